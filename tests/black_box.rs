@@ -7,20 +7,24 @@
 
 #[path = "black_box/accounts.rs"]
 mod accounts;
+#[path = "black_box/admission.rs"]
+mod admission;
 #[path = "black_box/append_only.rs"]
 mod append_only;
-#[path = "black_box/bad_habits.rs"]
-mod bad_habits;
+#[path = "black_box/bad_clients.rs"]
+mod bad_clients;
+#[path = "black_box/balancing.rs"]
+mod balancing;
+#[path = "black_box/blocking.rs"]
+mod blocking;
 #[path = "black_box/book.rs"]
 mod book;
-#[path = "black_box/caching.rs"]
-mod caching;
 #[path = "black_box/commands.rs"]
 mod commands;
+#[path = "black_box/concurrency.rs"]
+mod concurrency;
 #[path = "black_box/connections.rs"]
 mod connections;
-#[path = "black_box/cores.rs"]
-mod cores;
 #[path = "black_box/crashes.rs"]
 mod crashes;
 #[path = "black_box/debug.rs"]
@@ -41,14 +45,14 @@ mod hashes;
 mod job_queue;
 #[path = "black_box/lists.rs"]
 mod lists;
-#[path = "black_box/messages.rs"]
-mod messages;
 #[path = "black_box/migrations.rs"]
 mod migrations;
 #[path = "black_box/process.rs"]
 mod process;
 #[path = "black_box/protocol.rs"]
 mod protocol;
+#[path = "black_box/pubsub.rs"]
+mod pubsub;
 #[path = "black_box/scripts.rs"]
 mod scripts;
 #[path = "black_box/snapshots.rs"]
@@ -57,9 +61,7 @@ mod snapshots;
 mod startup;
 #[path = "black_box/tools.rs"]
 mod tools;
-#[path = "black_box/waiting.rs"]
-mod waiting;
-#[path = "black_box/ways_in.rs"]
-mod ways_in;
-#[path = "black_box/within.rs"]
-mod within;
+#[path = "black_box/tracking.rs"]
+mod tracking;
+#[path = "black_box/transactions_and_scripts.rs"]
+mod transactions_and_scripts;

@@ -56,6 +56,11 @@ fn comments_need_no_ticket_tracker() {
 }
 
 #[test]
+fn comments_are_no_wider_than_code() {
+    expect_none(each_source(style::wide_comments));
+}
+
+#[test]
 fn unsafe_lives_in_few_named_files() {
     let (architecture, sources) = (read_architecture(), sources());
     let mut complaints: Vec<String> = sources.iter().flat_map(|s| style::unsafe_elsewhere(s, UNSAFE_FILES)).collect();

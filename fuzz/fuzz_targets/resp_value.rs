@@ -3,4 +3,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| resp::value::fuzz(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| resp::reply_value::fuzz(data));

@@ -199,12 +199,12 @@ fn the_sum_of_all_accounts_never_changes() {
     }
     println!("{audits:>8} audits");
     if !is_peer() {
-        assert!(ask(&mut client, "INFO clients").contains("blocked_clients:0\\r"), "somebody still waits");
+        assert!(ask(&mut client, "INFO clients").contains("blocked_clients:0\\r"), "a client still waits");
     }
     assert!(server.stop().success());
 }
 
-/// Whoever leaves, by a failure or not, lets the others leave.
+/// A thread that ends, by a failure or not, lets the others end.
 struct StopAtEnd<'s>(&'s AtomicBool);
 
 impl Drop for StopAtEnd<'_> {

@@ -1,11 +1,12 @@
 //! The append-only file: turned on and off, read again, torn and mended. `crashes.rs` kills the server.
 
 use crate::crashes::count;
-use crate::harness::{Server, eventually, is_peer};
+use crate::harness::{Server, eventually, free_port, is_peer, run_to_end};
 use redis::{RedisResult, cmd};
 use std::collections::HashMap;
 use std::fs;
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 #[test]
@@ -58,7 +59,7 @@ fn a_log_that_is_turned_on_begins_with_what_there_is() {
 }
 
 #[test]
-fn a_save_waits_until_a_rewrite_is_over() {
+fn a_save_waits_until_a_rewrite_has_ended() {
     let server = Server::start(&["--appendonly", "yes", "--enable-debug-command", "yes"]);
     let mut connection = server.client();
     let mut run = |words: &str| {
@@ -97,6 +98,11 @@ fn check(folder: &crate::harness::Folder, arguments: &[&str], answer: &str) -> (
     (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+fn append_to(path: &Path, bytes: &[u8]) {
+    let mut file = fs::OpenOptions::new().create(true).append(true).open(path).expect("a file");
+    file.write_all(bytes).expect("to write");
+}
+
 #[test]
 fn a_torn_end_is_found_and_cut_off() {
     if is_peer() {
@@ -110,8 +116,7 @@ fn a_torn_end_is_found_and_cut_off() {
     server.signal("KILL");
     let path = server.folder.path().join("appendonlydir/appendonly.aof.1.incr.aof");
     let len = fs::metadata(&path).expect("the log").len();
-    let mut file = fs::OpenOptions::new().append(true).open(&path).expect("the log");
-    file.write_all(b"*1\r\n$5\r\nMULTI\r\n*2\r\n$4\r\nINCR\r\n$5\r\none:0\r\n").expect("to write");
+    append_to(&path, b"*1\r\n$5\r\nMULTI\r\n*2\r\n$4\r\nINCR\r\n$5\r\none:0\r\n");
     let (well, text) = check(&server.folder, &[manifest], "");
     assert!(!well && text.contains("Reached EOF before reading EXEC for MULTI"), "{text}");
     let (well, text) = check(&server.folder, &["--fix", manifest], "no\n");
@@ -133,10 +138,7 @@ fn a_torn_end_before_an_empty_file_is_the_end() {
     assert_eq!(count(&mut server.client(), 0), Ok(1));
     server.signal("KILL");
     let folder = server.folder.path().join("appendonlydir");
-    let append = |name: &str, bytes: &[u8]| {
-        let mut file = fs::OpenOptions::new().create(true).append(true).open(folder.join(name)).expect("a file");
-        file.write_all(bytes).expect("to write");
-    };
+    let append = |name: &str, bytes: &[u8]| append_to(&folder.join(name), bytes);
     append("appendonly.aof.1.incr.aof", b"*2\r\n$4\r\nINCR\r\n$5\r\none");
     append("appendonly.aof.2.incr.aof", b"");
     append("appendonly.aof.manifest", b"file appendonly.aof.2.incr.aof seq 2 type i\n");
@@ -144,6 +146,30 @@ fn a_torn_end_before_an_empty_file_is_the_end() {
     assert_eq!(count(&mut server.client(), 0), Ok(2));
     server.crash();
     assert_eq!(count(&mut server.client(), 0), Ok(3));
+}
+
+/// The torn file stays as it is: cut off, it would look whole to the next start, and the log would have a gap.
+#[test]
+fn a_torn_end_before_other_changes_is_refused_at_every_start() {
+    if is_peer() {
+        return;
+    }
+    let server = Server::start(&["--appendonly", "yes"]);
+    assert_eq!(count(&mut server.client(), 0), Ok(1));
+    server.signal("KILL");
+    let folder = server.folder.path().join("appendonlydir");
+    let append = |name: &str, bytes: &[u8]| append_to(&folder.join(name), bytes);
+    append("appendonly.aof.1.incr.aof", b"*2\r\n$4\r\nINCR\r\n$5\r\none");
+    append("appendonly.aof.2.incr.aof", b"*2\r\n$4\r\nINCR\r\n$5\r\none:0\r\n");
+    append("appendonly.aof.manifest", b"file appendonly.aof.2.incr.aof seq 2 type i\n");
+    let length = || fs::metadata(folder.join("appendonly.aof.1.incr.aof")).expect("the log").len();
+    let torn = length();
+    for _ in 0..2 {
+        let (status, _) = run_to_end(&server.folder, &["--port", &free_port().to_string(), "--appendonly", "yes"]);
+        let log = server.folder.read("stdout");
+        assert!(status.code() == Some(1) && log.contains("the truncated file is not the last file"), "{log}");
+        assert_eq!(length(), torn);
+    }
 }
 
 /// What a producer is answered, and what is known of all producers but how often they sent something twice: that is not

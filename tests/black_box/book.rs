@@ -241,7 +241,7 @@ fn idle_connections_are_closed() {
 }
 
 #[test]
-fn who_waits_for_a_key_that_a_script_has_keeps_nobody_waiting() {
+fn a_wait_for_a_key_that_a_script_has_delays_no_other_client() {
     if is_peer() {
         return;
     }
@@ -262,7 +262,7 @@ fn who_waits_for_a_key_that_a_script_has_keeps_nobody_waiting() {
     for _ in 0..3 {
         others.iter_mut().for_each(|client| dialogue(client, &[("PING", "PONG")]));
     }
-    // That of the script's own worker is run when the script is over.
+    // That of the script's own worker is run when the script has ended.
     let mut sockets: Vec<_> = (0..4).map(|_| server.socket()).collect();
     sockets.iter_mut().for_each(|socket| send(socket, b"CONFIG SET busy-reply-threshold 1\r\n"));
     assert!(eventually(|| ask_in_resp(&mut others[0], "SCRIPT KILL") == "OK"));

@@ -217,7 +217,7 @@ fn listeners_are_not_idle() {
 }
 
 #[test]
-fn who_monitors_already_is_not_answered() {
+fn a_second_monitor_command_is_refused() {
     on_each_thread_count(&[], |server| {
         let mut monitor = server.socket();
         send(&mut monitor, b"MONITOR\r\nMONITOR\r\nGET k\r\nRESET\r\nMONITOR\r\n");

@@ -187,7 +187,7 @@ impl Crashes {
                 "round {round}: half a transaction: {one}, {other}, {list}, {field}"
             );
             let is_there = |connection: &mut Connection| cmd("EXISTS").arg(key("passing")).query(connection) == Ok(1);
-            assert!(eventually(|| !is_there(&mut connection)), "round {round}: fields whose time is over stay");
+            assert!(eventually(|| !is_there(&mut connection)), "round {round}: expired fields stay");
             let (asked, acknowledged) = (counter.asked.load(SeqCst), counter.acknowledged.load(SeqCst));
             let least = match self.promise {
                 Promise::All => acknowledged,

@@ -2,7 +2,7 @@
 
 use socket2::{Domain, Socket, Type};
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -291,6 +291,8 @@ pub fn bytes_of(socket: &mut impl Read, count: usize) -> Vec<u8> {
         match socket.read(&mut found[filled..]) {
             Ok(0) => break,
             Ok(read) => filled += read,
+            // The process was stopped for a moment.
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => panic!("{error} after {:?}", String::from_utf8_lossy(&found[..filled])),
         }
     }
@@ -308,7 +310,8 @@ pub fn read_to_close(socket: &mut TcpStream) -> String {
         match socket.read(&mut buffer) {
             Ok(0) => break,
             Ok(read) => found.extend_from_slice(&buffer[..read]),
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => break,
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => break,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => panic!("{error} after {:?}", String::from_utf8_lossy(&found)),
         }
     }

@@ -1,4 +1,4 @@
-//! Hashes: fields that run out by themselves, and replies too long to be written at once.
+//! Hashes: fields that expire by themselves, and replies too long to be written at once.
 
 use crate::dialogue::{ask, ask_integer, dialogue};
 use crate::harness::{Server, eventually, expect_bytes, on_each_thread_count, send};
@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::TcpStream;
 
 #[test]
-fn fields_run_out() {
+fn fields_expire() {
     on_each_thread_count(&[], |server| {
         let mut client = server.client();
         dialogue(

@@ -1,7 +1,7 @@
 //! A job system on a stream: producers add jobs, workers of one group read, do and acknowledge them, and one of the
-//! workers, a process of its own, is killed in the middle of its work. Whoever still works takes over what it has left,
-//! and in the end every job is done and acknowledged exactly once: what a consumer group promises to those who call a
-//! job done when their acknowledgement was the one that counted.
+//! workers, a process of its own, is killed in the middle of its work. The workers that are left take over its jobs,
+//! and in the end every job is done and acknowledged exactly once: what a consumer group promises to clients that call
+//! a job done when their acknowledgement was the one that counted.
 //!
 //! ```text
 //! producer 0..8 --XADD--> jobs --XREADGROUP--> worker 0..7, and the process --XACK--> done

@@ -3,7 +3,7 @@
 use crate::dialogue::{ask, ask_integer};
 use crate::harness::{on_each_thread_count, send};
 use redis::Connection;
-use resp::value::{Decoder, Value};
+use resp::reply_value::{Decoder, Value};
 use std::io::Read;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};

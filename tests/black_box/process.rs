@@ -149,7 +149,8 @@ fn the_end_without_a_wish_leaves_a_report() {
     }
 }
 
-/// `3: commands::server::debug::panic` and `at src/debug.rs:7:9` of the failed thread, `123 worker-0: S (sleeping) ep_poll` of others.
+/// `3: commands::server::debug::crashes::panic` and `at src/crashes.rs:7:9` of the failed thread, `123 worker-0: S
+/// (sleeping) ep_poll` of others.
 fn is_of_a_stack(line: &str) -> bool {
     let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
     let is_number = |text: &str| text.parse::<u32>().is_ok();

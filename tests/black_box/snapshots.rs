@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 const WRITERS: u64 = 3;
-/// Collections with more elements are saved in pieces.
+/// Collections with more elements are saved a chunk at a time.
 const ELEMENTS: u64 = 6000;
 
 /// Moves one from one element to another, of every kind of value.

@@ -106,18 +106,18 @@ def lock_extend(connect):
     client.pexpire("lock", 500)
     equal(lock.reacquire(), True)
     equal(client.pttl("lock") in range(5000, 10001), True)
-    client.set("lock", "somebody else's")
+    client.set("lock", "another's")
     fails(LockNotOwnedError, lock.extend, 10)
     fails(LockNotOwnedError, lock.reacquire)
     fails(LockNotOwnedError, lock.release)
-    equal(client.get("lock"), b"somebody else's")
+    equal(client.get("lock"), b"another's")
 
 
 def lock_timeouts(connect):
     holder = connect().lock("lock", timeout=0.15)
     holder.acquire()
     waiting = connect().lock("lock", timeout=10, sleep=0.01)
-    # Nobody releases it: the waiting client gets it because its time runs out, and the holder learns that it lost it.
+    # Nobody releases it: the waiting client gets it because it expires, and the holder learns that it lost it.
     equal(waiting.acquire(blocking_timeout=10), True)
     fails(LockNotOwnedError, holder.release)
     started = time.monotonic()
@@ -127,7 +127,7 @@ def lock_timeouts(connect):
 
 
 def lock_contention(connect):
-    """Whoever adds one by reading and writing needs the lock."""
+    """A client that adds one by reading and writing needs the lock."""
     client = connect()
     client.set("n", 0)
 
@@ -277,10 +277,10 @@ def client_cache(connect):
         read("a", b"again", 0)
         forget()
         read("a", None, 1)
-    # A key that runs out is forgotten as well; nobody reads it meanwhile.
-    writer.set("a", "short", px=60)
+    # A key that expires is forgotten as well; no client reads it meanwhile.
+    writer.set("a", "short", px=1000)
     read("a", b"short", 1)
-    time.sleep(0.3)
+    time.sleep(1.3)
     read("a", None, 1)
     reader.close()
 

@@ -46,7 +46,7 @@ DIALOGUES = {
         for step in ("b: FLUSHALL", "b: " + before, "b: SELECT 1", "b: SET k in-one", "b: SELECT 0", "a: WATCH k", "b: " + change, "a: MULTI",
                      "a: PING", "a: EXEC")
     ],
-    "watched keys that run out": [
+    "watched keys that expire": [
         "a: SET k 1 PX 40", "a: WATCH k", "sleep 0.15", "a: MULTI", "a: PING", "a: EXEC",
         "a: SET k 1 PX 40", "a: WATCH k", "sleep 0.15", "b: GET k", "a: MULTI", "a: PING", "a: EXEC",
         "a: SET k 1 PX 40", "sleep 0.15", "a: WATCH k", "b: GET k", "a: MULTI", "a: PING", "a: EXEC",

@@ -1,5 +1,5 @@
-//! Nothing that is accepted is ignored: every directive of the configuration is read somewhere, or its entry says that it
-//! is unsupported; and what is unsupported is read nowhere.
+//! Nothing that is accepted is ignored: every directive of the configuration is read somewhere, or its entry says that
+//! it is unsupported; and what is unsupported is read nowhere.
 
 use crate::source::{Source, is_word, starts_with_word};
 

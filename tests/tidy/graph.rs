@@ -1,7 +1,7 @@
 //! Who refers to whom inside a crate: files as a graph, from the paths and imports that they write.
 //!
-//! A path leads to the file that defines what it names: what a module only passes on (`use`) is followed. An import of a
-//! module is none of its file: the paths through it are.
+//! A path leads to the file that defines what it names: what a module only passes on (`use`) is followed. An import of
+//! a module is none of its file: the paths through it are.
 
 use crate::facts::{Import, Module};
 use crate::source::Source;

@@ -5,6 +5,7 @@ use crate::source::{Source, ends_in_word, numbered, starts_with_word};
 
 pub const FILE_LINES_MAX: usize = 700;
 pub const FUNCTION_LINES_MAX: usize = 70;
+const COLUMNS_MAX: usize = 120;
 
 pub fn missing_doc_comment(source: &Source) -> Vec<String> {
     let opens = source.text.starts_with("//! ");
@@ -67,6 +68,19 @@ pub fn ticket_numbers(source: &Source) -> Vec<String> {
         .filter(|(_, line)| is_ticket(line))
         .map(|(number, _)| format!("{}:{number}: say why in words instead of by a ticket's number", source.path))
         .collect()
+}
+
+/// Prose in comments is no wider than code; drawings and tables may be.
+pub fn wide_comments(source: &Source) -> Vec<String> {
+    let mut in_drawing = false;
+    let mut is_wide = |line: &str| {
+        let Some(text) = line.trim_start().strip_prefix("//") else { return false };
+        let text = text.trim_start_matches(['/', '!']).trim_start();
+        in_drawing ^= text.starts_with("```");
+        !in_drawing && !text.starts_with('|') && line.chars().count() > COLUMNS_MAX
+    };
+    let lines = source.text.lines().enumerate().filter(|(_, line)| is_wide(line));
+    lines.map(|(at, _)| format!("{}:{}: a comment beyond {COLUMNS_MAX} columns", source.path, at + 1)).collect()
 }
 
 pub fn unsafe_elsewhere(source: &Source, allowed: &[&str]) -> Vec<String> {
@@ -152,6 +166,16 @@ mod rules {
         assert_eq!(complaints(leftovers, "fn a() { todo!() }\nfn b() { dbg!(1); unimplemented!() }"), 3);
         assert_eq!(complaints(leftovers, "fn a() { f!(todo!()) }"), 1);
         assert_eq!(complaints(leftovers, "// todo!()\nfn a() { let a = \"dbg!\"; not_todo!(); }"), 0);
+    }
+
+    #[test]
+    fn columns() {
+        let wide = "x".repeat(COLUMNS_MAX);
+        assert_eq!(complaints(wide_comments, &format!("//! {wide}\n/// {wide}\nfn f() {{\n    // {wide}\n}}")), 3);
+        assert_eq!(
+            complaints(wide_comments, &format!("/// ```text\n/// {wide}\n/// ```\n/// | {wide} |\nfn {wide}() {{}}")),
+            0
+        );
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! They lie in the program, so that every build of it has them. jemalloc reads them before `main`, and `MALLOC_CONF` in
 //! the environment after them: what is said there goes first.
 
+#![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
+
 use std::ffi::CStr;
 
 #[global_allocator]
@@ -20,8 +22,8 @@ const SETTINGS: &CStr = c"background_thread:true,dirty_decay_ms:500,muzzy_decay_
 
 const LEN: usize = SETTINGS.to_bytes_with_nul().len();
 
-// SAFETY: jemalloc declares `const char *malloc_conf`, weakly, for programs to define: a pointer to a text that ends with
-// a zero and never changes. This is one of that layout, and nothing else in the program has the name.
+// SAFETY: jemalloc declares `const char *malloc_conf`, weakly, for programs to define: a pointer to a text that ends
+// with a zero and never changes. This is one of that layout, and nothing else in the program has the name.
 #[unsafe(export_name = "malloc_conf")]
 #[used]
 static MALLOC_CONF: &[u8; LEN] = SETTINGS.to_bytes_with_nul().first_chunk().expect("as long as it is");

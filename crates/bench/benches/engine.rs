@@ -1,9 +1,9 @@
 //! The engine without a network: what a command costs from its arguments to its reply.
 //!
-//! A million random 16-byte keys with 64-byte values lie in 64 shards. Each of one, two or four threads draws keys at
-//! random and runs commands on them as a worker of the server does, one by one ([`dispatch::prepare`] and
-//! [`dispatch::run`]) or in batches: prepare 16, ask for their buckets, ask for their entries, run them. Laying
-//! the arguments out in a buffer and writing the replies belongs to the measured time, parsing does not.
+//! A million random 16-byte keys with 64-byte values lie in as many shards as in a server. Each of one, two or four
+//! threads draws keys at random and runs commands on them as a worker of the server does, one by one or 16 in a batch.
+//! Writing requests and replies and parsing belong to the measured time. Writes with the log on go into one whose file
+//! swallows them; a write at the memory limit is of a new key, for which an old one goes.
 //!
 //! With more threads than processors a thread's time includes its waiting for a processor; the last columns then tell.
 //! Two processors may be one core that works for two: the last lines say how much arithmetic the machine does with
@@ -11,46 +11,62 @@
 #![forbid(unsafe_code)]
 
 mod common;
+#[path = "common/pipelined_client.rs"]
+mod pipelined_client;
+#[path = "common/stores.rs"]
+mod stores;
 
-use commands::batch::prefetch;
-use commands::core::dispatch::{self, Prepared};
-use commands::{Args, Now, OwnWords, Session};
 use common::{Call, Took, key, ns_each, print_table, time};
-use engine::{Engine, NullHost, Options};
-use resp::{Protocol, Reply, Span};
+use engine::Engine;
+use pipelined_client::Client;
+use resp::encode_command;
 use std::hint::black_box;
-use std::ops::Range;
-use std::sync::{Arc, Barrier};
+use std::sync::Barrier;
 use std::time::Duration;
+use stores::{Setting, Store};
 
-/// Commands that are prefetched together, as in the server.
-const BATCH: usize = 16;
-const MGET_KEYS: usize = 10;
+/// Keys of a command with several.
+const KEYS: usize = 10;
 const VALUE: [u8; 64] = [b'v'; 64];
-const NOW: Now = Now { unix_us: 1_700_000_000_000_000 };
 
 #[derive(Clone, Copy)]
 enum Command {
     Get,
     Set,
+    /// A script that does the same.
+    Eval,
     Mget,
+    Mset,
 }
 
 struct Case {
     name: &'static str,
     command: Command,
-    in_batches: bool,
+    pipeline: usize,
+    setting: Setting,
+}
+
+const fn case(name: &'static str, command: Command, pipeline: usize) -> Case {
+    Case { name, command, pipeline, setting: Setting::Plain }
 }
 
 const CASES: &[Case] = &[
-    Case { name: "get, one by one", command: Command::Get, in_batches: false },
-    Case { name: "get, batch of 16", command: Command::Get, in_batches: true },
-    Case { name: "set, one by one", command: Command::Set, in_batches: false },
-    Case { name: "set, batch of 16", command: Command::Set, in_batches: true },
-    Case { name: "mget of 10, one by one", command: Command::Mget, in_batches: false },
-    Case { name: "mget of 10, batch of 16", command: Command::Mget, in_batches: true },
+    case("get, one by one", Command::Get, 1),
+    case("get, batch of 16", Command::Get, 16),
+    case("set, one by one", Command::Set, 1),
+    case("set, batch of 16", Command::Set, 16),
+    Case { setting: Setting::Logged, ..case("set with the log, batch of 16", Command::Set, 16) },
+    Case { setting: Setting::Limited, ..case("set at the memory limit, batch of 16", Command::Set, 16) },
+    case("eval that sets a key, batch of 16", Command::Eval, 16),
+    case("mget of 10, one by one", Command::Mget, 1),
+    case("mget of 10, batch of 16", Command::Mget, 16),
+    case("mset of 10, batch of 16", Command::Mset, 16),
 ];
 const THREADS: [usize; 3] = [1, 2, 4];
+/// About what a worker does in a twentieth of a second.
+const TURNS_A_TICK: usize = 5000;
+/// What the script does that is called.
+const SCRIPT: &[u8] = b"return redis.call('set', KEYS[1], ARGV[1])";
 
 struct Sizes {
     keys: usize,
@@ -62,10 +78,14 @@ fn main() {
     let Some(call) = Call::read() else { return };
     let sizes =
         if call.measures { Sizes { keys: 1_000_000, touched: 2_000_000 } } else { Sizes { keys: 1000, touched: 3200 } };
-    let engine = Engine::new(&Options { shards: 64, workers: THREADS[2], ..Options::default() }, Arc::new(NullHost));
-    let before = common::allocated();
-    fill(&engine, sizes.keys);
-    let bytes = common::allocated() - before;
+    let mut bytes = 0;
+    let stores = [Setting::Plain, Setting::Logged, Setting::Limited].map(|setting| {
+        let (store, before) = (Store::new(setting, THREADS[2]), common::allocated());
+        fill(&store, sizes.keys);
+        bytes = common::allocated() - before;
+        store
+    });
+    stores[Setting::Limited as usize].limit();
 
     let mut rows: Vec<Row> = CASES
         .iter()
@@ -74,7 +94,7 @@ fn main() {
         .collect();
     for _ in 0..call.rounds() {
         for row in &mut rows {
-            row.best = row.best.best(round(&engine, row, &sizes));
+            row.best = row.best.best(round(&stores[row.case.setting as usize], row, &sizes));
         }
     }
     if call.measures {
@@ -95,8 +115,10 @@ impl Row {
     /// Commands that a thread runs in a round.
     fn commands(&self, sizes: &Sizes) -> usize {
         match self.case.command {
+            Command::Set if self.case.setting == Setting::Limited => sizes.touched / 8,
             Command::Get | Command::Set => sizes.touched,
-            Command::Mget => sizes.touched / MGET_KEYS,
+            Command::Eval => sizes.touched / 4,
+            Command::Mget | Command::Mset => sizes.touched / KEYS,
         }
     }
 
@@ -105,32 +127,35 @@ impl Row {
     }
 }
 
-fn fill(engine: &Engine, keys: usize) {
-    let mut session = Session::local();
-    let mut reply = Reply::new(Vec::new(), Protocol::Resp2);
+fn fill(store: &Store, keys: usize) {
+    let (mut client, mut bytes) = (Client::new(&store.engine, 0), Vec::new());
     for n in 0..keys {
-        let key = key(n);
-        let mut args: Args<'_> = [&b"SET"[..], &key, &VALUE].into_iter().collect();
-        dispatch::execute(engine, &mut session, &mut args, NOW, &mut reply);
-        reply.truncate(0);
+        bytes.clear();
+        encode_command(&mut bytes, &[&b"SET"[..], &key(n), &VALUE]);
+        client.run(&bytes);
+        store.end_turn(0);
     }
-    assert_eq!(engine.len(0), keys);
+    assert_eq!(store.engine.len(0), keys);
 }
 
 /// What the slowest thread took, and the mean thread's processor time.
-fn round(engine: &Engine, row: &Row, sizes: &Sizes) -> Took {
+fn round(store: &Store, row: &Row, sizes: &Sizes) -> Took {
     let barrier = Barrier::new(row.threads);
     let took: Vec<Took> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..row.threads)
             .map(|thread| {
                 let barrier = &barrier;
                 scope.spawn(move || {
-                    let mut client = Client::new(engine, sizes.keys, thread);
+                    let mut load = Load::new(store, row.case, sizes.keys, thread);
                     let commands = row.commands(sizes);
-                    // Before the clock starts: the memory of buffers and the first faults on it.
-                    client.run(row.case, BATCH);
+                    // What the worker has allocated is another thread's now.
+                    store.end_turn(thread);
                     barrier.wait();
-                    time(|| client.run(row.case, commands)).0
+                    store.tick();
+                    // Before the clock starts: the memory of buffers and the first faults on it.
+                    load.run(row.case, row.case.pipeline);
+                    barrier.wait();
+                    time(|| load.run(row.case, commands)).0
                 })
             })
             .collect();
@@ -142,109 +167,59 @@ fn round(engine: &Engine, row: &Row, sizes: &Sizes) -> Took {
     }
 }
 
-/// What a worker has read from its connections and parsed, as the server keeps it.
-#[derive(Default)]
-struct Input {
-    bytes: Vec<u8>,
-    spans: Vec<Span>,
-    /// The spans of each command.
-    commands: Vec<Range<usize>>,
-}
-
-impl Input {
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.spans.clear();
-        self.commands.clear();
-    }
-
-    fn push(&mut self, command: Command, mut next_key: impl FnMut() -> [u8; 16]) {
-        let first = self.spans.len();
-        match command {
-            Command::Get => self.words([b"GET", &next_key()]),
-            Command::Set => self.words([b"SET", &next_key(), &VALUE]),
-            Command::Mget => {
-                self.words([b"MGET"]);
-                (0..MGET_KEYS).for_each(|_| self.words([&next_key()]));
-            }
-        }
-        self.commands.push(first..self.spans.len());
-    }
-
-    fn words<const W: usize>(&mut self, words: [&[u8]; W]) {
-        for word in words {
-            self.spans.push(Span { start: self.bytes.len(), len: word.len() });
-            self.bytes.extend_from_slice(word);
-        }
-    }
-
-    fn args(&self, command: usize) -> Args<'_> {
-        Args::parsed(&self.bytes, &self.spans[self.commands[command].clone()], OwnWords::default())
-    }
-}
-
-struct Client<'e> {
-    engine: &'e Engine,
-    session: Session,
-    reply: Reply,
+/// What a thread sends and runs.
+struct Load<'e> {
+    store: &'e Store,
+    worker: usize,
+    client: Client<'e>,
     random: fastrand::Rng,
     keys: usize,
-    input: Input,
-    window: Vec<Prepared>,
+    bytes: Vec<u8>,
 }
 
-impl<'e> Client<'e> {
-    fn new(engine: &'e Engine, keys: usize, thread: usize) -> Self {
-        // Each counts for itself, as the server's workers do.
-        let mut session = Session::local();
-        session.worker = thread;
-        Client {
-            engine,
-            session,
-            reply: Reply::new(Vec::with_capacity(64 << 10), Protocol::Resp2),
-            random: fastrand::Rng::with_seed(thread as u64),
-            keys,
-            input: Input::default(),
-            window: Vec::with_capacity(BATCH),
-        }
+impl<'e> Load<'e> {
+    fn new(store: &'e Store, case: &Case, keys: usize, worker: usize) -> Self {
+        let engine: &Engine = &store.engine;
+        // At the limit keys are new ones mostly, of each round.
+        let is_limited = case.setting == Setting::Limited;
+        let seed = if is_limited { fastrand::u64(..) } else { worker as u64 };
+        let random = fastrand::Rng::with_seed(seed);
+        let keys = if is_limited { keys * 1000 } else { keys };
+        Load { store, worker, client: Client::new(engine, worker), random, keys, bytes: Vec::new() }
     }
 
-    /// Runs so many commands, rounded down to batches.
+    /// Runs so many commands, rounded down to pipelines.
     fn run(&mut self, case: &Case, commands: usize) {
-        for _ in 0..commands / BATCH {
-            self.input.clear();
-            for _ in 0..BATCH {
-                self.input.push(case.command, || key(self.random.usize(..self.keys)));
+        for turn in 0..commands / case.pipeline {
+            self.bytes.clear();
+            (0..case.pipeline).for_each(|_| self.push(case.command));
+            assert!(self.client.run(&self.bytes).len() >= case.pipeline * b"+OK\r\n".len());
+            self.store.end_turn(self.worker);
+            if self.worker == 0 && turn % TURNS_A_TICK == 0 {
+                self.store.tick();
             }
-            if case.in_batches {
-                self.batch();
-            } else {
-                self.one_by_one();
-            }
-            assert!(self.reply.len() >= BATCH * b"+OK\r\n".len() && self.reply.as_slice()[0] != b'-');
-            self.reply.truncate(0);
         }
     }
 
-    fn one_by_one(&mut self) {
-        for command in 0..BATCH {
-            let mut args = self.input.args(command);
-            dispatch::execute(self.engine, &mut self.session, &mut args, NOW, &mut self.reply);
+    fn push(&mut self, command: Command) {
+        let mut next_key = || key(self.random.usize(..self.keys));
+        match command {
+            Command::Get => encode_command(&mut self.bytes, &[&b"GET"[..], &next_key()]),
+            Command::Set => encode_command(&mut self.bytes, &[&b"SET"[..], &next_key(), &VALUE]),
+            Command::Eval => encode_command(&mut self.bytes, &[&b"EVAL"[..], SCRIPT, b"1", &next_key(), &VALUE]),
+            Command::Mget => {
+                let keys: [_; KEYS] = std::array::from_fn(|_| next_key());
+                let mut words = [&b"MGET"[..]; KEYS + 1];
+                words[1..].iter_mut().zip(&keys).for_each(|(word, key)| *word = key);
+                encode_command(&mut self.bytes, &words);
+            }
+            Command::Mset => {
+                let keys: [_; KEYS] = std::array::from_fn(|_| next_key());
+                let mut words = [&b"MSET"[..]; 2 * KEYS + 1];
+                words[1..].chunks_mut(2).zip(&keys).for_each(|(pair, key)| pair.copy_from_slice(&[key, &VALUE]));
+                encode_command(&mut self.bytes, &words);
+            }
         }
-    }
-
-    fn batch(&mut self) {
-        self.window.extend((0..BATCH).map(|command| dispatch::prepare(self.engine, &self.input.args(command))));
-        let asked = || self.window.iter().map(|prepared| (prepared.keys(), 0));
-        prefetch::ask_for_buckets(self.engine, asked());
-        let further = prefetch::ask_for_entries(self.engine, asked());
-        prefetch::ask_further(self.engine, asked(), further);
-        asked().take(1).for_each(|(keys, db)| keys.iter().for_each(|(_, hash)| self.engine.show_table(db, *hash)));
-        for (command, prepared) in self.window.iter().enumerate() {
-            let mut args = self.input.args(command);
-            dispatch::run(self.engine, &mut self.session, prepared, &mut args, NOW, &mut self.reply);
-        }
-        self.window.clear();
     }
 }
 

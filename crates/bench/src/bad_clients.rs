@@ -1,4 +1,4 @@
-//! cinnabar-habits: what an honest client notices of a thousand that misbehave.
+//! cinnabar-bad-clients: what an honest client notices of a thousand that misbehave.
 //!
 //! ```text
 //!   honest   one GET at a time, a thousand a second: alone first, then in the crowd
@@ -15,6 +15,7 @@
 //! the lowest priority, because on real machines it would be elsewhere: it is to take the server's time, not the honest
 //! client's. At the end the crowd hangs up, and the server's memory is looked at until it is where it was.
 #![forbid(unsafe_code)]
+#![deny(clippy::unwrap_used)]
 
 use mio::net::TcpStream as Crowded;
 use mio::{Events, Interest, Poll, Token};
@@ -26,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-const USAGE: &str = "usage: cinnabar-habits [--clients N] [--seconds N] [--beside HOST:PORT] HOST:PORT...\n\
+const USAGE: &str = "usage: cinnabar-bad-clients [--clients N] [--seconds N] [--beside HOST:PORT] HOST:PORT...\n\
                      What an honest client of each server notices of N others with bad habits (1000, for 60 seconds).";
 const LOWEST_PRIORITY: i32 = 19;
 /// Of the honest client's requests.
@@ -45,7 +46,7 @@ fn main() -> ExitCode {
     };
     for server in &options.servers {
         if let Err(error) = examine(*server, &options) {
-            eprintln!("cinnabar-habits: {server}: {error}");
+            eprintln!("cinnabar-bad-clients: {server}: {error}");
             return ExitCode::FAILURE;
         }
     }
@@ -355,7 +356,7 @@ impl Crowd {
             if next <= Instant::now() {
                 (next, turn) = (Instant::now() + SLOW, turn + 1);
                 for (index, client) in self.clients.iter_mut().enumerate() {
-                    // Who reads by events may have left something; nobody is told of it again.
+                    // A client that reads by events may have left something, of which there is no other event.
                     let fine = !client.reads() || client.read(&mut self.buffer, 64 * BLOCK, work);
                     if !fine || client.acts_slowly() && !client.act_slowly(&mut self.buffer, turn, work) {
                         gone.push(index);

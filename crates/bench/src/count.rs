@@ -12,7 +12,7 @@
 
 /// Counts the requests in a stream of bytes that arrives in any pieces.
 #[derive(Debug, Default)]
-pub struct Counter {
+pub struct RequestCounter {
     /// Bytes of an argument, with its line end, that are still to be hopped over.
     hop: usize,
     /// Arguments of the present request that did not begin yet.
@@ -36,7 +36,7 @@ enum Line {
     Inline,
 }
 
-impl Counter {
+impl RequestCounter {
     /// The number of requests that end in `bytes`.
     pub fn count(&mut self, mut bytes: &[u8]) -> usize {
         let mut requests = 0;
@@ -113,15 +113,15 @@ mod tests {
 
     #[test]
     fn counts_what_ends() {
-        assert_eq!(Counter::default().count(STREAM), 5);
-        assert_eq!(Counter::default().count(&STREAM.repeat(3)), 15);
+        assert_eq!(RequestCounter::default().count(STREAM), 5);
+        assert_eq!(RequestCounter::default().count(&STREAM.repeat(3)), 15);
     }
 
     #[test]
     fn pieces_do_not_matter() {
         for first in 0..STREAM.len() {
             for second in first..STREAM.len() {
-                let mut counter = Counter::default();
+                let mut counter = RequestCounter::default();
                 let pieces = [&STREAM[..first], &STREAM[first..second], &STREAM[second..]];
                 assert_eq!(pieces.iter().map(|piece| counter.count(piece)).sum::<usize>(), 5, "{first} {second}");
             }
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn a_request_counts_when_its_last_byte_arrives() {
         let request = b"*2\r\n$4\r\nECHO\r\n$2\r\nhi\r\n";
-        let mut counter = Counter::default();
+        let mut counter = RequestCounter::default();
         let counts: Vec<usize> = request.iter().map(|byte| counter.count(&[*byte])).collect();
         let (last, others) = counts.split_last().unwrap();
         assert!(*last == 1 && others.iter().all(|count| *count == 0), "{counts:?}");
@@ -139,9 +139,9 @@ mod tests {
 
     #[test]
     fn garbage_does_no_harm() {
-        let mut counter = Counter::default();
+        let mut counter = RequestCounter::default();
         counter.count(b"*99999999999999999999999999\r\n$999999999999999999999999\r\nx");
-        let mut counter = Counter::default();
+        let mut counter = RequestCounter::default();
         assert_eq!(counter.count(b"$5\r\n*2\r\n*2\r\n*1\r\n$1\r\nx\r\n"), 3);
     }
 }

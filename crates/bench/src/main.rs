@@ -5,13 +5,14 @@
 //! from this.
 //!
 //! One thread and one epoll. A turn reads a ready connection once, unless that filled the buffer, counts the requests
-//! ([`count::Counter`]) and answers all of them with one write of a prepared block of `+OK`s. Nothing is copied, stored
-//! or looked up.
+//! ([`count::RequestCounter`]) and answers all of them with one write of a prepared block of `+OK`s. Nothing is copied,
+//! stored or looked up.
 #![forbid(unsafe_code)]
+#![deny(clippy::unwrap_used)]
 
 mod count;
 
-use count::Counter;
+use count::RequestCounter;
 use mio::event::Event;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
@@ -86,7 +87,7 @@ struct Floor {
 
 struct Connection {
     stream: TcpStream,
-    counter: Counter,
+    counter: RequestCounter,
     /// Bytes of replies that are owed. They end with a whole reply.
     owed: usize,
 }
@@ -107,7 +108,7 @@ impl Floor {
                     let place = self.connections.vacant_entry();
                     let interest = Interest::READABLE | Interest::WRITABLE;
                     poll.registry().register(&mut stream, Token(place.key()), interest)?;
-                    place.insert(Connection { stream, counter: Counter::default(), owed: 0 });
+                    place.insert(Connection { stream, counter: RequestCounter::default(), owed: 0 });
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 // The client gave up before it was served.
@@ -197,7 +198,7 @@ mod tests {
         let server = std::thread::spawn(move || {
             // Blocking, so that turns need no events.
             let mut connection =
-                Connection { stream: TcpStream::from_std(stream), counter: Counter::default(), owed: 0 };
+                Connection { stream: TcpStream::from_std(stream), counter: RequestCounter::default(), owed: 0 };
             let (mut input, replies) = (vec![0; 1000], REPLY.repeat(7));
             while let Turn::Wait = connection.turn(&mut input, &replies).unwrap() {}
         });

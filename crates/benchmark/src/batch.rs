@@ -37,19 +37,19 @@ enum Number {
 
 /// Commands that are sent one after the other, encoded.
 #[derive(Clone, Debug, Default)]
-pub struct Sequence {
+pub struct CommandSequence {
     bytes: Vec<u8>,
     slots: Vec<(usize, Number)>,
     commands: usize,
 }
 
-impl Sequence {
+impl CommandSequence {
     /// Adds a command, `times` in a row. `__data__` becomes `data`; numbers are places only where there is a range to
     /// take them from.
     pub fn push(&mut self, args: &[Vec<u8>], times: usize, data: &[u8], ranged: bool) {
         let args: Vec<Vec<u8>> = args.iter().map(|arg| replace(arg, DATA, data)).collect();
         let mut encoded = Vec::new();
-        resp::value::encode_command(&mut encoded, &args);
+        resp::reply_value::encode_command(&mut encoded, &args);
         for _ in 0..times {
             self.push_bytes(&encoded, ranged);
         }
@@ -138,14 +138,14 @@ impl Numbers {
 
 /// A sequence, several times in a row.
 #[derive(Clone, Debug)]
-pub struct Batch {
+pub struct RequestBatch {
     bytes: Vec<u8>,
-    sequence: Sequence,
+    sequence: CommandSequence,
 }
 
-impl Batch {
-    pub fn new(sequence: &Sequence, repetitions: usize) -> Self {
-        Batch { bytes: sequence.bytes.repeat(repetitions), sequence: sequence.clone() }
+impl RequestBatch {
+    pub fn new(sequence: &CommandSequence, repetitions: usize) -> Self {
+        RequestBatch { bytes: sequence.bytes.repeat(repetitions), sequence: sequence.clone() }
     }
 
     /// The first `repetitions` of the batch with new numbers.
@@ -187,16 +187,16 @@ mod tests {
 
     #[test]
     fn places_take_numbers() {
-        let mut sequence = Sequence::default();
+        let mut sequence = CommandSequence::default();
         sequence.push(&words("ZADD z:__rand_1st__ __rand_int__ m:__rand_1st__ __data__"), 2, b"xy", true);
         assert_eq!(sequence.commands(), 2);
-        let mut batch = Batch::new(&sequence, 3);
+        let mut batch = RequestBatch::new(&sequence, 3);
         let mut numbers = Numbers::sequential(1000, 5);
         let text = String::from_utf8(batch.renew(2, &mut numbers).to_vec()).unwrap();
         let once = |shared: u64, fresh: u64| {
             let mut expected = Vec::new();
             let line = format!("ZADD z:{shared:012} {fresh:012} m:{shared:012} xy");
-            resp::value::encode_command(&mut expected, &words(&line));
+            resp::reply_value::encode_command(&mut expected, &words(&line));
             String::from_utf8(expected).unwrap()
         };
         assert_eq!(text, [once(5, 5), once(5, 6), once(6, 7), once(6, 8)].concat());
@@ -204,9 +204,9 @@ mod tests {
 
     #[test]
     fn random_numbers_stay_in_range() {
-        let mut sequence = Sequence::default();
+        let mut sequence = CommandSequence::default();
         sequence.push(&words("GET __rand_int__"), 1, b"", true);
-        let mut batch = Batch::new(&sequence, 1);
+        let mut batch = RequestBatch::new(&sequence, 1);
         let mut numbers = Numbers::random(10, 1);
         let mut seen = std::collections::BTreeSet::new();
         for _ in 0..1000 {
@@ -218,9 +218,9 @@ mod tests {
 
     #[test]
     fn without_a_range_places_stay_as_they_are() {
-        let mut sequence = Sequence::default();
+        let mut sequence = CommandSequence::default();
         sequence.push(&words("GET key:__rand_int__"), 1, b"", false);
-        let mut batch = Batch::new(&sequence, 1);
+        let mut batch = RequestBatch::new(&sequence, 1);
         let sent = batch.renew(1, &mut Numbers::random(1, 1)).to_vec();
         assert!(String::from_utf8(sent).unwrap().contains("key:__rand_int__"));
     }

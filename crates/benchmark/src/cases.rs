@@ -1,14 +1,14 @@
 //! The tests that run when no command is given: the same commands, keys and names as valkey-benchmark's, so that
 //! figures can be compared and existing dashboards go on working.
 
-use crate::batch::Sequence;
+use crate::batch::CommandSequence;
 use crate::options::Options;
 
 /// One test.
 #[derive(Debug)]
 pub struct Case {
     pub title: String,
-    pub sequence: Sequence,
+    pub sequence: CommandSequence,
 }
 
 /// The names that select a case with `-t`, its title, and its command. Arguments are separated by spaces.
@@ -52,7 +52,7 @@ pub fn cases(options: &Options, data: &[u8]) -> Vec<Case> {
     let ranged = options.range.is_some();
     let mut cases = Vec::new();
     let mut add = |title: &str, command: Vec<Vec<u8>>| {
-        let mut sequence = Sequence::default();
+        let mut sequence = CommandSequence::default();
         sequence.push(&command, 1, data, ranged);
         cases.push(Case { title: title.into(), sequence });
     };
@@ -76,7 +76,7 @@ pub fn cases(options: &Options, data: &[u8]) -> Vec<Case> {
         add("FCALL", call);
     }
     if wanted(&["ping", "ping_inline"]) {
-        let mut sequence = Sequence::default();
+        let mut sequence = CommandSequence::default();
         sequence.push_bytes(b"PING\r\n", false);
         cases.insert(0, Case { title: "PING_INLINE".into(), sequence });
     }
@@ -110,7 +110,7 @@ fn repeated(name: &str, arguments: &[&str], times: usize) -> Vec<Vec<u8>> {
 
 /// The command of the command line: several are separated by `;`, a number before one repeats it.
 pub fn given(options: &Options, title: String, data: &[u8]) -> Case {
-    let mut sequence = Sequence::default();
+    let mut sequence = CommandSequence::default();
     for command in options.command.split(|word| word == b";") {
         let times = command.first().and_then(|word| resp::number::parse_i64(word)).filter(|times| *times > 0);
         let (times, command) = match times {

@@ -1,22 +1,23 @@
 //! cinnabar-benchmark: loads a server of Redis's protocol and reports throughput and latency.
 //!
 //! `options` reads the command line, `cases` says which commands there are to measure, `batch` holds them ready as
-//! bytes, `load` sends them and counts replies (`replies`), `report` prints. The options and texts are those of
-//! valkey-benchmark.
+//! bytes, `load_generator` sends them and counts replies (`reply_counter`), `report` prints. The options and texts are
+//! those of valkey-benchmark.
 #![forbid(unsafe_code)]
+#![deny(clippy::unwrap_used)]
 
 mod batch;
 mod cases;
-mod load;
+mod load_generator;
 mod options;
-mod replies;
+mod reply_counter;
 mod report;
 
 use batch::Numbers;
 use cases::Case;
-use load::{Failure, Plan, Shared};
+use load_generator::{LoadCounts, Plan, RunFailure};
 use options::{Options, Request, UsageError};
-use report::{Outcome, Progress};
+use report::{ReportProgress, RunOutcome};
 use resp::address::Target;
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStringExt;
@@ -75,8 +76,9 @@ fn run(mut options: Options) -> Result<(), String> {
     }
     if options.idle {
         println!("Creating {} idle connections and waiting forever (Ctrl+C when done)", options.clients);
-        let case = Case { title: String::new(), sequence: batch::Sequence::default() };
-        return load::idle(&plan(&options, &case), options.clients).map_err(|failure| explain(failure, &options));
+        let case = Case { title: String::new(), sequence: batch::CommandSequence::default() };
+        return load_generator::idle(&plan(&options, &case), options.clients)
+            .map_err(|failure| explain(failure, &options));
     }
     let data = payload(options.data_size, seed);
     let cases = if options.command.is_empty() {
@@ -107,16 +109,16 @@ fn run(mut options: Options) -> Result<(), String> {
 /// Loads the server with one case and prints how it went.
 fn run_case(options: &Options, case: &Case, seed: u64, server: Option<&(String, String)>) -> Result<(), String> {
     let plan = plan(options, case);
-    let shared = Shared::new();
+    let shared = LoadCounts::new();
     let threads = options.threads.unwrap_or(1).min(options.clients);
-    let mut progress = (!options.csv).then(|| Progress::new(&case.title, options));
+    let mut progress = (!options.csv).then(|| ReportProgress::new(&case.title, options));
     let results = std::thread::scope(|scope| {
         let loaders: Vec<_> = (0..threads)
             .map(|thread| {
                 let connections = options.clients / threads + usize::from(thread < options.clients % threads);
                 let numbers = numbers(options, seed, thread, threads);
                 let (plan, shared) = (&plan, &shared);
-                scope.spawn(move || load::run(plan, shared, connections, numbers))
+                scope.spawn(move || load_generator::run(plan, shared, connections, numbers))
             })
             .collect();
         while let Some(progress) = &mut progress
@@ -131,14 +133,14 @@ fn run_case(options: &Options, case: &Case, seed: u64, server: Option<&(String, 
     if let Some(progress) = &progress {
         progress.clear();
     }
-    let mut latencies = load::new_histogram();
+    let mut latencies = load_generator::new_histogram();
     for result in results {
         let recorded = result.map_err(|_| "A loading thread ended unexpectedly".to_string())?;
         let recorded = recorded.map_err(|failure| explain(failure, options))?;
         latencies.add(&recorded).map_err(|error| error.to_string())?;
     }
     let payload = if options.command.is_empty() { options.data_size } else { case.sequence.size() };
-    let outcome = Outcome { title: &case.title, took, payload, latencies: &latencies, server };
+    let outcome = RunOutcome { title: &case.title, took, payload, latencies: &latencies, server };
     print!("{}", report::render(&outcome, options));
     std::io::stdout().flush().map_err(|error| error.to_string())
 }
@@ -165,7 +167,7 @@ fn plan<'p>(options: &'p Options, case: &'p Case) -> Plan<'p> {
     let commands = greeting(options);
     let mut greeting = Vec::new();
     for command in &commands {
-        resp::value::encode_command(&mut greeting, command);
+        resp::reply_value::encode_command(&mut greeting, command);
     }
     Plan {
         target: &options.target,
@@ -206,23 +208,25 @@ fn greeting(options: &Options) -> Vec<Vec<Vec<u8>>> {
 fn ask_configuration(options: &Options) -> Result<Option<(String, String)>, String> {
     let get = |name: &str| [&b"CONFIG"[..], b"GET", name.as_bytes()].map(<[u8]>::to_vec).to_vec();
     let answers = ask(options, &[get("save"), get("appendonly")])?;
-    let value = |answer: &resp::value::Value| match answer {
-        resp::value::Value::Array(items) | resp::value::Value::Push(items) => items.get(1).and_then(text_of),
-        resp::value::Value::Map(pairs) => pairs.first().and_then(|(_, value)| text_of(value)),
+    let value = |answer: &resp::reply_value::Value| match answer {
+        resp::reply_value::Value::Array(items) | resp::reply_value::Value::Push(items) => {
+            items.get(1).and_then(text_of)
+        }
+        resp::reply_value::Value::Map(pairs) => pairs.first().and_then(|(_, value)| text_of(value)),
         _ => None,
     };
     Ok(answers.first().and_then(value).zip(answers.get(1).and_then(value)))
 }
 
-fn text_of(value: &resp::value::Value) -> Option<String> {
+fn text_of(value: &resp::reply_value::Value) -> Option<String> {
     match value {
-        resp::value::Value::Bulk(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        resp::reply_value::Value::Bulk(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
         _ => None,
     }
 }
 
 /// Sends commands over a connection of their own and answers the replies.
-fn ask(options: &Options, commands: &[Vec<Vec<u8>>]) -> Result<Vec<resp::value::Value>, String> {
+fn ask(options: &Options, commands: &[Vec<Vec<u8>>]) -> Result<Vec<resp::reply_value::Value>, String> {
     let cannot =
         |error: std::io::Error| format!("Could not connect to server at {}: {}", options.target, reason(&error));
     let mut stream: Box<dyn ReadWrite> = match &options.target {
@@ -232,11 +236,11 @@ fn ask(options: &Options, commands: &[Vec<Vec<u8>>]) -> Result<Vec<resp::value::
     let greeting = greeting(options);
     let mut bytes = Vec::new();
     for command in greeting.iter().chain(commands) {
-        resp::value::encode_command(&mut bytes, command);
+        resp::reply_value::encode_command(&mut bytes, command);
     }
     stream.write_all(&bytes).map_err(cannot)?;
     let mut answers = Vec::new();
-    let mut decoder = resp::value::Decoder::new();
+    let mut decoder = resp::reply_value::Decoder::new();
     let (mut pending, mut buffer) = (Vec::new(), [0; 4096]);
     while answers.len() < greeting.len() + commands.len() {
         let count = stream.read(&mut buffer).map_err(cannot)?;
@@ -246,7 +250,7 @@ fn ask(options: &Options, commands: &[Vec<Vec<u8>>]) -> Result<Vec<resp::value::
         pending.extend_from_slice(&buffer[..count]);
         while let Some((value, used)) = decoder.decode(&pending).map_err(|error| error.to_string())? {
             pending.drain(..used);
-            if let resp::value::Value::Error(text) = &value
+            if let resp::reply_value::Value::Error(text) = &value
                 && answers.len() < greeting.len()
             {
                 return Err(format!("Node {} replied with error:\n{}", options.target, String::from_utf8_lossy(text)));
@@ -260,12 +264,12 @@ fn ask(options: &Options, commands: &[Vec<Vec<u8>>]) -> Result<Vec<resp::value::
 trait ReadWrite: Read + Write {}
 impl<T: Read + Write> ReadWrite for T {}
 
-fn explain(failure: Failure, options: &Options) -> String {
+fn explain(failure: RunFailure, options: &Options) -> String {
     match failure {
-        Failure::Connect(error) => format!("Could not connect to server at {}: {}", options.target, reason(&error)),
-        Failure::Lost(error) => format!("Error: connection to {}: {}", options.target, reason(&error)),
-        Failure::Server(text) => format!("Error from server: {text}"),
-        Failure::Protocol => format!("Error: {} does not speak RESP", options.target),
+        RunFailure::Connect(error) => format!("Could not connect to server at {}: {}", options.target, reason(&error)),
+        RunFailure::Lost(error) => format!("Error: connection to {}: {}", options.target, reason(&error)),
+        RunFailure::Server(text) => format!("Error from server: {text}"),
+        RunFailure::Protocol => format!("Error: {} does not speak RESP", options.target),
     }
 }
 

@@ -8,7 +8,9 @@ use std::time::Duration;
 /// When a run ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
+    /// After so many requests of all connections together.
     Requests(u64),
+    /// After so much time.
     Duration(Duration),
 }
 
@@ -162,75 +164,132 @@ Options:
 
 /// Reads the words after the program's name.
 pub fn parse(words: impl IntoIterator<Item = Vec<u8>>) -> Result<Request, UsageError> {
-    let mut words = words.into_iter();
-    let mut options = Options::default();
-    let (mut requests, mut duration) = (None, None);
-    while let Some(word) = words.next() {
+    let mut reader = Reader { words: words.into_iter(), options: Options::default(), requests: None, duration: None };
+    while let Some(word) = reader.words.next() {
         let option = String::from_utf8_lossy(&word).into_owned();
         if option == "--" {
-            options.command = words.collect();
+            reader.options.command = reader.words.by_ref().collect();
             break;
         }
         if !option.starts_with('-') {
-            options.command = std::iter::once(word).chain(words).collect();
+            reader.options.command = std::iter::once(word).chain(reader.words.by_ref()).collect();
             break;
         }
-        let mut value =
-            || words.next().map(|word| String::from_utf8_lossy(&word).into_owned()).ok_or_else(|| invalid(&option));
         match option.as_str() {
             "--help" => return Ok(Request::Help),
             "--version" | "-v" => return Ok(Request::Version),
-            "-h" => set_host(&mut options.target, Some(value()?), None),
-            "-p" => set_host(&mut options.target, None, Some(number(&option, &value()?)?)),
-            "-s" => options.target = Target::Unix(value()?),
-            "-a" => options.password = Some(value()?.into_bytes()),
-            "--user" => options.user = Some(value()?.into_bytes()),
-            "-u" => apply_uri(&value()?, &mut options)?,
-            "-c" => options.clients = number::<usize>(&option, &value()?)?.max(1),
-            "-n" => requests = Some(number(&option, &value()?)?),
-            "--duration" => duration = Some(Duration::from_secs(number(&option, &value()?)?)).filter(|d| !d.is_zero()),
-            "--warmup" => options.warmup = Duration::from_secs(number(&option, &value()?)?),
-            "-d" => options.data_size = number::<usize>(&option, &value()?)?.clamp(1, DATA_MAX),
-            "--dbnum" => options.database = number(&option, &value()?)?,
-            "-3" => options.resp3 = true,
-            "--threads" => {
-                let threads = number::<usize>(&option, &value()?)?;
-                if threads > THREADS_MAX {
-                    eprintln!("WARNING: Too many threads, limiting threads to {THREADS_MAX}.");
-                }
-                options.threads = Some(threads.clamp(1, THREADS_MAX));
-            }
-            "--enable-tracking" => options.tracking = true,
-            "-k" => options.keep_alive = number::<i64>(&option, &value()?)? != 0,
-            "-r" => options.range = Some(number::<u64>(&option, &value()?)?).filter(|range| *range > 0),
-            "--sequential" => options.sequential = true,
-            "-P" => options.pipeline = number::<usize>(&option, &value()?)?.max(1),
-            "--rps" => options.rate = Some(number::<u64>(&option, &value()?)?).filter(|rate| *rate > 0),
-            "-q" => options.quiet = true,
-            "--precision" => options.precision = number::<usize>(&option, &value()?)?.min(9),
-            "--csv" => options.csv = true,
-            "-l" => options.forever = true,
-            "-t" => options.tests = Some(value()?.split(',').map(str::to_ascii_lowercase).collect()),
-            "-I" => options.idle = true,
-            "-x" => options.last_from_stdin = true,
-            "--seed" => options.seed = Some(number(&option, &value()?)?),
-            "--num-functions" => options.functions = number::<usize>(&option, &value()?)?.max(1),
-            "--num-keys-in-fcall" => options.function_keys = number(&option, &value()?)?,
-            // Taken by older programs, and without effect in newer ones.
-            "-e" => {
-                eprintln!("WARNING: -e option has no effect. We now immediately exit on error to avoid false results.")
-            }
-            _ => return Err(invalid(&option)),
+            _ => {}
+        }
+        if !(reader.connection(&option)? || reader.requests(&option)? || reader.run(&option)?) {
+            return Err(invalid(&option));
         }
     }
-    options.extent = match (requests, duration) {
+    reader.options.extent = match (reader.requests, reader.duration) {
         (Some(_), Some(_)) => {
             return Err(UsageError::Value("Options -n and --duration are mutually exclusive.".into()));
         }
         (_, Some(duration)) => Extent::Duration(duration),
         (requests, None) => Extent::Requests(requests.unwrap_or(100_000)),
     };
-    Ok(Request::Run(Box::new(options)))
+    Ok(Request::Run(Box::new(reader.options)))
+}
+
+/// The words that are still to be read, and what those before them said. Each method knows some of the options: it
+/// takes such a one with its value and answers true.
+struct Reader<I> {
+    words: I,
+    options: Options,
+    requests: Option<u64>,
+    duration: Option<Duration>,
+}
+
+impl<I: Iterator<Item = Vec<u8>>> Reader<I> {
+    /// The word after an option.
+    fn value(&mut self, option: &str) -> Result<String, UsageError> {
+        let word = self.words.next().ok_or_else(|| invalid(option))?;
+        Ok(String::from_utf8_lossy(&word).into_owned())
+    }
+
+    fn number<N: std::str::FromStr>(&mut self, option: &str) -> Result<N, UsageError> {
+        number(option, &self.value(option)?)
+    }
+
+    /// A number, or None for zero.
+    fn above_zero(&mut self, option: &str) -> Result<Option<u64>, UsageError> {
+        Ok(Some(self.number::<u64>(option)?).filter(|number| *number > 0))
+    }
+
+    /// Which server, and what each connection says first.
+    fn connection(&mut self, option: &str) -> Result<bool, UsageError> {
+        match option {
+            "-h" => {
+                let host = self.value(option)?;
+                set_host(&mut self.options.target, Some(host), None);
+            }
+            "-p" => {
+                let port = self.number(option)?;
+                set_host(&mut self.options.target, None, Some(port));
+            }
+            "-s" => self.options.target = Target::Unix(self.value(option)?),
+            "-a" => self.options.password = Some(self.value(option)?.into_bytes()),
+            "--user" => self.options.user = Some(self.value(option)?.into_bytes()),
+            "-u" => apply_uri(&self.value(option)?, &mut self.options)?,
+            "--dbnum" => self.options.database = self.number(option)?,
+            "-3" => self.options.resp3 = true,
+            "--enable-tracking" => self.options.tracking = true,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// What is sent, and how much of it.
+    fn requests(&mut self, option: &str) -> Result<bool, UsageError> {
+        match option {
+            "-n" => self.requests = Some(self.number(option)?),
+            "--duration" => self.duration = self.above_zero(option)?.map(Duration::from_secs),
+            "--warmup" => self.options.warmup = Duration::from_secs(self.number(option)?),
+            "-d" => self.options.data_size = self.number::<usize>(option)?.clamp(1, DATA_MAX),
+            "-r" => self.options.range = self.above_zero(option)?,
+            "--sequential" => self.options.sequential = true,
+            "-P" => self.options.pipeline = self.number::<usize>(option)?.max(1),
+            "--rps" => self.options.rate = self.above_zero(option)?,
+            "-t" => {
+                self.options.tests = Some(self.value(option)?.split(',').map(str::to_ascii_lowercase).collect());
+            }
+            "-x" => self.options.last_from_stdin = true,
+            "--seed" => self.options.seed = Some(self.number(option)?),
+            "--num-functions" => self.options.functions = self.number::<usize>(option)?.max(1),
+            "--num-keys-in-fcall" => self.options.function_keys = self.number(option)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// How the program runs, and how it reports.
+    fn run(&mut self, option: &str) -> Result<bool, UsageError> {
+        match option {
+            "-c" => self.options.clients = self.number::<usize>(option)?.max(1),
+            "--threads" => {
+                let threads = self.number::<usize>(option)?;
+                if threads > THREADS_MAX {
+                    eprintln!("WARNING: Too many threads, limiting threads to {THREADS_MAX}.");
+                }
+                self.options.threads = Some(threads.clamp(1, THREADS_MAX));
+            }
+            "-k" => self.options.keep_alive = self.number::<i64>(option)? != 0,
+            "-q" => self.options.quiet = true,
+            "--precision" => self.options.precision = self.number::<usize>(option)?.min(9),
+            "--csv" => self.options.csv = true,
+            "-l" => self.options.forever = true,
+            "-I" => self.options.idle = true,
+            // Taken by older programs, and without effect in newer ones.
+            "-e" => {
+                eprintln!("WARNING: -e option has no effect. We now immediately exit on error to avoid false results.")
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
 }
 
 fn invalid(option: &str) -> UsageError {

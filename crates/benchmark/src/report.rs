@@ -1,6 +1,6 @@
 //! What a run is reported as: valkey-benchmark's texts, so that whatever reads them goes on working.
 
-use crate::load::Shared;
+use crate::load_generator::LoadCounts;
 use crate::options::{Extent, Options};
 use hdrhistogram::Histogram;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// How a finished run went.
 #[derive(Debug)]
-pub struct Outcome<'o> {
+pub struct RunOutcome<'o> {
     pub title: &'o str,
     pub took: Duration,
     /// Bytes of a value; of a command of the user's, all of it.
@@ -21,7 +21,7 @@ pub struct Outcome<'o> {
     pub server: Option<&'o (String, String)>,
 }
 
-impl Outcome<'_> {
+impl RunOutcome<'_> {
     fn rate(&self) -> f64 {
         let seconds = self.took.as_secs_f64();
         if seconds > 0.0 { self.latencies.len() as f64 / seconds } else { 0.0 }
@@ -45,7 +45,7 @@ pub const CSV_HEADER: &str = "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_
                               \"p95_latency_ms\",\"p99_latency_ms\",\"max_latency_ms\"";
 
 /// The text for a finished run, in the form that the options ask for.
-pub fn render(outcome: &Outcome<'_>, options: &Options) -> String {
+pub fn render(outcome: &RunOutcome<'_>, options: &Options) -> String {
     if options.csv {
         return csv(outcome);
     }
@@ -65,7 +65,7 @@ pub fn render(outcome: &Outcome<'_>, options: &Options) -> String {
     text
 }
 
-fn csv(outcome: &Outcome<'_>) -> String {
+fn csv(outcome: &RunOutcome<'_>) -> String {
     let latencies = outcome.latencies;
     let figures = [
         outcome.mean(),
@@ -79,7 +79,7 @@ fn csv(outcome: &Outcome<'_>) -> String {
     format!("\"{}\",\"{:.2}\",{}\n", outcome.title, outcome.rate(), figures.join(","))
 }
 
-fn head(text: &mut String, outcome: &Outcome<'_>, options: &Options) -> std::fmt::Result {
+fn head(text: &mut String, outcome: &RunOutcome<'_>, options: &Options) -> std::fmt::Result {
     writeln!(text, "====== {} ======", outcome.title)?;
     writeln!(text, "  {} requests completed in {:.2} seconds", outcome.latencies.len(), outcome.took.as_secs_f64())?;
     writeln!(text, "  {} parallel clients", options.clients)?;
@@ -96,7 +96,7 @@ fn head(text: &mut String, outcome: &Outcome<'_>, options: &Options) -> std::fmt
     writeln!(text)
 }
 
-fn by_percentile(text: &mut String, outcome: &Outcome<'_>, precision: usize) -> std::fmt::Result {
+fn by_percentile(text: &mut String, outcome: &RunOutcome<'_>, precision: usize) -> std::fmt::Result {
     writeln!(text, "Latency by percentile distribution:")?;
     let mut last = None;
     for step in outcome.latencies.iter_quantiles(1) {
@@ -116,7 +116,7 @@ fn by_percentile(text: &mut String, outcome: &Outcome<'_>, precision: usize) -> 
 }
 
 /// Latencies in even steps: of 0.1 ms up to 2 ms, of 1 ms above.
-fn cumulative(text: &mut String, outcome: &Outcome<'_>, precision: usize) -> std::fmt::Result {
+fn cumulative(text: &mut String, outcome: &RunOutcome<'_>, precision: usize) -> std::fmt::Result {
     writeln!(text, "Cumulative distribution of latencies:")?;
     let (latencies, total) = (outcome.latencies, outcome.latencies.len());
     let (mut edge, mut before) = (100, None);
@@ -139,7 +139,7 @@ fn rounded(microseconds: u64, precision: usize) -> String {
     format!("{:.places$}", milliseconds(microseconds))
 }
 
-fn summary(text: &mut String, outcome: &Outcome<'_>) -> std::fmt::Result {
+fn summary(text: &mut String, outcome: &RunOutcome<'_>) -> std::fmt::Result {
     let latencies = outcome.latencies;
     writeln!(text, "Summary:")?;
     writeln!(text, "  throughput summary: {:.2} requests per second", outcome.rate())?;
@@ -159,7 +159,7 @@ fn summary(text: &mut String, outcome: &Outcome<'_>) -> std::fmt::Result {
 
 /// The line that shows a run under way; it is written over until the run ends.
 #[derive(Debug)]
-pub struct Progress<'p> {
+pub struct ReportProgress<'p> {
     title: &'p str,
     options: &'p Options,
     /// What was there when recording began, and when the line was written last.
@@ -188,13 +188,13 @@ impl Mark {
     }
 }
 
-impl<'p> Progress<'p> {
+impl<'p> ReportProgress<'p> {
     pub fn new(title: &'p str, options: &'p Options) -> Self {
         let mark = Mark { at: Instant::now(), replies: 0, latency_sum: 0 };
-        Progress { title, options, base: mark, last: mark, warming_up: !options.warmup.is_zero(), width: 0 }
+        ReportProgress { title, options, base: mark, last: mark, warming_up: !options.warmup.is_zero(), width: 0 }
     }
 
-    pub fn show(&mut self, shared: &Shared) {
+    pub fn show(&mut self, shared: &LoadCounts) {
         let (replies, latency_sum) = (shared.finished.load(Relaxed), shared.latency_sum.load(Relaxed));
         let now = Mark { at: Instant::now(), replies, latency_sum };
         let line = self.line(now);
@@ -233,7 +233,7 @@ impl<'p> Progress<'p> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::new_histogram;
+    use crate::load_generator::new_histogram;
 
     fn outcome_of(values: &[u64], options: &Options) -> String {
         let mut latencies = new_histogram();
@@ -241,7 +241,7 @@ mod tests {
             latencies.record(*value).unwrap();
         }
         let took = Duration::from_secs(2);
-        render(&Outcome { title: "SET", took, payload: 3, latencies: &latencies, server: None }, options)
+        render(&RunOutcome { title: "SET", took, payload: 3, latencies: &latencies, server: None }, options)
     }
 
     #[test]
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn progress_says_what_the_run_is_counted_in() {
         let options = Options { warmup: Duration::from_secs(1), ..Options::default() };
-        let mut progress = Progress::new("SET", &options);
+        let mut progress = ReportProgress::new("SET", &options);
         let now = Mark { at: progress.base.at + Duration::from_secs(2), replies: 10, latency_sum: 20_000 };
         let expected = "Warming up SET: rps=5.0 (overall: 5.0) avg_msec=2.000 (overall: 2.000) 2.0 seconds";
         assert_eq!(progress.line(now), expected);

@@ -9,10 +9,10 @@ use std::thread;
 
 use resp::Value;
 
-use crate::client::Failure;
 use crate::options::Mode;
-use crate::scan::Scan;
-use crate::session::Session;
+use crate::protocol_client::ClientFailure;
+use crate::resp_session::RespSession;
+use crate::scan_keys::Scan;
 use crate::transport::print;
 use resp::words::quote;
 
@@ -53,7 +53,7 @@ struct BigKeys {
     key_bytes: u64,
 }
 
-pub fn run(session: &mut Session) -> Result<(), Failure> {
+pub fn run(session: &mut RespSession) -> Result<(), ClientFailure> {
     let by_memory = session.options().mode == Mode::MemoryKeys;
     print(INTRODUCTION.replace("{what}", "biggest keys").as_bytes());
     let mut survey = BigKeys::new(by_memory);
@@ -65,12 +65,12 @@ pub fn run(session: &mut Session) -> Result<(), Failure> {
 /// Calls `look` with the keys of every step and with how much of the keyspace came before them, in percent. Rests as
 /// the options say, and ends early at Ctrl-C.
 pub fn walk(
-    session: &mut Session,
-    mut look: impl FnMut(&mut Session, &[Vec<u8>], f64) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+    session: &mut RespSession,
+    mut look: impl FnMut(&mut RespSession, &[Vec<u8>], f64) -> Result<(), ClientFailure>,
+) -> Result<(), ClientFailure> {
     let stop = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&stop))
-        .map_err(|error| Failure::Lost(error.to_string()))?;
+        .map_err(|error| ClientFailure::Lost(error.to_string()))?;
     // Of a cluster's replica one may only read, and only after this; elsewhere it changes nothing.
     session.ask(&["READONLY"])?;
     let total = match session.ask(&["DBSIZE"])? {
@@ -92,8 +92,8 @@ pub fn walk(
     Ok(())
 }
 
-pub fn refused(what: &str, text: &[u8]) -> Failure {
-    Failure::ErrorReply(format!("{what}: {}", String::from_utf8_lossy(text)))
+pub fn refused(what: &str, text: &[u8]) -> ClientFailure {
+    ClientFailure::ErrorReply(format!("{what}: {}", String::from_utf8_lossy(text)))
 }
 
 pub fn quoted(key: &[u8]) -> String {
@@ -108,7 +108,7 @@ impl BigKeys {
         BigKeys { tallies: TYPES.map(tally).into(), by_memory, keys: 0, key_bytes: 0 }
     }
 
-    fn look_at(&mut self, session: &mut Session, keys: &[Vec<u8>], percent: f64) -> Result<(), Failure> {
+    fn look_at(&mut self, session: &mut RespSession, keys: &[Vec<u8>], percent: f64) -> Result<(), ClientFailure> {
         let types: Vec<_> = keys.iter().map(|key| vec![b"TYPE".to_vec(), key.clone()]).collect();
         let mut found = Vec::new();
         for (key, reply) in keys.iter().zip(session.ask_all(&types)?) {
@@ -215,10 +215,10 @@ impl Tally {
     }
 }
 
-fn unexpected(what: &str, key: &[u8], reply: &Value) -> Failure {
+fn unexpected(what: &str, key: &[u8], reply: &Value) -> ClientFailure {
     match reply {
         Value::Error(text) => refused(&format!("{what} of {}", quoted(key)), text),
-        _ => Failure::Lost(format!("{what} of {} has an unexpected reply", quoted(key))),
+        _ => ClientFailure::Lost(format!("{what} of {} has an unexpected reply", quoted(key))),
     }
 }
 

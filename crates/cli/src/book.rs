@@ -17,9 +17,9 @@ use std::thread;
 use resp::book::{BookValue, decode_reply, encode_request};
 use resp::{Value, format_double};
 
-use crate::client::{Client, Failure};
 use crate::options::Options;
-use crate::transport::{Event, Interrupts, Transport, print, reason};
+use crate::protocol_client::{Client, ClientFailure};
+use crate::transport::{Interrupts, Transport, TransportEvent, print, reason};
 use resp::address::Target;
 
 #[derive(Debug)]
@@ -36,21 +36,21 @@ impl BookSession {
         BookSession { options, link: None, received: Vec::new(), interrupts }
     }
 
-    fn run_once(&mut self, request: &[u8]) -> Result<(), Failure> {
+    fn run_once(&mut self, request: &[u8]) -> Result<(), ClientFailure> {
         if self.link.as_ref().is_none_or(Transport::is_closed) {
             self.connect(None)?;
         }
-        let lost = |error: std::io::Error| Failure::Lost(reason(&error));
+        let lost = |error: std::io::Error| ClientFailure::Lost(reason(&error));
         let link = self.link.as_mut().ok_or_else(closed)?;
         link.send(request).map_err(lost)?;
         let value = loop {
-            let decoded = decode_reply(&self.received).map_err(|error| Failure::Lost(error.to_string()))?;
+            let decoded = decode_reply(&self.received).map_err(|error| ClientFailure::Lost(error.to_string()))?;
             if let Some((value, length)) = decoded {
                 self.received.drain(..length);
                 break value;
             }
-            if link.wait(self.interrupts.as_mut(), None).map_err(lost)? == Event::Interrupt {
-                return Err(Failure::Interrupted);
+            if link.wait(self.interrupts.as_mut(), None).map_err(lost)? == TransportEvent::Interrupt {
+                return Err(ClientFailure::Interrupted);
             }
             if link.receive(&mut self.received).map_err(lost)? == 0 {
                 return Err(closed());
@@ -60,7 +60,7 @@ impl BookSession {
             && self.options.errors_are_fatal
             && self.interrupts.is_none()
         {
-            return Err(Failure::ErrorReply(format!("(err) {code} {}", String::from_utf8_lossy(text))));
+            return Err(ClientFailure::ErrorReply(format!("(err) {code} {}", String::from_utf8_lossy(text))));
         }
         let mut out = Vec::new();
         format(&mut out, &value);
@@ -77,7 +77,7 @@ impl Client for BookSession {
         }
     }
 
-    fn connect(&mut self, target: Option<Target>) -> Result<(), Failure> {
+    fn connect(&mut self, target: Option<Target>) -> Result<(), ClientFailure> {
         self.link = None;
         self.received.clear();
         if let Some(target) = target {
@@ -85,15 +85,15 @@ impl Client for BookSession {
         }
         let target = &self.options.target;
         let refused =
-            |error| Failure::Connect(format!("Could not connect to Cinnabar at {target}: {}", reason(&error)));
+            |error| ClientFailure::Connect(format!("Could not connect to Cinnabar at {target}: {}", reason(&error)));
         self.link =
             Some(Transport::connect(target, self.options.connect_timeout, self.options.preferred_ip).map_err(refused)?);
         Ok(())
     }
 
-    fn run(&mut self, arguments: &[Vec<u8>], repeat: i64) -> Result<(), Failure> {
+    fn run(&mut self, arguments: &[Vec<u8>], repeat: i64) -> Result<(), ClientFailure> {
         let mut request = Vec::new();
-        encode_request(&mut request, arguments).map_err(|error| Failure::Unsendable(error.to_string()))?;
+        encode_request(&mut request, arguments).map_err(|error| ClientFailure::Unsendable(error.to_string()))?;
         let mut done = 0;
         while repeat < 0 || done < repeat {
             done = done.saturating_add(1);
@@ -116,7 +116,7 @@ impl Client for BookSession {
         false
     }
 
-    fn print_messages(&mut self, _input: Option<BorrowedFd<'_>>) -> Result<(), Failure> {
+    fn print_messages(&mut self, _input: Option<BorrowedFd<'_>>) -> Result<(), ClientFailure> {
         Ok(())
     }
 }
@@ -148,8 +148,8 @@ fn format(out: &mut Vec<u8>, value: &BookValue) {
     out.push(b'\n');
 }
 
-fn closed() -> Failure {
-    Failure::Lost("Server closed the connection".to_owned())
+fn closed() -> ClientFailure {
+    ClientFailure::Lost("Server closed the connection".to_owned())
 }
 
 #[cfg(test)]

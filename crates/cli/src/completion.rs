@@ -14,9 +14,9 @@ use rustyline::hint::{Hint, Hinter};
 use rustyline::validate::Validator;
 use rustyline::{Context, Helper};
 
-use crate::client::Client;
 use crate::docs::Docs;
-use crate::{help, hint};
+use crate::protocol_client::Client;
+use crate::{help_text, hint};
 
 #[derive(Debug)]
 pub struct Completion {
@@ -114,7 +114,7 @@ impl Completer for Completion {
     type Candidate = String;
 
     fn complete(&self, line: &str, at: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
-        Ok(self.docs.as_ref().map_or((0, Vec::new()), |docs| help::completions(docs, &line[..at])))
+        Ok(self.docs.as_ref().map_or((0, Vec::new()), |docs| help_text::completions(docs, &line[..at])))
     }
 }
 

@@ -6,7 +6,7 @@
 //! a hint is no reason to fail.
 
 use resp::Value;
-use resp::value::Decoder;
+use resp::reply_value::Decoder;
 
 /// The answer that is at hand without a server.
 const KNOWN: &[u8] = include_bytes!("docs.resp");
@@ -25,17 +25,17 @@ pub struct CommandDocs {
     pub summary: String,
     pub since: String,
     pub group: String,
-    pub arguments: Vec<Argument>,
+    pub arguments: Vec<DocumentedArgument>,
 }
 
 /// One node of a command's syntax.
 #[derive(Debug, Default)]
-pub struct Argument {
+pub struct DocumentedArgument {
     /// What people are shown in its place.
     pub name: String,
     /// A word to be typed before it, or in its place.
     pub token: Option<String>,
-    pub kind: Kind,
+    pub kind: ArgumentKind,
     pub optional: bool,
     pub repeats: bool,
     /// A repetition has the token again.
@@ -43,15 +43,15 @@ pub struct Argument {
 }
 
 #[derive(Debug, Default)]
-pub enum Kind {
+pub enum ArgumentKind {
     #[default]
     Text,
     Integer,
     Double,
     /// Nothing but its token.
     Token,
-    Block(Vec<Argument>),
-    OneOf(Vec<Argument>),
+    Block(Vec<DocumentedArgument>),
+    OneOf(Vec<DocumentedArgument>),
 }
 
 impl Docs {
@@ -107,23 +107,23 @@ fn read_commands(reply: &Value, into: &mut Vec<CommandDocs>) {
     }
 }
 
-fn read_arguments(value: &Value) -> Vec<Argument> {
+fn read_arguments(value: &Value) -> Vec<DocumentedArgument> {
     items(value).iter().filter_map(read_argument).collect()
 }
 
-fn read_argument(value: &Value) -> Option<Argument> {
+fn read_argument(value: &Value) -> Option<DocumentedArgument> {
     let children = || field(value, "arguments").map(read_arguments).unwrap_or_default();
     let kind = match text_field(value, "type")?.as_str() {
-        "integer" | "unix-time" => Kind::Integer,
-        "double" => Kind::Double,
-        "pure-token" => Kind::Token,
-        "block" => Kind::Block(children()),
-        "oneof" => Kind::OneOf(children()),
-        _ => Kind::Text,
+        "integer" | "unix-time" => ArgumentKind::Integer,
+        "double" => ArgumentKind::Double,
+        "pure-token" => ArgumentKind::Token,
+        "block" => ArgumentKind::Block(children()),
+        "oneof" => ArgumentKind::OneOf(children()),
+        _ => ArgumentKind::Text,
     };
     let flags: Vec<String> = field(value, "flags").map(items).unwrap_or_default().iter().filter_map(text).collect();
     let has = |name: &str| flags.iter().any(|flag| flag == name);
-    Some(Argument {
+    Some(DocumentedArgument {
         name: text_field(value, "display_text").or_else(|| text_field(value, "name"))?,
         token: text_field(value, "token"),
         kind,
@@ -189,7 +189,10 @@ mod tests {
         let docs = Docs::read(&decode(&reply));
         let [command] = &docs.commands[..] else { panic!("{docs:?}") };
         assert_eq!((command.name.as_str(), command.summary.as_str()), ("X", "S."));
-        assert!(matches!(&command.arguments[..], [Argument { kind: Kind::Integer, optional: true, .. }]));
+        assert!(matches!(
+            &command.arguments[..],
+            [DocumentedArgument { kind: ArgumentKind::Integer, optional: true, .. }]
+        ));
         for nonsense in ["*3\r\n:1\r\n:2\r\n:3\r\n", "%1\r\n+a\r\n:1\r\n", "+OK\r\n", "-ERR\r\n"] {
             assert!(Docs::read(&decode(nonsense)).commands.is_empty());
         }

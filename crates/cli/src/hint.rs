@@ -12,7 +12,7 @@
 //! A word counts once a blank follows it. Texts and matching are valkey-cli's, which its test suite fixes, an
 //! unbalanced bracket here and there included.
 
-use crate::docs::{Argument, Docs, Kind};
+use crate::docs::{ArgumentKind, Docs, DocumentedArgument};
 
 /// The hint for a line as typed so far, perhaps with a blank behind it; None where no command begins it, or its quotes
 /// are open.
@@ -24,12 +24,12 @@ pub fn hint(docs: &Docs, line: &[u8]) -> Option<String> {
     Some(remaining(&command.arguments, &words[name_words..count]))
 }
 
-/// All arguments, for who has typed none.
-pub fn syntax(arguments: &[Argument]) -> String {
+/// All arguments, where none was typed.
+pub fn syntax(arguments: &[DocumentedArgument]) -> String {
     remaining(arguments, &[])
 }
 
-fn remaining(arguments: &[Argument], words: &[Vec<u8>]) -> String {
+fn remaining(arguments: &[DocumentedArgument], words: &[Vec<u8>]) -> String {
     let mut nodes: Vec<Node> = arguments.iter().map(Node::new).collect();
     let mut out = String::new();
     if take_all(&mut nodes, words) == words.len() {
@@ -40,7 +40,7 @@ fn remaining(arguments: &[Argument], words: &[Vec<u8>]) -> String {
 
 /// An argument, and how much of it the words have used up.
 struct Node<'d> {
-    argument: &'d Argument,
+    argument: &'d DocumentedArgument,
     children: Vec<Node<'d>>,
     /// Words of it.
     taken: usize,
@@ -52,9 +52,9 @@ struct Node<'d> {
 }
 
 impl<'d> Node<'d> {
-    fn new(argument: &'d Argument) -> Node<'d> {
+    fn new(argument: &'d DocumentedArgument) -> Node<'d> {
         let children = match &argument.kind {
-            Kind::Block(children) | Kind::OneOf(children) => children.iter().map(Node::new).collect(),
+            ArgumentKind::Block(children) | ArgumentKind::OneOf(children) => children.iter().map(Node::new).collect(),
             _ => Vec::new(),
         };
         Node { argument, children, taken: 0, token: false, value: false, complete: false }
@@ -94,7 +94,7 @@ impl<'d> Node<'d> {
         }
         self.token = true;
         self.taken = 1;
-        if matches!(self.argument.kind, Kind::Token) {
+        if matches!(self.argument.kind, ArgumentKind::Token) {
             self.complete = true;
             return 1;
         }
@@ -104,12 +104,12 @@ impl<'d> Node<'d> {
     /// What stands behind the token, or alone. The answer counts the token too.
     fn take_value(&mut self, words: &[Vec<u8>]) -> usize {
         let fits = match &self.argument.kind {
-            Kind::Block(_) => {
+            ArgumentKind::Block(_) => {
                 self.taken += take_all(&mut self.children, words);
                 self.complete = self.children.iter().all(|child| child.complete);
                 return self.taken;
             }
-            Kind::OneOf(_) => {
+            ArgumentKind::OneOf(_) => {
                 if let Some(child) = self.children.iter_mut().find_map(|child| (child.take(words) > 0).then_some(child))
                 {
                     self.taken += child.taken;
@@ -117,9 +117,9 @@ impl<'d> Node<'d> {
                 }
                 return self.taken;
             }
-            Kind::Integer => words.first().is_some_and(|word| begins_with_integer(word)),
-            Kind::Double => words.first().is_some_and(|word| begins_with_double(word)),
-            Kind::Text | Kind::Token => true,
+            ArgumentKind::Integer => words.first().is_some_and(|word| begins_with_integer(word)),
+            ArgumentKind::Double => words.first().is_some_and(|word| begins_with_double(word)),
+            ArgumentKind::Text | ArgumentKind::Token => true,
         };
         self.taken = if fits { self.taken + 1 } else { 0 };
         self.value = fits;
@@ -138,12 +138,12 @@ impl<'d> Node<'d> {
             self.show_token(out);
         }
         match &self.argument.kind {
-            Kind::OneOf(_) if self.taken == 0 => show_all(out, &mut self.children, "|"),
-            Kind::OneOf(_) => {
+            ArgumentKind::OneOf(_) if self.taken == 0 => show_all(out, &mut self.children, "|"),
+            ArgumentKind::OneOf(_) => {
                 self.children.iter_mut().filter(|child| child.taken > 0).for_each(|child| child.show(out))
             }
-            Kind::Block(_) => show_all(out, &mut self.children, " "),
-            Kind::Token => {}
+            ArgumentKind::Block(_) => show_all(out, &mut self.children, " "),
+            ArgumentKind::Token => {}
             _ if self.value => {}
             _ => out.push_str(&self.argument.name),
         }
@@ -157,7 +157,7 @@ impl<'d> Node<'d> {
     fn show_token(&self, out: &mut String) {
         if let Some(token) = &self.argument.token {
             out.push_str(if token.is_empty() { "\"\"" } else { token });
-            if !matches!(self.argument.kind, Kind::Token) {
+            if !matches!(self.argument.kind, ArgumentKind::Token) {
                 out.push(' ');
             }
         }
@@ -174,9 +174,9 @@ impl<'d> Node<'d> {
             self.show_token(out);
         }
         match &self.argument.kind {
-            Kind::OneOf(_) => show_all(out, &mut self.children, "|"),
-            Kind::Block(_) => show_all(out, &mut self.children, " "),
-            Kind::Token => {}
+            ArgumentKind::OneOf(_) => show_all(out, &mut self.children, "|"),
+            ArgumentKind::Block(_) => show_all(out, &mut self.children, " "),
+            ArgumentKind::Token => {}
             _ => out.push_str(&self.argument.name),
         }
         out.push_str(" ...]");

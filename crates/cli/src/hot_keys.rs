@@ -3,8 +3,8 @@
 use resp::Value;
 
 use crate::big_keys::{INTRODUCTION, quoted, refused, walk};
-use crate::client::Failure;
-use crate::session::Session;
+use crate::protocol_client::ClientFailure;
+use crate::resp_session::RespSession;
 use crate::transport::print;
 
 /// How many keys are kept.
@@ -16,7 +16,7 @@ struct Hottest {
     keys: Vec<(i64, String)>,
 }
 
-pub fn run(session: &mut Session) -> Result<(), Failure> {
+pub fn run(session: &mut RespSession) -> Result<(), ClientFailure> {
     print(INTRODUCTION.replace("{what}", "hot keys").as_bytes());
     let (mut hottest, mut seen) = (Hottest::default(), 0);
     walk(session, |session, keys, percent| {
@@ -26,7 +26,7 @@ pub fn run(session: &mut Session) -> Result<(), Failure> {
                 Value::Int(counter) => counter,
                 Value::Null => 0,
                 Value::Error(text) => return Err(refused("Error", &text)),
-                _ => return Err(Failure::Lost("OBJECT FREQ has an unexpected reply".to_owned())),
+                _ => return Err(ClientFailure::Lost("OBJECT FREQ has an unexpected reply".to_owned())),
             };
             seen += 1;
             let key = quoted(key);

@@ -15,10 +15,10 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 use rustyline::history::MemHistory;
 use rustyline::{CompletionType, Config, Editor};
 
-use crate::client::{Client, Failure};
 use crate::completion::Completion;
-use crate::help::help;
+use crate::help_text::help;
 use crate::history::{HistoryFile, LINES_MAX, is_sensitive};
+use crate::protocol_client::{Client, ClientFailure};
 use crate::transport::print;
 use resp::address::Target;
 
@@ -54,7 +54,7 @@ pub fn run(client: &mut dyn Client, show_times: bool) -> io::Result<ExitCode> {
         match step {
             Ok(Step::Next) => {}
             Ok(Step::Quit) => return Ok(ExitCode::SUCCESS),
-            Err(Failure::Interrupted) => return Ok(ExitCode::FAILURE),
+            Err(ClientFailure::Interrupted) => return Ok(ExitCode::FAILURE),
             Err(failure) => eprintln!("{failure}"),
         }
     }
@@ -65,7 +65,7 @@ enum Step {
     Quit,
 }
 
-fn run_line(client: &mut dyn Client, lines: &mut Lines, line: &[u8], show_times: bool) -> Result<Step, Failure> {
+fn run_line(client: &mut dyn Client, lines: &mut Lines, line: &[u8], show_times: bool) -> Result<Step, ClientFailure> {
     let Some(arguments) = words::split(line) else {
         let rough_words: Vec<_> = line.split(u8::is_ascii_whitespace).map(<[u8]>::to_vec).collect();
         lines.remember(line, &rough_words);
@@ -139,9 +139,9 @@ fn repeat_prefix(arguments: &[Vec<u8>]) -> Result<(i64, &[Vec<u8>]), InvalidRepe
     }
 }
 
-fn target(host: &[u8], port: &[u8]) -> Result<Target, Failure> {
+fn target(host: &[u8], port: &[u8]) -> Result<Target, ClientFailure> {
     let number = std::str::from_utf8(port).ok().and_then(|text| text.parse().ok());
-    let port = number.ok_or_else(|| Failure::Unsendable("Invalid server port.".to_owned()))?;
+    let port = number.ok_or_else(|| ClientFailure::Unsendable("Invalid server port.".to_owned()))?;
     Ok(Target::Tcp { host: String::from_utf8_lossy(host).into_owned(), port })
 }
 
@@ -210,7 +210,10 @@ impl Lines {
     }
 
     /// Runs `wait`, which ends when a line begins on the descriptor that it is given.
-    fn wait_beside(&self, wait: impl FnOnce(Option<BorrowedFd<'_>>) -> Result<(), Failure>) -> Result<(), Failure> {
+    fn wait_beside(
+        &self,
+        wait: impl FnOnce(Option<BorrowedFd<'_>>) -> Result<(), ClientFailure>,
+    ) -> Result<(), ClientFailure> {
         let stdin = io::stdin();
         match self {
             // What was read ahead does not show on the descriptor.

@@ -3,48 +3,49 @@
 //! | module | its one idea |
 //! | --- | --- |
 //! | [`options`] | the command line |
-//! | [`mod@format`] | replies into text: formatted, raw, CSV, JSON |
+//! | [`reply_format`] | replies into text: formatted, raw, CSV, JSON |
 //! | [`transport`] | the byte stream, and waiting for it and for Ctrl-C |
-//! | [`mod@client`] | what both protocols offer to the program |
-//! | [`session`] | RESP, with login, database, transaction and subscriptions |
+//! | [`protocol_client`] | what both protocols offer to the program |
+//! | [`resp_session`] | RESP, with login, database, transaction and subscriptions |
 //! | [`redirect`] | where a node of a cluster sends a command |
 //! | [`book`] | the small length-prefixed protocol |
 //! | [`docs`] | what commands there are, as the server tells it |
-//! | [`hint`], [`help`] | what may follow a line; what is known of commands |
+//! | [`hint`], [`help_text`] | what may follow a line; what is known of commands |
 //! | [`completion`] | hints and completion on a terminal; preferences |
 //! | [`interactive`] | commands typed or piped in, one a line |
 //! | [`history`] | what was typed before |
 //! | [`password`] | typed without being shown |
 //! | [`pipe`] | requests from standard input as they are |
-//! | [`eval`] | scripts from files |
-//! | [`scan`] | walks over the keyspace |
+//! | [`eval_file`] | scripts from files |
+//! | [`scan_keys`] | walks over the keyspace |
 //! | [`big_keys`], [`hot_keys`] | the biggest and the most used keys |
-//! | [`stat`], [`latency`] | the server as time goes by |
+//! | [`stat`], [`ping_latency`] | the server as time goes by |
 //!
 //! Exit status: 0, also after an error reply; 1 when there is no connection or no reply, for a bad command line, and
 //! with `-e` after an error reply.
 
 #![forbid(unsafe_code)]
+#![deny(clippy::unwrap_used)]
 
 mod big_keys;
 mod book;
-mod client;
 mod completion;
 mod docs;
-mod eval;
-mod format;
-mod help;
+mod eval_file;
+mod help_text;
 mod hint;
 mod history;
 mod hot_keys;
 mod interactive;
-mod latency;
 mod options;
 mod password;
+mod ping_latency;
 mod pipe;
+mod protocol_client;
 mod redirect;
-mod scan;
-mod session;
+mod reply_format;
+mod resp_session;
+mod scan_keys;
 mod stat;
 mod transport;
 
@@ -52,11 +53,11 @@ use std::io::{IsTerminal, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
 
-use crate::client::{Client, Failure};
 use crate::docs::Docs;
-use crate::format::Output;
 use crate::options::{Mode, Options, Request, StdinArgument, Surroundings, UsageError};
-use crate::session::Session;
+use crate::protocol_client::{Client, ClientFailure};
+use crate::reply_format::OutputFormat;
+use crate::resp_session::RespSession;
 use crate::transport::{Interrupts, print};
 use resp::words;
 
@@ -99,18 +100,18 @@ fn run(mut options: Options) -> ExitCode {
     match &options.mode {
         Mode::Commands if options.command.is_empty() => {}
         Mode::Commands => return run_one(options),
-        Mode::Eval(file) => match eval::command(file, &options.command) {
+        Mode::Eval(file) => match eval_file::command(file, &options.command) {
             Ok(command) => return run_command(options, &command),
             Err(text) => return fail(&text),
         },
         Mode::IntrinsicLatency(seconds) => {
-            latency::run_intrinsic(*seconds);
+            ping_latency::run_intrinsic(*seconds);
             return ExitCode::SUCCESS;
         }
         Mode::Hint(_) | Mode::HintFile(_) => return show_hints(options),
         _ => return run_mode(options).unwrap_or_else(|failure| fail(&failure.to_string())),
     }
-    let show_times = options.output == Output::Formatted;
+    let show_times = options.output == OutputFormat::Formatted;
     let interrupts = match Interrupts::catch() {
         Ok(interrupts) => Some(interrupts),
         Err(error) => return fail(&format!("Error: {}", transport::reason(&error))),
@@ -152,20 +153,20 @@ fn show_hints(options: Options) -> ExitCode {
 }
 
 /// What does its work over one connection.
-fn run_mode(options: Options) -> Result<ExitCode, Failure> {
+fn run_mode(options: Options) -> Result<ExitCode, ClientFailure> {
     let mode = options.mode.clone();
-    let mut session = Session::open(options)?;
+    let mut session = RespSession::open(options)?;
     match mode {
         Mode::Pipe => {
             let all_well = pipe::run(session)?;
             return Ok(if all_well { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
-        Mode::Scan => scan::run(&mut session)?,
+        Mode::Scan => scan_keys::run(&mut session)?,
         Mode::BigKeys | Mode::MemoryKeys => big_keys::run(&mut session)?,
         Mode::HotKeys => hot_keys::run(&mut session)?,
         Mode::Stat => stat::run(&mut session)?,
-        Mode::Latency | Mode::LatencyHistory => latency::run(&mut session)?,
-        Mode::LatencyDistribution => latency::run_distribution(&mut session)?,
+        Mode::Latency | Mode::LatencyHistory => ping_latency::run(&mut session)?,
+        Mode::LatencyDistribution => ping_latency::run_distribution(&mut session)?,
         Mode::Commands | Mode::Eval(_) | Mode::IntrinsicLatency(_) | Mode::Hint(_) | Mode::HintFile(_) => {}
     }
     Ok(ExitCode::SUCCESS)
@@ -183,7 +184,7 @@ fn run_one(options: Options) -> ExitCode {
         Err(UsageError(text)) => return fail(&text),
     };
     if arguments.first().is_some_and(|name| name.eq_ignore_ascii_case(b"help") || name == b"?") {
-        print(help::help(&learn(options), &arguments[1..]).as_bytes());
+        print(help_text::help(&learn(options), &arguments[1..]).as_bytes());
         return ExitCode::SUCCESS;
     }
     run_command(options, &arguments)
@@ -202,7 +203,7 @@ fn client(options: Options, interrupts: Option<Interrupts>) -> Box<dyn Client> {
     if options.book {
         Box::new(book::BookSession::new(options, interrupts))
     } else {
-        Box::new(session::Session::new(options, interrupts))
+        Box::new(resp_session::RespSession::new(options, interrupts))
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use resp::address::{Target, Uri, UriError};
 use resp::words::unquote;
 
-use crate::format::Output;
+use crate::reply_format::OutputFormat;
 use crate::transport::IpVersion;
 
 /// Which protocol to greet the server with.
@@ -94,7 +94,7 @@ pub struct Options {
     pub interval: Duration,
     pub stdin_argument: Option<StdinArgument>,
     pub quoted_input: bool,
-    pub output: Output,
+    pub output: OutputFormat,
     /// `-d`, between the elements of a raw aggregate.
     pub element_delimiter: Vec<u8>,
     /// `-D`, after each raw reply.
@@ -149,7 +149,7 @@ struct Draft {
     last_from_stdin: bool,
     tag_from_stdin: Option<Vec<u8>>,
     quoted_input: bool,
-    output: Option<Output>,
+    output: Option<OutputFormat>,
     element_delimiter: Option<Vec<u8>>,
     reply_delimiter: Option<Vec<u8>>,
     errors_are_fatal: bool,
@@ -263,15 +263,17 @@ const FLAGS: &[Flag] = &[
     }),
     switch(&["-e"], "End with status 1 when the server replies with an error.", |draft| draft.errors_are_fatal = true),
     switch(&["--raw"], "Raw replies (default when standard output is no terminal).", |draft| {
-        draft.output = Some(Output::Raw);
+        draft.output = Some(OutputFormat::Raw);
     }),
     switch(&["--no-raw"], "Formatted replies (default on a terminal).", |draft| {
-        draft.output = Some(Output::Formatted);
+        draft.output = Some(OutputFormat::Formatted);
     }),
-    switch(&["--csv"], "Replies as CSV.", |draft| draft.output = Some(Output::Csv)),
-    switch(&["--json"], "Replies as JSON, over RESP3 unless -2 is given.", |draft| draft.output = Some(Output::Json)),
+    switch(&["--csv"], "Replies as CSV.", |draft| draft.output = Some(OutputFormat::Csv)),
+    switch(&["--json"], "Replies as JSON, over RESP3 unless -2 is given.", |draft| {
+        draft.output = Some(OutputFormat::Json)
+    }),
     switch(&["--quoted-json"], "Like --json with every string in printable ASCII.", |draft| {
-        draft.output = Some(Output::QuotedJson);
+        draft.output = Some(OutputFormat::QuotedJson);
     }),
     switch(&["--quoted-input"], "The command's arguments are quoted strings.", |draft| draft.quoted_input = true),
     value(&["--show-pushes"], "<yes|no>", "Print RESP3 push messages (default on a terminal).", |draft, text| {
@@ -422,12 +424,12 @@ fn settle(draft: Draft, command: Vec<Vec<u8>>, surroundings: Surroundings) -> Re
         (true, None) => Some(StdinArgument::Last),
         (false, tag) => tag.map(StdinArgument::Tagged),
     };
-    let default_output = if surroundings.stdout_is_terminal { Output::Formatted } else { Output::Raw };
+    let default_output = if surroundings.stdout_is_terminal { OutputFormat::Formatted } else { OutputFormat::Raw };
     let output = draft.output.unwrap_or(default_output);
     let resp = match (draft.resp2, draft.resp3, output) {
         (true, ..) => Resp::Two,
         (_, true, _) => Resp::Three,
-        (_, _, Output::Json | Output::QuotedJson) => Resp::ThreeIfOffered,
+        (_, _, OutputFormat::Json | OutputFormat::QuotedJson) => Resp::ThreeIfOffered,
         _ => Resp::AsConnected,
     };
     let target = match draft.unix_path {
@@ -584,17 +586,17 @@ mod tests {
         let options = parsed(&["-p", "1", "set", "k", "-1", "--csv"]).unwrap();
         assert_eq!(options.target, tcp("127.0.0.1", 1));
         assert_eq!(options.command, [&b"set"[..], b"k", b"-1", b"--csv"]);
-        assert_eq!(options.output, Output::Raw);
+        assert_eq!(options.output, OutputFormat::Raw);
     }
 
     #[test]
     fn output_follows_the_terminal_unless_told() {
         let on_terminal = || Surroundings { stdout_is_terminal: true, ..Surroundings::default() };
         let Ok(Request::Run(options)) = parse(&[], on_terminal()) else { panic!() };
-        assert_eq!((options.output, options.show_pushes), (Output::Formatted, true));
+        assert_eq!((options.output, options.show_pushes), (OutputFormat::Formatted, true));
         let Ok(Request::Run(options)) = parse(&[b"--raw".to_vec()], on_terminal()) else { panic!() };
-        assert_eq!((options.output, options.show_pushes), (Output::Raw, true));
-        assert_eq!(parsed(&["--no-raw"]).unwrap().output, Output::Formatted);
+        assert_eq!((options.output, options.show_pushes), (OutputFormat::Raw, true));
+        assert_eq!(parsed(&["--no-raw"]).unwrap().output, OutputFormat::Formatted);
     }
 
     #[test]

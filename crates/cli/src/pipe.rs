@@ -15,12 +15,12 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
-use resp::value::Decoder;
+use resp::reply_value::Decoder;
 use resp::{Value, encode_command};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::client::Failure;
-use crate::session::Session;
+use crate::protocol_client::ClientFailure;
+use crate::resp_session::RespSession;
 use crate::transport::{Transport, print, reason};
 
 const MARK_SIZE: usize = 20;
@@ -33,10 +33,10 @@ struct Count {
 }
 
 /// Sends the input; whether no request failed.
-pub fn run(session: Session) -> Result<bool, Failure> {
+pub fn run(session: RespSession) -> Result<bool, ClientFailure> {
     let timeout = Some(session.options().pipe_timeout).filter(|timeout| !timeout.is_zero());
-    let lost = |error: io::Error| Failure::Lost(reason(&error));
-    let mut link = session.into_link().ok_or_else(|| Failure::Lost("not connected".to_owned()))?;
+    let lost = |error: io::Error| ClientFailure::Lost(reason(&error));
+    let mut link = session.into_link().ok_or_else(|| ClientFailure::Lost("not connected".to_owned()))?;
     let mut writer = link.try_clone().map_err(lost)?;
     let mark = mark();
     let (all_sent, sent) = UnixStream::pair().map_err(lost)?;
@@ -80,21 +80,21 @@ fn read_replies(
     mark: &[u8],
     timeout: Option<Duration>,
     count: &mut Count,
-) -> Result<bool, Failure> {
+) -> Result<bool, ClientFailure> {
     let mut decoder = Decoder::new();
     let (mut received, mut is_all_sent) = (Vec::new(), false);
     loop {
         let limit = timeout.filter(|_| is_all_sent);
-        let (from_server, sent) =
-            wait(link, (!is_all_sent).then_some(all_sent), limit).map_err(|error| Failure::Lost(reason(&error)))?;
+        let (from_server, sent) = wait(link, (!is_all_sent).then_some(all_sent), limit)
+            .map_err(|error| ClientFailure::Lost(reason(&error)))?;
         if sent {
             is_all_sent = true;
             print(b"All data transferred. Waiting for the last reply...\n");
         }
         if from_server {
-            let size = link.receive(&mut received).map_err(|error| Failure::Lost(reason(&error)))?;
+            let size = link.receive(&mut received).map_err(|error| ClientFailure::Lost(reason(&error)))?;
             if size == 0 {
-                return Err(Failure::Lost("Server closed the connection".to_owned()));
+                return Err(ClientFailure::Lost("Server closed the connection".to_owned()));
             }
             let is_last = take_replies(&mut decoder, &mut received, mark, count)?;
             // The mark is sent after all data, though its reply may be seen before the writer's end.
@@ -133,10 +133,10 @@ fn take_replies(
     received: &mut Vec<u8>,
     mark: &[u8],
     count: &mut Count,
-) -> Result<bool, Failure> {
+) -> Result<bool, ClientFailure> {
     let mut used = 0;
     while let Some((value, length)) =
-        decoder.decode(&received[used..]).map_err(|error| Failure::Lost(error.to_string()))?
+        decoder.decode(&received[used..]).map_err(|error| ClientFailure::Lost(error.to_string()))?
     {
         used += length;
         match value {

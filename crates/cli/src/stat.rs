@@ -6,8 +6,8 @@ use std::time::Duration;
 use resp::Value;
 
 use crate::big_keys::refused;
-use crate::client::Failure;
-use crate::session::Session;
+use crate::protocol_client::ClientFailure;
+use crate::resp_session::RespSession;
 use crate::transport::print;
 
 /// Lines between two headings.
@@ -19,7 +19,7 @@ keys       mem      clients blocked requests            connections
 ";
 
 /// Until the program is ended.
-pub fn run(session: &mut Session) -> Result<(), Failure> {
+pub fn run(session: &mut RespSession) -> Result<(), ClientFailure> {
     let interval = Some(session.options().interval).filter(|interval| !interval.is_zero());
     let (mut lines, mut requests) = (0u64, 0);
     loop {

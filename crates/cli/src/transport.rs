@@ -53,7 +53,7 @@ impl Interrupts {
 
 /// What a wait ended with.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum TransportEvent {
     /// The server sent bytes or closed the connection.
     Server,
     Interrupt,
@@ -134,9 +134,13 @@ impl Transport {
     }
 
     /// Waits for the server, for an interrupt and, when `input` is given, for that descriptor.
-    pub fn wait(&self, interrupts: Option<&mut Interrupts>, input: Option<BorrowedFd<'_>>) -> io::Result<Event> {
+    pub fn wait(
+        &self,
+        interrupts: Option<&mut Interrupts>,
+        input: Option<BorrowedFd<'_>>,
+    ) -> io::Result<TransportEvent> {
         let Some(interrupts) = interrupts else {
-            return Ok(Event::Server);
+            return Ok(TransportEvent::Server);
         };
         loop {
             let (from_server, from_input) = {
@@ -152,13 +156,13 @@ impl Transport {
                 (is_ready(descriptors.first()), is_ready(descriptors.get(2)))
             };
             if interrupts.take() {
-                return Ok(Event::Interrupt);
+                return Ok(TransportEvent::Interrupt);
             }
             if from_server {
-                return Ok(Event::Server);
+                return Ok(TransportEvent::Server);
             }
             if from_input {
-                return Ok(Event::Input);
+                return Ok(TransportEvent::Input);
             }
         }
     }
@@ -249,12 +253,12 @@ mod tests {
         let mut interrupts = Interrupts::catch().unwrap();
         let (input, mut typed) = UnixStream::pair().unwrap();
         typed.write_all(b"x").unwrap();
-        assert_eq!(link.wait(Some(&mut interrupts), Some(input.as_fd())).unwrap(), Event::Input);
+        assert_eq!(link.wait(Some(&mut interrupts), Some(input.as_fd())).unwrap(), TransportEvent::Input);
         server.write_all(b"y").unwrap();
-        assert_eq!(link.wait(Some(&mut interrupts), None).unwrap(), Event::Server);
+        assert_eq!(link.wait(Some(&mut interrupts), None).unwrap(), TransportEvent::Server);
         signal_hook::low_level::raise(signal_hook::consts::SIGINT).unwrap();
-        assert_eq!(link.wait(Some(&mut interrupts), None).unwrap(), Event::Interrupt);
-        assert_eq!(link.wait(Some(&mut interrupts), None).unwrap(), Event::Server);
+        assert_eq!(link.wait(Some(&mut interrupts), None).unwrap(), TransportEvent::Interrupt);
+        assert_eq!(link.wait(Some(&mut interrupts), None).unwrap(), TransportEvent::Server);
     }
 
     #[test]

@@ -12,19 +12,19 @@
 //! | `keys` | as much of KEYS as fits a reply |
 //! | `zquery` | no such command |
 //!
-//! The change log gets RESP commands, whoever asked.
+//! The change log gets RESP commands, whichever protocol the request came in.
 
-use crate::core::admission::{self, Request, Verdict};
+use crate::core::admission::{self, AdmissionRequest, Verdict};
 use crate::core::args::Args;
+use crate::core::busy_script;
 use crate::core::command::{Command, DENY_OOM, Handler, KeySpec, READONLY, WRITE, key};
-use crate::core::context::{Cx, Flow, KeyArgs, Now};
+use crate::core::command_table::CommandTable;
+use crate::core::context::{Context, Flow, KeyArgs, Now};
 use crate::core::session::Session;
-use crate::core::table::Table;
-use crate::scripting;
 use engine::data::event_class::EventClass;
 use engine::data::value::{NewString, Type};
 use engine::keyspace::edit::Ttl;
-use engine::keyspace::lru::is_due;
+use engine::keyspace::origin::is_due;
 use engine::propagation::effects::Logged;
 use engine::{Engine, Error};
 use resp::number::{parse_f64_c, parse_i64_c};
@@ -61,7 +61,7 @@ const NOT_A_SORTED_SET: &str = "expect zset";
 pub fn run(engine: &Engine, session: &mut Session, args: &mut Args<'_>, now: Now, reply: &mut Reply) -> Flow {
     reply.begin_frame();
     let flow = match find(args) {
-        Some(command) => match admission::admit(engine, session, &Request::of_command(command), now) {
+        Some(command) => match admission::admit(engine, session, &AdmissionRequest::of_command(command), now) {
             Verdict::Run => execute(engine, session, command, args, now, reply),
             Verdict::Wait => Flow::Postponed,
             Verdict::Refuse(error) => refuse(engine, reply, &error),
@@ -82,7 +82,7 @@ pub fn run(engine: &Engine, session: &mut Session, args: &mut Args<'_>, now: Now
 fn refuse(engine: &Engine, reply: &mut Reply, error: &Error) -> Flow {
     match *error == Error::NoAuth {
         true => reply.book_error(BookCode::Unknown, "authentication required"),
-        false => reply.error(scripting::text(engine, error)),
+        false => reply.error(busy_script::text(engine, error)),
     }
     Flow::Next
 }
@@ -113,40 +113,40 @@ fn execute<'e>(
         return Flow::NotNow;
     }
     reply.truncate(start);
-    reply.error(scripting::text(engine, &Error::WouldBlock));
+    reply.error(busy_script::text(engine, &Error::WouldBlock));
     Flow::Next
 }
 
 /// Runs the RESP command of the same name.
-fn same(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    match Table::get().find(cx.command.name.as_bytes()) {
+fn same(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    match CommandTable::get().find(cx.command.name.as_bytes()) {
         Some(entry) => (entry.command.run)(cx, args),
         None => fail(cx, BookCode::Unknown, UNKNOWN),
     }
 }
 
 /// The same, with another text for a key of the wrong type.
-fn translated(cx: &mut Cx<'_>, args: &mut Args<'_>, wrong_type: &str) -> Result<(), Error> {
+fn translated(cx: &mut Context<'_>, args: &mut Args<'_>, wrong_type: &str) -> Result<(), Error> {
     match same(cx, args) {
         Err(Error::WrongType) => fail(cx, BookCode::Type, wrong_type),
         result => result,
     }
 }
 
-fn fail(cx: &mut Cx<'_>, code: BookCode, text: &str) -> Result<(), Error> {
+fn fail(cx: &mut Context<'_>, code: BookCode, text: &str) -> Result<(), Error> {
     cx.reply.book_error(code, text);
     Ok(())
 }
 
 /// The change log gets this instead of the request.
-fn log(cx: &mut Cx<'_>, command: &[&[u8]]) {
+fn log(cx: &mut Context<'_>, command: &[&[u8]]) {
     if cx.engine.has_log() {
         let record = command.iter().map(|word| word.to_vec()).collect();
         cx.keys.effects.rare().logged = Logged::As(vec![record]);
     }
 }
 
-fn set(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn set(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     log(cx, &[b"SET", &args[1], &args[2], b"KEEPTTL"]);
     let value = args.take(2);
     let mut edit = cx.keys.edit(cx.key(args, 1));
@@ -161,7 +161,7 @@ fn set(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 /// All keys, or as many as it takes to know that they do not fit into a reply.
-fn keys(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+fn keys(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let (now, db) = (cx.keys.expiry_now(), cx.keys.db_index());
     let reply = &mut *cx.reply;
     let most = reply.len() + BOOK_REPLY_MAX;
@@ -173,7 +173,7 @@ fn keys(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
         }
         cx.keys.with_shard(index, |shard, _| {
             for entry in shard.dbs[db].table.iter() {
-                if entry.deadline().is_some_and(|deadline| is_due(deadline, now)) {
+                if entry.expiry().is_some_and(|expiry| is_due(expiry, now)) {
                     continue;
                 }
                 reply.bulk(entry.key());
@@ -188,7 +188,7 @@ fn keys(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn pexpire(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn pexpire(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let Some(milliseconds) = parse_i64_c(&args[2]) else {
         return fail(cx, BookCode::Argument, "expect int64");
     };
@@ -196,25 +196,25 @@ fn pexpire(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return persist(cx, args);
     }
     // A time beyond the end of time is that end.
-    let milliseconds = milliseconds.min(i64::MAX - cx.now_ms());
+    let milliseconds = milliseconds.min(i64::MAX - cx.now_ms().0);
     args.own(2, milliseconds.to_string().into_bytes());
     same(cx, args)
 }
 
 /// Takes a TTL away; replies whether the key is there, not whether it had one.
-fn persist(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
+fn persist(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
     log(cx, &[b"PERSIST", &args[1]]);
     let mut edit = cx.keys.edit(cx.key(args, 1));
     let exists = edit.exists();
-    if edit.deadline().is_some() {
-        edit.set_deadline(None);
+    if edit.expiry().is_some() {
+        edit.set_expiry(None);
         edit.commit(EventClass::GENERIC, "persist");
     }
     cx.reply.int(i64::from(exists));
     Ok(())
 }
 
-fn zadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn zadd(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let Some(score) = parse_f64_c(&args[2]).filter(|score| !score.is_nan()) else {
         return fail(cx, BookCode::Argument, "expect float");
     };
@@ -225,7 +225,7 @@ fn zadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 
 /// `zquery key score name offset limit`: pairs from the first one on that is not less than (score, name),
 /// moved by `offset`. `limit` counts names and scores.
-fn zquery(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn zquery(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let Some(score) = parse_f64_c(&args[2]).filter(|score| !score.is_nan()) else {
         return fail(cx, BookCode::Argument, "expect fp number");
     };
@@ -268,6 +268,7 @@ mod tests {
     use super::*;
     use crate::testing::configure;
     use engine::testing::MemoryLog;
+    use engine::time::UnixUs;
     use engine::{NullHost, Options};
     use resp::Protocol;
     use resp::book::{BookValue, decode_reply};
@@ -275,7 +276,7 @@ mod tests {
 
     use BookValue::{Arr, Dbl, Err, Int, Nil};
 
-    const NOW: Now = Now { unix_us: 5_000_000 };
+    const NOW: Now = Now { unix_us: UnixUs(5_000_000) };
 
     struct Client {
         engine: Engine,
@@ -285,6 +286,7 @@ mod tests {
 
     impl Client {
         fn new() -> Client {
+            crate::install(&[]);
             let engine = Engine::new(&Options::default(), Arc::new(NullHost));
             let log = MemoryLog::of(&engine);
             Client { engine, session: Session::local(), log }
@@ -325,8 +327,9 @@ mod tests {
 
     #[test]
     fn every_translated_command_is_there() {
+        crate::install(&[]);
         for name in ["get", "del", "pexpire", "pttl", "zadd", "zrem", "zscore"] {
-            assert!(Table::get().find(name.as_bytes()).is_some(), "{name}");
+            assert!(CommandTable::get().find(name.as_bytes()).is_some(), "{name}");
         }
     }
 

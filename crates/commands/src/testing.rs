@@ -9,9 +9,10 @@ use engine::config::{ApplyHooks, Caller, Config, Directive};
 use engine::data::event_class::EventClass;
 use engine::propagation::effects::{EffectSink, Event, Garbage};
 use engine::testing::MemoryLog;
+use engine::time::{UnixMs, UnixUs};
 use engine::{Engine, Host, Options};
 use resp::Reply;
-use resp::value::{Decoder, Value};
+use resp::reply_value::{Decoder, Value};
 use std::sync::{Arc, Mutex};
 
 /// Remembers events for the test.
@@ -61,10 +62,12 @@ pub struct Client {
 
 impl Client {
     pub fn new() -> Client {
+        crate::install(&[]);
         let host = Arc::new(Listener::default());
         let options = Options { shards: 8, databases: 16, hash_seed: 7, workers: 1 };
         let engine = Arc::new(Engine::new(&options, Arc::clone(&host) as Arc<dyn Host>));
-        let client = Client { engine, session: Session::local(), host, now: Now { unix_us: 1_700_000_000_000_000 } };
+        let client =
+            Client { engine, session: Session::local(), host, now: Now { unix_us: UnixUs(1_700_000_000_000_000) } };
         // There are no files.
         client.configure("save", "");
         client
@@ -108,7 +111,7 @@ impl Client {
         self.now
     }
 
-    pub fn now_ms(&self) -> i64 {
+    pub fn now_ms(&self) -> UnixMs {
         self.now.unix_ms()
     }
 
@@ -119,7 +122,7 @@ impl Client {
 
     /// Lets time pass, in milliseconds.
     pub fn later(&mut self, ms: i64) -> &mut Client {
-        self.now.unix_us += ms * 1000;
+        self.now.unix_us.0 += ms * 1000;
         self
     }
 
@@ -162,14 +165,14 @@ impl Client {
         decoded(reply)
     }
 
-    /// Begins a command that goes on in pieces.
-    pub fn begin(&mut self, words: &[&str]) -> Begun<'_> {
+    /// Begins a chunked command.
+    pub fn begin(&mut self, words: &[&str]) -> RunningCommand<'_> {
         let mut args: Args<'_> = words.iter().map(|word| word.as_bytes()).collect();
         let mut reply = Reply::default();
         let prepared = dispatch::prepare(&self.engine, &args);
         let command = prepared.entry().expect("a known command").command;
         match dispatch::run(&self.engine, &mut self.session, &prepared, &mut args, self.now, &mut reply) {
-            Flow::More(work) => Begun { client: self, command, work, reply },
+            Flow::More(work) => RunningCommand { client: self, command, work, reply },
             _ => panic!("{words:?} is no command of several pieces"),
         }
     }
@@ -189,15 +192,15 @@ impl Client {
     }
 }
 
-/// A command in pieces, under way.
-pub struct Begun<'c> {
+/// A chunked command, under way.
+pub struct RunningCommand<'c> {
     client: &'c mut Client,
     command: &'static Command,
     work: Work,
     reply: Reply,
 }
 
-impl Begun<'_> {
+impl RunningCommand<'_> {
     /// Does one piece; true when it was the last.
     pub fn step(&mut self) -> bool {
         let Client { engine, session, now, .. } = &mut *self.client;

@@ -7,8 +7,9 @@ pub const VALKEY: &str = "9.1.2";
 /// `redis_version` of INFO: the Redis that Valkey says it is compatible with.
 pub const REDIS: &str = "7.2.4";
 
-/// `server_name` and `valkey_release_stage` of INFO: those of that Valkey.
+/// `server_name` of INFO: that of Valkey.
 pub const NAME: &str = "valkey";
+/// `valkey_release_stage` of INFO: that of the same Valkey.
 pub const STAGE: &str = "ga";
 
 /// Differs between versions and between kinds of builds.

@@ -11,6 +11,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 #[path = "faults/disk.rs"]
+#[allow(dead_code, reason = "what writes in order is for others")]
 mod disk;
 #[path = "replays/state.rs"]
 mod state;
@@ -25,13 +26,14 @@ use engine::config::{ApplyHooks, Caller, Config, Directive};
 use engine::host::clock::Clock;
 use engine::host::files::{Files, NewFile};
 use engine::host::threads::{Server, Task, Threads, WorkerTask};
+use engine::time::UnixUs;
 use engine::{Engine, Host, NullHost, Options};
 use persistence::aof::journal::Policy;
 use persistence::aof::storage::Storage;
-use persistence::aof::{Aof, State, check, of};
+use persistence::aof::{Aof, State, of};
 use proptest::prelude::*;
 use resp::Reply;
-use resp::value::{Decoder, Value};
+use resp::reply_value::{Decoder, Value};
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread::{self, JoinHandle};
@@ -47,7 +49,7 @@ struct Keeper {
 }
 
 impl Clock for Keeper {
-    fn unix_us(&self, _: i64) -> i64 {
+    fn unix_us(&self, _: UnixUs) -> UnixUs {
         NOW.unix_us
     }
 
@@ -106,7 +108,7 @@ enum Mode {
     Snapshots,
 }
 
-const NOW: Now = Now { unix_us: 1_700_000_000_000_000 };
+const NOW: Now = Now { unix_us: UnixUs(1_700_000_000_000_000) };
 const OPTIONS: Options = Options { shards: 8, databases: 2, hash_seed: 7, workers: 1 };
 
 fn run(engine: &Engine, session: &mut Session, words: &[&str]) -> String {
@@ -174,25 +176,26 @@ impl Machine {
             threads: Mutex::default(),
             delivered: Mutex::default(),
         });
+        commands::install(&[]);
         let engine = Arc::new(Engine::new(&OPTIONS, Arc::clone(&host) as Arc<dyn Host>));
         host.engine.set(Arc::downgrade(&engine)).unwrap();
         engine.install_log(Arc::new(Aof::new(Arc::new(disk.clone()), b"logs", b"log.aof")));
         let saves = if mode == Mode::Snapshots { "3600 1" } else { "" };
         let caller = Caller { local: true, loading: false };
         engine.config().set(&[(b"save", saves.as_bytes())], caller, &NoHooks).unwrap();
-        engine.saves().set_loading(true);
+        engine.persistence_status().set_loading(true);
         match mode {
             Mode::Log(policy) => {
                 of(&engine).unwrap().journal.set_policy(policy);
                 if load_and_begin(&engine).is_err() {
-                    repair(&disk);
+                    disk.repair();
                     drop((engine, host));
                     return Machine::start(mode, disk);
                 }
             }
             Mode::Snapshots => drop(load::load_file(&engine, false).unwrap()),
         }
-        engine.saves().set_loading(false);
+        engine.persistence_status().set_loading(false);
         let session = Session::local();
         let (writes, offsets) = (Vec::new(), Vec::new());
         Machine { mode, disk, host, engine, session, writes, offsets, before: 0, durable: 0, saving: None }
@@ -266,7 +269,7 @@ impl Machine {
     }
 
     fn note_saved(&mut self) {
-        let saves = self.engine.saves();
+        let saves = self.engine.persistence_status();
         if let Some(saving) = self.saving.take_if(|_| !saves.is_running())
             && !saves.has_failed()
             && self.mode == Mode::Snapshots
@@ -322,23 +325,6 @@ impl Machine {
         self.save();
         assert_eq!(self.durable, self.writes.len());
     }
-}
-
-/// Does what an operator does with a log that is refused: cuts the first file that is not whole, and gives up those
-/// after it.
-fn repair(disk: &Disk) {
-    let text = String::from_utf8(disk.content(b"logs/log.aof.manifest").unwrap()).unwrap();
-    let (mut lines, mut is_cut) = (0, false);
-    for line in text.lines().filter(|line| line.ends_with("type i")) {
-        let name = line.split(' ').nth(1).unwrap();
-        let path = format!("logs/{name}").into_bytes();
-        let content = disk.content(&path).unwrap();
-        let found = check::analyze(&mut &content[..], 0, name, None, &mut lines).unwrap();
-        let good = if is_cut { 0 } else { found.good };
-        is_cut |= good < content.len() as u64;
-        disk.append(&path).unwrap().0.truncate(good).unwrap();
-    }
-    assert!(is_cut, "what is whole is read");
 }
 
 #[derive(Clone, Debug)]
@@ -468,7 +454,7 @@ fn nothing_goes_by_itself_that_cannot_be_logged() {
     machine.end_turn();
     assert!(machine.engine.is_unlogged());
     let length = machine.aof().journal.appended();
-    let later = Now { unix_us: NOW.unix_us + 20_000 };
+    let later = Now { unix_us: UnixUs(NOW.unix_us.0 + 20_000) };
     let server = Server { worker: 0, now_us: later.unix_us };
     machine.engine.limit_memory(1);
     for _ in 0..3 {

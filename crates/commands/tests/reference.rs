@@ -4,9 +4,11 @@
 #![forbid(unsafe_code)]
 
 use commands::core::command::{Command, FLAG_NAMES, Group};
-use commands::core::table::Table;
-use commands::server::acl_category::categories;
-use engine::config::{AREAS, CommandLine, Config, Entry, Host, Kind, Preset, Unit, Unmet, load};
+use commands::core::command_table::CommandTable;
+use commands::server::command::acl_category::categories;
+use engine::config::{
+    AREAS, CommandLine, Config, ConfigFiles, DirectiveEntry, DirectiveKind, Preset, Unit, Unmet, load,
+};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -40,7 +42,7 @@ fn cinnabar_conf_says_the_defaults() {
 /// Nothing but the configuration file.
 struct OneFile(Vec<u8>);
 
-impl Host for OneFile {
+impl ConfigFiles for OneFile {
     fn read_file(&self, _: &[u8]) -> io::Result<Vec<u8>> {
         Ok(self.0.clone())
     }
@@ -62,7 +64,7 @@ impl Host for OneFile {
     }
 
     fn command_exists(&self, name: &[u8]) -> bool {
-        Table::is_built_in(name)
+        commands::is_built_in(name)
     }
 
     fn check_user(&self, _: &[Vec<u8>]) -> Result<(), (usize, String)> {
@@ -87,15 +89,15 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn entries() -> impl Iterator<Item = &'static Entry> {
+fn entries() -> impl Iterator<Item = &'static DirectiveEntry> {
     AREAS.iter().flat_map(|(_, entries)| entries.iter())
 }
 
-fn default_of(entry: &Entry) -> String {
+fn default_of(entry: &DirectiveEntry) -> String {
     String::from_utf8(entry.print(&entry.default_value())).expect("defaults are text")
 }
 
-// ---- cinnabar.conf ---------------------------------------------------------------------------------------------------
+// ---- cinnabar.conf --------------------------------------------------------------------------------------------------
 
 const PREAMBLE: &str = "\
 # Cinnabar's configuration. Every line says what is so without it, so all of it can be left out.
@@ -127,7 +129,7 @@ fn configuration_file() -> String {
 }
 
 /// The line that sets the default, as a comment where there is none.
-fn setting(entry: &Entry) -> String {
+fn setting(entry: &DirectiveEntry) -> String {
     let default = default_of(entry);
     match default.is_empty() {
         true if is_absent(entry) => format!("# {}\n", entry.name),
@@ -138,11 +140,11 @@ fn setting(entry: &Entry) -> String {
 }
 
 /// Whether an empty text means that the directive is not set.
-fn is_absent(entry: &Entry) -> bool {
-    matches!((entry.kind, entry.default), (Kind::Text, Preset::Text(""))) && !entry.keeps_empty
+fn is_absent(entry: &DirectiveEntry) -> bool {
+    matches!((entry.kind, entry.default), (DirectiveKind::Text, Preset::Text(""))) && !entry.keeps_empty
 }
 
-// ---- directives ------------------------------------------------------------------------------------------------------
+// ---- directives -----------------------------------------------------------------------------------------------------
 
 fn page_of_directives() -> String {
     let mut page = String::from(
@@ -167,7 +169,7 @@ fn page_of_directives() -> String {
     page
 }
 
-fn facts(entry: &Entry) -> Vec<String> {
+fn facts(entry: &DirectiveEntry) -> Vec<String> {
     let mut facts = vec![format!("Values: {}.", values(entry.kind))];
     facts.push(match default_of(entry) {
         default if default.is_empty() => "Default: empty.".to_owned(),
@@ -195,11 +197,11 @@ fn facts(entry: &Entry) -> Vec<String> {
     facts
 }
 
-fn values(kind: Kind) -> String {
+fn values(kind: DirectiveKind) -> String {
     let names = |names: &[&str]| names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     match kind {
-        Kind::Flag => "`yes` or `no`".to_owned(),
-        Kind::Integer { min, max, unit } => {
+        DirectiveKind::Flag => "`yes` or `no`".to_owned(),
+        DirectiveKind::Integer { min, max, unit } => {
             let what = match unit {
                 Unit::Plain => "a number",
                 Unit::Octal => "an octal number",
@@ -215,29 +217,30 @@ fn values(kind: Kind) -> String {
                 _ => format!("{what} from {min} to {max}"),
             }
         }
-        Kind::Choice(choices) => format!("one of {}", names(choices)),
-        Kind::Choices(choices) => format!("any of {}", names(choices)),
-        Kind::Text => "text".to_owned(),
-        Kind::Save => "pairs of seconds and changes".to_owned(),
-        Kind::Bind => "up to 16 addresses".to_owned(),
-        Kind::OutputBufferLimits => "a class, bytes, bytes and seconds, for one class or several".to_owned(),
-        Kind::OomScoreAdjValues => "three numbers".to_owned(),
-        Kind::KeyspaceEvents => "letters, as `CONFIG SET notify-keyspace-events` takes them".to_owned(),
-        Kind::Percentiles => "percentiles from 0 to 100".to_owned(),
-        Kind::ReplicaOf => "host and port, or `no one`".to_owned(),
-        Kind::Dir => "a path".to_owned(),
+        DirectiveKind::Choice(choices) => format!("one of {}", names(choices)),
+        DirectiveKind::Choices(choices) => format!("any of {}", names(choices)),
+        DirectiveKind::Text => "text".to_owned(),
+        DirectiveKind::Save => "pairs of seconds and changes".to_owned(),
+        DirectiveKind::Bind => "up to 16 addresses".to_owned(),
+        DirectiveKind::OutputBufferLimits => "a class, bytes, bytes and seconds, for one class or several".to_owned(),
+        DirectiveKind::OomScoreAdjValues => "three numbers".to_owned(),
+        DirectiveKind::KeyspaceEvents => "letters, as `CONFIG SET notify-keyspace-events` takes them".to_owned(),
+        DirectiveKind::Percentiles => "percentiles from 0 to 100".to_owned(),
+        DirectiveKind::ReplicaOf => "host and port, or `no one`".to_owned(),
+        DirectiveKind::Dir => "a path".to_owned(),
     }
 }
 
-// ---- commands --------------------------------------------------------------------------------------------------------
+// ---- commands -------------------------------------------------------------------------------------------------------
 
 fn page_of_commands() -> String {
+    commands::install(&[]);
     let mut page = String::from(
         "# Commands\n\nMade from the entries in `crates/commands/src/`. Arguments stand in the notation of \
-         `crates/commands/src/server/syntax.rs`:\n`name:type`, `[optional]`, `one | other`, `...` for what may be \
+         `crates/commands/src/server/command/syntax.rs`:\n`name:type`, `[optional]`, `one | other`, `...` for what may be \
          repeated. COMMAND DOCS tells the same to programs.\n",
     );
-    let mut commands: Vec<&Command> = Table::get().iter().map(|entry| entry.command).collect();
+    let mut commands: Vec<&Command> = CommandTable::get().iter().map(|entry| entry.command).collect();
     commands.sort_by_key(|command| (format!("{:?}", command.group), command.name));
     let mut group: Option<Group> = None;
     for command in commands {

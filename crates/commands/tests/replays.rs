@@ -3,11 +3,11 @@
 //! ```text
 //!   time      T                          T + 1 h
 //!   one       commands -> log -----------> looked at
-//!   another                log read here > looked at: the same keys, fields, values and deadlines
+//!   another                log read here > looked at: the same keys, fields, values and expiries
 //! ```
 //!
 //! Commands of all kinds run at a clock that is moved on between them, alone, in transactions and in scripts, some for
-//! a client that brings the data of another server; what is over is removed by those who come upon it, by the
+//! a client that brings the data of another server; what has expired is removed by commands that come upon it, by the
 //! background, or not at all before the log is read. `CINNABAR_REPLAY_CASES=3000` makes it thorough.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -27,13 +27,14 @@ use engine::config::{ApplyHooks, Caller, Config, Directive};
 use engine::host::clock::Clock;
 use engine::host::files::{Files, NewFile};
 use engine::host::threads::{Server, Task, Threads};
+use engine::time::UnixUs;
 use engine::{Engine, Host, Options};
 use fastrand::Rng;
 use persistence::aof::storage::Storage;
 use persistence::aof::{Aof, of};
 use proptest::prelude::*;
 use resp::Reply;
-use resp::value::{Decoder, Value};
+use resp::reply_value::{Decoder, Value};
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -48,8 +49,8 @@ struct Keeper {
 }
 
 impl Clock for Keeper {
-    fn unix_us(&self, _: i64) -> i64 {
-        self.clock.load(SeqCst) * 1000
+    fn unix_us(&self, _: UnixUs) -> UnixUs {
+        UnixUs(self.clock.load(SeqCst) * 1000)
     }
 }
 
@@ -99,7 +100,7 @@ struct Machine {
     session: Session,
     /// A client that brings the data of another server.
     source: Session,
-    /// What has run, for whoever reads of a failure.
+    /// What has run, to be printed with a failure.
     history: Vec<String>,
 }
 
@@ -109,14 +110,15 @@ impl Machine {
         let clock = Arc::new(AtomicI64::new(now));
         let (engine, threads) = (OnceLock::new(), Mutex::default());
         let host = Arc::new(Keeper { disk: disk.clone(), clock: Arc::clone(&clock), engine, threads });
+        commands::install(&[]);
         let engine = Arc::new(Engine::new(&OPTIONS, Arc::clone(&host) as Arc<dyn Host>));
         host.engine.set(Arc::downgrade(&engine)).unwrap();
         engine.install_log(Arc::new(Aof::new(Arc::new(disk.clone()), b"logs", b"log.aof")));
         let caller = Caller { local: true, loading: false };
         engine.config().set(&[(b"save", b"")], caller, &NoHooks).unwrap();
-        engine.saves().set_loading(true);
+        engine.persistence_status().set_loading(true);
         load_and_begin(&engine).unwrap();
-        engine.saves().set_loading(false);
+        engine.persistence_status().set_loading(false);
         let (session, source) = (Session::local(), Session::local());
         Machine { disk, clock, host, engine, session, source, history: Vec::new() }
     }
@@ -136,7 +138,7 @@ impl Machine {
 
     /// Runs a command to its end; None when it waits.
     fn ask(&mut self, by_source: bool, words: &[&[u8]]) -> Option<Value> {
-        let now = Now { unix_us: self.now() * 1000 };
+        let now = Now { unix_us: UnixUs(self.now() * 1000) };
         let (mut args, mut reply): (Args<'_>, _) = (words.iter().copied().collect(), Reply::default());
         let session = if by_source { &mut self.source } else { &mut self.session };
         if let Flow::Wait(_) = dispatch::execute(&self.engine, session, &mut args, now, &mut reply) {
@@ -211,9 +213,9 @@ impl Machine {
         }
     }
 
-    /// Removes what is over by now.
+    /// Removes what has expired by now.
     fn expire(&self) {
-        let server = Server { worker: 0, now_us: self.now() * 1000 };
+        let server = Server { worker: 0, now_us: UnixUs(self.now() * 1000) };
         while self.engine.expire_due(0..self.engine.locks().len(), server, 1000) {}
     }
 
@@ -236,7 +238,7 @@ impl Machine {
         self.state_shown()
     }
 
-    /// The same without removing what is over.
+    /// The same without removing what has expired.
     fn state_shown(&mut self) -> Vec<String> {
         let (before, mut lines) = (self.session.db, Vec::new());
         for db in 0..2 {
@@ -328,7 +330,7 @@ fn check_steps(steps: &[Step], importing: bool) {
                 }
             }
             _ => {
-                // Others look on: they are not shown what is over, and the source is.
+                // Other clients look on: they are not shown what has expired, and the source is.
                 if importing {
                     machine.state_shown();
                 }
@@ -371,7 +373,7 @@ fn check_lines(lines: &[(i64, &str)]) {
 }
 
 #[test]
-fn fields_whose_deadline_was_moved_on_are_there() {
+fn fields_whose_expiry_was_moved_on_are_there() {
     check_lines(&[(0, "HSET h f v"), (0, "HEXPIRE h 10 FIELDS 1 f"), (0, "HEXPIRE h 3600 FIELDS 1 f")]);
     check_lines(&[(0, "HSETEX h EX 10 FIELDS 1 f v"), (0, "HGETEX h EX 3600 FIELDS 1 f")]);
     check_lines(&[(0, "HSETEX h EX 10 FIELDS 1 f v"), (0, "HPERSIST h FIELDS 1 f")]);
@@ -392,14 +394,14 @@ fn what_a_walk_removes_is_removed_where_it_was() {
 }
 
 #[test]
-fn a_deadline_that_was_kept_is_kept() {
+fn an_expiry_that_was_kept_is_kept() {
     check_lines(&[(0, "HSETEX h EX 10 FIELDS 1 f v"), (0, "HSETEX h KEEPTTL FIELDS 1 f w"), (0, "HSET h g v")]);
     check_lines(&[(0, "HSETEX h EX 10 FIELDS 1 f 1"), (0, "HINCRBY h f 1"), (0, "HSET h g v")]);
     check_lines(&[(0, "SET s 1 EX 10"), (0, "SET s 2 KEEPTTL"), (0, "INCR s"), (0, "APPEND s x")]);
 }
 
 #[test]
-fn what_was_over_is_not_found_again() {
+fn what_had_expired_is_not_found_again() {
     check_lines(&[(0, "HSETEX h EX 1 FIELDS 1 f 5"), (0, "HSET h g v"), (2000, "HINCRBY h f 1")]);
     check_lines(&[(0, "HSETEX h EX 1 FIELDS 1 f 5"), (0, "HSET h g v"), (2000, "HSETNX h f w")]);
     check_lines(&[(0, "HSETEX h EX 1 FIELDS 1 f 5"), (0, "HSET h g v"), (2000, "HSETEX h FNX FIELDS 1 f 6")]);
@@ -411,7 +413,7 @@ fn what_was_over_is_not_found_again() {
 #[test]
 fn no_command_that_writes_is_left_out() {
     const OTHERS: [&str; 10] = [
-        // Libraries have no deadlines.
+        // Libraries have no expiries.
         "function|delete",
         "function|flush",
         "function|load",

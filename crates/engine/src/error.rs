@@ -238,6 +238,7 @@ errors! {
     ScriptReadOnly = "ERR Write commands are not allowed from read-only scripts.";
     ScriptNoCommand = "ERR Please specify at least one argument for this call";
     ScriptArgument = "ERR Command arguments must be strings or integers";
+    ScriptUndeclaredKey = "ERR Script touches a key that it was not given, while another one does";
     ScriptWritesInRo = "ERR Can not execute a script with write flag using *_ro command.";
     ScriptKilled = "ERR Script killed by user with SCRIPT KILL.";
     FunctionKilled = "ERR Script killed by user with FUNCTION KILL.";

@@ -4,9 +4,10 @@
 //! arguments, effects go out through a [`Host`] and a [`propagation::change_log::ChangeLog`]. That makes it a library:
 //! the crate `commands` runs Redis commands on it, the crate `server` puts both behind sockets.
 //!
-//! Read [`locks::protocol`] for who may hold what, [`keyspace::keys`] for how a command reaches data, [`keyspace::edit`] for how it
-//! changes data, [`propagation::effects`] for what follows from it.
+//! Read [`locks::protocol`] for who may hold what, [`keyspace::keys`] for how a command reaches data,
+//! [`keyspace::edit`] for how it changes data, [`propagation::effects`] for what follows from it.
 #![forbid(unsafe_code)]
+#![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
 
 pub mod clients;
 pub mod config;
@@ -25,7 +26,10 @@ pub mod stats;
 pub mod status;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod time;
 
 pub use engine::host::{Host, NullHost};
-pub use engine::{DbSummary, Engine, Options};
+pub use engine::{Engine, serving};
 pub use error::{Error, Word, before_nul};
+pub use keyspace::keyspace_stats::DbSummary;
+pub use keyspace::{Keyspace, Options};

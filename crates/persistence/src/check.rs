@@ -9,34 +9,37 @@
 //! ```
 
 use crate::format::kind;
-use crate::load::{self, Doing, Found, Options, Sink};
+use crate::load::{self, Doing, LoadOptions, LoadedKey, Sink};
 use crate::source::{Fault, Reason, Source};
 use engine::config::Config;
-use engine::keyspace::encoding_limits::Packing;
-use engine::keyspace::lru::is_due;
+use engine::keyspace::encoding_limits::EncodingLimits;
+use engine::keyspace::origin::is_due;
+use engine::time::UnixMs;
 use std::fmt::Write as _;
 use std::io::Read;
 
 /// The lines that tell of a file, and whether it is sound.
 #[derive(Debug)]
-pub struct Report {
+pub struct CheckReport {
+    /// Lines, each with its end.
     pub text: String,
+    /// Whether the file can be loaded.
     pub is_sound: bool,
 }
 
 /// Reads a file. `name` is what it is called in the report; `now`: Unix time in milliseconds.
-pub fn check(name: &str, file: &mut dyn Read, now: i64) -> Report {
+pub fn check(name: &str, file: &mut dyn Read, now: UnixMs) -> CheckReport {
     check_beginning(name, file, now).0
 }
 
 /// The same for a file that may go on behind what is checked: also how many bytes that is.
-pub fn check_beginning(name: &str, file: &mut dyn Read, now: i64) -> (Report, u64) {
+pub fn check_beginning(name: &str, file: &mut dyn Read, now: UnixMs) -> (CheckReport, u64) {
     // Before the first key the reference tells of a type, too.
     let mut checker = Checker { now, kind: Some(kind::STRING), ..Checker::default() };
     checker.say(&format!("Checking RDB file {name}"));
     let mut source = Source::new(file, true);
-    let options = Options { relaxed: false, check_sum: true, sanitize: true };
-    let result = load::load(&mut source, options, &Packing::new(&Config::default()), &mut checker);
+    let options = LoadOptions { relaxed: false, check_sum: true, sanitize: true };
+    let result = load::load(&mut source, options, &EncodingLimits::new(&Config::default()), &mut checker);
     let is_sound = match result {
         Ok(()) => {
             checker.say("\\o/ RDB looks OK! \\o/");
@@ -49,12 +52,12 @@ pub fn check_beginning(name: &str, file: &mut dyn Read, now: i64) -> (Report, u6
     };
     let Checker { keys, expires, expired, mut text, .. } = checker;
     let _ = write!(text, "[info] {keys} keys read\n[info] {expires} expires\n[info] {expired} already expired\n");
-    (Report { text, is_sound }, source.offset())
+    (CheckReport { text, is_sound }, source.offset())
 }
 
 #[derive(Default)]
 struct Checker {
-    now: i64,
+    now: UnixMs,
     text: String,
     offset: u64,
     doing: Doing,
@@ -96,8 +99,8 @@ impl Checker {
 }
 
 impl Sink for Checker {
-    fn key(&mut self, found: Found) -> Result<(), String> {
-        if let Some(at) = found.deadline.filter(|at| *at != -1) {
+    fn key(&mut self, found: LoadedKey) -> Result<(), String> {
+        if let Some(at) = found.expiry.filter(|at| *at != -1) {
             self.expires += 1;
             self.expired += u64::from(is_due(at.max(0) as u64, self.now));
         }
@@ -184,10 +187,11 @@ fn type_name(of: u8) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::check;
+    use engine::time::UnixMs;
 
     #[test]
     fn files_are_told_of_as_the_reference_does() {
-        let told = |mut bytes: &[u8]| check("x", &mut bytes, 1_000_000);
+        let told = |mut bytes: &[u8]| check("x", &mut bytes, UnixMs(1_000_000));
         let good = b"REDIS0003\xfe\x00\xfc\x05\0\0\0\0\0\0\0\x00\x01k\x01v\xff";
         let report = told(good);
         assert!(report.is_sound);

@@ -1,4 +1,4 @@
-//! Large values, written a piece at a time, so that nobody waits for the whole.
+//! Large values, written a piece at a time, so that no client waits for the whole.
 //!
 //! While a value stays as it is from its first piece to its last, a number says how far it is written. One that is to
 //! be changed is [followed](ValueCursor::follow) from then on:
@@ -14,10 +14,10 @@
 //! compressed: that would take them as a whole.
 
 use crate::encode::{
-    Style, kind_of, put_deadline_after, put_deadline_before, put_item, put_length, put_node, put_scored, put_string,
+    Style, kind_of, put_expiry_after, put_expiry_before, put_item, put_length, put_node, put_scored, put_string,
 };
 use engine::data::value::{Object, Value};
-use engine::snapshot::before_images::Shared;
+use engine::snapshot::before_images::SharedImages;
 use engine::snapshot::capture::ValueCursor;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -38,7 +38,7 @@ const LARGE_STRING: usize = 64 << 10;
 /// Longer strings are not compressed.
 const COMPRESSED_MAX: usize = 4 << 20;
 
-/// Whether writing the value takes so long that it is done in pieces.
+/// Whether writing the value takes so long that it is done a piece at a time.
 pub fn is_large(value: &Value<'_>) -> bool {
     let Value::Payload(object) = value else { return false };
     match object {
@@ -66,9 +66,9 @@ pub struct Pieces {
 #[derive(Clone, Copy)]
 struct How {
     style: Style,
-    /// The earliest deadline of a field.
+    /// The earliest expiry of a field.
     first: u64,
-    /// Whether fields have deadlines.
+    /// Whether fields have expiries.
     timed: bool,
 }
 
@@ -100,7 +100,7 @@ impl Pieces {
             Object::List(List::Small(_)) => put_length(out, 1),
             Object::Set(set) => put_length(out, set.len() as u64),
             Object::Hash(hash) => {
-                pieces.how.first = hash.next_deadline().unwrap_or(0);
+                pieces.how.first = hash.next_expiry().unwrap_or(0);
                 pieces.how.timed = hash.view().volatile_len() > 0;
                 if kind_of(value, &style) == crate::format::kind::REDIS_HASH_METADATA {
                     out.extend_from_slice(&pieces.how.first.to_le_bytes());
@@ -141,7 +141,7 @@ impl Pieces {
             Object::List(List::Small(_)) => true,
             Object::Set(set) => self.table(out, end, |at, out| set.scan(at, at, |member| how.member(out, member))),
             Object::Hash(hash) => self.table(out, end, |at, out| {
-                hash.view().scan_all(at, |field, value, deadline| how.field(out, field, value, deadline))
+                hash.view().scan_all(at, |field, value, expiry| how.field(out, field, value, expiry))
             }),
             Object::SortedSet(set) => {
                 while out.len() < end && self.at > 0 {
@@ -179,7 +179,7 @@ impl Pieces {
     }
 
     /// Begins a sweep over what is left of a collection in a table.
-    fn sweep(&self, object: &mut Object, kept: &Shared) -> Option<Swept> {
+    fn sweep(&self, object: &mut Object, kept: &SharedImages) -> Option<Swept> {
         let (how, kept) = (self.how.quick(), kept.clone());
         match object {
             Object::Set(set) => {
@@ -227,7 +227,7 @@ impl ValueCursor for Pieces {
         patched.keep(string, bytes, self.at as usize)
     }
 
-    fn follow(&mut self, object: &mut Object, kept: &Shared) {
+    fn follow(&mut self, object: &mut Object, kept: &SharedImages) {
         if let Object::List(List::Quick(list)) = object {
             self.state = State::Nodes(list.nodes_left(self.at as usize));
         } else if let Some(swept) = self.sweep(object, kept) {
@@ -237,7 +237,7 @@ impl ValueCursor for Pieces {
         }
     }
 
-    fn put_all(&mut self, object: &Object, kept: &Shared) {
+    fn put_all(&mut self, object: &Object, kept: &SharedImages) {
         self.how = self.how.quick();
         // As large as the room for them is at once.
         while !kept.append(|out| self.put(out, object, AT_ONCE)) {}
@@ -345,15 +345,15 @@ impl How {
         put_item(out, member, &self.style);
     }
 
-    fn field(&self, out: &mut Vec<u8>, field: Item<'_>, value: Item<'_>, deadline: Option<u64>) {
-        put_deadline_before(out, deadline, self.timed, self.first, &self.style);
+    fn field(&self, out: &mut Vec<u8>, field: Item<'_>, value: Item<'_>, expiry: Option<u64>) {
+        put_expiry_before(out, expiry, self.timed, self.first, &self.style);
         put_item(out, field, &self.style);
         put_item(out, value, &self.style);
-        put_deadline_after(out, deadline, self.timed, &self.style);
+        put_expiry_after(out, expiry, self.timed, &self.style);
     }
 
     fn seen_field(&self, out: &mut Vec<u8>, seen: Seen<'_>) {
-        self.field(out, Item::Bytes(seen.name), Item::Bytes(seen.value), seen.deadline);
+        self.field(out, Item::Bytes(seen.name), Item::Bytes(seen.value), seen.expiry);
     }
 
     /// A pair, if it is lower than that one.

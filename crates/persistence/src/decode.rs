@@ -9,14 +9,14 @@ use crate::format::{Family, kind, module, node};
 use crate::source::{Fault, Reason, Result, Source};
 use crate::ziplist::{from_ziplist, from_zipmap};
 use engine::data::value::{KeyEntry, NewString, Object};
-use engine::keyspace::encoding_limits::Packing;
+use engine::keyspace::encoding_limits::EncodingLimits;
 use foldhash::fast::RandomState;
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::hash::BuildHasher;
 use std::ops::Range;
 use structures::entry::{MAX_INLINE, NewValue};
-use structures::hash::{Hash, Ttl, Written};
+use structures::hash::{FieldTtl, Hash, Written};
 use structures::intset::Intset;
 use structures::list::List;
 use structures::listpack::{Elements, Item, Listpack};
@@ -27,8 +27,11 @@ use structures::sorted_set::SortedSet;
 /// A value that was read.
 #[derive(Debug)]
 pub enum Decoded {
+    /// A string that is an integer.
     Int(i64),
+    /// Any other string.
     Bytes(Vec<u8>),
+    /// A collection.
     Object(Object),
 }
 
@@ -41,23 +44,23 @@ impl Decoded {
         }
     }
 
-    /// The value under a key. `deadline`: Unix time in milliseconds; `meta`: its access mark.
-    pub fn into_entry(self, key: &[u8], deadline: Option<u64>, meta: u32) -> KeyEntry {
+    /// The value under a key. `expiry`: Unix time in milliseconds; `meta`: its access mark.
+    pub fn into_entry(self, key: &[u8], expiry: Option<u64>, meta: u32) -> KeyEntry {
         let value = match &self {
             Decoded::Int(n) => NewValue::Int(*n),
             Decoded::Bytes(bytes) if bytes.len() <= MAX_INLINE => NewValue::Inline(bytes),
-            _ => return self.into_large_entry(key, deadline, meta),
+            _ => return self.into_large_entry(key, expiry, meta),
         };
-        KeyEntry::new(key, value, deadline, meta)
+        KeyEntry::new(key, value, expiry, meta)
     }
 
-    fn into_large_entry(self, key: &[u8], deadline: Option<u64>, meta: u32) -> KeyEntry {
+    fn into_large_entry(self, key: &[u8], expiry: Option<u64>, meta: u32) -> KeyEntry {
         let object = match self {
-            Decoded::Int(n) => return KeyEntry::new(key, NewValue::Int(n), deadline, meta),
+            Decoded::Int(n) => return KeyEntry::new(key, NewValue::Int(n), expiry, meta),
             Decoded::Bytes(bytes) => Object::String(bytes),
             Decoded::Object(object) => object,
         };
-        object.keep(|value| KeyEntry::new(key, value, deadline, meta))
+        object.keep(|value| KeyEntry::new(key, value, expiry, meta))
     }
 }
 
@@ -90,75 +93,87 @@ pub fn is_one_string(kind: u8) -> bool {
 /// Reads a value of type `kind`, from an input of a version of `family`. `sanitize`: packed sets are searched for
 /// members that come twice, too (`sanitize-dump-payload`); without that such a set is taken as it is, since nothing
 /// relies on it but its counts.
-pub fn value(source: &mut Source<'_>, kind: u8, family: Family, packing: &Packing, sanitize: bool) -> Result<Decoded> {
+///
+/// # Errors
+/// The input ends early, cannot be read, has a type that is not known, or a value that cannot be; a collection without
+/// elements is [`Reason::Empty`].
+pub fn value(
+    source: &mut Source<'_>,
+    kind: u8,
+    family: Family,
+    limits: &EncodingLimits,
+    sanitize: bool,
+) -> Result<Decoded> {
     Ok(Decoded::Object(match kind {
         kind::STRING => return Ok(Decoded::string(source.string()?)),
-        kind::LIST => list_of_elements(source, packing)?,
+        kind::LIST => list_of_elements(source, limits)?,
         kind::LIST_ZIPLIST => {
             let pack = packed(source, from_ziplist, "Ziplist")?;
-            list_of_nodes(source, vec![pack], packing)?
+            list_of_nodes(source, vec![pack], limits)?
         }
-        kind::LIST_QUICKLIST | kind::LIST_QUICKLIST_2 => quicklist(source, kind, packing)?,
-        kind::SET => set(source, packing)?,
-        kind::SET_INTSET => intset(source, packing)?,
-        kind::SET_LISTPACK => packed_set(source, packing, sanitize)?,
-        kind::ZSET | kind::ZSET_2 => sorted_set(source, kind, packing)?,
+        kind::LIST_QUICKLIST | kind::LIST_QUICKLIST_2 => quicklist(source, kind, limits)?,
+        kind::SET => set(source, limits)?,
+        kind::SET_INTSET => intset(source, limits)?,
+        kind::SET_LISTPACK => packed_set(source, limits, sanitize)?,
+        kind::ZSET | kind::ZSET_2 => sorted_set(source, kind, limits)?,
         kind::ZSET_ZIPLIST => {
             let pack = packed(source, from_ziplist, "Zset ziplist")?;
-            packed_sorted_set(source, pack.elements(), packing)?
+            packed_sorted_set(source, pack.elements(), limits)?
         }
-        kind::ZSET_LISTPACK => {
-            let mut bytes = source.take_room();
-            source.string_into(&mut bytes)?;
-            let set = match Listpack::check(&bytes) {
-                Ok(pack) if pack.is_empty() => return Err(source.fault(Reason::Empty)),
-                Ok(pack) => packed_sorted_set(source, pack, packing)?,
-                Err(_) => return source.corrupt("Zset listpack integrity check failed"),
-            };
-            source.give_room(bytes);
-            set
-        }
-        kind::HASH => hash(source, ExpiryPlace::None, packing)?,
+        kind::ZSET_LISTPACK => listpack_sorted_set(source, limits)?,
+        kind::HASH => hash(source, ExpiryPlace::None, limits)?,
         kind::HASH_ZIPMAP => {
             let pack = match packed(source, from_zipmap, "Zipmap") {
                 // No server has written an empty one.
                 Err(Fault { reason: Reason::Empty, .. }) => return source.corrupt("Zipmap integrity check failed"),
                 other => other?,
             };
-            packed_hash(source, pack, packing)?
+            packed_hash(source, pack, limits)?
         }
         kind::HASH_ZIPLIST => {
             let pack = packed(source, from_ziplist, "Hash ziplist")?;
-            packed_hash(source, pack, packing)?
+            packed_hash(source, pack, limits)?
         }
         kind::HASH_LISTPACK => {
             let pack = packed(source, listpack, "Hash listpack")?;
-            packed_hash(source, pack, packing)?
+            packed_hash(source, pack, limits)?
         }
-        kind::STREAM_LISTPACKS | kind::STREAM_LISTPACKS_2 | kind::STREAM_LISTPACKS_3 => stream(source, kind, packing)?,
+        kind::STREAM_LISTPACKS | kind::STREAM_LISTPACKS_2 | kind::STREAM_LISTPACKS_3 => stream(source, kind, limits)?,
         kind::MODULE_PRE_GA | kind::MODULE_2 => return Err(foreign(source)?),
         _ => match (family, kind) {
-            (Family::Valkey, kind::VALKEY_HASH_2) => hash(source, ExpiryPlace::Behind, packing)?,
-            (Family::Redis, kind::REDIS_HASH_METADATA_PRE_GA) => hash(source, ExpiryPlace::Before, packing)?,
+            (Family::Valkey, kind::VALKEY_HASH_2) => hash(source, ExpiryPlace::Behind, limits)?,
+            (Family::Redis, kind::REDIS_HASH_METADATA_PRE_GA) => hash(source, ExpiryPlace::Before, limits)?,
             (Family::Redis, kind::REDIS_HASH_METADATA) => {
                 let first = source.milliseconds()?;
-                hash(source, ExpiryPlace::BeforeFrom(first), packing)?
+                hash(source, ExpiryPlace::BeforeFrom(first), limits)?
             }
             (Family::Redis, kind::REDIS_STREAM_LISTPACKS_4 | kind::REDIS_STREAM_LISTPACKS_5) => {
-                Object::Stream(Box::new(crate::stream::read(source, kind, packing.stream())?))
+                stream(source, kind, limits)?
             }
-            (Family::Redis, kind::REDIS_HASH_LISTPACK_EX_PRE_GA) => packed_timed_hash(source, packing)?,
+            (Family::Redis, kind::REDIS_HASH_LISTPACK_EX_PRE_GA) => packed_timed_hash(source, limits)?,
             (Family::Redis, kind::REDIS_HASH_LISTPACK_EX) => {
                 source.milliseconds()?;
-                packed_timed_hash(source, packing)?
+                packed_timed_hash(source, limits)?
             }
             _ => return source.corrupt(format!("Unknown RDB encoding type {kind}")),
         },
     }))
 }
 
-fn stream(source: &mut Source<'_>, kind: u8, packing: &Packing) -> Result<Object> {
-    Ok(Object::Stream(Box::new(crate::stream::read(source, kind, packing.stream())?)))
+fn listpack_sorted_set(source: &mut Source<'_>, limits: &EncodingLimits) -> Result<Object> {
+    let mut bytes = source.take_room();
+    source.string_into(&mut bytes)?;
+    let set = match Listpack::check(&bytes) {
+        Ok(pack) if pack.is_empty() => return Err(source.fault(Reason::Empty)),
+        Ok(pack) => packed_sorted_set(source, pack, limits)?,
+        Err(_) => return source.corrupt("Zset listpack integrity check failed"),
+    };
+    source.give_room(bytes);
+    Ok(set)
+}
+
+fn stream(source: &mut Source<'_>, kind: u8, limits: &EncodingLimits) -> Result<Object> {
+    Ok(Object::Stream(Box::new(crate::stream::read(source, kind, limits.stream())?)))
 }
 
 fn listpack(bytes: &[u8]) -> Option<Listpack> {
@@ -183,8 +198,8 @@ fn count(source: &mut Source<'_>) -> Result<u64> {
     }
 }
 
-fn list_of_elements(source: &mut Source<'_>, packing: &Packing) -> Result<Object> {
-    let (count, rules) = (count(source)?, packing.list());
+fn list_of_elements(source: &mut Source<'_>, limits: &EncodingLimits) -> Result<Object> {
+    let (count, rules) = (count(source)?, limits.list());
     let mut quicklist = Quicklist::new(&rules);
     for _ in 0..count {
         quicklist.push(End::Tail, Cow::Owned(source.string()?), &rules);
@@ -192,8 +207,8 @@ fn list_of_elements(source: &mut Source<'_>, packing: &Packing) -> Result<Object
     Ok(Object::List(List::from_quicklist(quicklist, &rules)))
 }
 
-fn list_of_nodes(source: &Source<'_>, nodes: Vec<Listpack>, packing: &Packing) -> Result<Object> {
-    let rules = packing.list();
+fn list_of_nodes(source: &Source<'_>, nodes: Vec<Listpack>, limits: &EncodingLimits) -> Result<Object> {
+    let rules = limits.list();
     let mut quicklist = Quicklist::new(&rules);
     nodes.into_iter().for_each(|pack| quicklist.append_listpack(pack));
     if quicklist.is_empty() {
@@ -202,8 +217,8 @@ fn list_of_nodes(source: &Source<'_>, nodes: Vec<Listpack>, packing: &Packing) -
     Ok(Object::List(List::from_quicklist(quicklist, &rules)))
 }
 
-fn quicklist(source: &mut Source<'_>, kind: u8, packing: &Packing) -> Result<Object> {
-    let (count, rules) = (count(source)?, packing.list());
+fn quicklist(source: &mut Source<'_>, kind: u8, limits: &EncodingLimits) -> Result<Object> {
+    let (count, rules) = (count(source)?, limits.list());
     let mut quicklist = Quicklist::new(&rules);
     for _ in 0..count {
         let container = if kind == kind::LIST_QUICKLIST_2 { source.length()? } else { node::PACKED };
@@ -231,8 +246,8 @@ fn quicklist(source: &mut Source<'_>, kind: u8, packing: &Packing) -> Result<Obj
     Ok(Object::List(List::from_quicklist(quicklist, &rules)))
 }
 
-fn set(source: &mut Source<'_>, packing: &Packing) -> Result<Object> {
-    let (count, limits) = (count(source)?, packing.set());
+fn set(source: &mut Source<'_>, limits: &EncodingLimits) -> Result<Object> {
+    let (count, limits) = (count(source)?, limits.set());
     let expected = usize::try_from(count).unwrap_or(usize::MAX);
     let mut members: [Vec<u8>; AT_ONCE] = Default::default();
     source.string_into(&mut members[0])?;
@@ -262,13 +277,13 @@ const AT_ONCE: usize = 16;
 /// Elements that room is made for because a count says so: memory that is not touched until they come.
 const RESERVED: usize = 1 << 20;
 
-fn intset(source: &mut Source<'_>, packing: &Packing) -> Result<Object> {
+fn intset(source: &mut Source<'_>, limits: &EncodingLimits) -> Result<Object> {
     let bytes = source.string()?;
     let Ok(ints) = Intset::from_bytes(&bytes) else { return source.corrupt("Intset integrity check failed") };
     if ints.is_empty() {
         return Err(source.fault(Reason::Empty));
     }
-    let limits = packing.set();
+    let limits = limits.set();
     if ints.len() <= limits.intset_entries {
         return Ok(Object::Set(Set::Ints(ints)));
     }
@@ -279,12 +294,12 @@ fn intset(source: &mut Source<'_>, packing: &Packing) -> Result<Object> {
     Ok(Object::Set(set))
 }
 
-fn packed_set(source: &mut Source<'_>, packing: &Packing, sanitize: bool) -> Result<Object> {
+fn packed_set(source: &mut Source<'_>, limits: &EncodingLimits, sanitize: bool) -> Result<Object> {
     let pack = packed(source, listpack, "Set listpack")?;
     if sanitize && !are_distinct(pack.iter()) {
         return source.corrupt("Set listpack integrity check failed");
     }
-    let (limits, len) = (packing.set(), pack.len());
+    let (limits, len) = (limits.set(), pack.len());
     let longest = pack.iter().map(Item::len).max().unwrap_or(0);
     if len <= limits.listpack_entries && longest <= limits.listpack_value {
         return Ok(Object::Set(Set::Small(pack)));
@@ -333,7 +348,7 @@ fn are_surely_distinct<'a>(mut items: impl Iterator<Item = Item<'a>>) -> bool {
     })
 }
 
-fn sorted_set(source: &mut Source<'_>, kind: u8, packing: &Packing) -> Result<Object> {
+fn sorted_set(source: &mut Source<'_>, kind: u8, limits: &EncodingLimits) -> Result<Object> {
     let count = count(source)?;
     let mut pairs = Pairs::default();
     let mut member = Vec::new();
@@ -342,10 +357,10 @@ fn sorted_set(source: &mut Source<'_>, kind: u8, packing: &Packing) -> Result<Ob
         let score = if kind == kind::ZSET_2 { source.double()? } else { source.decimal_double()? };
         pairs.add(&member, score);
     }
-    pairs.into_set(source, packing)
+    pairs.into_set(source, limits)
 }
 
-fn packed_sorted_set(source: &Source<'_>, pack: Elements<'_>, packing: &Packing) -> Result<Object> {
+fn packed_sorted_set(source: &Source<'_>, pack: Elements<'_>, limits: &EncodingLimits) -> Result<Object> {
     let mut pairs = Pairs::default();
     pairs.pairs.reserve(pack.len() / 2);
     let mut items = pack.iter();
@@ -358,7 +373,7 @@ fn packed_sorted_set(source: &Source<'_>, pack: Elements<'_>, packing: &Packing)
         let Some(score) = score else { return source.corrupt("Zset listpack integrity check failed") };
         pairs.add(member.bytes(&mut itoa::Buffer::new()), score);
     }
-    pairs.into_set(source, packing)
+    pairs.into_set(source, limits)
 }
 
 /// Members and scores in the order in which they were read.
@@ -376,7 +391,7 @@ impl Pairs {
         self.pairs.push((start..self.text.len(), score));
     }
 
-    fn into_set(mut self, source: &Source<'_>, packing: &Packing) -> Result<Object> {
+    fn into_set(mut self, source: &Source<'_>, limits: &EncodingLimits) -> Result<Object> {
         let text = &self.text;
         if self.pairs.iter().any(|(_, score)| score.is_nan()) {
             return source.corrupt("Zset with NAN score detected");
@@ -391,14 +406,14 @@ impl Pairs {
             self.pairs.sort_by(order);
         }
         let ascending = self.pairs.iter().map(|(member, score)| (&text[member.clone()], *score));
-        match SortedSet::from_sorted_unsure(ascending, packing.sorted_set()) {
+        match SortedSet::from_sorted_unsure(ascending, limits.sorted_set()) {
             (set, true) => Ok(Object::SortedSet(set)),
             (_, false) => source.corrupt("Duplicate zset fields detected"),
         }
     }
 }
 
-/// Where the fields' deadlines are.
+/// Where the fields' expiries are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ExpiryPlace {
     None,
@@ -410,15 +425,15 @@ enum ExpiryPlace {
     BeforeFrom(i64),
 }
 
-fn hash(source: &mut Source<'_>, deadlines: ExpiryPlace, packing: &Packing) -> Result<Object> {
-    let (count, limits) = (count(source)?, packing.hash());
+fn hash(source: &mut Source<'_>, expiries: ExpiryPlace, limits: &EncodingLimits) -> Result<Object> {
+    let (count, limits) = (count(source)?, limits.hash());
     let mut hash = Hash::default();
     let expected = usize::try_from(count).unwrap_or(usize::MAX);
     hash.reserve(expected, 0, 0, limits);
     hash.reserve_table(expected.min(RESERVED));
     let (mut field, mut value) = (Vec::new(), Vec::new());
     for n in 0..count {
-        let before = match deadlines {
+        let before = match expiries {
             ExpiryPlace::Before => Some(source.length()?).filter(|at| *at != 0),
             ExpiryPlace::BeforeFrom(first) => match source.length()? {
                 0 => None,
@@ -431,15 +446,15 @@ fn hash(source: &mut Source<'_>, deadlines: ExpiryPlace, packing: &Packing) -> R
         };
         source.string_into(&mut field)?;
         source.string_into(&mut value)?;
-        let deadline = match deadlines {
+        let expiry = match expiries {
             ExpiryPlace::Behind => u64::try_from(source.milliseconds()?).ok(),
             _ => before,
         };
-        if deadline.is_some_and(|at| i64::try_from(at).is_err()) {
+        if expiry.is_some_and(|at| i64::try_from(at).is_err()) {
             return source.corrupt("invalid expireAt time");
         }
         hash.reserve(0, 0, field.len().saturating_add(value.len()), limits);
-        let ttl = deadline.map_or(Ttl::Clear, Ttl::At);
+        let ttl = expiry.map_or(FieldTtl::Clear, FieldTtl::At);
         if hash.set(&field, &value, ttl, 0, limits) != Written::Added {
             return source.corrupt("Duplicate hash fields detected");
         }
@@ -450,34 +465,34 @@ fn hash(source: &mut Source<'_>, deadlines: ExpiryPlace, packing: &Packing) -> R
     Ok(Object::Hash(hash))
 }
 
-fn packed_hash(source: &Source<'_>, pack: Listpack, packing: &Packing) -> Result<Object> {
+fn packed_hash(source: &Source<'_>, pack: Listpack, limits: &EncodingLimits) -> Result<Object> {
     let longest = pack.iter().map(Item::len).max().unwrap_or(0);
     if !are_distinct(pack.iter().step_by(2)) {
         return source.corrupt("Hash listpack integrity check failed, listpack with dup elements");
     }
     match Hash::from_listpack(pack) {
         Some(mut hash) => {
-            hash.reserve(hash.view().len(), longest, 0, packing.hash());
+            hash.reserve(hash.view().len(), longest, 0, limits.hash());
             Ok(Object::Hash(hash))
         }
         None => source.corrupt("Hash listpack integrity check failed"),
     }
 }
 
-/// Fields, values and deadlines in turns; a deadline of 0 is none.
-fn packed_timed_hash(source: &mut Source<'_>, packing: &Packing) -> Result<Object> {
+/// Fields, values and expiries in turns; an expiry of 0 is none.
+fn packed_timed_hash(source: &mut Source<'_>, limits: &EncodingLimits) -> Result<Object> {
     let pack = packed(source, listpack, "Hash listpack")?;
     let (mut hash, mut items) = (Hash::default(), pack.iter());
     while let Some(field) = items.next() {
         let ttl = match (items.next(), items.next()) {
             (Some(value), Some(Item::Int(at @ 0..))) => {
-                Some((value, if at == 0 { Ttl::Clear } else { Ttl::At(at as u64) }))
+                Some((value, if at == 0 { FieldTtl::Clear } else { FieldTtl::At(at as u64) }))
             }
             _ => None,
         };
         let added = ttl.is_some_and(|(value, ttl)| {
             let (mut a, mut b) = (itoa::Buffer::new(), itoa::Buffer::new());
-            hash.set(field.bytes(&mut a), value.bytes(&mut b), ttl, 0, packing.hash()) == Written::Added
+            hash.set(field.bytes(&mut a), value.bytes(&mut b), ttl, 0, limits.hash()) == Written::Added
         });
         if !added {
             return source.corrupt("Hash listpack integrity check failed");

@@ -11,9 +11,10 @@ use crate::decode::{self, Decoded};
 use crate::encode::{Style, put_kind, put_members, put_string, put_value};
 use crate::format::{Family, VERSION_COMMON, VERSION_OLDER, VERSION_REDIS_MAX, is_known, kind, opcode};
 use crate::source::{Result, Source};
-use crate::{crc64, stream};
+use crate::stream;
+use crc_fast::{CrcAlgorithm, checksum};
 use engine::data::value::{Object, Value};
-use engine::keyspace::encoding_limits::Packing;
+use engine::keyspace::encoding_limits::EncodingLimits;
 use engine::snapshot::capture::ValueCursor;
 use structures::list::List;
 use structures::set::Set;
@@ -35,8 +36,8 @@ pub fn dump(value: &Value<'_>, style: &Style) -> Vec<u8> {
     finish(out, style.version(value))
 }
 
-/// The same in a form that Redis 7.0 reads, too: for who does not know what reads it (MIGRATE). Streams, and hashes
-/// whose fields have deadlines, have none.
+/// The same in a form that Redis 7.0 reads, too: for a caller that does not know what reads it (MIGRATE). Streams, and
+/// hashes whose fields have expiries, have none.
 pub fn dump_widely(value: &Value<'_>, style: &Style) -> Vec<u8> {
     let mut out = Vec::new();
     match value {
@@ -113,8 +114,8 @@ pub fn newer_stream(stream: &Stream, style: &Style) -> Option<Vec<u8>> {
 
 fn finish(mut out: Vec<u8>, version: u16) -> Vec<u8> {
     out.extend_from_slice(&version.to_le_bytes());
-    let crc = crc64::update(0, &out);
-    out.extend_from_slice(&crc.to_le_bytes());
+    let sum = checksum(CrcAlgorithm::Crc64Redis, &out);
+    out.extend_from_slice(&sum.to_le_bytes());
     out
 }
 
@@ -129,6 +130,9 @@ pub fn dump_functions<'t>(texts: impl Iterator<Item = &'t [u8]>, compress: bool)
 }
 
 /// Reads the libraries' texts of a payload; None where something else is in their place.
+///
+/// # Errors
+/// A text ends early or cannot be unpacked.
 pub fn restore_functions(payload: Payload<'_>) -> Result<Option<Vec<Vec<u8>>>> {
     let mut bytes = payload.body;
     let mut source = Source::new(&mut bytes, false);
@@ -160,35 +164,39 @@ pub fn verify(bytes: &[u8], relaxed: bool, skip_sum: bool) -> Option<Payload<'_>
         return None;
     }
     let stated = u64::from_le_bytes(*stated.first_chunk()?);
-    (skip_sum || stated == 0 || stated == crc64::update(0, &bytes[..bytes.len() - 8]))
-        .then_some(Payload { body, version })
+    let sum = || checksum(CrcAlgorithm::Crc64Redis, &bytes[..bytes.len() - 8]);
+    (skip_sum || stated == 0 || stated == sum()).then_some(Payload { body, version })
 }
 
 /// Reads the value of a payload. `sanitize`: as [`decode::value`] takes it.
-pub fn restore(payload: Payload<'_>, packing: &Packing, sanitize: bool) -> Result<Decoded> {
+///
+/// # Errors
+/// The value cannot be read ([`decode::value`]), or more bytes follow it.
+pub fn restore(payload: Payload<'_>, limits: &EncodingLimits, sanitize: bool) -> Result<Decoded> {
     let mut bytes = payload.body;
     let mut source = Source::new(&mut bytes, false);
     let kind = source.byte()?;
-    let value = decode::value(&mut source, kind, Family::of(payload.version), packing, sanitize)?;
+    let value = decode::value(&mut source, kind, Family::of(payload.version), limits, sanitize)?;
     if !source.is_at_end()? {
         return source.corrupt("bytes after the value");
     }
     Ok(value)
 }
 
+/// Fuzz hook: whatever a payload is, it is refused or becomes a value that can be written again.
 #[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz(data: &[u8]) {
     use crate::format::VERSION_COMMON;
     use structures::entry::NewValue;
     let Some((which, body)) = data.split_first() else { return };
     let version = [VERSION_COMMON, crate::format::VERSION_REDIS, crate::format::VERSION_VALKEY][usize::from(which % 3)];
-    let packing = Packing::new(&engine::config::Config::default());
-    let Ok(decoded) = restore(Payload { body, version }, &packing, which & 8 != 0) else { return };
+    let limits = EncodingLimits::new(&engine::config::Config::default());
+    let Ok(decoded) = restore(Payload { body, version }, &limits, which & 8 != 0) else { return };
     let entry = decoded.into_entry(b"key", None, 0);
     for family in [Family::Valkey, Family::Redis] {
         let style = Style { compress: which & 4 != 0, family };
         let again = dump(&entry.value(), &style);
-        let read = restore(verify(&again, false, false).expect("a footer of our own"), &packing, false)
+        let read = restore(verify(&again, false, false).expect("a footer of our own"), &limits, false)
             .expect("what was written");
         let second = read.into_entry(b"key", None, 0);
         assert_eq!(dump(&second.value(), &style).len(), again.len());

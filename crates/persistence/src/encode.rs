@@ -19,23 +19,23 @@ use structures::sorted_set::SortedSet;
 pub struct Style {
     /// Long strings are compressed (`rdbcompression`).
     pub compress: bool,
-    /// Whose form hashes with fields that have deadlines are written in (`rdb-version-compat`).
+    /// Whose form hashes with fields that have expiries are written in (`rdb-version-compat`).
     pub family: Family,
 }
 
 impl Style {
     /// The version that states what such a value needs.
     pub fn version(&self, value: &Value<'_>) -> u16 {
-        if has_field_deadlines(value) { self.newest_version() } else { VERSION_COMMON }
+        if has_field_expiries(value) { self.newest_version() } else { VERSION_COMMON }
     }
 
-    /// The version for files that have hashes with deadlines in them.
+    /// The version for files that have hashes with expiries in them.
     pub fn newest_version(&self) -> u16 {
         if self.family == Family::Redis { VERSION_REDIS } else { VERSION_VALKEY }
     }
 }
 
-fn has_field_deadlines(value: &Value<'_>) -> bool {
+fn has_field_expiries(value: &Value<'_>) -> bool {
     matches!(value, Value::Payload(Object::Hash(hash)) if hash.view().volatile_len() > 0)
 }
 
@@ -132,32 +132,32 @@ fn put_hash(out: &mut Vec<u8>, hash: &Hash, style: &Style) {
     }
     let hash = hash.view();
     let timed = hash.volatile_len() > 0;
-    // What a deadline of Redis's is counted from; 0 stands for none, so the first is 1.
-    let first = hash.next_deadline().unwrap_or(0);
+    // What an expiry of Redis's is counted from; 0 stands for none, so the first is 1.
+    let first = hash.next_expiry().unwrap_or(0);
     if timed && style.family == Family::Redis {
         out.extend_from_slice(&first.to_le_bytes());
     }
     put_length(out, hash.len() as u64);
-    hash.visit_all(|field, value, deadline| {
-        put_deadline_before(out, deadline, timed, first, style);
+    hash.visit_all(|field, value, expiry| {
+        put_expiry_before(out, expiry, timed, first, style);
         put_item(out, field, style);
         put_item(out, value, style);
-        put_deadline_after(out, deadline, timed, style);
+        put_expiry_after(out, expiry, timed, style);
     });
 }
 
-/// A field's deadline, where it comes before the field. `timed`: fields of this hash have deadlines, the earliest
+/// A field's expiry, where it comes before the field. `timed`: fields of this hash have expiries, the earliest
 /// `first`.
-pub(crate) fn put_deadline_before(out: &mut Vec<u8>, deadline: Option<u64>, timed: bool, first: u64, style: &Style) {
+pub(crate) fn put_expiry_before(out: &mut Vec<u8>, expiry: Option<u64>, timed: bool, first: u64, style: &Style) {
     if timed && style.family == Family::Redis {
-        put_length(out, deadline.map_or(0, |at| at - first + 1));
+        put_length(out, expiry.map_or(0, |at| at - first + 1));
     }
 }
 
 /// The same, where it comes after the value.
-pub(crate) fn put_deadline_after(out: &mut Vec<u8>, deadline: Option<u64>, timed: bool, style: &Style) {
+pub(crate) fn put_expiry_after(out: &mut Vec<u8>, expiry: Option<u64>, timed: bool, style: &Style) {
     if timed && style.family != Family::Redis {
-        out.extend_from_slice(&deadline.map_or(-1, |at| at as i64).to_le_bytes());
+        out.extend_from_slice(&expiry.map_or(-1, |at| at as i64).to_le_bytes());
     }
 }
 
@@ -176,7 +176,7 @@ fn put_sorted_set(out: &mut Vec<u8>, set: &SortedSet, style: &Style) {
         return put_string(out, &pack.finish(), style.compress);
     }
     put_length(out, set.len() as u64);
-    // From the highest down: who reads into a linked structure then always inserts at its head.
+    // From the highest down: a reader with a linked structure then always inserts at its head.
     set.iter().rev().for_each(|(member, score)| put_scored(out, member, score, style));
 }
 

@@ -7,7 +7,7 @@
 pub const VERSION_OLDER: u16 = 10;
 /// The last version that both families read: Redis 7.2, Valkey 7.2 and 8.
 pub const VERSION_COMMON: u16 = 11;
-/// Redis 7.4 and 8: hashes whose fields have deadlines.
+/// Redis 7.4 and 8: hashes whose fields have expiries.
 pub const VERSION_REDIS: u16 = 12;
 /// The highest version of Redis whose types are known here.
 pub const VERSION_REDIS_MAX: u16 = 14;
@@ -19,12 +19,16 @@ pub const VERSION_VALKEY_MAX: u16 = 81;
 /// Who understands a type above those that both have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
+    /// Redis up to 7.2 and Valkey up to 8, which write the same.
     Common,
+    /// Redis from 7.4 on.
     Redis,
+    /// Valkey from 9 on.
     Valkey,
 }
 
 impl Family {
+    /// The family that writes this version.
     pub fn of(version: u16) -> Family {
         match version {
             0..=VERSION_COMMON => Family::Common,
@@ -45,11 +49,13 @@ pub mod opcode {
     pub const SLOT_IMPORT: u8 = 243;
     /// Redis: what modules know of the next key. A count, for each a class in 4 bytes and a module's value.
     pub const KEY_METADATA: u8 = 243;
-    /// Slot, keys, keys with a deadline: a hint.
+    /// Slot, keys, keys with an expiry: a hint.
     pub const SLOT_INFO: u8 = 244;
+    /// The source of a library of functions.
     pub const FUNCTION: u8 = 245;
     /// Functions as the release candidates of 7.0 wrote them.
     pub const FUNCTION_PRE_GA: u8 = 246;
+    /// What a module has written beside keys.
     pub const MODULE_AUX: u8 = 247;
     /// Seconds since the next key was used.
     pub const IDLE: u8 = 248;
@@ -57,54 +63,73 @@ pub mod opcode {
     pub const FREQUENCY: u8 = 249;
     /// A name and a value that say something of the file.
     pub const AUX: u8 = 250;
-    /// Keys and keys with a deadline of this database: a hint.
+    /// Keys and keys with an expiry of this database: a hint.
     pub const RESIZE_DB: u8 = 251;
-    /// The next key's deadline, 8 bytes of milliseconds.
-    pub const DEADLINE_MS: u8 = 252;
-    /// The next key's deadline, 4 bytes of seconds.
-    pub const DEADLINE: u8 = 253;
+    /// The next key's expiry, 8 bytes of milliseconds.
+    pub const EXPIRY_MS: u8 = 252;
+    /// The next key's expiry, 4 bytes of seconds.
+    pub const EXPIRY: u8 = 253;
+    /// The keys that follow are of this database.
     pub const SELECT_DB: u8 = 254;
+    /// The end; a checksum follows.
     pub const EOF: u8 = 255;
 }
 
 /// Types of values.
 pub mod kind {
+    /// A string.
     pub const STRING: u8 = 0;
+    /// A count, then the elements as strings.
     pub const LIST: u8 = 1;
+    /// A count, then the members as strings.
     pub const SET: u8 = 2;
     /// Scores are decimal texts.
     pub const ZSET: u8 = 3;
+    /// A count, then names and values as strings.
     pub const HASH: u8 = 4;
     /// Scores are doubles.
     pub const ZSET_2: u8 = 5;
+    /// A module's value as release candidates wrote it; it cannot be passed over.
     pub const MODULE_PRE_GA: u8 = 6;
+    /// A module's value.
     pub const MODULE_2: u8 = 7;
+    /// A zipmap, of Redis up to 2.4.
     pub const HASH_ZIPMAP: u8 = 9;
+    /// A ziplist of the elements.
     pub const LIST_ZIPLIST: u8 = 10;
+    /// An intset.
     pub const SET_INTSET: u8 = 11;
+    /// A ziplist of members and scores.
     pub const ZSET_ZIPLIST: u8 = 12;
+    /// A ziplist of names and values.
     pub const HASH_ZIPLIST: u8 = 13;
     /// Nodes are ziplists.
     pub const LIST_QUICKLIST: u8 = 14;
+    /// A stream of Redis 5.
     pub const STREAM_LISTPACKS: u8 = 15;
+    /// A listpack of names and values.
     pub const HASH_LISTPACK: u8 = 16;
+    /// A listpack of members and scores.
     pub const ZSET_LISTPACK: u8 = 17;
     /// Nodes are listpacks or single elements.
     pub const LIST_QUICKLIST_2: u8 = 18;
+    /// A stream of Redis 7.0: with its first id, deletions and entries read.
     pub const STREAM_LISTPACKS_2: u8 = 19;
+    /// A listpack of members.
     pub const SET_LISTPACK: u8 = 20;
+    /// A stream of Redis 7.2: with when consumers were active.
     pub const STREAM_LISTPACKS_3: u8 = 21;
 
-    /// Valkey: each field is followed by its value and its deadline, 8 bytes, or -1.
+    /// Valkey: each field is followed by its value and its expiry, 8 bytes, or -1.
     pub const VALKEY_HASH_2: u8 = 22;
 
-    /// Redis: each field comes after its deadline, or 0; of release candidates.
+    /// Redis: each field comes after its expiry, or 0; of release candidates.
     pub const REDIS_HASH_METADATA_PRE_GA: u8 = 22;
-    /// Redis: fields, values and deadlines in one listpack; of release candidates.
+    /// Redis: fields, values and expiries in one listpack; of release candidates.
     pub const REDIS_HASH_LISTPACK_EX_PRE_GA: u8 = 23;
-    /// Redis: the earliest deadline, then as before, but deadlines are 1 above what they are later than the earliest.
+    /// Redis: the earliest expiry, then as before, but expiries are 1 above what they are later than the earliest.
     pub const REDIS_HASH_METADATA: u8 = 24;
-    /// Redis: the earliest deadline, then the listpack.
+    /// Redis: the earliest expiry, then the listpack.
     pub const REDIS_HASH_LISTPACK_EX: u8 = 25;
     /// Redis 8.6: with what idempotent producers have sent.
     pub const REDIS_STREAM_LISTPACKS_4: u8 = 26;

@@ -4,11 +4,11 @@
 
 use crate::decode::{self, Decoded};
 use crate::format::Family;
-use crate::load::{self, Found, Sink};
+use crate::load::{self, LoadedKey, Sink};
 use crate::source::{Fault, Source};
 use engine::config::Config;
 use engine::data::value::{Object, Value, ValueExt};
-use engine::keyspace::encoding_limits::Packing;
+use engine::keyspace::encoding_limits::EncodingLimits;
 use structures::hash::Hash;
 use structures::intset::Intset;
 use structures::listpack::Listpack;
@@ -46,7 +46,7 @@ fn ziplist(words: &[&str]) -> Vec<u8> {
 fn read(kind: u8, family: Family, body: &[u8], sanitize: bool) -> Result<Decoded, Fault> {
     let mut bytes = body;
     let mut source = Source::new(&mut bytes, false);
-    let value = decode::value(&mut source, kind, family, &Packing::new(&Config::default()), sanitize)?;
+    let value = decode::value(&mut source, kind, family, &EncodingLimits::new(&Config::default()), sanitize)?;
     assert!(source.is_at_end().expect("bytes in memory"), "type {kind} left bytes behind");
     Ok(value)
 }
@@ -123,7 +123,7 @@ fn every_collection_there_has_been() {
     for (kind, family, body, expected) in cases {
         let found =
             told(read(kind, family, &body, true).unwrap_or_else(|fault| panic!("type {kind} of {family:?}: {fault}")));
-        // A hash whose fields have deadlines may be a table where another server packs it.
+        // A hash whose fields have expiries may be a table where another server packs it.
         assert_eq!(found.replace("hashtable", "listpack"), expected, "type {kind} of {family:?}");
         for cut in 0..body.len() {
             assert!(read(kind, family, &body[..cut], true).is_err(), "type {kind} without its end");
@@ -231,9 +231,9 @@ fn members_that_come_twice_are_looked_for_if_wanted() {
 struct All(Vec<String>);
 
 impl Sink for All {
-    fn key(&mut self, found: Found) -> Result<(), String> {
-        let Found { db, name, deadline, idle, frequency, .. } = found;
-        self.0.push(format!("key {db} {} {deadline:?} {idle:?} {frequency:?}", String::from_utf8_lossy(&name)));
+    fn key(&mut self, found: LoadedKey) -> Result<(), String> {
+        let LoadedKey { db, name, expiry, idle, frequency, .. } = found;
+        self.0.push(format!("key {db} {} {expiry:?} {idle:?} {frequency:?}", String::from_utf8_lossy(&name)));
         Ok(())
     }
 
@@ -251,8 +251,8 @@ fn file(head: &str, body: &[u8]) -> Result<Vec<String>, String> {
     let bytes = [head.as_bytes(), body, &[255], &[0; 8]].concat();
     let mut input = &bytes[..];
     let mut all = All::default();
-    let options = load::Options { relaxed: false, check_sum: true, sanitize: true };
-    load::load(&mut Source::new(&mut input, true), options, &Packing::new(&Config::default()), &mut all)
+    let options = load::LoadOptions { relaxed: false, check_sum: true, sanitize: true };
+    load::load(&mut Source::new(&mut input, true), options, &EncodingLimits::new(&Config::default()), &mut all)
         .map(|()| all.0)
         .map_err(|fault| fault.to_string())
 }

@@ -1,7 +1,7 @@
 //! The keyspace as bytes outside of memory: the RDB format of Redis and Valkey, read and written.
 //!
 //! ```text
-//!  REDIS0011 | fields | SELECTDB n | [deadline] type key value | ... | EOF | crc-64      a file
+//!  REDIS0011 | fields | SELECTDB n | [expiry] type key value | ... | EOF | crc-64      a file
 //!                                               type value | version | crc-64           what DUMP answers
 //! ```
 //!
@@ -12,18 +12,18 @@
 //!
 //! The format was taken from the files and dumps that the other servers write, and from what they say of it (`rdb.h`).
 #![forbid(unsafe_code)]
+#![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
 
 pub mod aof;
 pub mod check;
 mod chunked_values;
-mod crc64;
 pub mod decode;
 pub mod dump;
 pub mod encode;
 pub mod format;
-mod keyspace_walk;
 pub mod load;
 pub mod save;
+mod snapshot_writer;
 pub mod source;
 mod stream;
 mod ziplist;

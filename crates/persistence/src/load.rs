@@ -6,16 +6,19 @@ use crate::decode::{self, Decoded, module_name, skip_module};
 use crate::format::{Family, is_known, opcode};
 use crate::source::{Reason, Result, Source};
 use engine::data::value::Object;
-use engine::keyspace::encoding_limits::Packing;
+use engine::keyspace::encoding_limits::EncodingLimits;
 
 /// A key that was read, with what was said of it.
 #[derive(Debug)]
-pub struct Found {
+pub struct LoadedKey {
+    /// The number of its database.
     pub db: u64,
+    /// The key.
     pub name: Vec<u8>,
+    /// Its value.
     pub value: Decoded,
     /// Unix time in milliseconds.
-    pub deadline: Option<i64>,
+    pub expiry: Option<i64>,
     /// Seconds since it was used.
     pub idle: Option<u64>,
     /// How often it is used, on the scale of 0 to 255.
@@ -25,29 +28,43 @@ pub struct Found {
 /// A key whose value was not looked at.
 #[derive(Clone, Copy, Debug)]
 pub struct Unread<'a> {
+    /// The number of its database.
     pub db: u64,
+    /// The key.
     pub name: &'a [u8],
+    /// The type of its value: see [`kind`](crate::format::kind).
     pub kind: u8,
+    /// Who wrote the file.
     pub family: Family,
     /// What [`decode::value`] reads.
     pub bytes: &'a [u8],
     /// Where these are in the file.
     pub offset: u64,
-    /// See [`Found`] for what was said of it.
-    pub deadline: Option<i64>,
+    /// See [`LoadedKey`] for what was said of it.
+    pub expiry: Option<i64>,
+    /// Seconds since it was used.
     pub idle: Option<u64>,
+    /// How often it is used, on the scale of 0 to 255.
     pub frequency: Option<u8>,
 }
 
 /// Takes what is read. An error's text ends the reading.
 pub trait Sink {
-    fn key(&mut self, found: Found) -> std::result::Result<(), String>;
+    /// A key with its value.
+    ///
+    /// # Errors
+    /// Why it is not taken, in words for the log.
+    fn key(&mut self, found: LoadedKey) -> std::result::Result<(), String>;
 
     /// Whether packed collections are taken [unread](Sink::unread), to be read elsewhere.
     fn takes_unread(&self) -> bool {
         false
     }
 
+    /// A packed collection whose bytes were not looked at.
+    ///
+    /// # Errors
+    /// As [`key`](Sink::key).
     fn unread(&mut self, _found: Unread<'_>) -> std::result::Result<(), String> {
         Ok(())
     }
@@ -56,6 +73,9 @@ pub trait Sink {
     fn field(&mut self, _name: &[u8], _value: &[u8]) {}
 
     /// The source of a library of functions.
+    ///
+    /// # Errors
+    /// As [`key`](Sink::key).
     fn function(&mut self, _code: Vec<u8>) -> std::result::Result<(), String> {
         Ok(())
     }
@@ -82,26 +102,35 @@ pub trait Sink {
     fn sum(&mut self, _has: bool) {}
 }
 
-/// What is being read, for who tells where it went wrong.
+/// What is being read, to tell where it went wrong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Doing {
+    /// The file's first bytes.
     #[default]
     Start,
+    /// The byte before a record.
     Type,
+    /// An expiry.
     Expire,
     /// Of a value of this type.
     Key(u8),
+    /// A value.
     Value,
+    /// The checksum.
     CheckSum,
+    /// A hint of how many keys there are.
     Length,
+    /// What the file says of itself.
     Aux,
+    /// What a module wrote beside keys.
     ModuleAux,
+    /// A library of functions.
     Functions,
 }
 
 /// How files are read.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct LoadOptions {
     /// Versions that are not known are tried as well (`rdb-version-check`).
     pub relaxed: bool,
     /// The checksum is looked at (`rdbchecksum`).
@@ -111,7 +140,11 @@ pub struct Options {
 }
 
 /// Reads a whole file.
-pub fn load(source: &mut Source<'_>, options: Options, packing: &Packing, sink: &mut dyn Sink) -> Result<()> {
+///
+/// # Errors
+/// The input cannot be read, is no RDB file or of a version that is not known, ends early, or has a value that cannot
+/// be or a wrong checksum; or the sink does not take what was read.
+pub fn load(source: &mut Source<'_>, options: LoadOptions, limits: &EncodingLimits, sink: &mut dyn Sink) -> Result<()> {
     let version = header(source, options)?;
     let family = Family::of(version);
     let (mut db, mut next) = (0, Attributes::default());
@@ -126,8 +159,8 @@ pub fn load(source: &mut Source<'_>, options: Options, packing: &Packing, sink: 
                 sink.progress(source.offset(), Doing::Type);
                 sink.database(db);
             }
-            opcode::DEADLINE => next.deadline = Some(i64::from(i32::from_le_bytes(source.array()?)) * 1000),
-            opcode::DEADLINE_MS => next.deadline = Some(source.milliseconds()?),
+            opcode::EXPIRY => next.expiry = Some(i64::from(i32::from_le_bytes(source.array()?)) * 1000),
+            opcode::EXPIRY_MS => next.expiry = Some(source.milliseconds()?),
             opcode::FREQUENCY => next.frequency = Some(source.byte()?),
             opcode::IDLE => next.idle = Some(source.length()?),
             opcode::RESIZE_DB => {
@@ -154,7 +187,7 @@ pub fn load(source: &mut Source<'_>, options: Options, packing: &Packing, sink: 
             kind if !decode::is_type(kind, family) => return source.corrupt(format!("Invalid object type: {kind}")),
             kind => {
                 let next = std::mem::take(&mut next);
-                key(source, sink, (db, kind, family), next, (packing, options.sanitize))?;
+                key(source, sink, (db, kind, family), next, (limits, options.sanitize))?;
             }
         }
     }
@@ -165,7 +198,7 @@ pub fn load(source: &mut Source<'_>, options: Options, packing: &Packing, sink: 
 fn doing(opcode: u8, family: Family) -> Doing {
     match opcode {
         opcode::EOF => Doing::CheckSum,
-        opcode::DEADLINE | opcode::DEADLINE_MS => Doing::Expire,
+        opcode::EXPIRY | opcode::EXPIRY_MS => Doing::Expire,
         opcode::SELECT_DB | opcode::RESIZE_DB | opcode::SLOT_INFO => Doing::Length,
         opcode::AUX => Doing::Aux,
         opcode::MODULE_AUX => Doing::ModuleAux,
@@ -180,7 +213,7 @@ fn key(
     sink: &mut dyn Sink,
     (db, kind, family): (u64, u8, Family),
     said: Attributes,
-    (packing, sanitize): (&Packing, bool),
+    (limits, sanitize): (&EncodingLimits, bool),
 ) -> Result<()> {
     let name = source.string()?;
     sink.progress(source.offset(), Doing::Value);
@@ -189,26 +222,26 @@ fn key(
         let (offset, mut bytes) = (source.offset(), source.take_room());
         bytes.clear();
         source.string_unread(&mut bytes)?;
-        let Attributes { deadline, idle, frequency, .. } = said;
-        let found = Unread { db, name: &name, kind, family, bytes: &bytes, offset, deadline, idle, frequency };
+        let Attributes { expiry, idle, frequency, .. } = said;
+        let found = Unread { db, name: &name, kind, family, bytes: &bytes, offset, expiry, idle, frequency };
         sink.unread(found).or_else(|text| source.corrupt(text))?;
         source.give_room(bytes);
         return Ok(());
     }
-    match decode::value(source, kind, family, packing, sanitize) {
+    match decode::value(source, kind, family, limits, sanitize) {
         Err(fault) if matches!(fault.reason, Reason::Empty) => {
             sink.empty_key(&name);
             Ok(())
         }
         Err(fault) => Err(fault),
         Ok(mut value) => {
-            let Attributes { deadline, idle, frequency, stream } = said;
+            let Attributes { expiry, idle, frequency, stream } = said;
             if let (Decoded::Object(Object::Stream(value)), Some(state)) = (&mut value, stream)
                 && crate::stream::restore_state(value, &state).is_err()
             {
                 return source.corrupt("Stream state inconsistent with the stream");
             }
-            let found = Found { db, name, value, deadline, idle, frequency };
+            let found = LoadedKey { db, name, value, expiry, idle, frequency };
             sink.key(found).or_else(|text| source.corrupt(text))
         }
     }
@@ -217,7 +250,7 @@ fn key(
 /// What comes before a key.
 #[derive(Default)]
 struct Attributes {
-    deadline: Option<i64>,
+    expiry: Option<i64>,
     idle: Option<u64>,
     frequency: Option<u8>,
     /// What the type of a stream has no place for.
@@ -225,7 +258,7 @@ struct Attributes {
 }
 
 /// Reads `REDIS0011`, or `VALKEY080`.
-fn header(source: &mut Source<'_>, options: Options) -> Result<u16> {
+fn header(source: &mut Source<'_>, options: LoadOptions) -> Result<u16> {
     let bytes: [u8; 9] = source.array()?;
     let (digits, family) = match (bytes.strip_prefix(b"REDIS"), bytes.strip_prefix(b"VALKEY")) {
         (Some(digits), _) => (digits, "redis"),
@@ -241,7 +274,7 @@ fn header(source: &mut Source<'_>, options: Options) -> Result<u16> {
     Ok(version)
 }
 
-fn footer(source: &mut Source<'_>, version: u16, options: Options, sink: &mut dyn Sink) -> Result<()> {
+fn footer(source: &mut Source<'_>, version: u16, options: LoadOptions, sink: &mut dyn Sink) -> Result<()> {
     // Files had no checksum before.
     if version < 5 {
         return Ok(());
@@ -290,21 +323,22 @@ fn slot_import(source: &mut Source<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Fuzz hook: whatever the bytes are, reading them ends, and what was read can be freed.
 #[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz(data: &[u8]) {
     struct Count(usize);
     impl Sink for Count {
-        fn key(&mut self, found: Found) -> std::result::Result<(), String> {
+        fn key(&mut self, found: LoadedKey) -> std::result::Result<(), String> {
             self.0 += 1;
             drop(found.value.into_entry(&found.name, None, 0));
             Ok(())
         }
     }
-    let packing = Packing::new(&engine::config::Config::default());
+    let limits = EncodingLimits::new(&engine::config::Config::default());
     let mut bytes = data;
     let mut source = Source::new(&mut bytes, true);
     let mut sink = Count(0);
-    let options = Options { relaxed: data.len().is_multiple_of(2), check_sum: false, sanitize: true };
-    let _ = load(&mut source, options, &packing, &mut sink);
+    let options = LoadOptions { relaxed: data.len().is_multiple_of(2), check_sum: false, sanitize: true };
+    let _ = load(&mut source, options, &limits, &mut sink);
     assert!(source.offset() <= data.len() as u64 && sink.0 <= data.len());
 }

@@ -1,17 +1,17 @@
 //! Writing a file: the keyspace as it was at one moment, while others go on changing it.
 //!
-//! The moment is a [cut](engine::snapshot::capture): whoever changes a key afterwards that has not been written yet writes it down
-//! before. The walk takes each shard's lock for a few buckets at a time, or for a [piece](crate::chunked_values) of a large
-//! value.
+//! The moment is a [snapshot](engine::snapshot::capture): a command that changes a key afterwards that has not been
+//! written yet writes it down before. The writer takes each shard's lock for a few buckets at a time, or for a
+//! [piece](crate::chunked_values) of a large value.
 
 use crate::chunked_values::{self, Pieces};
-use crate::crc64;
 use crate::encode::{Style, put_kind, put_length, put_string, put_value};
 use crate::format::{VERSION_COMMON, VERSION_VALKEY, opcode};
-use crate::keyspace_walk::{Blocks, walk};
+use crate::snapshot_writer::{self, SnapshotBlocks};
+use crc_fast::{CrcAlgorithm, Digest};
 use engine::Engine;
 use engine::data::value::{KeyEntry, Object, Value};
-use engine::snapshot::capture::{Begun, Encode, Encoder, ValueCursor};
+use engine::snapshot::capture::{BegunSnapshot, Encode, Encoder, ValueCursor};
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -19,7 +19,8 @@ use std::time::Duration;
 
 /// What is written besides keys, and how.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct SaveOptions {
+    /// How values are written.
     pub style: Style,
     /// A checksum is written in the end (`rdbchecksum`).
     pub sum: bool,
@@ -27,88 +28,107 @@ pub struct Options {
     pub fields: Vec<(&'static str, String)>,
     /// How keys' access marks are written.
     pub marks: Marks,
-    /// ValueCursor after each key (`rdb-key-save-delay`).
+    /// Rest after each key (`rdb-key-save-delay`).
     pub delay: Duration,
 }
 
 /// What a key's 24 bits mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marks {
+    /// They are not written.
     None,
     /// Seconds of the last access; the clock as it is now.
     Recency(engine::keyspace::lru::AccessClock),
+    /// How often it is used, which decays; the clock as it is now.
     Frequency(engine::keyspace::lru::AccessClock),
 }
 
 /// What was written.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Written {
+pub struct SavedSize {
+    /// Keys in the file.
     pub keys: u64,
+    /// Bytes of the file.
     pub bytes: u64,
 }
 
 /// Writes the keyspace as it is now to `to`.
-pub fn save(engine: &Engine, options: &Options, to: &mut (dyn Write + Send)) -> io::Result<Written> {
+///
+/// # Errors
+/// `to` cannot be written; `Interrupted` where the snapshot was cancelled, `ResourceBusy` where another is open.
+pub fn save(engine: &Engine, options: &SaveOptions, to: &mut (dyn Write + Send)) -> io::Result<SavedSize> {
     save_unless(engine, options, &|| false, to)
 }
 
 /// The same; nothing is done where not all locks are free and `give_up` says that they will not be soon (`WouldBlock`).
+///
+/// # Errors
+/// As [`save`], and `WouldBlock`.
 pub fn save_unless(
     engine: &Engine,
-    options: &Options,
+    options: &SaveOptions,
     give_up: &dyn Fn() -> bool,
     to: &mut (dyn Write + Send),
-) -> io::Result<Written> {
-    save_cut(engine, options, &mut || {}, give_up, to)
+) -> io::Result<SavedSize> {
+    save_snapshot(engine, options, &mut || {}, give_up, to)
 }
 
-/// As [`save`]; `at_cut` runs in the moment whose keyspace it is, under all locks.
+/// As [`save`]; `at_snapshot` runs in the moment whose keyspace it is, under all locks.
+///
+/// # Errors
+/// As [`save`].
 pub fn save_with(
     engine: &Engine,
-    options: &Options,
-    at_cut: &mut dyn FnMut(),
+    options: &SaveOptions,
+    at_snapshot: &mut dyn FnMut(),
     to: &mut (dyn Write + Send),
-) -> io::Result<Written> {
-    save_cut(engine, options, at_cut, &|| false, to)
+) -> io::Result<SavedSize> {
+    save_snapshot(engine, options, at_snapshot, &|| false, to)
 }
 
-fn save_cut(
+fn save_snapshot(
     engine: &Engine,
-    options: &Options,
-    at_cut: &mut dyn FnMut(),
+    options: &SaveOptions,
+    at_snapshot: &mut dyn FnMut(),
     give_up: &dyn Fn() -> bool,
     to: &mut (dyn Write + Send),
-) -> io::Result<Written> {
+) -> io::Result<SavedSize> {
     let encode: Encode = Arc::new(Keys { style: options.style, marks: options.marks });
-    let begun = engine.begin_cut(encode, at_cut, give_up)?;
-    engine.saves().progress.total.store(begun.keys, Relaxed);
+    let begun = engine.begin_snapshot(encode, at_snapshot, give_up)?;
+    engine.persistence_status().progress.total.store(begun.keys, Relaxed);
     let result = write(engine, options, &begun, to);
-    engine.end_cut();
+    engine.end_snapshot();
     result
 }
 
-fn write(engine: &Engine, options: &Options, begun: &Begun, to: &mut (dyn Write + Send)) -> io::Result<Written> {
-    let mut out = Out { to, crc: 0, sums: options.sum, written: Written::default(), db: None, begun };
+fn write(
+    engine: &Engine,
+    options: &SaveOptions,
+    begun: &BegunSnapshot,
+    to: &mut (dyn Write + Send),
+) -> io::Result<SavedSize> {
+    let sum = options.sum.then(|| Digest::new(CrcAlgorithm::Crc64Redis));
+    let mut out = Out { to, sum, written: SavedSize::default(), db: None, begun };
     out.put(&header(options, begun))?;
-    walk(engine, begun, options.delay, &mut out)?;
+    snapshot_writer::write(engine, begun, options.delay, &mut out)?;
     out.put(&[opcode::EOF])?;
-    let crc = if options.sum { out.crc } else { 0 };
-    out.put(&crc.to_le_bytes())?;
+    let sum = out.sum.as_ref().map_or(0, Digest::finalize);
+    out.put(&sum.to_le_bytes())?;
     Ok(out.written)
 }
 
 /// What comes before a database's keys: its number, and how many there are, as a hint.
-fn select(db: u32, begun: &Begun) -> Vec<u8> {
+fn select(db: u32, begun: &BegunSnapshot) -> Vec<u8> {
     let mut out = vec![opcode::SELECT_DB];
     put_length(&mut out, db.into());
-    let (keys, deadlines) = begun.databases.get(&db).copied().unwrap_or_default();
+    let (keys, expiries) = begun.databases.get(&db).copied().unwrap_or_default();
     out.push(opcode::RESIZE_DB);
     put_length(&mut out, keys);
-    put_length(&mut out, deadlines);
+    put_length(&mut out, expiries);
     out
 }
 
-fn header(options: &Options, begun: &Begun) -> Vec<u8> {
+fn header(options: &SaveOptions, begun: &BegunSnapshot) -> Vec<u8> {
     let version = if begun.timed { options.style.newest_version() } else { VERSION_COMMON };
     let mut out = match version {
         VERSION_VALKEY.. => format!("VALKEY{version:03}"),
@@ -164,9 +184,9 @@ fn put_head(out: &mut Vec<u8>, entry: &KeyEntry, style: &Style, marks: Marks) {
         put_string(out, crate::stream::STATE, false);
         put_string(out, &state, false);
     }
-    if let Some(deadline) = entry.deadline() {
-        out.push(opcode::DEADLINE_MS);
-        out.extend_from_slice(&deadline.to_le_bytes());
+    if let Some(expiry) = entry.expiry() {
+        out.push(opcode::EXPIRY_MS);
+        out.extend_from_slice(&expiry.to_le_bytes());
     }
     match marks {
         Marks::None => {}
@@ -184,15 +204,15 @@ fn put_head(out: &mut Vec<u8>, entry: &KeyEntry, style: &Style, marks: Marks) {
 /// Where a file is written to, with its checksum.
 struct Out<'w> {
     to: &'w mut (dyn Write + Send),
-    crc: u64,
-    sums: bool,
-    written: Written,
+    /// Of all that was written, if the file is to have a checksum.
+    sum: Option<Digest>,
+    written: SavedSize,
     /// The database that the last key belonged to.
     db: Option<u32>,
-    begun: &'w Begun,
+    begun: &'w BegunSnapshot,
 }
 
-impl Blocks for Out<'_> {
+impl SnapshotBlocks for Out<'_> {
     fn block(&mut self, db: u32, bytes: &[u8], keys: u64) -> io::Result<u64> {
         if !bytes.is_empty() {
             if self.db.replace(db) != Some(db) {
@@ -207,8 +227,8 @@ impl Blocks for Out<'_> {
 
 impl Out<'_> {
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if self.sums {
-            self.crc = crc64::update(self.crc, bytes);
+        if let Some(sum) = &mut self.sum {
+            sum.update(bytes);
         }
         self.written.bytes += bytes.len() as u64;
         self.to.write_all(bytes)

@@ -3,17 +3,19 @@
 
 use crate::decode::Decoded;
 use crate::format::Family;
-use crate::load::{self, Found, Sink};
+use crate::load::{self, LoadedKey, Sink};
 use crate::save;
 use crate::source::Source;
-use crate::tests::{large_values, options, packing, put, read, style, told};
+use crate::tests::{large_values, options, put, read, style, test_limits, told};
 use engine::data::value::{KeyEntry, NewString, Object};
 use engine::host::clock::Clock;
 use engine::host::files::{Files, Scratch};
 use engine::host::threads::Threads;
-use engine::keyspace::held_locks::Held;
+use engine::keyspace::edit::{self, Edit};
+use engine::keyspace::held_locks::HeldLocks;
 use engine::keyspace::keys::Keys;
 use engine::keyspace::origin::Origin;
+use engine::time::{Nanos, UnixMs};
 use engine::{Engine, NullHost, Options};
 use proptest::prelude::*;
 use std::borrow::Cow;
@@ -21,7 +23,7 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use structures::entry::NewValue;
-use structures::hash::{Hash, Ttl};
+use structures::hash::{FieldTtl, Hash};
 use structures::list::List;
 use structures::quicklist::End;
 use structures::set::Set;
@@ -43,18 +45,19 @@ impl<F: FnMut(usize)> Write for OnPiece<F> {
     }
 }
 
-fn with_keys<R>(engine: &Engine, names: &[&[u8]], now: i64, work: impl FnOnce(&mut Keys<'_>) -> R) -> R {
+fn with_keys<R>(engine: &Engine, names: &[&[u8]], now: UnixMs, work: impl FnOnce(&mut Keys<'_>) -> R) -> R {
     let hashes = names.iter().map(|name| engine.hasher().hash(name));
-    let mut keys = Keys::new(engine, Held::keys(engine, hashes), 0, Origin::client(now));
-    work(&mut keys)
+    let mut keys = Keys::new(engine, HeldLocks::keys(engine, hashes), 0, Origin::client(now));
+    let result = work(&mut keys);
+    keys.unlock();
+    result
 }
 
 /// Changes a key in one of many ways; `n` says which elements.
 fn change(engine: &Engine, name: &str, how: u8, n: u64) {
-    let packing = packing();
     let other = format!("other {}", n % 3);
     let names = [name.as_bytes(), other.as_bytes()];
-    with_keys(engine, &names, 1, |keys| {
+    with_keys(engine, &names, UnixMs(1), |keys| {
         let (key, other) = (keys.key(names[0]), keys.key(names[1]));
         let word = format!("a word that is the {}th", n % 7000).repeat(1 + (n % 7000) as usize % 5);
         let word = word.as_bytes();
@@ -62,66 +65,68 @@ fn change(engine: &Engine, name: &str, how: u8, n: u64) {
         match how {
             0 => _ = edit.remove(),
             1 => edit.put(KeyEntry::new(names[0], NewValue::Int(5), None, 0)),
-            2 => edit.set_deadline(Some(n as i64 + 10)),
-            4 => edit.set_string(NewString::encode(Cow::Borrowed(word)), engine::keyspace::edit::Ttl::Keep),
-            5 => edit.set_object(Object::String(word.repeat(3000)), engine::keyspace::edit::Ttl::At(n as i64 + 10)),
+            2 => edit.set_expiry(Some(UnixMs(n as i64 + 10))),
+            4 => edit.set_string(NewString::encode(Cow::Borrowed(word)), edit::Ttl::Keep),
+            5 => edit.set_object(Object::String(word.repeat(3000)), edit::Ttl::At(UnixMs(n as i64 + 10))),
             3 => {
                 if let Some((entry, readers)) = edit.take() {
                     edit.commit_silently(1);
                     let mut target = keys.edit(other);
-                    target.put_with(engine::keyspace::edit::renamed(entry, names[1]), readers);
+                    target.put_with(edit::renamed(entry, names[1]), readers);
                     target.commit_silently(1);
                 }
                 return;
             }
-            _ => {
-                // Most of a set goes at once, as with SPOP, and who reads it goes on with what was there.
-                let replaced = edit.with(|set: &mut Set| match n % 4 {
-                    0 => (set.remove(word), None).1,
-                    1 => (set.take_random(n << 40).is_some(), None).1,
-                    2 => (set.insert(&[word, b"new"].concat(), &packing.set()), None).1,
-                    _ => {
-                        let copy = set.clone();
-                        Some(std::mem::replace(set, copy))
-                    }
-                });
-                if let Ok(Some(old)) = replaced {
-                    edit.discard(Object::Set(old));
-                }
-                let _ = edit.with(|set: &mut SortedSet| match n % 3 {
-                    0 => _ = set.remove(word),
-                    1 => _ = set.insert(word, (n % 4000) as f64, packing.sorted_set()),
-                    _ => _ = set.remove_range(n as usize % 6000..n as usize % 6000 + 3, |_, _| ()),
-                });
-                let _ = edit.with(|hash: &mut Hash| match n % 4 {
-                    0 => _ = hash.remove(word, 0),
-                    1 => hash.set_deadline(word, Some(n)),
-                    2 => _ = hash.pop_due(n, |_| ()),
-                    _ => _ = hash.set(word, b"another", Ttl::Clear, 0, packing.hash()),
-                });
-                let _ = edit.with(|list: &mut List| match n % 4 {
-                    0 => list.pop(End::Head),
-                    1 => list.remove_range(n as usize % 5000..n as usize % 5000 + 20),
-                    2 => _ = list.replace(n as usize % 1000, Cow::Borrowed(b"another"), &packing.list()),
-                    _ => list.push(End::Tail, Cow::Borrowed(word), &packing.list()),
-                });
-                let _ = edit.with(|stream: &mut Stream| match n % 3 {
-                    0 => {
-                        _ = stream.trim(Bound::MaxLen(stream.len().saturating_sub(5)), true, u64::MAX, References::Keep)
-                    }
-                    1 => _ = stream.delete(Id::new(n % 9000 * 3, 1)),
-                    _ => {
-                        let id = Id::new(stream.last_id.ms + 1, 0);
-                        stream.append(id, [(word, word)].into_iter(), packing.stream());
-                    }
-                });
-                if edit.string().is_ok_and(|text| text.is_some()) {
-                    let _ = edit.with_bytes(n as usize % 2_000_000, |bytes| bytes[n as usize % 1000] = 1);
-                }
-            }
+            _ => change_within(&mut edit, word, n),
         }
         edit.commit_silently(1);
     });
+}
+
+/// Changes elements of a value, whichever type it has; `n` says which.
+fn change_within(edit: &mut Edit<'_>, word: &[u8], n: u64) {
+    let limits = test_limits();
+    // Most of a set goes at once, as with SPOP, and what reads it goes on with what was there.
+    let replaced = edit.with(|set: &mut Set| match n % 4 {
+        0 => (set.remove(word), None).1,
+        1 => (set.take_random(n << 40).is_some(), None).1,
+        2 => (set.insert(&[word, b"new"].concat(), &limits.set()), None).1,
+        _ => {
+            let copy = set.clone();
+            Some(std::mem::replace(set, copy))
+        }
+    });
+    if let Ok(Some(old)) = replaced {
+        edit.discard(Object::Set(old));
+    }
+    let _ = edit.with(|set: &mut SortedSet| match n % 3 {
+        0 => _ = set.remove(word),
+        1 => _ = set.insert(word, (n % 4000) as f64, limits.sorted_set()),
+        _ => _ = set.remove_range(n as usize % 6000..n as usize % 6000 + 3, |_, _| ()),
+    });
+    let _ = edit.with(|hash: &mut Hash| match n % 4 {
+        0 => _ = hash.remove(word, 0),
+        1 => hash.set_expiry(word, Some(n)),
+        2 => _ = hash.pop_due(n, |_| ()),
+        _ => _ = hash.set(word, b"another", FieldTtl::Clear, 0, limits.hash()),
+    });
+    let _ = edit.with(|list: &mut List| match n % 4 {
+        0 => list.pop(End::Head),
+        1 => list.remove_range(n as usize % 5000..n as usize % 5000 + 20),
+        2 => _ = list.replace(n as usize % 1000, Cow::Borrowed(b"another"), &limits.list()),
+        _ => list.push(End::Tail, Cow::Borrowed(word), &limits.list()),
+    });
+    let _ = edit.with(|stream: &mut Stream| match n % 3 {
+        0 => _ = stream.trim(Bound::MaxLen(stream.len().saturating_sub(5)), true, u64::MAX, References::Keep),
+        1 => _ = stream.delete(Id::new(n % 9000 * 3, 1)),
+        _ => {
+            let id = Id::new(stream.last_id.ms + 1, 0);
+            stream.append(id, [(word, word)].into_iter(), limits.stream());
+        }
+    });
+    if edit.string().is_ok_and(|text| text.is_some()) {
+        let _ = edit.with_bytes(n as usize % 2_000_000, |bytes| bytes[n as usize % 1000] = 1);
+    }
 }
 
 proptest! {
@@ -136,7 +141,7 @@ proptest! {
     ) {
         let engine = Engine::new(&Options { shards, databases: 2, ..Options::default() }, Arc::new(NullHost));
         let mut expected = Vec::new();
-        let values = large_values(&packing());
+        let values = large_values(&test_limits());
         let names: Vec<&str> = values.iter().map(|(name, _)| *name).collect();
         for (name, value) in values {
             let entry = value.into_entry(name.as_bytes(), None, 0);
@@ -157,7 +162,7 @@ proptest! {
             },
             Vec::new(),
         );
-        let options = save::Options { style: style(family), ..options() };
+        let options = save::SaveOptions { style: style(family), ..options() };
         let written = save::save(&engine, &options, &mut file).expect("saved");
         let found = read(&file.1).expect("what was written").0;
         prop_assert_eq!(written.keys, expected.len() as u64);
@@ -165,7 +170,7 @@ proptest! {
             prop_assert!(found == expected, "{} is another", String::from_utf8_lossy(&expected.1));
         }
         prop_assert_eq!(found.len(), expected.len());
-        prop_assert!(!engine.cut_is_open());
+        prop_assert!(!engine.snapshot_is_open());
     }
 }
 
@@ -211,11 +216,11 @@ fn memory_for_old_values_is_bounded_while_a_large_one_is_written() {
     let host = WithScratch::default();
     let spilled = Arc::clone(&host.spilled);
     let engine = Engine::new(&Options { shards: 1, databases: 1, ..Options::default() }, Arc::new(host));
-    let limits = packing().hash();
+    let limits = test_limits().hash();
     for name in ["first", "second"] {
         let mut hash = Hash::default();
         for n in 0..FIELDS {
-            hash.set(&n.to_be_bytes(), &[n as u8; VALUE], Ttl::Clear, 0, limits);
+            hash.set(&n.to_be_bytes(), &[n as u8; VALUE], FieldTtl::Clear, 0, limits);
         }
         put(&engine, 0, Decoded::Object(Object::Hash(hash)).into_entry(name.as_bytes(), None, 0));
     }
@@ -229,9 +234,10 @@ fn memory_for_old_values_is_bounded_while_a_large_one_is_written() {
             while at * VALUE < len * 4 && at < 2 * FIELDS as usize {
                 let name: &[u8] = if at.is_multiple_of(2) { b"first" } else { b"second" };
                 let field = (at as u32 / 2).wrapping_mul(2_654_435_761) % FIELDS;
-                with_keys(&engine, &[name], 1, |keys| {
+                with_keys(&engine, &[name], UnixMs(1), |keys| {
                     let mut edit = keys.edit(keys.key(name));
-                    edit.with(|hash: &mut Hash| hash.set(&field.to_be_bytes(), b"new", Ttl::Clear, 0, limits)).unwrap();
+                    edit.with(|hash: &mut Hash| hash.set(&field.to_be_bytes(), b"new", FieldTtl::Clear, 0, limits))
+                        .unwrap();
                     edit.commit_silently(1);
                 });
                 if at < TEXTS {
@@ -247,10 +253,10 @@ fn memory_for_old_values_is_bounded_while_a_large_one_is_written() {
     save_options.sum = false;
     save::save(&engine, &save_options, &mut file).expect("saved");
     let (mut input, mut found) = (&file.1[..], Unchanged::default());
-    let options = load::Options { relaxed: false, check_sum: false, sanitize: true };
-    load::load(&mut Source::new(&mut input, false), options, &packing(), &mut found).expect("what was written");
+    let options = load::LoadOptions { relaxed: false, check_sum: false, sanitize: true };
+    load::load(&mut Source::new(&mut input, false), options, &test_limits(), &mut found).expect("what was written");
     assert_eq!(at, 2 * FIELDS as usize, "everything was changed");
-    let peak = engine.saves().progress.copied_peak.load(Relaxed);
+    let peak = engine.persistence_status().progress.copied_peak.load(Relaxed);
     assert!(peak <= 64 << 20, "{peak} bytes were held");
     assert!(spilled.load(Relaxed) > 0, "more was changed than may be held");
     assert_eq!((found.hashes, found.texts), (2, TEXTS));
@@ -264,7 +270,7 @@ struct Unchanged {
 }
 
 impl Sink for Unchanged {
-    fn key(&mut self, found: Found) -> Result<(), String> {
+    fn key(&mut self, found: LoadedKey) -> Result<(), String> {
         match found.value {
             Decoded::Object(Object::Hash(hash)) => {
                 let mut fields = 0;
@@ -282,14 +288,14 @@ impl Sink for Unchanged {
 }
 
 #[test]
-fn deadlines_are_changed_and_values_replaced_without_a_copy_of_a_large_one() {
+fn expiries_are_changed_and_values_replaced_without_a_copy_of_a_large_one() {
     const TEXT: usize = 56 << 20;
     let host = WithScratch::default();
     let spilled = Arc::clone(&host.spilled);
     let engine = Engine::new(&Options { shards: 1, databases: 1, ..Options::default() }, Arc::new(host));
     let mut stream = Stream::default();
     for n in 1..=30_000 {
-        stream.append(Id::new(n, 0), [(&b"field"[..], &b"a value"[..])].into_iter(), packing().stream());
+        stream.append(Id::new(n, 0), [(&b"field"[..], &b"a value"[..])].into_iter(), test_limits().stream());
     }
     let names: [&[u8]; 2] = [b"stream", b"text"];
     let mut expected = Vec::new();
@@ -302,7 +308,7 @@ fn deadlines_are_changed_and_values_replaced_without_a_copy_of_a_large_one() {
     let mut save_options = options();
     save_options.style.compress = false;
     save_options.sum = false;
-    // In the moment after the cut, and when some of each was written.
+    // In the moment after the snapshot began, and when some of each was written.
     for (from, replaces) in [(1, false), (TEXT / 2, false), (1, true)] {
         let mut left = true;
         let mut file = OnPiece(
@@ -311,14 +317,11 @@ fn deadlines_are_changed_and_values_replaced_without_a_copy_of_a_large_one() {
                     return;
                 }
                 for name in names {
-                    with_keys(&engine, &[name], 1, |keys| {
+                    with_keys(&engine, &[name], UnixMs(1), |keys| {
                         let mut edit = keys.edit(keys.key(name));
-                        [Some(9 << 40), None, Some(1 << 40)].into_iter().for_each(|at| edit.set_deadline(at));
+                        [Some(9 << 40), None, Some(1 << 40)].into_iter().for_each(|at| edit.set_expiry(at.map(UnixMs)));
                         if replaces {
-                            edit.set_string(
-                                NewString::encode(Cow::Borrowed(b"another")),
-                                engine::keyspace::edit::Ttl::Clear,
-                            );
+                            edit.set_string(NewString::encode(Cow::Borrowed(b"another")), edit::Ttl::Clear);
                         }
                         edit.commit_silently(1);
                     });
@@ -329,11 +332,11 @@ fn deadlines_are_changed_and_values_replaced_without_a_copy_of_a_large_one() {
         save::save(&engine, &save_options, &mut file).expect("saved");
         let bytes = file.1;
         assert!(!left);
-        let copied = engine.saves().progress.copied.load(Relaxed);
+        let copied = engine.persistence_status().progress.copied.load(Relaxed);
         assert!(replaces || copied < 1 << 10, "{copied} bytes were copied");
         assert_eq!(spilled.load(Relaxed), 0, "what is replaced is left to the save");
         assert!(read(&bytes).expect("what was written").0 == expected, "a file of another moment");
-        engine.saves().progress.reset();
+        engine.persistence_status().progress.reset();
     }
 }
 
@@ -343,8 +346,8 @@ fn deadlines_are_changed_and_values_replaced_without_a_copy_of_a_large_one() {
 struct Crowd(AtomicU64);
 
 impl Clock for Crowd {
-    fn nanos(&self) -> u64 {
-        self.0.fetch_add(1 << 30, Relaxed)
+    fn nanos(&self) -> Nanos {
+        Nanos(self.0.fetch_add(1 << 30, Relaxed))
     }
 }
 
@@ -359,7 +362,7 @@ impl Threads<Engine> for Crowd {
 
 engine::host_defaults!(Crowd: Memory, Files, Peers, Process, Log, Connections, Delivery, EffectSink);
 
-/// Each key once, however many write, who stop in the middle when clients are busy, and come back.
+/// Each key once, however many threads write, which stop in the middle when clients are busy, and come back.
 #[test]
 fn a_save_that_others_help_with_is_complete() {
     let options = Options { shards: 100, databases: 3, ..Options::default() };
@@ -371,7 +374,7 @@ fn a_save_that_others_help_with_is_complete() {
         expected.push((u64::from(db), name.into_bytes(), told(&entry.value()), None));
         put(&engine, db, entry);
     }
-    for (_, value) in large_values(&packing()).into_iter().take(2) {
+    for (_, value) in large_values(&test_limits()).into_iter().take(2) {
         let entry = value.into_entry(format!("large {}", expected.len()).as_bytes(), None, 0);
         expected.push((1, entry.key().to_vec(), told(&entry.value()), None));
         put(&engine, 1, entry);
@@ -391,7 +394,7 @@ fn a_save_that_others_help_with_is_complete() {
         assert!(read(&file.1).expect("what was written").0 == expected, "round {round}");
         let error = save::save(&engine, &crate::tests::options(), &mut Full(round * 200_000)).expect_err("no room");
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
-        assert!(!engine.cut_is_open());
+        assert!(!engine.snapshot_is_open());
     }
 }
 
@@ -403,8 +406,8 @@ struct Resting {
 }
 
 impl Clock for Resting {
-    fn nanos(&self) -> u64 {
-        self.clock.fetch_add(100_000, Relaxed)
+    fn nanos(&self) -> Nanos {
+        Nanos(self.clock.fetch_add(100_000, Relaxed))
     }
 
     fn rest(&self, time: std::time::Duration) {
@@ -423,10 +426,10 @@ fn a_save_that_a_client_waits_for_rests_less() {
         put(&engine, 0, Decoded::Bytes(vec![7; 200]).into_entry(n.to_string().as_bytes(), None, 0));
     }
     let rests = [Some(1), None].map(|background| {
-        assert!(engine.saves().begin(background));
+        assert!(engine.persistence_status().begin(background.map(UnixMs)));
         let busy = |_| engine.metrics()[0].turn_nanos.add(1 << 30);
         save::save(&engine, &options(), &mut OnPiece(busy, Vec::new())).expect("saved");
-        engine.saves().end(1, Some(0), false);
+        engine.persistence_status().end(UnixMs(1), Some(0), false);
         rested.swap(0, Relaxed)
     });
     assert!(rests[1] > 0 && rests[0] > 3 * rests[1], "{rests:?}");

@@ -3,9 +3,9 @@
 //! Lengths, strings and numbers are read here, and nothing is believed: memory for a string grows only as its bytes
 //! come in, so that a length of terabytes costs no more than the file has.
 
-use crate::crc64;
 use crate::encode::put_length;
 use crate::format::{length, string};
+use crc_fast::{CrcAlgorithm, Digest};
 use std::borrow::Cow;
 use std::io::{self, Read};
 use structures::lzf;
@@ -15,21 +15,27 @@ use structures::lzf;
 pub struct Fault {
     /// Bytes that had been taken.
     pub offset: u64,
+    /// What was wrong there.
     pub reason: Reason,
 }
 
+/// What is wrong with an input.
 #[derive(Debug)]
 pub enum Reason {
     /// The input ended too early.
     Truncated,
+    /// The input cannot be read.
     Io(io::Error),
     /// A collection without elements.
     Empty,
     /// The checksum of the content, and the one that is stated.
     Checksum {
+        /// That of the content.
         found: u64,
+        /// The one that is stated.
         stated: u64,
     },
+    /// The version in the header, which is not known.
     Version(String),
     /// Anything else that cannot be.
     Corrupt(Cow<'static, str>),
@@ -68,6 +74,7 @@ impl Fault {
     }
 }
 
+/// What reading gives: a value, or why and where it ended.
 pub type Result<T> = std::result::Result<T, Fault>;
 
 /// The buffer's size: what is read at once.
@@ -79,8 +86,10 @@ fn decompress(bytes: &[u8], len: u64, text: &mut Vec<u8>) -> Option<()> {
 
 /// A length, or the encoding that stands in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Length {
+pub(crate) enum Length {
+    /// A length in bytes, or a count.
     Of(u64),
+    /// What follows is a string of this encoding.
     Encoded(u8),
 }
 
@@ -91,10 +100,9 @@ pub struct Source<'r> {
     at: usize,
     /// Bytes before the buffer's first.
     before: u64,
-    /// Of everything before `summed` in the buffer.
-    crc: u64,
+    /// Of everything before `summed` in the buffer, if a checksum is kept.
+    sum: Option<Digest>,
     summed: usize,
-    sums: bool,
     /// Memory for what is read and not kept.
     room: Vec<u8>,
 }
@@ -102,15 +110,17 @@ pub struct Source<'r> {
 impl<'r> Source<'r> {
     /// `sums`: whether a checksum is kept.
     pub fn new(from: &'r mut dyn Read, sums: bool) -> Self {
-        Source { from, buffer: Vec::new(), at: 0, before: 0, crc: 0, summed: 0, sums, room: Vec::new() }
+        let sum = sums.then(|| Digest::new(CrcAlgorithm::Crc64Redis));
+        Source { from, buffer: Vec::new(), at: 0, before: 0, sum, summed: 0, room: Vec::new() }
     }
 
     /// A vector for what is not kept, to be [given back](Self::give_room).
-    pub fn take_room(&mut self) -> Vec<u8> {
+    pub(crate) fn take_room(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.room)
     }
 
-    pub fn give_room(&mut self, room: Vec<u8>) {
+    /// Takes a vector back, to be used again.
+    pub(crate) fn give_room(&mut self, room: Vec<u8>) {
         if room.capacity() <= BUFFER {
             self.room = room;
         }
@@ -130,7 +140,7 @@ impl<'r> Source<'r> {
 
     /// Whether the input begins with one of these; nothing is taken. Only before anything was.
     pub fn starts_with(&mut self, heads: &[&[u8]]) -> bool {
-        // Whoever fails to read sees the same error again.
+        // A read that failed fails with the same error again.
         let longest = heads.iter().map(|head| head.len()).max().unwrap_or(0);
         while self.buffer.len() < longest {
             let old = self.buffer.len();
@@ -145,30 +155,36 @@ impl<'r> Source<'r> {
     }
 
     /// Ends reading here: bytes that were taken, and what was read beyond them.
-    pub fn leave(mut self) -> (u64, Vec<u8>) {
+    pub fn into_rest(mut self) -> (u64, Vec<u8>) {
         let offset = self.offset();
         (offset, self.buffer.split_off(self.at))
     }
 
-    pub fn fault(&self, reason: Reason) -> Fault {
+    /// A fault at the present offset.
+    pub(crate) fn fault(&self, reason: Reason) -> Fault {
         Fault { offset: self.offset(), reason }
     }
 
+    /// That the input cannot be, at the present offset.
+    ///
+    /// # Errors
+    /// Always: [`Reason::Corrupt`].
     pub fn corrupt<T>(&self, what: impl Into<Cow<'static, str>>) -> Result<T> {
         Err(self.fault(Reason::Corrupt(what.into())))
     }
 
-    /// The checksum of what was taken.
-    pub fn checksum(&mut self) -> u64 {
-        if self.sums {
-            self.crc = crc64::update(self.crc, &self.buffer[self.summed..self.at]);
-        }
+    /// The CRC-64 of what was taken; 0 if none is kept.
+    pub(crate) fn checksum(&mut self) -> u64 {
+        let taken = &self.buffer[self.summed..self.at];
         self.summed = self.at;
-        self.crc
+        self.sum.as_mut().map_or(0, |sum| {
+            sum.update(taken);
+            sum.finalize()
+        })
     }
 
     /// Whether nothing is left.
-    pub fn is_at_end(&mut self) -> Result<bool> {
+    pub(crate) fn is_at_end(&mut self) -> Result<bool> {
         Ok(self.at == self.buffer.len() && !self.refill()?)
     }
 
@@ -189,8 +205,9 @@ impl<'r> Source<'r> {
         Ok(got > 0)
     }
 
+    /// The next byte.
     #[inline]
-    pub fn byte(&mut self) -> Result<u8> {
+    pub(crate) fn byte(&mut self) -> Result<u8> {
         if self.at == self.buffer.len() && !self.refill()? {
             return Err(self.fault(Reason::Truncated));
         }
@@ -199,7 +216,8 @@ impl<'r> Source<'r> {
         Ok(byte)
     }
 
-    pub fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+    /// The next `N` bytes.
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         if let Some(bytes) = self.buffer[self.at..].first_chunk() {
             let bytes = *bytes;
             self.at += N;
@@ -213,7 +231,7 @@ impl<'r> Source<'r> {
     }
 
     /// Appends the next `count` bytes.
-    pub fn append(&mut self, mut count: u64, to: &mut Vec<u8>) -> Result<()> {
+    pub(crate) fn append(&mut self, mut count: u64, to: &mut Vec<u8>) -> Result<()> {
         let start = self.offset();
         while count > 0 {
             if self.at == self.buffer.len() && !self.refill()? {
@@ -228,7 +246,8 @@ impl<'r> Source<'r> {
         Ok(())
     }
 
-    pub fn length_or_encoding(&mut self) -> Result<Length> {
+    /// A length, or the encoding that stands in its place.
+    pub(crate) fn length_or_encoding(&mut self) -> Result<Length> {
         let first = self.byte()?;
         let low = first & 0x3f;
         Ok(match first >> 6 {
@@ -242,7 +261,7 @@ impl<'r> Source<'r> {
     }
 
     /// A length or a count.
-    pub fn length(&mut self) -> Result<u64> {
+    pub(crate) fn length(&mut self) -> Result<u64> {
         match self.length_or_encoding()? {
             Length::Of(length) => Ok(length),
             Length::Encoded(_) => self.corrupt("an encoded string in the place of a length"),
@@ -250,7 +269,7 @@ impl<'r> Source<'r> {
     }
 
     /// A string into `text`, whose content is replaced.
-    pub fn string_into(&mut self, text: &mut Vec<u8>) -> Result<()> {
+    pub(crate) fn string_into(&mut self, text: &mut Vec<u8>) -> Result<()> {
         text.clear();
         let number = match self.length_or_encoding()? {
             Length::Of(length) => {
@@ -282,8 +301,8 @@ impl<'r> Source<'r> {
         unpacked.map_or_else(|| self.corrupt("invalid LZF compressed string"), Ok)
     }
 
-    /// Appends the bytes of a string as the file has them, for who will read it.
-    pub fn string_unread(&mut self, to: &mut Vec<u8>) -> Result<()> {
+    /// Appends the bytes of a string as the file has them, to be read later.
+    pub(crate) fn string_unread(&mut self, to: &mut Vec<u8>) -> Result<()> {
         let length = match self.length_or_encoding()? {
             Length::Of(length) => {
                 put_length(to, length);
@@ -308,19 +327,20 @@ impl<'r> Source<'r> {
         self.append(length, to)
     }
 
-    pub fn string(&mut self) -> Result<Vec<u8>> {
+    /// A string, unpacked.
+    pub(crate) fn string(&mut self) -> Result<Vec<u8>> {
         let mut text = Vec::new();
         self.string_into(&mut text)?;
         Ok(text)
     }
 
     /// A score in 8 bytes.
-    pub fn double(&mut self) -> Result<f64> {
+    pub(crate) fn double(&mut self) -> Result<f64> {
         Ok(f64::from_le_bytes(self.array()?))
     }
 
     /// A score as the digits of old files: a length, or what no digits can say.
-    pub fn decimal_double(&mut self) -> Result<f64> {
+    pub(crate) fn decimal_double(&mut self) -> Result<f64> {
         let mut text = Vec::new();
         match self.byte()? {
             255 => return Ok(f64::NEG_INFINITY),
@@ -335,7 +355,7 @@ impl<'r> Source<'r> {
     }
 
     /// Milliseconds in 8 bytes.
-    pub fn milliseconds(&mut self) -> Result<i64> {
+    pub(crate) fn milliseconds(&mut self) -> Result<i64> {
         Ok(i64::from_le_bytes(self.array()?))
     }
 }

@@ -14,7 +14,8 @@
 //!
 //! ```text
 //!  groups     | ... consumers | count | id of an entry given back, 16 bytes | ...          fifth version
-//!  producers  | seconds | messages of each | count | name | count | message, entry | ... | messages added | duplicates |
+//! producers  | seconds | messages of each | count | name | count | message, entry | ... | messages added | duplicates
+//! |
 //! ```
 //!
 //! DUMP writes these where a stream needs them. A file is to be read by other servers, so streams in it are of the
@@ -33,15 +34,17 @@ use crate::format::kind;
 use crate::source::{Result, Source};
 use std::collections::BTreeSet;
 use structures::listpack::{Item, Listpack};
-use structures::stream::{Group, Id, Idempotency, Limits, MAX_BYTES, Memory, Node, Pending, Stream};
+use structures::stream::{ConsumerGroup, Id, Idempotency, Limits, MAX_BYTES, Node, Pending, ProducerMemory, Stream};
 
 const DELETED: i64 = 1;
 const SAME_FIELDS: i64 = 2;
 
+/// Appends a stream as versions that both families read have it.
 pub fn put(out: &mut Vec<u8>, stream: &Stream, style: &Style) {
     put_whole(out, stream, style, kind::STREAM_LISTPACKS_3);
 }
 
+/// Appends a node: its master's id and its listpack.
 pub fn put_node(out: &mut Vec<u8>, id: Id, node: &Node, style: &Style) {
     put_string(out, &raw(id), false);
     put_string(out, &node.listpack(), style.compress);
@@ -111,7 +114,7 @@ pub fn restore_state(stream: &mut Stream, field: &[u8]) -> Result<()> {
 }
 
 /// What is pending and nobody has.
-fn given_back(group: &Group) -> impl Iterator<Item = (Id, &Pending)> {
+fn given_back(group: &ConsumerGroup) -> impl Iterator<Item = (Id, &Pending)> {
     group.pending_range(Id::MIN, Id::MAX).filter(|(_, pending)| pending.consumer.is_none())
 }
 
@@ -139,7 +142,7 @@ fn put_idempotency(out: &mut Vec<u8>, idempotency: &Idempotency, with_times: boo
 fn read_idempotency(source: &mut Source<'_>, with_times: bool) -> Result<Idempotency> {
     let mut idempotency = Idempotency::default();
     let mut number = || Ok(u32::try_from(source.length()?).unwrap_or(u32::MAX).max(1));
-    let memory = Memory { seconds: number()?, max_messages: number()? };
+    let memory = ProducerMemory { seconds: number()?, max_messages: number()? };
     idempotency.set_memory(memory);
     for _ in 0..source.length()? {
         let name = source.string()?;
@@ -183,7 +186,7 @@ fn put_pending(out: &mut Vec<u8>, id: Id, pending: &Pending) {
     put_length(out, pending.deliveries);
 }
 
-fn put_group(out: &mut Vec<u8>, group: &Group, style: &Style, kind: u8) {
+fn put_group(out: &mut Vec<u8>, group: &ConsumerGroup, style: &Style, kind: u8) {
     // Readers of older types look for the consumer of each entry.
     let with_given_back = kind >= kind::REDIS_STREAM_LISTPACKS_5;
     let pending = || {
@@ -318,13 +321,13 @@ fn canonical(item: Item<'_>) -> Item<'_> {
     if let Item::Bytes(bytes) = item { Item::of(bytes) } else { item }
 }
 
-fn read_group(source: &mut Source<'_>, kind: u8) -> Result<Group> {
+fn read_group(source: &mut Source<'_>, kind: u8) -> Result<ConsumerGroup> {
     let last_id = read_id(source)?;
     let entries_read = match kind {
         kind::STREAM_LISTPACKS => None,
         _ => Some(source.length()?).filter(|count| i64::try_from(*count).is_ok()),
     };
-    let mut group = Group::new(last_id, entries_read);
+    let mut group = ConsumerGroup::new(last_id, entries_read);
     for _ in 0..source.length()? {
         let (id, pending) = read_pending(source)?;
         if group.pending(id).is_some() {
@@ -353,10 +356,10 @@ fn read_pending(source: &mut Source<'_>) -> Result<(Id, Pending)> {
     Ok((id, Pending { delivered_at: source.milliseconds()?, deliveries: source.length()?, consumer: None }))
 }
 
-fn read_consumer(source: &mut Source<'_>, kind: u8, group: &mut Group) -> Result<()> {
+fn read_consumer(source: &mut Source<'_>, kind: u8, group: &mut ConsumerGroup) -> Result<()> {
     let name = source.string()?;
     let seen_at = source.milliseconds()?;
-    // Whoever was seen was taken to have been active before activity had a time of its own.
+    // Before activity had a time of its own, a consumer that was seen was taken to have been active.
     let active_at = if kind >= kind::STREAM_LISTPACKS_3 { source.milliseconds()? } else { seen_at };
     let (at, is_new) = group.find_or_add(&name, seen_at);
     if !is_new {
@@ -399,13 +402,13 @@ mod tests {
         for n in 1..=3 {
             stream.append(Id::new(n, 0), [(&b"field"[..], &b"value"[..])].into_iter(), LIMITS);
         }
-        let mut group = Group::new(Id::new(2, 0), Some(2));
+        let mut group = ConsumerGroup::new(Id::new(2, 0), Some(2));
         let (consumer, _) = group.find_or_add(b"consumer", 5);
         group.assign(Id::new(1, 0), Pending { delivered_at: 5, deliveries: 1, consumer: Some(consumer) });
         group.assign(Id::new(2, 0), Pending { delivered_at: 0, deliveries: 4, consumer: None });
         stream.add_group(b"group", group);
         let idempotency = stream.idempotency_mut();
-        idempotency.set_memory(Memory { seconds: 9, max_messages: 7 });
+        idempotency.set_memory(ProducerMemory { seconds: 9, max_messages: 7 });
         idempotency.remember(b"producer", b"message".as_slice().into(), Id::new(3, 0), 8);
         idempotency.duplicates = 2;
         stream

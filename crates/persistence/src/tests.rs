@@ -4,13 +4,14 @@ use crate::decode::Decoded;
 use crate::dump::{Gradual, dump, dump_widely, fuzz, restore, verify};
 use crate::encode::Style;
 use crate::format::{Family, VERSION_OLDER, kind};
-use crate::load::{self, Found, Sink};
+use crate::load::{self, LoadedKey, Sink};
 use crate::save::{self, Marks};
 use crate::source::Source;
 use engine::config::Config;
 use engine::data::value::{KeyEntry, Object, Value, ValueExt};
-use engine::keyspace::encoding_limits::Packing;
+use engine::keyspace::encoding_limits::EncodingLimits;
 use engine::keyspace::origin::Origin;
+use engine::time::UnixMs;
 use engine::{Engine, NullHost, Options};
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::prelude::*;
@@ -18,15 +19,15 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 use structures::entry::NewValue;
-use structures::hash::{Hash, Ttl};
+use structures::hash::{FieldTtl, Hash};
 use structures::list::List;
 use structures::quicklist::End;
 use structures::set::Set;
 use structures::sorted_set::SortedSet;
-use structures::stream::{Group, Id, Pending, Stream};
+use structures::stream::{ConsumerGroup, Id, Pending, Stream};
 
-pub(crate) fn packing() -> Packing {
-    Packing::new(&Config::default())
+pub(crate) fn test_limits() -> EncodingLimits {
+    EncodingLimits::new(&Config::default())
 }
 
 pub(crate) fn style(family: Family) -> Style {
@@ -51,14 +52,14 @@ fn score() -> impl Strategy<Value = f64> {
     ]
 }
 
-fn stream(ids: Vec<u64>, names: Vec<Vec<u8>>, packing: &Packing) -> Stream {
+fn stream(ids: Vec<u64>, names: Vec<Vec<u8>>, limits: &EncodingLimits) -> Stream {
     let mut stream = Stream::default();
     for step in ids {
         let id = Id::new(stream.last_id.ms + 1 + step, step);
         let pairs = names.iter().map(|name| (&name[..], &b"value"[..]));
-        stream.append(id, pairs, packing.stream());
+        stream.append(id, pairs, limits.stream());
     }
-    let mut group = Group::new(stream.last_id, Some(1));
+    let mut group = ConsumerGroup::new(stream.last_id, Some(1));
     let (consumer, _) = group.find_or_add(b"consumer", 5);
     if let Some(consumer) = group.consumer_mut(consumer) {
         consumer.active_at = Some(4);
@@ -80,8 +81,8 @@ fn stream(ids: Vec<u64>, names: Vec<Vec<u8>>, packing: &Packing) -> Stream {
 }
 
 fn value() -> impl Strategy<Value = Decoded> {
-    let packing = packing();
-    let (list, set, zset, hash) = (packing.list(), packing.set(), packing.sorted_set(), packing.hash());
+    let limits = test_limits();
+    let (list, set, zset, hash) = (limits.list(), limits.set(), limits.sorted_set(), limits.hash());
     prop_oneof![
         word().prop_map(|bytes| match resp::number::parse_i64(&bytes) {
             Some(n) => Decoded::Int(n),
@@ -114,13 +115,13 @@ fn value() -> impl Strategy<Value = Decoded> {
         (btree_map(word(), (word(), any::<Option<u32>>()), 1..200), any::<bool>()).prop_map(move |(fields, timed)| {
             let mut all = Hash::default();
             for (field, (value, at)) in &fields {
-                let ttl = at.filter(|_| timed).map_or(Ttl::Clear, |at| Ttl::At(at.into()));
+                let ttl = at.filter(|_| timed).map_or(FieldTtl::Clear, |at| FieldTtl::At(at.into()));
                 all.set(field, value, ttl, 0, hash);
             }
             Decoded::Object(Object::Hash(all))
         }),
         (vec(0..3u64, 1..150), vec(word(), 1..4))
-            .prop_map(move |(ids, names)| { Decoded::Object(Object::Stream(Box::new(stream(ids, names, &packing)))) }),
+            .prop_map(move |(ids, names)| { Decoded::Object(Object::Stream(Box::new(stream(ids, names, &limits)))) }),
     ]
 }
 
@@ -153,7 +154,7 @@ proptest! {
         for (family, dump) in [(Family::Valkey, dump as fn(&_, &_) -> _), (Family::Redis, dump), (Family::Redis, dump_widely)] {
             let bytes: Vec<u8> = dump(&entry.value(), &style(family));
             let payload = verify(&bytes, false, false).expect("a footer that is right");
-            let again = restore(payload, &packing(), true).expect("what was written").into_entry(b"key", Some(9), 7);
+            let again = restore(payload, &test_limits(), true).expect("what was written").into_entry(b"key", Some(9), 7);
             prop_assert_eq!(told(&again.value()), told(&entry.value()));
             use engine::data::value::ValueExt;
             // The last element may take a list's bytes over the limit, where it is read as a quicklist; as in Valkey.
@@ -169,7 +170,7 @@ proptest! {
             while !gradual.step(&entry.value(), max) {}
             let bytes = gradual.finish();
             let payload = verify(&bytes, false, false).expect("a footer that is right");
-            let again = restore(payload, &packing(), true).expect("what was written").into_entry(b"key", None, 7);
+            let again = restore(payload, &test_limits(), true).expect("what was written").into_entry(b"key", None, 7);
             prop_assert_eq!(told(&again.value()), told(&entry.value()));
             prop_assert_eq!(bytes[bytes.len() - 10..][..2].to_vec(), {
                 let wide = dump_widely(&entry.value(), &style(Family::Valkey));
@@ -216,15 +217,15 @@ proptest! {
 pub(crate) struct Collected(pub(crate) Vec<(u64, Vec<u8>, String, Option<i64>)>);
 
 impl Sink for Collected {
-    fn key(&mut self, found: Found) -> Result<(), String> {
+    fn key(&mut self, found: LoadedKey) -> Result<(), String> {
         let entry = found.value.into_entry(&found.name, None, 0);
-        self.0.push((found.db, found.name, told(&entry.value()), found.deadline));
+        self.0.push((found.db, found.name, told(&entry.value()), found.expiry));
         Ok(())
     }
 }
 
-pub(crate) fn options() -> save::Options {
-    save::Options {
+pub(crate) fn options() -> save::SaveOptions {
+    save::SaveOptions {
         style: style(Family::Valkey),
         sum: true,
         fields: vec![("cinnabar-ver", "1".to_owned())],
@@ -238,22 +239,28 @@ fn engine() -> Engine {
 }
 
 pub(crate) fn put(engine: &Engine, db: u32, entry: KeyEntry) {
-    use engine::keyspace::held_locks::Held;
+    use engine::keyspace::held_locks::HeldLocks;
     use engine::keyspace::keys::Keys;
     let name = entry.key().to_vec();
     let hash = engine.hasher().hash(&name);
-    let mut keys = Keys::new(engine, Held::keys(engine, std::iter::once(hash)), db, Origin::client(1));
+    let mut keys = Keys::new(engine, HeldLocks::keys(engine, std::iter::once(hash)), db, Origin::client(UnixMs(1)));
     let key = keys.key(&name);
     let mut edit = keys.edit(key);
     edit.put(entry);
     edit.commit_silently(1);
+    keys.unlock();
 }
 
 pub(crate) fn read(bytes: &[u8]) -> Result<Collected, crate::source::Fault> {
     let mut input = bytes;
     let mut source = Source::new(&mut input, true);
     let mut all = Collected::default();
-    load::load(&mut source, load::Options { relaxed: false, check_sum: true, sanitize: true }, &packing(), &mut all)?;
+    load::load(
+        &mut source,
+        load::LoadOptions { relaxed: false, check_sum: true, sanitize: true },
+        &test_limits(),
+        &mut all,
+    )?;
     all.0.sort();
     Ok(all)
 }
@@ -295,11 +302,11 @@ fn a_file_is_of_one_moment_while_others_write() {
     assert_eq!(written.bytes, bytes.len() as u64);
     let found = read(&bytes).expect("what was written").0;
     assert_eq!((found.len(), written.keys), (2000, 2000));
-    for (db, name, value, deadline) in found {
+    for (db, name, value, expiry) in found {
         let text = String::from_utf8_lossy(&name);
         let n: u32 = text.split(':').nth(1).and_then(|n| n.parse().ok()).expect("a number");
         assert_eq!((db, value), (u64::from(n % 2), format!("Int({n})")));
-        assert_eq!(deadline, n.is_multiple_of(2).then_some(5_000_000));
+        assert_eq!(expiry, n.is_multiple_of(2).then_some(5_000_000));
     }
     for cut in (0..bytes.len()).step_by(4001).chain(0..100) {
         assert!(read(&bytes[..cut]).is_err(), "cut at {cut}");
@@ -314,7 +321,7 @@ fn a_cancelled_save_says_so_and_leaves_no_trace() {
     struct Cancel<'e>(&'e Engine);
     impl std::io::Write for Cancel<'_> {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.saves().cancel();
+            self.0.persistence_status().cancel();
             Ok(bytes.len())
         }
         fn flush(&mut self) -> std::io::Result<()> {
@@ -323,19 +330,19 @@ fn a_cancelled_save_says_so_and_leaves_no_trace() {
     }
     let engine = engine();
     put(&engine, 0, text(1));
-    assert!(engine.saves().begin(None));
+    assert!(engine.persistence_status().begin(None));
     let error = save::save(&engine, &options(), &mut Cancel(&engine)).expect_err("cancelled");
     assert_eq!(error.kind(), std::io::ErrorKind::Interrupted);
-    engine.saves().end(1, None, true);
+    engine.persistence_status().end(UnixMs(1), None, true);
     let mut bytes = Vec::new();
     save::save(&engine, &options(), &mut bytes).expect("the next one");
     assert_eq!(read(&bytes).expect("whole").0.len(), 1);
 }
 
-/// One of each type that is written in pieces.
-pub(crate) fn large_values(packing: &Packing) -> Vec<(&'static str, Decoded)> {
+/// One of each type that is written a piece at a time.
+pub(crate) fn large_values(limits: &EncodingLimits) -> Vec<(&'static str, Decoded)> {
     let (list_rules, set_limits, zset_limits, hash_limits) =
-        (packing.list(), packing.set(), packing.sorted_set(), packing.hash());
+        (limits.list(), limits.set(), limits.sorted_set(), limits.hash());
     let (mut list, mut set, mut zset) = (List::default(), Set::big(), SortedSet::default());
     let (mut hash, mut timed) = (Hash::default(), Hash::default());
     for n in 0..6000u64 {
@@ -344,11 +351,11 @@ pub(crate) fn large_values(packing: &Packing) -> Vec<(&'static str, Decoded)> {
         list.push(End::Tail, Cow::Owned(word.repeat(3).into_bytes()), &list_rules);
         set.insert(word.as_bytes(), &set_limits);
         zset.insert(word.as_bytes(), (n / 3) as f64, zset_limits);
-        hash.set(word.as_bytes(), b"value", Ttl::Clear, 0, hash_limits);
-        let ttl = if n.is_multiple_of(3) { Ttl::At(1000 + n) } else { Ttl::Clear };
+        hash.set(word.as_bytes(), b"value", FieldTtl::Clear, 0, hash_limits);
+        let ttl = if n.is_multiple_of(3) { FieldTtl::At(1000 + n) } else { FieldTtl::Clear };
         timed.set(word.as_bytes(), b"value", ttl, 0, hash_limits);
     }
-    let stream = stream(vec![1; 9000], vec![b"name".to_vec()], packing);
+    let stream = stream(vec![1; 9000], vec![b"name".to_vec()], limits);
     vec![
         ("string", Decoded::Bytes(b"a long string ".repeat(100_000))),
         ("list", Decoded::Object(Object::List(list))),

@@ -12,7 +12,14 @@ use std::fmt;
 /// Where a server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    Tcp { host: String, port: u16 },
+    /// A TCP port.
+    Tcp {
+        /// The host's name or address, without brackets.
+        host: String,
+        /// The port's number.
+        port: u16,
+    },
+    /// The path of a Unix socket.
     Unix(String),
 }
 
@@ -27,13 +34,18 @@ impl fmt::Display for Target {
     }
 }
 
-/// What a URI says of a server and of who wants to use it.
+/// What a URI says of a server and its user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Uri {
+    /// None where the URI leaves it out, as with all of these.
     pub host: Option<String>,
+    /// The TCP port.
     pub port: Option<u16>,
+    /// The user's name, with `%` escapes resolved.
     pub user: Option<Vec<u8>>,
+    /// The password, with `%` escapes resolved.
     pub password: Option<Vec<u8>>,
+    /// The number of the database.
     pub database: Option<u32>,
 }
 
@@ -42,6 +54,10 @@ pub struct Uri {
 pub struct UriError(pub &'static str);
 
 impl Uri {
+    /// Reads `valkey://user:password@host:port/database`; `redis://` is the same.
+    ///
+    /// # Errors
+    /// Another scheme or TLS, a bad escape, port or database.
     pub fn parse(text: &str) -> Result<Uri, UriError> {
         let mut uri = Uri::default();
         let (scheme, rest) = text.split_once("://").ok_or(UriError("Invalid URI scheme"))?;

@@ -64,6 +64,9 @@ impl std::error::Error for Malformed {}
 
 /// Parses one request at the start of `buf`, appends its strings to `out` as spans from there, and returns how many
 /// bytes it took; None if it is not all there. After an error `out` is as it was.
+///
+/// # Errors
+/// What comes is no request of this protocol, or is longer than [`REQUEST_MAX`].
 pub fn parse_request(buf: &[u8], out: &mut Vec<Span>) -> Result<Option<usize>, Malformed> {
     let Some(mut message) = Message::framed(buf, 4, REQUEST_MAX)? else {
         return Ok(None);
@@ -76,7 +79,10 @@ pub fn parse_request(buf: &[u8], out: &mut Vec<Span>) -> Result<Option<usize>, M
     parsed.map(|()| Some(message.bytes.len()))
 }
 
-/// Appends a request. Err if it is over [`REQUEST_MAX`]; `out` is then as it was.
+/// Appends a request. Err if it is longer than [`REQUEST_MAX`]; `out` is then as it was.
+///
+/// # Errors
+/// The request would be longer than [`REQUEST_MAX`].
 pub fn encode_request(out: &mut Vec<u8>, args: &[impl AsRef<[u8]>]) -> Result<(), Malformed> {
     let sizes = args.iter().map(|arg| arg.as_ref().len().saturating_add(4));
     let total = sizes.fold(4usize, usize::saturating_add);
@@ -111,6 +117,9 @@ pub enum BookValue {
 }
 
 /// Decodes one reply at the start of `buf` and returns it with how many bytes it took; None if it is not all there.
+///
+/// # Errors
+/// What comes is no reply of this protocol.
 pub fn decode_reply(buf: &[u8]) -> Result<Option<(BookValue, usize)>, Malformed> {
     let Some(mut message) = Message::framed(buf, 1, BOOK_REPLY_MAX)? else {
         return Ok(None);
@@ -215,7 +224,7 @@ pub fn fuzz(data: &[u8]) {
     let _ = decode_reply(data);
 }
 
-/// The requests in `data` when it arrives in pieces of `step` bytes, and the error that ends them.
+/// The requests in `data` when it arrives in chunks of `step` bytes, and the error that ends them.
 #[cfg(any(test, feature = "fuzzing"))]
 fn fragmented(data: &[u8], step: usize) -> (Vec<Vec<Vec<u8>>>, Option<Malformed>) {
     let (mut requests, mut pending) = (Vec::new(), Vec::new());

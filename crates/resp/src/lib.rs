@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | [`request`] | a client's bytes into commands (multibulk and inline), on the server |
 //! | [`reply`] | a handler's answer into RESP2, RESP3 or book protocol bytes |
-//! | [`value`] | commands into bytes and reply bytes into values, on the client |
+//! | [`reply_value`] | commands into bytes and reply bytes into values, on the client |
 //! | [`book`] | the small length-prefixed binary protocol, both sides |
 //! | [`number`] | text into integers and floats, by the rules of each place that reads one |
 //! | [`double`] | a float into text as Valkey prints it |
@@ -15,6 +15,7 @@
 //! No module opens a socket, reads a clock or trusts a length it was told.
 
 #![forbid(unsafe_code)]
+#![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
 
 pub mod address;
 pub mod book;
@@ -22,11 +23,11 @@ pub mod double;
 pub mod long_double;
 pub mod number;
 pub mod reply;
+pub mod reply_value;
 pub mod request;
-pub mod value;
 pub mod words;
 
 pub use double::{DoubleText, format_17_digits, format_by_digits, format_double};
 pub use reply::{Protocol, Reply};
-pub use request::{LargeArg, Limits, Progress, ProtocolError, RequestParser, RequestPrefix, Span, short};
-pub use value::{Value, encode_command};
+pub use reply_value::{Value, encode_command};
+pub use request::{LargeArg, Progress, ProtocolError, RequestLimits, RequestParser, RequestPrefix, Span, short};

@@ -1,6 +1,6 @@
 //! Replies: what a command handler says, into the bytes that the client's protocol wants.
 //!
-//! A handler calls the same methods whoever asked; the [`Protocol`] decides:
+//! A handler calls the same methods for every client; the [`Protocol`] decides:
 //!
 //! | method | RESP2 | RESP3 | book |
 //! | --- | --- | --- | --- |
@@ -49,7 +49,7 @@ pub mod book_tag {
 pub enum BookCode {
     /// No such command, or not allowed.
     Unknown = 1,
-    /// The reply is over [`BOOK_REPLY_MAX`].
+    /// The reply is longer than [`BOOK_REPLY_MAX`].
     TooBig = 2,
     /// The key holds another type.
     Type = 3,
@@ -313,7 +313,7 @@ impl Reply {
         self.aggregate(b'~', n, 1);
     }
 
-    /// A message that nobody asked for; its `n` elements follow. In RESP2 it looks like an array.
+    /// A message that is no reply to a request; its `n` elements follow. In RESP2 it looks like an array.
     pub fn push(&mut self, n: usize) {
         self.aggregate(b'>', n, 1);
     }

@@ -41,8 +41,8 @@
 //! ```
 //!
 //! A connection that ignores this and goes on appending to its buffer (after the truncation) loses only the saved copy:
-//! `parse` moves the bytes over itself. The announced length is not believed: room is cleared only as bytes arrive, and at most
-//! 1 MiB is reserved ahead.
+//! `parse` moves the bytes over itself. The announced length is not believed: room is cleared only as bytes arrive, and
+//! at most 1 MiB is reserved ahead.
 //!
 //! # Limits and errors
 //!
@@ -52,16 +52,18 @@
 
 mod inline;
 mod large;
+mod protocol_error;
 mod short;
-
-use std::fmt;
+mod span;
 
 use memchr::{memchr, memchr2};
 
 use self::inline::split_inline;
 pub use self::large::LargeArg;
+pub use self::protocol_error::ProtocolError;
 use self::short::SHORT_MAX;
 pub use self::short::{RequestPrefix, short};
+pub use self::span::Span;
 use crate::number::parse_i64;
 
 /// Longest inline request, and longest line with a count or a length, in bytes.
@@ -77,14 +79,14 @@ pub const ARGS_MAX: i64 = i32::MAX as i64;
 
 /// What a client may send now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct RequestLimits {
     /// Longest argument in bytes: `proto-max-bulk-len`. For a link to a primary: no limit, `i64::MAX`.
     pub max_bulk_len: i64,
     /// False while the connection still has to authenticate.
     pub authenticated: bool,
 }
 
-impl Limits {
+impl RequestLimits {
     /// Whether all is allowed that [`short`] understands.
     #[inline]
     pub fn take_short(&self) -> bool {
@@ -92,26 +94,9 @@ impl Limits {
     }
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { max_bulk_len: 512 * 1024 * 1024, authenticated: true }
-    }
-}
-
-/// Where an argument lies, from the first byte of its command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Span {
-    /// Offset of the argument's first byte.
-    pub start: usize,
-    /// Length in bytes.
-    pub len: usize,
-}
-
-impl Span {
-    /// The argument's bytes; `command` is the buffer from the first byte of the command on.
-    #[inline]
-    pub fn of<'b>(&self, command: &'b [u8]) -> &'b [u8] {
-        &command[self.start..self.start + self.len]
+impl Default for RequestLimits {
+    fn default() -> RequestLimits {
+        RequestLimits { max_bulk_len: 512 * 1024 * 1024, authenticated: true }
     }
 }
 
@@ -140,74 +125,6 @@ pub enum Progress {
         keep: usize,
     },
 }
-
-/// A request that breaks the protocol. The connection sends the text and closes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProtocolError {
-    /// No end of line within [`LINE_MAX`] bytes of an inline request.
-    BigInline,
-    /// No end of line within [`LINE_MAX`] bytes after `*`.
-    BigMultibulkCount,
-    /// The count of arguments is not an integer or is over [`ARGS_MAX`].
-    InvalidMultibulkLength,
-    /// Over [`UNAUTHENTICATED_ARGS_MAX`] arguments before authentication.
-    UnauthenticatedMultibulkLength,
-    /// No end of line within [`LINE_MAX`] bytes where an argument's length should be.
-    BigBulkCount,
-    /// An argument does not begin with `$` but with this byte.
-    ExpectedDollar(u8),
-    /// The length of an argument is not an integer, is negative or over [`Limits::max_bulk_len`].
-    InvalidBulkLength,
-    /// An argument over [`UNAUTHENTICATED_BULK_MAX`] bytes before authentication.
-    UnauthenticatedBulkLength,
-    /// An argument that is not followed by `\r\n`.
-    InvalidCrlf,
-    /// An inline argument whose quotes do not close, or do not close at its end.
-    UnbalancedQuotes,
-}
-
-impl ProtocolError {
-    /// Appends the reply, byte for byte as it goes to the client.
-    pub fn write_to(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"-ERR Protocol error: ");
-        match *self {
-            ProtocolError::ExpectedDollar(got) => {
-                let got = if matches!(got, b'\r' | b'\n') { b' ' } else { got };
-                out.extend_from_slice(b"expected '$', got '");
-                out.push(got);
-                out.push(b'\'');
-            }
-            _ => out.extend_from_slice(self.reason().as_bytes()),
-        }
-        out.extend_from_slice(b"\r\n");
-    }
-
-    fn reason(&self) -> &'static str {
-        match self {
-            ProtocolError::BigInline => "too big inline request",
-            ProtocolError::BigMultibulkCount => "too big mbulk count string",
-            ProtocolError::InvalidMultibulkLength => "invalid multibulk length",
-            ProtocolError::UnauthenticatedMultibulkLength => "unauthenticated multibulk length",
-            ProtocolError::BigBulkCount => "too big bulk count string",
-            ProtocolError::ExpectedDollar(_) => "expected '$'",
-            ProtocolError::InvalidBulkLength => "invalid bulk length",
-            ProtocolError::UnauthenticatedBulkLength => "unauthenticated bulk length",
-            ProtocolError::InvalidCrlf => "invalid CRLF in request",
-            ProtocolError::UnbalancedQuotes => "unbalanced quotes in request",
-        }
-    }
-}
-
-impl fmt::Display for ProtocolError {
-    /// The reply's text for a log: the wire text without its line end, with a byte that is not ASCII escaped.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut wire = Vec::new();
-        self.write_to(&mut wire);
-        f.write_str(&wire.trim_ascii_end().escape_ascii().to_string().replace("\\'", "'"))
-    }
-}
-
-impl std::error::Error for ProtocolError {}
 
 /// The state of one connection's requests.
 #[derive(Debug, Default)]
@@ -255,8 +172,16 @@ impl RequestParser {
     /// Parses one command. `buf` begins at the first byte of the current command and holds everything received since,
     /// less what went into large arguments. The spans of a complete command are appended to `out`; otherwise `out` is
     /// as it was. After an error the connection is of no more use.
+    ///
+    /// # Errors
+    /// The request breaks the protocol or goes beyond `limits`.
     #[inline]
-    pub fn parse(&mut self, buf: &[u8], limits: &Limits, out: &mut Vec<Span>) -> Result<Progress, ProtocolError> {
+    pub fn parse(
+        &mut self,
+        buf: &[u8],
+        limits: &RequestLimits,
+        out: &mut Vec<Span>,
+    ) -> Result<Progress, ProtocolError> {
         if self.partial.is_some() { self.resume(buf, limits, out) } else { self.begin(buf, limits, out) }
     }
 
@@ -290,12 +215,7 @@ impl RequestParser {
     /// Parses from the first byte of a command, straight into `out`. The state is boxed only if the command is not
     /// complete.
     #[inline]
-    fn begin(&mut self, buf: &[u8], limits: &Limits, out: &mut Vec<Span>) -> Result<Progress, ProtocolError> {
-        if limits.take_short()
-            && let Some(consumed) = short(buf, out)
-        {
-            return Ok(Progress::Command { consumed, owned: Vec::new() });
-        }
+    fn begin(&mut self, buf: &[u8], limits: &RequestLimits, out: &mut Vec<Span>) -> Result<Progress, ProtocolError> {
         let mut cursor = Cursor::default();
         let first_span = out.len();
         let stop = match buf.first() {
@@ -328,7 +248,7 @@ impl RequestParser {
 
     /// Goes on with a command of which a part was parsed before.
     #[cold]
-    fn resume(&mut self, buf: &[u8], limits: &Limits, out: &mut Vec<Span>) -> Result<Progress, ProtocolError> {
+    fn resume(&mut self, buf: &[u8], limits: &RequestLimits, out: &mut Vec<Span>) -> Result<Progress, ProtocolError> {
         let Some(partial) = &mut self.partial else {
             return Ok(Progress::Incomplete);
         };
@@ -390,7 +310,12 @@ impl Partial {
 
 /// Parses a multibulk request from where the cursor stands.
 #[inline]
-fn multibulk(cursor: &mut Cursor, buf: &[u8], limits: &Limits, spans: &mut Vec<Span>) -> Result<Stop, ProtocolError> {
+fn multibulk(
+    cursor: &mut Cursor,
+    buf: &[u8],
+    limits: &RequestLimits,
+    spans: &mut Vec<Span>,
+) -> Result<Stop, ProtocolError> {
     if cursor.position == 0 {
         let Some(count) = number_line(cursor, buf, Line::Count)? else {
             return Ok(Stop::Incomplete);
@@ -436,7 +361,7 @@ fn multibulk(cursor: &mut Cursor, buf: &[u8], limits: &Limits, spans: &mut Vec<S
 }
 
 #[inline]
-fn bulk_len(len: i64, limits: &Limits) -> Result<usize, ProtocolError> {
+fn bulk_len(len: i64, limits: &RequestLimits) -> Result<usize, ProtocolError> {
     if len < 0 || len > limits.max_bulk_len {
         return Err(ProtocolError::InvalidBulkLength);
     }
@@ -502,22 +427,28 @@ fn inline(
     Ok(if spans.len() == before { Stop::Empty } else { Stop::Done })
 }
 
-/// Fuzz hook: however the bytes are cut into reads, and whoever receives large arguments, the same commands come out.
+/// Fuzz hook: however the bytes are cut into reads, and whether the connection receives large arguments or the parser
+/// does, the same commands come out.
 #[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz(data: &[u8]) {
     let Some((&seed, data)) = data.split_first() else {
         return;
     };
-    let limits = Limits { max_bulk_len: 100_000, authenticated: seed & 1 == 0 };
+    let limits = RequestLimits { max_bulk_len: 100_000, authenticated: seed & 1 == 0 };
     let at_once = fragmented(data, data.len().max(1), &limits, true);
     assert_eq!(at_once, fragmented(data, 1, &limits, true));
     assert_eq!(at_once, fragmented(data, 1 + usize::from(seed), &limits, false));
 }
 
-/// The commands in `data` when it arrives in pieces of `step` bytes, and the error that ends them. `direct`: large
+/// The commands in `data` when it arrives in chunks of `step` bytes, and the error that ends them. `direct`: large
 /// arguments are read straight into their vectors.
 #[cfg(any(test, feature = "fuzzing"))]
-fn fragmented(data: &[u8], step: usize, limits: &Limits, direct: bool) -> (Vec<Vec<Vec<u8>>>, Option<ProtocolError>) {
+fn fragmented(
+    data: &[u8],
+    step: usize,
+    limits: &RequestLimits,
+    direct: bool,
+) -> (Vec<Vec<Vec<u8>>>, Option<ProtocolError>) {
     let (mut commands, mut pending, mut parser) = (Vec::new(), Vec::new(), RequestParser::new());
     // A command parsed before in the same batch.
     let mut spans = vec![Span { start: 1, len: 1 }];
@@ -558,13 +489,13 @@ fn fragmented(data: &[u8], step: usize, limits: &Limits, direct: bool) -> (Vec<V
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::encode_command;
+    use crate::reply_value::encode_command;
     use proptest::prelude::*;
 
     /// The reply to a request that breaks the protocol; empty if it is good or not complete.
     fn answer(data: impl AsRef<[u8]>, authenticated: bool) -> String {
         let data = data.as_ref();
-        let limits = Limits { authenticated, ..Limits::default() };
+        let limits = RequestLimits { authenticated, ..RequestLimits::default() };
         let mut wire = Vec::new();
         if let Some(error) = fragmented(data, data.len(), &limits, true).1 {
             error.write_to(&mut wire);
@@ -648,7 +579,7 @@ mod tests {
         assert!(size_of::<RequestParser>() <= 32);
         let mut parser = RequestParser::new();
         assert_eq!(parser.memory(), 0);
-        let progress = parser.parse(b"*2147483647\r\n$536870912\r\n", &Limits::default(), &mut Vec::new());
+        let progress = parser.parse(b"*2147483647\r\n$536870912\r\n", &RequestLimits::default(), &mut Vec::new());
         assert_eq!(progress, Ok(Progress::Large { keep: 25 }));
         assert!(parser.memory() < 256, "an announcement reserves nothing: {}", parser.memory());
     }
@@ -670,7 +601,7 @@ mod tests {
         ) {
             let mut data = Vec::new();
             commands.iter().for_each(|command| encode_command(&mut data, command));
-            prop_assert_eq!(fragmented(&data, step, &Limits::default(), direct), (commands, None));
+            prop_assert_eq!(fragmented(&data, step, &RequestLimits::default(), direct), (commands, None));
         }
 
         #[test]

@@ -1,5 +1,6 @@
 //! cinnabar-server: the commands of Redis and Valkey behind sockets, executed on every core.
 #![deny(unsafe_code)]
+#![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
 
 mod aof;
 mod connection;
@@ -7,14 +8,14 @@ mod event_loop;
 mod host;
 mod listener;
 mod process;
-mod start;
+mod schedule;
+mod startup;
 mod system;
 mod workers;
 
 use cinnabar_allocator as _;
-use commands::core::table::Table;
 use commands::version::{CINNABAR, build_id};
-use engine::config::{Invocation, LoadError, Loaded, load, parse_command_line};
+use engine::config::{Invocation, LoadError, LoadedConfig, load, parse_command_line};
 use process::daemon::Daemon;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -85,16 +86,14 @@ fn answer(invocation: &Invocation) -> ExitCode {
     if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn run(loaded: Loaded, config_file: Vec<u8>, executable: String) -> Result<(), String> {
+fn run(loaded: LoadedConfig, config_file: Vec<u8>, executable: String) -> Result<(), String> {
     process::unsupported::refuse(&loaded)?;
-    let Loaded { config, renames, .. } = loaded;
-    if !renames.is_empty() {
-        Table::rename(&renames);
-    }
+    let LoadedConfig { config, renames, .. } = loaded;
+    commands::install(&renames);
     let daemon = Daemon::start(&config)?;
     // The last to read the environment came before.
     process::title::take(&config, &executable, &config_file);
-    start::serve(config, config_file, executable, &daemon)
+    startup::serve(config, config_file, executable, &daemon)
 }
 
 const USAGE: &str = "\

@@ -7,16 +7,16 @@
 //! ```text
 //!  0        8           16          24
 //!  +--------+-----------+-----------+--------------+------------+----------------+
-//!  | header | deadline? | key len?  | int or P?    | key bytes  | value bytes?   |
+//!  | header | expiry? | key len?  | int or P?    | key bytes  | value bytes?   |
 //!  +--------+-----------+-----------+--------------+------------+----------------+
-//!             if DEADLINE  if LONG     if Int/Payload              if Inline/Packed
+//!             if EXPIRY  if LONG     if Int/Payload              if Inline/Packed
 //! ```
 //!
 //! The header is one little word:
 //!
 //! ```text
 //!  bit  0..2   what the value is: 0 inline bytes, 1 an i64, 2 a payload P, 3 packed bytes
-//!       2      DEADLINE: an 8-byte deadline follows
+//!       2      EXPIRY: an 8-byte expiry follows
 //!       3      LONG: the key has 2^20 bytes or more, its length follows as 8 bytes
 //!       8..32  24 bits of the owner's (access clock or frequency)
 //!       32..52 key length (0 when LONG)
@@ -25,7 +25,7 @@
 //!
 //! Every 8-byte part lies before the key, so that all of them are aligned; the key and the inline value
 //! are bytes and need no alignment. A 16-byte key with a 64-byte value is 8 + 16 + 64 = 88 bytes, which
-//! the allocator serves from its class of 96; with a deadline it is 96 exactly.
+//! the allocator serves from its class of 96; with an expiry it is 96 exactly.
 //!
 //! Packed bytes are inline bytes that stand for something else than a string: a payload that is small enough to be kept
 //! like this. What they mean is the owner's business.
@@ -50,14 +50,14 @@ pub const MAX_INLINE: usize = 1024;
 /// The largest number that [`Entry::set_meta`] takes.
 pub const MAX_META: u32 = (1 << 24) - 1;
 
-/// Bytes of an entry beside its key, its value and its deadline.
+/// Bytes of an entry beside its key, its value and its expiry.
 pub const HEADER: usize = 8;
 const KIND_MASK: u64 = 0b11;
 const KIND_INLINE: u64 = 0;
 const KIND_INT: u64 = 1;
 const KIND_PAYLOAD: u64 = 2;
 const KIND_PACKED: u64 = 3;
-const DEADLINE: u64 = 1 << 2;
+const EXPIRY: u64 = 1 << 2;
 const LONG: u64 = 1 << 3;
 const META_SHIFT: u32 = 8;
 const KEY_SHIFT: u32 = 32;
@@ -71,7 +71,9 @@ const _: () = assert!(MAX_INLINE < 1 << (64 - VALUE_SHIFT));
 pub enum NewValue<'a, P> {
     /// At most [`MAX_INLINE`] bytes.
     Inline(&'a [u8]),
+    /// An integer, which takes eight bytes of the block.
     Int(i64),
+    /// What the owner keeps by itself.
     Payload(P),
     /// At most [`MAX_INLINE`] bytes.
     Packed(&'a [u8]),
@@ -94,9 +96,13 @@ impl<P> NewValue<'_, P> {
 /// A value as an entry shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueRef<'a, P> {
+    /// A string.
     Inline(&'a [u8]),
+    /// An integer.
     Int(i64),
+    /// What the owner keeps by itself.
     Payload(&'a P),
+    /// The bytes of a small collection.
     Packed(&'a [u8]),
 }
 
@@ -122,18 +128,18 @@ struct Shape {
 }
 
 impl Shape {
-    fn new(kind: u64, meta: u32, key_len: usize, value_len: usize, deadline: bool) -> Self {
+    fn new(kind: u64, meta: u32, key_len: usize, value_len: usize, expiry: bool) -> Self {
         let long = key_len >= 1 << KEY_BITS;
         let mut head = kind | u64::from(meta) << META_SHIFT | (value_len as u64) << VALUE_SHIFT;
-        if deadline {
-            head |= DEADLINE;
+        if expiry {
+            head |= EXPIRY;
         }
         head |= if long { LONG } else { (key_len as u64) << KEY_SHIFT };
         Shape { head, key_len, value_len }
     }
 
     fn long_at(self) -> usize {
-        HEADER + if self.head & DEADLINE != 0 { 8 } else { 0 }
+        HEADER + if self.head & EXPIRY != 0 { 8 } else { 0 }
     }
     fn word_at(self) -> usize {
         self.long_at() + if self.head & LONG != 0 { 8 } else { 0 }
@@ -173,7 +179,7 @@ impl<P> Entry<P> {
         let mut low = 0;
         while low < 16 {
             let bits = low as u64;
-            let words = 1 + (bits & DEADLINE != 0) as usize + (bits & LONG != 0) as usize;
+            let words = 1 + (bits & EXPIRY != 0) as usize + (bits & LONG != 0) as usize;
             let value = match bits & KIND_MASK {
                 KIND_INT => 8,
                 KIND_PAYLOAD => size_of::<P>().next_multiple_of(8),
@@ -191,16 +197,16 @@ impl<P> Entry<P> {
         usize::from(Self::KEY_AT[(head & 15) as usize])
     }
 
-    /// A new entry. `deadline` is whatever the owner counts time in.
+    /// A new entry. `expiry` is whatever the owner counts time in.
     ///
     /// # Panics
     /// When an inline value is longer than [`MAX_INLINE`].
-    pub fn new(key: &[u8], value: NewValue<'_, P>, deadline: Option<u64>, meta: u32) -> Self {
+    pub fn new(key: &[u8], value: NewValue<'_, P>, expiry: Option<u64>, meta: u32) -> Self {
         let () = Self::ALIGNED;
         let (kind, value_len) = value.kind_and_len();
-        let shape = Shape::new(kind, meta & MAX_META, key.len(), value_len, deadline.is_some());
+        let shape = Shape::new(kind, meta & MAX_META, key.len(), value_len, expiry.is_some());
         let mut entry = Self::allocate(shape);
-        if let Some(at) = deadline {
+        if let Some(at) = expiry {
             entry.write_word(HEADER, at);
         }
         // SAFETY: the block has `key_len` bytes at `key_at`, as its shape says, and is no part of `key`.
@@ -212,6 +218,7 @@ impl<P> Entry<P> {
         entry
     }
 
+    /// The key's bytes.
     pub fn key(&self) -> &[u8] {
         let shape = self.shape();
         // SAFETY: the shape was read from this block, whose key bytes were written when it was made.
@@ -231,6 +238,7 @@ impl<P> Entry<P> {
         len == name.len() && same(unsafe { self.bytes(Self::key_at(head), len) }, name)
     }
 
+    /// The value, by reference.
     #[inline]
     pub fn value(&self) -> ValueRef<'_, P> {
         let shape = self.shape();
@@ -267,9 +275,10 @@ impl<P> Entry<P> {
         })
     }
 
+    /// When it expires, in the owner's unit of time.
     #[inline]
-    pub fn deadline(&self) -> Option<u64> {
-        (self.head() & DEADLINE != 0).then(|| self.read_word(HEADER))
+    pub fn expiry(&self) -> Option<u64> {
+        (self.head() & EXPIRY != 0).then(|| self.read_word(HEADER))
     }
 
     /// 24 bits of the owner's.
@@ -277,6 +286,7 @@ impl<P> Entry<P> {
         (self.head() >> META_SHIFT) as u32 & MAX_META
     }
 
+    /// Sets the owner's 24 bits.
     pub fn set_meta(&mut self, meta: u32) {
         self.mark(meta);
     }
@@ -288,14 +298,14 @@ impl<P> Entry<P> {
     }
 
     /// Puts another value in the place of the present one and returns the payload that was there.
-    /// The key, the deadline and the owner's bits stay.
+    /// The key, the expiry and the owner's bits stay.
     pub fn set_value(&mut self, value: NewValue<'_, P>) -> Option<P> {
         if self.overwrite(&value) {
             return None;
         }
         let old = self.shape();
         let (kind, value_len) = value.kind_and_len();
-        let new = Shape::new(kind, self.meta(), old.key_len, value_len, old.head & DEADLINE != 0);
+        let new = Shape::new(kind, self.meta(), old.key_len, value_len, old.head & EXPIRY != 0);
         let payload = self.take_payload();
         if new.key_at::<P>() != old.key_at::<P>() || new.size::<P>() != old.size::<P>() {
             self.reshape(old, new);
@@ -336,15 +346,15 @@ impl<P> Entry<P> {
             .then(|| self.read_word(Shape { head, key_len: 0, value_len: 0 }.word_at()) as i64)
     }
 
-    /// Sets or removes the deadline.
-    pub fn set_deadline(&mut self, deadline: Option<u64>) {
+    /// Sets or removes the expiry.
+    pub fn set_expiry(&mut self, expiry: Option<u64>) {
         let old = self.shape();
-        if deadline.is_some() != (old.head & DEADLINE != 0) {
-            let new = Shape { head: old.head ^ DEADLINE, ..old };
+        if expiry.is_some() != (old.head & EXPIRY != 0) {
+            let new = Shape { head: old.head ^ EXPIRY, ..old };
             self.reshape(old, new);
-            // The words and bytes behind the deadline keep their order: one copy moves them all.
+            // The words and bytes behind the expiry keep their order: one copy moves them all.
         }
-        if let Some(at) = deadline {
+        if let Some(at) = expiry {
             self.write_word(HEADER, at);
         }
     }
@@ -378,11 +388,11 @@ impl<P> Entry<P> {
         entry
     }
 
-    /// Moves to a block of another shape: key, deadline and (where both have one of the same kind and
+    /// Moves to a block of another shape: key, expiry and (where both have one of the same kind and
     /// length) the value are taken along. The payload must have been taken out, or be kept by `new`.
     fn reshape(&mut self, old: Shape, new: Shape) {
         let mut to = Self::allocate(new);
-        if old.head & new.head & DEADLINE != 0 {
+        if old.head & new.head & EXPIRY != 0 {
             to.write_word(HEADER, self.read_word(HEADER));
         }
         let same_value = old.head & KIND_MASK == new.head & KIND_MASK && old.value_len == new.value_len;
@@ -480,6 +490,7 @@ impl<P> Entry<P> {
 
 /// What a table shows of an entry lives as long as the table is borrowed, not only as long as the `Ref`.
 impl<'a, P> Ref<'a, Entry<P>> {
+    /// The key's bytes, for as long as the table is borrowed.
     #[inline]
     pub fn key(&self) -> &'a [u8] {
         let entry: &Entry<P> = self;
@@ -488,6 +499,7 @@ impl<'a, P> Ref<'a, Entry<P>> {
         unsafe { std::mem::transmute::<&[u8], &'a [u8]>(entry.key()) }
     }
 
+    /// The value, for as long as the table is borrowed.
     #[inline]
     pub fn value(&self) -> ValueRef<'a, P> {
         let entry: &Entry<P> = self;
@@ -562,7 +574,7 @@ impl<P: std::fmt::Debug> std::fmt::Debug for Entry<P> {
         f.debug_struct("Entry")
             .field("key", &self.key())
             .field("value", &self.value())
-            .field("deadline", &self.deadline())
+            .field("expiry", &self.expiry())
             .finish()
     }
 }
@@ -581,7 +593,7 @@ mod tests {
         Packed(Vec<u8>),
         Int(i64),
         Payload(Vec<u8>),
-        Deadline(Option<u64>),
+        Expiry(Option<u64>),
         Meta(u32),
     }
 
@@ -591,7 +603,7 @@ mod tests {
             proptest::collection::vec(any::<u8>(), 0..300).prop_map(Op::Packed),
             any::<i64>().prop_map(Op::Int),
             proptest::collection::vec(any::<u8>(), 0..9).prop_map(Op::Payload),
-            any::<Option<u64>>().prop_map(Op::Deadline),
+            any::<Option<u64>>().prop_map(Op::Expiry),
             (0..=MAX_META).prop_map(Op::Meta),
         ]
     }
@@ -603,7 +615,7 @@ mod tests {
             ops in proptest::collection::vec(op(), 0..40),
         ) {
             let mut entry: Entry<Shared> = Entry::new(&key, NewValue::Inline(b""), None, 0);
-            let (mut value, mut deadline, mut meta) = (Op::Inline(vec![]), None, 0);
+            let (mut value, mut expiry, mut meta) = (Op::Inline(vec![]), None, 0);
             let payloads: Vec<Rc<Vec<u8>>> = ops.iter().filter_map(|op| match op {
                 Op::Payload(bytes) => Some(Rc::new(bytes.clone())),
                 _ => None,
@@ -619,7 +631,7 @@ mod tests {
                         entry.set_value(NewValue::Payload(Box::new(shared)));
                         value = op.clone();
                     }
-                    Op::Deadline(at) => { entry.set_deadline(*at); deadline = *at; }
+                    Op::Expiry(at) => { entry.set_expiry(*at); expiry = *at; }
                     Op::Meta(bits) => { entry.mark(*bits); meta = *bits; }
                 }
                 prop_assert_eq!(entry.key(), &key[..]);
@@ -629,7 +641,7 @@ mod tests {
                     other[at] ^= 1 << (at % 8);
                     prop_assert!(!entry.has_key(&other));
                 }
-                prop_assert_eq!(entry.deadline(), deadline);
+                prop_assert_eq!(entry.expiry(), expiry);
                 prop_assert_eq!(entry.meta(), meta);
                 prop_assert_eq!(entry.int(), if let Op::Int(n) = &value { Some(*n) } else { None });
                 match (&value, entry.value()) {
@@ -652,7 +664,7 @@ mod tests {
         for len in [(1 << KEY_BITS) - 1, 1 << KEY_BITS, 5 << KEY_BITS] {
             let key = vec![7u8; len];
             let mut entry: Entry<Shared> = Entry::new(&key, NewValue::Int(-1), Some(9), 1);
-            entry.set_deadline(None);
+            entry.set_expiry(None);
             entry.set_value(NewValue::Inline(b"v"));
             assert_eq!(entry.key().len(), len);
             assert_eq!(entry.value(), ValueRef::Inline(b"v"));

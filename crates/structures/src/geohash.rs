@@ -21,6 +21,7 @@ use std::ops::Range;
 
 /// The latitudes that Web Mercator (EPSG:3857) can show, in degrees.
 pub const LATITUDE_MAX: f64 = 85.051_128_78;
+/// The longitudes that there are, in degrees.
 pub const LONGITUDE_MAX: f64 = 180.0;
 /// Radius of the earth in meters, for the haversine formula.
 const EARTH: f64 = 6_372_797.560_856;
@@ -32,7 +33,9 @@ const STEPS: u32 = 26;
 /// A place, in degrees.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
+    /// Degrees to the east.
     pub longitude: f64,
+    /// Degrees to the north.
     pub latitude: f64,
 }
 
@@ -173,18 +176,27 @@ impl Cell {
 /// What a search looks for, in meters.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
+    /// All within `radius` of the center.
     Circle {
+        /// The middle.
         center: Point,
+        /// In meters.
         radius: f64,
     },
+    /// All within half of the width to the east and west, and half of the height to the north and south.
     Box {
+        /// The middle.
         center: Point,
+        /// From west to east, in meters.
         width: f64,
+        /// From south to north, in meters.
         height: f64,
     },
-    /// At least three corners; distances are from the middle of them.
+    /// All within at least three corners.
     Polygon {
+        /// The mean of the corners, from which distances are told.
         center: Point,
+        /// In the order in which they are joined; the last one with the first.
         corners: Vec<Point>,
     },
 }

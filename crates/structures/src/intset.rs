@@ -10,8 +10,8 @@
 //!            2, 4 or 8 bytes                     \ of width bytes
 //! ```
 //!
-//! The [length](crate::thin_bytes) in front is only in memory. The width is that of the widest integer that was ever in the
-//! set.
+//! The [length](crate::thin_bytes) in front is only in memory. The width is that of the widest integer that was ever in
+//! the set.
 //!
 //! Asserted by `from_bytes`, and after every operation of the property tests: the count is that of the integers, which
 //! ascend and have no equals.
@@ -33,6 +33,7 @@ pub struct Intset {
 }
 
 impl Intset {
+    /// An empty set.
     pub fn new() -> Self {
         let mut block = ThinBytes::zeroed(HEADER);
         block.body_mut()[0] = 2;
@@ -40,6 +41,9 @@ impl Intset {
     }
 
     /// Takes over bytes from elsewhere, none of which are trusted.
+    ///
+    /// # Errors
+    /// The bytes are no intset: their length, the width, or the order of the integers is wrong.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Corrupt> {
         let word = |at: usize| bytes.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes);
         let (Some(width @ (2 | 4 | 8)), Some(count)) = (word(0), word(4)) else { return Err(Corrupt) };
@@ -63,16 +67,19 @@ impl Intset {
         self.block.allocated()
     }
 
+    /// Number of integers.
     #[inline]
     pub fn len(&self) -> usize {
         self.word(4) as usize
     }
 
+    /// Whether there are none.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
+    /// Whether the integer is in the set.
     #[inline]
     pub fn contains(&self, n: i64) -> bool {
         self.search(n).is_ok()

@@ -4,6 +4,8 @@
 //! module that opens with how its bytes lie, and is tested against a plain model. Nearly all `unsafe` of the project is
 //! here, in the files that ARCHITECTURE.md names.
 
+#![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
+
 pub mod decimal;
 pub mod entry;
 pub mod geohash;

@@ -5,7 +5,7 @@
 //!  Quick    a quicklist            many listpacks, see `quicklist`
 //! ```
 //!
-//! A list begins small. Before it grows, [`List::expect`] is told of what is coming and changes to a quicklist when
+//! A list begins small. Before it grows, [`List::reserve`] is told of what is coming and changes to a quicklist when
 //! that would exceed what one node may hold; after it has shrunk, [`List::shrunk`] changes back when one node is left
 //! that is half of that at most, so that a list does not go to and fro. Both are when Valkey does it: OBJECT ENCODING
 //! tells.
@@ -13,7 +13,7 @@
 //! Asserted by tests: in either form, and through all changes of form, it is what a `VecDeque` is.
 
 use crate::listpack::{Item, Listpack};
-use crate::quicklist::{End, NodeView, Quicklist, Rules, Snapshot, Stats, remove_equal_items, visit_listpack};
+use crate::quicklist::{End, ListSnapshot, ListStats, NodeView, Quicklist, Rules, remove_equal_items, visit_listpack};
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::{ControlFlow, Range};
@@ -21,7 +21,9 @@ use std::ops::{ControlFlow, Range};
 /// A list of byte strings.
 #[derive(Clone)]
 pub enum List {
+    /// A few short elements.
     Small(Listpack),
+    /// Anything else.
     Quick(Box<Quicklist>),
 }
 
@@ -48,6 +50,7 @@ impl List {
         }
     }
 
+    /// Whether there are no elements.
     #[inline]
     pub fn is_empty(&self) -> bool {
         match self {
@@ -99,7 +102,7 @@ impl List {
     }
 
     /// What DEBUG OBJECT tells, if it is a quicklist.
-    pub fn stats(&self) -> Option<Stats> {
+    pub fn stats(&self) -> Option<ListStats> {
         match self {
             List::Small(_) => None,
             List::Quick(quicklist) => Some(quicklist.stats()),
@@ -142,7 +145,7 @@ impl List {
     }
 
     /// The elements at these indices as they are now, to be read later; None where reading them at once is as cheap.
-    pub fn snapshot(&self, range: Range<usize>) -> Option<Snapshot> {
+    pub fn snapshot(&self, range: Range<usize>) -> Option<ListSnapshot> {
         let range = range.start..range.end.min(self.len());
         match self {
             List::Quick(quicklist) if !range.is_empty() => Some(quicklist.snapshot(range)),
@@ -166,7 +169,7 @@ impl List {
     }
 }
 
-/// Changes. They keep the form; [`expect`](List::expect) goes before what adds, [`shrunk`](List::shrunk) after what
+/// Changes. They keep the form; [`reserve`](List::reserve) goes before what adds, [`shrunk`](List::shrunk) after what
 /// removes.
 impl List {
     /// `count` elements of `bytes` together are to be added.
@@ -193,6 +196,7 @@ impl List {
         }
     }
 
+    /// Adds an element at an end.
     #[inline]
     pub fn push(&mut self, end: End, element: Cow<'_, [u8]>, rules: &Rules) {
         match self {

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A copy may reach into what it is itself writing: three bytes from one byte back repeat that byte. The length of the
-//! text is not part of the format, whoever stores it must store that too.
+//! text is not part of the format; it must be stored beside it.
 //!
 //! Asserted by tests: what was compressed comes back; bytes of any other origin give an error or a text of the length
 //! that was asked for, and no memory is taken for a length that they cannot give.
@@ -146,6 +146,9 @@ impl Writer<'_> {
 }
 
 /// The text of `len` bytes that was compressed.
+///
+/// # Errors
+/// The bytes are no LZF, or of a text of another length.
 pub fn decompress(compressed: &[u8], len: usize) -> Result<Vec<u8>, Corrupt> {
     let mut text = Vec::new();
     decompress_into(compressed, len, &mut text)?;
@@ -153,6 +156,9 @@ pub fn decompress(compressed: &[u8], len: usize) -> Result<Vec<u8>, Corrupt> {
 }
 
 /// The same in the place of what `text` holds.
+///
+/// # Errors
+/// As [`decompress`]; `text` is of no use then.
 pub fn decompress_into(compressed: &[u8], len: usize, text: &mut Vec<u8>) -> Result<(), Corrupt> {
     if len > compressed.len().saturating_mul(EXPANSION_MAX) {
         return Err(Corrupt);

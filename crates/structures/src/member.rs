@@ -34,6 +34,7 @@ unsafe impl Send for Member {}
 unsafe impl Sync for Member {}
 
 impl Member {
+    /// A member of these bytes, which are copied.
     pub fn new(bytes: &[u8]) -> Self {
         let layout = layout(bytes.len());
         // SAFETY: the size is at least that of the length byte.
@@ -54,6 +55,7 @@ impl Member {
         Member { block }
     }
 
+    /// The member's bytes.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         let len = self.len();
@@ -117,6 +119,7 @@ unsafe impl TaggedPointer for Member {
 
 /// What a table shows of a member lives as long as the table is borrowed.
 impl<'a> Ref<'a, Member> {
+    /// The member's bytes, for as long as the table is borrowed.
     #[inline]
     pub fn bytes(&self) -> &'a [u8] {
         let member: &Member = self;

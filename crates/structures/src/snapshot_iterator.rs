@@ -1,18 +1,19 @@
-//! SnapshotIterators over a collection as it is at one moment, while it goes on changing.
+//! Iterators over a collection as it is at one moment, while it goes on changing.
 //!
 //! A walk goes through the collection a piece at a time. In between others may change what is still ahead of it: the
-//! collection tells its walks before it does ([`SnapshotIterators`]), and each keeps the old state of that element and remembers to
-//! pass over the new one. So a change costs every walk one element at most, and none of them a copy of the rest.
+//! collection tells its walks before it does ([`SnapshotIterators`]), and each keeps the old state of that element and
+//! remembers to pass over the new one. So a change costs every walk one element at most, and none of them a copy of the
+//! rest.
 //!
 //! ```text
 //!   elements in the order of the walk    | walked ........ | next          ahead: kept before it is changed |
 //!                                          changes are free  walk          `seen`: names passed over later
 //! ```
 //!
-//! [`TableSnapshotIterator`] is for hash tables, whose order is the line of hashes and is not changed by resizes; [`RankedSnapshotIterator`]
-//! for sorted sets, in whose order it merges what it has kept.
+//! [`TableSnapshotIterator`] is for hash tables, whose order is the line of hashes and is not changed by resizes;
+//! [`RankedSnapshotIterator`] for sorted sets, in whose order it merges what it has kept.
 //!
-//! Whoever changes the collection or takes a piece has it for himself or has locked it; a walk's own lock is held for a
+//! A thread that changes the collection or takes a piece owns it or has locked it; a walk's own lock is held for a
 //! moment only and is never waited for. A walk that was dropped is forgotten at the next change.
 //!
 //! Asserted by tests: what a walk shows is the collection at its beginning, whatever is changed between the pieces.
@@ -42,6 +43,7 @@ impl<W> SnapshotIterators<W> {
         self.walks.is_empty() && self.sweep.is_none()
     }
 
+    /// A walk begins; it ends when the last reference to it is dropped.
     pub fn begin(&mut self, walk: W) -> Arc<W> {
         let walk = Arc::new(walk);
         self.walks.retain(|walk| walk.strong_count() > 0);
@@ -66,6 +68,7 @@ impl<W> SnapshotIterators<W> {
         }
     }
 
+    /// Tells all walks that are still under way.
     #[cold]
     pub fn tell(&mut self, tell: impl Fn(&W)) {
         self.walks.retain(|walk| {
@@ -84,7 +87,7 @@ fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// A walk through a hash table of elements with names, and values where they have some.
 pub struct TableSnapshotIterator {
-    /// Elements whose deadlines are not after this are not shown.
+    /// Elements whose expiries are not after this are not shown.
     now: u64,
     state: Mutex<Ahead>,
 }
@@ -105,13 +108,18 @@ struct Ahead {
 /// An element as a walk sees it.
 #[derive(Clone, Copy)]
 pub struct Seen<'a> {
+    /// The hash of its name.
     pub hash: u64,
+    /// Its name.
     pub name: &'a [u8],
+    /// Its value; empty where there are none.
     pub value: &'a [u8],
-    pub deadline: Option<u64>,
+    /// Unix time in milliseconds.
+    pub expiry: Option<u64>,
 }
 
 impl TableSnapshotIterator {
+    /// A walk over all elements that have not expired by `now`, in Unix milliseconds.
     pub fn new(now: u64) -> Self {
         TableSnapshotIterator { now, state: Mutex::new(Ahead { next: Some(0), ..Ahead::default() }) }
     }
@@ -120,7 +128,7 @@ impl TableSnapshotIterator {
     pub fn keep(&self, old: Seen<'_>) {
         let mut state = lock(&self.state);
         if state.is_ahead(old.hash) && !state.seen.contains_key(old.name) {
-            let shown = self.shows(old.deadline);
+            let shown = self.shows(old.expiry);
             state.seen.insert(old.name.into(), shown);
             if shown {
                 state.kept.push_back((old.name.into(), old.value.into()));
@@ -164,7 +172,7 @@ impl TableSnapshotIterator {
             };
             state.next = scan(next, &mut |seen| {
                 // A bucket that was resized meanwhile may begin before where the walk is.
-                if position(seen.hash) >= next && self.shows(seen.deadline) && !state.seen.contains_key(seen.name) {
+                if position(seen.hash) >= next && self.shows(seen.expiry) && !state.seen.contains_key(seen.name) {
                     show(seen.name, seen.value);
                     shown += 1;
                 }
@@ -173,8 +181,8 @@ impl TableSnapshotIterator {
         false
     }
 
-    fn shows(&self, deadline: Option<u64>) -> bool {
-        deadline.is_none_or(|at| at > self.now)
+    fn shows(&self, expiry: Option<u64>) -> bool {
+        expiry.is_none_or(|at| at > self.now)
     }
 }
 
@@ -191,7 +199,7 @@ pub struct RankedSnapshotIterator {
 }
 
 struct RankedKept {
-    place: Place,
+    place: WalkPosition,
     /// How many pairs are still to be shown.
     left: usize,
     /// Pairs ahead that were removed, as they were.
@@ -205,8 +213,10 @@ type Pair = (u64, Box<[u8]>);
 
 /// Where a walk stands: at a pair, which may have been removed.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct WalkPosition {
+    /// The pair's order key.
     pub key: u64,
+    /// The pair's member.
     pub member: Box<[u8]>,
     /// Whether that pair was shown.
     pub is_done: bool,
@@ -214,18 +224,21 @@ pub struct Place {
 
 /// What a walk is shown of the pairs ahead of it.
 pub enum Step {
+    /// The next pair, please.
     More,
+    /// No more pairs in this piece.
     Enough,
 }
 
 impl RankedSnapshotIterator {
     /// A walk over `left` pairs, of which this is the first.
     pub fn new(reverse: bool, left: usize, key: u64, member: &[u8]) -> Self {
-        let place = Place { key, member: member.into(), is_done: false };
+        let place = WalkPosition { key, member: member.into(), is_done: false };
         let state = RankedKept { place, left, kept: BTreeMap::new(), new: HashSet::new() };
         RankedSnapshotIterator { reverse, state: Mutex::new(state) }
     }
 
+    /// Whether it goes from the last pair to the first.
     pub fn is_reverse(&self) -> bool {
         self.reverse
     }
@@ -254,7 +267,7 @@ impl RankedSnapshotIterator {
     pub fn piece(
         &self,
         max: usize,
-        visit: impl FnOnce(&Place, &mut dyn FnMut(u64, &[u8], f64) -> Step),
+        visit: impl FnOnce(&WalkPosition, &mut dyn FnMut(u64, &[u8], f64) -> Step),
         mut show: impl FnMut(&[u8], f64),
     ) -> bool {
         let mut guard = lock(&self.state);
@@ -294,7 +307,7 @@ impl RankedSnapshotIterator {
             last = Some(pair);
         }
         if let Some((key, member)) = last {
-            state.place = Place { key, member, is_done: true };
+            state.place = WalkPosition { key, member, is_done: true };
         }
         debug_assert!(wanted == 0, "the pairs of the beginning are there or were kept");
         state.left == 0 || wanted > 0
@@ -312,7 +325,7 @@ impl RankedSnapshotIterator {
         if self.reverse { kept.pop_last() } else { kept.pop_first() }
     }
 
-    fn is_ahead(&self, place: &Place, key: u64, member: &[u8]) -> bool {
+    fn is_ahead(&self, place: &WalkPosition, key: u64, member: &[u8]) -> bool {
         match self.order(key, member, place.key, &place.member) {
             Ordering::Greater => true,
             Ordering::Equal => !place.is_done,
@@ -329,7 +342,7 @@ impl RankedSnapshotIterator {
 
 #[cfg(test)]
 mod tests {
-    use crate::hash::{self, Hash, Ttl};
+    use crate::hash::{self, FieldTtl, Hash};
     use crate::listpack::Item;
     use crate::set::{self, Set};
     use crate::sorted_set::{Limits, SortedSet};
@@ -354,8 +367,8 @@ mod tests {
             let mut hash = Hash::default();
             let mut expected = BTreeMap::new();
             for n in 0..len {
-                // Every tenth is over when the walk begins, every other tenth will be soon.
-                let ttl = match n % 10 { 0 => Ttl::At(5), 1 => Ttl::At(15), _ => Ttl::Clear };
+                // Every tenth has expired when the walk begins, every other tenth will have soon.
+                let ttl = match n % 10 { 0 => FieldTtl::At(5), 1 => FieldTtl::At(15), _ => FieldTtl::Clear };
                 hash.set(&name(n), b"old", ttl, 0, LIMITS);
                 if n % 10 != 0 { expected.insert(name(n), b"old".to_vec()); }
             }
@@ -365,10 +378,10 @@ mod tests {
             for (at, (n, kind, value)) in changes.into_iter().enumerate() {
                 match kind {
                     0 => { hash.remove(&name(n), 20); }
-                    1 => hash.set_deadline(&name(n), Some(u64::from(value) + 1)),
+                    1 => hash.set_expiry(&name(n), Some(u64::from(value) + 1)),
                     2 => { hash.pop_due(u64::from(value), |_| ()); }
-                    3 => hash.set_deadline(&name(n), None),
-                    _ => { hash.set(&name(n), &[value], Ttl::Clear, 20, LIMITS); }
+                    3 => hash.set_expiry(&name(n), None),
+                    _ => { hash.set(&name(n), &[value], FieldTtl::Clear, 20, LIMITS); }
                 }
                 if at % 8 == 0 && !done {
                     done = hash.view().walk_piece(&walk, piece, |name, value| assert!(shown.insert(name.to_vec(), value.to_vec()).is_none()));
@@ -382,7 +395,7 @@ mod tests {
             while !hash.view().walk_piece(other.as_ref().expect("a large hash"), piece, |name, value| _ = late.insert(name.to_vec(), value.to_vec())) {}
             prop_assert_eq!(&late, &expected);
             drop((walk, other));
-            hash.set(b"x", b"y", Ttl::Clear, 0, LIMITS);
+            hash.set(b"x", b"y", FieldTtl::Clear, 0, LIMITS);
         }
 
         #[test]

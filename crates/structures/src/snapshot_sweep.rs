@@ -1,7 +1,7 @@
-//! Sweeps: everything that a table holds at one moment is handed out once, while it goes on changing.
+//! Snapshot sweeps: everything that a table holds at one moment is handed out once, while it goes on changing.
 //!
-//! The line of hashes is cut into cells of some entries each. The sweep goes along the line; whoever is about to change
-//! something ahead of it has all that lies in the same cell handed out first, and marks the cell. From then on changes
+//! The line of hashes is cut into cells of some entries each. The sweep goes along the line. A change of
+//! something ahead of it first hands out all that lies in the same cell, and marks the cell. From then on changes
 //! there are free:
 //!
 //! ```text
@@ -15,8 +15,8 @@
 //! So a change costs a cell at most, and what is to be remembered is a bit for a cell: nothing of names or old values,
 //! which go to where they are handed. The order is of no account. A place on the line is not moved by any resize.
 //!
-//! [`Cells`] is the bookkeeping; a [`SnapshotSweep`] is shared by a collection, which [touches](SnapshotSweep::touch) what it is about
-//! to change, and by who sweeps.
+//! [`Cells`] is the bookkeeping; a [`SnapshotSweep`] is shared by a collection, which [touches](SnapshotSweep::touch)
+//! what it is about to change, and by the thread that sweeps.
 //!
 //! Asserted by tests: every entry of the beginning is handed out once and as it was, whatever is changed in between.
 
@@ -157,14 +157,14 @@ impl SnapshotSweep {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A cell is marked before it is handed out; who panics in between has lost his save.
+        // A cell is marked before it is handed out; a panic in between costs the save only.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::hash::{Hash, Limits as HashLimits, Ttl};
+    use crate::hash::{FieldTtl, Hash, Limits as HashLimits};
     use crate::set::{Limits as SetLimits, Set};
     use crate::snapshot_iterator::Seen;
     use crate::sorted_set::{Limits, SortedSet};
@@ -178,7 +178,7 @@ mod tests {
     }
 
     fn told(seen: Seen<'_>) -> Told {
-        (seen.name.to_vec(), seen.value.to_vec(), seen.deadline)
+        (seen.name.to_vec(), seen.value.to_vec(), seen.expiry)
     }
 
     /// What a sweep tells, with a change before each step.
@@ -235,14 +235,14 @@ mod tests {
             let limits = HashLimits { fields: 0, bytes: 64 };
             let mut expected: Vec<Told> = (0..len).map(|n| (name(n), b"old".to_vec(), (n % 10 == 0).then_some(u64::from(n) + 5))).collect();
             for (field, value, at) in &expected {
-                hash.set(field, value, at.map_or(Ttl::Clear, Ttl::At), 0, limits);
+                hash.set(field, value, at.map_or(FieldTtl::Clear, FieldTtl::At), 0, limits);
             }
             expected.sort();
             let all = swept(&mut hash, |hash, sink| hash.begin_snapshot_sweep(0, sink), |hash, sweep, show| hash.sweep_step(sweep, show), &changes, |hash, n, kind, value| match kind {
                 0 => _ = hash.remove(&name(n), 0),
-                1 => hash.set_deadline(&name(n), Some(u64::from(value) + 1)),
+                1 => hash.set_expiry(&name(n), Some(u64::from(value) + 1)),
                 2 => _ = hash.pop_due(u64::from(value), |_| ()),
-                _ => _ = hash.set(&name(n), &[value], Ttl::Clear, 0, limits),
+                _ => _ = hash.set(&name(n), &[value], FieldTtl::Clear, 0, limits),
             });
             prop_assert_eq!(all, expected);
 

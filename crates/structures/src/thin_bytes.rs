@@ -16,9 +16,9 @@
 //! size without storing it, and a change of length within a class neither moves nor copies the rest. Classes are
 //! a quarter of a doubling apart, so growing byte by byte copies each byte a bounded number of times.
 //!
-//! What is changed at its beginning all the time ([`open_front`](ThinBytes::open_front), [`close_front`](ThinBytes::close_front):
-//! the first node of a list) has room there, so that the rest need not move. How much of it, is told by the upper 16
-//! bits of the pointer, which addresses do not use:
+//! What is changed at its beginning all the time ([`open_front`](ThinBytes::open_front),
+//! [`close_front`](ThinBytes::close_front): the first node of a list) has room there, so that the rest need not move.
+//! How much of it, is told by the upper 16 bits of the pointer, which addresses do not use:
 //!
 //! ```text
 //!  base      start: what the pointer points to        start + len        base + rounded(slack + len)

@@ -1,24 +1,24 @@
-//! What runs out when: records of a deadline and a place in a hash table, in the order of deadlines.
+//! Which entry expires when: records of an expiry and a place in a hash table, the earliest first.
 //!
-//! An entry's exact deadline lies in the entry, where every access looks. This index only serves those who must find
+//! An entry's exact expiry lies in the entry, where every access looks. This index only serves what must find
 //! what is due, or count it, without looking at what is not: a shard has one for its keys and one for its collections
-//! with elements that run out, and such a collection has one for these. A record is twelve bytes and holds no pointer,
-//! so it cannot dangle: whoever takes one out looks its position up in the table and asks the entries there.
+//! with elements that expire, and such a collection has one for these. A record is twelve bytes and holds no pointer,
+//! so it cannot dangle: a caller that takes one out looks its position up in the table and asks the entries there.
 //!
 //! ```text
 //!   0                    6                    12
 //!   +--------------------+--------------------+
-//!   | deadline, 48 bits  | position, 48 bits  |      milliseconds; the upper bits of the hash
+//!   | expiry, 48 bits    | position, 48 bits  |      milliseconds; the upper bits of the hash
 //!   +--------------------+--------------------+
 //! ```
 //!
 //! Records lie in a ranked tree, so that the number of those due by a moment costs as little as a lookup. Entries of
-//! the same position and deadline (one chance in 2^48 for a pair) have a record each.
+//! the same position and expiry (one chance in 2^48 for a pair) have a record each.
 
 use crate::hashtable::position;
 use crate::ranked_tree::RankedTree;
 
-/// Deadline above, position below; the derived order is the order of deadlines.
+/// Expiry above, position below; the derived order has the earliest expiry first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
     high: u32,
@@ -26,21 +26,21 @@ struct Due {
     low: u32,
 }
 
-/// TtlIndex after this one, in the year 10889, count as it: far enough for an index that others only hurry with.
+/// The latest expiry that a record can hold, in Unix milliseconds: in the year 10889. A later one counts as this one.
 pub const LATEST: u64 = (1 << 48) - 1;
 
 impl Due {
-    fn new(deadline: u64, hash: u64) -> Self {
-        let deadline = deadline.min(LATEST);
+    fn new(expiry: u64, hash: u64) -> Self {
+        let expiry = expiry.min(LATEST);
         let position = position(hash);
         Due {
-            high: (deadline >> 16) as u32,
-            middle: (deadline as u32) << 16 | (position >> 32) as u32,
+            high: (expiry >> 16) as u32,
+            middle: (expiry as u32) << 16 | (position >> 32) as u32,
             low: position as u32,
         }
     }
 
-    fn deadline(self) -> u64 {
+    fn expiry(self) -> u64 {
         u64::from(self.high) << 16 | u64::from(self.middle >> 16)
     }
 
@@ -49,23 +49,25 @@ impl Due {
     }
 }
 
-/// Records of (deadline, position), ordered. TtlIndex are in milliseconds.
+/// Records of (expiry, position), ordered. Expiries are Unix times in milliseconds.
 #[derive(Default)]
 pub struct TtlIndex {
     due: RankedTree<Due>,
 }
 
 impl TtlIndex {
-    pub fn insert(&mut self, deadline: u64, hash: u64) {
-        self.due.insert(Due::new(deadline, hash), Due::cmp);
+    /// Adds a record.
+    pub fn insert(&mut self, expiry: u64, hash: u64) {
+        self.due.insert(Due::new(expiry, hash), Due::cmp);
     }
 
-    pub fn remove(&mut self, deadline: u64, hash: u64) {
-        let record = Due::new(deadline, hash);
+    /// Removes a record, of which there must be one.
+    pub fn remove(&mut self, expiry: u64, hash: u64) {
+        let record = Due::new(expiry, hash);
         self.due.remove(|present| present.cmp(&record));
     }
 
-    /// A record moves from one deadline to another; either may be missing.
+    /// A record moves from one expiry to another; either may be missing.
     pub fn change(&mut self, old: Option<u64>, new: Option<u64>, hash: u64) {
         if old == new {
             return;
@@ -80,7 +82,7 @@ impl TtlIndex {
 
     /// The 48-bit position of the earliest record, if that is due at `now`.
     pub fn first_due(&self, now: u64) -> Option<u64> {
-        self.due.first().filter(|first| first.deadline() <= now).map(Due::position)
+        self.due.first().filter(|first| first.expiry() <= now).map(Due::position)
     }
 
     /// Takes out the earliest record that is due at `now` and returns its position.
@@ -97,18 +99,20 @@ impl TtlIndex {
 
     /// How many records are due at `now`, in O(log n).
     pub fn count_due(&self, now: u64) -> usize {
-        self.due.lower_bound(|due| due.deadline().cmp(&now.saturating_add(1)))
+        self.due.lower_bound(|due| due.expiry().cmp(&now.saturating_add(1)))
     }
 
-    /// The earliest deadline.
+    /// The earliest expiry.
     pub fn first(&self) -> Option<u64> {
-        self.due.first().map(Due::deadline)
+        self.due.first().map(Due::expiry)
     }
 
+    /// Number of records.
     pub fn len(&self) -> usize {
         self.due.len()
     }
 
+    /// Whether there are no records.
     pub fn is_empty(&self) -> bool {
         self.due.is_empty()
     }
@@ -116,13 +120,13 @@ impl TtlIndex {
     /// The mean time left of at most `sample` records at either end; an estimate.
     pub fn mean_left(&self, now: u64, sample: usize) -> Option<u64> {
         let ends = self.due.iter().take(sample).chain(self.due.iter().rev().take(sample));
-        let (sum, count) = ends.fold((0u128, 0u128), |(sum, count), due| {
-            (sum + u128::from(due.deadline().saturating_sub(now)), count + 1)
-        });
+        let (sum, count) = ends
+            .fold((0u128, 0u128), |(sum, count), due| (sum + u128::from(due.expiry().saturating_sub(now)), count + 1));
         sum.checked_div(count).map(|mean| mean as u64)
     }
 
-    /// Drops up to `max` records (at least one), to free a large index in pieces; returns whether nothing is left.
+    /// Drops up to `max` records (at least one), to free a large index step by step; returns whether nothing is
+    /// left.
     pub fn drain_step(&mut self, max: usize) -> bool {
         self.due.drain_step(max.max(1), |_| ())
     }
@@ -140,23 +144,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn records_come_out_by_deadline(records in proptest::collection::vec((0u64..1 << 50, any::<u64>()), 0..100)) {
+        fn records_come_out_by_expiry(records in proptest::collection::vec((0u64..1 << 50, any::<u64>()), 0..100)) {
             let mut index = TtlIndex::default();
-            for (deadline, hash) in &records {
-                index.insert(*deadline, *hash);
+            for (expiry, hash) in &records {
+                index.insert(*expiry, *hash);
             }
             let mut model: Vec<_> = records.iter().map(|(d, h)| ((*d).min(LATEST), h >> 16)).collect();
             model.sort_unstable();
             prop_assert_eq!(index.len(), model.len());
-            for (rank, (deadline, position)) in model.iter().enumerate() {
-                let through = model[rank..].iter().filter(|record| record.0 == *deadline).count();
-                prop_assert_eq!(index.first(), Some(*deadline));
-                prop_assert_eq!(index.count_due(*deadline), through);
-                if *deadline > 0 {
-                    prop_assert_eq!(index.pop_due(deadline - 1), None);
-                    prop_assert_eq!(index.count_due(deadline - 1), 0);
+            for (rank, (expiry, position)) in model.iter().enumerate() {
+                let through = model[rank..].iter().filter(|record| record.0 == *expiry).count();
+                prop_assert_eq!(index.first(), Some(*expiry));
+                prop_assert_eq!(index.count_due(*expiry), through);
+                if *expiry > 0 {
+                    prop_assert_eq!(index.pop_due(expiry - 1), None);
+                    prop_assert_eq!(index.count_due(expiry - 1), 0);
                 }
-                prop_assert_eq!(index.pop_due(*deadline), Some(*position));
+                prop_assert_eq!(index.pop_due(*expiry), Some(*position));
             }
             prop_assert!(index.is_empty());
         }

@@ -91,7 +91,7 @@ impl Observers {
         if let Some(close) = &mut self.close {
             note("watched", close.watched());
             note("broadcast", told(&mut close.broadcast, "PING"));
-            let look = look();
+            let look = observe();
             note("tracked", told_by(&mut close.tracker, &look));
         }
         Value::Map(seen)
@@ -173,7 +173,7 @@ fn watch(watcher: &mut Client) -> Result<Value> {
 }
 
 /// Reads all keys, so that the server remembers who has them.
-fn look() -> Command {
+fn observe() -> Command {
     with_keys("EXISTS")
 }
 
@@ -340,9 +340,9 @@ fn capitals(command: &Value) -> Vec<Vec<u8>> {
     words.iter().map(|word| word.text().unwrap_or_default().to_ascii_uppercase()).collect()
 }
 
-/// The peer logs GEOADD as ZADD, SET with the condition that was met, and pops with the count that was asked for where the
-/// subject has the count that there was; the subject names the end of a stream where `$` was given for a group. What trims a stream may have a `=`, and the peer names the
-/// highest ID where nothing is left.
+/// The peer logs GEOADD as ZADD, SET with the condition that was met, and pops with the count that was asked for where
+/// the subject has the count that there was; the subject names the end of a stream where `$` was given for a group.
+/// What trims a stream may have a `=`, and the peer names the highest ID where nothing is left.
 fn commands_agree(peer: &[Vec<u8>], subject: &[Vec<u8>]) -> bool {
     let without = |words: &[Vec<u8>], from: usize, dropped: &[&[u8]]| -> Vec<Vec<u8>> {
         let (head, tail) = words.split_at(from.min(words.len()));

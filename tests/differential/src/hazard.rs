@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn deadlines_within_a_day_are_hazards() {
+    fn expiries_within_a_day_are_hazards() {
         for (command, expected) in [
             ("EXPIRE k 10", true),
             ("EXPIRE k -10", false),

@@ -105,7 +105,7 @@ impl Pair {
         loop {
             let mut batch: Vec<(usize, &Command)> = Vec::new();
             while let Some((step, _)) = commands.peek() {
-                // A step stays together where somebody looks after it.
+                // Where observers look on after each step, a step stays together.
                 let is_of_last = batch.last().is_some_and(|(last, _)| last == step);
                 let is_full = if closely { !batch.is_empty() } else { batch.len() >= batch_max };
                 if is_full && !(is_of_last && observers.is_some()) {
@@ -151,8 +151,9 @@ impl Pair {
 }
 
 /// Whether a command cannot be sent together with others: an iteration needs replies to go on, and Valkey loses the
-/// error reply of an authentication that fails (HELLO AUTH) behind a command whose reply was not sent yet. The subject's time
-/// stands still for as long as it looks ahead, so what comes after DEBUG SLEEP must not have come with it.
+/// error reply of an authentication that fails (HELLO AUTH) behind a command whose reply was not sent yet. The
+/// subject's time stands still for as long as it looks ahead, so what comes after DEBUG SLEEP must not have come with
+/// it.
 fn goes_alone(command: &Command) -> bool {
     let passes_time = command.first().is_some_and(|name| name.eq_ignore_ascii_case(b"DEBUG"));
     matches!(rule_of(command), Rule::Scan | Rule::Hello) || passes_time

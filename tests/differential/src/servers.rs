@@ -25,7 +25,7 @@ struct Process {
 }
 
 impl Server {
-    /// A server that somebody else runs. Its keys will be flushed.
+    /// A server that was started elsewhere. Its keys will be flushed.
     pub fn running(addr: SocketAddr) -> Server {
         Server { addr, process: None }
     }

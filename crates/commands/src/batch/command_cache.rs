@@ -10,8 +10,8 @@
 //! looking up either. The table of commands does not change after the start, so what was found once stays right.
 
 use crate::core::args::{Args, OwnWords};
-use crate::core::dispatch::accepted;
-use crate::core::table::{Entry, Table};
+use crate::core::command::CommandEntry;
+use crate::core::command_table::{CommandTable, accepted};
 use resp::{RequestPrefix, Span};
 
 /// A power of two.
@@ -20,14 +20,14 @@ const SLOTS: usize = 16;
 /// What one worker has seen.
 #[derive(Default)]
 pub struct CommandCache {
-    slots: [(RequestPrefix, Option<&'static Entry>); SLOTS],
+    slots: [(RequestPrefix, Option<&'static CommandEntry>); SLOTS],
 }
 
 impl CommandCache {
     /// Parses a whole short request and finds its entry, if it is to be had with so many arguments. None, and `spans`
     /// as they were, for any other request. Returns how many bytes it took, too.
     #[inline(always)]
-    pub fn parse(&mut self, request: &[u8], spans: &mut Vec<Span>) -> Option<(usize, Option<&'static Entry>)> {
+    pub fn parse(&mut self, request: &[u8], spans: &mut Vec<Span>) -> Option<(usize, Option<&'static CommandEntry>)> {
         let (head, entry) = &self.slots[slot(request)?];
         match head.parse(request, spans) {
             Some(end) => Some((end, *entry)),
@@ -36,14 +36,14 @@ impl CommandCache {
     }
 
     #[inline(never)]
-    fn learn(&mut self, request: &[u8], spans: &mut Vec<Span>) -> Option<(usize, Option<&'static Entry>)> {
+    fn learn(&mut self, request: &[u8], spans: &mut Vec<Span>) -> Option<(usize, Option<&'static CommandEntry>)> {
         let first = spans.len();
         let end = resp::short(request, spans)?;
         let spans = &spans[first..];
         let args = Args::parsed(request, spans, OwnWords::default());
         let entry = accepted(&args);
         // The entry of a subcommand depends on a further argument.
-        if entry.is_some_and(|entry| Table::get().find(&args[0]).is_some_and(|found| std::ptr::eq(found, entry)))
+        if entry.is_some_and(|entry| CommandTable::get().find(&args[0]).is_some_and(|found| std::ptr::eq(found, entry)))
             && entry.is_some_and(|entry| entry.subcommands.is_empty())
             && let (Some(slot), Some(head)) = (slot(request), RequestPrefix::of(request, spans))
         {
@@ -65,6 +65,7 @@ mod tests {
 
     #[test]
     fn what_is_familiar_is_what_a_lookup_finds() {
+        crate::install(&[]);
         let mut command_cache = CommandCache::default();
         let requests = [
             "GET key-of-some-length",

@@ -2,9 +2,8 @@
 
 use crate::batch::requests::Requests;
 use crate::core::args::{Args, OwnWords};
-use crate::core::command::{MAY_REPLICATE, READONLY, WRITE};
+use crate::core::command::{CommandEntry, MAY_REPLICATE, PUBLISHES, READONLY, RUNS_QUEUED, WRITE};
 use crate::core::dispatch::Prepared;
-use crate::core::table::Entry;
 use engine::Engine;
 use engine::data::key_hash::KeyHash;
 use resp::{ProtocolError, Span};
@@ -17,17 +16,17 @@ pub type Asked<'k> = (&'k [(usize, KeyHash)], u32);
 pub(super) type Element = (usize, usize, KeyHash);
 
 /// A request of the batch, or what came instead of one.
-pub struct Item<'b> {
+pub struct BatchItem<'b> {
     /// Its connection.
     pub token: usize,
     /// The database that its keys are prefetched in.
     pub(super) db: u32,
     /// The input from the first byte of the request on.
     pub bytes: &'b [u8],
-    pub(super) kind: Kind,
+    pub(super) kind: ItemKind,
 }
 
-pub(super) enum Kind {
+pub(super) enum ItemKind {
     Command {
         spans: Range<usize>,
         own: OwnWords,
@@ -53,34 +52,34 @@ pub(super) enum Kind {
 
 /// A plain command whose arguments own nothing.
 pub(super) struct Plain<'i> {
-    pub entry: &'static Entry,
+    pub entry: &'static CommandEntry,
     pub key: &'i [(usize, KeyHash); 1],
     /// The request, and where its arguments lie in it.
     pub bytes: &'i [u8],
     pub spans: &'i [Span],
 }
 
-impl<'b> Item<'b> {
+impl<'b> BatchItem<'b> {
     /// Whether it has been run while another command was not over.
     pub fn is_done(&self) -> bool {
-        matches!(self.kind, Kind::Done)
+        matches!(self.kind, ItemKind::Done)
     }
 
     /// It has been run while another command was not over.
     pub fn set_done(&mut self) {
-        self.kind = Kind::Done;
+        self.kind = ItemKind::Done;
     }
 
     #[inline]
     fn prepared(&self) -> Option<&Prepared> {
         match &self.kind {
-            Kind::Command { prepared, .. } | Kind::Queued { prepared, .. } => Some(prepared),
+            ItemKind::Command { prepared, .. } | ItemKind::Queued { prepared, .. } => Some(prepared),
             _ => None,
         }
     }
 
     /// The command's entry, unless it is refused anyway.
-    pub(super) fn entry(&self) -> Option<&'static Entry> {
+    pub(super) fn entry(&self) -> Option<&'static CommandEntry> {
         self.prepared()?.entry()
     }
 
@@ -97,23 +96,24 @@ impl<'b> Item<'b> {
 
     /// Whether it does nothing but leave a message for others.
     pub(super) fn publishes(&self) -> bool {
-        self.entry().is_some_and(|entry| matches!(entry.command.name, "publish" | "spublish"))
+        self.entry().is_some_and(|entry| entry.command.flags.has(PUBLISHES))
     }
 
-    /// Whether others may be told of it: it sends messages, or changes something, or is shown to monitors. What names no
-    /// key and does nothing of that is answered in any case.
+    /// Whether others may be told of it: it sends messages, or changes something, or is shown to monitors. What names
+    /// no key and does nothing of that is answered in any case.
     #[cold]
     pub(super) fn may_push(&self, engine: &Engine) -> bool {
         match &self.kind {
-            Kind::Command { prepared, .. } | Kind::Queued { prepared, .. } => prepared.entry().is_some_and(|entry| {
-                let command = entry.command;
-                prepared.runs_scripts()
-                    || command.flags.has(WRITE.and(MAY_REPLICATE))
-                    || command.name == "exec"
-                    || !command.keys.is_empty() && engine.pubsub().is_monitored()
-            }),
-            Kind::Book { .. } | Kind::BookQueued { .. } => true,
-            Kind::Violation(_) | Kind::BookViolation | Kind::Done => false,
+            ItemKind::Command { prepared, .. } | ItemKind::Queued { prepared, .. } => {
+                prepared.entry().is_some_and(|entry| {
+                    let command = entry.command;
+                    prepared.runs_scripts()
+                        || command.flags.has(WRITE.and(MAY_REPLICATE).and(RUNS_QUEUED))
+                        || !command.keys.is_empty() && engine.pubsub().is_monitored()
+                })
+            }
+            ItemKind::Book { .. } | ItemKind::BookQueued { .. } => true,
+            ItemKind::Violation(_) | ItemKind::BookViolation | ItemKind::Done => false,
         }
     }
 
@@ -121,16 +121,18 @@ impl<'b> Item<'b> {
     #[inline]
     pub(super) fn reads(&self) -> bool {
         match &self.kind {
-            Kind::Command { prepared, .. } => prepared.entry().is_some_and(|entry| entry.command.flags.has(READONLY)),
+            ItemKind::Command { prepared, .. } => {
+                prepared.entry().is_some_and(|entry| entry.command.flags.has(READONLY))
+            }
             _ => false,
         }
     }
 
-    /// A [plain](Entry::is_plain) command that owns nothing.
+    /// A [plain](CommandEntry::is_plain) command that owns nothing.
     #[inline(always)]
     pub(super) fn plain<'i>(&'i self, spans: &'i [Span]) -> Option<Plain<'i>> {
         match &self.kind {
-            Kind::Command { spans: range, own, prepared } if own.is_empty() => {
+            ItemKind::Command { spans: range, own, prepared } if own.is_empty() => {
                 let (entry, key) = prepared.plain()?;
                 Some(Plain { entry, key, bytes: self.bytes, spans: &spans[range.clone()] })
             }
@@ -142,7 +144,7 @@ impl<'b> Item<'b> {
     #[inline]
     pub(super) fn keys(&self) -> Asked<'_> {
         match &self.kind {
-            Kind::Command { prepared, .. } => (prepared.keys(), self.db),
+            ItemKind::Command { prepared, .. } => (prepared.keys(), self.db),
             _ => (&[], self.db),
         }
     }
@@ -150,7 +152,7 @@ impl<'b> Item<'b> {
     /// See [`Prepared::element`].
     pub(super) fn element(&self) -> Option<Element> {
         match &self.kind {
-            Kind::Command { prepared, .. } => prepared.element(),
+            ItemKind::Command { prepared, .. } => prepared.element(),
             _ => None,
         }
     }
@@ -158,7 +160,7 @@ impl<'b> Item<'b> {
     /// An argument as the parser found it; one that has bytes of its own is empty here.
     pub(super) fn argument(&self, index: usize, spans: &[Span]) -> Option<&'b [u8]> {
         match &self.kind {
-            Kind::Command { spans: range, .. } => spans[range.clone()].get(index).map(|span| span.of(self.bytes)),
+            ItemKind::Command { spans: range, .. } => spans[range.clone()].get(index).map(|span| span.of(self.bytes)),
             _ => None,
         }
     }
@@ -167,13 +169,13 @@ impl<'b> Item<'b> {
     #[inline(always)]
     pub fn call<R>(&mut self, spans: &[Span], run: impl FnOnce(&Prepared, &mut Args<'_>) -> R) -> Option<R> {
         match &mut self.kind {
-            Kind::Command { spans: range, own, prepared } => {
+            ItemKind::Command { spans: range, own, prepared } => {
                 let mut args = Args::request(self.bytes, &spans[range.clone()], std::mem::take(own));
                 let result = run(prepared, &mut args);
                 *own = args.into_own();
                 Some(result)
             }
-            Kind::Queued { args, prepared } => Some(run(prepared, args)),
+            ItemKind::Queued { args, prepared } => Some(run(prepared, args)),
             _ => None,
         }
     }
@@ -182,18 +184,18 @@ impl<'b> Item<'b> {
     /// ends instead.
     pub fn put_back(&mut self, requests: &mut Requests, spans: &[Span]) -> bool {
         match &mut self.kind {
-            Kind::Command { spans: range, own, .. } => {
+            ItemKind::Command { spans: range, own, .. } => {
                 let args = Args::request(self.bytes, &spans[range.clone()], std::mem::take(own));
                 requests.put_back(args.into_owned());
             }
-            Kind::Book { spans: range } => {
+            ItemKind::Book { spans: range } => {
                 let args = Args::parsed(self.bytes, &spans[range.clone()], OwnWords::default());
                 requests.put_back(args.into_owned());
             }
-            Kind::Queued { args, .. } | Kind::BookQueued { args } => requests.put_back(std::mem::take(args)),
-            Kind::Violation(error) => requests.violation = Some(*error),
-            Kind::BookViolation => return true,
-            Kind::Done => {}
+            ItemKind::Queued { args, .. } | ItemKind::BookQueued { args } => requests.put_back(std::mem::take(args)),
+            ItemKind::Violation(error) => requests.violation = Some(*error),
+            ItemKind::BookViolation => return true,
+            ItemKind::Done => {}
         }
         false
     }

@@ -5,19 +5,19 @@
 //!            [`parse`], [`command_cache`]  [`prefetch`]   [`run`], one command after the other
 //! ```
 //!
-//! A server [fills](Batch::fill) a [`Batch`] with requests of one connection after the other and then [runs](run) it. It
-//! keeps what belongs to sockets: when a connection is read from, how much it may ask for at a time, where its replies go.
-//! What a connection has sent and what has not run yet are its [`Requests`](requests::Requests). Nothing here waits, and
-//! nothing here knows of a socket.
+//! A server [fills](Batch::fill) a [`Batch`] with requests of one connection after the other and then
+//! [runs](execute::BatchRun) it. It keeps what belongs to sockets: when a connection is read from, how much it may ask
+//! for at a time, where its replies go. What a connection has sent and what has not run yet are its
+//! [`Requests`](requests::Requests). Nothing here waits, and nothing here knows of a socket.
 
 pub mod command_cache;
+pub mod execute;
 pub mod item;
 pub mod parse;
 pub mod prefetch;
 pub mod requests;
-pub mod run;
 
-use crate::batch::item::Item;
+use crate::batch::item::BatchItem;
 use crate::batch::prefetch::Prefetcher;
 use engine::Engine;
 use resp::Span;
@@ -28,7 +28,7 @@ pub const BATCH: usize = 64;
 /// Requests that are parsed and prefetched together, of one connection after the other.
 #[derive(Default)]
 pub struct Batch<'b> {
-    items: Vec<Item<'b>>,
+    items: Vec<BatchItem<'b>>,
     /// Where the arguments of all items lie.
     spans: Vec<Span>,
     /// Some item may own memory.
@@ -41,7 +41,7 @@ impl<'b> Batch<'b> {
     pub fn renewed<'n>(mut self) -> Batch<'n> {
         self.items.clear();
         // Collected where they lay: room for items is room for items, however long those live.
-        let mut items: Vec<Item<'n>> = self.items.into_iter().map(|_| unreachable!("it is empty")).collect();
+        let mut items: Vec<BatchItem<'n>> = self.items.into_iter().map(|_| unreachable!("it is empty")).collect();
         items.reserve_exact(BATCH);
         self.spans.clear();
         Batch { items, spans: self.spans, owns: false }
@@ -65,7 +65,7 @@ impl<'b> Batch<'b> {
 
     /// The requests, which are about to run, and where their arguments lie.
     #[inline]
-    pub fn begin(&mut self, engine: &Engine, prefetcher: &mut Prefetcher) -> (&mut [Item<'b>], &[Span]) {
+    pub fn begin(&mut self, engine: &Engine, prefetcher: &mut Prefetcher) -> (&mut [BatchItem<'b>], &[Span]) {
         prefetcher.begin(engine, &self.items, &self.spans);
         (&mut self.items, &self.spans)
     }
@@ -81,16 +81,17 @@ impl<'b> Batch<'b> {
 #[cfg(test)]
 mod tests {
     use super::command_cache::CommandCache;
-    use super::parse::{Filled, Source};
+    use super::execute::{BatchEnd, BatchRun};
+    use super::parse::{Filled, RequestSource};
     use super::requests::Requests;
-    use super::run::{End, Run};
     use super::*;
     use crate::core::context::{Flow, Now};
     use crate::core::dispatch;
     use crate::core::session::Session;
     use crate::testing;
+    use engine::time::UnixUs;
     use proptest::prelude::*;
-    use resp::{Limits, Protocol, Reply, encode_command};
+    use resp::{Protocol, Reply, RequestLimits, encode_command};
     use std::sync::Arc;
 
     #[test]
@@ -100,7 +101,7 @@ mod tests {
         assert_eq!(room, BATCH);
         let bytes = vec![0];
         let mut batch = batch.renewed();
-        batch.items.push(Item { token: 0, db: 0, bytes: &bytes, kind: item::Kind::Done });
+        batch.items.push(BatchItem { token: 0, db: 0, bytes: &bytes, kind: item::ItemKind::Done });
         let batch: Batch<'static> = batch.renewed();
         assert_eq!((batch.items.as_ptr().addr(), batch.items.capacity(), batch.items.len()), (start, room, 0));
     }
@@ -145,9 +146,9 @@ mod tests {
             let bytes = std::mem::take(&mut self.pending);
             let (mut batch, mut offset) = (Batch::default().renewed(), 0);
             while !self.ended {
-                let limits = Limits::default();
+                let limits = RequestLimits::default();
                 let (engine, db) = (&*self.engine, self.session.db);
-                let mut source = Source { engine, token: 7, db, limits, command_cache: &mut self.command_cache };
+                let mut source = RequestSource { engine, token: 7, db, limits, command_cache: &mut self.command_cache };
                 let filled = batch.fill(&mut source, &mut self.requests, &bytes, &mut offset);
                 self.run(&mut batch);
                 batch.clear();
@@ -159,16 +160,17 @@ mod tests {
         }
 
         fn run(&mut self, batch: &mut Batch<'_>) {
-            let (now, engine) = (Now { unix_us: 1_000_000 }, &*self.engine);
+            let (now, engine) = (Now { unix_us: UnixUs(1_000_000) }, &*self.engine);
             let (mut items, spans) = batch.begin(engine, &mut self.prefetcher);
             while !items.is_empty() && !self.ended {
                 let (session, reply, prefetcher) = (&mut self.session, &mut self.reply, &mut self.prefetcher);
                 let (reply_max, is_limited, is_lent) = (usize::MAX, false, false);
                 let (mut done, end) =
-                    Run { engine, session, prefetcher, now, reply, reply_max, is_limited, is_lent }.run(items, spans);
+                    BatchRun { engine, session, prefetcher, now, reply, reply_max, is_limited, is_lent }
+                        .run(items, spans);
                 match end {
-                    End::Next => {}
-                    End::Script => {
+                    BatchEnd::Next => {}
+                    BatchEnd::Script => {
                         let (session, reply) = (&mut self.session, &mut self.reply);
                         let run = |prepared: &_, args: &mut crate::Args<'_>| {
                             dispatch::run(engine, session, prepared, args, now, reply)
@@ -176,10 +178,10 @@ mod tests {
                         items[done].call(spans, run);
                         done += 1;
                     }
-                    End::Chunked(mut work, command) => {
+                    BatchEnd::Chunked(mut work, command) => {
                         while !dispatch::step(engine, &mut self.session, command, &mut **work, now, &mut self.reply) {}
                     }
-                    End::Flow(Flow::Close) | End::Violation(_) => self.ended = true,
+                    BatchEnd::Flow(Flow::Close) | BatchEnd::Violation(_) => self.ended = true,
                     _ => panic!("nothing stands in the way"),
                 }
                 items = &mut items[done..];
@@ -227,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_argument_comes_in_many_pieces() {
+    fn a_large_argument_arrives_in_many_reads() {
         let mut bytes = Vec::new();
         let value = vec![b'x'; 100_000];
         encode_command(&mut bytes, &[b"SET" as &[u8], b"k", &value]);

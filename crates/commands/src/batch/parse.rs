@@ -9,14 +9,14 @@
 //! The buckets of their keys are prefetched as soon as some of them are parsed.
 
 use crate::batch::command_cache::CommandCache;
-use crate::batch::item::{Item, Kind};
+use crate::batch::item::{BatchItem, ItemKind};
 use crate::batch::prefetch::{CHUNK, ask_for_buckets, keys_of};
 use crate::batch::requests::{Requests, Wire};
 use crate::batch::{BATCH, Batch};
 use crate::core::args::{Args, OwnWords};
 use crate::core::dispatch::{self, Prepared};
 use engine::Engine;
-use resp::{Limits, Progress, RequestParser};
+use resp::{Progress, RequestLimits, RequestParser};
 use std::ops::Range;
 
 /// Why filling stopped.
@@ -24,17 +24,24 @@ use std::ops::Range;
 pub enum Filled {
     /// The batch has to run before there can be more.
     Batch,
-    /// The input is used up, but for the part that has to come again, with more behind it.
-    Input { keep: Range<usize> },
+    /// The input is used up.
+    Input {
+        /// The part of it that has to come again, with more behind it.
+        keep: Range<usize>,
+    },
 }
 
 /// Whose input it is.
-pub struct Source<'w> {
+pub struct RequestSource<'w> {
+    /// Whose hasher the keys are hashed with.
     pub engine: &'w Engine,
+    /// What the worker knows the connection by.
     pub token: usize,
     /// The connection's database.
     pub db: u32,
-    pub limits: Limits,
+    /// How long requests may be.
+    pub limits: RequestLimits,
+    /// The worker's entries of the last commands.
     pub command_cache: &'w mut CommandCache,
 }
 
@@ -50,7 +57,7 @@ impl<'b> Batch<'b> {
     /// Adds what a connection has sent. Goes on at `offset` of its input and leaves there how far it came.
     pub fn fill(
         &mut self,
-        source: &mut Source<'_>,
+        source: &mut RequestSource<'_>,
         requests: &mut Requests,
         bytes: &'b [u8],
         offset: &mut usize,
@@ -67,14 +74,14 @@ impl<'b> Batch<'b> {
             if let Some(args) = requests.queued.pop_front() {
                 let args = Box::new(args);
                 let kind = match requests.wire {
-                    Wire::Resp(_) => Kind::Queued { prepared: source.prepare(&args), args },
-                    Wire::Book => Kind::BookQueued { args },
+                    Wire::Resp(_) => ItemKind::Queued { prepared: source.prepare(&args), args },
+                    Wire::Book => ItemKind::BookQueued { args },
                 };
                 self.push(source.item(&[], kind));
                 continue;
             }
             if let Some(error) = requests.violation.take() {
-                self.push(source.item(&[], Kind::Violation(error)));
+                self.push(source.item(&[], ItemKind::Violation(error)));
                 return Filled::Input { keep: bytes.len()..bytes.len() };
             }
             let rest = &bytes[*offset..];
@@ -96,7 +103,7 @@ impl<'b> Batch<'b> {
 
     /// Goes on for as long as whole short requests follow each other.
     #[inline(never)]
-    fn fill_short(&mut self, source: &mut Source<'_>, bytes: &'b [u8], offset: &mut usize) {
+    fn fill_short(&mut self, source: &mut RequestSource<'_>, bytes: &'b [u8], offset: &mut usize) {
         let (engine, token, db) = (source.engine, source.token, source.db);
         let mut at = *offset;
         let mut asked = self.items.len();
@@ -116,7 +123,12 @@ impl<'b> Batch<'b> {
                     let spans = first..self.spans.len();
                     // Where nothing can fail any more, the item is written where it stays.
                     assert!(self.items.len() < self.items.capacity(), "room for a batch");
-                    self.items.push(Item { token, db, bytes: rest, kind: Kind::Command { own, spans, prepared } });
+                    self.items.push(BatchItem {
+                        token,
+                        db,
+                        bytes: rest,
+                        kind: ItemKind::Command { own, spans, prepared },
+                    });
                 }
                 None => {
                     let args = Args::request(rest, &self.spans[first..], own);
@@ -135,25 +147,25 @@ impl<'b> Batch<'b> {
     }
 
     #[inline(never)]
-    fn push_short(&mut self, source: &Source<'_>, rest: &'b [u8], first: usize, prepared: Prepared) {
+    fn push_short(&mut self, source: &RequestSource<'_>, rest: &'b [u8], first: usize, prepared: Prepared) {
         self.owns |= !prepared.is_inline();
-        let kind = Kind::Command { own: OwnWords::default(), spans: first..self.spans.len(), prepared };
+        let kind = ItemKind::Command { own: OwnWords::default(), spans: first..self.spans.len(), prepared };
         self.items.push(source.item(rest, kind));
     }
 
-    fn push(&mut self, item: Item<'b>) {
+    fn push(&mut self, item: BatchItem<'b>) {
         self.owns = true;
         self.items.push(item);
     }
 
     #[inline]
-    fn parse_resp(&mut self, source: &Source<'_>, parser: &mut RequestParser, rest: &'b [u8]) -> Consumed {
+    fn parse_resp(&mut self, source: &RequestSource<'_>, parser: &mut RequestParser, rest: &'b [u8]) -> Consumed {
         let first = self.spans.len();
         match parser.parse(rest, &source.limits, &mut self.spans) {
             Ok(Progress::Command { consumed, owned }) => {
                 let args = Args::request(rest, &self.spans[first..], owned.into());
                 let prepared = source.prepare(&args);
-                let kind = Kind::Command { own: args.into_own(), spans: first..self.spans.len(), prepared };
+                let kind = ItemKind::Command { own: args.into_own(), spans: first..self.spans.len(), prepared };
                 self.push(source.item(rest, kind));
                 Consumed::Go(consumed)
             }
@@ -161,32 +173,32 @@ impl<'b> Batch<'b> {
             Ok(Progress::Incomplete) => Consumed::Wait { keep: rest.len() },
             Ok(Progress::Large { keep }) => Consumed::Wait { keep },
             Err(error) => {
-                self.push(source.item(rest, Kind::Violation(error)));
+                self.push(source.item(rest, ItemKind::Violation(error)));
                 Consumed::Wait { keep: 0 }
             }
         }
     }
 
-    fn parse_book(&mut self, source: &Source<'_>, rest: &'b [u8]) -> Consumed {
+    fn parse_book(&mut self, source: &RequestSource<'_>, rest: &'b [u8]) -> Consumed {
         let first = self.spans.len();
         match resp::book::parse_request(rest, &mut self.spans) {
             Ok(Some(consumed)) => {
-                self.push(source.item(rest, Kind::Book { spans: first..self.spans.len() }));
+                self.push(source.item(rest, ItemKind::Book { spans: first..self.spans.len() }));
                 Consumed::Go(consumed)
             }
             Ok(None) => Consumed::Wait { keep: rest.len() },
             Err(_) => {
-                self.push(source.item(&[], Kind::BookViolation));
+                self.push(source.item(&[], ItemKind::BookViolation));
                 Consumed::Wait { keep: 0 }
             }
         }
     }
 }
 
-impl Source<'_> {
+impl RequestSource<'_> {
     #[inline(always)]
-    fn item<'b>(&self, bytes: &'b [u8], kind: Kind) -> Item<'b> {
-        Item { token: self.token, db: self.db, bytes, kind }
+    fn item<'b>(&self, bytes: &'b [u8], kind: ItemKind) -> BatchItem<'b> {
+        BatchItem { token: self.token, db: self.db, bytes, kind }
     }
 
     #[inline(always)]

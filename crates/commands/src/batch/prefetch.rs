@@ -9,15 +9,15 @@
 //! asks for at once: a processor that has no translation of an address at hand waits for it, but finds several side by
 //! side. All of this is a hint: nothing depends on it.
 //!
-//! A batch takes the first step while it is filled and the others while it runs, [`CHUNK`] commands at a time and counted
-//! from its end:
+//! A batch takes the first step while it is filled and the others while it runs, [`CHUNK`] commands at a time and
+//! counted from its end:
 //!
 //! ```text
 //!   before it runs    1        2            3
 //!   chunk             runs     ask_further  ask_for_entries
 //! ```
 
-use crate::batch::item::{Asked, Element, Item};
+use crate::batch::item::{Asked, BatchItem, Element};
 use engine::Engine;
 use engine::data::table::EntryHint;
 use engine::keyspace::keys::Key;
@@ -27,11 +27,11 @@ use resp::Span;
 pub(super) const CHUNK: usize = 8;
 
 /// Commands that the second and the third step are taken for at a time, at most.
-pub const STEP_MAX: usize = 16;
+const STEP_MAX: usize = 16;
 
 /// First step, as soon as the hashes are known.
 #[inline]
-pub fn ask_for_buckets<'k>(engine: &Engine, commands: impl Iterator<Item = Asked<'k>>) {
+pub(super) fn ask_for_buckets<'k>(engine: &Engine, commands: impl Iterator<Item = Asked<'k>>) {
     for (keys, db) in commands {
         keys.iter().for_each(|(_, hash)| engine.prefetch_bucket(db, *hash));
     }
@@ -39,7 +39,7 @@ pub fn ask_for_buckets<'k>(engine: &Engine, commands: impl Iterator<Item = Asked
 
 /// Second step. Returns for which of the commands there is a third: bit `i` for command `i`.
 #[inline]
-pub fn ask_for_entries<'k>(engine: &Engine, commands: impl Iterator<Item = Asked<'k>>) -> u16 {
+fn ask_for_entries<'k>(engine: &Engine, commands: impl Iterator<Item = Asked<'k>>) -> u16 {
     let mut hints = [const { EntryHint::NOWHERE }; STEP_MAX];
     let mut further = 0;
     for (index, (place, (keys, db))) in hints.iter_mut().zip(commands).enumerate() {
@@ -57,7 +57,7 @@ pub fn ask_for_entries<'k>(engine: &Engine, commands: impl Iterator<Item = Asked
 
 /// Third step, for those of the commands that `which` names.
 #[inline]
-pub fn ask_further<'k>(engine: &Engine, commands: impl Iterator<Item = Asked<'k>>, which: u16) {
+fn ask_further<'k>(engine: &Engine, commands: impl Iterator<Item = Asked<'k>>, which: u16) {
     if which == 0 {
         return;
     }
@@ -78,7 +78,7 @@ pub struct Prefetcher {
 
 impl Prefetcher {
     /// The batch is going to run.
-    pub(super) fn begin(&mut self, engine: &Engine, items: &[Item<'_>], spans: &[Span]) {
+    pub(super) fn begin(&mut self, engine: &Engine, items: &[BatchItem<'_>], spans: &[Span]) {
         self.batches = self.batches.wrapping_add(1);
         if let Some(item) = items.get(self.batches % items.len().max(1)) {
             let (keys, db) = item.keys();
@@ -92,14 +92,14 @@ impl Prefetcher {
 
     /// The first of `items` is going to run, the rest of the batch.
     #[inline(always)]
-    pub(super) fn at(&mut self, engine: &Engine, items: &[Item<'_>], spans: &[Span]) {
+    pub(super) fn at(&mut self, engine: &Engine, items: &[BatchItem<'_>], spans: &[Span]) {
         if items.len().is_multiple_of(CHUNK) {
             self.go_on(engine, items, spans);
         }
     }
 
     #[inline(never)]
-    fn go_on(&mut self, engine: &Engine, items: &[Item<'_>], spans: &[Span]) {
+    fn go_on(&mut self, engine: &Engine, items: &[BatchItem<'_>], spans: &[Span]) {
         let Some((_, later)) = items.split_at_checked(CHUNK) else { return };
         let (next, later) = later.split_at(later.len().min(CHUNK));
         ask_further(engine, keys_of(next), self.further);
@@ -108,7 +108,7 @@ impl Prefetcher {
 }
 
 /// Second step, of commands that follow each other about elements of one collection for these too.
-fn ask_for_parts(engine: &Engine, items: &[Item<'_>], spans: &[Span]) -> u16 {
+fn ask_for_parts(engine: &Engine, items: &[BatchItem<'_>], spans: &[Span]) -> u16 {
     let further = ask_for_entries(engine, keys_of(items));
     let mut left = items;
     while let [item, others @ ..] = left {
@@ -125,12 +125,12 @@ fn ask_for_parts(engine: &Engine, items: &[Item<'_>], spans: &[Span]) -> u16 {
     further
 }
 
-pub(super) fn keys_of<'i>(items: &'i [Item<'_>]) -> impl Iterator<Item = Asked<'i>> {
-    items.iter().map(Item::keys)
+pub(super) fn keys_of<'i>(items: &'i [BatchItem<'_>]) -> impl Iterator<Item = Asked<'i>> {
+    items.iter().map(BatchItem::keys)
 }
 
 /// These commands are about elements of one collection, unless two keys have the same hash.
-fn prefetch_elements(engine: &Engine, items: &[Item<'_>], spans: &[Span], (key, element, hash): Element) {
+fn prefetch_elements(engine: &Engine, items: &[BatchItem<'_>], spans: &[Span], (key, element, hash): Element) {
     let [first, ..] = items else { return };
     let Some(name) = first.argument(key, spans) else { return };
     let elements = items.iter().filter_map(|item| item.argument(element, spans));

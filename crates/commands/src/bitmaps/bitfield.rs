@@ -13,8 +13,8 @@
 
 use crate::bitmaps::bitmap::check_offset;
 use crate::core::args::Args;
-use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
-use crate::core::context::Cx;
+use crate::core::command::{Command, DENY_OOM, FAST, Group, KeyFlags, READONLY, WRITE, key};
+use crate::core::context::Context;
 use engine::data::event_class::EventClass;
 use engine::data::value::Str;
 use engine::{Engine, Error};
@@ -37,6 +37,11 @@ pub const COMMANDS: &[Command] = &[
         syntax: "key [operation: (GET get-block: encoding offset:int) | (write: [OVERFLOW overflow-block: WRAP | SAT | FAIL] (write-operation: (SET set-block: encoding offset:int value:int) | (INCRBY incrby-block: encoding offset:int increment:int)))]...",
         summary: "Performs arbitrary bitfield integer operations on strings.",
         complexity: "O(1) for each subcommand specified",
+        keys_of_call: Some(|args, keys| {
+            if !args.has("set") && !args.has("incrby") {
+                keys.iter_mut().for_each(|(_, flags)| *flags = KeyFlags(KeyFlags::RO.0 | KeyFlags::ACCESS.0));
+            }
+        }),
         run: bitfield,
         ..Command::DEFAULT
     },
@@ -89,7 +94,7 @@ struct Operation {
 
 type Operations = SmallVec<[Operation; 4]>;
 
-fn bitfield(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn bitfield(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let operations = parse(cx.engine, args)?;
     let ends = operations.iter().filter(|operation| operation.action != Action::Get);
     match ends.map(|operation| operation.field.end()).max() {
@@ -98,7 +103,7 @@ fn bitfield(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
 }
 
-fn bitfield_ro(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn bitfield_ro(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let operations = parse(cx.engine, args)?;
     if operations.iter().any(|operation| operation.action != Action::Get) {
         return Err(Error::BitfieldReadOnly);
@@ -142,7 +147,7 @@ fn parse(engine: &Engine, args: &Args<'_>) -> Result<Operations, Error> {
     Ok(operations)
 }
 
-fn read(cx: &mut Cx<'_>, args: &Args<'_>, operations: &[Operation]) -> Result<(), Error> {
+fn read(cx: &mut Context<'_>, args: &Args<'_>, operations: &[Operation]) -> Result<(), Error> {
     let value = cx.keys.string(cx.key(args, 1))?;
     let mut digits = itoa::Buffer::new();
     let bytes = value.map_or(&[][..], |value| value.bytes(&mut digits));
@@ -154,7 +159,7 @@ fn read(cx: &mut Cx<'_>, args: &Args<'_>, operations: &[Operation]) -> Result<()
 }
 
 /// Carries out operations of which some write, on a string of at least `min_len` bytes.
-fn write(cx: &mut Cx<'_>, args: &Args<'_>, operations: &[Operation], min_len: usize) -> Result<(), Error> {
+fn write(cx: &mut Context<'_>, args: &Args<'_>, operations: &[Operation], min_len: usize) -> Result<(), Error> {
     let mut edit = cx.keys.edit(cx.key(args, 1));
     let grows = edit.string()?.map_or(0, Str::len) < min_len;
     let reply = &mut *cx.reply;
@@ -165,7 +170,7 @@ fn write(cx: &mut Cx<'_>, args: &Args<'_>, operations: &[Operation], min_len: us
     match changes {
         // Every operation failed, but the string became longer all the same.
         0 if grows => edit.commit_silently(1),
-        0 => edit.leave(),
+        0 => edit.unchanged(),
         _ => edit.commit_many(changes, EventClass::STRING, "setbit"),
     }
     Ok(())

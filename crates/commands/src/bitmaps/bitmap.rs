@@ -6,8 +6,8 @@
 use crate::bitmaps::popcount::count_ones;
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
-use crate::core::context::Cx;
-use crate::strings::string::{is_reversed, max_length, span};
+use crate::core::context::Context;
+use crate::strings::substring::{is_reversed, max_length, span};
 use engine::data::event_class::EventClass;
 use engine::data::value::{Object, Str};
 use engine::keyspace::edit::Ttl;
@@ -110,7 +110,7 @@ fn bit_at(bytes: &[u8], offset: u64) -> bool {
     bytes.get((offset / 8) as usize).is_some_and(|byte| byte & mask_of(offset) != 0)
 }
 
-fn getbit(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn getbit(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let offset = bit_offset(cx.engine, &args[2])?;
     let value = cx.keys.string(cx.key(args, 1))?;
     let bit = value.is_some_and(|value| bit_at(value.bytes(&mut itoa::Buffer::new()), offset));
@@ -118,7 +118,7 @@ fn getbit(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn setbit(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn setbit(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let offset = bit_offset(cx.engine, &args[2])?;
     let bit = match resp::number::parse_i64(&args[3]) {
         Some(0) => false,
@@ -135,7 +135,7 @@ fn setbit(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if old_len <= byte || old != bit {
         edit.commit(EventClass::STRING, "setbit");
     } else {
-        edit.leave();
+        edit.unchanged();
     }
     cx.reply.int(i64::from(old));
     Ok(())
@@ -185,7 +185,7 @@ fn edges(bits: &std::ops::Range<u64>) -> (std::ops::Range<usize>, u8, u8) {
     (bytes, 0xFF >> (bits.start % 8), 0xFF << (7 - last % 8))
 }
 
-fn bitcount(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn bitcount(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let span = Span::parse(args, 2)?;
     let value = cx.keys.string(cx.key(args, 1))?;
     let mut digits = itoa::Buffer::new();
@@ -205,7 +205,7 @@ fn count_range(bytes: &[u8], bits: std::ops::Range<u64>) -> u64 {
     count_ones(&bytes[range]) - u64::from(outside)
 }
 
-fn bitpos(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn bitpos(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let bit = match args.int(2)? {
         0 => false,
         1 => true,
@@ -295,7 +295,7 @@ impl Operation {
     }
 }
 
-fn bitop(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn bitop(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let operation = Operation::parse(args, 1)?;
     let sources = args.len() - 3;
     match operation {
@@ -394,7 +394,7 @@ mod tests {
     use super::*;
     use crate::testing::Client;
     use proptest::prelude::*;
-    use resp::value::Value;
+    use resp::reply_value::Value;
 
     #[test]
     fn bits() {

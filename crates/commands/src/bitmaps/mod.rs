@@ -5,3 +5,8 @@
 pub mod bitfield;
 pub mod bitmap;
 pub mod popcount;
+
+use crate::core::command::Command;
+
+/// The commands of this room.
+pub const COMMANDS: &[&[Command]] = &[bitfield::COMMANDS, bitmap::COMMANDS];

@@ -14,44 +14,45 @@
 //!   authentication - MULTI - memory - disk - replicas - subscriptions - loading - busy script - monitors - pause
 //! ```
 //!
-//! **At which moment.** All reasons are bits of one word ([`DenyReasons`]), which others set. A command looks at it here,
-//! and what is [promised](DenyReasons::promises) once more under its locks
+//! **At which moment.** All reasons are bits of one word ([`DenyReasons`]), which others set. A command looks at it
+//! here, and what is [promised](DenyReasons::promises) once more under its locks
 //! ([`Keys::is_admitted`](engine::keyspace::keys::Keys::is_admitted)): where it has changed the command has done
 //! nothing and is admitted anew. Who sets such a bit and has then [passed all locks](Engine::pass_locks) knows that
 //! nothing runs any more that was admitted before: [`Settle`] does that before a command replies.
 
 use crate::core::args::Args;
+use crate::core::busy_script;
 use crate::core::command::{
-    ALLOW_BUSY, Command, DENY_OOM, Flags, LOADING, MAY_REPLICATE, NO_AUTH, NO_MULTI, READONLY, WRITE,
+    ALLOW_BUSY, ALLOW_SUBSCRIBED, Command, CommandEntry, DENY_OOM, Flags, LOADING, MAY_REPLICATE, NO_AUTH, NO_MULTI,
+    READONLY, RUNS_QUEUED, TELLS_DISK_ERRORS, WRITE,
 };
-use crate::core::context::{Cx, Now, Piecewise};
+use crate::core::context::{Context, Now, Piecewise};
 use crate::core::session::Session;
-use crate::core::table::Entry;
-use crate::persistence::aof;
-use crate::pubsub::channels;
-use crate::scripting;
-use engine::config::Directive;
+use engine::config::{Directive, os_message};
 use engine::host::threads::Server;
 use engine::keyspace::origin::Asker;
 use engine::status::deny_reasons::{DenyReasons, Paused};
-use engine::{Engine, Error};
-use resp::Protocol;
+use engine::{Engine, Error, Word};
+use persistence::aof::{self, Aof};
+use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// What is to become of a command.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Verdict {
     Run,
-    /// Until the pause is over.
+    /// Until the pause has ended.
     Wait,
     Refuse(Error),
 }
 
 /// A command that asks to run.
-pub(crate) struct Request<'r> {
+pub(crate) struct AdmissionRequest<'r> {
     asker: Asker,
     /// `container|subcommand`, or the name.
     name: &'r str,
+    /// Flags of the command itself.
+    own: Flags,
     /// Those of everything that would run.
     flags: Flags,
     /// Flags that something of that has not.
@@ -60,27 +61,27 @@ pub(crate) struct Request<'r> {
     has_keys: bool,
 }
 
-impl<'r> Request<'r> {
+impl<'r> AdmissionRequest<'r> {
     /// A command of a client with these arguments.
-    pub fn of(engine: &Engine, session: &Session, entry: &'r Entry, args: &Args<'_>) -> Request<'r> {
-        let own = scripting::flags_of(engine, entry, args);
+    pub fn of(engine: &Engine, session: &Session, entry: &'r CommandEntry, args: &Args<'_>) -> AdmissionRequest<'r> {
+        let own = entry.command.flags_of(engine, args);
         let (mut flags, mut lacking) = (own, own.complement());
-        if let Some((queued, missing)) = session.queued_flags().filter(|_| entry.full_name == "exec") {
+        if let Some((queued, missing)) = session.queued_flags().filter(|_| own.has(RUNS_QUEUED)) {
             (flags, lacking) = (flags.and(queued), lacking.and(missing));
         }
         let (asker, name, has_keys) = (Asker::Client, &*entry.full_name, !entry.command.keys.is_empty());
-        Request { asker, name, flags, lacking, has_keys }
+        AdmissionRequest { asker, name, own, flags, lacking, has_keys }
     }
 
     /// One that is told from its entry alone.
-    pub fn of_command(command: &'r Command) -> Request<'r> {
-        let (asker, name, flags) = (Asker::Client, command.name, command.flags);
-        Request { asker, name, flags, lacking: flags.complement(), has_keys: !command.keys.is_empty() }
+    pub fn of_command(command: &'r Command) -> AdmissionRequest<'r> {
+        let (asker, name, own) = (Asker::Client, command.name, command.flags);
+        AdmissionRequest { asker, name, own, flags: own, lacking: own.complement(), has_keys: !command.keys.is_empty() }
     }
 
     /// One that is read from the log.
-    pub fn replayed(command: &'r Command) -> Request<'r> {
-        Request { asker: Asker::Replay, ..Request::of_command(command) }
+    pub fn replayed(command: &'r Command) -> AdmissionRequest<'r> {
+        AdmissionRequest { asker: Asker::Replay, ..AdmissionRequest::of_command(command) }
     }
 }
 
@@ -88,7 +89,7 @@ impl<'r> Request<'r> {
 /// server by which that was decided.
 #[inline(always)]
 pub(crate) fn is_open(engine: &Engine, session: &mut Session) -> bool {
-    session.admitted = engine.saves().deny_reasons();
+    session.admitted = engine.persistence_status().deny_reasons();
     session.admitted.is_none()
         && !engine.scripts().is_busy()
         && session.authenticated
@@ -99,7 +100,7 @@ pub(crate) fn is_open(engine: &Engine, session: &mut Session) -> bool {
 
 /// Whether a command may run now.
 #[cold]
-pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &Request<'_>, now: Now) -> Verdict {
+pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &AdmissionRequest<'_>, now: Now) -> Verdict {
     if request.asker.is_obeyed() {
         return Verdict::Run;
     }
@@ -109,10 +110,10 @@ pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &Request<'_
     if session.multi.is_some() && request.flags.has(NO_MULTI) {
         return Verdict::Refuse(Error::NotInMulti);
     }
-    if engine.saves().deny_reasons().is_limited() {
+    if engine.persistence_status().deny_reasons().is_limited() {
         engine.make_room(Server { worker: session.worker, now_us: now.unix_us });
     }
-    session.admitted = engine.saves().deny_reasons();
+    session.admitted = engine.persistence_status().deny_reasons();
     match refusal(engine, session, request) {
         Some(error) => Verdict::Refuse(error),
         None if has_to_wait(session.admitted, request) => Verdict::Wait,
@@ -126,15 +127,16 @@ pub(crate) fn needs_password(engine: &Engine, session: &Session) -> bool {
 }
 
 /// Why an authenticated client's command is refused.
-fn refusal(engine: &Engine, session: &Session, request: &Request<'_>) -> Option<Error> {
+fn refusal(engine: &Engine, session: &Session, request: &AdmissionRequest<'_>) -> Option<Error> {
     let (state, busy) = (session.admitted, engine.scripts().is_busy());
-    let protocol = if session.info.resp.load(Relaxed) == 3 { Protocol::Resp3 } else { Protocol::Resp2 };
     let may_grow = busy || !request.flags.has(DENY_OOM);
-    if let Some(error) = refusal_of_write(engine, state, request.flags, may_grow, request.name == "ping") {
+    if let Some(error) = refusal_of_write(engine, state, request.flags, may_grow, request.own.has(TELLS_DISK_ERRORS)) {
         return Some(error);
     }
-    if session.subscriptions.is_some() && !channels::admits(request.name, protocol) {
-        return Some(channels::refusal(request.name));
+    // In RESP3 messages look like nothing else.
+    let is_mixed = session.subscriptions.is_some() && session.info.resp.load(Relaxed) != 3;
+    if is_mixed && !request.own.has(ALLOW_SUBSCRIBED) {
+        return Some(Error::Subscribed(Word::of(request.name)));
     }
     if state.is_loading() && request.lacking.has(LOADING) {
         return Some(Error::Loading);
@@ -142,13 +144,13 @@ fn refusal(engine: &Engine, session: &Session, request: &Request<'_>) -> Option<
     // What is for such times must not need a lock, as the script may have it: WATCH, and the end of what is watched.
     let is_for_such_times = request.flags.has(ALLOW_BUSY) && !request.has_keys && session.watching.is_none();
     if busy && !is_for_such_times {
-        return Some(scripting::busy(engine));
+        return Some(busy_script::busy(engine));
     }
     let is_monitor = session.info.monitor.load(Relaxed);
     (is_monitor && request.flags.has(WRITE.and(READONLY).and(MAY_REPLICATE))).then_some(Error::MonitorHasNoKeys)
 }
 
-/// Why something that would write, or need memory, is refused, for whoever asks. `may_grow`: memory is no matter.
+/// Why something that would write, or need memory, is refused to any client. `may_grow`: memory is no matter.
 /// `is_told`: it is told of a disk that fails though it does not write.
 fn refusal_of_write(engine: &Engine, state: DenyReasons, flags: Flags, may_grow: bool, is_told: bool) -> Option<Error> {
     let writes = flags.has(WRITE);
@@ -159,13 +161,23 @@ fn refusal_of_write(engine: &Engine, state: DenyReasons, flags: Flags, may_grow:
         return Some(Error::SaveFailed);
     }
     if state.is_unlogged() && (writes || is_told) {
-        return Some(aof::refusal(engine));
+        return Some(unlogged(engine));
     }
     (state.is_short_of_replicas() && writes).then_some(Error::TooFewReplicas)
 }
 
+/// What the system calls an error that has no number.
+const EIO: i32 = 5;
+
+/// Why the log takes nothing.
+fn unlogged(engine: &Engine) -> Error {
+    let number = aof::of(engine).map_or(0, Aof::error);
+    let error = io::Error::from_raw_os_error(i32::try_from(number).unwrap_or(EIO));
+    Error::AofFailed(Word::of(os_message(&error)))
+}
+
 /// Whether the command has to wait for the end of the pause that is on.
-fn has_to_wait(state: DenyReasons, request: &Request<'_>) -> bool {
+fn has_to_wait(state: DenyReasons, request: &AdmissionRequest<'_>) -> bool {
     match state.paused() {
         Paused::Nothing => false,
         Paused::All => true,
@@ -176,7 +188,7 @@ fn has_to_wait(state: DenyReasons, request: &Request<'_>) -> bool {
 
 /// Why a script, or a command that it calls, with these flags is refused. What has begun to write goes on.
 pub(crate) fn refusal_in_script(engine: &Engine, flags: Flags, may_grow: bool, has_written: bool) -> Option<Error> {
-    let state = engine.saves().deny_reasons();
+    let state = engine.persistence_status().deny_reasons();
     if state.is_none() || has_written {
         return None;
     }
@@ -185,7 +197,7 @@ pub(crate) fn refusal_in_script(engine: &Engine, flags: Flags, may_grow: bool, h
 
 /// Whether a client that waits may be served now with the command that it waits with.
 pub(crate) fn admit_retry(engine: &Engine, command: &'static Command) -> Verdict {
-    let state = engine.saves().deny_reasons();
+    let state = engine.persistence_status().deny_reasons();
     if state.is_none() {
         return Verdict::Run;
     }
@@ -203,7 +215,7 @@ pub(crate) struct Settle {
 impl Settle {
     /// For a command that has changed what others are admitted by. Who holds all locks knows already that nothing else
     /// is under way.
-    pub fn then_ok(cx: &mut Cx<'_>) {
+    pub fn then_ok(cx: &mut Context<'_>) {
         if cx.keys.reaches_all() {
             cx.reply.ok();
         } else {
@@ -213,7 +225,7 @@ impl Settle {
 }
 
 impl Piecewise for Settle {
-    fn step(&mut self, cx: &mut Cx<'_>) -> bool {
+    fn step(&mut self, cx: &mut Context<'_>) -> bool {
         let (engine, patience) = (cx.engine, cx.session.patience);
         let done = engine.pass_locks(&mut self.next, patience.from_now(engine));
         if done {
@@ -228,12 +240,13 @@ mod tests {
     use super::*;
     use crate::core::dispatch;
     use crate::testing::Client;
+    use engine::time::UnixMs;
 
     fn verdict(client: &mut Client, line: &str) -> Verdict {
         let (engine, now) = (client.shared_engine().clone(), client.now());
         let args: Args<'_> = line.split(' ').map(str::as_bytes).collect();
         let entry = dispatch::prepare(&engine, &args).entry().expect("a known command");
-        let request = Request::of(&engine, client.session(), entry, &args);
+        let request = AdmissionRequest::of(&engine, client.session(), entry, &args);
         admit(&engine, client.session(), &request, now)
     }
 
@@ -248,7 +261,7 @@ mod tests {
     fn of_several_reasons_clients_are_told_the_one_that_valkey_tells_them() {
         let mut client = Client::new();
         let engine = client.shared_engine().clone();
-        let saves = engine.saves();
+        let saves = engine.persistence_status();
         client.session().subscriptions = Some(Box::default());
         saves.set_loading(true);
         saves.set_short_of_replicas(true);
@@ -264,7 +277,7 @@ mod tests {
         saves.refuse_writes(false);
         assert_eq!(refused(&mut client, "DEL k"), Some(Error::TooFewReplicas));
         saves.set_short_of_replicas(false);
-        assert_eq!(refused(&mut client, "DEL k"), Some(channels::refusal("del")));
+        assert_eq!(refused(&mut client, "DEL k"), Some(Error::Subscribed(Word::of("del"))));
         client.session().subscriptions = None;
         assert_eq!(refused(&mut client, "DEL k"), Some(Error::Loading));
         assert_eq!(refused(&mut client, "INFO"), None);
@@ -277,17 +290,17 @@ mod tests {
         let mut client = Client::new();
         let engine = client.shared_engine().clone();
         client.is("MULTI", "+OK").is("GET k", "+QUEUED");
-        engine.saves().refuse_writes(true);
-        engine.saves().set_short_of_memory(true);
+        engine.persistence_status().refuse_writes(true);
+        engine.persistence_status().set_short_of_memory(true);
         assert_eq!(verdict(&mut client, "EXEC"), Verdict::Run);
-        engine.saves().set_loading(true);
+        engine.persistence_status().set_loading(true);
         assert_eq!(refused(&mut client, "EXEC"), Some(Error::Loading));
-        engine.saves().set_loading(false);
+        engine.persistence_status().set_loading(false);
         client.is("DISCARD", "+OK");
-        engine.saves().refuse_writes(false);
+        engine.persistence_status().refuse_writes(false);
         client.is("MULTI", "+OK").is("DEL k", "+QUEUED");
         assert_eq!(verdict(&mut client, "EXEC"), Verdict::Run);
-        engine.saves().refuse_unlogged(true);
+        engine.persistence_status().refuse_unlogged(true);
         let text = refused(&mut client, "EXEC").map(|error| error.to_string());
         assert!(text.is_some_and(|text| text.starts_with("MISCONF Errors writing to the AOF file")));
     }
@@ -297,12 +310,12 @@ mod tests {
         let mut client = Client::new();
         let engine = client.shared_engine().clone();
         let call = ["EVAL", "redis.call('set', KEYS[1], 1) return redis.call('get', KEYS[1])", "1", "k"];
-        engine.saves().refuse_unlogged(true);
+        engine.persistence_status().refuse_unlogged(true);
         assert!(client.run_words(&call).starts_with("-MISCONF Errors writing to the AOF file"));
-        engine.saves().refuse_unlogged(false);
-        engine.saves().set_short_of_replicas(true);
+        engine.persistence_status().refuse_unlogged(false);
+        engine.persistence_status().set_short_of_replicas(true);
         assert!(client.run_words(&call).starts_with("-NOREPLICAS"));
-        engine.saves().set_short_of_replicas(false);
+        engine.persistence_status().set_short_of_replicas(false);
         assert_eq!(client.run_words(&call), "1");
     }
 
@@ -321,7 +334,7 @@ mod tests {
                 let flow = dispatch::run(&engine, client.session(), &prepared, &mut args, now, &mut reply);
                 matches!(flow, crate::core::context::Flow::NotNow | crate::core::context::Flow::Postponed)
             });
-            engine.begin_pause(Paused::All, i64::MAX, 0);
+            engine.begin_pause(Paused::All, UnixMs(i64::MAX), UnixMs(0));
             drop(guard);
             run.join().expect("no panic")
         });

@@ -85,11 +85,13 @@ impl<'a> Args<'a> {
         self.own.0.as_ref().map_or(&[], |own| &own.words)
     }
 
+    /// How many arguments there are, with the command's name.
     #[inline]
     pub fn len(&self) -> usize {
         self.places().0.len()
     }
 
+    /// Whether there is not even a name.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -145,6 +147,7 @@ impl<'a> Args<'a> {
         !self.words().is_empty()
     }
 
+    /// The arguments that have bytes of their own, in order.
     pub fn own_indices(&self) -> impl Iterator<Item = usize> {
         self.words().iter().map(|(index, _)| *index)
     }
@@ -156,6 +159,7 @@ impl<'a> Args<'a> {
         words.push((index, bytes));
     }
 
+    /// The argument, if there are so many.
     #[inline]
     pub fn get(&self, index: usize) -> Option<&[u8]> {
         match &self.own.0 {
@@ -181,6 +185,7 @@ impl<'a> Args<'a> {
         spans.get(index).map(|span| span.of(bytes))
     }
 
+    /// All arguments, the name first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &[u8]> + ExactSizeIterator + Clone {
         self.from(0)
     }
@@ -229,7 +234,15 @@ impl<'a> Args<'a> {
         self[index].eq_ignore_ascii_case(word.as_bytes())
     }
 
+    /// Whether any argument is this word, in whatever case.
+    pub fn has(&self, word: &str) -> bool {
+        (0..self.len()).any(|index| self.is(index, word))
+    }
+
     /// The argument as an integer, by Valkey's strict rules.
+    ///
+    /// # Errors
+    /// [`Error::NotAnInteger`].
     pub fn int(&self, index: usize) -> Result<i64, Error> {
         resp::number::parse_i64(&self[index]).ok_or(Error::NotAnInteger)
     }
@@ -269,7 +282,7 @@ impl From<&[&str]> for Args<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use resp::{Limits, Progress, RequestParser};
+    use resp::{Progress, RequestLimits, RequestParser};
 
     #[test]
     fn an_argument_is_found_wherever_it_lies() {
@@ -301,7 +314,7 @@ mod tests {
             (&long, false, &long),
         ] {
             let (mut spans, buffer) = (Vec::new(), [request, b"*1\r\n$4\r\nPING\r\n"].concat());
-            let parsed = RequestParser::new().parse(&buffer, &Limits::default(), &mut spans);
+            let parsed = RequestParser::new().parse(&buffer, &RequestLimits::default(), &mut spans);
             let Ok(Progress::Command { owned, .. }) = parsed else { panic!("{parsed:?}") };
             let args = Args::request(&buffer, &spans, owned.into());
             let mut out = Vec::new();

@@ -1,4 +1,4 @@
-//! Replies that list a large collection, sent in pieces.
+//! Replies that list a large collection, sent a chunk at a time.
 //!
 //! A handler that lists (HGETALL, SMEMBERS, LRANGE, ZRANGE) writes the header of its reply and then calls [`list`] with
 //! a [`Lister`] of its type. Short lists are written at once. Long ones go out piece by piece, as fast as the client
@@ -19,10 +19,10 @@
 //! pieces::list(cx, key, set.len(), Members { at: 0 });
 //! ```
 
-use crate::core::context::{Cx, Flow, Piecewise};
+use crate::core::context::{Context, Flow, Piecewise};
 use engine::data::value::{Object, Value};
 use engine::keyspace::keys::Key;
-use engine::snapshot::streamed_reply::{Lister, Listing};
+use engine::snapshot::streamed_reply::{Lister, StreamedReply};
 use resp::Reply;
 use std::sync::Arc;
 
@@ -30,23 +30,23 @@ use std::sync::Arc;
 pub const AT_ONCE: usize = 1000;
 
 /// Writes the elements of the collection that the key holds; `count`, about how many they are, decides how.
-pub fn list(cx: &mut Cx<'_>, key: Key<'_>, count: usize, mut lister: impl Lister + 'static) {
+pub fn list(cx: &mut Context<'_>, key: Key<'_>, count: usize, mut lister: impl Lister + 'static) {
     if count <= AT_ONCE {
-        if let Some(entry) = cx.keys.peek(key)
+        if let Some(entry) = cx.keys.lookup_no_stats(key)
             && let Value::Payload(object) = entry.value()
         {
             write_all(object, &mut lister, cx.reply);
         }
         return;
     }
-    let begun = Listing::begin(&mut cx.keys, key, cx.reply.protocol(), Box::new(lister));
+    let begun = StreamedReply::begin(&mut cx.keys, key, cx.reply.protocol(), Box::new(lister));
     if let Some(listing) = begun {
         cx.flow = Flow::more(Job { listing });
     }
 }
 
-/// Writes the elements of a collection that was taken out of the keyspace, in pieces, and frees it.
-pub fn list_removed(cx: &mut Cx<'_>, object: Arc<Object>, lister: impl Lister + 'static) {
+/// Writes the elements of a collection that was taken out of the keyspace, a chunk at a time, and frees it.
+pub fn list_removed(cx: &mut Context<'_>, object: Arc<Object>, lister: impl Lister + 'static) {
     cx.flow = Flow::more(Removed { object: Some(object), lister });
 }
 
@@ -56,7 +56,7 @@ struct Removed<L> {
 }
 
 impl<L: Lister> Piecewise for Removed<L> {
-    fn step(&mut self, cx: &mut Cx<'_>) -> bool {
+    fn step(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(object) = &self.object else { return true };
         let done = self.lister.piece(object, AT_ONCE, cx.reply);
         if done && let Some(object) = self.object.take().and_then(Arc::into_inner) {
@@ -77,7 +77,7 @@ pub const DRAWS_AT_ONCE: usize = 10_000;
 /// Replies `count` random ones of `items`, which are of one moment, as fast as the client takes them: it may ask for
 /// more than fits into memory.
 pub fn draw<T: Send + 'static>(
-    cx: &mut Cx<'_>,
+    cx: &mut Context<'_>,
     items: Vec<T>,
     count: usize,
     write: impl Fn(&mut Reply, &T) + Send + 'static,
@@ -92,7 +92,7 @@ struct Draws<T, W> {
 }
 
 impl<T: Send, W: Fn(&mut Reply, &T) + Send> Piecewise for Draws<T, W> {
-    fn step(&mut self, cx: &mut Cx<'_>) -> bool {
+    fn step(&mut self, cx: &mut Context<'_>) -> bool {
         let count = self.left.min(AT_ONCE);
         self.left -= count;
         for _ in 0..count {
@@ -103,11 +103,11 @@ impl<T: Send, W: Fn(&mut Reply, &T) + Send> Piecewise for Draws<T, W> {
 }
 
 struct Job {
-    listing: Arc<Listing>,
+    listing: Arc<StreamedReply>,
 }
 
 impl Piecewise for Job {
-    fn step(&mut self, cx: &mut Cx<'_>) -> bool {
+    fn step(&mut self, cx: &mut Context<'_>) -> bool {
         self.listing.piece(&mut cx.keys, cx.reply)
     }
 }
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_lists_a_sorted_set_is_shown_what_is_removed_meanwhile() {
+    fn a_chunked_reply_of_a_sorted_set_shows_what_is_removed_meanwhile() {
         for removal in
             ["ZREMRANGEBYRANK z 5 4995", "ZREMRANGEBYSCORE z -inf +inf", "ZPOPMIN z 4995", "ZREMRANGEBYRANK z 9 99"]
         {

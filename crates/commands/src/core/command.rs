@@ -11,71 +11,113 @@
 //!
 //! Arity checks, COMMAND INFO and DOCS, GETKEYS, ACL categories, locking and prefetching all read the entry. What
 //! clients are told (syntax, summary, complexity, history, tips) is to be what other servers tell them:
-//! `fixtures/docs.tsv` has `syntax` ready to be copied for every command that Valkey knows, and the test in `docs.rs`
-//! names each entry that differs.
+//! `fixtures/docs.tsv` has `syntax` ready to be copied for every command that Valkey knows, and the test in
+//! `command_docs.rs` names each entry that differs.
 
 use crate::core::args::Args;
-use crate::core::context::Cx;
-use engine::{Error, Word};
+use crate::core::context::Context;
+use engine::config::Directive;
+use engine::{Engine, Error, Word};
 
 /// Runs a command. An error that is returned is the reply; a handler that replied returns Ok.
-pub type Handler = fn(&mut Cx<'_>, &mut Args<'_>) -> Result<(), Error>;
+pub type Handler = fn(&mut Context<'_>, &mut Args<'_>) -> Result<(), Error>;
 
 /// A set of command flags, named as COMMAND INFO prints them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flags(pub u32);
 
 macro_rules! flags {
-    ($($name:ident = $bit:literal, $text:literal;)*) => {
-        $(pub const $name: Flags = Flags(1 << $bit);)*
+    ($($(#[$doc:meta])* $name:ident = $bit:literal, $text:literal;)*) => {
+        $($(#[$doc])* pub const $name: Flags = Flags(1 << $bit);)*
         /// Every flag with its name, in the order in which COMMAND INFO lists them.
         pub const FLAG_NAMES: &[(Flags, &str)] = &[$(($name, $text)),*];
     };
 }
 
 flags! {
+    /// It may change data.
     WRITE = 0, "write";
+    /// It reads data and changes none.
     READONLY = 1, "readonly";
+    /// It may need memory: refused while there is too little.
     DENY_OOM = 2, "denyoom";
+    /// It comes from a module.
     MODULE = 3, "module";
+    /// It is for who runs the server.
     ADMIN = 4, "admin";
+    /// It is about channels.
     PUBSUB = 5, "pubsub";
+    /// Scripts may not call it.
     NO_SCRIPT = 6, "noscript";
+    /// It may wait for a key.
     BLOCKING = 7, "blocking";
+    /// It runs while the data set is being read.
     LOADING = 8, "loading";
+    /// It runs on a replica that has lost its primary.
     STALE = 9, "stale";
+    /// Monitors are not shown it.
     SKIP_MONITOR = 10, "skip_monitor";
+    /// SLOWLOG and COMMANDLOG leave it out.
     SKIP_COMMANDLOG = 11, "skip_commandlog";
+    /// A cluster's node runs it for a slot that is being imported.
     ASKING = 12, "asking";
+    /// Its time is constant or logarithmic.
     FAST = 13, "fast";
+    /// It runs before AUTH.
     NO_AUTH = 14, "no_auth";
+    /// It may be logged though it changes no key.
     MAY_REPLICATE = 15, "may_replicate";
+    /// It may have keys, and need not.
     NO_MANDATORY_KEYS = 16, "no_mandatory_keys";
+    /// A directive must allow it.
     PROTECTED = 17, "protected";
+    /// It does not run while a replica reads its primary's data set.
     NO_ASYNC_LOADING = 18, "no_async_loading";
+    /// It cannot be queued by MULTI.
     NO_MULTI = 19, "no_multi";
+    /// It runs while a script keeps the server busy.
     ALLOW_BUSY = 20, "allow_busy";
+    /// It works on all databases.
     ALL_DBS = 21, "all_dbs";
+    /// It may touch keys that its arguments do not name.
     TOUCHES_ARBITRARY_KEYS = 22, "touches_arbitrary_keys";
 }
 
 /// Not a flag of COMMAND INFO but of COMMAND DOCS: for servers among themselves and those who look into them.
 pub const SYSTEM: Flags = Flags(1 << 23);
 
-/// Nor this one: when it replies no command is under way any more that ran before it, so a transaction that has it
-/// takes all locks.
+// Nor these, which only the server knows.
+
+/// When it replies no command is under way any more that ran before it, so a transaction that has it takes all locks.
 pub const SETTLES: Flags = Flags(1 << 24);
+/// It may run a script, and then for long.
+pub const RUNS_SCRIPTS: Flags = Flags(1 << 25);
+/// It runs at once where other commands are queued.
+pub const NOT_QUEUED: Flags = Flags(1 << 26);
+/// It runs what is queued: that counts when it is admitted, and nothing is queued any more where it is not.
+pub const RUNS_QUEUED: Flags = Flags(1 << 27);
+/// A client that speaks RESP2 may call it while it has a subscription.
+pub const ALLOW_SUBSCRIBED: Flags = Flags(1 << 28);
+/// It is refused while the disk fails though it does not write: those who ask whether the server is well hear of it.
+pub const TELLS_DISK_ERRORS: Flags = Flags(1 << 29);
+/// It does nothing but leave a message for others.
+pub const PUBLISHES: Flags = Flags(1 << 30);
+/// What CLIENT CACHING said holds for the command after it, too. A container's says so for its subcommands.
+pub const KEEPS_CACHING: Flags = Flags(1 << 31);
 
 /// A flag of COMMAND INFO that derives from the key specs: keys are not all where the legacy range says.
 pub const MOVABLE_KEYS_NAME: &str = "movablekeys";
 
 impl Flags {
+    /// No flag.
     pub const NONE: Flags = Flags(0);
 
+    /// The flags of both.
     pub const fn and(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
 
+    /// These flags but those.
     pub const fn without(self, other: Flags) -> Flags {
         Flags(self.0 & !other.0)
     }
@@ -85,6 +127,7 @@ impl Flags {
         Flags(!self.0)
     }
 
+    /// Whether one of these flags is there.
     #[inline]
     pub const fn has(self, flag: Flags) -> bool {
         self.0 & flag.0 != 0
@@ -94,30 +137,50 @@ impl Flags {
 /// The group that the documentation puts a command in; it implies an ACL category.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
+    /// Commands that work on any type.
     Generic,
+    /// Strings.
     String,
+    /// Lists.
     List,
+    /// Sets.
     Set,
+    /// Sorted sets.
     SortedSet,
+    /// Hashes.
     Hash,
+    /// Channels and their subscribers.
     PubSub,
+    /// MULTI, EXEC, WATCH.
     Transactions,
+    /// What a client says of its connection.
     Connection,
+    /// What the server is told and asked.
     Server,
+    /// Lua scripts and functions.
     Scripting,
+    /// HyperLogLogs, which are strings.
     HyperLogLog,
+    /// CLUSTER and its like.
     Cluster,
+    /// Places, which are sorted sets.
     Geo,
+    /// Streams.
     Stream,
+    /// Bits of strings.
     Bitmap,
 }
 
 /// What a command does with a key, and where the key is among the arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeySpec {
+    /// What is done with the keys.
     pub flags: KeyFlags,
+    /// Where to look for the first key.
     pub begin: Begin,
+    /// How to get from there to the others.
     pub find: FindKeys,
+    /// What COMMAND INFO says beside it.
     pub notes: Option<&'static str>,
 }
 
@@ -126,16 +189,27 @@ pub struct KeySpec {
 pub struct KeyFlags(pub u16);
 
 impl KeyFlags {
+    /// The value is read and changed.
     pub const RW: KeyFlags = KeyFlags(1 << 0);
+    /// The value is read.
     pub const RO: KeyFlags = KeyFlags(1 << 1);
+    /// The value is overwritten, whatever it was.
     pub const OW: KeyFlags = KeyFlags(1 << 2);
+    /// The key is removed, whatever its value was.
     pub const RM: KeyFlags = KeyFlags(1 << 3);
+    /// What the value has comes to the client, or to another key.
     pub const ACCESS: KeyFlags = KeyFlags(1 << 4);
+    /// Parts of the value are changed.
     pub const UPDATE: KeyFlags = KeyFlags(1 << 5);
+    /// Something is added to the value.
     pub const INSERT: KeyFlags = KeyFlags(1 << 6);
+    /// Something is taken out of the value, or the key is removed.
     pub const DELETE: KeyFlags = KeyFlags(1 << 7);
+    /// It is no key, but is routed by as one.
     pub const NOT_KEY: KeyFlags = KeyFlags(1 << 8);
+    /// There may be keys that the spec does not tell of.
     pub const INCOMPLETE: KeyFlags = KeyFlags(1 << 9);
+    /// What is done depends on other arguments.
     pub const VARIABLE: KeyFlags = KeyFlags(1 << 10);
 
     /// Names in the order in which COMMAND INFO prints them.
@@ -153,6 +227,7 @@ impl KeyFlags {
         (KeyFlags::VARIABLE, "variable_flags"),
     ];
 
+    /// Whether one of these flags is there.
     pub const fn has(self, flag: KeyFlags) -> bool {
         self.0 & flag.0 != 0
     }
@@ -161,12 +236,16 @@ impl KeyFlags {
 /// Where the search for keys begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
+    /// At this argument.
     Index(usize),
     /// The argument after this word, looked for from argument `from` on (negative: from the end backwards).
     Keyword {
+        /// The word, in any case.
         word: &'static str,
+        /// Where the search for it begins.
         from: i32,
     },
+    /// The arguments do not tell.
     Unknown,
 }
 
@@ -175,16 +254,23 @@ pub enum Begin {
 pub enum FindKeys {
     /// Up to `last`, counted from the first (negative: from the end of the arguments, divided by `limit`).
     Range {
+        /// Where they end.
         last: i32,
+        /// Keys are so many arguments apart.
         step: usize,
+        /// 2: only the first half of the arguments; 0 and 1: all.
         limit: usize,
     },
     /// The number of keys stands at `count`, the first key at `first`, both counted from the beginning.
     Counted {
+        /// Where the number of keys stands.
         count: usize,
+        /// Where the first key stands.
         first: usize,
+        /// Keys are so many arguments apart.
         step: usize,
     },
+    /// The arguments do not tell.
     Unknown,
 }
 
@@ -208,36 +294,47 @@ impl KeySpec {
         self.flags = KeyFlags(self.flags.0 | flag.0);
         self
     }
+    /// Adds [`KeyFlags::RW`].
     pub const fn rw(self) -> Self {
         self.with(KeyFlags::RW)
     }
+    /// Adds [`KeyFlags::RO`].
     pub const fn ro(self) -> Self {
         self.with(KeyFlags::RO)
     }
+    /// Adds [`KeyFlags::OW`].
     pub const fn ow(self) -> Self {
         self.with(KeyFlags::OW)
     }
+    /// Adds [`KeyFlags::RM`].
     pub const fn rm(self) -> Self {
         self.with(KeyFlags::RM)
     }
+    /// Adds [`KeyFlags::ACCESS`].
     pub const fn access(self) -> Self {
         self.with(KeyFlags::ACCESS)
     }
+    /// Adds [`KeyFlags::UPDATE`].
     pub const fn update(self) -> Self {
         self.with(KeyFlags::UPDATE)
     }
+    /// Adds [`KeyFlags::INSERT`].
     pub const fn insert(self) -> Self {
         self.with(KeyFlags::INSERT)
     }
+    /// Adds [`KeyFlags::DELETE`].
     pub const fn delete(self) -> Self {
         self.with(KeyFlags::DELETE)
     }
+    /// Adds [`KeyFlags::NOT_KEY`].
     pub const fn not_key(self) -> Self {
         self.with(KeyFlags::NOT_KEY)
     }
+    /// Adds [`KeyFlags::INCOMPLETE`].
     pub const fn incomplete(self) -> Self {
         self.with(KeyFlags::INCOMPLETE)
     }
+    /// Adds [`KeyFlags::VARIABLE`].
     pub const fn variable(self) -> Self {
         self.with(KeyFlags::VARIABLE)
     }
@@ -251,6 +348,7 @@ impl KeySpec {
         self.find = FindKeys::Counted { count, first, step };
         self
     }
+    /// Sets what COMMAND INFO says beside it.
     pub const fn notes(mut self, notes: &'static str) -> Self {
         self.notes = Some(notes);
         self
@@ -262,19 +360,25 @@ impl KeySpec {
 pub struct Command {
     /// In lower case, without the container's name.
     pub name: &'static str,
+    /// The group that the documentation puts it in.
     pub group: Group,
+    /// The version that had it first.
     pub since: &'static str,
     /// Number of arguments with the name (and the subcommand's); negative: at least that many.
     pub arity: i32,
+    /// What it may do, and when it may run.
     pub flags: Flags,
     /// ACL categories beyond those that group and flags imply, by name without `@`.
     pub categories: &'static [&'static str],
+    /// Where its keys are, and what it does with them.
     pub keys: &'static [KeySpec],
     /// The argument that names an element of the key's collection, the first if there are several; 0: none does.
     pub element: usize,
-    /// Arguments after the name, in the notation of [`crate::server::syntax`].
+    /// Arguments after the name, in the notation of [`crate::server::command::syntax`].
     pub syntax: &'static str,
+    /// One sentence for COMMAND DOCS.
     pub summary: &'static str,
+    /// How its time grows, for COMMAND DOCS.
     pub complexity: &'static str,
     /// Version and change, oldest first.
     pub history: &'static [(&'static str, &'static str)],
@@ -282,12 +386,30 @@ pub struct Command {
     pub deprecated: Option<(&'static str, &'static str)>,
     /// Tips of COMMAND INFO (`nondeterministic_output`, `request_policy:...`).
     pub tips: &'static [&'static str],
+    /// Of a container: its subcommands.
     pub subcommands: &'static [Command],
+    /// The flags of a call with these arguments, where they depend on these.
+    pub flags_of_call: Option<FlagsOfCall>,
+    /// Corrects which arguments of a call are keys and what is done to them, where the specifications cannot say it.
+    /// Only COMMAND GETKEYS asks: locks are taken by the specifications, and by the handler.
+    pub keys_of_call: Option<KeysOfCall>,
+    /// Whether this argument is a secret, which the command log and monitors do not show.
+    pub is_secret: fn(&Args<'_>, usize) -> bool,
+    /// The directive that says whether what it removes is freed in the background. None: it has decided that itself, or
+    /// the commands within it have.
+    pub lazy_free: Option<Directive>,
+    /// What it does.
     pub run: Handler,
 }
 
+/// From the flags of the entry.
+pub type FlagsOfCall = fn(&Engine, Flags, &Args<'_>) -> Flags;
+
+/// Given what the specifications say: arguments' numbers, and what is done to each.
+pub type KeysOfCall = fn(&Args<'_>, &mut Vec<(usize, KeyFlags)>);
+
 /// Containers do nothing by themselves; their arity keeps this from being reached.
-fn needs_subcommand(_: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn needs_subcommand(_: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Err(Error::WrongArity(Word::of(String::from_utf8_lossy(&args[0]).to_lowercase())))
 }
 
@@ -309,11 +431,171 @@ impl Command {
         deprecated: None,
         tips: &[],
         subcommands: &[],
+        flags_of_call: None,
+        keys_of_call: None,
+        is_secret: |_, _| false,
+        lazy_free: Some(Directive::LAZYFREE_LAZY_SERVER_DEL),
         run: needs_subcommand,
     };
 
+    /// Whether it takes so many arguments, with its name.
     pub fn accepts_arity(&self, arguments: usize) -> bool {
         let given = i32::try_from(arguments).unwrap_or(i32::MAX);
         if self.arity >= 0 { given == self.arity } else { given >= -self.arity }
+    }
+
+    /// The flags of a call with these arguments.
+    pub(crate) fn flags_of(&self, engine: &Engine, args: &Args<'_>) -> Flags {
+        self.flags_of_call.map_or(self.flags, |of_call| of_call(engine, self.flags, args))
+    }
+}
+
+/// Where a command's keys are, in the form that the dispatcher wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyPlan {
+    /// It has none, or finds them itself.
+    None,
+    /// One, at this argument.
+    One(usize),
+    /// From `first`, every `step`-th argument, up to `last` (negative: from the end).
+    Range { first: usize, last: i32, step: usize },
+    /// As many as this argument says, after it.
+    Counted(usize),
+    /// The specs have to be followed.
+    Specs,
+}
+
+/// An entry with what was derived from it once.
+#[derive(Debug)]
+pub struct CommandEntry {
+    /// The command.
+    pub command: &'static Command,
+    /// What it is called by: its name, unless it was renamed.
+    called: Box<[u8]>,
+    /// `container|subcommand`, or the name.
+    pub full_name: String,
+    /// Position among all commands and subcommands, for tables of statistics.
+    pub id: usize,
+    pub(crate) plan: KeyPlan,
+    /// Fewest and most arguments, the name included.
+    least: usize,
+    most: usize,
+    /// The name has at most eight bytes and all are letters, so that its packed form says everything.
+    short_letters: bool,
+    /// What CLIENT CACHING said holds for the command after it, too.
+    pub(crate) keeps_caching: bool,
+    /// Its arguments do not tell all keys that it touches.
+    pub(crate) may_touch_more: bool,
+    /// It works on one key and changes nothing of its client. It may be chunked.
+    pub is_plain: bool,
+    /// The entries of its subcommands.
+    pub subcommands: Vec<CommandEntry>,
+}
+
+impl CommandEntry {
+    pub(super) fn new(
+        command: &'static Command,
+        called: &[u8],
+        container: Option<&'static Command>,
+        count: &mut usize,
+    ) -> CommandEntry {
+        let id = *count;
+        *count += 1;
+        let full_name = match container {
+            None => command.name.to_owned(),
+            Some(container) => format!("{}|{}", container.name, command.name),
+        };
+        let inner = |sub: &'static Command| CommandEntry::new(sub, sub.name.as_bytes(), Some(command), count);
+        let subcommands = command.subcommands.iter().map(inner).collect();
+        let keeps_caching = container.unwrap_or(command).flags.has(KEEPS_CACHING);
+        let short_letters = called.len() <= 8 && called.iter().all(u8::is_ascii_alphabetic);
+        let least = command.arity.unsigned_abs() as usize;
+        let most = if command.arity < 0 { usize::MAX } else { least };
+        let plan = KeyPlan::of(command);
+        let is_plain = matches!(plan, KeyPlan::One(_)) && works_on_keys(command);
+        CommandEntry {
+            command,
+            called: called.into(),
+            full_name,
+            id,
+            plan,
+            least,
+            most,
+            short_letters,
+            keeps_caching,
+            may_touch_more: may_touch_more(command),
+            is_plain,
+            subcommands,
+        }
+    }
+
+    /// The argument that is its only key, if it has one.
+    #[inline(always)]
+    pub fn only_key(&self) -> Option<usize> {
+        if let KeyPlan::One(index) = self.plan { Some(index) } else { None }
+    }
+
+    /// Whether a call may have so many arguments, the name included.
+    #[inline]
+    pub fn accepts(&self, args: usize) -> bool {
+        (self.least..=self.most).contains(&args)
+    }
+
+    /// Whether it may run a script.
+    #[inline]
+    pub(crate) fn runs_scripts(&self) -> bool {
+        self.command.flags.has(RUNS_SCRIPTS)
+    }
+
+    /// Whether this is the name, of one whose [packed](super::command_table::pack) form is the same.
+    #[inline]
+    pub(super) fn is_named(&self, name: &[u8]) -> bool {
+        name.len() == self.called.len() && (self.short_letters || self.called.eq_ignore_ascii_case(name))
+    }
+
+    /// The subcommand of this name, in any case.
+    pub fn subcommand(&self, name: &[u8]) -> Option<&CommandEntry> {
+        self.subcommands.iter().find(|entry| entry.command.name.as_bytes().eq_ignore_ascii_case(name))
+    }
+}
+
+/// Whether all that it does is with keys.
+fn works_on_keys(command: &Command) -> bool {
+    let elsewhere = matches!(
+        command.group,
+        Group::PubSub | Group::Transactions | Group::Connection | Group::Server | Group::Scripting | Group::Cluster
+    );
+    !elsewhere && command.flags.has(READONLY.and(WRITE)) && !command.flags.has(BLOCKING)
+}
+
+/// Whether it cannot be told from a command's arguments which keys it touches.
+fn may_touch_more(command: &Command) -> bool {
+    if command.flags.has(SETTLES) {
+        return true;
+    }
+    if command.keys.is_empty() {
+        let harmless = matches!(command.group, Group::Connection | Group::PubSub | Group::Transactions);
+        // TIME and the like.
+        return !harmless && (!command.flags.has(FAST) || command.flags.has(READONLY.and(WRITE)));
+    }
+    let vague = |spec: &KeySpec| {
+        spec.flags.has(KeyFlags::INCOMPLETE) || spec.begin == Begin::Unknown || spec.find == FindKeys::Unknown
+    };
+    command.group == Group::Scripting || command.keys.iter().any(vague)
+}
+
+impl KeyPlan {
+    fn of(command: &Command) -> KeyPlan {
+        match command.keys {
+            [] => KeyPlan::None,
+            [only] if only.flags.has(KeyFlags::NOT_KEY) => KeyPlan::None,
+            [only] => match (only.begin, only.find) {
+                (Begin::Index(index), FindKeys::Range { last: 0, .. }) => KeyPlan::One(index),
+                (Begin::Index(first), FindKeys::Range { last, step, limit: 0 }) => KeyPlan::Range { first, last, step },
+                (Begin::Index(index), FindKeys::Counted { count: 0, first: 1, step: 1 }) => KeyPlan::Counted(index),
+                _ => KeyPlan::Specs,
+            },
+            _ => KeyPlan::Specs,
+        }
     }
 }

@@ -1,13 +1,13 @@
 //! What a handler works with.
 
 use crate::core::args::Args;
+use crate::core::busy_script;
 use crate::core::command::Command;
 use crate::core::session::Session;
-use crate::scripting;
-use crate::transactions::blocking::Blocking;
 use engine::clients::waiters::Ticket;
 use engine::data::key_hash::KeyHash;
 use engine::keyspace::keys::{Key, Keys};
+use engine::time::{UnixMs, UnixUs};
 use engine::{Engine, Error};
 use resp::Reply;
 use smallvec::SmallVec;
@@ -20,25 +20,27 @@ pub type KeyArgs = SmallVec<[(usize, KeyHash); 1]>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
     /// Unix time in microseconds.
-    pub unix_us: i64,
+    pub unix_us: UnixUs,
 }
 
 impl Now {
-    pub fn unix_ms(self) -> i64 {
-        self.unix_us / 1000
+    /// Unix time in whole milliseconds.
+    pub fn unix_ms(self) -> UnixMs {
+        self.unix_us.ms()
     }
 }
 
 /// What happens to the connection after a command.
 #[derive(Default)]
 pub enum Flow {
+    /// It goes on with the next request.
     #[default]
     Next,
     /// The reply is sent, then the connection is closed.
     Close,
     /// The connection ends without what it has not been sent yet.
     Abort,
-    /// The command goes on in pieces, so that others are served in between; the connection waits for it.
+    /// The command is chunked, so that others are served in between; the connection waits for it.
     More(Work),
     /// The client waits, and nothing else of its connection runs, until the ticket is served or finished.
     Wait(Arc<Ticket>),
@@ -46,7 +48,7 @@ pub enum Flow {
     WaitOn,
     /// The command has done nothing: it wants a lock that a script has for long, and is to be run again a little later.
     NotNow,
-    /// The command has done nothing and is to be run again when the pause is over that is on.
+    /// The command has done nothing and is to be run again when the present pause has ended.
     Postponed,
     /// The server ends (SHUTDOWN).
     Shutdown,
@@ -65,27 +67,46 @@ pub type Work = Box<Box<dyn Piecewise>>;
 
 const _: () = assert!(size_of::<Flow>() == 16);
 
-/// A command that is carried out in pieces.
+/// A command that is carried out a chunk at a time.
 pub trait Piecewise: Send {
     /// Does one piece of at most some hundred microseconds; true when the command has ended. A long reply may
     /// be written over several pieces: nothing else goes to the client from its first byte to the end.
-    fn step(&mut self, cx: &mut Cx<'_>) -> bool;
+    fn step(&mut self, cx: &mut Context<'_>) -> bool;
+}
+
+/// Whether a command may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blocking {
+    /// It may.
+    Allowed,
+    /// It waits already: this is another attempt.
+    Waiting,
+    /// In a transaction or a script.
+    Refused,
 }
 
 /// The context of one command: fields are separate so that data can be read while a reply is written.
-pub struct Cx<'c> {
+pub struct Context<'c> {
+    /// What the keys are part of: configuration, clients, numbers.
     pub engine: &'c Engine,
+    /// The keyspace, as far as the command's locks reach.
     pub keys: Keys<'c>,
+    /// Where its reply goes.
     pub reply: &'c mut Reply,
+    /// The client.
     pub session: &'c mut Session,
+    /// The command that runs.
     pub command: &'static Command,
+    /// The time at which it runs; it stands still for the command.
     pub now: Now,
+    /// What is to happen after it.
     pub flow: Flow,
+    /// Whether it may wait.
     pub blocking: Blocking,
     pub(crate) key_args: &'c [(usize, KeyHash)],
 }
 
-impl Cx<'_> {
+impl Context<'_> {
     /// The key at argument `index`. Its hash is the one that the dispatcher computed.
     #[inline(always)]
     pub fn key<'a>(&self, args: &'a Args<'_>, index: usize) -> Key<'a> {
@@ -103,8 +124,8 @@ impl Cx<'_> {
         }
     }
 
-    /// Ends a command that would go on in pieces, for callers that need its reply at once: transactions and
-    /// scripts, which hold all locks that it takes.
+    /// Runs a chunked command to its end, for callers that need its reply at once: transactions and scripts, which hold
+    /// all locks that it takes.
     pub fn complete(&mut self) {
         match std::mem::take(&mut self.flow) {
             Flow::More(mut work) => while !work.step(self) {},
@@ -113,6 +134,9 @@ impl Cx<'_> {
     }
 
     /// Fails inside of a transaction or of a script: for commands that need locks to be free which these hold.
+    ///
+    /// # Errors
+    /// [`Error::NotInMulti`] or [`Error::NotFromScript`].
     pub fn must_be_alone(&self) -> Result<(), Error> {
         match self.blocking {
             Blocking::Refused if self.session.in_script => Err(Error::NotFromScript),
@@ -128,7 +152,7 @@ impl Cx<'_> {
             Ok(done) => done,
             Err(Error::WouldBlock) if !self.engine.scripts().is_busy() => false,
             Err(error) => {
-                let text = scripting::text(self.engine, &error);
+                let text = busy_script::text(self.engine, &error);
                 self.engine.metrics()[self.session.worker].count_error(&text);
                 self.reply.error(&text);
                 true
@@ -137,7 +161,7 @@ impl Cx<'_> {
     }
 
     /// Unix time in milliseconds.
-    pub fn now_ms(&self) -> i64 {
+    pub fn now_ms(&self) -> UnixMs {
         self.now.unix_ms()
     }
 }

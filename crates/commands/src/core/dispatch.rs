@@ -1,37 +1,32 @@
 //! From arguments to effects: the path of every command.
 //!
-//! [`prepare`] looks the command up and hashes its keys once; a [batch](crate::batch) of prepared commands is prefetched
-//! before it runs in order. [`run`] checks what must hold before any handler, locks the shards of the keys, calls the handler, puts its write into the
-//! change log, unlocks, and lets the engine carry out what is left.
+//! [`prepare`] looks the command up and hashes its keys once; a [batch](crate::batch) of prepared commands is
+//! prefetched before it runs in order. [`run`] checks what must hold before any handler, locks the shards of the keys,
+//! calls the handler, puts its write into the change log, unlocks, and lets the engine carry out what is left.
 
-use crate::core::admission::{self, Request, Verdict};
+use crate::core::admission::{self, AdmissionRequest, Verdict};
 use crate::core::args::Args;
-use crate::core::command::Command;
-use crate::core::context::{Cx, Flow, KeyArgs, Now, Piecewise};
+use crate::core::command::{Command, CommandEntry, KeyPlan, RUNS_QUEUED};
+use crate::core::command_table::{accepted, find, lookup};
+use crate::core::context::{Blocking, Context, Flow, KeyArgs, Now, Piecewise};
 use crate::core::key_spec::{self, key_indices};
 use crate::core::session::{Replies, Session};
-use crate::core::table::{Entry, KeyPlan, Table};
-use crate::core::{http_guard, instrument, lazy_free};
-use crate::pubsub::tracking;
-use crate::scripting;
-use crate::transactions::blocking::Blocking;
-use crate::transactions::multi;
-use engine::clients::tracking::Author;
-use engine::clients::waiters;
+use crate::core::{busy_script, http_guard, instrument, lazy_free, queued, tracked_reads};
 use engine::data::key_hash::KeyHash;
 use engine::host::threads::Server;
-use engine::keyspace::held_locks::Held;
+use engine::keyspace::held_locks::HeldLocks;
 use engine::keyspace::keys::Keys;
 use engine::keyspace::origin::{Asker, Origin};
+use engine::propagation::effects::Author;
 use engine::propagation::effects::Effects;
-use engine::{Engine, Error, Word};
+use engine::{Engine, Error};
 use resp::Reply;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// A command that was looked up, with the hashes of its keys.
 pub struct Prepared {
     /// None when the command will be refused.
-    entry: Option<&'static Entry>,
+    entry: Option<&'static CommandEntry>,
     keys: KeyArgs,
 }
 
@@ -41,14 +36,9 @@ pub fn prepare(engine: &Engine, args: &Args<'_>) -> Prepared {
     prepare_entry(engine, accepted(args), args)
 }
 
-/// The entry of the command, unless it is refused for want of one or for the number of its arguments.
-pub(crate) fn accepted(args: &Args<'_>) -> Option<&'static Entry> {
-    lookup(args).filter(|entry| entry.accepts(args.len()))
-}
-
 /// Hashes the keys of a command whose entry [is known](crate::batch::command_cache).
 #[inline]
-pub fn prepare_entry(engine: &Engine, entry: Option<&'static Entry>, args: &Args<'_>) -> Prepared {
+pub fn prepare_entry(engine: &Engine, entry: Option<&'static CommandEntry>, args: &Args<'_>) -> Prepared {
     match entry {
         Some(entry) if entry.plan != KeyPlan::None => match entry.only_key() {
             Some(index) => Prepared::of_one(engine, entry, index, &args[index]),
@@ -59,7 +49,7 @@ pub fn prepare_entry(engine: &Engine, entry: Option<&'static Entry>, args: &Args
 }
 
 #[inline(never)]
-fn many_keys(engine: &Engine, entry: Option<&'static Entry>, args: &Args<'_>) -> KeyArgs {
+fn many_keys(engine: &Engine, entry: Option<&'static CommandEntry>, args: &Args<'_>) -> KeyArgs {
     match entry.map(|entry| entry.plan) {
         // Mostly it is one key.
         Some(KeyPlan::Range { first, last: -1, step }) => {
@@ -78,31 +68,10 @@ fn many_keys(engine: &Engine, entry: Option<&'static Entry>, args: &Args<'_>) ->
     }
 }
 
-/// The entry that the first words name, of a subcommand where the command has some.
-#[inline(always)]
-pub(crate) fn lookup(args: &Args<'_>) -> Option<&'static Entry> {
-    let entry = Table::get().find(&args[0])?;
-    if !entry.subcommands.is_empty() && args.len() > 1 { entry.subcommand(&args[1]) } else { Some(entry) }
-}
-
-/// The entry for these arguments, or why there is none.
-pub fn find(args: &Args<'_>) -> Result<&'static Entry, Error> {
-    let Some(entry) = lookup(args) else {
-        return Err(match Table::get().find(&args[0]) {
-            Some(container) => unknown_subcommand(container, args),
-            None => unknown_command(args),
-        });
-    };
-    if !entry.accepts(args.len()) {
-        return Err(Error::WrongArity(Word::of(&*entry.full_name)));
-    }
-    Ok(entry)
-}
-
 impl Prepared {
     /// A command with this entry and one key, the argument number `index`.
     #[inline(always)]
-    pub fn of_one(engine: &Engine, entry: &'static Entry, index: usize, key: &[u8]) -> Prepared {
+    pub fn of_one(engine: &Engine, entry: &'static CommandEntry, index: usize, key: &[u8]) -> Prepared {
         Prepared { entry: Some(entry), keys: KeyArgs::from_buf([(index, engine.hasher().hash(key))]) }
     }
 
@@ -121,9 +90,9 @@ impl Prepared {
         }
     }
 
-    /// The entry and the key of a [plain](Entry::is_plain) command.
+    /// The entry and the key of a [plain](CommandEntry::is_plain) command.
     #[inline(always)]
-    pub fn plain(&self) -> Option<(&'static Entry, &[(usize, KeyHash); 1])> {
+    pub fn plain(&self) -> Option<(&'static CommandEntry, &[(usize, KeyHash); 1])> {
         let entry = self.entry.filter(|entry| entry.is_plain)?;
         Some((entry, self.keys[..].try_into().ok()?))
     }
@@ -137,17 +106,17 @@ impl Prepared {
     /// Whether the command may run a script.
     #[inline]
     pub fn runs_scripts(&self) -> bool {
-        self.entry.is_some_and(|entry| entry.runs_scripts)
+        self.entry.is_some_and(CommandEntry::runs_scripts)
     }
 
     /// Whether the command can run while a script has its thread: it runs none itself, and its entry names the locks
     /// that it takes.
     pub fn runs_meanwhile(&self) -> bool {
-        self.entry.is_none_or(|entry| !entry.runs_scripts && !entry.may_touch_more)
+        self.entry.is_none_or(|entry| !entry.runs_scripts() && !entry.may_touch_more)
     }
 
     /// The entry, unless the command is refused anyway.
-    pub fn entry(&self) -> Option<&'static Entry> {
+    pub fn entry(&self) -> Option<&'static CommandEntry> {
         self.entry
     }
 }
@@ -168,10 +137,11 @@ pub fn run<'e>(
             run_admitted(engine, session, entry, &prepared.keys, args, now, reply)
         }
         Some(entry) => {
-            let request = Request::of(engine, session, entry, args);
+            let request = AdmissionRequest::of(engine, session, entry, args);
             match admission::admit(engine, session, &request, now) {
                 Verdict::Run
-                    if session.multi.is_some() && multi::queue(engine, session, entry, &prepared.keys, args, reply) =>
+                    if session.multi.is_some()
+                        && queued::queue(engine, session, entry, &prepared.keys, args, reply) =>
                 {
                     Flow::Next
                 }
@@ -208,7 +178,7 @@ pub fn run<'e>(
 fn run_admitted(
     engine: &Engine,
     session: &mut Session,
-    entry: &'static Entry,
+    entry: &'static CommandEntry,
     keys: &KeyArgs,
     args: &mut Args<'_>,
     now: Now,
@@ -216,7 +186,7 @@ fn run_admitted(
 ) -> Flow {
     let flow = call(engine, session, entry, keys, args, now, reply);
     if session.caching && !matches!(flow, Flow::NotNow) {
-        tracking::end_caching(session, entry);
+        tracked_reads::end_caching(session, entry);
     }
     flow
 }
@@ -230,7 +200,7 @@ fn retry_later(engine: &Engine, session: &mut Session, args: &Args<'_>, reply: &
     if !engine.scripts().is_busy() {
         return Flow::NotNow;
     }
-    reject(engine, session, args, &scripting::busy(engine), reply);
+    reject(engine, session, args, &busy_script::busy(engine), reply);
     end_reply(session, reply, start);
     Flow::Next
 }
@@ -243,8 +213,8 @@ fn reject(engine: &Engine, session: &mut Session, args: &Args<'_>, error: &Error
     if let Some(entry) = entry {
         instrument::count_rejected(engine, session.worker, entry);
     }
-    let is_exec = entry.is_some_and(|entry| entry.full_name == "exec");
-    let instead = multi::refused(engine, session, is_exec, error);
+    let runs_queued = entry.is_some_and(|entry| entry.command.flags.has(RUNS_QUEUED));
+    let instead = queued::refused(engine, session, runs_queued, error);
     refuse(engine, session, instead.as_ref().unwrap_or(error), reply);
 }
 
@@ -280,12 +250,12 @@ fn mute(session: &mut Session, reply: &mut Reply, start: usize) {
     }
 }
 
-/// Runs a command and writes down what it took.
+/// Runs a command and writes down what it took, unless it is to be run again.
 #[inline(always)]
 pub(crate) fn call(
     engine: &Engine,
     session: &mut Session,
-    entry: &'static Entry,
+    entry: &'static CommandEntry,
     key_args: &[(usize, KeyHash)],
     args: &mut Args<'_>,
     now: Now,
@@ -293,23 +263,6 @@ pub(crate) fn call(
 ) -> Flow {
     let start = instrument::begin(engine, session, entry, args, now, reply);
     let (flow, failed) = call_command(engine, session, entry.command, key_args, args, now, reply);
-    end_call(engine, session, entry, args, start, now, flow, failed, reply)
-}
-
-/// Writes down what a command took, unless it is to be run again.
-#[expect(clippy::too_many_arguments, reason = "the fields of one command, borrowed apart")]
-#[inline(always)]
-fn end_call(
-    engine: &Engine,
-    session: &mut Session,
-    entry: &'static Entry,
-    args: &Args<'_>,
-    start: instrument::Start<'_>,
-    now: Now,
-    flow: Flow,
-    failed: bool,
-    reply: &Reply,
-) -> Flow {
     if matches!(flow, Flow::NotNow) {
         return flow;
     }
@@ -331,33 +284,19 @@ pub(crate) fn call_command<'e>(
     now: Now,
     reply: &'e mut Reply,
 ) -> (Flow, bool) {
-    match Held::keys_with(engine, key_args.iter().map(|(_, hash)| *hash), session.patience) {
-        // The locks are free for who changes what it was admitted by, and this command has done nothing.
-        Some(_) if session.admitted.promises() != engine.saves().deny_reasons().promises() => (Flow::NotNow, false),
-        Some(held) => call_locked(engine, session, command, held, key_args, args, now, reply),
-        None => (Flow::NotNow, false),
+    let hashes = key_args.iter().map(|(_, hash)| *hash);
+    let Some(held) = HeldLocks::keys_with(engine, hashes, session.patience) else { return (Flow::NotNow, false) };
+    // The locks are free for who changes what it was admitted by, and this command has done nothing.
+    if session.admitted.promises() != engine.persistence_status().deny_reasons().promises() {
+        return (Flow::NotNow, false);
     }
-}
-
-#[expect(clippy::too_many_arguments, reason = "the fields of one command, borrowed apart")]
-#[inline(always)]
-fn call_locked<'e>(
-    engine: &'e Engine,
-    session: &'e mut Session,
-    command: &'static Command,
-    held: Held<'e>,
-    key_args: &'e [(usize, KeyHash)],
-    args: &mut Args<'_>,
-    now: Now,
-    reply: &'e mut Reply,
-) -> (Flow, bool) {
     let db = session.db;
     let mut keys = Keys::new(engine, held, db, session.origin(engine, now));
     keys.set_no_touch(session.no_touch);
     keys.set_patience(session.patience);
     keys.set_admitted(session.admitted);
     let mut cx =
-        Cx { engine, keys, reply, session, command, now, flow: Flow::Next, blocking: Blocking::Allowed, key_args };
+        Context { engine, keys, reply, session, command, now, flow: Flow::Next, blocking: Blocking::Allowed, key_args };
     let failed = run_held(engine, &mut cx, args, db);
     let flow = std::mem::take(&mut cx.flow);
     // All that it owned has been taken out.
@@ -368,7 +307,7 @@ fn call_locked<'e>(
 /// Runs the handler of the context's entry under the locks of its keys, which end with it, and follows up on what it
 /// did; true if it replied an error.
 #[inline(always)]
-pub(crate) fn run_held(engine: &Engine, cx: &mut Cx<'_>, args: &mut Args<'_>, db: u32) -> bool {
+pub(crate) fn run_held(engine: &Engine, cx: &mut Context<'_>, args: &mut Args<'_>, db: u32) -> bool {
     // Under the locks: the log is not turned on or off meanwhile.
     let logs = engine.has_log();
     if logs {
@@ -386,7 +325,7 @@ pub(crate) fn run_held(engine: &Engine, cx: &mut Cx<'_>, args: &mut Args<'_>, db
         }
     };
     if cx.session.tracker.is_some() {
-        tracking::remember(cx, args, cx.key_args);
+        tracked_reads::remember(cx, args, cx.key_args);
     }
     if logs && let Some(length) = engine.record(&cx.keys.effects, db, |out| args.put_to(out)) {
         cx.session.logged_at = length;
@@ -405,7 +344,7 @@ pub(crate) fn run_held(engine: &Engine, cx: &mut Cx<'_>, args: &mut Args<'_>, db
 }
 
 /// Runs a command of the past once more, to its end: it is not logged and not measured, and finds what was there at its
-/// time, whatever has run out since. Whoever calls this has seen to it that nothing is logged now.
+/// time, whatever has expired since. The caller has seen to it that nothing is logged now.
 pub(crate) fn replay<'e>(
     engine: &'e Engine,
     session: &'e mut Session,
@@ -415,31 +354,31 @@ pub(crate) fn replay<'e>(
 ) {
     let prepared = prepare(engine, args);
     let Some(entry) = prepared.entry else { return };
-    if admission::admit(engine, session, &Request::replayed(entry.command), now) != Verdict::Run {
+    if admission::admit(engine, session, &AdmissionRequest::replayed(entry.command), now) != Verdict::Run {
         return;
     }
-    if session.multi.is_some() && multi::queue(engine, session, entry, &prepared.keys, args, reply) {
+    if session.multi.is_some() && queued::queue(engine, session, entry, &prepared.keys, args, reply) {
         return;
     }
-    let held = Held::keys(engine, prepared.keys.iter().map(|(_, hash)| *hash));
+    let held = HeldLocks::keys(engine, prepared.keys.iter().map(|(_, hash)| *hash));
     let origin = Origin { asker: Asker::Replay, now: now.unix_ms() };
     let keys = Keys::new(engine, held, session.db, origin);
     let (command, key_args) = (entry.command, &prepared.keys[..]);
     let (flow, blocking) = (Flow::Next, Blocking::Refused);
-    let mut cx = Cx { engine, keys, reply, session, command, now, flow, blocking, key_args };
+    let mut cx = Context { engine, keys, reply, session, command, now, flow, blocking, key_args };
     if let Err(error) = (command.run)(&mut cx, args) {
         instrument::count_unexpected(engine, cx.session.worker, &entry.full_name, entry, &error);
-        cx.reply.error(scripting::text(engine, &error));
+        cx.reply.error(busy_script::text(engine, &error));
     }
     cx.complete();
-    let Cx { keys, session, .. } = cx;
+    let Context { keys, session, .. } = cx;
     let effects = keys.release();
     if effects.seen().is_some() {
         follow_up(engine, effects, session, now);
     }
 }
 
-/// Keys that are forgotten after a command while there are too many that somebody has a copy of.
+/// How many keys are forgotten after a command while clients hold copies of too many.
 const FORGOTTEN_AT_ONCE: usize = 100;
 
 /// What a command leaves to be done without locks: the host's part, and clients that it made an end to waiting for.
@@ -450,11 +389,11 @@ fn follow_up(engine: &Engine, mut effects: Effects, session: &Session, now: Now)
         engine.trim_tracking(worker, FORGOTTEN_AT_ONCE);
     }
     if !ready.is_empty() {
-        waiters::serve(engine, ready, Server { worker, now_us: now.unix_us });
+        engine.serve(ready, Server { worker, now_us: now.unix_us });
     }
 }
 
-/// Does one piece of a command that goes on in pieces; true when it has ended.
+/// Does one chunk of a chunked command; true when it has ended.
 pub fn step<'e>(
     engine: &'e Engine,
     session: &'e mut Session,
@@ -464,12 +403,21 @@ pub fn step<'e>(
     reply: &'e mut Reply,
 ) -> bool {
     let (start, clock) = (reply.len(), engine.host().nanos());
-    let mut keys = Keys::new(engine, Held::Nothing, session.db, session.origin(engine, now));
+    let mut keys = Keys::new(engine, HeldLocks::Nothing, session.db, session.origin(engine, now));
     keys.set_patience(session.patience);
-    let mut cx =
-        Cx { engine, keys, reply, session, command, now, flow: Flow::Next, blocking: Blocking::Refused, key_args: &[] };
+    let mut cx = Context {
+        engine,
+        keys,
+        reply,
+        session,
+        command,
+        now,
+        flow: Flow::Next,
+        blocking: Blocking::Refused,
+        key_args: &[],
+    };
     let done = work.step(&mut cx);
-    let Cx { keys, reply, session, .. } = cx;
+    let Context { keys, reply, session, .. } = cx;
     follow_up(engine, keys.release(), session, now);
     let answer = reply.len().saturating_sub(start);
     instrument::piece(engine, session, clock, answer, now, done);
@@ -500,34 +448,4 @@ pub fn execute<'e>(
         }
         (flow, _) => flow,
     }
-}
-
-/// How much of an unknown command's arguments its error repeats, in bytes.
-const UNKNOWN_SHOWN: usize = 128;
-
-fn unknown_command(args: &Args<'_>) -> Error {
-    let mut text = Vec::new();
-    let mut left = UNKNOWN_SHOWN;
-    for arg in args.from(1) {
-        if left == 0 {
-            break;
-        }
-        let arg = engine::before_nul(arg);
-        let arg = &arg[..arg.len().min(left)];
-        text.push(b'\'');
-        text.extend_from_slice(arg);
-        text.extend_from_slice(b"' ");
-        left = left.saturating_sub(arg.len() + 3);
-    }
-    Error::UnknownCommand(Word::of(shown(&args[0])), Word::of(text))
-}
-
-fn unknown_subcommand(entry: &Entry, args: &Args<'_>) -> Error {
-    Error::UnknownSubcommand(Word::of(shown(&args[1])), Word::of(entry.command.name.to_uppercase()))
-}
-
-/// As much of a name as an error repeats.
-pub(crate) fn shown(name: &[u8]) -> &[u8] {
-    let name = engine::before_nul(name);
-    &name[..name.len().min(UNKNOWN_SHOWN)]
 }

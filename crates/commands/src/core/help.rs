@@ -5,7 +5,7 @@
 
 use crate::core::args::Args;
 use crate::core::command::{Command, LOADING, STALE};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use engine::Error;
 use resp::Reply;
 
@@ -22,7 +22,7 @@ pub const HELP: Command = Command {
     ..Command::DEFAULT
 };
 
-fn help(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn help(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     reply_help(cx.reply, &String::from_utf8_lossy(&args[0]));
     Ok(())
 }
@@ -45,12 +45,13 @@ fn section(name: &str) -> impl Iterator<Item = &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::table::Table;
+    use crate::core::command_table::CommandTable;
     use crate::testing::Client;
 
     #[test]
     fn every_container_has_a_help_that_names_its_subcommands() {
-        for entry in Table::get().iter().filter(|entry| !entry.subcommands.is_empty()) {
+        crate::install(&[]);
+        for entry in CommandTable::get().iter().filter(|entry| !entry.subcommands.is_empty()) {
             let lines: Vec<&str> = section(entry.command.name).collect();
             for sub in &entry.subcommands {
                 let name = sub.command.name.to_uppercase();

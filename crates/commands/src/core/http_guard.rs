@@ -1,5 +1,5 @@
-//! Who speaks another protocol: a web page can make the browser of somebody inside a network post to a server there,
-//! and what it posts may have lines that are commands.
+//! Who speaks another protocol: a web page can make a browser inside a network post to a server there, and what it
+//! posts may have lines that are commands.
 //!
 //! ```text
 //!   POST / HTTP/1.1          the connection ends here, and nothing of it is answered
@@ -27,8 +27,8 @@ pub fn is_one(name: &[u8]) -> bool {
 pub fn tell(engine: &Engine, session: &Session, now: Now) {
     static LAST_US: AtomicI64 = AtomicI64::new(i64::MIN);
     let last = LAST_US.load(Relaxed);
-    let is_due = now.unix_us.saturating_sub(last) > PAUSE_US;
-    if is_due && LAST_US.compare_exchange(last, now.unix_us, Relaxed, Relaxed).is_ok() {
+    let is_due = now.unix_us.0.saturating_sub(last) > PAUSE_US;
+    if is_due && LAST_US.compare_exchange(last, now.unix_us.0, Relaxed, Relaxed).is_ok() {
         engine.host().warn(&format!(
             "Possible SECURITY ATTACK detected. Somebody is sending POST or Host: to this server, as web pages do that make \
              a browser attack it (Cross Protocol Scripting). Connection from {} aborted.",

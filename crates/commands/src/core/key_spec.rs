@@ -1,8 +1,7 @@
 //! Finding the keys among a command's arguments, by its entry.
 
 use crate::core::args::Args;
-use crate::core::command::{Begin, Command, FindKeys, KeyFlags, KeySpec};
-use crate::core::table::{Entry, KeyPlan};
+use crate::core::command::{Begin, Command, CommandEntry, FindKeys, KeyFlags, KeyPlan, KeySpec};
 use smallvec::SmallVec;
 
 /// Indices of key arguments, ascending.
@@ -14,7 +13,7 @@ pub struct BadKeys;
 
 /// The indices of all keys of a command with these arguments. Arguments that do not fit give an error; the
 /// handler then finds the same fault and replies.
-pub fn key_indices(entry: &Entry, args: &Args<'_>) -> Result<KeyIndices, BadKeys> {
+pub fn key_indices(entry: &CommandEntry, args: &Args<'_>) -> Result<KeyIndices, BadKeys> {
     let mut found = KeyIndices::new();
     match entry.plan {
         KeyPlan::None => {}

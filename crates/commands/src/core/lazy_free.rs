@@ -1,7 +1,7 @@
 //! What a command leaves to be freed: in the background, or before its reply, as the `lazyfree-lazy-*` directives say.
 
-use crate::core::command::{Command, Group};
-use crate::core::context::{Cx, Flow, Piecewise};
+use crate::core::command::Command;
+use crate::core::context::{Context, Flow, Piecewise};
 use engine::Engine;
 use engine::config::Directive;
 use engine::propagation::effects::{Effects, Garbage};
@@ -12,20 +12,13 @@ pub(crate) fn settle(engine: &Engine, command: &Command, effects: &mut Effects) 
         return;
     }
     let is_lazy = |directive| engine.config().snapshot().flag(directive);
-    let own = || match (command.group, command.name) {
-        (_, "del") => is_lazy(Directive::LAZYFREE_LAZY_USER_DEL),
-        // These have decided that themselves, or do nothing else.
-        (_, "unlink" | "flushall" | "flushdb" | "debug") => true,
-        // What is left by commands within them has been sorted.
-        (Group::Transactions | Group::Scripting, _) => true,
-        _ => is_lazy(Directive::LAZYFREE_LAZY_SERVER_DEL),
-    };
+    let own = || command.lazy_free.is_none_or(is_lazy);
     effects.settle(|| is_lazy(Directive::LAZYFREE_LAZY_EXPIRE), own);
 }
 
 /// The reply, which begins at `start`, follows when all this is freed; others are served in between.
 #[cold]
-pub(crate) fn before_reply(cx: &mut Cx<'_>, garbage: Vec<Garbage>, start: usize) {
+pub(crate) fn before_reply(cx: &mut Context<'_>, garbage: Vec<Garbage>, start: usize) {
     if matches!(cx.flow, Flow::Next) {
         let reply = cx.reply.as_slice()[start..].to_vec();
         cx.reply.truncate(start);
@@ -42,7 +35,7 @@ struct Freeing {
 const FREED_AT_ONCE: usize = 1000;
 
 impl Piecewise for Freeing {
-    fn step(&mut self, cx: &mut Cx<'_>) -> bool {
+    fn step(&mut self, cx: &mut Context<'_>) -> bool {
         self.garbage.pop_if(|last| last.drain_step(FREED_AT_ONCE));
         let done = self.garbage.is_empty();
         if done {

@@ -1,21 +1,24 @@
 //! What every command stands on, and how one runs.
 //!
-//! Arguments and a session come in; a reply, effects and what is to follow go out. [`command`] is an entry of the table,
-//! [`context`] what a handler works with, [`dispatch`] the way from arguments to effects. No file here knows what a
-//! particular command does.
+//! Arguments and a session come in; a reply, effects and what is to follow go out. [`command`] is an entry of the
+//! table, [`context`] what a handler works with, [`dispatch`] the way from arguments to effects. No file here knows
+//! what a particular command does.
 
-pub mod admission;
-pub mod args;
-pub mod chunked_reply;
+pub(crate) mod admission;
+pub(crate) mod args;
+pub(crate) mod busy_script;
+pub(crate) mod chunked_reply;
 pub mod command;
+pub mod command_table;
 pub mod context;
 pub mod dispatch;
-pub mod help;
-pub mod http_guard;
+pub(crate) mod help;
+pub(crate) mod http_guard;
 pub mod instrument;
-pub mod key_spec;
-pub mod lazy_free;
-pub mod redact;
-pub mod session;
-pub mod table;
-pub mod worker_barrier;
+pub(crate) mod key_spec;
+pub(crate) mod lazy_free;
+pub mod queued;
+pub(crate) mod redact;
+pub(crate) mod session;
+pub(crate) mod tracked_reads;
+pub(crate) mod worker_barrier;

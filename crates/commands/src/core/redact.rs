@@ -1,87 +1,97 @@
-//! Which arguments of a command are secrets. The command log and monitors show `(redacted)` in their place.
+//! How the command log and monitors show a command: long arguments cut, `(redacted)` in the place of
+//! [secrets](crate::core::command::Command::is_secret).
 
 use crate::core::args::Args;
-use engine::config::is_sensitive;
-use std::ops::Range;
+use crate::core::command::CommandEntry;
+use crate::core::context::Now;
+use crate::core::session::{LoggedArgs, Session};
+use resp::words::quote;
 
 /// What is shown in the place of a secret.
-pub const REDACTED: &[u8] = b"(redacted)";
+const REDACTED: &[u8] = b"(redacted)";
 
-/// Whether argument `index` of this command is a secret.
-pub fn is_secret(full_name: &str, args: &Args<'_>, index: usize) -> bool {
+/// Arguments that a log entry has, and bytes of each.
+const LOGGED_ARGS: usize = 32;
+const LOGGED_BYTES: usize = 128;
+
+/// The arguments as the log has them.
+#[cold]
+pub(crate) fn shown_args(entry: &CommandEntry, args: &Args<'_>, kept: Option<&LoggedArgs>) -> Vec<Vec<u8>> {
     let count = args.len();
-    match full_name {
-        "auth" => index > 0 && count <= 3,
-        "acl|setuser" | "acl|getuser" | "acl|deluser" => index > 1,
-        "config|set" => index > 2 && index % 2 == 1 && is_sensitive(&args[index - 1]),
-        "hello" => hello_secrets(args).contains(&index),
-        "migrate" => migrate_secrets(args).contains(&index),
-        _ => false,
+    let whole = if count > LOGGED_ARGS { LOGGED_ARGS - 1 } else { count };
+    let kept = |index| kept.and_then(|kept| kept.shown.iter().find(|(at, _)| *at == index));
+    let mut shown: Vec<Vec<u8>> = (0..whole)
+        .map(|index| kept(index).map_or_else(|| shown_arg(entry, args, index), |(_, text)| text.clone()))
+        .collect();
+    if count > whole {
+        shown.push(format!("... ({} more arguments)", count - whole).into_bytes());
     }
+    shown
 }
 
-/// User and password after AUTH.
-fn hello_secrets(args: &Args<'_>) -> Range<usize> {
-    let mut index = 2;
-    while index < args.len() {
-        let left = args.len() - 1 - index;
-        match () {
-            () if args.is(index, "auth") && left >= 2 => return index + 1..index + 3,
-            () if args.is(index, "setname") && left >= 1 => index += 2,
-            () => break,
-        }
+pub(crate) fn shown_arg(entry: &CommandEntry, args: &Args<'_>, index: usize) -> Vec<u8> {
+    if (entry.command.is_secret)(args, index) {
+        return REDACTED.to_vec();
     }
-    0..0
+    let arg = &args[index];
+    let mut shown = arg[..arg.len().min(LOGGED_BYTES)].to_vec();
+    if arg.len() > LOGGED_BYTES {
+        shown.extend_from_slice(format!("... ({} more bytes)", arg.len() - LOGGED_BYTES).as_bytes());
+    }
+    shown
 }
 
-/// What follows AUTH and AUTH2 among the options, which end with KEYS.
-fn migrate_secrets(args: &Args<'_>) -> Range<usize> {
-    for index in 6..args.len() {
-        let left = args.len() - 1 - index;
-        match () {
-            () if args.is(index, "auth") && left >= 1 => return index + 1..index + 2,
-            () if args.is(index, "auth2") && left >= 2 => return index + 1..index + 3,
-            () if args.is(index, "keys") => break,
-            () => {}
-        }
+/// The line for a command that a client has run, or a script for it.
+pub(crate) fn monitor_line(session: &Session, entry: &CommandEntry, args: &Args<'_>, now: Now) -> Vec<u8> {
+    let (seconds, micros) = (now.unix_us.seconds(), now.unix_us.0 % 1_000_000);
+    let (db, addr) = (session.db, &session.info.addr);
+    let from = match addr.strip_suffix(":0") {
+        _ if session.in_script => "lua".to_owned(),
+        Some(path) => format!("unix:{path}"),
+        None => addr.to_string(),
+    };
+    let mut line = format!("+{seconds}.{micros:06} [{db} {from}]").into_bytes();
+    for index in 0..args.len() {
+        line.push(b' ');
+        let secret = (entry.command.is_secret)(args, index);
+        quote(&mut line, if secret { REDACTED } else { &args[index] });
     }
-    0..0
+    line.extend_from_slice(b"\r\n");
+    line
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::command_table::lookup;
 
-    fn shown(name: &str, line: &str) -> String {
+    fn shown(line: &str) -> String {
+        crate::install(&[]);
         let args: Args<'_> = line.split(' ').map(str::as_bytes).collect();
-        let show = |index: usize| {
-            if is_secret(name, &args, index) { "*".into() } else { String::from_utf8_lossy(&args[index]) }
+        let entry = lookup(&args).expect("a command");
+        let show = |index: usize| match shown_arg(entry, &args, index) {
+            shown if shown == REDACTED => "*".to_owned(),
+            shown => String::from_utf8_lossy(&shown).into_owned(),
         };
         (0..args.len()).map(show).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
     fn secrets_are_known_by_their_places() {
-        for (name, line, expected) in [
-            ("auth", "AUTH p", "AUTH *"),
-            ("auth", "AUTH u p", "AUTH * *"),
-            ("auth", "AUTH u p x", "AUTH u p x"),
-            ("hello", "HELLO 3 AUTH u p SETNAME x", "HELLO 3 AUTH * * SETNAME x"),
-            ("hello", "HELLO 3 SETNAME AUTH auth u p", "HELLO 3 SETNAME AUTH auth * *"),
-            ("hello", "HELLO 3 AUTH u", "HELLO 3 AUTH u"),
-            ("acl|setuser", "ACL SETUSER u on >p", "ACL SETUSER * * *"),
-            ("acl|whoami", "ACL WHOAMI", "ACL WHOAMI"),
-            (
-                "config|set",
-                "CONFIG SET port 1 requirepass x masterauth y",
-                "CONFIG SET port 1 requirepass * masterauth *",
-            ),
-            ("migrate", "MIGRATE h 1 k 0 9 AUTH p", "MIGRATE h 1 k 0 9 AUTH *"),
-            ("migrate", "MIGRATE h 1 k 0 9 COPY AUTH2 u p", "MIGRATE h 1 k 0 9 COPY AUTH2 * *"),
-            ("migrate", "MIGRATE h 1 k 0 9 KEYS auth x", "MIGRATE h 1 k 0 9 KEYS auth x"),
-            ("set", "SET auth p", "SET auth p"),
+        for (line, expected) in [
+            ("AUTH p", "AUTH *"),
+            ("AUTH u p", "AUTH * *"),
+            ("AUTH u p x", "AUTH u p x"),
+            ("HELLO 3 AUTH u p SETNAME x", "HELLO 3 AUTH * * SETNAME x"),
+            ("HELLO 3 SETNAME AUTH auth u p", "HELLO 3 SETNAME AUTH auth * *"),
+            ("HELLO 3 AUTH u", "HELLO 3 AUTH u"),
+            ("CONFIG SET port 1 requirepass x masterauth y", "CONFIG SET port 1 requirepass * masterauth *"),
+            ("MIGRATE h 1 k 0 9 AUTH p", "MIGRATE h 1 k 0 9 AUTH *"),
+            ("MIGRATE h 1 k 0 9 COPY AUTH2 u p", "MIGRATE h 1 k 0 9 COPY AUTH2 * *"),
+            ("MIGRATE h 1 k 0 9 KEYS auth x", "MIGRATE h 1 k 0 9 KEYS auth x"),
+            ("SET auth p", "SET auth p"),
         ] {
-            assert_eq!(shown(name, line), expected);
+            assert_eq!(shown(line), expected);
         }
     }
 }

@@ -1,16 +1,19 @@
 //! A client, as commands see it.
 
-use crate::core::command::Flags;
-use crate::core::context::Now;
-use crate::core::instrument::{Kept, Unfinished};
-use crate::pubsub::channels::Subscriptions;
-use crate::transactions::multi::{Multi, Watching};
+use crate::core::args::Args;
+use crate::core::command::{CommandEntry, Flags};
+use crate::core::context::{KeyArgs, Now};
 use engine::Engine;
+use engine::clients::pubsub::{ChannelKind, Name};
 use engine::clients::registry::ClientInfo;
 use engine::clients::tracking::Tracker;
+use engine::clients::waiters::AwaitedKey;
+use engine::clients::watch::WatchFlag;
 use engine::keyspace::held_locks::LockTimeout;
 use engine::keyspace::origin::{Asker, Origin};
 use engine::status::deny_reasons::DenyReasons;
+use engine::time::{Nanos, UnixMs};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -33,9 +36,11 @@ pub struct Session {
     pub worker: usize,
     /// What the worker knows the connection by.
     pub token: usize,
+    /// The database that it has selected.
     pub db: u32,
+    /// It may run commands without AUTH.
     pub authenticated: bool,
-    /// It was authenticated at some time: whoever it is knows the password.
+    /// It was authenticated at some time: its user knows the password.
     pub was_authenticated: bool,
     /// SCRIPT DEBUG SYNC: its next script runs under its eyes.
     pub(crate) debugs_scripts: bool,
@@ -49,6 +54,7 @@ pub struct Session {
     pub import_source: bool,
     /// Between MULTI and EXEC.
     pub multi: Option<Box<Multi>>,
+    /// WATCH: the keys, and the flag that a change of one raises.
     pub watching: Option<Box<Watching>>,
     /// The state of the server by which its present command was admitted.
     pub(crate) admitted: DenyReasons,
@@ -64,8 +70,8 @@ pub struct Session {
     /// What was replied last goes out, whatever CLIENT REPLY says.
     pub(crate) keeps_reply: bool,
     /// How large arguments of its running command will be shown.
-    pub(crate) kept: Option<Box<Kept>>,
-    /// Its command that goes on in pieces or waits.
+    pub(crate) kept: Option<Box<LoggedArgs>>,
+    /// Its command that is chunked or waits.
     pub(crate) unfinished: Option<Box<Unfinished>>,
     /// What others may know of it.
     pub info: Arc<ClientInfo>,
@@ -80,7 +86,7 @@ impl Session {
     }
 
     /// Whether it is authenticated, in no transaction, and gets its replies and nothing else: its commands can [run
-    /// together](crate::batch::run).
+    /// together](crate::batch::execute).
     #[inline]
     pub fn is_plain(&self) -> bool {
         self.authenticated
@@ -106,9 +112,10 @@ impl Session {
         self.subscriptions.is_some() || self.tracker.is_some() || self.info.monitor.load(Relaxed)
     }
 
+    /// The client of a new connection.
     pub fn new(info: Arc<ClientInfo>) -> Self {
         Session {
-            worker: info.worker,
+            worker: info.worker.load(Relaxed),
             token: 0,
             db: 0,
             authenticated: true,
@@ -138,8 +145,103 @@ impl Session {
         Session { worker, db, ..Session::new(Arc::clone(client)) }
     }
 
-    /// A client without a connection, for whoever uses the engine as a library.
+    /// A client without a connection, for programs that use the engine as a library.
     pub fn local() -> Self {
-        Session::new(Arc::new(ClientInfo::new(0, "", "", -1, 0, 0)))
+        Session::new(Arc::new(ClientInfo::new(0, "", "", -1, 0, UnixMs(0))))
     }
+}
+
+/// A transaction that is being put together.
+#[derive(Debug)]
+pub struct Multi {
+    pub(crate) commands: Vec<Queued>,
+    /// One of the commands was refused.
+    pub(crate) aborted: bool,
+    /// Those of all queued commands together.
+    pub(crate) flags: Flags,
+    /// Those that one of them has not.
+    pub(crate) lacking: Flags,
+}
+
+/// A command of a transaction.
+#[derive(Debug)]
+pub struct Queued {
+    pub(crate) entry: &'static CommandEntry,
+    pub(crate) args: Args<'static>,
+    pub(crate) keys: KeyArgs,
+}
+
+/// What a client watches.
+#[derive(Debug)]
+pub struct Watching {
+    pub(crate) flag: Arc<WatchFlag>,
+    pub(crate) keys: Vec<AwaitedKey>,
+}
+
+impl Watching {
+    /// Something that is watched has changed: the next EXEC does nothing.
+    pub fn is_broken(&self) -> bool {
+        self.flag.is_raised()
+    }
+}
+
+impl Multi {
+    pub(crate) fn new(aborted: bool) -> Multi {
+        Multi { commands: Vec::new(), aborted, flags: Flags::NONE, lacking: Flags::NONE }
+    }
+
+    pub(crate) fn flags(&self) -> (Flags, Flags) {
+        (self.flags, self.lacking)
+    }
+}
+
+/// The names that a client listens to, by kind.
+#[derive(Debug, Default)]
+pub struct Subscriptions(pub(crate) [BTreeSet<Name>; 3]);
+
+impl Subscriptions {
+    pub(crate) fn names(&mut self, kind: ChannelKind) -> &mut BTreeSet<Name> {
+        &mut self.0[kind as usize]
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.iter().all(BTreeSet::is_empty)
+    }
+
+    /// What a confirmation counts: channels with patterns, or shard channels.
+    pub(crate) fn count(&self, kind: ChannelKind) -> usize {
+        let len = |kind: ChannelKind| self.0[kind as usize].len();
+        match kind {
+            ChannelKind::Shard => len(ChannelKind::Shard),
+            _ => len(ChannelKind::Channel) + len(ChannelKind::Pattern),
+        }
+    }
+}
+
+/// Of arguments that the handler may make a value of: how they will be shown.
+#[derive(Debug)]
+pub struct LoggedArgs {
+    pub(crate) shown: Vec<(usize, Vec<u8>)>,
+    pub(crate) line: Option<Vec<u8>>,
+}
+
+/// A command that has begun and not ended.
+#[derive(Debug)]
+pub struct Unfinished {
+    pub(crate) entry: &'static CommandEntry,
+    /// What the clock showed when it began.
+    pub(crate) clock: Nanos,
+    pub(crate) args: Vec<Vec<u8>>,
+    pub(crate) took: Took,
+    /// What monitors will be told.
+    pub(crate) line: Option<Vec<u8>>,
+}
+
+/// What a command took.
+#[derive(Clone, Copy, Debug)]
+pub struct Took {
+    pub(crate) nanos: u64,
+    /// Bytes of its request and of its reply.
+    pub(crate) request: usize,
+    pub(crate) answer: usize,
 }

@@ -2,6 +2,7 @@
 //! commands may still be on their way to another worker.
 
 use engine::Engine;
+use engine::time::Nanos;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Acquire};
 
@@ -11,7 +12,7 @@ const PATIENCE: u64 = 100_000_000;
 /// The other workers, as of when they were asked.
 pub struct Others {
     left: Arc<AtomicUsize>,
-    until: u64,
+    until: Nanos,
 }
 
 impl Others {
@@ -22,12 +23,12 @@ impl Others {
         }
         let left = Arc::new(AtomicUsize::new(0));
         engine.host().after_others(&left);
-        Others { left, until: engine.host().nanos() + PATIENCE }
+        Others { left, until: engine.host().nanos().after(PATIENCE) }
     }
 
     /// Nobody: for commands that must not wait.
     pub fn none() -> Others {
-        Others { left: Arc::default(), until: 0 }
+        Others { left: Arc::default(), until: Nanos(0) }
     }
 
     /// Whether all of them are done, or have taken too long; gives way to them if not.
@@ -50,10 +51,10 @@ mod tests {
     fn who_is_alone_waits_for_nobody() {
         let engine = Engine::new(&Options::default(), Arc::new(NullHost));
         assert!(Others::ask(&engine).are_done(&engine) && Others::none().are_done(&engine));
-        let others = Others { left: Arc::new(AtomicUsize::new(1)), until: u64::MAX };
+        let others = Others { left: Arc::new(AtomicUsize::new(1)), until: Nanos(u64::MAX) };
         assert!(!others.are_done(&engine));
         others.left.store(0, Relaxed);
         assert!(others.are_done(&engine));
-        assert!(Others { left: Arc::new(AtomicUsize::new(1)), until: 0 }.are_done(&engine), "too long");
+        assert!(Others { left: Arc::new(AtomicUsize::new(1)), until: Nanos(0) }.are_done(&engine), "too long");
     }
 }

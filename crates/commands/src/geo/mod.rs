@@ -5,3 +5,8 @@
 
 pub mod points;
 pub mod search;
+
+use crate::core::command::Command;
+
+/// The commands of this room.
+pub const COMMANDS: &[&[Command]] = &[points::COMMANDS, search::COMMANDS];

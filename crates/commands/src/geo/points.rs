@@ -3,7 +3,7 @@
 
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, Group, READONLY, WRITE, key};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use crate::sorted_sets::sorted_set::{AddOptions, add_scores};
 use engine::{Error, Word};
 use resp::{Protocol, Reply};
@@ -82,7 +82,7 @@ pub(crate) fn point(args: &Args<'_>, index: usize) -> Result<Point, Error> {
         .ok_or_else(|| Error::GeoCoordinates(Word::of(format!("{longitude:.6},{latitude:.6}"))))
 }
 
-fn geoadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn geoadd(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut options = AddOptions::default();
     let mut first = 2;
     while first < args.len() {
@@ -107,7 +107,7 @@ fn geoadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     add_scores(cx, args, options, &scores, starts.map(|index| index + 2))
 }
 
-fn geopos(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn geopos(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let set = cx.keys.collection::<SortedSet>(cx.key(args, 1))?;
     cx.reply.array(args.len() - 2);
     for member in args.from(2) {
@@ -133,7 +133,7 @@ pub(crate) fn reply_point(reply: &mut Reply, point: Point) {
     }
 }
 
-fn geohash(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn geohash(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let set = cx.keys.collection::<SortedSet>(cx.key(args, 1))?;
     cx.reply.array(args.len() - 2);
     for member in args.from(2) {
@@ -145,7 +145,7 @@ fn geohash(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn geodist(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn geodist(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let meters = match args.len() {
         4 => 1.0,
         5 => unit(args, 4)?,

@@ -5,7 +5,7 @@
 
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, Group, READONLY, WRITE, key, keyword};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use crate::geo::points::{point, reply_distance, reply_point, unit};
 use engine::data::event_class::EventClass;
 use engine::data::value::Object;
@@ -119,27 +119,27 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-fn georadius(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn georadius(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     search(cx, args, Form { words: Words::Radius { may_store: true }, source: 1, options: 6 })
 }
 
-fn georadius_ro(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn georadius_ro(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     search(cx, args, Form { words: Words::Radius { may_store: false }, source: 1, options: 6 })
 }
 
-fn georadiusbymember(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn georadiusbymember(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     search(cx, args, Form { words: Words::RadiusByMember { may_store: true }, source: 1, options: 5 })
 }
 
-fn georadiusbymember_ro(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn georadiusbymember_ro(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     search(cx, args, Form { words: Words::RadiusByMember { may_store: false }, source: 1, options: 5 })
 }
 
-fn geosearch(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn geosearch(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     search(cx, args, Form { words: Words::Search { store: None }, source: 1, options: 2 })
 }
 
-fn geosearchstore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn geosearchstore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     search(cx, args, Form { words: Words::Search { store: Some(1) }, source: 2, options: 3 })
 }
 
@@ -399,7 +399,7 @@ struct Found {
     distance: f64,
 }
 
-fn search(cx: &mut Cx<'_>, args: &Args<'_>, form: Form) -> Result<(), Error> {
+fn search(cx: &mut Context<'_>, args: &Args<'_>, form: Form) -> Result<(), Error> {
     let set = cx.keys.collection::<SortedSet>(cx.key(args, form.source))?;
     let mut query = Query::parse(args, form, set)?;
     if query.count.is_some() && query.order == Order::AsFound && !query.any {
@@ -452,7 +452,7 @@ fn chosen(query: &Query, mut found: Vec<Found>) -> Vec<Found> {
     found
 }
 
-fn reply(cx: &mut Cx<'_>, query: &Query, found: &[Found], meters: f64) {
+fn reply(cx: &mut Context<'_>, query: &Query, found: &[Found], meters: f64) {
     let extras = [query.with_distance, query.with_hash, query.with_place].into_iter().filter(|with| *with).count();
     cx.reply.array(found.len());
     for one in found {
@@ -474,7 +474,7 @@ fn reply(cx: &mut Cx<'_>, query: &Query, found: &[Found], meters: f64) {
 
 /// Puts the results in the place of what the destination holds, with their geohashes or distances as scores.
 fn store(
-    cx: &mut Cx<'_>,
+    cx: &mut Context<'_>,
     args: &Args<'_>,
     destination: usize,
     event: &'static str,
@@ -482,9 +482,9 @@ fn store(
     found: &[Found],
     meters: f64,
 ) {
-    let limits = cx.engine.packing().sorted_set();
+    let limits = cx.engine.encoding_limits().sorted_set();
     let mut set = SortedSet::default();
-    set.expect_insertions(found.len(), found.iter().map(|one| one.member.len()).max().unwrap_or(0), limits);
+    set.reserve(found.len(), found.iter().map(|one| one.member.len()).max().unwrap_or(0), limits);
     for one in found {
         let score = if query.store_distance { one.distance / meters } else { one.score };
         set.insert(&one.member, score, limits);

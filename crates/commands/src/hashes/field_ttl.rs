@@ -1,20 +1,21 @@
-//! TtlIndex of fields: HEXPIRE and its kin set them, HTTL and its kin tell them, HPERSIST takes them away; HSETEX and
+//! The expiry of fields: HEXPIRE and its kin set it, HTTL and its kin tell it, HPERSIST takes it away; HSETEX and
 //! HGETEX do so while they write and read.
 //!
-//! A deadline that has passed already removes the field at once, and counts as its running out. The change log gets
-//! absolute milliseconds and removals, so that a replay at another time means the same. How fields run out by
-//! themselves is told in `engine/src/expiry.rs`.
+//! An expiry in the past removes the field at once, as if it had expired by then. The change log gets absolute
+//! milliseconds and removals, so that a replay at another time means the same. How fields expire by themselves is told
+//! in `crates/engine/src/expiry/`.
 
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use crate::hashes::hash::{commit_removal, now, reply_item, reserve};
 use crate::keys::expire::Conditions;
 use crate::keys::expire_option::Lifetime;
 use engine::Error;
 use engine::data::event_class::EventClass;
 use engine::propagation::effects::Record;
-use structures::hash::{Hash, Ttl, Written};
+use engine::time::UnixMs;
+use structures::hash::{FieldTtl, Hash, Written};
 
 const HASH: Command = Command { group: Group::Hash, ..Command::DEFAULT };
 
@@ -156,7 +157,7 @@ pub const COMMANDS: &[Command] = &[
 const SECOND: i64 = 1000;
 const MILLISECOND: i64 = 1;
 
-/// Replies for a field whose deadline was to be changed.
+/// Replies for a field whose expiry was to be changed.
 const MISSING: i64 = -2;
 const HAS_NONE: i64 = -1;
 const REFUSED: i64 = 0;
@@ -175,36 +176,36 @@ fn first_field(args: &Args<'_>, index: usize, size: usize) -> Result<usize, Erro
     if right { Ok(index + 1) } else { Err(Error::FieldCountMismatch) }
 }
 
-fn hexpire(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn hexpire(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let now = cx.now_ms();
-    set_deadlines(cx, args, SECOND, now)
+    set_expiries(cx, args, SECOND, now)
 }
 
-fn hpexpire(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn hpexpire(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let now = cx.now_ms();
-    set_deadlines(cx, args, MILLISECOND, now)
+    set_expiries(cx, args, MILLISECOND, now)
 }
 
-fn hexpireat(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    set_deadlines(cx, args, SECOND, 0)
+fn hexpireat(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    set_expiries(cx, args, SECOND, UnixMs(0))
 }
 
-fn hpexpireat(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    set_deadlines(cx, args, MILLISECOND, 0)
+fn hpexpireat(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    set_expiries(cx, args, MILLISECOND, UnixMs(0))
 }
 
-/// `base`: what the number counts from, in Unix milliseconds.
-fn set_deadlines(cx: &mut Cx<'_>, args: &Args<'_>, unit: i64, base: i64) -> Result<(), Error> {
+/// `base`: what the number counts from.
+fn set_expiries(cx: &mut Context<'_>, args: &Args<'_>, unit: i64, base: UnixMs) -> Result<(), Error> {
     let word = fields_word(args, 3).ok_or(Error::FieldCountMismatch)?;
     let conditions = Conditions::parse(args, 3..word)?;
     let first = first_field(args, word + 1, 1)?;
     let invalid = || Error::InvalidExpire(cx.command.name);
     let number = args.int(2)?;
-    let deadline = number.checked_mul(unit).and_then(|ms| ms.checked_add(base)).ok_or_else(invalid)?;
+    let expiry = number.checked_mul(unit).and_then(|ms| ms.checked_add(base.0)).map(UnixMs).ok_or_else(invalid)?;
     if number < 0 {
         return Err(invalid());
     }
-    let (key, now, over) = (cx.key(args, 1), now(cx), cx.keys.is_over(deadline));
+    let (key, now, over) = (cx.key(args, 1), now(cx), cx.keys.is_over(expiry));
     let mut edit = cx.keys.edit(key);
     let missing = edit.collection::<Hash>()?.is_none();
     cx.reply.array(args.len() - first);
@@ -217,13 +218,13 @@ fn set_deadlines(cx: &mut Cx<'_>, args: &Args<'_>, unit: i64, base: i64) -> Resu
         for field in args.from(first) {
             let result = match hash.view().find(field, now) {
                 None => MISSING,
-                Some((_, present)) if !conditions.allow(present.map(|at| at as i64), deadline) => REFUSED,
+                Some((_, present)) if !conditions.allow(present.map(|at| UnixMs(at as i64)), expiry) => REFUSED,
                 Some(_) if over => {
                     hash.remove(field, now);
                     REMOVED
                 }
                 Some(_) => {
-                    hash.set_deadline(field, Some(deadline as u64));
+                    hash.set_expiry(field, Some(expiry.0 as u64));
                     DONE
                 }
             };
@@ -234,14 +235,14 @@ fn set_deadlines(cx: &mut Cx<'_>, args: &Args<'_>, unit: i64, base: i64) -> Resu
         }
     })?;
     if changed.is_empty() {
-        edit.leave();
+        edit.unchanged();
     } else if over {
         edit.count_expired_elements(changed.len());
         edit.log_as(|| vec![removal(key.name, &changed)]);
         commit_removal(edit, changed.len() as u64, "hexpired");
     } else {
         edit.log_as(|| {
-            let at = deadline.to_string().into_bytes();
+            let at = expiry.0.to_string().into_bytes();
             let head = [b"HPEXPIREAT".to_vec(), key.name.to_vec(), at];
             vec![head.into_iter().chain(args.from(3).map(<[u8]>::to_vec)).collect()]
         });
@@ -261,26 +262,26 @@ fn with_fields(words: &[&[u8]], fields: &[&[u8]]) -> Record {
     words.chain(fields.iter().copied()).map(<[u8]>::to_vec).collect()
 }
 
-fn httl(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let now = cx.now_ms();
-    tell_deadlines(cx, args, |at| (at.saturating_sub(now).max(0).saturating_add(SECOND / 2)) / SECOND)
+fn httl(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let now = cx.now_ms().0;
+    tell_expiries(cx, args, |at| (at.saturating_sub(now).max(0).saturating_add(SECOND / 2)) / SECOND)
 }
 
-fn hpttl(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let now = cx.now_ms();
-    tell_deadlines(cx, args, |at| at.saturating_sub(now).max(0))
+fn hpttl(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let now = cx.now_ms().0;
+    tell_expiries(cx, args, |at| at.saturating_sub(now).max(0))
 }
 
-fn hexpiretime(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    tell_deadlines(cx, args, |at| at.saturating_add(SECOND / 2) / SECOND)
+fn hexpiretime(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    tell_expiries(cx, args, |at| at.saturating_add(SECOND / 2) / SECOND)
 }
 
-fn hpexpiretime(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    tell_deadlines(cx, args, |at| at)
+fn hpexpiretime(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    tell_expiries(cx, args, |at| at)
 }
 
-/// Replies each field's deadline, put in another form.
-fn tell_deadlines(cx: &mut Cx<'_>, args: &Args<'_>, form: impl Fn(i64) -> i64) -> Result<(), Error> {
+/// Replies each field's expiry, put in another form.
+fn tell_expiries(cx: &mut Context<'_>, args: &Args<'_>, form: impl Fn(i64) -> i64) -> Result<(), Error> {
     let now = now(cx);
     if !args.is(2, "fields") {
         return Err(Error::Syntax);
@@ -299,7 +300,7 @@ fn tell_deadlines(cx: &mut Cx<'_>, args: &Args<'_>, form: impl Fn(i64) -> i64) -
     Ok(())
 }
 
-fn hpersist(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn hpersist(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if !args.is(2, "fields") {
         return Err(Error::Syntax);
     }
@@ -318,7 +319,7 @@ fn hpersist(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
                 None => MISSING,
                 Some((_, None)) => HAS_NONE,
                 Some((_, Some(_))) => {
-                    hash.set_deadline(field, None);
+                    hash.set_expiry(field, None);
                     changes += 1;
                     DONE
                 }
@@ -328,7 +329,7 @@ fn hpersist(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if changes > 0 {
         edit.commit_many(changes, EventClass::HASH, "hpersist");
     } else {
-        edit.leave();
+        edit.unchanged();
     }
     Ok(())
 }
@@ -371,17 +372,17 @@ impl Options {
     }
 }
 
-fn hsetex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn hsetex(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let word = fields_word(args, 1).ok_or(Error::FieldCountMismatch)?;
     let options = Options::parse(args, word, Lifetime::Keep)?;
     let first = first_field(args, word + 1, 2)?;
-    let (limits, now, key) = (cx.engine.packing().hash(), now(cx), cx.key(args, 1));
+    let (limits, now, key) = (cx.engine.encoding_limits().hash(), now(cx), cx.key(args, 1));
     let present = cx.keys.edit(key).collection::<Hash>()?.is_some();
     if options.key_present.is_some_and(|wanted| wanted != present) {
         cx.reply.int(REFUSED);
         return Ok(());
     }
-    let deadline = options.lifetime.deadline_or_past(cx, args)?;
+    let expiry = options.lifetime.expiry_or_past(cx, args)?;
     let fields = || (first..args.len()).step_by(2).map(|index| &args[index]);
     let mut edit = cx.keys.edit(key);
     let hash = edit.collection::<Hash>()?;
@@ -391,7 +392,7 @@ fn hsetex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Ok(());
     }
     cx.reply.int(DONE);
-    if deadline.is_some_and(|at| edit.is_past(at)) {
+    if expiry.is_some_and(|at| edit.is_past(at)) {
         // The pairs are over before they are written, and what was there before goes.
         let removed: Vec<&[u8]> = if present {
             edit.with(|hash: &mut Hash| fields().filter(|field| hash.remove(field, 0)).collect())?
@@ -404,10 +405,10 @@ fn hsetex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         commit_removal(edit, removed.len() as u64, "hexpired");
         return Ok(());
     }
-    let ttl = match (options.lifetime, deadline) {
-        (_, Some(at)) => Ttl::At(at as u64),
-        (Lifetime::Keep, None) => Ttl::Keep,
-        _ => Ttl::Clear,
+    let ttl = match (options.lifetime, expiry) {
+        (_, Some(at)) => FieldTtl::At(at.0 as u64),
+        (Lifetime::Keep, None) => FieldTtl::Keep,
+        _ => FieldTtl::Clear,
     };
     let mut overdue: Vec<&[u8]> = Vec::new();
     edit.with(|hash: &mut Hash| {
@@ -421,19 +422,19 @@ fn hsetex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     edit.elements_expired(overdue.len());
     edit.log_as(|| {
         let mut words = vec![&b"HSETEX"[..], key.name];
-        let at = deadline.map(|at| at.to_string());
+        let at = expiry.map(|at| at.0.to_string());
         match &at {
             Some(at) => words.extend([b"PXAT", at.as_bytes()]),
-            None if ttl == Ttl::Keep => words.push(b"KEEPTTL"),
+            None if ttl == FieldTtl::Keep => words.push(b"KEEPTTL"),
             None => {}
         }
         let written = words.into_iter().chain(args.from(word)).map(<[u8]>::to_vec).collect();
-        // A deadline that has passed here must not be kept there.
-        let stale = (ttl == Ttl::Keep && !overdue.is_empty()).then(|| removal(key.name, &overdue));
+        // An expiry that has passed here must not be kept there.
+        let stale = (ttl == FieldTtl::Keep && !overdue.is_empty()).then(|| removal(key.name, &overdue));
         stale.into_iter().chain([written]).collect()
     });
     let changes = (args.len() - first) as u64 / 2;
-    if deadline.is_some() {
+    if expiry.is_some() {
         edit.event(EventClass::HASH, "hset");
         edit.commit_many(changes, EventClass::HASH, "hexpire");
     } else {
@@ -442,7 +443,7 @@ fn hsetex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn hgetex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn hgetex(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let word = fields_word(args, 1).ok_or(Error::FieldCountMismatch)?;
     let options = Options::parse(args, word, Lifetime::Persist)?;
     let first = first_field(args, word + 1, 1)?;
@@ -456,39 +457,39 @@ fn hgetex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         }
         return Ok(());
     }
-    let deadline = options.lifetime.deadline_or_past(cx, args)?;
+    let expiry = options.lifetime.expiry_or_past(cx, args)?;
     cx.reply.array(args.len() - first);
     if missing {
         args.from(first).for_each(|_| cx.reply.null());
         return Ok(());
     }
-    let over = deadline.is_some_and(|at| cx.keys.is_over(at));
+    let over = expiry.is_some_and(|at| cx.keys.is_over(at));
     let mut edit = cx.keys.edit(key);
     let mut changed: Vec<&[u8]> = Vec::new();
     edit.with(|hash: &mut Hash| {
         for field in args.from(first) {
             let found = hash.view().find(field, now);
             reply_item(cx.reply, found.map(|(value, _)| value));
-            let Some(present) = found.map(|(_, deadline)| deadline) else { continue };
-            match deadline {
+            let Some(present) = found.map(|(_, expiry)| expiry) else { continue };
+            match expiry {
                 Some(_) if over => _ = hash.remove(field, now),
-                Some(at) => hash.set_deadline(field, Some(at as u64)),
-                None if present.is_some() => hash.set_deadline(field, None),
+                Some(at) => hash.set_expiry(field, Some(at.0 as u64)),
+                None if present.is_some() => hash.set_expiry(field, None),
                 None => continue,
             }
             changed.push(field);
         }
     })?;
     let changes = changed.len() as u64;
-    match deadline {
-        _ if changed.is_empty() => edit.leave(),
+    match expiry {
+        _ if changed.is_empty() => edit.unchanged(),
         Some(_) if over => {
             edit.count_expired_elements(changed.len());
             edit.log_as(|| vec![removal(key.name, &changed)]);
             commit_removal(edit, changes, "hexpired");
         }
         Some(at) => {
-            edit.log_as(|| vec![with_fields(&[b"HPEXPIREAT", key.name, at.to_string().as_bytes()], &changed)]);
+            edit.log_as(|| vec![with_fields(&[b"HPEXPIREAT", key.name, at.0.to_string().as_bytes()], &changed)]);
             edit.commit_many(changes, EventClass::HASH, "hexpire");
         }
         None => {
@@ -602,7 +603,7 @@ mod tests {
     }
 
     #[test]
-    fn who_brings_the_data_of_another_server_decides_what_is_over() {
+    fn the_source_of_an_import_decides_what_has_expired() {
         let mut client = Client::new();
         client.is("HSETEX h PX 100 FIELDS 2 a 1 b 1", ":1").later(200);
         client.engine().set_importing(true);
@@ -614,7 +615,7 @@ mod tests {
     }
 
     #[test]
-    fn deadlines_have_conditions() {
+    fn expiries_have_conditions() {
         let mut client = Client::new();
         client.is("HSET h a 1", ":1").is("HEXPIRE h 10 XX FIELDS 1 a", "[:0]").is("HEXPIRE h 10 GT FIELDS 1 a", "[:0]");
         client.is("OBJECT ENCODING h", "listpack").is("HEXPIRE h 10 LT FIELDS 2 a b", "[:1 :-2]");
@@ -637,7 +638,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_in_the_past_removes_the_field() {
+    fn a_expiry_in_the_past_removes_the_field() {
         let mut client = Client::with_events();
         let log = log_of(&client);
         client.is("HSET h a 1 b 2 c 3", ":3").is("HPEXPIRE h 0 FIELDS 2 a no", "[:2 :-2]");
@@ -684,7 +685,7 @@ mod tests {
     }
 
     #[test]
-    fn getex_changes_deadlines_of_what_it_reads() {
+    fn getex_changes_expiries_of_what_it_reads() {
         let mut client = Client::with_events();
         let log = log_of(&client);
         client.is("HSET h a 1 b 2", ":2").is("HGETEX h FIELDS 2 a no", "[1 nil]").is("HTTL h FIELDS 1 a", "[:-1]");

@@ -1,20 +1,19 @@
 //! Hashes, field by field: HSET, HGET and their kin, counters, and HGETDEL.
 //!
-//! Commands that list a hash are in `hash_list.rs`, those that give fields a deadline in `hash_field_ttl.rs`. Writing
-//! to a field takes its deadline away, except where a command adds to what is there (HINCRBY, HINCRBYFLOAT). The change
-//! log gets what a command made of a field where replaying it could come upon another field, one that has run out or
-//! has not.
+//! Commands that list a hash are in `hgetall.rs`, those that give fields an expiry in `field_ttl.rs`. Writing to a
+//! field takes its expiry away, except where a command adds to what is there (HINCRBY, HINCRBYFLOAT). Where a replay
+//! could find a field expired that was not, or the other way round, the change log gets what the command made of it.
 
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use engine::data::event_class::EventClass;
 use engine::keyspace::edit::Edit;
 use engine::propagation::effects::Record;
 use engine::{Error, Word};
 use resp::Reply;
 use resp::long_double::LongDouble;
-use structures::hash::{Hash, Limits, Ttl, View, Written};
+use structures::hash::{FieldTtl, Hash, Limits, View, Written};
 use structures::listpack::Item;
 
 const HASH: Command = Command { group: Group::Hash, ..Command::DEFAULT };
@@ -180,8 +179,8 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 /// The time by which fields are over, as hashes count it.
-pub(crate) fn now(cx: &Cx<'_>) -> u64 {
-    cx.keys.expiry_now().max(0) as u64
+pub(crate) fn now(cx: &Context<'_>) -> u64 {
+    cx.keys.expiry_now().0.max(0) as u64
 }
 
 pub(crate) fn reply_item(reply: &mut Reply, item: Option<Item<'_>>) {
@@ -192,30 +191,30 @@ pub(crate) fn reply_item(reply: &mut Reply, item: Option<Item<'_>>) {
     }
 }
 
-fn hset(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn hset(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let added = set_pairs(cx, args)?;
     cx.reply.int(added);
     Ok(())
 }
 
-fn hmset(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn hmset(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     set_pairs(cx, args)?;
     cx.reply.ok();
     Ok(())
 }
 
 /// How many fields were added.
-fn set_pairs(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<i64, Error> {
+fn set_pairs(cx: &mut Context<'_>, args: &Args<'_>) -> Result<i64, Error> {
     if args.len() % 2 == 1 {
         return Err(Error::WrongArity(Word::of(cx.command.name)));
     }
-    let (limits, now) = (cx.engine.packing().hash(), now(cx));
+    let (limits, now) = (cx.engine.encoding_limits().hash(), now(cx));
     let (key, pairs) = (cx.key(args, 1), args.len() as u64 / 2 - 1);
     let set = |hash: &mut Hash| {
         reserve(hash, args, 2, limits);
         let mut counts = (0, 0);
         for index in (2..args.len()).step_by(2) {
-            let written = hash.set(&args[index], &args[index + 1], Ttl::Clear, now, limits);
+            let written = hash.set(&args[index], &args[index + 1], FieldTtl::Clear, now, limits);
             counts.0 += i64::from(written != Written::Replaced);
             counts.1 += usize::from(written == Written::AddedOverDue);
         }
@@ -238,8 +237,8 @@ pub(crate) fn reserve(hash: &mut Hash, args: &Args<'_>, first: usize, limits: Li
     hash.reserve((args.len() - first) / 2, longest, total, limits);
 }
 
-fn hsetnx(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let (limits, now) = (cx.engine.packing().hash(), now(cx));
+fn hsetnx(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let (limits, now) = (cx.engine.encoding_limits().hash(), now(cx));
     let key = cx.key(args, 1);
     let mut edit = cx.keys.edit(key);
     let hash = edit.collection::<Hash>()?;
@@ -247,10 +246,10 @@ fn hsetnx(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         cx.reply.int(0);
         return Ok(());
     }
-    let volatile = hash.is_some_and(|hash| hash.next_deadline().is_some());
+    let volatile = hash.is_some_and(|hash| hash.next_expiry().is_some());
     let written = edit.with(|hash: &mut Hash| {
         reserve(hash, args, 2, limits);
-        hash.set(&args[2], &args[3], Ttl::Clear, now, limits)
+        hash.set(&args[2], &args[3], FieldTtl::Clear, now, limits)
     })?;
     edit.elements_expired((written == Written::AddedOverDue).into());
     if volatile {
@@ -265,14 +264,14 @@ pub(crate) fn record(words: &[&[u8]]) -> Record {
     words.iter().map(|word| word.to_vec()).collect()
 }
 
-fn hget(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn hget(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let now = now(cx);
     let hash = cx.keys.collection::<Hash>(cx.key(args, 1))?;
     reply_item(cx.reply, hash.and_then(|hash| hash.get(&args[2], now)));
     Ok(())
 }
 
-fn hmget(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn hmget(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let now = now(cx);
     let hash = cx.keys.collection::<Hash>(cx.key(args, 1))?;
     cx.reply.array(args.len() - 2);
@@ -282,28 +281,28 @@ fn hmget(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn hexists(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn hexists(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let now = now(cx);
     let hash = cx.keys.collection::<Hash>(cx.key(args, 1))?;
     cx.reply.int(hash.is_some_and(|hash| hash.contains(&args[2], now)).into());
     Ok(())
 }
 
-/// Fields that have run out count until they are removed.
-fn hlen(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+/// Expired fields count until they are removed.
+fn hlen(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let hash = cx.keys.collection::<Hash>(cx.key(args, 1))?;
     cx.reply.int(hash.map_or(0, View::len) as i64);
     Ok(())
 }
 
-fn hstrlen(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn hstrlen(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let now = now(cx);
     let hash = cx.keys.collection::<Hash>(cx.key(args, 1))?;
     cx.reply.int(hash.and_then(|hash| hash.get(&args[2], now)).map_or(0, Item::len) as i64);
     Ok(())
 }
 
-fn hdel(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn hdel(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let now = now(cx);
     let mut edit = cx.keys.edit(cx.key(args, 1));
     let hash = edit.collection::<Hash>()?;
@@ -326,7 +325,7 @@ pub(crate) fn commit_removal(mut edit: Edit<'_>, changes: u64, event: &'static s
     }
 }
 
-fn hgetdel(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn hgetdel(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if !args.is(2, "fields") {
         return Err(Error::Syntax);
     }
@@ -357,7 +356,7 @@ fn hgetdel(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn hincrby(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn hincrby(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let increment = args.int(3)?;
     let mut sum = 0;
     add(cx, args, "hincrby", |old| {
@@ -373,7 +372,7 @@ fn hincrby(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn hincrbyfloat(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn hincrbyfloat(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if resp::number::parse_f64(&args[3]).is_some_and(|increment| increment.is_infinite() || increment.is_nan()) {
         return Err(Error::NotFinite);
     }
@@ -389,26 +388,26 @@ fn hincrbyfloat(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes what `sum` makes of a field's value. The field keeps its deadline.
+/// Writes what `sum` makes of a field's value. The field keeps its expiry.
 fn add(
-    cx: &mut Cx<'_>,
+    cx: &mut Context<'_>,
     args: &Args<'_>,
     event: &'static str,
     sum: impl FnOnce(Option<Item<'_>>) -> Result<String, Error>,
 ) -> Result<String, Error> {
-    let (limits, now) = (cx.engine.packing().hash(), now(cx));
+    let (limits, now) = (cx.engine.encoding_limits().hash(), now(cx));
     let key = cx.key(args, 1);
     let mut edit = cx.keys.edit(key);
     let hash = edit.collection::<Hash>()?;
-    let (value, deadline) = hash.and_then(|hash| hash.find(&args[2], now)).unzip();
-    let (deadline, volatile) = (deadline.flatten(), hash.is_some_and(|hash| hash.next_deadline().is_some()));
+    let (value, expiry) = hash.and_then(|hash| hash.find(&args[2], now)).unzip();
+    let (expiry, volatile) = (expiry.flatten(), hash.is_some_and(|hash| hash.next_expiry().is_some()));
     let text = sum(value)?;
-    let written = edit.with(|hash: &mut Hash| hash.set(&args[2], text.as_bytes(), Ttl::Keep, now, limits))?;
+    let written = edit.with(|hash: &mut Hash| hash.set(&args[2], text.as_bytes(), FieldTtl::Keep, now, limits))?;
     edit.elements_expired((written == Written::AddedOverDue).into());
-    // Replaying must not depend on how floats are added, nor on whether the field has run out by then.
+    // Replaying must not depend on how floats are added, nor on whether the field has expired by then.
     if volatile || event == "hincrbyfloat" {
         edit.log_as(|| {
-            vec![match deadline {
+            vec![match expiry {
                 None => record(&[b"HSET", key.name, &args[2], text.as_bytes()]),
                 Some(at) => {
                     let at = at.to_string();

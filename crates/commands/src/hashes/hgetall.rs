@@ -1,13 +1,13 @@
 //! Hashes as a whole: HGETALL, HKEYS, HVALS, HSCAN, HRANDFIELD.
 //!
-//! Fields that have run out are not shown. HGETALL and its kin send large hashes in pieces (`pieces.rs`).
+//! Fields that have expired are not shown. HGETALL and its kin send large hashes in chunks (`chunked_reply.rs`).
 
 use crate::core::args::Args;
 use crate::core::chunked_reply;
 use crate::core::command::{Command, Group, READONLY, key};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use crate::hashes::hash::{now, reply_item};
-use crate::keys::scan_words::{Scanned, Words, parse_cursor, reply_elements, reply_nothing};
+use crate::keys::scan_words::{ScanWords, Scanned, parse_cursor, reply_elements, reply_nothing};
 use engine::Error;
 use engine::data::value::{Collection, Object};
 use engine::snapshot::streamed_reply::Lister;
@@ -120,7 +120,7 @@ impl Show {
     }
 }
 
-/// All fields that have not run out at a moment.
+/// All fields that have not expired at a moment.
 struct Fields {
     at: u64,
     now: u64,
@@ -160,19 +160,19 @@ impl Lister for Fields {
     }
 }
 
-fn hgetall(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn hgetall(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     list(cx, args, Show::Pairs)
 }
 
-fn hkeys(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn hkeys(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     list(cx, args, Show::Names)
 }
 
-fn hvals(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn hvals(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     list(cx, args, Show::Values)
 }
 
-fn list(cx: &mut Cx<'_>, args: &Args<'_>, show: Show) -> Result<(), Error> {
+fn list(cx: &mut Context<'_>, args: &Args<'_>, show: Show) -> Result<(), Error> {
     let now = now(cx);
     let key = cx.key(args, 1);
     let Some(hash) = cx.keys.collection::<Hash>(key)? else {
@@ -189,7 +189,7 @@ fn list(cx: &mut Cx<'_>, args: &Args<'_>, show: Show) -> Result<(), Error> {
     Ok(())
 }
 
-fn hscan(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn hscan(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let cursor = parse_cursor(&args[2])?;
     let now = now(cx);
     // Without the key nothing more is looked at.
@@ -197,7 +197,7 @@ fn hscan(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         reply_nothing(cx.reply);
         return Ok(());
     };
-    let words = Words::parse(args, 3, Scanned::Hash)?;
+    let words = ScanWords::parse(args, 3, Scanned::Hash)?;
     let (show, items) = if words.names_only { (Show::Names, 1) } else { (Show::Pairs, 2) };
     reply_elements(cx.reply, cursor, words.count, |position, found| {
         hash.scan(position, 0, now, |name, value| {
@@ -211,12 +211,12 @@ fn hscan(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Fields that have run out and are drawn, before HRANDFIELD gives up.
+/// Expired fields that are drawn before HRANDFIELD gives up.
 const DRAWS: usize = 100;
 /// Fields are drawn one by one, and those drawn twice drawn again, when fewer than one in so many is asked for.
 const SPARSE: usize = 3;
 
-fn hrandfield(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn hrandfield(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let now = now(cx);
     let key = cx.key(args, 1);
     if args.len() == 2 {
@@ -265,7 +265,7 @@ fn hrandfield(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Any field that has not run out; None if there seems to be none.
+/// Any field that has not expired; None if there seems to be none.
 fn draw<'a>(hash: View<'a>, now: u64) -> Option<(Item<'a>, Item<'a>)> {
     (0..DRAWS).find_map(|_| hash.random(fastrand::u64(..), now))
 }
@@ -314,7 +314,7 @@ mod tests {
     use crate::core::dispatch;
     use crate::testing::Client;
     use resp::Reply;
-    use resp::value::{Decoder, Value};
+    use resp::reply_value::{Decoder, Value};
     use std::collections::BTreeMap;
 
     const FIELDS: usize = 5000;
@@ -403,7 +403,7 @@ mod tests {
                 let left = writer.engine().locks().len();
                 for shard in 0..left {
                     let shard = writer.engine().locks().one(shard);
-                    assert!(shard.dbs.iter().all(|(_, db)| db.listings.is_empty()), "{write}");
+                    assert!(shard.dbs.iter().all(|(_, db)| db.streamed_replies.is_empty()), "{write}");
                 }
             }
         }
@@ -432,8 +432,9 @@ mod tests {
                 }
                 assert_untouched(&listing.end());
                 let locks = writer.engine().locks();
-                (0..locks.len())
-                    .for_each(|shard| assert!(locks.one(shard).dbs.iter().all(|(_, db)| db.listings.is_empty())));
+                (0..locks.len()).for_each(|shard| {
+                    assert!(locks.one(shard).dbs.iter().all(|(_, db)| db.streamed_replies.is_empty()))
+                });
             }
         }
     }
@@ -453,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_run_out_meanwhile_are_shown() {
+    fn fields_that_expire_meanwhile_are_shown() {
         let mut client = Client::new();
         filled(&mut client);
         client.is("HPEXPIRE h 1 FIELDS 2 f1 f2", "[:1 :1]").is("HPEXPIRE h 5 FIELDS 1 f3", "[:1]").later(1);

@@ -6,3 +6,8 @@
 pub mod field_ttl;
 pub mod hash;
 pub mod hgetall;
+
+use crate::core::command::Command;
+
+/// The commands of this room.
+pub const COMMANDS: &[&[Command]] = &[field_ttl::COMMANDS, hash::COMMANDS, hgetall::COMMANDS];

@@ -2,7 +2,7 @@
 
 use crate::core::args::Args;
 use crate::core::command::{ADMIN, Command, DENY_OOM, FAST, Group, MAY_REPLICATE, READONLY, SYSTEM, WRITE, key};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use engine::data::event_class::EventClass;
 use engine::data::value::{Str, ValueExt};
 use engine::keyspace::edit::Edit;
@@ -102,11 +102,11 @@ fn with_sketch<R>(edit: &mut Edit<'_>, change: impl FnOnce(&mut Vec<u8>) -> R) -
     })
 }
 
-fn sparse_max(cx: &Cx<'_>) -> usize {
-    cx.engine.packing().hll_sparse_max_bytes()
+fn sparse_max(cx: &Context<'_>) -> usize {
+    cx.engine.encoding_limits().hll_sparse_max_bytes()
 }
 
-fn pfadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn pfadd(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let sparse_max = sparse_max(cx);
     let mut edit = cx.keys.edit(cx.key(args, 1));
     let is_new = sketch(&edit)?.is_none();
@@ -121,20 +121,20 @@ fn pfadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let added = match added {
         Ok(added) => added + u64::from(is_new),
         Err(error) => {
-            edit.leave();
+            edit.unchanged();
             return Err(corrupt(error));
         }
     };
     if added > 0 {
         edit.commit_many(added, EventClass::STRING, "pfadd");
     } else {
-        edit.leave();
+        edit.unchanged();
     }
     cx.reply.int(i64::from(added > 0));
     Ok(())
 }
 
-fn pfcount(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn pfcount(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if args.len() > 2 {
         let mut registers = Registers::for_count();
         for index in 1..args.len() {
@@ -172,7 +172,7 @@ fn pfcount(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn pfmerge(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn pfmerge(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let sparse_max = sparse_max(cx);
     let mut registers = Registers::default();
     let mut densely = false;
@@ -202,7 +202,7 @@ fn pfmerge(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn pfdebug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn pfdebug(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if args.is(1, "SIMD") {
         let wide = match args {
             _ if args.is(2, "ON") => true,
@@ -221,7 +221,7 @@ fn pfdebug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         if with_sketch(&mut edit, hyperloglog::make_dense)?.map_err(corrupt)? {
             edit.commit_beside(1, None);
         } else {
-            edit.leave();
+            edit.unchanged();
         }
         cx.reply.array(hyperloglog::REGISTERS);
         registers.values().iter().for_each(|register| cx.reply.int(i64::from(*register)));
@@ -237,7 +237,7 @@ fn pfdebug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         if converted {
             edit.commit_beside(1, None);
         } else {
-            edit.leave();
+            edit.unchanged();
         }
         cx.reply.int(i64::from(converted));
     } else {
@@ -246,7 +246,7 @@ fn pfdebug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn pfselftest(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+fn pfselftest(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     match hyperloglog::self_test() {
         Ok(()) => cx.reply.ok(),
         Err(what) => return Err(Error::PfselftestFailed(Word::of(what))),

@@ -4,3 +4,8 @@
 //! `structures`.
 
 pub mod hyperloglog;
+
+use crate::core::command::Command;
+
+/// The commands of this room.
+pub const COMMANDS: &[&[Command]] = &[hyperloglog::COMMANDS];

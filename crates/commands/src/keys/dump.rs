@@ -2,14 +2,13 @@
 
 use crate::core::args::Args;
 use crate::core::command::{ASKING, Command, DENY_OOM, Group, READONLY, SYSTEM, WRITE, key};
-use crate::core::context::Cx;
-use crate::persistence::load;
+use crate::core::context::Context;
+use crate::persistence::{load, write_options};
 use engine::Error;
-use engine::config::{Config, Directive};
+use engine::config::Directive;
 use engine::data::event_class::EventClass;
+use engine::time::UnixMs;
 use persistence::dump;
-use persistence::encode::Style;
-use persistence::format::Family;
 use std::sync::atomic::Ordering::Relaxed;
 
 const RESTORE: Command = Command {
@@ -59,18 +58,12 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// How values are written, as the configuration says.
-pub fn style(config: &Config) -> Style {
-    let family = if config.choice(Directive::RDB_VERSION_COMPAT) == "redis" { Family::Redis } else { Family::Valkey };
-    Style { compress: config.flag(Directive::RDBCOMPRESSION), family }
-}
-
-fn dump_key(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn dump_key(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let key = cx.key(args, 1);
     match cx.keys.find(key) {
         None => cx.reply.null(),
         Some(entry) => {
-            let style = style(&cx.engine.config().snapshot());
+            let style = write_options::style(&cx.engine.config().snapshot());
             cx.reply.bulk(&dump::dump(&entry.value(), &style));
         }
     }
@@ -117,7 +110,7 @@ fn options(args: &Args<'_>) -> Result<Options, Error> {
     Ok(options)
 }
 
-fn restore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn restore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let options = options(args)?;
     let (engine, now, key) = (cx.engine, cx.now_ms(), cx.key(args, 1));
     let mut edit = if options.replace { cx.keys.edit_stale(key) } else { cx.keys.edit(key) };
@@ -132,19 +125,19 @@ fn restore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let config = engine.config().snapshot();
     let relaxed = config.choice(Directive::RDB_VERSION_CHECK) == "relaxed";
     let sanitize = config.choice(Directive::SANITIZE_DUMP_PAYLOAD) != "no";
-    let skip_sum = engine.saves().skips_checksums();
+    let skip_sum = engine.persistence_status().skips_checksums();
     let payload = dump::verify(&args[3], relaxed, skip_sum).ok_or(Error::BadPayload)?;
-    engine.saves().sanitizations.fetch_add(sanitize.into(), Relaxed);
-    let value = dump::restore(payload, engine.packing(), sanitize).map_err(|fault| {
+    engine.persistence_status().sanitizations.fetch_add(sanitize.into(), Relaxed);
+    let value = dump::restore(payload, engine.encoding_limits(), sanitize).map_err(|fault| {
         engine.host().detail(&load::describe(&fault, "restoreCommand"));
         Error::BadPayloadData
     })?;
-    let deadline = match ttl {
+    let expiry = match ttl {
         0 => None,
-        at if options.absolute => Some(at),
-        left => Some(left.checked_add(now).ok_or(Error::InvalidTtl)?),
+        at if options.absolute => Some(UnixMs(at)),
+        left => Some(UnixMs(left.checked_add(now.0).ok_or(Error::InvalidTtl)?)),
     };
-    if deadline.is_some_and(|at| edit.is_past(at)) {
+    if expiry.is_some_and(|at| edit.is_past(at)) {
         if existed {
             edit.remove();
             edit.log_as(|| vec![vec![engine.removal_word().to_vec(), key.name.to_vec()]]);
@@ -155,12 +148,12 @@ fn restore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     let clock = engine.access_clock(now);
     let meta = clock.marked(options.idle.map(|idle| idle as u64), options.frequency.map(|frequency| frequency as u8));
-    edit.put(value.into_entry(key.name, deadline.map(|at| at as u64), meta));
-    if let Some(at) = deadline.filter(|_| !options.absolute) {
-        // Whoever repeats this does so at another time.
+    edit.put(value.into_entry(key.name, expiry.map(|at| at.0 as u64), meta));
+    if let Some(at) = expiry.filter(|_| !options.absolute) {
+        // The log is replayed at another time.
         edit.log_as(|| {
             let mut words: Vec<Vec<u8>> = args.iter().map(<[u8]>::to_vec).collect();
-            words[2] = at.to_string().into_bytes();
+            words[2] = at.0.to_string().into_bytes();
             words.push(b"ABSTTL".to_vec());
             vec![words]
         });

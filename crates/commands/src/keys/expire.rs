@@ -1,13 +1,14 @@
-//! TtlIndex of keys: EXPIRE and its kin set them, TTL and its kin tell them, PERSIST takes them away.
+//! The expiry of keys: EXPIRE and its kin set it, TTL and its kin tell it, PERSIST takes it away.
 //!
-//! The change log always gets absolute milliseconds, so that a replay at another time means the same. A
-//! deadline that has passed already removes the key at once, and the log gets the removal.
+//! The change log always gets absolute milliseconds, so that a replay at another time means the same. An expiry in the
+//! past removes the key at once, and the log gets the removal.
 
 use crate::core::args::Args;
 use crate::core::command::{Command, FAST, Group, READONLY, WRITE, key};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use engine::data::event_class::EventClass;
 use engine::propagation::effects::Record;
+use engine::time::UnixMs;
 use engine::{Error, Word};
 use std::ops::Range;
 
@@ -112,29 +113,29 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-fn expire(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn expire(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let now = cx.now_ms();
-    set_deadline(cx, args, SECOND, now)
+    set_expiry(cx, args, SECOND, now)
 }
 
-fn pexpire(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn pexpire(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let now = cx.now_ms();
-    set_deadline(cx, args, MILLISECOND, now)
+    set_expiry(cx, args, MILLISECOND, now)
 }
 
-fn expireat(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    set_deadline(cx, args, SECOND, 0)
+fn expireat(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    set_expiry(cx, args, SECOND, UnixMs(0))
 }
 
-fn pexpireat(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    set_deadline(cx, args, MILLISECOND, 0)
+fn pexpireat(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    set_expiry(cx, args, MILLISECOND, UnixMs(0))
 }
 
 /// Units in milliseconds.
 const SECOND: i64 = 1000;
 const MILLISECOND: i64 = 1;
 
-/// What the present deadline must be like; several may be asked for.
+/// What the present expiry must be like; several may be asked for.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Conditions {
     missing: bool,
@@ -166,8 +167,8 @@ impl Conditions {
         Ok(conditions)
     }
 
-    /// Whether `new` may replace the present deadline; none is later than any.
-    pub(crate) fn allow(self, present: Option<i64>, new: i64) -> bool {
+    /// Whether `new` may replace the present expiry; none is later than any.
+    pub(crate) fn allow(self, present: Option<UnixMs>, new: UnixMs) -> bool {
         match present {
             Some(at) => !self.missing && (!self.later || new > at) && (!self.earlier || new < at),
             None => !self.present && !self.later,
@@ -175,70 +176,70 @@ impl Conditions {
     }
 }
 
-/// `base`: what the number counts from, in Unix milliseconds.
-fn set_deadline(cx: &mut Cx<'_>, args: &Args<'_>, unit: i64, base: i64) -> Result<(), Error> {
+/// `base`: what the number counts from.
+fn set_expiry(cx: &mut Context<'_>, args: &Args<'_>, unit: i64, base: UnixMs) -> Result<(), Error> {
     let conditions = Conditions::parse(args, 3..args.len())?;
     let number = args.int(2)?;
-    let deadline = number.checked_mul(unit).and_then(|ms| ms.checked_add(base));
-    let deadline = deadline.ok_or_else(|| Error::InvalidExpire(cx.command.name))?;
+    let expiry = number.checked_mul(unit).and_then(|ms| ms.checked_add(base.0)).map(UnixMs);
+    let expiry = expiry.ok_or_else(|| Error::InvalidExpire(cx.command.name))?;
     let key = cx.key(args, 1);
     let mut edit = cx.keys.edit(key);
-    if !edit.exists() || !conditions.allow(edit.deadline(), deadline) {
+    if !edit.exists() || !conditions.allow(edit.expiry(), expiry) {
         cx.reply.int(0);
         return Ok(());
     }
-    if edit.is_past(deadline) {
+    if edit.is_past(expiry) {
         edit.expire_at_once();
     } else {
-        edit.set_deadline(Some(deadline));
-        edit.log_as(|| vec![absolute(args, deadline)]);
+        edit.set_expiry(Some(expiry));
+        edit.log_as(|| vec![absolute(args, expiry)]);
         edit.commit(EventClass::GENERIC, "expire");
     }
     cx.reply.int(1);
     Ok(())
 }
 
-fn absolute(args: &Args<'_>, deadline: i64) -> Record {
-    let mut record = vec![b"PEXPIREAT".to_vec(), args[1].to_vec(), deadline.to_string().into_bytes()];
+fn absolute(args: &Args<'_>, expiry: UnixMs) -> Record {
+    let mut record = vec![b"PEXPIREAT".to_vec(), args[1].to_vec(), expiry.0.to_string().into_bytes()];
     record.extend(args.from(3).map(<[u8]>::to_vec));
     record
 }
 
-fn persist(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn persist(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let key = cx.key(args, 1);
     let mut edit = cx.keys.edit(key);
-    let had_one = edit.deadline().is_some();
+    let had_one = edit.expiry().is_some();
     if had_one {
-        edit.set_deadline(None);
+        edit.set_expiry(None);
         edit.commit(EventClass::GENERIC, "persist");
     }
     cx.reply.int(had_one.into());
     Ok(())
 }
 
-fn ttl(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn ttl(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let now = cx.now_ms();
-    tell_deadline(cx, args, |at| at.saturating_sub(now).max(0).saturating_add(SECOND / 2) / SECOND)
+    tell_expiry(cx, args, |at| at.since(now).max(0).saturating_add(SECOND / 2) / SECOND)
 }
 
-fn pttl(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn pttl(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let now = cx.now_ms();
-    tell_deadline(cx, args, |at| at.saturating_sub(now).max(0))
+    tell_expiry(cx, args, |at| at.since(now).max(0))
 }
 
-fn expiretime(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    tell_deadline(cx, args, |at| (at.max(0) as u64 + 500).div_euclid(1000) as i64)
+fn expiretime(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    tell_expiry(cx, args, |at| (at.0.max(0) as u64 + 500).div_euclid(1000) as i64)
 }
 
-fn pexpiretime(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    tell_deadline(cx, args, |at| at)
+fn pexpiretime(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    tell_expiry(cx, args, |at| at.0)
 }
 
-/// Replies the deadline, put in another form; -1 for a key that has none, -2 for no key.
-fn tell_deadline(cx: &mut Cx<'_>, args: &Args<'_>, form: impl FnOnce(i64) -> i64) -> Result<(), Error> {
+/// Replies the expiry, put in another form; -1 for a key that has none, -2 for no key.
+fn tell_expiry(cx: &mut Context<'_>, args: &Args<'_>, form: impl FnOnce(UnixMs) -> i64) -> Result<(), Error> {
     let key = cx.key(args, 1);
-    let answer = match cx.keys.look(key) {
-        Some(entry) => entry.deadline().map_or(-1, |at| form(i64::try_from(at).unwrap_or(i64::MAX))),
+    let answer = match cx.keys.lookup_no_touch(key) {
+        Some(entry) => entry.expiry().map_or(-1, |at| form(UnixMs(i64::try_from(at).unwrap_or(i64::MAX)))),
         None => -2,
     };
     cx.reply.int(answer);
@@ -250,7 +251,7 @@ mod tests {
     use crate::testing::Client;
 
     #[test]
-    fn deadlines_are_set_told_and_taken_away() {
+    fn expiries_are_set_told_and_taken_away() {
         let mut client = Client::new();
         client.is("TTL a", ":-2").is("SET a 1", "+OK").is("TTL a", ":-1").is("PERSIST a", ":0");
         client.is("EXPIRE a 10", ":1").is("TTL a", ":10").is("PTTL a", ":10000");
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_look_at_the_present_deadline() {
+    fn conditions_look_at_the_present_expiry() {
         let mut client = Client::new();
         client.is("SET a 1", "+OK");
         client.is("EXPIRE a 10 XX", ":0").is("EXPIRE a 10 GT", ":0").is("EXPIRE a 10 LT", ":1");
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_in_the_past_removes_the_key() {
+    fn a_expiry_in_the_past_removes_the_key() {
         let mut client = Client::with_events();
         let log = client.log();
         client.is("SET a 1", "+OK").events();

@@ -1,11 +1,12 @@
-//! EX, PX, EXAT, PXAT: when a key is to run out, as SET, GETEX and their kin take it.
+//! EX, PX, EXAT, PXAT: when a key is to expire, as SET, GETEX and their kin take it.
 
 use crate::core::args::Args;
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use engine::Error;
 use engine::keyspace::edit::Ttl;
+use engine::time::UnixMs;
 
-/// A deadline in one of the four notations.
+/// An expiry in one of the four notations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpireOption {
     seconds: bool,
@@ -32,25 +33,25 @@ impl ExpireOption {
         ExpireOption { seconds, absolute: false, index }
     }
 
-    /// The deadline in Unix milliseconds; a number that is not positive or too large is refused.
-    pub fn deadline(self, cx: &Cx<'_>, args: &Args<'_>) -> Result<i64, Error> {
-        self.deadline_from(cx, args, 1)
+    /// The expiry; a number that is not positive or too large is refused.
+    pub fn expiry(self, cx: &Context<'_>, args: &Args<'_>) -> Result<UnixMs, Error> {
+        self.expiry_from(cx, args, 1)
     }
 
     /// The same where numbers from `least` on are taken.
-    fn deadline_from(self, cx: &Cx<'_>, args: &Args<'_>, least: i64) -> Result<i64, Error> {
+    fn expiry_from(self, cx: &Context<'_>, args: &Args<'_>, least: i64) -> Result<UnixMs, Error> {
         let number = args.int(self.index)?;
         let invalid = || Error::InvalidExpire(cx.command.name);
         if number < least {
             return Err(invalid());
         }
         let unit = if self.seconds { 1000 } else { 1 };
-        let base = if self.absolute { 0 } else { cx.now_ms() };
-        number.checked_mul(unit).and_then(|ms| ms.checked_add(base)).ok_or_else(invalid)
+        let base = if self.absolute { 0 } else { cx.now_ms().0 };
+        number.checked_mul(unit).and_then(|ms| ms.checked_add(base)).map(UnixMs).ok_or_else(invalid)
     }
 }
 
-/// What a command's options say of a key's deadline: one of these may be said, also repeatedly, and the last
+/// What a command's options say of a key's expiry: one of these may be said, also repeatedly, and the last
 /// time counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lifetime {
@@ -81,25 +82,25 @@ impl Lifetime {
         agrees.then_some(if matches!(said, Lifetime::Until(_)) { 2 } else { 1 })
     }
 
-    /// The deadline in Unix milliseconds, if one is given.
-    pub fn deadline(self, cx: &Cx<'_>, args: &Args<'_>) -> Result<Option<i64>, Error> {
+    /// The expiry, if one is given.
+    pub fn expiry(self, cx: &Context<'_>, args: &Args<'_>) -> Result<Option<UnixMs>, Error> {
         match self {
-            Lifetime::Until(expire) => expire.deadline(cx, args).map(Some),
+            Lifetime::Until(expire) => expire.expiry(cx, args).map(Some),
             _ => Ok(None),
         }
     }
 
-    /// The same for fields of hashes, where 0 is a number like others: a deadline that has passed.
-    pub fn deadline_or_past(self, cx: &Cx<'_>, args: &Args<'_>) -> Result<Option<i64>, Error> {
+    /// The same for fields of hashes, where 0 is a number like others: an expiry that has passed.
+    pub fn expiry_or_past(self, cx: &Context<'_>, args: &Args<'_>) -> Result<Option<UnixMs>, Error> {
         match self {
-            Lifetime::Until(expire) => expire.deadline_from(cx, args, 0).map(Some),
+            Lifetime::Until(expire) => expire.expiry_from(cx, args, 0).map(Some),
             _ => Ok(None),
         }
     }
 
     /// The same as an edit wants it.
-    pub fn ttl(self, deadline: Option<i64>) -> Ttl {
-        match (self, deadline) {
+    pub fn ttl(self, expiry: Option<UnixMs>) -> Ttl {
+        match (self, expiry) {
             (_, Some(at)) => Ttl::At(at),
             (Lifetime::Keep, None) => Ttl::Keep,
             _ => Ttl::Clear,
@@ -107,7 +108,7 @@ impl Lifetime {
     }
 }
 
-/// `PXAT <deadline>` as words of a log record.
-pub fn pxat(deadline: i64) -> [Vec<u8>; 2] {
-    [b"PXAT".to_vec(), deadline.to_string().into_bytes()]
+/// `PXAT <expiry>` as words of a log record.
+pub fn pxat(expiry: UnixMs) -> [Vec<u8>; 2] {
+    [b"PXAT".to_vec(), expiry.0.to_string().into_bytes()]
 }

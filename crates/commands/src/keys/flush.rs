@@ -6,17 +6,17 @@
 
 use crate::core::args::Args;
 use crate::core::command::{ALL_DBS, Command, FAST, Group, READONLY, WRITE};
-use crate::core::context::{Cx, Flow, Piecewise};
+use crate::core::context::{Blocking, Context, Flow, Piecewise};
 use crate::persistence::save::save_now;
-use crate::transactions::blocking::Blocking;
 use engine::clients::watch::Presence;
 use engine::config::Directive;
 use engine::data::key_hash::KeyHasher;
 use engine::data::table::{ExpiryIndex, Table};
 use engine::data::value::{KeyEntry, Object};
-use engine::keyspace::lru::is_due;
+use engine::keyspace::origin::is_due;
 use engine::keyspace::shard::Db;
-use engine::scripts::libraries::Change;
+use engine::scripts::function_libraries::LibraryChange;
+use engine::time::UnixMs;
 use engine::{Engine, Error};
 use std::mem::{swap, take};
 use std::sync::Arc;
@@ -26,6 +26,7 @@ use std::sync::atomic::{
 };
 
 const FLUSH: Command = Command {
+    lazy_free: None,
     group: Group::Server,
     since: "1.0.0",
     arity: -1,
@@ -90,34 +91,35 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-fn dbsize(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    let db = cx.keys.db_index();
+fn dbsize(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let mut count = 0;
-    cx.keys.each_shard(|_, shard, _| count += shard.dbs[db].table.len())?;
+    for shard in 0..cx.engine.locks().len() {
+        count += cx.keys.shard_len(shard)?;
+    }
     cx.reply.int(count as i64);
     Ok(())
 }
 
-fn flushall(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn flushall(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     flush(cx, args, None)
 }
 
-fn flushdb(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn flushdb(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let db = cx.keys.db_index();
     flush(cx, args, Some(db))
 }
 
 /// Empties all databases at once, and forgets the functions; the memory is freed in the background.
-pub(crate) fn empty_all(cx: &mut Cx<'_>) -> Result<(), Error> {
+pub(crate) fn empty_all(cx: &mut Context<'_>) -> Result<(), Error> {
     drop(empty(cx, None, true)?);
-    cx.keys.change_libraries(|_| Ok(Change { clear: true, ..Change::default() }))?;
+    cx.keys.change_libraries(|_| Ok(LibraryChange { clear: true, ..LibraryChange::default() }))?;
     // Who reads a file in their place logs nothing.
     cx.keys.effects.dirty = 0;
     Ok(())
 }
 
 /// One database, or all.
-fn flush(cx: &mut Cx<'_>, args: &Args<'_>, only: Option<u32>) -> Result<(), Error> {
+fn flush(cx: &mut Context<'_>, args: &Args<'_>, only: Option<u32>) -> Result<(), Error> {
     let background = match args.len() {
         1 => cx.engine.config().snapshot().flag(Directive::LAZYFREE_LAZY_USER_FLUSH),
         2 if args.is(1, "async") => true,
@@ -139,8 +141,8 @@ fn flush(cx: &mut Cx<'_>, args: &Args<'_>, only: Option<u32>) -> Result<(), Erro
 /// After FLUSHALL: what a save in the background saves has lost its worth. Whether the empty data set is to be saved
 /// before the reply, as who has save points is not to find at the next start what was flushed; in the background if it
 /// cannot be now.
-fn wants_save(cx: &mut Cx<'_>) -> bool {
-    let saves = cx.engine.saves();
+fn wants_save(cx: &mut Context<'_>) -> bool {
+    let saves = cx.engine.persistence_status();
     let is_running = saves.is_running_in_background();
     if is_running {
         saves.cancel();
@@ -158,27 +160,28 @@ fn wants_save(cx: &mut Cx<'_>) -> bool {
 
 /// Empties one database, or all: what is left to free, unless that is done in the background, and how many keys there
 /// were.
-fn empty(cx: &mut Cx<'_>, only: Option<u32>, background: bool) -> Result<(FreeBeforeReply, u64), Error> {
+fn empty(cx: &mut Context<'_>, only: Option<u32>, background: bool) -> Result<(FreeBeforeReply, u64), Error> {
     let mut work = FreeBeforeReply::default();
     let mut removed = 0;
     let (engine, hasher, now) = (cx.engine, cx.engine.hasher(), cx.keys.expiry_now());
     cx.keys.escalate()?;
-    cx.keys.each_shard(|_, shard, effects| {
+    cx.keys.each_shard(|shard_index, shard, effects| {
         engine.tracking().clear(&mut shard.tracked);
         for (index, db) in shard.dbs.iter_mut().filter(|(index, _)| only.is_none_or(|only| only == *index)) {
-            let Db { table, watchers, blocked, listings, .. } = db;
+            let Db { table, watchers, wait_queues, streamed_replies, .. } = db;
             // Some wait for a key's end.
-            if !blocked.is_empty() {
-                effects.rare().ready.extend(blocked.keys().map(|key| (index, key.to_vec())));
+            if !wait_queues.is_empty() {
+                effects.rare().ready.extend(wait_queues.keys().map(|key| (index, key.to_vec())));
             }
             watchers.touch_all(|key| (presence(table, hasher.local_of(key), key, now), Presence::Missing));
             shard.stats.dirty += table.len() as u64;
             removed += table.len() as u64;
-            let names = listings.names();
+            engine.keys_went(shard_index, index);
+            let names = streamed_replies.names();
             names.iter().for_each(|name| leave_to_readers(db, name, hasher));
-            let Db { table, expiry, cut, .. } = db;
+            let Db { table, expiry, capture, .. } = db;
             // Who reads what there was frees it.
-            let Some((table, expiry)) = cut.leave(take(table), take(expiry)) else { continue };
+            let Some((table, expiry)) = capture.detach(take(table), take(expiry)) else { continue };
             if background {
                 effects.discard_table(table, expiry);
             } else if !table.is_empty() {
@@ -224,7 +227,7 @@ impl FreeBeforeReply {
 const FREED_AT_ONCE: usize = 1000;
 
 impl Piecewise for FreeBeforeReply {
-    fn step(&mut self, cx: &mut Cx<'_>) -> bool {
+    fn step(&mut self, cx: &mut Context<'_>) -> bool {
         let FreeBeforeReply { tables, large, .. } = self;
         if let Some(object) = large.last_mut() {
             if object.drain_step(FREED_AT_ONCE) {
@@ -252,21 +255,21 @@ fn leave_to_readers(db: &mut Db, name: &[u8], hasher: &KeyHasher) {
     let local = hasher.local_of(name);
     let local_of = |entry: &KeyEntry| hasher.local_of(entry.key());
     if let Some(entry) = db.table.remove(local, |entry| *entry.key() == *name, local_of) {
-        db.cut.removed(&db.table, hasher, local, &entry);
+        db.capture.removed(&db.table, hasher, local, &entry);
         drop(entry.into_payload().and_then(|object| db.leave_behind(name, object)));
     }
 }
 
 /// How a key stands in a database.
-fn presence(table: &Table, local: u64, key: &[u8], now: i64) -> Presence {
+fn presence(table: &Table, local: u64, key: &[u8], now: UnixMs) -> Presence {
     match table.find(local, |entry| entry.key() == key) {
         None => Presence::Missing,
-        Some(entry) if entry.deadline().is_some_and(|deadline| is_due(deadline, now)) => Presence::Stale,
+        Some(entry) if entry.expiry().is_some_and(|expiry| is_due(expiry, now)) => Presence::Stale,
         Some(_) => Presence::Live,
     }
 }
 
-fn swapdb(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn swapdb(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let number = |index, error| args.int(index).ok().and_then(|n| i32::try_from(n).ok()).ok_or(error);
     let one = number(1, Error::InvalidFirstDbIndex)?;
     let two = number(2, Error::InvalidSecondDbIndex)?;
@@ -275,23 +278,25 @@ fn swapdb(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (one, two) = (database(one)?, database(two)?);
     let (hasher, now) = (cx.engine.hasher(), cx.keys.expiry_now());
     cx.keys.escalate()?;
-    cx.keys.each_shard(|_, shard, effects| {
+    let engine = cx.engine;
+    cx.keys.each_shard(|shard_index, shard, effects| {
         if one == two || [one, two].iter().all(|db| shard.dbs.next(*db) != Some(*db)) {
             return;
         }
         let mut apart = take(&mut shard.dbs[two]);
         let (first, second) = (&mut shard.dbs[one], &mut apart);
         let seen = |table: &Table, key: &[u8]| presence(table, hasher.local_of(key), key, now);
+        engine.keys_swapped(shard_index, (one, first.table.len()), (two, second.table.len()));
         first.watchers.touch_all(|key| (seen(&first.table, key), seen(&second.table, key)));
         second.watchers.touch_all(|key| (seen(&second.table, key), seen(&first.table, key)));
-        swap(&mut first.cut, &mut second.cut);
+        swap(&mut first.capture, &mut second.capture);
         swap(&mut first.table, &mut second.table);
         swap(&mut first.expiry, &mut second.expiry);
-        swap(&mut first.listings, &mut second.listings);
-        first.listings.all_came(one);
-        second.listings.all_came(two);
+        swap(&mut first.streamed_replies, &mut second.streamed_replies);
+        first.streamed_replies.all_came(one);
+        second.streamed_replies.all_came(two);
         for (index, db) in [(one, &*first), (two, &*second)] {
-            let ready = db.blocked.keys();
+            let ready = db.wait_queues.keys();
             effects.rare().ready.extend(ready.map(|key| (index, key.to_vec())));
         }
         shard.dbs[two] = apart;
@@ -338,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_collection_is_freed_in_pieces() {
+    fn a_large_collection_is_freed_step_by_step() {
         let mut client = Client::new();
         let members: Vec<String> = (0..10_000).map(|n| format!("m{n}")).collect();
         client.is(&format!("SADD large {}", members.join(" ")), ":10000").is("SET small x", "+OK");

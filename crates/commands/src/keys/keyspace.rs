@@ -5,8 +5,9 @@
 
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use engine::Error;
+use engine::config::Directive;
 use engine::data::event_class::EventClass;
 use engine::data::value::ValueExt;
 use engine::keyspace::edit::{copied, renamed};
@@ -41,6 +42,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Deletes one or more keys.",
         complexity: DEL_COMPLEXITY,
         tips: SUMMED,
+        lazy_free: Some(Directive::LAZYFREE_LAZY_USER_DEL),
         run: del,
         ..GENERIC
     },
@@ -54,6 +56,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Asynchronously deletes one or more keys.",
         complexity: UNLINK_COMPLEXITY,
         tips: SUMMED,
+        lazy_free: None,
         run: del,
         ..GENERIC
     },
@@ -135,7 +138,7 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-fn del(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn del(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut removed = 0;
     for index in 1..args.len() {
         let key = cx.key(args, index);
@@ -149,14 +152,14 @@ fn del(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn exists(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let found = (1..args.len()).filter(|index| cx.keys.look(cx.key(args, *index)).is_some()).count();
+fn exists(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let found = (1..args.len()).filter(|index| cx.keys.lookup_no_touch(cx.key(args, *index)).is_some()).count();
     cx.reply.int(found as i64);
     Ok(())
 }
 
 /// Marks an access even for a client whose other reads do not.
-fn touch(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn touch(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     cx.keys.set_no_touch(false);
     let found = (1..args.len()).filter(|index| cx.keys.find(cx.key(args, *index)).is_some()).count();
     cx.keys.set_no_touch(cx.session.no_touch);
@@ -164,27 +167,27 @@ fn touch(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn kind(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn kind(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let key = cx.key(args, 1);
-    let name = cx.keys.look(key).map_or("none", |found| found.value().kind().name());
+    let name = cx.keys.lookup_no_touch(key).map_or("none", |found| found.value().kind().name());
     cx.reply.simple(name);
     Ok(())
 }
 
-fn rename(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn rename(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     rename_key(cx, args, false)?;
     cx.reply.ok();
     Ok(())
 }
 
-fn renamenx(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn renamenx(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let renamed = rename_key(cx, args, true)?;
     cx.reply.int(renamed.into());
     Ok(())
 }
 
 /// False when the name stays as it is: it is the same, or it is taken and may not be replaced.
-fn rename_key(cx: &mut Cx<'_>, args: &Args<'_>, keep_target: bool) -> Result<bool, Error> {
+fn rename_key(cx: &mut Context<'_>, args: &Args<'_>, keep_target: bool) -> Result<bool, Error> {
     let (from, to) = (cx.key(args, 1), cx.key(args, 2));
     if !cx.keys.edit(from).exists() {
         return Err(Error::NoSuchKey);
@@ -203,7 +206,7 @@ fn rename_key(cx: &mut Cx<'_>, args: &Args<'_>, keep_target: bool) -> Result<boo
     Ok(true)
 }
 
-fn copy(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn copy(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let source_db = cx.keys.db_index();
     let (mut target_db, mut replace) = (source_db, false);
     let mut index = 3;
@@ -239,7 +242,7 @@ fn copy(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn move_key(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn move_key(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let source_db = cx.keys.db_index();
     let target_db = database(cx, args, 2)?;
     if target_db == source_db {
@@ -270,7 +273,7 @@ fn move_key(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 /// The database that the argument names.
-fn database(cx: &Cx<'_>, args: &Args<'_>, index: usize) -> Result<u32, Error> {
+fn database(cx: &Context<'_>, args: &Args<'_>, index: usize) -> Result<u32, Error> {
     let number = i32::try_from(args.int(index)?).map_err(|_| Error::NotAnInt32)?;
     u32::try_from(number).ok().filter(|db| (*db as usize) < cx.engine.databases()).ok_or(Error::DbIndex)
 }
@@ -296,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renamed_key_keeps_value_and_deadline() {
+    fn a_renamed_key_keeps_value_and_expiry() {
         let mut client = Client::new();
         client.is("ZADD a 1 m", ":1").is("EXPIRE a 100", ":1").is("SET b old", "+OK");
         client.is("RENAME a b", "+OK").is("EXISTS a", ":0").is("TYPE b", "+zset").is("TTL b", ":100");

@@ -13,3 +13,17 @@ pub mod object;
 pub mod scan;
 pub mod scan_words;
 pub mod sort;
+
+use crate::core::command::Command;
+
+/// The commands of this room.
+pub const COMMANDS: &[&[Command]] = &[
+    dump::COMMANDS,
+    expire::COMMANDS,
+    flush::COMMANDS,
+    keyspace::COMMANDS,
+    migrate::COMMANDS,
+    object::COMMANDS,
+    scan::COMMANDS,
+    sort::COMMANDS,
+];

@@ -2,7 +2,7 @@
 
 use crate::core::args::Args;
 use crate::core::command::{Command, Group, READONLY, key};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use crate::core::help::HELP;
 use engine::Error;
 use engine::data::value::ValueExt;
@@ -60,9 +60,9 @@ pub const COMMANDS: &[Command] = &[Command {
     ..Command::DEFAULT
 }];
 
-fn encoding(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn encoding(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let key = cx.key(args, 2);
-    match cx.keys.inspect(key) {
+    match cx.keys.lookup_no_notify(key) {
         Some(entry) => cx.reply.bulk(entry.value().encoding().as_bytes()),
         None => cx.reply.null(),
     }
@@ -70,16 +70,16 @@ fn encoding(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 /// Values have one owner each.
-fn refcount(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn refcount(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let key = cx.key(args, 2);
-    match cx.keys.inspect(key) {
+    match cx.keys.lookup_no_notify(key) {
         Some(_) => cx.reply.int(1),
         None => cx.reply.null(),
     }
     Ok(())
 }
 
-fn freq(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn freq(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let Some(mark) = access_mark(cx, args) else { return Ok(()) };
     if !cx.engine.counts_frequency() {
         return Err(Error::LfuNotSelected);
@@ -88,7 +88,7 @@ fn freq(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn idletime(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn idletime(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let Some(mark) = access_mark(cx, args) else { return Ok(()) };
     if cx.engine.counts_frequency() {
         return Err(Error::LfuSelected);
@@ -98,9 +98,9 @@ fn idletime(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 /// The key's access mark; a missing key is answered here.
-fn access_mark(cx: &mut Cx<'_>, args: &Args<'_>) -> Option<u32> {
+fn access_mark(cx: &mut Context<'_>, args: &Args<'_>) -> Option<u32> {
     let key = cx.key(args, 2);
-    let mark = cx.keys.inspect(key).map(|entry| entry.meta());
+    let mark = cx.keys.lookup_no_notify(key).map(|entry| entry.meta());
     if mark.is_none() {
         cx.reply.null();
     }

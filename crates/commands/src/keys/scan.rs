@@ -1,21 +1,21 @@
-//! SnapshotIterators over the keys of a database: SCAN, KEYS, RANDOMKEY.
+//! Walks over the keys of a database: SCAN, KEYS, RANDOMKEY.
 //!
-//! A [`Walk`] goes through the shards in order and through each table in hash order. It is made of pieces: a
+//! A [`ScanPosition`] goes through the shards in order and through each table in hash order. It is made of pieces: a
 //! piece locks one shard after the other, at most for [`PIECE`] entries, and other clients are served in
 //! between. Where a walk stands is a place on the line of all hashes, which is what SCAN's cursor says, so it
 //! means the same after a table has grown or shrunk. A key that is there all the time is therefore found.
 //!
-//! A KEYS takes as many pieces as there are, and its reply, if it is a long one, goes out in pieces as well; a SCAN
-//! stops when it has seen COUNT entries, whether they matched or not. Keys whose deadline has passed are not shown, and
-//! those that would be are removed on the way.
+//! A KEYS takes as many pieces as there are, and its reply, if it is a long one, is chunked as well; a SCAN stops when
+//! it has seen COUNT entries, whether they matched or not. Keys whose expiry has passed are not shown, and those that
+//! would be are removed on the way.
 
 use crate::core::args::Args;
 use crate::core::command::{Command, Group, READONLY, TOUCHES_ARBITRARY_KEYS};
-use crate::core::context::{Cx, Flow, Piecewise};
-use crate::keys::scan_words::{self, Scanned, Words, parse_cursor};
+use crate::core::context::{Context, Flow, Piecewise};
+use crate::keys::scan_words::{self, ScanWords, Scanned, parse_cursor};
 use engine::data::value::{KeyEntry, ValueExt};
 use engine::keyspace::keys::Keys;
-use engine::keyspace::lru::is_due;
+use engine::keyspace::origin::is_due;
 use engine::{Error, glob};
 use resp::Reply;
 use std::collections::VecDeque;
@@ -73,27 +73,27 @@ const PIECE: usize = 1000;
 const BUCKETS_PER_ENTRY: usize = 10;
 
 /// Where a walk stands.
-struct Walk {
+struct ScanPosition {
     shard: usize,
     /// In the shard's table.
     position: u64,
     /// Keys before `position` have been visited. Not so when it came from a cursor, which is rounded.
     exact: bool,
-    /// Whether keys that are met after their time is over go: SCAN removes them, KEYS only leaves them out.
+    /// Whether expired keys that are met are removed: SCAN does so, KEYS only leaves them out.
     expires: bool,
 }
 
-impl Walk {
-    fn from_cursor(keys: &Keys<'_>, cursor: u64) -> Walk {
-        let hasher = keys.engine().hasher();
-        let (shard, position) = hasher.place(cursor).unwrap_or((keys.engine().locks().len(), 0));
-        Walk { shard, position, exact: false, expires: true }
+impl ScanPosition {
+    fn from_cursor(keys: &Keys<'_>, cursor: u64) -> ScanPosition {
+        let hasher = keys.keyspace().hasher();
+        let (shard, position) = hasher.place(cursor).unwrap_or((keys.keyspace().locks().len(), 0));
+        ScanPosition { shard, position, exact: false, expires: true }
     }
 
     /// What SCAN is to be called with to go on; 0 at the end.
     fn cursor(&self, keys: &Keys<'_>) -> u64 {
-        let ended = self.shard >= keys.engine().locks().len();
-        if ended { 0 } else { keys.engine().hasher().cursor(self.shard, self.position) }
+        let ended = self.shard >= keys.keyspace().locks().len();
+        if ended { 0 } else { keys.keyspace().hasher().cursor(self.shard, self.position) }
     }
 
     /// Visits at least one entry and about `max`, fewer at the end or when there are many empty buckets, and shows
@@ -108,9 +108,14 @@ impl Walk {
     ) -> Result<Option<usize>, Error> {
         let (mut entries, mut buckets) = (0, 0);
         let bucket_max = max.saturating_mul(BUCKETS_PER_ENTRY);
-        while self.shard < keys.engine().locks().len() {
+        while self.shard < keys.keyspace().locks().len() {
             if entries >= max || buckets >= bucket_max {
                 return Ok(Some(entries.max(buckets / BUCKETS_PER_ENTRY)));
+            }
+            // What is there all the time is counted all the time.
+            if keys.keyspace().shard_len(self.shard, keys.db_index()) == Some(0) {
+                (self.shard, self.position, self.exact) = (self.shard + 1, 0, true);
+                continue;
             }
             let went = self.shard_piece(keys, filter, |entry| {
                 match entry {
@@ -140,7 +145,7 @@ impl Walk {
         filter: &Filter,
         mut visit: impl FnMut(Option<&KeyEntry>) -> bool,
     ) -> Result<(), Error> {
-        let (engine, db, now) = (keys.engine(), keys.db_index(), keys.expiry_now());
+        let (keyspace, db, now) = (keys.keyspace(), keys.db_index(), keys.expiry_now());
         let mut at = Some(self.position);
         // A bucket may have been joined with one that was visited before the lock was last given up.
         let mut visited_below = if self.exact { self.position } else { 0 };
@@ -149,8 +154,9 @@ impl Walk {
             let table = &shard.dbs[db].table;
             while let Some(position_now) = at {
                 at = table.scan(position_now, |entry| {
-                    let is_new = visited_below == 0 || position(engine.hasher().local_of(entry.key())) >= visited_below;
-                    if entry.deadline().is_some_and(|deadline| is_due(deadline, now)) {
+                    let is_new =
+                        visited_below == 0 || position(keyspace.hasher().local_of(entry.key())) >= visited_below;
+                    if entry.expiry().is_some_and(|expiry| is_due(expiry, now)) {
                         if self.expires && filter.shows(entry) {
                             expired.push(entry.key().to_vec());
                         }
@@ -164,7 +170,7 @@ impl Walk {
                 }
             }
             if !expired.is_empty() {
-                engine.remove_expired(shard, effects, db, &expired, now);
+                keyspace.remove_expired(shard, effects, db, &expired, now);
             }
         })?;
         match at {
@@ -196,9 +202,9 @@ impl Filter {
 const CHUNK: usize = 256 << 10;
 
 /// A SCAN or KEYS under way.
-struct Listing {
-    /// None when it is over, and the reply is going out.
-    walk: Option<Walk>,
+struct NameScan {
+    /// None when it has ended, and the reply is going out.
+    walk: Option<ScanPosition>,
     filter: Filter,
     /// Entries that are still to be visited; None: all.
     left: Option<usize>,
@@ -208,20 +214,20 @@ struct Listing {
     with_cursor: bool,
 }
 
-impl Listing {
-    fn new(walk: Walk, filter: Filter, left: Option<usize>) -> Listing {
-        Listing { walk: Some(walk), filter, left, names: VecDeque::new(), count: 0, with_cursor: left.is_some() }
+impl NameScan {
+    fn new(walk: ScanPosition, filter: Filter, left: Option<usize>) -> NameScan {
+        NameScan { walk: Some(walk), filter, left, names: VecDeque::new(), count: 0, with_cursor: left.is_some() }
     }
 
     /// Does the first piece, which for most is the only one.
-    fn begin(mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+    fn begin(mut self, cx: &mut Context<'_>) -> Result<(), Error> {
         if !self.piece(cx)? {
             cx.flow = Flow::more(self);
         }
         Ok(())
     }
 
-    fn piece(&mut self, cx: &mut Cx<'_>) -> Result<bool, Error> {
+    fn piece(&mut self, cx: &mut Context<'_>) -> Result<bool, Error> {
         if let Some(walk) = self.walk.take() {
             self.gather(walk, cx)?;
         }
@@ -234,8 +240,8 @@ impl Listing {
     }
 
     /// One piece of the walk; the reply begins when it was the last.
-    fn gather(&mut self, mut walk: Walk, cx: &mut Cx<'_>) -> Result<(), Error> {
-        let Listing { filter, names, count, .. } = self;
+    fn gather(&mut self, mut walk: ScanPosition, cx: &mut Context<'_>) -> Result<(), Error> {
+        let NameScan { filter, names, count, .. } = self;
         let max = self.left.map_or(PIECE, |left| left.min(PIECE));
         let used = walk.piece(&mut cx.keys, max, filter, |entry| {
             *count += 1;
@@ -269,22 +275,22 @@ impl Listing {
     }
 }
 
-impl Piecewise for Listing {
-    fn step(&mut self, cx: &mut Cx<'_>) -> bool {
+impl Piecewise for NameScan {
+    fn step(&mut self, cx: &mut Context<'_>) -> bool {
         let done = self.piece(cx);
         cx.ends(done)
     }
 }
 
-fn scan(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn scan(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let cursor = parse_cursor(&args[1])?;
-    let words = Words::parse(args, 2, Scanned::Keys)?;
+    let words = ScanWords::parse(args, 2, Scanned::Keys)?;
     let filter = Filter { pattern: words.pattern.map(<[u8]>::to_vec), kind: words.kind };
-    let walk = Walk::from_cursor(&cx.keys, cursor);
-    Listing::new(walk, filter, Some(words.count)).begin(cx)
+    let walk = ScanPosition::from_cursor(&cx.keys, cursor);
+    NameScan::new(walk, filter, Some(words.count)).begin(cx)
 }
 
-fn keys(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn keys(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let pattern = &args[1];
     if !pattern.iter().any(|byte| b"*?[\\".contains(byte)) {
         let found = is_live(cx, pattern)?;
@@ -295,17 +301,17 @@ fn keys(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Ok(());
     }
     let filter = Filter { pattern: scan_words::pattern(pattern).map(<[u8]>::to_vec), kind: None };
-    let walk = Walk { shard: 0, position: 0, exact: true, expires: false };
-    Listing::new(walk, filter, None).begin(cx)
+    let walk = ScanPosition { shard: 0, position: 0, exact: true, expires: false };
+    NameScan::new(walk, filter, None).begin(cx)
 }
 
 /// Whether this key, of which the entry knows nothing, is there.
-fn is_live(cx: &mut Cx<'_>, name: &[u8]) -> Result<bool, Error> {
+fn is_live(cx: &mut Context<'_>, name: &[u8]) -> Result<bool, Error> {
     let (hash, db, now) = (cx.engine.hasher().hash(name), cx.keys.db_index(), cx.keys.expiry_now());
     let local = hash.local();
     cx.keys.with_shard(hash.shard(), |shard, _| {
         let found = shard.dbs[db].table.find(local, |entry| entry.key() == name);
-        found.is_some_and(|entry| !entry.deadline().is_some_and(|deadline| is_due(deadline, now)))
+        found.is_some_and(|entry| !entry.expiry().is_some_and(|expiry| is_due(expiry, now)))
     })
 }
 
@@ -314,7 +320,7 @@ const RANDOM_TRIES: usize = 1000;
 /// Draws of expired keys after which one of them is answered.
 const PAUSED_TRIES: usize = 100;
 
-fn randomkey(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+fn randomkey(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let mut name = None;
     for tries in 0..RANDOM_TRIES {
         match random_entry(cx)? {
@@ -348,27 +354,30 @@ enum Draw {
 }
 
 /// Any entry, each as likely as another.
-fn random_entry(cx: &mut Cx<'_>) -> Result<Draw, Error> {
+fn random_entry(cx: &mut Context<'_>) -> Result<Draw, Error> {
     let (engine, db, now) = (cx.engine, cx.keys.db_index(), cx.keys.expiry_now());
-    let mut lens = Vec::with_capacity(engine.locks().len());
-    cx.keys.each_shard(|_, shard, _| lens.push(shard.dbs[db].table.len()))?;
-    let total = lens.iter().sum::<usize>();
+    let shards = engine.locks().len();
+    let mut total = 0;
+    for index in 0..shards {
+        total += cx.keys.shard_len(index)?;
+    }
     if total == 0 {
         return Ok(Draw::Empty);
     }
     let mut pick = fastrand::usize(..total);
-    for (index, len) in lens.into_iter().enumerate() {
+    for index in 0..shards {
+        let len = cx.keys.shard_len(index)?;
         if pick >= len {
             pick -= len;
             continue;
         }
         return cx.keys.with_shard(index, |shard, effects| {
             let found = shard.dbs[db].table.random(fastrand::u64(..));
-            // Somebody may have emptied the shard since it was counted: drawn again.
-            let Some((name, deadline)) = found.map(|entry| (entry.key().to_vec(), entry.deadline())) else {
+            // The shard may have been emptied since it was counted: drawn again.
+            let Some((name, expiry)) = found.map(|entry| (entry.key().to_vec(), entry.expiry())) else {
                 return Draw::Expired;
             };
-            if deadline.is_some_and(|deadline| is_due(deadline, now)) {
+            if expiry.is_some_and(|expiry| is_due(expiry, now)) {
                 if engine.keeps_expired() {
                     return Draw::Stale(name);
                 }
@@ -378,7 +387,8 @@ fn random_entry(cx: &mut Cx<'_>) -> Result<Draw, Error> {
             Draw::Live(name)
         });
     }
-    Ok(Draw::Empty)
+    // Keys have gone since they were counted: drawn again.
+    Ok(Draw::Expired)
 }
 
 #[cfg(test)]
@@ -388,7 +398,7 @@ mod tests {
     use crate::core::dispatch;
     use crate::testing::Client;
     use resp::Reply;
-    use resp::value::Value;
+    use resp::reply_value::Value;
     use std::collections::{BTreeSet, HashMap};
 
     fn filled(keys: usize) -> Client {
@@ -539,7 +549,7 @@ mod tests {
         }
         assert!(added > 0);
         let bytes = reply.take();
-        let (value, _) = resp::value::Decoder::new().decode(&bytes).expect("valid").expect("whole");
+        let (value, _) = resp::reply_value::Decoder::new().decode(&bytes).expect("valid").expect("whole");
         let all = names(&value);
         let unique: BTreeSet<_> = all.iter().collect();
         assert_eq!(unique.len(), all.len(), "no key comes twice");

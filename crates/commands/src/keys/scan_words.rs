@@ -15,7 +15,7 @@ pub(crate) enum Scanned {
 
 /// What may follow the cursor.
 #[derive(Debug)]
-pub(crate) struct Words<'a> {
+pub(crate) struct ScanWords<'a> {
     /// MATCH, unless it lets everything pass.
     pub pattern: Option<&'a [u8]>,
     pub count: usize,
@@ -25,10 +25,10 @@ pub(crate) struct Words<'a> {
     pub names_only: bool,
 }
 
-impl<'a> Words<'a> {
+impl<'a> ScanWords<'a> {
     /// The words from the argument `index` on.
     pub fn parse(args: &'a Args<'_>, mut index: usize, scanned: Scanned) -> Result<Self, Error> {
-        let mut words = Words { pattern: None, count: 10, kind: None, names_only: false };
+        let mut words = ScanWords { pattern: None, count: 10, kind: None, names_only: false };
         while index < args.len() {
             let more = index + 1 < args.len();
             if more && args.is(index, "count") {
@@ -104,7 +104,7 @@ pub(crate) fn parse_cursor(text: &[u8]) -> Result<u64, Error> {
 const PLACES_PER_ELEMENT: usize = 10;
 
 /// What the steps of one scan have come to.
-pub(crate) struct Found {
+pub(crate) struct ScanResult {
     /// What is shown.
     pub items: Reply,
     /// How many items that is.
@@ -118,9 +118,9 @@ pub(crate) fn reply_elements(
     reply: &mut Reply,
     cursor: u64,
     count: usize,
-    mut step: impl FnMut(u64, &mut Found) -> Option<u64>,
+    mut step: impl FnMut(u64, &mut ScanResult) -> Option<u64>,
 ) {
-    let mut found = Found { items: Reply::new(Vec::new(), reply.protocol()), shown: 0, seen: 0 };
+    let mut found = ScanResult { items: Reply::new(Vec::new(), reply.protocol()), shown: 0, seen: 0 };
     let (mut at, mut places) = (Some(cursor), count.saturating_mul(PLACES_PER_ELEMENT));
     while let Some(position) = at
         && found.seen < count

@@ -6,8 +6,8 @@
 //! the destination's.
 
 use crate::core::args::Args;
-use crate::core::command::{Begin, Command, DENY_OOM, FindKeys, Group, KeySpec, READONLY, WRITE, key};
-use crate::core::context::Cx;
+use crate::core::command::{Begin, Command, DENY_OOM, FindKeys, Group, KeyFlags, KeySpec, READONLY, WRITE, key};
+use crate::core::context::Context;
 use engine::Error;
 use engine::data::event_class::EventClass;
 use engine::data::value::{Object, Str, Value, ValueExt};
@@ -35,6 +35,7 @@ pub const COMMANDS: &[Command] = &[
         syntax: "key [BY by-pattern:pattern1=pattern] [LIMIT limit: offset:int count:int] [GET get-pattern:pattern1=pattern]+ [order: ASC | DESC] [ALPHA=sorting] [STORE destination:key2]",
         summary: "Sorts the elements in a list, a set, or a sorted set, optionally storing the result.",
         complexity: "O(N+M*log(M)) where N is the number of elements in the list or set to sort, and M the number of returned elements. When the elements are not sorted, complexity is O(N).",
+        keys_of_call: Some(destination),
         run: sort,
         ..Command::DEFAULT
     },
@@ -62,12 +63,29 @@ const fn unknown(notes: &'static str) -> KeySpec {
     KeySpec { begin: Begin::Unknown, find: FindKeys::Unknown, ..key(0) }.notes(notes)
 }
 
-fn sort(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+/// Where SORT's options name the key for its result, which no key specification can say; the last time counts.
+fn destination(args: &Args<'_>, keys: &mut Vec<(usize, KeyFlags)>) {
+    let (mut at, mut found) = (2, None);
+    while at < args.len() {
+        at += match () {
+            () if args.is(at, "limit") => 2,
+            () if args.is(at, "get") || args.is(at, "by") => 1,
+            () if args.is(at, "store") && at + 1 < args.len() => {
+                found = Some(at + 1);
+                1
+            }
+            () => 0,
+        } + 1;
+    }
+    keys.extend(found.map(|index| (index, KeyFlags(KeyFlags::OW.0 | KeyFlags::UPDATE.0))));
+}
+
+fn sort(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let options = Options::parse(args, true)?;
     sort_with(cx, args, &options)
 }
 
-fn sort_ro(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn sort_ro(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let options = Options::parse(args, false)?;
     sort_with(cx, args, &options)
 }
@@ -170,7 +188,7 @@ impl<'a> Pattern<'a> {
         name.extend_from_slice(before);
         name.extend_from_slice(element);
         name.extend_from_slice(after);
-        let (key, now) = (keys.key(name), keys.expiry_now().max(0) as u64);
+        let (key, now) = (keys.key(name), keys.expiry_now().0.max(0) as u64);
         let value = keys.value(key)?;
         match field {
             Some(field) => {
@@ -224,7 +242,7 @@ impl Elements {
     }
 }
 
-fn sort_with(cx: &mut Cx<'_>, args: &Args<'_>, options: &Options<'_>) -> Result<(), Error> {
+fn sort_with(cx: &mut Context<'_>, args: &Args<'_>, options: &Options<'_>) -> Result<(), Error> {
     let source = cx.key(args, 1);
     if options.looks_further() {
         cx.keys.broaden()?;
@@ -346,7 +364,7 @@ fn result_len(options: &Options<'_>, chosen: &[usize]) -> usize {
     chosen.len() * options.get.len().max(1)
 }
 
-fn reply_result(cx: &mut Cx<'_>, options: &Options<'_>, elements: &Elements, chosen: &[usize]) {
+fn reply_result(cx: &mut Context<'_>, options: &Options<'_>, elements: &Elements, chosen: &[usize]) {
     cx.reply.array(result_len(options, chosen));
     let reply = &mut *cx.reply;
     each_result(&mut cx.keys, options, elements, chosen, |result| match result {
@@ -357,14 +375,14 @@ fn reply_result(cx: &mut Cx<'_>, options: &Options<'_>, elements: &Elements, cho
 
 /// Makes the results a list, empty strings for what was not found.
 fn store_result(
-    cx: &mut Cx<'_>,
+    cx: &mut Context<'_>,
     args: &Args<'_>,
     store: usize,
     options: &Options<'_>,
     elements: &Elements,
     chosen: &[usize],
 ) {
-    let rules = cx.engine.packing().list();
+    let rules = cx.engine.encoding_limits().list();
     let (mut list, mut len) = (List::default(), 0);
     each_result(&mut cx.keys, options, elements, chosen, |result| {
         let result = result.unwrap_or_default();

@@ -5,7 +5,7 @@
 
 use crate::core::args::{Arg, Args};
 use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use engine::Error;
 use engine::data::event_class::EventClass;
 use engine::keyspace::edit::Edit;
@@ -204,30 +204,30 @@ pub(crate) fn commit_removal(mut edit: Edit<'_>, changes: usize, event: &'static
     }
 }
 
-fn lpush(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn lpush(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     push(cx, args, End::Head, false)
 }
 
-fn rpush(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn rpush(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     push(cx, args, End::Tail, false)
 }
 
-fn lpushx(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn lpushx(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     push(cx, args, End::Head, true)
 }
 
-fn rpushx(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn rpushx(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     push(cx, args, End::Tail, true)
 }
 
 /// Elements of this many bytes may become nodes as they are.
 const MOVED_FROM: usize = 4096;
 
-fn push(cx: &mut Cx<'_>, args: &mut Args<'_>, end: End, only_existing: bool) -> Result<(), Error> {
+fn push(cx: &mut Context<'_>, args: &mut Args<'_>, end: End, only_existing: bool) -> Result<(), Error> {
     let element = args.word(2);
     if args.len() == 3 && element.len() < MOVED_FROM {
         let key = cx.key(args, 1);
-        let rules = cx.engine.packing().list();
+        let rules = cx.engine.encoding_limits().list();
         let pushed = cx.keys.update(key, EventClass::LIST, |list: &mut List| {
             list.reserve(1, element.len(), &rules);
             list.push(end, Arg::Borrowed(element), &rules);
@@ -243,7 +243,7 @@ fn push(cx: &mut Cx<'_>, args: &mut Args<'_>, end: End, only_existing: bool) -> 
 
 /// The same of several elements, of large ones, and to a key of which more is to be known.
 #[inline(never)]
-fn push_any(cx: &mut Cx<'_>, args: &mut Args<'_>, end: End, only_existing: bool) -> Result<(), Error> {
+fn push_any(cx: &mut Context<'_>, args: &mut Args<'_>, end: End, only_existing: bool) -> Result<(), Error> {
     // Mostly it is one.
     let first = args.take(2);
     let others: SmallVec<[Arg<'_>; 2]> = (3..args.len()).map(|index| args.take(index)).collect();
@@ -252,7 +252,7 @@ fn push_any(cx: &mut Cx<'_>, args: &mut Args<'_>, end: End, only_existing: bool)
         cx.reply.int(0);
         return Ok(());
     }
-    let rules = cx.engine.packing().list();
+    let rules = cx.engine.encoding_limits().list();
     let pushed = 1 + others.len();
     let len = edit.with(|list: &mut List| {
         list.reserve(pushed, others.iter().fold(first.len(), |sum, element| sum + element.len()), &rules);
@@ -265,13 +265,13 @@ fn push_any(cx: &mut Cx<'_>, args: &mut Args<'_>, end: End, only_existing: bool)
     Ok(())
 }
 
-fn llen(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn llen(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let list = cx.keys.collection::<List>(cx.key(args, 1))?;
     cx.reply.int(list.map_or(0, List::len) as i64);
     Ok(())
 }
 
-fn lindex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn lindex(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let Some(list) = cx.keys.collection::<List>(cx.key(args, 1))? else {
         cx.reply.null();
         return Ok(());
@@ -284,12 +284,12 @@ fn lindex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn lset(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn lset(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let element = args.take(3);
     let mut edit = cx.keys.edit(cx.key(args, 1));
     let len = edit.collection::<List>()?.ok_or(Error::NoSuchKey)?.len();
     let index = from_start(args.int(2)?, len).filter(|index| *index < len);
-    let rules = cx.engine.packing().list();
+    let rules = cx.engine.encoding_limits().list();
     edit.with(|list: &mut List| {
         list.reserve(1, element.len(), &rules);
         if let Some(index) = index {
@@ -299,7 +299,7 @@ fn lset(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     })?;
     if index.is_none() {
         // The list may have outgrown its form all the same.
-        edit.leave();
+        edit.unchanged();
         return Err(Error::IndexOutOfRange);
     }
     edit.commit(EventClass::LIST, "lset");
@@ -307,7 +307,7 @@ fn lset(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn linsert(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn linsert(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let after = match (args.is(2, "after"), args.is(2, "before")) {
         (true, _) => true,
         (_, true) => false,
@@ -320,7 +320,7 @@ fn linsert(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Ok(());
     };
     let pivot = list.position(&args[3]);
-    let rules = cx.engine.packing().list();
+    let rules = cx.engine.encoding_limits().list();
     let len = edit.with(|list: &mut List| {
         list.reserve(1, element.len(), &rules);
         if let Some(pivot) = pivot {
@@ -330,7 +330,7 @@ fn linsert(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     })?;
     if pivot.is_none() {
         // The list may have outgrown its form all the same.
-        edit.leave();
+        edit.unchanged();
         cx.reply.int(-1);
         return Ok(());
     }
@@ -339,7 +339,7 @@ fn linsert(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn lrem(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn lrem(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let count = symmetric(args, 2)?;
     let mut edit = cx.keys.edit(cx.key(args, 1));
     if edit.collection::<List>()?.is_none() {
@@ -350,7 +350,7 @@ fn lrem(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         0 => (usize::MAX, End::Head),
         limit => (limit, if count < 0 { End::Tail } else { End::Head }),
     };
-    let rules = cx.engine.packing().list();
+    let rules = cx.engine.encoding_limits().list();
     let removed = edit.with(|list: &mut List| {
         let removed = list.remove_equal(&args[3], limit, from);
         if removed > 0 {
@@ -361,13 +361,13 @@ fn lrem(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if removed > 0 {
         commit_removal(edit, removed, "lrem");
     } else {
-        edit.leave();
+        edit.unchanged();
     }
     cx.reply.int(removed as i64);
     Ok(())
 }
 
-fn ltrim(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn ltrim(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (start, stop) = (args.int(2)?, args.int(3)?);
     let mut edit = cx.keys.edit(cx.key(args, 1));
     let Some(len) = edit.collection::<List>()?.map(List::len) else {
@@ -379,7 +379,7 @@ fn ltrim(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         // The whole list goes as one, to be freed in the background.
         edit.remove();
     } else {
-        let rules = cx.engine.packing().list();
+        let rules = cx.engine.encoding_limits().list();
         edit.with(|list: &mut List| {
             list.remove_range(kept.end..len);
             list.remove_range(0..kept.start);

@@ -2,13 +2,14 @@
 
 use crate::core::args::Args;
 use crate::core::command::{BLOCKING, Command, DENY_OOM, Group, WRITE, key};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use crate::lists::list::{commit_removal, end_at, pop_event, push_event, reply_item};
 use crate::transactions::blocking::{Nil, Wait};
 use engine::Error;
 use engine::data::event_class::EventClass;
 use engine::data::value::Type;
 use engine::keyspace::edit::Edit;
+use engine::time::UnixMs;
 use std::borrow::Cow;
 use structures::list::List;
 use structures::listpack::Item;
@@ -72,7 +73,7 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-fn lmove(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn lmove(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (from, to) = (end_at(args, 3)?, end_at(args, 4)?);
     if !move_element(cx, args, from, to, None)? {
         cx.reply.null();
@@ -80,30 +81,30 @@ fn lmove(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn rpoplpush(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn rpoplpush(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if !move_element(cx, args, End::Tail, End::Head, None)? {
         cx.reply.null();
     }
     Ok(())
 }
 
-fn blmove(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn blmove(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (from, to) = (end_at(args, 3)?, end_at(args, 4)?);
     let deadline = cx.deadline(&args[5])?;
     move_or_wait(cx, args, from, to, deadline, &[b"LMOVE", &args[1], &args[2], &args[3], &args[4]])
 }
 
-fn brpoplpush(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn brpoplpush(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let deadline = cx.deadline(&args[3])?;
     move_or_wait(cx, args, End::Tail, End::Head, deadline, &[b"RPOPLPUSH", &args[1], &args[2]])
 }
 
 fn move_or_wait(
-    cx: &mut Cx<'_>,
+    cx: &mut Context<'_>,
     args: &Args<'_>,
     from: End,
     to: End,
-    deadline: i64,
+    deadline: Option<UnixMs>,
     logged: &[&[u8]],
 ) -> Result<(), Error> {
     if !move_element(cx, args, from, to, Some(logged))? {
@@ -113,13 +114,19 @@ fn move_or_wait(
 }
 
 /// Moves an element and replies it; false if there is none. `logged`: what the change log gets instead of the command.
-fn move_element(cx: &mut Cx<'_>, args: &Args<'_>, from: End, to: End, logged: Option<&[&[u8]]>) -> Result<bool, Error> {
+fn move_element(
+    cx: &mut Context<'_>,
+    args: &Args<'_>,
+    from: End,
+    to: End,
+    logged: Option<&[&[u8]]>,
+) -> Result<bool, Error> {
     let (source, target) = (cx.key(args, 1), cx.key(args, 2));
     if cx.keys.edit(source).collection::<List>()?.is_none() {
         return Ok(false);
     }
     cx.keys.edit(target).collection::<List>()?;
-    let rules = cx.engine.packing().list();
+    let rules = cx.engine.encoding_limits().list();
     let edit = cx.keys.edit(source);
     let Some(item) = edit.collection::<List>()?.and_then(|list| list.edge(from)) else { return Ok(false) };
     reply_item(cx.reply, item);

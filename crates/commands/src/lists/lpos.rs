@@ -2,7 +2,7 @@
 
 use crate::core::args::Args;
 use crate::core::command::{Command, Group, READONLY, key};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use crate::lists::list::symmetric;
 use engine::Error;
 use std::ops::ControlFlow;
@@ -62,7 +62,7 @@ impl Options {
     }
 }
 
-fn lpos(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn lpos(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let options = Options::parse(args)?;
     let Some(list) = cx.keys.collection::<List>(cx.key(args, 1))? else {
         match options.count {

@@ -1,19 +1,19 @@
 //! LRANGE: the elements between two indices.
 //!
-//! A short range is written at once. A long one goes out in pieces, from a snapshot that shares the list's nodes:
+//! A short range is written at once. A long one is chunked, from a snapshot that shares the list's nodes:
 //! others are served in between and may change the list, the reply is of the moment when the command ran, and neither
 //! the list's lock nor a second copy of it is held while the client takes its time.
 
 use crate::core::args::Args;
 use crate::core::command::{Command, Group, READONLY, key};
-use crate::core::context::{Cx, Flow, Piecewise};
+use crate::core::context::{Context, Flow, Piecewise};
 use crate::lists::list::{range, reply_item};
 use engine::Error;
 use resp::Reply;
 use std::ops::Range;
 use structures::list::List;
 use structures::listpack::Item;
-use structures::quicklist::Snapshot;
+use structures::quicklist::ListSnapshot;
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "lrange",
@@ -33,7 +33,7 @@ const AT_ONCE: usize = 2000;
 /// Bytes of a piece, about.
 const PIECE: usize = 64 << 10;
 
-fn lrange(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn lrange(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (start, stop) = (args.int(2)?, args.int(3)?);
     let Some(list) = cx.keys.collection::<List>(cx.key(args, 1))? else {
         cx.reply.array(0);
@@ -59,12 +59,12 @@ pub(crate) fn reply_range(list: &List, range: Range<usize>, reverse: bool, reply
 }
 
 struct Elements {
-    elements: Snapshot,
+    elements: ListSnapshot,
     reverse: bool,
 }
 
 impl Piecewise for Elements {
-    fn step(&mut self, cx: &mut Cx<'_>) -> bool {
+    fn step(&mut self, cx: &mut Context<'_>) -> bool {
         let enough = cx.reply.len() + PIECE;
         while cx.reply.len() < enough {
             let write = |item: Item<'_>| reply_item(cx.reply, item);
@@ -82,7 +82,7 @@ mod tests {
     use crate::testing::Client;
 
     #[test]
-    fn a_range_is_the_same_in_one_piece_and_in_many() {
+    fn a_chunked_range_is_the_same() {
         let mut client = Client::new();
         let elements: Vec<String> = (0..30_000).map(|n| format!("element:{n}")).collect();
         client.is(&format!("RPUSH l {}", elements.join(" ")), ":30000");

@@ -8,3 +8,8 @@ pub mod lmove;
 pub mod lpos;
 pub mod lrange;
 pub mod pop;
+
+use crate::core::command::Command;
+
+/// The commands of this room.
+pub const COMMANDS: &[&[Command]] = &[list::COMMANDS, lmove::COMMANDS, lpos::COMMANDS, lrange::COMMANDS, pop::COMMANDS];

@@ -5,7 +5,7 @@
 
 use crate::core::args::Args;
 use crate::core::command::{BLOCKING, Command, FAST, Group, WRITE, key};
-use crate::core::context::{Cx, Flow};
+use crate::core::context::{Context, Flow};
 use crate::lists::list::{commit_removal, end_at, pop_event, reply_item};
 use crate::lists::lrange::reply_range;
 use crate::transactions::blocking::Wait;
@@ -101,15 +101,15 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-fn lpop(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn lpop(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     pop(cx, args, End::Head)
 }
 
-fn rpop(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn rpop(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     pop(cx, args, End::Tail)
 }
 
-fn pop(cx: &mut Cx<'_>, args: &Args<'_>, end: End) -> Result<(), Error> {
+fn pop(cx: &mut Context<'_>, args: &Args<'_>, end: End) -> Result<(), Error> {
     let count = match args.len() {
         2 => None,
         3 => {
@@ -118,7 +118,7 @@ fn pop(cx: &mut Cx<'_>, args: &Args<'_>, end: End) -> Result<(), Error> {
         }
         _ => return Err(Error::WrongArity(Word::of(cx.command.name))),
     };
-    let (key, rules) = (cx.key(args, 1), cx.engine.packing().list());
+    let (key, rules) = (cx.key(args, 1), cx.engine.encoding_limits().list());
     let reply = &mut *cx.reply;
     let popped = cx.keys.update(key, EventClass::LIST, |list: &mut List| {
         // The last one goes with its key.
@@ -214,8 +214,8 @@ impl Several {
     }
 
     /// Takes from the first list that there is; false if there is none.
-    fn take(&self, cx: &mut Cx<'_>, args: &Args<'_>) -> Result<bool, Error> {
-        let rules = cx.engine.packing().list();
+    fn take(&self, cx: &mut Context<'_>, args: &Args<'_>) -> Result<bool, Error> {
+        let rules = cx.engine.encoding_limits().list();
         for index in self.keys.clone() {
             let key = cx.key(args, index);
             let mut edit = cx.keys.edit(key);
@@ -237,7 +237,7 @@ fn pop_word(end: End) -> Vec<u8> {
     pop_event(end).to_ascii_uppercase().into_bytes()
 }
 
-fn lmpop(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn lmpop(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let several = Several::parse(args, 1)?;
     if !several.take(cx, args)? {
         cx.reply.null_array();
@@ -245,7 +245,7 @@ fn lmpop(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn blmpop(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn blmpop(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let several = Several::parse(args, 2)?;
     let deadline = cx.deadline(&args[1])?;
     if !several.take(cx, args)? {
@@ -254,18 +254,18 @@ fn blmpop(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn blpop(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn blpop(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     blocking_pop(cx, args, End::Head)
 }
 
-fn brpop(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn brpop(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     blocking_pop(cx, args, End::Tail)
 }
 
-fn blocking_pop(cx: &mut Cx<'_>, args: &Args<'_>, end: End) -> Result<(), Error> {
+fn blocking_pop(cx: &mut Context<'_>, args: &Args<'_>, end: End) -> Result<(), Error> {
     let keys = 1..args.len() - 1;
     let deadline = cx.deadline(&args[keys.end])?;
-    let rules = cx.engine.packing().list();
+    let rules = cx.engine.encoding_limits().list();
     for index in keys.clone() {
         let key = cx.key(args, index);
         let mut edit = cx.keys.edit(key);

@@ -2,9 +2,9 @@
 //!
 //! The calling thread reads, makes entries and hashes names; keys of one shard are collected until they are worth a
 //! lock, and go into a queue that other threads put into their tables, as the host has some to spare. Packed
-//! collections are collected as the file has them: whoever puts them in unpacks and checks them, which is most of the
-//! work. Where the queue is long, or nobody helps, the reader does it itself. Tables are made for as many keys as the
-//! file says there are.
+//! collections are collected as the file has them: the thread that puts them in unpacks and checks them, which is most
+//! of the work. Where the queue is long, or no thread helps, the reader does it itself. Tables are made for as many
+//! keys as the file says there are.
 //!
 //! ```text
 //!   file -> parse -> entries by shard -> queue -> packed collections -> tables
@@ -16,12 +16,13 @@ use engine::Engine;
 use engine::config::{Config, Directive};
 use engine::data::key_hash::KeyHash;
 use engine::data::value::KeyEntry;
-use engine::keyspace::held_locks::Held;
+use engine::keyspace::held_locks::HeldLocks;
 use engine::keyspace::keys::{Key, Keys};
-use engine::keyspace::lru::is_due;
+use engine::keyspace::origin::is_due;
 use engine::keyspace::origin::{Asker, Origin};
+use engine::time::{UnixMs, UnixUs};
 use persistence::format::Family;
-use persistence::load::{self, Doing, Found, Options, Sink, Unread};
+use persistence::load::{self, Doing, LoadOptions, LoadedKey, Sink, Unread};
 use persistence::source::{Fault, Reason, Source};
 use persistence::{check, decode};
 use std::collections::VecDeque;
@@ -32,15 +33,18 @@ use std::time::Duration;
 
 /// What was loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Loaded {
+pub struct LoadedFile {
+    /// Keys that were put into the keyspace.
     pub keys: u64,
+    /// Keys that were left out because they had expired.
     pub expired: u64,
+    /// Collections that were left out because they had no elements.
     pub empty: u64,
 }
 
 /// Why nothing was loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct LoadFailure {
     /// For the log.
     pub text: String,
     /// The file's content is to blame: [`report`] tells more.
@@ -49,7 +53,10 @@ pub struct Failure {
 
 /// Reads the file that `dbfilename` names; None if there is none. `merge`: keys that are there already are replaced.
 /// Commands that need data are refused meanwhile.
-pub fn load_file(engine: &Engine, merge: bool) -> Result<Option<Loaded>, Failure> {
+///
+/// # Errors
+/// The file cannot be read or is faulty; keys before the fault are in the keyspace.
+pub fn load_file(engine: &Engine, merge: bool) -> Result<Option<LoadedFile>, LoadFailure> {
     let (config, host) = (engine.config().snapshot(), engine.host());
     let name = config.text(Directive::DBFILENAME);
     let (mut file, size) = match host.open_file(name) {
@@ -58,11 +65,11 @@ pub fn load_file(engine: &Engine, merge: bool) -> Result<Option<Loaded>, Failure
         Err(error) => {
             let text =
                 format!("Fatal error: can't open the RDB file {} for reading: {error}", String::from_utf8_lossy(name));
-            return Err(Failure { text, is_corrupt: false });
+            return Err(LoadFailure { text, is_corrupt: false });
         }
     };
-    let (saves, began) = (engine.saves(), host.unix_us(0));
-    saves.loading.started_at.store(began / 1_000_000, Relaxed);
+    let (saves, began) = (engine.persistence_status(), host.unix_us(UnixUs(0)));
+    saves.loading.started_at.store(began.seconds(), Relaxed);
     saves.loading.total_bytes.store(size, Relaxed);
     saves.loading.loaded_bytes.store(0, Relaxed);
     saves.set_loading(true);
@@ -71,9 +78,9 @@ pub fn load_file(engine: &Engine, merge: bool) -> Result<Option<Loaded>, Failure
     let options = options(engine, &config);
     let mut source = Source::new(&mut *file, options.check_sum);
     let result = read(engine, &config, &mut source, options, Mode { merge, expires: true });
-    engine.end_expecting();
+    engine.end_reserving();
     saves.set_loading(false);
-    let loaded = result.map_err(|fault| Failure {
+    let loaded = result.map_err(|fault| LoadFailure {
         text: describe(&fault, "rdbLoadObject"),
         is_corrupt: matches!(fault.reason, Reason::Corrupt(_) | Reason::Empty),
     })?;
@@ -82,7 +89,7 @@ pub fn load_file(engine: &Engine, merge: bool) -> Result<Option<Loaded>, Failure
     saves.changes.store(engine.stats().dirty, Relaxed);
     let empty = if loaded.empty > 0 { format!(", empty keys skipped: {}", loaded.empty) } else { String::new() };
     host.notice(&format!("Done loading RDB, keys loaded: {}, keys expired: {}{empty}.", loaded.keys, loaded.expired));
-    let took = (host.unix_us(0) - began).max(0) as f64 / 1e6;
+    let took = host.unix_us(UnixUs(0)).since(began).max(0) as f64 / 1e6;
     host.notice(&format!("DB loaded from disk: {took:.3} seconds"));
     Ok(Some(loaded))
 }
@@ -98,15 +105,15 @@ fn read(
     engine: &Engine,
     config: &Config,
     source: &mut Source<'_>,
-    options: Options,
+    options: LoadOptions,
     mode: Mode,
-) -> Result<Loaded, Fault> {
-    let now = engine.host().unix_us(0) / 1000;
+) -> Result<LoadedFile, Fault> {
+    let now = engine.host().unix_us(UnixUs(0)).ms();
     let inserter = Inserter { engine, mode, sanitize: options.sanitize, now, queue: Queue::default() };
     let mut result = None;
     engine.host().alongside(&|| inserter.help(), &mut || {
         let mut loader = Loader::new(&inserter, Delay::new(config.int(Directive::KEY_LOAD_DELAY)));
-        let read = load::load(source, options, engine.packing(), &mut loader).map(|()| {
+        let read = load::load(source, options, engine.encoding_limits(), &mut loader).map(|()| {
             loader.flush();
             loader.loaded
         });
@@ -119,7 +126,7 @@ fn read(
         });
     });
     let (keys, empty) = (inserter.queue.inserted.load(Relaxed), inserter.queue.empty.load(Relaxed));
-    result.map_or(Ok(Loaded::default()), |result| result.map(|loaded| Loaded { keys, empty, ..loaded }))
+    result.map_or(Ok(LoadedFile::default()), |result| result.map(|loaded| LoadedFile { keys, empty, ..loaded }))
 }
 
 /// A fault as a line for the log. `function`: what was at work.
@@ -141,19 +148,19 @@ pub fn report(engine: &Engine) {
     let config = engine.config().snapshot();
     let name = config.text(Directive::DBFILENAME);
     if let Ok((mut file, _)) = engine.host().open_file(name) {
-        let now = engine.host().unix_us(0) / 1000;
+        let now = engine.host().unix_us(UnixUs(0)).ms();
         let report = check::check(&String::from_utf8_lossy(name), &mut *file, now);
         report.text.lines().for_each(|line| engine.host().log(line));
     }
 }
 
-/// Keys of one shard on their way into its table.
+/// Keys of a few shards on their way into their tables.
 struct Batch {
     db: u32,
     keys: Collected,
 }
 
-/// Keys of a shard.
+/// Keys of a few shards.
 #[derive(Default)]
 struct Collected {
     entries: Vec<(KeyHash, KeyEntry)>,
@@ -171,7 +178,7 @@ struct Later {
     family: Family,
     /// Where the value is in the file.
     offset: u64,
-    deadline: Option<u64>,
+    expiry: Option<u64>,
     /// Its access mark.
     meta: u32,
 }
@@ -186,8 +193,13 @@ impl Collected {
     }
 }
 
-/// Keys that are put in under one hold of a lock.
+/// Shards whose keys are collected together: few, so that those of a batch find their tables in the processor's cache,
+/// and not each by itself, so that what is collected does not take up much.
+const TOGETHER: usize = 16;
+/// Keys that are put in at once.
 const BATCH: usize = 128;
+/// Keys for each bucket of a table above which it is not as large as was expected.
+const OVERFULL: usize = 16;
 /// Bytes that are still to be read at most, but for one key's.
 const BATCH_BYTES: usize = 64 << 10;
 /// Batches that wait at most.
@@ -227,7 +239,7 @@ struct Inserter<'e> {
     mode: Mode,
     sanitize: bool,
     /// Unix time in milliseconds.
-    now: i64,
+    now: UnixMs,
     queue: Queue,
 }
 
@@ -275,9 +287,9 @@ impl Inserter<'_> {
             let (value, rest) = rest.split_at(later.value_len);
             bytes = rest;
             source.restart(value, later.offset);
-            match decode::value(&mut source, later.kind, later.family, self.engine.packing(), self.sanitize) {
+            match decode::value(&mut source, later.kind, later.family, self.engine.encoding_limits(), self.sanitize) {
                 Ok(value) => {
-                    keys.entries.push((later.hash, value.into_entry(name, later.deadline, later.meta)));
+                    keys.entries.push((later.hash, value.into_entry(name, later.expiry, later.meta)));
                 }
                 Err(Fault { reason: Reason::Empty, .. }) => self.tell_empty(name),
                 Err(fault) => return Err(fault),
@@ -301,25 +313,36 @@ impl Inserter<'_> {
         if let Err(fault) = self.read(&mut batch.keys) {
             return self.refuse(Refused::Unreadable(fault));
         }
-        let entries = batch.keys.entries;
-        let Some((first, _)) = entries.first() else { return };
-        let held = Held::keys(self.engine, std::iter::once(*first));
-        let mut keys = Keys::new(self.engine, held, batch.db, Origin { asker: Asker::Replay, now: self.now });
+        let mut entries = batch.keys.entries;
+        // In the order of the file within a shard.
+        entries.sort_by_key(|(hash, _)| hash.shard());
         entries.iter().for_each(|(hash, _)| self.engine.prefetch_bucket(batch.db, *hash));
-        let (mut inserted, mut name) = (0, Vec::new());
-        for (hash, entry) in entries {
-            name.clear();
-            name.extend_from_slice(entry.key());
-            let mut edit = keys.edit(Key { name: &name, hash });
-            if edit.exists() && !self.mode.merge {
-                edit.leave();
-                let text = format!("RDB has duplicated key '{}' in DB {}", String::from_utf8_lossy(&name), batch.db);
-                self.refuse(Refused::Duplicate(text));
-                continue;
+        let (mut inserted, mut name, mut entries) = (0, Vec::new(), entries.into_iter().peekable());
+        while let Some((first, _)) = entries.peek() {
+            let (first, shard) = (*first, first.shard());
+            let held = HeldLocks::keys(self.engine, std::iter::once(first));
+            let mut keys = Keys::new(self.engine, held, batch.db, Origin { asker: Asker::Replay, now: self.now });
+            while let Some((hash, entry)) = entries.next_if(|(hash, _)| hash.shard() == shard) {
+                name.clear();
+                name.extend_from_slice(entry.key());
+                let mut edit = keys.edit(Key { name: &name, hash });
+                if edit.exists() && !self.mode.merge {
+                    edit.unchanged();
+                    let text =
+                        format!("RDB has duplicated key '{}' in DB {}", String::from_utf8_lossy(&name), batch.db);
+                    self.refuse(Refused::Duplicate(text));
+                    continue;
+                }
+                edit.put(entry);
+                edit.commit_silently(0);
+                inserted += 1;
             }
-            edit.put(entry);
-            edit.commit_silently(0);
-            inserted += 1;
+            // Tags may bring a shard more than its share.
+            let table = &mut keys.shard_at(first).dbs[batch.db].table;
+            if table.len() > table.bucket_count() * OVERFULL {
+                table.set_resizing(true);
+            }
+            keys.unlock();
         }
         self.queue.inserted.fetch_add(inserted, Relaxed);
     }
@@ -346,16 +369,16 @@ impl Delay {
     }
 }
 
-/// Collects what is read by shard.
+/// Collects what is read by shards.
 struct Loader<'i, 'e> {
     inserter: &'i Inserter<'e>,
     engine: &'e Engine,
     db: u32,
-    /// One a shard.
+    /// One for each few shards.
     batches: Vec<Collected>,
     delay: Delay,
     libraries: fcall::FromFile<'e>,
-    loaded: Loaded,
+    loaded: LoadedFile,
 }
 
 /// How many empty keys the log is told of by name.
@@ -364,7 +387,7 @@ const EMPTY_TOLD: u64 = 10;
 impl<'i, 'e> Loader<'i, 'e> {
     fn new(inserter: &'i Inserter<'e>, delay: Delay) -> Self {
         let engine = inserter.engine;
-        let batches = (0..engine.locks().len()).map(|_| Collected::default()).collect();
+        let batches = (0..engine.locks().len().div_ceil(TOGETHER)).map(|_| Collected::default()).collect();
         Loader {
             inserter,
             engine,
@@ -372,7 +395,7 @@ impl<'i, 'e> Loader<'i, 'e> {
             batches,
             delay,
             libraries: fcall::FromFile::new(engine),
-            loaded: Loaded::default(),
+            loaded: LoadedFile::default(),
         }
     }
 
@@ -385,11 +408,11 @@ impl<'i, 'e> Loader<'i, 'e> {
         }
     }
 
-    /// Where a key belongs, with its deadline and its access mark; None if it is over.
+    /// Where a key belongs, with its expiry and its access mark; None if it has expired.
     fn place(
         &mut self,
         (db, name): (u64, &[u8]),
-        deadline: Option<i64>,
+        expiry: Option<i64>,
         idle: Option<u64>,
         frequency: Option<u8>,
     ) -> Result<Option<(KeyHash, Option<u64>, u32)>, String> {
@@ -405,8 +428,8 @@ impl<'i, 'e> Loader<'i, 'e> {
         }
         self.delay.key(self.engine);
         let now = self.inserter.now;
-        let deadline = deadline.filter(|at| *at != -1).map(|at| at.max(0) as u64);
-        if self.inserter.mode.expires && deadline.is_some_and(|at| is_due(at, now)) {
+        let expiry = expiry.filter(|at| *at != -1).map(|at| at.max(0) as u64);
+        if self.inserter.mode.expires && expiry.is_some_and(|at| is_due(at, now)) {
             self.loaded.expired += 1;
             return Ok(None);
         }
@@ -415,11 +438,11 @@ impl<'i, 'e> Loader<'i, 'e> {
             self.db = db;
         }
         let meta = self.engine.access_clock(now).marked(idle, frequency);
-        Ok(Some((self.engine.hasher().hash(name), deadline, meta)))
+        Ok(Some((self.engine.hasher().hash(name), expiry, meta)))
     }
 
-    fn submit_if_worth(&mut self, shard: usize) {
-        let keys = &mut self.batches[shard];
+    fn submit_if_worth(&mut self, at: usize) {
+        let keys = &mut self.batches[at];
         if keys.is_worth_a_lock() {
             let next = Collected { entries: Vec::with_capacity(keys.entries.len()), ..Collected::default() };
             let keys = std::mem::replace(keys, next);
@@ -429,11 +452,12 @@ impl<'i, 'e> Loader<'i, 'e> {
 }
 
 impl Sink for Loader<'_, '_> {
-    fn key(&mut self, found: Found) -> Result<(), String> {
-        let Found { db, name, value, deadline, idle, frequency } = found;
-        if let Some((hash, deadline, meta)) = self.place((db, &name), deadline, idle, frequency)? {
-            self.batches[hash.shard()].entries.push((hash, value.into_entry(&name, deadline, meta)));
-            self.submit_if_worth(hash.shard());
+    fn key(&mut self, found: LoadedKey) -> Result<(), String> {
+        let LoadedKey { db, name, value, expiry, idle, frequency } = found;
+        if let Some((hash, expiry, meta)) = self.place((db, &name), expiry, idle, frequency)? {
+            let at = hash.shard() / TOGETHER;
+            self.batches[at].entries.push((hash, value.into_entry(&name, expiry, meta)));
+            self.submit_if_worth(at);
         }
         Ok(())
     }
@@ -443,14 +467,15 @@ impl Sink for Loader<'_, '_> {
     }
 
     fn unread(&mut self, found: Unread<'_>) -> Result<(), String> {
-        let Unread { db, name, kind, family, bytes, offset, deadline, idle, frequency } = found;
-        if let Some((hash, deadline, meta)) = self.place((db, name), deadline, idle, frequency)? {
-            let keys = &mut self.batches[hash.shard()];
+        let Unread { db, name, kind, family, bytes, offset, expiry, idle, frequency } = found;
+        if let Some((hash, expiry, meta)) = self.place((db, name), expiry, idle, frequency)? {
+            let at = hash.shard() / TOGETHER;
+            let keys = &mut self.batches[at];
             keys.bytes.extend_from_slice(name);
             keys.bytes.extend_from_slice(bytes);
             let (name_len, value_len) = (name.len(), bytes.len());
-            keys.unread.push(Later { hash, name_len, value_len, kind, family, offset, deadline, meta });
-            self.submit_if_worth(hash.shard());
+            keys.unread.push(Later { hash, name_len, value_len, kind, family, offset, expiry, meta });
+            self.submit_if_worth(at);
         }
         Ok(())
     }
@@ -458,10 +483,10 @@ impl Sink for Loader<'_, '_> {
     fn reserve_keys(&mut self, db: u64, keys: u64) {
         // No key takes less than this; a hint beyond is wrong.
         const KEY_MIN: u64 = 3;
-        let loading = &self.engine.saves().loading;
+        let loading = &self.engine.persistence_status().loading;
         let left = loading.total_bytes.load(Relaxed).saturating_sub(loading.loaded_bytes.load(Relaxed));
         if let Some(db) = u32::try_from(db).ok().filter(|db| (*db as usize) < self.engine.databases()) {
-            self.engine.expect_keys(db, keys.min(left / KEY_MIN));
+            self.engine.reserve_keys(db, keys.min(left / KEY_MIN));
         }
     }
 
@@ -477,7 +502,7 @@ impl Sink for Loader<'_, '_> {
                 self.engine.host().notice(&format!("Loading RDB produced by version {text}"));
             }
             b"ctime" => {
-                let age = text.parse().map_or(0, |then: i64| (self.inserter.now / 1000 - then).max(0));
+                let age = text.parse().map_or(0, |then: i64| (self.inserter.now.seconds() - then).max(0));
                 self.engine.host().notice(&format!("RDB age {age} seconds"));
             }
             b"used-mem" => {
@@ -497,25 +522,25 @@ impl Sink for Loader<'_, '_> {
     }
 
     fn progress(&mut self, offset: u64, _: Doing) {
-        self.engine.saves().loading.loaded_bytes.store(offset, Relaxed);
+        self.engine.persistence_status().loading.loaded_bytes.store(offset, Relaxed);
     }
 }
 
 /// Reads the base of a log. Nothing in it counts as expired: what comes after it may rely on it.
-pub(crate) fn load_base(engine: &Engine, source: &mut Source<'_>, options: Options) -> Result<Loaded, String> {
+pub(crate) fn load_base(engine: &Engine, source: &mut Source<'_>, options: LoadOptions) -> Result<LoadedFile, String> {
     let config = engine.config().snapshot();
     let result = read(engine, &config, source, options, Mode { merge: false, expires: false });
-    engine.end_expecting();
+    engine.end_reserving();
     result.map_err(|fault| describe(&fault, "rdbLoadObject"))
 }
 
-pub(crate) fn options(engine: &Engine, config: &Config) -> Options {
+pub(crate) fn options(engine: &Engine, config: &Config) -> LoadOptions {
     // What clients bring is one thing, what servers wrote another.
     let sanitize = config.choice(Directive::SANITIZE_DUMP_PAYLOAD) == "yes";
-    engine.saves().sanitizations.fetch_add(sanitize.into(), Relaxed);
-    Options {
+    engine.persistence_status().sanitizations.fetch_add(sanitize.into(), Relaxed);
+    LoadOptions {
         relaxed: config.choice(Directive::RDB_VERSION_CHECK) == "relaxed",
-        check_sum: config.flag(Directive::RDBCHECKSUM) && !engine.saves().skips_checksums(),
+        check_sum: config.flag(Directive::RDBCHECKSUM) && !engine.persistence_status().skips_checksums(),
         sanitize,
     }
 }

@@ -7,3 +7,9 @@ pub mod aof;
 pub mod load;
 pub mod save;
 pub mod shutdown;
+pub mod write_options;
+
+use crate::core::command::Command;
+
+/// The commands of this room.
+pub const COMMANDS: &[&[Command]] = &[aof::COMMANDS, save::COMMANDS, shutdown::COMMANDS];

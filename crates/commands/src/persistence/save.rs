@@ -2,21 +2,20 @@
 //!
 //! Saving is the same in all ways: a [cut](engine::snapshot::capture) is walked by a thread of the host's while all
 //! others serve. SAVE lets its client wait for the end, and nobody else. One save at a time;
-//! [`Saves`](engine::status::persistence_status::Saves) knows of it.
+//! [`PersistenceStatus`](engine::status::persistence_status::PersistenceStatus) knows of it.
 
 use crate::core::args::Args;
+use crate::core::busy_script;
 use crate::core::command::{ADMIN, Command, FAST, Group, LOADING, NO_ASYNC_LOADING, NO_MULTI, NO_SCRIPT, STALE};
-use crate::core::context::Cx;
-use crate::keys::dump;
+use crate::core::context::{Blocking, Context};
 use crate::persistence::aof;
-use crate::scripting;
-use crate::transactions::blocking::Blocking;
-use crate::version::CINNABAR;
+use crate::persistence::write_options::options;
 use engine::config::{Config, Directive};
 use engine::keyspace::held_locks::LockTimeout;
 use engine::status::deny_reasons::Paused;
+use engine::time::{UnixMs, UnixUs};
 use engine::{Engine, Error};
-use persistence::save::{self, Marks, Written};
+use persistence::save::{self, SavedSize};
 use std::io::{self, ErrorKind};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -24,7 +23,7 @@ use std::time::Duration;
 const SAVING: Command =
     Command { group: Group::Server, since: "1.0.0", categories: &["dangerous"], flags: ADMIN, ..Command::DEFAULT };
 
-pub const COMMANDS: &[Command] = &[
+pub(crate) const COMMANDS: &[Command] = &[
     Command {
         name: "bgsave",
         arity: -1,
@@ -58,9 +57,9 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-fn save_command(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn save_command(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     cx.must_be_alone()?;
-    if cx.engine.saves().is_running() {
+    if cx.engine.persistence_status().is_running() {
         return Err(Error::SaveRunning);
     }
     let waiting = cx.wait_elsewhere(args).ok_or(Error::Failed)?;
@@ -68,7 +67,7 @@ fn save_command(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         let outcome = match save_now(engine, Some(LockTimeout::Long)) {
             Ok(()) => Ok("OK"),
             Err(error) if error.kind() == ErrorKind::ResourceBusy => Err(Error::SaveRunning),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Err(scripting::busy(engine)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Err(busy_script::busy(engine)),
             Err(_) => Err(Error::Failed),
         };
         waiting.end(engine, outcome);
@@ -81,13 +80,13 @@ fn save_command(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn lastsave(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    cx.reply.int(cx.engine.saves().last_save.load(Relaxed));
+fn lastsave(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    cx.reply.int(cx.engine.persistence_status().last_save.load(Relaxed));
     Ok(())
 }
 
-fn bgsave(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let saves = cx.engine.saves();
+fn bgsave(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let saves = cx.engine.persistence_status();
     match args.len() {
         1 => {}
         2 if args.is(1, "schedule") => {}
@@ -126,21 +125,20 @@ fn bgsave(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Err(Error::Failed);
     }
     // For who asks before the thread has begun.
-    let mut keys = 0;
-    let counted =
-        cx.keys.each_shard(|_, shard, _| keys += shard.dbs.iter().map(|(_, db)| db.table.len() as u64).sum::<u64>());
-    if counted.is_ok() {
-        let _ = cx.engine.saves().progress.total.compare_exchange(0, keys, Relaxed, Relaxed);
-    }
+    let keys = (0..cx.engine.locks().len()).map(|shard| cx.engine.shard_total(shard) as u64).sum();
+    let _ = cx.engine.persistence_status().progress.total.compare_exchange(0, keys, Relaxed, Relaxed);
     cx.reply.simple("Background saving started");
     Ok(())
 }
 
-/// Saves in the calling thread. `ResourceBusy`: somebody else does. `WouldBlock`: that takes more patience, if there is
-/// a limit to it, and nothing was done.
+/// Saves in the calling thread, which waits for locks as long as `patience` lets it.
+///
+/// # Errors
+/// `ResourceBusy`: another save is under way. `WouldBlock`: that takes more than `patience`, and nothing was done.
+/// Others are those of writing the file, which the log has, too.
 pub fn save_now(engine: &Engine, patience: Option<LockTimeout>) -> io::Result<()> {
     let give_up = || patience.is_some_and(|patience| patience.is_over(engine));
-    let saves = engine.saves();
+    let saves = engine.persistence_status();
     // Who cannot have the locks is not to be taken for one who saves.
     let can_begin = engine.stats_unless(give_up).is_some();
     if !can_begin || give_up() && saves.is_running() && !saves.is_running_in_background() {
@@ -158,21 +156,21 @@ pub fn save_now(engine: &Engine, patience: Option<LockTimeout>) -> io::Result<()
     result
 }
 
-/// Saves on another thread; false if none could be had or somebody saves already.
+/// Saves on another thread; false if none could be had or a save is under way.
 fn start(engine: &Engine) -> bool {
     let host = engine.host();
-    if !engine.saves().begin(Some(host.unix_us(0) / 1000)) {
+    if !engine.persistence_status().begin(Some(host.unix_us(UnixUs(0)).ms())) {
         return false;
     }
     match host.in_background(Directive::BGSAVE_CPULIST, Box::new(save_in_background)) {
         Ok(()) => {
-            engine.saves().forks.fetch_add(1, Relaxed);
+            engine.persistence_status().forks.fetch_add(1, Relaxed);
             host.notice(&format!("Background saving started by pid {}", host.process().id));
             true
         }
         Err(error) => {
             host.log(&format!("Can't save in background: {error}"));
-            engine.saves().end(host.unix_us(0) / 1000, None, false);
+            engine.persistence_status().end(host.unix_us(UnixUs(0)).ms(), None, false);
             false
         }
     }
@@ -200,15 +198,15 @@ fn save_to_file(engine: &Engine, give_up: &dyn Fn() -> bool) -> io::Result<()> {
     let stats = engine.stats_unless(give_up).ok_or(io::Error::from(ErrorKind::WouldBlock));
     let result = stats.and_then(|stats| write(engine, give_up).map(|_| stats.dirty));
     let cancelled = matches!(&result, Err(error) if error.kind() == ErrorKind::Interrupted);
-    let now = engine.host().unix_us(0) / 1000;
-    engine.saves().end(now, result.as_ref().ok().copied(), cancelled);
+    let now = engine.host().unix_us(UnixUs(0)).ms();
+    engine.persistence_status().end(now, result.as_ref().ok().copied(), cancelled);
     refresh(engine, &engine.config().snapshot());
     result?;
     engine.host().notice("DB saved on disk");
     Ok(())
 }
 
-fn write(engine: &Engine, give_up: &dyn Fn() -> bool) -> io::Result<Written> {
+fn write(engine: &Engine, give_up: &dyn Fn() -> bool) -> io::Result<SavedSize> {
     let config = engine.config().snapshot();
     let in_steps = config.flag(Directive::RDB_SAVE_INCREMENTAL_FSYNC);
     let mut file = engine.host().create_file(config.text(Directive::DBFILENAME), in_steps)?;
@@ -217,40 +215,12 @@ fn write(engine: &Engine, give_up: &dyn Fn() -> bool) -> io::Result<Written> {
     Ok(written)
 }
 
-/// `is_base`: the file is the base of a log.
-pub(crate) fn options(engine: &Engine, config: &Config, is_base: bool) -> save::Options {
-    let now = engine.host().unix_us(0) / 1000;
-    let clock = engine.access_clock(now);
-    let policy = config.choice(Directive::MAXMEMORY_POLICY);
-    let marks = if policy.ends_with("lfu") {
-        Marks::Frequency(clock)
-    } else if policy.ends_with("lru") {
-        Marks::Recency(clock)
-    } else {
-        Marks::None
-    };
-    let fields = vec![
-        ("cinnabar-ver", CINNABAR.to_owned()),
-        ("redis-bits", "64".to_owned()),
-        ("ctime", (now / 1000).to_string()),
-        ("used-mem", engine.host().memory().allocated.to_string()),
-        ("aof-base", u8::from(is_base).to_string()),
-    ];
-    save::Options {
-        style: dump::style(config),
-        sum: config.flag(Directive::RDBCHECKSUM),
-        fields,
-        marks,
-        delay: Duration::from_micros(config.int(Directive::RDB_KEY_SAVE_DELAY).max(0) as u64),
-    }
-}
-
 /// Seconds before a save that failed is tried again by itself.
 const RETRY: i64 = 5;
 
 /// Begins what is scheduled, and what save points ask for. To be called by one thread, some times a second.
-pub fn tick(engine: &Engine, now_ms: i64) {
-    let (saves, config) = (engine.saves(), engine.config().snapshot());
+pub fn tick(engine: &Engine, now_ms: UnixMs) {
+    let (saves, config) = (engine.persistence_status(), engine.config().snapshot());
     refresh(engine, &config);
     if saves.is_running() || saves.deny_reasons().is_loading() || aof::is_rewriting(engine) {
         return;
@@ -259,7 +229,7 @@ pub fn tick(engine: &Engine, now_ms: i64) {
         start(engine);
         return;
     }
-    let (points, now) = (config.save_points(), now_ms / 1000);
+    let (points, now) = (config.save_points(), now_ms.seconds());
     let since = now - saves.last_save.load(Relaxed);
     if saves.has_failed() && now - saves.last_try.load(Relaxed) <= RETRY || !points.iter().any(|p| since > p.seconds) {
         return;
@@ -276,10 +246,10 @@ pub fn tick(engine: &Engine, now_ms: i64) {
 
 /// Whether writes are refused depends on the last save and on the configuration.
 pub fn refresh(engine: &Engine, config: &Config) {
-    let refuse = engine.saves().has_failed()
+    let refuse = engine.persistence_status().has_failed()
         && config.flag(Directive::STOP_WRITES_ON_BGSAVE_ERROR)
         && !config.save_points().is_empty();
-    engine.saves().refuse_writes(refuse);
+    engine.persistence_status().refuse_writes(refuse);
 }
 
 /// How the server ends.
@@ -287,7 +257,9 @@ pub fn refresh(engine: &Engine, config: &Config) {
 pub enum Ending {
     /// It saves if there are save points.
     Usual,
+    /// It saves, whether there are save points or not.
     Save,
+    /// It does not save.
     NoSave,
 }
 
@@ -295,7 +267,7 @@ pub enum Ending {
 /// `forced`: then the server goes on.
 pub fn before_end(engine: &Engine, ending: Ending, forced: bool) -> bool {
     // Who comes second would take the save of the first away.
-    let mut ended = engine.saves().end_turn();
+    let mut ended = engine.persistence_status().end_turn();
     if *ended {
         return true;
     }
@@ -314,18 +286,18 @@ fn save_at_end(engine: &Engine, ending: Ending, forced: bool) -> bool {
         Ending::NoSave => false,
         Ending::Usual => !engine.config().snapshot().save_points().is_empty(),
     };
-    if engine.saves().is_running_in_background() {
+    if engine.persistence_status().is_running_in_background() {
         engine.host().log("There is a child saving an .rdb. Killing it!");
     }
-    engine.saves().cancel();
+    engine.persistence_status().cancel();
     // What is not loaded yet must not take the place of what is there.
-    if !wanted || engine.saves().deny_reasons().is_loading() {
+    if !wanted || engine.persistence_status().deny_reasons().is_loading() {
         return true;
     }
     engine.host().notice("Saving the final RDB snapshot before exiting.");
     // What is written after the last cut would be lost.
-    let now = engine.host().unix_us(0) / 1000;
-    engine.begin_pause(Paused::Writes, now.saturating_add(ENDING_MAX), now);
+    let now = engine.host().unix_us(UnixUs(0)).ms();
+    engine.begin_pause(Paused::Writes, UnixMs(now.0.saturating_add(ENDING_MAX)), now);
     engine.host().pause_changed();
     let saved = save_last(engine);
     if !saved {
@@ -345,8 +317,10 @@ fn save_last(engine: &Engine) -> bool {
     loop {
         match save_now(engine, None) {
             Ok(()) => return true,
-            Err(error) if matches!(error.kind(), ErrorKind::ResourceBusy) && engine.saves().is_running() => {
-                engine.saves().cancel();
+            Err(error)
+                if matches!(error.kind(), ErrorKind::ResourceBusy) && engine.persistence_status().is_running() =>
+            {
+                engine.persistence_status().cancel();
                 engine.host().rest(Duration::from_millis(1));
             }
             Err(error) if matches!(error.kind(), ErrorKind::ResourceBusy) => {}

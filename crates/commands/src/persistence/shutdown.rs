@@ -2,11 +2,11 @@
 
 use crate::core::args::Args;
 use crate::core::command::{ADMIN, ALLOW_BUSY, Command, Group, LOADING, NO_MULTI, NO_SCRIPT, STALE};
-use crate::core::context::{Cx, Flow};
+use crate::core::context::{Context, Flow};
 use crate::persistence::save::{self, Ending};
 use engine::Error;
 
-pub const COMMANDS: &[Command] = &[Command {
+pub(crate) const COMMANDS: &[Command] = &[Command {
     name: "shutdown",
     group: Group::Server,
     arity: -1,
@@ -23,7 +23,7 @@ pub const COMMANDS: &[Command] = &[Command {
 }];
 
 /// There are no replicas to wait for and no cluster to hand over, so all ways to shut down are one.
-fn shutdown(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn shutdown(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let given = |word: &str| (1..args.len()).any(|index| args.is(index, word));
     const KNOWN: [&str; 7] = ["nosave", "save", "now", "force", "safe", "failover", "abort"];
     let known = |index: usize| KNOWN.iter().any(|word| args.is(index, word));
@@ -31,7 +31,7 @@ fn shutdown(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Err(Error::Syntax);
     }
     if given("abort") {
-        if !cx.engine.saves().settle_end() {
+        if !cx.engine.persistence_status().settle_end() {
             return Err(Error::NoShutdown);
         }
         cx.engine.host().notice("Shutdown manually aborted.");

@@ -12,26 +12,30 @@
 //! Who listens is in [`engine::clients::pubsub`]; a session knows its own names, to count them and to leave them.
 
 use crate::core::args::Args;
-use crate::core::command::{Command, FAST, Group, LOADING, MAY_REPLICATE, NO_SCRIPT, PUBSUB, STALE, key};
-use crate::core::context::Cx;
+use crate::core::command::{
+    ALLOW_SUBSCRIBED, Command, FAST, Flags, Group, LOADING, MAY_REPLICATE, NO_SCRIPT, PUBLISHES, PUBSUB, STALE, key,
+};
+use crate::core::context::Context;
 use crate::core::help::HELP;
-use crate::core::session::{Replies, Session};
-use engine::clients::pubsub::{Kind, Message, Name};
+use crate::core::session::{Replies, Session, Subscriptions};
+use engine::clients::pubsub::{ChannelKind, Message, Name};
 use engine::clients::registry::ClientInfo;
 use engine::config::keyspace_events::{KEYEVENT, KEYSPACE};
 use engine::propagation::effects::Event;
 use engine::{Engine, Error, Word};
 use resp::{Protocol, Reply};
-use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 
-pub const COMMANDS: &[Command] = &[
+/// Flags of what begins and ends subscriptions.
+const SUBSCRIBER: Flags = PUBSUB.and(NO_SCRIPT).and(LOADING).and(STALE).and(ALLOW_SUBSCRIBED);
+
+pub(crate) const COMMANDS: &[Command] = &[
     Command {
         name: "subscribe",
         group: Group::PubSub,
         since: "2.0.0",
         arity: -2,
-        flags: PUBSUB.and(NO_SCRIPT).and(LOADING).and(STALE),
+        flags: SUBSCRIBER,
         syntax: "channel...",
         summary: "Listens for messages published to channels.",
         complexity: "O(N) where N is the number of channels to subscribe to.",
@@ -43,7 +47,7 @@ pub const COMMANDS: &[Command] = &[
         group: Group::PubSub,
         since: "2.0.0",
         arity: -1,
-        flags: PUBSUB.and(NO_SCRIPT).and(LOADING).and(STALE),
+        flags: SUBSCRIBER,
         syntax: "[channel]...",
         summary: "Stops listening to messages posted to channels.",
         complexity: "O(N) where N is the number of channels to unsubscribe.",
@@ -55,7 +59,7 @@ pub const COMMANDS: &[Command] = &[
         group: Group::PubSub,
         since: "2.0.0",
         arity: -2,
-        flags: PUBSUB.and(NO_SCRIPT).and(LOADING).and(STALE),
+        flags: SUBSCRIBER,
         syntax: "pattern:pattern...",
         summary: "Listens for messages published to channels that match one or more patterns.",
         complexity: "O(N) where N is the number of patterns to subscribe to.",
@@ -67,7 +71,7 @@ pub const COMMANDS: &[Command] = &[
         group: Group::PubSub,
         since: "2.0.0",
         arity: -1,
-        flags: PUBSUB.and(NO_SCRIPT).and(LOADING).and(STALE),
+        flags: SUBSCRIBER,
         syntax: "[pattern:pattern]...",
         summary: "Stops listening to messages published to channels that match one or more patterns.",
         complexity: "O(N) where N is the number of patterns to unsubscribe.",
@@ -79,7 +83,7 @@ pub const COMMANDS: &[Command] = &[
         group: Group::PubSub,
         since: "7.0.0",
         arity: -2,
-        flags: PUBSUB.and(NO_SCRIPT).and(LOADING).and(STALE),
+        flags: SUBSCRIBER,
         keys: &[key(1).not_key().to(-1, 1)],
         syntax: "shardchannel...",
         summary: "Listens for messages published to shard channels.",
@@ -92,7 +96,7 @@ pub const COMMANDS: &[Command] = &[
         group: Group::PubSub,
         since: "7.0.0",
         arity: -1,
-        flags: PUBSUB.and(NO_SCRIPT).and(LOADING).and(STALE),
+        flags: SUBSCRIBER,
         keys: &[key(1).not_key().to(-1, 1)],
         syntax: "[shardchannel]...",
         summary: "Stops listening to messages posted to shard channels.",
@@ -105,7 +109,7 @@ pub const COMMANDS: &[Command] = &[
         group: Group::PubSub,
         since: "2.0.0",
         arity: 3,
-        flags: PUBSUB.and(LOADING).and(STALE).and(FAST).and(MAY_REPLICATE),
+        flags: PUBSUB.and(LOADING).and(STALE).and(FAST).and(MAY_REPLICATE).and(PUBLISHES),
         syntax: "channel message",
         summary: "Posts a message to a channel.",
         complexity: "O(N+M) where N is the number of clients subscribed to the receiving channel and M is the total number of subscribed patterns (by any client).",
@@ -117,7 +121,7 @@ pub const COMMANDS: &[Command] = &[
         group: Group::PubSub,
         since: "7.0.0",
         arity: 3,
-        flags: PUBSUB.and(LOADING).and(STALE).and(FAST).and(MAY_REPLICATE),
+        flags: PUBSUB.and(LOADING).and(STALE).and(FAST).and(MAY_REPLICATE).and(PUBLISHES),
         keys: &[key(1).not_key()],
         syntax: "shardchannel message",
         summary: "Post a message to a shard channel",
@@ -197,28 +201,6 @@ pub const COMMANDS: &[Command] = &[
         ..Command::DEFAULT
     },
 ];
-/// The names that a client listens to, by kind.
-#[derive(Debug, Default)]
-pub struct Subscriptions([BTreeSet<Name>; 3]);
-
-impl Subscriptions {
-    fn names(&mut self, kind: Kind) -> &mut BTreeSet<Name> {
-        &mut self.0[kind as usize]
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.iter().all(BTreeSet::is_empty)
-    }
-
-    /// What a confirmation counts: channels with patterns, or shard channels.
-    fn count(&self, kind: Kind) -> usize {
-        let len = |kind: Kind| self.0[kind as usize].len();
-        match kind {
-            Kind::Shard => len(Kind::Shard),
-            _ => len(Kind::Channel) + len(Kind::Pattern),
-        }
-    }
-}
 
 /// What a subscription takes up: the name with its counts, and its places in the client's and the engine's tables.
 fn name_bytes(name: &[u8]) -> usize {
@@ -226,29 +208,29 @@ fn name_bytes(name: &[u8]) -> usize {
 }
 
 /// Names of the commands that begin and end subscriptions, as confirmations show them.
-fn words(kind: Kind) -> (&'static [u8], &'static [u8]) {
+fn words(kind: ChannelKind) -> (&'static [u8], &'static [u8]) {
     match kind {
-        Kind::Channel => (b"subscribe", b"unsubscribe"),
-        Kind::Pattern => (b"psubscribe", b"punsubscribe"),
-        Kind::Shard => (b"ssubscribe", b"sunsubscribe"),
+        ChannelKind::Channel => (b"subscribe", b"unsubscribe"),
+        ChannelKind::Pattern => (b"psubscribe", b"punsubscribe"),
+        ChannelKind::Shard => (b"ssubscribe", b"sunsubscribe"),
     }
 }
 
-const ALL_KINDS: [Kind; 3] = [Kind::Channel, Kind::Pattern, Kind::Shard];
+const ALL_KINDS: [ChannelKind; 3] = [ChannelKind::Channel, ChannelKind::Pattern, ChannelKind::Shard];
 
-fn subscribe(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    begin(cx, args, Kind::Channel)
+fn subscribe(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    begin(cx, args, ChannelKind::Channel)
 }
 
-fn pattern_subscribe(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    begin(cx, args, Kind::Pattern)
+fn pattern_subscribe(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    begin(cx, args, ChannelKind::Pattern)
 }
 
-fn shard_subscribe(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    begin(cx, args, Kind::Shard)
+fn shard_subscribe(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    begin(cx, args, ChannelKind::Shard)
 }
 
-fn begin(cx: &mut Cx<'_>, args: &Args<'_>, kind: Kind) -> Result<(), Error> {
+fn begin(cx: &mut Context<'_>, args: &Args<'_>, kind: ChannelKind) -> Result<(), Error> {
     keep_confirmations(cx.session);
     let session = &mut *cx.session;
     let subscriptions = session.subscriptions.get_or_insert_with(|| {
@@ -268,20 +250,20 @@ fn begin(cx: &mut Cx<'_>, args: &Args<'_>, kind: Kind) -> Result<(), Error> {
     Ok(())
 }
 
-fn unsubscribe(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    finish(cx, args, Kind::Channel)
+fn unsubscribe(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    finish(cx, args, ChannelKind::Channel)
 }
 
-fn pattern_unsubscribe(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    finish(cx, args, Kind::Pattern)
+fn pattern_unsubscribe(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    finish(cx, args, ChannelKind::Pattern)
 }
 
-fn shard_unsubscribe(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    finish(cx, args, Kind::Shard)
+fn shard_unsubscribe(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    finish(cx, args, ChannelKind::Shard)
 }
 
 /// Ends subscriptions to these names, or to all of a kind.
-fn finish(cx: &mut Cx<'_>, args: &Args<'_>, kind: Kind) -> Result<(), Error> {
+fn finish(cx: &mut Context<'_>, args: &Args<'_>, kind: ChannelKind) -> Result<(), Error> {
     keep_confirmations(cx.session);
     let word = words(kind).1;
     let session = &mut *cx.session;
@@ -332,7 +314,7 @@ fn publish_counts(info: &ClientInfo, subscriptions: Option<&Subscriptions>) {
 }
 
 /// Ends all subscriptions of a client and its monitoring, because it is reset or gone.
-pub fn leave(engine: &Engine, session: &mut Session) {
+pub fn unsubscribe_all(engine: &Engine, session: &mut Session) {
     let pubsub = engine.pubsub();
     if let Some(mut subscriptions) = session.subscriptions.take() {
         for kind in ALL_KINDS {
@@ -349,30 +331,15 @@ pub fn leave(engine: &Engine, session: &mut Session) {
     }
 }
 
-/// What a client that speaks RESP2 may do while it has a subscription.
-const ADMITTED: [&str; 9] =
-    ["subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ssubscribe", "sunsubscribe", "ping", "quit", "reset"];
-
-/// Whether a client with a subscription may run this command: in RESP3, where messages look like nothing else, any.
-pub(crate) fn admits(full_name: &str, protocol: Protocol) -> bool {
-    // SLOWLOG RESET is not RESET.
-    protocol != Protocol::Resp2 || ADMITTED.contains(&full_name)
+fn publish(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    send(cx, args, ChannelKind::Channel)
 }
 
-/// Why this command does not run, though its arguments are right.
-pub(crate) fn refusal(full_name: &str) -> Error {
-    Error::Subscribed(Word::of(full_name))
+fn shard_publish(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    send(cx, args, ChannelKind::Shard)
 }
 
-fn publish(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    send(cx, args, Kind::Channel)
-}
-
-fn shard_publish(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    send(cx, args, Kind::Shard)
-}
-
-fn send(cx: &mut Cx<'_>, args: &Args<'_>, kind: Kind) -> Result<(), Error> {
+fn send(cx: &mut Context<'_>, args: &Args<'_>, kind: ChannelKind) -> Result<(), Error> {
     let receivers = cx.engine.pubsub().publish(cx.session.worker, kind, &args[1], &args[2]);
     cx.reply.int(receivers as i64);
     Ok(())
@@ -389,7 +356,7 @@ pub fn encode(message: &Message, pattern: Option<&[u8]>, protocol: Protocol) -> 
         }
         None => {
             reply.push(3);
-            reply.bulk(if message.kind == Kind::Shard { b"smessage" } else { b"message" });
+            reply.bulk(if message.kind == ChannelKind::Shard { b"smessage" } else { b"message" });
         }
     }
     reply.bulk(&message.channel);
@@ -403,24 +370,24 @@ pub fn notify(engine: &Engine, worker: usize, events: &[Event]) {
     for Event { name, db, key, .. } in events {
         if mask & KEYSPACE != 0 {
             let channel = [format!("__keyspace@{db}__:").as_bytes(), key].concat();
-            engine.pubsub().publish(worker, Kind::Channel, &channel, name.as_bytes());
+            engine.pubsub().publish(worker, ChannelKind::Channel, &channel, name.as_bytes());
         }
         if mask & KEYEVENT != 0 {
             let channel = format!("__keyevent@{db}__:{name}");
-            engine.pubsub().publish(worker, Kind::Channel, channel.as_bytes(), key);
+            engine.pubsub().publish(worker, ChannelKind::Channel, channel.as_bytes(), key);
         }
     }
 }
 
-fn channels(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    reply_active(cx, args, Kind::Channel)
+fn channels(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    reply_active(cx, args, ChannelKind::Channel)
 }
 
-fn shard_channels(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    reply_active(cx, args, Kind::Shard)
+fn shard_channels(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    reply_active(cx, args, ChannelKind::Shard)
 }
 
-fn reply_active(cx: &mut Cx<'_>, args: &Args<'_>, kind: Kind) -> Result<(), Error> {
+fn reply_active(cx: &mut Context<'_>, args: &Args<'_>, kind: ChannelKind) -> Result<(), Error> {
     if args.len() > 3 {
         return Err(wrong_use(args));
     }
@@ -434,20 +401,20 @@ fn wrong_use(args: &Args<'_>) -> Error {
     Error::SubcommandUse(Word::of(String::from_utf8_lossy(&args[1]).as_bytes()), "PUBSUB")
 }
 
-fn pattern_count(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    cx.reply.int(cx.engine.pubsub().count(Kind::Pattern) as i64);
+fn pattern_count(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    cx.reply.int(cx.engine.pubsub().count(ChannelKind::Pattern) as i64);
     Ok(())
 }
 
-fn subscriber_counts(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    reply_counts(cx, args, Kind::Channel)
+fn subscriber_counts(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    reply_counts(cx, args, ChannelKind::Channel)
 }
 
-fn shard_subscriber_counts(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    reply_counts(cx, args, Kind::Shard)
+fn shard_subscriber_counts(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    reply_counts(cx, args, ChannelKind::Shard)
 }
 
-fn reply_counts(cx: &mut Cx<'_>, args: &Args<'_>, kind: Kind) -> Result<(), Error> {
+fn reply_counts(cx: &mut Context<'_>, args: &Args<'_>, kind: ChannelKind) -> Result<(), Error> {
     cx.reply.array((args.len() - 2) * 2);
     for name in args.from(2) {
         cx.reply.bulk(name);
@@ -510,7 +477,7 @@ mod tests {
         is("PING x", "*2 $4 pong $1 x ");
         is("RESET", "+RESET ");
         is("GET k", "$-1 ");
-        assert_eq!(client.engine().pubsub().count(Kind::Channel), 0);
+        assert_eq!(client.engine().pubsub().count(ChannelKind::Channel), 0);
     }
 
     #[test]
@@ -544,7 +511,7 @@ mod tests {
             |pattern, protocol| String::from_utf8(encode(message, pattern, protocol)).unwrap().replace("\r\n", " ");
         assert_eq!(shown(None, Protocol::Resp2), "*3 $7 message $4 news $1 x ");
         assert_eq!(shown(Some(b"n*"), Protocol::Resp3), ">4 $8 pmessage $2 n* $4 news $1 x ");
-        leave(&std::sync::Arc::clone(client.shared_engine()), client.session());
+        unsubscribe_all(&std::sync::Arc::clone(client.shared_engine()), client.session());
         other.is("PUBLISH news x", ":0");
     }
 

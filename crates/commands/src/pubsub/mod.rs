@@ -4,5 +4,10 @@
 //! worker a client belongs to, and how a push reaches its socket, is not known here.
 
 pub mod channels;
-pub mod monitor;
+pub(crate) mod monitor;
 pub mod tracking;
+
+use crate::core::command::Command;
+
+/// The commands of this room.
+pub const COMMANDS: &[&[Command]] = &[channels::COMMANDS, monitor::COMMANDS];

@@ -1,4 +1,4 @@
-//! MONITOR: every command, as it runs, to whoever wants to see it.
+//! MONITOR: every command, as it runs, to the clients that ask for it.
 //!
 //! ```text
 //! +1700000000.123456 [0 127.0.0.1:41564] "set" "key" "a \"quoted\" \x01 value"\r\n
@@ -9,12 +9,8 @@
 
 use crate::core::args::Args;
 use crate::core::command::{ADMIN, Command, Group, LOADING, NO_SCRIPT, STALE};
-use crate::core::context::{Cx, Now};
-use crate::core::redact::{REDACTED, is_secret};
-use crate::core::session::Session;
-use crate::core::table::Entry;
+use crate::core::context::Context;
 use engine::Error;
-use resp::words::quote;
 use std::sync::atomic::Ordering::Relaxed;
 
 pub const COMMANDS: &[Command] = &[Command {
@@ -28,7 +24,7 @@ pub const COMMANDS: &[Command] = &[Command {
     ..Command::DEFAULT
 }];
 
-fn monitor(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+fn monitor(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     if !cx.may_block() {
         // What comes to a monitor is no reply.
         return Err(Error::MonitorDenied);
@@ -41,28 +37,9 @@ fn monitor(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 }
 
 /// The client wants lines from now on, or no longer.
-pub(crate) fn listen(cx: &mut Cx<'_>, on: bool) {
+pub(crate) fn listen(cx: &mut Context<'_>, on: bool) {
     cx.session.info.monitor.store(on, Relaxed);
     cx.engine.monitor(cx.session.worker, cx.session.token, on);
-}
-
-/// The line for a command that a client has run, or a script for it.
-pub(crate) fn line(session: &Session, entry: &Entry, args: &Args<'_>, now: Now) -> Vec<u8> {
-    let (seconds, micros) = (now.unix_us / 1_000_000, now.unix_us % 1_000_000);
-    let (db, addr) = (session.db, &session.info.addr);
-    let from = match addr.strip_suffix(":0") {
-        _ if session.in_script => "lua".to_owned(),
-        Some(path) => format!("unix:{path}"),
-        None => addr.to_string(),
-    };
-    let mut line = format!("+{seconds}.{micros:06} [{db} {from}]").into_bytes();
-    for index in 0..args.len() {
-        line.push(b' ');
-        let secret = is_secret(&entry.full_name, args, index);
-        quote(&mut line, if secret { REDACTED } else { &args[index] });
-    }
-    line.extend_from_slice(b"\r\n");
-    line
 }
 
 #[cfg(test)]

@@ -10,14 +10,10 @@
 //! Which keys a client hears of, and why it misses none, is in [`engine::clients::tracking`].
 
 use crate::core::args::Args;
-use crate::core::command::{Group, PUBSUB, READONLY};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use crate::core::session::Session;
-use crate::core::table::Entry;
 use engine::clients::registry::ClientInfo;
-use engine::clients::tracking::{Mode, Stale, Tracker};
-use engine::data::key_hash::KeyHash;
-use engine::keyspace::keys::Key;
+use engine::clients::tracking::{Stale, Tracker, TrackingMode};
 use engine::{Engine, Error, Word, before_nul};
 use resp::{Protocol, Reply};
 use std::collections::BTreeSet;
@@ -35,7 +31,7 @@ struct Options {
     prefixes: Vec<Box<[u8]>>,
 }
 
-pub(crate) fn tracking(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+pub(crate) fn tracking(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let options = parse(cx, args)?;
     if args.is(2, "on") {
         begin(cx, options)?;
@@ -48,7 +44,7 @@ pub(crate) fn tracking(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error
     Ok(())
 }
 
-fn parse(cx: &Cx<'_>, args: &Args<'_>) -> Result<Options, Error> {
+fn parse(cx: &Context<'_>, args: &Args<'_>) -> Result<Options, Error> {
     let mut options = Options::default();
     let mut index = 3;
     while index < args.len() {
@@ -79,23 +75,25 @@ fn parse(cx: &Cx<'_>, args: &Args<'_>) -> Result<Options, Error> {
 
 impl Options {
     /// The mode, if it is one and may follow the present one.
-    fn mode(&self, present: Option<Mode>) -> Result<Mode, Error> {
+    fn mode(&self, present: Option<TrackingMode>) -> Result<TrackingMode, Error> {
         if !self.broadcast && !self.prefixes.is_empty() {
             return Err(Error::PrefixWithoutBcast);
         }
-        if present.is_some_and(|present| (present == Mode::Broadcast) != self.broadcast) {
+        if present.is_some_and(|present| (present == TrackingMode::Broadcast) != self.broadcast) {
             return Err(Error::BcastSwitch);
         }
         let mode = match (self.broadcast, self.opt_in, self.opt_out) {
-            (true, false, false) => Mode::Broadcast,
+            (true, false, false) => TrackingMode::Broadcast,
             (true, ..) => return Err(Error::BcastWithOpt),
             (_, true, true) => return Err(Error::OptinAndOptout),
-            (_, true, _) => Mode::OptIn,
-            (_, _, true) => Mode::OptOut,
-            _ => Mode::Reads,
+            (_, true, _) => TrackingMode::OptIn,
+            (_, _, true) => TrackingMode::OptOut,
+            _ => TrackingMode::Reads,
         };
         match (present, mode) {
-            (Some(Mode::OptIn), Mode::OptOut) | (Some(Mode::OptOut), Mode::OptIn) => Err(Error::OptSwitch),
+            (Some(TrackingMode::OptIn), TrackingMode::OptOut) | (Some(TrackingMode::OptOut), TrackingMode::OptIn) => {
+                Err(Error::OptSwitch)
+            }
             _ => Ok(mode),
         }
     }
@@ -105,12 +103,12 @@ impl Options {
 /// place there.
 const PREFIX_OVERHEAD: usize = 128;
 
-fn begin(cx: &mut Cx<'_>, options: Options) -> Result<(), Error> {
+fn begin(cx: &mut Context<'_>, options: Options) -> Result<(), Error> {
     let session = &mut *cx.session;
     let present = session.tracker.as_deref();
     let mode = options.mode(present.map(|tracker| tracker.mode))?;
     let mut prefixes = present.map_or_else(BTreeSet::new, |tracker| tracker.prefixes.clone());
-    if mode == Mode::Broadcast {
+    if mode == TrackingMode::Broadcast {
         check_prefixes(&prefixes, &options.prefixes)?;
         prefixes.extend(options.prefixes.iter().cloned());
         if options.prefixes.is_empty() {
@@ -120,7 +118,7 @@ fn begin(cx: &mut Cx<'_>, options: Options) -> Result<(), Error> {
     let info = &session.info;
     info.redirection.store(options.redirect.as_ref().map_or(0, |client| client.id as i64), Relaxed);
     info.redirection_broken.store(false, Relaxed);
-    info.broadcasts.store(mode == Mode::Broadcast, Relaxed);
+    info.broadcasts.store(mode == TrackingMode::Broadcast, Relaxed);
     info.tracks.store(true, Relaxed);
     let mut tracker = Tracker::new(info, options.redirect, mode, options.no_loop);
     let bytes = prefixes.iter().map(|prefix| prefix.len() + PREFIX_OVERHEAD).sum();
@@ -158,11 +156,11 @@ pub fn end(engine: &Engine, session: &mut Session) {
     info.prefix_bytes.store(0, Relaxed);
 }
 
-pub(crate) fn caching(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+pub(crate) fn caching(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mode = cx.session.tracker.as_ref().ok_or(Error::CachingWithoutOpt)?.mode;
     match () {
-        () if args.is(2, "yes") && mode != Mode::OptIn => return Err(Error::CachingYesWithoutOptin),
-        () if args.is(2, "no") && mode != Mode::OptOut => return Err(Error::CachingNoWithoutOptout),
+        () if args.is(2, "yes") && mode != TrackingMode::OptIn => return Err(Error::CachingYesWithoutOptin),
+        () if args.is(2, "no") && mode != TrackingMode::OptOut => return Err(Error::CachingNoWithoutOptout),
         () if args.is(2, "yes") || args.is(2, "no") => cx.session.caching = true,
         () => return Err(Error::Syntax),
     }
@@ -170,12 +168,12 @@ pub(crate) fn caching(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error>
     Ok(())
 }
 
-pub(crate) fn get_redirection(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+pub(crate) fn get_redirection(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     cx.reply.int(cx.session.info.redirection.load(Relaxed));
     Ok(())
 }
 
-pub(crate) fn tracking_info(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+pub(crate) fn tracking_info(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let info = &cx.session.info;
     let mut flags = Vec::new();
     match cx.session.tracker.as_deref() {
@@ -184,10 +182,14 @@ pub(crate) fn tracking_info(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Err
             flags.push("on");
             let caching = cx.session.caching;
             match tracker.mode {
-                Mode::Reads => {}
-                Mode::Broadcast => flags.push("bcast"),
-                Mode::OptIn => flags.extend(["optin", "caching-yes"].into_iter().take(1 + usize::from(caching))),
-                Mode::OptOut => flags.extend(["optout", "caching-no"].into_iter().take(1 + usize::from(caching))),
+                TrackingMode::Reads => {}
+                TrackingMode::Broadcast => flags.push("bcast"),
+                TrackingMode::OptIn => {
+                    flags.extend(["optin", "caching-yes"].into_iter().take(1 + usize::from(caching)))
+                }
+                TrackingMode::OptOut => {
+                    flags.extend(["optout", "caching-no"].into_iter().take(1 + usize::from(caching)))
+                }
             }
             if tracker.no_loop {
                 flags.push("noloop");
@@ -209,48 +211,6 @@ pub(crate) fn tracking_info(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Err
     reply.array(prefixes.clone().count());
     prefixes.for_each(|prefix| reply.bulk(prefix));
     Ok(())
-}
-
-/// A command has run whose keys are at these arguments: the client that tracks has read them, if that is what it did.
-#[cold]
-pub(crate) fn remember(cx: &mut Cx<'_>, args: &Args<'_>, keys: &[(usize, KeyHash)]) {
-    let Some(tracker) = cx.session.tracker.clone() else { return };
-    // What a script reads is remembered by the commands that it calls.
-    if !cx.command.flags.has(READONLY) || cx.command.flags.has(PUBSUB) || cx.command.group == Group::Scripting {
-        return;
-    }
-    let wanted = match tracker.mode {
-        Mode::Reads => true,
-        Mode::OptIn => cx.session.caching,
-        Mode::OptOut => !cx.session.caching,
-        Mode::Broadcast => false,
-    };
-    if !wanted {
-        return;
-    }
-    for (index, hash) in keys {
-        let key = Key { name: &args[*index], hash: *hash };
-        if let Ok(true) = cx.keys.with_shard_of(key, |shard, _| shard.tracked.remember(key.name, tracker.client.id)) {
-            cx.engine.tracking().count_key();
-        }
-    }
-    trim_afterwards(cx);
-}
-
-/// Has keys forgotten when the command has ended, if there are too many.
-pub(crate) fn trim_afterwards(cx: &mut Cx<'_>) {
-    if cx.engine.tracking().is_over() {
-        // What is left to be done is looked at when there is something only.
-        cx.keys.effects.rare();
-    }
-}
-
-/// What CLIENT CACHING said was for one command, or one transaction; other subcommands of CLIENT do not count.
-#[cold]
-pub(crate) fn end_caching(session: &mut Session, entry: &Entry) {
-    if session.multi.is_none() && !entry.full_name.starts_with("client|") {
-        session.caching = false;
-    }
 }
 
 /// The push that tells a client that keys are out of date; None if there is no way to tell one that speaks so.

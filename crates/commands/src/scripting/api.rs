@@ -1,10 +1,10 @@
 //! `redis.*` and `server.*`: what scripts ask the server.
 
+use super::current_run::{Answer, RUN, append};
 use super::debugger;
 use super::failure::{self, refusal};
-use super::run::{Answer, RUN, append};
 use crate::core::args::Args;
-use crate::core::dispatch;
+use crate::core::command_table::lookup;
 use crate::version;
 use mlua::{Lua, MultiValue, Table, Value};
 use resp::Protocol;
@@ -184,7 +184,7 @@ fn acl_check_cmd(_: &Lua, words: MultiValue) -> mlua::Result<bool> {
         texts.push(text);
     }
     let args: Args<'_> = texts.iter().map(Vec::as_slice).collect();
-    match dispatch::lookup(&args) {
+    match lookup(&args) {
         Some(_) => Ok(true),
         None => Err(refusal("Invalid command passed to server.acl_check_cmd()")),
     }

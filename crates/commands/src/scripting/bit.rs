@@ -1,13 +1,13 @@
 //! The library `bit`: operations on 32 bits, as in LuaJIT's library of that name. Results are signed.
 
-use super::libraries::Words;
+use super::lua_arguments::FunctionWords;
 use mlua::{Lua, MultiValue, Table};
 
 pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
     let bit = lua.create_table()?;
-    let add = |name: &'static str, operation: fn(&Words<'_>) -> mlua::Result<i32>| {
+    let add = |name: &'static str, operation: fn(&FunctionWords<'_>) -> mlua::Result<i32>| {
         let function = lua.create_function(move |lua, values: MultiValue| {
-            operation(&Words { lua, function: name, values }).map(f64::from)
+            operation(&FunctionWords { lua, function: name, values }).map(f64::from)
         })?;
         bit.raw_set(name, function)
     };
@@ -27,20 +27,20 @@ pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
 }
 
 /// The low 32 bits of the nearest integer.
-fn bits(words: &Words<'_>, index: usize) -> mlua::Result<i32> {
+fn bits(words: &FunctionWords<'_>, index: usize) -> mlua::Result<i32> {
     // Two to the 52nd and half of that: adding them leaves an integer's low bits at the bottom of the mantissa.
     let number = words.number(index)? + 6_755_399_441_055_744.0;
     Ok(number.to_bits() as i32)
 }
 
-fn fold(words: &Words<'_>, operation: fn(i32, i32) -> i32) -> mlua::Result<i32> {
+fn fold(words: &FunctionWords<'_>, operation: fn(i32, i32) -> i32) -> mlua::Result<i32> {
     let first = bits(words, 0)?;
     (1..words.values.len()).try_fold(first, |folded, index| Ok(operation(folded, bits(words, index)?)))
 }
 
 /// Eight digits, or as many as the second argument says; negative for capitals.
 fn tohex(lua: &Lua, values: MultiValue) -> mlua::Result<String> {
-    let words = Words { lua, function: "tohex", values };
+    let words = FunctionWords { lua, function: "tohex", values };
     let number = bits(&words, 0)?;
     let digits = if words.values.len() > 1 { bits(&words, 1)? } else { 8 };
     let count = digits.unsigned_abs().min(8) as usize;

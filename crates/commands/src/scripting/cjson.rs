@@ -5,7 +5,7 @@
 
 use super::cjson_decode;
 use super::failure::{bad_argument, message};
-use super::libraries::{Words, number};
+use super::lua_arguments::{FunctionWords, number};
 use mlua::{IntoLua, Lua, MultiValue, Table, Value};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -22,7 +22,7 @@ enum InvalidNumbers {
 
 /// The options, which functions of the same name ask for and set.
 #[derive(Clone, Copy)]
-pub(super) struct Options {
+pub(super) struct JsonOptions {
     sparse_convert: bool,
     sparse_ratio: usize,
     sparse_safe: usize,
@@ -34,9 +34,9 @@ pub(super) struct Options {
     pub decode_invalid: bool,
 }
 
-impl Default for Options {
+impl Default for JsonOptions {
     fn default() -> Self {
-        Options {
+        JsonOptions {
             sparse_convert: false,
             sparse_ratio: 2,
             sparse_safe: 10,
@@ -52,7 +52,7 @@ impl Default for Options {
 
 pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
     let library = lua.create_table()?;
-    let options = Rc::new(Cell::new(Options::default()));
+    let options = Rc::new(Cell::new(JsonOptions::default()));
     library.raw_set("_NAME", "cjson")?;
     library.raw_set("_VERSION", "2.1.0")?;
     library.raw_set("null", Value::NULL)?;
@@ -61,11 +61,11 @@ pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
     library.raw_set("encode", lua.create_function(move |lua, values| encode(lua, values, known.get()))?)?;
     let known = Rc::clone(&options);
     library.raw_set("decode", lua.create_function(move |lua, values| decode(lua, values, known.get()))?)?;
-    let add = |name: &'static str, option: fn(&Words<'_>, &mut Options) -> mlua::Result<MultiValue>| {
+    let add = |name: &'static str, option: fn(&FunctionWords<'_>, &mut JsonOptions) -> mlua::Result<MultiValue>| {
         let options = Rc::clone(&options);
         let function = lua.create_function(move |lua, values| {
             let mut changed = options.get();
-            let answer = option(&Words { lua, function: name, values }, &mut changed)?;
+            let answer = option(&FunctionWords { lua, function: name, values }, &mut changed)?;
             options.set(changed);
             Ok(answer)
         })?;
@@ -106,7 +106,7 @@ fn count(number: usize) -> Value {
     Value::Number(number as f64)
 }
 
-fn flag(words: &Words<'_>, index: usize, default: bool) -> mlua::Result<bool> {
+fn flag(words: &FunctionWords<'_>, index: usize, default: bool) -> mlua::Result<bool> {
     match words.values.get(index) {
         None | Some(Value::Nil) => Ok(default),
         Some(Value::Boolean(flag)) => Ok(*flag),
@@ -114,7 +114,7 @@ fn flag(words: &Words<'_>, index: usize, default: bool) -> mlua::Result<bool> {
     }
 }
 
-fn whole(words: &Words<'_>, index: usize, default: usize, least: usize, most: usize) -> mlua::Result<usize> {
+fn whole(words: &FunctionWords<'_>, index: usize, default: usize, least: usize, most: usize) -> mlua::Result<usize> {
     let number = words.number_or(index, default as f64)?;
     if number < least as f64 || number > most as f64 {
         return Err(words.wrong(index, &format!("expected integer between {least} and {most}")));
@@ -122,7 +122,7 @@ fn whole(words: &Words<'_>, index: usize, default: usize, least: usize, most: us
     Ok(number as usize)
 }
 
-fn encode_invalid_numbers(words: &Words<'_>, options: &mut Options) -> mlua::Result<MultiValue> {
+fn encode_invalid_numbers(words: &FunctionWords<'_>, options: &mut JsonOptions) -> mlua::Result<MultiValue> {
     match words.values.front() {
         Some(Value::String(word)) => {
             options.encode_invalid = match &*word.as_bytes() {
@@ -147,15 +147,15 @@ fn encode_invalid_numbers(words: &Words<'_>, options: &mut Options) -> mlua::Res
     Ok(MultiValue::from_iter([answer]))
 }
 
-fn decode(lua: &Lua, values: MultiValue, options: Options) -> mlua::Result<Value> {
+fn decode(lua: &Lua, values: MultiValue, options: JsonOptions) -> mlua::Result<Value> {
     if values.len() != 1 {
         return Err(bad_argument(lua, 1, "decode", "expected 1 argument"));
     }
-    let text = Words { lua, function: "decode", values }.text(0)?;
+    let text = FunctionWords { lua, function: "decode", values }.text(0)?;
     cjson_decode::decode(lua, &text, options)
 }
 
-fn encode(lua: &Lua, values: MultiValue, options: Options) -> mlua::Result<Value> {
+fn encode(lua: &Lua, values: MultiValue, options: JsonOptions) -> mlua::Result<Value> {
     let (1, Some(value)) = (values.len(), values.front()) else {
         return Err(bad_argument(lua, 1, "encode", "expected 1 argument"));
     };
@@ -166,7 +166,7 @@ fn encode(lua: &Lua, values: MultiValue, options: Options) -> mlua::Result<Value
 
 struct Encoder<'l> {
     lua: &'l Lua,
-    options: Options,
+    options: JsonOptions,
     out: RefCell<Vec<u8>>,
 }
 
@@ -246,7 +246,7 @@ impl Encoder<'_> {
             }
             items += 1;
         }
-        let Options { sparse_ratio, sparse_safe, sparse_convert, .. } = self.options;
+        let JsonOptions { sparse_ratio, sparse_safe, sparse_convert, .. } = self.options;
         if sparse_ratio > 0 && highest > items.saturating_mul(sparse_ratio) && highest > sparse_safe {
             if !sparse_convert {
                 return Err(message(self.lua, "Cannot serialise table: excessively sparse array"));

@@ -3,7 +3,7 @@
 //! Tokens first, as errors tell of them; numbers may be what C reads as one (`0x10`, `inf`, `nan`) unless an option
 //! forbids it.
 
-use super::cjson::{DEPTH_MAX, Options};
+use super::cjson::{DEPTH_MAX, JsonOptions};
 use super::failure::message;
 use mlua::{Lua, Value};
 
@@ -41,7 +41,7 @@ impl Token {
     }
 }
 
-pub(super) fn decode(lua: &Lua, text: &[u8], options: Options) -> mlua::Result<Value> {
+pub(super) fn decode(lua: &Lua, text: &[u8], options: JsonOptions) -> mlua::Result<Value> {
     if text.len() > 1 && text[..2].contains(&0) {
         return Err(message(lua, "JSON parser does not support UTF-16 or UTF-32"));
     }
@@ -60,7 +60,7 @@ struct Parser<'t> {
     at: usize,
     /// Where the last token, or what is wrong in it, began.
     began: usize,
-    options: Options,
+    options: JsonOptions,
 }
 
 impl Parser<'_> {

@@ -4,7 +4,7 @@
 //! all others as maps. Tables deeper than [`DEPTH_MAX`] become nil, so that one that contains itself comes to an end.
 
 use super::failure::{bad_argument, message};
-use super::libraries::{Words, number};
+use super::lua_arguments::{FunctionWords, number};
 use mlua::{Lua, MultiValue, Table, Value};
 
 const DEPTH_MAX: usize = 16;
@@ -121,7 +121,7 @@ fn header(out: &mut Vec<u8>, len: usize, short: u8, long: u8) {
 /// `unpack(data)` gives all values, `unpack_one(data, offset)` and `unpack_limit(data, limit, offset)` where they
 /// stopped and then the values; -1 stands for the end.
 fn unpack(lua: &Lua, function: &'static str, values: MultiValue) -> mlua::Result<MultiValue> {
-    let words = Words { lua, function, values };
+    let words = FunctionWords { lua, function, values };
     let data = words.text(0)?;
     let (limit, offset) = match function {
         "unpack" => (0.0, 0.0),

@@ -16,6 +16,8 @@
 //!
 //! Tables are read without asking their metatables.
 
+use super::failure::{self, ErrorTable, text};
+use super::lua_arguments;
 use mlua::{IntoLua, Lua, Table, Value};
 use resp::{Protocol, Reply};
 use std::borrow::Cow;
@@ -94,7 +96,7 @@ impl<'b> Reader<'b> {
                 Ok(text) => self.field("ok", text),
                 Err(_) => self.field("ok", self.string(text)?),
             },
-            b'-' => super::failure::table(self.lua, text, true),
+            b'-' => failure::table(self.lua, text, true),
             b'*' | b'>' => match count() {
                 Some(len) => self.array(len),
                 None => Ok(Value::Boolean(false)),
@@ -160,30 +162,8 @@ fn one_line(text: &[u8]) -> Cow<'_, [u8]> {
     text.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect()
 }
 
-/// The text in the field of a table, if it is one; a number is one too.
-fn text(table: &Table, name: &str) -> Option<Vec<u8>> {
-    match table.raw_get(name) {
-        Ok(Value::String(text)) => Some(text.as_bytes().to_vec()),
-        _ => None,
-    }
-}
-
-/// An error that a script returned or raised.
-pub(super) struct ErrorTable {
-    pub text: Vec<u8>,
-    pub counted: bool,
-}
-
-impl ErrorTable {
-    pub fn of(table: &Table) -> Option<ErrorTable> {
-        let text = engine::before_nul(&text(table, "err")?).to_vec();
-        let counted = matches!(table.raw_get("ignore_error_stats_update"), Ok(Value::Boolean(true)));
-        Some(ErrorTable { text, counted })
-    }
-}
-
-/// Writes what a script returned, which is not an error, and returns the errors that are part of it. `resp`: what it chose by
-/// `setresp`.
+/// Writes what a script returned, which is not an error, and returns the errors that are part of it. `resp`: what it
+/// chose by `setresp`.
 pub(super) fn to_reply(reply: &mut Reply, value: &Value, resp: Protocol) -> Vec<ErrorTable> {
     let mut out = Out { reply, resp, errors: Vec::new() };
     match value {
@@ -235,7 +215,7 @@ fn write_good_table(out: &mut Out<'_>, table: &Table, depth: usize) {
         return out.reply.simple(one_line(engine::before_nul(&status.as_bytes())));
     }
     if let Ok(number @ (Value::Number(_) | Value::Integer(_))) = table.raw_get::<Value>("double") {
-        return out.reply.double(super::libraries::number(&number).unwrap_or_default());
+        return out.reply.double(lua_arguments::number(&number).unwrap_or_default());
     }
     if let Ok(Value::Table(map)) = table.raw_get("map") {
         let mark = out.reply.begin_map();

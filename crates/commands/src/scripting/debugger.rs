@@ -13,9 +13,10 @@
 //!
 //! Local variables have no way to here that is safe, so KEYS and ARGV are all that `print` knows.
 
+use super::current_run::RUN;
 use super::failure::{self, Failure};
 use super::human;
-use super::run::RUN;
+use engine::time::Nanos;
 use mlua::chunk::ChunkMode;
 use mlua::debug::{Debug, DebugEvent};
 use mlua::{HookTriggers, Lua, MultiValue, Value, VmState};
@@ -49,7 +50,7 @@ struct Debugger {
     /// The client has gone.
     alone: bool,
     /// The host's clock when the script went on last.
-    since: u64,
+    since: Nanos,
     said: Vec<Vec<u8>>,
 }
 
@@ -68,11 +69,11 @@ pub(super) fn begin(lua: &Lua, text: &[u8]) -> mlua::Result<()> {
         since: RUN_CLOCK,
         said: Vec::new(),
     }));
-    lua.set_global_hook(HookTriggers::EVERY_LINE.every_nth_instruction(LOOK_EVERY), look)
+    lua.set_global_hook(HookTriggers::EVERY_LINE.every_nth_instruction(LOOK_EVERY), check_time)
 }
 
 /// A clock that was never read.
-const RUN_CLOCK: u64 = u64::MAX;
+const RUN_CLOCK: Nanos = Nanos(u64::MAX);
 
 /// All that there is to say of a script that cannot run.
 pub(super) const NOTHING_TO_SAY: &[u8] = b"*1\r\n+<endsession>\r\n";
@@ -85,7 +86,7 @@ pub(super) fn end() -> Vec<u8> {
     })
 }
 
-/// `server.breakpoint()`: whether there is somebody to stop for.
+/// `server.breakpoint()`: whether there is a debugging client to stop for.
 pub(super) fn ask() -> bool {
     with(|debugger| debugger.asked = true).is_some()
 }
@@ -135,7 +136,7 @@ fn with<R>(work: impl FnOnce(&mut Debugger) -> R) -> Option<R> {
 }
 
 /// Before a line, or after many instructions: stops where a stop is due.
-fn look(lua: &Lua, frame: &Debug<'_>) -> mlua::Result<VmState> {
+fn check_time(lua: &Lua, frame: &Debug<'_>) -> mlua::Result<VmState> {
     let counts = frame.event() == DebugEvent::Count;
     let ours = frame.source().short_src.is_some_and(|name| name.contains("user_script"));
     let (now, patience) = RUN.with(|run| run.clock());
@@ -165,7 +166,7 @@ fn converse(lua: &Lua, reason: &str, has_looped: bool) -> mlua::Result<()> {
     loop {
         let said = with(Debugger::take_said).unwrap_or_default();
         let Some(words) = RUN.with(|run| run.converse(said)) else {
-            with(Debugger::leave);
+            with(Debugger::end_session);
             // Nobody is left who could end a loop.
             let text = "ERR timeout during Lua debugging with client closing connection";
             return if has_looped { Err(failure::error(text)) } else { Ok(()) };
@@ -285,7 +286,7 @@ const HELP: [&str; 15] = [
 ];
 
 impl Debugger {
-    fn why_stop(&mut self, counts: bool, ours: bool, line: usize, now: u64, patience: u64) -> Option<&'static str> {
+    fn why_stop(&mut self, counts: bool, ours: bool, line: usize, now: Nanos, patience: u64) -> Option<&'static str> {
         if self.since == RUN_CLOCK {
             self.since = now;
         }
@@ -294,7 +295,7 @@ impl Debugger {
         }
         self.line = line;
         let is_point = self.asked || self.breakpoints.contains(&line);
-        let has_looped = counts && patience > 0 && now.saturating_sub(self.since) > patience;
+        let has_looped = counts && patience > 0 && now.since(self.since) > patience;
         if counts && !has_looped || !counts && !self.steps && !is_point {
             return None;
         }
@@ -308,7 +309,7 @@ impl Debugger {
         })
     }
 
-    fn leave(&mut self) {
+    fn end_session(&mut self) {
         self.alone = true;
         self.steps = false;
         self.breakpoints.clear();

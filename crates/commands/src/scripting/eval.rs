@@ -1,46 +1,47 @@
 //! EVAL and its kin, SCRIPT.
 
 use super::api;
-use super::convert::{self, ErrorTable};
+use super::convert;
+use super::current_run::{RUN, Reach};
 use super::debugger;
-use super::failure::Failed;
+use super::failure::{ErrorTable, Failed};
 use super::flags::ScriptFlags;
-use super::interpreter::{Compiled, Interpreter, Outcome, Words};
-use super::run::{Call, Code, Obstacle, RUN, Reach, Run};
-use crate::core::admission;
+use super::interpreter::{Compiled, Interpreter, Outcome, ScriptWords};
+use super::script_run::{Code, Obstacle, ScriptCall, ScriptRun};
 use crate::core::args::Args;
 use crate::core::command::{
-    ALLOW_BUSY, Command, DENY_OOM, Group, KeySpec, MAY_REPLICATE, NO_MANDATORY_KEYS, NO_SCRIPT,
+    ALLOW_BUSY, Command, DENY_OOM, Flags, Group, KeySpec, MAY_REPLICATE, NO_MANDATORY_KEYS, NO_SCRIPT,
 };
-use crate::core::command::{READONLY, SKIP_MONITOR, STALE, WRITE, key};
-use crate::core::context::{Cx, Flow};
-use crate::core::dispatch;
+use crate::core::command::{READONLY, RUNS_SCRIPTS, SKIP_MONITOR, STALE, WRITE, key};
+use crate::core::command_table::lookup;
+use crate::core::context::{Blocking, Context, Flow};
 use crate::core::help::HELP;
 use crate::core::instrument;
-use crate::pubsub::monitor;
-use crate::transactions::blocking::Blocking;
+use crate::core::redact::monitor_line;
+use crate::core::{admission, busy_script};
 use engine::config::Directive;
 use engine::scripts::script_cache::Sha;
-use engine::{Error, Word};
+use engine::time::Nanos;
+use engine::{Engine, Error, Word};
 use mlua::Value;
 use std::rc::Rc;
 
-const SCRIPTING: Command = Command { group: Group::Scripting, since: "2.6.0", ..Command::DEFAULT };
+const SCRIPTING: Command = Command { group: Group::Scripting, since: "2.6.0", lazy_free: None, ..Command::DEFAULT };
+
+/// Flags of what runs scripts and functions.
+pub(super) const CALL: Flags = NO_SCRIPT.and(SKIP_MONITOR).and(NO_MANDATORY_KEYS).and(STALE).and(RUNS_SCRIPTS);
 
 const EVAL: Command = Command {
     arity: -3,
-    flags: NO_SCRIPT.and(SKIP_MONITOR).and(MAY_REPLICATE).and(NO_MANDATORY_KEYS).and(STALE),
+    flags: CALL.and(MAY_REPLICATE),
     keys: &[EVAL_KEYS.notes(UNSURE)],
     complexity: "Depends on the script that is executed.",
+    flags_of_call: Some(|_, flags, args| ScriptFlags::judge(ScriptFlags::of_script(&args[1]).ok(), flags)),
     ..SCRIPTING
 };
 
-const EVAL_RO: Command = Command {
-    since: "7.0.0",
-    flags: NO_SCRIPT.and(SKIP_MONITOR).and(NO_MANDATORY_KEYS).and(STALE).and(READONLY),
-    keys: &[EVAL_RO_KEYS.notes(UNSURE_RO)],
-    ..EVAL
-};
+const EVAL_RO: Command =
+    Command { since: "7.0.0", flags: CALL.and(READONLY), keys: &[EVAL_RO_KEYS.notes(UNSURE_RO)], ..EVAL };
 
 const EVAL_KEYS: KeySpec = key(2).rw().access().update().counted(0, 1, 1);
 const EVAL_RO_KEYS: KeySpec = key(2).ro().access().counted(0, 1, 1);
@@ -60,6 +61,7 @@ pub const COMMANDS: &[Command] = &[
         keys: &[EVAL_KEYS],
         syntax: "sha1 numkeys:int [key]... [arg]...",
         summary: "Executes a server-side Lua script by SHA1 digest.",
+        flags_of_call: Some(flags_by_sha),
         run: |cx, args| evalsha(cx, args, false),
         ..EVAL
     },
@@ -75,6 +77,7 @@ pub const COMMANDS: &[Command] = &[
         keys: &[EVAL_RO_KEYS],
         syntax: "sha1 numkeys:int [key]... [arg]...",
         summary: "Executes a read-only server-side Lua script by SHA1 digest.",
+        flags_of_call: Some(flags_by_sha),
         run: |cx, args| evalsha(cx, args, true),
         ..EVAL_RO
     },
@@ -158,6 +161,13 @@ const SCRIPT: &[Command] = &[
     },
 ];
 
+/// The flags of a call of a script that is known by its SHA.
+fn flags_by_sha(engine: &Engine, flags: Flags, args: &Args<'_>) -> Flags {
+    let sha = args[1].to_ascii_lowercase().try_into().ok();
+    let script = sha.and_then(|sha| engine.scripts().find(&sha, Nanos(0)));
+    ScriptFlags::judge(script.map(|script| ScriptFlags(script.flags)), flags)
+}
+
 /// The number of keys, which stands at argument 2.
 fn key_count(args: &Args<'_>) -> Result<usize, Error> {
     let count = args.int(2)?;
@@ -167,7 +177,7 @@ fn key_count(args: &Args<'_>) -> Result<usize, Error> {
     usize::try_from(count).map_err(|_| Error::NegativeKeyCount)
 }
 
-fn eval(cx: &mut Cx<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Error> {
+fn eval(cx: &mut Context<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Error> {
     let found = compile(cx, args);
     let (interpreter, script, keys) = shown_if_failed(cx, args, found)?;
     let is_debugged = cx.session.debugs_scripts;
@@ -178,9 +188,9 @@ fn eval(cx: &mut Cx<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Err
     invoke(cx, &interpreter, call, keys)
 }
 
-fn compile(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(Rc<Interpreter>, Rc<Compiled>, usize), Error> {
+fn compile(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(Rc<Interpreter>, Rc<Compiled>, usize), Error> {
     let keys = key_count(args)?;
-    let (scripts, now) = (cx.engine.scripts(), cx.engine.metrics()[cx.session.worker].clock.get());
+    let (scripts, now) = (cx.engine.scripts(), cx.engine.metrics()[cx.session.worker].clock());
     let interpreter = Interpreter::current(scripts)?;
     let script = interpreter.script(scripts, &args[1], now).inspect_err(|_| {
         if cx.session.debugs_scripts {
@@ -190,43 +200,43 @@ fn compile(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(Rc<Interpreter>, Rc<Comp
     Ok((interpreter, script, keys))
 }
 
-fn evalsha(cx: &mut Cx<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Error> {
+fn evalsha(cx: &mut Context<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Error> {
     let found = find(cx, args);
     let (interpreter, script, keys) = shown_if_failed(cx, args, found)?;
     let call = of_script(&script, read_only, args, false);
     invoke(cx, &interpreter, call, keys)
 }
 
-fn find(cx: &Cx<'_>, args: &Args<'_>) -> Result<(Rc<Interpreter>, Rc<Compiled>, usize), Error> {
+fn find(cx: &Context<'_>, args: &Args<'_>) -> Result<(Rc<Interpreter>, Rc<Compiled>, usize), Error> {
     if cx.session.debugs_scripts {
         return Err(Error::EvalshaDebugged);
     }
     let sha = sha(&args[1]).ok_or(Error::NoScript)?;
     let keys = key_count(args)?;
-    let (scripts, now) = (cx.engine.scripts(), cx.engine.metrics()[cx.session.worker].clock.get());
+    let (scripts, now) = (cx.engine.scripts(), cx.engine.metrics()[cx.session.worker].clock());
     let interpreter = Interpreter::current(scripts)?;
     let script = interpreter.script_by_sha(scripts, &sha, now)?.ok_or(Error::NoScript)?;
     Ok((interpreter, script, keys))
 }
 
 /// Monitors see calls that come to no run, too.
-pub(super) fn shown_if_failed<T>(cx: &Cx<'_>, command: &Args<'_>, found: Result<T, Error>) -> Result<T, Error> {
+pub(super) fn shown_if_failed<T>(cx: &Context<'_>, command: &Args<'_>, found: Result<T, Error>) -> Result<T, Error> {
     if found.as_ref().is_err_and(|error| *error != Error::WouldBlock) && cx.engine.pubsub().is_monitored() {
         show_to_monitors(cx, command);
     }
     found
 }
 
-fn of_script<'r>(script: &'r Compiled, read_only: bool, command: &'r Args<'r>, is_debugged: bool) -> Call<'r> {
+fn of_script<'r>(script: &'r Compiled, read_only: bool, command: &'r Args<'r>, is_debugged: bool) -> ScriptCall<'r> {
     let (name, flags) = (&script.script.sha, ScriptFlags(script.script.flags));
-    Call { name, code: Code::Script(script), flags, read_only, command, is_debugged }
+    ScriptCall { name, code: Code::Script(script), flags, read_only, command, is_debugged }
 }
 
 /// Runs a script under the eyes of its client, whose connection ends with it.
 fn debug_run(
-    cx: &mut Cx<'_>,
+    cx: &mut Context<'_>,
     interpreter: &Interpreter,
-    call: Call<'_>,
+    call: ScriptCall<'_>,
     script: &Compiled,
     keys: usize,
 ) -> Result<(), Error> {
@@ -247,7 +257,7 @@ fn debug_run(
 }
 
 /// What the debugger said last comes before the reply.
-fn leave_debugger(cx: &mut Cx<'_>, said: &[u8]) {
+fn leave_debugger(cx: &mut Context<'_>, said: &[u8]) {
     cx.session.debugs_scripts = false;
     cx.reply.raw(said);
     cx.flow = Flow::Close;
@@ -261,7 +271,7 @@ fn sha(word: &[u8]) -> Option<Sha> {
 
 /// Whether a script that says what it does may do that now. Of one that does not say, each command is looked at when it
 /// comes.
-fn permit(cx: &Cx<'_>, call: &Call<'_>) -> Result<(), Error> {
+fn permit(cx: &Context<'_>, call: &ScriptCall<'_>) -> Result<(), Error> {
     let flags = call.flags;
     if flags.has(ScriptFlags::UNSPECIFIED) {
         return Ok(());
@@ -280,13 +290,18 @@ fn permit(cx: &Cx<'_>, call: &Call<'_>) -> Result<(), Error> {
 }
 
 /// Runs a script or a function, whose keys begin at argument 3, and replies what it returns.
-pub(super) fn invoke(cx: &mut Cx<'_>, interpreter: &Interpreter, call: Call<'_>, keys: usize) -> Result<(), Error> {
+pub(super) fn invoke(
+    cx: &mut Context<'_>,
+    interpreter: &Interpreter,
+    call: ScriptCall<'_>,
+    keys: usize,
+) -> Result<(), Error> {
     let permitted = permit(cx, &call);
     shown_if_failed(cx, call.command, permitted)?;
-    let Call { name, code, command, .. } = call;
+    let ScriptCall { name, code, command, .. } = call;
     let known = match code {
         Code::Script(script) => &script.reach,
-        Code::Function { known, .. } => &known.reach,
+        Code::Function(known) => &known.reach,
     };
     let (scripts, db) = (cx.engine.scripts(), cx.session.db);
     let broken = |error: mlua::Error| {
@@ -296,7 +311,7 @@ pub(super) fn invoke(cx: &mut Cx<'_>, interpreter: &Interpreter, call: Call<'_>,
     };
     interpreter.limit_memory(cx.engine.config()).map_err(broken)?;
     let key_args = cx.key_args;
-    if known.get() != Reach::Declared && !key_args.is_empty() {
+    if matches!(known.get(), Reach::Unknown | Reach::Beyond) && !key_args.is_empty() {
         cx.keys.escalate_anew()?;
     }
     if cx.engine.pubsub().is_monitored() {
@@ -304,15 +319,12 @@ pub(super) fn invoke(cx: &mut Cx<'_>, interpreter: &Interpreter, call: Call<'_>,
     }
     loop {
         let buffers = interpreter.buffers.take().unwrap_or_default();
-        let mut run = Run::begin(cx, call.again(), key_args, buffers);
+        let mut run = ScriptRun::begin(cx, call.again(), key_args, buffers);
         let outcome = RUN.set(&mut run, || {
-            let words = Words { args: command, keys };
+            let words = ScriptWords { args: command, keys };
             match code {
                 Code::Script(script) => interpreter.run_script(scripts, script, &words),
-                Code::Function { known, lent } => {
-                    let entered = known.entered.as_ref().filter(|_| lent);
-                    interpreter.run_function(scripts, &known.function, entered, &words)
-                }
+                Code::Function(known) => interpreter.run_function(scripts, &known.function, &words),
             }
         });
         let (obstacle, reach, protocol) = (run.obstacle, run.reach, run.protocol);
@@ -333,27 +345,27 @@ pub(super) fn invoke(cx: &mut Cx<'_>, interpreter: &Interpreter, call: Call<'_>,
 
 /// Monitors see the call before what it calls.
 #[cold]
-fn show_to_monitors(cx: &Cx<'_>, command: &Args<'_>) {
-    if let Some(entry) = dispatch::lookup(command) {
-        let line = monitor::line(cx.session, entry, command, cx.now);
+fn show_to_monitors(cx: &Context<'_>, command: &Args<'_>) {
+    if let Some(entry) = lookup(command) {
+        let line = monitor_line(cx.session, entry, command, cx.now);
         cx.engine.pubsub().feed_monitors(cx.session.worker, &line);
     }
 }
 
 /// Errors that are part of a reply.
 #[cold]
-fn count_errors(cx: &Cx<'_>, command: &Args<'_>, errors: &[ErrorTable]) {
+fn count_errors(cx: &Context<'_>, command: &Args<'_>, errors: &[ErrorTable]) {
     let worker = cx.session.worker;
     for error in errors.iter().filter(|error| !error.counted) {
         cx.engine.metrics()[worker].count_custom_error(&error.text);
     }
-    if let Some(entry) = dispatch::lookup(command) {
+    if let Some(entry) = lookup(command) {
         instrument::count_failed(cx.engine, worker, entry);
     }
 }
 
 fn reply(
-    cx: &mut Cx<'_>,
+    cx: &mut Context<'_>,
     command: &Args<'_>,
     outcome: Outcome,
     name: &[u8],
@@ -391,15 +403,15 @@ fn reply(
     Err(Error::Script(Word::of(text)))
 }
 
-fn load(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let (scripts, now) = (cx.engine.scripts(), cx.engine.metrics()[cx.session.worker].clock.get());
+fn load(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let (scripts, now) = (cx.engine.scripts(), cx.engine.metrics()[cx.session.worker].clock());
     let sha = api::hex(&args[2]);
     Interpreter::current(scripts)?.add(scripts, sha, &args[2], true, now)?;
     cx.reply.bulk(&sha);
     Ok(())
 }
 
-fn exists(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn exists(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let scripts = cx.engine.scripts();
     cx.reply.array(args.len() - 2);
     for word in args.from(2) {
@@ -409,13 +421,13 @@ fn exists(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn show(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let script = sha(&args[2]).and_then(|sha| cx.engine.scripts().find(&sha, 0)).ok_or(Error::NoScript)?;
+fn show(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let script = sha(&args[2]).and_then(|sha| cx.engine.scripts().find(&sha, Nanos(0))).ok_or(Error::NoScript)?;
     cx.reply.bulk(&script.text);
     Ok(())
 }
 
-fn flush(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn flush(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if args.len() > 3 || (args.len() == 3 && !args.is(2, "sync") && !args.is(2, "async")) {
         return Err(Error::ScriptFlush);
     }
@@ -431,7 +443,7 @@ fn flush(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn debug(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if cx.blocking != Blocking::Allowed {
         return Err(Error::ScriptDebugInPipeline);
     }
@@ -454,13 +466,13 @@ fn debug(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 /// Ends what runs for so long that others are told of it.
-pub(super) fn kill(cx: &mut Cx<'_>, functions: bool) -> Result<(), Error> {
+pub(super) fn kill(cx: &mut Context<'_>, functions: bool) -> Result<(), Error> {
     let busy = cx.engine.scripts().busy();
     let Some(first) = busy.first() else {
         return Err(Error::NotBusy);
     };
     if busy.iter().all(|running| running.is_function != functions) {
-        return Err(crate::scripting::busy_error(first.is_function));
+        return Err(busy_script::busy_error(first.is_function));
     }
     let mut ended = false;
     for running in busy.iter().filter(|running| running.is_function == functions && !running.wrote()) {

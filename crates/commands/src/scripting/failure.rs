@@ -4,10 +4,8 @@
 //! the sandbox has [`clean`] turn it into what a script expects there: a string that begins with the place, or a table
 //! with the text of a command's error in `err`.
 
-use super::convert::ErrorTable;
-use super::functions;
-use super::run::RUN;
-use mlua::{Lua, Value};
+use super::current_run;
+use mlua::{Lua, Table, Value};
 use std::cell::RefCell;
 use std::fmt;
 
@@ -51,24 +49,20 @@ pub(super) fn message(lua: &Lua, text: impl AsRef<[u8]>) -> mlua::Error {
 
 thread_local! {
     /// Where what failed last has failed.
-    static PLACE: RefCell<Option<Place>> = const { RefCell::new(None) };
+    static PLACE: RefCell<Option<SourceLine>> = const { RefCell::new(None) };
 }
 
 /// The name of a text, and a line of it.
-pub(super) type Place = (String, usize);
+pub(super) type SourceLine = (String, usize);
 
 /// Called with the error of a run while its stack is there: notes where in the script's text it stands that has failed.
 pub(super) fn note(lua: &Lua, error: Value) -> mlua::Result<Value> {
-    if RUN.is_set() {
-        RUN.with(|run| run.is_over())
-    } else {
-        functions::is_over()
-    }
+    current_run::error_caught();
     PLACE.set(place(lua));
     Ok(error)
 }
 
-fn place(lua: &Lua) -> Option<Place> {
+fn place(lua: &Lua) -> Option<SourceLine> {
     for level in 1.. {
         let found = lua.inspect_stack(level, |frame| {
             let source = frame.source().source.map(|name| name.into_owned()).unwrap_or_default();
@@ -86,7 +80,7 @@ pub(super) struct Failed {
     pub text: Vec<u8>,
     /// It is in the statistics already.
     pub counted: bool,
-    pub place: Option<Place>,
+    pub place: Option<SourceLine>,
     /// It raised something that tells no error.
     pub is_odd: bool,
 }
@@ -134,5 +128,27 @@ pub(super) fn clean(lua: &Lua, value: Value) -> mlua::Result<Value> {
             let first = text.lines().next().unwrap_or_default();
             Ok(Value::String(lua.create_string(first)?))
         }
+    }
+}
+
+/// An error that a script returned or raised.
+pub(super) struct ErrorTable {
+    pub text: Vec<u8>,
+    pub counted: bool,
+}
+
+impl ErrorTable {
+    pub fn of(table: &Table) -> Option<ErrorTable> {
+        let text = engine::before_nul(&text(table, "err")?).to_vec();
+        let counted = matches!(table.raw_get("ignore_error_stats_update"), Ok(Value::Boolean(true)));
+        Some(ErrorTable { text, counted })
+    }
+}
+
+/// The text in the field of a table, if it is one; a number is one too.
+pub(super) fn text(table: &Table, name: &str) -> Option<Vec<u8>> {
+    match table.raw_get(name) {
+        Ok(Value::String(text)) => Some(text.as_bytes().to_vec()),
+        _ => None,
     }
 }

@@ -1,38 +1,49 @@
 //! FCALL, FCALL_RO, FUNCTION.
 
-use super::eval::{self, invoke, kill};
+use super::current_run::LOAD_TIMEOUT;
+use super::eval::{self, CALL, invoke, kill};
 use super::flags::ScriptFlags;
-use super::functions::{self, LOAD_TIMEOUT, Made};
+use super::functions::{self, Made};
 use super::interpreter::Interpreter;
-use super::run::{Call, Code};
+use super::script_run::{Code, ScriptCall};
 use crate::core::args::Args;
+use crate::core::busy_script;
 use crate::core::command::{
-    ALLOW_BUSY, Command, DENY_OOM, Group, MAY_REPLICATE, NO_MANDATORY_KEYS, NO_SCRIPT, READONLY, SKIP_MONITOR, STALE,
-    WRITE, key,
+    ALLOW_BUSY, Command, DENY_OOM, Flags, Group, MAY_REPLICATE, NO_SCRIPT, READONLY, WRITE, key,
 };
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use crate::core::help::HELP;
 use engine::config::Directive;
-use engine::keyspace::held_locks::Held;
+use engine::keyspace::held_locks::HeldLocks;
 use engine::keyspace::keys::Keys;
 use engine::keyspace::origin::Origin;
-use engine::scripts::libraries::{Change, Libraries, Library};
+use engine::scripts::function_libraries::{Libraries, Library, LibraryChange};
 use engine::scripts::script_cache::Running;
+use engine::time::UnixMs;
 use engine::{Engine, Error, Word, glob};
 use persistence::dump;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-const FUNCTION: Command = Command { group: Group::Scripting, since: "7.0.0", ..Command::DEFAULT };
+const FUNCTION: Command = Command { group: Group::Scripting, since: "7.0.0", lazy_free: None, ..Command::DEFAULT };
 
 const FCALL: Command = Command {
     arity: -3,
-    flags: NO_SCRIPT.and(SKIP_MONITOR).and(MAY_REPLICATE).and(NO_MANDATORY_KEYS).and(STALE),
+    flags: CALL.and(MAY_REPLICATE),
     syntax: "function numkeys:int [key]... [arg]...",
     complexity: "Depends on the function that is executed.",
+    flags_of_call: Some(flags_by_name),
     ..FUNCTION
 };
+
+/// The flags of a call of a function.
+fn flags_by_name(engine: &Engine, flags: Flags, args: &Args<'_>) -> Flags {
+    let libraries = engine.scripts().libraries();
+    let functions = libraries.with_function(&args[1]).map(|library| &library.functions);
+    let found = functions.and_then(|known| known.iter().find(|function| function.name.eq_ignore_ascii_case(&args[1])));
+    ScriptFlags::judge(found.map(|function| ScriptFlags(function.flags)), flags)
+}
 
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -49,7 +60,7 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "fcall_ro",
-        flags: NO_SCRIPT.and(SKIP_MONITOR).and(NO_MANDATORY_KEYS).and(STALE).and(READONLY),
+        flags: CALL.and(READONLY),
         keys: &[key(2)
             .ro()
             .access()
@@ -157,7 +168,7 @@ const SUBCOMMANDS: &[Command] = &[
     },
 ];
 
-fn fcall(cx: &mut Cx<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Error> {
+fn fcall(cx: &mut Context<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Error> {
     let scripts = cx.engine.scripts();
     let interpreter = Interpreter::current(scripts)?;
     let found = interpreter.functions.find(&interpreter, scripts, &args[1]);
@@ -166,10 +177,9 @@ fn fcall(cx: &mut Cx<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Er
         Ok((found, key_count(args)?))
     });
     let (found, keys) = eval::shown_if_failed(cx, args, found)?;
-    // A script may call it within itself if there is nothing that scripts may not call.
-    let code = Code::Function { known: &found, lent: !scripts.allows_all() };
+    let code = Code::Function(&found);
     let (name, flags) = (&found.name[..], found.flags);
-    let call = Call { name, code, flags, read_only, command: args, is_debugged: false };
+    let call = ScriptCall { name, code, flags, read_only, command: args, is_debugged: false };
     invoke(cx, &interpreter, call, keys)
 }
 
@@ -186,14 +196,14 @@ fn exists(library: &[u8]) -> Error {
 }
 
 /// The change that puts these in; fails when the name of one of their functions is taken by a library that stays.
-fn put(libraries: &Libraries, added: Vec<Library>) -> Result<Change, Error> {
+fn put(libraries: &Libraries, added: Vec<Library>) -> Result<LibraryChange, Error> {
     let stays = |name: &[u8]| added.iter().all(|library| *library.name != *name);
     for function in added.iter().flat_map(|library| &library.functions) {
         if libraries.with_function(&function.name).is_some_and(|owner| stays(&owner.name)) {
             return Err(function_exists(&function.name));
         }
     }
-    Ok(Change { add: added.into_iter().map(Arc::new).collect(), ..Change::default() })
+    Ok(LibraryChange { add: added.into_iter().map(Arc::new).collect(), ..LibraryChange::default() })
 }
 
 fn function_exists(name: &[u8]) -> Error {
@@ -201,14 +211,14 @@ fn function_exists(name: &[u8]) -> Error {
 }
 
 /// The change that puts one in.
-fn put_one(libraries: &Libraries, library: Library, replace: bool) -> Result<Change, Error> {
+fn put_one(libraries: &Libraries, library: Library, replace: bool) -> Result<LibraryChange, Error> {
     if libraries.contains(&library.name) && !replace {
         return Err(exists(&library.name));
     }
     put(libraries, vec![library])
 }
 
-fn load(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn load(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let code = args.len() - 1;
     let mut replace = false;
     for index in 2..code {
@@ -254,8 +264,8 @@ impl<'e> FromFile<'e> {
         let Some(interpreter) = &self.interpreter else { return Ok(()) };
         let made = functions::make(interpreter, scripts, code, Duration::MAX)?;
         let library = made.library(code, scripts.next_library_id());
-        let held = Held::Anything(Box::new(self.engine.locks().escalated()));
-        let mut keys = Keys::new(self.engine, held, 0, Origin::client(0));
+        let held = HeldLocks::Anything(Box::new(self.engine.locks().escalated()));
+        let mut keys = Keys::new(self.engine, held, 0, Origin::client(UnixMs(0)));
         keys.change_libraries(|libraries| put_one(libraries, library, replace))
     }
 }
@@ -268,9 +278,9 @@ impl Drop for FromFile<'_> {
     }
 }
 
-fn delete(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn delete(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     cx.keys.change_libraries(|libraries| match libraries.contains(&args[2]) {
-        true => Ok(Change { remove: Some(args[2].into()), ..Change::default() }),
+        true => Ok(LibraryChange { remove: Some(args[2].into()), ..LibraryChange::default() }),
         false => Err(Error::NoSuchLibrary),
     })?;
     cx.reply.ok();
@@ -282,7 +292,7 @@ fn wrong_arguments(args: &Args<'_>) -> Error {
     Error::SubcommandUse(Word::up_to_nul(&args[1]), "FUNCTION")
 }
 
-fn flush(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn flush(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if args.len() > 3 {
         return Err(wrong_arguments(args));
     }
@@ -294,7 +304,7 @@ fn flush(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         None => cx.engine.config().snapshot().flag(Directive::LAZYFREE_LAZY_USER_FLUSH),
     };
     let before = cx.engine.scripts().libraries();
-    cx.keys.change_libraries(|_| Ok(Change { clear: true, ..Change::default() }))?;
+    cx.keys.change_libraries(|_| Ok(LibraryChange { clear: true, ..LibraryChange::default() }))?;
     if lazy {
         cx.keys.effects.discard_libraries(before);
     }
@@ -302,7 +312,7 @@ fn flush(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn list(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn list(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (mut pattern, mut with_code, mut index) = (None, false, 2);
     while index < args.len() {
         if !with_code && args.is(index, "withcode") {
@@ -351,12 +361,12 @@ fn list(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn stats(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+fn stats(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let scripts = cx.engine.scripts();
     let busy = scripts.busy();
     let running = busy.first();
     if let Some(script) = running.filter(|running| !running.is_function) {
-        return Err(super::busy_error(script.is_function));
+        return Err(busy_script::busy_error(script.is_function));
     }
     cx.reply.map(2);
     cx.reply.bulk(b"running_script");
@@ -376,8 +386,8 @@ fn stats(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn show_running(cx: &mut Cx<'_>, running: &Running) {
-    let milliseconds = cx.engine.host().nanos().saturating_sub(running.began) / 1_000_000;
+fn show_running(cx: &mut Context<'_>, running: &Running) {
+    let milliseconds = cx.engine.host().nanos().since(running.began) / 1_000_000;
     cx.reply.map(3);
     cx.reply.bulk(b"name");
     cx.reply.bulk(&running.name);
@@ -388,7 +398,7 @@ fn show_running(cx: &mut Cx<'_>, running: &Running) {
     cx.reply.int(milliseconds as i64);
 }
 
-fn dump(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+fn dump(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let libraries = cx.engine.scripts().libraries();
     let compress = cx.engine.config().snapshot().flag(Directive::RDBCOMPRESSION);
     cx.reply.bulk(&dump::dump_functions(libraries.iter().map(|library| &*library.code), compress));
@@ -398,7 +408,8 @@ fn dump(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 /// The texts of the libraries in a dump.
 fn texts(engine: &Engine, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     let relaxed = engine.config().snapshot().choice(Directive::RDB_VERSION_CHECK) == "relaxed";
-    let payload = dump::verify(bytes, relaxed, engine.saves().skips_checksums()).ok_or(Error::BadPayload)?;
+    let payload =
+        dump::verify(bytes, relaxed, engine.persistence_status().skips_checksums()).ok_or(Error::BadPayload)?;
     match dump::restore_functions(payload) {
         Ok(Some(texts)) => Ok(texts),
         Ok(None) => Err(Error::FunctionRestoreType),
@@ -406,7 +417,7 @@ fn texts(engine: &Engine, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     }
 }
 
-fn restore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn restore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if args.len() > 4 {
         return Err(wrong_arguments(args));
     }
@@ -436,7 +447,7 @@ fn restore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     cx.keys.change_libraries(|libraries| {
         if flush {
-            return Ok(Change { clear: true, ..put(&Libraries::default(), restored)? });
+            return Ok(LibraryChange { clear: true, ..put(&Libraries::default(), restored)? });
         }
         if let Some(library) = restored.iter().find(|library| libraries.contains(&library.name) && !replace) {
             return Err(Error::LibraryExistsOnRestore(Word::of(&library.name)));
@@ -452,7 +463,7 @@ mod tests {
     use crate::testing::Client;
     use engine::Engine;
     use engine::propagation::change_log::ChangeLog;
-    use resp::value::Value;
+    use resp::reply_value::Value;
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     use std::sync::{Arc, Weak};
 

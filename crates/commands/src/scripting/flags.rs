@@ -1,5 +1,6 @@
 //! What a script's first line or a function's registration allows and promises.
 
+use crate::core::command::{DENY_OOM, Flags, MAY_REPLICATE, STALE, WRITE};
 use engine::{Error, Word};
 
 /// A set of these flags.
@@ -26,6 +27,19 @@ impl ScriptFlags {
 
     pub fn has(self, flag: ScriptFlags) -> bool {
         self.0 & flag.0 != 0
+    }
+
+    /// The flags of a call: those of the command, or, where the script tells what it allows and promises, these.
+    pub fn judge(told: Option<ScriptFlags>, flags: Flags) -> Flags {
+        let Some(told) = told.filter(|told| !told.has(ScriptFlags::UNSPECIFIED)) else { return flags };
+        let mut flags = flags.without(WRITE).without(DENY_OOM).without(STALE).without(MAY_REPLICATE);
+        if !told.has(ScriptFlags::NO_WRITES) {
+            flags = flags.and(WRITE);
+            if !told.has(ScriptFlags::ALLOW_OOM) {
+                flags = flags.and(DENY_OOM);
+            }
+        }
+        if told.has(ScriptFlags::ALLOW_STALE) { flags.and(STALE) } else { flags }
     }
 
     pub fn named(name: &[u8]) -> Option<ScriptFlags> {

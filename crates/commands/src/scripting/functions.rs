@@ -4,12 +4,11 @@
 //! every other worker runs it when it is asked for one of the functions. What a library keeps in variables of its own
 //! is therefore each worker's own.
 
+use super::current_run::{self, LOAD_TIMEOUT, Reach};
 use super::failure::refusal;
 use super::flags::ScriptFlags;
 use super::interpreter::Interpreter;
-use super::keeps::may_keep;
-use super::run::Reach;
-use engine::scripts::libraries::{Function, Library};
+use engine::scripts::function_libraries::{Function, Library};
 use engine::scripts::script_cache::Scripts;
 use engine::{Error, Word};
 use mlua::{Lua, MultiValue, Table, Value};
@@ -17,20 +16,11 @@ use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
-
-/// How long the text of a library may run that a client sends.
-pub(super) const LOAD_TIMEOUT: Duration = Duration::from_millis(500);
+use std::time::Duration;
 
 thread_local! {
     /// What the library that is being loaded has registered.
-    static LOADING: RefCell<Option<Loading>> = const { RefCell::new(None) };
-}
-
-struct Loading {
-    functions: Vec<(Function, mlua::Function)>,
-    /// None: it may run for ever.
-    until: Option<Instant>,
+    static LOADING: RefCell<Option<Vec<(Function, mlua::Function)>>> = const { RefCell::new(None) };
 }
 
 /// A function that can be called here.
@@ -39,14 +29,12 @@ pub(super) struct Callable {
     pub name: Box<[u8]>,
     pub function: mlua::Function,
     pub flags: ScriptFlags,
-    /// What calls it with tables that are not its own, if it leaves them as they are.
-    pub entered: Option<mlua::Function>,
     pub reach: Cell<Reach>,
 }
 
 /// The functions that this interpreter has, of the libraries that it knows.
 #[derive(Default)]
-pub(super) struct Loaded {
+pub(super) struct LoadedLibraries {
     version: Cell<u64>,
     /// By name in lower case, with the library's id.
     functions: RefCell<Functions>,
@@ -65,7 +53,7 @@ pub(super) struct Made {
     functions: Vec<(Function, mlua::Function)>,
 }
 
-impl Loaded {
+impl LoadedLibraries {
     /// The function of this name, in whatever case; loads its library if it is not here yet.
     pub fn find(
         &self,
@@ -108,18 +96,17 @@ impl Loaded {
         let libraries = scripts.libraries();
         let Some(library) = libraries.with_function(&name) else { return Ok(None) };
         let made = make(interpreter, scripts, &library.code, LOAD_TIMEOUT)?;
-        self.keep(interpreter, made, library.id);
+        self.keep(made, library.id);
         Ok(self.functions.borrow().get(&name[..]).map(|(_, known)| Rc::clone(known)))
     }
 
     /// The functions of a library can be called here.
-    pub fn keep(&self, interpreter: &Interpreter, made: Made, id: u64) {
+    pub fn keep(&self, made: Made, id: u64) {
         let mut functions = self.functions.borrow_mut();
         for (about, function) in made.functions {
             let (own, name) = (about.name.clone(), about.name.to_ascii_lowercase().into());
-            let entered = if may_keep(&function.dump(true)) { None } else { interpreter.enter(&function).ok() };
             let (flags, reach) = (ScriptFlags(about.flags), Cell::new(Reach::Unknown));
-            let callable = Callable { name: own, function, flags, entered, reach };
+            let callable = Callable { name: own, function, flags, reach };
             functions.insert(name, (id, Rc::new(callable)));
         }
     }
@@ -175,9 +162,11 @@ pub(super) fn make(
     let name = library_name(code)?;
     let function =
         interpreter.compile(code, "@user_function").map_err(|error| Error::LibraryNotCompiled(Word::of(error)))?;
-    LOADING.set(Some(Loading { functions: Vec::new(), until: Instant::now().checked_add(timeout) }));
+    LOADING.set(Some(Vec::new()));
+    current_run::begin_load(timeout);
     let outcome = interpreter.run_library(scripts, &function);
-    let functions = LOADING.take().map(|loading| loading.functions).unwrap_or_default();
+    current_run::end_load();
+    let functions = LOADING.take().unwrap_or_default();
     let failed = |text: &[u8]| Error::LibraryFailed(Word::of(text));
     match outcome {
         Ok(Ok(_)) if functions.is_empty() => Err(Error::NoFunctions),
@@ -197,21 +186,9 @@ pub(super) fn make(
     }
 }
 
-/// Whether the library that is being loaded has had its time.
-pub(super) fn look() -> Result<(), mlua::Error> {
-    let late = LOADING.with_borrow(|loading| {
-        loading.as_ref().and_then(|loading| loading.until).is_some_and(|at| at < Instant::now())
-    });
-    if late { Err(refusal("FUNCTION LOAD timeout")) } else { Ok(()) }
-}
-
-/// The error of its text has been caught: it need not be ended any more.
-pub(super) fn is_over() {
-    LOADING.with_borrow_mut(|loading| {
-        if let Some(loading) = loading {
-            loading.until = loading.until.map(|at| at + LOAD_TIMEOUT);
-        }
-    });
+/// Ends the text of a library that has had its time.
+pub(super) fn check_time() -> Result<(), mlua::Error> {
+    if current_run::is_load_late() { Err(refusal("FUNCTION LOAD timeout")) } else { Ok(()) }
 }
 
 /// What the text of a library knows as `redis` and `server`.
@@ -249,7 +226,7 @@ fn register(lua: &Lua, values: MultiValue) -> mlua::Result<()> {
     };
     LOADING.with_borrow_mut(|loading| {
         let Some(loading) = loading else { return Ok(()) };
-        loading.functions.push((function, callback));
+        loading.push((function, callback));
         Ok(())
     })
 }

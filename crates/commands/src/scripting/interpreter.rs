@@ -3,19 +3,22 @@
 //! It belongs to its thread and is made by the first script there. SCRIPT FLUSH makes every worker throw its
 //! interpreter away before the next script, so that its memory goes too.
 
+use super::call_buffers::Buffers;
+use super::current_run::{RUN, Reach};
 use super::failure::Failed;
 use super::flags::ScriptFlags;
-use super::keeps::may_change_words;
-use super::run::{Buffers, RUN, Reach};
-use super::{api, failure, functions, libraries, random};
+use super::{api, declared_keys, failure, functions, lua_libraries, math_random};
 use crate::core::args::Args;
 use engine::config::{ConfigStore, Directive};
 use engine::scripts::script_cache::{Script, Scripts, Sha};
+use engine::time::Nanos;
 use engine::{Error, Word};
 use foldhash::fast::FixedState;
 use mlua::chunk::ChunkMode;
 use mlua::state::{GcIncParams, GcMode};
 use mlua::{Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState};
+#[cfg(feature = "shuttle")]
+use shuttle::thread_local;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -41,7 +44,7 @@ const FEW: usize = 3;
 const WORDS_KEPT: usize = 100;
 
 /// A script's keys and arguments.
-pub(super) struct Words<'a> {
+pub(super) struct ScriptWords<'a> {
     /// The command that calls it.
     pub args: &'a Args<'a>,
     /// How many of its words are keys.
@@ -52,17 +55,15 @@ pub(super) struct Words<'a> {
 pub(super) struct Compiled {
     pub script: Arc<Script>,
     pub function: Function,
-    /// It may change the tables of its keys and arguments.
-    pub keeps: bool,
     pub reach: Cell<Reach>,
 }
 
-/// The two tables that a script or a function finds its keys and arguments in, call after call.
+/// The two tables that scripts find their keys and arguments in, one after the other.
 struct Tables {
     keys: Table,
     args: Table,
-    /// How many they have; None: they may have anything.
-    filled: Cell<Option<(usize, usize)>>,
+    /// How many they have been given; a script may have put anything there since.
+    given: Cell<usize>,
 }
 
 /// Whose globals the sandbox has.
@@ -83,18 +84,14 @@ pub(super) struct Interpreter {
     /// Lua's, which calls a function and, when it fails, `note` while its stack is there.
     xpcall: Function,
     note: Function,
-    /// Of scripts.
     words: RefCell<Tables>,
-    /// Of functions that leave their tables as they are.
-    lent: Tables,
-    enter: Function,
-    /// Calls any other function.
+    /// Calls a function of a library.
     call: Function,
     run_load: Function,
     why_not: Function,
     by_text: RefCell<HashMap<u64, Rc<Compiled>>>,
     by_sha: RefCell<HashMap<Sha, Rc<Compiled>>>,
-    pub functions: functions::Loaded,
+    pub functions: functions::LoadedLibraries,
     /// The configuration that its limit of memory is from.
     configured: Cell<u64>,
     limit: Cell<usize>,
@@ -108,7 +105,8 @@ pub(super) type Outcome = Result<Value, Failed>;
 impl Interpreter {
     /// This thread's interpreter for these scripts.
     pub fn current(scripts: &Scripts) -> Result<Rc<Interpreter>, Error> {
-        CURRENT.with_borrow_mut(|current| {
+        CURRENT.with(|current| {
+            let mut current = current.borrow_mut();
             if let Some(interpreter) = current.as_ref().filter(|known| known.generation == scripts.generation()) {
                 return Ok(Rc::clone(interpreter));
             }
@@ -122,8 +120,8 @@ impl Interpreter {
 
     /// This thread's interpreter goes if its scripts have been flushed.
     pub fn forget_flushed(scripts: &Scripts) {
-        CURRENT.with_borrow_mut(|current| {
-            current.take_if(|known| known.generation != scripts.generation());
+        CURRENT.with(|current| {
+            current.borrow_mut().take_if(|known| known.generation != scripts.generation());
         });
     }
 
@@ -145,9 +143,9 @@ impl Interpreter {
         let note = lua.create_function(failure::note)?;
         native.set("note", &note)?;
         native.set("api", api::table(&lua)?)?;
-        native.set("libraries", libraries::all(&lua)?)?;
+        native.set("libraries", lua_libraries::all(&lua)?)?;
         native.set("registration", functions::registration(&lua)?)?;
-        random::add(&lua, &native)?;
+        math_random::add(&lua, &native)?;
         let sandbox = lua.load(include_str!("sandbox.lua")).set_name("=sandbox");
         let (runner, globals): (Table, Table) = sandbox.call(native)?;
         lua.set_globals(globals)?;
@@ -160,15 +158,13 @@ impl Interpreter {
             xpcall: runner.get("xpcall")?,
             note,
             words: RefCell::new(Tables::new(&lua)?),
-            lent: Tables::new(&lua)?,
-            enter: runner.get("enter")?,
             call: runner.get("call")?,
             run_load: runner.get("load")?,
             why_not: runner.get("why_not")?,
             generation: scripts.generation(),
             by_text: RefCell::default(),
             by_sha: RefCell::default(),
-            functions: functions::Loaded::default(),
+            functions: functions::LoadedLibraries::default(),
             configured: Cell::new(0),
             limit: Cell::new(0),
             buffers: Cell::default(),
@@ -189,7 +185,7 @@ impl Interpreter {
     }
 
     /// The script with this text.
-    pub fn script(&self, scripts: &Scripts, text: &[u8], now: u64) -> Result<Rc<Compiled>, Error> {
+    pub fn script(&self, scripts: &Scripts, text: &[u8], now: Nanos) -> Result<Rc<Compiled>, Error> {
         let hash = FixedState::default().hash_one(text);
         if let Some(known) = self.by_text.borrow().get(&hash)
             && *known.script.text == *text
@@ -204,7 +200,7 @@ impl Interpreter {
     }
 
     /// The script with this SHA, if it is known to any worker.
-    pub fn script_by_sha(&self, scripts: &Scripts, sha: &Sha, now: u64) -> Result<Option<Rc<Compiled>>, Error> {
+    pub fn script_by_sha(&self, scripts: &Scripts, sha: &Sha, now: Nanos) -> Result<Option<Rc<Compiled>>, Error> {
         if let Some(known) = self.by_sha.borrow().get(sha).filter(|known| !known.script.is_gone()) {
             scripts.touch(&known.script, now);
             return Ok(Some(Rc::clone(known)));
@@ -214,7 +210,14 @@ impl Interpreter {
     }
 
     /// Compiles a script and adds it to those that all workers know.
-    pub fn add(&self, scripts: &Scripts, sha: Sha, text: &[u8], pinned: bool, now: u64) -> Result<Rc<Compiled>, Error> {
+    pub fn add(
+        &self,
+        scripts: &Scripts,
+        sha: Sha,
+        text: &[u8],
+        pinned: bool,
+        now: Nanos,
+    ) -> Result<Rc<Compiled>, Error> {
         let known = self.by_sha.borrow().get(&sha).filter(|known| !known.script.is_gone()).cloned();
         if let Some(known) = known {
             scripts.add(sha, text, known.script.flags, pinned, now);
@@ -233,8 +236,8 @@ impl Interpreter {
     }
 
     fn remember(&self, script: Arc<Script>, function: Function) -> Rc<Compiled> {
-        let keeps = may_change_words(&function.dump(true));
-        let compiled = Rc::new(Compiled { script, function, keeps, reach: Cell::new(Reach::Unknown) });
+        let reach = if declared_keys::touches_no_others(&script.text) { Reach::Confined } else { Reach::Unknown };
+        let compiled = Rc::new(Compiled { script, function, reach: Cell::new(reach) });
         let mut by_sha = self.by_sha.borrow_mut();
         by_sha.insert(compiled.script.sha, Rc::clone(&compiled));
         if by_sha.len().is_multiple_of(SPARE) {
@@ -262,9 +265,8 @@ impl Interpreter {
     }
 
     /// Runs a script with its keys, which are the first of `words`, and its arguments as globals.
-    pub fn run_script(&self, scripts: &Scripts, script: &Compiled, words: &Words<'_>) -> mlua::Result<Outcome> {
-        let had = self.words.borrow().filled.get().unwrap_or_default();
-        if had.0 + had.1 > WORDS_KEPT {
+    pub fn run_script(&self, scripts: &Scripts, script: &Compiled, words: &ScriptWords<'_>) -> mlua::Result<Outcome> {
+        if self.words.borrow().given.get() > WORDS_KEPT {
             self.words.replace(Tables::new(&self.lua)?);
             self.globals.set(Globals::Unset);
         }
@@ -275,41 +277,24 @@ impl Interpreter {
         }
         tables.fill(&self.lua, words)?;
         let outcome = self.xpcall.call((&script.function, &self.note));
-        if script.keeps {
-            tables.filled.set(None);
-        }
         drop(tables);
         self.end(scripts, outcome)
     }
 
-    /// Calls a function of a library with its keys and arguments. `entered`: by what [`Interpreter::enter`] made of it.
+    /// Calls a function of a library with its keys and arguments, in tables that it may keep.
     pub fn run_function(
         &self,
         scripts: &Scripts,
         function: &Function,
-        entered: Option<&Function>,
-        words: &Words<'_>,
+        words: &ScriptWords<'_>,
     ) -> mlua::Result<Outcome> {
         if self.globals.get() != Globals::Functions {
             self.for_functions.call::<()>(())?;
             self.globals.set(Globals::Functions);
         }
-        let outcome = match entered {
-            Some(entered) if words.len() <= WORDS_KEPT => {
-                self.lent.fill(&self.lua, words)?;
-                self.xpcall.call((entered, &self.note))
-            }
-            _ => {
-                let (keys, args) = words.split();
-                self.call.call((function, self.strings(keys)?, self.strings(args)?))
-            }
-        };
+        let (keys, args) = words.split();
+        let outcome = self.call.call((function, self.strings(keys)?, self.strings(args)?));
         self.end(scripts, outcome)
-    }
-
-    /// What calls a function with the tables that all have which leave them as they are.
-    pub fn enter(&self, function: &Function) -> mlua::Result<Function> {
-        self.enter.call((function, &self.lent.keys, &self.lent.args))
     }
 
     /// Runs the text of a library, which registers its functions.
@@ -331,15 +316,12 @@ impl Interpreter {
 
     fn strings<'a>(&self, words: impl ExactSizeIterator<Item = &'a [u8]>) -> mlua::Result<Table> {
         let table = self.lua.create_table_with_capacity(words.len(), 0)?;
-        for (index, word) in words.enumerate() {
-            table.raw_set(index + 1, self.lua.create_string(word)?)?;
-        }
+        put(&self.lua, &table, words)?;
         Ok(table)
     }
 
-    /// What [`watch`] changed for the sake of a script's end is as before. Its debugger may have changed its words.
+    /// What [`watch`] changed for the sake of a script's end is as before.
     pub fn calm(&self) -> mlua::Result<()> {
-        self.words.borrow().filled.set(None);
         watch(&self.lua)
     }
 
@@ -357,7 +339,7 @@ impl Interpreter {
     }
 }
 
-impl<'a> Words<'a> {
+impl<'a> ScriptWords<'a> {
     fn len(&self) -> usize {
         self.args.len() - FIRST_WORD
     }
@@ -371,7 +353,7 @@ impl<'a> Words<'a> {
 impl Tables {
     fn new(lua: &Lua) -> mlua::Result<Tables> {
         let table = || lua.create_table_with_capacity(FEW, 0);
-        Ok(Tables { keys: table()?, args: table()?, filled: Cell::new(Some((0, 0))) })
+        Ok(Tables { keys: table()?, args: table()?, given: Cell::new(0) })
     }
 
     #[inline(never)]
@@ -383,32 +365,25 @@ impl Tables {
         Ok(())
     }
 
-    fn fill(&self, lua: &Lua, words: &Words<'_>) -> mlua::Result<()> {
-        let (had_keys, had_args) = match self.filled.take() {
-            Some(had) => had,
-            None => {
-                self.clear()?;
-                (0, 0)
-            }
-        };
+    fn fill(&self, lua: &Lua, words: &ScriptWords<'_>) -> mlua::Result<()> {
+        self.clear()?;
         let (keys, args) = words.split();
-        put(lua, &self.keys, keys, had_keys)?;
-        put(lua, &self.args, args, had_args)?;
-        self.filled.set(Some((words.keys, words.len() - words.keys)));
+        put(lua, &self.keys, keys)?;
+        put(lua, &self.args, args)?;
+        self.given.set(words.len());
         Ok(())
     }
 }
 
-/// Puts words where there were `had` others. What is UTF-8 goes to Lua straight.
-fn put<'a>(lua: &Lua, table: &Table, words: impl ExactSizeIterator<Item = &'a [u8]>, had: usize) -> mlua::Result<()> {
-    let count = words.len();
+/// Puts words into an empty table. What is UTF-8 goes to Lua straight.
+fn put<'a>(lua: &Lua, table: &Table, words: impl Iterator<Item = &'a [u8]>) -> mlua::Result<()> {
     for (index, word) in words.enumerate() {
         match std::str::from_utf8(word) {
             Ok(text) => table.raw_set(index + 1, text)?,
             Err(_) => table.raw_set(index + 1, lua.create_string(word)?)?,
         }
     }
-    (count..had).try_for_each(|index| table.raw_set(index + 1, Value::Nil))
+    Ok(())
 }
 
 /// Garbage is collected when the memory has grown by this part since the last time, in percent, and this much faster
@@ -427,15 +402,15 @@ fn fresh(libs: StdLib) -> mlua::Result<Lua> {
 
 /// Has the run look at the clock now and then.
 fn watch(lua: &Lua) -> mlua::Result<()> {
-    lua.set_global_hook(HookTriggers::new().every_nth_instruction(LOOK_EVERY), |lua, _| look(lua))
+    lua.set_global_hook(HookTriggers::new().every_nth_instruction(LOOK_EVERY), |lua, _| check_time(lua))
 }
 
-fn look(lua: &Lua) -> mlua::Result<VmState> {
-    let looked = if RUN.is_set() { RUN.with(|run| run.look()) } else { functions::look() };
+fn check_time(lua: &Lua) -> mlua::Result<VmState> {
+    let looked = if RUN.is_set() { RUN.with(|run| run.check_time()) } else { functions::check_time() };
     if looked.is_err() {
         // A script that catches the error gets the next one at once.
         lua.set_global_hook(HookTriggers::new().every_nth_instruction(1), |_, _| {
-            let looked = if RUN.is_set() { RUN.with(|run| run.look()) } else { functions::look() };
+            let looked = if RUN.is_set() { RUN.with(|run| run.check_time()) } else { functions::check_time() };
             looked.map(|()| VmState::Continue)
         })?;
     }

@@ -13,7 +13,7 @@
 //! | blank | nothing |
 
 use super::failure::{bad_argument, message};
-use super::libraries::Words;
+use super::lua_arguments::FunctionWords;
 use mlua::{Lua, MultiValue, Table, Value};
 
 const INTEGER_MAX: usize = 32;
@@ -132,7 +132,7 @@ fn put(out: &mut Vec<u8>, bytes: impl DoubleEndedIterator<Item = u8>, big: bool)
 fn pack(lua: &Lua, mut values: MultiValue) -> mlua::Result<Value> {
     // What is missing is told as nil.
     values.push_back(Value::Nil);
-    let words = Words { lua, function: "pack", values };
+    let words = FunctionWords { lua, function: "pack", values };
     let text = words.text(0)?;
     let mut format = Format::new(lua, "pack", &text);
     let (mut out, mut next) = (Vec::new(), 1);
@@ -169,7 +169,7 @@ fn pack(lua: &Lua, mut values: MultiValue) -> mlua::Result<Value> {
 }
 
 fn unpack(lua: &Lua, values: MultiValue) -> mlua::Result<MultiValue> {
-    let words = Words { lua, function: "unpack", values };
+    let words = FunctionWords { lua, function: "unpack", values };
     let (text, data) = (words.text(0)?, words.text(1)?);
     let start = words.number_or(2, 1.0)?;
     if !(1.0..=9e15).contains(&start) {
@@ -250,7 +250,7 @@ fn integer(bytes: &[u8], signed: bool) -> f64 {
 }
 
 fn size(lua: &Lua, values: MultiValue) -> mlua::Result<f64> {
-    let words = Words { lua, function: "size", values };
+    let words = FunctionWords { lua, function: "size", values };
     let text = words.text(0)?;
     let mut format = Format::new(lua, "size", &text);
     let mut total = 0usize;

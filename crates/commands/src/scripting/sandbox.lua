@@ -215,13 +215,6 @@ setmetatable(globals, globals_meta)
 
 getmetatable('').__metatable = guard({ __index = base.string })
 
--- What calls a function that only looks up what these tables have.
-function runner.enter(f, keys, args)
-    return function()
-        return f(keys, args)
-    end
-end
-
 -- What the function that is called next is, and what it gets: a closure a call would cost more.
 local called, called_keys, called_args
 
@@ -229,7 +222,7 @@ local function enter_called()
     return called(called_keys, called_args)
 end
 
--- Calls a function that may keep its tables. What it returns comes with true, an error with false.
+-- Calls a function, which may keep its tables. What it returns comes with true, an error with false.
 function runner.call(f, keys, args)
     called, called_keys, called_args = f, keys, args
     return xpcall(enter_called, native.note)

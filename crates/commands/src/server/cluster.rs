@@ -6,7 +6,7 @@
 
 use crate::core::args::Args;
 use crate::core::command::{ADMIN, Command, FAST, Group, LOADING, MAY_REPLICATE, NO_ASYNC_LOADING, NO_SCRIPT, STALE};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use engine::Error;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -327,17 +327,17 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-fn disabled(_: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+fn disabled(_: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     Err(Error::ClusterDisabled)
 }
 
-fn read_only(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+fn read_only(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     cx.session.info.read_only.store(true, Relaxed);
     cx.reply.ok();
     Ok(())
 }
 
-fn read_write(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+fn read_write(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     cx.session.info.read_only.store(false, Relaxed);
     cx.reply.ok();
     Ok(())

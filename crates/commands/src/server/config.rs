@@ -6,22 +6,22 @@
 use crate::core::admission::Settle;
 use crate::core::args::Args;
 use crate::core::command::{ADMIN, Command, Flags, Group, LOADING, NO_SCRIPT, STALE};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use crate::core::help::HELP;
+use crate::core::tracked_reads;
 use crate::persistence::{aof, save};
-use crate::pubsub::tracking;
 use engine::config::{
     Applied, Apply, ApplyHooks, Caller, Config, Directive, EngineHooks, NO_CONFIG_FILE, RewriteInput, SetError,
-    os_message, rewrite as rewritten, table,
+    directive_table, is_sensitive, os_message, rewrite as rewritten,
 };
-use engine::stats::command_log::Reason;
+use engine::stats::command_log::LogReason;
 use engine::{Engine, Error, Word};
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
 const COMMON: Flags = ADMIN.and(NO_SCRIPT).and(LOADING).and(STALE);
 
-pub const COMMANDS: &[Command] = &[Command {
+pub(crate) const COMMANDS: &[Command] = &[Command {
     name: "config",
     group: Group::Server,
     since: "2.0.0",
@@ -72,12 +72,13 @@ const SUBCOMMANDS: &[Command] = &[
         complexity: "O(N) when N is the number of configuration parameters provided",
         tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
         history: &[("7.0.0", "Added the ability to set multiple parameters in one call.")],
+        is_secret: |args, index| index > 2 && index % 2 == 1 && is_sensitive(&args[index - 1]),
         run: set,
         ..SUB
     },
 ];
 
-fn get(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn get(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let patterns: Vec<&[u8]> = args.from(2).collect();
     let found = cx.engine.config().get(&patterns);
     cx.reply.map(found.len());
@@ -88,7 +89,7 @@ fn get(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn set(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn set(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let words: Vec<&[u8]> = args.from(2).collect();
     if !words.len().is_multiple_of(2) {
         return Err(Error::Syntax);
@@ -96,11 +97,11 @@ fn set(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let pairs: Vec<(&[u8], &[u8])> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
     let caller = Caller { local: cx.session.info.is_local(), loading: false };
     let in_transaction = !cx.may_block();
-    let promised = cx.engine.saves().deny_reasons().promises();
+    let promised = cx.engine.persistence_status().deny_reasons().promises();
     match cx.engine.config().set(&pairs, caller, &Hooks { engine: cx.engine, in_transaction }) {
         Ok(()) => {
-            tracking::trim_afterwards(cx);
-            match cx.engine.saves().deny_reasons().promises() == promised {
+            tracked_reads::trim_afterwards(cx);
+            match cx.engine.persistence_status().deny_reasons().promises() == promised {
                 true => cx.reply.ok(),
                 // Nothing writes any more that it was not refused to.
                 false => Settle::then_ok(cx),
@@ -123,7 +124,7 @@ struct Hooks<'e> {
 
 impl ApplyHooks for Hooks<'_> {
     fn apply(&self, changed: Directive, config: &Config) -> Applied {
-        match table::entry(changed).apply {
+        match directive_table::entry(changed).apply {
             Apply::WhenRead => Ok(()),
             Apply::Engine(hook) | Apply::EngineChange(hook) => {
                 hook(&Change { engine: self.engine, config, in_transaction: self.in_transaction })
@@ -141,7 +142,7 @@ impl ApplyHooks for Hooks<'_> {
 pub fn apply_all(engine: &Engine) {
     let config = engine.config().snapshot();
     let change = Change { engine, config: &config, in_transaction: false };
-    for entry in table::entries() {
+    for entry in directive_table::entries() {
         if let Apply::Engine(hook) = entry.apply {
             // None of these has anything to refuse.
             let _ = hook(&change);
@@ -212,7 +213,7 @@ impl EngineHooks for Change<'_> {
 
     /// Nothing follows this server: one replica that is wanted is one too many.
     fn wanted_replicas(&self) -> Applied {
-        self.engine.saves().set_short_of_replicas(wants_replicas(self.config));
+        self.engine.persistence_status().set_short_of_replicas(wants_replicas(self.config));
         Ok(())
     }
 
@@ -223,7 +224,7 @@ impl EngineHooks for Change<'_> {
     }
 
     fn encoding_limits(&self) -> Applied {
-        self.engine.packing().load(self.config);
+        self.engine.encoding_limits().load(self.config);
         Ok(())
     }
 
@@ -248,10 +249,15 @@ impl EngineHooks for Change<'_> {
 }
 
 /// The command logs: threshold, length and the nanoseconds or bytes that a threshold counts.
-const COMMAND_LOGS: [(Reason, Directive, Directive, u64); 3] = [
-    (Reason::Slow, Directive::COMMANDLOG_EXECUTION_SLOWER_THAN, Directive::COMMANDLOG_SLOW_EXECUTION_MAX_LEN, 1000),
-    (Reason::LargeRequest, Directive::COMMANDLOG_REQUEST_LARGER_THAN, Directive::COMMANDLOG_LARGE_REQUEST_MAX_LEN, 1),
-    (Reason::LargeReply, Directive::COMMANDLOG_REPLY_LARGER_THAN, Directive::COMMANDLOG_LARGE_REPLY_MAX_LEN, 1),
+const COMMAND_LOGS: [(LogReason, Directive, Directive, u64); 3] = [
+    (LogReason::Slow, Directive::COMMANDLOG_EXECUTION_SLOWER_THAN, Directive::COMMANDLOG_SLOW_EXECUTION_MAX_LEN, 1000),
+    (
+        LogReason::LargeRequest,
+        Directive::COMMANDLOG_REQUEST_LARGER_THAN,
+        Directive::COMMANDLOG_LARGE_REQUEST_MAX_LEN,
+        1,
+    ),
+    (LogReason::LargeReply, Directive::COMMANDLOG_REPLY_LARGER_THAN, Directive::COMMANDLOG_LARGE_REPLY_MAX_LEN, 1),
 ];
 
 /// A new limit that is exceeded already takes effect all the same.
@@ -270,7 +276,7 @@ pub(crate) fn wants_replicas(config: &Config) -> bool {
     config.int(Directive::MIN_REPLICAS_TO_WRITE) > 0 && config.int(Directive::MIN_REPLICAS_MAX_LAG) > 0
 }
 
-fn reset_statistics(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+fn reset_statistics(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     cx.keys.each_shard(|_, shard, _| shard.stats.reset())?;
     cx.engine.metrics().iter().for_each(|worker| worker.reset());
     cx.engine.scripts().reset_evicted();
@@ -280,7 +286,7 @@ fn reset_statistics(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 }
 
 /// The disk may be slow: another thread waits for it.
-fn rewrite(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn rewrite(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let Some(waiting) = cx.wait_elsewhere(args) else { return rewrite_file(cx, false) };
     let work = move |engine: &Engine| waiting.end(engine, write_file(engine, false).map(|()| "OK"));
     if cx.engine.host().in_background(Directive::SERVER_CPULIST, Box::new(work)).is_err() {
@@ -291,7 +297,7 @@ fn rewrite(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 /// `all`: directives with their default values too, if the file does not have them yet.
-pub(crate) fn rewrite_file(cx: &mut Cx<'_>, all: bool) -> Result<(), Error> {
+pub(crate) fn rewrite_file(cx: &mut Context<'_>, all: bool) -> Result<(), Error> {
     write_file(cx.engine, all)?;
     cx.reply.ok();
     Ok(())
@@ -351,7 +357,7 @@ mod tests {
     #[test]
     fn wanted_replicas_are_missing_unless_they_may_be_silent_for_ever() {
         let mut client = Client::new();
-        let wants = |client: &mut Client| client.engine().saves().deny_reasons().is_short_of_replicas();
+        let wants = |client: &mut Client| client.engine().persistence_status().deny_reasons().is_short_of_replicas();
         assert!(!wants(&mut client));
         for (pair, missing) in [
             ("min-replicas-to-write 1", true),

@@ -1,18 +1,22 @@
 //! The connection itself: PING, HELLO, AUTH, SELECT and how it ends.
 
 use crate::core::args::Args;
-use crate::core::command::{ALLOW_BUSY, Command, FAST, Flags, Group, LOADING, NO_AUTH, NO_SCRIPT, STALE};
-use crate::core::context::{Cx, Flow};
+use crate::core::command::{
+    ALLOW_BUSY, ALLOW_SUBSCRIBED, Command, FAST, Flags, Group, LOADING, NO_AUTH, NO_SCRIPT, NOT_QUEUED, STALE,
+    TELLS_DISK_ERRORS,
+};
+use crate::core::context::{Context, Flow};
+use crate::core::queued::forget;
 use crate::core::session::Replies;
 use crate::pubsub::channels;
 use crate::pubsub::tracking;
-use crate::server::absent;
-use crate::transactions::multi::forget;
+use crate::server::info::absent;
 use crate::version;
 use engine::before_nul;
 use engine::config::Directive;
 use engine::{Error, Word};
 use resp::Protocol;
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 const ALWAYS: Flags = NO_SCRIPT.and(LOADING).and(STALE).and(FAST).and(NO_AUTH).and(ALLOW_BUSY);
@@ -22,7 +26,7 @@ pub const COMMANDS: &[Command] = &[
         name: "ping",
         group: Group::Connection,
         arity: -1,
-        flags: FAST,
+        flags: FAST.and(ALLOW_SUBSCRIBED).and(TELLS_DISK_ERRORS),
         syntax: "[message]",
         summary: "Returns the server's liveliness response.",
         complexity: "O(1)",
@@ -60,6 +64,7 @@ pub const COMMANDS: &[Command] = &[
                 "`protover` made optional; when called without arguments the command reports the current connection's context.",
             ),
         ],
+        is_secret: |args, index| hello_secrets(args).contains(&index),
         run: hello,
         ..Command::DEFAULT
     },
@@ -72,6 +77,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Authenticates the connection.",
         complexity: "O(N) where N is the number of passwords defined for the user",
         history: &[("6.0.0", "Added ACL style (username and password).")],
+        is_secret: |args, index| index > 0 && args.len() <= 3,
         run: auth,
         ..Command::DEFAULT
     },
@@ -90,7 +96,7 @@ pub const COMMANDS: &[Command] = &[
         name: "quit",
         group: Group::Connection,
         arity: -1,
-        flags: ALWAYS,
+        flags: ALWAYS.and(ALLOW_SUBSCRIBED).and(NOT_QUEUED),
         summary: "Closes the connection.",
         complexity: "O(1)",
         deprecated: Some(("7.2.0", "just closing the connection")),
@@ -102,7 +108,7 @@ pub const COMMANDS: &[Command] = &[
         group: Group::Connection,
         since: "6.2.0",
         arity: 1,
-        flags: ALWAYS,
+        flags: ALWAYS.and(ALLOW_SUBSCRIBED).and(NOT_QUEUED),
         summary: "Resets the connection.",
         complexity: "O(1)",
         run: reset,
@@ -110,7 +116,21 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-fn ping(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+/// User and password after AUTH.
+fn hello_secrets(args: &Args<'_>) -> Range<usize> {
+    let mut index = 2;
+    while index < args.len() {
+        let left = args.len() - 1 - index;
+        match () {
+            () if args.is(index, "auth") && left >= 2 => return index + 1..index + 3,
+            () if args.is(index, "setname") && left >= 1 => index += 2,
+            () => break,
+        }
+    }
+    0..0
+}
+
+fn ping(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     match args.len() {
         1 | 2 if cx.session.subscriptions.is_some() && cx.reply.protocol() == Protocol::Resp2 => {
             cx.reply.array(2);
@@ -124,12 +144,12 @@ fn ping(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn echo(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn echo(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     cx.reply.bulk(&args[1]);
     Ok(())
 }
 
-fn hello(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn hello(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let wanted = match args.get(1) {
         None => None,
         Some(text) => Some(match resp::number::parse_i64(text).ok_or(Error::ProtocolNotAnInteger)? {
@@ -173,7 +193,7 @@ fn hello(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 /// What HELLO tells about the server.
-fn reply_hello(cx: &mut Cx<'_>) {
+fn reply_hello(cx: &mut Context<'_>) {
     let config = cx.engine.config().snapshot();
     let (server, version) = match config.flag(Directive::EXTENDED_REDIS_COMPATIBILITY) {
         true => ("redis", version::REDIS),
@@ -202,12 +222,12 @@ fn reply_hello(cx: &mut Cx<'_>) {
     }
 }
 
-fn use_protocol(cx: &mut Cx<'_>, protocol: Protocol) {
+fn use_protocol(cx: &mut Context<'_>, protocol: Protocol) {
     cx.reply.set_protocol(protocol);
     cx.session.info.resp.store(if protocol == Protocol::Resp3 { 3 } else { 2 }, Relaxed);
 }
 
-fn auth(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn auth(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     match args.len() {
         2 if cx.engine.config().snapshot().text(Directive::REQUIREPASS).is_empty() => return Err(Error::NoPasswordSet),
         2 => authenticate(cx, b"default", &args[1])?,
@@ -219,7 +239,7 @@ fn auth(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 /// The only user is `default`; without a password of its own it takes any.
-fn authenticate(cx: &mut Cx<'_>, user: &[u8], password: &[u8]) -> Result<(), Error> {
+fn authenticate(cx: &mut Context<'_>, user: &[u8], password: &[u8]) -> Result<(), Error> {
     let config = cx.engine.config().snapshot();
     let wanted = config.text(Directive::REQUIREPASS);
     if user != b"default" || !(wanted.is_empty() || same_secret(wanted, password)) {
@@ -239,7 +259,7 @@ fn same_secret(secret: &[u8], given: &[u8]) -> bool {
     difference == 0
 }
 
-fn select(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn select(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let index = args.int(1)?;
     if i32::try_from(index).is_err() {
         return Err(Error::NotAnInt32);
@@ -250,22 +270,22 @@ fn select(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn use_database(cx: &mut Cx<'_>, db: u32) {
+fn use_database(cx: &mut Context<'_>, db: u32) {
     cx.session.db = db;
     cx.session.info.db.store(db, Relaxed);
 }
 
-fn quit(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+fn quit(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     cx.reply.ok();
     cx.flow = Flow::Close;
     Ok(())
 }
 
-fn reset(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+fn reset(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     use_protocol(cx, Protocol::Resp2);
     use_database(cx, 0);
     forget(cx.engine, cx.session);
-    channels::leave(cx.engine, cx.session);
+    channels::unsubscribe_all(cx.engine, cx.session);
     tracking::end(cx.engine, cx.session);
     let session = &mut *cx.session;
     session.authenticated = cx.engine.config().snapshot().text(Directive::REQUIREPASS).is_empty();
@@ -286,7 +306,7 @@ pub(crate) fn is_clean(name: &[u8]) -> bool {
 }
 
 /// Names the connection, as CLIENT SETNAME does.
-pub(crate) fn set_name(cx: &mut Cx<'_>, name: &[u8]) -> Result<(), Error> {
+pub(crate) fn set_name(cx: &mut Context<'_>, name: &[u8]) -> Result<(), Error> {
     if !is_clean(name) {
         return Err(Error::ClientName);
     }

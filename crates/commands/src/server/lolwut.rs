@@ -5,7 +5,7 @@
 
 use crate::core::args::Args;
 use crate::core::command::{Command, FAST, Group, READONLY};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use crate::version;
 use engine::Error;
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, SQRT_2};
@@ -24,7 +24,7 @@ pub const COMMANDS: &[Command] = &[Command {
 }];
 
 /// `LOLWUT [VERSION 5 [columns [squares in a row [rows]]] | VERSION 6 [columns [rows]]]`
-fn lolwut(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn lolwut(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (chosen, first) = match args.len() {
         3.. if args.is(1, "version") => (args.int(2)?, 3),
         _ => (0, args.len()),

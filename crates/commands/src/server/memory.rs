@@ -1,13 +1,13 @@
 //! MEMORY: where the bytes are.
 //!
 //! ```text
-//! allocated = startup + clients + scripts + tables + deadlines + the rest: the data set
+//! allocated = startup + clients + scripts + tables + expiries + the rest: the data set
 //!             `------------------ overhead ------------------'
 //! ```
 
 use crate::core::args::Args;
 use crate::core::command::{Command, Group, LOADING, READONLY, key};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use crate::core::help::HELP;
 use engine::data::value::Value;
 use engine::host::memory::MemoryStats;
@@ -77,7 +77,7 @@ pub const COMMANDS: &[Command] = &[Command {
 /// Elements of a collection whose size MEMORY USAGE looks at if it is not told.
 const SAMPLES: usize = 5;
 
-fn usage(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn usage(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut samples = SAMPLES;
     for at in (3..args.len()).step_by(2) {
         if !args.is(at, "samples") || at + 1 == args.len() {
@@ -88,7 +88,7 @@ fn usage(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     // Zero stands for all of them.
     let samples = if samples == 0 { usize::MAX } else { samples };
     let key = cx.key(args, 2);
-    match cx.keys.peek(key) {
+    match cx.keys.lookup_no_stats(key) {
         None => cx.reply.null(),
         Some(found) => {
             let own = found.allocated();
@@ -133,7 +133,7 @@ impl Accounts {
     /// Bytes that are not keys and values.
     pub fn overhead(&self) -> u64 {
         let others = self.scripts + self.functions + self.log;
-        self.memory.startup + self.clients + others + self.tables() + self.overview.total(|db| db.deadline_bytes) as u64
+        self.memory.startup + self.clients + others + self.tables() + self.overview.total(|db| db.expiry_bytes) as u64
     }
 
     pub fn dataset(&self) -> u64 {
@@ -156,7 +156,7 @@ pub fn difference(whole: u64, part: u64) -> i64 {
     whole as i64 - part as i64
 }
 
-fn stats(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+fn stats(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let accounts = Accounts::new(cx.engine, Overview::of(&mut cx.keys)?, cx.engine.host().memory());
     let Accounts { memory, overview, clients, scripts, functions, log } = &accounts;
     let selected = cx.session.db;
@@ -178,7 +178,7 @@ fn stats(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     for (index, db) in overview.dbs.iter().filter(|(index, db)| db.keys > 0 || **index == selected) {
         fields.name(&format!("db.{index}"));
         fields.cx.reply.map(2);
-        for (name, bytes) in [("main", db.table_bytes), ("expires", db.deadline_bytes)] {
+        for (name, bytes) in [("main", db.table_bytes), ("expires", db.expiry_bytes)] {
             fields.cx.reply.bulk(format!("overhead.hashtable.{name}").as_bytes());
             fields.cx.reply.int(bytes as i64);
         }
@@ -212,7 +212,7 @@ fn stats(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 
 /// Fields of a map, counted as they are written.
 struct Fields<'c, 'e> {
-    cx: &'c mut Cx<'e>,
+    cx: &'c mut Context<'e>,
     count: usize,
 }
 
@@ -240,13 +240,13 @@ impl Fields<'_, '_> {
     }
 }
 
-fn purge(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+fn purge(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     cx.engine.host().purge_memory();
     cx.reply.ok();
     Ok(())
 }
 
-fn allocator_report(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+fn allocator_report(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     match cx.engine.host().allocator_report() {
         Some(text) => cx.reply.verbatim(b"txt", text.as_bytes()),
         None => cx.reply.bulk(b"Stats not supported for the current allocator"),
@@ -254,7 +254,7 @@ fn allocator_report(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn doctor(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+fn doctor(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let accounts = Accounts::new(cx.engine, Overview::of(&mut cx.keys)?, cx.engine.host().memory());
     let report = diagnosis(&accounts, cx.engine.clients().len() as u64);
     cx.reply.verbatim(b"txt", report.as_bytes());

@@ -1,30 +1,41 @@
 //! Commands about the server itself: what it tells of itself, its configuration, its clients.
 //!
+//! A container with much behind it is a room of its own: `client/`, `command/`, `debug/`, `info/`, `latency/`.
+//!
 //! In: the engine's counters, registry and configuration, and the table of commands. Out: texts and numbers as Valkey
 //! gives them. It changes no key, but for DEBUG.
 
-pub mod absent;
-pub mod acl_category;
 pub mod client;
-pub mod client_list;
-pub mod client_pause;
-pub mod cluster;
-pub mod command_command;
-pub mod command_docs;
-pub mod command_stats;
-pub mod commandlog;
+pub(crate) mod cluster;
+pub mod command;
 pub mod config;
-pub mod connection;
-pub mod debug;
-pub mod debug_values;
-pub mod digest;
+pub(crate) mod connection;
+pub(crate) mod debug;
 pub mod info;
-pub mod latency;
-pub mod latency_report;
-pub mod lolwut;
-pub mod memory;
-pub mod module;
-pub mod replicas;
-pub mod slowlog;
-pub mod syntax;
-pub mod time;
+pub(crate) mod latency;
+pub(crate) mod lolwut;
+pub(crate) mod memory;
+pub(crate) mod module;
+pub(crate) mod replicas;
+pub(crate) mod time;
+
+use crate::core::command::Command;
+
+/// The commands of this room.
+pub const COMMANDS: &[&[Command]] = &[
+    client::COMMANDS,
+    cluster::COMMANDS,
+    command::COMMANDS,
+    config::COMMANDS,
+    connection::COMMANDS,
+    debug::COMMANDS,
+    info::COMMANDS,
+    latency::COMMANDS,
+    latency::commandlog::COMMANDS,
+    latency::slowlog::COMMANDS,
+    lolwut::COMMANDS,
+    memory::COMMANDS,
+    module::COMMANDS,
+    replicas::COMMANDS,
+    time::COMMANDS,
+];

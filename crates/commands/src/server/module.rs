@@ -2,7 +2,7 @@
 
 use crate::core::args::Args;
 use crate::core::command::{ADMIN, Command, Group, NO_ASYNC_LOADING, NO_SCRIPT, PROTECTED};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use crate::core::help::HELP;
 use engine::Error;
 use engine::config::Directive;
@@ -68,22 +68,22 @@ pub const COMMANDS: &[Command] = &[Command {
     ..Command::DEFAULT
 }];
 
-fn list(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+fn list(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     cx.reply.array(0);
     Ok(())
 }
 
-fn load(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+fn load(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     permitted(cx)?;
     Err(Error::ModuleNotLoaded)
 }
 
-fn unload(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+fn unload(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     permitted(cx)?;
     Err(Error::NoSuchModule)
 }
 
-fn permitted(cx: &Cx<'_>) -> Result<(), Error> {
+fn permitted(cx: &Context<'_>) -> Result<(), Error> {
     let config = cx.engine.config().snapshot();
     if config.permits(Directive::ENABLE_MODULE_COMMAND, cx.session.info.is_local()) {
         Ok(())

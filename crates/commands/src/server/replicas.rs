@@ -4,8 +4,8 @@
 
 use crate::core::args::Args;
 use crate::core::command::{BLOCKING, Command, FAST, Group, LOADING, NO_SCRIPT, STALE};
-use crate::core::context::Cx;
-use crate::server::absent;
+use crate::core::context::Context;
+use crate::server::info::absent;
 use crate::transactions::blocking::Wait;
 use engine::Error;
 
@@ -38,7 +38,7 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-fn role(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+fn role(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     cx.reply.array(3);
     cx.reply.bulk(absent::ROLE.as_bytes());
     cx.reply.int(0);
@@ -46,7 +46,7 @@ fn role(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn wait(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn wait(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let wanted = args.int(1)?;
     let deadline = cx.deadline_ms(&args[2])?;
     if wanted <= 0 || !cx.may_block() {

@@ -2,7 +2,7 @@
 
 use crate::core::args::Args;
 use crate::core::command::{Command, FAST, Group, LOADING, STALE};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use engine::Error;
 
 pub const COMMANDS: &[Command] = &[Command {
@@ -19,10 +19,10 @@ pub const COMMANDS: &[Command] = &[Command {
 }];
 
 /// Unix time: seconds, and the microseconds of the present one.
-fn time(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+fn time(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     cx.reply.array(2);
-    cx.reply.bulk_int(cx.now.unix_us.div_euclid(1_000_000));
-    cx.reply.bulk_int(cx.now.unix_us.rem_euclid(1_000_000));
+    cx.reply.bulk_int(cx.now.unix_us.0.div_euclid(1_000_000));
+    cx.reply.bulk_int(cx.now.unix_us.0.rem_euclid(1_000_000));
     Ok(())
 }
 

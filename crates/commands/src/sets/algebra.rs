@@ -1,29 +1,24 @@
 //! Unions, intersections and differences of sets.
 //!
-//! The sets are read where they lie: [`Keys::together`] lends all of them at the same time. An intersection walks over
-//! the smallest and asks the others. A union shows the largest, and of the others what was not shown yet. A difference
-//! asks the other sets about each member of the first, or, where that would be more work, collects (references to) what
-//! is to be left out.
-//!
-//! A result that is stored is built by the steps of Valkey, since its form, which clients can see, depends on them.
+//! The sets are read where they lie: [`Keys::together`] lends all of them at the same time. What is worked out of them
+//! is in `set_operations.rs`; where that takes long, `chunked_algebra.rs` does it a chunk at a time.
 
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, Group, READONLY, WRITE, key};
-use crate::core::context::Cx;
-use crate::sets::chunked_algebra::{self, Operation};
+use crate::core::context::Context;
+use crate::sets::chunked_algebra::{self, SetOperation};
 use crate::sets::set::{self, reply_member};
+use crate::sets::set_operations::{Difference, MemberRefs, Sets, build, intersect, normal, unite};
 use engine::Error;
 use engine::data::event_class::EventClass;
 use engine::data::value::{Collection, Object, Value};
 use engine::keyspace::edit::Ttl;
 use engine::keyspace::keys::{Key, Keys};
-use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
-use std::collections::HashSet;
 use std::ops::{ControlFlow, Range};
 use structures::listpack::Item;
-use structures::set::{Limits, Set};
+use structures::set::Set;
 
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -124,11 +119,9 @@ pub const COMMANDS: &[Command] = &[
 
 /// Names of keys, in the order in which they were given; None for those that are missing.
 type Names<'a> = SmallVec<[Option<Key<'a>>; 4]>;
-/// The sets that they hold.
-type Sets<'k> = SmallVec<[Option<&'k Set>; 4]>;
 
 /// Looks the keys at these arguments up; all of them must hold sets or be missing.
-fn look_up<'a>(cx: &mut Cx<'_>, args: &'a Args<'_>, indices: Range<usize>) -> Result<Names<'a>, Error> {
+fn look_up<'a>(cx: &mut Context<'_>, args: &'a Args<'_>, indices: Range<usize>) -> Result<Names<'a>, Error> {
     indices
         .map(|index| {
             let key = cx.key(args, index);
@@ -165,7 +158,7 @@ fn by_size<'a, R: Ord>(names: &[Option<Key<'a>>], sets: &[Option<&Set>], rank: i
     sized.into_iter().map(|(name, _)| name).collect()
 }
 
-fn sinter(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn sinter(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let names = look_up(cx, args, 1..args.len())?;
     if let Some(key) = only_one(&names).filter(|_| names.iter().all(Option::is_some)) {
         return set::list_found(cx, key);
@@ -177,7 +170,7 @@ fn sinter(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         is_large.then(|| by_size(&names, &sets, |len| len))
     };
     if let Some(names) = large {
-        chunked_algebra::begin(cx, Operation::Intersection, &names);
+        chunked_algebra::begin(cx, SetOperation::Intersection, &names);
         return Ok(());
     }
     let sets = borrow(&cx.keys, &names);
@@ -191,7 +184,7 @@ fn sinter(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn sintercard(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn sintercard(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let keys =
         args.int(1).ok().and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0).ok_or(Error::NoKeysNumbered)?;
     if keys > args.len() - 2 {
@@ -216,8 +209,8 @@ fn sintercard(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn sinterstore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let limits = cx.engine.packing().set();
+fn sinterstore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let limits = cx.engine.encoding_limits().set();
     let names = look_up(cx, args, 2..args.len())?;
     let (mut members, mut empty) = (Vec::new(), Set::default());
     intersect(borrow(&cx.keys, &names), |smallest, member| {
@@ -235,49 +228,7 @@ fn sinterstore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Visits the members that all sets have, with the smallest set; nothing if one is missing.
-fn intersect<'k>(sets: Sets<'k>, mut visit: impl FnMut(&'k Set, Item<'k>) -> ControlFlow<()>) {
-    let Some(mut sets) = sets.into_iter().collect::<Option<SmallVec<[&Set; 4]>>>() else { return };
-    sets.sort_by_key(|set| set.len());
-    let Some((smallest, others)) = sets.split_first() else { return };
-    let others: SmallVec<[&Set; 4]> = others.iter().copied().filter(|set| !std::ptr::eq(*set, *smallest)).collect();
-    each_batch(smallest, &others, |member| {
-        if others.iter().all(|set| set.contains_item(member)) {
-            visit(smallest, member)
-        } else {
-            ControlFlow::Continue(())
-        }
-    });
-}
-
-/// Members whose lookups wait for memory together.
-const BATCH: usize = 16;
-
-/// Visits the members of a set; what lookups of them in the others will read has been asked for before.
-fn each_batch<'k>(set: &'k Set, others: &[&Set], mut visit: impl FnMut(Item<'k>) -> ControlFlow<()>) {
-    let mut members = set.iter();
-    loop {
-        let batch: SmallVec<[Item<'k>; BATCH]> = members.by_ref().take(BATCH).collect();
-        let names =
-            || batch.iter().filter_map(|member| if let Item::Bytes(name) = member { Some(*name) } else { None });
-        others.iter().for_each(|other| other.prefetch(names()));
-        if batch.is_empty() || batch.iter().try_for_each(|member| visit(*member)).is_break() {
-            return;
-        }
-    }
-}
-
-/// A set of these members, no two of which are equal, in the form that it gets when they are put one by one into
-/// `empty`.
-fn build(mut empty: Set, members: &[Item<'_>], limits: &Limits) -> Set {
-    if members.len() > limits.intset_entries.max(limits.listpack_entries) {
-        return Set::of_distinct(members.len(), members.iter().copied());
-    }
-    members.iter().for_each(|member| _ = empty.insert_item(*member, limits));
-    empty
-}
-
-fn sunion(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn sunion(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let names = look_up(cx, args, 1..args.len())?;
     if let Some(key) = only_one(&names) {
         return set::list_found(cx, key);
@@ -288,7 +239,7 @@ fn sunion(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         is_large.then(|| by_size(&names, &sets, Reverse))
     };
     if let Some(names) = large {
-        chunked_algebra::begin(cx, Operation::Union, &names);
+        chunked_algebra::begin(cx, SetOperation::Union, &names);
         return Ok(());
     }
     let sets = borrow(&cx.keys, &names);
@@ -301,8 +252,8 @@ fn sunion(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn sunionstore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let limits = cx.engine.packing().set();
+fn sunionstore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let limits = cx.engine.encoding_limits().set();
     let names = look_up(cx, args, 2..args.len())?;
     let mut result = Set::default();
     {
@@ -319,31 +270,12 @@ fn sunionstore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Visits each member of any of the sets once.
-fn unite<'k>(sets: Sets<'k>, mut visit: impl FnMut(Item<'k>)) {
-    let mut sets: SmallVec<[&Set; 4]> = sets.into_iter().flatten().collect();
-    sets.sort_by_key(|set| std::cmp::Reverse(set.len()));
-    let Some((largest, others)) = sets.split_first() else { return };
-    largest.iter().for_each(&mut visit);
-    let mut seen = Members::default();
-    // What only the last set has cannot come again.
-    let last = others.len().saturating_sub(1);
-    for (at, set) in others.iter().enumerate().filter(|(_, set)| !std::ptr::eq(**set, *largest)) {
-        for member in set.iter().filter(|member| !largest.contains_item(*member)) {
-            let new = if at == last && seen.is_empty() { true } else { seen.insert(member) };
-            if new {
-                visit(member);
-            }
-        }
-    }
-}
-
-fn sdiff(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn sdiff(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let names = look_up(cx, args, 1..args.len())?;
     if let Some(key) = names[0].filter(|_| names[1..].iter().all(Option::is_none)) {
         if let Some(Some(Set::Small(pack))) = borrow(&cx.keys, &names).first() {
             // A dump that nobody looked into may bring a member twice: a difference has it once.
-            let mut shown = Members::default();
+            let mut shown = MemberRefs::default();
             let members: Vec<Item<'_>> = pack.iter().filter(|member| shown.insert(*member)).collect();
             cx.reply.set(members.len());
             members.iter().for_each(|member| reply_member(cx.reply, *member));
@@ -358,7 +290,7 @@ fn sdiff(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     };
     if let Some(others) = large {
         let names: Vec<Key<'_>> = names[0].into_iter().chain(others).collect();
-        chunked_algebra::begin(cx, Operation::Difference, &names);
+        chunked_algebra::begin(cx, SetOperation::Difference, &names);
         return Ok(());
     }
     let sets = borrow(&cx.keys, &names);
@@ -373,130 +305,16 @@ fn sdiff(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn sdiffstore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let limits = cx.engine.packing().set();
+fn sdiffstore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let limits = cx.engine.encoding_limits().set();
     let names = look_up(cx, args, 2..args.len())?;
     let result = Difference::of(&borrow(&cx.keys, &names)).map(|difference| difference.to_set(&limits));
     store(cx, args, result.unwrap_or_default(), "sdiffstore");
     Ok(())
 }
 
-/// What the first set has and the others do not.
-struct Difference<'k> {
-    first: &'k Set,
-    /// From the largest to the smallest when they are asked.
-    others: SmallVec<[&'k Set; 4]>,
-    /// Whether it is less work to ask the others about each member of the first than to go through all of them.
-    asks: bool,
-}
-
-impl<'k> Difference<'k> {
-    /// None if it is empty whatever the members are.
-    fn of(sets: &Sets<'k>) -> Option<Self> {
-        let (first, others) = sets.split_first()?;
-        let first = (*first)?;
-        let mut others: SmallVec<[&Set; 4]> = others.iter().copied().flatten().collect();
-        if others.iter().any(|set| std::ptr::eq(*set, first)) {
-            return None;
-        }
-        // Asking ends at the first set that has a member, and moves nothing: half of the count, as Valkey estimates it.
-        let asking = first.len() * (others.len() + 1) / 2;
-        let asks = asking <= first.len() + others.iter().map(|set| set.len()).sum::<usize>();
-        if asks {
-            others.sort_by_key(|set| std::cmp::Reverse(set.len()));
-        }
-        Some(Difference { first, others, asks })
-    }
-
-    /// Members that are looked up or gone through.
-    fn effort(&self) -> usize {
-        let others: usize = self.others.iter().map(|set| set.len()).sum();
-        if self.asks { self.first.len().saturating_mul(self.others.len()) } else { self.first.len() + others }
-    }
-
-    fn visit(&self, mut visit: impl FnMut(Item<'k>)) {
-        if self.asks {
-            each_batch(self.first, &self.others, |member| {
-                if !self.others.iter().any(|set| set.contains_item(member)) {
-                    visit(member);
-                }
-                ControlFlow::Continue(())
-            });
-        } else {
-            let out = self.left_out();
-            self.first.iter().filter(|member| !out.contains(*member)).for_each(visit);
-        }
-    }
-
-    fn to_set(&self, limits: &Limits) -> Set {
-        if !self.asks {
-            return self.by_removal(limits);
-        }
-        let mut members = Vec::new();
-        self.visit(|member| members.push(member));
-        build(Set::default(), &members, limits)
-    }
-
-    /// A result that held all of the first set for a moment, and has the form of that.
-    fn by_removal(&self, limits: &Limits) -> Set {
-        if self.first.len() > limits.intset_entries.max(limits.listpack_entries) {
-            let out = self.left_out();
-            let members: Vec<Item<'_>> = self.first.iter().filter(|member| !out.contains(*member)).collect();
-            return Set::of_distinct(members.len(), members.iter().copied());
-        }
-        let mut result = Set::default();
-        self.first.iter().for_each(|member| _ = result.insert_item(member, limits));
-        for set in &self.others {
-            set.iter().for_each(|member| _ = result.remove_item(member));
-        }
-        result
-    }
-
-    fn left_out(&self) -> Members<'k> {
-        let mut out = Members::default();
-        self.others.iter().flat_map(|set| set.iter()).for_each(|member| _ = out.insert(member));
-        out
-    }
-}
-
-/// References to members of sets of any form.
-#[derive(Default)]
-struct Members<'k> {
-    ints: HashSet<i64, RandomState>,
-    strings: HashSet<&'k [u8], RandomState>,
-}
-
-impl<'k> Members<'k> {
-    /// False if it was there already.
-    fn insert(&mut self, member: Item<'k>) -> bool {
-        match normal(member) {
-            Item::Int(n) => self.ints.insert(n),
-            Item::Bytes(bytes) => self.strings.insert(bytes),
-        }
-    }
-
-    fn contains(&self, member: Item<'_>) -> bool {
-        match normal(member) {
-            Item::Int(n) => self.ints.contains(&n),
-            Item::Bytes(bytes) => self.strings.contains(bytes),
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.ints.is_empty() && self.strings.is_empty()
-    }
-}
-
-/// The one way to say a member, which a table shows as a string even if it is an integer.
-fn normal(member: Item<'_>) -> Item<'_> {
-    match member {
-        Item::Bytes(bytes) => Item::of(bytes),
-        int => int,
-    }
-}
-
 /// Puts the result in the place of whatever the key at argument 1 holds, and replies its size.
-fn store(cx: &mut Cx<'_>, args: &Args<'_>, result: Set, event: &'static str) {
+fn store(cx: &mut Context<'_>, args: &Args<'_>, result: Set, event: &'static str) {
     let mut edit = cx.keys.edit_for_result(cx.key(args, 1), result.is_empty());
     cx.reply.int(result.len() as i64);
     if !result.is_empty() {
@@ -573,8 +391,9 @@ mod tests {
                     writer.run(write);
                     assert_eq!(sorted(&begun.end()), expected, "{command:?} {write}");
                     let locks = writer.engine().locks();
-                    (0..locks.len())
-                        .for_each(|shard| assert!(locks.one(shard).dbs.iter().all(|(_, db)| db.listings.is_empty())));
+                    (0..locks.len()).for_each(|shard| {
+                        assert!(locks.one(shard).dbs.iter().all(|(_, db)| db.streamed_replies.is_empty()))
+                    });
                 }
             }
         }

@@ -1,8 +1,8 @@
-//! Unions, intersections and differences of large sets, worked out and replied in pieces.
+//! Unions, intersections and differences of large sets, worked out and replied in chunks.
 //!
-//! The result is of the moment when the command ran, but is not worked out in that moment: no set is copied, and no
-//! shard is held for longer than a piece takes. SnapshotIterators keep the sets as they were ([`structures::snapshot_iterator`]); a set in a
-//! compact form is copied.
+//! The result is of the moment when the command ran, but is not worked out in that moment: no large set is copied, and
+//! no shard is held for longer than a piece takes. [Snapshot iterators](structures::snapshot_iterator) keep the sets as
+//! they were; a set in a compact form is copied.
 //!
 //! ```text
 //!   inputs    one is walked through, a piece at a time; the others are asked about its members, as they were
@@ -16,12 +16,12 @@
 //! | difference | the first | no other has it |
 //! | union | each, from the largest on | none before has it |
 
-use crate::core::context::{Cx, Flow, Piecewise};
+use crate::core::context::{Context, Flow, Piecewise};
 use crate::sets::set::reply_member;
 use engine::Error;
 use engine::data::value::{Collection, Object, Value};
 use engine::keyspace::keys::{Key, Keys};
-use engine::snapshot::streamed_reply::{Lister, Listing};
+use engine::snapshot::streamed_reply::{Lister, StreamedReply};
 use resp::{Protocol, Reply};
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
@@ -29,20 +29,20 @@ use structures::listpack::Item;
 use structures::set::Set;
 use structures::snapshot_iterator::TableSnapshotIterator;
 
-/// Members that are looked up at once, at most; what takes more goes in pieces.
+/// Members that are looked up at once, at most; what takes more is chunked.
 pub const AT_ONCE: usize = 10_000;
 /// Members that are walked through in one piece.
 const PIECE: usize = 500;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
+pub enum SetOperation {
     Union,
     Intersection,
     Difference,
 }
 
 /// Begins. The keys hold sets; they are in the order in which the operation reads them.
-pub fn begin(cx: &mut Cx<'_>, operation: Operation, names: &[Key<'_>]) {
+pub fn begin(cx: &mut Context<'_>, operation: SetOperation, names: &[Key<'_>]) {
     let protocol = cx.reply.protocol();
     let inputs = names.iter().filter_map(|key| Input::begin(&mut cx.keys, *key, protocol)).collect();
     let chunks = VecDeque::new();
@@ -50,7 +50,7 @@ pub fn begin(cx: &mut Cx<'_>, operation: Operation, names: &[Key<'_>]) {
 }
 
 struct Job {
-    operation: Operation,
+    operation: SetOperation,
     inputs: Vec<Input>,
     /// The input that is walked through.
     walked: usize,
@@ -70,7 +70,7 @@ struct Piece {
 }
 
 impl Piecewise for Job {
-    fn step(&mut self, cx: &mut Cx<'_>) -> bool {
+    fn step(&mut self, cx: &mut Context<'_>) -> bool {
         if !self.replies {
             let went = self.work(cx).map(|()| false);
             return cx.ends(went);
@@ -83,11 +83,11 @@ impl Piecewise for Job {
 }
 
 impl Job {
-    fn work(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+    fn work(&mut self, cx: &mut Context<'_>) -> Result<(), Error> {
         let (others, wanted) = match self.operation {
-            Operation::Union => (0..self.walked, false),
-            Operation::Intersection => (1..self.inputs.len(), true),
-            Operation::Difference => (1..self.inputs.len(), false),
+            SetOperation::Union => (0..self.walked, false),
+            SetOperation::Intersection => (1..self.inputs.len(), true),
+            SetOperation::Difference => (1..self.inputs.len(), false),
         };
         if self.piece.is_none() {
             let (members, is_last) = match self.inputs.get_mut(self.walked) {
@@ -113,7 +113,7 @@ impl Job {
             return Ok(());
         }
         self.walked += 1;
-        if self.operation != Operation::Union || self.walked >= self.inputs.len() {
+        if self.operation != SetOperation::Union || self.walked >= self.inputs.len() {
             self.inputs.drain(..).for_each(|input| input.end(&mut cx.keys));
             cx.reply.set(self.count);
             self.replies = true;
@@ -124,7 +124,7 @@ impl Job {
 
 /// A set as it was at the beginning.
 enum Input {
-    Table { listing: Arc<Listing>, walks: SnapshotIterators },
+    Table { listing: Arc<StreamedReply>, walks: SnapshotIterators },
     Copy { set: Set, is_shown: bool },
 }
 
@@ -156,7 +156,7 @@ impl Input {
             return Some(Input::Copy { set: set.clone(), is_shown: false });
         }
         let begun = Arc::<OnceLock<SnapshotIterators>>::default();
-        let listing = Listing::begin(keys, key, protocol, Box::new(Follower(Arc::clone(&begun))))?;
+        let listing = StreamedReply::begin(keys, key, protocol, Box::new(Follower(Arc::clone(&begun))))?;
         Some(Input::Table { listing, walks: begun.get()?.clone() })
     }
 
@@ -170,7 +170,7 @@ impl Input {
                 }
                 true
             }
-            Input::Table { listing, walks } => listing.look(keys, |object| {
+            Input::Table { listing, walks } => listing.with(keys, |object| {
                 let set = object.and_then(Set::of);
                 set.is_none_or(|set| set.walk_piece(&walks.shows, PIECE, |member| members.push(member.to_vec())))
             })?,
@@ -182,7 +182,7 @@ impl Input {
     fn retain(&self, keys: &mut Keys<'_>, members: &mut Vec<Vec<u8>>, wanted: bool) -> Result<(), Error> {
         match self {
             Input::Copy { set, .. } => members.retain(|member| set.contains(member) == wanted),
-            Input::Table { listing, walks } => listing.look(keys, |object| {
+            Input::Table { listing, walks } => listing.with(keys, |object| {
                 if let Some(set) = object.and_then(Set::of) {
                     set.prefetch(members.iter().map(Vec::as_slice));
                     members.retain(|member| walks.stays.had(member, set.contains(member)) == wanted);

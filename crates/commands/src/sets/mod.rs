@@ -7,3 +7,9 @@ pub mod algebra;
 pub mod chunked_algebra;
 pub mod random;
 pub mod set;
+pub mod set_operations;
+
+use crate::core::command::Command;
+
+/// The commands of this room.
+pub const COMMANDS: &[&[Command]] = &[algebra::COMMANDS, random::COMMANDS, set::COMMANDS];

@@ -6,8 +6,8 @@
 use crate::core::args::Args;
 use crate::core::chunked_reply;
 use crate::core::command::{Command, FAST, Group, READONLY, WRITE, key};
-use crate::core::context::{Cx, Flow, Piecewise};
-use crate::sets::set::{Members, commit_removal, reply_member};
+use crate::core::context::{Context, Flow, Piecewise};
+use crate::sets::set::{MembersReply, commit_removal, reply_member};
 use engine::config::Directive;
 use engine::data::event_class::EventClass;
 use engine::data::value::Object;
@@ -16,7 +16,7 @@ use engine::{Engine, Error};
 use resp::Reply;
 use std::collections::HashSet;
 use structures::listpack::Item;
-use structures::set::{Limits, Set, Taken};
+use structures::set::{Limits, Set, TakenMember};
 
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -58,7 +58,7 @@ const DRAW_SHARE: usize = 3;
 /// Members of one record in the change log.
 const RECORD_MEMBERS: usize = 1024;
 
-fn spop(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn spop(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     match args.len() {
         2 => pop_one(cx, args),
         3 => pop_several(cx, args),
@@ -66,7 +66,7 @@ fn spop(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
 }
 
-fn pop_one(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
+fn pop_one(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
     let key = cx.key(args, 1);
     let mut edit = cx.keys.edit(key);
     if !edit.exists() {
@@ -74,7 +74,7 @@ fn pop_one(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
         return Ok(());
     }
     let taken = edit.with(|set: &mut Set| set.take_random(fastrand::u64(..)))?;
-    edit.log_as(|| removals(key.name, taken.as_ref().map(Taken::item)));
+    edit.log_as(|| removals(key.name, taken.as_ref().map(TakenMember::item)));
     commit_removal(edit, taken.iter().len(), "spop");
     match taken {
         Some(taken) => reply_member(cx.reply, taken.item()),
@@ -83,9 +83,9 @@ fn pop_one(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn pop_several(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
+fn pop_several(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
     let count = args.int(2).ok().and_then(|count| usize::try_from(count).ok()).ok_or(Error::NotPositive)?;
-    let (key, limits) = (cx.key(args, 1), cx.engine.packing().set());
+    let (key, limits) = (cx.key(args, 1), cx.engine.encoding_limits().set());
     let mut edit = cx.keys.edit(key);
     let len = edit.collection::<Set>()?.map_or(0, Set::len);
     if count == 0 || len == 0 {
@@ -105,7 +105,7 @@ fn pop_several(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
         edit.event(EventClass::SET, "spop");
         edit.commit_many(len as u64, EventClass::GENERIC, "del");
         if in_pieces && let Some(popped) = popped {
-            chunked_reply::list_removed(cx, popped, Members::default());
+            chunked_reply::list_removed(cx, popped, MembersReply::default());
         }
     } else if (len - count).saturating_mul(REST_SHARE) <= count {
         let popped = edit.with(|set: &mut Set| {
@@ -120,15 +120,15 @@ fn pop_several(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
         let popped = edit.share(Object::Set(popped));
         edit.commit_many(count as u64, EventClass::SET, "spop");
         if in_pieces {
-            chunked_reply::list_removed(cx, popped, Members::default());
+            chunked_reply::list_removed(cx, popped, MembersReply::default());
         }
     } else {
         let popped = edit.with(|set: &mut Set| {
             let draws = (0..count).map_while(|_| set.take_random(fastrand::u64(..)));
-            draws.collect::<Vec<Taken>>()
+            draws.collect::<Vec<TakenMember>>()
         })?;
         popped.iter().for_each(|taken| reply_member(cx.reply, taken.item()));
-        edit.log_as(|| removals(key.name, popped.iter().map(Taken::item)));
+        edit.log_as(|| removals(key.name, popped.iter().map(TakenMember::item)));
         edit.commit_many(count as u64, EventClass::SET, "spop");
     }
     Ok(())
@@ -162,7 +162,7 @@ fn removals<'a>(key: &[u8], members: impl IntoIterator<Item = Item<'a>>) -> Vec<
     records
 }
 
-fn srandmember(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn srandmember(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if args.len() > 3 {
         return Err(Error::Syntax);
     }
@@ -177,7 +177,7 @@ fn srandmember(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn several(cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
+fn several(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
     let count = args.int(2)?;
     if count == i64::MIN {
         return Err(Error::NotNegatable);
@@ -249,7 +249,7 @@ struct Draws {
 }
 
 impl Piecewise for Draws {
-    fn step(&mut self, cx: &mut Cx<'_>) -> bool {
+    fn step(&mut self, cx: &mut Context<'_>) -> bool {
         let count = self.left.min(PIECE);
         draw(&self.set, count, cx.reply);
         self.left -= count;

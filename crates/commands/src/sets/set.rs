@@ -1,12 +1,12 @@
 //! Sets: members without order, each there once.
 //!
-//! What works on several sets is in `set_algebra.rs`, what chooses members at random in `set_random.rs`.
+//! What works on several sets is in `algebra.rs`, what chooses members at random in `random.rs`.
 
 use crate::core::args::Args;
 use crate::core::chunked_reply;
 use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
-use crate::core::context::Cx;
-use crate::keys::scan_words::{Scanned, Words, parse_cursor, reply_elements, reply_nothing};
+use crate::core::context::Context;
+use crate::keys::scan_words::{ScanWords, Scanned, parse_cursor, reply_elements, reply_nothing};
 use engine::Error;
 use engine::data::event_class::EventClass;
 use engine::data::value::{Collection, Object, ValueExt};
@@ -134,8 +134,8 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-fn sadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let limits = cx.engine.packing().set();
+fn sadd(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let limits = cx.engine.encoding_limits().set();
     let (key, members) = (cx.key(args, 1), args.len() - 2);
     let add = |set: &mut Set| {
         if set.is_empty() {
@@ -165,12 +165,12 @@ fn add_to_any(mut edit: Edit<'_>, add: impl FnOnce(&mut Set) -> usize) -> Result
     if added > 0 {
         edit.commit_many(added as u64, EventClass::SET, "sadd");
     } else {
-        edit.leave();
+        edit.unchanged();
     }
     Ok(added)
 }
 
-fn srem(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn srem(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut edit = cx.keys.edit(cx.key(args, 1));
     let mut removed = 0;
     if edit.exists() {
@@ -184,7 +184,7 @@ fn srem(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 /// So many members were removed, and the key with the last of them.
 pub(crate) fn commit_removal(mut edit: Edit<'_>, removed: usize, event: &'static str) {
     if removed == 0 {
-        edit.leave();
+        edit.unchanged();
     } else if edit.exists() {
         edit.commit_many(removed as u64, EventClass::SET, event);
     } else {
@@ -193,8 +193,8 @@ pub(crate) fn commit_removal(mut edit: Edit<'_>, removed: usize, event: &'static
     }
 }
 
-fn smove(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let limits = cx.engine.packing().set();
+fn smove(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let limits = cx.engine.encoding_limits().set();
     let (from, to, member) = (cx.key(args, 1), cx.key(args, 2), &args[3]);
     // Both keys are looked up before anything is said of them, so that what has expired goes.
     let present = cx.keys.edit(from).collection::<Set>().map(|set| set.map(|set| set.contains(member)));
@@ -225,13 +225,13 @@ fn smove(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn sismember(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn sismember(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let set = cx.keys.collection::<Set>(cx.key(args, 1))?;
     cx.reply.int(set.is_some_and(|set| set.contains(&args[2])).into());
     Ok(())
 }
 
-fn smismember(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn smismember(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let set = cx.keys.collection::<Set>(cx.key(args, 1))?;
     cx.reply.array(args.len() - 2);
     for member in args.from(2) {
@@ -240,7 +240,7 @@ fn smismember(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn scard(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn scard(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let set = cx.keys.collection::<Set>(cx.key(args, 1))?;
     cx.reply.int(set.map_or(0, Set::len) as i64);
     Ok(())
@@ -254,23 +254,23 @@ pub(crate) fn reply_member(reply: &mut Reply, member: Item<'_>) {
     }
 }
 
-fn smembers(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn smembers(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     list(cx, cx.key(args, 1))
 }
 
-/// Replies all members of the set at a key, in pieces if they are many.
-fn list(cx: &mut Cx<'_>, key: Key<'_>) -> Result<(), Error> {
+/// Replies all members of the set at a key, in chunks if they are many.
+fn list(cx: &mut Context<'_>, key: Key<'_>) -> Result<(), Error> {
     cx.keys.collection::<Set>(key)?;
     list_found(cx, key)
 }
 
 /// The same of a key that this command has [found](engine::keyspace::keys::Keys::find) before.
-pub(crate) fn list_found(cx: &mut Cx<'_>, key: Key<'_>) -> Result<(), Error> {
+pub(crate) fn list_found(cx: &mut Context<'_>, key: Key<'_>) -> Result<(), Error> {
     match cx.keys.together(key).map(|value| value.as_collection::<Set>()).transpose()? {
         Some(set @ Set::Big(_)) => {
             let count = set.len();
             cx.reply.set(count);
-            chunked_reply::list(cx, key, count, Members::default());
+            chunked_reply::list(cx, key, count, MembersReply::default());
         }
         Some(set) => {
             cx.reply.set(set.len());
@@ -283,13 +283,13 @@ pub(crate) fn list_found(cx: &mut Cx<'_>, key: Key<'_>) -> Result<(), Error> {
 
 /// Lists all members.
 #[derive(Default)]
-pub(crate) struct Members {
+pub(crate) struct MembersReply {
     /// Members before this position are written.
     at: u64,
     walk: Option<Arc<TableSnapshotIterator>>,
 }
 
-impl Lister for Members {
+impl Lister for MembersReply {
     fn begin(&mut self, object: &mut Object) -> bool {
         self.walk = Set::of_mut(object).and_then(Set::begin_walk);
         self.walk.is_some()
@@ -315,14 +315,14 @@ impl Lister for Members {
     }
 }
 
-fn sscan(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn sscan(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let cursor = parse_cursor(&args[2])?;
     // Without the key nothing more is looked at.
     let Some(set) = cx.keys.collection::<Set>(cx.key(args, 1))? else {
         reply_nothing(cx.reply);
         return Ok(());
     };
-    let words = Words::parse(args, 3, Scanned::Set)?;
+    let words = ScanWords::parse(args, 3, Scanned::Set)?;
     reply_elements(cx.reply, cursor, words.count, |position, found| {
         set.scan(position, 0, |member| {
             found.seen += 1;
@@ -338,7 +338,7 @@ fn sscan(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use crate::testing::Client;
-    use resp::value::Value;
+    use resp::reply_value::Value;
     use std::collections::BTreeSet;
 
     #[test]
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn many_members_are_told_in_pieces_as_they_were() {
+    fn a_chunked_reply_has_the_members_as_they_were() {
         let mut client = Client::new();
         for n in 0..3000 {
             client.run(&format!("SADD s m{n}"));

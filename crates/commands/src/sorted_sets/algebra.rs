@@ -6,7 +6,7 @@
 
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, Group, READONLY, WRITE, key};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use crate::sorted_sets::sorted_set::{reply_pairs, store};
 use engine::Error;
 use engine::data::value::{Object, Value};
@@ -188,7 +188,7 @@ enum Form {
 
 impl Request {
     /// `count_at`: where the number of keys is.
-    fn parse(cx: &mut Cx<'_>, args: &Args<'_>, operation: Operation, form: Form) -> Result<Request, Error> {
+    fn parse(cx: &mut Context<'_>, args: &Args<'_>, operation: Operation, form: Form) -> Result<Request, Error> {
         let count_at = if form == Form::Store { 2 } else { 1 };
         let inputs = args.int(count_at)?;
         if inputs < 1 {
@@ -427,36 +427,36 @@ impl std::hash::Hash for Name<'_> {
     }
 }
 
-fn zunion(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn zunion(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     reply(cx, args, Operation::Union)
 }
 
-fn zinter(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn zinter(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     reply(cx, args, Operation::Intersection)
 }
 
-fn zdiff(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn zdiff(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     reply(cx, args, Operation::Difference)
 }
 
-fn zunionstore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn zunionstore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     store_result(cx, args, Operation::Union, "zunionstore")
 }
 
-fn zinterstore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn zinterstore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     store_result(cx, args, Operation::Intersection, "zinterstore")
 }
 
-fn zdiffstore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn zdiffstore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     store_result(cx, args, Operation::Difference, "zdiffstore")
 }
 
 /// The input keys.
-fn input_keys<'a>(cx: &Cx<'_>, args: &'a Args<'_>, request: &Request) -> Vec<Key<'a>> {
+fn input_keys<'a>(cx: &Context<'_>, args: &'a Args<'_>, request: &Request) -> Vec<Key<'a>> {
     (request.first..request.first + request.inputs).map(|index| cx.key(args, index)).collect()
 }
 
-fn reply(cx: &mut Cx<'_>, args: &Args<'_>, operation: Operation) -> Result<(), Error> {
+fn reply(cx: &mut Context<'_>, args: &Args<'_>, operation: Operation) -> Result<(), Error> {
     let request = Request::parse(cx, args, operation, Form::Reply)?;
     let names = input_keys(cx, args, &request);
     let pairs = request.pairs(&request.inputs(&cx.keys, &names));
@@ -464,18 +464,18 @@ fn reply(cx: &mut Cx<'_>, args: &Args<'_>, operation: Operation) -> Result<(), E
     Ok(())
 }
 
-fn store_result(cx: &mut Cx<'_>, args: &Args<'_>, operation: Operation, event: &'static str) -> Result<(), Error> {
+fn store_result(cx: &mut Context<'_>, args: &Args<'_>, operation: Operation, event: &'static str) -> Result<(), Error> {
     let request = Request::parse(cx, args, operation, Form::Store)?;
     let names = input_keys(cx, args, &request);
     let pairs = request.pairs(&request.inputs(&cx.keys, &names));
-    let limits = cx.engine.packing().sorted_set();
+    let limits = cx.engine.encoding_limits().sorted_set();
     let result = SortedSet::from_sorted(pairs.iter().map(|(name, score)| (&**name, *score)), limits);
     drop(pairs);
     store(cx, args, result, event);
     Ok(())
 }
 
-fn zintercard(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn zintercard(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let request = Request::parse(cx, args, Operation::Intersection, Form::Count)?;
     let names = input_keys(cx, args, &request);
     let mut count = 0;

@@ -10,3 +10,9 @@ pub mod random;
 pub mod range;
 pub mod scan;
 pub mod sorted_set;
+
+use crate::core::command::Command;
+
+/// The commands of this room.
+pub const COMMANDS: &[&[Command]] =
+    &[algebra::COMMANDS, pop::COMMANDS, random::COMMANDS, range::COMMANDS, scan::COMMANDS, sorted_set::COMMANDS];

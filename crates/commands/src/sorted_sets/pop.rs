@@ -12,7 +12,7 @@
 use crate::core::args::Args;
 use crate::core::chunked_reply;
 use crate::core::command::{BLOCKING, Command, FAST, Group, KeySpec, WRITE, key};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use crate::sorted_sets::range::Pairs;
 use crate::sorted_sets::sorted_set::{commit_removal, reply_pair};
 use crate::transactions::blocking::Wait;
@@ -143,7 +143,7 @@ impl Popped {
     }
 
     /// Replies the pairs, each as an array of two or not, behind the header.
-    fn reply(self, cx: &mut Cx<'_>, end: End, paired: bool) {
+    fn reply(self, cx: &mut Context<'_>, end: End, paired: bool) {
         match self {
             Popped::Few(pairs) => {
                 for (member, score) in &pairs {
@@ -156,7 +156,7 @@ impl Popped {
 }
 
 /// Takes up to `count` members out; none when there is no such key.
-fn pop(cx: &mut Cx<'_>, key: Key<'_>, end: End, count: usize) -> Result<Option<Popped>, Error> {
+fn pop(cx: &mut Context<'_>, key: Key<'_>, end: End, count: usize) -> Result<Option<Popped>, Error> {
     let mut edit = cx.keys.edit(key);
     let Some(len) = edit.collection::<SortedSet>()?.map(SortedSet::len) else { return Ok(None) };
     let ranks = end.ranks(len, count);
@@ -196,7 +196,7 @@ fn take(edit: &mut Edit<'_>, end: End, ranks: Range<usize>, len: usize) -> Resul
     Ok(Popped::Few(pairs))
 }
 
-fn pop_one(cx: &mut Cx<'_>, args: &mut Args<'_>, end: End) -> Result<(), Error> {
+fn pop_one(cx: &mut Context<'_>, args: &mut Args<'_>, end: End) -> Result<(), Error> {
     if args.len() > 3 {
         return Err(Error::Syntax);
     }
@@ -211,7 +211,7 @@ fn pop_one(cx: &mut Cx<'_>, args: &mut Args<'_>, end: End) -> Result<(), Error> 
     Ok(())
 }
 
-fn pop_or_wait(cx: &mut Cx<'_>, args: &mut Args<'_>, end: End) -> Result<(), Error> {
+fn pop_or_wait(cx: &mut Context<'_>, args: &mut Args<'_>, end: End) -> Result<(), Error> {
     let last = args.len() - 1;
     let deadline = cx.deadline(&args[last])?;
     for index in 1..last {
@@ -226,7 +226,7 @@ fn pop_or_wait(cx: &mut Cx<'_>, args: &mut Args<'_>, end: End) -> Result<(), Err
     Ok(())
 }
 
-fn zmpop(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn zmpop(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let request = Several::parse(args, 1)?;
     if !request.pop(cx, args)? {
         cx.reply.null_array();
@@ -234,7 +234,7 @@ fn zmpop(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn bzmpop(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn bzmpop(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let request = Several::parse(args, 2)?;
     let deadline = cx.deadline(&args[1])?;
     if !request.pop(cx, args)? {
@@ -276,7 +276,7 @@ impl Several {
     }
 
     /// Replies members of the first key that has some; false when there is none.
-    fn pop(&self, cx: &mut Cx<'_>, args: &Args<'_>) -> Result<bool, Error> {
+    fn pop(&self, cx: &mut Context<'_>, args: &Args<'_>) -> Result<bool, Error> {
         for index in self.keys.clone() {
             let Some(popped) = pop(cx, cx.key(args, index), self.end, self.count)? else { continue };
             cx.reply.array(2);

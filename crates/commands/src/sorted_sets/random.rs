@@ -3,7 +3,7 @@
 use crate::core::args::Args;
 use crate::core::chunked_reply;
 use crate::core::command::{Command, Group, READONLY, key};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use crate::sorted_sets::sorted_set::{begin_pairs, reply_pair, reply_pairs};
 use engine::Error;
 use foldhash::fast::RandomState;
@@ -25,7 +25,7 @@ pub const COMMANDS: &[Command] = &[Command {
     ..Command::DEFAULT
 }];
 
-fn zrandmember(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn zrandmember(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let Some(count) = args.get(2).map(|_| args.int(2)).transpose()? else {
         match cx.keys.collection::<SortedSet>(cx.key(args, 1))? {
             Some(set) => {

@@ -1,12 +1,12 @@
 //! Ranges of sorted sets: listed, counted, stored, removed.
 //!
-//! The bounds are those of `zset_bounds.rs`. ZRANGE says by its options what they are and from which end the range is
+//! The bounds are those of `bounds.rs`. ZRANGE says by its options what they are and from which end the range is
 //! listed; the older commands say so by their names, and are otherwise the same.
 
 use crate::core::args::Args;
 use crate::core::chunked_reply;
 use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use crate::sorted_sets::bounds::{Bounds, By};
 use crate::sorted_sets::sorted_set::{begin_pairs, commit_removal, reply_pair, store};
 use engine::Error;
@@ -272,31 +272,31 @@ fn limit(ranks: Range<usize>, set: &SortedSet, options: &RangeOptions) -> Range<
     start..start + kept
 }
 
-fn zrange(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn zrange(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     list(cx, args, ANYTHING)
 }
 
-fn zrevrange(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn zrevrange(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     list(cx, args, Asked { by: Some(By::Rank), reverse: Some(true), scores: true })
 }
 
-fn zrangebyscore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn zrangebyscore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     list(cx, args, Asked { by: Some(By::Score), reverse: Some(false), scores: true })
 }
 
-fn zrevrangebyscore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn zrevrangebyscore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     list(cx, args, Asked { by: Some(By::Score), reverse: Some(true), scores: true })
 }
 
-fn zrangebylex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn zrangebylex(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     list(cx, args, Asked { by: Some(By::Lex), reverse: Some(false), scores: true })
 }
 
-fn zrevrangebylex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn zrevrangebylex(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     list(cx, args, Asked { by: Some(By::Lex), reverse: Some(true), scores: true })
 }
 
-fn list(cx: &mut Cx<'_>, args: &Args<'_>, asked: Asked) -> Result<(), Error> {
+fn list(cx: &mut Context<'_>, args: &Args<'_>, asked: Asked) -> Result<(), Error> {
     let options = RangeOptions::parse(args, 4, asked)?;
     let bounds = options.bounds(args, 2)?;
     let key = cx.key(args, 1);
@@ -364,10 +364,10 @@ impl Lister for Pairs {
     }
 }
 
-fn zrangestore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn zrangestore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let options = RangeOptions::parse(args, 5, Asked { scores: false, ..ANYTHING })?;
     let bounds = options.bounds(args, 3)?;
-    let limits = cx.engine.packing().sorted_set();
+    let limits = cx.engine.encoding_limits().sorted_set();
     let result = match cx.keys.collection::<SortedSet>(cx.key(args, 2))? {
         Some(set) => stored(set.range(options.ranks(set, &bounds)), options.reverse, limits),
         None => SortedSet::default(),
@@ -397,34 +397,34 @@ fn stored<'a>(
     SortedSet::from_sorted(pairs, limits)
 }
 
-fn zcount(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn zcount(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     count(cx, args, By::Score)
 }
 
-fn zlexcount(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn zlexcount(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     count(cx, args, By::Lex)
 }
 
-fn count(cx: &mut Cx<'_>, args: &Args<'_>, by: By) -> Result<(), Error> {
+fn count(cx: &mut Context<'_>, args: &Args<'_>, by: By) -> Result<(), Error> {
     let bounds = Bounds::parse(args, 2, by, false)?;
     let set = cx.keys.collection::<SortedSet>(cx.key(args, 1))?;
     cx.reply.int(set.map_or(0, |set| bounds.ranks(set, false).len()) as i64);
     Ok(())
 }
 
-fn zremrangebyrank(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn zremrangebyrank(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     remove(cx, args, By::Rank, "zremrangebyrank")
 }
 
-fn zremrangebyscore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn zremrangebyscore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     remove(cx, args, By::Score, "zremrangebyscore")
 }
 
-fn zremrangebylex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn zremrangebylex(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     remove(cx, args, By::Lex, "zremrangebylex")
 }
 
-fn remove(cx: &mut Cx<'_>, args: &Args<'_>, by: By, event: &'static str) -> Result<(), Error> {
+fn remove(cx: &mut Context<'_>, args: &Args<'_>, by: By, event: &'static str) -> Result<(), Error> {
     let bounds = Bounds::parse(args, 2, by, false)?;
     let mut edit = cx.keys.edit(cx.key(args, 1));
     let ranks = edit.collection::<SortedSet>()?.map_or(0..0, |set| bounds.ranks(set, false));
@@ -550,7 +550,7 @@ mod tests {
         }
         let options = |offset, reverse| RangeOptions { by: By::Score, reverse, with_scores: false, offset, count: 5 };
         assert!(limit(0..3, &set, &options(-1, false)).is_empty());
-        set.expect_insertions(1000, 1, limits);
+        set.reserve(1000, 1, limits);
         assert_eq!(limit(0..3, &set, &options(-1, false)), 2..3);
         assert_eq!(limit(0..3, &set, &options(-2, true)), 0..2);
         assert!(limit(0..3, &set, &options(-4, false)).is_empty());

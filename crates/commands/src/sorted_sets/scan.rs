@@ -5,8 +5,8 @@
 
 use crate::core::args::Args;
 use crate::core::command::{Command, Group, READONLY, key};
-use crate::core::context::Cx;
-use crate::keys::scan_words::{Scanned, Words, parse_cursor, reply_elements, reply_nothing};
+use crate::core::context::Context;
+use crate::keys::scan_words::{ScanWords, Scanned, parse_cursor, reply_elements, reply_nothing};
 use engine::Error;
 use resp::{Reply, format_17_digits, format_double};
 use structures::sorted_set::SortedSet;
@@ -27,14 +27,14 @@ pub const COMMANDS: &[Command] = &[Command {
     ..Command::DEFAULT
 }];
 
-fn zscan(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn zscan(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let cursor = parse_cursor(&args[2])?;
     // Without the key nothing more is looked at.
     let Some(set) = cx.keys.collection::<SortedSet>(cx.key(args, 1))? else {
         reply_nothing(cx.reply);
         return Ok(());
     };
-    let words = Words::parse(args, 3, Scanned::SortedSet)?;
+    let words = ScanWords::parse(args, 3, Scanned::SortedSet)?;
     let packed = set.encoding() == "listpack";
     reply_elements(cx.reply, cursor, words.count, |position, found| {
         set.scan(position, |member, score| {
@@ -65,7 +65,7 @@ fn write_score(reply: &mut Reply, score: f64, packed: bool) {
 #[cfg(test)]
 mod tests {
     use crate::testing::Client;
-    use resp::value::Value;
+    use resp::reply_value::Value;
     use std::collections::BTreeSet;
 
     #[test]

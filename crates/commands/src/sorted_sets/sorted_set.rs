@@ -1,11 +1,11 @@
 //! Sorted sets, by member: ZADD, ZINCRBY, ZREM, ZSCORE, ZRANK and their kin.
 //!
-//! Ranges are in `zset_range.rs`, unions and intersections in `zset_algebra.rs`, the rest of the family in
-//! `zset_scan.rs`, `zset_random.rs` and `zset_pop.rs`.
+//! Ranges are in `range.rs`, unions and intersections in `algebra.rs`, the rest of the family in
+//! `scan.rs`, `random.rs` and `pop.rs`.
 
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use engine::data::event_class::EventClass;
 use engine::data::value::Object;
 use engine::keyspace::edit::{Edit, Ttl};
@@ -230,15 +230,15 @@ impl AddOptions {
     }
 }
 
-fn zadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn zadd(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     add(cx, args, false)
 }
 
-fn zincrby(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn zincrby(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     add(cx, args, true)
 }
 
-fn add(cx: &mut Cx<'_>, args: &Args<'_>, incr: bool) -> Result<(), Error> {
+fn add(cx: &mut Context<'_>, args: &Args<'_>, incr: bool) -> Result<(), Error> {
     let (options, first) = AddOptions::parse(args, incr);
     let rest = args.len() - first;
     if rest == 0 || rest % 2 == 1 {
@@ -253,18 +253,18 @@ fn add(cx: &mut Cx<'_>, args: &Args<'_>, incr: bool) -> Result<(), Error> {
 /// Adds the members at these arguments with these scores to the key at argument 1, and replies what the options ask
 /// for.
 pub(crate) fn add_scores(
-    cx: &mut Cx<'_>,
+    cx: &mut Context<'_>,
     args: &Args<'_>,
     options: AddOptions,
     scores: &[f64],
     members: impl Iterator<Item = usize> + Clone,
 ) -> Result<(), Error> {
     let pairs = || scores.iter().zip(members.clone().map(|index| &args[index]));
-    let (key, limits) = (cx.key(args, 1), cx.engine.packing().sorted_set());
+    let (key, limits) = (cx.key(args, 1), cx.engine.encoding_limits().sorted_set());
     let insert = |set: &mut SortedSet| {
         // A command that could have made the set outgrow its encoding does so even if it adds nothing, as in Valkey.
         let longest = pairs().map(|(_, member)| member.len()).max().unwrap_or(0);
-        set.expect_insertions(scores.len(), longest, limits);
+        set.reserve(scores.len(), longest, limits);
         options.insert(set, pairs(), limits)
     };
     let at_once = cx.keys.update(key, EventClass::SORTED_SET, |set| {
@@ -300,7 +300,7 @@ fn add_to_any(
         let event = if options.incr { "zincr" } else { "zadd" };
         edit.commit_many(done.changes(), EventClass::SORTED_SET, event);
     } else {
-        edit.leave();
+        edit.unchanged();
     }
     Ok(done)
 }
@@ -325,7 +325,7 @@ impl Default for Added {
     }
 }
 
-fn zrem(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn zrem(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut edit = cx.keys.edit(cx.key(args, 1));
     let present = match edit.collection::<SortedSet>()? {
         Some(set) => args.from(2).any(|member| set.score(member).is_some()),
@@ -351,13 +351,13 @@ pub(crate) fn commit_removal(mut edit: Edit<'_>, removed: usize, event: &'static
     }
 }
 
-fn zscore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn zscore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let set = cx.keys.collection::<SortedSet>(cx.key(args, 1))?;
     reply_score(cx.reply, set.and_then(|set| set.score(&args[2])));
     Ok(())
 }
 
-fn zmscore(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn zmscore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let set = cx.keys.collection::<SortedSet>(cx.key(args, 1))?;
     cx.reply.array(args.len() - 2);
     for member in args.from(2) {
@@ -405,7 +405,7 @@ pub(crate) fn reply_pair(reply: &mut Reply, member: &[u8], score: f64, with_scor
 
 /// Puts a result in the place of what the key at argument 1 holds, and replies its length; an empty one removes the
 /// key.
-pub(crate) fn store(cx: &mut Cx<'_>, args: &Args<'_>, result: SortedSet, event: &'static str) {
+pub(crate) fn store(cx: &mut Context<'_>, args: &Args<'_>, result: SortedSet, event: &'static str) {
     let len = result.len();
     let mut edit = cx.keys.edit_for_result(cx.key(args, 1), len == 0);
     if len > 0 {
@@ -417,21 +417,21 @@ pub(crate) fn store(cx: &mut Cx<'_>, args: &Args<'_>, result: SortedSet, event: 
     cx.reply.int(len as i64);
 }
 
-fn zcard(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn zcard(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let set = cx.keys.collection::<SortedSet>(cx.key(args, 1))?;
     cx.reply.int(set.map_or(0, SortedSet::len) as i64);
     Ok(())
 }
 
-fn zrank(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn zrank(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     rank(cx, args, false)
 }
 
-fn zrevrank(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn zrevrank(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     rank(cx, args, true)
 }
 
-fn rank(cx: &mut Cx<'_>, args: &Args<'_>, reverse: bool) -> Result<(), Error> {
+fn rank(cx: &mut Context<'_>, args: &Args<'_>, reverse: bool) -> Result<(), Error> {
     if args.len() > 4 {
         return Err(Error::WrongArity(Word::of(cx.command.name)));
     }
@@ -465,6 +465,7 @@ mod tests {
     use crate::core::context::Now;
     use crate::core::dispatch;
     use crate::core::session::Session;
+    use engine::time::UnixUs;
     use engine::{Engine, NullHost, Options};
     use std::sync::Arc;
 
@@ -537,13 +538,14 @@ mod tests {
 
     #[test]
     fn replies_are_those_of_valkey() {
+        crate::install(&[]);
         for protocol in [Protocol::Resp2, Protocol::Resp3] {
             let engine = Engine::new(&Options::default(), Arc::new(NullHost));
             let mut session = Session::local();
             let mut reply = Reply::new(Vec::new(), protocol);
             for (command, resp2, resp3) in DIALOGUE {
                 let mut args = command.split(' ').map(str::as_bytes).collect();
-                dispatch::execute(&engine, &mut session, &mut args, Now { unix_us: 1 }, &mut reply);
+                dispatch::execute(&engine, &mut session, &mut args, Now { unix_us: UnixUs(1) }, &mut reply);
                 let replied = String::from_utf8(reply.take()).unwrap().replace("\r\n", " ");
                 let expected = if protocol == Protocol::Resp3 { resp3.unwrap_or(resp2) } else { resp2 };
                 assert_eq!(replied.trim_end(), expected.trim_end(), "{command}");

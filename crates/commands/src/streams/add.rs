@@ -4,7 +4,7 @@
 
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group, WRITE, key};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use crate::streams::stream::{GivenId, reply_id};
 use crate::streams::trim::Trim;
 use engine::data::event_class::EventClass;
@@ -116,6 +116,18 @@ impl Options {
         Ok(options)
     }
 
+    /// Where the fields begin. Refused are fields without values, and the id that no entry can have.
+    fn first_field(&self, args: &Args<'_>) -> Result<usize, Error> {
+        let first = self.id_at + 1;
+        if args.len() < first + 2 || (args.len() - first) % 2 == 1 {
+            return Err(Error::WrongArity(Word::of("xadd")));
+        }
+        if self.id == Some(GivenId::Whole(Id::MIN)) {
+            return Err(Error::XaddZeroId);
+        }
+        Ok(first)
+    }
+
     /// The id of an entry after `last`.
     fn resolve(&self, last: Id, now_ms: i64) -> Result<Id, Error> {
         let id = match self.id {
@@ -128,6 +140,20 @@ impl Options {
             Some(GivenId::Time(ms)) => Some(Id::new(ms, 0)),
         };
         id.filter(|id| *id > last).ok_or(Error::XaddIdNotAbove)
+    }
+
+    /// What the log gets: the id that the entry has, and in the place of the trimming what it came to.
+    fn record(&self, args: &Args<'_>, mut trimming: Record, id: Id) -> Record {
+        let mut record = vec![b"XADD".to_vec(), args[1].to_vec()];
+        record.append(&mut trimming);
+        // The message's id goes along, so that it is known wherever the log is read.
+        if let Some(idempotency) = &self.idempotency {
+            let end = idempotency.message_at.unwrap_or(idempotency.producer_at);
+            record.extend((idempotency.producer_at - 1..=end).map(|at| args[at].to_vec()));
+        }
+        record.push(id.to_vec());
+        record.extend(args.from(self.id_at + 1).map(<[u8]>::to_vec));
+        record
     }
 }
 
@@ -144,16 +170,10 @@ fn sent_before(edit: &mut Edit<'_>, producer: &[u8], message: &MessageId, now: i
     })
 }
 
-fn xadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn xadd(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let options = Options::parse(args)?;
-    let first = options.id_at + 1;
-    if args.len() < first + 2 || (args.len() - first) % 2 == 1 {
-        return Err(Error::WrongArity(Word::of("xadd")));
-    }
-    if options.id == Some(GivenId::Whole(Id::MIN)) {
-        return Err(Error::XaddZeroId);
-    }
-    let (now, limits) = (cx.now_ms(), cx.engine.packing().stream());
+    let first = options.first_field(args)?;
+    let (now, limits) = (cx.now_ms().0, cx.engine.encoding_limits().stream());
     let mut edit = cx.keys.edit(cx.key(args, 1));
     let last = match edit.collection::<Stream>()? {
         Some(stream) => stream.last_id,
@@ -164,12 +184,12 @@ fn xadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         None => Id::MIN,
     };
     let message = options.idempotency.as_ref().map(|idempotency| idempotency.message(args, first));
-    // Whoever gives the id is the change log, in which nothing stands twice: it has the message remembered.
+    // Ids are given by the change log, in which nothing stands twice: then the message is only remembered.
     if let (Some(idempotency), Some(message), None) = (&options.idempotency, &message, options.id)
         && let Some(id) = sent_before(&mut edit, &args[idempotency.producer_at], message, now)?
     {
         // Watchers and the log need not know.
-        edit.leave();
+        edit.unchanged();
         reply_id(cx.reply, id);
         return Ok(());
     }
@@ -183,7 +203,7 @@ fn xadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let pairs = (first..args.len()).step_by(2).map(|at| (&args[at], &args[at + 1]));
     let (has_log, mut words) = (cx.engine.has_log(), Record::new());
     // What a log is read from came when its entry was added.
-    let is_loading = cx.engine.saves().deny_reasons().is_loading();
+    let is_loading = cx.engine.persistence_status().deny_reasons().is_loading();
     let came_at = if is_loading { i64::try_from(id.ms).unwrap_or(now).min(now) } else { now };
     let trimmed = edit.with(|stream: &mut Stream| {
         stream.append(id, pairs, limits);
@@ -197,18 +217,7 @@ fn xadd(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         trimmed
     })?;
     if options.trim.about || !matches!(options.id, Some(GivenId::Whole(_))) {
-        edit.log_as(|| {
-            let mut record = vec![b"XADD".to_vec(), args[1].to_vec()];
-            record.append(&mut words);
-            // The message's id goes along, so that it is known wherever the log is read.
-            if let Some(idempotency) = &options.idempotency {
-                let end = idempotency.message_at.unwrap_or(idempotency.producer_at);
-                record.extend((idempotency.producer_at - 1..=end).map(|at| args[at].to_vec()));
-            }
-            record.push(id.to_vec());
-            record.extend(args.from(first).map(<[u8]>::to_vec));
-            vec![record]
-        });
+        edit.log_as(|| vec![options.record(args, words, id)]);
     }
     reply_id(cx.reply, id);
     if trimmed > 0 {

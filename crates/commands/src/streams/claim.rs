@@ -4,14 +4,14 @@
 
 use crate::core::args::Args;
 use crate::core::command::{Command, FAST, Group as Family, WRITE, key};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use crate::streams::consume::claim_record;
 use crate::streams::stream::{parse_bound, parse_id, reply_entry, reply_id};
 use engine::data::event_class::EventClass;
 use engine::propagation::effects::Record;
 use engine::{Error, Word};
 use resp::Reply;
-use structures::stream::{ConsumerRef, Group, Id, Pending, Stream};
+use structures::stream::{ConsumerGroup, ConsumerRef, Id, Pending, Stream};
 
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -61,7 +61,7 @@ pub(crate) fn no_key_or_group(key: &[u8], group: &[u8]) -> Error {
 /// One consumer that claims.
 struct Claimant<'c> {
     stream: &'c Stream,
-    group: &'c mut Group,
+    group: &'c mut ConsumerGroup,
     key: &'c [u8],
     group_name: &'c [u8],
     consumer: ConsumerRef,
@@ -121,13 +121,13 @@ impl Claimant<'_> {
 
 /// Gives `claim` the claimant for the consumer at argument 3, and tells the system what came of it.
 fn with_claimant<R>(
-    cx: &mut Cx<'_>,
+    cx: &mut Context<'_>,
     args: &Args<'_>,
     min_idle: i64,
     claim: impl FnOnce(&mut Claimant<'_>, &mut Reply) -> R,
 ) -> Result<R, Error> {
     let key = cx.key(args, 1);
-    let (now, has_log, reply) = (cx.now_ms(), cx.engine.has_log(), &mut *cx.reply);
+    let (now, has_log, reply) = (cx.now_ms().0, cx.engine.has_log(), &mut *cx.reply);
     let mut edit = cx.keys.edit(key);
     if edit.collection::<Stream>()?.is_none_or(|stream| stream.group(&args[2]).is_none()) {
         return Err(no_key_or_group(&args[1], &args[2]));
@@ -159,7 +159,7 @@ fn with_claimant<R>(
     })?;
     let (result, new_consumer, changes, log) = done.ok_or_else(|| no_key_or_group(&args[1], &args[2]))?;
     if changes == 0 {
-        edit.leave();
+        edit.unchanged();
         return Ok(result);
     }
     edit.log_as(|| {
@@ -226,14 +226,14 @@ impl Options {
     }
 }
 
-fn xclaim(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn xclaim(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let group = cx.keys.collection::<Stream>(cx.key(args, 1))?.map(|stream| stream.group(&args[2]).is_some());
     if group != Some(true) {
         return Err(no_key_or_group(&args[1], &args[2]));
     }
     let min_idle = min_idle(args, "XCLAIM")?;
     let ids: Vec<Id> = args.from(5).map_while(|id| parse_id(id, 0).ok()).collect();
-    let options = Options::parse(args, 5 + ids.len(), cx.now_ms())?;
+    let options = Options::parse(args, 5 + ids.len(), cx.now_ms().0)?;
     with_claimant(cx, args, min_idle, |claimant, reply| {
         claimant.delivered_at = options.delivered_at.unwrap_or(claimant.now);
         claimant.deliveries = options.deliveries;
@@ -262,7 +262,7 @@ fn xclaim(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     })
 }
 
-fn xautoclaim(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn xautoclaim(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     // Looked for before anything is read, as others hear of a miss.
     cx.keys.find(cx.key(args, 1));
     let min_idle = min_idle(args, "XAUTOCLAIM")?;

@@ -5,16 +5,16 @@
 
 use crate::core::args::Args;
 use crate::core::command::{BLOCKING, Command, Group as Family, WRITE};
-use crate::core::context::Cx;
-use crate::streams::read::{Answers, Options, stream_keys};
+use crate::core::context::Context;
 use crate::streams::stream::{parse_id, reply_fields, reply_id};
+use crate::streams::xread::{ReadOptions, StreamAnswers, stream_keys};
 use crate::transactions::blocking::Wait;
 use engine::data::event_class::EventClass;
 use engine::data::value::Type;
 use engine::propagation::effects::Record;
 use engine::{Error, Word};
 use resp::Reply;
-use structures::stream::{ConsumerRef, Group, Id, Pending, Stream};
+use structures::stream::{ConsumerGroup, ConsumerRef, Id, Pending, Stream};
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "xreadgroup",
@@ -38,8 +38,8 @@ enum From {
     History(Id),
 }
 
-fn xreadgroup(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let options = Options::parse(cx, args, true)?;
+fn xreadgroup(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let options = ReadOptions::parse(cx, args, true)?;
     let group_at = options.group_at.unwrap_or(0);
     let mut wanted = Vec::with_capacity(options.streams);
     for index in options.key_indices() {
@@ -58,7 +58,7 @@ fn xreadgroup(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             },
         });
     }
-    let mut answers = Answers::default();
+    let mut answers = StreamAnswers::default();
     let mut log = cx.engine.has_log().then(Vec::new);
     for (index, from) in options.key_indices().zip(wanted) {
         read_one(cx, args, &options, index, from, &mut answers, &mut log)?;
@@ -68,8 +68,8 @@ fn xreadgroup(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     match options.block {
         None => cx.reply.null_array(),
-        Some(deadline) => {
-            let wait = Wait { kind: Some(Type::Stream), on_missing: true, ..Wait::until(deadline) };
+        Some(wait) => {
+            let wait = Wait { kind: Some(Type::Stream), on_missing: true, ..wait };
             cx.wait(args, options.key_indices(), wait);
         }
     }
@@ -84,17 +84,17 @@ struct Outcome {
 }
 
 fn read_one(
-    cx: &mut Cx<'_>,
+    cx: &mut Context<'_>,
     args: &Args<'_>,
-    options: &Options,
+    options: &ReadOptions,
     index: usize,
     from: From,
-    answers: &mut Answers,
+    answers: &mut StreamAnswers,
     log: &mut Option<Vec<Record>>,
 ) -> Result<(), Error> {
     let group_at = options.group_at.unwrap_or(0);
     let key = cx.key(args, index);
-    let (now, reply) = (cx.now_ms(), &mut *cx.reply);
+    let (now, reply) = (cx.now_ms().0, &mut *cx.reply);
     let mut edit = cx.keys.edit(key);
     // Its group was looked for before: that was another reading.
     edit.count_read();
@@ -140,7 +140,7 @@ fn read_one(
     let outcome = outcome.unwrap_or_default();
     let changes = u64::from(outcome.answered) + u64::from(outcome.new_consumer);
     if changes == 0 {
-        edit.leave();
+        edit.unchanged();
         return Ok(());
     }
     if let Some(records) = log {
@@ -154,7 +154,7 @@ fn read_one(
 /// One consumer at one stream.
 struct Reader<'r> {
     stream: &'r Stream,
-    group: &'r mut Group,
+    group: &'r mut ConsumerGroup,
     consumer: ConsumerRef,
     now: i64,
     /// Entries that it may still be given.
@@ -181,7 +181,7 @@ impl Reader<'_> {
         self.stream.last_id >= start && self.stream.last_live_id().is_some_and(|last| last >= start)
     }
 
-    /// What has been pending for as long, whoever has it, the longest first. What is not in the stream any more is no
+    /// What has been pending for as long with any consumer, the longest first. What is not in the stream any more is no
     /// longer pending.
     fn idle(&mut self, min_idle: i64) -> Vec<(Id, Pending)> {
         let is_idle =
@@ -221,7 +221,7 @@ impl Reader<'_> {
     }
 
     /// Replies what nobody in the group was given yet; how many entries.
-    fn new_entries(&mut self, reply: &mut Reply, options: &Options, key: &[u8], group: &[u8]) -> usize {
+    fn new_entries(&mut self, reply: &mut Reply, options: &ReadOptions, key: &[u8], group: &[u8]) -> usize {
         let Some(start) = self.group.last_id.next().filter(|start| *start <= self.stream.last_id) else { return 0 };
         let mut cursor = self.stream.range(start, Id::MAX);
         let mut given = 0;
@@ -313,7 +313,7 @@ pub(crate) fn claim_record(
 }
 
 /// How far a group has read, as the change log says it.
-fn position_record(key: &[u8], name: &[u8], group: &Group) -> Record {
+fn position_record(key: &[u8], name: &[u8], group: &ConsumerGroup) -> Record {
     vec![
         b"XGROUP".to_vec(),
         b"SETID".to_vec(),

@@ -3,7 +3,7 @@
 
 use crate::core::args::Args;
 use crate::core::command::{Command, FAST, Group as Family, WRITE, key};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use crate::streams::claim::no_key_or_group;
 use crate::streams::stream::parse_id;
 use crate::streams::trim::references;
@@ -81,19 +81,19 @@ fn options(args: &Args<'_>, from: usize) -> Result<(References, Vec<Id>), Error>
     Ok((condition.unwrap_or_default(), found.ok_or(Error::Syntax)?))
 }
 
-fn xdelex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn xdelex(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (references, ids) = options(args, 2)?;
     delete(cx, args, references, &ids, None)
 }
 
-fn xackdel(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn xackdel(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (references, ids) = options(args, 3)?;
     delete(cx, args, references, &ids, Some(2))
 }
 
 /// Deletes entries; with a group, only those that are pending in it, and acknowledges them.
 fn delete(
-    cx: &mut Cx<'_>,
+    cx: &mut Context<'_>,
     args: &Args<'_>,
     references: References,
     ids: &[Id],
@@ -133,7 +133,7 @@ fn delete(
         }
     })?;
     match (deleted, changes) {
-        (_, 0) => edit.leave(),
+        (_, 0) => edit.unchanged(),
         (0, _) => edit.commit_silently(changes),
         _ => edit.commit_many(changes, EventClass::STREAM, "xdel"),
     }
@@ -148,7 +148,7 @@ enum Deliveries {
     Given(u64),
 }
 
-fn xnack(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn xnack(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut deliveries = match () {
         () if args.is(3, "silent") => Deliveries::TakenBack,
         () if args.is(3, "fail") => Deliveries::Kept,
@@ -200,7 +200,7 @@ fn xnack(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if released > 0 {
         edit.commit_silently(released);
     } else {
-        edit.leave();
+        edit.unchanged();
     }
     cx.reply.int(released as i64);
     Ok(())

@@ -2,13 +2,13 @@
 
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group as Family, WRITE, key};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use crate::core::help::HELP;
 use crate::streams::stream::parse_id;
 use engine::data::event_class::EventClass;
 use engine::keyspace::edit::Edit;
 use engine::{Error, Word};
-use structures::stream::{Group, Id, Stream};
+use structures::stream::{ConsumerGroup, Id, Stream};
 
 const STREAM: Command = Command { group: Family::Stream, since: "5.0.0", ..Command::DEFAULT };
 
@@ -104,7 +104,7 @@ fn stream_of<'e>(edit: &'e Edit<'_>) -> Result<&'e Stream, Error> {
     edit.collection::<Stream>()?.ok_or(Error::XgroupNoKey)
 }
 
-fn group_of<'e>(edit: &'e Edit<'_>, args: &Args<'_>) -> Result<&'e Group, Error> {
+fn group_of<'e>(edit: &'e Edit<'_>, args: &Args<'_>) -> Result<&'e ConsumerGroup, Error> {
     stream_of(edit)?.group(&args[3]).ok_or_else(|| no_group(&args[3], &args[2]))
 }
 
@@ -148,7 +148,7 @@ fn options(args: &Args<'_>, creating: bool) -> Result<Options, Error> {
     Ok(options)
 }
 
-fn create(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn create(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let options = options(args, true)?;
     let mut edit = cx.keys.edit(cx.key(args, 2));
     let stream = edit.collection::<Stream>()?;
@@ -163,7 +163,7 @@ fn create(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if stream.is_some_and(|stream| stream.group(&args[3]).is_some()) {
         return Err(Error::GroupExists);
     }
-    edit.with(|stream: &mut Stream| stream.add_group(&args[3], Group::new(id, options.entries_read)))?;
+    edit.with(|stream: &mut Stream| stream.add_group(&args[3], ConsumerGroup::new(id, options.entries_read)))?;
     if args[4] == *b"$" {
         let read = options.entries_read.map(|read| vec![b"ENTRIESREAD".to_vec(), read.to_string().into_bytes()]);
         edit.log_as(|| {
@@ -179,7 +179,7 @@ fn create(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn set_id(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn set_id(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let options = options(args, false)?;
     let mut edit = cx.keys.edit(cx.key(args, 2));
     group_of(&edit, args)?;
@@ -202,7 +202,7 @@ fn set_id(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn destroy(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn destroy(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut edit = cx.keys.edit(cx.key(args, 2));
     if stream_of(&edit)?.group(&args[3]).is_none() {
         cx.reply.int(0);
@@ -214,8 +214,8 @@ fn destroy(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn create_consumer(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let now = cx.now_ms();
+fn create_consumer(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let now = cx.now_ms().0;
     let mut edit = cx.keys.edit(cx.key(args, 2));
     let exists = group_of(&edit, args)?.find(&args[4]).is_some();
     if !exists {
@@ -230,7 +230,7 @@ fn create_consumer(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn delete_consumer(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn delete_consumer(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut edit = cx.keys.edit(cx.key(args, 2));
     if group_of(&edit, args)?.find(&args[4]).is_none() {
         cx.reply.int(0);
@@ -242,7 +242,7 @@ fn delete_consumer(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn xack(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn xack(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut edit = cx.keys.edit(cx.key(args, 1));
     edit.count_read();
     if edit.collection::<Stream>()?.is_none_or(|stream| stream.group(&args[2]).is_none()) {
@@ -258,7 +258,7 @@ fn xack(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if done > 0 {
         edit.commit_beside(done as u64, None);
     } else {
-        edit.leave();
+        edit.unchanged();
     }
     cx.reply.int(done as i64);
     Ok(())

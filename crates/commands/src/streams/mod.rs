@@ -8,9 +8,26 @@ pub mod claim;
 pub mod consume;
 pub mod extended;
 pub mod group;
-pub mod info;
 pub mod pending;
 pub mod range;
-pub mod read;
 pub mod stream;
 pub mod trim;
+pub mod xinfo;
+pub mod xread;
+
+use crate::core::command::Command;
+
+/// The commands of this room.
+pub const COMMANDS: &[&[Command]] = &[
+    add::COMMANDS,
+    claim::COMMANDS,
+    consume::COMMANDS,
+    extended::COMMANDS,
+    group::COMMANDS,
+    pending::COMMANDS,
+    range::COMMANDS,
+    stream::COMMANDS,
+    trim::COMMANDS,
+    xinfo::COMMANDS,
+    xread::COMMANDS,
+];

@@ -2,12 +2,12 @@
 
 use crate::core::args::Args;
 use crate::core::command::{Command, Group as Family, READONLY, key};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use crate::streams::claim::no_key_or_group;
 use crate::streams::stream::{parse_range, reply_id};
 use engine::Error;
 use resp::Reply;
-use structures::stream::{ConsumerRef, Group, Id, Stream};
+use structures::stream::{ConsumerGroup, ConsumerRef, Id, Stream};
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "xpending",
@@ -54,9 +54,9 @@ impl<'a> Filter<'a> {
     }
 }
 
-fn xpending(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn xpending(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let filter = Filter::parse(args)?;
-    let now = cx.now_ms();
+    let now = cx.now_ms().0;
     let stream = cx.keys.collection::<Stream>(cx.key(args, 1))?;
     let group = stream.and_then(|stream| stream.group(&args[2]));
     let group = group.ok_or_else(|| no_key_or_group(&args[1], &args[2]))?;
@@ -67,7 +67,7 @@ fn xpending(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn summary(reply: &mut Reply, group: &Group) {
+fn summary(reply: &mut Reply, group: &ConsumerGroup) {
     reply.array(4);
     reply.int(group.pending_len() as i64);
     let mut pending = group.pending_range(Id::MIN, Id::MAX);
@@ -89,7 +89,7 @@ fn summary(reply: &mut Reply, group: &Group) {
     }
 }
 
-fn entries(reply: &mut Reply, group: &Group, filter: &Filter<'_>, now: i64) {
+fn entries(reply: &mut Reply, group: &ConsumerGroup, filter: &Filter<'_>, now: i64) {
     let consumer = filter.consumer.map(|name| group.find(name));
     if consumer == Some(None) {
         return reply.array(0);

@@ -1,9 +1,9 @@
-//! XRANGE and XREVRANGE: the entries between two ids. Long ones go out in pieces.
+//! XRANGE and XREVRANGE: the entries between two ids. Long ones are chunked.
 
 use crate::core::args::Args;
 use crate::core::chunked_reply;
 use crate::core::command::{Command, Group, READONLY, key};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use crate::streams::stream::{parse_range, reply_entry};
 use engine::Error;
 use engine::data::value::{Collection, Object};
@@ -45,7 +45,7 @@ pub const COMMANDS: &[Command] = &[
 /// Ranges up to this many entries are written at once.
 const AT_ONCE: u64 = 500;
 
-fn range(cx: &mut Cx<'_>, args: &mut Args<'_>, backwards: bool) -> Result<(), Error> {
+fn range(cx: &mut Context<'_>, args: &mut Args<'_>, backwards: bool) -> Result<(), Error> {
     let (first, last) = if backwards { (3, 2) } else { (2, 3) };
     let (start, end) = parse_range(&args[first], &args[last])?;
     let mut count = u64::MAX;
@@ -119,7 +119,7 @@ mod tests {
     use crate::testing::Client;
 
     #[test]
-    fn a_range_is_the_same_in_one_piece_and_in_many() {
+    fn a_chunked_range_is_the_same() {
         let mut client = Client::new();
         for n in 1..=2500 {
             client.run(&format!("XADD s 1-{n} n {n}"));

@@ -3,13 +3,13 @@
 
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use engine::Error;
 use engine::before_nul;
 use engine::data::event_class::EventClass;
 use resp::Reply;
 use structures::listpack::Item;
-use structures::stream::{Cursor, Id, Memory, Stream};
+use structures::stream::{Cursor, Id, ProducerMemory, Stream};
 
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -180,13 +180,13 @@ pub(crate) fn reply_fields(reply: &mut Reply, id: Id, cursor: &mut Cursor<'_>) {
     }
 }
 
-fn xlen(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn xlen(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let len = cx.keys.collection::<Stream>(cx.key(args, 1))?.map_or(0, Stream::len);
     cx.reply.int(len as i64);
     Ok(())
 }
 
-fn xdel(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn xdel(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut edit = cx.keys.edit(cx.key(args, 1));
     if edit.collection::<Stream>()?.is_none() {
         cx.reply.int(0);
@@ -197,13 +197,13 @@ fn xdel(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if deleted > 0 {
         edit.commit_many(deleted as u64, EventClass::STREAM, "xdel");
     } else {
-        edit.leave();
+        edit.unchanged();
     }
     cx.reply.int(deleted as i64);
     Ok(())
 }
 
-fn xsetid(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn xsetid(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let id = parse_id(&args[2], 0)?;
     let (mut entries_added, mut max_deleted) = (None, None);
     let mut at = 3;
@@ -245,7 +245,7 @@ fn xsetid(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn xcfgset(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn xcfgset(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (mut seconds, mut messages) = (None, None);
     if args.len() < 4 {
         return Err(Error::Syntax);
@@ -268,8 +268,10 @@ fn xcfgset(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     edit.with(|stream: &mut Stream| {
         let idempotency = stream.idempotency_mut();
         let now = idempotency.memory();
-        let memory =
-            Memory { seconds: seconds.unwrap_or(now.seconds), max_messages: messages.unwrap_or(now.max_messages) };
+        let memory = ProducerMemory {
+            seconds: seconds.unwrap_or(now.seconds),
+            max_messages: messages.unwrap_or(now.max_messages),
+        };
         idempotency.set_memory(memory);
     })?;
     edit.commit_silently(1);

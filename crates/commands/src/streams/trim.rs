@@ -2,7 +2,7 @@
 
 use crate::core::args::Args;
 use crate::core::command::{Command, Group, WRITE, key};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use crate::streams::stream::parse_id;
 use engine::Error;
 use engine::data::event_class::EventClass;
@@ -124,7 +124,7 @@ impl Trim {
     }
 }
 
-fn xtrim(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn xtrim(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut trim = Trim::default();
     let mut at = 2;
     while at < args.len() {
@@ -135,7 +135,7 @@ fn xtrim(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         _ if trim.bound.is_none() => return Err(Error::XtrimNoStrategy),
         _ => {}
     }
-    let node_entries = cx.engine.packing().stream().entries;
+    let node_entries = cx.engine.encoding_limits().stream().entries;
     let mut edit = cx.keys.edit(cx.key(args, 1));
     if edit.collection::<Stream>()?.is_none() {
         cx.reply.int(0);
@@ -152,7 +152,7 @@ fn xtrim(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     })?;
     cx.reply.int(removed as i64);
     if removed == 0 {
-        edit.leave();
+        edit.unchanged();
         return Ok(());
     }
     if trim.about {

@@ -2,7 +2,7 @@
 
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group, WRITE, key};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use engine::Error;
 use engine::data::event_class::EventClass;
 use engine::data::value::{NewString, Str};
@@ -64,26 +64,26 @@ const COUNTER: Command = Command {
     ..Command::DEFAULT
 };
 
-fn incr(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn incr(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     add(cx, args, 1)
 }
 
-fn decr(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn decr(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     add(cx, args, -1)
 }
 
-fn incrby(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn incrby(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let increment = args.int(2)?;
     add(cx, args, increment)
 }
 
-fn decrby(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn decrby(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let increment = args.int(2)?.checked_neg().ok_or(Error::DecrementOverflow)?;
     add(cx, args, increment)
 }
 
 /// Adds to the integer that the key holds and replies the sum.
-fn add(cx: &mut Cx<'_>, args: &Args<'_>, increment: i64) -> Result<(), Error> {
+fn add(cx: &mut Context<'_>, args: &Args<'_>, increment: i64) -> Result<(), Error> {
     let key = cx.key(args, 1);
     let plus = |old: i64| old.checked_add(increment).ok_or(Error::Overflow);
     let sum = match cx.keys.update_int(key, EventClass::STRING, plus) {
@@ -108,7 +108,7 @@ fn add_to_any(keys: &mut Keys<'_>, key: Key<'_>, plus: impl Fn(i64) -> Result<i6
     Ok(sum)
 }
 
-fn incrbyfloat(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn incrbyfloat(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let key = cx.key(args, 1);
     let mut edit = cx.keys.edit(key);
     let parse = |text: &[u8]| LongDouble::parse(text).ok_or(Error::NotAFloat);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_keep_the_deadline_and_begin_anew_after_it() {
+    fn integers_keep_the_expiry_and_begin_anew_after_it() {
         let mut client = Client::new();
         client.is("SET k 7 PX 100", "+OK").is("INCR k", ":8").later(99).is("DECRBY k 3", ":5");
         client.is("PTTL k", ":1").later(1).is("INCR k", ":1").is("PTTL k", ":-1");
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_keep_the_deadline_and_are_logged_as_sums() {
+    fn floats_keep_the_expiry_and_are_logged_as_sums() {
         let mut client = Client::new();
         let log = client.log();
         client.is("SET k 3 PX 100", "+OK").is("INCRBYFLOAT k 0.1", "3.1").is("INCRBYFLOAT k -0.1", "3");

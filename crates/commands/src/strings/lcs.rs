@@ -15,8 +15,8 @@
 
 use crate::core::args::Args;
 use crate::core::command::{Command, Group, READONLY, key};
-use crate::core::context::Cx;
-use crate::strings::string::max_length;
+use crate::core::context::Context;
+use crate::strings::substring::max_length;
 use engine::Error;
 use engine::data::value::Str;
 use resp::Reply;
@@ -66,7 +66,7 @@ impl Options {
     }
 }
 
-fn lcs(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn lcs(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     // One look at a time: the first string is copied to be compared with the second.
     let mut string = |index| {
         let key = cx.key(args, index);

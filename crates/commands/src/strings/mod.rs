@@ -6,3 +6,10 @@ pub mod counter;
 pub mod lcs;
 pub mod mset;
 pub mod string;
+pub mod substring;
+
+use crate::core::command::Command;
+
+/// The commands of this room.
+pub const COMMANDS: &[&[Command]] =
+    &[counter::COMMANDS, lcs::COMMANDS, mset::COMMANDS, string::COMMANDS, substring::COMMANDS];

@@ -2,7 +2,7 @@
 
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use crate::keys::expire_option::{Lifetime, pxat};
 use crate::strings::string::reply_string;
 use engine::data::event_class::EventClass;
@@ -10,6 +10,7 @@ use engine::data::value::{NewString, ValueExt};
 use engine::keyspace::edit::Ttl;
 use engine::keyspace::keys::Key;
 use engine::propagation::effects::{Logged, Record};
+use engine::time::UnixMs;
 use engine::{Error, Word};
 
 pub const COMMANDS: &[Command] = &[
@@ -72,14 +73,14 @@ pub const COMMANDS: &[Command] = &[
 
 /// The command's `n`-th key, which is at argument `index`.
 #[inline]
-fn nth_key<'a>(cx: &Cx<'_>, args: &'a Args<'_>, n: usize, index: usize) -> Key<'a> {
+fn nth_key<'a>(cx: &Context<'_>, args: &'a Args<'_>, n: usize, index: usize) -> Key<'a> {
     match cx.key_args.get(n) {
         Some(&(at, hash)) if at == index => Key { name: &args[index], hash },
         _ => cx.key(args, index),
     }
 }
 
-fn mget(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn mget(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     cx.reply.array(args.len() - 1);
     for index in 1..args.len() {
         let key = nth_key(cx, args, index - 1, index);
@@ -90,14 +91,14 @@ fn mget(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn mset(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn mset(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     whole_pairs(cx, args)?;
     set_all(cx, args, 1, args.len(), Ttl::Clear);
     cx.reply.ok();
     Ok(())
 }
 
-fn msetnx(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn msetnx(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     whole_pairs(cx, args)?;
     let all_missing = all_are(cx, args, 1, args.len(), false);
     if all_missing {
@@ -108,13 +109,13 @@ fn msetnx(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 /// The arity says only that there is a pair.
-fn whole_pairs(cx: &Cx<'_>, args: &Args<'_>) -> Result<(), Error> {
+fn whole_pairs(cx: &Context<'_>, args: &Args<'_>) -> Result<(), Error> {
     if args.len() % 2 == 1 { Ok(()) } else { Err(Error::WrongArity(Word::of(cx.command.name))) }
 }
 
 /// Whether all keys of the pairs from `first` up to `end` exist, or all are missing. The first that does not fit
 /// decides.
-fn all_are(cx: &mut Cx<'_>, args: &Args<'_>, first: usize, end: usize, existing: bool) -> bool {
+fn all_are(cx: &mut Context<'_>, args: &Args<'_>, first: usize, end: usize, existing: bool) -> bool {
     (first..end).step_by(2).enumerate().all(|(n, index)| {
         let key = nth_key(cx, args, n, index);
         cx.keys.edit(key).exists() == existing
@@ -122,7 +123,7 @@ fn all_are(cx: &mut Cx<'_>, args: &Args<'_>, first: usize, end: usize, existing:
 }
 
 /// Sets the pairs from `first` up to `end`.
-fn set_all(cx: &mut Cx<'_>, args: &mut Args<'_>, first: usize, end: usize, ttl: Ttl) {
+fn set_all(cx: &mut Context<'_>, args: &mut Args<'_>, first: usize, end: usize, ttl: Ttl) {
     for (n, index) in (first..end).step_by(2).enumerate() {
         let value = args.take(index + 1);
         let key = nth_key(cx, args, n, index);
@@ -144,7 +145,7 @@ enum Condition {
     AllExist,
 }
 
-fn msetex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn msetex(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let pairs = args.int(1).ok().and_then(|n| i32::try_from(n).ok()).filter(|n| *n > 0).ok_or(Error::InvalidNumkeys)?;
     let pairs = pairs as usize;
     let end = pairs.checked_mul(2).and_then(|words| words.checked_add(2)).filter(|end| *end <= args.len());
@@ -167,26 +168,26 @@ fn msetex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             index += lifetime.accept(args, index, Lifetime::Keep).ok_or(Error::Syntax)?;
         }
     }
-    let deadline = lifetime.deadline(cx, args)?;
+    let expiry = lifetime.expiry(cx, args)?;
     let holds = match condition {
         None => true,
         Some(Condition::AllMissing) => all_are(cx, args, 2, end, false),
         Some(Condition::AllExist) => all_are(cx, args, 2, end, true),
     };
     if holds {
-        if let Some(at) = deadline.filter(|_| cx.engine.has_log()) {
+        if let Some(at) = expiry.filter(|_| cx.engine.has_log()) {
             cx.keys.effects.rare().logged = Logged::As(vec![logged_msetex(args, end, at)]);
         }
-        set_all(cx, args, 2, end, lifetime.ttl(deadline));
+        set_all(cx, args, 2, end, lifetime.ttl(expiry));
     }
     cx.reply.int(i64::from(holds));
     Ok(())
 }
 
-/// MSETEX with an absolute deadline and without its condition, which held.
-fn logged_msetex(args: &Args<'_>, end: usize, deadline: i64) -> Record {
+/// MSETEX with an absolute expiry and without its condition, which held.
+fn logged_msetex(args: &Args<'_>, end: usize, expiry: UnixMs) -> Record {
     let mut record: Record = args.iter().take(end).map(<[u8]>::to_vec).collect();
-    record.extend(pxat(deadline));
+    record.extend(pxat(expiry));
     record
 }
 

@@ -1,32 +1,17 @@
-//! Strings as values: GET, SET and their kin, and the commands that work on a part of one.
+//! Strings as values: GET, SET and their kin. What works on a part of a string is in `substring.rs`.
 
 use crate::core::args::{Arg, Args};
-use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
-use crate::core::context::Cx;
+use crate::core::command::{Command, DENY_OOM, FAST, Group, KeyFlags, READONLY, WRITE, key};
+use crate::core::context::Context;
 use crate::keys::expire_option::{ExpireOption, Lifetime, pxat};
-use engine::config::Directive;
+use engine::Error;
 use engine::data::event_class::EventClass;
-use engine::data::value::{NewString, Str, ValueExt};
+use engine::data::value::{NewString, Str};
 use engine::keyspace::edit::{Edit, Ttl};
 use engine::propagation::effects::Record;
-use engine::{Engine, Error};
 use resp::Reply;
-use std::ops::Range;
 
 pub const COMMANDS: &[Command] = &[
-    Command {
-        name: "append",
-        group: Group::String,
-        since: "2.0.0",
-        arity: 3,
-        flags: WRITE.and(DENY_OOM).and(FAST),
-        keys: &[key(1).rw().insert()],
-        syntax: "key value",
-        summary: "Appends a string to the value of a key. Creates the key if it doesn't exist.",
-        complexity: "O(1). The amortized time complexity is O(1) assuming the appended value is small and the already present value is of any size, since the dynamic string library used by the server will double the free space available on every reallocation.",
-        run: append,
-        ..Command::DEFAULT
-    },
     Command {
         name: "delifeq",
         group: Group::String,
@@ -80,19 +65,6 @@ pub const COMMANDS: &[Command] = &[
         ..Command::DEFAULT
     },
     Command {
-        name: "getrange",
-        group: Group::String,
-        since: "2.4.0",
-        arity: 4,
-        flags: READONLY,
-        keys: &[key(1).ro().access()],
-        syntax: "key start:int end:int",
-        summary: "Returns a substring of the string stored at a key.",
-        complexity: PART_COMPLEXITY,
-        run: getrange,
-        ..Command::DEFAULT
-    },
-    Command {
         name: "getset",
         group: Group::String,
         since: "1.0.0",
@@ -137,6 +109,11 @@ pub const COMMANDS: &[Command] = &[
             ("7.0.0", "Allowed the `NX` and `GET` options to be used together."),
             ("8.1.0", "Added the `IFEQ` option."),
         ],
+        keys_of_call: Some(|args, keys| {
+            if !args.has("get") {
+                keys.iter_mut().for_each(|(_, flags)| *flags = KeyFlags(KeyFlags::OW.0 | KeyFlags::UPDATE.0));
+            }
+        }),
         run: set,
         ..Command::DEFAULT
     },
@@ -169,19 +146,6 @@ pub const COMMANDS: &[Command] = &[
         ..Command::DEFAULT
     },
     Command {
-        name: "setrange",
-        group: Group::String,
-        since: "2.2.0",
-        arity: 4,
-        flags: WRITE.and(DENY_OOM),
-        keys: &[key(1).rw().update()],
-        syntax: "key offset:int value",
-        summary: "Overwrites a part of a string value with another by an offset. Creates the key if it doesn't exist.",
-        complexity: "O(1), not counting the time taken to copy the new string in place. Usually, this string is very small so the amortized complexity is O(1). Otherwise, complexity is O(M) with M being the length of the value argument.",
-        run: setrange,
-        ..Command::DEFAULT
-    },
-    Command {
         name: "strlen",
         group: Group::String,
         since: "2.2.0",
@@ -194,23 +158,7 @@ pub const COMMANDS: &[Command] = &[
         run: strlen,
         ..Command::DEFAULT
     },
-    Command {
-        name: "substr",
-        group: Group::String,
-        since: "1.0.0",
-        arity: 4,
-        flags: READONLY,
-        keys: &[key(1).ro().access()],
-        syntax: "key start:int end:int",
-        summary: "Returns a substring from a string value.",
-        complexity: PART_COMPLEXITY,
-        deprecated: Some(("2.0.0", "`GETRANGE`")),
-        run: getrange,
-        ..Command::DEFAULT
-    },
 ];
-
-const PART_COMPLEXITY: &str = "O(N) where N is the length of the returned string. The complexity is ultimately determined by the returned length, but because creating a substring from an existing string is very cheap, it can be considered O(1) for small strings.";
 
 /// Replies a string or nil.
 #[inline]
@@ -222,31 +170,12 @@ pub(crate) fn reply_string(reply: &mut Reply, value: Option<Str<'_>>) {
     }
 }
 
-/// The least that `proto-max-bulk-len` can be set to: strings up to here need no look at the configuration.
-const ALWAYS_ALLOWED: usize = 1 << 20;
-
-/// Refuses a string of `len` bytes with `more` after them, when together they exceed `proto-max-bulk-len`.
-pub(crate) fn check_length(engine: &Engine, len: usize, more: usize) -> Result<(), Error> {
-    match len.checked_add(more) {
-        Some(total) if total <= ALWAYS_ALLOWED || total <= max_length(engine) => Ok(()),
-        _ => Err(Error::StringTooLong),
-    }
+fn get(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    reply_string(cx.reply, cx.keys.string(cx.key(args, 1))?);
+    Ok(())
 }
 
-/// `proto-max-bulk-len`.
-pub(crate) fn max_length(engine: &Engine) -> usize {
-    usize::try_from(engine.config().snapshot().int(Directive::PROTO_MAX_BULK_LEN)).unwrap_or(0)
-}
-
-fn get(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let key = cx.key(args, 1);
-    cx.keys.read(key, |found| {
-        reply_string(cx.reply, found.map(|found| found.value().as_string()).transpose()?);
-        Ok(())
-    })
-}
-
-fn strlen(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn strlen(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let value = cx.keys.string(cx.key(args, 1))?;
     cx.reply.int(value.map_or(0, |value| value.len() as i64));
     Ok(())
@@ -299,7 +228,7 @@ impl SetOptions {
     }
 }
 
-fn set(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn set(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if args.len() > 3 {
         return set_as_told(cx, args);
     }
@@ -314,9 +243,9 @@ fn set(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 
 /// SET with options.
 #[inline(never)]
-fn set_as_told(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn set_as_told(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let options = SetOptions::parse(args)?;
-    let deadline = options.lifetime.deadline(cx, args)?;
+    let expiry = options.lifetime.expiry(cx, args)?;
     let value = args.take(2);
     let key = cx.key(args, 1);
     let mut edit = cx.keys.edit(key);
@@ -329,7 +258,7 @@ fn set_as_told(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         if options.get {
             edit.log_as(|| vec![logged_set(key.name, &value, options.lifetime)]);
         }
-        store(edit, key.name, value, options.lifetime.ttl(deadline));
+        store(edit, key.name, value, options.lifetime.ttl(expiry));
     }
     match (options.get, holds) {
         (true, _) => {}
@@ -348,7 +277,7 @@ fn logged_set(key: &[u8], value: &[u8], lifetime: Lifetime) -> Record {
     record
 }
 
-/// Makes the key this string and commits. A deadline that has passed removes the key instead.
+/// Makes the key this string and commits. An expiry that has passed removes the key instead.
 fn store(mut edit: Edit<'_>, key: &[u8], value: Arg<'_>, ttl: Ttl) {
     let Ttl::At(at) = ttl else {
         edit.set_string(NewString::encode(value), ttl);
@@ -380,25 +309,25 @@ fn equals(value: Option<Str<'_>>, bytes: &[u8]) -> bool {
     value.is_some_and(|value| value.bytes(&mut itoa::Buffer::new()) == bytes)
 }
 
-fn setex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    set_with_deadline(cx, args, true)
+fn setex(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    set_with_expiry(cx, args, true)
 }
 
-fn psetex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    set_with_deadline(cx, args, false)
+fn psetex(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    set_with_expiry(cx, args, false)
 }
 
-fn set_with_deadline(cx: &mut Cx<'_>, args: &mut Args<'_>, seconds: bool) -> Result<(), Error> {
-    let deadline = ExpireOption::relative(seconds, 2).deadline(cx, args)?;
+fn set_with_expiry(cx: &mut Context<'_>, args: &mut Args<'_>, seconds: bool) -> Result<(), Error> {
+    let expiry = ExpireOption::relative(seconds, 2).expiry(cx, args)?;
     let value = args.take(3);
     let key = cx.key(args, 1);
     let edit = cx.keys.edit(key);
-    store(edit, key.name, value, Ttl::At(deadline));
+    store(edit, key.name, value, Ttl::At(expiry));
     cx.reply.ok();
     Ok(())
 }
 
-fn setnx(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn setnx(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let value = args.take(2);
     let key = cx.key(args, 1);
     let edit = cx.keys.edit(key);
@@ -410,7 +339,7 @@ fn setnx(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn getset(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn getset(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let value = args.take(2);
     let key = cx.key(args, 1);
     let mut edit = cx.keys.edit(key);
@@ -421,7 +350,7 @@ fn getset(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn getdel(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn getdel(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let key = cx.key(args, 1);
     let mut edit = cx.keys.edit(key);
     edit.count_read();
@@ -433,7 +362,7 @@ fn getdel(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn delifeq(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn delifeq(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let key = cx.key(args, 1);
     let mut edit = cx.keys.edit(key);
     let equal = equals(edit.string()?, &args[2]);
@@ -446,110 +375,39 @@ fn delifeq(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn getex(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn getex(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut lifetime = Lifetime::default();
     let mut index = 2;
     while index < args.len() {
         index += lifetime.accept(args, index, Lifetime::Persist).ok_or(Error::Syntax)?;
     }
-    let deadline = lifetime.deadline(cx, args);
+    let expiry = lifetime.expiry(cx, args);
     let key = cx.key(args, 1);
     let mut edit = cx.keys.edit(key);
     edit.count_read();
-    // A missing key is nil whatever the deadline says.
+    // A missing key is nil whatever the expiry says.
     let Some(value) = edit.string()? else {
         cx.reply.null();
         return Ok(());
     };
-    let deadline = deadline?;
+    let expiry = expiry?;
     reply_string(cx.reply, Some(value));
-    match deadline {
+    match expiry {
         Some(at) if edit.is_past(at) => edit.expire_at_once(),
         Some(at) => {
-            edit.set_deadline(Some(at));
-            let digits = || at.to_string().into_bytes();
+            edit.set_expiry(Some(at));
+            let digits = || at.0.to_string().into_bytes();
             edit.log_as(|| vec![vec![b"PEXPIREAT".to_vec(), key.name.to_vec(), digits()]]);
             edit.commit(EventClass::GENERIC, "expire");
         }
-        None if lifetime == Lifetime::Persist && edit.deadline().is_some() => {
-            edit.set_deadline(None);
+        None if lifetime == Lifetime::Persist && edit.expiry().is_some() => {
+            edit.set_expiry(None);
             edit.log_as(|| vec![vec![b"PERSIST".to_vec(), key.name.to_vec()]]);
             edit.commit(EventClass::GENERIC, "persist");
         }
         None => {}
     }
     Ok(())
-}
-
-fn append(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let value = args.take(2);
-    let key = cx.key(args, 1);
-    let mut edit = cx.keys.edit(key);
-    let len = match edit.string()? {
-        None => {
-            let len = value.len();
-            edit.set_string(NewString::encode(value), Ttl::Clear);
-            len
-        }
-        Some(old) => {
-            let len = old.len();
-            check_length(cx.engine, len, value.len())?;
-            edit.with_bytes_at(len..len, 0, |bytes| {
-                bytes.extend_from_slice(&value);
-                bytes.len()
-            })?
-        }
-    };
-    edit.commit(EventClass::STRING, "append");
-    cx.reply.int(len as i64);
-    Ok(())
-}
-
-fn setrange(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let offset = usize::try_from(args.int(2)?).map_err(|_| Error::OffsetOutOfRange)?;
-    let part = &args[3];
-    let mut edit = cx.keys.edit(cx.key(args, 1));
-    let old_len = edit.string()?.map_or(0, Str::len);
-    if part.is_empty() {
-        cx.reply.int(old_len as i64);
-        return Ok(());
-    }
-    check_length(cx.engine, offset, part.len())?;
-    let end = offset + part.len();
-    let len = edit.with_bytes_at(offset..end, end, |bytes| {
-        bytes[offset..end].copy_from_slice(part);
-        bytes.len()
-    })?;
-    edit.commit(EventClass::STRING, "setrange");
-    cx.reply.int(len as i64);
-    Ok(())
-}
-
-fn getrange(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let (start, end) = (args.int(2)?, args.int(3)?);
-    let value = cx.keys.string(cx.key(args, 1))?;
-    let mut digits = itoa::Buffer::new();
-    let bytes = value.map_or(&[][..], |value| value.bytes(&mut digits));
-    let part = if is_reversed(start, end) { 0..0 } else { span(start, end, bytes.len()) };
-    cx.reply.bulk(&bytes[part]);
-    Ok(())
-}
-
-/// Whether a part ends before it starts however long the string is. Both may lie before the beginning, where
-/// [`span`] would take the first byte for them.
-pub(crate) fn is_reversed(start: i64, end: i64) -> bool {
-    start < 0 && end < 0 && start > end
-}
-
-/// The part of `len` units from `start` to `end`, both included and counted from the end when negative; what
-/// lies before the beginning is the beginning.
-pub(crate) fn span(start: i64, end: i64, len: usize) -> Range<usize> {
-    let from_start = |index: i64| match usize::try_from(index) {
-        Ok(index) => index,
-        Err(_) => len.saturating_sub(usize::try_from(index.unsigned_abs()).unwrap_or(usize::MAX)),
-    };
-    let end = from_start(end).saturating_add(1).min(len);
-    from_start(start).min(end)..end
 }
 
 #[cfg(test)]
@@ -591,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn deadlines_in_the_past_remove_the_key() {
+    fn expiries_in_the_past_remove_the_key() {
         let mut client = Client::with_events();
         client.is("SET k v EXAT 100", "+OK");
         assert!(client.events().is_empty());
@@ -601,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn getex_sets_and_takes_away_the_deadline() {
+    fn getex_sets_and_takes_away_the_expiry() {
         let mut client = Client::with_events();
         client.is("GETEX none EX x", "nil").is("GETEX none EX", "-ERR syntax error");
         client.is("SET k v", "+OK").is("GETEX k EX 10", "v").is("GETEX k PERSIST", "v").is("GETEX k PERSIST", "v");
@@ -611,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_has_absolute_deadlines_and_no_questions() {
+    fn the_log_has_absolute_expiries_and_no_questions() {
         let mut client = Client::new();
         let log = client.log();
         for command in [
@@ -651,39 +509,6 @@ mod tests {
                 "DEL k",
             ]
         );
-    }
-
-    #[test]
-    fn parts_of_strings() {
-        let mut client = Client::new();
-        for (command, reply) in [
-            ("SET k Hello", "+OK"),
-            ("GETRANGE k 1 -2", "ell"),
-            ("GETRANGE k -3 -1", "llo"),
-            ("GETRANGE k -1 -3", ""),
-            ("GETRANGE k 0 -100", "H"),
-            ("GETRANGE k 3 100", "lo"),
-            ("GETRANGE k 5 5", ""),
-            ("GETRANGE k -9223372036854775808 9223372036854775807", "Hello"),
-            ("SUBSTR none 0 -1", ""),
-            ("GETRANGE none x 1", "-ERR value is not an integer or out of range"),
-            ("SETRANGE k 3 p!", ":5"),
-            ("SETRANGE k 6 x", ":7"),
-            ("GET k", "Help!\0x"),
-            ("SETRANGE k -1 x", "-ERR offset is out of range"),
-            ("SETRANGE none 10 \"\"", ":0"),
-            ("SETRANGE k 536870912 x", "-ERR string exceeds maximum allowed size (proto-max-bulk-len)"),
-            ("SETRANGE n 9223372036854775807 x", "-ERR string exceeds maximum allowed size (proto-max-bulk-len)"),
-            ("SETRANGE n 2 1", ":3"),
-            ("APPEND new 12", ":2"),
-            ("INCR new", ":13"),
-            ("APPEND new \"\"", ":2"),
-            ("APPEND new 4", ":3"),
-            ("INCR new", ":135"),
-            ("STRLEN new", ":3"),
-        ] {
-            client.is(command, reply);
-        }
     }
 
     #[test]

@@ -15,7 +15,7 @@
 //!
 //! The same handler runs again, on whichever worker makes a key ready ([`engine::clients::waiters`]), with the same
 //! arguments and in the client's name, database and protocol, and ends the wait by replying or by an error; when it
-//! calls [`Cx::wait`] again, the client keeps its place. So a handler must not take arguments out ([`Args::take`])
+//! calls [`Context::wait`] again, the client keeps its place. So a handler must not take arguments out ([`Args::take`])
 //! before it has found something, and what it resolves at the first run only (`$` of XREAD) it writes back with
 //! [`Args::own`] before it waits. Where nobody may wait (transactions, scripts), `wait` replies at once that there is
 //! nothing.
@@ -26,32 +26,23 @@
 use crate::core::admission::{self, Verdict};
 use crate::core::args::Args;
 use crate::core::command::Command;
-use crate::core::context::{Cx, Flow, KeyArgs, Now};
+use crate::core::context::{Blocking, Context, Flow, KeyArgs, Now};
 use crate::core::session::Session;
-use crate::pubsub::tracking;
-use crate::scripting;
+use crate::core::{busy_script, tracked_reads};
 use engine::clients::registry::ClientInfo;
 use engine::clients::tracking::Tracker;
-use engine::clients::waiters::{Attempt, AwaitedKey, Candidate, Request, Ticket};
+use engine::clients::waiters::{AwaitedKey, Ticket, WaitRequest, WaitingClient};
 use engine::data::value::Type;
 use engine::host::threads::Server;
 use engine::keyspace::keys::Keys;
 use engine::keyspace::origin::{Asker, Origin};
+use engine::serving::{Attempt, Candidate, Retry};
+use engine::time::UnixMs;
 use engine::{Engine, Error};
 use resp::long_double::LongDouble;
 use resp::{Protocol, Reply};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// Whether a command may wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Blocking {
-    Allowed,
-    /// It waits already: this is another attempt.
-    Waiting,
-    /// In a transaction or a script.
-    Refused,
-}
 
 /// Nothing, in RESP2's two forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,8 +63,8 @@ impl Nil {
 /// How a command waits.
 #[derive(Clone, Copy, Debug)]
 pub struct Wait {
-    /// Unix time in milliseconds; 0: for good.
-    pub deadline: i64,
+    /// None: for good.
+    pub deadline: Option<UnixMs>,
     /// A key is of use when it has this type.
     pub kind: Option<Type>,
     /// Another attempt is due also when a key goes or becomes something else (XREADGROUP).
@@ -87,7 +78,7 @@ pub struct Wait {
 }
 
 impl Wait {
-    pub fn until(deadline: i64) -> Wait {
+    pub fn until(deadline: Option<UnixMs>) -> Wait {
         Wait { deadline, kind: None, on_missing: false, refused: Nil::NullArray, timed_out: None, to_its_end: false }
     }
 }
@@ -102,14 +93,17 @@ fn beyond_doubles(seconds: &[u8]) -> Error {
     }
 }
 
-impl Cx<'_> {
+impl Context<'_> {
     /// Whether a command that finds nothing will wait: not in transactions and scripts.
     pub fn may_block(&self) -> bool {
         self.blocking != Blocking::Refused
     }
 
-    /// The end of a timeout in seconds, which may have a fraction, as Unix time in milliseconds; 0 for 0.
-    pub fn deadline(&self, seconds: &[u8]) -> Result<i64, Error> {
+    /// The end of a timeout in seconds, which may have a fraction, none for 0.
+    ///
+    /// # Errors
+    /// The timeout is no number, negative or too large.
+    pub fn deadline(&self, seconds: &[u8]) -> Result<Option<UnixMs>, Error> {
         let seconds = resp::number::parse_f64(seconds).ok_or_else(|| beyond_doubles(seconds))?;
         let milliseconds = (seconds * 1000.0).ceil();
         if milliseconds >= i64::MAX as f64 {
@@ -119,20 +113,26 @@ impl Cx<'_> {
     }
 
     /// The same for a timeout in whole milliseconds.
-    pub fn deadline_ms(&self, milliseconds: &[u8]) -> Result<i64, Error> {
+    ///
+    /// # Errors
+    /// The timeout is no integer, negative or too large.
+    pub fn deadline_ms(&self, milliseconds: &[u8]) -> Result<Option<UnixMs>, Error> {
         self.deadline_after(resp::number::parse_i64(milliseconds).ok_or(Error::TimeoutNotAnInteger)?)
     }
 
-    fn deadline_after(&self, milliseconds: i64) -> Result<i64, Error> {
+    fn deadline_after(&self, milliseconds: i64) -> Result<Option<UnixMs>, Error> {
         match milliseconds {
             ..0 => Err(Error::TimeoutNegative),
-            0 => Ok(0),
-            _ => self.now_ms().checked_add(milliseconds).ok_or(Error::TimeoutOutOfRange),
+            0 => Ok(None),
+            _ => match self.now_ms().0.checked_add(milliseconds) {
+                Some(ms) => Ok(Some(UnixMs(ms))),
+                None => Err(Error::TimeoutOutOfRange),
+            },
         }
     }
 
     /// There is nothing yet: the client waits at the keys at these arguments. To be called last; without keys the wait
-    /// ends by its deadline or by whoever [finishes](Ticket::finish) the ticket.
+    /// ends by its deadline or when the ticket is [finished](Ticket::finish).
     pub fn wait(&mut self, args: &Args<'_>, keys: impl IntoIterator<Item = usize>, wait: Wait) {
         match self.blocking {
             Blocking::Refused => return wait.refused.write(self.reply),
@@ -149,7 +149,7 @@ impl Cx<'_> {
                 awaited.push(AwaitedKey { db, name: key.name.into(), hash: key.hash });
             }
         }
-        let request = Blocked {
+        let request = BlockedClient {
             client: Arc::clone(&self.session.info),
             command: self.command,
             args: Mutex::new(args.iter().collect()),
@@ -164,9 +164,14 @@ impl Cx<'_> {
             logged_at: AtomicU64::new(0),
         };
         let session = &self.session;
-        let hashes = self.key_args.iter().map(|(_, hash)| *hash).collect();
-        let ticket =
-            Ticket::new(self.engine, &session.info, session.token, wait.deadline, awaited, hashes, Box::new(request));
+        let blocked = WaitingClient {
+            client: Arc::clone(&session.info),
+            token: session.token,
+            deadline: wait.deadline,
+            keys: awaited.into(),
+            hashes: self.key_args.iter().map(|(_, hash)| *hash).collect(),
+        };
+        let ticket = self.engine.ticket(blocked, Box::new(request));
         self.keys.wait(&ticket);
         self.flow = Flow::Wait(ticket);
     }
@@ -179,14 +184,14 @@ pub(crate) struct Elsewhere {
     protocol: Protocol,
 }
 
-impl Cx<'_> {
+impl Context<'_> {
     /// The client waits for what another thread will [answer](Elsewhere::end). None where nobody may wait.
     pub(crate) fn wait_elsewhere(&mut self, args: &Args<'_>) -> Option<Elsewhere> {
         if !self.may_block() {
             return None;
         }
         let (worker, protocol) = (self.session.worker, self.reply.protocol());
-        self.wait(args, [], Wait { to_its_end: true, ..Wait::until(0) });
+        self.wait(args, [], Wait { to_its_end: true, ..Wait::until(None) });
         let Flow::Wait(ticket) = &self.flow else { return None };
         Some(Elsewhere { ticket: Arc::clone(ticket), worker, protocol })
     }
@@ -212,11 +217,11 @@ impl Elsewhere {
         let mut reply = Reply::new(Vec::new(), protocol);
         match &outcome {
             Ok(status) => reply.simple(status),
-            Err(error) => reply.error(scripting::text(engine, error)),
+            Err(error) => reply.error(busy_script::text(engine, error)),
         }
         let deliver = move |engine: &Engine, server: Server| {
             if let Err(error) = outcome {
-                engine.metrics()[server.worker].count_error(&scripting::text(engine, &error));
+                engine.metrics()[server.worker].count_error(&busy_script::text(engine, &error));
             }
             if ticket.finish() {
                 engine.host().deliver(&ticket, reply.take());
@@ -227,7 +232,7 @@ impl Elsewhere {
 }
 
 /// CLIENT UNBLOCK: ends a client's wait as its deadline would, or with an error.
-pub(crate) fn unblock(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+pub(crate) fn unblock(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let with_error = match args.len() {
         4 if args.is(3, "timeout") => false,
         4 if args.is(3, "error") => true,
@@ -248,7 +253,7 @@ pub(crate) fn unblock(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error>
 }
 
 /// A blocked client's command.
-struct Blocked {
+struct BlockedClient {
     client: Arc<ClientInfo>,
     command: &'static Command,
     args: Mutex<Args<'static>>,
@@ -263,7 +268,7 @@ struct Blocked {
     logged_at: AtomicU64,
 }
 
-impl Blocked {
+impl BlockedClient {
     fn reply(&self, write: impl FnOnce(&mut Reply)) -> Vec<u8> {
         let mut reply = Reply::new(Vec::new(), self.protocol);
         write(&mut reply);
@@ -271,11 +276,29 @@ impl Blocked {
     }
 }
 
-impl Request for Blocked {
+impl WaitRequest for BlockedClient {
     fn wants(&self, kind: Option<Type>) -> bool {
         self.wait.on_missing || kind.is_some() && kind == self.wait.kind
     }
 
+    fn logged_at(&self) -> u64 {
+        self.logged_at.load(Relaxed)
+    }
+
+    fn lasts(&self) -> bool {
+        self.wait.to_its_end
+    }
+
+    fn timeout_reply(&self) -> Vec<u8> {
+        self.wait.timed_out.map_or_else(|| self.reply(Reply::null_array), <[u8]>::to_vec)
+    }
+
+    fn error_reply(&self, error: &Error) -> Vec<u8> {
+        self.reply(|reply| error.text().into_iter().for_each(|text| reply.error(text)))
+    }
+}
+
+impl Retry for BlockedClient {
     fn attempt(&self, engine: &Engine, candidate: Candidate<'_>, server: Server) -> Attempt {
         let now = Now { unix_us: server.now_us };
         let mut session = Session::in_the_name_of(&self.client, server.worker, self.db);
@@ -288,7 +311,7 @@ impl Request for Blocked {
         session.no_touch = self.no_touch;
         session.tracker = self.tracker.clone();
         session.caching = self.caching;
-        let mut cx = Cx {
+        let mut cx = Context {
             engine,
             keys,
             reply: &mut reply,
@@ -307,12 +330,12 @@ impl Request for Blocked {
             _ => (self.command.run)(&mut cx, &mut args),
         };
         if let Err(error) = ran {
-            let text = scripting::text(engine, &error);
+            let text = busy_script::text(engine, &error);
             engine.metrics()[server.worker].count_error(&text);
             cx.reply.error(&text);
         }
         cx.complete();
-        tracking::remember(&mut cx, &args, &self.key_args);
+        tracked_reads::remember(&mut cx, &args, &self.key_args);
         let served = !matches!(cx.flow, Flow::WaitOn);
         if let Some(length) = engine.record(&cx.keys.effects, self.db, |out| args.put_to(out)) {
             self.logged_at.store(length, Relaxed);
@@ -326,21 +349,5 @@ impl Request for Blocked {
         let effects = std::mem::take(&mut cx.keys.effects);
         let reply = served.then(|| cx.reply.take());
         Attempt { reply, effects }
-    }
-
-    fn logged_at(&self) -> u64 {
-        self.logged_at.load(Relaxed)
-    }
-
-    fn lasts(&self) -> bool {
-        self.wait.to_its_end
-    }
-
-    fn timeout_reply(&self) -> Vec<u8> {
-        self.wait.timed_out.map_or_else(|| self.reply(Reply::null_array), <[u8]>::to_vec)
-    }
-
-    fn error_reply(&self, error: &Error) -> Vec<u8> {
-        self.reply(|reply| error.text().into_iter().for_each(|text| reply.error(text)))
     }
 }

@@ -3,5 +3,10 @@
 //! In: queued commands of a session, keys that a command waits for. Out: one moment for a group, with one group in the
 //! log; tickets at the keys. It knows nothing of what the commands within do.
 
-pub mod blocking;
+pub(crate) mod blocking;
 pub mod multi;
+
+use crate::core::command::Command;
+
+/// The commands of this room.
+pub const COMMANDS: &[&[Command]] = &[multi::COMMANDS];

@@ -10,42 +10,39 @@
 //!   log - unlock - effects of all; clients that wait for keys are served now
 //! ```
 //!
-//! Nobody waits inside: a blocking command finds nothing and says so. [`Group`] is what runs commands inside of another
-//! one; it knows nothing of transactions.
+//! Nobody waits inside: a blocking command finds nothing and says so. [`CommandGroup`] is what runs commands inside of
+//! another one; it knows nothing of transactions.
 
 use crate::core::args::Args;
 use crate::core::command::{
-    ALLOW_BUSY, Begin, Command, FAST, FindKeys, Flags, Group as Family, KeyFlags, LOADING, NO_MULTI, NO_SCRIPT,
-    READONLY, SETTLES, SKIP_COMMANDLOG, STALE, WRITE, key,
+    ALLOW_BUSY, Command, CommandEntry, FAST, Group, LOADING, NO_MULTI, NO_SCRIPT, NOT_QUEUED, RUNS_QUEUED,
+    RUNS_SCRIPTS, SKIP_COMMANDLOG, STALE, key,
 };
-use crate::core::context::{Cx, Flow, KeyArgs};
+use crate::core::context::{Blocking, Context, Flow};
 use crate::core::key_spec::key_indices;
-use crate::core::session::Session;
-use crate::core::table::Entry;
-use crate::core::{instrument, lazy_free};
-use crate::pubsub::tracking;
-use crate::scripting;
-use crate::transactions::blocking::Blocking;
+use crate::core::queued::{close_group, stop_watching, unwatch};
+use crate::core::session::{Multi, Watching};
+use crate::core::{busy_script, instrument, lazy_free, tracked_reads};
+use engine::Error;
 use engine::clients::waiters::AwaitedKey;
-use engine::clients::watch::WatchFlag;
 use engine::data::key_hash::KeyHash;
-use engine::keyspace::lru::is_due;
 use engine::keyspace::origin::Asker;
-use engine::propagation::change_log::Batch;
+use engine::keyspace::origin::is_due;
+use engine::propagation::change_log::LogBatch;
 use engine::propagation::effects::Effects;
-use engine::{Engine, Error, Word};
-use resp::Reply;
+use engine::time::UnixMs;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 const TRANSACTION: Command = Command {
-    group: Family::Transactions,
+    group: Group::Transactions,
     since: "2.0.0",
     flags: LOADING.and(STALE).and(NO_SCRIPT).and(FAST).and(ALLOW_BUSY),
+    lazy_free: None,
     ..Command::DEFAULT
 };
 
-pub const COMMANDS: &[Command] = &[
+pub(crate) const COMMANDS: &[Command] = &[
     Command {
         name: "multi",
         since: "1.2.0",
@@ -58,7 +55,13 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "exec",
         since: "1.2.0",
-        flags: LOADING.and(STALE).and(NO_SCRIPT).and(SKIP_COMMANDLOG),
+        flags: LOADING
+            .and(STALE)
+            .and(NO_SCRIPT)
+            .and(SKIP_COMMANDLOG)
+            .and(NOT_QUEUED)
+            .and(RUNS_QUEUED)
+            .and(RUNS_SCRIPTS),
         summary: "Executes all commands in a transaction.",
         complexity: "Depends on commands in the transaction",
         run: exec,
@@ -66,6 +69,7 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "discard",
+        flags: TRANSACTION.flags.and(NOT_QUEUED),
         summary: "Discards a transaction.",
         complexity: "O(N), when N is the number of queued commands",
         run: discard,
@@ -97,121 +101,7 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// A transaction that is being put together.
-#[derive(Debug)]
-pub struct Multi {
-    commands: Vec<Queued>,
-    /// One of the commands was refused.
-    aborted: bool,
-    /// Those of all queued commands together.
-    flags: Flags,
-    /// Those that one of them has not.
-    lacking: Flags,
-}
-
-#[derive(Debug)]
-struct Queued {
-    entry: &'static Entry,
-    args: Args<'static>,
-    keys: KeyArgs,
-}
-
-/// What a client watches.
-#[derive(Debug)]
-pub struct Watching {
-    flag: Arc<WatchFlag>,
-    keys: Vec<AwaitedKey>,
-}
-
-impl Watching {
-    /// Something that is watched has changed: the next EXEC does nothing.
-    pub fn is_broken(&self) -> bool {
-        self.flag.is_raised()
-    }
-}
-
-impl Multi {
-    fn new(aborted: bool) -> Multi {
-        Multi { commands: Vec::new(), aborted, flags: Flags::NONE, lacking: Flags::NONE }
-    }
-
-    pub(crate) fn flags(&self) -> (Flags, Flags) {
-        (self.flags, self.lacking)
-    }
-}
-
-/// Commands that run at once within a transaction.
-const AT_ONCE: [&str; 4] = ["exec", "discard", "quit", "reset"];
-
-/// Queues a command of a client in a transaction; false if it is one that runs at once.
-#[cold]
-pub(crate) fn queue(
-    engine: &Engine,
-    session: &mut Session,
-    entry: &'static Entry,
-    keys: &KeyArgs,
-    args: &Args<'_>,
-    reply: &mut Reply,
-) -> bool {
-    let Some(multi) = session.multi.as_mut().filter(|_| !runs_at_once(entry)) else {
-        return false;
-    };
-    reply.simple("QUEUED");
-    // What will not run need not be kept.
-    let is_broken = session.watching.as_ref().is_some_and(|watching| watching.is_broken());
-    if !multi.aborted && !is_broken {
-        let flags = scripting::flags_of(engine, entry, args);
-        multi.flags = multi.flags.and(flags);
-        multi.lacking = multi.lacking.and(flags.complement());
-        multi.commands.push(Queued { entry, args: args.iter().collect(), keys: keys.clone() });
-        session.info.queued.store(multi.commands.len() as i32, Relaxed);
-        let bytes = args.iter().map(|arg| arg.len() + 1).sum::<usize>();
-        session.info.queued_bytes.fetch_add(bytes, Relaxed);
-    }
-    true
-}
-
-/// Whether it is not queued.
-fn runs_at_once(entry: &Entry) -> bool {
-    AT_ONCE.contains(&&*entry.full_name)
-}
-
-/// A command of this client was refused. Returns what is replied instead, if something is.
-#[cold]
-pub(crate) fn refused(engine: &Engine, session: &mut Session, is_exec: bool, error: &Error) -> Option<Error> {
-    if is_exec {
-        leave(session);
-        unwatch(engine, session);
-        let reason = scripting::text(engine, error);
-        return Some(Error::ExecRefused(Word::of(reason.strip_prefix(b"ERR ").unwrap_or(&reason))));
-    }
-    if let Some(multi) = &mut session.multi {
-        **multi = Multi::new(true);
-        forget_queued(session);
-    }
-    None
-}
-
-/// The client is not in a transaction any more.
-fn leave(session: &mut Session) -> Option<Box<Multi>> {
-    session.info.in_multi.store(false, Relaxed);
-    forget_queued(session);
-    session.multi.take()
-}
-
-/// Others see no queued commands any more; who never queued one nor watched a key stays one of those.
-fn forget_queued(session: &Session) {
-    session.info.queued.fetch_min(0, Relaxed);
-    session.info.queued_bytes.store(0, Relaxed);
-}
-
-/// Forgets the transaction and what is watched: the end of a client, RESET. No lock may be held.
-pub fn forget(engine: &Engine, session: &mut Session) {
-    leave(session);
-    unwatch(engine, session);
-}
-
-fn multi(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+fn multi(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     cx.session.multi = Some(Box::new(Multi::new(false)));
     cx.session.info.in_multi.store(true, Relaxed);
     cx.session.info.queued.store(0, Relaxed);
@@ -219,14 +109,14 @@ fn multi(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn discard(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    leave(cx.session).ok_or(Error::DiscardWithoutMulti)?;
+fn discard(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    close_group(cx.session).ok_or(Error::DiscardWithoutMulti)?;
     unwatch(cx.engine, cx.session);
     cx.reply.ok();
     Ok(())
 }
 
-fn watch(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn watch(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     cx.reply.ok();
     let mut watching = cx.session.watching.take().unwrap_or_else(|| {
         let flag = Arc::default();
@@ -257,31 +147,16 @@ fn watch_bytes(name: &[u8]) -> usize {
     2 * (name.len() + size_of::<AwaitedKey>())
 }
 
-/// Whether there is an entry whose time is over.
-fn is_stale(table: &engine::data::table::Table, local: u64, name: &[u8], now: i64) -> bool {
+/// Whether there is an expired entry.
+fn is_stale(table: &engine::data::table::Table, local: u64, name: &[u8], now: UnixMs) -> bool {
     let found = table.find(local, |entry| entry.key() == name);
-    found.and_then(|entry| entry.deadline()).is_some_and(|deadline| is_due(deadline, now))
+    found.and_then(|entry| entry.expiry()).is_some_and(|expiry| is_due(expiry, now))
 }
 
-/// Watches nothing any more. No lock may be held.
-fn unwatch(engine: &Engine, session: &mut Session) {
-    if let Some(watching) = stop_watching(session) {
-        watching.keys.into_iter().for_each(|key| engine.unwatch(key, &watching.flag));
-    }
-}
-
-fn stop_watching(session: &mut Session) -> Option<Box<Watching>> {
-    let watching = session.watching.take()?;
-    session.info.set_watch(None);
-    session.info.watched.store(0, Relaxed);
-    session.info.watched_bytes.store(0, Relaxed);
-    Some(watching)
-}
-
-fn exec(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+fn exec(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let multi = cx.session.multi.as_ref().ok_or(Error::ExecWithoutMulti)?;
     if multi.aborted {
-        leave(cx.session);
+        close_group(cx.session);
         unwatch(cx.engine, cx.session);
         return Err(Error::ExecAbort);
     }
@@ -295,40 +170,24 @@ fn exec(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     }
     let watching = stop_watching(cx.session);
     if watching.is_some_and(|watching| end_watch(cx, &watching)) {
-        leave(cx.session);
+        close_group(cx.session);
         cx.reply.null_array();
         return Ok(());
     }
     let commands = cx.session.multi.take().map(|multi| multi.commands).unwrap_or_default();
-    let mut group = Group::begin(cx);
+    let mut group = CommandGroup::begin(cx);
     cx.reply.array(commands.len());
     for mut queued in commands {
         group.run(cx, queued.entry, &mut queued.args, true);
     }
     group.end(cx);
     // Others were told of it until now.
-    leave(cx.session);
+    close_group(cx.session);
     Ok(())
 }
 
-/// Whether it cannot be told from a command's arguments which keys it touches.
-pub(crate) fn may_touch_more(command: &Command) -> bool {
-    if command.flags.has(SETTLES) {
-        return true;
-    }
-    if command.keys.is_empty() {
-        let harmless = matches!(command.group, Family::Connection | Family::PubSub | Family::Transactions);
-        // TIME and the like.
-        return !harmless && (!command.flags.has(FAST) || command.flags.has(READONLY.and(WRITE)));
-    }
-    let vague = |spec: &crate::core::command::KeySpec| {
-        spec.flags.has(KeyFlags::INCOMPLETE) || spec.begin == Begin::Unknown || spec.find == FindKeys::Unknown
-    };
-    command.group == Family::Scripting || command.keys.iter().any(vague)
-}
-
-/// Takes the client off the watched keys, whose locks are held; true if one of them has changed, or is over by now.
-fn end_watch(cx: &mut Cx<'_>, watching: &Watching) -> bool {
+/// Takes the client off the watched keys, whose locks are held; true if one of them has changed, or has expired by now.
+fn end_watch(cx: &mut Context<'_>, watching: &Watching) -> bool {
     let now = cx.keys.expiry_now();
     let mut broken = watching.flag.is_raised();
     for key in &watching.keys {
@@ -342,23 +201,23 @@ fn end_watch(cx: &mut Cx<'_>, watching: &Watching) -> bool {
 
 /// Commands that run inside of another one, under its locks: what they log belongs together, and what they leave to be
 /// done is done when the whole has ended.
-pub(crate) struct Group {
-    batch: Batch,
+pub(crate) struct CommandGroup {
+    batch: LogBatch,
     effects: Effects,
     command: &'static Command,
 }
 
-impl Group {
-    pub fn begin(cx: &mut Cx<'_>) -> Group {
+impl CommandGroup {
+    pub fn begin(cx: &mut Context<'_>) -> CommandGroup {
         cx.blocking = Blocking::Refused;
         // The commands inside have others.
         cx.key_args = &[];
-        Group { batch: Batch::default(), effects: std::mem::take(&mut cx.keys.effects), command: cx.command }
+        CommandGroup { batch: LogBatch::default(), effects: std::mem::take(&mut cx.keys.effects), command: cx.command }
     }
 
     /// Runs a command to its end. Its keys' locks must be held, or the right to take any. `log`: what it changes is to
     /// go into the log; what it finds to be over and removes does in any case.
-    pub fn run(&mut self, cx: &mut Cx<'_>, entry: &'static Entry, args: &mut Args<'_>, log: bool) {
+    pub fn run(&mut self, cx: &mut Context<'_>, entry: &'static CommandEntry, args: &mut Args<'_>, log: bool) {
         let db = cx.session.db;
         let has_log = cx.engine.has_log();
         if has_log && log {
@@ -376,16 +235,16 @@ impl Group {
             let worker = cx.session.worker;
             if is_new || cx.session.in_script {
                 instrument::count_failed(cx.engine, worker, entry);
-                cx.engine.metrics()[worker].count_error(&scripting::text(cx.engine, &error));
+                cx.engine.metrics()[worker].count_error(&busy_script::text(cx.engine, &error));
             } else {
                 instrument::count_unexpected(cx.engine, worker, self.command.name, entry, &error);
             }
-            cx.reply.error(scripting::text(cx.engine, &error));
+            cx.reply.error(busy_script::text(cx.engine, &error));
         }
         if cx.session.tracker.is_some() {
             let keys: Vec<_> = key_indices(entry, args).into_iter().flatten().collect();
             let keys: Vec<_> = keys.into_iter().map(|index| (index, cx.keys.key(&args[index]).hash)).collect();
-            tracking::remember(cx, args, &keys);
+            tracked_reads::remember(cx, args, &keys);
         }
         cx.complete();
         if let Some(start) = start {
@@ -407,8 +266,8 @@ impl Group {
     }
 
     /// All have run: their records go into the log, as a transaction if there are several.
-    pub fn end(self, cx: &mut Cx<'_>) {
-        let Group { batch, effects, command } = self;
+    pub fn end(self, cx: &mut Context<'_>) {
+        let CommandGroup { batch, effects, command } = self;
         if let Some(length) = cx.engine.record_together(&batch) {
             cx.session.logged_at = length;
         }

@@ -10,6 +10,8 @@
 //! next sync has nothing to do and succeeds. Names change durably.
 
 use engine::host::files::NewFile;
+use engine::locks::sync::spin;
+use persistence::aof::check;
 use persistence::aof::storage::{LogFile, Storage};
 use std::collections::BTreeMap;
 use std::io::{self, Cursor, Read, Write};
@@ -96,10 +98,11 @@ impl State {
 }
 
 impl Content {
-    /// What is found after the machine went down.
-    fn crash(&mut self, random: &mut fastrand::Rng) {
+    /// What is found after the machine went down. `in_order`: of what was dirty, no page stays behind one that is lost.
+    fn crash(&mut self, in_order: bool, random: &mut fastrand::Rng) {
+        let mut stays = true;
         for (page, fates) in self.bytes.chunks_mut(PAGE).zip(self.fates.chunks(PAGE)) {
-            let stays = random.bool();
+            stays = random.bool() && (stays || !in_order);
             let gone = |fate: &Fate| *fate == Fate::Lost || *fate == Fate::Dirty && !stays;
             page.iter_mut().zip(fates).filter(|(_, fate)| gone(fate)).for_each(|(byte, _)| *byte = 0);
         }
@@ -126,9 +129,19 @@ impl Disk {
 
     /// A sound disk with what a crash of the machine leaves now of this one.
     pub fn crash(&self, seed: u64) -> Disk {
+        self.crash_with(false, seed)
+    }
+
+    /// The same of one that writes pages in their order. What a log's commands carry has no checksum: who reads it
+    /// would not know of a page that is lost among others.
+    pub fn crash_in_order(&self, seed: u64) -> Disk {
+        self.crash_with(true, seed)
+    }
+
+    fn crash_with(&self, in_order: bool, seed: u64) -> Disk {
         let mut state = self.state().clone();
         let mut random = fastrand::Rng::with_seed(seed);
-        state.contents.iter_mut().for_each(|content| content.crash(&mut random));
+        state.contents.iter_mut().for_each(|content| content.crash(in_order, &mut random));
         state.faults = Faults::default();
         Disk(Arc::new(Mutex::new(state)))
     }
@@ -136,6 +149,23 @@ impl Disk {
     pub fn content(&self, name: &[u8]) -> io::Result<Vec<u8>> {
         let state = self.state();
         Ok(state.contents[state.find(name)?].bytes.clone())
+    }
+
+    /// Does what an operator does with a log that is refused: cuts the first file that is not whole, and gives up those
+    /// after it.
+    pub fn repair(&self) {
+        let text = String::from_utf8(self.content(b"logs/log.aof.manifest").expect("a manifest")).expect("a text");
+        let (mut lines, mut is_cut) = (0, false);
+        for line in text.lines().filter(|line| line.ends_with("type i")) {
+            let name = line.split(' ').nth(1).expect("a name");
+            let path = format!("logs/{name}").into_bytes();
+            let content = self.content(&path).expect("it is listed");
+            let found = check::analyze(&mut &content[..], 0, name, None, &mut lines).expect("it can be read");
+            let good = if is_cut { 0 } else { found.good };
+            is_cut |= good < content.len() as u64;
+            self.append(&path).expect("it is there").0.truncate(good).expect("the disk is sound");
+        }
+        assert!(is_cut, "what is whole is read");
     }
 
     /// A new file that takes the place of one of that name in the end.
@@ -155,10 +185,13 @@ struct File {
 
 impl LogFile for File {
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        // Others go on meanwhile.
+        spin();
         self.disk.state().write(self.file, bytes)
     }
 
     fn sync(&self) -> io::Result<()> {
+        spin();
         self.disk.state().sync(self.file)
     }
 
@@ -184,7 +217,7 @@ struct Temporary {
 impl Write for Temporary {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         // Others go on meanwhile.
-        std::thread::yield_now();
+        spin();
         self.disk.state().write(self.file, bytes)
     }
 

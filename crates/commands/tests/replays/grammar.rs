@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 
-/// Every command that writes, with the words that matter to deadlines. What a word says more than once is drawn more
+/// Every command that writes, with the words that matter to expiries. What a word says more than once is drawn more
 /// often.
 pub const TEMPLATES: &[&str] = &[
     "SET {s} {n} (|{life}|{life}|{life}) (|||NX|XX|GET|NX GET)",
@@ -136,7 +136,7 @@ pub const TEMPLATES: &[&str] = &[
     "BZPOPMIN {z} {z} 1",
     "BZPOPMAX {z} 1",
     "BZMPOP 1 2 {z} {z} MIN",
-    // Reading removes what is over.
+    // Reading removes what has expired.
     "GET {s}",
     "MGET {s} {s}",
     "EXISTS {any} {any}",

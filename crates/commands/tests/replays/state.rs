@@ -1,8 +1,8 @@
 //! All that a client can see of a database, so that two can be compared.
 
-use resp::value::Value;
+use resp::reply_value::Value;
 
-/// Each key with its deadline and its value, a line each; each field of a hash with its own. `ask` runs a command.
+/// Each key with its expiry and its value, a line each; each field of a hash with its own. `ask` runs a command.
 pub fn state(ask: &mut dyn FnMut(&[&str]) -> Value) -> Vec<String> {
     let mut lines = Vec::new();
     for key in sorted(ask(&["KEYS", "*"])) {

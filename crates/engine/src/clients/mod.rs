@@ -4,6 +4,7 @@
 //! that are run again, raised flags, and pushes for the workers to deliver. It knows nothing of sockets, nor of what a
 //! command does.
 
+pub(crate) mod deferred;
 pub mod pubsub;
 pub mod registry;
 pub mod tracking;

@@ -9,8 +9,8 @@
 //!
 //! A publisher looks into the first table, answers how many there are, and leaves one [`Push`] for each worker that has
 //! any, however many subscribers that is. Pushes wait in the publisher's [outgoing](PubSub::take_outgoing) list: its
-//! worker hands those for itself over when the command has ended, and those for others once a turn, as one letter with
-//! one wake-up. Whoever receives a push finds [its own subscribers](PubSub::recipients) and writes to them.
+//! worker hands those for itself over when the command has ended, and those for others once a tick, as one message with
+//! one wake-up. A worker that receives a push finds [its own subscribers](PubSub::recipients) and writes to them.
 //!
 //! Two messages of one publisher take the same way, so their order is kept. A worker that learns of a message after its
 //! client has left the channel finds it no longer in its table: nobody gets a message after the end of the subscription
@@ -19,6 +19,7 @@
 use crate::clients::tracking::{Stale, Tracker};
 use crate::glob;
 use crate::locks::sync::{Mutex, RwLock};
+use crossbeam_utils::CachePadded;
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -28,7 +29,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 /// What can be subscribed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ChannelKind {
     /// SUBSCRIBE
     Channel,
     /// PSUBSCRIBE
@@ -44,8 +45,10 @@ pub type Name = Arc<[u8]>;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Message {
     /// Channel or shard channel.
-    pub kind: Kind,
+    pub kind: ChannelKind,
+    /// The channel's name.
     pub channel: Box<[u8]>,
+    /// What was published.
     pub payload: Box<[u8]>,
     /// Patterns that the channel's name matches.
     pub patterns: Vec<Name>,
@@ -54,12 +57,15 @@ pub struct Message {
 /// Something for clients who did not ask for it just now.
 #[derive(Clone, Debug)]
 pub enum Push {
+    /// A published message.
     Message(Arc<Message>),
     /// A line for all monitors, as it goes to them.
     Monitor(Arc<[u8]>),
     /// What one client has a copy of is out of date.
     Invalidation {
+        /// The client.
         tracker: Arc<Tracker>,
+        /// What is out of date.
         stale: Arc<Stale>,
     },
     /// For the client itself: whom it wants invalidations to go to is gone.
@@ -91,20 +97,19 @@ const SHARDS: usize = 64;
 /// All listeners.
 pub struct PubSub {
     hasher: RandomState,
-    channels: Box<[Channels]>,
-    shard_channels: Box<[Channels]>,
-    patterns: RwLock<BTreeMap<Name, Counts>>,
+    channels: Box<[CachePadded<Channels>]>,
+    shard_channels: Box<[CachePadded<Channels>]>,
+    patterns: CachePadded<RwLock<BTreeMap<Name, Counts>>>,
     /// How many patterns there are, so that publishers need not look when there are none.
     pattern_count: AtomicUsize,
     /// Clients with a subscription.
     subscribers: AtomicUsize,
     monitors: AtomicUsize,
-    workers: Box<[Side]>,
+    workers: Box<[CachePadded<Side>]>,
 }
 
 /// What one worker has to itself.
 #[derive(Default)]
-#[repr(align(128))]
 struct Side {
     local: Mutex<Local>,
     /// By the worker that they are for.
@@ -127,24 +132,26 @@ struct Local {
 }
 
 impl Local {
-    fn names(&mut self, kind: Kind) -> &mut HashMap<Name, BTreeSet<usize>, RandomState> {
+    fn names(&mut self, kind: ChannelKind) -> &mut HashMap<Name, BTreeSet<usize>, RandomState> {
         match kind {
-            Kind::Channel => &mut self.channels,
-            Kind::Pattern => &mut self.patterns,
-            Kind::Shard => &mut self.shard_channels,
+            ChannelKind::Channel => &mut self.channels,
+            ChannelKind::Pattern => &mut self.patterns,
+            ChannelKind::Shard => &mut self.shard_channels,
         }
     }
 }
 
 impl PubSub {
+    /// Without subscribers.
     pub fn new(workers: usize) -> Self {
         let hasher = RandomState::default();
-        let channels = || (0..SHARDS).map(|_| RwLock::new(HashMap::with_hasher(hasher.clone()))).collect();
-        let side = || Side { outgoing: Mutex::new(vec![Vec::new(); workers]), ..Side::default() };
+        let channels = || CachePadded::new(RwLock::new(HashMap::with_hasher(hasher.clone())));
+        let channels = || (0..SHARDS).map(|_| channels()).collect();
+        let side = || CachePadded::new(Side { outgoing: Mutex::new(vec![Vec::new(); workers]), ..Side::default() });
         PubSub {
             channels: channels(),
             shard_channels: channels(),
-            patterns: RwLock::new(BTreeMap::new()),
+            patterns: CachePadded::default(),
             pattern_count: AtomicUsize::new(0),
             subscribers: AtomicUsize::new(0),
             monitors: AtomicUsize::new(0),
@@ -154,20 +161,20 @@ impl PubSub {
     }
 
     /// The channels among which this name is, if it names one.
-    fn channels(&self, kind: Kind, name: &[u8]) -> &Channels {
-        let channels = if kind == Kind::Shard { &self.shard_channels } else { &self.channels };
+    fn channels(&self, kind: ChannelKind, name: &[u8]) -> &Channels {
+        let channels = if kind == ChannelKind::Shard { &self.shard_channels } else { &self.channels };
         &channels[self.hasher.hash_one(name) as usize % SHARDS]
     }
 
     /// The connection `token` of `worker` listens to this name from now on. It must not do so already.
-    pub fn subscribe(&self, worker: usize, token: usize, kind: Kind, name: &Name) {
+    pub fn subscribe(&self, worker: usize, token: usize, kind: ChannelKind, name: &Name) {
         self.workers[worker].local.lock().names(kind).entry(Arc::clone(name)).or_default().insert(token);
         let add = |counts: &mut Counts| {
             counts.resize(self.workers.len(), 0);
             counts[worker] += 1;
         };
         match kind {
-            Kind::Pattern => {
+            ChannelKind::Pattern => {
                 let mut patterns = self.patterns.write();
                 add(patterns.entry(Arc::clone(name)).or_default());
                 self.pattern_count.store(patterns.len(), Relaxed);
@@ -177,7 +184,7 @@ impl PubSub {
     }
 
     /// The end of what [`subscribe`](Self::subscribe) began.
-    pub fn unsubscribe(&self, worker: usize, token: usize, kind: Kind, name: &[u8]) {
+    pub fn unsubscribe(&self, worker: usize, token: usize, kind: ChannelKind, name: &[u8]) {
         {
             let mut local = self.workers[worker].local.lock();
             let names = local.names(kind);
@@ -194,7 +201,7 @@ impl PubSub {
             counts.iter().all(|count| *count == 0)
         };
         match kind {
-            Kind::Pattern => {
+            ChannelKind::Pattern => {
                 let mut patterns = self.patterns.write();
                 if patterns.get_mut(name).is_some_and(subtract) {
                     patterns.remove(name);
@@ -226,7 +233,7 @@ impl PubSub {
 
     /// Sends a message to the subscribers of a channel, and of patterns unless it is a shard channel; returns how many
     /// get it. `from`: the worker that calls.
-    pub fn publish(&self, from: usize, kind: Kind, channel: &[u8], payload: &[u8]) -> u64 {
+    pub fn publish(&self, from: usize, kind: ChannelKind, channel: &[u8], payload: &[u8]) -> u64 {
         let mut sum = Counts::new();
         let mut add = |counts: &Counts| {
             sum.resize(counts.len(), 0);
@@ -236,7 +243,7 @@ impl PubSub {
             add(counts);
         }
         let mut patterns = Vec::new();
-        if kind == Kind::Channel && self.pattern_count.load(Relaxed) > 0 {
+        if kind == ChannelKind::Channel && self.pattern_count.load(Relaxed) > 0 {
             for (pattern, counts) in &*self.patterns.read() {
                 if glob::matches(pattern, channel) {
                     patterns.push(Arc::clone(pattern));
@@ -294,8 +301,8 @@ impl PubSub {
     }
 
     /// Calls `tell` for each connection of `worker` that is to get the push: its token, and for a message that it gets
-    /// because of a pattern, the pattern. `tell` must not change subscriptions. Whom an invalidation is for may be gone,
-    /// and another client have its token.
+    /// because of a pattern, the pattern. `tell` must not change subscriptions. Whom an invalidation is for may be
+    /// gone, and another client have its token.
     pub fn recipients(&self, worker: usize, push: &Push, mut tell: impl FnMut(usize, Option<&Name>)) {
         let mut local = self.workers[worker].local.lock();
         match push {
@@ -350,8 +357,8 @@ impl PubSub {
     }
 
     /// Channels or shard channels with subscribers whose names match, in no order.
-    pub fn active(&self, kind: Kind, pattern: Option<&[u8]>) -> Vec<Name> {
-        let channels = if kind == Kind::Shard { &self.shard_channels } else { &self.channels };
+    pub fn active(&self, kind: ChannelKind, pattern: Option<&[u8]>) -> Vec<Name> {
+        let channels = if kind == ChannelKind::Shard { &self.shard_channels } else { &self.channels };
         let mut names = Vec::new();
         for shard in channels {
             let shard = shard.read();
@@ -361,16 +368,16 @@ impl PubSub {
     }
 
     /// How many names of a kind have subscribers.
-    pub fn count(&self, kind: Kind) -> usize {
+    pub fn count(&self, kind: ChannelKind) -> usize {
         match kind {
-            Kind::Channel => self.channels.iter().map(|shard| shard.read().len()).sum(),
-            Kind::Shard => self.shard_channels.iter().map(|shard| shard.read().len()).sum(),
-            Kind::Pattern => self.pattern_count.load(Relaxed),
+            ChannelKind::Channel => self.channels.iter().map(|shard| shard.read().len()).sum(),
+            ChannelKind::Shard => self.shard_channels.iter().map(|shard| shard.read().len()).sum(),
+            ChannelKind::Pattern => self.pattern_count.load(Relaxed),
         }
     }
 
     /// Subscribers of a channel or shard channel.
-    pub fn subscribers_of(&self, kind: Kind, channel: &[u8]) -> u64 {
+    pub fn subscribers_of(&self, kind: ChannelKind, channel: &[u8]) -> u64 {
         let channels = self.channels(kind, channel).read();
         channels.get(channel).into_iter().flatten().map(|count| u64::from(*count)).sum()
     }
@@ -404,52 +411,55 @@ mod tests {
     #[test]
     fn messages_reach_subscribers_on_every_worker_in_order() {
         let pubsub = PubSub::new(3);
-        pubsub.subscribe(0, 7, Kind::Channel, &name("news"));
-        pubsub.subscribe(2, 7, Kind::Channel, &name("news"));
-        pubsub.subscribe(2, 8, Kind::Channel, &name("news"));
-        pubsub.subscribe(2, 8, Kind::Pattern, &name("n*"));
-        pubsub.subscribe(1, 1, Kind::Shard, &name("news"));
-        assert_eq!(pubsub.publish(0, Kind::Channel, b"news", b"1"), 4);
-        assert_eq!(pubsub.publish(0, Kind::Channel, b"nothing", b"2"), 1);
-        assert_eq!(pubsub.publish(0, Kind::Channel, b"old", b"3"), 0);
+        pubsub.subscribe(0, 7, ChannelKind::Channel, &name("news"));
+        pubsub.subscribe(2, 7, ChannelKind::Channel, &name("news"));
+        pubsub.subscribe(2, 8, ChannelKind::Channel, &name("news"));
+        pubsub.subscribe(2, 8, ChannelKind::Pattern, &name("n*"));
+        pubsub.subscribe(1, 1, ChannelKind::Shard, &name("news"));
+        assert_eq!(pubsub.publish(0, ChannelKind::Channel, b"news", b"1"), 4);
+        assert_eq!(pubsub.publish(0, ChannelKind::Channel, b"nothing", b"2"), 1);
+        assert_eq!(pubsub.publish(0, ChannelKind::Channel, b"old", b"3"), 0);
         assert_eq!(told(&pubsub, 0, &pubsub.take_own(0).unwrap()), ["7 - 1"]);
         assert!(pubsub.take_own(0).is_none());
         let outgoing = pubsub.take_outgoing(0);
         assert_eq!(outgoing.iter().map(|(worker, _)| *worker).collect::<Vec<_>>(), [2]);
         assert_eq!(told(&pubsub, 2, &outgoing[0].1), ["7 - 1", "8 - 1", "8 n* 1", "8 n* 2"]);
         assert!(pubsub.take_outgoing(0).is_empty());
-        assert_eq!(pubsub.publish(1, Kind::Shard, b"news", b"4"), 1);
+        assert_eq!(pubsub.publish(1, ChannelKind::Shard, b"news", b"4"), 1);
         assert_eq!(told(&pubsub, 1, &pubsub.take_own(1).unwrap()), ["1 - 4"]);
     }
 
     #[test]
     fn who_left_is_told_nothing_even_of_messages_on_their_way() {
         let pubsub = PubSub::new(2);
-        pubsub.subscribe(1, 5, Kind::Channel, &name("a"));
-        pubsub.subscribe(1, 6, Kind::Channel, &name("a"));
-        pubsub.subscribe(1, 6, Kind::Pattern, &name("*"));
-        assert_eq!(pubsub.publish(0, Kind::Channel, b"a", b"x"), 3);
-        pubsub.unsubscribe(1, 6, Kind::Channel, b"a");
-        pubsub.unsubscribe(1, 6, Kind::Pattern, b"*");
+        pubsub.subscribe(1, 5, ChannelKind::Channel, &name("a"));
+        pubsub.subscribe(1, 6, ChannelKind::Channel, &name("a"));
+        pubsub.subscribe(1, 6, ChannelKind::Pattern, &name("*"));
+        assert_eq!(pubsub.publish(0, ChannelKind::Channel, b"a", b"x"), 3);
+        pubsub.unsubscribe(1, 6, ChannelKind::Channel, b"a");
+        pubsub.unsubscribe(1, 6, ChannelKind::Pattern, b"*");
         assert_eq!(told(&pubsub, 1, &pubsub.take_outgoing(0)[0].1), ["5 - x"]);
-        assert_eq!(pubsub.subscribers_of(Kind::Channel, b"a"), 1);
-        pubsub.unsubscribe(1, 5, Kind::Channel, b"a");
-        assert_eq!((pubsub.count(Kind::Channel), pubsub.count(Kind::Pattern)), (0, 0));
-        assert_eq!(pubsub.publish(0, Kind::Channel, b"a", b"y"), 0);
+        assert_eq!(pubsub.subscribers_of(ChannelKind::Channel, b"a"), 1);
+        pubsub.unsubscribe(1, 5, ChannelKind::Channel, b"a");
+        assert_eq!((pubsub.count(ChannelKind::Channel), pubsub.count(ChannelKind::Pattern)), (0, 0));
+        assert_eq!(pubsub.publish(0, ChannelKind::Channel, b"a", b"y"), 0);
     }
 
     #[test]
     fn channels_with_subscribers_are_listed() {
         let pubsub = PubSub::new(1);
         for channel in ["one", "two"] {
-            pubsub.subscribe(0, 1, Kind::Channel, &name(channel));
+            pubsub.subscribe(0, 1, ChannelKind::Channel, &name(channel));
         }
-        pubsub.subscribe(0, 1, Kind::Shard, &name("three"));
-        let mut all = pubsub.active(Kind::Channel, None);
+        pubsub.subscribe(0, 1, ChannelKind::Shard, &name("three"));
+        let mut all = pubsub.active(ChannelKind::Channel, None);
         all.sort();
         assert_eq!(all, [name("one"), name("two")]);
-        assert_eq!(pubsub.active(Kind::Channel, Some(b"o*")), [name("one")]);
-        assert_eq!((pubsub.active(Kind::Shard, None), pubsub.count(Kind::Shard)), (vec![name("three")], 1));
+        assert_eq!(pubsub.active(ChannelKind::Channel, Some(b"o*")), [name("one")]);
+        assert_eq!(
+            (pubsub.active(ChannelKind::Shard, None), pubsub.count(ChannelKind::Shard)),
+            (vec![name("three")], 1)
+        );
     }
 
     #[test]

@@ -5,32 +5,39 @@
 use crate::clients::waiters::Ticket;
 use crate::clients::watch::WatchFlag;
 use crate::locks::sync::Mutex;
+use crate::time::UnixMs;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicI32, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
 };
 
-/// One connected client.
+/// One connected client. Its worker writes here with every command, so no line of it is another client's too.
+#[repr(align(64))]
 pub struct ClientInfo {
+    /// Counts up; no two clients of a server have the same.
     pub id: u64,
     /// Address of the peer, as `ip:port` or the path of the Unix socket followed by `:0`.
     pub addr: Box<str>,
     /// Address at this end, likewise.
     pub laddr: Box<str>,
+    /// The number of its socket; -1 without one.
     pub fd: i32,
-    pub worker: usize,
+    /// The worker that serves it, or that it is on its way to.
+    pub worker: AtomicUsize,
     /// What the worker knows its connection by.
     pub token: AtomicUsize,
     /// Unix time in milliseconds.
-    pub connected_at: i64,
+    pub connected_at: UnixMs,
     /// Unix time in milliseconds of the last bytes that were read.
     pub active_at: AtomicI64,
+    /// The database that it has selected.
     pub db: AtomicU32,
     /// 2 or 3.
     pub resp: AtomicU8,
-    /// CLIENT NO-TOUCH, CLIENT NO-EVICT.
+    /// CLIENT NO-TOUCH: what it reads does not count as used.
     pub no_touch: AtomicBool,
+    /// CLIENT NO-EVICT: it is not disconnected when clients take too much memory.
     pub no_evict: AtomicBool,
     /// Said READONLY.
     pub read_only: AtomicBool,
@@ -39,33 +46,40 @@ pub struct ClientInfo {
     /// CLIENT IMPORT-SOURCE: it brings the data of another server.
     pub import_source: AtomicBool,
     /// What its connection holds.
-    pub buffers: Buffers,
+    pub buffers: ClientBuffers,
     /// All memory that is held for it, in bytes.
     pub memory: AtomicUsize,
-    /// Bytes of the names that it subscribes to, and of the keys that it watches.
+    /// Bytes of the names that it subscribes to.
     pub subscription_bytes: AtomicUsize,
     /// Bytes of the prefixes that it tracks.
     pub prefix_bytes: AtomicUsize,
+    /// Bytes that the keys that it watches take up.
     pub watched_bytes: AtomicUsize,
     /// Names that it subscribes to: channels, patterns, shard channels.
     pub subscriptions: [AtomicU32; 3],
     /// It gets a line of every command.
     pub monitor: AtomicBool,
-    /// CLIENT TRACKING: on, in broadcast mode, redirected to one who is gone.
+    /// CLIENT TRACKING is on.
     pub tracks: AtomicBool,
+    /// It tracks in broadcast mode.
     pub broadcasts: AtomicBool,
+    /// The client that its invalidations went to is gone.
     pub redirection_broken: AtomicBool,
     /// Id of the client that gets its invalidations; 0: itself, -1: it does not track.
     pub redirection: AtomicI64,
+    /// Commands that it has run.
     pub commands: AtomicU64,
     /// Id of the last command in the command table, plus one; 0 before the first.
     pub last_command: AtomicUsize,
+    /// Bytes that were read from it.
     pub input_bytes: AtomicU64,
+    /// Bytes that were written to it.
     pub output_bytes: AtomicU64,
     /// Between MULTI and EXEC.
     pub in_multi: AtomicBool,
-    /// Commands that are queued for EXEC, and their bytes; -1 before its first MULTI or WATCH.
+    /// Commands that are queued for EXEC; -1 before its first MULTI or WATCH.
     pub queued: AtomicI32,
+    /// Bytes that its queued commands take up.
     pub queued_bytes: AtomicUsize,
     /// Keys that it watches.
     pub watched: AtomicU32,
@@ -80,7 +94,7 @@ macro_rules! buffer_sizes {
     ($($(#[$doc:meta])* $field:ident,)*) => {
         /// Sizes of a connection's buffers in bytes, as its worker last showed them.
         #[derive(Default)]
-        pub struct Buffers {
+        pub struct ClientBuffers {
             $($field: AtomicUsize,)*
         }
 
@@ -90,12 +104,13 @@ macro_rules! buffer_sizes {
             $($(#[$doc])* pub $field: usize,)*
         }
 
-        impl Buffers {
+        impl ClientBuffers {
             /// Only the client's worker calls this.
             pub fn show(&self, sizes: BufferSizes) {
                 $(self.$field.store(sizes.$field, Relaxed);)*
             }
 
+            /// The sizes as they are now.
             pub fn sizes(&self) -> BufferSizes {
                 BufferSizes { $($field: self.$field.load(Relaxed),)* }
             }
@@ -104,18 +119,21 @@ macro_rules! buffer_sizes {
 }
 
 buffer_sizes! {
-    /// Input that is not a whole command yet, and room that is kept for more of it.
+    /// Input that is not a whole command yet.
     query,
+    /// Room that is kept for more of it.
     query_free,
     /// Arguments of the command that is arriving or that waits.
     args,
-    /// Room of the first reply buffer, and the most that was in use of it lately.
+    /// Room of the first reply buffer.
     reply_room,
+    /// The most that was in use of it lately.
     reply_peak,
     /// Unsent bytes in the first reply buffer.
     reply_first,
-    /// Further reply buffers: how many, and their bytes.
+    /// How many further reply buffers there are.
     reply_chunks,
+    /// Bytes in these.
     reply_bytes,
 }
 
@@ -129,8 +147,11 @@ struct Waits {
 /// What a client says of itself.
 #[derive(Clone, Debug, Default)]
 pub struct Details {
+    /// CLIENT SETNAME; empty without.
     pub name: Vec<u8>,
+    /// CLIENT SETINFO LIB-NAME; empty without.
     pub lib_name: Vec<u8>,
+    /// CLIENT SETINFO LIB-VER; empty without.
     pub lib_ver: Vec<u8>,
 }
 
@@ -141,16 +162,17 @@ impl std::fmt::Debug for ClientInfo {
 }
 
 impl ClientInfo {
-    pub fn new(id: u64, addr: &str, laddr: &str, fd: i32, worker: usize, now: i64) -> Self {
+    /// A client that connects at `now`, Unix time in milliseconds.
+    pub fn new(id: u64, addr: &str, laddr: &str, fd: i32, worker: usize, now: UnixMs) -> Self {
         ClientInfo {
             id,
             addr: addr.into(),
             laddr: laddr.into(),
             fd,
-            worker,
+            worker: AtomicUsize::new(worker),
             token: AtomicUsize::new(0),
             connected_at: now,
-            active_at: AtomicI64::new(now),
+            active_at: AtomicI64::new(now.0),
             db: AtomicU32::new(0),
             resp: AtomicU8::new(2),
             no_touch: AtomicBool::new(false),
@@ -158,7 +180,7 @@ impl ClientInfo {
             read_only: AtomicBool::new(false),
             redirects: AtomicBool::new(false),
             import_source: AtomicBool::new(false),
-            buffers: Buffers::default(),
+            buffers: ClientBuffers::default(),
             memory: AtomicUsize::new(0),
             subscription_bytes: AtomicUsize::new(0),
             prefix_bytes: AtomicUsize::new(0),
@@ -193,10 +215,10 @@ impl ClientInfo {
         self.addr.ends_with(":0")
     }
 
-    /// So many more commands have ended. Only the worker that serves the client counts.
+    /// One more command has ended. Only the worker that serves the client counts.
     #[inline]
-    pub fn count_commands(&self, commands: u64) {
-        self.commands.store(self.commands.load(Relaxed) + commands, Relaxed);
+    pub fn count_command(&self) {
+        self.commands.store(self.commands.load(Relaxed) + 1, Relaxed);
     }
 
     /// Counts bytes that were read. Only the client's worker calls this.
@@ -240,6 +262,7 @@ impl ClientInfo {
         self.waits.lock().watch = flag.cloned();
     }
 
+    /// Reads or changes its details, under their lock.
     pub fn edit_details<R>(&self, edit: impl FnOnce(&mut Details) -> R) -> R {
         edit(&mut self.details.lock())
     }
@@ -266,6 +289,7 @@ pub struct ReplyBuffers {
 }
 
 impl ReplyBuffers {
+    /// The default of `DEBUG REPLYBUFFER PEAK-RESET-TIME`, in milliseconds.
     pub const PEAK_RESET_TIME: i64 = 5000;
 }
 
@@ -285,6 +309,7 @@ impl Clients {
         self.last_id.fetch_add(1, Relaxed) + 1
     }
 
+    /// Puts a client that has connected on the list.
     pub fn add(&self, client: &Arc<ClientInfo>) {
         self.by_id.lock().insert(client.id, Arc::clone(client));
     }
@@ -294,6 +319,7 @@ impl Clients {
         self.by_id.lock().remove(&id).is_some()
     }
 
+    /// The client with this id, if it is connected.
     pub fn get(&self, id: u64) -> Option<Arc<ClientInfo>> {
         self.by_id.lock().get(&id).cloned()
     }
@@ -303,10 +329,12 @@ impl Clients {
         self.by_id.lock().values().cloned().collect()
     }
 
+    /// How many clients are connected.
     pub fn len(&self) -> usize {
         self.by_id.lock().len()
     }
 
+    /// Whether none is connected.
     pub fn is_empty(&self) -> bool {
         self.by_id.lock().is_empty()
     }
@@ -320,7 +348,7 @@ mod tests {
     fn clients_are_listed_by_id_until_they_leave() {
         let clients = Clients::default();
         for _ in 0..3 {
-            clients.add(&Arc::new(ClientInfo::new(clients.next_id(), "a", "b", 0, 0, 0)));
+            clients.add(&Arc::new(ClientInfo::new(clients.next_id(), "a", "b", 0, 0, UnixMs(0))));
         }
         clients.remove(2);
         assert_eq!(clients.all().iter().map(|client| client.id).collect::<Vec<_>>(), [1, 3]);

@@ -1,6 +1,6 @@
 //! Client-side caching: who holds copies of which keys, and is to be told that they are out of date.
 //!
-//! A client that asked for it (CLIENT TRACKING) is remembered at each key that it reads; whoever changes the key next
+//! A client that asked for it (CLIENT TRACKING) is remembered at each key that it reads; the next change of the key
 //! forgets the readers and tells them. In broadcast mode nothing is remembered: a client hears of every change of a key
 //! that begins with one of its prefixes.
 //!
@@ -13,7 +13,7 @@
 //!
 //! **Nothing is lost.** A reader is remembered under the lock under which it read. A change takes the readers out under
 //! the same lock, so it either comes before the read, which then sees it, or finds the reader. The reader's worker
-//! hands an invalidation over when the command that runs is over, so a reply that it concerns always comes before it.
+//! hands an invalidation over when the running command has ended, so a reply that it concerns always comes before it.
 //! And invalidations leave their worker before its replies do: who has seen the reply to a write finds that a later
 //! command of any client comes after the invalidation.
 //!
@@ -22,23 +22,19 @@
 
 use crate::clients::pubsub::{PubSub, Push};
 use crate::clients::registry::ClientInfo;
-use crate::engine::Engine;
 use crate::locks::sync::{Mutex, RwLock};
-use crate::propagation::effects::Effects;
+use crate::propagation::effects::{Author, ClientIds, Effects, TrackedChange};
+use crossbeam_utils::CachePadded;
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
-use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
-/// Ids of clients, ascending.
-pub type Readers = SmallVec<[u64; 2]>;
-
 /// The keys of one shard that were read by clients that track.
 #[derive(Default)]
 pub struct Tracked {
-    readers: IndexMap<Box<[u8]>, Readers, RandomState>,
+    readers: IndexMap<Box<[u8]>, ClientIds, RandomState>,
     items: usize,
 }
 
@@ -46,7 +42,7 @@ impl Tracked {
     /// The client has read the key; true if it is the key's first reader.
     pub fn remember(&mut self, key: &[u8], client: u64) -> bool {
         let Some(readers) = self.readers.get_mut(key) else {
-            self.readers.insert(key.into(), Readers::from_slice(&[client]));
+            self.readers.insert(key.into(), ClientIds::from_slice(&[client]));
             self.items += 1;
             return true;
         };
@@ -58,14 +54,14 @@ impl Tracked {
     }
 
     /// The key's readers, who are forgotten; None when there are none.
-    pub fn forget(&mut self, key: &[u8]) -> Option<Readers> {
+    pub fn forget(&mut self, key: &[u8]) -> Option<ClientIds> {
         let readers = self.readers.swap_remove(key)?;
         self.items -= readers.len();
         Some(readers)
     }
 
     /// The same for one of the keys, which `random` chooses.
-    pub fn forget_any(&mut self, random: usize) -> Option<(Box<[u8]>, Readers)> {
+    pub fn forget_any(&mut self, random: usize) -> Option<(Box<[u8]>, ClientIds)> {
         let at = random.checked_rem(self.readers.len())?;
         let (key, readers) = self.readers.swap_remove_index(at)?;
         self.items -= readers.len();
@@ -84,11 +80,12 @@ impl Tracked {
         self.readers.len()
     }
 
+    /// Whether no reader is remembered.
     pub fn is_empty(&self) -> bool {
         self.readers.is_empty()
     }
 
-    /// Readers of all keys together.
+    /// ClientIds of all keys together.
     pub fn items(&self) -> usize {
         self.items
     }
@@ -96,7 +93,7 @@ impl Tracked {
 
 /// Which keys a client hears of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum TrackingMode {
     /// Those that it reads.
     Reads,
     /// Those that it reads after CLIENT CACHING YES.
@@ -110,10 +107,12 @@ pub enum Mode {
 /// One client that tracks, from one CLIENT TRACKING to the next.
 #[derive(Debug)]
 pub struct Tracker {
+    /// The client that tracks.
     pub client: Arc<ClientInfo>,
     /// Who gets the invalidations instead, and may be gone by now.
     pub redirect: Option<Arc<ClientInfo>>,
-    pub mode: Mode,
+    /// Which keys it is told of.
+    pub mode: TrackingMode,
     /// It does not hear of its own changes.
     pub no_loop: bool,
     /// Not empty in broadcast mode only.
@@ -123,7 +122,13 @@ pub struct Tracker {
 }
 
 impl Tracker {
-    pub fn new(client: &Arc<ClientInfo>, redirect: Option<Arc<ClientInfo>>, mode: Mode, no_loop: bool) -> Tracker {
+    /// A client that begins to track, without prefixes.
+    pub fn new(
+        client: &Arc<ClientInfo>,
+        redirect: Option<Arc<ClientInfo>>,
+        mode: TrackingMode,
+        no_loop: bool,
+    ) -> Tracker {
         let (client, ended) = (Arc::clone(client), AtomicBool::new(false));
         Tracker { client, redirect, mode, no_loop, prefixes: BTreeSet::new(), ended }
     }
@@ -133,6 +138,7 @@ impl Tracker {
         self.redirect.as_ref().unwrap_or(&self.client)
     }
 
+    /// Whether it does not track any more.
     pub fn has_ended(&self) -> bool {
         self.ended.load(Relaxed)
     }
@@ -146,7 +152,9 @@ impl Tracker {
 /// What is out of date: these keys, or everything.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Stale {
+    /// Its copies of these keys.
     Keys(Vec<Box<[u8]>>),
+    /// All of its copies.
     Everything,
 }
 
@@ -160,29 +168,11 @@ impl Stale {
     }
 }
 
-/// A key was changed: what is left to do about it when the locks are given up.
-#[derive(Debug)]
-pub struct Change {
-    key: Box<[u8]>,
-    readers: Readers,
-    /// Its time was over; otherwise a client's command changed it.
-    expired: bool,
-}
-
-/// Whoever changed something.
-#[derive(Clone, Copy, Debug)]
-pub struct Author {
-    pub worker: usize,
-    /// Id of the client whose command runs; 0 if it is none.
-    pub client: u64,
-}
-
 /// Keys that changed, by prefix, with the client that changed them last.
 type Changed = BTreeMap<Box<[u8]>, BTreeMap<Box<[u8]>, u64>>;
 
 /// What one worker has to broadcast.
 #[derive(Default)]
-#[repr(align(128))]
 struct Side {
     changed: Mutex<Changed>,
     pending: AtomicBool,
@@ -194,26 +184,27 @@ pub struct Tracking {
     on: AtomicBool,
     broadcasts: AtomicBool,
     /// Keys with readers in all shards, and how many there may be; 0: any number.
-    keys: AtomicUsize,
+    keys: CachePadded<AtomicUsize>,
     max_keys: AtomicUsize,
     trackers: RwLock<HashMap<u64, Arc<Tracker>>>,
     prefixes: RwLock<Prefixes>,
-    workers: Box<[Side]>,
+    workers: Box<[CachePadded<Side>]>,
 }
 
 /// Who wants to hear of names that begin so, by client.
 type Prefixes = BTreeMap<Box<[u8]>, BTreeMap<u64, Arc<Tracker>>>;
 
 impl Tracking {
+    /// Without trackers.
     pub fn new(workers: usize) -> Self {
         Tracking {
             on: AtomicBool::new(false),
             broadcasts: AtomicBool::new(false),
-            keys: AtomicUsize::new(0),
+            keys: CachePadded::default(),
             max_keys: AtomicUsize::new(0),
             trackers: RwLock::new(HashMap::new()),
             prefixes: RwLock::new(BTreeMap::new()),
-            workers: (0..workers).map(|_| Side::default()).collect(),
+            workers: (0..workers).map(|_| CachePadded::default()).collect(),
         }
     }
 
@@ -262,7 +253,7 @@ impl Tracking {
         self.trackers.read().len()
     }
 
-    /// Prefixes that somebody wants to hear of.
+    /// How many prefixes clients have asked for.
     pub fn prefixes(&self) -> usize {
         self.prefixes.read().len()
     }
@@ -330,23 +321,47 @@ impl Tracking {
         }
     }
 
+    /// A key of this shard was changed. Only while [tracking](Tracking::is_on) is on.
+    #[cold]
+    pub(crate) fn changed(&self, tracked: &mut Tracked, effects: &mut Effects, key: &[u8], expired: bool) {
+        let readers = tracked.forget(key);
+        if readers.is_some() {
+            self.count_forgotten(1);
+        } else if !self.broadcasts.load(Relaxed) {
+            return;
+        }
+        effects.rare().changes.push(TrackedChange { key: key.into(), readers: readers.unwrap_or_default(), expired });
+    }
+
+    /// Tells those who have read a key that was forgotten for want of room. No lock may be held.
+    pub(crate) fn tell_forgotten(&self, pubsub: &PubSub, worker: usize, key: Box<[u8]>, readers: &ClientIds) {
+        self.count_forgotten(1);
+        // Nobody has changed it, so it is not broadcast and everybody is told.
+        let stale = Arc::new(Stale::Keys(vec![key]));
+        let trackers = self.trackers.read();
+        let readers = readers.iter().filter_map(|id| trackers.get(id));
+        let readers = readers.filter(|tracker| tracker.mode != TrackingMode::Broadcast);
+        readers.for_each(|tracker| tell(pubsub, worker, tracker, &stale));
+    }
+
     /// Tells whom these changes concern. No lock may be held.
     #[cold]
-    pub(crate) fn tell(&self, pubsub: &PubSub, changes: Vec<Change>, flushed: bool, author: Author) {
+    pub(crate) fn tell(&self, pubsub: &PubSub, changes: Vec<TrackedChange>, flushed: bool, author: Author) {
         let trackers = self.trackers.read();
         if flushed {
             let everything = Arc::new(Stale::Everything);
             trackers.values().for_each(|tracker| tell(pubsub, author.worker, tracker, &everything));
         }
         let broadcasts = self.broadcasts.load(Relaxed);
-        for Change { key, readers, expired } in changes {
+        for TrackedChange { key, readers, expired } in changes {
             if broadcasts {
                 self.note(&key, Author { client: if expired { 0 } else { author.client }, ..author });
             }
             let stale = Arc::new(Stale::Keys(vec![key]));
             let readers = readers.iter().filter_map(|id| trackers.get(id));
             // Who broadcasts by now may have read the key before.
-            let readers = readers.filter(|tracker| tracker.mode != Mode::Broadcast && tracker.hears_of(author.client));
+            let readers =
+                readers.filter(|tracker| tracker.mode != TrackingMode::Broadcast && tracker.hears_of(author.client));
             readers.for_each(|tracker| tell(pubsub, author.worker, tracker, &stale));
         }
     }
@@ -375,56 +390,13 @@ fn leave_prefixes(prefixes: &mut BTreeMap<Box<[u8]>, BTreeMap<u64, Arc<Tracker>>
 
 fn tell(pubsub: &PubSub, worker: usize, tracker: &Arc<Tracker>, stale: &Arc<Stale>) {
     let push = Push::Invalidation { tracker: Arc::clone(tracker), stale: Arc::clone(stale) };
-    pubsub.post(worker, tracker.target().worker, push);
-}
-
-/// A key of this shard was changed. Only while [tracking](Tracking::is_on) is on.
-#[cold]
-pub(crate) fn changed(engine: &Engine, tracked: &mut Tracked, effects: &mut Effects, key: &[u8], expired: bool) {
-    let tracking = engine.tracking();
-    let readers = tracked.forget(key);
-    if readers.is_some() {
-        tracking.count_forgotten(1);
-    } else if !tracking.broadcasts.load(Relaxed) {
-        return;
-    }
-    effects.rare().changes.push(Change { key: key.into(), readers: readers.unwrap_or_default(), expired });
-}
-
-impl Engine {
-    /// Forgets keys, and tells their readers, until there are no [more than there may be](Tracking::is_over), but at
-    /// most `budget` of them. No lock may be held.
-    #[cold]
-    pub fn trim_tracking(&self, worker: usize, budget: usize) {
-        let shards = self.locks().len();
-        for _ in 0..budget {
-            let start = fastrand::usize(..shards);
-            let mut found = None;
-            for index in (start..shards).chain(0..start) {
-                if !self.tracking().is_over() {
-                    return;
-                }
-                let shard = self.locks().one_unless(index, || self.scripts().is_long());
-                found = shard.and_then(|mut shard| shard.tracked.forget_any(fastrand::usize(..)));
-                if found.is_some() {
-                    break;
-                }
-            }
-            let Some((key, readers)) = found else { return };
-            self.tracking().count_forgotten(1);
-            // Nobody has changed it, so it is not broadcast and everybody is told.
-            let stale = Arc::new(Stale::Keys(vec![key]));
-            let trackers = self.tracking().trackers.read();
-            let readers = readers.iter().filter_map(|id| trackers.get(id));
-            let readers = readers.filter(|tracker| tracker.mode != Mode::Broadcast);
-            readers.for_each(|tracker| tell(self.pubsub(), worker, tracker, &stale));
-        }
-    }
+    pubsub.post(worker, tracker.target().worker.load(Relaxed), push);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::UnixMs;
     use proptest::prelude::*;
 
     proptest! {
@@ -461,13 +433,13 @@ mod tests {
     #[test]
     fn broadcasts_name_each_key_once_and_spare_who_changed_it() {
         let (tracking, pubsub) = (Tracking::new(1), PubSub::new(1));
-        let client = |id| Arc::new(ClientInfo::new(id, "", "", -1, 0, 0));
+        let client = |id| Arc::new(ClientInfo::new(id, "", "", -1, 0, UnixMs(0)));
         for (id, no_loop) in [(1, false), (2, true)] {
-            let mut tracker = Tracker::new(&client(id), None, Mode::Broadcast, no_loop);
+            let mut tracker = Tracker::new(&client(id), None, TrackingMode::Broadcast, no_loop);
             tracker.prefixes.insert(b"a"[..].into());
             tracking.begin(tracker);
         }
-        let change = |key: &[u8], expired| Change { key: key.into(), readers: Readers::new(), expired };
+        let change = |key: &[u8], expired| TrackedChange { key: key.into(), readers: ClientIds::new(), expired };
         let changes = vec![change(b"a1", false), change(b"a1", false), change(b"b", false), change(b"a2", true)];
         tracking.tell(&pubsub, changes, false, Author { worker: 0, client: 2 });
         assert!(tracking.has_pending(0) && !pubsub.has_own(0));
@@ -484,9 +456,9 @@ mod tests {
     #[test]
     fn changes_are_of_interest_until_nothing_is_left_of_trackers() {
         let tracking = Tracking::new(1);
-        let client = Arc::new(ClientInfo::new(1, "", "", -1, 0, 0));
+        let client = Arc::new(ClientInfo::new(1, "", "", -1, 0, UnixMs(0)));
         let mut tracked = Tracked::default();
-        let tracker = tracking.begin(Tracker::new(&client, None, Mode::Reads, false));
+        let tracker = tracking.begin(Tracker::new(&client, None, TrackingMode::Reads, false));
         assert!(tracking.is_on() && tracked.remember(b"k", 1));
         tracking.count_key();
         assert!(!tracking.is_over());

@@ -1,8 +1,8 @@
 //! Which clients watch which keys: a flag that a write raises.
 //!
-//! WATCH registers a flag under the key, in the key's shard and database. Whoever changes the key raises
-//! the flags under the shard's lock; EXEC looks at its own flag while it holds the locks of the watched
-//! keys, so that nothing is missed in between.
+//! WATCH registers a flag under the key, in the key's shard and database. A change of the key raises the flags under
+//! the shard's lock; EXEC looks at its own flag while it holds the locks of the watched keys, so that nothing is missed
+//! in between.
 //!
 //! A key whose time was over already when it was watched counts as missing: that its entry goes is no change.
 
@@ -15,10 +15,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct WatchFlag(AtomicBool);
 
 impl WatchFlag {
+    /// One of the keys has changed.
     pub fn raise(&self) {
         self.0.store(true, Ordering::Release);
     }
 
+    /// Whether one of the keys has changed.
     pub fn is_raised(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
@@ -34,9 +36,11 @@ struct Watch {
 /// How a key stands before or after a database is emptied or exchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
+    /// There is no entry.
     Missing,
-    /// There is an entry, but its time is over.
+    /// There is an entry, but it has expired.
     Stale,
+    /// There is an entry that has not expired.
     Live,
 }
 
@@ -47,7 +51,7 @@ pub struct Watchers {
 }
 
 impl Watchers {
-    /// `stale`: the key has an entry whose time is over.
+    /// `stale`: the key has an expired entry.
     pub fn watch(&mut self, key: &[u8], flag: &Arc<WatchFlag>, stale: bool) {
         let watches = self.by_key.entry(key.into()).or_default();
         if !watches.iter().any(|known| Arc::ptr_eq(&known.flag, flag)) {
@@ -55,6 +59,7 @@ impl Watchers {
         }
     }
 
+    /// Takes the flag away from the key.
     pub fn unwatch(&mut self, key: &[u8], flag: &Arc<WatchFlag>) {
         if let Some(watches) = self.by_key.get_mut(key) {
             watches.retain(|known| !Arc::ptr_eq(&known.flag, flag));
@@ -91,10 +96,12 @@ impl Watchers {
         }
     }
 
+    /// How many keys are watched.
     pub fn len(&self) -> usize {
         self.by_key.len()
     }
 
+    /// Whether none is watched.
     pub fn is_empty(&self) -> bool {
         self.by_key.is_empty()
     }

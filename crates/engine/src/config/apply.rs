@@ -1,8 +1,8 @@
 //! What a changed directive does at once: the hooks that entries name.
 //!
-//! Most directives are read from the configuration whenever they matter. What keeps one in a form of its own is told of a
-//! change: each method here is one of these forms, and sets it as the configuration has it that the implementor was made
-//! with. An error is the text for the client.
+//! Most directives are read from the configuration whenever they matter. What keeps one in a form of its own is told of
+//! a change: each method here is one of these forms, and sets it as the configuration has it that the implementor was
+//! made with. An error is the text for the client.
 
 /// What is done when a directive changes, beside publishing it.
 #[derive(Clone, Copy, Debug)]
@@ -17,13 +17,17 @@ pub enum Apply {
     Server(ServerHook),
 }
 
+/// A hook that the engine runs.
 pub type EngineHook = fn(&dyn EngineHooks) -> Applied;
+/// A hook that the process around the engine runs.
 pub type ServerHook = fn(&dyn ServerHooks) -> Applied;
 
-/// The text of an error is for the client.
+/// What a hook answers. An error is the reason, as text for the client, for which the change cannot take effect;
+/// nothing was changed then.
 pub type Applied = Result<(), String>;
 
 /// What the engine and the commands keep of directives.
+#[expect(clippy::missing_errors_doc, reason = "`Applied` says what an error is")]
 pub trait EngineHooks {
     /// How the use of keys is counted.
     fn access_clock(&self) -> Applied;
@@ -72,6 +76,7 @@ pub trait EngineHooks {
 }
 
 /// What the process around the engine keeps of directives.
+#[expect(clippy::missing_errors_doc, reason = "`Applied` says what an error is")]
 pub trait ServerHooks {
     /// The addresses of all listeners.
     fn bind(&self) -> Applied;

@@ -15,6 +15,7 @@ use resp::words;
 /// What the program was asked to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Invocation {
+    /// Run the server.
     Serve(CommandLine),
     /// `-v` or `--version`
     Version,
@@ -33,6 +34,7 @@ pub enum Invocation {
 pub struct CommandLine {
     /// As written: may be relative, may contain wildcards.
     pub config_file: Option<Vec<u8>>,
+    /// `-`: the configuration goes on with what standard input has.
     pub read_stdin: bool,
     /// Configuration text that comes last.
     pub options: Vec<u8>,

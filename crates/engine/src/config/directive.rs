@@ -29,7 +29,7 @@ macro_rules! directives {
             $($(#[doc = $line])* pub const $name: Directive = Directive::at($first + Position::$name as u16);)+
         }
 
-        pub(super) const ENTRIES: &[Entry] = &[$($entry.declared(Directive::$name, stringify!($name), &[$($line),*])),+];
+        pub(super) const ENTRIES: &[DirectiveEntry] = &[$($entry.declared(Directive::$name, stringify!($name), &[$($line),*])),+];
 
         /// Where the next area begins.
         pub(super) const END: u16 = $first + ENTRIES.len() as u16;

@@ -4,19 +4,31 @@
 pub const KEYSPACE: u32 = 1 << 0;
 /// Events go to `__keyevent@<db>__:<event>`.
 pub const KEYEVENT: u32 = 1 << 1;
+/// `g`: commands that work on any type: DEL, EXPIRE, RENAME.
 pub const GENERIC: u32 = 1 << 2;
+/// `$`: changes of strings.
 pub const STRING: u32 = 1 << 3;
+/// `l`: changes of lists.
 pub const LIST: u32 = 1 << 4;
+/// `s`: changes of sets.
 pub const SET: u32 = 1 << 5;
+/// `h`: changes of hashes.
 pub const HASH: u32 = 1 << 6;
+/// `z`: changes of sorted sets.
 pub const ZSET: u32 = 1 << 7;
+/// `x`: keys that have expired.
 pub const EXPIRED: u32 = 1 << 8;
+/// `e`: keys that were evicted.
 pub const EVICTED: u32 = 1 << 9;
+/// `t`: changes of streams.
 pub const STREAM: u32 = 1 << 10;
+/// `m`: a read that found no key.
 pub const KEY_MISS: u32 = 1 << 11;
+/// `d`: changes by modules, of which there are none.
 pub const MODULE: u32 = 1 << 13;
+/// `n`: keys that are new.
 pub const NEW: u32 = 1 << 14;
-/// What `A` stands for: everything but misses and new keys, which nobody wants by accident.
+/// What `A` stands for: everything but misses and new keys, which are too many to be asked for by accident.
 pub const ALL: u32 = GENERIC | STRING | LIST | SET | HASH | ZSET | EXPIRED | EVICTED | STREAM | MODULE;
 
 /// Letters in the order in which they are printed, without `A`.

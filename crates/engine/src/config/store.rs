@@ -8,39 +8,44 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::directive::Directive;
-use super::entry::{Entry, Kind, Unmet, Unsupported};
-use super::table::{self, Found};
-use super::value::{ClientClass, OutputBufferLimit, SavePoint, Upstream, Value, words_of};
+use super::directive_entry::{DirectiveEntry, DirectiveKind, Unmet, Unsupported};
+use super::directive_table::{self, FoundDirective};
+use super::directive_value::{ClientClass, DirectiveValue, OutputBufferLimit, SavePoint, Upstream, words_of};
 use crate::glob;
+use crossbeam_utils::CachePadded;
 
 /// Values of all directives. Asking a directive for another kind of value than its entry declares is a mistake in the
 /// program and panics; a test asks every one.
 #[derive(Clone, Debug)]
 pub struct Config {
-    values: Box<[Value]>,
+    values: Box<[DirectiveValue]>,
     /// What a file asks of unsupported directives: in force are their defaults, but CONFIG REWRITE writes these.
-    unmet: Vec<(Directive, Value)>,
+    unmet: Vec<(Directive, DirectiveValue)>,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config { values: table::entries().iter().map(|entry| entry.default_value()).collect(), unmet: Vec::new() }
+        Config {
+            values: directive_table::entries().iter().map(|entry| entry.default_value()).collect(),
+            unmet: Vec::new(),
+        }
     }
 }
 
 impl Config {
-    pub fn value(&self, directive: Directive) -> &Value {
+    /// The value in force.
+    pub fn value(&self, directive: Directive) -> &DirectiveValue {
         &self.values[directive.index()]
     }
 
-    pub(super) fn replace(&mut self, directive: Directive, value: Value) {
+    pub(super) fn replace(&mut self, directive: Directive, value: DirectiveValue) {
         self.unmet.retain(|(unmet, _)| *unmet != directive);
         self.values[directive.index()] = value;
     }
 
     /// Takes the values out of force that nothing here acts on.
     pub(super) fn set_unmet_aside(&mut self) {
-        for entry in table::entries() {
+        for entry in directive_table::entries() {
             let value = self.value(entry.directive);
             if entry.unsupported.is_some_and(|unsupported| unsupported.unmet == Unmet::Ignored)
                 && entry.objection(value).is_some()
@@ -53,14 +58,15 @@ impl Config {
     }
 
     /// What CONFIG REWRITE writes.
-    pub(super) fn written(&self, directive: Directive) -> &Value {
+    pub(super) fn written(&self, directive: Directive) -> &DirectiveValue {
         let unmet = self.unmet.iter().find(|(unmet, _)| *unmet == directive);
         unmet.map_or_else(|| self.value(directive), |(_, value)| value)
     }
 
     /// Unsupported directives that were given another value than their default, by name.
-    pub fn unmet(&self) -> impl Iterator<Item = (&'static Entry, Unsupported)> {
-        let entries = table::names().iter().filter(|found| found.name == found.entry.name).map(|found| found.entry);
+    pub fn unmet(&self) -> impl Iterator<Item = (&'static DirectiveEntry, Unsupported)> {
+        let entries =
+            directive_table::names().iter().filter(|found| found.name == found.entry.name).map(|found| found.entry);
         entries.filter_map(|entry| {
             let unsupported = entry.unsupported?;
             (*self.written(entry.directive) != entry.default_value()).then_some((entry, unsupported))
@@ -70,7 +76,7 @@ impl Config {
     /// A `yes`/`no` directive.
     pub fn flag(&self, directive: Directive) -> bool {
         match self.value(directive) {
-            Value::Flag(flag) => *flag,
+            DirectiveValue::Flag(flag) => *flag,
             _ => wrong_kind(directive),
         }
     }
@@ -78,7 +84,7 @@ impl Config {
     /// A number; a percentage is negative.
     pub fn int(&self, directive: Directive) -> i64 {
         match self.value(directive) {
-            Value::Integer(number) => *number,
+            DirectiveValue::Integer(number) => *number,
             _ => wrong_kind(directive),
         }
     }
@@ -91,23 +97,23 @@ impl Config {
     /// A text, empty when there is none.
     pub fn text(&self, directive: Directive) -> &[u8] {
         match self.value(directive) {
-            Value::Text(text) => text.as_deref().unwrap_or_default(),
+            DirectiveValue::Text(text) => text.as_deref().unwrap_or_default(),
             _ => wrong_kind(directive),
         }
     }
 
     /// The name chosen.
     pub fn choice(&self, directive: Directive) -> &'static str {
-        match (self.value(directive), table::entry(directive).kind) {
-            (Value::Choice(at), Kind::Choice(names)) => names[*at],
+        match (self.value(directive), directive_table::entry(directive).kind) {
+            (DirectiveValue::Choice(at), DirectiveKind::Choice(names)) => names[*at],
             _ => wrong_kind(directive),
         }
     }
 
     /// Whether `name` is among the names chosen.
     pub fn has_choice(&self, directive: Directive, name: &str) -> bool {
-        match (self.value(directive), table::entry(directive).kind) {
-            (Value::Choices(bits), Kind::Choices(names)) => {
+        match (self.value(directive), directive_table::entry(directive).kind) {
+            (DirectiveValue::Choices(bits), DirectiveKind::Choices(names)) => {
                 names.iter().skip(1).position(|known| *known == name).is_some_and(|at| bits & 1 << at != 0)
             }
             _ => wrong_kind(directive),
@@ -117,7 +123,7 @@ impl Config {
     /// When to save, empty for never.
     pub fn save_points(&self) -> &[SavePoint] {
         match self.value(Directive::SAVE) {
-            Value::Save(points) => points,
+            DirectiveValue::Save(points) => points,
             _ => wrong_kind(Directive::SAVE),
         }
     }
@@ -125,14 +131,15 @@ impl Config {
     /// Addresses to listen on; one with a leading `-` may fail to bind.
     pub fn bind_addresses(&self) -> &[Arc<[u8]>] {
         match self.value(Directive::BIND) {
-            Value::Bind(addresses) => addresses,
+            DirectiveValue::Bind(addresses) => addresses,
             _ => wrong_kind(Directive::BIND),
         }
     }
 
+    /// The limits of this class, of `client-output-buffer-limit`.
     pub fn output_buffer_limit(&self, class: ClientClass) -> OutputBufferLimit {
         match self.value(Directive::CLIENT_OUTPUT_BUFFER_LIMIT) {
-            Value::OutputBufferLimits(limits) => limits[class as usize],
+            DirectiveValue::OutputBufferLimits(limits) => limits[class as usize],
             _ => wrong_kind(Directive::CLIENT_OUTPUT_BUFFER_LIMIT),
         }
     }
@@ -140,7 +147,7 @@ impl Config {
     /// `oom_score_adj` of a primary, a replica, a child.
     pub fn oom_score_adj_values(&self) -> [i32; 3] {
         match self.value(Directive::OOM_SCORE_ADJ_VALUES) {
-            Value::OomScoreAdjValues(values) => *values,
+            DirectiveValue::OomScoreAdjValues(values) => *values,
             _ => wrong_kind(Directive::OOM_SCORE_ADJ_VALUES),
         }
     }
@@ -148,7 +155,7 @@ impl Config {
     /// Bits of [`keyspace_events`](super::keyspace_events).
     pub fn keyspace_events(&self) -> u32 {
         match self.value(Directive::NOTIFY_KEYSPACE_EVENTS) {
-            Value::KeyspaceEvents(flags) => *flags,
+            DirectiveValue::KeyspaceEvents(flags) => *flags,
             _ => wrong_kind(Directive::NOTIFY_KEYSPACE_EVENTS),
         }
     }
@@ -156,7 +163,7 @@ impl Config {
     /// Percentiles that INFO shows, 0 to 100.
     pub fn percentiles(&self) -> &[f64] {
         match self.value(Directive::LATENCY_TRACKING_INFO_PERCENTILES) {
-            Value::Percentiles(values) => values,
+            DirectiveValue::Percentiles(values) => values,
             _ => wrong_kind(Directive::LATENCY_TRACKING_INFO_PERCENTILES),
         }
     }
@@ -164,7 +171,7 @@ impl Config {
     /// The primary to follow from the start.
     pub(super) fn upstream(&self) -> Option<&Upstream> {
         match self.value(Directive::REPLICAOF) {
-            Value::ReplicaOf(upstream) => upstream.as_ref(),
+            DirectiveValue::ReplicaOf(upstream) => upstream.as_ref(),
             _ => wrong_kind(Directive::REPLICAOF),
         }
     }
@@ -182,19 +189,19 @@ impl Config {
     /// wildcards is answered as it was written, and reaches hidden directives too.
     pub fn get(&self, patterns: &[&[u8]]) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
-        let mut add = |name: &[u8], entry: &Entry| {
+        let mut add = |name: &[u8], entry: &DirectiveEntry| {
             if !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
                 found.push((name.to_vec(), entry.print(self.value(entry.directive))));
             }
         };
         for pattern in patterns {
             if !pattern.iter().any(|c| b"[*?".contains(c)) {
-                if let Some(Found { entry, .. }) = table::find(pattern) {
+                if let Some(FoundDirective { entry, .. }) = directive_table::find(pattern) {
                     add(pattern, entry);
                 }
                 continue;
             }
-            for Found { entry, name } in table::names() {
+            for FoundDirective { entry, name } in directive_table::names() {
                 if !entry.hidden && glob::matches_ignoring_case(pattern, name.as_bytes()) {
                     add(name.as_bytes(), entry);
                 }
@@ -205,16 +212,22 @@ impl Config {
 }
 
 fn wrong_kind(directive: Directive) -> ! {
-    panic!("{} is of another kind", table::entry(directive).name)
+    panic!("{} is of another kind", directive_table::entry(directive).name)
 }
 
 /// What a change of configuration does to the running server.
 pub trait ApplyHooks {
-    /// Makes `changed` take effect with the values of `config`, which is not published yet. On an error (the text for
-    /// the client) everything goes back: the hooks that ran are called again with the old configuration.
+    /// Makes `changed` take effect with the values of `config`, which is not published yet.
+    ///
+    /// # Errors
+    /// The values cannot take effect: the text for the client. Everything goes back then: the hooks that ran are called
+    /// again with the old configuration.
     fn apply(&self, changed: Directive, config: &Config) -> Result<(), String>;
 
     /// Changes the working directory and answers its absolute path.
+    ///
+    /// # Errors
+    /// The folder is missing or may not be entered: the text for the client.
     fn change_dir(&self, path: &[u8]) -> Result<Vec<u8>, String>;
 }
 
@@ -242,14 +255,16 @@ pub enum SetError {
 #[derive(Debug)]
 pub struct ConfigStore {
     generation: AtomicU64,
-    current: RwLock<Arc<Config>>,
+    current: CachePadded<RwLock<Arc<Config>>>,
     /// One change at a time: hooks run between building and publishing.
     changing: Mutex<()>,
 }
 
 impl ConfigStore {
+    /// A store with this configuration in force.
     pub fn new(config: Config) -> ConfigStore {
-        ConfigStore { generation: AtomicU64::new(1), current: RwLock::new(Arc::new(config)), changing: Mutex::new(()) }
+        let current = CachePadded::new(RwLock::new(Arc::new(config)));
+        ConfigStore { generation: AtomicU64::new(1), current, changing: Mutex::new(()) }
     }
 
     /// Counts up with every change. Compare it first, then take a snapshot.
@@ -257,6 +272,7 @@ impl ConfigStore {
         self.generation.load(Ordering::Acquire)
     }
 
+    /// The configuration in force. It stays as it is while it is held; changes make a new one.
     pub fn snapshot(&self) -> Arc<Config> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -266,7 +282,10 @@ impl ConfigStore {
         self.snapshot().get(patterns)
     }
 
-    /// CONFIG SET: all of `pairs` (name, value), or nothing and the reason.
+    /// CONFIG SET: all of `pairs` (name, value), or nothing.
+    ///
+    /// # Errors
+    /// See [`SetError`]; nothing was changed.
     pub fn set(&self, pairs: &[(&[u8], &[u8])], caller: Caller, hooks: &dyn ApplyHooks) -> Result<(), SetError> {
         let _turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let old = self.snapshot();
@@ -280,8 +299,8 @@ impl ConfigStore {
         Ok(())
     }
 
-    /// Changes values without asking hooks or looking at flags: for the server itself, when it must do with another value
-    /// than it was given.
+    /// Changes values without asking hooks or looking at flags: for the server itself, when it must do with another
+    /// value than it was given.
     pub fn update(&self, change: impl FnOnce(&mut ConfigEdit)) {
         let _turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut edit = ConfigEdit { config: Config::clone(&self.snapshot()) };
@@ -302,27 +321,35 @@ pub struct ConfigEdit {
 }
 
 impl ConfigEdit {
+    /// Puts this number in force, whatever the entry's limits are.
     pub fn set_int(&mut self, directive: Directive, number: i64) {
-        self.config.replace(directive, Value::Integer(number));
+        self.config.replace(directive, DirectiveValue::Integer(number));
     }
 
+    /// Puts this flag in force.
     #[cfg(any(test, feature = "testing"))]
     pub fn set_flag(&mut self, directive: Directive, flag: bool) {
-        self.config.replace(directive, Value::Flag(flag));
+        self.config.replace(directive, DirectiveValue::Flag(flag));
     }
 
+    /// Puts this text in force, read as the directive reads it.
     #[cfg(any(test, feature = "testing"))]
     pub fn set_text(&mut self, directive: Directive, text: &[u8]) {
-        let text = if text.is_empty() && !table::entry(directive).keeps_empty { None } else { Some(text.into()) };
-        self.config.replace(directive, Value::Text(text));
+        let text =
+            if text.is_empty() && !directive_table::entry(directive).keeps_empty { None } else { Some(text.into()) };
+        self.config.replace(directive, DirectiveValue::Text(text));
     }
 }
 
 /// The pairs with their entries, when the caller may set all of them.
-fn admit<'p>(pairs: &[(&[u8], &'p [u8])], caller: Caller, old: &Config) -> Result<Vec<(Found, &'p [u8])>, SetError> {
-    let mut wanted: Vec<(Found, &[u8])> = Vec::with_capacity(pairs.len());
+fn admit<'p>(
+    pairs: &[(&[u8], &'p [u8])],
+    caller: Caller,
+    old: &Config,
+) -> Result<Vec<(FoundDirective, &'p [u8])>, SetError> {
+    let mut wanted: Vec<(FoundDirective, &[u8])> = Vec::with_capacity(pairs.len());
     for (name, value) in pairs {
-        let Some(found) = table::find(name) else { return Err(SetError::Unknown((*name).into())) };
+        let Some(found) = directive_table::find(name) else { return Err(SetError::Unknown((*name).into())) };
         let shown = String::from_utf8_lossy(name);
         let confirms = || found.entry.confirmed && found.entry.print(old.value(found.entry.directive)) == *value;
         if found.entry.immutable && !confirms() {
@@ -344,7 +371,11 @@ fn admit<'p>(pairs: &[(&[u8], &'p [u8])], caller: Caller, old: &Config) -> Resul
 }
 
 /// The new configuration, and the directives whose hooks must run.
-fn evaluate(wanted: &[(Found, &[u8])], old: &Config, hooks: &dyn ApplyHooks) -> Result<(Config, Vec<Found>), SetError> {
+fn evaluate(
+    wanted: &[(FoundDirective, &[u8])],
+    old: &Config,
+    hooks: &dyn ApplyHooks,
+) -> Result<(Config, Vec<FoundDirective>), SetError> {
     let mut new = old.clone();
     let mut changed = Vec::with_capacity(wanted.len());
     for (found, text) in wanted {
@@ -352,17 +383,17 @@ fn evaluate(wanted: &[(Found, &[u8])], old: &Config, hooks: &dyn ApplyHooks) -> 
         let value = entry.parse(&words_of(entry, text), new.value(entry.directive)).and_then(|value| {
             // The directory changes right away: later values may be relative to it.
             let moved = match (&value, entry.kind) {
-                (Value::Text(Some(path)), Kind::Dir) => Some(hooks.change_dir(path)?),
+                (DirectiveValue::Text(Some(path)), DirectiveKind::Dir) => Some(hooks.change_dir(path)?),
                 _ => None,
             };
-            Ok(moved.map_or(value, |path| Value::Text(Some(path.into()))))
+            Ok(moved.map_or(value, |path| DirectiveValue::Text(Some(path.into()))))
         });
         let value = value.and_then(|value| entry.objection(&value).map_or(Ok(value), |reason| Err(reason.to_owned())));
         let value = value.map_err(|text| {
             restore_dir(&new, old, hooks);
             failed(found.name, &text)
         })?;
-        if entry.always_applied || value != *new.value(entry.directive) || matches!(entry.kind, Kind::Bind) {
+        if entry.always_applied || value != *new.value(entry.directive) || matches!(entry.kind, DirectiveKind::Bind) {
             changed.push(*found);
         }
         new.replace(entry.directive, value);
@@ -371,7 +402,12 @@ fn evaluate(wanted: &[(Found, &[u8])], old: &Config, hooks: &dyn ApplyHooks) -> 
 }
 
 /// Runs the hooks; on an error, those that ran run again with the old values, and the answer says which one failed.
-fn apply(changed: &[Found], new: &Config, old: &Config, hooks: &dyn ApplyHooks) -> Result<(), (usize, String)> {
+fn apply(
+    changed: &[FoundDirective],
+    new: &Config,
+    old: &Config,
+    hooks: &dyn ApplyHooks,
+) -> Result<(), (usize, String)> {
     for (at, found) in changed.iter().enumerate() {
         if let Err(text) = hooks.apply(found.entry.directive, new) {
             for undone in &changed[..=at] {

@@ -1,15 +1,17 @@
-//! The hash of a key: computed once, it picks the shard and the bucket.
+//! The hash of a key: computed once, it says in which slot and shard the key lies, and where in the shard's table.
 //!
 //! ```text
-//!   63          64-s                                        8        0
-//!   +-----------+-------------------------------------------+--------+
-//!   | shard (s) | position in the shard's table             |  tag   |
-//!   +-----------+-------------------------------------------+--------+
+//!   slot:  13        14-s        0        hash:  63                                            8        0
+//!          +---------+-----------+               +---------------------------------------------+--------+
+//!          | shard   |           |               | position in the shard's table               |  tag   |
+//!          +---------+-----------+               +---------------------------------------------+--------+
 //! ```
 //!
-//! The whole keyspace is one line in hash order: shards cut it into equal pieces and a table's buckets
-//! cut a shard's piece. A place on that line is what a SCAN cursor is.
+//! A shard has a row of consecutive [slots](crate::data::slot). Within it keys lie in the order of a seeded hash. The
+//! whole keyspace is one line: shards cut it into pieces and a table's buckets cut a shard's piece. A place on that
+//! line is what a SCAN cursor is.
 
+use crate::data::slot::{SLOT_BITS, slot_of};
 use foldhash::SharedSeed;
 use foldhash::quality::SeedableRandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -17,11 +19,18 @@ use std::hash::{BuildHasher, Hasher};
 /// A key's hash, taken apart: it is made once and asked for its parts several times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyHash {
-    shard: u32,
+    slot: u16,
+    shard: u16,
     local: u64,
 }
 
 impl KeyHash {
+    /// The key's slot.
+    #[inline]
+    pub fn slot(self) -> u16 {
+        self.slot
+    }
+
     /// The number of the key's shard.
     #[inline]
     pub fn shard(self) -> usize {
@@ -42,30 +51,31 @@ pub struct KeyHasher {
     shard_bits: u32,
 }
 
-const TAG: u64 = 0xFF;
-
 impl KeyHasher {
-    /// `shard_bits`: the keyspace has 2^shard_bits shards, at most 2^12.
+    /// `shard_bits`: the keyspace has 2^shard_bits shards, at most one for each slot.
     pub fn new(seed: u64, shard_bits: u32) -> Self {
-        assert!(shard_bits <= 12);
+        assert!(shard_bits <= SLOT_BITS);
         KeyHasher { state: SeedableRandomState::with_seed(seed, SharedSeed::global_fixed()), shard_bits }
     }
 
+    /// The key's hash.
     #[inline]
     pub fn hash(&self, key: &[u8]) -> KeyHash {
-        let mut hasher = self.state.build_hasher();
-        hasher.write(key);
-        let hash = hasher.finish();
-        KeyHash {
-            // Two shifts, because one by 64 is undefined for a single shard.
-            shard: (hash >> 1 >> (63 - self.shard_bits)) as u32,
-            local: hash << self.shard_bits & !TAG | hash & TAG,
-        }
+        let slot = slot_of(key);
+        KeyHash { slot, shard: slot >> (SLOT_BITS - self.shard_bits), local: self.local_of(key) }
     }
 
+    /// The shard that a slot lies in.
+    pub fn shard_of(&self, slot: u16) -> usize {
+        usize::from(slot >> (SLOT_BITS - self.shard_bits))
+    }
+
+    /// Only the part of the hash that the table inside of the shard takes.
     #[inline]
     pub fn local_of(&self, key: &[u8]) -> u64 {
-        self.hash(key).local()
+        let mut hasher = self.state.build_hasher();
+        hasher.write(key);
+        hasher.finish()
     }
 
     /// The SCAN cursor of a 48-bit position in a shard's table. Rounded up, which stays within the bucket that
@@ -90,6 +100,7 @@ const POSITION_BITS: u32 = 48;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::slot::SLOTS;
     use proptest::prelude::*;
 
     proptest! {
@@ -105,16 +116,30 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_spreads_over_shards_and_keeps_its_tag() {
+    fn hashes_spread_over_shards_and_tags() {
         let hasher = KeyHasher::new(7, 4);
         let (mut seen, mut tags) = ([0; 16], [0; 256]);
         for n in 0..16_000u32 {
             let hash = hasher.hash(&n.to_le_bytes());
             seen[hash.shard()] += 1;
-            tags[(hash.local() & TAG) as usize] += 1;
+            tags[(hash.local() & 0xFF) as usize] += 1;
         }
         assert!(seen.iter().all(|count| (800..1200).contains(count)), "{seen:?}");
         assert!(tags.iter().all(|count| (20..120).contains(count)), "{tags:?}");
+    }
+
+    #[test]
+    fn consecutive_slots_lie_in_a_shard() {
+        for bits in [0, 3, 10, 14] {
+            let hasher = KeyHasher::new(1, bits);
+            for n in 0..1000u32 {
+                let name = n.to_le_bytes();
+                let hash = hasher.hash(&name);
+                assert_eq!(hash.slot(), slot_of(&name));
+                assert_eq!(hash.shard(), usize::from(hash.slot()) * (1 << bits) / SLOTS);
+                assert_eq!((hash.shard(), hash.local()), (hasher.shard_of(hash.slot()), hasher.local_of(&name)));
+            }
+        }
     }
 
     #[test]

@@ -4,5 +4,6 @@
 
 pub mod event_class;
 pub mod key_hash;
+pub mod slot;
 pub mod table;
 pub mod value;

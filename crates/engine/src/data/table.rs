@@ -12,13 +12,13 @@ pub type EntryHint = structures::hashtable::EntryHint<KeyEntry>;
 /// What expires in one database of a shard.
 #[derive(Default)]
 pub struct ExpiryIndex {
-    /// Keys with a deadline.
+    /// Keys with an expiry.
     pub keys: TtlIndex,
     /// Collections with elements that have one, by the earliest.
     pub elements: TtlIndex,
 }
 
-/// The earliest deadline of an element, if the entry's value is a collection that has such.
-pub(crate) fn element_deadline(entry: &KeyEntry) -> Option<u64> {
-    if let Value::Payload(object) = entry.value() { object.next_deadline() } else { None }
+/// The earliest expiry of an element, if the entry's value is a collection that has such.
+pub(crate) fn element_expiry(entry: &KeyEntry) -> Option<u64> {
+    if let Value::Payload(object) = entry.value() { object.next_expiry() } else { None }
 }

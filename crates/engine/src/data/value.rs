@@ -24,25 +24,37 @@ pub type Value<'a> = ValueRef<'a, Object>;
 pub enum Object {
     /// Strings that are long, or that were edited in place (APPEND, SETRANGE, SETBIT) and may be again.
     String(Vec<u8>),
+    /// A set.
     Set(Set),
+    /// A list.
     List(List),
+    /// A hash.
     Hash(Hash),
+    /// A sorted set.
     SortedSet(SortedSet),
+    /// A stream.
     Stream(Box<Stream>),
 }
 
 /// The type of a value, as TYPE and SCAN name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
+    /// Bytes or an integer.
     String,
+    /// Elements in the order in which they were put there.
     List,
+    /// Different elements without order.
     Set,
+    /// Fields with a value each.
     Hash,
+    /// Members in the order of their scores.
     SortedSet,
+    /// Records in the order of their ids.
     Stream,
 }
 
 impl Type {
+    /// As TYPE answers it.
     pub fn name(self) -> &'static str {
         match self {
             Type::String => "string",
@@ -60,11 +72,19 @@ const EMBEDDED_MAX: usize = 44;
 
 /// What readers ask of a value, whatever holds it.
 pub trait ValueExt<'a> {
+    /// Its type.
     fn kind(&self) -> Type;
     /// The name that OBJECT ENCODING answers.
     fn encoding(&self) -> &'static str;
+    /// The string, if the value is one.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`]: the value is a collection.
     fn as_string(&self) -> Result<Str<'a>, Error>;
     /// The collection, if the value is of its type.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`]: the value is of another type.
     fn as_collection<C: Collection>(&self) -> Result<C::Ref<'a>, Error>;
 }
 
@@ -76,13 +96,17 @@ pub trait Collection: Default {
         Self: 'a;
     /// The collection that lies there, if it is of this type.
     fn read<'a>(value: &Value<'a>) -> Option<Self::Ref<'a>>;
+    /// The collection, if the object is of this type.
     fn of(object: &Object) -> Option<&Self>;
+    /// The same, to change it.
     fn of_mut(object: &mut Object) -> Option<&mut Self>;
+    /// The object that a key holds it as.
     fn into_object(self) -> Object;
+    /// Whether it has no elements.
     fn is_empty(&self) -> bool;
-    /// The earliest deadline of an element.
+    /// The earliest expiry of an element.
     #[inline]
-    fn next_deadline(&self) -> Option<u64> {
+    fn next_expiry(&self) -> Option<u64> {
         None
     }
     /// The bytes that may be kept inside of the entry instead.
@@ -164,8 +188,8 @@ impl Collection for Hash {
         self.view().is_empty()
     }
     #[inline]
-    fn next_deadline(&self) -> Option<u64> {
-        Hash::next_deadline(self)
+    fn next_expiry(&self) -> Option<u64> {
+        Hash::next_expiry(self)
     }
     #[inline]
     fn packed(&self) -> Option<&[u8]> {
@@ -261,7 +285,9 @@ impl<'a> ValueExt<'a> for Value<'a> {
 /// A string value: bytes, or an integer that stands for its decimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Str<'a> {
+    /// Bytes as they are stored.
     Bytes(&'a [u8]),
+    /// Stands for its decimal digits.
     Int(i64),
 }
 
@@ -283,6 +309,7 @@ impl<'a> Str<'a> {
         self.bytes(&mut itoa::Buffer::new()).len()
     }
 
+    /// The bytes, copied.
     pub fn to_vec(self) -> Vec<u8> {
         self.bytes(&mut itoa::Buffer::new()).to_vec()
     }
@@ -346,10 +373,10 @@ impl Object {
         }
     }
 
-    /// The earliest deadline of an element of a collection.
+    /// The earliest expiry of an element of a collection.
     #[inline]
-    pub fn next_deadline(&self) -> Option<u64> {
-        if let Object::Hash(hash) = self { hash.next_deadline() } else { None }
+    pub fn next_expiry(&self) -> Option<u64> {
+        if let Object::Hash(hash) = self { hash.next_expiry() } else { None }
     }
 
     /// Removes the element whose time came first and shows its name; false if no element's time has come.
@@ -368,10 +395,12 @@ impl Object {
     }
 }
 
-/// What the rest of the system is told when elements of a collection run out.
+/// What the rest of the system is told when elements of a collection expire.
 #[derive(Clone, Copy, Debug)]
 pub struct ElementWords {
+    /// The class of the keyspace event.
     pub class: EventClass,
+    /// The event's name.
     pub expired: &'static str,
     /// The command that removes elements.
     pub removal: &'static [u8],
@@ -379,8 +408,11 @@ pub struct ElementWords {
 
 /// A value on its way into an entry.
 pub enum NewString<'a> {
+    /// An integer in its canonical digits.
     Int(i64),
+    /// Bytes, which are copied.
     Bytes(&'a [u8]),
+    /// Bytes, which the entry takes over if they do not fit inside of it.
     Owned(Vec<u8>),
 }
 

@@ -12,7 +12,7 @@ use crate::host::process::Process;
 use crate::host::threads::Threads;
 use crate::propagation::effects::EffectSink;
 
-/// Whoever runs an engine: what is all of these is one.
+/// All that an engine asks of its surroundings; what implements these traits is a host.
 pub trait Host:
     Clock + Memory + Files + Threads<Engine> + Peers + Process + Log + Connections + Delivery + EffectSink
 {

@@ -1,17 +1,18 @@
 //! Time: clocks, and waiting.
 
+use crate::time::{Nanos, UnixUs};
 use std::time::Duration;
 
 /// Clocks, and threads that wait.
 pub trait Clock: Send + Sync {
-    /// A clock in nanoseconds that never goes back, for measuring how long commands take. Read after every command, so
+    /// A clock that never goes back, for measuring how long commands take. Read after every command, so
     /// it must be cheap.
-    fn nanos(&self) -> u64 {
-        0
+    fn nanos(&self) -> Nanos {
+        Nanos(0)
     }
 
     /// Unix time in microseconds; `known` is what the caller was told last.
-    fn unix_us(&self, known: i64) -> i64 {
+    fn unix_us(&self, known: UnixUs) -> UnixUs {
         known
     }
 

@@ -25,6 +25,7 @@ pub trait Connections: Send + Sync {
         None
     }
 
+    /// How many connections there were.
     fn connections(&self) -> ConnectionStats {
         ConnectionStats::default()
     }
@@ -36,6 +37,8 @@ pub trait Connections: Send + Sync {
 /// Connections since the start or CONFIG RESETSTAT.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ConnectionStats {
+    /// Connections that were handed to a worker.
     pub received: u64,
+    /// Connections that were refused: there were too many clients, or the protected mode lets in local ones only.
     pub rejected: u64,
 }

@@ -5,10 +5,10 @@ pub trait Log: Send + Sync {
     /// Writes a line into the server's log (DEBUG LOG).
     fn log(&self, _line: &str) {}
 
-    /// Writes a line of less weight into the server's log.
+    /// Writes a notice into the server's log.
     fn notice(&self, _line: &str) {}
 
-    /// Writes a line that somebody is to read into the server's log.
+    /// Writes a warning into the server's log.
     fn warn(&self, _line: &str) {}
 
     /// Writes a line of little weight into the server's log.

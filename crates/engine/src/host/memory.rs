@@ -4,6 +4,7 @@ use std::io;
 
 /// The allocator.
 pub trait Memory: Send + Sync {
+    /// What is in use now.
     fn memory(&self) -> MemoryStats {
         MemoryStats::default()
     }
@@ -33,11 +34,17 @@ pub trait Memory: Send + Sync {
     }
 
     /// Reads a number of the allocator's by its name, after it has written one there (DEBUG MALLCTL).
+    ///
+    /// # Errors
+    /// The allocator has no number of that name, or refuses the new one.
     fn allocator_number(&self, _name: &str, _new: Option<u64>) -> io::Result<u64> {
         Err(io::ErrorKind::NotFound.into())
     }
 
     /// Reads a text of the allocator's by its name (DEBUG MALLCTL-STR).
+    ///
+    /// # Errors
+    /// The allocator has no text of that name.
     fn allocator_text(&self, _name: &str) -> io::Result<String> {
         Err(io::ErrorKind::NotFound.into())
     }
@@ -56,14 +63,16 @@ pub struct MemoryStats {
     pub resident: u64,
     /// Bytes in pages that it has offered to the system, which has not taken them yet.
     pub muzzy: u64,
-    /// The highest `allocated` that was seen, and that of the empty server.
+    /// The highest `allocated` that was seen.
     pub peak: u64,
+    /// What the empty server had allocated at the start.
     pub startup: u64,
     /// What the system counts as the process's.
     pub rss: u64,
     /// Memory of the machine.
     pub total_system: u64,
-    /// Objects that wait to be freed, and that were freed, in the background.
+    /// Objects that wait to be freed in the background.
     pub lazy_pending: u64,
+    /// Objects that were freed in the background.
     pub lazy_freed: u64,
 }

@@ -1,9 +1,9 @@
-//! What the engine asks of whoever runs it: it opens no socket or file, starts no thread and reads no clock.
+//! What the engine asks of its surroundings: it opens no socket or file, starts no thread and reads no clock.
 //!
-//! Small traits, so that each part takes the one that it needs; [`Host`](crate::Host) is all of them. What has a body is
-//! what a program without sockets and files does. Traits that speak of the engine's data are with these:
-//! [`EffectSink`](crate::propagation::effects::EffectSink), [`Delivery`](crate::clients::waiters::Delivery). Nothing here
-//! knows of keys or commands.
+//! Small traits, so that each part takes the one that it needs; [`Host`](crate::Host) is all of them. What has a body
+//! is what a program without sockets and files does. Traits that speak of the engine's data are with these:
+//! [`EffectSink`](crate::propagation::effects::EffectSink), [`Delivery`](crate::clients::waiters::Delivery). Nothing
+//! here knows of keys or commands.
 
 pub mod clock;
 pub mod connections;

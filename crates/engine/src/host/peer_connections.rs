@@ -1,9 +1,11 @@
 //! Connections to other servers that are kept for a while, and keys that are on their way there (MIGRATE).
 //!
-//! A connection that is in use is taken out, so one of a kind is kept and used by nobody else meanwhile. Whoever sends
-//! keys away claims them: two who send the same key would each take what the other does for a client's change.
+//! A connection that is in use is taken out, so that no other command uses it meanwhile, and one of a kind is kept. A
+//! command that sends keys away claims them: two that sent the same key would each take the other's change for a
+//! client's.
 
 use crate::host::peers::Peer;
+use crate::time::UnixMs;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -20,22 +22,23 @@ pub type Address = (Vec<u8>, Vec<u8>);
 pub type MovingKey = (u32, Vec<u8>);
 
 /// A connection to another server.
-pub struct Link {
+pub struct PeerConnection {
+    /// The connection itself.
     pub peer: Box<dyn Peer>,
     /// The database that is selected there, if that is known.
     pub db: Option<i64>,
 }
 
-struct Kept {
-    link: Link,
+struct Idle {
+    link: PeerConnection,
     /// Unix time in milliseconds.
-    since: i64,
+    since: UnixMs,
 }
 
 /// See the module.
 #[derive(Default)]
-pub struct Links {
-    kept: Mutex<HashMap<Address, Kept>>,
+pub struct PeerConnections {
+    kept: Mutex<HashMap<Address, Idle>>,
     moving: Mutex<HashSet<MovingKey>>,
     moved: Condvar,
 }
@@ -44,14 +47,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Links {
+impl PeerConnections {
     /// Takes the connection to this server out, if one is kept.
-    pub fn take(&self, address: &Address) -> Option<Link> {
+    pub fn take(&self, address: &Address) -> Option<PeerConnection> {
         lock(&self.kept).remove(address).map(|kept| kept.link)
     }
 
     /// Keeps a connection for who needs one next. `now`: Unix time in milliseconds.
-    pub fn keep(&self, address: &Address, link: Link, now: i64) {
+    pub fn keep(&self, address: &Address, link: PeerConnection, now: UnixMs) {
         let mut kept = lock(&self.kept);
         if kept.len() >= KEPT_MAX
             && !kept.contains_key(address)
@@ -59,12 +62,12 @@ impl Links {
         {
             kept.remove(&any);
         }
-        kept.insert(address.clone(), Kept { link, since: now });
+        kept.insert(address.clone(), Idle { link, since: now });
     }
 
     /// Closes what nobody has used for ten seconds.
-    pub fn close_idle(&self, now: i64) {
-        lock(&self.kept).retain(|_, kept| now - kept.since <= KEPT_FOR);
+    pub fn close_idle(&self, now: UnixMs) {
+        lock(&self.kept).retain(|_, kept| now.since(kept.since) <= KEPT_FOR);
     }
 
     /// Connections that are kept.
@@ -72,6 +75,7 @@ impl Links {
         lock(&self.kept).len()
     }
 
+    /// Whether none is kept.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -87,7 +91,7 @@ impl Links {
         Moving { links: self, keys }
     }
 
-    /// Whether somebody has claimed this key.
+    /// Whether a command has claimed this key.
     pub fn is_moving(&self, db: u32, name: &[u8]) -> bool {
         let moving = lock(&self.moving);
         !moving.is_empty() && moving.contains(&(db, name.to_vec()))
@@ -96,7 +100,7 @@ impl Links {
 
 /// The right to send keys away, until it is dropped.
 pub struct Moving<'l> {
-    links: &'l Links,
+    links: &'l PeerConnections,
     keys: Vec<MovingKey>,
 }
 
@@ -139,8 +143,8 @@ mod tests {
         }
     }
 
-    fn link(db: i64) -> Link {
-        Link { peer: Box::new(Nobody), db: Some(db) }
+    fn link(db: i64) -> PeerConnection {
+        PeerConnection { peer: Box::new(Nobody), db: Some(db) }
     }
 
     fn address(port: usize) -> Address {
@@ -149,23 +153,23 @@ mod tests {
 
     #[test]
     fn connections_are_kept_for_ten_seconds_and_not_too_many() {
-        let links = Links::default();
-        links.keep(&address(1), link(7), 1000);
+        let links = PeerConnections::default();
+        links.keep(&address(1), link(7), UnixMs(1000));
         assert!(links.take(&address(2)).is_none());
-        links.close_idle(11_000);
+        links.close_idle(UnixMs(11_000));
         assert_eq!(links.take(&address(1)).and_then(|link| link.db), Some(7));
         assert!(links.is_empty());
-        links.keep(&address(1), link(7), 1000);
-        links.close_idle(11_001);
+        links.keep(&address(1), link(7), UnixMs(1000));
+        links.close_idle(UnixMs(11_001));
         assert!(links.is_empty());
-        (0..KEPT_MAX + 9).for_each(|port| links.keep(&address(port), link(0), 0));
+        (0..KEPT_MAX + 9).for_each(|port| links.keep(&address(port), link(0), UnixMs(0)));
         assert_eq!(links.len(), KEPT_MAX);
         assert!(links.take(&address(KEPT_MAX + 8)).is_some(), "the newest is there");
     }
 
     #[test]
     fn a_key_is_sent_by_one_at_a_time() {
-        let links = Links::default();
+        let links = PeerConnections::default();
         let key = |name: &str| (3, name.as_bytes().to_vec());
         let first = links.claim(vec![key("a"), key("b")]);
         assert!(links.is_moving(3, b"a") && !links.is_moving(2, b"a") && !links.is_moving(3, b"c"));

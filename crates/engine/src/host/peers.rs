@@ -6,6 +6,9 @@ use std::time::Duration;
 /// Connections to other servers.
 pub trait Peers: Send + Sync {
     /// Connects to another server. `patience`: how long that may take, and then each read and each write.
+    ///
+    /// # Errors
+    /// The name is not known, or no connection came about in that time.
     fn connect(&self, _host: &[u8], _port: &[u8], _patience: Duration) -> io::Result<Box<dyn Peer>> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -14,5 +17,8 @@ pub trait Peers: Send + Sync {
 /// Another server, at the other end of a connection.
 pub trait Peer: io::Read + io::Write + Send {
     /// How long each read and each write may take from now on.
+    ///
+    /// # Errors
+    /// The system refuses it, as it does a time of zero.
     fn set_patience(&mut self, patience: Duration) -> io::Result<()>;
 }

@@ -1,11 +1,13 @@
 //! The process.
 
 use crate::config::{Config, ServerHook};
+use crate::time::UnixMs;
 use std::io;
 use std::time::Duration;
 
 /// The process.
 pub trait Process: Send + Sync {
+    /// What INFO says of it.
     fn process(&self) -> ProcessInfo {
         ProcessInfo::default()
     }
@@ -18,7 +20,10 @@ pub trait Process: Send + Sync {
         io::ErrorKind::Unsupported.into()
     }
 
-    /// Has the surroundings follow this configuration in what the hook names; the text of an error is for the client.
+    /// Has the surroundings follow this configuration in what the hook names.
+    ///
+    /// # Errors
+    /// What the configuration asks for is not to be had: the text for the client.
     fn apply(&self, _hook: ServerHook, _config: &Config) -> Result<(), String> {
         Ok(())
     }
@@ -27,11 +32,13 @@ pub trait Process: Send + Sync {
 /// The process, for INFO.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessInfo {
+    /// Its number.
     pub id: u32,
     /// Unix time in milliseconds.
-    pub started_at: i64,
+    pub started_at: UnixMs,
     /// Name, release and machine of the operating system.
     pub os: String,
+    /// Absolute path of the program.
     pub executable: String,
     /// `no`, `systemd` or `upstart`.
     pub supervisor: &'static str,
@@ -39,10 +46,12 @@ pub struct ProcessInfo {
     pub config_file: Vec<u8>,
     /// 40 hexadecimal digits that are this run's own.
     pub run_id: String,
-    /// Processor time used so far.
+    /// Processor time that it has used itself so far.
     pub user: Duration,
+    /// Processor time that the system has used for it.
     pub system: Duration,
-    /// That of the thread that the process began with.
+    /// `user` of the thread that the process began with.
     pub main_user: Duration,
+    /// `system` of that thread.
     pub main_system: Duration,
 }

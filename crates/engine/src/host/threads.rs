@@ -1,16 +1,18 @@
 //! Threads: those that serve clients, and work on others.
 
 use crate::config::Directive;
+use crate::time::UnixUs;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-/// Whoever serves: its place in the metrics and its time.
+/// The thread that serves a command: its place in the metrics, and its time.
 #[derive(Clone, Copy, Debug)]
 pub struct Server {
+    /// The worker's number: its place in the metrics.
     pub worker: usize,
     /// Unix time in microseconds.
-    pub now_us: i64,
+    pub now_us: UnixUs,
 }
 
 /// Threads. `C`: what work on another thread is done with.
@@ -20,12 +22,18 @@ pub trait Threads<C>: Send + Sync {
     fn after_others(&self, _left: &Arc<AtomicUsize>) {}
 
     /// Runs `work` on another thread, on the processors that a directive lists.
+    ///
+    /// # Errors
+    /// No thread could be started; `work` has not run and is dropped.
     fn in_background(&self, _cpus: Directive, _work: Task<C>) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
     /// Runs `work` on one of a few threads that may wait for other machines, when one of them is free. Shard locks may
     /// be held.
+    ///
+    /// # Errors
+    /// All of them are busy, or none could be started; `work` has not run and is dropped.
     fn abroad(&self, _work: Task<C>) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }

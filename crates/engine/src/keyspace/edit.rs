@@ -8,34 +8,36 @@
 //! An edit that changed something and was not committed is a defect in the handler; debug builds say so.
 
 use crate::Error;
-use crate::clients::tracking::{self, Tracked};
+use crate::clients::tracking::Tracked;
 use crate::data::event_class::EventClass;
-use crate::data::table::element_deadline;
+use crate::data::table::element_expiry;
 use crate::data::value::{Collection, KeyEntry, NewString, Object, Str, Type, Value, ValueExt};
-use crate::engine::Engine;
+use crate::keyspace::Keyspace;
 use crate::keyspace::keys::Key;
-use crate::keyspace::lru::{self, Used};
 use crate::keyspace::origin::Origin;
 use crate::keyspace::shard::{Db, Shard, ShardStats};
 use crate::propagation::effects::{Effects, Event, Logged, Record};
-use crate::snapshot::streamed_reply::Readers;
+use crate::snapshot::streamed_reply::DetachedReplies;
+use crate::time::UnixMs;
 use std::ops::Range;
 use std::sync::Arc;
 use structures::entry::{MAX_INLINE, NewValue};
 use structures::hashtable::SlotRef;
 
-/// What becomes of the deadline when a value is replaced.
+/// What becomes of the expiry when a value is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ttl {
+    /// It stays as it is.
     Keep,
+    /// The key has none any more.
     Clear,
-    /// Unix time in milliseconds.
-    At(i64),
+    /// It expires then.
+    At(UnixMs),
 }
 
 /// The right to change one key.
 pub struct Edit<'k> {
-    engine: &'k Engine,
+    keyspace: &'k Keyspace,
     db: &'k mut Db,
     stats: &'k mut ShardStats,
     tracked: &'k mut Tracked,
@@ -55,7 +57,7 @@ impl<'k> Edit<'k> {
     #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "the fields of Keys, borrowed apart")]
     pub(crate) fn new(
-        engine: &'k Engine,
+        keyspace: &'k Keyspace,
         shard: &'k mut Shard,
         effects: &'k mut Effects,
         db_index: u32,
@@ -66,7 +68,7 @@ impl<'k> Edit<'k> {
     ) -> Self {
         let db = &mut shard.dbs[db_index];
         Edit {
-            engine,
+            keyspace,
             db,
             stats: &mut shard.stats,
             tracked: &mut shard.tracked,
@@ -81,6 +83,7 @@ impl<'k> Edit<'k> {
         }
     }
 
+    /// Whether the key is there, as the edit has left it so far.
     pub fn exists(&self) -> bool {
         self.fresh || self.slot_ref.is_some()
     }
@@ -96,32 +99,38 @@ impl<'k> Edit<'k> {
         }
     }
 
+    /// The value as it is now.
     #[inline]
     pub fn value(&self) -> Option<Value<'_>> {
         self.db.table.at(self.slot_ref()?).map(|found| found.value())
     }
 
+    /// The type of that value.
     pub fn kind(&self) -> Option<Type> {
         self.value().map(|value| value.kind())
     }
 
+    /// The string as it is now; None when the key is missing.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`].
     #[inline]
     pub fn string(&self) -> Result<Option<Str<'_>>, Error> {
         self.value().map(|value| value.as_string()).transpose()
     }
 
-    /// Unix time in milliseconds.
-    pub fn deadline(&self) -> Option<i64> {
-        self.db.table.at(self.slot_ref()?)?.deadline().map(|at| at as i64)
+    /// When the key expires.
+    pub fn expiry(&self) -> Option<UnixMs> {
+        self.db.table.at(self.slot_ref()?)?.expiry().map(|at| UnixMs(at as i64))
     }
 
-    /// Whether a deadline, in Unix time in milliseconds, has passed.
-    pub fn is_past(&self, deadline: i64) -> bool {
-        deadline <= self.origin.expiry_now()
+    /// Whether an expiry has passed.
+    pub fn is_past(&self, expiry: UnixMs) -> bool {
+        expiry <= self.origin.expiry_now()
     }
 
-    /// Makes the key a string. A deadline in the past is stored all the same: whoever sets one decides
-    /// before whether the key is to be deleted instead.
+    /// Makes the key a string. An expiry in the past is stored all the same: the command decides beforehand whether the
+    /// key is to be deleted instead.
     #[inline]
     pub fn set_string(&mut self, value: NewString<'_>, ttl: Ttl) {
         match &value {
@@ -138,11 +147,17 @@ impl<'k> Edit<'k> {
 
     /// Gives `change` the string's bytes to work on, at least `min_len` of them: zero bytes are added to a
     /// shorter or missing one. The value counts as edited in place from now on and is encoded raw.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`]; nothing was changed.
     pub fn with_bytes<R>(&mut self, min_len: usize, change: impl FnOnce(&mut Vec<u8>) -> R) -> Result<R, Error> {
         self.with_bytes_at(0..usize::MAX, min_len, change)
     }
 
     /// The same for who changes only these of the bytes that are there, and takes none away.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`]; nothing was changed.
     pub fn with_bytes_at<R>(
         &mut self,
         changed: Range<usize>,
@@ -176,6 +191,9 @@ impl<'k> Edit<'k> {
 
     /// Gives `change` the collection, a new one when the key is missing. A collection that is empty
     /// afterwards goes, and the key with it.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`]; nothing was changed.
     pub fn with<C: Collection, R>(&mut self, change: impl FnOnce(&mut C) -> R) -> Result<R, Error> {
         match self.value() {
             None => {
@@ -198,14 +216,14 @@ impl<'k> Edit<'k> {
         self.before_change();
         let result = self.with_entry(|entry| match entry.payload_mut().and_then(C::of_mut) {
             Some(collection) => {
-                let old_first = collection.next_deadline();
+                let old_first = collection.next_expiry();
                 let result = change(collection);
-                Ok((result, collection.is_empty(), old_first, collection.next_deadline()))
+                Ok((result, collection.is_empty(), old_first, collection.next_expiry()))
             }
             None => Err(Error::WrongType),
         });
         let (result, empty, old_first, new_first) = result.unwrap_or(Err(Error::WrongType))?;
-        self.db.expiry.elements.change(old_first, new_first, self.local);
+        self.elements_due(old_first, new_first);
         if empty {
             self.remove();
         }
@@ -219,33 +237,35 @@ impl<'k> Edit<'k> {
             self.remove();
             return result;
         }
-        let first = collection.next_deadline();
-        // The key keeps its deadline and its access mark.
+        let first = collection.next_expiry();
+        // The key keeps its expiry and its access mark.
         self.with_entry(|entry| match collection.packed() {
             Some(bytes) => entry.set_value(NewValue::Packed(bytes)),
             None => entry.set_value(NewValue::Payload(collection.into_object())),
         });
-        self.db.expiry.elements.change(None, first, self.local);
+        self.elements_due(None, first);
         result
     }
 
     /// The collection as it is; None when the key is missing.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`].
     pub fn collection<C: Collection>(&self) -> Result<Option<C::Ref<'_>>, Error> {
         self.value().map(|value| value.as_collection::<C>()).transpose()
     }
 
-    /// Sets or takes away the deadline (Unix time in milliseconds) of an existing key.
-    pub fn set_deadline(&mut self, deadline: Option<i64>) {
-        let local = self.local;
-        let new = deadline.map(|at| at.max(0) as u64);
+    /// Sets or takes away the expiry of an existing key.
+    pub fn set_expiry(&mut self, expiry: Option<UnixMs>) {
+        let new = expiry.map(|at| at.0.max(0) as u64);
         let old = self.with_head(|entry| {
-            let old = entry.deadline();
-            entry.set_deadline(new);
+            let old = entry.expiry();
+            entry.set_expiry(new);
             old
         });
         if let Some(old) = old {
             self.changed = true;
-            self.reindex(old, new, local);
+            self.key_due(old, new);
         }
     }
 
@@ -262,30 +282,36 @@ impl<'k> Edit<'k> {
         }
     }
 
-    /// Removes the key and returns its value, for who is going to reply it in pieces. None where that is no object.
+    /// Removes the key and returns its value, for a chunked reply of it. None where that is no object.
     pub fn remove_shared(&mut self) -> Option<Arc<Object>> {
         let object = self.take_entry()?.into_payload()?;
         Some(self.share(object))
     }
 
-    /// Removes the key and returns it with its value and deadline, and who lists it.
-    pub fn take(&mut self) -> Option<(KeyEntry, Readers)> {
+    /// Removes the key and returns it with its value and expiry, and who lists it.
+    pub fn take(&mut self) -> Option<(KeyEntry, DetachedReplies)> {
         let entry = self.take_entry()?;
-        self.db.cut.write_down(&entry);
-        let listings = &mut self.db.listings;
-        let readers = if listings.is_empty() { Readers::default() } else { listings.leave(self.key.name) };
+        self.db.capture.write_down(&entry);
+        let streamed_replies = &mut self.db.streamed_replies;
+        let readers = if streamed_replies.is_empty() {
+            DetachedReplies::default()
+        } else {
+            streamed_replies.detach(self.key.name)
+        };
         Some((entry, readers))
     }
 
     fn take_entry(&mut self) -> Option<KeyEntry> {
-        let (engine, name) = (self.engine, self.key.name);
-        let hasher = |entry: &KeyEntry| engine.hasher().local_of(entry.key());
+        let (keyspace, name) = (self.keyspace, self.key.name);
+        let hasher = |entry: &KeyEntry| keyspace.hasher().local_of(entry.key());
         let entry = self.db.table.remove(self.local, |entry| entry.key() == name, hasher)?;
-        self.db.cut.removed(&self.db.table, engine.hasher(), self.local, &entry);
-        if let Some(deadline) = entry.deadline() {
-            self.db.expiry.keys.remove(deadline, self.local);
+        keyspace.keys_went(self.key.hash.shard(), self.db_index);
+        keyspace.resizes(self.key.hash.shard(), self.db);
+        self.db.capture.removed(&self.db.table, keyspace.hasher(), self.local, &entry);
+        if let Some(expiry) = entry.expiry() {
+            self.db.expiry.keys.remove(expiry, self.local);
         }
-        if let Some(first) = element_deadline(&entry) {
+        if let Some(first) = element_expiry(&entry) {
             self.db.expiry.elements.remove(first, self.local);
         }
         self.slot_ref = None;
@@ -294,47 +320,43 @@ impl<'k> Edit<'k> {
         Some(entry)
     }
 
-    /// Puts an entry of this key's name here, with its value, deadline and access mark, in the place of
+    /// Puts an entry of this key's name here, with its value, expiry and access mark, in the place of
     /// what there is. As [`take`](Self::take) and [`renamed`] give them.
     pub fn put(&mut self, entry: KeyEntry) {
         assert!(entry.key() == self.key.name, "an entry is put under its own name");
         if self.exists() {
             self.remove();
         }
-        let (engine, deadline, first) = (self.engine, entry.deadline(), element_deadline(&entry));
-        self.db.cut.touch(&self.db.table, engine.hasher(), self.local);
-        self.db.table.insert_unique(self.local, entry, |entry| engine.hasher().local_of(entry.key()));
-        if let Some(at) = deadline {
-            self.db.expiry.keys.insert(at, self.local);
-        }
-        self.db.expiry.elements.change(None, first, self.local);
-        self.fresh = true;
+        let (keyspace, expiry, first) = (self.keyspace, entry.expiry(), element_expiry(&entry));
+        self.db.capture.touch(&self.db.table, keyspace.hasher(), self.local);
+        self.db.table.insert_unique(self.local, entry, |entry| keyspace.hasher().local_of(entry.key()));
+        self.came(expiry, first);
         self.changed = true;
         self.event(EventClass::NEW, "new");
     }
 
-    /// As [`put`](Self::put), of an entry that comes from another name or database, with those who list its value. It is as new
-    /// to eviction.
-    pub fn put_with(&mut self, mut entry: KeyEntry, readers: Readers) {
-        entry.set_meta(self.engine.access_clock(self.origin.now).fresh());
+    /// As [`put`](Self::put), of an entry that comes from another name or database, with those who list its value. It
+    /// is as new to eviction.
+    pub fn put_with(&mut self, mut entry: KeyEntry, readers: DetachedReplies) {
+        entry.set_meta(self.keyspace.access_clock(self.origin.now).fresh());
         self.put(entry);
-        self.db.listings.come(self.db_index, self.key.name, readers);
+        self.db.streamed_replies.attach(self.db_index, self.key.name, readers);
     }
 
-    /// The key was given a deadline that has passed: it goes at once, and counts as expired. This is the whole
+    /// The key was given an expiry that has passed: it goes at once, and counts as expired. This is the whole
     /// change; the log gets the removal.
     pub fn expire_at_once(mut self) {
         if self.remove() {
             self.stats.expired += 1;
-            let (engine, name) = (self.engine, self.key.name);
-            self.log_as(|| vec![vec![engine.removal_word().to_vec(), name.to_vec()]]);
+            let (keyspace, name) = (self.keyspace, self.key.name);
+            self.log_as(|| vec![vec![keyspace.removal_word().to_vec(), name.to_vec()]]);
             self.commit(EventClass::EXPIRED, "expired");
         }
     }
 
     /// The change log gets these commands instead of the client's. The closure runs only when there is a log.
     pub fn log_as(&mut self, records: impl FnOnce() -> Vec<Record>) {
-        if self.engine.has_log() {
+        if self.keyspace.has_log() {
             self.effects.rare().logged = Logged::As(records());
         }
     }
@@ -350,7 +372,7 @@ impl<'k> Edit<'k> {
         self.event(class, name);
     }
 
-    /// So many elements were given a deadline that has passed, and removed: they count as expired.
+    /// So many elements were given an expiry that has passed, and removed: they count as expired.
     pub fn count_expired_elements(&mut self, count: usize) {
         self.stats.expired_elements += count as u64;
     }
@@ -369,7 +391,7 @@ impl<'k> Edit<'k> {
     /// One of several events of a change that is committed afterwards.
     #[inline]
     pub fn event(&mut self, class: EventClass, name: &'static str) {
-        if self.engine.wants_event(class) {
+        if self.keyspace.wants_event(class) {
             self.tell(class, name);
         }
     }
@@ -380,8 +402,8 @@ impl<'k> Edit<'k> {
         self.effects.rare().events.push(Event { class, name, db: self.db_index, key });
     }
 
-    /// The same for a change of what a key has beside its value, as a stream has groups: who watches the key or has a copy of it
-    /// does not hear of that, only who waits for it.
+    /// The same for a change of what a key has beside its value, as a stream has groups: who watches the key or has a
+    /// copy of it does not hear of that, only who waits for it.
     pub fn commit_beside(mut self, changes: u64, event: Option<(EventClass, &'static str)>) {
         if self.fresh {
             self.settle(changes);
@@ -402,7 +424,7 @@ impl<'k> Edit<'k> {
     }
 
     /// What was lent to be changed is what it was before: there is nothing to commit.
-    pub fn leave(mut self) {
+    pub fn unchanged(mut self) {
         self.changed = false;
     }
 
@@ -411,7 +433,7 @@ impl<'k> Edit<'k> {
         self.changed = false;
         self.stats.dirty += changes;
         self.effects.dirty += changes;
-        if self.db.has_audience() || self.engine.tracking().is_on() {
+        if self.db.has_audience() || self.keyspace.tracking().is_on() {
             self.alert();
         }
     }
@@ -421,15 +443,15 @@ impl<'k> Edit<'k> {
     fn alert(&mut self) {
         let exists = self.exists();
         self.db.watchers.touch(self.key.name, exists);
-        if self.engine.tracking().is_on() {
-            tracking::changed(self.engine, self.tracked, self.effects, self.key.name, false);
+        if self.keyspace.tracking().is_on() {
+            self.keyspace.tracking().changed(self.tracked, self.effects, self.key.name, false);
         }
         self.wake();
     }
 
     /// Those who wait for the key look at it again, also when it is gone: some wait for that.
     fn wake(&mut self) {
-        if self.db.blocked.is_waited_for(self.key.name) {
+        if self.db.wait_queues.is_waited_for(self.key.name) {
             self.effects.rare().ready.push((self.db_index, self.key.name.to_vec()));
         }
     }
@@ -445,48 +467,44 @@ impl<'k> Edit<'k> {
     /// Writes the value over one of the same kind and length, if that changes nothing else; false if it would.
     #[inline]
     fn overwrite(&mut self, value: &NewValue<'_, Object>, ttl: Ttl) -> bool {
-        let Some(slot_ref) = self.slot_ref.filter(|_| !self.db.cut.is_open()) else { return false };
+        let Some(slot_ref) = self.slot_ref.filter(|_| !self.db.capture.is_open()) else { return false };
         let Some(mut entry) = self.db.table.at_mut(slot_ref) else { return false };
         entry.update(|entry| {
-            let stays = ttl == Ttl::Keep || ttl == Ttl::Clear && entry.deadline().is_none();
+            let stays = ttl == Ttl::Keep || ttl == Ttl::Clear && entry.expiry().is_none();
             stays && entry.overwrite(value)
         })
     }
 
     fn set_any_value(&mut self, value: NewValue<'_, Object>, ttl: Ttl) {
-        let (engine, local, name) = (self.engine, self.local, self.key.name);
-        let new_deadline = match ttl {
-            Ttl::At(at) => Some(at.max(0) as u64),
+        let (keyspace, local, name) = (self.keyspace, self.local, self.key.name);
+        let new_expiry = match ttl {
+            Ttl::At(at) => Some(at.0.max(0) as u64),
             Ttl::Keep | Ttl::Clear => None,
         };
-        let new_first = if let NewValue::Payload(object) = &value { object.next_deadline() } else { None };
+        let new_first = if let NewValue::Payload(object) = &value { object.next_expiry() } else { None };
         if !self.exists() {
-            let entry = KeyEntry::new(name, value, new_deadline, engine.access_clock(self.origin.now).fresh());
-            self.db.cut.touch(&self.db.table, engine.hasher(), local);
-            self.db.table.insert_unique(local, entry, |entry| engine.hasher().local_of(entry.key()));
-            self.fresh = true;
-            if let Some(at) = new_deadline {
-                self.db.expiry.keys.insert(at, local);
-            }
-            self.db.expiry.elements.change(None, new_first, local);
+            let entry = KeyEntry::new(name, value, new_expiry, keyspace.access_clock(self.origin.now).fresh());
+            self.db.capture.touch(&self.db.table, keyspace.hasher(), local);
+            self.db.table.insert_unique(local, entry, |entry| keyspace.hasher().local_of(entry.key()));
+            self.came(new_expiry, new_first);
             self.event(EventClass::NEW, "new");
             return;
         }
         let done = self.with_head(|entry| {
             let (old, new) = match ttl {
-                Ttl::Keep => (entry.deadline(), entry.deadline()),
-                _ => (entry.deadline(), new_deadline),
+                Ttl::Keep => (entry.expiry(), entry.expiry()),
+                _ => (entry.expiry(), new_expiry),
             };
             let replaced = entry.set_value(value);
             if old != new {
-                entry.set_deadline(new);
+                entry.set_expiry(new);
             }
             (old, new, replaced)
         });
         if let Some((old, new, replaced)) = done {
-            self.reindex(old, new, local);
-            let old_first = replaced.as_ref().and_then(Object::next_deadline);
-            self.db.expiry.elements.change(old_first, new_first, local);
+            self.key_due(old, new);
+            let old_first = replaced.as_ref().and_then(Object::next_expiry);
+            self.elements_due(old_first, new_first);
             if let Some(object) = replaced {
                 self.discard(object);
             }
@@ -496,10 +514,10 @@ impl<'k> Edit<'k> {
     /// Tells those who are listing the value that it will not stay as it is.
     #[inline]
     fn before_change(&mut self) {
-        if !self.db.listings.is_empty()
+        if !self.db.streamed_replies.is_empty()
             && let Some(entry) = self.slot_ref().and_then(|slot_ref| self.db.table.at(slot_ref))
         {
-            self.db.listings.before_change(self.key.name, &entry.value());
+            self.db.streamed_replies.before_change(self.key.name, &entry.value());
         }
     }
 
@@ -517,18 +535,39 @@ impl<'k> Edit<'k> {
         object
     }
 
-    fn reindex(&mut self, old: Option<u64>, new: Option<u64>, local: u64) {
-        self.db.expiry.keys.change(old, new, local);
+    /// An entry was put in, with its expiry and the earliest of its elements.
+    #[inline]
+    fn came(&mut self, expiry: Option<u64>, first: Option<u64>) {
+        let shard = self.key.hash.shard();
+        self.keyspace.keys_came(shard, self.db_index, 1);
+        self.keyspace.resizes(shard, self.db);
+        self.key_due(None, expiry);
+        self.elements_due(None, first);
+        self.fresh = true;
+    }
+
+    /// The key's expiry has changed.
+    #[inline]
+    fn key_due(&mut self, old: Option<u64>, new: Option<u64>) {
+        self.db.expiry.keys.change(old, new, self.local);
+        self.keyspace.expires_at(self.key.hash.shard(), new);
+    }
+
+    /// The earliest expiry of the key's elements has changed.
+    #[inline]
+    fn elements_due(&mut self, old: Option<u64>, new: Option<u64>) {
+        self.db.expiry.elements.change(old, new, self.local);
+        self.keyspace.expires_at(self.key.hash.shard(), new);
     }
 
     /// Where the entry is, if there is one.
     #[inline]
     fn slot_ref(&self) -> Option<SlotRef> {
-        if self.fresh { self.fresh_spot() } else { self.slot_ref }
+        if self.fresh { self.fresh_slot_ref() } else { self.slot_ref }
     }
 
     #[inline(never)]
-    fn fresh_spot(&self) -> Option<SlotRef> {
+    fn fresh_slot_ref(&self) -> Option<SlotRef> {
         self.db.table.slot_ref(self.local, |entry| entry.has_key(self.key.name))
     }
 
@@ -540,11 +579,11 @@ impl<'k> Edit<'k> {
     /// [discarded](Self::discard) as it was.
     fn with_head<R>(&mut self, change: impl FnOnce(&mut KeyEntry) -> R) -> Option<R> {
         let slot_ref = self.slot_ref()?;
-        let Db { table, cut, .. } = &mut *self.db;
-        if cut.is_open() {
-            cut.touch(table, self.engine.hasher(), self.local);
+        let Db { table, capture, .. } = &mut *self.db;
+        if capture.is_open() {
+            capture.touch(table, self.keyspace.hasher(), self.local);
             if let Some(found) = table.at(slot_ref) {
-                cut.begin(&found);
+                capture.begin(&found);
             }
         }
         Some(table.at_mut(slot_ref)?.update(change))
@@ -553,102 +592,30 @@ impl<'k> Edit<'k> {
     /// `bytes`: those of a string that change.
     fn with_entry_at<R>(&mut self, bytes: Option<&Range<usize>>, change: impl FnOnce(&mut KeyEntry) -> R) -> Option<R> {
         let slot_ref = self.slot_ref()?;
-        let Db { table, cut, .. } = &mut *self.db;
-        if cut.is_open() {
-            cut.touch(table, self.engine.hasher(), self.local);
-            if cut.has_large() {
-                table.at_mut(slot_ref)?.update(|entry| cut.follow(entry, bytes));
+        let Db { table, capture, .. } = &mut *self.db;
+        if capture.is_open() {
+            capture.touch(table, self.keyspace.hasher(), self.local);
+            if capture.has_large() {
+                table.at_mut(slot_ref)?.update(|entry| capture.follow(entry, bytes));
             }
         }
         Some(table.at_mut(slot_ref)?.update(change))
     }
 }
 
-/// An edit that is one step, of a key of whose change nobody has to hear, or wants to know what was there.
-pub(crate) struct InPlaceEdit<'s> {
-    pub engine: &'s Engine,
-    pub shard: &'s mut Shard,
-    pub effects: &'s mut Effects,
-    pub db: u32,
-    pub key: Key<'s>,
-    pub now: i64,
-    /// None: the access clock is left alone.
-    pub used: Option<Used>,
-}
-
-impl InPlaceEdit<'_> {
-    /// Puts what `change` makes of the key's integer in its place; the deadline stays. None, and nothing is done, where there is
-    /// more to the edit than one step: the key is missing or over, its value is no integer in the form of one, or there is
-    /// somebody to be told.
-    #[inline(always)]
-    pub fn int(self, class: EventClass, change: impl FnOnce(i64) -> Result<i64, Error>) -> Option<Result<i64, Error>> {
-        self.update(class, |entry| {
-            let new = match change(entry.int()?) {
-                Ok(new) => new,
-                Err(error) => return Some((0, Err(error))),
-            };
-            entry.overwrite(&NewValue::Int(new));
-            Some((1, Ok(new)))
-        })
-    }
-
-    /// Lets `change` at the key's collection, which says how many changes it made and what it found. None as for
-    /// [`int`](Self::int), and where the collection has parts that run out, is packed into its entry or being listed, or `change`
-    /// leaves it alone. It must leave elements there.
-    #[inline(always)]
-    pub fn collection<C: Collection, R>(
-        self,
-        class: EventClass,
-        change: impl FnOnce(&mut C) -> Option<(u64, R)>,
-    ) -> Option<R> {
-        if !self.shard.dbs[self.db].listings.is_empty() {
-            return None;
-        }
-        self.update(class, |entry| {
-            let collection = entry.payload_mut().and_then(C::of_mut)?;
-            if collection.next_deadline().is_some() {
-                return None;
-            }
-            let done = change(collection);
-            debug_assert!(!collection.is_empty(), "what is changed in one step is not used up");
-            done
-        })
-    }
-
-    #[inline(always)]
-    fn update<R>(self, class: EventClass, change: impl FnOnce(&mut KeyEntry) -> Option<(u64, R)>) -> Option<R> {
-        let db = &mut self.shard.dbs[self.db];
-        let is_told = db.has_audience() || self.engine.tracking().is_on() || self.engine.wants_event(class);
-        if is_told || db.cut.is_open() {
-            return None;
-        }
-        let mut entry = db.table.find_mut(self.key.hash.local(), |entry| entry.has_key(self.key.name))?;
-        if entry.get().deadline().is_some_and(|deadline| lru::is_due(deadline, self.now)) {
-            return None;
-        }
-        let (changes, result) = entry.update(change)?;
-        if let Some(used) = self.used {
-            used.mark(self.engine, entry.get());
-        }
-        self.shard.stats.dirty += changes;
-        self.effects.dirty += changes;
-        Some(result)
-    }
-}
-
 /// The entry under another name.
 pub fn renamed(entry: KeyEntry, name: &[u8]) -> KeyEntry {
-    let (deadline, meta) = (entry.deadline(), entry.meta());
+    let (expiry, meta) = (entry.expiry(), entry.meta());
     let value = match entry.value() {
         Value::Inline(bytes) => NewValue::Inline(bytes),
         Value::Packed(bytes) => NewValue::Packed(bytes),
         Value::Int(n) => NewValue::Int(n),
         Value::Payload(_) => {
             let object = entry.into_payload().expect("the value was a payload");
-            return KeyEntry::new(name, NewValue::Payload(object), deadline, meta);
+            return KeyEntry::new(name, NewValue::Payload(object), expiry, meta);
         }
     };
-    KeyEntry::new(name, value, deadline, meta)
+    KeyEntry::new(name, value, expiry, meta)
 }
 
 /// A copy of the entry under another name, with an access mark of its own.
@@ -658,10 +625,10 @@ pub fn copied(entry: &KeyEntry, name: &[u8], meta: u32) -> KeyEntry {
         Value::Packed(bytes) => NewValue::Packed(bytes),
         Value::Int(n) => NewValue::Int(n),
         Value::Payload(object) => {
-            return object.clone().keep(|value| KeyEntry::new(name, value, entry.deadline(), meta));
+            return object.clone().keep(|value| KeyEntry::new(name, value, entry.expiry(), meta));
         }
     };
-    KeyEntry::new(name, value, entry.deadline(), meta)
+    KeyEntry::new(name, value, entry.expiry(), meta)
 }
 
 impl Drop for Edit<'_> {

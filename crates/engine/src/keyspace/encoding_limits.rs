@@ -1,8 +1,8 @@
 //! How large small collections may grow: the `*-max-listpack-*` directives, where a write can read them.
 //!
 //! The configuration itself is behind a lock and a count of references, two shared cache lines that no write should
-//! touch. So the numbers are copied to where they are only read; whoever changes a directive has them
-//! [loaded](Packing::load) anew.
+//! touch. So the numbers are copied to where they are only read; a change of a directive [loads](EncodingLimits::load)
+//! them anew.
 
 use crate::config::{Config, Directive};
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
@@ -10,7 +10,7 @@ use structures::quicklist::{Fill, Rules};
 use structures::{hash, set, sorted_set, stream};
 
 /// Limits of the packed forms.
-pub struct Packing {
+pub struct EncodingLimits {
     list_fill: AtomicI64,
     list_depth: AtomicUsize,
     list_large_from: AtomicUsize,
@@ -26,9 +26,10 @@ pub struct Packing {
     stream_entries: AtomicUsize,
 }
 
-impl Packing {
+impl EncodingLimits {
+    /// The numbers of this configuration.
     pub fn new(config: &Config) -> Self {
-        let packing = Packing {
+        let packing = EncodingLimits {
             list_fill: AtomicI64::new(0),
             list_depth: AtomicUsize::new(0),
             list_large_from: AtomicUsize::new(0),
@@ -66,6 +67,7 @@ impl Packing {
         set(&self.stream_entries, Directive::STREAM_NODE_MAX_ENTRIES);
     }
 
+    /// Those of lists.
     #[inline]
     pub fn list(&self) -> Rules {
         Rules {
@@ -81,11 +83,13 @@ impl Packing {
         self.list_large_from.store(bytes, Relaxed);
     }
 
+    /// Those of hashes.
     #[inline]
     pub fn hash(&self) -> hash::Limits {
         hash::Limits { fields: self.hash_fields.load(Relaxed), bytes: self.hash_bytes.load(Relaxed) }
     }
 
+    /// Those of sets.
     #[inline]
     pub fn set(&self) -> set::Limits {
         set::Limits {
@@ -95,12 +99,14 @@ impl Packing {
         }
     }
 
+    /// Those of sorted sets.
     #[inline]
     pub fn sorted_set(&self) -> sorted_set::Limits {
         let (members, bytes) = (self.sorted_set_members.load(Relaxed), self.sorted_set_bytes.load(Relaxed));
         sorted_set::Limits { members, bytes }
     }
 
+    /// Those of streams.
     #[inline]
     pub fn stream(&self) -> stream::Limits {
         stream::Limits { bytes: self.stream_bytes.load(Relaxed), entries: self.stream_entries.load(Relaxed) as u64 }

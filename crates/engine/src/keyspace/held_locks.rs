@@ -1,27 +1,32 @@
 //! The locks that one command holds, and how long it waits for others.
 //!
 //! ```text
-//!   Held    what the dispatcher took:   Nothing | One | Several | Anything      ways of locks.rs
-//!   Locks   what a command has:         index, one lock in place  |  others     one of the two
+//!   HeldLocks    what the dispatcher took:   Nothing | One | Several | Anything      ways of protocol.rs
+//!   Locks        what a command has:         index, one lock in place  |  others     one of the two
 //! ```
 //!
 //! Nearly all commands have one lock. It lies apart, so that it is given up in place and not moved to be dropped.
 
 use crate::data::key_hash::KeyHash;
-use crate::engine::Engine;
+use crate::keyspace::Keyspace;
 use crate::keyspace::shard::Shard;
+use crate::keyspace::shard_words::Lengths;
 use crate::locks::protocol::{Escalated, Several};
 use crate::locks::sync::MutexGuard;
+use crate::time::Nanos;
 use smallvec::SmallVec;
 use std::cell::Cell;
 
 /// The locks that a command holds; see [`crate::locks::protocol`] for the protocol.
-pub enum Held<'e> {
+pub enum HeldLocks<'e> {
     /// None for longer than a step: commands without keys, walks over the keyspace.
     Nothing,
+    /// That of the shard with this number.
     One(usize, MutexGuard<'e, Shard>),
+    /// Those of some shards.
     Several(Box<Several<'e, Shard>>),
-    Anything(Box<Escalated<'e, Shard>>),
+    /// The right to any, and those that were taken by it.
+    Anything(Box<Escalated<'e, Shard, Lengths>>),
 }
 
 /// What a command does about a lock that is not free, as long as it has changed nothing.
@@ -30,8 +35,8 @@ pub enum LockTimeout {
     /// It waits, unless a script keeps the server busy.
     #[default]
     Long,
-    /// It waits for half a millisecond for each, and not at all once a script has run for so long, which may have the lock:
-    /// it is run again later.
+    /// It waits for half a millisecond for each, and not at all once a script has run for so long, which may have the
+    /// lock: it is run again later.
     Short,
     /// It has been run so often in vain, and wants to be through in the end: of several locks it waits longer for each.
     Tried(u8),
@@ -39,20 +44,20 @@ pub enum LockTimeout {
     None,
 }
 
-/// Nanoseconds that who is short of patience waits for a lock, whoever has it: who has it may be in a call that does not
-/// look at the clock, or have no processor.
+/// Nanoseconds that a command with little patience waits for a lock. The holder may be in a call that does not look at
+/// the clock, or have no processor.
 const SHORT_WAIT: u64 = 500_000;
-/// As often that time doubles: up to what it takes until one who has a lock and no processor has one again. In others of
-/// so many tries it stays as it is: who has the lock then is in a long call, and the thread has others to serve.
+/// As often that time doubles: up to what it takes until one who has a lock and no processor has one again. In others
+/// of so many tries it stays as it is: who has the lock then is in a long call, and the thread has others to serve.
 const DOUBLINGS: u8 = 4;
 const TRIES: u8 = 16;
 
 impl LockTimeout {
     /// Whether it is at its end.
-    pub fn is_over(self, engine: &Engine) -> bool {
+    pub fn is_over(self, keyspace: &Keyspace) -> bool {
         match self {
-            LockTimeout::Long => engine.scripts().is_busy(),
-            _ => engine.scripts().is_long(),
+            LockTimeout::Long => keyspace.scripts().is_busy(),
+            _ => keyspace.scripts().is_long(),
         }
     }
 
@@ -66,15 +71,15 @@ impl LockTimeout {
         }
     }
 
-    /// What a wait for one lock asks now and then from its beginning on: whether that is over.
+    /// What a wait for one lock asks now and then: whether it has lasted long enough, from now on.
     #[inline(always)]
-    pub fn from_now(self, engine: &Engine) -> impl Fn() -> bool {
-        self.wait(engine, SHORT_WAIT)
+    pub fn from_now(self, keyspace: &Keyspace) -> impl Fn() -> bool {
+        self.wait(keyspace, SHORT_WAIT)
     }
 
     /// The same of who wants more than this lock, and gives those back that it has.
-    pub fn among_several(self, engine: &Engine) -> impl Fn() -> bool {
-        self.wait(engine, self.nanos_among_several())
+    pub fn among_several(self, keyspace: &Keyspace) -> impl Fn() -> bool {
+        self.wait(keyspace, self.nanos_among_several())
     }
 
     fn nanos_among_several(self) -> u64 {
@@ -83,73 +88,73 @@ impl LockTimeout {
     }
 
     #[inline(always)]
-    fn wait(self, engine: &Engine, nanos: u64) -> impl Fn() -> bool {
+    fn wait(self, keyspace: &Keyspace, nanos: u64) -> impl Fn() -> bool {
         let since = Cell::new(None);
-        move || self.is_over(engine) || self != LockTimeout::Long && self.has_waited(engine, nanos, &since)
+        move || self.is_over(keyspace) || self != LockTimeout::Long && self.has_waited(keyspace, nanos, &since)
     }
 
     /// Whether this was asked for the first time so long ago.
     #[cold]
-    fn has_waited(self, engine: &Engine, nanos: u64, since: &Cell<Option<u64>>) -> bool {
+    fn has_waited(self, keyspace: &Keyspace, nanos: u64, since: &Cell<Option<Nanos>>) -> bool {
         if self == LockTimeout::None {
             return true;
         }
-        let now = engine.host().nanos();
+        let now = keyspace.clock().nanos();
         let began = since.get().unwrap_or(now);
         since.set(Some(began));
-        now.saturating_sub(began) > nanos
+        now.since(began) > nanos
     }
 }
 
-impl<'e> Held<'e> {
+impl<'e> HeldLocks<'e> {
     /// Locks the shards of these keys.
     #[inline(always)]
-    pub fn keys(engine: &'e Engine, hashes: impl ExactSizeIterator<Item = KeyHash>) -> Self {
-        Held::keys_unless(engine, hashes, |_| || false).unwrap_or(Held::Nothing)
+    pub fn keys(keyspace: &'e Keyspace, hashes: impl ExactSizeIterator<Item = KeyHash>) -> Self {
+        HeldLocks::keys_unless(keyspace, hashes, |_| || false).unwrap_or(HeldLocks::Nothing)
     }
 
     /// The same; None when that takes more patience.
     #[inline(always)]
     pub fn keys_with(
-        engine: &'e Engine,
+        keyspace: &'e Keyspace,
         hashes: impl ExactSizeIterator<Item = KeyHash>,
         patience: LockTimeout,
     ) -> Option<Self> {
-        Held::keys_unless(engine, hashes, |several| {
+        HeldLocks::keys_unless(keyspace, hashes, |several| {
             let nanos = if several { patience.nanos_among_several() } else { SHORT_WAIT };
-            patience.wait(engine, nanos)
+            patience.wait(keyspace, nanos)
         })
     }
 
-    /// `begin`: begins the wait for a lock, which may be one of several; what it gives is asked whether that is over.
+    /// `begin`: called at the beginning of each wait for a lock; what it returns tells when to give that wait up.
     #[inline(always)]
     fn keys_unless<G: Fn() -> bool>(
-        engine: &'e Engine,
+        keyspace: &'e Keyspace,
         mut hashes: impl ExactSizeIterator<Item = KeyHash>,
         begin: impl Fn(bool) -> G,
     ) -> Option<Self> {
         if hashes.len() <= 1 {
-            let Some(only) = hashes.next().map(|hash| hash.shard()) else { return Some(Held::Nothing) };
-            return Some(Held::One(only, engine.locks().one_unless(only, begin(false))?));
+            let Some(only) = hashes.next().map(|hash| hash.shard()) else { return Some(HeldLocks::Nothing) };
+            return Some(HeldLocks::One(only, keyspace.locks().one_unless(only, begin(false))?));
         }
-        Held::many(engine, hashes, begin)
+        HeldLocks::many(keyspace, hashes, begin)
     }
 
     #[inline(never)]
     fn release(self) {}
 
     fn many<G: Fn() -> bool>(
-        engine: &'e Engine,
+        keyspace: &'e Keyspace,
         hashes: impl Iterator<Item = KeyHash>,
         begin: impl Fn(bool) -> G,
     ) -> Option<Self> {
         let mut shards: SmallVec<[usize; 8]> = hashes.map(|hash| hash.shard()).collect();
         Some(match shards[..] {
-            [] => Held::Nothing,
+            [] => HeldLocks::Nothing,
             [first, ..] if shards.iter().all(|shard| *shard == first) => {
-                Held::One(first, engine.locks().one_unless(first, begin(false))?)
+                HeldLocks::One(first, keyspace.locks().one_unless(first, begin(false))?)
             }
-            _ => Held::Several(Box::new(engine.locks().several_unless(&mut shards, || begin(true))?)),
+            _ => HeldLocks::Several(Box::new(keyspace.locks().several_unless(&mut shards, || begin(true))?)),
         })
     }
 }
@@ -158,38 +163,53 @@ impl<'e> Held<'e> {
 pub(crate) struct Locks<'e> {
     index: usize,
     one: Option<MutexGuard<'e, Shard>>,
-    /// Not [`Held::One`], and nothing where there is `one`.
-    others: Held<'e>,
+    /// Not [`HeldLocks::One`], and nothing where there is `one`.
+    others: HeldLocks<'e>,
 }
 
 impl<'e> Locks<'e> {
     #[inline(always)]
-    pub fn of(held: Held<'e>) -> Self {
+    pub fn of(held: HeldLocks<'e>) -> Self {
         match held {
-            Held::One(index, guard) => Locks { index, one: Some(guard), others: Held::Nothing },
+            HeldLocks::One(index, guard) => Locks { index, one: Some(guard), others: HeldLocks::Nothing },
             others => Locks { index: 0, one: None, others },
         }
     }
 
     /// Takes all of them out.
-    pub fn take(&mut self) -> Held<'e> {
-        let others = std::mem::replace(&mut self.others, Held::Nothing);
-        self.one.take().map_or(others, |guard| Held::One(self.index, guard))
+    pub fn take(&mut self) -> HeldLocks<'e> {
+        let others = std::mem::replace(&mut self.others, HeldLocks::Nothing);
+        self.one.take().map_or(others, |guard| HeldLocks::One(self.index, guard))
     }
 
     #[inline(always)]
     pub fn release(&mut self) {
         self.one = None;
-        if !matches!(self.others, Held::Nothing) {
-            std::mem::replace(&mut self.others, Held::Nothing).release();
+        if !matches!(self.others, HeldLocks::Nothing) {
+            std::mem::replace(&mut self.others, HeldLocks::Nothing).release();
+        }
+    }
+
+    /// The shard whose lock is held alone, with its number.
+    #[inline(always)]
+    pub fn single(&self) -> Option<(usize, &Shard)> {
+        Some((self.index, self.one.as_deref()?))
+    }
+
+    /// All shards that are locked in other ways.
+    pub fn each_other(&self, visit: impl FnMut(usize, &Shard)) {
+        match &self.others {
+            HeldLocks::Several(several) => several.each(visit),
+            HeldLocks::Anything(any) => any.each(visit),
+            HeldLocks::One(..) | HeldLocks::Nothing => {}
         }
     }
 
     pub fn is_nothing(&self) -> bool {
-        self.one.is_none() && matches!(self.others, Held::Nothing)
+        self.one.is_none() && matches!(self.others, HeldLocks::Nothing)
     }
 
-    /// Takes this lock, of whoever holds none.
+    /// Takes over this lock. None may be held yet.
     #[inline(always)]
     pub fn begin(&mut self, index: usize, guard: MutexGuard<'e, Shard>) {
         (self.index, self.one) = (index, Some(guard));
@@ -217,20 +237,20 @@ impl<'e> Locks<'e> {
     }
 
     #[inline(never)]
-    fn among<'h>(others: &'h mut Held<'e>, index: usize) -> &'h mut Shard {
+    fn among<'h>(others: &'h mut HeldLocks<'e>, index: usize) -> &'h mut Shard {
         match others {
-            Held::Several(several) => several.get(index),
-            Held::Anything(any) => any.get(index),
-            Held::One(..) | Held::Nothing => panic!("a command touches declared keys only"),
+            HeldLocks::Several(several) => several.get(index),
+            HeldLocks::Anything(any) => any.get(index),
+            HeldLocks::One(..) | HeldLocks::Nothing => panic!("a command touches declared keys only"),
         }
     }
 
     /// The shard, if it is locked already.
-    pub fn look(&self, index: usize) -> Option<&Shard> {
+    pub fn shared(&self, index: usize) -> Option<&Shard> {
         match (&self.one, &self.others) {
             (Some(guard), _) => Some(&**guard).filter(|_| self.index == index),
-            (None, Held::Several(several)) => several.held(index),
-            (None, Held::Anything(any)) => any.held(index),
+            (None, HeldLocks::Several(several)) => several.held(index),
+            (None, HeldLocks::Anything(any)) => any.held(index),
             (None, _) => None,
         }
     }
@@ -239,8 +259,8 @@ impl<'e> Locks<'e> {
     pub fn reach(&mut self, index: usize) -> Option<&mut Shard> {
         match (&mut self.one, &mut self.others) {
             (Some(guard), _) => Some(&mut **guard).filter(|_| self.index == index),
-            (None, Held::Several(several)) => several.held_mut(index),
-            (None, Held::Anything(any)) => Some(any.get(index)),
+            (None, HeldLocks::Several(several)) => several.held_mut(index),
+            (None, HeldLocks::Anything(any)) => Some(any.get(index)),
             (None, _) => None,
         }
     }
@@ -249,21 +269,21 @@ impl<'e> Locks<'e> {
     #[inline]
     pub fn reaches(&self, index: usize) -> bool {
         match &self.others {
-            Held::Several(several) => several.held(index).is_some(),
-            Held::Anything(_) => true,
+            HeldLocks::Several(several) => several.held(index).is_some(),
+            HeldLocks::Anything(_) => true,
             _ => self.one.is_some() && self.index == index,
         }
     }
 
     /// Whether any shard may be touched.
     pub fn reaches_all(&self) -> bool {
-        matches!(self.others, Held::Anything(_))
+        matches!(self.others, HeldLocks::Anything(_))
     }
 
-    /// The right to any shard, of whoever has it.
-    pub fn any(&mut self) -> Option<&mut Escalated<'e, Shard>> {
+    /// The right to any shard, if these locks come with it.
+    pub fn any(&mut self) -> Option<&mut Escalated<'e, Shard, Lengths>> {
         match &mut self.others {
-            Held::Anything(any) => Some(any),
+            HeldLocks::Anything(any) => Some(any),
             _ => None,
         }
     }
@@ -274,7 +294,7 @@ mod tests {
     use super::*;
     use crate::host::clock::Clock;
 
-    use crate::{Host, Options};
+    use crate::{Engine, Host, Options};
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
     use std::sync::{Arc, Mutex, OnceLock};
@@ -287,14 +307,14 @@ mod tests {
     }
 
     impl Clock for Slow {
-        fn nanos(&self) -> u64 {
+        fn nanos(&self) -> Nanos {
             if let Some(frees) = self.frees.get() {
                 let (ask, done) = &*frees.lock().expect("no test panics here");
                 if ask.send(()).is_ok() {
                     done.recv().expect("an answer");
                 }
             }
-            self.clock.fetch_add(300_000, Relaxed)
+            Nanos(self.clock.fetch_add(300_000, Relaxed))
         }
     }
 
@@ -335,9 +355,23 @@ mod tests {
             });
             begin.recv().expect("all are locked");
             assert!(host.frees.set(Mutex::new((ask, wait))).is_ok());
-            let held = Held::keys_with(engine, hashes.into_iter(), LockTimeout::Short);
-            assert!(matches!(held, Some(Held::Several(_))), "all became free in time");
+            let held = HeldLocks::keys_with(engine, hashes.into_iter(), LockTimeout::Short);
+            assert!(matches!(held, Some(HeldLocks::Several(_))), "all became free in time");
         });
+    }
+
+    #[test]
+    fn keys_with_one_tag_take_one_lock_and_no_gate() {
+        let (engine, _, hashes) = engine();
+        let tagged: Vec<KeyHash> = (0..100).map(|n| engine.hasher().hash(format!("{n}{{tag}}").as_bytes())).collect();
+        let shard = tagged[0].shard();
+        // Who is about to take all has the gate.
+        let all = engine.locks().escalated();
+        let held = HeldLocks::keys(&engine, tagged.into_iter());
+        assert!(matches!(held, HeldLocks::One(only, _) if only == shard));
+        drop((held, all));
+        let two = HeldLocks::keys(&engine, hashes[..2].iter().copied());
+        assert!(matches!(two, HeldLocks::Several(_)));
     }
 
     #[test]
@@ -346,7 +380,7 @@ mod tests {
         let _held = engine.locks().one(hashes[0].shard());
         let looks = |count: usize, patience| {
             let before = host.clock.load(Relaxed);
-            assert!(Held::keys_with(&engine, hashes[..count].iter().copied(), patience).is_none());
+            assert!(HeldLocks::keys_with(&engine, hashes[..count].iter().copied(), patience).is_none());
             (host.clock.load(Relaxed) - before) / 300_000
         };
         let mut patience = LockTimeout::Short;

@@ -5,21 +5,24 @@
 //! locked, several, or may take any.
 
 use crate::Error;
-use crate::clients::waiters::{Blocked, Ticket};
+use crate::clients::waiters::{Ticket, WaitQueues};
 use crate::data::event_class::EventClass;
 use crate::data::key_hash::KeyHash;
 use crate::data::value::{Collection, KeyEntry, Str, Value, ValueExt};
-use crate::engine::Engine;
-use crate::keyspace::edit::{Edit, InPlaceEdit};
-use crate::keyspace::held_locks::{Held, LockTimeout, Locks};
-use crate::keyspace::lru::{self, Used};
-use crate::keyspace::origin::{Asker, Origin};
+use crate::keyspace::Keyspace;
+use crate::keyspace::edit::Edit;
+use crate::keyspace::held_locks::{HeldLocks, LockTimeout, Locks};
+use crate::keyspace::in_place_edit::InPlaceEdit;
+use crate::keyspace::lru::Used;
+use crate::keyspace::origin::{Asker, Origin, is_due};
+use crate::keyspace::removal;
 use crate::keyspace::shard::Shard;
 use crate::locks::protocol::GrowRight;
 use crate::locks::sync::MutexGuard;
 use crate::propagation::effects::{Effects, Event};
-use crate::scripts::libraries::{Change, Libraries};
+use crate::scripts::function_libraries::{Libraries, LibraryChange};
 use crate::status::deny_reasons::DenyReasons;
+use crate::time::UnixMs;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use structures::hashtable::{Ref, SlotRef};
@@ -27,7 +30,9 @@ use structures::hashtable::{Ref, SlotRef};
 /// A key's name and its hash.
 #[derive(Clone, Copy, Debug)]
 pub struct Key<'a> {
+    /// Its name.
     pub name: &'a [u8],
+    /// The hash of its name.
     pub hash: KeyHash,
 }
 
@@ -36,27 +41,29 @@ pub type Found<'a> = Ref<'a, KeyEntry>;
 
 /// One command's access to the keyspace.
 pub struct Keys<'e> {
-    engine: &'e Engine,
+    keyspace: &'e Keyspace,
     held: Locks<'e>,
     db: u32,
     origin: Origin,
     /// [`Origin::expiry_now`]
-    now: i64,
+    now: UnixMs,
     used: Used,
     /// What is read or changed is not marked as used (CLIENT NO-TOUCH).
     no_touch: bool,
     patience: LockTimeout,
     /// What the command was admitted by; None: nobody admitted it.
     admitted: Option<DenyReasons>,
+    /// What the command does besides replying.
     pub effects: Effects,
 }
 
 impl<'e> Keys<'e> {
-    /// What whoever sees data whose time is over looks at is not marked as used: it was, at its time.
+    /// An origin that sees expired data does not mark what it looks at as used: that was done when the command ran
+    /// first.
     #[inline(always)]
-    pub fn new(engine: &'e Engine, held: Held<'e>, db: u32, origin: Origin) -> Self {
+    pub fn new(keyspace: &'e Keyspace, held: HeldLocks<'e>, db: u32, origin: Origin) -> Self {
         Keys {
-            engine,
+            keyspace,
             held: Locks::of(held),
             db,
             origin,
@@ -78,21 +85,23 @@ impl<'e> Keys<'e> {
         self.effects.dirty = 0;
     }
 
-    pub fn engine(&self) -> &'e Engine {
-        self.engine
+    /// All shards.
+    pub fn keyspace(&self) -> &'e Keyspace {
+        self.keyspace
     }
 
-    /// The time by which it is judged what is over, Unix time in milliseconds.
+    /// The time that expiries are compared with, Unix time in milliseconds.
     #[inline(always)]
-    pub fn expiry_now(&self) -> i64 {
+    pub fn expiry_now(&self) -> UnixMs {
         self.now
     }
 
-    /// Whether a deadline, Unix time in milliseconds, has passed.
-    pub fn is_over(&self, deadline: i64) -> bool {
-        deadline <= self.now
+    /// Whether an expiry has passed.
+    pub fn is_over(&self, expiry: UnixMs) -> bool {
+        expiry <= self.now
     }
 
+    /// Who asks, and at what time.
     pub fn origin(&self) -> Origin {
         self.origin
     }
@@ -112,10 +121,12 @@ impl<'e> Keys<'e> {
         if self.no_touch { None } else { Some(self.used) }
     }
 
+    /// Whether reads leave the access clock alone (CLIENT NO-TOUCH).
     pub fn set_no_touch(&mut self, no_touch: bool) {
         self.no_touch = no_touch || self.origin.asker.sees_expired();
     }
 
+    /// How long the command waits for a lock.
     pub fn set_patience(&mut self, patience: LockTimeout) {
         self.patience = patience;
     }
@@ -128,7 +139,7 @@ impl<'e> Keys<'e> {
     /// Whether what the command was admitted by still holds. To be asked under its locks, before it has done anything.
     #[inline(always)]
     pub fn is_admitted(&self) -> bool {
-        self.admitted.is_none_or(|by| by.promises() == self.engine.saves().deny_reasons().promises())
+        self.admitted.is_none_or(|by| by.promises() == self.keyspace.persistence_status().deny_reasons().promises())
     }
 
     /// Gives up locks that were taken for what must not run any more.
@@ -145,13 +156,14 @@ impl<'e> Keys<'e> {
         self.db = db;
     }
 
+    /// The number of the database that the command works in.
     pub fn db_index(&self) -> u32 {
         self.db
     }
 
     /// Hashes a name that the command row did not tell of.
     pub fn key<'k>(&self, name: &'k [u8]) -> Key<'k> {
-        Key { name, hash: self.engine.hasher().hash(name) }
+        Key { name, hash: self.keyspace.hasher().hash(name) }
     }
 
     /// The key's entry; counts a hit or a miss and marks the access. An expired key is removed and not found.
@@ -162,12 +174,13 @@ impl<'e> Keys<'e> {
 
     /// As [`find`](Self::find), but the access is not marked: for commands that ask about a key, not for its
     /// value (TYPE, TTL).
-    pub fn look(&mut self, key: Key<'_>) -> Option<Found<'_>> {
+    pub fn lookup_no_touch(&mut self, key: Key<'_>) -> Option<Found<'_>> {
         self.lookup(key, None, true)
     }
 
-    /// As [`look`](Self::look), but nobody is told of a miss: for commands that ask how a key is kept (OBJECT).
-    pub fn inspect(&mut self, key: Key<'_>) -> Option<Found<'_>> {
+    /// As [`lookup_no_touch`](Self::lookup_no_touch), but nobody is told of a miss: for commands that ask how a key is
+    /// kept (OBJECT).
+    pub fn lookup_no_notify(&mut self, key: Key<'_>) -> Option<Found<'_>> {
         self.lookup(key, None, false)
     }
 
@@ -178,72 +191,54 @@ impl<'e> Keys<'e> {
         let shard = self.held.get(index);
         let db = self.db;
         let table = &shard.dbs[db].table;
-        let mut deadline = None;
+        let mut expiry = None;
         let slot_ref = table.slot_ref(local, |entry| {
             let same = entry.has_key(key.name);
             if same {
-                deadline = entry.deadline();
+                expiry = entry.expiry();
             }
             same
         });
         let Some(slot_ref) = slot_ref else {
             shard.stats.misses += 1;
             if tells {
-                notify(self.engine, &mut self.effects, self.db, EventClass::KEY_MISS, "keymiss", key.name);
+                notify(self.keyspace, &mut self.effects, self.db, EventClass::KEY_MISS, "keymiss", key.name);
             }
             return None;
         };
-        if deadline.is_some_and(|deadline| lru::is_due(deadline, self.now)) {
+        if expiry.is_some_and(|expiry| is_due(expiry, self.now)) {
             shard.stats.misses += 1;
-            if !self.engine.keeps_expired() {
-                lru::expire(self.engine, shard, &mut self.effects, self.db, local, key.name);
+            if !self.keyspace.keeps_expired() {
+                removal::expire(self.keyspace, shard, &mut self.effects, self.db, local, key.name);
             }
             if tells {
-                notify(self.engine, &mut self.effects, self.db, EventClass::KEY_MISS, "keymiss", key.name);
+                notify(self.keyspace, &mut self.effects, self.db, EventClass::KEY_MISS, "keymiss", key.name);
             }
             return None;
         }
         shard.stats.hits += 1;
         let found = shard.dbs[db].table.at(slot_ref)?;
         if let Some(used) = used {
-            used.mark(self.engine, &found);
+            used.mark(self.keyspace.access(), &found);
         }
         Some(found)
     }
 
-    /// What `then` makes of the key's entry, which is looked up as [`find`](Self::find) does.
-    #[inline(always)]
-    pub fn read<R>(&mut self, key: Key<'_>, then: impl FnOnce(Option<&Found<'_>>) -> R) -> R {
-        let (index, local) = place(key);
-        if let Some(shard) = self.held.only(index)
-            && !self.no_touch
-        {
-            let found = shard.dbs[self.db].table.find(local, |entry| entry.has_key(key.name));
-            let lives = |found: &Found<'_>| found.deadline().is_none_or(|at| !lru::is_due(at, self.now));
-            if let Some(found) = found.filter(lives) {
-                shard.stats.hits += 1;
-                self.used.mark(self.engine, &found);
-                return then(Some(&found));
-            }
-        }
-        then(self.find(key).as_ref())
-    }
-
     /// The key's entry, without leaving a trace of the look: no statistics, no access clock.
-    pub fn peek(&mut self, key: Key<'_>) -> Option<Found<'_>> {
+    pub fn lookup_no_stats(&mut self, key: Key<'_>) -> Option<Found<'_>> {
         let (index, local) = place(key);
         let shard = self.held.get(index);
-        if self.engine.keeps_expired() {
+        if self.keyspace.keeps_expired() {
             let found = shard.dbs[self.db].table.find(local, |entry| entry.key() == key.name)?;
-            let due = found.deadline().is_some_and(|deadline| lru::is_due(deadline, self.now));
+            let due = found.expiry().is_some_and(|expiry| is_due(expiry, self.now));
             return (!due).then_some(found);
         }
-        let slot_ref = live_spot(self.engine, shard, &mut self.effects, self.db, local, key.name, self.now)?;
+        let slot_ref = live_slot_ref(self.keyspace, shard, &mut self.effects, self.db, local, key.name, self.now)?;
         shard.dbs[self.db].table.at(slot_ref)
     }
 
-    /// As [`peek`](Self::peek), of a key whose time is over too.
-    pub fn peek_stale(&mut self, key: Key<'_>) -> Option<Found<'_>> {
+    /// As [`lookup_no_stats`](Self::lookup_no_stats), but finds expired keys, too.
+    pub fn lookup_no_expire(&mut self, key: Key<'_>) -> Option<Found<'_>> {
         let (index, local) = place(key);
         let shard = self.held.get(index);
         shard.dbs[self.db].table.find(local, |entry| entry.key() == key.name)
@@ -253,7 +248,7 @@ impl<'e> Keys<'e> {
     /// read several keys at the same time. What has expired since is still there.
     pub fn together(&self, key: Key<'_>) -> Option<Value<'_>> {
         let (index, local) = place(key);
-        let found = self.held.look(index)?.dbs[self.db].table.find(local, |entry| entry.key() == key.name)?;
+        let found = self.held.shared(index)?.dbs[self.db].table.find(local, |entry| entry.key() == key.name)?;
         Some(found.value())
     }
 
@@ -264,38 +259,44 @@ impl<'e> Keys<'e> {
     }
 
     /// The key's string, or None.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`].
     #[inline(always)]
     pub fn string(&mut self, key: Key<'_>) -> Result<Option<Str<'_>>, Error> {
         self.value(key).map(|value| value.as_string()).transpose()
     }
 
     /// The key's collection, or None.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`].
     #[inline(always)]
     pub fn collection<C: Collection>(&mut self, key: Key<'_>) -> Result<Option<C::Ref<'_>>, Error> {
         self.value(key).map(|value| value.as_collection::<C>()).transpose()
     }
 
-    /// The right to change a key, which is marked as used; nothing else happens until something is changed and committed.
+    /// The right to change a key, which is marked as used; nothing else happens until something is changed and
+    /// committed.
     #[inline]
     pub fn edit<'k>(&'k mut self, key: Key<'k>) -> Edit<'k> {
         let (index, local) = place(key);
         let shard = self.held.get(index);
-        let slot_ref = live_spot(self.engine, shard, &mut self.effects, self.db, local, key.name, self.now);
+        let slot_ref = live_slot_ref(self.keyspace, shard, &mut self.effects, self.db, local, key.name, self.now);
         if let Some(found) =
             slot_ref.filter(|_| !self.no_touch).and_then(|slot_ref| shard.dbs[self.db].table.at(slot_ref))
         {
-            self.used.mark(self.engine, &found);
+            self.used.mark(self.keyspace.access(), &found);
         }
-        Edit::new(self.engine, shard, &mut self.effects, self.db, key, local, slot_ref, self.origin)
+        Edit::new(self.keyspace, shard, &mut self.effects, self.db, key, local, slot_ref, self.origin)
     }
 
-    /// The same for whoever takes the key away without a look at whether its time is over: that is a removal like
-    /// others.
+    /// The same for a command that removes the key whether it has expired or not: that is a removal like others.
     pub fn edit_stale<'k>(&'k mut self, key: Key<'k>) -> Edit<'k> {
         let (index, local) = place(key);
         let shard = self.held.get(index);
         let slot_ref = shard.dbs[self.db].table.slot_ref(local, |entry| entry.key() == key.name);
-        Edit::new(self.engine, shard, &mut self.effects, self.db, key, local, slot_ref, self.origin)
+        Edit::new(self.keyspace, shard, &mut self.effects, self.db, key, local, slot_ref, self.origin)
     }
 
     /// The right to put a result in the place of whatever the key holds, or, where it `is_empty`, to take that away.
@@ -305,11 +306,11 @@ impl<'e> Keys<'e> {
 
     /// An edit that is one step, where the key's shard is the only one that is locked.
     #[inline(always)]
-    fn one_step<'k>(&'k mut self, key: Key<'k>) -> Option<InPlaceEdit<'k>> {
+    fn in_place_edit<'k>(&'k mut self, key: Key<'k>) -> Option<InPlaceEdit<'k>> {
         let used = self.used();
         let shard = self.held.only(key.hash.shard())?;
         Some(InPlaceEdit {
-            engine: self.engine,
+            keyspace: self.keyspace,
             shard,
             effects: &mut self.effects,
             db: self.db,
@@ -327,7 +328,7 @@ impl<'e> Keys<'e> {
         class: EventClass,
         change: impl FnOnce(i64) -> Result<i64, Error>,
     ) -> Option<Result<i64, Error>> {
-        self.one_step(key)?.int(class, change)
+        self.in_place_edit(key)?.int(class, change)
     }
 
     /// [`InPlaceEdit::collection`]
@@ -338,12 +339,12 @@ impl<'e> Keys<'e> {
         class: EventClass,
         change: impl FnOnce(&mut C) -> Option<(u64, R)>,
     ) -> Option<R> {
-        self.one_step(key)?.collection(class, change)
+        self.in_place_edit(key)?.collection(class, change)
     }
 
     /// Something happened to a key that no edit covers.
     pub fn notify(&mut self, class: EventClass, name: &'static str, key: &[u8]) {
-        notify(self.engine, &mut self.effects, self.db, class, name, key);
+        notify(self.keyspace, &mut self.effects, self.db, class, name, key);
     }
 
     /// Visits every shard, one at a time. Locks that are not held already are held for the visit only,
@@ -352,7 +353,7 @@ impl<'e> Keys<'e> {
     /// # Errors
     /// [`Error::WouldBlock`]: not all were visited.
     pub fn each_shard(&mut self, mut visit: impl FnMut(usize, &mut Shard, &mut Effects)) -> Result<(), Error> {
-        (0..self.engine.locks().len())
+        (0..self.keyspace.locks().len())
             .try_for_each(|index| self.with_shard(index, |shard, effects| visit(index, shard, effects)))
     }
 
@@ -369,13 +370,26 @@ impl<'e> Keys<'e> {
         if let Some(shard) = self.held.reach(index) {
             return Ok(visit(shard, &mut self.effects));
         }
-        let (engine, patience) = (self.engine, self.patience);
-        let guard = engine.locks().one_unless(index, patience.from_now(engine));
+        let (keyspace, patience) = (self.keyspace, self.patience);
+        let guard = keyspace.locks().one_unless(index, patience.from_now(keyspace));
         let mut guard = guard.ok_or(Error::WouldBlock)?;
         let result = visit(&mut guard, &mut self.effects);
-        // The lock is given up: what was found to be over is not to be logged after somebody else's change.
-        engine.record_expired(&mut self.effects);
+        keyspace.settle_lengths(index, &guard);
+        // The lock is given up here, and what had expired must be in the log before another command's change to it.
+        keyspace.record_expired(&mut self.effects);
         Ok(result)
+    }
+
+    /// Keys of the command's database in a shard, without locking that but where only the shard can tell.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`]
+    pub fn shard_len(&mut self, index: usize) -> Result<usize, Error> {
+        let db = self.db;
+        match self.keyspace.shard_len(index, db).filter(|_| self.held.shared(index).is_none()) {
+            Some(keys) => Ok(keys),
+            None => self.with_shard(index, |shard, _| shard.dbs[db].table.len()),
+        }
     }
 
     /// Locks the shards of these keys for a command whose row does not name them. Only for commands that hold nothing.
@@ -384,7 +398,7 @@ impl<'e> Keys<'e> {
     /// [`Error::WouldBlock`]
     pub fn hold(&mut self, hashes: impl ExactSizeIterator<Item = KeyHash>) -> Result<(), Error> {
         if self.held.is_nothing() {
-            self.held = Locks::of(Held::keys_with(self.engine, hashes, self.patience).ok_or(Error::WouldBlock)?);
+            self.held = Locks::of(HeldLocks::keys_with(self.keyspace, hashes, self.patience).ok_or(Error::WouldBlock)?);
             self.if_admitted()?;
         }
         Ok(())
@@ -393,13 +407,13 @@ impl<'e> Keys<'e> {
     /// The ticket waits at all of its keys, whose locks must be held.
     pub fn wait(&mut self, ticket: &Arc<Ticket>) {
         for key in ticket.keys() {
-            self.blocked(key.db, key.hash).wait(&key.name, ticket);
+            self.wait_queues(key.db, key.hash).wait(&key.name, ticket);
         }
     }
 
     /// The queues that a key of this hash is in.
-    pub(crate) fn blocked(&mut self, db: u32, hash: KeyHash) -> &mut Blocked {
-        &mut self.shard_at(hash).dbs[db].blocked
+    pub(crate) fn wait_queues(&mut self, db: u32, hash: KeyHash) -> &mut WaitQueues {
+        &mut self.shard_at(hash).dbs[db].wait_queues
     }
 
     /// The shard of a key whose lock is held.
@@ -431,12 +445,13 @@ impl<'e> Keys<'e> {
         if !self.held.is_nothing() {
             return Ok(());
         }
-        let (engine, patience) = (self.engine, self.patience);
-        let mut any = engine.locks().escalated_unless(|| patience.among_several(engine)).ok_or(Error::WouldBlock)?;
-        if !(0..engine.locks().len()).all(|index| any.take(index, patience.among_several(engine))) {
+        let (keyspace, patience) = (self.keyspace, self.patience);
+        let mut any =
+            keyspace.locks().escalated_unless(|| patience.among_several(keyspace)).ok_or(Error::WouldBlock)?;
+        if !any.take_all(|| patience.among_several(keyspace)) {
             return Err(Error::WouldBlock);
         }
-        self.held = Locks::of(Held::Anything(Box::new(any)));
+        self.held = Locks::of(HeldLocks::Anything(Box::new(any)));
         self.if_admitted()
     }
 
@@ -471,9 +486,10 @@ impl<'e> Keys<'e> {
     pub fn escalate_anew(&mut self) -> Result<(), Error> {
         if !self.reaches_all() {
             self.held.release();
-            let (engine, patience) = (self.engine, self.patience);
-            let any = engine.locks().escalated_unless(|| patience.among_several(engine)).ok_or(Error::WouldBlock)?;
-            self.held = Locks::of(Held::Anything(Box::new(any)));
+            let (keyspace, patience) = (self.keyspace, self.patience);
+            let any =
+                keyspace.locks().escalated_unless(|| patience.among_several(keyspace)).ok_or(Error::WouldBlock)?;
+            self.held = Locks::of(HeldLocks::Anything(Box::new(any)));
             self.if_admitted()?;
         }
         Ok(())
@@ -485,36 +501,39 @@ impl<'e> Keys<'e> {
     ///
     /// # Errors
     /// Those of `plan`, and [`Error::WouldBlock`].
-    pub fn change_libraries(&mut self, plan: impl FnOnce(&Libraries) -> Result<Change, Error>) -> Result<(), Error> {
+    pub fn change_libraries(
+        &mut self,
+        plan: impl FnOnce(&Libraries) -> Result<LibraryChange, Error>,
+    ) -> Result<(), Error> {
         if self.held.is_nothing() {
             self.escalate_anew()?;
         }
-        self.engine.scripts().change_libraries(plan)?;
+        self.keyspace.scripts().change_libraries(plan)?;
         self.effects.dirty += 1;
-        self.engine.saves().elsewhere.fetch_add(1, Relaxed);
+        self.keyspace.persistence_status().elsewhere.fetch_add(1, Relaxed);
         Ok(())
     }
 
     /// Locks a shard, for who has the right to any; false if that takes more patience.
     pub fn take(&mut self, index: usize) -> bool {
-        let (engine, patience) = (self.engine, self.patience);
-        self.held.any().is_some_and(|any| any.take(index, patience.among_several(engine)))
+        let (keyspace, patience) = (self.keyspace, self.patience);
+        self.held.any().is_some_and(|any| any.take(index, patience.among_several(keyspace)))
     }
 
     /// Adds a shard to those that are locked, without giving any of them up, for who has claimed that or has the right
     /// to any. Calls `meanwhile` now and then while it waits.
     pub fn add(&mut self, claim: Option<&GrowRight<'_>>, index: usize, mut meanwhile: impl FnMut()) {
-        let locks = self.engine.locks();
+        let locks = self.keyspace.locks();
         let mut several = match (self.held.take(), claim) {
-            (Held::Anything(mut any), _) => {
+            (HeldLocks::Anything(mut any), _) => {
                 while !any.take(index, || true) {
                     meanwhile();
                 }
-                self.held = Locks::of(Held::Anything(any));
+                self.held = Locks::of(HeldLocks::Anything(any));
                 return;
             }
-            (Held::Several(several), Some(_)) => several,
-            (Held::One(held, guard), Some(claim)) => Box::new(locks.joined(claim, held, guard)),
+            (HeldLocks::Several(several), Some(_)) => several,
+            (HeldLocks::One(held, guard), Some(claim)) => Box::new(locks.joined(claim, held, guard)),
             (other, _) => {
                 self.held = Locks::of(other);
                 return;
@@ -523,7 +542,7 @@ impl<'e> Keys<'e> {
         if let Some(claim) = claim {
             several.add(locks, claim, index, meanwhile);
         }
-        self.held = Locks::of(Held::Several(several));
+        self.held = Locks::of(HeldLocks::Several(several));
     }
 
     /// Gives up the locks. What is left to do without them is in the effects.
@@ -533,9 +552,14 @@ impl<'e> Keys<'e> {
         self.effects
     }
 
-    /// The same, for those who go on, with other locks or without.
+    /// The same, for those who go on, with other locks or without. Every change ends in one of the two: from then
+    /// on keys that have gone are not [counted](crate::keyspace::shard_words) any more.
     #[inline(always)]
     pub fn unlock(&mut self) {
+        match self.held.single() {
+            Some((index, shard)) => self.keyspace.settle_lengths(index, shard),
+            None => self.held.each_other(|index, shard| self.keyspace.settle_lengths(index, shard)),
+        }
         self.held.release();
     }
 
@@ -552,8 +576,8 @@ impl<'e> Keys<'e> {
 }
 
 #[inline]
-fn notify(engine: &Engine, effects: &mut Effects, db: u32, class: EventClass, name: &'static str, key: &[u8]) {
-    if engine.wants_event(class) {
+fn notify(keyspace: &Keyspace, effects: &mut Effects, db: u32, class: EventClass, name: &'static str, key: &[u8]) {
+    if keyspace.wants_event(class) {
         effects.rare().events.push(Event { class, name, db, key: key.to_vec() });
     }
 }
@@ -566,26 +590,26 @@ fn place(key: Key<'_>) -> (usize, u64) {
 
 /// Where the key's entry lies. One whose time has come is removed first.
 #[inline]
-fn live_spot(
-    engine: &Engine,
+fn live_slot_ref(
+    keyspace: &Keyspace,
     shard: &mut Shard,
     effects: &mut Effects,
     db: u32,
     local: u64,
     name: &[u8],
-    now: i64,
+    now: UnixMs,
 ) -> Option<SlotRef> {
     let table = &shard.dbs[db].table;
-    let mut deadline = None;
+    let mut expiry = None;
     let slot_ref = table.slot_ref(local, |entry| {
         let same = entry.has_key(name);
         if same {
-            deadline = entry.deadline();
+            expiry = entry.expiry();
         }
         same
     })?;
-    if deadline.is_some_and(|deadline| lru::is_due(deadline, now)) {
-        lru::expire(engine, shard, effects, db, local, name);
+    if expiry.is_some_and(|expiry| is_due(expiry, now)) {
+        removal::expire(keyspace, shard, effects, db, local, name);
         return None;
     }
     Some(slot_ref)

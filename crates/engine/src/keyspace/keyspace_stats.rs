@@ -4,8 +4,10 @@
 //! holds all locks.
 
 use crate::Error;
+use crate::keyspace::Keyspace;
 use crate::keyspace::keys::Keys;
 use crate::keyspace::shard::{Db, ShardStats};
+use crate::time::UnixMs;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 use structures::hashtable::PLACES;
@@ -13,36 +15,44 @@ use structures::hashtable::PLACES;
 /// All shards together.
 #[derive(Clone, Debug, Default)]
 pub struct Overview {
+    /// The sums over all shards.
     pub stats: ShardStats,
     /// The one that the command works in, and those that something was ever put into.
     pub dbs: BTreeMap<u32, DbOverview>,
-    /// Keys that clients who track have read, and these clients, counted at each key.
+    /// Keys that clients who track have read.
     pub tracked_keys: usize,
+    /// These clients, counted at each key.
     pub tracked_items: usize,
 }
 
 /// One database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DbOverview {
+    /// Keys.
     pub keys: usize,
-    /// Keys with a deadline, and keys with elements that have one.
+    /// Keys with an expiry.
     pub expires: usize,
+    /// Keys with elements that have an expiry.
     pub volatile: usize,
-    /// Mean time left of the former, in milliseconds, by a sample.
+    /// Mean time left of keys with an expiry, in milliseconds, by a sample.
     pub mean_ttl: u64,
-    /// Places for keys in its tables, and those of the tables that are being replaced.
+    /// Places for keys in its tables.
     pub slots: usize,
+    /// Places in tables that are being replaced.
     pub old_slots: usize,
     /// Tables that are being replaced by larger or smaller ones.
     pub resizing: usize,
-    /// Bytes of the tables, without the keys; of the parts of them that are being replaced; of the deadlines' order.
+    /// Bytes of the tables, without the keys.
     pub table_bytes: usize,
+    /// Bytes of tables that are being replaced.
     pub old_bytes: usize,
-    pub deadline_bytes: usize,
-    /// Keys that clients wait for, and that they watch.
+    /// Bytes of the indexes of expiries.
+    pub expiry_bytes: usize,
+    /// Keys that clients wait for.
     pub awaited: usize,
     /// Keys that clients wait for who are told when they go.
     pub awaited_gone: usize,
+    /// Keys that clients watch.
     pub watched: usize,
 }
 
@@ -55,10 +65,10 @@ impl Overview {
     /// # Errors
     /// [`Error::WouldBlock`]
     pub fn of(keys: &mut Keys<'_>) -> Result<Overview, Error> {
-        let now = keys.expiry_now().max(0) as u64;
+        let now = keys.expiry_now().0.max(0) as u64;
         let mut overview = Overview::default();
         overview.dbs.entry(keys.db_index()).or_default();
-        overview.stats.dirty = keys.engine().saves().elsewhere.load(Relaxed);
+        overview.stats.dirty = keys.keyspace().persistence_status().elsewhere.load(Relaxed);
         // Mean times left, weighed by the number of keys that they are those of.
         let mut times: BTreeMap<u32, u128> = BTreeMap::new();
         keys.each_shard(|_, shard, _| {
@@ -96,9 +106,73 @@ impl DbOverview {
         self.resizing += usize::from(table.resize.is_some());
         self.table_bytes += table.memory;
         self.old_bytes += old * BUCKET;
-        self.deadline_bytes += db.expiry.keys.memory_usage() + db.expiry.elements.memory_usage();
-        self.awaited += db.blocked.len();
-        self.awaited_gone += db.blocked.awaited_gone();
+        self.expiry_bytes += db.expiry.keys.memory_usage() + db.expiry.elements.memory_usage();
+        self.awaited += db.wait_queues.len();
+        self.awaited_gone += db.wait_queues.awaited_gone();
         self.watched += db.watchers.len();
+    }
+}
+
+/// What is in one database, summed over the shards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DbSummary {
+    /// Keys.
+    pub keys: usize,
+    /// Keys with an expiry.
+    pub expires: usize,
+    /// Collections with elements that have one.
+    pub volatile: usize,
+    /// Mean time left of these, in milliseconds, by a sample.
+    pub mean_ttl: u64,
+}
+
+impl Keyspace {
+    /// Keys in a database.
+    pub fn len(&self, db: u32) -> usize {
+        let locked = |index| self.locks.one(index).dbs[db].table.len();
+        (0..self.locks.len()).map(|index| self.shard_len(index, db).unwrap_or_else(|| locked(index))).sum()
+    }
+
+    /// What INFO says of a database at `now`, Unix time in milliseconds. Takes each shard's lock once.
+    pub fn summary(&self, db: u32, now: UnixMs) -> DbSummary {
+        let (mut sum, mut ttl_sum, mut ttl_count) = (DbSummary::default(), 0u128, 0u128);
+        for index in 0..self.locks.len() {
+            let shard = self.locks.one(index);
+            let slot = &shard.dbs[db];
+            sum.keys += slot.table.len();
+            sum.expires += slot.expiry.keys.len();
+            sum.volatile += slot.expiry.elements.len();
+            if let Some(left) = slot.expiry.keys.mean_left(now.0.max(0) as u64, TTL_SAMPLE) {
+                ttl_sum += u128::from(left) * slot.expiry.keys.len() as u128;
+                ttl_count += slot.expiry.keys.len() as u128;
+            }
+        }
+        sum.mean_ttl = ttl_sum.checked_div(ttl_count).unwrap_or(0) as u64;
+        sum
+    }
+
+    /// Statistics of all shards.
+    pub fn stats(&self) -> ShardStats {
+        self.stats_unless(|| false).unwrap_or_default()
+    }
+
+    /// The same; None when one is not free and `give_up` says that it will not be soon.
+    pub fn stats_unless(&self, give_up: impl Fn() -> bool) -> Option<ShardStats> {
+        let mut sum = ShardStats { dirty: self.persistence_status.elsewhere.load(Relaxed), ..ShardStats::default() };
+        for index in 0..self.locks.len() {
+            sum.add(&self.locks.one_unless(index, &give_up)?.stats);
+        }
+        Some(sum)
+    }
+
+    /// CONFIG RESETSTAT, as far as it concerns the engine.
+    pub fn reset_stats(&self) {
+        self.persistence_status.forks.store(0, Relaxed);
+        self.persistence_status.snapshot_nanos.store(0, Relaxed);
+        self.persistence_status.loading.errors.store(0, Relaxed);
+        for index in 0..self.locks.len() {
+            let mut shard = self.locks.one(index);
+            shard.stats = ShardStats { dirty: shard.stats.dirty, ..ShardStats::default() };
+        }
     }
 }

@@ -1,12 +1,8 @@
-//! What happens to an entry when it is looked at: the access clock, and the end of its time.
+//! What happens to an entry when it is looked at: the access clock, by time (LRU) or by frequency (LFU).
 
-use crate::clients::tracking;
-use crate::data::event_class::EventClass;
-use crate::data::table::element_deadline;
 use crate::data::value::KeyEntry;
-use crate::engine::Engine;
-use crate::keyspace::shard::{Db, Shard};
-use crate::propagation::effects::{Effects, Event};
+use crate::time::UnixMs;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 /// How accesses are counted in an entry's 24 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +10,16 @@ pub enum AccessClock {
     /// Seconds, modulo 2^24.
     Recency(u32),
     /// Minutes (16 bits) above a logarithmic counter (8 bits).
-    Frequency { minutes: u32, decay: u32, log_factor: u32, random: u32 },
+    Frequency {
+        /// The time now.
+        minutes: u32,
+        /// `lfu-decay-time`: minutes after which the counter goes down by one.
+        decay: u32,
+        /// `lfu-log-factor`.
+        log_factor: u32,
+        /// Whether this access counts is drawn with it.
+        random: u32,
+    },
 }
 
 /// The counter of a new key: high enough not to be the first to go.
@@ -74,10 +79,49 @@ impl AccessClock {
     }
 }
 
+/// How accesses are to be counted; `maxmemory-policy` and the lfu directives decide.
+#[derive(Default)]
+pub struct AccessPolicy {
+    by_frequency: AtomicBool,
+    decay: AtomicU32,
+    log_factor: AtomicU32,
+}
+
+impl AccessPolicy {
+    /// Counts accesses by frequency (LFU) or by time (LRU).
+    pub fn set(&self, by_frequency: bool, decay_minutes: u32, log_factor: u32) {
+        self.by_frequency.store(by_frequency, Relaxed);
+        self.decay.store(decay_minutes, Relaxed);
+        self.log_factor.store(log_factor, Relaxed);
+    }
+
+    /// Whether accesses are counted by frequency.
+    #[inline]
+    pub fn counts_frequency(&self) -> bool {
+        self.by_frequency.load(Relaxed)
+    }
+
+    /// The access clock at `now` (Unix time in milliseconds).
+    #[inline]
+    pub fn clock(&self, now: UnixMs) -> AccessClock {
+        let seconds = now.seconds() as u64;
+        if self.counts_frequency() {
+            AccessClock::Frequency {
+                minutes: (seconds / 60) as u32 & 0xFFFF,
+                decay: self.decay.load(Relaxed),
+                log_factor: self.log_factor.load(Relaxed),
+                random: fastrand::u32(..),
+            }
+        } else {
+            AccessClock::Recency(seconds as u32 & structures::entry::MAX_META)
+        }
+    }
+}
+
 /// A use of keys at one time.
 #[derive(Clone, Copy, Debug)]
 pub struct Used {
-    now: i64,
+    now: UnixMs,
     /// Those of [`AccessClock::Recency`].
     seconds: u32,
 }
@@ -85,176 +129,21 @@ pub struct Used {
 impl Used {
     /// `now`: Unix time in milliseconds.
     #[inline]
-    pub fn at(now: i64) -> Self {
-        Used { now, seconds: (now / 1000) as u32 & structures::entry::MAX_META }
+    pub fn at(now: UnixMs) -> Self {
+        Used { now, seconds: now.seconds() as u32 & structures::entry::MAX_META }
     }
 
     /// Writes only where the mark changes, which by the second is rare.
     #[inline(always)]
-    pub fn mark(self, engine: &Engine, entry: &KeyEntry) {
+    pub fn mark(self, access: &AccessPolicy, entry: &KeyEntry) {
         let meta = entry.meta();
-        if meta != self.seconds || engine.counts_frequency() {
-            let accessed = engine.access_clock(self.now).accessed(meta);
+        if meta != self.seconds || access.counts_frequency() {
+            let accessed = access.clock(self.now).accessed(meta);
             if accessed != meta {
                 entry.mark(accessed);
             }
         }
     }
-}
-
-/// A key lives up to its deadline and not through it.
-#[inline]
-pub fn is_due(deadline: u64, now: i64) -> bool {
-    (deadline as i64) < now.saturating_add(1)
-}
-
-/// Removes an entry whose time has come; everything that its end causes happens here.
-#[cold]
-pub fn expire(engine: &Engine, shard: &mut Shard, effects: &mut Effects, db: u32, local: u64, name: &[u8]) {
-    let removed = {
-        let hasher = |entry: &KeyEntry| engine.hasher().local_of(entry.key());
-        shard.dbs[db].table.remove(local, |entry| entry.key() == name, hasher)
-    };
-    if let Some(entry) = removed {
-        expired(engine, shard, effects, db, local, entry);
-    }
-}
-
-/// Why a key goes that nobody asked to remove.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    Expired,
-    Evicted,
-}
-
-/// The same for an entry that was taken out already.
-pub fn expired(engine: &Engine, shard: &mut Shard, effects: &mut Effects, db: u32, local: u64, entry: KeyEntry) {
-    if engine.has_log() {
-        effects.rare().expired.push((db, entry.key().to_vec()));
-    }
-    removed(engine, shard, effects, db, local, entry, Cause::Expired);
-}
-
-/// Everything but the log's part of the end of an entry that was taken out.
-pub fn removed(
-    engine: &Engine,
-    shard: &mut Shard,
-    effects: &mut Effects,
-    db: u32,
-    local: u64,
-    entry: KeyEntry,
-    cause: Cause,
-) {
-    let slot = &mut shard.dbs[db];
-    slot.cut.removed(&slot.table, engine.hasher(), local, &entry);
-    if let Some(deadline) = entry.deadline() {
-        slot.expiry.keys.remove(deadline, local);
-    }
-    if let Some(first) = element_deadline(&entry) {
-        slot.expiry.elements.remove(first, local);
-    }
-    let (class, event) = match cause {
-        Cause::Expired => {
-            shard.stats.expired += 1;
-            (EventClass::EXPIRED, "expired")
-        }
-        Cause::Evicted => {
-            shard.stats.evicted += 1;
-            (EventClass::EVICTED, "evicted")
-        }
-    };
-    slot.watchers.touch(entry.key(), false);
-    if engine.tracking().is_on() {
-        tracking::changed(engine, &mut shard.tracked, effects, entry.key(), true);
-    }
-    if slot.blocked.is_waited_for(entry.key()) {
-        effects.rare().ready.push((db, entry.key().to_vec()));
-    }
-    if engine.wants_event(class) {
-        let key = entry.key().to_vec();
-        effects.rare().events.push(Event { class, name: event, db, key });
-    }
-    discard(slot, effects, entry);
-}
-
-/// Frees the value of an entry that was taken out, or leaves it to those who are reading it.
-fn discard(slot: &mut Db, effects: &mut Effects, entry: KeyEntry) {
-    let is_read = !slot.listings.is_empty() || slot.cut.has_large();
-    let name = if is_read { entry.key().to_vec() } else { Vec::new() };
-    let Some(object) = entry.into_payload() else { return };
-    let left = if is_read { slot.leave_behind(&name, object) } else { Some(object) };
-    if let Some(object) = left {
-        effects.discard_outlived(object);
-    }
-}
-
-/// Removes up to `max` elements of a collection whose time has come, and the key with the last one. Returns how many
-/// were removed.
-#[expect(clippy::too_many_arguments, reason = "where, when and how much")]
-pub fn expire_elements(
-    engine: &Engine,
-    shard: &mut Shard,
-    effects: &mut Effects,
-    db: u32,
-    local: u64,
-    name: &[u8],
-    now: i64,
-    max: usize,
-) -> usize {
-    let slot = &mut shard.dbs[db];
-    if !slot.listings.is_empty()
-        && let Some(entry) = slot.table.find(local, |entry| entry.key() == name)
-    {
-        slot.listings.before_change(name, &entry.value());
-    }
-    slot.cut.touch(&slot.table, engine.hasher(), local);
-    let Some(mut found) = slot.table.find_mut(local, |entry| entry.key() == name) else { return 0 };
-    let mut removed: Vec<Vec<u8>> = Vec::new();
-    let cut = &mut slot.cut;
-    let change = found.update(|entry| {
-        if cut.has_large() {
-            cut.follow(entry, None);
-        }
-        let object = entry.payload_mut()?;
-        let old = object.next_deadline();
-        while removed.len() < max && object.pop_due(now.max(0) as u64, |element| removed.push(element.to_vec())) {}
-        Some((old, object.next_deadline(), object.is_empty(), object.element_words()))
-    });
-    let Some((old, new, empty, words)) = change else { return 0 };
-    slot.expiry.elements.change(old, new, local);
-    let count = removed.len();
-    if count == 0 {
-        return 0;
-    }
-    shard.stats.expired_elements += count as u64;
-    slot.watchers.touch(name, !empty);
-    if engine.tracking().is_on() {
-        tracking::changed(engine, &mut shard.tracked, effects, name, true);
-    }
-    if slot.blocked.is_waited_for(name) {
-        effects.rare().ready.push((db, name.to_vec()));
-    }
-    let mut tell = |class: EventClass, event: &'static str| {
-        if engine.wants_event(class) {
-            effects.rare().events.push(Event { class, name: event, db, key: name.to_vec() });
-        }
-    };
-    tell(words.class, words.expired);
-    if empty {
-        tell(EventClass::GENERIC, "del");
-        let hasher = |entry: &KeyEntry| engine.hasher().local_of(entry.key());
-        if let Some(entry) = slot.table.remove(local, |entry| entry.key() == name, hasher) {
-            if let Some(deadline) = entry.deadline() {
-                slot.expiry.keys.remove(deadline, local);
-            }
-            discard(slot, effects, entry);
-        }
-    }
-    if engine.has_log() {
-        let record = [words.removal.to_vec(), name.to_vec()].into_iter().chain(removed).collect();
-        effects.rare().expired_elements.push((db, record));
-    }
-    count
 }
 
 #[cfg(test)]

@@ -2,13 +2,291 @@
 //!
 //! A key's hash says which shard it lies in; a shard is plain data behind one lock. In: the locks that a command holds,
 //! who asks, and what time it is. Out: values through the view ([`keys`]), and changes through an [`edit`], whose
-//! commit does what every write owes to the rest. It knows no command, and reads no clock.
+//! commit does what every write owes to the rest. It knows no command, and reads no clock but to see how long it waits
+//! for a lock.
 
 pub mod edit;
 pub mod encoding_limits;
 pub mod held_locks;
+mod in_place_edit;
 pub mod keys;
 pub mod keyspace_stats;
 pub mod lru;
 pub mod origin;
+mod prefetching;
+mod record;
+pub mod removal;
 pub mod shard;
+pub mod shard_words;
+pub mod slot_keys;
+mod streaming;
+mod table_hints;
+
+use crate::clients::tracking::Tracking;
+use crate::config::{Config, ConfigStore};
+use crate::data::event_class::EventClass;
+use crate::data::key_hash::KeyHasher;
+use crate::data::slot::SLOTS;
+use crate::host::clock::Clock;
+use crate::keyspace::encoding_limits::EncodingLimits;
+use crate::keyspace::lru::{AccessClock, AccessPolicy};
+use crate::keyspace::shard::Shard;
+use crate::keyspace::shard_words::{DueTimes, Lengths};
+use crate::keyspace::table_hints::TableHints;
+use crate::locks::protocol::LockSet;
+use crate::propagation::change_log::ChangeLog;
+use crate::scripts::script_cache::Scripts;
+use crate::status::deny_reasons::Paused;
+use crate::status::persistence_status::PersistenceStatus;
+use crate::time::UnixMs;
+use smallvec::SmallVec;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+/// How many shards there are where nobody says otherwise: so many that threads seldom want the same one, and so few
+/// that their empty databases do not take up much.
+const SHARDS: usize = 256;
+
+/// How an engine is built.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Pieces of the keyspace; rounded up to a power of two, at most one for each slot.
+    pub shards: usize,
+    /// Numbered databases, at least 1.
+    pub databases: usize,
+    /// The secret of the key hash.
+    pub hash_seed: u64,
+    /// Threads that count what they do in the metrics; sessions name theirs.
+    pub workers: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { shards: SHARDS, databases: 16, hash_seed: 0, workers: 1 }
+    }
+}
+
+impl Options {
+    /// With numbers that can be had.
+    pub(crate) fn within_limits(&self) -> Options {
+        Options {
+            shards: self.shards.clamp(1, SLOTS).next_power_of_two(),
+            databases: self.databases.max(1),
+            workers: self.workers.max(1),
+            ..self.clone()
+        }
+    }
+}
+
+/// All shards, and what a command needs besides its keys to read and to change them.
+pub struct Keyspace {
+    locks: LockSet<Shard, Lengths>,
+    due_times: DueTimes,
+    table_hints: TableHints,
+    hasher: KeyHasher,
+    databases: usize,
+    clock: Arc<dyn Clock>,
+    log: OnceLock<Arc<dyn ChangeLog>>,
+    /// Changes go into the log. Switched under all locks, so that it stays as it is while any lock is held.
+    logs: AtomicBool,
+    access: AccessPolicy,
+    event_mask: AtomicU32,
+    config: ConfigStore,
+    encoding_limits: EncodingLimits,
+    tracking: Tracking,
+    scripts: Scripts,
+    /// DEBUG SET-ACTIVE-EXPIRE 0: keys expire only when a command looks at them.
+    expiry_paused: AtomicBool,
+    /// `import-mode`.
+    importing: AtomicBool,
+    persistence_status: PersistenceStatus,
+}
+
+impl Keyspace {
+    /// `options`: [within the limits](Options::within_limits).
+    pub(crate) fn new(options: &Options, config: Config, clock: Arc<dyn Clock>) -> Self {
+        let &Options { shards, databases, hash_seed, workers } = options;
+        Keyspace {
+            locks: LockSet::new((0..shards).map(|index| Shard::new(index, databases))),
+            due_times: DueTimes::new(shards),
+            table_hints: TableHints::new(shards),
+            hasher: KeyHasher::new(hash_seed, shards.trailing_zeros()),
+            databases,
+            clock,
+            log: OnceLock::new(),
+            logs: AtomicBool::new(false),
+            access: AccessPolicy::default(),
+            event_mask: AtomicU32::new(0),
+            encoding_limits: EncodingLimits::new(&config),
+            config: ConfigStore::new(config),
+            tracking: Tracking::new(workers),
+            scripts: Scripts::default(),
+            expiry_paused: AtomicBool::new(false),
+            importing: AtomicBool::new(false),
+            persistence_status: PersistenceStatus::default(),
+        }
+    }
+
+    /// Clocks, and waiting.
+    pub fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
+    /// The shards, each behind its lock.
+    pub fn locks(&self) -> &LockSet<Shard, Lengths> {
+        &self.locks
+    }
+
+    /// What all keys are hashed with.
+    pub fn hasher(&self) -> &KeyHasher {
+        &self.hasher
+    }
+
+    /// How many databases there are (`databases`).
+    pub fn databases(&self) -> usize {
+        self.databases
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &ConfigStore {
+        &self.config
+    }
+
+    /// How large small collections may grow.
+    pub fn encoding_limits(&self) -> &EncodingLimits {
+        &self.encoding_limits
+    }
+
+    /// Scripts and functions, and what runs of them.
+    #[inline]
+    pub fn scripts(&self) -> &Scripts {
+        &self.scripts
+    }
+
+    /// Clients that are told when what they read changes.
+    pub fn tracking(&self) -> &Tracking {
+        &self.tracking
+    }
+
+    /// What is known of saving and loading, and why commands may not run.
+    pub fn persistence_status(&self) -> &PersistenceStatus {
+        &self.persistence_status
+    }
+
+    /// What has to wait now.
+    pub fn paused(&self) -> Paused {
+        self.persistence_status().deny_reasons().paused()
+    }
+
+    /// While there is a [pause](crate::status::pause), or writes are held back.
+    pub fn is_paused(&self) -> bool {
+        self.paused() != Paused::Nothing
+    }
+
+    /// Whether expired keys stay, hidden from clients, until a command writes to them.
+    pub fn keeps_expired(&self) -> bool {
+        self.is_paused() || self.is_importing() || self.is_unlogged()
+    }
+
+    /// The log cannot be written: nothing goes by itself, since that could not be logged.
+    pub fn is_unlogged(&self) -> bool {
+        self.persistence_status.deny_reasons().is_unlogged()
+    }
+
+    /// The data of another server is being brought (`import-mode`), which decides what goes.
+    pub fn is_importing(&self) -> bool {
+        self.importing.load(Relaxed)
+    }
+
+    /// Sets `import-mode`.
+    pub fn set_importing(&self, on: bool) {
+        self.importing.store(on, Relaxed);
+    }
+
+    /// Whether nothing expires in the background.
+    pub fn pause_expiry(&self, paused: bool) {
+        self.expiry_paused.store(paused, Relaxed);
+    }
+
+    /// Whether nothing may expire by itself now.
+    pub(crate) fn expiry_is_paused(&self) -> bool {
+        self.expiry_paused.load(Relaxed) || self.keeps_expired() || self.persistence_status.deny_reasons().is_loading()
+    }
+
+    /// Whether events of this class are published.
+    #[inline]
+    pub fn wants_event(&self, class: EventClass) -> bool {
+        self.event_mask.load(Relaxed) & class.0 != 0
+    }
+
+    /// The classes and targets of [`keyspace_events`](crate::config::keyspace_events).
+    pub fn event_mask(&self) -> u32 {
+        self.event_mask.load(Relaxed)
+    }
+
+    /// Selects the classes of keyspace events that the host is told of.
+    pub fn set_event_mask(&self, mask: u32) {
+        self.event_mask.store(mask, Relaxed);
+    }
+
+    /// Counts accesses by frequency (LFU) or by time (LRU).
+    pub fn set_access_policy(&self, by_frequency: bool, decay_minutes: u32, log_factor: u32) {
+        self.access.set(by_frequency, decay_minutes, log_factor);
+    }
+
+    /// How accesses are counted.
+    #[inline]
+    pub(crate) fn access(&self) -> &AccessPolicy {
+        &self.access
+    }
+
+    /// Whether accesses are counted by frequency.
+    pub fn counts_frequency(&self) -> bool {
+        self.access.counts_frequency()
+    }
+
+    /// The access clock at `now` (Unix time in milliseconds).
+    #[inline]
+    pub fn access_clock(&self, now: UnixMs) -> AccessClock {
+        self.access.clock(now)
+    }
+
+    /// Goes through the locks, the gate and then those of the shards from `next` on, and is true when it has had each.
+    /// Whatever had locks before the first call has given them up then, and whatever has had some since has seen what
+    /// the caller changed before it. False: one is not free yet, and `give_up` says that it takes a while.
+    pub fn pass_locks(&self, next: &mut usize, give_up: impl Fn() -> bool) -> bool {
+        if self.locks.several_unless(&mut SmallVec::new(), || &give_up).is_none() {
+            return false;
+        }
+        while *next < self.locks.len() {
+            if self.locks.one_unless(*next, &give_up).is_none() {
+                return false;
+            }
+            *next += 1;
+        }
+        true
+    }
+
+    /// Makes room for so many keys in a database that is to be loaded; tables that hold keys already stay as they are.
+    /// Until [`end_reserving`](Self::end_reserving) they do not change their sizes.
+    pub fn reserve_keys(&self, db: u32, keys: u64) {
+        let shards = self.locks.len();
+        let each = usize::try_from(keys).unwrap_or(usize::MAX) / shards;
+        for index in 0..shards {
+            let table = &mut self.locks.one(index).dbs[db].table;
+            if table.is_empty() {
+                table.reserve(each);
+                table.set_resizing(false);
+            }
+        }
+    }
+
+    /// All keys that were expected are there.
+    pub fn end_reserving(&self) {
+        for index in 0..self.locks.len() {
+            self.locks.one(index).dbs.iter_mut().for_each(|(_, db)| db.table.set_resizing(true));
+            // The background looks whether the tables have the right sizes.
+            self.expires_at(index, Some(0));
+        }
+    }
+}

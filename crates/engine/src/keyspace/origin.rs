@@ -1,16 +1,18 @@
-//! Who asks for a command, and what that means for data whose time is over.
+//! Who asks for a command, and what that means for expired data.
 //!
-//! | asker | data whose time is over |
+//! | asker | expired data |
 //! | --- | --- |
-//! | [`Client`](Asker::Client), [`Script`](Asker::Script) | is not there: hidden, and removed unless [the engine keeps it](crate::Engine::keeps_expired) |
-//! | [`Replay`](Asker::Replay), [`Import`](Asker::Import) | is there: whoever recorded or sends the command found it, and tells of its removal |
+//! | [`Client`](Asker::Client), [`Script`](Asker::Script) | is not there: hidden, and removed unless [the engine keeps it](crate::keyspace::Keyspace::keeps_expired) |
+//! | [`Replay`](Asker::Replay), [`Import`](Asker::Import) | is there: the server that ran the command first found it, and tells of its removal |
 //!
-//! One value says that of a command's whole run ([`Keys::origin`](crate::keyspace::keys::Keys::origin)). What is over is judged by
-//! [`Keys::expiry_now`](crate::keyspace::keys::Keys::expiry_now) and by no other clock.
+//! One value says that of a command's whole run ([`Keys::origin`](crate::keyspace::keys::Keys::origin)). What has
+//! expired is judged by [`Keys::expiry_now`](crate::keyspace::keys::Keys::expiry_now) and by no other clock.
 
+use crate::time::UnixMs;
 /// Who asks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Asker {
+    /// A client, by itself or in a transaction.
     #[default]
     Client,
     /// A script or function that a client called.
@@ -36,27 +38,34 @@ impl Asker {
 /// Who asks, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
+    /// Who asks.
     pub asker: Asker,
     /// The clock's Unix time in milliseconds; it stands still for the command.
-    pub now: i64,
+    pub now: UnixMs,
 }
 
-/// A time before all deadlines.
-const NO_TIME: i64 = -1;
+/// A time before all expiries.
+const NO_TIME: UnixMs = UnixMs(-1);
 
 impl Origin {
     /// A client's command at a Unix time in milliseconds.
     #[inline(always)]
-    pub fn client(now: i64) -> Origin {
+    pub fn client(now: UnixMs) -> Origin {
         Origin { asker: Asker::Client, now }
     }
 
-    /// The time that deadlines are compared with, Unix time in milliseconds; before all of them for who sees data
-    /// whose time is over.
+    /// The time that expiries are compared with, Unix time in milliseconds; before all of them for an asker that sees
+    /// expired data.
     #[inline(always)]
-    pub fn expiry_now(self) -> i64 {
+    pub fn expiry_now(self) -> UnixMs {
         if self.asker.sees_expired() { NO_TIME } else { self.now }
     }
+}
+
+/// A key lives up to its expiry and not through it.
+#[inline]
+pub fn is_due(expiry: u64, now: UnixMs) -> bool {
+    (expiry as i64) < now.0.saturating_add(1)
 }
 
 #[cfg(test)]
@@ -66,9 +75,9 @@ mod tests {
     #[test]
     fn what_is_over_is_a_matter_of_who_asks() {
         for (asker, expected) in
-            [(Asker::Client, 7), (Asker::Script, 7), (Asker::Replay, NO_TIME), (Asker::Import, NO_TIME)]
+            [(Asker::Client, UnixMs(7)), (Asker::Script, UnixMs(7)), (Asker::Replay, NO_TIME), (Asker::Import, NO_TIME)]
         {
-            assert_eq!(Origin { asker, now: 7 }.expiry_now(), expected, "{asker:?}");
+            assert_eq!(Origin { asker, now: UnixMs(7) }.expiry_now(), expected, "{asker:?}");
         }
     }
 }

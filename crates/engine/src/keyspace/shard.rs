@@ -1,13 +1,14 @@
 //! A piece of the keyspace: what one lock guards.
 
 use crate::clients::tracking::Tracked;
-use crate::clients::waiters::Blocked;
+use crate::clients::waiters::WaitQueues;
 use crate::clients::watch::Watchers;
 use crate::data::table::{ExpiryIndex, Table};
 use crate::data::value::{Object, Type, ValueExt};
-use crate::keyspace::lru;
-use crate::snapshot::capture::Cut;
-use crate::snapshot::streamed_reply::Listings;
+use crate::keyspace::origin::is_due;
+use crate::snapshot::capture::Capture;
+use crate::snapshot::streamed_reply::StreamedReplies;
+use crate::time::UnixMs;
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 use std::sync::{Arc, LazyLock};
@@ -15,24 +16,30 @@ use std::sync::{Arc, LazyLock};
 /// One database, as far as it lies in this shard.
 #[derive(Default)]
 pub struct Db {
+    /// The keys with their values.
     pub table: Table,
+    /// When which key, or an element of it, expires.
     pub expiry: ExpiryIndex,
-    pub blocked: Blocked,
+    /// Clients that wait for keys.
+    pub wait_queues: WaitQueues,
+    /// Clients that watch keys.
     pub watchers: Watchers,
-    pub listings: Listings,
-    pub cut: Cut,
+    /// Replies that list collections while these are changed.
+    pub streamed_replies: StreamedReplies,
+    /// The snapshot that is being read, if one is.
+    pub capture: Capture,
 }
 
 impl Db {
-    /// Whether somebody watches keys of it or waits for some.
+    /// Whether clients watch its keys or wait for some.
     #[inline]
     pub fn has_audience(&self) -> bool {
-        !self.watchers.is_empty() || !self.blocked.is_empty()
+        !self.watchers.is_empty() || !self.wait_queues.is_empty()
     }
 
     /// An object was taken out of its key: those who still read it get it. Returned when nobody does.
     pub fn leave_behind(&mut self, name: &[u8], object: Object) -> Option<Object> {
-        if self.listings.is_empty() && !self.cut.wants(name) {
+        if self.streamed_replies.is_empty() && !self.capture.wants(name) {
             return Some(object);
         }
         let object = Arc::new(object);
@@ -42,32 +49,38 @@ impl Db {
 
     /// The same of one that is read further in any case.
     pub fn share(&mut self, name: &[u8], object: &Arc<Object>) {
-        if !self.listings.is_empty() {
-            self.listings.adopt(name, object);
+        if !self.streamed_replies.is_empty() {
+            self.streamed_replies.adopt(name, object);
         }
-        if self.cut.wants(name) {
-            self.cut.adopt(name, object);
+        if self.capture.wants(name) {
+            self.capture.adopt(name, object);
         }
     }
 
-    /// The type of the key's value, leaving no trace of the look; None when there is none or its time is over.
-    pub fn kind(&self, local: u64, name: &[u8], now: i64) -> Option<Type> {
+    /// The type of the key's value, leaving no trace of the look; None when there is none or it has expired.
+    pub fn kind(&self, local: u64, name: &[u8], now: UnixMs) -> Option<Type> {
         let found = self.table.find(local, |entry| entry.key() == name)?;
-        let due = found.deadline().is_some_and(|deadline| lru::is_due(deadline, now));
+        let due = found.expiry().is_some_and(|expiry| is_due(expiry, now));
         (!due).then(|| found.value().kind())
     }
 }
 
-/// Counted under the shard's lock, so that no line is shared for it; summed when somebody asks. What most commands count
+/// Counted under the shard's lock, so that no line is shared for it; summed up when read. What most commands count
 /// comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct ShardStats {
+    /// Reads that found a key.
     pub hits: u64,
+    /// Reads that found none.
     pub misses: u64,
+    /// Changes since the start.
     pub dirty: u64,
+    /// Keys that were removed because they had expired.
     pub expired: u64,
+    /// The same of elements of collections.
     pub expired_elements: u64,
+    /// Keys that were evicted.
     pub evicted: u64,
 }
 
@@ -77,6 +90,7 @@ impl ShardStats {
         *self = ShardStats { dirty: self.dirty, ..ShardStats::default() };
     }
 
+    /// Adds another shard's.
     pub fn add(&mut self, other: &ShardStats) {
         self.hits += other.hits;
         self.misses += other.misses;
@@ -90,19 +104,29 @@ impl ShardStats {
 /// In this order: what all commands need lies in one cache line with the lock.
 #[repr(C)]
 pub struct Shard {
+    /// Its part of each database.
     pub dbs: Databases,
+    /// What is counted under its lock.
     pub stats: ShardStats,
+    /// Which clients hold copies of its keys.
     pub tracked: Tracked,
+    index: usize,
 }
 
 impl Shard {
-    pub fn new(databases: usize) -> Self {
-        Shard { dbs: Databases::new(databases), stats: ShardStats::default(), tracked: Tracked::default() }
+    /// The empty shard of this number.
+    pub fn new(index: usize, databases: usize) -> Self {
+        Shard { dbs: Databases::new(databases), stats: ShardStats::default(), tracked: Tracked::default(), index }
+    }
+
+    /// The shard's number.
+    pub fn index(&self) -> usize {
+        self.index
     }
 }
 
-/// The databases of a shard by their numbers. Of those beyond the first ones each that nothing was put into costs nothing:
-/// it can be looked at, and is made when somebody wants to change it.
+/// The databases of a shard by their numbers. Beyond the first ones, a database costs nothing until something is put
+/// into it: until then reads see an empty one.
 #[repr(C)]
 pub struct Databases {
     /// The first ones, so that a memory limit need not make room for them. Never empty.
@@ -113,9 +137,9 @@ pub struct Databases {
 }
 
 /// How many databases are found at their numbers, without a search: as many as there are by default.
-const LOW: usize = 16;
+pub(crate) const LOW: usize = 16;
 
-/// What somebody sees of a database that was not made.
+/// What a read sees of a database that was not made.
 static EMPTY: LazyLock<Db> = LazyLock::new(Db::default);
 
 impl Databases {
@@ -149,6 +173,7 @@ impl Databases {
         (0..).zip(&self.low).chain(high)
     }
 
+    /// All that were made, with their numbers.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Db)> {
         let high = self.high.iter_mut().flat_map(|high| high.iter_mut()).map(|(number, db)| (*number, db));
         (0..).zip(&mut self.low).chain(high)

@@ -37,7 +37,7 @@ mod primitives {
         lock.try_write_for(BRIEFLY)
     }
 
-    /// Gives the lock to who waits for it, if somebody does.
+    /// Unlocks, and hands the lock to a waiting thread if there is one.
     pub fn unlock_fairly<T>(guard: MutexGuard<'_, T>) {
         MutexGuard::unlock_fair(guard);
     }
@@ -48,7 +48,9 @@ mod primitives {
     }
 }
 
+/// What each does stands above: these are for tests only.
 #[cfg(feature = "shuttle")]
+#[allow(missing_docs)]
 mod primitives {
     pub use shuttle::sync::atomic::{AtomicBool, AtomicU8};
     pub use shuttle::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
@@ -63,7 +65,7 @@ mod primitives {
     }
 
     pub fn lock_briefly<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-        mutex.try_lock()
+        lock_soon(mutex)
     }
 
     pub fn read_soon<T>(lock: &RwLock<T>) -> Option<RwLockReadGuard<'_, T>> {
@@ -96,9 +98,13 @@ mod primitives {
         pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
             self.0.try_lock().ok()
         }
+        pub fn try_lock_for(&self, _: std::time::Duration) -> Option<MutexGuard<'_, T>> {
+            lock_soon(self)
+        }
     }
 
     /// shuttle's read-write lock with parking_lot's signatures.
+    #[derive(Default)]
     pub struct RwLock<T>(shuttle::sync::RwLock<T>);
 
     impl<T> RwLock<T> {

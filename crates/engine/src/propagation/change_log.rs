@@ -48,14 +48,15 @@ fn put_count(out: &mut Vec<u8>, kind: u8, count: usize) {
 
 /// Commands that belong together.
 #[derive(Debug, Default)]
-pub struct Batch {
+pub struct LogBatch {
     bytes: Vec<u8>,
     commands: usize,
     first: u32,
     last: u32,
 }
 
-impl Batch {
+impl LogBatch {
+    /// Whether nothing was added.
     pub fn is_empty(&self) -> bool {
         self.commands == 0
     }
@@ -88,6 +89,7 @@ impl Batch {
 
 /// What comes before and after the commands of a group.
 pub const GROUP_BEGIN: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
+/// Its end.
 pub const GROUP_END: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
 /// Appends the command that makes its reader go on in another database.
@@ -111,7 +113,7 @@ mod tests {
     #[test]
     fn several_commands_are_one_transaction() {
         let log = MemoryLog::default();
-        let mut batch = Batch::default();
+        let mut batch = LogBatch::default();
         batch.append_to(&log);
         assert!(log.take().is_empty());
         batch.push(1, [&b"INCR"[..], b"a"].into_iter());

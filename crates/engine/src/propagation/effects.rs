@@ -1,20 +1,24 @@
 //! What a command does besides replying: collected under the locks, carried out after them.
 
-use crate::clients::tracking::Change;
 use crate::data::event_class::EventClass;
 use crate::data::table::{ExpiryIndex, Table};
 use crate::data::value::Object;
-use crate::scripts::libraries::Libraries;
+use crate::scripts::function_libraries::Libraries;
 use crate::scripts::script_cache::Script;
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Something that takes long to free. Dropping it frees it.
 pub enum Garbage {
+    /// The value of a key that is gone.
     Object(Object),
+    /// A whole database, with the index of its expiries.
     Table(Table, ExpiryIndex),
+    /// Libraries of functions that were replaced.
     Libraries(Arc<Libraries>),
+    /// Scripts that were flushed.
     Scripts(Vec<Arc<Script>>),
-    /// What somebody was about to do.
+    /// Work that will not be done any more.
     Work(Box<dyn Send>),
 }
 
@@ -46,9 +50,13 @@ const FREE_HERE: usize = 64;
 /// Something happened to a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
+    /// What `notify-keyspace-events` selects it by.
     pub class: EventClass,
+    /// The event's name, as subscribers get it.
     pub name: &'static str,
+    /// The number of the database.
     pub db: u32,
+    /// The key's name.
     pub key: Vec<u8>,
 }
 
@@ -65,6 +73,29 @@ pub trait EffectSink: Send + Sync {
 
 /// A key with waiting clients that may be served now: database and name.
 pub type ReadyKey = (u32, Vec<u8>);
+
+/// Ids of clients, ascending.
+pub type ClientIds = SmallVec<[u64; 2]>;
+
+/// A key was changed: what is left to do about it when the locks are given up.
+#[derive(Debug)]
+pub struct TrackedChange {
+    /// Its name.
+    pub key: Box<[u8]>,
+    /// Who has a copy of it.
+    pub readers: ClientIds,
+    /// It had expired; otherwise a client's command changed it.
+    pub expired: bool,
+}
+
+/// The client that made a change.
+#[derive(Clone, Copy, Debug)]
+pub struct Author {
+    /// The worker that runs the command.
+    pub worker: usize,
+    /// Id of the client whose command runs; 0 if it is none.
+    pub client: u64,
+}
 
 /// One command for the change log: a name and arguments.
 pub type Record = Vec<Vec<u8>>;
@@ -93,21 +124,24 @@ pub struct Effects {
 /// Effects that most commands do not have.
 #[derive(Default)]
 pub struct RareEffects {
+    /// What the change log gets of the command.
     pub logged: Logged,
     /// Keys that were found expired and removed: logged as DEL before the command itself.
     pub expired: Vec<(u32, Vec<u8>)>,
     /// Elements of collections that were found expired and removed, as commands that remove them; logged likewise.
     pub expired_elements: Vec<(u32, Record)>,
+    /// What the command removed and is dear to free.
     pub garbage: Vec<Garbage>,
     /// Values of keys that were found expired or were evicted.
     pub outlived: Vec<Garbage>,
     /// What is to be freed before the reply.
     pub foreground: Vec<Garbage>,
+    /// Events to be published.
     pub events: Vec<Event>,
     /// Keys with waiting clients that may be served now.
     pub ready: Vec<ReadyKey>,
-    /// Changed keys that somebody may have a copy of.
-    pub changes: Vec<Change>,
+    /// Changed keys that clients may hold copies of.
+    pub changes: Vec<TrackedChange>,
     /// A database was emptied, so all copies are out of date.
     pub flushed: bool,
 }

@@ -3,5 +3,5 @@
 //! In: texts, and libraries with what they register. Out: the same for every worker, and flags that commands look at.
 //! No interpreter is here.
 
-pub mod libraries;
+pub mod function_libraries;
 pub mod script_cache;

@@ -8,7 +8,9 @@
 //! flag that every worker reads before a command.
 
 use crate::locks::sync::Mutex;
-use crate::scripts::libraries::{Change, Function, Libraries, Library};
+use crate::scripts::function_libraries::{Function, Libraries, Library, LibraryChange};
+use crate::time::Nanos;
+use crossbeam_utils::CachePadded;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -24,7 +26,9 @@ pub type Sha = [u8; 40];
 /// A script's text and what goes with it.
 #[derive(Debug)]
 pub struct Script {
+    /// Its name.
     pub sha: Sha,
+    /// Its text, as it came.
     pub text: Box<[u8]>,
     /// What its first line allows and promises; the commands know the bits.
     pub flags: u32,
@@ -35,6 +39,7 @@ pub struct Script {
 }
 
 impl Script {
+    /// Whether it was flushed or evicted: who has compiled it forgets it.
     pub fn is_gone(&self) -> bool {
         self.gone.load(Relaxed)
     }
@@ -45,17 +50,19 @@ impl Script {
 pub struct Running {
     /// The SHA or the function's name.
     pub name: Box<[u8]>,
+    /// Whether it is a function of a library.
     pub is_function: bool,
     /// The command that it was called with.
     pub command: Vec<Vec<u8>>,
     /// The host's clock when it began.
-    pub began: u64,
+    pub began: Nanos,
     wrote: AtomicBool,
     killed: AtomicBool,
 }
 
 impl Running {
-    pub fn new(name: &[u8], is_function: bool, command: Vec<Vec<u8>>, began: u64, wrote: bool) -> Running {
+    /// One that begins now. `wrote`: it has changed something already, and cannot be ended.
+    pub fn new(name: &[u8], is_function: bool, command: Vec<Vec<u8>>, began: Nanos, wrote: bool) -> Running {
         let (wrote, killed) = (AtomicBool::new(wrote), AtomicBool::new(false));
         Running { name: name.into(), is_function, command, began, wrote, killed }
     }
@@ -65,14 +72,17 @@ impl Running {
         self.wrote.store(true, Relaxed);
     }
 
+    /// Whether it has changed something.
     pub fn wrote(&self) -> bool {
         self.wrote.load(Relaxed)
     }
 
+    /// Asks it to end; its next look at the clock sees that.
     pub fn kill(&self) {
         self.killed.store(true, Relaxed);
     }
 
+    /// Whether it was asked to end.
     pub fn is_killed(&self) -> bool {
         self.killed.load(Relaxed)
     }
@@ -88,7 +98,7 @@ struct Store {
 
 /// The shared scripts.
 pub struct Scripts {
-    store: Mutex<Store>,
+    store: CachePadded<Mutex<Store>>,
     generation: AtomicU64,
     /// So many scripts of EVAL that the order of their use begins to matter.
     crowded: AtomicBool,
@@ -101,7 +111,7 @@ pub struct Scripts {
     /// How many have run for longer than others are to wait for their locks.
     long_count: AtomicUsize,
     /// Bytes of each worker's interpreter, together.
-    interpreters: AtomicUsize,
+    interpreters: CachePadded<AtomicUsize>,
     /// DEBUG SET-DISABLE-DENY-SCRIPTS.
     deny_disabled: AtomicBool,
 }
@@ -112,7 +122,7 @@ static GENERATIONS: AtomicU64 = AtomicU64::new(0);
 impl Default for Scripts {
     fn default() -> Self {
         Scripts {
-            store: Mutex::default(),
+            store: CachePadded::default(),
             generation: next_generation().into(),
             crowded: false.into(),
             libraries: Mutex::default(),
@@ -121,7 +131,7 @@ impl Default for Scripts {
             busy: Mutex::default(),
             busy_count: 0.into(),
             long_count: 0.into(),
-            interpreters: 0.into(),
+            interpreters: CachePadded::default(),
             deny_disabled: false.into(),
         }
     }
@@ -138,26 +148,27 @@ impl Scripts {
         self.generation.load(Relaxed)
     }
 
-    /// The script of this SHA, used at `now` (any clock).
-    pub fn find(&self, sha: &Sha, now: u64) -> Option<Arc<Script>> {
+    /// The script of this SHA, used at `now`.
+    pub fn find(&self, sha: &Sha, now: Nanos) -> Option<Arc<Script>> {
         let found = self.store.lock().scripts.get(sha).cloned();
         found.inspect(|script| self.touch(script, now))
     }
 
+    /// Whether the script is remembered (SCRIPT EXISTS).
     pub fn contains(&self, sha: &Sha) -> bool {
         self.store.lock().scripts.contains_key(sha)
     }
 
     /// Marks a script as used. Written only when it matters, since all workers read it.
     #[inline]
-    pub fn touch(&self, script: &Script, now: u64) {
+    pub fn touch(&self, script: &Script, now: Nanos) {
         if self.crowded.load(Relaxed) {
-            script.used_at.store(now, Relaxed);
+            script.used_at.store(now.0, Relaxed);
         }
     }
 
     /// Adds a script, or pins it if it is there already.
-    pub fn add(&self, sha: Sha, text: &[u8], flags: u32, pinned: bool, now: u64) -> Arc<Script> {
+    pub fn add(&self, sha: Sha, text: &[u8], flags: u32, pinned: bool, now: Nanos) -> Arc<Script> {
         let mut store = self.store.lock();
         if let Some(script) = store.scripts.get(&sha).cloned() {
             if pinned && !script.pinned.swap(true, Relaxed) {
@@ -174,7 +185,7 @@ impl Scripts {
             flags,
             pinned: pinned.into(),
             gone: false.into(),
-            used_at: now.into(),
+            used_at: now.0.into(),
         });
         store.scripts.insert(sha, Arc::clone(&script));
         store.passing += usize::from(!pinned);
@@ -205,6 +216,7 @@ impl Scripts {
         self.store.lock().evicted
     }
 
+    /// Counts evicted scripts anew (CONFIG RESETSTAT).
     pub fn reset_evicted(&self) {
         self.store.lock().evicted = 0;
     }
@@ -220,6 +232,7 @@ impl Scripts {
         self.libraries().iter().map(library).sum()
     }
 
+    /// The libraries as they are now.
     pub fn libraries(&self) -> Arc<Libraries> {
         Arc::clone(&self.libraries.lock())
     }
@@ -230,6 +243,7 @@ impl Scripts {
         self.functions_version.load(Relaxed)
     }
 
+    /// A number for a new library that no other has had.
     pub fn next_library_id(&self) -> u64 {
         self.next_library.fetch_add(1, Relaxed) + 1
     }
@@ -237,7 +251,10 @@ impl Scripts {
     /// Makes the change that `plan` finds to be possible. Only for [`Keys::change_libraries`].
     ///
     /// [`Keys::change_libraries`]: crate::keyspace::keys::Keys::change_libraries
-    pub(crate) fn change_libraries<E>(&self, plan: impl FnOnce(&Libraries) -> Result<Change, E>) -> Result<(), E> {
+    pub(crate) fn change_libraries<E>(
+        &self,
+        plan: impl FnOnce(&Libraries) -> Result<LibraryChange, E>,
+    ) -> Result<(), E> {
         let mut libraries = self.libraries.lock();
         let change = plan(&libraries)?;
         if change.clear {
@@ -260,10 +277,12 @@ impl Scripts {
         self.long_count.load(Relaxed) > 0
     }
 
+    /// A script has run for a while: others that want its locks do something else.
     pub fn begin_long(&self) {
         self.long_count.fetch_add(1, Relaxed);
     }
 
+    /// It has ended, once for each [`begin_long`](Self::begin_long).
     pub fn end_long(&self) {
         self.long_count.fetch_sub(1, Relaxed);
     }
@@ -274,6 +293,7 @@ impl Scripts {
         self.busy_count.fetch_add(1, Relaxed);
     }
 
+    /// `running` has ended.
     pub fn end_busy(&self, running: &Arc<Running>) {
         let mut busy = self.busy.lock();
         let before = busy.len();
@@ -295,15 +315,17 @@ impl Scripts {
         }
     }
 
+    /// Bytes that the interpreters of all workers take up.
     pub fn interpreter_bytes(&self) -> usize {
         self.interpreters.load(Relaxed)
     }
 
-    /// Scripts may call what scripts may not call.
+    /// Whether scripts may call commands that are not for scripts (DEBUG SET-DISABLE-DENY-SCRIPTS).
     pub fn allow_all(&self, on: bool) {
         self.deny_disabled.store(on, Relaxed);
     }
 
+    /// Whether scripts may call all commands, see [`allow_all`](Self::allow_all).
     pub fn allows_all(&self) -> bool {
         self.deny_disabled.load(Relaxed)
     }
@@ -337,12 +359,12 @@ mod tests {
     fn the_script_that_was_used_longest_ago_is_forgotten() {
         let scripts = Scripts::default();
         for n in 0..EVAL_SCRIPTS_MAX {
-            scripts.add(sha(n), b"text", 0, n == 7, n as u64);
+            scripts.add(sha(n), b"text", 0, n == 7, Nanos(n as u64));
         }
-        let first = scripts.add(sha(EVAL_SCRIPTS_MAX), b"text", 0, false, 1000);
+        let first = scripts.add(sha(EVAL_SCRIPTS_MAX), b"text", 0, false, Nanos(1000));
         assert_eq!((scripts.evicted(), first.is_gone()), (0, false), "the pinned one does not count");
-        assert!(scripts.find(&sha(0), 2000).is_some());
-        scripts.add(sha(EVAL_SCRIPTS_MAX + 1), b"text", 0, false, 2001);
+        assert!(scripts.find(&sha(0), Nanos(2000)).is_some());
+        scripts.add(sha(EVAL_SCRIPTS_MAX + 1), b"text", 0, false, Nanos(2001));
         assert_eq!(scripts.evicted(), 1);
         assert!(scripts.contains(&sha(0)) && !scripts.contains(&sha(1)) && scripts.contains(&sha(7)));
         assert_eq!(scripts.flush().len(), EVAL_SCRIPTS_MAX + 1);
@@ -352,7 +374,7 @@ mod tests {
     #[test]
     fn the_server_is_busy_while_a_long_script_runs() {
         let scripts = Scripts::default();
-        let running = Arc::new(Running::new(b"f", true, Vec::new(), 1, false));
+        let running = Arc::new(Running::new(b"f", true, Vec::new(), Nanos(1), false));
         scripts.begin_busy(&running);
         assert!(scripts.is_busy() && Arc::ptr_eq(&scripts.busy()[0], &running));
         scripts.end_busy(&running);

@@ -1,12 +1,12 @@
 //! Old values on their way to a file: what has to be written down before it is changed.
 //!
 //! ```text
-//!   Kept     | part in memory | part in the scratch file | part in memory | end, being added to |
+//!   BeforeImages     | part in memory | part in the scratch file | part in memory | end, being added to |
 //! ```
 //!
-//! All of a cut's are counted together ([`Copies`]). Above a limit whoever adds to them puts what he has got into a
-//! scratch file and goes on, so that memory is bounded whatever is changed how fast; who writes the save takes it from
-//! there when its turn comes.
+//! All of a cut's are counted together ([`Copies`]). Above a limit the writer that adds to them moves them to a scratch
+//! file and goes on, so that memory is bounded however fast keys are changed. The thread that writes the save reads
+//! them back when their turn comes.
 //!
 //! Asserted by tests: what comes out is what went in, in that order; memory stays below the limit but for one addition.
 
@@ -57,7 +57,8 @@ impl Copies {
         self.total.load(Relaxed)
     }
 
-    /// Bytes that wait to be taken: by a step where they are, or by [`Engine::cut_drain`](crate::Engine::cut_drain).
+    /// Bytes that wait to be taken: by a step where they are, or by
+    /// [`Engine::snapshot_drain`](crate::Engine::snapshot_drain).
     pub fn waiting(&self) -> u64 {
         self.waiting.load(Relaxed)
     }
@@ -112,7 +113,7 @@ const PART: usize = 64 << 10;
 const SPILLED_MIN: usize = 4 << 10;
 
 /// Old values, in the order in which they came.
-pub struct Kept {
+pub struct BeforeImages {
     parts: Vec<Part>,
     end: Vec<u8>,
     /// Keys that are complete in it.
@@ -128,19 +129,19 @@ pub struct Kept {
 
 /// Old values that several parties add to.
 #[derive(Clone)]
-pub struct Shared(Arc<Mutex<Kept>>);
+pub struct SharedImages(Arc<Mutex<BeforeImages>>);
 
-impl Shared {
-    pub(crate) fn new(kept: Kept) -> Shared {
-        Shared(Arc::new(Mutex::new(kept)))
+impl SharedImages {
+    pub(crate) fn new(kept: BeforeImages) -> SharedImages {
+        SharedImages(Arc::new(Mutex::new(kept)))
     }
 
-    /// See [`Kept::append`].
+    /// See [`BeforeImages::append`].
     pub fn append<R>(&self, encode: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         self.0.lock().append(encode)
     }
 
-    pub(crate) fn take_into(&self, out: &mut Vec<u8>) -> Kept {
+    pub(crate) fn take_into(&self, out: &mut Vec<u8>) -> BeforeImages {
         self.0.lock().take_into(out)
     }
 }
@@ -150,12 +151,13 @@ enum Part {
     Spilled(Range<u64>),
 }
 
-impl Kept {
+impl BeforeImages {
     /// `is_loose`: these are whole keys, which can be taken away at any time.
-    pub(crate) fn new(copies: Arc<Copies>, is_loose: bool) -> Kept {
-        Kept { parts: Vec::new(), end: Vec::new(), keys: 0, held: 0, uncounted: 0, is_loose, copies }
+    pub(crate) fn new(copies: Arc<Copies>, is_loose: bool) -> BeforeImages {
+        BeforeImages { parts: Vec::new(), end: Vec::new(), keys: 0, held: 0, uncounted: 0, is_loose, copies }
     }
 
+    /// Whether there is nothing in them.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty() && self.end.is_empty()
     }
@@ -221,13 +223,13 @@ impl Kept {
     }
 
     /// Takes out what there is.
-    pub(crate) fn take(&mut self) -> Kept {
-        let empty = Kept::new(Arc::clone(&self.copies), self.is_loose);
+    pub(crate) fn take(&mut self) -> BeforeImages {
+        let empty = BeforeImages::new(Arc::clone(&self.copies), self.is_loose);
         std::mem::replace(self, empty)
     }
 
     /// Takes out what there is, into `out` if that is little.
-    pub(crate) fn take_into(&mut self, out: &mut Vec<u8>) -> Kept {
+    pub(crate) fn take_into(&mut self, out: &mut Vec<u8>) -> BeforeImages {
         let mut taken = self.take();
         if taken.parts.is_empty() && taken.end.len() <= SPILLED_MIN {
             out.extend_from_slice(&taken.end);
@@ -237,6 +239,9 @@ impl Kept {
     }
 
     /// Hands out the bytes in their order, and frees them.
+    ///
+    /// # Errors
+    /// Those of reading the scratch file, and those of `to`. The rest is freed then.
     pub fn pour(mut self, mut to: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
         let mut buffer = Vec::new();
         for part in std::mem::take(&mut self.parts) {
@@ -258,7 +263,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for BeforeImages {
     fn drop(&mut self) {
         self.count();
         self.let_go(self.held);
@@ -341,7 +346,7 @@ mod tests {
         #[test]
         fn bytes_come_out_as_they_went_in(limit in 0..200_000u64, lengths in proptest::collection::vec((0..30_000usize, 0..3usize), 0..60)) {
             let copies = Arc::new(Copies::new(Arc::new(InMemory), limit));
-            let mut all: [Kept; 3] = std::array::from_fn(|n| Kept::new(Arc::clone(&copies), n == 0));
+            let mut all: [BeforeImages; 3] = std::array::from_fn(|n| BeforeImages::new(Arc::clone(&copies), n == 0));
             let mut expected = [const { Vec::new() }; 3];
             for (n, (len, which)) in lengths.into_iter().enumerate() {
                 let bytes = vec![n as u8; len];

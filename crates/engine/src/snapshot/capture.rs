@@ -1,8 +1,8 @@
 //! The keyspace as it was at one moment, read while others go on writing: for saving it.
 //!
 //! A cut is begun under all locks, which takes as long as touching every shard once. From then on a walk goes through
-//! every table, a few buckets under one hold of a lock, and encodes what it finds. Whoever is about to change a key
-//! that the walk has not reached has the keys of its [cell](structures::snapshot_sweep) encoded first, as they are; the walk
+//! every table, a few buckets under one hold of a lock, and encodes what it finds. A command that is about to change a
+//! key ahead of the walk first has the whole [cell](structures::snapshot_sweep) of that key encoded as it is; the walk
 //! passes over cells that are done.
 //!
 //! ```text
@@ -12,36 +12,31 @@
 //!
 //! A key is written once: its part of a cell is done or it is not, by its hash, which no resize changes.
 //!
-//! **Large values** are put aside when they are met and written after all others in pieces, a piece under one hold of
-//! the lock. One that is changed before or meanwhile is from then on swept as the keyspace is: a change costs a cell of
-//! its elements ([`ValueCursor::follow`]). One that is removed is left to the cut, which frees it when it is written.
+//! **Large values** are put aside when they are met and written after all others, a chunk under one hold of the lock.
+//! One that is changed before or meanwhile is from then on swept as the keyspace is: a change costs a cell of its
+//! elements ([`ValueCursor::follow`]). One that is removed is left to the cut, which frees it when it is written.
 //!
 //! **Whole databases.** FLUSHDB leaves its table to the cut, which walks on in that and frees it in the end; SWAPDB
 //! swaps the cuts with the tables. Neither costs more than without a cut.
 //!
 //! Memory beyond the data: 16 bits for a cell, and the encoded old values, which each step takes away,
-//! [all](Engine::cut_drain) when they have become many, and which go to a file when they come too fast
+//! [all](crate::Engine::snapshot_drain) when they have become many, and which go to a file when they come too fast
 //! ([`kept`](crate::snapshot::before_images)).
 //!
-//! One cut at a time; a second one must wait for the end of the first. A cut that was [ended](Engine::end_cut) by
-//! somebody else answers its walk with [`Cancelled`].
+//! One cut at a time; a second one must wait for the end of the first. A cut that another thread has
+//! [ended](crate::Engine::end_snapshot) answers its walk with [`Cancelled`].
 
 use crate::data::key_hash::KeyHasher;
 use crate::data::table::{ExpiryIndex, Table};
 use crate::data::value::{KeyEntry, Object, Value};
-use crate::engine::Engine;
-use crate::keyspace::shard::Db;
-use crate::locks::sync::unlock_fairly;
 use crate::propagation::effects::Garbage;
-use crate::scripts::libraries::Libraries;
-use crate::snapshot::before_images::{Copies, Kept, Removed, Shared};
+use crate::scripts::function_libraries::Libraries;
+use crate::snapshot::before_images::{BeforeImages, Copies, Removed, SharedImages};
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use std::collections::BTreeMap;
-use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use structures::hashtable::{class, position};
 use structures::snapshot_sweep::{Cells, each_bucket};
 
@@ -74,7 +69,7 @@ pub trait ValueCursor: Send + Sync {
 
     /// The value is about to be changed for the first time since it was begun. From now on what is ahead goes to `kept`
     /// before it is changed, or all of it does now.
-    fn follow(&mut self, object: &mut Object, kept: &Shared) {
+    fn follow(&mut self, object: &mut Object, kept: &SharedImages) {
         self.put_all(object, kept);
     }
 
@@ -85,7 +80,7 @@ pub trait ValueCursor: Send + Sync {
     }
 
     /// Has all that is left written down.
-    fn put_all(&mut self, object: &Object, kept: &Shared) {
+    fn put_all(&mut self, object: &Object, kept: &SharedImages) {
         while !kept.append(|out| self.put(out, object, PIECE_BYTES)) {}
     }
 
@@ -107,11 +102,12 @@ impl<F: Fn(&mut Vec<u8>, &KeyEntry) + Send + Sync> Encoder for F {
     }
 }
 
+/// How a save writes keys, shared by all who write for it.
 pub type Encode = Arc<dyn Encoder>;
 
 /// The cut of one database in one shard; none if that was empty.
 #[derive(Default)]
-pub struct Cut(Option<Box<Open>>);
+pub struct Capture(Option<Box<Open>>);
 
 struct Open {
     encode: Encode,
@@ -119,7 +115,7 @@ struct Open {
     home: u32,
     cells: Cells,
     /// Keys that were changed before the walk came to them, as they were, with those around them.
-    kept: Kept,
+    kept: BeforeImages,
     /// Large values that are still to be written, by their keys; the last one is written first.
     large: IndexMap<Box<[u8]>, Large, RandomState>,
     /// The last one has been written in part.
@@ -136,7 +132,7 @@ struct Large {
     /// It tells of its changes.
     follows: bool,
     /// What is to be written before what `rest` brings.
-    kept: Shared,
+    kept: SharedImages,
     /// What is left to be written lies here, and no longer in the table; None in it: all of it is in `kept`.
     removed: Option<Option<Removed>>,
 }
@@ -155,35 +151,42 @@ pub struct Cancelled;
 /// What a step goes on with. All databases are walked before the first large value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
+    /// All keys but those with large values.
     Walk,
+    /// Those.
     Large,
 }
 
 /// What a step did.
 #[derive(Default)]
-pub struct Step {
+pub struct SnapshotStep {
+    /// Keys that were encoded.
     pub keys: u64,
     /// There is more of this part.
     pub more: bool,
     /// A value is not complete: what the next step brings must follow.
     pub within: bool,
     /// Old values, which come before what the step has appended.
-    pub kept: Option<Kept>,
+    pub kept: Option<BeforeImages>,
 }
 
 /// What else is of the moment at which a cut began.
 #[derive(Clone, Debug)]
-pub struct Begun {
-    /// Whether there are collections whose elements have deadlines.
+pub struct BegunSnapshot {
+    /// Whether there are collections whose elements have expiries.
     pub timed: bool,
+    /// Keys that there were.
     pub keys: u64,
-    /// Keys of each database that has any, and how many of them have deadlines.
+    /// Keys of each database that has any, and how many of them have expiries.
     pub databases: BTreeMap<u32, (u64, u64)>,
+    /// The libraries of functions of that moment.
     pub libraries: Arc<Libraries>,
+    /// What its before-images take up together.
     pub copies: Arc<Copies>,
 }
 
-impl Cut {
+impl Capture {
+    /// Whether this part is still to be read.
     #[inline]
     pub fn is_open(&self) -> bool {
         self.0.is_some()
@@ -198,8 +201,8 @@ impl Cut {
         }
     }
 
-    /// To be called after an entry was taken out of the table. Its value goes to [`adopt`](Cut::adopt) or to
-    /// [`write_down`](Cut::write_down) if the cut [wants](Cut::wants) it.
+    /// To be called after an entry was taken out of the table. Its value goes to [`adopt`](Capture::adopt) or to
+    /// [`write_down`](Capture::write_down) if the cut [wants](Capture::wants) it.
     #[inline]
     pub fn removed(&mut self, table: &Table, hasher: &KeyHasher, local: u64, entry: &KeyEntry) {
         if let Some(open) = &mut self.0 {
@@ -214,15 +217,15 @@ impl Cut {
         self.0.as_ref().is_some_and(|open| !open.large.is_empty() && open.left.is_none())
     }
 
-    /// To be called after [`touch`](Cut::touch), before anything of an entry is changed but its value, or that is taken
-    /// out as a whole.
+    /// To be called after [`touch`](Capture::touch), before anything of an entry is changed but its value, or that is
+    /// taken out as a whole.
     pub fn begin(&mut self, entry: &KeyEntry) {
         if let Some(open) = &mut self.0 {
             open.begin(entry);
         }
     }
 
-    /// To be called after [`touch`](Cut::touch), before the value of an entry is changed, if there are large ones.
+    /// To be called after [`touch`](Capture::touch), before the value of an entry is changed, if there are large ones.
     /// `bytes`: which ones of a string.
     #[cold]
     pub fn follow(&mut self, entry: &mut KeyEntry, bytes: Option<&Range<usize>>) {
@@ -274,7 +277,7 @@ impl Cut {
     }
 
     /// To be called with the table when the database gets a new one. What comes back nobody needs any more.
-    pub fn leave(&mut self, table: Table, expiry: ExpiryIndex) -> Option<(Table, ExpiryIndex)> {
+    pub fn detach(&mut self, table: Table, expiry: ExpiryIndex) -> Option<(Table, ExpiryIndex)> {
         match &mut self.0 {
             Some(open) if open.left.is_none() && !open.is_done() => {
                 open.left = Some((table, expiry));
@@ -320,7 +323,7 @@ impl Open {
     }
 
     fn put_aside(&mut self, local: u64, entry: &KeyEntry) {
-        let kept = Shared::new(Kept::new(Arc::clone(&self.copies), false));
+        let kept = SharedImages::new(BeforeImages::new(Arc::clone(&self.copies), false));
         let large = Large { local, rest: None, follows: false, kept, removed: None };
         self.large.insert(entry.key().into(), large);
     }
@@ -338,7 +341,7 @@ impl Open {
         }
     }
 
-    fn walk(&mut self, table: &Table, hasher: &KeyHasher, out: &mut Vec<u8>) -> Step {
+    fn walk(&mut self, table: &Table, hasher: &KeyHasher, out: &mut Vec<u8>) -> SnapshotStep {
         let kept = self.kept.take_into(out);
         let mut keys = kept.keys;
         let begun = out.len();
@@ -359,17 +362,17 @@ impl Open {
             });
             self.cells.advance(after);
         }
-        Step { keys, more: self.cells.next().is_some(), within: false, kept: some(kept) }
+        SnapshotStep { keys, more: self.cells.next().is_some(), within: false, kept: some(kept) }
     }
 
     /// Writes a piece of the large value whose turn it is. When it was the last: where it stood, and the value if it is
     /// to be freed.
-    fn piece(&mut self, table: &Table, out: &mut Vec<u8>) -> (Step, Option<Large>) {
+    fn piece(&mut self, table: &Table, out: &mut Vec<u8>) -> (SnapshotStep, Option<Large>) {
         if !self.within && !self.kept.is_empty() {
             let kept = self.kept.take_into(out);
-            return (Step { keys: kept.keys, more: true, within: false, kept: some(kept) }, None);
+            return (SnapshotStep { keys: kept.keys, more: true, within: false, kept: some(kept) }, None);
         }
-        let Some((name, large)) = self.large.last_mut() else { return (Step::default(), None) };
+        let Some((name, large)) = self.large.last_mut() else { return (SnapshotStep::default(), None) };
         let kept = large.kept.take_into(out);
         let mut entry = None;
         let object = match &large.removed {
@@ -390,144 +393,92 @@ impl Open {
             _ => true,
         };
         self.within = !done;
-        let step = Step { keys: u64::from(done), more: true, within: !done, kept: some(kept) };
+        let step = SnapshotStep { keys: u64::from(done), more: true, within: !done, kept: some(kept) };
         let ended = if done { self.large.pop().map(|(_, large)| large) } else { None };
         (step, ended)
     }
 }
 
-fn some(kept: Kept) -> Option<Kept> {
+fn some(kept: BeforeImages) -> Option<BeforeImages> {
     Some(kept).filter(|kept| !kept.is_empty())
 }
 
-impl Engine {
-    /// Begins a cut at this moment; `then` runs in it, under all locks.
-    ///
-    /// # Errors
-    /// `ResourceBusy`: one is under way. `WouldBlock`: not all locks are free, and `give_up` says that they will not be
-    /// soon.
-    pub fn begin_cut(&self, encode: Encode, then: impl FnOnce(), give_up: impl Fn() -> bool) -> io::Result<Begun> {
-        let limit = (self.host().memory().allocated / HELD_SHARE).max(HELD_MIN) / 4 * 3;
-        let mut locks = self.locks().escalated_unless(|| &give_up).ok_or(io::ErrorKind::WouldBlock)?;
-        if !(0..self.locks().len()).all(|index| locks.take(index, &give_up)) {
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
-        let began = self.host().nanos();
-        if self.cut_open.swap(true, Relaxed) {
-            return Err(io::ErrorKind::ResourceBusy.into());
-        }
-        let copies = Arc::new(Copies::new(self.host_handle(), limit));
-        let mut begun = Begun {
-            timed: false,
-            keys: 0,
-            databases: BTreeMap::new(),
-            libraries: self.scripts().libraries(),
-            copies: Arc::clone(&copies),
-        };
-        for index in 0..self.locks().len() {
-            for (home, db) in locks.get(index).dbs.iter_mut() {
-                if db.table.is_empty() {
-                    continue;
-                }
-                begun.timed |= !db.expiry.elements.is_empty();
-                begun.keys += db.table.len() as u64;
-                let (keys, deadlines) = begun.databases.entry(home).or_default();
-                *keys += db.table.len() as u64;
-                *deadlines += db.expiry.keys.len() as u64;
-                db.cut = Cut(Some(Box::new(Open {
-                    encode: Arc::clone(&encode),
-                    home,
-                    cells: Cells::by_class(db.table.len(), 0),
-                    kept: Kept::new(Arc::clone(&copies), true),
-                    large: IndexMap::default(),
-                    within: false,
-                    left: None,
-                    copies: Arc::clone(&copies),
-                })));
-            }
-        }
-        then();
-        self.saves().cut_nanos.store(self.host().nanos() - began, Relaxed);
-        Ok(begun)
+impl Capture {
+    /// The cut of a table with so many keys, of the database with this number.
+    pub(crate) fn open(encode: &Encode, home: u32, keys: usize, copies: &Arc<Copies>) -> Capture {
+        Capture(Some(Box::new(Open {
+            encode: Arc::clone(encode),
+            home,
+            cells: Cells::by_class(keys, 0),
+            kept: BeforeImages::new(Arc::clone(copies), true),
+            large: IndexMap::default(),
+            within: false,
+            left: None,
+            copies: Arc::clone(copies),
+        })))
     }
 
-    /// Ends the cut, also when it was not walked through. Takes each lock once.
-    pub fn end_cut(&self) {
-        for index in 0..self.locks().len() {
-            let open: Vec<_> = self.locks().one(index).dbs.iter_mut().filter_map(|(_, db)| db.cut.0.take()).collect();
-            // Without the lock: there may be much to free.
-            let mut garbage = Vec::new();
-            for open in open {
-                garbage.extend(open.left.map(|(table, expiry)| Garbage::Table(table, expiry)));
-                garbage.extend(open.large.into_values().filter_map(Large::into_garbage));
-            }
-            self.free_left(garbage);
-        }
-        self.cut_open.store(false, Relaxed);
+    /// Whether it is that of the database which had this number when the cut began.
+    pub(crate) fn is_of(&self, home: u32) -> bool {
+        self.0.as_ref().is_some_and(|open| open.home == home)
     }
 
-    fn free_left(&self, garbage: Vec<Garbage>) {
-        if !garbage.is_empty() {
-            self.host().free(garbage);
-        }
-    }
-
-    /// Whether there is a cut and nobody has [cancelled](crate::status::persistence_status::Saves::cancel) the save that it is for.
-    pub fn cut_is_open(&self) -> bool {
-        self.cut_open.load(Relaxed) && !self.saves().is_cancelled()
-    }
-
-    /// Appends some of the keys of a database in a shard as they were at the cut, and hands out those that were kept.
-    pub fn cut_step(&self, part: Part, shard: usize, db: u32, out: &mut Vec<u8>) -> Result<Step, Cancelled> {
-        let mut garbage = Vec::new();
-        let worked = self.with_cut(shard, db, |open, table| {
-            let left = open.left.take();
+    /// Goes on, in the table that the database has now.
+    pub(crate) fn step(
+        &mut self,
+        part: Part,
+        table: &Table,
+        hasher: &KeyHasher,
+        out: &mut Vec<u8>,
+    ) -> (SnapshotStep, Ended) {
+        let Some(open) = &mut self.0 else { return <_>::default() };
+        let left = open.left.take();
+        let (step, large) = {
             let table = left.as_ref().map_or(table, |(table, _)| table);
-            let worked = match part {
-                Part::Walk => (open.walk(table, self.hasher(), out), None),
+            match part {
+                Part::Walk => (open.walk(table, hasher, out), None),
                 Part::Large => open.piece(table, out),
-            };
-            if open.is_done() {
-                garbage.extend(left.map(|(table, expiry)| Garbage::Table(table, expiry)));
-            } else {
-                open.left = left;
             }
-            worked
-        })?;
-        let (step, ended) = worked.unwrap_or_default();
-        if let Some(mut large) = ended {
+        };
+        if open.is_done() {
+            return (step, Ended { large, table: left });
+        }
+        open.left = left;
+        (step, Ended { large, table: None })
+    }
+
+    /// What was kept, wherever the walk is.
+    pub(crate) fn take_kept(&mut self) -> Option<BeforeImages> {
+        some(self.0.as_mut()?.kept.take())
+    }
+
+    /// What is to be freed with it.
+    pub(crate) fn into_garbage(self) -> Vec<Garbage> {
+        let Some(open) = self.0 else { return Vec::new() };
+        let table = open.left.map(|(table, expiry)| Garbage::Table(table, expiry));
+        table.into_iter().chain(open.large.into_values().filter_map(Large::into_garbage)).collect()
+    }
+}
+
+/// What a step has come to the end of; the rest of it needs no lock.
+#[derive(Default)]
+pub(crate) struct Ended {
+    large: Option<Large>,
+    table: Option<(Table, ExpiryIndex)>,
+}
+
+impl Ended {
+    /// Appends the end of a large value. Returns what is to be freed.
+    pub fn finish(self, out: &mut Vec<u8>) -> Vec<Garbage> {
+        let mut garbage: Vec<Garbage> =
+            self.table.map(|(table, expiry)| Garbage::Table(table, expiry)).into_iter().collect();
+        if let Some(mut large) = self.large {
             if let Some(rest) = large.rest.take() {
                 rest.finish(out);
             }
             garbage.extend(large.into_garbage());
         }
-        self.free_left(garbage);
-        Ok(step)
-    }
-
-    /// Hands out what was kept of a database in a shard, wherever the walk is. Not while large values are written.
-    pub fn cut_drain(&self, shard: usize, db: u32) -> Result<Option<Kept>, Cancelled> {
-        Ok(self.with_cut(shard, db, |open, _| open.kept.take())?.and_then(some))
-    }
-
-    /// None: the database was empty at the cut.
-    fn with_cut<R>(
-        &self,
-        shard: usize,
-        db: u32,
-        work: impl FnOnce(&mut Open, &Table) -> R,
-    ) -> Result<Option<R>, Cancelled> {
-        if !self.cut_is_open() {
-            return Err(Cancelled);
-        }
-        let mut guard = self.locks().one(shard);
-        let is_it = |slot: &(u32, &mut Db)| slot.1.cut.0.as_ref().is_some_and(|open| open.home == db);
-        let Some((_, Db { table, cut, .. })) = guard.dbs.iter_mut().find(is_it) else { return Ok(None) };
-        let Some(open) = cut.0.as_mut() else { return Ok(None) };
-        let result = work(open, table);
-        // Whoever waits is next: the walk comes back too soon for him to take the lock by himself.
-        unlock_fairly(guard);
-        Ok(Some(result))
+        garbage
     }
 }
 
@@ -536,8 +487,3 @@ impl Large {
         self.removed.flatten().and_then(Removed::into_object).map(Garbage::Object)
     }
 }
-
-/// Old values may take one in so many bytes of the data, or so many bytes if that is more. A quarter is left to what is
-/// about it: bits, the room of vectors, blocks on their way to the file.
-const HELD_SHARE: u64 = 20;
-const HELD_MIN: u64 = 64 << 20;

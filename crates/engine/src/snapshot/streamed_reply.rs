@@ -1,9 +1,9 @@
-//! Long replies that list a collection, written in pieces while others go on writing to it.
+//! Long replies that list a collection, written a chunk at a time while other commands change it.
 //!
 //! A reply of a million elements must be of one moment, and say in its first line how many elements follow. But it
 //! takes long to write and longer to send, and neither may hold the shard's lock, nor should there be a copy. So the
-//! reader takes the number under the lock, leaves a note of itself in the shard ([`Listings`]), and writes a piece
-//! whenever its client can take more. While nobody changes the collection that is all, and costs no memory.
+//! reader takes the number under the lock, leaves a note of itself in the shard ([`StreamedReplies`]), and writes a
+//! piece whenever its client can take more. While nobody changes the collection that is all, and costs no memory.
 //!
 //! ```text
 //!   InPlace ------ a small form is about to be changed -------------------> Written     the rest of the reply, as bytes
@@ -12,24 +12,23 @@
 //! ```
 //!
 //! Large collections know of the walks through them and keep for each, of an element that is changed ahead of it, what
-//! it was ([`structures::snapshot_iterator`]): such listings [follow](Lister::begin), and a writer pays for his element only. Where
-//! the form of the collection cannot do that, whoever changes it first writes the rest of the reply down, in the shard,
-//! and the reader sends that from then on. Who removes it gives it to its readers instead of freeing it, and who moves
-//! it to another name or database takes their notes along and tells them the new place, so that both cost nothing.
+//! it was ([`structures::snapshot_iterator`]): such listings [follow](Lister::begin), and a writer pays only for the
+//! element that it changes. Where the form of the collection cannot do that, the first command that changes it writes
+//! the rest of the reply down, in the shard, and the reader sends that from then on. A command that removes the
+//! collection hands it to its readers instead of freeing it. One that moves it to another name or database takes their
+//! notes along and tells them the new place. Both cost nothing.
 //!
 //! # Asking for it
-//! A command writes the header of its reply, [begins](Listing::begin) a listing with a [`Lister`] of its type, and goes
-//! on in pieces by [`Listing::piece`]. [`Edit`](crate::keyspace::edit::Edit) and [`access`](crate::keyspace::lru) do the writers' part.
+//! A command writes the header of its reply, [begins](StreamedReply::begin) a listing with a [`Lister`] of its type,
+//! and writes the rest a chunk at a time by [`StreamedReply::piece`]. [`Edit`](crate::keyspace::edit::Edit) and
+//! [`removal`](crate::keyspace::removal) do the writers' part.
 //!
 //! # Locks
 //! A listing's own locks are taken after the shard's. Its place changes under the locks of the old and the new shard,
 //! so a reader that has locked the shard looks again whether it is the right one. A listing whose client has gone is
 //! forgotten at the next occasion.
 
-use crate::Error;
 use crate::data::value::{Object, Value};
-use crate::keyspace::keys::{Key, Keys};
-use crate::keyspace::shard::Db;
 use crate::locks::sync::Mutex;
 use resp::{Protocol, Reply};
 use std::collections::VecDeque;
@@ -48,8 +47,8 @@ pub trait Lister: Send {
 }
 
 /// A listing under way.
-pub struct Listing {
-    place: Mutex<Place>,
+pub struct StreamedReply {
+    place: Mutex<CollectionPlace>,
     protocol: Protocol,
     /// What [`Lister::begin`] said.
     follows: bool,
@@ -58,9 +57,9 @@ pub struct Listing {
 
 /// Where the collection lies.
 #[derive(Clone, PartialEq, Eq)]
-struct Place {
-    db: u32,
-    name: Box<[u8]>,
+pub(crate) struct CollectionPlace {
+    pub db: u32,
+    pub name: Box<[u8]>,
 }
 
 enum State {
@@ -72,114 +71,65 @@ enum State {
 /// Elements that are written before others get their turn: some hundred microseconds' worth.
 const PIECE: usize = 1000;
 
-impl Listing {
-    /// Begins to list the collection that this key holds now. None if it holds none.
-    pub fn begin(
-        keys: &mut Keys<'_>,
-        key: Key<'_>,
-        protocol: Protocol,
-        mut lister: Box<dyn Lister>,
-    ) -> Option<Arc<Self>> {
-        let db = keys.db_index();
-        let local = key.hash.local();
-        keys.with_shard_of(key, |shard, _| {
-            let slot = &mut shard.dbs[db];
-            let mut found = slot.table.find_mut(local, |entry| entry.key() == key.name)?;
-            let follows = found.update(|entry| entry.payload_mut().is_some_and(|object| lister.begin(object)));
-            let place = Mutex::new(Place { db, name: key.name.into() });
-            let listing = Arc::new(Listing { place, protocol, follows, state: Mutex::new(State::InPlace(lister)) });
-            slot.listings.add(key.name, &listing);
-            Some(listing)
-        })
-        .ok()?
+impl StreamedReply {
+    /// Of the collection at this place.
+    pub(crate) fn new(place: CollectionPlace, protocol: Protocol, follows: bool, lister: Box<dyn Lister>) -> Arc<Self> {
+        let (place, state) = (Mutex::new(place), Mutex::new(State::InPlace(lister)));
+        Arc::new(StreamedReply { place, protocol, follows, state })
     }
 
-    /// Writes one piece; true when it was the last.
-    pub fn piece(&self, keys: &mut Keys<'_>, reply: &mut Reply) -> bool {
-        let in_place = matches!(&*self.state.lock(), State::InPlace(_));
-        if !in_place {
-            return self.own_piece(keys, reply);
-        }
-        let done = self.at_place(keys, |slot, local, name| {
-            // Somebody may have come in between.
-            let State::InPlace(lister) = &mut *self.state.lock() else { return None };
-            let found = slot.table.find(local, |entry| entry.key() == name)?;
-            let Value::Payload(object) = found.value() else { return None };
-            let done = lister.piece(object, PIECE, reply);
-            if done {
-                slot.listings.forget(self);
-            }
-            Some(done)
-        });
-        // Where the lock was not to be had, the next piece may be luckier.
-        done.ok().flatten().unwrap_or(false)
+    /// Where the collection lies, or lay at last.
+    pub(crate) fn place(&self) -> CollectionPlace {
+        self.place.lock().clone()
     }
 
-    /// Shows the collection as it lies now, for who asks more of it than a list; None when it was written down.
-    ///
-    /// # Errors
-    /// [`Error::WouldBlock`]
-    pub fn look<R>(&self, keys: &mut Keys<'_>, see: impl FnOnce(Option<&Object>) -> R) -> Result<R, Error> {
-        self.at_place(keys, |slot, local, name| match &*self.state.lock() {
-            State::InPlace(_) => {
-                let found = slot.table.find(local, |entry| entry.key() == name);
-                see(found
-                    .and_then(|entry| if let Value::Payload(object) = entry.value() { Some(object) } else { None }))
-            }
-            State::Owned(_, object) => see(Some(object)),
-            State::Written(_) => see(None),
-        })
+    /// Whether the collection lies in its key.
+    pub(crate) fn is_in_place(&self) -> bool {
+        matches!(&*self.state.lock(), State::InPlace(_))
     }
 
-    /// Gives up what it lists.
-    pub fn end(&self, keys: &mut Keys<'_>) {
-        // The shard forgets it some time in any case.
-        let _ = self.at_place(keys, |slot, _, _| slot.listings.forget(self));
-        let state = std::mem::replace(&mut *self.state.lock(), State::Written(VecDeque::new()));
-        if let State::Owned(_, object) = state
-            && let Some(object) = Arc::into_inner(object)
-        {
-            keys.effects.discard(object);
+    /// Whether the collection lies in no key any more, and is kept for those who list it.
+    pub(crate) fn owns(&self) -> bool {
+        matches!(&*self.state.lock(), State::Owned(..))
+    }
+
+    /// Writes a piece of the collection where it lies; true when it was the last. None if it does not lie there any
+    /// more.
+    pub(crate) fn piece_in_place(&self, object: &Object, reply: &mut Reply) -> Option<bool> {
+        match &mut *self.state.lock() {
+            State::InPlace(lister) => Some(lister.piece(object, PIECE, reply)),
+            _ => None,
         }
     }
 
-    /// Shows the database in the shard where the collection lies, or lay at last, with the key's hash there and its
-    /// name.
-    fn at_place<R>(&self, keys: &mut Keys<'_>, see: impl FnOnce(&mut Db, u64, &[u8]) -> R) -> Result<R, Error> {
-        let mut see = Some(see);
-        loop {
-            let place = self.place.lock().clone();
-            let key = keys.key(&place.name);
-            let local = key.hash.local();
-            let seen = keys.with_shard_of(key, |shard, _| {
-                // It may have moved before the shard was locked.
-                let see = see.take_if(|_| *self.place.lock() == place);
-                see.map(|see| see(&mut shard.dbs[place.db], local, &place.name))
-            })?;
-            if let Some(seen) = seen {
-                return Ok(seen);
-            }
-        }
-    }
-
-    fn own_piece(&self, keys: &mut Keys<'_>, reply: &mut Reply) -> bool {
-        let mut state = self.state.lock();
-        match &mut *state {
+    /// Writes a piece of what does not lie in its place; true when it was the last.
+    pub(crate) fn own_piece(&self, reply: &mut Reply) -> bool {
+        match &mut *self.state.lock() {
             State::InPlace(_) => false,
-            State::Owned(lister, object) => {
-                let done = lister.piece(object, PIECE, reply);
-                if done {
-                    drop(state);
-                    self.end(keys);
-                }
-                done
-            }
+            State::Owned(lister, object) => lister.piece(object, PIECE, reply),
             State::Written(rest) => {
                 if let Some(chunk) = rest.pop_front() {
                     reply.raw(chunk.as_slice());
                 }
                 rest.is_empty()
             }
+        }
+    }
+
+    /// Shows the collection: what is `there`, if it lies in its place. None when it was written down.
+    pub(crate) fn see<R>(&self, there: Option<&Object>, see: impl FnOnce(Option<&Object>) -> R) -> R {
+        match &*self.state.lock() {
+            State::InPlace(_) => see(there),
+            State::Owned(_, object) => see(Some(object)),
+            State::Written(_) => see(None),
+        }
+    }
+
+    /// Gives up what it lists, which comes back if nobody else lists it.
+    pub(crate) fn close(&self) -> Option<Object> {
+        match std::mem::replace(&mut *self.state.lock(), State::Written(VecDeque::new())) {
+            State::Owned(_, object) => Arc::into_inner(object),
+            _ => None,
         }
     }
 
@@ -213,31 +163,32 @@ impl Listing {
 /// Those who list a value that is on its way.
 #[derive(Default)]
 #[must_use]
-pub struct Readers(Vec<Arc<Listing>>);
+pub struct DetachedReplies(Vec<Arc<StreamedReply>>);
 
 /// The listings of one database in one shard; nearly always none.
 #[derive(Default)]
-pub struct Listings {
-    notes: Vec<(Box<[u8]>, Weak<Listing>)>,
+pub struct StreamedReplies {
+    notes: Vec<(Box<[u8]>, Weak<StreamedReply>)>,
 }
 
-impl Listings {
+impl StreamedReplies {
+    /// Whether no reply lists a collection here.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.notes.is_empty()
     }
 
-    fn add(&mut self, name: &[u8], listing: &Arc<Listing>) {
+    pub(crate) fn add(&mut self, name: &[u8], listing: &Arc<StreamedReply>) {
         self.notes.retain(|(_, note)| note.strong_count() > 0);
         self.notes.push((name.into(), Arc::downgrade(listing)));
     }
 
-    fn forget(&mut self, listing: &Listing) {
+    pub(crate) fn forget(&mut self, listing: &StreamedReply) {
         self.notes.retain(|(_, note)| note.strong_count() > 0 && !std::ptr::eq(note.as_ptr(), listing));
     }
 
     /// The listings of this name, which the caller ends.
-    fn end(&mut self, name: &[u8]) -> Vec<Arc<Listing>> {
+    fn end(&mut self, name: &[u8]) -> Vec<Arc<StreamedReply>> {
         let mut ended = Vec::new();
         self.notes.retain(|(listed, note)| {
             let same = **listed == *name;
@@ -263,16 +214,16 @@ impl Listings {
         }
     }
 
-    /// The value of this name is about to go elsewhere: who lists it goes [with it](Self::come).
+    /// The value of this name is about to go elsewhere: who lists it goes [with it](Self::attach).
     #[cold]
-    pub fn leave(&mut self, name: &[u8]) -> Readers {
-        Readers(self.end(name))
+    pub fn detach(&mut self, name: &[u8]) -> DetachedReplies {
+        DetachedReplies(self.end(name))
     }
 
     /// The value that these list has come to this name.
-    pub fn come(&mut self, db: u32, name: &[u8], readers: Readers) {
+    pub fn attach(&mut self, db: u32, name: &[u8], readers: DetachedReplies) {
         for listing in readers.0 {
-            *listing.place.lock() = Place { db, name: name.into() };
+            *listing.place.lock() = CollectionPlace { db, name: name.into() };
             self.add(name, &listing);
         }
     }
@@ -282,7 +233,7 @@ impl Listings {
         self.notes.iter().filter_map(|(_, note)| note.upgrade()).for_each(|listing| listing.place.lock().db = db);
     }
 
-    /// The object was removed from this name: whoever lists it gets it.
+    /// The object was removed from this name: the replies that list it keep it.
     #[cold]
     pub fn adopt(&mut self, name: &[u8], object: &Arc<Object>) {
         self.end(name).iter().for_each(|listing| listing.own(Arc::clone(object)));

@@ -1,7 +1,7 @@
 //! The command log: commands that took long, asked much or answered much.
 //!
-//! Three lists of the last entries, one a [`Reason`]. A threshold is read by every command; the lists behind their
-//! locks are touched only by commands that reach it, and by whoever reads them.
+//! Three lists of the last entries, one a [`LogReason`]. A threshold is read by every command; the lists behind their
+//! locks are touched only by commands that reach it, and by SLOWLOG and COMMANDLOG.
 
 use crate::locks::sync::Mutex;
 use std::collections::VecDeque;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// Why a command is in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum LogReason {
     /// It ran for a long time.
     Slow,
     /// Its request was large.
@@ -20,7 +20,8 @@ pub enum Reason {
 
 /// One command in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Logged {
+pub struct LoggedCommand {
+    /// Counts up, one series for each reason.
     pub id: u64,
     /// Unix time in seconds.
     pub at: i64,
@@ -28,8 +29,9 @@ pub struct Logged {
     pub value: u64,
     /// Arguments, shortened; secrets are blotted out.
     pub args: Vec<Vec<u8>>,
-    /// The client's address and its name.
+    /// The client's address.
     pub addr: Box<str>,
+    /// The client's name, if it has given itself one.
     pub name: Vec<u8>,
 }
 
@@ -44,7 +46,7 @@ struct List {
 struct Entries {
     next_id: u64,
     /// The newest first.
-    newest: VecDeque<Logged>,
+    newest: VecDeque<LoggedCommand>,
 }
 
 impl Default for List {
@@ -58,12 +60,12 @@ impl Default for List {
 pub struct CommandLog([List; 3]);
 
 impl CommandLog {
-    fn list(&self, reason: Reason) -> &List {
+    fn list(&self, reason: LogReason) -> &List {
         &self.0[reason as usize]
     }
 
     /// From what value on (nanoseconds or bytes; `None`: never) commands are logged, and how many entries are kept.
-    pub fn configure(&self, reason: Reason, threshold: Option<u64>, max_len: usize) {
+    pub fn configure(&self, reason: LogReason, threshold: Option<u64>, max_len: usize) {
         let list = self.list(reason);
         let threshold = threshold.filter(|_| max_len > 0).unwrap_or(u64::MAX);
         list.threshold.store(threshold, Relaxed);
@@ -72,12 +74,12 @@ impl CommandLog {
 
     /// Commands with this value or a greater one are to be logged.
     #[inline]
-    pub fn threshold(&self, reason: Reason) -> u64 {
+    pub fn threshold(&self, reason: LogReason) -> u64 {
         self.list(reason).threshold.load(Relaxed)
     }
 
     /// Logs a command; its id is filled in.
-    pub fn push(&self, reason: Reason, mut logged: Logged) {
+    pub fn push(&self, reason: LogReason, mut logged: LoggedCommand) {
         let list = self.list(reason);
         let mut entries = list.entries.lock();
         logged.id = entries.next_id;
@@ -87,20 +89,22 @@ impl CommandLog {
     }
 
     /// The newest `count` entries, the newest first.
-    pub fn newest(&self, reason: Reason, count: usize) -> Vec<Logged> {
+    pub fn newest(&self, reason: LogReason, count: usize) -> Vec<LoggedCommand> {
         self.list(reason).entries.lock().newest.iter().take(count).cloned().collect()
     }
 
-    pub fn len(&self, reason: Reason) -> usize {
+    /// How many entries there are.
+    pub fn len(&self, reason: LogReason) -> usize {
         self.list(reason).entries.lock().newest.len()
     }
 
-    pub fn is_empty(&self, reason: Reason) -> bool {
+    /// Whether there are none.
+    pub fn is_empty(&self, reason: LogReason) -> bool {
         self.len(reason) == 0
     }
 
     /// Forgets all entries; ids go on.
-    pub fn reset(&self, reason: Reason) {
+    pub fn reset(&self, reason: LogReason) {
         self.list(reason).entries.lock().newest.clear();
     }
 }
@@ -112,17 +116,17 @@ mod tests {
     #[test]
     fn the_newest_entries_are_kept_and_ids_go_on() {
         let log = CommandLog::default();
-        assert_eq!(log.threshold(Reason::Slow), u64::MAX);
-        log.configure(Reason::Slow, Some(5), 2);
-        log.configure(Reason::LargeReply, Some(5), 0);
-        assert_eq!((log.threshold(Reason::Slow), log.threshold(Reason::LargeReply)), (5, u64::MAX));
-        let logged = |value| Logged { id: 0, at: 1, value, args: Vec::new(), addr: "".into(), name: Vec::new() };
-        (7..10).for_each(|value| log.push(Reason::Slow, logged(value)));
-        let shown: Vec<_> = log.newest(Reason::Slow, 9).iter().map(|entry| (entry.id, entry.value)).collect();
+        assert_eq!(log.threshold(LogReason::Slow), u64::MAX);
+        log.configure(LogReason::Slow, Some(5), 2);
+        log.configure(LogReason::LargeReply, Some(5), 0);
+        assert_eq!((log.threshold(LogReason::Slow), log.threshold(LogReason::LargeReply)), (5, u64::MAX));
+        let logged = |value| LoggedCommand { id: 0, at: 1, value, args: Vec::new(), addr: "".into(), name: Vec::new() };
+        (7..10).for_each(|value| log.push(LogReason::Slow, logged(value)));
+        let shown: Vec<_> = log.newest(LogReason::Slow, 9).iter().map(|entry| (entry.id, entry.value)).collect();
         assert_eq!(shown, [(2, 9), (1, 8)]);
-        assert!(log.newest(Reason::Slow, 1).len() == 1 && log.is_empty(Reason::LargeRequest));
-        log.reset(Reason::Slow);
-        log.push(Reason::Slow, logged(1));
-        assert_eq!((log.len(Reason::Slow), log.newest(Reason::Slow, 1)[0].id), (1, 3));
+        assert!(log.newest(LogReason::Slow, 1).len() == 1 && log.is_empty(LogReason::LargeRequest));
+        log.reset(LogReason::Slow);
+        log.push(LogReason::Slow, logged(1));
+        assert_eq!((log.len(LogReason::Slow), log.newest(LogReason::Slow, 1)[0].id), (1, 3));
     }
 }

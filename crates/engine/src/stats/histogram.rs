@@ -13,7 +13,7 @@
 //! A command's durations fall into three to six neighbouring octaves, so each octave (1 KiB) is allocated when
 //! something first falls into it: 4 to 6 KiB for a command instead of 24.
 //!
-//! One thread records, any thread reads: a [`Snapshot`] adds up the histograms of all workers.
+//! One thread records, any thread reads: a [`HistogramSnapshot`] adds up the histograms of all workers.
 
 use crate::stats::metrics::Counter;
 use std::sync::OnceLock;
@@ -63,6 +63,7 @@ impl Histogram {
         self.octaves[octave].get_or_init(new_octave)[place].add(1);
     }
 
+    /// Forgets all times (CONFIG RESETSTAT).
     pub fn reset(&self) {
         self.octaves.iter().filter_map(OnceLock::get).flat_map(|octave| &octave[..]).for_each(Counter::reset);
     }
@@ -75,13 +76,14 @@ fn new_octave() -> Box<Octave> {
 
 /// The sum of histograms at one moment.
 #[derive(Debug, Default)]
-pub struct Snapshot {
+pub struct HistogramSnapshot {
     /// By bucket, up to the last one that is not empty.
     counts: Vec<u64>,
     total: u64,
 }
 
-impl Snapshot {
+impl HistogramSnapshot {
+    /// Adds what another worker has counted.
     pub fn add(&mut self, histogram: &Histogram) {
         for (octave, counters) in histogram.octaves.iter().enumerate() {
             for (place, counter) in counters.get().into_iter().flat_map(|octave| octave.iter().enumerate()) {
@@ -142,10 +144,10 @@ impl Snapshot {
 mod tests {
     use super::*;
 
-    fn of(durations: &[u64]) -> Snapshot {
+    fn of(durations: &[u64]) -> HistogramSnapshot {
         let histogram = Histogram::default();
         durations.iter().for_each(|nanos| histogram.record(*nanos));
-        let mut snapshot = Snapshot::default();
+        let mut snapshot = HistogramSnapshot::default();
         snapshot.add(&histogram);
         snapshot
     }
@@ -192,12 +194,12 @@ mod tests {
         one.record(100);
         two.record(100);
         two.record(2000);
-        let mut sum = Snapshot::default();
+        let mut sum = HistogramSnapshot::default();
         sum.add(&one);
         sum.add(&two);
         assert_eq!((sum.total(), sum.percentile(60.0)), (3, 100));
         two.reset();
-        let mut sum = Snapshot::default();
+        let mut sum = HistogramSnapshot::default();
         sum.add(&two);
         assert_eq!(sum.total(), 0);
     }

@@ -4,6 +4,7 @@
 //! and so on. Of each the last 160 seconds in which it happened are kept, with the longest time of that second.
 
 use crate::locks::sync::Mutex;
+use crate::time::UnixMs;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -15,16 +16,20 @@ const SAMPLES: usize = 160;
 pub struct Sample {
     /// Unix time in seconds.
     pub at: i64,
+    /// Milliseconds.
     pub ms: u64,
 }
 
 /// The times of one event, the oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Series {
+    /// The longest time of each second in which it happened, the oldest first.
     pub samples: VecDeque<Sample>,
-    /// The longest time since the last reset, the sum of all times, and how many there were.
+    /// The longest time since the last reset, in milliseconds.
     pub max: u64,
+    /// The sum of all times since then.
     pub sum: u64,
+    /// How many there were.
     pub count: u64,
 }
 
@@ -56,9 +61,9 @@ impl LatencyMonitor {
 
     /// Takes note of an event that took so long, if that is long enough. `now`: Unix time in milliseconds.
     #[inline]
-    pub fn note(&self, event: &'static str, nanos: u64, now: i64) {
+    pub fn note(&self, event: &'static str, nanos: u64, now: UnixMs) {
         if nanos >= self.threshold() {
-            self.add(event, nanos / 1_000_000, now / 1000);
+            self.add(event, nanos / 1_000_000, now.seconds());
         }
     }
 
@@ -106,11 +111,11 @@ mod tests {
     #[test]
     fn a_second_keeps_its_longest_time() {
         let monitor = LatencyMonitor::default();
-        monitor.note("command", u64::MAX - 1, 0);
+        monitor.note("command", u64::MAX - 1, UnixMs(0));
         assert!(monitor.all().is_empty(), "off");
         monitor.set_threshold(10);
         for (ms, now) in [(9, 1000), (10, 1000), (30, 1999), (20, 1500), (11, 2000)] {
-            monitor.note("command", ms * 1_000_000, now);
+            monitor.note("command", ms * 1_000_000, UnixMs(now));
         }
         let series = monitor.get(b"command").unwrap();
         assert_eq!(series.samples, [Sample { at: 1, ms: 30 }, Sample { at: 2, ms: 11 }]);
@@ -122,9 +127,9 @@ mod tests {
         let monitor = LatencyMonitor::default();
         monitor.set_threshold(1);
         for second in 0..200 {
-            monitor.note("command", 2_000_000, second * 1000);
+            monitor.note("command", 2_000_000, UnixMs(second * 1000));
         }
-        monitor.note("expire-cycle", 2_000_000, 0);
+        monitor.note("expire-cycle", 2_000_000, UnixMs(0));
         let series = monitor.get(b"command").unwrap();
         assert_eq!((series.samples.len(), series.samples[0].at), (SAMPLES, 40));
         assert_eq!(monitor.reset(Some(&[b"nope", b"command"])), 1);

@@ -1,7 +1,9 @@
-//! Counters of the workers. Each worker writes only its own lines, and whoever asks sums them up.
+//! Counters of the workers. Each worker writes only its own lines; a reader sums them up.
 
 use crate::locks::sync::Mutex;
-use crate::stats::histogram::{Histogram, Snapshot};
+use crate::stats::histogram::{Histogram, HistogramSnapshot};
+use crate::time::{Nanos, UnixMs};
+use crossbeam_utils::CachePadded;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,11 +13,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub struct Counter(AtomicU64);
 
 impl Counter {
+    /// Only for the writer.
     #[inline]
     pub fn add(&self, n: u64) {
         self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
     }
 
+    /// The count now; for any thread.
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
@@ -44,24 +48,25 @@ impl Counter {
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct CommandStats {
+    /// Calls that have ended.
     pub calls: Counter,
     /// Time that the calls took together, in nanoseconds.
     pub nanos: Counter,
-    /// Calls that were refused before they ran, and that ran and replied an error.
+    /// Calls that were refused before they ran.
     pub rejected: Counter,
+    /// Calls that ran and replied an error.
     pub failed: Counter,
     histogram: OnceLock<Box<Histogram>>,
 }
 
 impl CommandStats {
-    /// Counts calls by the nanoseconds that each took; `tracked`: in the histogram too.
+    /// Counts a call that took so many nanoseconds; `tracked`: in the histogram too.
     #[inline]
-    pub fn count(&self, calls: &[u64], tracked: bool) {
-        self.calls.add(calls.len() as u64);
-        self.nanos.add(calls.iter().sum());
+    pub fn count(&self, nanos: u64, tracked: bool) {
+        self.calls.add(1);
+        self.nanos.add(nanos);
         if tracked {
-            let histogram = self.histogram.get_or_init(Default::default);
-            calls.iter().for_each(|nanos| histogram.record(*nanos));
+            self.histogram.get_or_init(Default::default).record(nanos);
         }
     }
 
@@ -77,47 +82,64 @@ impl CommandStats {
 /// What all workers together counted of one command.
 #[derive(Debug, Default)]
 pub struct CommandTotals {
+    /// See [`CommandStats::calls`].
     pub calls: u64,
+    /// See [`CommandStats::nanos`].
     pub nanos: u64,
+    /// See [`CommandStats::rejected`].
     pub rejected: u64,
+    /// See [`CommandStats::failed`].
     pub failed: u64,
-    pub durations: Snapshot,
+    /// How long calls took, while `latency-tracking` was on.
+    pub durations: HistogramSnapshot,
 }
 
-/// What one worker counts. On lines of its own.
+/// What one worker counts.
 #[derive(Debug, Default)]
-#[repr(align(128))]
 pub struct WorkerMetrics {
+    /// Commands that have run.
     pub commands: Counter,
-    /// What the worker's clock showed when it was last read: the end of one command is the beginning of the next.
-    pub clock: Counter,
+    clock: Counter,
     by_command: OnceLock<Box<[CommandStats]>>,
+    /// Bytes that were read from clients.
     pub input_bytes: Counter,
+    /// Bytes that were written to clients.
     pub output_bytes: Counter,
+    /// Reads of sockets.
     pub reads: Counter,
+    /// Writes to sockets.
     pub writes: Counter,
+    /// Turns of the event loop.
     pub turns: Counter,
-    /// Nanoseconds that turns of the event loop took, without the wait for something to do; those of them that went
-    /// into timers and what runs in the background; the longest turn, and the most commands in one.
+    /// Nanoseconds that turns of the event loop took, without the wait for something to do.
     pub turn_nanos: Counter,
+    /// What the clock showed when the present turn began; 0 between turns.
+    turn_began: Counter,
+    /// Those of them that went into timers and what runs in the background.
     pub background_nanos: Counter,
     /// Nanoseconds that writes of the append-only file took.
     pub log_nanos: Counter,
+    /// Nanoseconds that the longest turn took.
     pub longest_turn_nanos: Counter,
+    /// The most commands that one turn ran.
     pub most_commands_a_turn: Counter,
+    /// Errors that were replied.
     pub error_replies: Counter,
     /// Bytes of memory that the worker's clients take up, those aside that are not to be evicted. Wraps around at zero.
     pub client_bytes: Counter,
-    /// Bytes that the worker has allocated more than it has freed, and at how many it looks for room again. Wrap around
-    /// at zero.
+    /// Bytes that the worker has allocated more than it has freed. Wraps around at zero.
     pub allocated: Counter,
+    /// At how many of them it looks for room again.
     pub has_room_until: Counter,
-    /// Clients that were disconnected for their memory: all clients' together, one's requests, one's replies.
+    /// Clients that were disconnected because all clients together took too much memory.
     pub evicted_clients: Counter,
+    /// Clients that were disconnected because their requests took too much.
     pub query_limit_disconnections: Counter,
+    /// Clients that were disconnected because their replies took too much.
     pub output_limit_disconnections: Counter,
-    /// How often reply buffers were made smaller and larger.
+    /// How often reply buffers were made smaller.
     pub reply_buffer_shrinks: Counter,
+    /// How often they were made larger.
     pub reply_buffer_expands: Counter,
     /// How often each error code was replied. Only its worker writes it, so nobody waits for the lock.
     errors: Mutex<BTreeMap<Vec<u8>, u64>>,
@@ -163,18 +185,45 @@ impl WorkerMetrics {
         }
     }
 
+    /// What the worker's clock showed when it was last read: the end of one command is the beginning of the next.
+    #[inline(always)]
+    pub fn clock(&self) -> Nanos {
+        Nanos(self.clock.get())
+    }
+
+    /// The worker has read its clock.
+    #[inline(always)]
+    pub fn set_clock(&self, now: Nanos) {
+        self.clock.set(now.0);
+    }
+
     /// A turn of the event loop began when the clock showed `began`, came to its timers at `background` and ended at
     /// `ended`; before it there had been `commands`. `counts`: it is a cycle; of those that only the timers woke, one
     /// worker's are.
-    pub fn count_turn(&self, began: u64, background: u64, ended: u64, commands: u64, counts: bool) {
-        let took = ended.saturating_sub(began);
+    pub fn count_turn(&self, began: Nanos, background: Nanos, ended: Nanos, commands: u64, counts: bool) {
+        let took = ended.since(began);
         self.turns.add(u64::from(counts));
         self.turn_nanos.add(took);
-        self.background_nanos.add(ended.saturating_sub(background));
+        self.turn_began.set(0);
+        self.background_nanos.add(ended.since(background));
         self.longest_turn_nanos.raise(took);
         self.most_commands_a_turn.raise(self.commands.get().saturating_sub(commands));
     }
 
+    /// A turn of the event loop begins.
+    pub fn begin_turn(&self, clock: Nanos) {
+        self.turn_began.set(clock.0);
+    }
+
+    /// For how many nanoseconds the present turn of the event loop has lasted; 0 between turns.
+    pub fn present_turn_nanos(&self, clock: Nanos) -> u64 {
+        match self.turn_began.get() {
+            0 => 0,
+            began => clock.since(Nanos(began)),
+        }
+    }
+
+    /// Counts anew (CONFIG RESETSTAT), but for what describes the present.
     pub fn reset(&self) {
         let WorkerMetrics {
             commands,
@@ -186,6 +235,7 @@ impl WorkerMetrics {
             writes,
             turns,
             turn_nanos,
+            turn_began: _,
             background_nanos,
             log_nanos,
             longest_turn_nanos,
@@ -219,7 +269,7 @@ impl WorkerMetrics {
 }
 
 /// What all workers counted of the command number `id`.
-pub fn command(workers: &[WorkerMetrics], id: usize) -> CommandTotals {
+pub fn command(workers: &[CachePadded<WorkerMetrics>], id: usize) -> CommandTotals {
     let mut sum = CommandTotals::default();
     for stats in workers.iter().filter_map(|worker| worker.by_command.get()?.get(id)) {
         sum.calls += stats.calls.get();
@@ -234,17 +284,17 @@ pub fn command(workers: &[WorkerMetrics], id: usize) -> CommandTotals {
 }
 
 /// The largest value of one counter among all workers.
-pub fn max(workers: &[WorkerMetrics], counter: impl Fn(&WorkerMetrics) -> &Counter) -> u64 {
+pub fn max(workers: &[CachePadded<WorkerMetrics>], counter: impl Fn(&WorkerMetrics) -> &Counter) -> u64 {
     workers.iter().map(|worker| counter(worker).get()).max().unwrap_or(0)
 }
 
 /// The sum of one counter over all workers.
-pub fn sum(workers: &[WorkerMetrics], counter: impl Fn(&WorkerMetrics) -> &Counter) -> u64 {
+pub fn sum(workers: &[CachePadded<WorkerMetrics>], counter: impl Fn(&WorkerMetrics) -> &Counter) -> u64 {
     workers.iter().fold(0, |sum, worker| sum.wrapping_add(counter(worker).get()))
 }
 
 /// Error replies of all workers by code.
-pub fn errors(workers: &[WorkerMetrics]) -> BTreeMap<Vec<u8>, u64> {
+pub fn errors(workers: &[CachePadded<WorkerMetrics>]) -> BTreeMap<Vec<u8>, u64> {
     let mut sum = BTreeMap::new();
     for worker in workers {
         for (code, count) in &*worker.errors.lock() {
@@ -257,15 +307,21 @@ pub fn errors(workers: &[WorkerMetrics]) -> BTreeMap<Vec<u8>, u64> {
 /// What is counted for [`Rates`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
+    /// See [`WorkerMetrics::commands`].
     pub commands: u64,
+    /// See [`WorkerMetrics::input_bytes`].
     pub input_bytes: u64,
+    /// See [`WorkerMetrics::output_bytes`].
     pub output_bytes: u64,
+    /// See [`WorkerMetrics::turns`].
     pub turns: u64,
+    /// See [`WorkerMetrics::turn_nanos`].
     pub turn_nanos: u64,
 }
 
 impl Totals {
-    pub fn of(workers: &[WorkerMetrics]) -> Totals {
+    /// The sums over these workers.
+    pub fn of(workers: &[CachePadded<WorkerMetrics>]) -> Totals {
         Totals {
             commands: sum(workers, |worker| &worker.commands),
             input_bytes: sum(workers, |worker| &worker.input_bytes),
@@ -278,7 +334,7 @@ impl Totals {
 
 /// How fast totals grow: the difference between the newest sample and the oldest of the last one and a half seconds.
 #[derive(Debug, Default)]
-pub struct Rates(Mutex<VecDeque<(i64, Totals)>>);
+pub struct Rates(Mutex<VecDeque<(UnixMs, Totals)>>);
 
 /// Samples that are kept, and milliseconds between two.
 const SAMPLES: usize = 16;
@@ -286,9 +342,9 @@ const SAMPLE_EVERY: i64 = 100;
 
 impl Rates {
     /// Takes note of the totals at `now` (Unix time in milliseconds), unless that was done a moment ago.
-    pub fn sample(&self, now: i64, totals: impl FnOnce() -> Totals) {
+    pub fn sample(&self, now: UnixMs, totals: impl FnOnce() -> Totals) {
         let mut samples = self.0.lock();
-        if samples.back().is_some_and(|(last, _)| now < last + SAMPLE_EVERY) {
+        if samples.back().is_some_and(|(last, _)| now.since(*last) < SAMPLE_EVERY) {
             return;
         }
         if samples.len() == SAMPLES {
@@ -301,7 +357,7 @@ impl Rates {
     pub fn per_second(&self) -> Totals {
         let samples = self.0.lock();
         let (Some((from, old)), Some((to, new))) = (samples.front(), samples.back()) else { return Totals::default() };
-        let time = (to - from).max(1) as u64;
+        let time = to.since(*from).max(1) as u64;
         // A reset in between makes totals fall.
         let rate = |old: u64, new: u64| new.saturating_sub(old) * 1000 / time;
         Totals {
@@ -324,15 +380,15 @@ mod tests {
         assert_eq!(rates.per_second(), Totals::default());
         for n in 0..40u64 {
             let commands = if n < 20 { 0 } else { (n - 20) * 10 };
-            rates.sample(n as i64 * 100, || Totals { commands, ..Totals::default() });
-            rates.sample(n as i64 * 100 + 50, || unreachable!("too early"));
+            rates.sample(UnixMs(n as i64 * 100), || Totals { commands, ..Totals::default() });
+            rates.sample(UnixMs(n as i64 * 100 + 50), || unreachable!("too early"));
         }
         assert_eq!(rates.per_second().commands, 100);
     }
 
     #[test]
     fn errors_are_counted_by_code_and_those_of_scripts_up_to_a_limit() {
-        let worker = WorkerMetrics::default();
+        let worker = CachePadded::new(WorkerMetrics::default());
         for n in 0..200 {
             worker.count_custom_error(format!("{n} x").as_bytes());
         }
@@ -348,15 +404,15 @@ mod tests {
 
     #[test]
     fn commands_are_counted_by_worker_and_summed() {
-        let workers = [WorkerMetrics::default(), WorkerMetrics::default(), WorkerMetrics::default()];
-        workers[0].command(1, || 2).count(&[100], true);
-        workers[2].command(1, || 2).count(&[300], false);
+        let workers: [CachePadded<WorkerMetrics>; 3] = Default::default();
+        workers[0].command(1, || 2).count(100, true);
+        workers[2].command(1, || 2).count(300, false);
         workers[2].command(1, || 2).failed.add(1);
         let sum = command(&workers, 1);
         assert_eq!((sum.calls, sum.nanos, sum.failed, sum.rejected), (2, 400, 1, 0));
         assert_eq!((sum.durations.total(), sum.durations.percentile(50.0)), (1, 100));
         assert_eq!(command(&workers, 0).calls, 0);
-        workers.iter().for_each(WorkerMetrics::reset);
+        workers.iter().for_each(|worker| worker.reset());
         assert_eq!((command(&workers, 1).calls, command(&workers, 1).durations.total()), (0, 0));
     }
 }

@@ -3,6 +3,7 @@
 /// What has to wait. The greater includes the smaller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Paused {
+    /// No command.
     Nothing,
     /// Commands that may write.
     Writes,
@@ -13,8 +14,8 @@ pub enum Paused {
 /// What keeps commands from running, or makes them wait: one word for all reasons, so that one look tells of all.
 ///
 /// A command looks before it takes its locks and, for what is [promised](DenyReasons::promises), once more when it has
-/// them. So whoever changes the word and then [passes every lock](crate::Engine::pass_locks) knows that no command of
-/// before is still under way.
+/// them. So after a change of the word and one [pass through every lock](crate::keyspace::Keyspace::pass_locks) no
+/// command is under way that has seen the old word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DenyReasons(pub(super) u16);
 
@@ -29,6 +30,7 @@ impl DenyReasons {
     pub(super) const SHORT_OF_REPLICAS: u16 = 128;
     pub(super) const CONGESTED: u16 = 256;
 
+    /// Whether any command may run at once.
     pub fn is_none(self) -> bool {
         self.0 == 0
     }
@@ -39,8 +41,8 @@ impl DenyReasons {
         self.0 & !DenyReasons::LIMITED == 0
     }
 
-    /// The part that somebody relies on who was told that it holds. Memory and mailboxes are none of it: what they take up
-    /// is measured now and then only.
+    /// The part that must hold from the moment at which it is set. Memory and mailboxes are no part of it: they are
+    /// only measured now and then.
     #[inline]
     pub fn promises(self) -> DenyReasons {
         DenyReasons(self.0 & !(DenyReasons::LIMITED | DenyReasons::SHORT_OF_MEMORY | DenyReasons::CONGESTED))

@@ -1,12 +1,13 @@
 //! CLIENT PAUSE: for a time clients do not write, or do nothing at all, and neither do expiry and eviction. MIGRATE
 //! holds writes back likewise while it sends keys that do not rest otherwise.
 //!
-//! What has to wait is part of the word that every command looks at ([`DenyReasons`](crate::status::deny_reasons::DenyReasons)); here is why,
-//! and until when.
+//! What has to wait is part of the word that every command looks at
+//! ([`DenyReasons`](crate::status::deny_reasons::DenyReasons)); here is why, and until when.
 
 use crate::locks::sync::Mutex;
 use crate::status::deny_reasons::Paused;
-use crate::status::persistence_status::Saves;
+use crate::status::persistence_status::PersistenceStatus;
+use crate::time::UnixMs;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 /// The pause of a server.
@@ -37,12 +38,12 @@ impl Pause {
         self.causes.lock().called != Paused::Nothing
     }
 
-    /// When it ends that clients have asked for, as Unix time in milliseconds; `i64::MAX` while it is only held.
-    pub fn until(&self) -> i64 {
-        self.until.load(Ordering::Acquire)
+    /// When it ends that clients have asked for, as Unix time in milliseconds; the greatest while it is only held.
+    pub fn until(&self) -> UnixMs {
+        UnixMs(self.until.load(Ordering::Acquire))
     }
 
-    pub(crate) fn begin(&self, saves: &Saves, paused: Paused, until: i64, now: i64) {
+    pub(crate) fn begin(&self, saves: &PersistenceStatus, paused: Paused, until: UnixMs, now: UnixMs) {
         let mut causes = self.causes.lock();
         let (old, old_until) = (causes.called, self.until());
         let on = old != Paused::Nothing && old_until > now;
@@ -50,33 +51,33 @@ impl Pause {
         self.publish(saves, &causes, if on { until.max(old_until) } else { until });
     }
 
-    pub(crate) fn end(&self, saves: &Saves) {
+    pub(crate) fn end(&self, saves: &PersistenceStatus) {
         let mut causes = self.causes.lock();
         causes.called = Paused::Nothing;
-        self.publish(saves, &causes, i64::MAX);
+        self.publish(saves, &causes, UnixMs(i64::MAX));
     }
 
-    pub(crate) fn end_if_over(&self, saves: &Saves, now: i64) -> bool {
+    pub(crate) fn end_if_over(&self, saves: &PersistenceStatus, now: UnixMs) -> bool {
         let mut causes = self.causes.lock();
         let over = causes.called != Paused::Nothing && now >= self.until();
         if over {
             causes.called = Paused::Nothing;
-            self.publish(saves, &causes, i64::MAX);
+            self.publish(saves, &causes, UnixMs(i64::MAX));
         }
         over
     }
 
-    pub(crate) fn hold(&self, saves: &Saves, on: bool) {
+    pub(crate) fn hold(&self, saves: &PersistenceStatus, on: bool) {
         let mut causes = self.causes.lock();
         causes.holds = if on { causes.holds + 1 } else { causes.holds - 1 };
-        let until = if causes.called == Paused::Nothing { i64::MAX } else { self.until() };
+        let until = if causes.called == Paused::Nothing { UnixMs(i64::MAX) } else { self.until() };
         self.publish(saves, &causes, until);
     }
 
     /// The causes are locked: one thread at a time.
-    fn publish(&self, saves: &Saves, causes: &Causes, until: i64) {
+    fn publish(&self, saves: &PersistenceStatus, causes: &Causes, until: UnixMs) {
         let held = if causes.holds > 0 { Paused::Writes } else { Paused::Nothing };
-        self.until.store(until, Ordering::Release);
+        self.until.store(until.0, Ordering::Release);
         saves.set_paused(causes.called.max(held));
     }
 }
@@ -87,32 +88,38 @@ mod tests {
 
     #[test]
     fn a_pause_is_not_made_milder_or_shorter_while_it_is_on() {
-        let (pause, saves) = (Pause::default(), Saves::default());
+        let (pause, saves) = (Pause::default(), PersistenceStatus::default());
         let paused = || saves.deny_reasons().paused();
-        pause.begin(&saves, Paused::All, 200, 0);
-        pause.begin(&saves, Paused::Writes, 20, 10);
-        assert_eq!((paused(), pause.until()), (Paused::All, 200));
-        assert!(!pause.end_if_over(&saves, 199) && pause.end_if_over(&saves, 200) && !pause.end_if_over(&saves, 201));
+        pause.begin(&saves, Paused::All, UnixMs(200), UnixMs(0));
+        pause.begin(&saves, Paused::Writes, UnixMs(20), UnixMs(10));
+        assert_eq!((paused(), pause.until()), (Paused::All, UnixMs(200)));
+        assert!(
+            !pause.end_if_over(&saves, UnixMs(199))
+                && pause.end_if_over(&saves, UnixMs(200))
+                && !pause.end_if_over(&saves, UnixMs(201))
+        );
         assert_eq!(paused(), Paused::Nothing);
-        pause.begin(&saves, Paused::Writes, 300, 210);
-        pause.begin(&saves, Paused::Writes, 400, 220);
-        assert_eq!((paused(), pause.until()), (Paused::Writes, 400));
+        pause.begin(&saves, Paused::Writes, UnixMs(300), UnixMs(210));
+        pause.begin(&saves, Paused::Writes, UnixMs(400), UnixMs(220));
+        assert_eq!((paused(), pause.until()), (Paused::Writes, UnixMs(400)));
         pause.end(&saves);
         assert_eq!(paused(), Paused::Nothing);
     }
 
     #[test]
     fn writes_that_are_held_back_wait_for_all_who_do_that() {
-        let (pause, saves) = (Pause::default(), Saves::default());
+        let (pause, saves) = (Pause::default(), PersistenceStatus::default());
         let paused = || saves.deny_reasons().paused();
         pause.hold(&saves, true);
         pause.hold(&saves, true);
-        pause.begin(&saves, Paused::All, 200, 0);
-        assert_eq!((paused(), pause.until(), pause.is_called()), (Paused::All, 200, true));
+        pause.begin(&saves, Paused::All, UnixMs(200), UnixMs(0));
+        assert_eq!((paused(), pause.until(), pause.is_called()), (Paused::All, UnixMs(200), true));
         pause.hold(&saves, false);
-        assert!(pause.end_if_over(&saves, 200) && !pause.end_if_over(&saves, 200) && !pause.is_called());
-        assert_eq!((paused(), pause.until()), (Paused::Writes, i64::MAX));
-        pause.begin(&saves, Paused::Writes, 20, 0);
+        assert!(
+            pause.end_if_over(&saves, UnixMs(200)) && !pause.end_if_over(&saves, UnixMs(200)) && !pause.is_called()
+        );
+        assert_eq!((paused(), pause.until()), (Paused::Writes, UnixMs(i64::MAX)));
+        pause.begin(&saves, Paused::Writes, UnixMs(20), UnixMs(0));
         pause.end(&saves);
         assert_eq!(paused(), Paused::Writes);
         pause.hold(&saves, false);

@@ -2,19 +2,23 @@
 //! commands that may not run meanwhile.
 
 use crate::status::deny_reasons::{DenyReasons, Paused};
+use crate::time::UnixMs;
+use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU64, Ordering::Relaxed};
 
 /// The state of saving and loading.
 #[derive(Default)]
-pub struct Saves {
-    /// Why commands may not run: bits of [`DenyReasons`].
-    deny_reasons: AtomicU16,
+pub struct PersistenceStatus {
+    /// Why commands may not run: bits of [`DenyReasons`]. Every command reads it, so the numbers of a save that runs
+    /// are on other cache lines.
+    deny_reasons: CachePadded<AtomicU16>,
     running: AtomicBool,
     /// One is to begin when the present one has ended.
     pub scheduled: AtomicBool,
-    /// Unix time in seconds of the last one that succeeded, and of the last attempt in the background.
+    /// Unix time in seconds of the last one that succeeded.
     pub last_save: AtomicI64,
+    /// Unix time in seconds of the last attempt in the background.
     pub last_try: AtomicI64,
     failed: AtomicBool,
     cancelled: AtomicBool,
@@ -40,25 +44,29 @@ pub struct Saves {
     /// Saves and rewrites that were begun in the background: for each of them other servers fork.
     pub forks: AtomicU64,
     /// Nanoseconds for which the last cut stopped everybody.
-    pub cut_nanos: AtomicU64,
-    pub progress: Progress,
+    pub snapshot_nanos: AtomicU64,
+    /// How far the present save is.
+    pub progress: SaveProgress,
+    /// The file that is read, or was read last.
     pub loading: Loading,
 }
 
 /// How far a save is.
 #[derive(Default)]
-pub struct Progress {
+pub struct SaveProgress {
+    /// Keys that were written.
     pub keys: AtomicU64,
     /// Keys that there are to save.
     pub total: AtomicU64,
-    /// Bytes of values that were written down before they were changed, and those of the last save.
+    /// Bytes of values that were written down before they were changed.
     pub copied: AtomicU64,
+    /// Those of the last save.
     pub last_copied: AtomicU64,
     /// The most of them that there were at once.
     pub copied_peak: AtomicU64,
 }
 
-impl Progress {
+impl SaveProgress {
     /// Nothing is written any more.
     pub fn reset(&self) {
         [&self.keys, &self.total, &self.copied, &self.copied_peak].iter().for_each(|number| number.store(0, Relaxed));
@@ -70,20 +78,26 @@ impl Progress {
 pub struct Loading {
     /// Unix time in seconds.
     pub started_at: AtomicI64,
+    /// Bytes that the file has.
     pub total_bytes: AtomicU64,
+    /// Bytes that were read.
     pub loaded_bytes: AtomicU64,
+    /// Keys that were put into the keyspace.
     pub keys_loaded: AtomicU64,
+    /// Keys that were left out because they had expired.
     pub keys_expired: AtomicU64,
     /// Commands that were read from a log and replied an error.
     pub errors: AtomicU64,
 }
 
-impl Saves {
+impl PersistenceStatus {
+    /// Why commands may not run now.
     #[inline]
     pub fn deny_reasons(&self) -> DenyReasons {
         DenyReasons(self.deny_reasons.load(Relaxed))
     }
 
+    /// Whether the data set is being read.
     pub fn set_loading(&self, on: bool) {
         self.set(DenyReasons::LOADING, on);
     }
@@ -93,6 +107,7 @@ impl Saves {
         self.set(DenyReasons::FAILED, on);
     }
 
+    /// Whether more memory is in use than `maxmemory` allows, and nothing can be evicted.
     pub fn set_short_of_memory(&self, on: bool) {
         self.set(DenyReasons::SHORT_OF_MEMORY, on);
     }
@@ -102,10 +117,12 @@ impl Saves {
         self.set(DenyReasons::SHORT_OF_REPLICAS, on);
     }
 
+    /// Whether there is a limit to memory.
     pub fn set_limited(&self, on: bool) {
         self.set(DenyReasons::LIMITED, on);
     }
 
+    /// Whether too much waits in the mailbox of a worker.
     pub fn set_congested(&self, on: bool) {
         self.set(DenyReasons::CONGESTED, on);
     }
@@ -133,29 +150,29 @@ impl Saves {
         };
     }
 
-    /// Takes the right to save; false if somebody has it. `background_ms`: when one in the background begins.
-    pub fn begin(&self, background_ms: Option<i64>) -> bool {
+    /// Takes the right to save; false while another save has it. `background`: when one in the background begins.
+    pub fn begin(&self, background: Option<UnixMs>) -> bool {
         if self.running.swap(true, Relaxed) {
             return false;
         }
         self.cancelled.store(false, Relaxed);
         self.count.fetch_add(1, Relaxed);
         self.progress.reset();
-        self.started_at.store(background_ms.unwrap_or(0), Relaxed);
-        if let Some(now) = background_ms {
-            self.last_try.store(now / 1000, Relaxed);
+        self.started_at.store(background.map_or(0, |now| now.0), Relaxed);
+        if let Some(now) = background {
+            self.last_try.store(now.seconds(), Relaxed);
         }
         true
     }
 
     /// Gives the right back. `changes`: what the file has of the changes, if it was written.
-    pub fn end(&self, now_ms: i64, changes: Option<u64>, cancelled: bool) {
+    pub fn end(&self, now: UnixMs, changes: Option<u64>, cancelled: bool) {
         let began = self.started_at.swap(0, Relaxed);
         if began > 0 {
-            self.seconds.store((now_ms - began).max(0) / 1000 + 1, Relaxed);
+            self.seconds.store((now.0 - began).max(0) / 1000 + 1, Relaxed);
         }
         if let Some(changes) = changes {
-            self.last_save.store(now_ms / 1000, Relaxed);
+            self.last_save.store(now.seconds(), Relaxed);
             self.changes.store(changes, Relaxed);
         }
         // A client that waits for a save is told of its failure himself.
@@ -173,6 +190,7 @@ impl Saves {
         self.cancelled.store(self.is_running(), Relaxed);
     }
 
+    /// Whether what is running is to end.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Relaxed) || self.rewrite_cancelled.load(Relaxed)
     }
@@ -182,6 +200,7 @@ impl Saves {
         self.rewrite_cancelled.store(on, Relaxed);
     }
 
+    /// Asks for the server's end (a signal).
     pub fn want_end(&self) {
         self.end_wanted.store(true, Relaxed);
     }
@@ -191,11 +210,13 @@ impl Saves {
         self.end_wanted.swap(false, Relaxed)
     }
 
-    /// The right to end the server, and whether somebody has done all for it. Waits for who has it.
+    /// The right to end the server, and whether all has been done for its end. Waits while another thread has the
+    /// right.
     pub fn end_turn(&self) -> MutexGuard<'_, bool> {
         self.ended.lock()
     }
 
+    /// Whether the server's end was asked for and has not begun.
     pub fn is_end_wanted(&self) -> bool {
         self.end_wanted.load(Relaxed)
     }
@@ -205,19 +226,22 @@ impl Saves {
         self.skips_checksums.store(on, Relaxed);
     }
 
+    /// Whether checksums are not looked at.
     pub fn skips_checksums(&self) -> bool {
         self.skips_checksums.load(Relaxed)
     }
 
-    /// Whether somebody saves.
+    /// Whether a save is under way.
     pub fn is_running(&self) -> bool {
         self.running.load(Relaxed)
     }
 
+    /// Whether the save under way is one in the background.
     pub fn is_running_in_background(&self) -> bool {
         self.is_running() && self.started_at.load(Relaxed) > 0
     }
 
+    /// Whether the last save failed.
     pub fn has_failed(&self) -> bool {
         self.failed.load(Relaxed)
     }

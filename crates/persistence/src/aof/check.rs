@@ -28,6 +28,9 @@ const LINE_MAX: usize = 127;
 
 /// Reads a file from `offset` on, where `from` is. `name` is what messages call it, `lines` is counted up from file to
 /// file, without remarks. `until`: Unix seconds, if remarks of later times are looked for.
+///
+/// # Errors
+/// `from` cannot be read. What is wrong with the file's content is in the [`Analysis`].
 pub fn analyze(
     from: &mut dyn BufRead,
     offset: u64,

@@ -1,7 +1,7 @@
 //! The log between the commands and the disk: a buffer that commands append to, and a file that it is written to.
 //!
 //! ```text
-//!   commands, under their shards' locks          whoever writes, one at a time            whoever syncs
+//!   commands, under their shards' locks          one thread that writes                   one that syncs
 //!   append -> [ buffer ....... | turn ..... ] -> [ taken, not written yet ] -> file ...... durable
 //!                              from here on for the next file                     ^ written     ^ synced
 //! ```
@@ -17,8 +17,8 @@
 //! but a new base does.
 
 use super::storage::LogFile;
+use engine::locks::sync::Mutex;
 use engine::propagation::change_log::{GROUP_BEGIN, GROUP_END, put_select};
-use parking_lot::Mutex;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::*};
@@ -29,14 +29,17 @@ use std::time::Duration;
 pub enum Policy {
     /// Whenever the system does.
     No,
+    /// Once a second, by a thread of its own.
     EverySecond,
-    /// Before anybody is told of a change.
+    /// Before any client is told of a change.
     Always,
 }
 
 /// The file that is appended to.
-pub struct Target {
+pub struct JournalTarget {
+    /// The file itself.
     pub file: Arc<dyn LogFile>,
+    /// Its name in the directory of the log.
     pub name: Vec<u8>,
     /// Bytes in it, all of which are whole commands.
     pub len: u64,
@@ -52,15 +55,15 @@ struct Buffer {
     /// Unix time in seconds of the last remark of the time.
     stamp: i64,
     /// What comes from here on belongs into another file.
-    turn: Option<(usize, Target)>,
+    turn: Option<(usize, JournalTarget)>,
 }
 
 #[derive(Default)]
 struct Output {
-    target: Option<Target>,
+    target: Option<JournalTarget>,
     /// Taken from the buffer, and not written yet.
     pending: Vec<u8>,
-    turn: Option<(usize, Target)>,
+    turn: Option<(usize, JournalTarget)>,
     /// What was written last and is not synced, if the policy is to keep that.
     unsynced: Vec<u8>,
     /// The end of the file, as long as `unsynced`, may be lost and is still to be cut off.
@@ -71,11 +74,12 @@ struct Output {
     cuts: u64,
 }
 
+/// See the module's documentation.
 #[derive(Default)]
 pub struct Journal {
     buffer: Mutex<Buffer>,
     output: Mutex<Output>,
-    /// Held by whoever syncs.
+    /// Held during a sync.
     syncs: Mutex<()>,
     appended: AtomicU64,
     written: AtomicU64,
@@ -93,10 +97,12 @@ pub struct Journal {
 }
 
 impl Journal {
+    /// When the file is synced from now on.
     pub fn set_policy(&self, policy: Policy) {
         self.policy.store(policy as u8, Relaxed);
     }
 
+    /// When the file is synced.
     #[inline]
     pub fn policy(&self) -> Policy {
         match self.policy.load(Relaxed) {
@@ -117,10 +123,12 @@ impl Journal {
         self.appended.load(Acquire)
     }
 
+    /// Bytes that were written to files so far.
     pub fn written(&self) -> u64 {
         self.written.load(Acquire)
     }
 
+    /// Bytes that were made durable so far.
     pub fn synced(&self) -> u64 {
         self.synced.load(Acquire)
     }
@@ -135,7 +143,7 @@ impl Journal {
     pub fn release_written(&self) {
         let mut output = self.output.lock();
         self.released.fetch_max(self.written(), AcqRel);
-        // For nobody's sake it would be written again.
+        // No reply waits for it, so it is not written again.
         if !output.is_torn {
             output.unsynced = Vec::new();
         }
@@ -169,7 +177,7 @@ impl Journal {
         self.released.fetch_max(appended, AcqRel);
     }
 
-    /// Whether somebody is syncing now.
+    /// Whether a thread is syncing now.
     pub fn is_syncing(&self) -> bool {
         self.syncing.load(Relaxed)
     }
@@ -210,7 +218,7 @@ impl Journal {
     }
 
     /// Appends to this file from now on. All shards' locks must be held, so that nothing is under way.
-    pub fn turn_to(&self, target: Target) {
+    pub fn turn_to(&self, target: JournalTarget) {
         let mut buffer = self.buffer.lock();
         let at = buffer.bytes.len();
         (buffer.db, buffer.stamp) = (None, 0);
@@ -218,7 +226,7 @@ impl Journal {
     }
 
     /// Begins with this file. What there was in the buffer is forgotten.
-    pub fn begin(&self, target: Target) {
+    pub fn begin(&self, target: JournalTarget) {
         self.start_anew(Some(target));
     }
 
@@ -227,7 +235,7 @@ impl Journal {
         self.start_anew(None);
     }
 
-    fn start_anew(&self, target: Option<Target>) {
+    fn start_anew(&self, target: Option<JournalTarget>) {
         let (mut output, mut buffer) = (self.output.lock(), self.buffer.lock());
         *buffer = Buffer { is_open: target.is_some(), ..Buffer::default() };
         *output = Output { target, cuts: output.cuts, ..Output::default() };
@@ -239,6 +247,9 @@ impl Journal {
     }
 
     /// Writes what was appended before this was called. After an error nothing is lost: the next call goes on.
+    ///
+    /// # Errors
+    /// The file cannot be written or cut off.
     pub fn write(&self) -> io::Result<()> {
         let mut output = self.output.lock();
         let output = &mut *output;
@@ -305,7 +316,7 @@ impl Journal {
     }
 
     /// The present file is complete; the next one is appended to.
-    fn change(&self, output: &mut Output, next: Target) -> io::Result<()> {
+    fn change(&self, output: &mut Output, next: JournalTarget) -> io::Result<()> {
         if let Some(old) = output.target.take() {
             if self.policy() == Policy::Always
                 && let Err(error) = old.file.sync()
@@ -323,6 +334,9 @@ impl Journal {
     }
 
     /// Makes durable what was written before this was called, and answers up to which offset that is.
+    ///
+    /// # Errors
+    /// A file cannot be synced.
     pub fn sync(&self) -> io::Result<u64> {
         let _syncs = self.syncs.lock();
         self.sync_in_turn()
@@ -360,7 +374,7 @@ impl Journal {
             return Err(self.write_again(&mut output, error));
         }
         if output.cuts != cuts {
-            // The sync of a writer who turned to the next file has failed meanwhile, and what this one saved is gone.
+            // The sync of a writer that turned to the next file has failed meanwhile, and what this one saved is gone.
             return Err(io::Error::other("what was synced had to be cut off"));
         }
         let durable = if self.is_in_doubt() { self.synced() } else { written };
@@ -379,7 +393,7 @@ impl Journal {
         if self.synced() < known {
             self.doubt.fetch_max(known, AcqRel);
         }
-        // The error that is reported is the one that came first; who writes or syncs next tries again.
+        // The error that is reported is the one that came first; the next write or sync tries again.
         let _ = self.cut_torn(output);
         error
     }
@@ -445,9 +459,9 @@ mod tests {
         journal
     }
 
-    fn target(disk: &Disk, name: &[u8]) -> Target {
+    fn target(disk: &Disk, name: &[u8]) -> JournalTarget {
         let (file, len) = disk.append(name).unwrap();
-        Target { file, name: name.to_vec(), len }
+        JournalTarget { file, name: name.to_vec(), len }
     }
 
     fn add(journal: &Journal, db: u32, word: &str) -> u64 {

@@ -14,27 +14,38 @@ use resp::words;
 
 /// What a file is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FileKind {
+    /// The keyspace as it was when the log, or its last rewrite, began.
     Base,
+    /// A file that a rewrite has made needless, to be removed.
     History,
+    /// Commands since the base.
     Incr,
 }
 
+/// One file, as a line of the manifest has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct ManifestEntry {
+    /// Its name in the directory of the log.
     pub name: Vec<u8>,
+    /// Its number among the files of its kind.
     pub seq: u64,
-    pub kind: Kind,
+    /// What it is for.
+    pub kind: FileKind,
 }
 
 /// The files of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
-    pub base: Option<Entry>,
-    pub history: Vec<Entry>,
-    pub incr: Vec<Entry>,
+    /// The file that comes first.
+    pub base: Option<ManifestEntry>,
+    /// Files that are still to be removed.
+    pub history: Vec<ManifestEntry>,
+    /// Files of commands, in the order in which they are read.
+    pub incr: Vec<ManifestEntry>,
     /// The highest numbers that were given.
     pub base_seq: u64,
+    /// The highest number of a file of commands.
     pub incr_seq: u64,
 }
 
@@ -43,6 +54,7 @@ pub struct Manifest {
 pub struct Mistake {
     /// The line's number from 1 on, and the line; None when it is about the whole.
     pub line: Option<(usize, Vec<u8>)>,
+    /// What is wrong with it, as Valkey says it.
     pub text: &'static str,
 }
 
@@ -51,6 +63,11 @@ const LINE_MAX: usize = 1024;
 const INVALID: &str = "Invalid AOF manifest file format";
 
 impl Manifest {
+    /// Reads a manifest.
+    ///
+    /// # Errors
+    /// An empty text; a line that is too long or does not end, has no name, number or kind, or is at odds with those
+    /// before.
     pub fn parse(text: &[u8]) -> Result<Manifest, Mistake> {
         let mut manifest = Manifest::default();
         if text.is_empty() {
@@ -70,16 +87,16 @@ impl Manifest {
         Ok(manifest)
     }
 
-    fn add(&mut self, entry: Entry) -> Result<(), &'static str> {
+    fn add(&mut self, entry: ManifestEntry) -> Result<(), &'static str> {
         match entry.kind {
-            Kind::Base if self.base.is_some() => return Err("Found duplicate base file information"),
-            Kind::Base => {
+            FileKind::Base if self.base.is_some() => return Err("Found duplicate base file information"),
+            FileKind::Base => {
                 self.base_seq = entry.seq;
                 self.base = Some(entry);
             }
-            Kind::History => self.history.push(entry),
-            Kind::Incr if entry.seq <= self.incr_seq => return Err("Found a non-monotonic sequence number"),
-            Kind::Incr => {
+            FileKind::History => self.history.push(entry),
+            FileKind::Incr if entry.seq <= self.incr_seq => return Err("Found a non-monotonic sequence number"),
+            FileKind::Incr => {
                 self.incr_seq = entry.seq;
                 self.incr.push(entry);
             }
@@ -87,13 +104,14 @@ impl Manifest {
         Ok(())
     }
 
+    /// The manifest as text, which [`parse`](Self::parse) reads.
     pub fn format(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for entry in self.base.iter().chain(&self.history).chain(&self.incr) {
             let kind = match entry.kind {
-                Kind::Base => 'b',
-                Kind::History => 'h',
-                Kind::Incr => 'i',
+                FileKind::Base => 'b',
+                FileKind::History => 'h',
+                FileKind::Incr => 'i',
             };
             out.extend_from_slice(b"file ");
             let plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\');
@@ -108,26 +126,28 @@ impl Manifest {
     }
 
     /// The files that are read, in order.
-    pub fn readable(&self) -> impl Iterator<Item = &Entry> {
+    pub fn readable(&self) -> impl Iterator<Item = &ManifestEntry> {
         self.base.iter().chain(&self.incr)
     }
 
     /// The next file of changes, which is part of the log from now on. `file`: the log's own name.
-    pub fn add_incr(&mut self, file: &[u8]) -> Entry {
+    pub fn add_incr(&mut self, file: &[u8]) -> ManifestEntry {
         self.incr_seq += 1;
-        let entry = Entry { name: numbered(file, self.incr_seq, "incr.aof"), seq: self.incr_seq, kind: Kind::Incr };
+        let entry =
+            ManifestEntry { name: numbered(file, self.incr_seq, "incr.aof"), seq: self.incr_seq, kind: FileKind::Incr };
         self.incr.push(entry.clone());
         entry
     }
 
     /// A new base, which takes the place of the one before. `rdb`: in which format it is.
-    pub fn replace_base(&mut self, file: &[u8], rdb: bool) -> Entry {
+    pub fn replace_base(&mut self, file: &[u8], rdb: bool) -> ManifestEntry {
         if let Some(old) = self.base.take() {
-            self.history.push(Entry { kind: Kind::History, ..old });
+            self.history.push(ManifestEntry { kind: FileKind::History, ..old });
         }
         self.base_seq += 1;
         let end = if rdb { "base.rdb" } else { "base.aof" };
-        let entry = Entry { name: numbered(file, self.base_seq, end), seq: self.base_seq, kind: Kind::Base };
+        let entry =
+            ManifestEntry { name: numbered(file, self.base_seq, end), seq: self.base_seq, kind: FileKind::Base };
         self.base = Some(entry.clone());
         entry
     }
@@ -135,7 +155,7 @@ impl Manifest {
     /// All files of changes but the last `kept` are not needed any more.
     pub fn retire_incr(&mut self, kept: usize) {
         let old = self.incr.len().saturating_sub(kept);
-        let old = self.incr.drain(..old).map(|entry| Entry { kind: Kind::History, ..entry });
+        let old = self.incr.drain(..old).map(|entry| ManifestEntry { kind: FileKind::History, ..entry });
         self.history.extend(old);
     }
 }
@@ -145,7 +165,7 @@ fn numbered(file: &[u8], seq: u64, end: &str) -> Vec<u8> {
     [file, format!(".{seq}.{end}").as_bytes()].concat()
 }
 
-fn parse_line(line: &[u8]) -> Result<Entry, &'static str> {
+fn parse_line(line: &[u8]) -> Result<ManifestEntry, &'static str> {
     let line = line.trim_ascii();
     let words = words::split(line).filter(|words| words.len() >= 6 && words.len().is_multiple_of(2)).ok_or(INVALID)?;
     let (mut name, mut seq, mut kind) = (None, None, None);
@@ -157,9 +177,9 @@ fn parse_line(line: &[u8]) -> Result<Entry, &'static str> {
             b"seq" => seq = u64::try_from(resp::number::parse_i64_c(value).unwrap_or(0)).ok().filter(|seq| *seq > 0),
             b"type" => {
                 kind = Some(match value.first() {
-                    Some(b'b') => Kind::Base,
-                    Some(b'h') => Kind::History,
-                    Some(b'i') => Kind::Incr,
+                    Some(b'b') => FileKind::Base,
+                    Some(b'h') => FileKind::History,
+                    Some(b'i') => FileKind::Incr,
                     _ => return Err("Unknown AOF file type"),
                 });
             }
@@ -167,7 +187,7 @@ fn parse_line(line: &[u8]) -> Result<Entry, &'static str> {
         }
     }
     let (Some(name), Some(seq), Some(kind)) = (name, seq, kind) else { return Err(INVALID) };
-    Ok(Entry { name, seq, kind })
+    Ok(ManifestEntry { name, seq, kind })
 }
 
 /// What was read is what is read again once it was written.
@@ -196,7 +216,7 @@ mod tests {
         assert_eq!(manifest.base.as_ref().unwrap().name, b" file seq \n.aof .2.base.aof");
         manifest.retire_incr(1);
         let kinds: Vec<_> = manifest.history.iter().map(|entry| (entry.kind, &entry.name[..])).collect();
-        assert_eq!(kinds, [(Kind::History, &b"a.aof.1.base.rdb"[..]), (Kind::History, b"a.aof.1.incr.aof")]);
+        assert_eq!(kinds, [(FileKind::History, &b"a.aof.1.base.rdb"[..]), (FileKind::History, b"a.aof.1.incr.aof")]);
         assert_eq!(manifest.readable().count(), 2);
     }
 

@@ -7,8 +7,9 @@
 //! ```
 //!
 //! A rewrite opens the next file of changes and lists it, turns the journal to it in the moment of a
-//! [cut](engine::snapshot::capture), writes the keyspace of that moment into a new base, and then lists the new base in the place of
-//! all before it. At every moment the manifest on the disk names files that together are the whole log.
+//! [snapshot](engine::snapshot::capture), writes the keyspace of that moment into a new base, and then lists the new
+//! base in the place of all before it. At every moment the manifest on the disk names files that together are the whole
+//! log.
 //!
 //! [`Aof`] is the engine's change log. No files and threads here: they come in as [`Storage`]; `commands` decides when
 //! what happens, `server` has the thread that writes and syncs.
@@ -22,10 +23,10 @@ pub mod storage;
 
 use engine::Engine;
 use engine::clients::waiters::Ticket;
+use engine::locks::sync::Mutex;
 use engine::propagation::change_log::ChangeLog;
-use journal::{Journal, Policy, Target};
+use journal::{Journal, JournalTarget, Policy};
 use manifest::Manifest;
-use parking_lot::Mutex;
 use std::any::Any;
 use std::io;
 use std::sync::Arc;
@@ -35,7 +36,9 @@ use storage::Storage;
 /// Whether there is a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
+    /// There is none.
     Off,
+    /// Every write is appended to it.
     On,
     /// It begins with the rewrite that is to come or under way.
     Waiting,
@@ -43,11 +46,14 @@ pub enum State {
 
 /// The log with its files.
 pub struct Aof {
+    /// What was appended, and how much of it is on disk.
     pub journal: Journal,
+    /// The disk.
     pub storage: Arc<dyn Storage>,
     /// Where its files are, and what their names begin with.
     dir: Vec<u8>,
     file: Vec<u8>,
+    /// Which files the log consists of.
     pub manifest: Mutex<Manifest>,
     state: AtomicU8,
     /// Held while the log is turned on or off, or gets a new base.
@@ -57,7 +63,8 @@ pub struct Aof {
     health: Health,
     /// Writes are held back until the log has caught up.
     pub holds: Mutex<bool>,
-    pub stats: Stats,
+    /// Counters and marks of rewrites.
+    pub stats: AofStats,
 }
 
 /// Whether the log can be written, as far as is known.
@@ -73,22 +80,26 @@ struct Health {
 
 /// A write or sync that has begun: how many had failed by then. See [`Aof::attempt`].
 #[derive(Clone, Copy, Debug)]
-pub struct Attempt(u64);
+pub struct RewriteAttempt(u64);
 
 /// For INFO, and for what is decided by it.
 #[derive(Default)]
-pub struct Stats {
+pub struct AofStats {
     /// A rewrite is to begin when what is in its way has ended.
     pub scheduled: AtomicBool,
+    /// A rewrite is under way.
     pub rewriting: AtomicBool,
-    /// Somebody wants the rewrite to end.
+    /// The rewrite is to end at its next step.
     pub cancelled: AtomicBool,
     /// Unix time in milliseconds when it began; 0 for none.
     pub started_at: AtomicI64,
     /// Seconds that the last one took, and one more; 0 for none.
     pub last_seconds: AtomicI64,
+    /// The last rewrite failed.
     pub last_failed: AtomicBool,
+    /// Rewrites that have come to their end.
     pub rewrites: AtomicU64,
+    /// Rewrites in a row that failed.
     pub failures: AtomicU64,
     /// Unix time in milliseconds of the last that failed.
     pub failed_at: AtomicI64,
@@ -123,6 +134,7 @@ pub fn of(engine: &Engine) -> Option<&Aof> {
 }
 
 impl Aof {
+    /// A log that is off, of files in `dir` whose names begin with `file`.
     pub fn new(storage: Arc<dyn Storage>, dir: &[u8], file: &[u8]) -> Aof {
         Aof {
             journal: Journal::default(),
@@ -135,10 +147,11 @@ impl Aof {
             waiters: Mutex::default(),
             health: Health::default(),
             holds: Mutex::new(false),
-            stats: Stats::default(),
+            stats: AofStats::default(),
         }
     }
 
+    /// Whether there is a log.
     #[inline]
     pub fn state(&self) -> State {
         match self.state.load(Relaxed) {
@@ -148,6 +161,7 @@ impl Aof {
         }
     }
 
+    /// Turns it on or off; the caller holds [`switch`](Self::switch).
     pub fn set_state(&self, state: State) {
         self.state.store(state as u8, Relaxed);
     }
@@ -157,6 +171,7 @@ impl Aof {
         &self.file
     }
 
+    /// The directory of the log's files.
     pub fn dir(&self) -> &[u8] {
         &self.dir
     }
@@ -166,6 +181,7 @@ impl Aof {
         [&self.dir, &b"/"[..], name].concat()
     }
 
+    /// The manifest, as the storage knows it.
     pub fn manifest_path(&self) -> Vec<u8> {
         self.path(&[&self.file, &b".manifest"[..]].concat())
     }
@@ -176,14 +192,20 @@ impl Aof {
     }
 
     /// Opens a file of the log to be appended to.
-    pub fn target(&self, name: &[u8]) -> io::Result<Target> {
+    ///
+    /// # Errors
+    /// The file cannot be opened or made.
+    pub fn target(&self, name: &[u8]) -> io::Result<JournalTarget> {
         let (file, len) = self.storage.append(&self.path(name))?;
-        Ok(Target { file, name: name.to_vec(), len })
+        Ok(JournalTarget { file, name: name.to_vec(), len })
     }
 
     /// The same for one that is to begin. What an attempt that came to nothing has left under its name is not a part of
     /// the log.
-    pub fn new_target(&self, name: &[u8]) -> io::Result<Target> {
+    ///
+    /// # Errors
+    /// The file cannot be opened, made or emptied.
+    pub fn new_target(&self, name: &[u8]) -> io::Result<JournalTarget> {
         let mut target = self.target(name)?;
         if target.len > 0 {
             target.file.truncate(0)?;
@@ -193,6 +215,9 @@ impl Aof {
     }
 
     /// Makes what the manifest says durable, and then takes it for the present one.
+    ///
+    /// # Errors
+    /// The manifest cannot be written; the present one stays.
     pub fn adopt(&self, manifest: Manifest) -> io::Result<()> {
         self.storage.replace(&self.manifest_path(), &manifest.format())?;
         *self.manifest.lock() = manifest;
@@ -200,6 +225,9 @@ impl Aof {
     }
 
     /// Adopts the manifest without the files that are not needed any more, and removes them; `tell` gets their names.
+    ///
+    /// # Errors
+    /// The manifest cannot be written, or a file cannot be removed that is there.
     pub fn drop_history(&self, mut tell: impl FnMut(&[u8])) -> io::Result<()> {
         let mut manifest = self.manifest.lock().clone();
         if manifest.history.is_empty() {
@@ -218,6 +246,9 @@ impl Aof {
     }
 
     /// Bytes in the files that the manifest names.
+    ///
+    /// # Errors
+    /// The length of a file cannot be found out.
     pub fn total_size(&self) -> io::Result<u64> {
         let manifest = self.manifest.lock();
         manifest.readable().map(|entry| self.storage.len(&self.path(&entry.name))).sum()
@@ -230,7 +261,8 @@ impl Aof {
         waiters.push((offset, Arc::clone(ticket)));
     }
 
-    /// Those whose wait is over now: `tell` owes each of them the reply. All of them where there is no log any more.
+    /// Clients that need not wait any longer: `tell` owes each of them the reply. All of them where there is no log any
+    /// more.
     pub fn end_waits(&self, mut tell: impl FnMut(&Arc<Ticket>)) {
         let durable = if self.state() == State::Off { u64::MAX } else { self.journal.synced() };
         let over: Vec<_> = self.waiters.lock().extract_if(.., |(offset, _)| *offset <= durable).collect();
@@ -262,14 +294,14 @@ impl Aof {
     }
 
     /// To be called before a write or sync begins, and before a look at whether they [fail](Self::has_failed).
-    pub fn attempt(&self) -> Attempt {
-        Attempt(self.health.failures.load(Acquire))
+    pub fn attempt(&self) -> RewriteAttempt {
+        RewriteAttempt(self.health.failures.load(Acquire))
     }
 
-    /// What came of an attempt: the error's number, or None. A success only ends a failure that was known when it began:
-    /// one that came to light meanwhile is newer. Where that changes anything, `follow` does what comes of it before
-    /// anybody else has another result. While there is no log nothing fails.
-    pub fn conclude(&self, attempt: Attempt, error: Option<i64>, follow: impl FnOnce()) {
+    /// What came of an attempt: the error's number, or None. A success only ends a failure that was known when it
+    /// began: one that came to light meanwhile is newer. Where that changes anything, `follow` does what comes of it
+    /// before anybody else has another result. While there is no log nothing fails.
+    pub fn conclude(&self, attempt: RewriteAttempt, error: Option<i64>, follow: impl FnOnce()) {
         let _change = self.health.change.lock();
         let known = self.error();
         match error {

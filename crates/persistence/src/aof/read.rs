@@ -12,23 +12,25 @@ use std::io::{self, Read};
 
 /// Why reading ended early.
 #[derive(Debug)]
-pub enum Fault {
+pub enum CommandFault {
     /// The file ends within a command.
     Truncated,
     /// This is no command; what was expected instead of what is there.
     Format(String),
+    /// The file cannot be read.
     Io(io::Error),
 }
 
 /// What was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Item {
+pub enum LogItem {
     /// The words are in [`Reader::bytes`] at [`Reader::spans`].
     Command,
     /// A remark of the time, Unix seconds.
     Stamp(i64),
     /// Any other remark.
     Remark,
+    /// The file ends here, after a whole command.
     End,
 }
 
@@ -43,7 +45,9 @@ pub struct Reader<'r> {
     at: usize,
     /// Offset in the file of the buffer's first byte.
     before: u64,
+    /// The bytes of the last command.
     pub bytes: Vec<u8>,
+    /// Where its words are in them.
     pub spans: Vec<Span>,
 }
 
@@ -59,18 +63,21 @@ impl<'r> Reader<'r> {
     }
 
     /// Reads up to the next item's end.
-    pub fn read_item(&mut self) -> Result<Item, Fault> {
+    ///
+    /// # Errors
+    /// The file ends within a command, has something else in its place, or cannot be read.
+    pub fn read_item(&mut self) -> Result<LogItem, CommandFault> {
         self.bytes.clear();
         self.spans.clear();
         if self.ahead(1)? == 0 {
-            return Ok(Item::End);
+            return Ok(LogItem::End);
         }
         if self.buffer[self.at] == b'#' {
             let line = self.line(usize::MAX)?;
             let stamp = line.strip_prefix(b"#TS:").and_then(|digits| digits.strip_suffix(b"\r\n"));
             return Ok(match stamp.and_then(resp::number::parse_i64) {
-                Some(seconds) => Item::Stamp(seconds),
-                None => Item::Remark,
+                Some(seconds) => LogItem::Stamp(seconds),
+                None => LogItem::Remark,
             });
         }
         for _ in 0..self.count(b'*')? {
@@ -81,39 +88,42 @@ impl<'r> Reader<'r> {
             let end = self.ahead(2)?;
             match &self.buffer[self.at..][..end.min(2)] {
                 b"\r\n" => self.at += 2,
-                b"" | b"\r" => return Err(Fault::Truncated),
-                other => return Err(Fault::Format(format!("Expected \\r\\n, got: {}", hex(other)))),
+                b"" | b"\r" => return Err(CommandFault::Truncated),
+                other => return Err(CommandFault::Format(format!("Expected \\r\\n, got: {}", hex(other)))),
             }
         }
-        Ok(Item::Command)
+        Ok(LogItem::Command)
     }
 
     /// Reads a line with a sign and a count.
-    fn count(&mut self, sign: u8) -> Result<usize, Fault> {
+    fn count(&mut self, sign: u8) -> Result<usize, CommandFault> {
         if self.ahead(1)? == 0 {
-            return Err(Fault::Truncated);
+            return Err(CommandFault::Truncated);
         }
         let first = self.buffer[self.at];
         if first != sign {
             let (sign, first) = (char::from(sign), char::from(first));
-            return Err(Fault::Format(format!("Expected prefix '{sign}', got: '{first}'")));
+            return Err(CommandFault::Format(format!("Expected prefix '{sign}', got: '{first}'")));
         }
         let line = self.line(LINE_MAX)?;
         let digits = line[1..].strip_suffix(b"\r\n").and_then(resp::number::parse_i64);
         match digits.and_then(|count| usize::try_from(count).ok()) {
-            Some(0) if sign == b'*' => Err(Fault::Format("Expected a command, got an empty one".to_owned())),
+            Some(0) if sign == b'*' => Err(CommandFault::Format("Expected a command, got an empty one".to_owned())),
             Some(count) => Ok(count),
-            None => Err(Fault::Format(format!("Expected a count, got: {}", String::from_utf8_lossy(&line).trim_end()))),
+            None => Err(CommandFault::Format(format!(
+                "Expected a count, got: {}",
+                String::from_utf8_lossy(&line).trim_end()
+            ))),
         }
     }
 
     /// Takes a line with its end.
-    fn line(&mut self, max: usize) -> Result<Vec<u8>, Fault> {
+    fn line(&mut self, max: usize) -> Result<Vec<u8>, CommandFault> {
         let mut seen = 0;
         loop {
             let there = self.ahead(seen + 1)?;
             if there <= seen {
-                return Err(Fault::Truncated);
+                return Err(CommandFault::Truncated);
             }
             let new = &self.buffer[self.at + seen..self.at + there];
             if let Some(end) = new.iter().position(|byte| *byte == b'\n') {
@@ -123,18 +133,18 @@ impl<'r> Reader<'r> {
             }
             seen = there;
             if seen > max {
-                return Err(Fault::Format("Expected the end of a line".to_owned()));
+                return Err(CommandFault::Format("Expected the end of a line".to_owned()));
             }
         }
     }
 
     /// Takes so many bytes into the words.
-    fn copy(&mut self, len: usize) -> Result<(), Fault> {
+    fn copy(&mut self, len: usize) -> Result<(), CommandFault> {
         let mut left = len;
         while left > 0 {
             let there = self.ahead(1)?.min(left);
             if there == 0 {
-                return Err(Fault::Truncated);
+                return Err(CommandFault::Truncated);
             }
             self.bytes.extend_from_slice(&self.buffer[self.at..self.at + there]);
             self.at += there;
@@ -144,7 +154,7 @@ impl<'r> Reader<'r> {
     }
 
     /// Makes sure that `wanted` bytes are in the buffer, unless the file ends before; answers how many there are.
-    fn ahead(&mut self, wanted: usize) -> Result<usize, Fault> {
+    fn ahead(&mut self, wanted: usize) -> Result<usize, CommandFault> {
         while self.buffer.len() - self.at < wanted {
             if self.at > 0 {
                 self.before += self.at as u64;
@@ -159,7 +169,7 @@ impl<'r> Reader<'r> {
                 Ok(0) => break,
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Fault::Io(error)),
+                Err(error) => return Err(CommandFault::Io(error)),
             }
         }
         Ok(self.buffer.len() - self.at)
@@ -170,13 +180,14 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Fuzz hook: whatever the bytes are, reading ends, and no item ends beyond them.
 #[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz(mut data: &[u8]) {
     let len = data.len() as u64;
     let mut reader = Reader::new(&mut data, Vec::new(), 0);
     let mut last = 0;
     while let Ok(item) = reader.read_item() {
-        if item == Item::End {
+        if item == LogItem::End {
             break;
         }
         assert!(reader.offset() > last && reader.offset() <= len);
@@ -191,13 +202,13 @@ mod tests {
     use proptest::prelude::*;
 
     /// All commands of a file, and how it ends.
-    fn read(mut bytes: &[u8]) -> (Vec<Vec<Vec<u8>>>, Result<(), Fault>, u64) {
+    fn read(mut bytes: &[u8]) -> (Vec<Vec<Vec<u8>>>, Result<(), CommandFault>, u64) {
         let mut reader = Reader::new(&mut bytes, Vec::new(), 0);
         let (mut commands, mut valid) = (Vec::new(), 0);
         loop {
             match reader.read_item() {
-                Ok(Item::End) => return (commands, Ok(()), valid),
-                Ok(Item::Command) => {
+                Ok(LogItem::End) => return (commands, Ok(()), valid),
+                Ok(LogItem::Command) => {
                     commands.push(reader.spans.iter().map(|span| span.of(&reader.bytes).to_vec()).collect());
                 }
                 Ok(_) => {}
@@ -223,7 +234,7 @@ mod tests {
             let whole = ends.iter().filter(|end| **end <= bytes.len()).count() - 1;
             prop_assert_eq!(&found[..], &commands[..whole]);
             prop_assert_eq!(valid as usize, ends[whole]);
-            prop_assert_eq!(matches!(result, Err(Fault::Truncated)), ends[whole] != bytes.len());
+            prop_assert_eq!(matches!(result, Err(CommandFault::Truncated)), ends[whole] != bytes.len());
         }
 
         #[test]
@@ -236,13 +247,13 @@ mod tests {
     fn remarks_and_mistakes() {
         let (commands, result, valid) = read(b"#TS:5\r\n*1\r\n$4\r\nPING\r\n#x\r\n!!!");
         assert_eq!((commands.len(), valid), (1, 25));
-        assert!(matches!(result, Err(Fault::Format(text)) if text == "Expected prefix '*', got: '!'"));
+        assert!(matches!(result, Err(CommandFault::Format(text)) if text == "Expected prefix '*', got: '!'"));
         for bad in ["*0\r\n", "*x\r\n", "*1\r\n$-1\r\n", "*1\r\n$1\r\naXX", "*1\r\n:1\r\n", "*99999999999999999999\r\n"]
         {
-            assert!(matches!(read(bad.as_bytes()).1, Err(Fault::Format(_))), "{bad}");
+            assert!(matches!(read(bad.as_bytes()).1, Err(CommandFault::Format(_))), "{bad}");
         }
         for short in ["*", "*3\r\n$1\r\n", "*1\r\n$99999999999\r\nab", "#TS:"] {
-            assert!(matches!(read(short.as_bytes()).1, Err(Fault::Truncated)), "{short}");
+            assert!(matches!(read(short.as_bytes()).1, Err(CommandFault::Truncated)), "{short}");
         }
     }
 }

@@ -7,46 +7,55 @@ use super::journal::put_stamp;
 use crate::dump::newer_stream;
 use crate::encode::Style;
 use crate::format::Family;
-use crate::keyspace_walk::{Blocks, walk};
-use crate::save::Written;
+use crate::save::SavedSize;
+use crate::snapshot_writer::{self, SnapshotBlocks};
 use engine::Engine;
 use engine::data::value::{KeyEntry, Object, Str, Value};
 use engine::propagation::change_log::{put_command, put_select};
-use engine::snapshot::capture::{Begun, Encode};
+use engine::snapshot::capture::{BegunSnapshot, Encode};
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 use structures::hash::View;
-use structures::stream::{Group, Id, Stream};
+use structures::stream::{ConsumerGroup, Id, Stream};
 
 /// Elements in one command.
 const AT_ONCE: usize = 64;
 
 /// What is written besides keys, and how.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct RewriteOptions {
     /// Unix time in seconds, if the file is to tell it.
     pub stamp: Option<i64>,
-    /// ValueCursor after each key (`rdb-key-save-delay`).
+    /// Rest after each key (`rdb-key-save-delay`).
     pub delay: Duration,
 }
 
-/// Writes the keyspace as it is now as commands; `at_cut` runs in the moment whose keyspace it is, under all locks.
+/// Writes the keyspace as it is now as commands; `at_snapshot` runs in the moment whose keyspace it is, under all
+/// locks.
+///
+/// # Errors
+/// `to` cannot be written; `Interrupted` where the snapshot was cancelled, `ResourceBusy` where another is open.
 pub fn write(
     engine: &Engine,
-    options: &Options,
-    at_cut: &mut dyn FnMut(),
+    options: &RewriteOptions,
+    at_snapshot: &mut dyn FnMut(),
     to: &mut (dyn Write + Send),
-) -> io::Result<Written> {
+) -> io::Result<SavedSize> {
     let encode: Encode = Arc::new(|out: &mut Vec<u8>, entry: &KeyEntry| put_entry(out, entry));
-    let begun = engine.begin_cut(encode, at_cut, || false)?;
-    let result = write_cut(engine, options, &begun, to);
-    engine.end_cut();
+    let begun = engine.begin_snapshot(encode, at_snapshot, || false)?;
+    let result = write_snapshot(engine, options, &begun, to);
+    engine.end_snapshot();
     result
 }
 
-fn write_cut(engine: &Engine, options: &Options, begun: &Begun, to: &mut (dyn Write + Send)) -> io::Result<Written> {
-    let mut out = Out { to, db: None, written: Written::default() };
+fn write_snapshot(
+    engine: &Engine,
+    options: &RewriteOptions,
+    begun: &BegunSnapshot,
+    to: &mut (dyn Write + Send),
+) -> io::Result<SavedSize> {
+    let mut out = Out { to, db: None, written: SavedSize::default() };
     let mut head = Vec::new();
     if let Some(seconds) = options.stamp {
         put_stamp(&mut head, seconds);
@@ -55,7 +64,7 @@ fn write_cut(engine: &Engine, options: &Options, begun: &Begun, to: &mut (dyn Wr
         words(&mut head, &[b"FUNCTION", b"LOAD", &library.code]);
     }
     out.put(&head)?;
-    walk(engine, begun, options.delay, &mut out)?;
+    snapshot_writer::write(engine, begun, options.delay, &mut out)?;
     Ok(out.written)
 }
 
@@ -64,7 +73,7 @@ struct Out<'w> {
     to: &'w mut (dyn Write + Send),
     /// The database that its reader is in.
     db: Option<u32>,
-    written: Written,
+    written: SavedSize,
 }
 
 impl Out<'_> {
@@ -74,7 +83,7 @@ impl Out<'_> {
     }
 }
 
-impl Blocks for Out<'_> {
+impl SnapshotBlocks for Out<'_> {
     fn block(&mut self, db: u32, bytes: &[u8], keys: u64) -> io::Result<u64> {
         if !bytes.is_empty() {
             if self.db.replace(db) != Some(db) {
@@ -102,8 +111,8 @@ fn put_entry(out: &mut Vec<u8>, entry: &KeyEntry) {
         Value::Packed(bytes) => put_hash(out, key, View::packed(bytes)),
         Value::Payload(object) => put_object(out, key, object),
     }
-    if let Some(deadline) = entry.deadline() {
-        words(out, &[b"PEXPIREAT", key, itoa::Buffer::new().format(deadline).as_bytes()]);
+    if let Some(expiry) = entry.expiry() {
+        words(out, &[b"PEXPIREAT", key, itoa::Buffer::new().format(expiry).as_bytes()]);
     }
 }
 
@@ -133,10 +142,10 @@ fn put_object(out: &mut Vec<u8>, key: &[u8], object: &Object) {
 fn put_hash(out: &mut Vec<u8>, key: &[u8], hash: View<'_>) {
     let mut timed = Vec::new();
     let mut command = Pieces::new(out, b"HMSET", key, 2);
-    hash.visit_all(|field, value, deadline| {
+    hash.visit_all(|field, value, expiry| {
         command.add(field.to_vec());
         command.add(value.to_vec());
-        timed.extend(deadline.map(|at| (field.to_vec(), at)));
+        timed.extend(expiry.map(|at| (field.to_vec(), at)));
     });
     drop(command);
     for (field, at) in timed {
@@ -215,7 +224,7 @@ fn put_stream(out: &mut Vec<u8>, key: &[u8], stream: &Stream) {
     }
 }
 
-fn put_consumers(out: &mut Vec<u8>, key: &[u8], name: &[u8], group: &Group) {
+fn put_consumers(out: &mut Vec<u8>, key: &[u8], name: &[u8], group: &ConsumerGroup) {
     for (consumer, _) in group.consumers() {
         words(out, &[b"XGROUP", b"CREATECONSUMER", key, name, &consumer.name]);
         for id in consumer.pending_from(Id::MIN) {

@@ -3,38 +3,69 @@
 use std::io::{self, Read};
 use std::sync::Arc;
 
-/// Files by name. Names may be relative; whoever implements this knows to what.
+/// Files by name. Names may be relative: to what is the implementation's affair.
 pub trait Storage: Send + Sync {
     /// A file to append to, which is made if there is none, and its length.
+    ///
+    /// # Errors
+    /// The file can neither be opened nor made.
     fn append(&self, name: &[u8]) -> io::Result<(Arc<dyn LogFile>, u64)>;
 
     /// A file for reading, and its length.
+    ///
+    /// # Errors
+    /// There is no such file, or it cannot be opened.
     fn open(&self, name: &[u8]) -> io::Result<(Box<dyn Read + Send>, u64)>;
 
     /// Puts `content` in the place of a file; durable when this returns, and at every moment one of the two is there.
+    ///
+    /// # Errors
+    /// One of the steps fails; the old content is still there then.
     fn replace(&self, name: &[u8], content: &[u8]) -> io::Result<()>;
 
     /// Gives a file a new name, durably.
+    ///
+    /// # Errors
+    /// There is no such file, or the disk refuses.
     fn rename(&self, from: &[u8], to: &[u8]) -> io::Result<()>;
 
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// There is no such file (`NotFound`), or the disk refuses.
     fn remove(&self, name: &[u8]) -> io::Result<()>;
 
     /// Makes a directory unless there is one.
+    ///
+    /// # Errors
+    /// It can neither be found nor made.
     fn create_dir(&self, name: &[u8]) -> io::Result<()>;
 
     /// The length of a file; an error of kind `NotFound` if there is none.
+    ///
+    /// # Errors
+    /// There is no such file (`NotFound`), or it cannot be asked.
     fn len(&self, name: &[u8]) -> io::Result<u64>;
 }
 
 /// A file that only grows. Threads may write and sync at the same time.
 pub trait LogFile: Send + Sync {
     /// Appends some of the bytes and answers how many.
+    ///
+    /// # Errors
+    /// The disk takes none of them.
     fn write(&self, bytes: &[u8]) -> io::Result<usize>;
 
     /// What was written before this was called survives a crash when it returns.
+    ///
+    /// # Errors
+    /// The disk fails; what was written may be lost.
     fn sync(&self) -> io::Result<()>;
 
     /// Cuts the file off.
+    ///
+    /// # Errors
+    /// The disk fails; the file is as it was, or shorter.
     fn truncate(&self, len: u64) -> io::Result<()>;
 }
 
@@ -64,23 +95,29 @@ pub mod faulty {
         pub room: Option<usize>,
         /// Bytes that one write takes at most.
         pub short: Option<usize>,
+        /// Nothing is written.
         pub write_fails: bool,
         /// Syncing fails, and what it was to save will not survive.
         pub sync_fails: bool,
+        /// Files are not cut off.
         pub truncate_fails: bool,
     }
 
+    /// Files in memory. A clone is the same disk.
     #[derive(Clone, Default)]
     pub struct Disk {
         state: Arc<Mutex<State>>,
+        /// What goes wrong.
         pub faults: Arc<Mutex<Faults>>,
     }
 
     impl Disk {
+        /// Other things go wrong from now on.
         pub fn set(&self, faults: Faults) {
             *self.faults.lock().unwrap() = faults;
         }
 
+        /// A file's bytes, if there is one.
         pub fn content(&self, name: &[u8]) -> Option<Vec<u8>> {
             self.state.lock().unwrap().files.get(name).map(|file| file.lock().unwrap().bytes.clone())
         }

@@ -6,7 +6,8 @@
 //!
 //! An argument without quotes is a span of the line; one with quotes gets bytes of its own.
 
-use super::{ProtocolError, Span};
+use super::protocol_error::ProtocolError;
+use super::span::Span;
 
 /// What C's `isspace` calls a blank.
 fn is_space(byte: u8) -> bool {

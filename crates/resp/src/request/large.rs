@@ -3,7 +3,7 @@
 //! The announced length is a client's word. What is cleared for reading follows what has arrived; what is reserved
 //! beyond, up to a limit, is address space, not memory.
 
-use super::ProtocolError;
+use super::protocol_error::ProtocolError;
 
 /// Most room made ahead for a large argument of which more comes but less than this has arrived, in bytes.
 const RESERVE: usize = 1024 * 1024;

@@ -6,11 +6,12 @@
 //! ```
 //!
 //! A line with a length is read as one word of eight bytes, which holds sign, digits and line end. Requests in a row
-//! are often the same command with as many arguments: who has seen a [`RequestPrefix`] knows by two comparisons what it says.
+//! are often the same command with as many arguments: two comparisons with a [`RequestPrefix`] that was seen before say
+//! what a request begins with.
 //!
 //! Whatever is not as expected is left to the parser that knows all rules and errors.
 
-use super::Span;
+use super::span::Span;
 
 /// Longest argument of a request that [`short`] understands, and most arguments.
 pub(super) const SHORT_MAX: i64 = 9_999;
@@ -143,7 +144,8 @@ fn head_words(request: &[u8]) -> Option<[u64; 2]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::encode_command;
+    use crate::reply_value::encode_command;
+    use crate::request::{Progress, RequestLimits, RequestParser};
     use proptest::prelude::*;
 
     #[test]
@@ -189,6 +191,12 @@ mod tests {
             let (mut spans, mut plain, mut headed) = (Vec::new(), Vec::new(), Vec::new());
             prop_assert_eq!(short(&seen, &mut spans), Some(seen.len()));
             let expected = short(next, &mut plain);
+            let mut general = Vec::new();
+            let progress = RequestParser::new().parse(next, &RequestLimits::default(), &mut general);
+            let is_whole = cut == 0;
+            prop_assert_eq!(expected, is_whole.then_some(next.len()));
+            prop_assert_eq!(progress == Ok(Progress::Command { consumed: next.len(), owned: Vec::new() }), is_whole);
+            prop_assert_eq!(&general, &plain);
             if let Some(head) = RequestPrefix::of(&seen, &spans)
                 && let Some(end) = head.parse(next, &mut headed)
             {

@@ -5,4 +5,5 @@
 
 pub mod disk;
 pub mod durable_replies;
+pub mod write_delay;
 pub mod writer;

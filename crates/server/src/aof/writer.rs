@@ -61,7 +61,7 @@ fn run(shared: &Shared, notifier: &Receiver<()>) {
             Err(RecvTimeoutError::Timeout) => false,
             Err(RecvTimeoutError::Disconnected) => return,
         };
-        // After an error it is tried again once a second, however often somebody asks.
+        // After an error it is tried again once a second, however often it is asked for.
         let is_time = last.elapsed() >= SECOND;
         if is_time {
             last = Instant::now();

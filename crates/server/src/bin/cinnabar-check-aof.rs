@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 use commands::version::CINNABAR;
+use engine::time::UnixMs;
 use persistence::aof::check::{Analysis, analyze};
 use persistence::aof::manifest::Manifest;
 use persistence::check::check_beginning;
@@ -225,7 +226,7 @@ fn check_preamble(path: &Path, file: &mut File) -> Result<u64, Ended> {
         return Ok(0);
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as i64);
-    let (report, end_of_it) = check_beginning(&path.display().to_string(), file, now);
+    let (report, end_of_it) = check_beginning(&path.display().to_string(), file, UnixMs(now));
     print!("{}", report.text);
     if !report.is_sound {
         return Err(end("RDB preamble of AOF file is not sane, aborting."));
@@ -263,7 +264,7 @@ fn truncate(path: &Path, len: u64) -> io::Result<()> {
 /// Asks; no answer is none.
 fn is_confirmed() -> bool {
     print!("Continue? [y/N]: ");
-    // Whoever does not see the question will not say yes.
+    // Where the question cannot be shown, no answer comes.
     let _ = io::stdout().flush();
     let mut answer = String::new();
     io::stdin().read_line(&mut answer).is_ok() && answer.starts_with(['y', 'Y'])

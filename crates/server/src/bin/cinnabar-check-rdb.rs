@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 use commands::version::CINNABAR;
+use engine::time::UnixMs;
 use persistence::check::check;
 use std::ffi::OsString;
 use std::fs::File;
@@ -31,7 +32,7 @@ fn main() -> ExitCode {
         }
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as i64);
-    let report = check(&shown, &mut file, now);
+    let report = check(&shown, &mut file, UnixMs(now));
     print!("{}", report.text);
     if report.is_sound { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -1,8 +1,15 @@
-//! One connection: its socket, what has come in, what is to go out, and the limits of both.
+//! One connection: its socket, what has come in, what is to go out, what it waits for, and its limits.
 //!
 //! In: bytes from the socket. Out: bytes to it. It knows nothing of the worker that owns it, nor of other connections.
 
-pub mod limits;
+pub mod chunked;
+pub mod connection_limits;
+pub mod input;
+pub mod memory_usage;
+pub mod output;
 pub mod output_buffer;
+pub mod output_patience;
 pub mod socket;
 pub mod state;
+pub mod visits;
+pub mod waiting;

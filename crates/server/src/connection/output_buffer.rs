@@ -6,11 +6,12 @@
 //!           [ unsent |    free   ]
 //! ```
 //!
-//! All of it is made when the socket takes no more, and freed when it has taken everything: empty, an output buffer is a few
-//! numbers. The first buffer is no reason to disconnect anybody; the others are what `client-output-buffer-limit`
-//! limits.
+//! All of it is made when the socket takes no more, and freed when it has taken everything: empty, an output buffer is
+//! a few numbers. The first buffer is no reason to disconnect a client; the others are what
+//! `client-output-buffer-limit` limits.
 
-use crate::connection::socket::Stream;
+use crate::connection::socket::SocketStream;
+use engine::time::UnixMs;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 
@@ -29,7 +30,7 @@ pub struct OutputBuffer {
     room: u32,
     peak: u32,
     /// Unix time in milliseconds when `peak` was last measured anew.
-    measured_at: i64,
+    measured_at: UnixMs,
 }
 
 /// Bytes of a buffer behind the first, at least: what Valkey's take up, so that limits end the same replies.
@@ -69,16 +70,18 @@ impl Default for OutputBuffer {
             list_bytes: 0,
             room: FIRST_MAX,
             peak: FIRST_MAX,
-            measured_at: 0,
+            measured_at: UnixMs(0),
         }
     }
 }
 
 impl OutputBuffer {
+    /// Unsent bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
+    /// Whether nothing is unsent.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -109,7 +112,7 @@ impl OutputBuffer {
 
     /// Sends `bytes` after what waits already: at most `most` of them at once and as far as the socket takes them, the
     /// rest is kept. True when the socket may take more of it.
-    pub fn send(&mut self, stream: &mut Stream, bytes: &[u8], most: usize) -> io::Result<bool> {
+    pub fn send(&mut self, stream: &mut SocketStream, bytes: &[u8], most: usize) -> io::Result<bool> {
         self.peak = self.peak.max(bytes.len().min(self.room as usize) as u32);
         let mut went = 0;
         let mut takes = self.is_empty();
@@ -149,7 +152,7 @@ impl OutputBuffer {
 
     /// Sends what waits, as far as the socket takes it and up to `most` bytes or a few more: to copy them is
     /// the kernel's work, and others wait meanwhile.
-    pub fn flush(&mut self, stream: &mut Stream, most: usize) -> io::Result<Flushed> {
+    pub fn flush(&mut self, stream: &mut SocketStream, most: usize) -> io::Result<Flushed> {
         let before = self.len;
         while !self.is_empty() && before - self.len < most {
             let mut slices = [IoSlice::new(&[]); SLICES];
@@ -169,7 +172,7 @@ impl OutputBuffer {
     }
 
     /// Sends what waits, as far as the socket takes it.
-    pub fn flush_all(&mut self, stream: &mut Stream) -> io::Result<()> {
+    pub fn flush_all(&mut self, stream: &mut SocketStream) -> io::Result<()> {
         while self.flush(stream, FLUSH_MAX)?.more {}
         Ok(())
     }
@@ -195,14 +198,14 @@ impl OutputBuffer {
     /// Makes the first buffer's room, from the next time on that it is made, fit what was needed of it lately: larger
     /// when all of it was in use, smaller when less than half. `peak_reset_time`: milliseconds that "lately" lasts,
     /// negative for ever.
-    pub fn resize(&mut self, now: i64, peak_reset_time: i64) -> Resized {
+    pub fn resize(&mut self, now: UnixMs, peak_reset_time: i64) -> Resized {
         let room = self.room;
         if self.room / 2 >= FIRST_MIN && self.peak < self.room / 2 {
             self.room = FIRST_MIN.max(self.peak + 1);
         } else if self.room < FIRST_MAX && self.peak == self.room {
             self.room = (self.room * 2).min(FIRST_MAX);
         }
-        if peak_reset_time >= 0 && now - self.measured_at > peak_reset_time {
+        if peak_reset_time >= 0 && now.since(self.measured_at) > peak_reset_time {
             self.peak = self.first_len().min(self.room as usize) as u32;
             self.measured_at = now;
         }
@@ -223,7 +226,7 @@ mod tests {
     #[test]
     fn what_the_socket_does_not_take_goes_later_in_the_same_order() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let mut stream = Stream::Unix(ours);
+        let mut stream = SocketStream::Unix(ours);
         let mut output = OutputBuffer::default();
         let sent: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
         for part in sent.chunks(70_001) {
@@ -248,7 +251,7 @@ mod tests {
     #[test]
     fn no_more_goes_at_once_than_may() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let mut stream = Stream::Unix(ours);
+        let mut stream = SocketStream::Unix(ours);
         let mut output = OutputBuffer::default();
         assert!(output.send(&mut stream, b"0123456789", 4).unwrap(), "the socket takes more");
         assert!(!output.send(&mut stream, b"ab", 4).unwrap(), "nothing was tried");
@@ -263,18 +266,18 @@ mod tests {
     #[test]
     fn the_first_buffer_follows_the_size_of_replies() {
         let (ours, _theirs) = UnixStream::pair().unwrap();
-        let mut stream = Stream::Unix(ours);
+        let mut stream = SocketStream::Unix(ours);
         let mut output = OutputBuffer::default();
-        assert_eq!(output.resize(101, 100), Resized::No, "until now all of it might have been needed");
+        assert_eq!(output.resize(UnixMs(101), 100), Resized::No, "until now all of it might have been needed");
         output.send(&mut stream, &[0; 3000], usize::MAX).unwrap();
-        assert_eq!((output.resize(150, 100), output.room()), (Resized::Smaller, (3001, 3000)));
-        assert_eq!((output.resize(202, 100), output.resize(203, 100)), (Resized::No, Resized::Smaller));
+        assert_eq!((output.resize(UnixMs(150), 100), output.room()), (Resized::Smaller, (3001, 3000)));
+        assert_eq!((output.resize(UnixMs(202), 100), output.resize(UnixMs(203), 100)), (Resized::No, Resized::Smaller));
         assert_eq!(output.room(), (1024, 0));
         for (room, peak) in [(2048, 1024), (4096, 2048), (8192, 4096), (16384, 8192)] {
             output.send(&mut stream, &[0; 20_000], usize::MAX).unwrap();
-            assert_eq!((output.resize(300, -1), output.room()), (Resized::Larger, (room, peak)));
+            assert_eq!((output.resize(UnixMs(300), -1), output.room()), (Resized::Larger, (room, peak)));
         }
         output.send(&mut stream, &[0; 20_000], usize::MAX).unwrap();
-        assert_eq!((output.resize(300, -1), output.room()), (Resized::No, (16384, 16384)));
+        assert_eq!((output.resize(UnixMs(300), -1), output.room()), (Resized::No, (16384, 16384)));
     }
 }

@@ -1,6 +1,6 @@
 //! A client's socket: TCP or Unix, one behaviour.
 
-use mio::event::Source;
+use mio::event::{Event, Source};
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 use std::io::{self, IoSlice, Read, Write};
@@ -8,40 +8,40 @@ use std::os::fd::{AsRawFd, RawFd};
 
 /// A non-blocking stream socket.
 #[derive(Debug)]
-pub enum Stream {
+pub enum SocketStream {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
-impl Stream {
+impl SocketStream {
     /// Reads once; None when nothing has arrived.
     pub fn read(&mut self, to: &mut [u8]) -> io::Result<Option<usize>> {
         retry(|| match self {
-            Stream::Tcp(stream) => stream.read(to),
-            Stream::Unix(stream) => stream.read(to),
+            SocketStream::Tcp(stream) => stream.read(to),
+            SocketStream::Unix(stream) => stream.read(to),
         })
     }
 
     /// Writes once; None when the socket takes nothing now.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
         retry(|| match self {
-            Stream::Tcp(stream) => stream.write(bytes),
-            Stream::Unix(stream) => stream.write(bytes),
+            SocketStream::Tcp(stream) => stream.write(bytes),
+            SocketStream::Unix(stream) => stream.write(bytes),
         })
     }
 
     /// Writes several pieces at once, likewise.
     pub fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
         retry(|| match self {
-            Stream::Tcp(stream) => stream.write_vectored(pieces),
-            Stream::Unix(stream) => stream.write_vectored(pieces),
+            SocketStream::Tcp(stream) => stream.write_vectored(pieces),
+            SocketStream::Unix(stream) => stream.write_vectored(pieces),
         })
     }
 
     fn source(&mut self) -> &mut dyn Source {
         match self {
-            Stream::Tcp(stream) => stream,
-            Stream::Unix(stream) => stream,
+            SocketStream::Tcp(stream) => stream,
+            SocketStream::Unix(stream) => stream,
         }
     }
 
@@ -50,29 +50,108 @@ impl Stream {
         registry.register(self.source(), token, Interest::READABLE | Interest::WRITABLE)
     }
 
+    /// The registration ends.
+    pub fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        registry.deregister(self.source())
+    }
+
+    /// Its number, as CLIENT LIST shows it.
     pub fn fd(&self) -> RawFd {
         match self {
-            Stream::Tcp(stream) => stream.as_raw_fd(),
-            Stream::Unix(stream) => stream.as_raw_fd(),
+            SocketStream::Tcp(stream) => stream.as_raw_fd(),
+            SocketStream::Unix(stream) => stream.as_raw_fd(),
         }
     }
 }
 
+/// What the poll has told of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Readiness {
+    readable: bool,
+    hung_up: bool,
+    writable: bool,
+}
+
+impl Readiness {
+    /// What an event tells.
+    #[inline]
+    pub fn of(event: &Event) -> Readiness {
+        let hung_up = event.is_read_closed() || event.is_error();
+        Readiness::new(event.is_readable(), event.is_writable(), hung_up)
+    }
+
+    /// That there is something to read, that something can be written, that the peer will send no more.
+    #[inline]
+    pub fn new(readable: bool, writable: bool, hung_up: bool) -> Readiness {
+        Readiness { readable: readable || hung_up, writable, hung_up }
+    }
+}
+
 /// A connection's socket and what is known of it.
+#[derive(Debug)]
 pub struct Socket {
-    pub stream: Stream,
+    stream: SocketStream,
     /// It may have more than was read.
-    pub readable: bool,
-    /// It may take more of the output.
-    pub writable: bool,
+    readable: bool,
+    /// Something waits to be sent, of which it may take more.
+    takes_more: bool,
     /// The peer will send no more; what it sent before may still have to be read.
-    pub hung_up: bool,
+    hung_up: bool,
     /// All was read that the peer has sent.
-    pub ended: bool,
+    ended: bool,
 }
 
 impl Socket {
-    /// Reads once. Zero bytes: nothing is there now, or (then `ended`) ever.
+    /// Of a new connection: something may have come already.
+    pub fn new(stream: SocketStream) -> Socket {
+        Socket { stream, readable: true, takes_more: false, hung_up: false, ended: false }
+    }
+
+    /// The poll has told something. `has_unsent`: there is something to send.
+    #[inline]
+    pub fn note(&mut self, readiness: Readiness, has_unsent: bool) {
+        self.readable |= readiness.readable;
+        self.hung_up |= readiness.hung_up;
+        self.takes_more |= readiness.writable && has_unsent;
+    }
+
+    /// Whether it may have more than was read.
+    #[inline]
+    pub fn is_readable(&self) -> bool {
+        self.readable
+    }
+
+    /// Whether something waits to be sent, of which it may take more.
+    #[inline]
+    pub fn takes_more(&self) -> bool {
+        self.takes_more
+    }
+
+    /// Something waits to be sent, and the socket may take more of it, or not.
+    #[inline]
+    pub fn set_takes_more(&mut self, more: bool) {
+        self.takes_more = more;
+    }
+
+    /// Whether the peer will send no more.
+    #[inline]
+    pub fn has_hung_up(&self) -> bool {
+        self.hung_up
+    }
+
+    /// Whether all was read that the peer has sent, and it sends no more.
+    #[inline]
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Where output goes.
+    #[inline]
+    pub fn stream(&mut self) -> &mut SocketStream {
+        &mut self.stream
+    }
+
+    /// Reads once. Zero bytes: nothing is there now, or (then [`has_ended`](Self::has_ended)) ever.
     pub fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         match self.stream.read(to)? {
             None => self.readable = false,
@@ -100,5 +179,38 @@ fn retry(mut io: impl FnMut() -> io::Result<usize>) -> io::Result<Option<usize>>
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_is_readable_until_a_read_finds_less_than_there_was_room_for() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut socket = Socket::new(SocketStream::Unix(ours));
+        let mut buffer = [0; 4];
+        theirs.write_all(b"abcdef").unwrap();
+        assert_eq!((socket.read(&mut buffer).unwrap(), socket.is_readable()), (4, true));
+        assert_eq!((socket.read(&mut buffer).unwrap(), socket.is_readable()), (2, false));
+        assert_eq!((socket.read(&mut buffer).unwrap(), socket.has_ended()), (0, false));
+        theirs.write_all(b"g").unwrap();
+        drop(theirs);
+        socket.note(Readiness::new(false, false, true), false);
+        assert_eq!((socket.read(&mut buffer).unwrap(), socket.is_readable()), (1, true), "the end is still to be read");
+        assert_eq!((socket.read(&mut buffer).unwrap(), socket.is_readable()), (0, false));
+        assert!(socket.has_ended() && socket.has_hung_up());
+    }
+
+    #[test]
+    fn a_socket_takes_more_only_of_what_waits() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let mut socket = Socket::new(SocketStream::Unix(ours));
+        let writable = Readiness::new(false, true, false);
+        socket.note(writable, false);
+        assert!(!socket.takes_more());
+        socket.note(writable, true);
+        assert!(socket.takes_more());
     }
 }

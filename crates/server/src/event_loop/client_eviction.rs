@@ -1,12 +1,14 @@
-//! Ends connections that hold more memory than they may: see [`ClientLimits`](crate::connection::limits::ClientLimits).
+//! Ends connections that hold more memory than they may: see
+//! [`ClientLimits`](crate::connection::connection_limits::ClientLimits).
 
 use crate::event_loop::worker::Worker;
 use crate::system::log;
 use crate::workers::mailbox::WorkerMessage;
-use commands::server::client_list::described;
+use commands::server::client::client_list::described;
 use engine::clients::registry::ClientInfo;
 use engine::config::Directive;
 use engine::stats::metrics::sum;
+use engine::time::UnixMs;
 use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,7 +19,7 @@ const SHOWN: usize = 64;
 impl Worker {
     /// Ends a connection that has too much to read. It gets none of it: what it has not read was a part of something.
     #[cold]
-    pub fn end_slow_reader(&mut self, token: usize, more: usize, how: &str, now: i64) {
+    pub fn end_slow_reader(&mut self, token: usize, more: usize, how: &str, now: UnixMs) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         let mut sizes = connection.buffer_sizes();
         if more > 0 {
@@ -32,24 +34,25 @@ impl Worker {
     }
 
     /// Ends the connections that got too many pushes in this tick.
-    pub fn end_slow_readers(&mut self, now: i64) {
-        for (token, client) in std::mem::take(&mut self.over_limit) {
+    pub fn end_slow_readers(&mut self, now: UnixMs) {
+        for (token, client) in self.push_targets.take_over_limit() {
             // Another connection may have the token by now.
-            if self.connections.get(token).is_some_and(|connection| connection.session.info.id == client) {
+            if self.connections.get(token).is_some_and(|connection| connection.client() == client) {
                 self.end_slow_reader(token, 0, "scheduled to be closed ASAP", now);
             }
         }
     }
 
     /// Ends a connection whose unfinished request has become too long; false if it is not.
-    pub fn end_if_input_too_long(&mut self, token: usize, now: i64) -> bool {
+    pub fn end_if_input_too_long(&mut self, token: usize, now: UnixMs) -> bool {
         let Some(connection) = self.connections.get_mut(token) else { return false };
         if !self.settings.clients.is_input_over(connection) {
             return false;
         }
         let client = described(&self.shared.engine, &connection.session.info, now);
         let hides = self.shared.engine.config().snapshot().flag(Directive::HIDE_USER_DATA_FROM_LOG);
-        let input = &connection.pending[..connection.pending.len().min(SHOWN)];
+        let input = connection.input.pending();
+        let input = &input[..input.len().min(SHOWN)];
         let input = if hides { "*redacted*".to_owned() } else { format!("\"{}\"", input.escape_ascii()) };
         log::warning(format_args!(
             "Closing client that reached max query buffer length: {client} (qbuf initial bytes: {input})"
@@ -61,7 +64,7 @@ impl Worker {
 
     /// Disconnects the largest clients, whosever they are, until all of them together are within the limit.
     #[inline]
-    pub fn evict_clients(&mut self, now: i64) {
+    pub fn evict_clients(&mut self, now: UnixMs) {
         let limit = self.settings.clients.total;
         if limit < u64::MAX && sum(self.shared.engine.metrics(), |worker| &worker.client_bytes) > limit {
             self.evict_down_to(limit, now);
@@ -69,7 +72,7 @@ impl Worker {
     }
 
     #[cold]
-    fn evict_down_to(&mut self, limit: u64, now: i64) {
+    fn evict_down_to(&mut self, limit: u64, now: UnixMs) {
         // The counters include clients that are on their way out; the list does not.
         let mut clients = self.shared.engine.clients().all();
         clients.retain(|client| !client.no_evict.load(Relaxed));
@@ -91,17 +94,18 @@ impl Worker {
             if let Some(ticket) = client.ticket() {
                 ticket.finish();
             }
-            if client.worker == self.index {
+            let worker = client.worker.load(Relaxed);
+            if worker == self.index {
                 self.close_client(client.id);
             } else {
-                self.shared.post(client.worker, WorkerMessage::Kill { client: client.id });
+                self.shared.post(worker, WorkerMessage::Kill { client: client.id });
             }
         }
     }
 
-    /// Every tick: who of those that wait for their peers has been above a soft limit for too long, and whose first
-    /// reply buffer does not fit any more.
-    pub fn enforce_output_limits(&mut self, waiting: &[usize], now: i64) {
+    /// Every tick: which of those that wait for their peers have been above a soft limit for too long, and whose first
+    /// reply buffers do not fit any more.
+    pub fn enforce_output_limits(&mut self, waiting: &[usize], now: UnixMs) {
         let buffers = &self.shared.engine.clients().reply_buffers;
         let (connections, limits) = (&mut self.connections, &self.settings.clients);
         let is_over = |token: &usize| connections.get_mut(*token).is_some_and(|c| limits.is_over(c, 0, false, now));

@@ -9,26 +9,23 @@
 //! ```
 //!
 //! Where replies are kept these are all of a tick, also those of commands that only read: what they saw may not be
-//! durable yet. Once it is known that the log cannot be written, nobody waits but who has written what may be lost: how
-//! that ended is open until the disk takes it. A connection that has kept replies gets later ones after these.
+//! durable yet. Once it is known that the log cannot be written, only clients wait that have written what may be lost:
+//! how that ended is open until the disk takes it. A connection that has kept replies gets later ones after these.
 //!
 //! **What is kept is limited.** It counts as its client's output, and a client with much of it runs no more commands;
-//! and while the log is far behind, nobody writes ([`regulate`]), which also limits those who want no replies.
+//! and while the log is far behind, no client writes ([`regulate`]), which also limits those that want no replies.
 
 use crate::aof::durable_replies::{HeldReplies, HeldReply};
 use crate::aof::writer::{commit, write};
 use crate::connection::state::Connection;
+use crate::event_loop::reply_buffer::ReplyPart;
 use crate::event_loop::worker::Worker;
 use commands::Now;
 use commands::persistence::aof::{is_far_behind, regulate, wrote};
 use persistence::aof::journal::Policy;
 use persistence::aof::{Aof, of};
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-
-/// Milliseconds that a write waits for a sync that is under way, which might make it wait for the disk.
-const PATIENCE: i64 = 1000;
 
 impl Worker {
     /// To be called before replies are sent: what their commands changed is written, or they are held.
@@ -53,7 +50,7 @@ impl Worker {
         if has_failed || !self.durable_replies.is_empty() {
             let released = aof.journal.released();
             self.hold_some(appended, now, |connection| {
-                connection.held_replies > 0 || connection.session.logged_at > released
+                connection.output.has_held() || connection.session.logged_at > released
             });
         }
     }
@@ -64,43 +61,35 @@ impl Worker {
             return;
         }
         if aof.journal.policy() != Policy::No && aof.journal.is_syncing() && !is_far_behind(aof) {
-            if now.unix_ms() - *self.postponed_since.get_or_insert(now.unix_ms()) < PATIENCE {
+            if self.write_delay.waits(now.unix_ms()) {
                 return;
             }
             aof.stats.delayed.fetch_add(1, Relaxed);
         }
-        self.postponed_since = None;
+        self.write_delay.end();
         let began = self.nanos();
         wrote(&self.shared.engine, aof, attempt, &write(aof));
-        self.metrics().log_nanos.add(self.nanos() - began);
+        self.metrics().log_nanos.add(self.nanos().since(began));
     }
 
     /// Holds the replies of this tick.
     fn hold_all(&mut self, offset: u64, now: Now) {
-        let (replies, bytes) = (std::mem::take(&mut self.replies), self.reply.take());
-        self.hold(HeldReplies::new(offset, bytes), replies, now);
+        let (bytes, parts) = self.replies.take();
+        self.hold(HeldReplies::new(offset, bytes), parts, now);
     }
 
     /// Holds those of this tick's replies that are for such connections.
     fn hold_some(&mut self, offset: u64, now: Now, is_one: impl Fn(&Connection) -> bool) {
-        let (mut bytes, mut replies) = (Vec::new(), Vec::new());
-        self.replies.retain(|(token, range)| {
-            if !self.connections.get(*token).is_some_and(&is_one) {
-                return true;
-            }
-            let start = bytes.len();
-            bytes.extend_from_slice(&self.reply.as_slice()[range.clone()]);
-            replies.push((*token, start..bytes.len()));
-            false
-        });
-        self.hold(HeldReplies::new(offset, bytes), replies, now);
+        let connections = &self.connections;
+        let (bytes, parts) = self.replies.extract(|token| connections.get(token).is_some_and(&is_one));
+        self.hold(HeldReplies::new(offset, bytes), parts, now);
     }
 
-    fn hold(&mut self, mut held: HeldReplies, replies: Vec<(usize, Range<usize>)>, now: Now) {
+    fn hold(&mut self, mut held: HeldReplies, parts: Vec<ReplyPart>, now: Now) {
         let mut too_much = Vec::new();
-        for (token, bytes) in replies {
+        for (token, bytes) in parts {
             let Some(connection) = self.connections.get_mut(token) else { continue };
-            connection.noted = false;
+            connection.output.end_reply();
             if bytes.is_empty() {
                 continue;
             }
@@ -109,8 +98,7 @@ impl Worker {
                 continue;
             }
             let session = &connection.session;
-            connection.held_bytes += held.push(token, session.info.id, bytes, session.logged_at);
-            connection.held_replies += 1;
+            connection.output.hold(held.push(token, session.info.id, bytes, session.logged_at));
         }
         if held.len() > 0 {
             if let Some(aof) = of(&self.shared.engine) {
@@ -147,14 +135,13 @@ impl Worker {
 
     fn send_held(&mut self, reply: &HeldReply, bytes: &[u8], now: Now) {
         let found = self.connections.get_mut(reply.token);
-        let Some(connection) = found.filter(|connection| connection.session.info.id == reply.client) else { return };
-        let had_much = connection.has_much_held();
-        connection.held_replies -= 1;
-        connection.held_bytes -= reply.memory();
+        let Some(connection) = found.filter(|connection| connection.client() == reply.client) else { return };
+        let had_much = connection.output.has_much_held();
+        connection.output.release(reply.memory());
         self.send_reply(reply.token, bytes, now);
         let Some(connection) = self.connections.get_mut(reply.token) else { return };
         connection.note_memory(&self.shared.engine.metrics()[self.index]);
-        if connection.closing || had_much && !connection.has_much_held() {
+        if connection.is_closing() || had_much && !connection.output.has_much_held() {
             self.enqueue(reply.token);
         }
     }

@@ -1,15 +1,33 @@
 //! What a worker's thread does: tick after tick, each a batch of requests of the connections that it owns.
 //!
-//! In: events of sockets, messages from other threads, timers. Out: replies to sockets, records to the log's file,
-//! messages to other workers. It knows the engine through commands only, and nothing of the host or the process.
+//! ```text
+//!   worker.rs        the loop: poll, tick, housekeeping
+//!   tick.rs          read, run, write;   deprioritized.rs  the same for connections that are served after others
+//!   replies.rs push.rs durability.rs     what goes out, and when
+//!   handover.rs                          connections that another worker is to serve
+//!   messages.rs blocked_clients.rs housekeeping.rs client_eviction.rs script_reentry.rs
+//! ```
+//!
+//! All of these are methods of one [`Worker`](worker::Worker), which consists of small types with a file each: here and
+//! in [`schedule`](crate::schedule). In: events of sockets, messages from other threads, timers. Out: replies to
+//! sockets, records to the log's file, messages to other workers. It knows the engine through commands only, and
+//! nothing of the host or the process.
 
+pub mod blocked_clients;
 pub mod client_eviction;
-pub mod coalescing;
+pub mod deprioritized;
 pub mod durability;
-pub mod fairness;
+pub mod handover;
+pub mod housekeeping;
+pub mod messages;
+pub mod pipeline;
+pub mod poller;
 pub mod push;
+pub mod push_targets;
 pub mod replies;
+pub mod reply_buffer;
 pub mod script_reentry;
 pub mod settings;
 pub mod tick;
+pub mod tick_input;
 pub mod worker;

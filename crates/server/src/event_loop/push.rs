@@ -11,13 +11,14 @@
 //! end.
 
 use crate::connection::state::Connection;
-use crate::event_loop::fairness::VISIT_BYTES;
 use crate::event_loop::worker::Worker;
+use crate::schedule::fairness::VISIT_BYTES;
 use commands::pubsub::channels::encode;
 use commands::pubsub::tracking;
 use engine::clients::pubsub::{Name, Push};
 use engine::clients::tracking::Tracker;
 use engine::stats::metrics::WorkerMetrics;
+use engine::time::{UnixMs, UnixUs};
 use resp::Protocol;
 use slab::Slab;
 use std::borrow::Cow;
@@ -35,7 +36,7 @@ impl Worker {
 
     #[cold]
     fn take_and_deliver(&mut self) {
-        // Who is told that a redirection is broken is told by another push.
+        // A client is told that a redirection is broken by another push.
         while let Some(pushes) = self.shared.engine.pubsub().take_own(self.index) {
             self.deliver(&pushes);
         }
@@ -43,16 +44,21 @@ impl Worker {
 
     /// Puts pushes where they go out from.
     pub fn deliver(&mut self, pushes: &[Push]) {
-        let Worker { index, shared, connections, reply, replies, pushed, settings, over_limit, .. } = self;
+        let Worker { index, shared, connections, replies, push_targets, settings, .. } = self;
         let metrics = &shared.engine.metrics()[*index];
-        let now = shared.engine.host().unix_us(0) / 1000;
+        let now = shared.engine.host().unix_us(UnixUs(0)).ms();
         let mut sent = 0;
         for together in pushes.chunk_by(goes_with).flat_map(|alike| alike.chunks(TOGETHER)) {
             let push = &together[0];
             if let Some(tracker) = broken_redirection(connections, push) {
+                if shared.engine.clients().get(tracker.target().id).is_some() {
+                    // Its connection is another worker's by now, or on its way here.
+                    shared.post_pushes(tracker.target().worker.load(Relaxed), together.to_vec());
+                    continue;
+                }
                 tracker.client.redirection_broken.store(true, Relaxed);
                 let told = Push::RedirectionBroken(Arc::clone(tracker));
-                shared.engine.pubsub().post(*index, tracker.client.worker, told);
+                shared.engine.pubsub().post(*index, tracker.client.worker.load(Relaxed), told);
                 continue;
             }
             let mut texts = Texts { pushes: together, written: [None, None] };
@@ -62,25 +68,18 @@ impl Worker {
                 sent += bytes.len() as u64;
                 connection.session.info.count_output(bytes.len());
                 if connection.owes_reply() {
-                    connection.held_back.extend_from_slice(bytes);
-                    let held_back = connection.held_back.len();
+                    let held_back = connection.output.hold_back(bytes);
                     if settings.clients.is_over(connection, held_back, false, now) {
-                        over_limit.push((token, connection.session.info.id));
+                        push_targets.add_over_limit(token, connection.client());
                     }
-                } else if connection.noted || connection.held_replies > 0 {
-                    let start = reply.len();
-                    reply.raw(bytes);
-                    match replies.last_mut() {
-                        Some((last, range)) if *last == token => range.end = reply.len(),
-                        _ => replies.push((token, start..reply.len())),
-                    }
+                } else if connection.output.has_replies_ahead() {
+                    replies.append(token, bytes);
                 } else {
-                    connection.output.append(bytes);
-                    if !std::mem::replace(&mut connection.pushed, true) {
-                        pushed.push(token);
+                    if connection.output.push(bytes) {
+                        push_targets.add(token);
                     }
                     if settings.clients.is_over(connection, 0, false, now) {
-                        over_limit.push((token, connection.session.info.id));
+                        push_targets.add_over_limit(token, connection.client());
                     }
                 }
             });
@@ -88,8 +87,8 @@ impl Worker {
         metrics.output_bytes.add(sent);
     }
 
-    /// Hands over what other workers are to push, and invalidations to whomever. To be done before replies go out: who
-    /// has seen the reply may count on the push being there before anything that is said afterwards.
+    /// Hands over what other workers are to push, and invalidations to any. To be done before replies go out: a client
+    /// that has seen the reply may count on the push being there before anything that is said afterwards.
     #[inline]
     pub fn post_pushes(&mut self) {
         let engine = &self.shared.engine;
@@ -103,17 +102,17 @@ impl Worker {
     }
 
     /// Sends what is left of this tick's pushes: to this worker's connections and to other workers.
-    pub fn send_pushes(&mut self, now: i64) {
+    pub fn send_pushes(&mut self, now: UnixMs) {
         self.post_pushes();
-        for token in std::mem::take(&mut self.pushed) {
+        for token in self.push_targets.take_unsent() {
             // The list may name a connection that is gone, and another that has its token now.
-            let Some(connection) = self.connections.get_mut(token).filter(|connection| connection.pushed) else {
+            let Some(connection) = self.connections.get_mut(token) else { continue };
+            if !connection.output.take_pushed() {
                 continue;
-            };
-            connection.pushed = false;
+            }
             let metrics = &self.shared.engine.metrics()[self.index];
             match flush(connection, metrics, now) {
-                Ok(()) if connection.socket.writable => self.enqueue(token),
+                Ok(()) if connection.socket.takes_more() => self.enqueue(token),
                 Ok(()) => {}
                 Err(_) => self.close(token),
             }
@@ -123,12 +122,12 @@ impl Worker {
     }
 }
 
-/// The tracker whose invalidation this is, if the client that was to get it is gone.
+/// The tracker whose invalidation this is, if the client that was to get it is not here.
 fn broken_redirection<'p>(connections: &Slab<Connection>, push: &'p Push) -> Option<&'p Arc<Tracker>> {
     let Push::Invalidation { tracker, .. } = push else { return None };
     let target = tracker.redirect.as_ref().filter(|_| !tracker.has_ended())?;
     let connection = connections.get(target.token.load(Relaxed));
-    connection.is_none_or(|connection| connection.session.info.id != target.id).then_some(tracker)
+    connection.is_none_or(|connection| connection.client() != target.id).then_some(tracker)
 }
 
 /// Whether this is the connection, if the push is for one only.
@@ -138,10 +137,10 @@ fn is_for(push: &Push, connection: &Connection) -> bool {
         Push::RedirectionBroken(tracker) => &tracker.client,
         Push::Message(_) | Push::Monitor(_) => return true,
     };
-    connection.session.info.id == client.id
+    connection.client() == client.id
 }
 
-fn flush(connection: &mut Connection, metrics: &WorkerMetrics, now: i64) -> std::io::Result<()> {
+fn flush(connection: &mut Connection, metrics: &WorkerMetrics, now: UnixMs) -> std::io::Result<()> {
     connection.flush(VISIT_BYTES, now)?;
     connection.note_memory(metrics);
     Ok(())
@@ -150,7 +149,7 @@ fn flush(connection: &mut Connection, metrics: &WorkerMetrics, now: i64) -> std:
 /// Messages that are written to their subscribers together, at most: limits of their buffers are looked at in between.
 const TOGETHER: usize = 16;
 
-/// Whether everybody who gets one message gets the other as well, right after it.
+/// Whether all clients that get one message get the other as well, right after it.
 fn goes_with(one: &Push, other: &Push) -> bool {
     let (Push::Message(one), Push::Message(other)) = (one, other) else { return false };
     let plain = one.patterns.is_empty() && other.patterns.is_empty();

@@ -12,24 +12,24 @@
 //!                                                      while_busy - small tick: GET; SCRIPT KILL, GET -> -BUSY
 //! ```
 //!
-//! What the tick had read and not run yet comes first, and its replies are written: [`Rest`] is lent with the worker,
-//! and what was done of it is marked, since the tick goes on when the script is over. Only the script's own connection
-//! waits. Nothing is closed that would have to give up watched keys, and messages that need locks are kept for later.
+//! What the tick had read and not run yet comes first, and its replies are written: [`Remaining`] is lent with the
+//! worker, and what was done of it is marked, since the tick goes on when the script has ended. Only the script's own
+//! connection waits. When the script lasts, clients that ask for something are given to workers with time. Nothing is
+//! closed that would have to give up watched keys, and messages that need locks are kept for later.
 
-use crate::event_loop::tick::{Rest, SMALL_ARENA};
+use crate::event_loop::poller::told;
+use crate::event_loop::tick::{Remaining, SMALL_ARENA};
 use crate::event_loop::worker::Worker;
-use crate::listener::acceptor::LISTENERS;
 use crate::system::clock;
-use crate::workers::mailbox::{WAKE, WorkerMessage};
+use crate::workers::mailbox::WorkerMessage;
 use commands::core::context::Flow;
 use commands::core::dispatch::{self, Prepared};
 use commands::{Args, Now, Session};
 use mio::Events;
-use resp::{Limits, Progress, RequestParser};
+use resp::{Progress, RequestLimits, RequestParser};
 use scoped_tls_hkt::scoped_thread_local;
-use std::mem::discriminant;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// The buffer for the reply of such a command is kept up to this size, in bytes.
@@ -55,7 +55,7 @@ struct Lending<'l, 'b> {
     /// What it has sent since, in debugging.
     said: Vec<u8>,
     /// What is left of the tick that the script began in.
-    rest: Option<Rest<'l, 'b>>,
+    rest: Option<Remaining<'l, 'b>>,
 }
 
 impl Lent for Lending<'_, '_> {
@@ -86,8 +86,8 @@ pub fn converse(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
     if LENT.is_set() { LENT.with(|lent| lent.converse(bytes)) } else { None }
 }
 
-/// Nanoseconds of a small tick for all commands in pieces together.
-const JOBS: u64 = 40_000;
+/// Nanoseconds of a small tick for all chunked commands together.
+const CHUNKED: u64 = 40_000;
 
 /// How long a debugged script's thread waits at a time, and what a request to the debugger may come to.
 const DEBUG_WAIT: Duration = Duration::from_millis(100);
@@ -99,12 +99,12 @@ impl Worker {
         &mut self,
         prepared: &Prepared,
         args: &mut Args<'_>,
-        rest: Rest<'_, '_>,
+        rest: Remaining<'_, '_>,
         now: Now,
     ) -> (Flow, usize) {
         let token = rest.token;
         let connection = &mut self.connections[token];
-        connection.is_apart = true;
+        connection.waiting.set_apart(true);
         if let Some(entry) = prepared.entry() {
             connection.session.info.last_command.store(entry.id + 1, Relaxed);
         }
@@ -116,24 +116,26 @@ impl Worker {
         let mut lending = Lending { worker: self, token, said: Vec::new(), rest: Some(rest) };
         let run = || dispatch::run(&shared.engine, &mut session, prepared, args, now, &mut reply);
         let flow = LENT.set(&mut lending, run);
-        let start = self.reply.len();
-        self.reply.set_protocol(reply.protocol());
-        self.reply.raw(reply.as_slice());
+        let start = self.replies.len();
+        let sink = self.replies.sink();
+        sink.set_protocol(reply.protocol());
+        sink.raw(reply.as_slice());
         if reply.len() > REPLY_KEPT {
             drop(reply.take());
         }
         reply.truncate(0);
+        let protocol = reply.protocol();
         self.apart_reply = reply;
         let connection = &mut self.connections[token];
-        connection.protocol = self.reply.protocol();
+        connection.protocol = protocol;
         connection.session = session;
-        connection.is_apart = false;
+        connection.waiting.set_apart(false);
         (flow, start)
     }
 
-    /// Does what is left of the tick but for the connection whose command is not over.
-    fn end_tick(&mut self, rest: Rest<'_, '_>, now: Now) {
-        let Rest { token, mut items, spans, unparsed } = rest;
+    /// Does what is left of the tick but for the connection whose command has not ended.
+    fn end_tick(&mut self, rest: Remaining<'_, '_>, now: Now) {
+        let Remaining { token, mut items, spans, unparsed } = rest;
         while let Some(item) = items.first() {
             let done = if item.token == token { 1 } else { self.run_some(items, spans, &unparsed, now) };
             let (ran, left) = items.split_at_mut(done);
@@ -141,13 +143,19 @@ impl Worker {
             items = left;
         }
         self.run_batches(unparsed, Some(token), now);
-        unparsed.inputs.iter().for_each(|input| input.give_back(&mut self.connections));
+        for input in unparsed.inputs() {
+            // What could not be parsed of bytes that are the connection's own goes back to it at once.
+            if let Some(kept) = input.take_kept()
+                && let Some(connection) = self.connections.get_mut(input.token)
+            {
+                connection.input.give_back(kept);
+            }
+        }
         self.write_replies(now);
-        let in_tick = std::mem::replace(&mut self.in_tick, vec![token]);
-        for other in in_tick.into_iter().filter(|other| *other != token) {
-            // Who has not been read from yet.
-            if self.connections.get(other).is_some_and(|connection| connection.enqueued) {
-                self.ready.push(other);
+        for other in self.run_queue.end_tick_but_for(token) {
+            // It has not been read from yet.
+            if self.connections.get(other).is_some_and(|connection| connection.visits.is_enqueued()) {
+                self.run_queue.put_back(other);
             }
             self.settle(other, now);
         }
@@ -161,14 +169,19 @@ impl Worker {
             self.accept();
         }
         self.take_messages_in_script(now);
-        self.step_jobs(self.nanos() + JOBS, now);
+        self.step_chunked(self.nanos().after(CHUNKED), now);
         let mut served = Vec::new();
         let (mut arena, mut inputs) = (Vec::new(), Vec::new());
-        let deprioritized = std::mem::take(&mut self.deprioritized);
-        for token in std::mem::take(&mut self.ready).into_iter().chain(deprioritized) {
-            let waits = |worker: &Worker| worker.connections.get(token).is_some_and(|c| c.session.watching.is_some());
-            if self.in_tick.contains(&token) || waits(self) {
-                self.ready.push(token);
+        for token in self.run_queue.take_all() {
+            if self.run_queue.is_in_tick(token) {
+                self.run_queue.put_back(token);
+                continue;
+            }
+            let watches = self.connections.get(token).is_some_and(|it| it.session.watching.is_some());
+            if watches {
+                if !self.evacuate(token) {
+                    self.run_queue.put_back(token);
+                }
                 continue;
             }
             arena.resize(SMALL_ARENA, 0);
@@ -177,13 +190,16 @@ impl Worker {
             served.push(token);
         }
         self.write_replies(now);
-        served.into_iter().for_each(|token| self.settle(token, now));
+        for token in served {
+            self.settle(token, now);
+            self.evacuate(token);
+        }
     }
 
-    /// Nobody else is served: they may want what the script has locked.
+    /// No other client is served: it may want what the script has locked.
     fn converse(&mut self, token: usize, bytes: &[u8], said: &mut Vec<u8>) -> Option<Vec<Vec<u8>>> {
         let connection = self.connections.get_mut(token)?;
-        connection.output.send(&mut connection.socket.stream, bytes, usize::MAX).ok()?;
+        connection.send(bytes, usize::MAX, clock::now().unix_ms()).ok()?;
         loop {
             if let Some(words) = take_request(said)? {
                 return Some(words);
@@ -194,8 +210,8 @@ impl Worker {
             let read = connection.socket.read(&mut said[filled..]);
             said.truncate(filled + *read.as_ref().unwrap_or(&0));
             let waits = read.ok()? == 0;
-            connection.output.flush_all(&mut connection.socket.stream).ok()?;
-            if self.stopping || connection.socket.ended || said.len() > DEBUG_REQUEST_MAX {
+            connection.flush_all().ok()?;
+            if self.stopping || connection.socket.has_ended() || said.len() > DEBUG_REQUEST_MAX {
                 return None;
             }
             if waits {
@@ -203,7 +219,7 @@ impl Worker {
                 while let Some(message) = self.inbox.take() {
                     match message {
                         WorkerMessage::Stop => self.take_message(message, clock::now()),
-                        others => self.defer_message(others),
+                        others => self.deferred_messages.add(others),
                     }
                 }
             }
@@ -213,52 +229,9 @@ impl Worker {
     /// Waits for something to happen at sockets, and notes it for later.
     fn note_events(&mut self, wait: Duration, now: Now) {
         let mut events = Events::with_capacity(256);
-        // An interrupted poll is tried again at the next call.
-        if self.poll.poll(&mut events, Some(wait)).is_err() {
-            return;
-        }
-        for event in &events {
-            match event.token() {
-                WAKE => self.inbox.hear(),
-                LISTENERS => self.accept_pending = true,
-                _ => {}
-            }
-            let token = event.token().0;
-            let Some(connection) = self.connections.get_mut(token) else { continue };
-            if event.is_readable() || event.is_read_closed() || event.is_error() {
-                connection.socket.readable = true;
-                connection.socket.hung_up |= event.is_read_closed() || event.is_error();
-            }
-            connection.socket.writable |= event.is_writable() && connection.has_unsent();
-            if connection.wakes(now.unix_ms(), self.patience) {
-                self.jobs.push(token);
-            }
-            self.enqueue(token);
-        }
-    }
-
-    fn take_messages_in_script(&mut self, now: Now) {
-        self.settle_at_once();
-        while let Some(message) = self.inbox.take() {
-            match message {
-                WorkerMessage::Connection { .. } | WorkerMessage::Pushes { .. } => self.take_message(message, now),
-                // Nobody is to wait for a script in silence.
-                WorkerMessage::Settle { left } => _ = left.fetch_sub(1, Release),
-                WorkerMessage::Stop => {
-                    self.shared.engine.scripts().busy().iter().for_each(|running| running.kill());
-                    self.take_message(message, now);
-                }
-                others => self.defer_message(others),
-            }
-        }
-    }
-
-    /// For the end of the script; what need not be said twice is kept once.
-    fn defer_message(&mut self, message: WorkerMessage) {
-        let is_same = |other: &WorkerMessage| discriminant(other) == discriminant(&message);
-        let once = matches!(message, WorkerMessage::PauseChanged | WorkerMessage::Durable);
-        if !once || !self.deferred_messages.iter().any(is_same) {
-            self.deferred_messages.push(message);
+        // A poll that has failed is tried again at the next call.
+        if self.poller.wait(&mut events, wait).is_ok_and(|has_waited| has_waited) {
+            told(&events).for_each(|event| self.note_in_script(event, now));
         }
     }
 }
@@ -266,7 +239,7 @@ impl Worker {
 /// The first request of what a client has sent, if it is all there; None when it can be none.
 fn take_request(said: &mut Vec<u8>) -> Option<Option<Vec<Vec<u8>>>> {
     let mut spans = Vec::new();
-    let (consumed, words) = match RequestParser::new().parse(said, &Limits::default(), &mut spans).ok()? {
+    let (consumed, words) = match RequestParser::new().parse(said, &RequestLimits::default(), &mut spans).ok()? {
         Progress::Command { consumed, owned } => {
             let args = Args::parsed(said, &spans, owned.into());
             (consumed, Some(args.iter().map(<[u8]>::to_vec).collect()))

@@ -1,19 +1,21 @@
 //! The directives that workers look at all the time, read once for each change of the configuration.
 
-use crate::connection::limits::ClientLimits;
+use crate::connection::connection_limits::ClientLimits;
 use engine::config::{Config, ConfigStore, Directive};
-use resp::Limits;
+use resp::RequestLimits;
 
-/// Milliseconds between two looks at timers when nothing else happens, at most: `hz` can only ask for more of them. Half of
-/// what expiry is allowed to be late.
+/// Milliseconds between two looks at timers when nothing else happens, at most: `hz` can only ask for more of them.
+/// Half of what expiry is allowed to be late.
 const TIMER_INTERVAL_MAX: i64 = 50;
-/// Keys that expire in one tick with the least effort, so that clients are served in between; each further step of `active-expire-effort` adds a quarter.
+/// Keys that expire in one tick with the least effort, so that clients are served in between; each further step of
+/// `active-expire-effort` adds a quarter.
 const EXPIRE_BUDGET: usize = 256;
 
 /// A worker's copy.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     generation: u64,
+    /// Bytes of an argument, at most.
     pub max_bulk_len: i64,
     /// Milliseconds without input after which a client is disconnected; 0 = never.
     pub timeout: i64,
@@ -23,6 +25,7 @@ pub struct Settings {
     pub timer_interval: i64,
     /// Keys that may expire at once.
     pub expire_budget: usize,
+    /// What clients' memory may come to.
     pub clients: ClientLimits,
 }
 
@@ -32,6 +35,7 @@ pub fn requires_password(store: &ConfigStore) -> bool {
 }
 
 impl Settings {
+    /// As the configuration is now.
     pub fn new(store: &ConfigStore) -> Settings {
         let generation = store.generation();
         Settings::of(generation, &store.snapshot())
@@ -60,8 +64,9 @@ impl Settings {
         }
     }
 
-    pub fn limits(&self, authenticated: bool) -> Limits {
-        Limits { max_bulk_len: self.max_bulk_len, authenticated }
+    /// What the parser lets through.
+    pub fn limits(&self, authenticated: bool) -> RequestLimits {
+        RequestLimits { max_bulk_len: self.max_bulk_len, authenticated }
     }
 }
 

@@ -10,13 +10,13 @@ use crate::system::rlimit;
 use engine::config::{Applied, Config, Directive, ServerHooks};
 
 /// A configuration that the process is to follow.
-pub struct Change<'c> {
+pub struct DirectiveChange<'c> {
     /// None before there are listeners.
     pub acceptor: Option<&'c Acceptor>,
     pub config: &'c Config,
 }
 
-impl Change<'_> {
+impl DirectiveChange<'_> {
     /// Opens the listeners of clients (false) and of clients of the book protocol (true) anew; the error is `refused`.
     fn listen_again(&self, books: &[bool], refused: &str) -> Applied {
         if let Some(acceptor) = self.acceptor {
@@ -32,7 +32,7 @@ impl Change<'_> {
 const NO_PORT: &str = "Unable to listen on this port. Check server logs.";
 const NO_ADDRESS: &str = "Failed to bind to specified addresses.";
 
-impl ServerHooks for Change<'_> {
+impl ServerHooks for DirectiveChange<'_> {
     fn bind(&self) -> Applied {
         self.listen_again(&[false, true], NO_ADDRESS)
     }

@@ -50,7 +50,7 @@ impl BlockingPool {
             std::thread::Builder::new().name("blocking".to_owned()).spawn(move || blocking_pool.work(&shared));
         match spawned {
             Ok(_) => pool.threads += 1,
-            // Somebody else will do it.
+            // A thread that is there will do it.
             Err(_) if pool.threads > 0 => {}
             Err(error) => {
                 pool.queue.pop_back();

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStringExt;
 /// Files and folders for the configuration.
 pub struct ConfigHost;
 
-impl engine::config::Host for ConfigHost {
+impl engine::config::ConfigFiles for ConfigHost {
     fn read_file(&self, name: &[u8]) -> io::Result<Vec<u8>> {
         std::fs::read(path(name))
     }
@@ -32,7 +32,7 @@ impl engine::config::Host for ConfigHost {
     }
 
     fn command_exists(&self, name: &[u8]) -> bool {
-        commands::core::table::Table::is_built_in(name)
+        commands::is_built_in(name)
     }
 
     fn check_user(&self, _: &[Vec<u8>]) -> Result<(), (usize, String)> {

@@ -1,7 +1,7 @@
 //! What the server does for the engine and for loading a configuration.
 
 use crate::event_loop::script_reentry;
-use crate::host::apply::Change;
+use crate::host::apply::DirectiveChange;
 use crate::host::blocking_pool::{self, BlockingPool};
 use crate::host::lazy_free::LazyFree;
 use crate::listener::acceptor::Acceptor;
@@ -21,6 +21,7 @@ use engine::host::peers::{Peer, Peers};
 use engine::host::process::{Process, ProcessInfo};
 use engine::host::threads::{Task, Threads, WorkerTask};
 use engine::propagation::effects::{EffectSink, Event, Garbage};
+use engine::time::{Nanos, UnixMs, UnixUs};
 use std::ffi::OsString;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read};
@@ -37,7 +38,7 @@ pub struct EngineHost {
     config_file: Vec<u8>,
     executable: String,
     supervisor: &'static str,
-    started_at: i64,
+    started_at: UnixMs,
     run_id: String,
     /// Bytes allocated when the server had no data yet, and at most.
     startup: AtomicU64,
@@ -109,11 +110,11 @@ fn random_hex() -> String {
 }
 
 impl Clock for EngineHost {
-    fn unix_us(&self, _: i64) -> i64 {
+    fn unix_us(&self, _: UnixUs) -> UnixUs {
         clock::now().unix_us
     }
 
-    fn nanos(&self) -> u64 {
+    fn nanos(&self) -> Nanos {
         clock::nanos()
     }
 
@@ -288,7 +289,7 @@ impl Process for EngineHost {
     }
 
     fn apply(&self, hook: ServerHook, config: &Config) -> Result<(), String> {
-        hook(&Change { acceptor: self.acceptor().as_deref(), config })
+        hook(&DirectiveChange { acceptor: self.acceptor().as_deref(), config })
     }
 }
 
@@ -361,7 +362,7 @@ impl Connections for EngineHost {
 impl Delivery for EngineHost {
     fn deliver(&self, ticket: &Arc<Ticket>, bytes: Vec<u8>) {
         if let Some(shared) = self.shared() {
-            shared.post(ticket.client.worker, WorkerMessage::Reply { ticket: Arc::clone(ticket), bytes });
+            shared.post(ticket.client.worker.load(Relaxed), WorkerMessage::Reply { ticket: Arc::clone(ticket), bytes });
         }
     }
 }

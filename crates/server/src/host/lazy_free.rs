@@ -40,7 +40,7 @@ impl LazyFree {
                         thread::yield_now();
                     }
                     drop(item);
-                    // Whoever sees that nothing is pending sees all that was freed.
+                    // A thread that sees nothing pending sees all that was freed.
                     freed.fetch_add(objects, Relaxed);
                     pending.fetch_sub(objects, Release);
                 }

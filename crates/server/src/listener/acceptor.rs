@@ -78,8 +78,8 @@ impl Acceptor {
         Ok(())
     }
 
-    /// Closes the listeners of clients (false), of clients of the book protocol (true), or both, and opens them again as
-    /// `config` says. After an error none of them is open.
+    /// Closes the listeners of clients (false), of clients of the book protocol (true), or both, and opens them again
+    /// as `config` says. After an error none of them is open.
     pub fn listen_again(&self, books: &[bool], config: &Config) -> Result<(), String> {
         let mut state = self.state.lock();
         state.listeners.retain(|listener| !matches!(listener, Listener::Tcp { book, .. } if books.contains(book)));
@@ -102,8 +102,8 @@ impl Acceptor {
         self.state.lock().listeners.clear();
     }
 
-    /// Accepts some connections and gives each to the worker with the fewest; true if there may be more. Waits for nobody
-    /// who is at that.
+    /// Accepts some connections and gives each to the worker with the fewest; true if there may be more. Waits for
+    /// nobody who is at that.
     pub fn accept(&self, shared: &Shared) -> bool {
         let Some(mut state) = self.state.try_lock() else { return true };
         let admission = Admission::of(&shared.engine.config().snapshot());

@@ -1,6 +1,6 @@
 //! Listening sockets: TCP on every bound address, a Unix socket, the book port.
 
-use crate::connection::socket::Stream;
+use crate::connection::socket::SocketStream;
 use crate::system::log;
 use engine::config::{Config, Directive, os_message};
 use mio::net::{TcpListener, UnixListener};
@@ -26,7 +26,7 @@ pub enum Listener {
 
 /// A connection that was just accepted, with the addresses of both ends as CLIENT LIST prints them.
 pub struct Accepted {
-    pub stream: Stream,
+    pub stream: SocketStream,
     pub addr: String,
     pub laddr: String,
     /// From this machine: over loopback or a Unix socket.
@@ -65,11 +65,11 @@ impl Listener {
                 let laddr = if address.ip().is_unspecified() { stream.local_addr()? } else { *address }.to_string();
                 let local = peer.ip().to_canonical().is_loopback();
                 let addr = canonical(peer).to_string();
-                Ok(Accepted { stream: Stream::Tcp(stream), addr, laddr, local, book: *book })
+                Ok(Accepted { stream: SocketStream::Tcp(stream), addr, laddr, local, book: *book })
             }),
             Listener::Unix { socket, path } => socket.accept().map(|(stream, _)| {
                 let addr = format!("{path}:0");
-                Accepted { stream: Stream::Unix(stream), laddr: addr.clone(), addr, local: true, book: false }
+                Accepted { stream: SocketStream::Unix(stream), laddr: addr.clone(), addr, local: true, book: false }
             }),
         };
         match accepted {
@@ -247,7 +247,7 @@ mod tests {
         let listener = Listener::Tcp { socket, book: false, address };
         let _client = std::net::TcpStream::connect(address).unwrap();
         let accepted = std::iter::repeat_with(|| listener.accept().unwrap()).flatten().next().unwrap();
-        let Stream::Tcp(stream) = &accepted.stream else { panic!("not TCP") };
+        let SocketStream::Tcp(stream) = &accepted.stream else { panic!("not TCP") };
         assert_eq!(SockRef::from(stream).tcp_notsent_lowat().unwrap(), UNSENT_MAX);
     }
 }

@@ -2,7 +2,7 @@
 //! instead of it, before "Server initialized".
 
 use crate::system::log;
-use commands::server::absent;
+use commands::server::info::absent;
 use commands::version::CINNABAR;
 use engine::config::{Config, Directive};
 use std::io::{IsTerminal, stdout};

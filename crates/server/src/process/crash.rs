@@ -17,21 +17,23 @@
 //! in an unknown state. INFO and CLIENT LIST need locks that the failed thread may hold, so another thread asks for
 //! them and is waited for only so long.
 //!
-//! A fatal signal is reported by a thread that waits for it ([`fatal_signals`]), while the failed thread sleeps. Beside each thread stands what the system knows of it and, for a worker, the latest command of the client that it
-//! served last. Names of functions stand only in the failed thread's own stack, and for where the kernel has a thread wait.
+//! A fatal signal is reported by a thread that waits for it ([`fatal_signals`]), while the failed thread sleeps. Beside
+//! each thread stands what the system knows of it and, for a worker, the latest command of the client that it served
+//! last. Names of functions stand only in the failed thread's own stack, and for where the kernel has a thread wait.
 
 use crate::process::fatal_signals;
 use crate::system::clock;
 use crate::system::log;
 use crate::workers::shared::Shared;
 use commands::Session;
+use commands::core::command::CommandEntry;
+use commands::core::command_table::CommandTable;
 use commands::core::dispatch;
-use commands::core::table::{Entry, Table};
-use commands::server::client_list::described;
+use commands::server::client::client_list::described;
 use commands::version::CINNABAR;
 use engine::clients::registry::ClientInfo;
 use engine::config::{Config, Directive, is_sensitive};
-use resp::value::{Decoder, Value};
+use resp::reply_value::{Decoder, Value};
 use resp::{Protocol, Reply};
 use signal_hook::consts::{SIGABRT, SIGALRM};
 use signal_hook::iterator::Signals;
@@ -121,7 +123,7 @@ fn watch_workers() {
 
 fn log_threads(cause: &str) {
     let server = SERVER.get().and_then(Weak::upgrade);
-    let line = format!("{}:signal-handler ({})", std::process::id(), clock::now().unix_ms() / 1000);
+    let line = format!("{}:signal-handler ({})", std::process::id(), clock::now().unix_ms().seconds());
     let threads = threads(server.as_deref());
     log::raw(&format!(
         "\n{line} \n--- {cause} ---\n\n------ STACK TRACE ------\n\
@@ -137,7 +139,7 @@ fn message(panic: &PanicHookInfo<'_>) -> String {
     panic.payload_as_str().unwrap_or("no message").to_owned()
 }
 
-/// Reports and ends the process as the signal would have, for whoever waits for it.
+/// Reports, and ends the process as the signal would have: its parent sees the same status.
 fn end(cause: &str, stack: &str, signal: i32) -> ! {
     let server = SERVER.get().and_then(Weak::upgrade);
     let config = server.as_ref().map(|server| server.engine.config().snapshot());
@@ -219,15 +221,15 @@ fn threads(server: Option<&Shared>) -> String {
 fn served(server: &Shared, thread: &str) -> Option<String> {
     let client = latest_client(server, thread)?;
     let id = client.last_command.load(Relaxed).checked_sub(1);
-    let of = |entry: &&Entry| Some(entry.id) == id || entry.subcommands.iter().any(|sub| Some(sub.id) == id);
-    let command = Table::get().iter().find(of).map_or("none", |entry| entry.command.name);
+    let of = |entry: &&CommandEntry| Some(entry.id) == id || entry.subcommands.iter().any(|sub| Some(sub.id) == id);
+    let command = CommandTable::get().iter().find(of).map_or("none", |entry| entry.command.name);
     Some(format!(", last command: {command}, of client {}", client.id))
 }
 
 /// Whom the worker with this thread served last.
 fn latest_client(server: &Shared, thread: &str) -> Option<Arc<ClientInfo>> {
     let worker = thread.strip_prefix("worker-")?.parse::<usize>().ok()?;
-    let own = server.engine.clients().all().into_iter().filter(|client| client.worker == worker);
+    let own = server.engine.clients().all().into_iter().filter(|client| client.worker.load(Relaxed) == worker);
     own.max_by_key(|client| client.active_at.load(Relaxed))
 }
 

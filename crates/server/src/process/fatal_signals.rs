@@ -1,4 +1,5 @@
-//! Fatal signals (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT): how the thread that meets one tells a thread that can report it.
+//! Fatal signals (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT): how the thread that meets one tells a thread that can
+//! report it.
 //!
 //! ```text
 //!   failed thread, in the signal's handler    number -> pipe, sleeps
@@ -54,9 +55,9 @@ fn wait(mut reader: PipeReader) -> Option<i32> {
 /// Tells the thread that waits.
 struct Messenger(PipeWriter);
 
-// SAFETY: `on_crash` runs in a signal handler, where only what is async-signal-safe may be called. It reads its argument
-// and an atomic, writes four bytes to a pipe that is open already (`write`) and sleeps (`clock_nanosleep`). It takes no
-// lock, and neither allocates nor frees: an error of the operating system owns no memory.
+// SAFETY: `on_crash` runs in a signal handler, where only what is async-signal-safe may be called. It reads its
+// argument and an atomic, writes four bytes to a pipe that is open already (`write`) and sleeps (`clock_nanosleep`). It
+// takes no lock, and neither allocates nor frees: an error of the operating system owns no memory.
 unsafe impl CrashEvent for Messenger {
     fn on_crash(&self, context: &CrashContext) -> CrashEventResult {
         let signal = context.siginfo.ssi_signo.cast_signed();

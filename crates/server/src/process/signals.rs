@@ -47,7 +47,7 @@ impl SignalLoop {
         let mut events = Events::with_capacity(64);
         while !self.shared.stopping.load(Relaxed) {
             self.end_if_wanted();
-            let patience = self.shared.engine.saves().is_end_wanted().then_some(REST);
+            let patience = self.shared.engine.persistence_status().is_end_wanted().then_some(REST);
             match self.poll.poll(&mut events, patience) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 result => result?,
@@ -56,7 +56,7 @@ impl SignalLoop {
                 self.take_signals();
             }
         }
-        // Before any connection ends: whoever sees his end must not get a new one.
+        // Before any connection is closed: a client that sees its own closed must not get a new one.
         self.acceptor.close();
         self.shared.post_all(|| WorkerMessage::Stop);
         Ok(())
@@ -76,7 +76,7 @@ impl SignalLoop {
             }
             self.ending = name;
             log::warning(format_args!("Received {name} scheduling shutdown..."));
-            self.shared.engine.saves().want_end();
+            self.shared.engine.persistence_status().want_end();
         }
     }
 
@@ -84,7 +84,7 @@ impl SignalLoop {
     /// back then. Saving goes on beside this thread, which waits for another signal.
     fn end_if_wanted(&mut self) {
         let engine = &self.shared.engine;
-        if engine.are_timers_paused() || !engine.saves().settle_end() {
+        if engine.are_timers_paused() || !engine.persistence_status().settle_end() {
             return;
         }
         let (shared, name) = (Arc::clone(&self.shared), self.ending);

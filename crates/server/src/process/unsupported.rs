@@ -2,17 +2,18 @@
 //!
 //! Who counts on a module's commands, on users with less rights, or on a port with TLS must not get a server without:
 //! there is no start. Of users there is one, `default`, who may do everything with the password of `requirepass`; lines
-//! that say just that are how Valkey rewrites a file without users, and taken. What becomes of the other directives that
-//! nothing here acts on stands in their entries: with some of them there is no start either, the others are named in the log.
+//! that say just that are how Valkey rewrites a file without users, and taken. What becomes of the other directives
+//! that nothing here acts on stands in their entries: with some of them there is no start either, the others are named
+//! in the log.
 
 use crate::system::files::path;
 use crate::system::log;
-use engine::config::{Config, Directive, Loaded, Unmet, os_message};
+use engine::config::{Config, Directive, LoadedConfig, Unmet, os_message};
 use sha2::{Digest, Sha256};
 
 /// Refuses to start without what the configuration counts on; the error is the last line of the log.
-pub fn refuse(loaded: &Loaded) -> Result<(), String> {
-    let Loaded { config, users, modules, module_settings, .. } = loaded;
+pub fn refuse(loaded: &LoadedConfig) -> Result<(), String> {
+    let LoadedConfig { config, users, modules, module_settings, .. } = loaded;
     refuse_modules(modules, module_settings)?;
     refuse_users(config, users)?;
     refuse_directives(config)?;

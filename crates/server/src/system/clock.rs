@@ -1,6 +1,7 @@
 //! The only place that reads the time of day.
 
 use commands::Now;
+use engine::time::{Nanos, UnixUs};
 use quanta::Clock;
 use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,12 +9,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// This moment.
 pub fn now() -> Now {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Now { unix_us: i64::try_from(since.as_micros()).unwrap_or(i64::MAX) }
+    Now { unix_us: UnixUs(i64::try_from(since.as_micros()).unwrap_or(i64::MAX)) }
 }
 
-/// Nanoseconds since some moment; never less than before. Read after every command: where the processor counts at a
+/// A moment that is never before an earlier one. Read after every command: where the processor counts at a
 /// constant rate this takes 10 ns instead of the 25 of a call into the kernel's page.
-pub fn nanos() -> u64 {
+pub fn nanos() -> Nanos {
     static CLOCK: LazyLock<(Clock, u64)> = LazyLock::new(|| {
         let clock = Clock::new();
         let scale = clock.delta_as_nanos(0, 1 << 32);
@@ -21,5 +22,5 @@ pub fn nanos() -> u64 {
     });
     // What a tick of the counter takes, in nanoseconds with 32 bits behind the point.
     let (clock, scale) = &*CLOCK;
-    ((u128::from(clock.raw()) * u128::from(*scale)) >> 32) as u64
+    Nanos(((u128::from(clock.raw()) * u128::from(*scale)) >> 32) as u64)
 }

@@ -1,4 +1,4 @@
-//! `oom-score-adj`: how willing the kernel is to end this process when memory runs out.
+//! `oom-score-adj`: how willing the kernel is to end this process when it has no memory left.
 
 use crate::system::log;
 use engine::config::{Config, Directive};

@@ -15,8 +15,8 @@ pub fn code() {
     let Ok(maps) = fs::read_to_string("/proc/self/maps") else { return };
     for (start, end) in maps.lines().filter_map(code_range) {
         let address = ptr::without_provenance_mut(start);
-        // SAFETY: this advice has the kernel read pages and map them as they are. It changes no memory, and where nothing
-        // is mapped it fails.
+        // SAFETY: this advice has the kernel read pages and map them as they are. It changes no memory, and where
+        // nothing is mapped it fails.
         let _ = unsafe { madvise(address, end - start, Advice::LinuxPopulateRead) };
     }
 }

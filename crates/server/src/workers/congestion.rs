@@ -16,6 +16,7 @@ use std::sync::{Mutex, PoisonError};
 const FULL: usize = 16 << 20;
 const FREE: usize = FULL / 2;
 
+/// What waits for each worker.
 pub struct Congestion {
     /// Bytes by worker.
     waiting: Box<[AtomicUsize]>,
@@ -23,6 +24,7 @@ pub struct Congestion {
 }
 
 impl Congestion {
+    /// For so many workers.
     pub fn new(workers: usize) -> Congestion {
         Congestion {
             waiting: (0..workers).map(|_| AtomicUsize::new(0)).collect(),
@@ -46,7 +48,7 @@ impl Congestion {
         }
     }
 
-    /// Looked at under the lock: whoever comes last sees how it is.
+    /// Looked at under the lock, so that the last to come sees how it is.
     #[cold]
     fn settle(&self, engine: &Engine) {
         let mut full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
@@ -54,7 +56,7 @@ impl Congestion {
             *full = waiting.load(SeqCst) >= if *full { FREE } else { FULL };
             engine.pubsub().set_full(worker, *full);
         }
-        engine.saves().set_congested(full.contains(&true));
+        engine.persistence_status().set_congested(full.contains(&true));
     }
 }
 
@@ -69,7 +71,7 @@ mod tests {
         let options = Options { workers: 2, ..Options::default() };
         let engine = Engine::new(&options, Arc::new(NullHost));
         let congestion = Congestion::new(2);
-        let is_on = || engine.saves().deny_reasons().is_congested();
+        let is_on = || engine.persistence_status().deny_reasons().is_congested();
         congestion.add(&engine, 0, FULL - 1);
         assert!(!is_on());
         congestion.add(&engine, 0, 1);
@@ -79,6 +81,6 @@ mod tests {
         congestion.remove(&engine, 1, 5 * FULL);
         assert!(is_on(), "half of it is left");
         congestion.remove(&engine, 0, 1);
-        assert!(!is_on() && engine.saves().deny_reasons().is_none());
+        assert!(!is_on() && engine.persistence_status().deny_reasons().is_none());
     }
 }

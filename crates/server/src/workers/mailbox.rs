@@ -2,12 +2,13 @@
 //!
 //! | message | how many there can be |
 //! |---|---|
-//! | connection, reply, kill, task, settle | one for each client that is counted, or that waits for it |
+//! | connection, handover, reply, kill, task, settle | one for each client that is counted, or that waits for it |
 //! | pushes | as many bytes as [`congestion`](crate::workers::congestion) lets through |
 //! | pause changed, durable | one: the second says nothing that the first does not |
-//! | sleep, stop | one for each command, which nobody else can give meanwhile |
+//! | sleep, stop | one for each command, which no other client can give meanwhile |
 
-use crate::connection::socket::Stream;
+use crate::connection::socket::SocketStream;
+use crate::connection::state::Connection as ClientConnection;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use engine::Engine;
 use engine::clients::pubsub::Push;
@@ -16,6 +17,7 @@ use engine::clients::waiters::Ticket;
 use engine::host::threads::WorkerTask;
 use mio::{Poll, Token, Waker};
 use std::io;
+use std::mem::discriminant;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::AcqRel};
 use std::time::Instant;
@@ -26,14 +28,16 @@ pub const WAKE: Token = Token(usize::MAX);
 /// What other threads tell a worker.
 pub enum WorkerMessage {
     /// A connection that is this worker's from now on.
-    Connection { stream: Stream, info: Arc<ClientInfo>, book: bool },
+    Connection { stream: SocketStream, info: Arc<ClientInfo>, book: bool },
+    /// A connection that another worker has served until now.
+    Handover(Box<ClientConnection>),
     /// What a blocked client of this worker has waited for.
     Reply { ticket: Arc<Ticket>, bytes: Vec<u8> },
-    /// CLIENT PAUSE or CLIENT UNPAUSE was called, or the pause is over.
+    /// CLIENT PAUSE or CLIENT UNPAUSE was called, or the pause has ended.
     PauseChanged,
     /// All workers stop for a while (DEBUG SLEEP).
     Sleep { until: Instant },
-    /// Somebody waits until this worker has done what has reached it, and then takes one off.
+    /// A thread waits until this worker has done what has reached it; then it takes one off.
     Settle { left: Arc<AtomicUsize> },
     /// A client of this worker is to be disconnected.
     Kill { client: u64 },
@@ -77,6 +81,7 @@ impl Inbox {
         self.woken.swap(false, AcqRel);
     }
 
+    /// The next message, if there is one.
     pub fn take(&self) -> Option<WorkerMessage> {
         let message = self.messages.try_recv().ok()?;
         match &message {
@@ -88,8 +93,31 @@ impl Inbox {
         Some(message)
     }
 
+    /// Whether no message is there.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
+    }
+}
+
+/// Messages that a worker has taken and that have to wait until its script has ended.
+#[derive(Default)]
+pub struct DeferredMessages {
+    messages: Vec<WorkerMessage>,
+}
+
+impl DeferredMessages {
+    /// Keeps a message; what need not be said twice is kept once.
+    pub fn add(&mut self, message: WorkerMessage) {
+        let is_same = |other: &WorkerMessage| discriminant(other) == discriminant(&message);
+        let once = matches!(message, WorkerMessage::PauseChanged | WorkerMessage::Durable);
+        if !once || !self.messages.iter().any(is_same) {
+            self.messages.push(message);
+        }
+    }
+
+    /// Takes all, in order.
+    pub fn take(&mut self) -> Vec<WorkerMessage> {
+        std::mem::take(&mut self.messages)
     }
 }
 
@@ -159,5 +187,17 @@ mod tests {
             assert!(matches!(inbox.take(), Some(WorkerMessage::Durable)));
             assert!(inbox.is_empty());
         }
+    }
+
+    #[test]
+    fn deferred_messages_keep_their_order_and_are_not_repeated() {
+        let mut deferred = DeferredMessages::default();
+        for _ in 0..2 {
+            deferred.add(WorkerMessage::Durable);
+            deferred.add(WorkerMessage::Kill { client: 1 });
+        }
+        let kinds: Vec<bool> = deferred.take().iter().map(|it| matches!(it, WorkerMessage::Durable)).collect();
+        assert_eq!(kinds, [true, false, false]);
+        assert!(deferred.take().is_empty());
     }
 }

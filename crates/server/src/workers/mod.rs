@@ -1,7 +1,7 @@
 //! What threads know of the workers: who they are, how they are told something, and how much waits for them.
 //!
-//! In: messages from any thread. Out: messages to a worker's event loop, and a wake-up. It knows what a socket is, since
-//! new connections are among the messages, but nothing of what a worker does with what it is told.
+//! In: messages from any thread. Out: messages to a worker's event loop, and a wake-up. It knows what a socket is,
+//! since new connections are among the messages, but nothing of what a worker does with what it is told.
 
 pub mod congestion;
 pub mod mailbox;

@@ -5,6 +5,7 @@ use crate::workers::mailbox::{Mailbox, WorkerMessage};
 use crate::workers::notifier::Notifier;
 use engine::Engine;
 use engine::clients::pubsub::Push;
+use engine::time::Nanos;
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,6 +16,9 @@ thread_local! {
     /// The worker that this thread is.
     static SELF: Cell<usize> = const { Cell::new(usize::MAX) };
 }
+
+/// Nanoseconds of one turn after which a worker counts as stuck.
+const STUCK: u64 = 10_000_000;
 
 /// This thread is a worker from now on.
 pub fn become_worker(index: usize) {
@@ -31,24 +35,29 @@ pub fn this_worker() -> usize {
 
 /// The engine and the state of the server around it.
 pub struct Shared {
+    /// The data, and the commands' part of the server's state.
     pub engine: Arc<Engine>,
     workers: usize,
     /// Connections of each worker, for spreading new ones.
     loads: Box<[AtomicUsize]>,
     mailboxes: OnceLock<Vec<Mailbox>>,
+    /// Messages for clients that workers have not taken yet.
     pub congestion: Congestion,
     /// Wakes the main thread, which ends the server.
     stop: OnceLock<mio::Waker>,
+    /// The server ends.
     pub stopping: AtomicBool,
     /// Wakes the thread that writes the log.
     pub notifier: Notifier,
     /// Of each worker, whether it keeps replies until the log is durable.
     pub await_durability: Vec<AtomicBool>,
+    /// Connections that were let in, and that were refused, since the statistics were reset.
     pub connections_received: AtomicU64,
     pub connections_rejected: AtomicU64,
 }
 
 impl Shared {
+    /// For so many workers, whose mailboxes are set later.
     pub fn new(engine: Arc<Engine>, workers: usize, notifier: Notifier) -> Shared {
         Shared {
             engine,
@@ -71,10 +80,12 @@ impl Shared {
         worker * shards / self.workers..(worker + 1) * shards / self.workers
     }
 
+    /// Called once, before the workers run.
     pub fn set_mailboxes(&self, mailboxes: Vec<Mailbox>) {
         assert!(self.mailboxes.set(mailboxes).is_ok(), "mailboxes are set once");
     }
 
+    /// Called once, by the main thread.
     pub fn set_stop_waker(&self, waker: mio::Waker) {
         assert!(self.stop.set(waker).is_ok(), "the stop waker is set once");
     }
@@ -93,10 +104,12 @@ impl Shared {
         self.post(worker, WorkerMessage::Pushes { pushes, bytes });
     }
 
+    /// Sends a message to every worker.
     pub fn post_all(&self, message: impl Fn() -> WorkerMessage) {
         (0..self.workers).for_each(|worker| self.post(worker, message()));
     }
 
+    /// How many workers there are.
     pub fn workers(&self) -> usize {
         self.workers
     }
@@ -106,11 +119,29 @@ impl Shared {
         (0..self.workers).filter(|worker| *worker != SELF.get()).for_each(|worker| self.post(worker, message()));
     }
 
-    /// The worker with the fewest connections, which gets one more. Only the acceptor calls this, one thread at a time.
+    /// The worker that a new connection goes to. Only the acceptor calls this, one thread at a time.
     pub fn assign(&self) -> usize {
-        let worker = (0..self.workers).min_by_key(|worker| self.loads[*worker].load(Relaxed)).unwrap_or(0);
+        let worker = self.least_crowded();
         self.loads[worker].fetch_add(1, Relaxed);
         worker
+    }
+
+    /// The worker with the fewest connections, of those that come to serve them soon, if there is one.
+    pub fn least_crowded(&self) -> usize {
+        let clock = self.engine.host().nanos();
+        let by = |worker: &usize| (self.is_stuck(*worker, clock), self.loads[*worker].load(Relaxed));
+        (0..self.workers).min_by_key(by).unwrap_or(0)
+    }
+
+    /// Whether one command or the like has had the worker's thread for so long that others wait for it.
+    pub fn is_stuck(&self, worker: usize, clock: Nanos) -> bool {
+        self.engine.metrics()[worker].present_turn_nanos(clock) > STUCK
+    }
+
+    /// A connection of one worker is another's from now on.
+    pub fn reassign(&self, from: usize, to: usize) {
+        self.loads[from].fetch_sub(1, Relaxed);
+        self.loads[to].fetch_add(1, Relaxed);
     }
 
     /// Connections now.

@@ -3,16 +3,16 @@
 //! ```text
 //!  table bucket     | tags of nine | pointer, 48 bits | pointer | ...                          10 to 11 a field
 //!                                     |
-//!  field's entry    | header | deadline? | long value? | f i e l d | v a l u e |                32 for 15 + 8 bytes
+//!  field's entry    | header | expiry? | long value? | f i e l d | v a l u e |                32 for 15 + 8 bytes
 //!
-//!  deadlines        | deadline, place in the table | ...      in order of deadlines; only if a field has one
+//!  expiries         | expiry, place in the table | ...     the earliest first; only if a field has one
 //! ```
 //!
-//! A field is an [`Entry`]: its key is the field, its deadline is when the field runs out. Values up to 1024 bytes lie
+//! A field is an [`Entry`]: its key is the field, its expiry is the field's. Values up to 1024 bytes lie
 //! inside, longer ones in an allocation of their own.
 //!
 //! # Invariants (asserted by `check` in the tests)
-//! - `deadlines` has exactly one record for each entry with a deadline, and is there only while it has records.
+//! - `expiries` has exactly one record for each entry with an expiry, and is there only while it has records.
 
 use crate::entry::{Entry, MAX_INLINE, NewValue, ValueRef};
 use crate::hashtable::{self, HashTable, position};
@@ -20,7 +20,7 @@ use crate::listpack::Item;
 use crate::member_hash::{self, member_hash};
 use crate::ttl_index::TtlIndex;
 
-use super::{Ttl, Written, is_due};
+use super::{FieldTtl, Written, is_due};
 use crate::snapshot_iterator::{Seen, SnapshotIterators, TableSnapshotIterator};
 use crate::snapshot_sweep::SnapshotSweep;
 use std::sync::Arc;
@@ -29,29 +29,33 @@ use std::sync::Arc;
 type Long = Box<[u8]>;
 type Field = Entry<Long>;
 
+/// A hash in the form of a table.
 #[derive(Default)]
 pub struct BigHash {
     table: HashTable<Field>,
-    deadlines: Option<Box<TtlIndex>>,
+    expiries: Option<Box<TtlIndex>>,
     walks: SnapshotIterators<TableSnapshotIterator>,
 }
 
 /// A field as a visitor sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Found<'a> {
+pub(super) struct FoundField<'a> {
+    /// The field's name.
     pub name: &'a [u8],
+    /// Its value.
     pub value: &'a [u8],
-    pub deadline: Option<u64>,
+    /// Unix time in milliseconds.
+    pub expiry: Option<u64>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> FoundField<'a> {
     fn of(entry: hashtable::Ref<'a, Field>) -> Self {
         let value = match entry.value() {
             ValueRef::Inline(bytes) => bytes,
             ValueRef::Payload(long) => long,
             ValueRef::Int(_) | ValueRef::Packed(_) => unreachable!("values are kept as bytes"),
         };
-        Found { name: entry.key(), value, deadline: entry.deadline() }
+        FoundField { name: entry.key(), value, expiry: entry.expiry() }
     }
 }
 
@@ -69,52 +73,52 @@ impl BigHash {
         self.table.set_resizing(true);
     }
 
-    pub(super) fn table_stats(&self) -> hashtable::Stats {
+    pub(super) fn table_stats(&self) -> hashtable::TableStats {
         self.table.stats()
     }
 
     #[inline]
-    pub(super) fn find(&self, name: &[u8]) -> Option<Found<'_>> {
-        self.table.find(member_hash(name), |entry| entry.key() == name).map(Found::of)
+    pub(super) fn find(&self, name: &[u8]) -> Option<FoundField<'_>> {
+        self.table.find(member_hash(name), |entry| entry.key() == name).map(FoundField::of)
     }
 
     pub(super) fn prefetch<'a>(&self, names: impl Iterator<Item = &'a [u8]>) {
         member_hash::prefetch(&self.table, names);
     }
 
-    pub(super) fn next_deadline(&self) -> Option<u64> {
-        self.deadlines.as_ref()?.first()
+    pub(super) fn next_expiry(&self) -> Option<u64> {
+        self.expiries.as_ref()?.first()
     }
 
     pub(super) fn count_due(&self, now: u64) -> usize {
-        self.deadlines.as_ref().map_or(0, |deadlines| deadlines.count_due(now))
+        self.expiries.as_ref().map_or(0, |expiries| expiries.count_due(now))
     }
 
     pub(super) fn volatile_len(&self) -> usize {
-        self.deadlines.as_ref().map_or(0, |deadlines| deadlines.len())
+        self.expiries.as_ref().map_or(0, |expiries| expiries.len())
     }
 
     #[inline]
-    pub(super) fn set(&mut self, name: &[u8], value: &[u8], ttl: Ttl, now: u64) -> Written {
+    pub(super) fn set(&mut self, name: &[u8], value: &[u8], ttl: FieldTtl, now: u64) -> Written {
         let hash = member_hash(name);
         if !self.walks.is_empty() {
             self.tell_walks(name, hash);
         }
         match self.table.entry(hash, |entry| entry.key() == name, hash_of) {
-            hashtable::Entry::Vacant(vacant) => {
-                let deadline = ttl.resolve(None);
-                vacant.insert(Field::new(name, value_of(value), deadline, 0));
-                self.reindex(None, deadline, hash);
+            hashtable::TableEntry::Vacant(vacant) => {
+                let expiry = ttl.resolve(None);
+                vacant.insert(Field::new(name, value_of(value), expiry, 0));
+                self.reindex(None, expiry, hash);
                 Written::Added
             }
-            hashtable::Entry::Occupied(mut occupied) => {
-                let old = occupied.get().deadline();
+            hashtable::TableEntry::Occupied(mut occupied) => {
+                let old = occupied.get().expiry();
                 let over = is_due(old, now);
                 let new = ttl.resolve(if over { None } else { old });
                 occupied.update(|entry| {
                     drop(entry.set_value(value_of(value)));
                     if old != new {
-                        entry.set_deadline(new);
+                        entry.set_expiry(new);
                     }
                 });
                 self.reindex(old, new, hash);
@@ -130,34 +134,34 @@ impl BigHash {
         }
         let removed = self.table.remove(hash, |entry| entry.key() == name, hash_of);
         let Some(entry) = removed else { return false };
-        self.reindex(entry.deadline(), None, hash);
+        self.reindex(entry.expiry(), None, hash);
         true
     }
 
-    /// Gives a field that is there another deadline, or none.
-    pub(super) fn set_deadline(&mut self, name: &[u8], new: Option<u64>) {
+    /// Gives a field that is there another expiry, or none.
+    pub(super) fn set_expiry(&mut self, name: &[u8], new: Option<u64>) {
         let hash = member_hash(name);
         if !self.walks.is_empty() {
             self.tell_walks(name, hash);
         }
         let Some(mut found) = self.table.find_mut(hash, |entry| entry.key() == name) else { return };
-        let old = found.get().deadline();
-        found.update(|entry| entry.set_deadline(new));
+        let old = found.get().expiry();
+        found.update(|entry| entry.set_expiry(new));
         self.reindex(old, new, hash);
     }
 
-    /// Removes the field whose time came first, if it has come.
+    /// Removes the field with the earliest expiry, if it has expired.
     pub(super) fn pop_due(&mut self, now: u64, removed: impl FnOnce(&[u8])) -> bool {
-        let Some(deadlines) = &mut self.deadlines else { return false };
-        let Some(at) = deadlines.pop_due(now) else { return false };
-        if deadlines.is_empty() {
-            self.deadlines = None;
+        let Some(expiries) = &mut self.expiries else { return false };
+        let Some(at) = expiries.pop_due(now) else { return false };
+        if expiries.is_empty() {
+            self.expiries = None;
         }
         if !self.walks.is_empty() {
             let table = &self.table;
             self.walks.touch(at << 16, |at, visit| table.scan(at, |entry| visit(seen(entry))));
         }
-        let due = |entry: &Field| is_due(entry.deadline(), now) && position(hash_of(entry)) == at;
+        let due = |entry: &Field| is_due(entry.expiry(), now) && position(hash_of(entry)) == at;
         if let Some(entry) = self.table.remove_at_position(at, due, hash_of) {
             if !self.walks.is_empty() {
                 let seen = seen(&entry);
@@ -169,10 +173,10 @@ impl BigHash {
     }
 
     /// See [`HashTable::scan`].
-    pub(super) fn scan(&self, position: u64, mut visit: impl FnMut(u64, Found<'_>)) -> Option<u64> {
+    pub(super) fn scan(&self, position: u64, mut visit: impl FnMut(u64, FoundField<'_>)) -> Option<u64> {
         self.table.scan(position, |entry| {
-            let Seen { hash, name, value, deadline } = seen(entry);
-            visit(hash, Found { name, value, deadline });
+            let Seen { hash, name, value, expiry } = seen(entry);
+            visit(hash, FoundField { name, value, expiry });
         })
     }
 
@@ -211,19 +215,19 @@ impl BigHash {
         }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = Found<'_>> {
-        self.table.iter().map(Found::of)
+    pub(super) fn iter(&self) -> impl Iterator<Item = FoundField<'_>> {
+        self.table.iter().map(FoundField::of)
     }
 
-    pub(super) fn random(&self, random: u64) -> Option<Found<'_>> {
-        self.table.random(random).map(Found::of)
+    pub(super) fn random(&self, random: u64) -> Option<FoundField<'_>> {
+        self.table.random(random).map(FoundField::of)
     }
 
     /// Frees up to `max` fields; true when nothing is left.
     pub(super) fn drain_step(&mut self, max: usize) -> bool {
-        if let Some(deadlines) = &mut self.deadlines {
-            if deadlines.drain_step(max) {
-                self.deadlines = None;
+        if let Some(expiries) = &mut self.expiries {
+            if expiries.drain_step(max) {
+                self.expiries = None;
             }
             return false;
         }
@@ -242,29 +246,29 @@ impl BigHash {
             .take(samples.max(1))
             .fold((0, 0), |(seen, bytes), entry| (seen + 1, bytes + block(&entry)));
         let fields = (bytes as u128 * self.len() as u128).checked_div(seen).unwrap_or(0) as usize;
-        let deadlines = self.deadlines.as_ref().map_or(0, |deadlines| size_of::<TtlIndex>() + deadlines.memory_usage());
-        size_of::<Self>() + self.table.memory_usage() + fields + deadlines
+        let expiries = self.expiries.as_ref().map_or(0, |expiries| size_of::<TtlIndex>() + expiries.memory_usage());
+        size_of::<Self>() + self.table.memory_usage() + fields + expiries
     }
 
     fn reindex(&mut self, old: Option<u64>, new: Option<u64>, hash: u64) {
         if old == new {
             return;
         }
-        let deadlines = self.deadlines.get_or_insert_default();
-        deadlines.change(old, new, hash);
-        if deadlines.is_empty() {
-            self.deadlines = None;
+        let expiries = self.expiries.get_or_insert_default();
+        expiries.change(old, new, hash);
+        if expiries.is_empty() {
+            self.expiries = None;
         }
     }
 
     #[cfg(test)]
     pub(super) fn check(&self) {
         let mut expected: Vec<(u64, u64)> =
-            self.iter().filter_map(|field| Some((field.deadline?, position(member_hash(field.name))))).collect();
+            self.iter().filter_map(|field| Some((field.expiry?, position(member_hash(field.name))))).collect();
         expected.sort_unstable();
         assert_eq!(self.volatile_len(), expected.len());
-        assert_eq!(self.deadlines.is_some(), !expected.is_empty());
-        assert_eq!(self.next_deadline(), expected.first().map(|(deadline, _)| *deadline));
+        assert_eq!(self.expiries.is_some(), !expected.is_empty());
+        assert_eq!(self.next_expiry(), expected.first().map(|(expiry, _)| *expiry));
     }
 }
 
@@ -272,9 +276,9 @@ impl Clone for BigHash {
     fn clone(&self) -> Self {
         let mut copy = BigHash::default();
         for field in self.iter() {
-            let (hash, deadline) = (member_hash(field.name), field.deadline);
-            copy.table.insert_unique(hash, Field::new(field.name, value_of(field.value), deadline, 0), hash_of);
-            copy.reindex(None, deadline, hash);
+            let (hash, expiry) = (member_hash(field.name), field.expiry);
+            copy.table.insert_unique(hash, Field::new(field.name, value_of(field.value), expiry, 0), hash_of);
+            copy.reindex(None, expiry, hash);
         }
         copy
     }
@@ -286,7 +290,7 @@ fn seen(entry: &Field) -> Seen<'_> {
         ValueRef::Payload(long) => long,
         ValueRef::Int(_) | ValueRef::Packed(_) => unreachable!("values are kept as bytes"),
     };
-    Seen { hash: hash_of(entry), name: entry.key(), value, deadline: entry.deadline() }
+    Seen { hash: hash_of(entry), name: entry.key(), value, expiry: entry.expiry() }
 }
 
 fn hash_of(entry: &Field) -> u64 {
@@ -303,7 +307,7 @@ impl<'a> FromIterator<(Item<'a>, Item<'a>)> for BigHash {
         let (mut name_digits, mut value_digits) = (itoa::Buffer::new(), itoa::Buffer::new());
         let mut hash = BigHash::default();
         for (name, value) in pairs {
-            hash.set(name.bytes(&mut name_digits), value.bytes(&mut value_digits), Ttl::Clear, 0);
+            hash.set(name.bytes(&mut name_digits), value.bytes(&mut value_digits), FieldTtl::Clear, 0);
         }
         hash
     }

@@ -1,21 +1,21 @@
-//! A hash: fields with values, some of which may run out.
+//! A hash: fields with values, some of which may expire.
 //!
 //! It is a [`Listpack`] while it is small, and a hash table of fields ([`BigHash`]) from then on:
 //!
 //! ```text
 //!  small     | field | value | field | value | ... |          in the order in which fields came
-//!  big       table of entries, with an index of deadlines if there are any     see `big`
+//!  big       table of entries, with an index of expiries if there are any     see `big`
 //! ```
 //!
 //! A hash leaves the small form when it would have more fields than [`Limits`] allow, a name or value longer than they
-//! allow, or a field with a deadline; it never goes back. All of that is what Valkey does, so that OBJECT ENCODING
+//! allow, or a field with an expiry; it never goes back. All of that is what Valkey does, so that OBJECT ENCODING
 //! answers the same.
 //!
 //! Reading is done through a [`View`], because a small hash may lie in the block of its key.
 //!
 //! # Time
-//! The hash reads no clock: callers say what time it is, in the unit of the deadlines (milliseconds). A field whose
-//! deadline is not after `now` is over: [`get`](View::get), [`visit`](View::visit) and the rest do not show it, and
+//! The hash reads no clock: callers say what time it is, in the unit of the expiries (milliseconds). A field whose
+//! expiry is not after `now` has expired: [`get`](View::get), [`visit`](View::visit) and the rest do not show it, and
 //! writing to it is like adding it. It stays in [`len`](View::len) until [`pop_due`](Hash::pop_due) takes it out. `now`
 //! = 0 shows everything.
 
@@ -26,7 +26,7 @@ mod view;
 
 pub use self::view::View;
 
-use self::big::{BigHash, Found};
+use self::big::{BigHash, FoundField};
 use crate::hashtable;
 use crate::listpack::{Item, Listpack, Pos};
 use crate::snapshot_iterator::{Seen, TableSnapshotIterator};
@@ -37,25 +37,29 @@ use std::sync::Arc;
 /// How large the small form may grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
+    /// Fields of the hash.
     pub fields: usize,
     /// Bytes of a name or a value.
     pub bytes: usize,
 }
 
-/// What becomes of a field's deadline when its value is written.
+/// What becomes of a field's expiry when its value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ttl {
+pub enum FieldTtl {
+    /// The field does not expire.
     Clear,
+    /// It stays what it was.
     Keep,
+    /// Unix time in milliseconds.
     At(u64),
 }
 
-impl Ttl {
+impl FieldTtl {
     fn resolve(self, old: Option<u64>) -> Option<u64> {
         match self {
-            Ttl::Clear => None,
-            Ttl::Keep => old,
-            Ttl::At(at) => Some(at),
+            FieldTtl::Clear => None,
+            FieldTtl::Keep => old,
+            FieldTtl::At(at) => Some(at),
         }
     }
 }
@@ -63,9 +67,11 @@ impl Ttl {
 /// What [`Hash::set`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
+    /// There was no such field.
     Added,
-    /// The same, in the place of one that was over.
+    /// The same, in the place of one that had expired.
     AddedOverDue,
+    /// The field has another value now.
     Replaced,
 }
 
@@ -91,7 +97,7 @@ impl Default for Hash {
 
 impl Hash {
     /// Takes over fields and values in turns; None if they do not come in pairs. The caller makes sure that no field
-    /// comes twice, and asks for the limits ([`expect`](Self::expect)).
+    /// comes twice, and asks for the limits ([`reserve`](Self::reserve)).
     pub fn from_listpack(pack: Listpack) -> Option<Hash> {
         pack.len().is_multiple_of(2).then_some(Hash(Small(pack)))
     }
@@ -124,14 +130,14 @@ impl Hash {
         }
     }
 
-    /// The earliest deadline of a field.
+    /// The earliest expiry of a field.
     #[inline]
-    pub fn next_deadline(&self) -> Option<u64> {
-        self.view().next_deadline()
+    pub fn next_expiry(&self) -> Option<u64> {
+        self.view().next_expiry()
     }
 
     /// Leaves the small form if it would not take so many more fields, the longest name or value having `longest` bytes
-    /// and all together `total`: whoever adds several at once says so before the first.
+    /// and all together `total`: a caller that adds several at once says so before the first.
     pub fn reserve(&mut self, fields: usize, longest: usize, total: usize, limits: Limits) {
         if let Small(pack) = &self.0
             && (fields > limits.fields || longest > limits.bytes || !pack.has_room(total))
@@ -155,10 +161,10 @@ impl Hash {
         }
     }
 
-    /// Writes a field's value. [`expect`](Self::expect) has been asked before.
+    /// Writes a field's value. [`reserve`](Self::reserve) has been asked before.
     #[inline]
-    pub fn set(&mut self, name: &[u8], value: &[u8], ttl: Ttl, now: u64, limits: Limits) -> Written {
-        if matches!(ttl, Ttl::At(_)) || name.len() > limits.bytes || value.len() > limits.bytes {
+    pub fn set(&mut self, name: &[u8], value: &[u8], ttl: FieldTtl, now: u64, limits: Limits) -> Written {
+        if matches!(ttl, FieldTtl::At(_)) || name.len() > limits.bytes || value.len() > limits.bytes {
             self.enlarge();
         }
         match &mut self.0 {
@@ -192,27 +198,27 @@ impl Hash {
                 true
             }
             Big(big) => {
-                let over = big.next_deadline().is_some_and(|first| first <= now)
-                    && big.find(name).is_some_and(|found| is_due(found.deadline, now));
+                let over = big.next_expiry().is_some_and(|first| first <= now)
+                    && big.find(name).is_some_and(|found| is_due(found.expiry, now));
                 !over && big.remove(name)
             }
         }
     }
 
-    /// Gives a field another deadline, or none; one that is missing stays so.
-    pub fn set_deadline(&mut self, name: &[u8], deadline: Option<u64>) {
+    /// Gives a field another expiry, or none; one that is missing stays so.
+    pub fn set_expiry(&mut self, name: &[u8], expiry: Option<u64>) {
         if let Small(pack) = &self.0 {
-            if deadline.is_none() || pack.find(name, 1).is_none() {
+            if expiry.is_none() || pack.find(name, 1).is_none() {
                 return;
             }
             self.enlarge();
         }
         if let Big(big) = &mut self.0 {
-            big.set_deadline(name, deadline);
+            big.set_expiry(name, expiry);
         }
     }
 
-    /// Removes the field whose time came first and shows its name; false if no field's time has come.
+    /// Removes the field with the earliest expiry and shows its name; false if none has expired.
     pub fn pop_due(&mut self, now: u64, removed: impl FnOnce(&[u8])) -> bool {
         match &mut self.0 {
             Small(_) => false,
@@ -226,8 +232,8 @@ impl Hash {
         if let Big(big) = &mut self.0 { Some(big.begin_walk(now)) } else { None }
     }
 
-    /// Begins a sweep over all fields, also those that are over, of which those before position `next` are done; None
-    /// of a small hash.
+    /// Begins a sweep over all fields, also those that have expired, of which those before position `next` are done;
+    /// None of a small hash.
     pub fn begin_snapshot_sweep(
         &mut self,
         next: u64,
@@ -242,7 +248,7 @@ impl Hash {
     }
 
     /// How full its table is, if it is one.
-    pub fn table_stats(&self) -> Option<hashtable::Stats> {
+    pub fn table_stats(&self) -> Option<hashtable::TableStats> {
         if let Big(big) = &self.0 { Some(big.table_stats()) } else { None }
     }
 
@@ -296,9 +302,9 @@ impl fmt::Debug for Hash {
     }
 }
 
-/// Whether a deadline's time has come.
-fn is_due(deadline: Option<u64>, now: u64) -> bool {
-    deadline.is_some_and(|at| at <= now)
+/// Whether an expiry's time has come.
+fn is_due(expiry: Option<u64>, now: u64) -> bool {
+    expiry.is_some_and(|at| at <= now)
 }
 
 fn value_pos(pack: &Listpack, name: &[u8]) -> Option<Pos> {
@@ -310,6 +316,6 @@ fn pairs(pack: &Listpack) -> impl Iterator<Item = (Item<'_>, Item<'_>)> {
     std::iter::from_fn(move || Some((items.next()?, items.next()?)))
 }
 
-fn items(found: Found<'_>) -> (Item<'_>, Item<'_>) {
+fn items(found: FoundField<'_>) -> (Item<'_>, Item<'_>) {
     (Item::Bytes(found.name), Item::Bytes(found.value))
 }

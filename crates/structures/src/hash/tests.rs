@@ -1,4 +1,4 @@
-//! A hash against a map with deadlines, at every step; the small form and its end; a large one taken apart.
+//! A hash against a map with expiries, at every step; the small form and its end; a large one taken apart.
 
 use super::*;
 use proptest::prelude::*;
@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const LIMITS: Limits = Limits { fields: 12, bytes: 20 };
 
-/// Values with deadlines by field.
+/// Values with expiries by field.
 type Model = BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)>;
 
 #[derive(Clone, Debug)]
 enum Op {
-    Set(Vec<u8>, Vec<u8>, Ttl),
+    Set(Vec<u8>, Vec<u8>, FieldTtl),
     Remove(Vec<u8>),
-    Deadline(Vec<u8>, Option<u64>),
+    Expiry(Vec<u8>, Option<u64>),
     /// Time goes on, and up to so many fields are taken out.
     Later(u64, usize),
     Clone,
@@ -35,15 +35,15 @@ fn value() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-fn ttl() -> impl Strategy<Value = Ttl> {
-    prop_oneof![4 => Just(Ttl::Clear), 2 => Just(Ttl::Keep), 3 => (1u64..60).prop_map(Ttl::At)]
+fn ttl() -> impl Strategy<Value = FieldTtl> {
+    prop_oneof![4 => Just(FieldTtl::Clear), 2 => Just(FieldTtl::Keep), 3 => (1u64..60).prop_map(FieldTtl::At)]
 }
 
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         30 => (name(), value(), ttl()).prop_map(|(name, value, ttl)| Op::Set(name, value, ttl)),
         10 => name().prop_map(Op::Remove),
-        10 => (name(), proptest::option::of(1u64..60)).prop_map(|(name, at)| Op::Deadline(name, at)),
+        10 => (name(), proptest::option::of(1u64..60)).prop_map(|(name, at)| Op::Expiry(name, at)),
         6 => (0u64..6, 0usize..4).prop_map(|(ms, max)| Op::Later(ms, max)),
         1 => Just(Op::Clone),
     ]
@@ -73,8 +73,8 @@ fn apply(hash: &mut Hash, model: &mut Model, now: &mut u64, op: &Op) {
                 model.remove(name);
             }
         }
-        Op::Deadline(name, at) => {
-            hash.set_deadline(name, *at);
+        Op::Expiry(name, at) => {
+            hash.set_expiry(name, *at);
             if let Some(field) = model.get_mut(name) {
                 field.1 = *at;
             }
@@ -97,7 +97,7 @@ fn check(hash: &Hash, model: &Model, now: u64) {
     let live: BTreeMap<_, _> = model.iter().filter(|(_, field)| !over(field, now)).collect();
     assert_eq!((hash.view().len(), hash.view().is_empty()), (model.len(), model.is_empty()));
     assert_eq!(hash.view().live_len(now), live.len());
-    assert_eq!(hash.next_deadline(), model.values().filter_map(|field| field.1).min());
+    assert_eq!(hash.next_expiry(), model.values().filter_map(|field| field.1).min());
     assert_eq!(hash.view().volatile_len(), model.values().filter(|field| field.1.is_some()).count());
     for (name, field) in model {
         let expected = (!over(field, now)).then(|| (field.0.clone(), field.1));
@@ -136,12 +136,12 @@ proptest! {
 fn the_small_form_is_left_once_and_for_all() {
     let filled = |fields: usize| {
         let mut hash = Hash::default();
-        (0..fields).for_each(|n| _ = hash.set(n.to_string().as_bytes(), b"v", Ttl::Clear, 0, LIMITS));
+        (0..fields).for_each(|n| _ = hash.set(n.to_string().as_bytes(), b"v", FieldTtl::Clear, 0, LIMITS));
         hash
     };
     let mut hash = filled(12);
     assert_eq!(hash.view().encoding(), "listpack");
-    hash.set(b"13th", b"v", Ttl::Keep, 0, LIMITS);
+    hash.set(b"13th", b"v", FieldTtl::Keep, 0, LIMITS);
     assert_eq!(hash.view().encoding(), "hashtable");
     (1..12).for_each(|n| assert!(hash.remove(n.to_string().as_bytes(), 0)));
     assert_eq!(
@@ -150,7 +150,7 @@ fn the_small_form_is_left_once_and_for_all() {
     );
     for (name, value) in [(&[b'x'; 21][..], &b""[..]), (b"", &[b'x'; 21])] {
         let mut hash = filled(1);
-        hash.set(name, value, Ttl::Clear, 0, LIMITS);
+        hash.set(name, value, FieldTtl::Clear, 0, LIMITS);
         assert_eq!(hash.view().encoding(), "hashtable");
     }
     for (fields, longest, encoding) in [(12, 20, "listpack"), (13, 1, "hashtable"), (1, 21, "hashtable")] {
@@ -159,21 +159,21 @@ fn the_small_form_is_left_once_and_for_all() {
         assert_eq!(hash.view().encoding(), encoding);
     }
     let mut hash = filled(2);
-    hash.set_deadline(b"none", Some(5));
-    hash.set_deadline(b"1", None);
+    hash.set_expiry(b"none", Some(5));
+    hash.set_expiry(b"1", None);
     assert_eq!(hash.view().encoding(), "listpack");
-    hash.set_deadline(b"1", Some(5));
-    assert_eq!((hash.view().encoding(), hash.next_deadline()), ("hashtable", Some(5)));
+    hash.set_expiry(b"1", Some(5));
+    assert_eq!((hash.view().encoding(), hash.next_expiry()), ("hashtable", Some(5)));
 }
 
 #[test]
 fn a_large_hash_is_small_for_its_size_and_goes_away_in_steps() {
     let mut hash = Hash::default();
     for n in 0..50_000 {
-        hash.set(format!("field:{n:09}").as_bytes(), b"12345678", Ttl::Clear, 0, LIMITS);
+        hash.set(format!("field:{n:09}").as_bytes(), b"12345678", FieldTtl::Clear, 0, LIMITS);
     }
     assert!(hash.memory_usage(10) <= 44 * hash.view().len(), "{}", hash.memory_usage(10) / hash.view().len());
-    (0..1000).for_each(|n| hash.set_deadline(format!("field:{n:09}").as_bytes(), Some(9)));
+    (0..1000).for_each(|n| hash.set_expiry(format!("field:{n:09}").as_bytes(), Some(9)));
     assert_eq!((hash.view().live_len(9), hash.view().live_len(8)), (49_000, 50_000));
     let copy = hash.clone();
     let mut steps = 0;
@@ -187,7 +187,7 @@ fn a_large_hash_is_small_for_its_size_and_goes_away_in_steps() {
 #[test]
 fn every_field_of_a_small_hash_is_drawn() {
     let mut hash = Hash::default();
-    (0..10).for_each(|n| _ = hash.set(format!("f{n}").as_bytes(), b"v", Ttl::Clear, 0, LIMITS));
+    (0..10).for_each(|n| _ = hash.set(format!("f{n}").as_bytes(), b"v", FieldTtl::Clear, 0, LIMITS));
     let drawn: BTreeSet<_> =
         (0..10).filter_map(|n| hash.view().random(u64::MAX / 10 * n + 7, 0)).map(|(name, _)| name.to_vec()).collect();
     assert_eq!(drawn.len(), 10);

@@ -42,7 +42,7 @@ impl<'a> View<'a> {
         matches!(self.0, Small(_))
     }
 
-    /// Number of fields, those included that are over and still there.
+    /// Number of fields, those included that have expired and are still there.
     #[inline]
     pub fn len(self) -> usize {
         match self.0 {
@@ -51,6 +51,7 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Whether there are no fields, expired ones included.
     #[inline]
     pub fn is_empty(self) -> bool {
         match self.0 {
@@ -59,7 +60,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Number of fields that are not over.
+    /// Number of fields that have not expired.
     pub fn live_len(self, now: u64) -> usize {
         match self.0 {
             Small(_) => self.len(),
@@ -67,37 +68,39 @@ impl<'a> View<'a> {
         }
     }
 
+    /// A field's value; None for one that has expired by `now`.
     #[inline]
     pub fn get(self, name: &[u8], now: u64) -> Option<Item<'a>> {
         self.find(name, now).map(|(value, _)| value)
     }
 
-    /// A field's value and deadline.
+    /// A field's value and expiry.
     #[inline]
     pub fn find(self, name: &[u8], now: u64) -> Option<(Item<'a>, Option<u64>)> {
         match self.0 {
             Small(pack) => Some((pack.find(name, 1)?.nth(1)?, None)),
             Big(big) => {
-                let found = big.find(name).filter(|found| !is_due(found.deadline, now))?;
-                Some((Item::Bytes(found.value), found.deadline))
+                let found = big.find(name).filter(|found| !is_due(found.expiry, now))?;
+                Some((Item::Bytes(found.value), found.expiry))
             }
         }
     }
 
+    /// Whether there is a field that has not expired by `now`.
     pub fn contains(self, name: &[u8], now: u64) -> bool {
         self.find(name, now).is_some()
     }
 
-    /// The earliest deadline of a field.
+    /// The earliest expiry of a field.
     #[inline]
-    pub fn next_deadline(self) -> Option<u64> {
+    pub fn next_expiry(self) -> Option<u64> {
         match self.0 {
             Small(_) => None,
-            Big(big) => big.next_deadline(),
+            Big(big) => big.next_expiry(),
         }
     }
 
-    /// How many fields have a deadline.
+    /// How many fields have an expiry.
     pub fn volatile_len(self) -> usize {
         match self.0 {
             Small(_) => 0,
@@ -105,13 +108,13 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Every field with its value and deadline, also those that are over.
+    /// Every field with its value and expiry, also those that have expired.
     pub fn visit_all(self, mut show: impl FnMut(Item<'a>, Item<'a>, Option<u64>)) {
         match self.0 {
             Small(pack) => pairs(pack).for_each(|(name, value)| show(name, value, None)),
             Big(big) => big.iter().for_each(|found| {
                 let (name, value) = items(found);
-                show(name, value, found.deadline);
+                show(name, value, found.expiry);
             }),
         }
     }
@@ -128,7 +131,7 @@ impl<'a> View<'a> {
                 // While the table grows, two buckets may be one.
                 if position(hash) >= at {
                     let (name, value) = items(found);
-                    show(name, value, found.deadline);
+                    show(name, value, found.expiry);
                 }
             }),
         }
@@ -138,14 +141,14 @@ impl<'a> View<'a> {
     pub fn visit(self, now: u64, mut show: impl FnMut(Item<'a>, Item<'a>)) {
         match self.0 {
             Small(pack) => pairs(pack).for_each(|(name, value)| show(name, value)),
-            Big(big) => big.iter().filter(|found| !is_due(found.deadline, now)).for_each(|found| {
+            Big(big) => big.iter().filter(|found| !is_due(found.expiry, now)).for_each(|found| {
                 let (name, value) = items(found);
                 show(name, value);
             }),
         }
     }
 
-    /// One step of a walk that begins at 0: shows the fields, those that are over left out, up to the place that it
+    /// One step of a walk that begins at 0: shows the fields, those that have expired left out, up to the place that it
     /// returns, where to go on; None at the end. A field that is there during the whole walk is shown. `from`: do not
     /// show again what lies before; only for a walk whose places were all returned by this.
     pub fn scan(self, at: u64, from: u64, now: u64, mut show: impl FnMut(Item<'_>, Item<'_>)) -> Option<u64> {
@@ -158,7 +161,7 @@ impl<'a> View<'a> {
                 None
             }
             Big(big) => big.scan(at, |hash, found| {
-                if !is_due(found.deadline, now) && position(hash) >= from {
+                if !is_due(found.expiry, now) && position(hash) >= from {
                     let (name, value) = items(found);
                     show(name, value);
                 }
@@ -184,7 +187,7 @@ impl<'a> View<'a> {
                 let index = ((u128::from(random) * (pack.len() / 2) as u128) >> 64) as usize;
                 pairs(pack).nth(index)
             }
-            Big(big) => big.random(random).filter(|found| !is_due(found.deadline, now)).map(items),
+            Big(big) => big.random(random).filter(|found| !is_due(found.expiry, now)).map(items),
         }
     }
 

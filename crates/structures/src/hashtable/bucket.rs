@@ -48,13 +48,13 @@ pub(super) struct Bucket([u8; LINE]);
 
 /// Where an entry lies in a chain: the number of lines before its own, and its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct ChainSlot {
     pub(super) depth: usize,
     pub(super) slot: usize,
 }
 
 /// An entry taken out of a chain.
-pub(super) struct Taken {
+pub(super) struct TakenEntry {
     pub(super) bits: u64,
     /// The chain became one line shorter.
     pub(super) line_freed: bool,
@@ -257,7 +257,7 @@ impl Bucket {
 
     /// The bits at a place, if it exists and is in use.
     #[inline]
-    pub(super) fn bits_at(&self, place: Place) -> Option<u64> {
+    pub(super) fn bits_at(&self, place: ChainSlot) -> Option<u64> {
         let mut line = self;
         for _ in 0..place.depth {
             line = line.child()?;
@@ -301,9 +301,9 @@ impl Bucket {
     }
 
     /// Takes out the entry at a place that holds one, and closes the gap.
-    pub(super) fn remove(&mut self, place: Place) -> Taken {
+    pub(super) fn remove(&mut self, place: ChainSlot) -> TakenEntry {
         let (_, bits) = self.line_mut(place.depth).take(place.slot);
-        let mut taken = Taken { bits, line_freed: false };
+        let mut taken = TakenEntry { bits, line_freed: false };
         let Some(second) = self.child_mut() else {
             return taken;
         };
@@ -365,9 +365,9 @@ impl Bucket {
 
     /// Takes out some entry.
     #[inline]
-    pub(super) fn pop(&mut self) -> Option<Taken> {
+    pub(super) fn pop(&mut self) -> Option<TakenEntry> {
         let slot = self.used().next()?;
-        Some(self.remove(Place { depth: 0, slot }))
+        Some(self.remove(ChainSlot { depth: 0, slot }))
     }
 }
 
@@ -469,9 +469,9 @@ mod tests {
         assert_eq!(found, model);
     }
 
-    fn places(home: &Bucket) -> Vec<(Place, (u8, u64))> {
+    fn places(home: &Bucket) -> Vec<(ChainSlot, (u8, u64))> {
         let entries = |(depth, line): (usize, &Bucket)| {
-            line.used().map(|slot| (Place { depth, slot }, (line.tag(slot), line.bits(slot)))).collect::<Vec<_>>()
+            line.used().map(|slot| (ChainSlot { depth, slot }, (line.tag(slot), line.bits(slot)))).collect::<Vec<_>>()
         };
         home.lines().enumerate().flat_map(entries).collect()
     }

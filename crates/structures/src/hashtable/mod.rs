@@ -55,74 +55,31 @@
 //! - `old` has buckets exactly while a resize is under way.
 
 mod bucket;
-mod entry;
-mod memory;
+mod bucket_memory;
+mod positions;
+mod prefetch_hint;
 mod resize;
+mod slot_ref;
+mod table_entry;
 #[cfg(test)]
 mod tests;
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
-use std::num::NonZeroU64;
 use std::ops::Deref;
 
-pub use self::entry::{Entry, OccupiedEntry, VacantEntry};
+pub use self::positions::{CLASSES, POSITIONS, class, position};
+pub use self::prefetch_hint::{BucketHint, EntryHint, HintedArray};
 pub use self::resize::MOVES_PER_OPERATION;
+pub use self::slot_ref::SlotRef;
+pub use self::table_entry::{OccupiedEntry, TableEntry, VacantEntry};
 
-use self::bucket::{Bucket, LINE, Place, SLOTS, Slots, tag_of};
-use self::memory::BucketArray;
+use self::bucket::{Bucket, ChainSlot, LINE, SLOTS, Slots, tag_of};
+use self::bucket_memory::BucketArray;
+use self::positions::{buckets_before, class_of_tag, first_position, index};
 use crate::tagged_pointer::{TaggedPointer, prefetch};
 
-/// Positions are below this.
-pub const POSITIONS: u64 = 1 << 48;
-
-/// The bits of a hash that are not part of its position.
-const LOW_BITS: u64 = 0xffff;
-
-/// The part of a hash that says where its entry lies: the top 48 bits.
-#[inline]
-pub const fn position(hash: u64) -> u64 {
-    hash >> 16
-}
-
-/// How many [classes](class) there are.
-pub const CLASSES: u8 = 16;
-
-/// Hashes fall into classes whatever their positions are.
-#[inline]
-pub fn class(hash: u64) -> u8 {
-    class_of_tag(tag_of(hash))
-}
-
-#[inline]
-fn class_of_tag(tag: u8) -> u8 {
-    tag % CLASSES
-}
-
-/// The bucket of `len` that covers this hash's position. Below `len`, or 0 if that is 0.
-#[inline]
-fn index(hash: u64, len: usize) -> usize {
-    ((u128::from(hash & !LOW_BITS) * len as u128) >> 64) as usize
-}
-
-/// Where bucket `i` of `len` begins: the least position whose index is `i`. [`POSITIONS`] for `i == len`.
-#[inline]
-fn first_position(i: usize, len: usize) -> u64 {
-    const SMALL: usize = 1 << 15;
-    if i < SMALL && len < SMALL {
-        // The same in 64 bits, whose division is several times faster.
-        return (i as u64 * POSITIONS).div_ceil(len as u64);
-    }
-    (i as u128 * u128::from(POSITIONS)).div_ceil(len as u128) as u64
-}
-
-/// How many buckets of `len` begin before `position`.
-#[inline]
-fn buckets_before(position: u64, len: usize) -> usize {
-    // All up to the one that covers the position before.
-    if position == 0 { 0 } else { index((position - 1) << 16, len) + 1 }
-}
-
+/// A table of `T`s by their hashes. See the module's documentation.
 pub struct HashTable<T: TaggedPointer> {
     /// All entries, or while resizing those before the frontier.
     new: BucketArray,
@@ -168,7 +125,8 @@ pub const PLACES: usize = bucket::SLOTS;
 
 /// Numbers for diagnostics; see [`HashTable::stats`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stats {
+pub struct TableStats {
+    /// Entries in the table.
     pub entries: usize,
     /// Buckets of the array that new entries go to.
     pub buckets: usize,
@@ -201,11 +159,13 @@ impl<T: TaggedPointer> HashTable<T> {
         }
     }
 
+    /// Number of entries.
     #[inline]
     pub fn len(&self) -> usize {
         self.counts.entries
     }
 
+    /// Whether there are no entries.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -393,8 +353,8 @@ impl<T: TaggedPointer> HashTable<T> {
     }
 
     /// Takes a constant time.
-    pub fn stats(&self) -> Stats {
-        Stats {
+    pub fn stats(&self) -> TableStats {
+        TableStats {
             entries: self.len(),
             buckets: self.new.len(),
             child_lines: self.counts.child_lines,
@@ -465,13 +425,18 @@ impl<T: TaggedPointer> HashTable<T> {
     ///
     /// Should `hasher` panic, entries of one bucket may be hidden until the resize has moved it.
     #[inline]
-    pub fn entry<H: Fn(&T) -> u64>(&mut self, hash: u64, eq: impl FnMut(&T) -> bool, hasher: H) -> Entry<'_, T, H> {
+    pub fn entry<H: Fn(&T) -> u64>(
+        &mut self,
+        hash: u64,
+        eq: impl FnMut(&T) -> bool,
+        hasher: H,
+    ) -> TableEntry<'_, T, H> {
         match self.locate(hash, eq) {
             Some((place, bits)) => {
                 let (home, counts) = self.home_mut(hash);
-                Entry::Occupied(OccupiedEntry::new(home, counts, place, bits))
+                TableEntry::Occupied(OccupiedEntry::new(home, counts, place, bits))
             }
-            None => Entry::Vacant(VacantEntry::new(self, hash, hasher)),
+            None => TableEntry::Vacant(VacantEntry::new(self, hash, hasher)),
         }
     }
 
@@ -508,14 +473,14 @@ impl<T: TaggedPointer> HashTable<T> {
         Some(removed)
     }
 
-    /// Drops up to `max` entries (at least one) and frees the memory that they leave behind, to free a large table in
-    /// pieces; returns whether nothing is left. The table can be used in between. Ignores
+    /// Drops up to `max` entries (at least one) and frees the memory that they leave behind, to free a large table step
+    /// by step; returns whether nothing is left. The table can be used in between. Ignores
     /// [`set_resizing`](Self::set_resizing).
     pub fn drain_step(&mut self, max: usize) -> bool {
         self.drain_each(max, drop)
     }
 
-    /// The same for a caller who wants the entries.
+    /// The same for a caller that wants the entries.
     pub fn drain_each(&mut self, max: usize, mut take: impl FnMut(T)) -> bool {
         for _ in 0..max.max(1) {
             if self.is_freeable() {
@@ -547,7 +512,7 @@ impl<T: TaggedPointer> HashTable<T> {
     }
 
     #[inline(always)]
-    fn locate(&self, hash: u64, mut eq: impl FnMut(&T) -> bool) -> Option<(Place, u64)> {
+    fn locate(&self, hash: u64, mut eq: impl FnMut(&T) -> bool) -> Option<(ChainSlot, u64)> {
         let tag = tag_of(hash);
         self.locate_in(self.home(hash), |line| line.matches(tag), &mut eq)
     }
@@ -559,14 +524,14 @@ impl<T: TaggedPointer> HashTable<T> {
         home: &Bucket,
         candidates: impl Fn(&Bucket) -> Slots,
         eq: &mut impl FnMut(&T) -> bool,
-    ) -> Option<(Place, u64)> {
+    ) -> Option<(ChainSlot, u64)> {
         let mut line = home;
         let mut depth = 0;
         loop {
             for slot in candidates(line) {
                 let bits = line.bits(slot);
                 if eq(&self.borrow(bits)) {
-                    return Some((Place { depth, slot }, bits));
+                    return Some((ChainSlot { depth, slot }, bits));
                 }
             }
             line = line.child()?;
@@ -639,111 +604,6 @@ impl<'a, T: TaggedPointer> IntoIterator for &'a HashTable<T> {
 #[inline]
 fn scale(random: u64, len: usize) -> usize {
     ((u128::from(random) * len as u128) >> 64) as usize
-}
-
-/// Where a table's buckets lie, or lay a moment ago: enough to ask for one ahead of a lookup without touching the
-/// table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct BucketHint {
-    /// The array of positions below the frontier, and that of all others.
-    pub new: HintedArray,
-    pub old: HintedArray,
-    pub frontier: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct HintedArray {
-    /// Address of the first bucket.
-    pub start: usize,
-    /// Buckets.
-    pub len: usize,
-}
-
-impl BucketHint {
-    /// Asks for the bucket of this hash. If the hint is out of date, the wrong memory is asked for, which harms
-    /// nothing.
-    #[inline]
-    pub fn prefetch(self, hash: u64) {
-        prefetch(std::ptr::without_provenance::<u8>(self.address(hash)));
-    }
-
-    #[inline]
-    fn address(self, hash: u64) -> usize {
-        let HintedArray { start, len } = if position(hash) < self.frontier { self.new } else { self.old };
-        start.wrapping_add(index(hash, len) * LINE)
-    }
-}
-
-/// Where the entry with some hash is likely to be, or was a moment ago.
-#[derive(Debug)]
-pub struct EntryHint<T> {
-    /// A handle's, or 0.
-    bits: u64,
-    goes_on: bool,
-    table: PhantomData<fn() -> T>,
-}
-
-impl<T: TaggedPointer> EntryHint<T> {
-    pub const NOWHERE: EntryHint<T> = EntryHint { bits: 0, goes_on: false, table: PhantomData };
-
-    /// Asks for the entry, of which only the address counts: it may be gone.
-    #[inline(always)]
-    pub fn prefetch(&self) {
-        if self.bits != 0 {
-            T::prefetch(self.bits);
-        }
-    }
-
-    /// No entry of the bucket's first line is likely, and there are more lines
-    /// ([`prefetch_chain`](HashTable::prefetch_chain)).
-    #[inline]
-    pub fn is_further(&self) -> bool {
-        self.bits == 0 && self.goes_on
-    }
-}
-
-/// Where an entry was found, in one word, so that callers keep and copy it in a register.
-///
-/// ```text
-///   bit 63     28      6      2     1   0
-///      +--------+-------+------+-----+---+
-///      | bucket | depth | slot | new | 1 |   new: in the new array
-///      +--------+-------+------+-----+---+
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct SlotRef(NonZeroU64);
-
-/// The lowest bits of a [`SlotRef`]'s parts. A shard has less than 2^36 buckets and a chain less than 2^22 lines, by their
-/// memory.
-const SPOT_NEW: u32 = 1;
-const SPOT_SLOT: u32 = 2;
-const SPOT_DEPTH: u32 = 6;
-const SPOT_BUCKET: u32 = 28;
-
-impl SlotRef {
-    #[inline]
-    fn new(moved: bool, bucket: usize, place: Place) -> SlotRef {
-        debug_assert!(place.depth < 1 << (SPOT_BUCKET - SPOT_DEPTH) && bucket < 1 << (64 - SPOT_BUCKET));
-        let places = (place.depth as u64) << SPOT_DEPTH | (place.slot as u64) << SPOT_SLOT;
-        SlotRef(NonZeroU64::MIN | (bucket as u64) << SPOT_BUCKET | places | u64::from(moved) << SPOT_NEW)
-    }
-
-    #[inline]
-    fn moved(self) -> bool {
-        self.0.get() >> SPOT_NEW & 1 != 0
-    }
-
-    #[inline]
-    fn bucket(self) -> usize {
-        (self.0.get() >> SPOT_BUCKET) as usize
-    }
-
-    #[inline]
-    fn place(self) -> Place {
-        let bits = self.0.get();
-        let depth = (bits >> SPOT_DEPTH) as usize & ((1 << (SPOT_BUCKET - SPOT_DEPTH)) - 1);
-        Place { depth, slot: (bits >> SPOT_SLOT) as usize & 0xf }
-    }
 }
 
 /// The next of a sequence of random numbers that begins with a random one (the finalizer of SplitMix64).

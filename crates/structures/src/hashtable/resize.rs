@@ -1,14 +1,15 @@
 //! When a table changes its size, and how it moves from one array to the next. See the module above for the idea.
 
+use super::HashTable;
 use super::bucket::SLOTS;
-use super::memory::BucketArray;
-use super::{HashTable, POSITIONS, first_position, index};
+use super::bucket_memory::BucketArray;
+use super::positions::{POSITIONS, first_position, index};
 use crate::tagged_pointer::{TaggedPointer, prefetch};
 
 /// How many buckets an insertion or a removal moves while a resize is under way.
 ///
 /// A table of `n` buckets grows by `n / 3` at a mean fill of 7.8, and the new one is full after another 2.6 `n`
-/// insertions: at two buckets each, the move is over after `n / 2`. Shrinking begins at a mean fill of 2 and is over
+/// insertions: at two buckets each, the move ends after `n / 2`. Shrinking begins at a mean fill of 2 and ends
 /// after `n / 2` removals, when there are still 1.5 `n` entries.
 pub const MOVES_PER_OPERATION: usize = 2;
 
@@ -178,7 +179,8 @@ impl<T: TaggedPointer> HashTable<T> {
     }
 
     /// Writes to the pages of the new array that come next, now that the frontier has moved on from position `last`. A
-    /// page that is read before it is written to is at first one of zeroes that everybody shares: two faults, not one.
+    /// page that is read before it is written to is at first one of zeroes that all processes share: two faults, not
+    /// one.
     fn touch_ahead(&mut self, last: u64) {
         let len = self.new.len();
         let [last, now] = [last, self.frontier_position].map(|position| index(position << 16, len));

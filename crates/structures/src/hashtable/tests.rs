@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
+use super::positions::LOW_BITS;
 use super::*;
 
 /// A key and a token; all tokens of a test are clones of one `Arc`, so its count tells leaks and double drops.
@@ -74,12 +75,12 @@ impl Subject {
             hashing.hash(item.key)
         };
         match table.entry(hashing.hash(key), |item| item.key == key, hasher) {
-            Entry::Occupied(mut entry) => {
+            TableEntry::Occupied(mut entry) => {
                 assert_eq!(Some(&entry.get().value.get()), self.model.get(&key));
                 assert_eq!(entry.replace(element).key, key);
                 assert_eq!(entry.get().value.get(), value);
             }
-            Entry::Vacant(entry) => {
+            TableEntry::Vacant(entry) => {
                 assert!(!self.model.contains_key(&key));
                 assert_eq!(entry.insert(element).key, key);
             }

@@ -5,11 +5,6 @@
 //!   11000000  22221111  33333322      (the digit of each bit: which register it belongs to)
 //! ```
 
-use super::REGISTERS;
-
-/// Bytes of all registers.
-pub(super) const LEN: usize = REGISTERS * 6 / 8;
-
 /// Raises a register to `value`; true if it was lower.
 pub(super) fn raise(packed: &mut [u8], index: usize, value: u8) -> bool {
     let (byte, shift) = (index * 6 / 8, index * 6 % 8);

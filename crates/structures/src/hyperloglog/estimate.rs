@@ -1,6 +1,6 @@
 //! From registers to a number: the improved raw estimator, which needs no tables and no case for small counts.
 
-use super::{REGISTERS, RUN_BITS};
+use super::header::{REGISTERS, RUN_BITS};
 
 /// 1 / (2 ln 2)
 const ALPHA: f64 = 0.721_347_520_444_481_7;

@@ -19,36 +19,17 @@
 
 mod dense;
 mod estimate;
+mod header;
 mod simd;
 mod sparse;
 
+pub use header::{Corrupt, Encoding, REGISTERS, cached_count, encoding, set_cached_count};
 pub use simd::set_simd;
 
-/// Registers of a sketch.
-pub const REGISTERS: usize = 1 << INDEX_BITS;
-const INDEX_BITS: u32 = 14;
-/// Bits of a hash beyond the index; a register holds at most one more.
-const RUN_BITS: usize = 50;
-const HEADER: usize = 16;
-const DENSE_LEN: usize = HEADER + dense::LEN;
-const ENCODING: usize = 4;
-const DENSE: u8 = 0;
-const SPARSE: u8 = 1;
-const CACHED: std::ops::Range<usize> = 8..16;
-const OUT_OF_DATE: u8 = 1 << 7;
+use header::{DENSE, DENSE_LEN, ENCODING, HEADER, INDEX_BITS, PACKED_LEN, RUN_BITS};
+
 /// The seed that all servers hash elements with.
 const SEED: u64 = 0xadc8_3b19;
-
-/// The registers' encoding does not make sense.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Corrupt;
-
-/// How registers are kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encoding {
-    Dense,
-    Sparse,
-}
 
 /// An empty sketch.
 pub fn new() -> Vec<u8> {
@@ -57,33 +38,10 @@ pub fn new() -> Vec<u8> {
     bytes
 }
 
-/// The encoding, if these bytes look like a sketch at all.
-pub fn encoding(bytes: &[u8]) -> Option<Encoding> {
-    if bytes.len() < HEADER || !bytes.starts_with(b"HYLL") {
-        return None;
-    }
-    match bytes[ENCODING] {
-        DENSE if bytes.len() == DENSE_LEN => Some(Encoding::Dense),
-        SPARSE => Some(Encoding::Sparse),
-        _ => None,
-    }
-}
-
-/// The count that was computed before, if nothing was added since.
-pub fn cached_count(bytes: &[u8]) -> Option<u64> {
-    let field = bytes.get(CACHED)?;
-    (field[7] & OUT_OF_DATE == 0).then(|| u64::from_le_bytes(field.try_into().unwrap_or_default()))
-}
-
-/// Remembers a count; `None` for one that is out of date.
-pub fn set_cached_count(bytes: &mut [u8], count: Option<u64>) {
-    match count {
-        Some(count) => bytes[CACHED].copy_from_slice(&count.to_le_bytes()),
-        None => bytes[CACHED.end - 1] |= OUT_OF_DATE,
-    }
-}
-
 /// The estimate, computed.
+///
+/// # Errors
+/// The bytes are no sketch, or its opcodes do not add up.
 pub fn count(bytes: &[u8]) -> Result<u64, Corrupt> {
     match encoding(bytes).ok_or(Corrupt)? {
         Encoding::Dense => Ok(estimate::cardinality(&simd::histogram(&unpacked(packed(bytes)?)))),
@@ -96,6 +54,9 @@ pub fn count(bytes: &[u8]) -> Result<u64, Corrupt> {
 }
 
 /// Adds an element; true if a register changed. A sparse sketch that outgrows `sparse_max` bytes becomes dense.
+///
+/// # Errors
+/// The bytes are no sketch, or its opcodes do not add up.
 pub fn add(bytes: &mut Vec<u8>, element: &[u8], sparse_max: usize) -> Result<bool, Corrupt> {
     let (index, run) = place(element);
     raise(bytes, index, run, sparse_max)
@@ -121,6 +82,9 @@ fn raise(bytes: &mut Vec<u8>, index: usize, value: u8, sparse_max: usize) -> Res
 }
 
 /// Makes a sketch dense; false if it is already.
+///
+/// # Errors
+/// The bytes are no sketch, or its opcodes do not add up.
 pub fn make_dense(bytes: &mut Vec<u8>) -> Result<bool, Corrupt> {
     if encoding(bytes).ok_or(Corrupt)? == Encoding::Dense {
         return Ok(false);
@@ -140,11 +104,11 @@ pub fn describe(bytes: &[u8]) -> Option<String> {
 }
 
 /// The registers of a dense sketch.
-fn packed(bytes: &[u8]) -> Result<&[u8; dense::LEN], Corrupt> {
+fn packed(bytes: &[u8]) -> Result<&[u8; PACKED_LEN], Corrupt> {
     bytes.get(HEADER..).and_then(|rest| rest.try_into().ok()).ok_or(Corrupt)
 }
 
-fn packed_mut(bytes: &mut [u8]) -> Result<&mut [u8; dense::LEN], Corrupt> {
+fn packed_mut(bytes: &mut [u8]) -> Result<&mut [u8; PACKED_LEN], Corrupt> {
     bytes.get_mut(HEADER..).and_then(|rest| rest.try_into().ok()).ok_or(Corrupt)
 }
 
@@ -152,7 +116,7 @@ fn zeros() -> Box<[u8; REGISTERS]> {
     vec![0; REGISTERS].into_boxed_slice().try_into().expect("the length is that of the array")
 }
 
-fn unpacked(packed: &[u8; dense::LEN]) -> Box<[u8; REGISTERS]> {
+fn unpacked(packed: &[u8; PACKED_LEN]) -> Box<[u8; REGISTERS]> {
     let mut registers = zeros();
     simd::merge(&mut registers, packed);
     registers
@@ -180,6 +144,9 @@ impl Registers {
     }
 
     /// Raises each register to that of a sketch.
+    ///
+    /// # Errors
+    /// The bytes are no sketch, or its opcodes do not add up; the union is as it was then.
     pub fn merge(&mut self, bytes: &[u8]) -> Result<(), Corrupt> {
         match encoding(bytes).ok_or(Corrupt)? {
             Encoding::Dense => self.merge_dense(std::iter::once(bytes))?,
@@ -199,6 +166,9 @@ impl Registers {
     }
 
     /// Raises each register to those of dense sketches, which is quicker with several at once.
+    ///
+    /// # Errors
+    /// One of them is not a dense sketch; those before it are in the union.
     pub fn merge_dense<'a>(&mut self, mut sketches: impl Iterator<Item = &'a [u8]>) -> Result<(), Corrupt> {
         if let Form::Bytes(registers) = &mut self.0 {
             return sketches.try_for_each(|bytes| packed(bytes).map(|packed| simd::merge(registers, packed)));
@@ -236,6 +206,9 @@ impl Registers {
 
     /// Writes these over the registers of a sketch, none of which is higher. It is dense afterwards if it was, if all
     /// were whose union this is, or if `densely`.
+    ///
+    /// # Errors
+    /// The bytes are no sketch, or its opcodes do not add up.
     pub fn store(self, bytes: &mut Vec<u8>, densely: bool, sparse_max: usize) -> Result<(), Corrupt> {
         encoding(bytes).ok_or(Corrupt)?;
         if densely && !matches!(self.0, Form::Packed(_)) {
@@ -293,6 +266,9 @@ fn murmur64a(bytes: &[u8], seed: u64) -> u64 {
 
 /// Checks the arithmetic of this machine: registers keep their neighbours, both encodings and both merges agree,
 /// estimates are as near as they should be. The text says what is wrong.
+///
+/// # Errors
+/// What is wrong with the arithmetic of this machine.
 pub fn self_test() -> Result<(), String> {
     let mut sparse = new();
     let mut packed = new();

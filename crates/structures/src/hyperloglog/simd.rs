@@ -33,8 +33,8 @@
 //!
 //! Machines without AVX2 do the same with one group of four at a time, and have the tables.
 
-use super::REGISTERS;
-use super::dense::{LEN, merge_group, pack_groups, raise_groups};
+use super::dense::{merge_group, pack_groups, raise_groups};
+use super::header::{PACKED_LEN as LEN, REGISTERS};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether wide registers may be used (PFDEBUG SIMD).

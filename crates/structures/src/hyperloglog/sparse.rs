@@ -10,7 +10,7 @@
 //! are put together again where a scan of a few bytes shows them. A value above 32, or more bytes than are allowed,
 //! calls for the dense form.
 
-use super::{Corrupt, REGISTERS};
+use super::header::{Corrupt, REGISTERS};
 use std::fmt::Write;
 
 /// The highest value that an opcode can say, and the most registers.

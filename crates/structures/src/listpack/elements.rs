@@ -10,7 +10,8 @@
 //!  +-----------+-----------+-----+-----------+-------+
 //! ```
 //!
-//! This is for reading only; who changes it makes a [`Listpack`](super::Listpack) of it and keeps that one's body.
+//! This is for reading only; a caller that changes it makes a [`Listpack`](super::Listpack) of it and keeps that one's
+//! body.
 //!
 //! Asserted by tests: what is found in a body is what is found in the listpack.
 
@@ -44,11 +45,13 @@ impl<'a> Elements<'a> {
         if self.count < UNCOUNTED { self.count } else { self.iter().count() }
     }
 
+    /// Whether there are no elements.
     #[inline]
     pub fn is_empty(self) -> bool {
         self.elements.is_empty()
     }
 
+    /// The elements, from the front.
     #[inline]
     pub fn iter(self) -> Iter<'a> {
         Iter { elements: self.elements }

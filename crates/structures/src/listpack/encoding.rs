@@ -22,6 +22,7 @@ pub(super) const END: u8 = 0xff;
 /// An element as it is read.
 #[derive(Clone, Copy, Debug)]
 pub enum Item<'a> {
+    /// A string.
     Bytes(&'a [u8]),
     /// Stands for its decimal digits.
     Int(i64),
@@ -52,6 +53,7 @@ impl<'a> Item<'a> {
         self.bytes(&mut itoa::Buffer::new()).len()
     }
 
+    /// The bytes, copied.
     pub fn to_vec(self) -> Vec<u8> {
         self.bytes(&mut itoa::Buffer::new()).to_vec()
     }
@@ -232,6 +234,7 @@ pub(super) fn back_len_size(len: usize) -> usize {
 
 /// An element read from its first byte.
 pub(super) struct Read<'a> {
+    /// What it holds.
     pub item: Item<'a>,
     /// Bytes of the element before its back length.
     pub len: usize,

@@ -1,5 +1,5 @@
-//! ForwardOnly elements: those of a listpack without their back lengths, for what is read from its beginning and seldom
-//! changed.
+//! Forward-only elements: those of a listpack without their back lengths, for what is read from its beginning and
+//! seldom changed.
 //!
 //! ```text
 //!  +----------+----------+-----+
@@ -21,6 +21,7 @@ pub struct ForwardOnly<'a> {
 }
 
 impl<'a> ForwardOnly<'a> {
+    /// The elements that these bytes are.
     #[inline]
     pub fn of(bytes: &'a [u8]) -> Self {
         ForwardOnly { bytes }
@@ -58,12 +59,14 @@ pub struct Packer<'o> {
 }
 
 impl<'o> Packer<'o> {
+    /// Begins a listpack behind what `out` holds.
     pub fn new(out: &'o mut Vec<u8>) -> Self {
         let start = out.len();
         out.extend_from_slice(&[0; HEADER]);
         Packer { out, start, count: 0 }
     }
 
+    /// Adds an integer.
     pub fn push(&mut self, n: i64) {
         let mut bytes = [0; 9];
         let len = write_int(&mut bytes, n);

@@ -72,6 +72,7 @@ impl Builder {
         Builder { bytes, count: 0 }
     }
 
+    /// Adds an element at the end.
     #[inline]
     pub fn push(&mut self, item: Item<'_>) {
         let frame = Frame::of(item);
@@ -105,6 +106,7 @@ impl Listpack {
     /// Bytes of one without elements.
     pub const EMPTY_LEN: usize = HEADER + 1;
 
+    /// An empty listpack.
     pub fn new() -> Self {
         let mut block = ThinBytes::zeroed(HEADER + 1);
         if let Some(last) = block.body_mut().last_mut() {
@@ -123,12 +125,18 @@ impl Listpack {
     }
 
     /// Takes over bytes from elsewhere, none of which are trusted.
+    ///
+    /// # Errors
+    /// The bytes are no listpack: a length, an element or the count is wrong.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Corrupt> {
         Listpack::check(bytes)?;
         Ok(Listpack { block: ThinBytes::of(&bytes[crate::thin_bytes::PREFIX..]) })
     }
 
     /// The elements of bytes from elsewhere, none of which are trusted.
+    ///
+    /// # Errors
+    /// As [`from_bytes`](Self::from_bytes).
     pub fn check(bytes: &[u8]) -> Result<Elements<'_>, Corrupt> {
         let stated = bytes.first_chunk().map(|len| u32::from_le_bytes(*len) as usize);
         if bytes.len() <= HEADER || stated != Some(bytes.len()) {
@@ -181,6 +189,7 @@ impl Listpack {
         if count < UNCOUNTED { count } else { self.iter().count() }
     }
 
+    /// Whether there are no elements.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.block.len() == HEADER + 1
@@ -212,11 +221,13 @@ impl Listpack {
         self.byte_len().checked_add(bytes).is_some_and(|len| len <= SAFE_LEN)
     }
 
+    /// Where the first element is.
     #[inline]
     pub fn first(&self) -> Option<Pos> {
         (!self.is_empty()).then_some(Pos(HEADER as u32))
     }
 
+    /// Where the last element is.
     #[inline]
     pub fn last(&self) -> Option<Pos> {
         self.before(self.end())
@@ -234,6 +245,7 @@ impl Listpack {
         self.before(pos.at())
     }
 
+    /// The element at a place.
     #[inline]
     pub fn at(&self, pos: Pos) -> Item<'_> {
         self.read(pos).item
@@ -327,6 +339,7 @@ impl Listpack {
 /// Changes. What would make the listpack longer than 4 GiB panics: callers whose elements add up ask
 /// [`has_room`](Listpack::has_room) first.
 impl Listpack {
+    /// Adds an element at the end.
     pub fn push_back(&mut self, bytes: &[u8]) {
         self.push_item(Item::of(bytes));
     }

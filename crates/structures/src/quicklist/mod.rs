@@ -16,13 +16,13 @@
 //! Costs, with n nodes of at most b bytes: push, pop O(b), which is one move within a node; access by index
 //! O(log n + b); insert, replace O(log n + b); a range of k nodes O(k log n + b).
 //!
-//! Copies and [`Snapshot`]s share nodes, which are copied when they are changed.
+//! Copies and [`ListSnapshot`]s share nodes, which are copied when they are changed.
 //!
 //! Invariants (asserted by `check` in the tests): no node is empty; `len` is the number of elements; a node within the
 //! depth of either end is not compressed, any other is if it is worth it; the order of elements is that of a plain
 //! vector.
 
-mod edit;
+mod insert_remove;
 mod node;
 mod nodes;
 mod rules;
@@ -31,9 +31,10 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use edit::remove_equal_items;
+pub(crate) use insert_remove::remove_equal_items;
+pub use node::NodeView;
 pub use rules::{Fill, Rules};
-pub use snapshot::{NodesLeft, Snapshot};
+pub use snapshot::{ListSnapshot, NodesLeft};
 
 use crate::listpack::{Item, Listpack};
 use node::Node;
@@ -45,7 +46,9 @@ use std::sync::Arc;
 /// An end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
+    /// Index 0.
     Head,
+    /// Index -1.
     Tail,
 }
 
@@ -61,29 +64,23 @@ pub struct Quicklist {
     depth: u16,
 }
 
-/// A node as dumps have it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NodeView<'a> {
-    /// One element, not a listpack.
-    pub is_plain: bool,
-    /// The bytes, or their LZF.
-    pub bytes: &'a [u8],
-    /// How many bytes there are without compression, if `bytes` is compressed.
-    pub compressed_from: Option<usize>,
-}
-
 /// What DEBUG OBJECT tells of a quicklist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stats {
+pub struct ListStats {
+    /// Nodes of the list.
     pub nodes: usize,
+    /// Elements of the list.
     pub elements: usize,
+    /// The fill, as `list-max-listpack-size` gives it.
     pub fill: i16,
+    /// Whether inner nodes are to be compressed.
     pub is_compressed: bool,
     /// Bytes of the nodes before compression.
     pub bytes: usize,
 }
 
 impl Quicklist {
+    /// An empty list that keeps to these rules.
     pub fn new(rules: &Rules) -> Self {
         Quicklist { nodes: Nodes::new(), len: 0, fill: rules.fill, depth: rules.compress_depth }
     }
@@ -94,19 +91,22 @@ impl Quicklist {
         self.len
     }
 
+    /// Whether there are no elements.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
+    /// Number of nodes.
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
 
-    pub fn stats(&self) -> Stats {
+    /// Counts all nodes' bytes; takes a time of the number of nodes.
+    pub fn stats(&self) -> ListStats {
         let bytes = (0..self.nodes.len()).filter_map(|at| self.nodes.get(at)).map(Node::len).sum();
         let is_compressed = self.depth != 0;
-        Stats { nodes: self.nodes.len(), elements: self.len, fill: self.fill.get(), is_compressed, bytes }
+        ListStats { nodes: self.nodes.len(), elements: self.len, fill: self.fill.get(), is_compressed, bytes }
     }
 
     /// Bytes on the heap, near enough.
@@ -168,6 +168,7 @@ impl Quicklist {
         }
     }
 
+    /// Adds an element at an end.
     #[inline]
     pub fn push(&mut self, end: End, element: Cow<'_, [u8]>, rules: &Rules) {
         let edge = match end {
@@ -253,8 +254,8 @@ impl Quicklist {
     }
 
     /// The elements at these indices, which exist, as they are now.
-    pub fn snapshot(&self, range: Range<usize>) -> Snapshot {
-        let mut snapshot = Snapshot::new(range.len());
+    pub fn snapshot(&self, range: Range<usize>) -> ListSnapshot {
+        let mut snapshot = ListSnapshot::new(range.len());
         let Some((mut at, offset)) = self.nodes.find(range.start) else { return snapshot };
         let end = offset + range.len();
         let mut added = 0;

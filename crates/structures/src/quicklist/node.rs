@@ -9,7 +9,6 @@
 //! A node is compressed only if that saves something worth it, so a node that should be compressed may be left as it
 //! is. Asserted: what is compressed here can be decompressed again.
 
-use super::NodeView;
 use super::sequence::Weigh;
 use crate::listpack::Listpack;
 use crate::lzf;
@@ -19,6 +18,17 @@ use std::sync::Arc;
 const COMPRESS_MIN: usize = 48;
 /// Compression must save this many bytes.
 const SAVED_MIN: usize = 8;
+
+/// A node as dumps have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeView<'a> {
+    /// One element, not a listpack.
+    pub is_plain: bool,
+    /// The bytes, or their LZF.
+    pub bytes: &'a [u8],
+    /// How many bytes there are without compression, if `bytes` is compressed.
+    pub compressed_from: Option<usize>,
+}
 
 #[derive(Clone)]
 pub(super) enum Node {

@@ -57,6 +57,7 @@ impl Fill {
 /// The rules for a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
+    /// How much a node takes.
     pub fill: Fill,
     /// Nodes at either end that are not compressed; 0: none is.
     pub compress_depth: u16,

@@ -1,17 +1,17 @@
 //! A part of a list as it was at one moment, to be read while the list goes on changing.
 //!
 //! It shares the nodes that it covers with the list, except for the list's first and last one, of which it has copies.
-//! What has been read is let go, so a reply of a gigabyte is written in pieces, without the list's lock and without a
+//! What has been read is let go, so a reply of a gigabyte is chunked, without the list's lock and without a
 //! second gigabyte.
 
-use super::node::Node;
-use super::{NodeView, visit_node};
+use super::node::{Node, NodeView};
+use super::visit_node;
 use crate::listpack::Item;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Nodes of a list as they were at one moment, to be taken from the front; shared as a [`Snapshot`]'s are.
+/// Nodes of a list as they were at one moment, to be taken from the front; shared as a [`ListSnapshot`]'s are.
 pub struct NodesLeft(VecDeque<Arc<Node>>);
 
 impl NodesLeft {
@@ -25,13 +25,14 @@ impl NodesLeft {
         node.map(|node| show(node.view())).is_some()
     }
 
+    /// Whether no node is left.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
 /// Elements of a list, to be taken from either end.
-pub struct Snapshot {
+pub struct ListSnapshot {
     nodes: VecDeque<Arc<Node>>,
     /// Elements of the first node that are not wanted.
     skipped: usize,
@@ -41,9 +42,9 @@ pub struct Snapshot {
     left: usize,
 }
 
-impl Snapshot {
+impl ListSnapshot {
     pub(super) fn new(left: usize) -> Self {
-        Snapshot { nodes: VecDeque::new(), skipped: 0, beyond: 0, left }
+        ListSnapshot { nodes: VecDeque::new(), skipped: 0, beyond: 0, left }
     }
 
     pub(super) fn add(&mut self, node: Arc<Node>) {
@@ -60,6 +61,7 @@ impl Snapshot {
         self.left
     }
 
+    /// Whether no element is left.
     pub fn is_empty(&self) -> bool {
         self.left == 0
     }

@@ -22,7 +22,7 @@ pub(super) struct Inner<T> {
 }
 
 /// What an inner node holds for a child.
-pub(super) struct Entry<T> {
+pub(super) struct ChildEntry<T> {
     pub(super) first: T,
     pub(super) count: usize,
     pub(super) child: Node<T>,
@@ -49,7 +49,7 @@ impl<T: Copy> Node<T> {
                     inner.firsts[0] = inner.children[0].first();
                 }
                 inner.counts[i] += 1;
-                let right = Entry::of(split?);
+                let right = ChildEntry::of(split?);
                 inner.counts[i] -= right.count;
                 inner.insert_entry(i + 1, right).map(|right| Node::Inner(Box::new(right)))
             }
@@ -153,9 +153,9 @@ impl<T: Copy> Node<T> {
     }
 }
 
-impl<T: Copy> Entry<T> {
+impl<T: Copy> ChildEntry<T> {
     fn of(child: Node<T>) -> Self {
-        Entry { first: child.first(), count: child.count(), child }
+        ChildEntry { first: child.first(), count: child.count(), child }
     }
 }
 
@@ -170,24 +170,24 @@ impl<T: Copy> Inner<T> {
 
     pub(super) fn pair(left: Node<T>, right: Node<T>) -> Self {
         let mut inner = Inner::with_capacity(STEP);
-        inner.push(Entry::of(left));
-        inner.push(Entry::of(right));
+        inner.push(ChildEntry::of(left));
+        inner.push(ChildEntry::of(right));
         inner
     }
 
     /// The next level above `entries`, in full nodes.
-    pub(super) fn group(entries: Vec<Entry<T>>) -> Vec<Entry<T>> {
+    pub(super) fn group(entries: Vec<ChildEntry<T>>) -> Vec<ChildEntry<T>> {
         let mut above = Vec::with_capacity(entries.len().div_ceil(INNER_MAX));
         let mut entries = entries.into_iter();
         while entries.len() > 0 {
             let mut inner = Inner::with_capacity(entries.len().min(INNER_MAX));
             entries.by_ref().take(INNER_MAX).for_each(|entry| inner.push(entry));
-            above.push(Entry::of(Node::Inner(Box::new(inner))));
+            above.push(ChildEntry::of(Node::Inner(Box::new(inner))));
         }
         above
     }
 
-    fn push(&mut self, entry: Entry<T>) {
+    fn push(&mut self, entry: ChildEntry<T>) {
         self.insert_at(self.children.len(), entry);
     }
 
@@ -208,7 +208,7 @@ impl<T: Copy> Inner<T> {
     }
 
     /// Inserts an entry; if the node is full, the returned one takes the entries to the right of a split.
-    fn insert_entry(&mut self, at: usize, entry: Entry<T>) -> Option<Inner<T>> {
+    fn insert_entry(&mut self, at: usize, entry: ChildEntry<T>) -> Option<Inner<T>> {
         if self.children.len() < INNER_MAX {
             self.insert_at(at, entry);
             return None;
@@ -227,7 +227,7 @@ impl<T: Copy> Inner<T> {
         Some(right)
     }
 
-    fn insert_at(&mut self, at: usize, entry: Entry<T>) {
+    fn insert_at(&mut self, at: usize, entry: ChildEntry<T>) {
         insert(&mut self.firsts, at, entry.first);
         insert(&mut self.counts, at, entry.count);
         insert(&mut self.children, at, entry.child);

@@ -28,7 +28,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::Inserted;
-use super::member::{Blocks, Member};
+use super::scored_member::{MemberBlocks, ScoredMember};
 use crate::hashtable::{self, HashTable};
 use crate::member_hash::{self, member_hash};
 use crate::ranked_tree::{self, RankedTree};
@@ -37,8 +37,8 @@ use crate::snapshot_sweep::SnapshotSweep;
 
 pub(super) struct Indexed {
     tree: RankedTree<Element>,
-    index: HashTable<Member>,
-    blocks: Blocks,
+    index: HashTable<ScoredMember>,
+    blocks: MemberBlocks,
     walks: SnapshotIterators<RankedSnapshotIterator>,
 }
 
@@ -47,7 +47,7 @@ impl Indexed {
     pub(super) fn from_sorted<'a>(pairs: impl ExactSizeIterator<Item = (&'a [u8], f64)> + Clone) -> (Self, bool) {
         /// Pairs whose buckets are asked for before they are needed.
         const AHEAD: usize = 8;
-        let (mut index, mut blocks) = (HashTable::<Member>::new(), Blocks::new());
+        let (mut index, mut blocks) = (HashTable::<ScoredMember>::new(), MemberBlocks::new());
         index.reserve(pairs.len());
         index.set_resizing(false);
         let mut later = pairs.clone();
@@ -58,12 +58,12 @@ impl Indexed {
                 index.prefetch(member_hash(name));
             }
             match index.entry(member_hash(name), |member| member.name() == name, hash_of) {
-                hashtable::Entry::Vacant(place) => {
+                hashtable::TableEntry::Vacant(place) => {
                     let member = blocks.add(name, score);
                     place.insert(member);
                     Some(Element::new(order_key(score), member))
                 }
-                hashtable::Entry::Occupied(_) => {
+                hashtable::TableEntry::Occupied(_) => {
                     distinct = false;
                     None
                 }
@@ -78,12 +78,12 @@ impl Indexed {
         self.tree.len()
     }
 
-    pub(super) fn table_stats(&self) -> hashtable::Stats {
+    pub(super) fn table_stats(&self) -> hashtable::TableStats {
         self.index.stats()
     }
 
     #[inline]
-    fn find(&self, name: &[u8]) -> Option<Member> {
+    fn find(&self, name: &[u8]) -> Option<ScoredMember> {
         self.index.find(member_hash(name), |member| member.name() == name).map(|found| *found)
     }
 
@@ -332,17 +332,17 @@ struct Element {
 const DROPPED_BITS: u32 = 16;
 
 impl Element {
-    fn new(key: u64, member: Member) -> Self {
+    fn new(key: u64, member: ScoredMember) -> Self {
         let bits = member.bits();
         Element { high: key >> DROPPED_BITS << DROPPED_BITS | bits >> 32, low: bits as u32 }
     }
 
     #[inline]
-    fn member(self) -> Member {
+    fn member(self) -> ScoredMember {
         let upper = self.high & ((1 << DROPPED_BITS) - 1);
         // SAFETY: these are the bits of the member that `new` was given, put together again. The tree holds no element
         // of a member that is freed.
-        unsafe { Member::from_own_bits(upper << 32 | u64::from(self.low)) }
+        unsafe { ScoredMember::from_own_bits(upper << 32 | u64::from(self.low)) }
     }
 
     /// Where this pair stands relative to the score with this order key.
@@ -369,14 +369,14 @@ fn order_key(score: f64) -> u64 {
 }
 
 /// Visits the members of a bucket, as sweeps see them.
-fn scan_index(index: &HashTable<Member>, at: u64, visit: &mut dyn FnMut(Seen<'_>)) -> Option<u64> {
+fn scan_index(index: &HashTable<ScoredMember>, at: u64, visit: &mut dyn FnMut(Seen<'_>)) -> Option<u64> {
     index.scan(at, |member| {
         let score = member.score().to_le_bytes();
-        visit(Seen { hash: hash_of(member), name: member.name(), value: &score, deadline: None });
+        visit(Seen { hash: hash_of(member), name: member.name(), value: &score, expiry: None });
     })
 }
 
-fn hash_of(member: &Member) -> u64 {
+fn hash_of(member: &ScoredMember) -> u64 {
     member_hash(member.name())
 }
 

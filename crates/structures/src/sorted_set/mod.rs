@@ -8,7 +8,7 @@
 //! | form | name | how |
 //! | --- | --- | --- |
 //! | [`packed`] | listpack | all pairs in one run of bytes, read from the front |
-//! | [`indexed`] | skiplist | a ranked tree and a hash table over [`member`] blocks |
+//! | [`indexed`] | skiplist | a ranked tree and a hash table over [`scored_member`] blocks |
 //!
 //! A set begins packed and becomes indexed, once and for all, when it gets more members or longer ones than its
 //! [`Limits`], which come with every change because they can be configured at any time. While it is packed, -0.0
@@ -17,8 +17,8 @@
 //! The struct is two words, so that a key with a small set is its entry and one more allocation.
 
 mod indexed;
-mod member;
 mod packed;
+mod scored_member;
 #[cfg(test)]
 mod tests;
 
@@ -37,6 +37,7 @@ use self::packed::Packed;
 /// Up to what a set stays packed: `zset-max-listpack-entries` and `zset-max-listpack-value`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
+    /// Members of the set.
     pub members: usize,
     /// Of a member.
     pub bytes: usize,
@@ -107,10 +108,12 @@ impl SortedSet {
         }
     }
 
+    /// Whether there are no members.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
+    /// The member's score.
     #[inline]
     pub fn score(&self, member: &[u8]) -> Option<f64> {
         match &self.0 {
@@ -124,6 +127,7 @@ impl SortedSet {
         self.rank_and_score(member).map(|(rank, _)| rank)
     }
 
+    /// The member's rank in ascending order, and its score.
     #[inline]
     pub fn rank_and_score(&self, member: &[u8]) -> Option<(usize, f64)> {
         match &self.0 {
@@ -222,9 +226,9 @@ impl SortedSet {
     }
 
     /// Makes the set indexed if a packed one would not take so many members, the longest of them having `longest`
-    /// bytes: whoever inserts several at once says so before the first.
+    /// bytes: a caller that inserts several at once says so before the first.
     #[inline]
-    pub fn expect_insertions(&mut self, members: usize, longest: usize, limits: Limits) {
+    pub fn reserve(&mut self, members: usize, longest: usize, limits: Limits) {
         if let Form::Packed(_) = self.0
             && (members > limits.members || longest > limits.bytes)
         {
@@ -275,8 +279,8 @@ impl SortedSet {
         }
     }
 
-    /// Removes the pairs at these ranks and returns the set as it was, for who frees it in the background, if the
-    /// others are so few that a new set of them is soon built. None, and nothing is done, if they are not.
+    /// Removes the pairs at these ranks and returns the set as it was, for a caller that frees it in the background, if
+    /// the others are so few that a new set of them is soon built. None, and nothing is done, if they are not.
     pub fn part_with(&mut self, ranks: Range<usize>) -> Option<SortedSet> {
         let ranks = self.clamp(ranks);
         let Form::Indexed(set) = &self.0 else { return None };
@@ -290,7 +294,7 @@ impl SortedSet {
     }
 
     /// How full the table of its members is, if it has one.
-    pub fn table_stats(&self) -> Option<hashtable::Stats> {
+    pub fn table_stats(&self) -> Option<hashtable::TableStats> {
         if let Form::Indexed(indexed) = &self.0 { Some(indexed.table_stats()) } else { None }
     }
 

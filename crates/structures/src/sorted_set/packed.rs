@@ -185,7 +185,7 @@ fn cmp(place: &Place<'_>, name: &[u8], score: f64) -> Ordering {
     place.score.partial_cmp(&score).unwrap_or(Ordering::Equal).then_with(|| place.name.cmp(name))
 }
 
-/// SnapshotIterators over pairs.
+/// Walks over pairs.
 #[derive(Clone)]
 struct Places<'a> {
     bytes: &'a [u8],

@@ -182,7 +182,7 @@ fn the_form_changes_once_and_for_all() {
     assert_eq!(set.encoding(), "skiplist");
     for (members, longest, encoding) in [(128, 64, "listpack"), (129, 64, "skiplist"), (1, 65, "skiplist")] {
         let mut set = SortedSet::default();
-        set.expect_insertions(members, longest, limits);
+        set.reserve(members, longest, limits);
         set.insert(b"first", -0.0, limits);
         assert_eq!(set.encoding(), encoding);
         let keeps_sign = set.score(b"first").is_some_and(f64::is_sign_negative);

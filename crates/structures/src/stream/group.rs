@@ -1,4 +1,4 @@
-//! Consumer groups: who reads a stream together, and who was given which entry and has not acknowledged it yet.
+//! Consumer groups: clients that read a stream together, and which of them has which entry not acknowledged yet.
 //!
 //! ```text
 //! Group   last delivered id, entries read
@@ -16,19 +16,21 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConsumerRef(u32);
 
-/// An entry that was given to somebody and is not acknowledged.
+/// An entry that was delivered and is not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pending {
     /// Unix time in milliseconds.
     pub delivered_at: i64,
+    /// How often it was delivered.
     pub deliveries: u64,
     /// None: it was given back.
     pub consumer: Option<ConsumerRef>,
 }
 
-/// One who reads for a group.
+/// A client that reads for a group.
 #[derive(Clone, Debug)]
 pub struct Consumer {
+    /// The consumer's name.
     pub name: Box<[u8]>,
     /// Unix time in milliseconds of its last attempt.
     pub seen_at: i64,
@@ -43,6 +45,7 @@ impl Consumer {
         self.pending.range(start..).copied()
     }
 
+    /// How many entries it has not acknowledged.
     pub fn pending_len(&self) -> usize {
         self.pending.len()
     }
@@ -50,7 +53,8 @@ impl Consumer {
 
 /// A group of consumers.
 #[derive(Clone, Debug, Default)]
-pub struct Group {
+pub struct ConsumerGroup {
+    /// The last entry that was delivered to any of its consumers.
     pub last_id: Id,
     /// How many entries of the stream lie up to `last_id`, if that is known.
     pub entries_read: Option<u64>,
@@ -60,11 +64,13 @@ pub struct Group {
     free: Vec<u32>,
 }
 
-impl Group {
+impl ConsumerGroup {
+    /// A group without consumers that goes on after `last_id`.
     pub fn new(last_id: Id, entries_read: Option<u64>) -> Self {
-        Group { last_id, entries_read, ..Group::default() }
+        ConsumerGroup { last_id, entries_read, ..ConsumerGroup::default() }
     }
 
+    /// The consumer of this name.
     pub fn find(&self, name: &[u8]) -> Option<ConsumerRef> {
         self.names.get(name).copied()
     }
@@ -95,10 +101,12 @@ impl Group {
         Some(consumer.pending.len())
     }
 
+    /// The consumer at a place.
     pub fn consumer(&self, at: ConsumerRef) -> Option<&Consumer> {
         self.consumers.get(at.0 as usize)?.as_ref()
     }
 
+    /// The same, to be changed.
     pub fn consumer_mut(&mut self, at: ConsumerRef) -> Option<&mut Consumer> {
         self.consumers.get_mut(at.0 as usize)?.as_mut()
     }
@@ -108,14 +116,17 @@ impl Group {
         self.names.values().map(|at| (self.consumer(*at).expect("names are those of consumers"), *at))
     }
 
+    /// Number of consumers.
     pub fn consumers_len(&self) -> usize {
         self.names.len()
     }
 
+    /// How many entries are not acknowledged.
     pub fn pending_len(&self) -> usize {
         self.pending.len()
     }
 
+    /// What is known of an entry that is not acknowledged.
     pub fn pending(&self, id: Id) -> Option<&Pending> {
         self.pending.get(&id)
     }
@@ -126,7 +137,7 @@ impl Group {
         self.pending.range(range).filter(move |_| start <= end).map(|(id, pending)| (*id, pending))
     }
 
-    /// The entry is this consumer's from now on, whoever had it.
+    /// The entry is this consumer's from now on, whichever had it before.
     pub fn assign(&mut self, id: Id, pending: Pending) {
         let before = self.pending.insert(id, pending).and_then(|before| before.consumer);
         if before == pending.consumer && before.is_some() {
@@ -159,7 +170,7 @@ impl Group {
         }
     }
 
-    /// Whether the entry may still be given to somebody, or has been and is not acknowledged.
+    /// Whether the entry may still be delivered, or has been and is not acknowledged.
     pub fn needs(&self, id: Id) -> bool {
         id > self.last_id || self.pending.contains_key(&id)
     }

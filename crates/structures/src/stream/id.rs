@@ -5,14 +5,19 @@ use std::fmt;
 /// Entries lie in the order of their ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id {
+    /// Unix time in milliseconds, unless the client has chosen another number.
     pub ms: u64,
+    /// The number among the entries of one `ms`.
     pub seq: u64,
 }
 
 impl Id {
+    /// The smallest id.
     pub const MIN: Id = Id { ms: 0, seq: 0 };
+    /// The greatest id.
     pub const MAX: Id = Id { ms: u64::MAX, seq: u64::MAX };
 
+    /// The id `ms-seq`.
     pub const fn new(ms: u64, seq: u64) -> Id {
         Id { ms, seq }
     }
@@ -45,6 +50,7 @@ impl Id {
         &text[start..]
     }
 
+    /// `ms-seq` as text.
     pub fn to_vec(self) -> Vec<u8> {
         self.digits(&mut [0; 41]).to_vec()
     }

@@ -1,4 +1,4 @@
-//! Idempotent idempotency: which messages of which producers a stream has got already.
+//! Idempotency: which messages of which producers a stream has got already.
 //!
 //! A message has an id of its producer's (or one made from what it says), and is remembered with the id of the entry
 //! that it became, for some time and while it is among the producer's last. Who sends it again gets that entry's id.
@@ -14,25 +14,27 @@ pub type MessageId = Box<[u8]>;
 
 /// How long and how many messages are remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Memory {
+pub struct ProducerMemory {
+    /// For how long a message is remembered.
     pub seconds: u32,
     /// Of one producer.
     pub max_messages: u32,
 }
 
-impl Default for Memory {
+impl Default for ProducerMemory {
     fn default() -> Self {
-        Memory { seconds: 100, max_messages: 100 }
+        ProducerMemory { seconds: 100, max_messages: 100 }
     }
 }
 
 /// The messages of all producers of a stream.
 #[derive(Clone, Debug, Default)]
 pub struct Idempotency {
-    memory: Memory,
+    memory: ProducerMemory,
     producers: BTreeMap<Box<[u8]>, Producer>,
     /// Messages that were ever added, and that were sent again.
     pub added: u64,
+    /// Messages that were sent again.
     pub duplicates: u64,
 }
 
@@ -52,12 +54,13 @@ impl Producer {
 }
 
 impl Idempotency {
-    pub fn memory(&self) -> Memory {
+    /// How long and how many messages are remembered.
+    pub fn memory(&self) -> ProducerMemory {
         self.memory
     }
 
     /// Other limits; what is remembered under the old ones is forgotten.
-    pub fn set_memory(&mut self, memory: Memory) {
+    pub fn set_memory(&mut self, memory: ProducerMemory) {
         if self.memory != memory {
             self.memory = memory;
             self.producers.clear();
@@ -113,7 +116,7 @@ impl Idempotency {
 
     /// Whether nothing was ever produced here or said of it.
     pub fn is_untouched(&self) -> bool {
-        self.memory == Memory::default() && self.producers.is_empty() && self.added == 0 && self.duplicates == 0
+        self.memory == ProducerMemory::default() && self.producers.is_empty() && self.added == 0 && self.duplicates == 0
     }
 
     /// Producers that are remembered, and messages of all of them.
@@ -133,7 +136,7 @@ mod tests {
     #[test]
     fn messages_are_remembered_for_a_time_and_up_to_a_number() {
         let mut idempotency = Idempotency::default();
-        idempotency.set_memory(Memory { seconds: 10, max_messages: 2 });
+        idempotency.set_memory(ProducerMemory { seconds: 10, max_messages: 2 });
         for (at, name) in [(1, b"a"), (2, b"b"), (3, b"c")] {
             assert_eq!(idempotency.find(b"p", &given(name), at), None);
             idempotency.remember(b"p", given(name), Id::new(at as u64, 0), at);
@@ -147,16 +150,16 @@ mod tests {
         assert_eq!(idempotency.find(b"p", &given(b"c"), 10_003), None);
         assert_eq!(idempotency.tracked(), (0, 0));
         idempotency.remember(b"p", given(b"d"), Id::new(9, 0), 0);
-        idempotency.set_memory(Memory { seconds: 10, max_messages: 2 });
+        idempotency.set_memory(ProducerMemory { seconds: 10, max_messages: 2 });
         assert_eq!(idempotency.find(b"p", &given(b"d"), 1), Some(Id::new(9, 0)));
-        idempotency.set_memory(Memory::default());
+        idempotency.set_memory(ProducerMemory::default());
         assert_eq!(idempotency.find(b"p", &given(b"d"), 1), None);
     }
 
     #[test]
     fn a_message_that_was_forgotten_may_come_again() {
         let mut idempotency = Idempotency::default();
-        idempotency.set_memory(Memory { seconds: 1, max_messages: 9 });
+        idempotency.set_memory(ProducerMemory { seconds: 1, max_messages: 9 });
         for second in 1..4 {
             idempotency.remember(b"p", given(b"a"), Id::new(second, 0), 1000 * second as i64);
         }

@@ -22,10 +22,10 @@ mod node;
 mod tests;
 
 pub use cursor::Cursor;
-pub use group::{Consumer, ConsumerRef, Group, Pending};
+pub use group::{Consumer, ConsumerGroup, ConsumerRef, Pending};
 pub use id::Id;
-pub use idempotency::{Idempotency, Memory, MessageId};
-pub use node::{Node, Word};
+pub use idempotency::{Idempotency, MessageId, ProducerMemory};
+pub use node::{Node, StreamWord};
 
 use node::Fate;
 use std::collections::BTreeMap;
@@ -33,7 +33,9 @@ use std::collections::BTreeMap;
 /// When a node is closed; 0: never for this reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
+    /// Bytes of a node.
     pub bytes: usize,
+    /// Entries of a node.
     pub entries: u64,
 }
 
@@ -43,13 +45,16 @@ pub const MAX_BYTES: usize = 1 << 30;
 /// Where trimming stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
+    /// When so many entries are left.
     MaxLen(u64),
+    /// When no entry is left below this id.
     MinId(Id),
 }
 
 /// What becomes of references to an entry in groups' lists when it is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum References {
+    /// They stay, and refer to nothing.
     #[default]
     Keep,
     /// They go as well.
@@ -61,7 +66,9 @@ pub enum References {
 /// What came of deleting an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deletion {
+    /// There was no such entry.
     Missing,
+    /// The entry is deleted.
     Done,
     /// A group needs it still.
     Needed,
@@ -80,17 +87,19 @@ pub struct Stream {
     pub max_deleted_id: Id,
     /// Entries that were ever added.
     pub entries_added: u64,
-    groups: BTreeMap<Box<[u8]>, Group>,
+    groups: BTreeMap<Box<[u8]>, ConsumerGroup>,
     /// What producers have sent, where they want it to be known.
     idempotency: Option<Box<Idempotency>>,
 }
 
 /// Reading.
 impl Stream {
+    /// Number of entries.
     pub fn len(&self) -> u64 {
         self.len
     }
 
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -105,10 +114,12 @@ impl Stream {
         Cursor::new(self, start, end, true)
     }
 
+    /// Whether there is an entry of this id.
     pub fn contains(&self, id: Id) -> bool {
         self.range(id, id).next().is_some()
     }
 
+    /// The id of the first entry.
     pub fn first_id(&self) -> Option<Id> {
         (self.len > 0).then_some(self.first_id)
     }
@@ -154,6 +165,7 @@ impl Stream {
         self.nodes.range(..=id).next_back().map_or(id, |(base, _)| *base)
     }
 
+    /// Number of nodes.
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
@@ -194,21 +206,23 @@ impl Stream {
 
 /// Groups.
 impl Stream {
-    pub fn group(&self, name: &[u8]) -> Option<&Group> {
+    /// The group of this name.
+    pub fn group(&self, name: &[u8]) -> Option<&ConsumerGroup> {
         self.groups.get(name)
     }
 
-    pub fn group_mut(&mut self, name: &[u8]) -> Option<&mut Group> {
+    /// The same, to be changed.
+    pub fn group_mut(&mut self, name: &[u8]) -> Option<&mut ConsumerGroup> {
         self.groups.get_mut(name)
     }
 
     /// Groups by name.
-    pub fn groups(&self) -> impl ExactSizeIterator<Item = (&[u8], &Group)> {
+    pub fn groups(&self) -> impl ExactSizeIterator<Item = (&[u8], &ConsumerGroup)> {
         self.groups.iter().map(|(name, group)| (&**name, group))
     }
 
     /// Adds a group; false if there is one of this name.
-    pub fn add_group(&mut self, name: &[u8], group: Group) -> bool {
+    pub fn add_group(&mut self, name: &[u8], group: ConsumerGroup) -> bool {
         if self.groups.contains_key(name) {
             return false;
         }
@@ -216,25 +230,28 @@ impl Stream {
         true
     }
 
-    pub fn remove_group(&mut self, name: &[u8]) -> Option<Group> {
+    /// Takes out the group of this name.
+    pub fn remove_group(&mut self, name: &[u8]) -> Option<ConsumerGroup> {
         self.groups.remove(name)
     }
 
-    /// Whether a group has given this entry to somebody who has not acknowledged it.
+    /// Whether a group has delivered this entry to a consumer that has not acknowledged it.
     pub fn pending_in_groups(&self, id: Id) -> bool {
         self.groups.values().any(|group| group.pending(id).is_some())
     }
 
+    /// What producers have sent, if any is remembered.
     pub fn idempotency(&self) -> Option<&Idempotency> {
         self.idempotency.as_deref()
     }
 
+    /// The same, to be changed; from then on there is one.
     pub fn idempotency_mut(&mut self) -> &mut Idempotency {
         self.idempotency.get_or_insert_default()
     }
 
     /// Gives `change` a group, and the stream to read in meanwhile, in which the group is empty.
-    pub fn with_group<R>(&mut self, name: &[u8], change: impl FnOnce(&Stream, &mut Group) -> R) -> Option<R> {
+    pub fn with_group<R>(&mut self, name: &[u8], change: impl FnOnce(&Stream, &mut ConsumerGroup) -> R) -> Option<R> {
         let mut group = std::mem::take(self.groups.get_mut(name)?);
         let result = change(self, &mut group);
         *self.groups.get_mut(name)? = group;
@@ -242,7 +259,7 @@ impl Stream {
     }
 
     /// The group's next entry was read. Its count of read entries is kept as long as it can be told.
-    pub fn count_read(&self, group: &mut Group, id: Id) {
+    pub fn count_read(&self, group: &mut ConsumerGroup, id: Id) {
         if id <= group.last_id {
             return;
         }
@@ -289,7 +306,7 @@ impl Stream {
     }
 
     /// How many entries a group has yet to read, when that can be told.
-    pub fn lag(&self, group: &Group) -> Option<i64> {
+    pub fn lag(&self, group: &ConsumerGroup) -> Option<i64> {
         if self.entries_added == 0 {
             return Some(0);
         }
@@ -309,7 +326,12 @@ impl Stream {
     }
 
     /// Adds an entry of at most [`MAX_BYTES`], whose id must be above `last_id`.
-    pub fn append<'a, W: Word<'a>>(&mut self, id: Id, pairs: impl Iterator<Item = (W, W)> + Clone, limits: Limits) {
+    pub fn append<'a, W: StreamWord<'a>>(
+        &mut self,
+        id: Id,
+        pairs: impl Iterator<Item = (W, W)> + Clone,
+        limits: Limits,
+    ) {
         let bytes: usize = pairs.clone().map(|(name, value)| name.byte_len() + value.byte_len()).sum();
         let max_bytes = if limits.bytes == 0 { MAX_BYTES } else { limits.bytes.min(MAX_BYTES) };
         let open = self.nodes.last_entry().filter(|last| {
@@ -467,7 +489,7 @@ impl Stream {
 }
 
 /// What trimming does with an entry when `left` entries are left; one that goes is taken off.
-fn fate_of(bound: Bound, left: &mut u64, groups: &BTreeMap<Box<[u8]>, Group>, id: Id) -> Fate {
+fn fate_of(bound: Bound, left: &mut u64, groups: &BTreeMap<Box<[u8]>, ConsumerGroup>, id: Id) -> Fate {
     let met = match bound {
         Bound::MaxLen(max) => *left <= max,
         Bound::MinId(min) => id >= min,

@@ -42,14 +42,15 @@ const LISTPACK: usize = 8;
 const HEADER: usize = 12;
 
 /// A name or a value that is added: as bytes, or as what these become in a node.
-pub trait Word<'a>: Copy {
+pub trait StreamWord<'a>: Copy {
+    /// What it becomes in a node.
     fn item(self) -> Item<'a>;
 
     /// Length of the bytes.
     fn byte_len(self) -> usize;
 }
 
-impl<'a> Word<'a> for &'a [u8] {
+impl<'a> StreamWord<'a> for &'a [u8] {
     #[inline]
     fn item(self) -> Item<'a> {
         Item::of(self)
@@ -61,7 +62,7 @@ impl<'a> Word<'a> for &'a [u8] {
     }
 }
 
-impl<'a> Word<'a> for Item<'a> {
+impl<'a> StreamWord<'a> for Item<'a> {
     #[inline]
     fn item(self) -> Item<'a> {
         self
@@ -88,17 +89,22 @@ impl fmt::Debug for Node {
 /// What all entries of a node have in common.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Master<'a> {
+    /// Fields that an entry has, if it has the master's.
     pub width: usize,
     /// The names of fields, and what comes after them.
     pub names: ForwardOnly<'a>,
+    /// The bytes of the entries.
     pub entries: &'a [u8],
 }
 
 /// An entry's beginning.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Header<'a> {
+    /// The entry's id.
     pub id: Id,
+    /// Whether the entry is marked as deleted.
     pub deleted: bool,
+    /// Whether its fields are those of the master.
     pub same_fields: bool,
     /// Pairs of names and values.
     pub width: usize,
@@ -225,7 +231,7 @@ impl Node {
 /// Changes.
 impl Node {
     /// A new node with its first entry, whose id is the node's.
-    pub(super) fn first<'a, W: Word<'a>>(base: Id, pairs: impl Iterator<Item = (W, W)> + Clone) -> Node {
+    pub(super) fn first<'a, W: StreamWord<'a>>(base: Id, pairs: impl Iterator<Item = (W, W)> + Clone) -> Node {
         let mut items: SmallVec<[Item<'a>; 16]> = SmallVec::new();
         items.push(Item::Int(pairs.clone().count() as i64));
         items.extend(pairs.clone().map(|(name, _)| name.item()));
@@ -240,7 +246,12 @@ impl Node {
     }
 
     /// Adds an entry at the end.
-    pub(super) fn append<'a, W: Word<'a>>(&mut self, base: Id, id: Id, pairs: impl Iterator<Item = (W, W)> + Clone) {
+    pub(super) fn append<'a, W: StreamWord<'a>>(
+        &mut self,
+        base: Id,
+        id: Id,
+        pairs: impl Iterator<Item = (W, W)> + Clone,
+    ) {
         let Master { width: master_width, mut names, .. } = self.master();
         let width = pairs.clone().count();
         let same = width == master_width

@@ -1,4 +1,4 @@
-//! Commands that tell of keys in ways of their own: groups, scripts, and keys that are met after their time is over.
+//! Commands that tell of keys in ways of their own: groups, scripts, and keys that are met after they have expired.
 //! Only drawn when events are compared, since only then nothing but a command removes such keys.
 
 use super::{Family, row};
@@ -48,7 +48,7 @@ const WORDS: &[Word] = &[
     ("third", third),
 ];
 
-/// Leaves a key that is over in a millisecond.
+/// Leaves a key that expires in a millisecond.
 fn soon(rng: &mut Rng) -> Vec<u8> {
     one_of(
         rng,

@@ -40,7 +40,7 @@ pub const FAMILY: Family = Family {
         row(1, "SELECT 9 ; FLUSHDB ; RANDOMKEY ; SELECT 0"),
         row(1, "SELECT 9 ; FLUSHDB ; SET key value ; RANDOMKEY ; DBSIZE ; SELECT 0"),
         row(1, "RANDOMKEY junk"),
-        // Keys whose time is over count until somebody meets them; a scan meets them all.
+        // Expired keys count until a command meets them; a scan meets them all.
         row(3, "SCAN 0 COUNT 1000 ; DBSIZE"),
         row(1, "DBSIZE junk"),
         row(1, "FLUSHDB [ASYNC|SYNC|junk]"),

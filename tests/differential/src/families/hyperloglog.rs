@@ -1,4 +1,4 @@
-//! HyperLogLog: sketches to the byte, whole ones and such as somebody wrote into.
+//! HyperLogLog: sketches to the byte, whole ones and such as were written into.
 
 use super::{Family, row};
 use crate::words::{COLLECTIONS, Word, decimal, key, one_of, value};

@@ -5,18 +5,19 @@
 //!   from it    a line for each; -... refuses one, and before the commands all of them
 //! ```
 //!
-//! Connections are kept for who comes next. One that has been closed at the other end is found out by its use, so
-//! whoever gets no answer at all tries once more with a new one.
+//! Connections are kept for the next MIGRATE. That one was closed at the other end shows only when it is used, so a
+//! command that gets no answer at all tries once more with a new one.
 
 use super::Order;
-use engine::host::peer_connections::Link;
+use engine::host::peer_connections::PeerConnection;
 use engine::host::peers::Peer;
 use engine::propagation::change_log::put_command;
+use engine::time::UnixUs;
 use engine::{Engine, Error, Word};
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
-/// Bytes that are written under one deadline.
+/// Bytes that are written within one timeout.
 const CHUNK: usize = 64 * 1024;
 
 /// A longer line is none of a server of this kind.
@@ -24,16 +25,16 @@ const LINE_MAX: usize = 64 * 1024;
 
 /// What the target made of the commands.
 #[derive(Default)]
-pub struct Answers {
+pub struct PeerAnswers {
     /// Of each command, whether it was carried out; as many as were answered.
     pub done: Vec<bool>,
     /// What the client is told if not all were.
     pub error: Option<Error>,
 }
 
-impl Answers {
-    fn failed(error: Error) -> Answers {
-        Answers { done: Vec::new(), error: Some(error) }
+impl PeerAnswers {
+    fn failed(error: Error) -> PeerAnswers {
+        PeerAnswers { done: Vec::new(), error: Some(error) }
     }
 }
 
@@ -44,18 +45,18 @@ struct Broken {
 }
 
 /// Sends `count` commands, as clients send them, and waits for their answers.
-pub fn exchange(engine: &Engine, order: &Order, commands: &[u8], count: usize) -> Answers {
+pub fn exchange(engine: &Engine, order: &Order, commands: &[u8], count: usize) -> PeerAnswers {
     let mut may_retry = true;
     loop {
         let mut link = match engine.links().take(&order.address).map_or_else(|| connect(engine, order), Ok) {
             Ok(link) => link,
-            Err(error) => return Answers::failed(error),
+            Err(error) => return PeerAnswers::failed(error),
         };
-        let mut answers = Answers::default();
+        let mut answers = PeerAnswers::default();
         match attempt(&mut link, order, commands, count, &mut answers) {
             Ok(()) => {
                 link.db = answers.error.is_none().then_some(order.db);
-                engine.links().keep(&order.address, link, engine.host().unix_us(0) / 1000);
+                engine.links().keep(&order.address, link, engine.host().unix_us(UnixUs(0)).ms());
                 return answers;
             }
             Err(broken) if answers.done.is_empty() && may_retry && !broken.timed_out => may_retry = false,
@@ -67,10 +68,10 @@ pub fn exchange(engine: &Engine, order: &Order, commands: &[u8], count: usize) -
     }
 }
 
-fn connect(engine: &Engine, order: &Order) -> Result<Link, Error> {
+fn connect(engine: &Engine, order: &Order) -> Result<PeerConnection, Error> {
     let (host, port) = &order.address;
     match engine.host().connect(host, port, order.patience) {
-        Ok(peer) => Ok(Link { peer, db: None }),
+        Ok(peer) => Ok(PeerConnection { peer, db: None }),
         // Valkey learns of these when it writes.
         Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset) => {
             Err(Error::PeerUnwritable)
@@ -79,7 +80,13 @@ fn connect(engine: &Engine, order: &Order) -> Result<Link, Error> {
     }
 }
 
-fn attempt(link: &mut Link, order: &Order, commands: &[u8], count: usize, answers: &mut Answers) -> Result<(), Broken> {
+fn attempt(
+    link: &mut PeerConnection,
+    order: &Order,
+    commands: &[u8],
+    count: usize,
+    answers: &mut PeerAnswers,
+) -> Result<(), Broken> {
     let (mut first, mut before) = (Vec::new(), 0);
     if !order.auth.is_empty() {
         let words: Vec<&[u8]> = std::iter::once(&b"AUTH"[..]).chain(order.auth.iter().map(Vec::as_slice)).collect();
@@ -209,7 +216,7 @@ mod tests {
 
     fn asked(db: Option<i64>, auth: &[&[u8]], count: usize, said: &[&str]) -> (Vec<bool>, String, bool) {
         let script = Script(said.iter().map(|part| part.as_bytes().to_vec()).collect());
-        let (mut link, mut answers) = (Link { peer: Box::new(script), db }, Answers::default());
+        let (mut link, mut answers) = (PeerConnection { peer: Box::new(script), db }, PeerAnswers::default());
         let whole = attempt(&mut link, &order(auth), b"", count, &mut answers).is_ok();
         let error = answers.error.map_or_else(String::new, |error| error.to_string());
         (answers.done, error, whole)

@@ -24,11 +24,11 @@
 //! atomicity is worth more than others' time. A key that is on its way already is refused there.
 
 mod exchange;
-mod run;
+mod rounds;
 
 use crate::core::args::Args;
 use crate::core::command::{Command, WRITE, key, keyword};
-use crate::core::context::Cx;
+use crate::core::context::Context;
 use engine::host::peer_connections::Address;
 use engine::{Engine, Error};
 use std::ops::Range;
@@ -51,9 +51,27 @@ pub const COMMANDS: &[Command] = &[Command {
         ("6.0.0", "Added the `AUTH2` option."),
     ],
     tips: &["nondeterministic_output"],
+    keys_of_call: Some(|args, keys| {
+        *keys = key_indices(args).map(|index| (index, COMMANDS[0].keys[0].flags)).collect()
+    }),
+    is_secret: |args, index| secrets(args).contains(&index),
     run: migrate,
     ..Command::DEFAULT
 }];
+
+/// What follows AUTH and AUTH2 among the options, which end with KEYS.
+fn secrets(args: &Args<'_>) -> Range<usize> {
+    for index in 6..args.len() {
+        let left = args.len() - 1 - index;
+        match () {
+            () if args.is(index, "auth") && left >= 1 => return index + 1..index + 2,
+            () if args.is(index, "auth2") && left >= 2 => return index + 1..index + 3,
+            () if args.is(index, "keys") => break,
+            () => {}
+        }
+    }
+    0..0
+}
 
 /// Milliseconds that the target has for each step, where none are named.
 const PATIENCE: i64 = 1000;
@@ -108,7 +126,7 @@ fn options(args: &Args<'_>) -> Result<(Order, Range<usize>), Error> {
 }
 
 /// Which arguments are keys; none if they contradict each other. The key specifications cannot say it.
-pub fn key_indices(args: &Args<'_>) -> Range<usize> {
+fn key_indices(args: &Args<'_>) -> Range<usize> {
     let mut at = 6;
     while at < args.len() {
         at += match () {
@@ -122,7 +140,7 @@ pub fn key_indices(args: &Args<'_>) -> Range<usize> {
     3..4
 }
 
-fn migrate(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+fn migrate(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (order, names) = options(args)?;
     let (engine, waits) = (cx.engine, cx.may_block());
     if waits {
@@ -146,14 +164,14 @@ fn migrate(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Ok(());
     }
     if !waits {
-        run::at_once(cx, &order, named)?;
+        rounds::at_once(cx, &order, named)?;
         cx.reply.ok();
         return Ok(());
     }
     let db = cx.keys.db_index();
     let Some(waiting) = cx.wait_elsewhere(args) else { return Ok(()) };
     let work = move |engine: &Engine| {
-        if let Some(outcome) = run::run(engine, waiting.worker(), &order, db, named) {
+        if let Some(outcome) = rounds::run(engine, waiting.worker(), &order, db, named) {
             waiting.end(engine, outcome);
         }
     };

@@ -1,29 +1,31 @@
 //! The append-only file's commands: BGREWRITEAOF, WAITAOF; and what decides about it at run time.
 //!
-//! [`persistence::aof`] says what the files are. Here is when they change: `start.rs` opens them when the server starts
-//! and when `appendonly` is turned, `load.rs` reads them, `rewrite.rs` begins a new base. The thread that writes and
-//! syncs is the host's; it tells [`wrote`] how that went.
+//! [`persistence::aof`] says what the files are. Here is when they change: `lifecycle.rs` opens them when the server
+//! starts and when `appendonly` is turned, `replay.rs` reads them, `rewrite.rs` begins a new base. The thread that
+//! writes and syncs is the host's; it tells [`wrote`] how that went.
 
-mod load;
+mod lifecycle;
+mod replay;
 mod rewrite;
-mod start;
 mod wait;
 
-pub use load::LoadFailed;
-pub(crate) use start::{follow, load_again, set_policy, set_timestamps, write_before_loading};
-pub use start::{load_and_begin, stop_at_end};
+use engine::time::UnixMs;
+pub(crate) use lifecycle::{follow, load_again, set_policy, set_timestamps, write_before_loading};
+pub use lifecycle::{load_and_begin, stop_at_end};
+pub use replay::LoadFailed;
+pub(crate) use rewrite::is_rewriting;
 pub use wait::end_waits;
 
 use crate::core::args::Args;
 use crate::core::command::{ADMIN, BLOCKING, Command, Group, NO_ASYNC_LOADING, NO_SCRIPT};
-use crate::core::context::Cx;
-use engine::config::{Config, Directive};
-use engine::{Engine, Error, Word};
-use persistence::aof::{Aof, Attempt, State, of};
+use crate::core::context::Context;
+use engine::config::{Directive, os_message};
+use engine::{Engine, Error};
+use persistence::aof::{Aof, RewriteAttempt, State, of};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
-pub const COMMANDS: &[Command] = &[
+pub(crate) const COMMANDS: &[Command] = &[
     Command {
         name: "bgrewriteaof",
         group: Group::Server,
@@ -52,7 +54,7 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-fn rewrite_command(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+fn rewrite_command(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let Some(aof) = of(cx.engine) else { return Err(Error::NoAof) };
     if aof.stats.rewriting.load(Relaxed) {
         // One that ends early has as good as ended: its thread goes on with this one.
@@ -65,7 +67,7 @@ fn rewrite_command(cx: &mut Cx<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     }
     // What is asked for may be tried at once, however often it failed.
     aof.stats.failures.store(0, Relaxed);
-    if cx.engine.saves().is_running() || cx.keys.reaches_all() {
+    if cx.engine.persistence_status().is_running() || cx.keys.reaches_all() {
         aof.stats.scheduled.store(true, Relaxed);
         cx.reply.simple("Background append only file rewriting scheduled");
     } else if rewrite::start(cx.engine, aof) {
@@ -83,12 +85,13 @@ const FAILURES_ALLOWED: u64 = 3;
 const DELAY_MAX: i64 = 60;
 
 /// Begins rewrites that are due. To be called by one thread, some times a second.
-pub fn tick(engine: &Engine, now_ms: i64) {
+pub fn tick(engine: &Engine, now_ms: UnixMs) {
     let Some(aof) = of(engine) else { return };
     let (config, stats) = (engine.config().snapshot(), &aof.stats);
-    aof.journal.set_clock(if config.flag(Directive::AOF_TIMESTAMP_ENABLED) { now_ms / 1000 } else { 0 });
-    let idle =
-        !stats.rewriting.load(Relaxed) && !engine.saves().is_running() && !engine.saves().deny_reasons().is_loading();
+    aof.journal.set_clock(if config.flag(Directive::AOF_TIMESTAMP_ENABLED) { now_ms.seconds() } else { 0 });
+    let idle = !stats.rewriting.load(Relaxed)
+        && !engine.persistence_status().is_running()
+        && !engine.persistence_status().deny_reasons().is_loading();
     if !idle {
         return;
     }
@@ -112,7 +115,7 @@ pub fn tick(engine: &Engine, now_ms: i64) {
 }
 
 /// Whether so many rewrites failed that the next one has to wait.
-fn is_limited(engine: &Engine, aof: &Aof, now_ms: i64) -> bool {
+fn is_limited(engine: &Engine, aof: &Aof, now_ms: UnixMs) -> bool {
     let stats = &aof.stats;
     let failures = stats.failures.load(Relaxed);
     if failures < FAILURES_ALLOWED {
@@ -120,7 +123,7 @@ fn is_limited(engine: &Engine, aof: &Aof, now_ms: i64) -> bool {
     }
     let doubled = (failures - FAILURES_ALLOWED).min(6) as u32;
     let minutes = (1i64 << doubled).min(DELAY_MAX);
-    let limited = now_ms < stats.failed_at.load(Relaxed) + minutes * MINUTE;
+    let limited = now_ms.0 < stats.failed_at.load(Relaxed) + minutes * MINUTE;
     if limited && !stats.limit_told.swap(true, Relaxed) {
         engine.host().log(&format!(
             "Background AOF rewrite has repeatedly failed and triggered the limit, will retry in {minutes} minutes"
@@ -130,16 +133,16 @@ fn is_limited(engine: &Engine, aof: &Aof, now_ms: i64) -> bool {
 }
 
 /// To be told how an attempt to write or sync the log went: writes are refused while that fails.
-pub fn wrote(engine: &Engine, aof: &Aof, attempt: Attempt, result: &io::Result<()>) {
+pub fn wrote(engine: &Engine, aof: &Aof, attempt: RewriteAttempt, result: &io::Result<()>) {
     match result {
         Ok(()) if !aof.has_failed() => {}
         Ok(()) => aof.conclude(attempt, None, || {
-            engine.saves().refuse_unlogged(false);
+            engine.persistence_status().refuse_unlogged(false);
             engine.host().log("AOF write error looks solved. The server can write again.");
         }),
         Err(error) => aof.conclude(attempt, Some(error.raw_os_error().unwrap_or(EIO).into()), || {
-            engine.host().log(&format!("Error writing to the AOF file: {}", reason(error)));
-            engine.saves().refuse_unlogged(true);
+            engine.host().log(&format!("Error writing to the AOF file: {}", os_message(error)));
+            engine.persistence_status().refuse_unlogged(true);
         }),
     }
 }
@@ -173,27 +176,14 @@ pub fn regulate(engine: &Engine, aof: &Aof) {
 /// What the system calls an error that has no number.
 const EIO: i32 = 5;
 
-/// The system's text of an error.
-pub(crate) fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
-}
-
-/// Why nothing may be written now.
-pub(crate) fn refusal(engine: &Engine) -> Error {
-    let number = of(engine).map_or(0, Aof::error);
-    let error = io::Error::from_raw_os_error(i32::try_from(number).unwrap_or(EIO));
-    Error::AofFailed(Word::of(reason(&error)))
-}
-
 /// The fields of INFO's section about persistence.
-pub(crate) struct Report {
+pub(crate) struct AofReport {
     pub fields: Vec<(&'static str, String)>,
     /// Those that there are only while there is a log.
     pub sizes: Vec<(&'static str, String)>,
 }
 
-pub(crate) fn report(engine: &Engine, now_ms: i64) -> Report {
+pub(crate) fn report(engine: &Engine, now_ms: UnixMs) -> AofReport {
     let aof = of(engine);
     let flag = |get: fn(&Aof) -> bool| u8::from(aof.is_some_and(get)).to_string();
     let number = |get: fn(&Aof) -> i64| aof.map_or(0, get).to_string();
@@ -204,7 +194,7 @@ pub(crate) fn report(engine: &Engine, now_ms: i64) -> Report {
         ("aof_rewrite_in_progress", flag(|aof| aof.stats.rewriting.load(Relaxed))),
         ("aof_rewrite_scheduled", flag(|aof| aof.stats.scheduled.load(Relaxed))),
         ("aof_last_rewrite_time_sec", aof.map_or(-1, |aof| aof.stats.last_seconds.load(Relaxed) - 1).to_string()),
-        ("aof_current_rewrite_time_sec", if began > 0 { (now_ms - began).max(0) / 1000 } else { -1 }.to_string()),
+        ("aof_current_rewrite_time_sec", if began > 0 { (now_ms.0 - began).max(0) / 1000 } else { -1 }.to_string()),
         ("aof_last_bgrewrite_status", word(|aof| aof.stats.last_failed.load(Relaxed))),
         ("aof_rewrites", number(|aof| aof.stats.rewrites.load(Relaxed) as i64)),
         ("aof_rewrites_consecutive_failures", number(|aof| aof.stats.failures.load(Relaxed) as i64)),
@@ -221,15 +211,5 @@ pub(crate) fn report(engine: &Engine, now_ms: i64) -> Report {
             ("aof_delayed_fsync", number(|aof| aof.stats.delayed.load(Relaxed) as i64)),
         ],
     };
-    Report { fields, sizes }
-}
-
-/// Whether a new base is being written.
-pub(crate) fn is_rewriting(engine: &Engine) -> bool {
-    of(engine).is_some_and(|aof| aof.stats.rewriting.load(Relaxed))
-}
-
-/// Whether a base is to be in the snapshots' format.
-fn wants_rdb(config: &Config) -> bool {
-    config.flag(Directive::AOF_USE_RDB_PREAMBLE)
+    AofReport { fields, sizes }
 }

@@ -8,12 +8,12 @@
 //! A log that is being turned on has nothing to fall back on: its first file of changes has a temporary name until
 //! there is a base.
 
-use super::{reason, wants_rdb};
-use crate::persistence::save;
+use crate::persistence::write_options;
 use engine::Engine;
-use engine::config::{Config, Directive};
-use persistence::aof::journal::Target;
-use persistence::aof::rewrite::{self, Options};
+use engine::config::{Config, Directive, os_message};
+use engine::time::UnixUs;
+use persistence::aof::journal::JournalTarget;
+use persistence::aof::rewrite::{self, RewriteOptions};
 use persistence::aof::{Aof, State, of};
 use persistence::save::save_with;
 use std::io::{self, ErrorKind};
@@ -27,14 +27,14 @@ pub fn start(engine: &Engine, aof: &Aof) -> bool {
         return false;
     }
     stats.scheduled.store(false, Relaxed);
-    stats.started_at.store(host.unix_us(0) / 1000, Relaxed);
+    stats.started_at.store(host.unix_us(UnixUs(0)).ms().0, Relaxed);
     match host.in_background(Directive::AOF_REWRITE_CPULIST, Box::new(run)) {
         Ok(()) => {
-            engine.saves().forks.fetch_add(1, Relaxed);
+            engine.persistence_status().forks.fetch_add(1, Relaxed);
             true
         }
         Err(error) => {
-            host.log(&format!("Can't rewrite append only file in background: {}", reason(&error)));
+            host.log(&format!("Can't rewrite append only file in background: {}", os_message(&error)));
             stats.rewriting.store(false, Relaxed);
             stats.started_at.store(0, Relaxed);
             false
@@ -51,9 +51,9 @@ fn run(engine: &Engine) {
 fn attempt(engine: &Engine, aof: &Aof) -> bool {
     let (host, stats) = (engine.host(), &aof.stats);
     let result = rewrite(engine, aof);
-    let now = host.unix_us(0) / 1000;
+    let now = host.unix_us(UnixUs(0)).ms();
     let began = stats.started_at.swap(0, Relaxed);
-    stats.last_seconds.store((now - began).max(0) / 1000 + 1, Relaxed);
+    stats.last_seconds.store((now.0 - began).max(0) / 1000 + 1, Relaxed);
     match &result {
         Ok(()) => {
             host.notice("Background AOF rewrite finished successfully");
@@ -67,23 +67,23 @@ fn attempt(engine: &Engine, aof: &Aof) -> bool {
             host.log("Background AOF rewrite terminated by signal 10");
         }
         Err(error) => {
-            host.log(&format!("Background AOF rewrite terminated with error: {}", reason(error)));
+            host.log(&format!("Background AOF rewrite terminated with error: {}", os_message(error)));
             stats.failures.fetch_add(1, Relaxed);
-            stats.failed_at.store(now, Relaxed);
+            stats.failed_at.store(now.0, Relaxed);
             stats.limit_told.store(false, Relaxed);
             stats.last_failed.store(true, Relaxed);
         }
     }
-    // Whoever cancels holds this, too, so that nothing is cancelled that has ended.
+    // A cancellation holds this, too, so that nothing is cancelled that has ended.
     let _switch = aof.switch.lock();
-    engine.saves().cancel_rewrite(false);
+    engine.persistence_status().cancel_rewrite(false);
     let again = stats.cancelled.swap(false, Relaxed) && stats.scheduled.swap(false, Relaxed);
     match again {
-        true => stats.started_at.store(now.max(1), Relaxed),
+        true => stats.started_at.store(now.0.max(1), Relaxed),
         false => stats.rewriting.store(false, Relaxed),
     }
-    if !engine.saves().is_running() {
-        engine.saves().progress.reset();
+    if !engine.persistence_status().is_running() {
+        engine.persistence_status().progress.reset();
     }
     again
 }
@@ -92,7 +92,7 @@ fn attempt(engine: &Engine, aof: &Aof) -> bool {
 pub fn cancel(engine: &Engine, aof: &Aof) {
     if aof.stats.rewriting.load(Relaxed) {
         aof.stats.cancelled.store(true, Relaxed);
-        engine.saves().cancel_rewrite(true);
+        engine.persistence_status().cancel_rewrite(true);
     }
 }
 
@@ -138,7 +138,7 @@ fn rewrite(engine: &Engine, aof: &Aof) -> io::Result<()> {
 }
 
 /// The next file of changes is part of the log before anything is in it.
-fn open_next(engine: &Engine, aof: &Aof) -> io::Result<Target> {
+fn open_next(engine: &Engine, aof: &Aof) -> io::Result<JournalTarget> {
     let mut manifest = aof.manifest.lock().clone();
     let entry = manifest.add_incr(aof.file());
     let target = aof.new_target(&entry.name)?;
@@ -147,7 +147,7 @@ fn open_next(engine: &Engine, aof: &Aof) -> io::Result<Target> {
     Ok(target)
 }
 
-fn open_temporary(engine: &Engine, aof: &Aof) -> io::Result<Target> {
+fn open_temporary(engine: &Engine, aof: &Aof) -> io::Result<JournalTarget> {
     let name = aof.temporary_incr();
     aof.storage.create_dir(aof.dir())?;
     match aof.storage.remove(&aof.path(&name)) {
@@ -170,19 +170,19 @@ pub fn write_base(
     config: &Config,
     rdb: bool,
     name: &[u8],
-    at_cut: &mut dyn FnMut(),
+    at_snapshot: &mut dyn FnMut(),
 ) -> io::Result<()> {
     let mut file = engine.host().create_file(name, config.flag(Directive::AOF_REWRITE_INCREMENTAL_FSYNC))?;
     if rdb {
-        let options = save::options(engine, config, true);
-        save_with(engine, &options, at_cut, &mut *file)?;
+        let options = write_options::options(engine, config, true);
+        save_with(engine, &options, at_snapshot, &mut *file)?;
     } else {
-        let seconds = engine.host().unix_us(0) / 1_000_000;
-        let options = Options {
+        let seconds = engine.host().unix_us(UnixUs(0)).seconds();
+        let options = RewriteOptions {
             stamp: config.flag(Directive::AOF_TIMESTAMP_ENABLED).then_some(seconds),
             delay: Duration::from_micros(config.int(Directive::RDB_KEY_SAVE_DELAY).max(0) as u64),
         };
-        rewrite::write(engine, &options, at_cut, &mut *file)?;
+        rewrite::write(engine, &options, at_snapshot, &mut *file)?;
     }
     file.commit()
 }
@@ -243,7 +243,7 @@ pub fn tidy(engine: &Engine, aof: &Aof) {
         if is_kept { Ok(()) } else { aof.drop_history(tell) }
     });
     if let Err(error) = result {
-        engine.host().log(&format!("Error removing AOF history files: {}", reason(&error)));
+        engine.host().log(&format!("Error removing AOF history files: {}", os_message(&error)));
     }
 }
 
@@ -256,4 +256,14 @@ fn abandon(engine: &Engine, aof: &Aof) {
     engine.host().notice(&format!("Removing the temp incr aof file {shown} in the background"));
     // It is made anew with the next attempt.
     let _ = aof.storage.remove(&aof.path(&name));
+}
+
+/// Whether a new base is being written.
+pub(crate) fn is_rewriting(engine: &Engine) -> bool {
+    of(engine).is_some_and(|aof| aof.stats.rewriting.load(Relaxed))
+}
+
+/// Whether a base is to be in the snapshots' format.
+pub(super) fn wants_rdb(config: &Config) -> bool {
+    config.flag(Directive::AOF_USE_RDB_PREAMBLE)
 }

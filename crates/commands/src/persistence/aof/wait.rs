@@ -1,13 +1,13 @@
 //! WAITAOF: until what the client has written is durable.
 
 use crate::core::args::Args;
-use crate::core::context::{Cx, Flow};
+use crate::core::context::{Context, Flow};
 use crate::transactions::blocking::Wait;
 use engine::{Engine, Error};
 use persistence::aof::{Aof, State, of};
 
 /// A local copy is all that a server without replicas can promise.
-pub fn waitaof(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+pub fn waitaof(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let local = args.int(1)?;
     if !(0..=1).contains(&local) {
         return Err(Error::NotZeroOrOne);
@@ -37,7 +37,7 @@ pub fn waitaof(cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Replies to those whose wait is over.
+/// Replies to clients whose wait has ended.
 pub fn end_waits(engine: &Engine, aof: &Aof) {
     match aof.state() {
         State::Off => aof.end_waits(|ticket| {

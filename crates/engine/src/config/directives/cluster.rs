@@ -1,8 +1,10 @@
 //! Cluster mode: slots, gossip, announcements.
 
-use crate::config::check;
 use crate::config::directive::{Directive, directives};
-use crate::config::entry::{Entry, INT_MAX, PORT_MAX, Unit, Unmet, choice, flag, integer, memory, text};
+use crate::config::directive_entry::{
+    DirectiveEntry, INT_MAX, PORT_MAX, Unit, Unmet, choice, flag, integer, memory, text,
+};
+use crate::config::validators;
 
 const NO_CLUSTER: &str = "Cinnabar has no cluster mode";
 
@@ -16,19 +18,19 @@ directives! { after super::replication::END;
     /// The bus port that other nodes are told.
     CLUSTER_ANNOUNCE_BUS_PORT = integer("cluster-announce-bus-port", 0, 0, PORT_MAX).unsupported(NO_CLUSTER);
     /// The IPv4 address that clients are told.
-    CLUSTER_ANNOUNCE_CLIENT_IPV4 = text("cluster-announce-client-ipv4", "").checked(check::ipv4).unsupported(NO_CLUSTER);
+    CLUSTER_ANNOUNCE_CLIENT_IPV4 = text("cluster-announce-client-ipv4", "").checked(validators::ipv4).unsupported(NO_CLUSTER);
     /// The IPv6 address that clients are told.
-    CLUSTER_ANNOUNCE_CLIENT_IPV6 = text("cluster-announce-client-ipv6", "").checked(check::ipv6).unsupported(NO_CLUSTER);
+    CLUSTER_ANNOUNCE_CLIENT_IPV6 = text("cluster-announce-client-ipv6", "").checked(validators::ipv6).unsupported(NO_CLUSTER);
     /// The port that clients are told.
     CLUSTER_ANNOUNCE_CLIENT_PORT = integer("cluster-announce-client-port", 0, 0, PORT_MAX).unsupported(NO_CLUSTER);
     /// The TLS port that clients are told.
     CLUSTER_ANNOUNCE_CLIENT_TLS_PORT = integer("cluster-announce-client-tls-port", 0, 0, PORT_MAX).unsupported(NO_CLUSTER);
     /// The host name that others are told.
-    CLUSTER_ANNOUNCE_HOSTNAME = text("cluster-announce-hostname", "").checked(check::hostname).unsupported(NO_CLUSTER);
+    CLUSTER_ANNOUNCE_HOSTNAME = text("cluster-announce-hostname", "").checked(validators::hostname).unsupported(NO_CLUSTER);
     /// A name of this node for its operators.
-    CLUSTER_ANNOUNCE_HUMAN_NODENAME = text("cluster-announce-human-nodename", "").checked(check::node_name).unsupported(NO_CLUSTER);
+    CLUSTER_ANNOUNCE_HUMAN_NODENAME = text("cluster-announce-human-nodename", "").checked(validators::node_name).unsupported(NO_CLUSTER);
     /// The address that others are told.
-    CLUSTER_ANNOUNCE_IP = text("cluster-announce-ip", "").checked(check::announce_ip).unsupported(NO_CLUSTER);
+    CLUSTER_ANNOUNCE_IP = text("cluster-announce-ip", "").checked(validators::announce_ip).unsupported(NO_CLUSTER);
     /// The port that others are told.
     CLUSTER_ANNOUNCE_PORT = integer("cluster-announce-port", 0, 0, PORT_MAX).unsupported(NO_CLUSTER);
     /// The TLS port that others are told.
@@ -36,7 +38,7 @@ directives! { after super::replication::END;
     /// Seconds for which a forgotten node is not added again.
     CLUSTER_BLACKLIST_TTL = integer("cluster-blacklist-ttl", 60, i64::MIN, i64::MAX).unsupported(NO_CLUSTER);
     /// The file in which a node keeps what it knows of the cluster.
-    CLUSTER_CONFIG_FILE = text("cluster-config-file", "nodes.conf").keeps_empty().checked(check::cluster_config_file).immutable().unsupported(NO_CLUSTER);
+    CLUSTER_CONFIG_FILE = text("cluster-config-file", "nodes.conf").keeps_empty().checked(validators::cluster_config_file).immutable().unsupported(NO_CLUSTER);
     /// Whether a node ends when that file cannot be written.
     CLUSTER_CONFIG_SAVE_BEHAVIOR = choice("cluster-config-save-behavior", &["sync", "best-effort"], "sync").unsupported(NO_CLUSTER);
     /// How many databases a cluster has.

@@ -1,9 +1,11 @@
 //! Databases, key events and the thresholds between compact and full encodings.
 
 use crate::config::apply::Apply::{Engine, EngineChange};
-use crate::config::check;
 use crate::config::directive::{Directive, directives};
-use crate::config::entry::{Entry, INT_MAX, INT_MIN, Kind, Unmet, choice, flag, integer, memory, special, text};
+use crate::config::directive_entry::{
+    DirectiveEntry, DirectiveKind, INT_MAX, INT_MIN, Unmet, choice, flag, integer, memory, special, text,
+};
+use crate::config::validators;
 
 directives! { after super::memory::END;
     /// How many databases SELECT can choose from.
@@ -25,9 +27,9 @@ directives! { after super::memory::END;
     /// The size of a list's nodes: elements, or from -1 to -5 for 4, 8, 16, 32 and 64 KiB.
     LIST_MAX_LISTPACK_SIZE = integer("list-max-listpack-size", -2, INT_MIN, INT_MAX).alias("list-max-ziplist-size").applied(EngineChange(|engine| engine.encoding_limits()));
     /// The order that SORT ALPHA follows; only the order of bytes (empty, `C` or `POSIX`) is there.
-    LOCALE_COLLATE = text("locale-collate", "").keeps_empty().checked(check::locale).unsupported("Cinnabar sorts by the order of bytes").unmet(Unmet::Shown);
+    LOCALE_COLLATE = text("locale-collate", "").keeps_empty().checked(validators::locale).unsupported("Cinnabar sorts by the order of bytes").unmet(Unmet::Shown);
     /// Which events of keys are published: `K` and `E` choose the channels, the other letters the classes.
-    NOTIFY_KEYSPACE_EVENTS = special("notify-keyspace-events", Kind::KeyspaceEvents, "").applied(Engine(|engine| engine.keyspace_events()));
+    NOTIFY_KEYSPACE_EVENTS = special("notify-keyspace-events", DirectiveKind::KeyspaceEvents, "").applied(Engine(|engine| engine.keyspace_events()));
     /// Check packed values of RESTORE, and of loaded files, deeply: always, never, or for clients only.
     SANITIZE_DUMP_PAYLOAD = choice("sanitize-dump-payload", &["no", "yes", "clients"], "no");
     /// Members up to which a set of integers stays packed.

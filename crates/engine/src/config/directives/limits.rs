@@ -2,7 +2,9 @@
 
 use crate::config::apply::Apply::{Engine, Server};
 use crate::config::directive::{Directive, directives};
-use crate::config::entry::{Entry, INT_MAX, Kind, UINT_MAX, Unit, integer, memory, special};
+use crate::config::directive_entry::{
+    DirectiveEntry, DirectiveKind, INT_MAX, UINT_MAX, Unit, integer, memory, special,
+};
 
 directives! { after super::security::END;
     /// Milliseconds after which a running script counts as long: what needs its keys is told BUSY,
@@ -10,7 +12,7 @@ directives! { after super::security::END;
     BUSY_REPLY_THRESHOLD = integer("busy-reply-threshold", 5000, 0, i64::MAX).alias("lua-time-limit");
     /// For each class of clients (normal, replica, pubsub): bytes of unsent replies at which a client is
     /// disconnected at once, and bytes and seconds after which it is disconnected. 0 is no limit.
-    CLIENT_OUTPUT_BUFFER_LIMIT = special("client-output-buffer-limit", Kind::OutputBufferLimits, "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60");
+    CLIENT_OUTPUT_BUFFER_LIMIT = special("client-output-buffer-limit", DirectiveKind::OutputBufferLimits, "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60");
     /// Bytes of requests of one client that may wait in memory.
     CLIENT_QUERY_BUFFER_LIMIT = memory("client-query-buffer-limit", 1 << 30, 1 << 20, i64::MAX);
     // Bytes of all of a worker's scripts together; 0 is no limit. Ours.

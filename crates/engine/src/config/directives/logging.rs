@@ -2,7 +2,7 @@
 
 use crate::config::apply::Apply::{Engine, Server};
 use crate::config::directive::{Directive, directives};
-use crate::config::entry::{Entry, INT_MAX, Kind, choice, flag, integer, special, text};
+use crate::config::directive_entry::{DirectiveEntry, DirectiveKind, INT_MAX, choice, flag, integer, special, text};
 
 directives! { after super::tls::END;
     /// Show the logo in the log even when it is no terminal.
@@ -32,7 +32,7 @@ directives! { after super::tls::END;
     /// Keep a histogram of each command's durations.
     LATENCY_TRACKING = flag("latency-tracking", true).applied(Engine(|engine| engine.latency_tracking()));
     /// The percentiles of these that INFO shows.
-    LATENCY_TRACKING_INFO_PERCENTILES = special("latency-tracking-info-percentiles", Kind::Percentiles, "50 99 99.9");
+    LATENCY_TRACKING_INFO_PERCENTILES = special("latency-tracking-info-percentiles", DirectiveKind::Percentiles, "50 99 99.9");
     /// The form of the log's lines.
     LOG_FORMAT = choice("log-format", &["legacy", "logfmt", "json"], "legacy").applied(Server(|server| server.log()));
     /// The form of the time in the log's lines.

@@ -2,7 +2,7 @@
 
 use crate::config::apply::Apply::{Engine, EngineChange, Server};
 use crate::config::directive::{Directive, directives};
-use crate::config::entry::{Entry, INT_MAX, Unit, choice, flag, integer, memory};
+use crate::config::directive_entry::{DirectiveEntry, INT_MAX, Unit, choice, flag, integer, memory};
 
 /// Valkey's words, where it is built without.
 const NO_DEFRAGMENTATION: &str = "Active defragmentation cannot be enabled: it requires a server compiled with a modified Jemalloc like the one shipped by default with the source distribution";

@@ -12,10 +12,11 @@ mod replication;
 mod security;
 mod tls;
 
-use super::entry::Entry;
+use super::directive_entry::DirectiveEntry;
 
-/// Every area with its title, in the order in which a rewrite appends changed directives and in which positions are counted.
-pub const AREAS: &[(&str, &[Entry])] = &[
+/// Every area with its title, in the order in which a rewrite appends changed directives and in which positions are
+/// counted.
+pub const AREAS: &[(&str, &[DirectiveEntry])] = &[
     ("Listeners, sockets and threads", network::ENTRIES),
     ("Passwords and what is off unless it is asked for", security::ENTRIES),
     ("Limits of clients and scripts", limits::ENTRIES),

@@ -2,14 +2,16 @@
 
 use crate::config::apply::Apply::Server;
 use crate::config::directive::{Directive, directives};
-use crate::config::entry::{Entry, INT_MAX, Kind, PORT_MAX, UINT_MAX, Unmet, flag, integer, octal, special, text};
+use crate::config::directive_entry::{
+    DirectiveEntry, DirectiveKind, INT_MAX, PORT_MAX, UINT_MAX, Unmet, flag, integer, octal, special, text,
+};
 
 directives! { after 0;
     /// The zone that this server runs in, as HELLO and INFO tell clients.
     AVAILABILITY_ZONE = text("availability-zone", "").keeps_empty();
     /// The addresses that are listened on. A `-` before one: it is no error if the machine does not have it.
     /// `*` stands for all of IPv4, `::*` for all of IPv6; an empty text stops listening on TCP.
-    BIND = special("bind", Kind::Bind, "* -::*").applied(Server(|server| server.bind()));
+    BIND = special("bind", DirectiveKind::Bind, "* -::*").applied(Server(|server| server.bind()));
     /// The address that connections to other servers come from.
     BIND_SOURCE_ADDR = text("bind-source-addr", "");
     /// Seconds after which a silent connection of the book protocol is closed; 0 keeps it.

@@ -1,9 +1,11 @@
 //! Snapshots and the append-only file.
 
 use crate::config::apply::Apply::{Engine, EngineChange};
-use crate::config::check;
 use crate::config::directive::{Directive, directives};
-use crate::config::entry::{Entry, INT_MAX, INT_MIN, Kind, choice, flag, integer, memory, special, text};
+use crate::config::directive_entry::{
+    DirectiveEntry, DirectiveKind, INT_MAX, INT_MIN, choice, flag, integer, memory, special, text,
+};
+use crate::config::validators;
 
 directives! { after super::data::END;
     /// Leave files of the log that are no longer needed in their folder.
@@ -19,9 +21,9 @@ directives! { after super::data::END;
     /// The base of a rewritten log is a snapshot instead of commands.
     AOF_USE_RDB_PREAMBLE = flag("aof-use-rdb-preamble", true);
     /// The folder of the append-only file, inside `dir`.
-    APPENDDIRNAME = text("appenddirname", "appendonlydir").keeps_empty().checked(check::append_dirname).immutable();
+    APPENDDIRNAME = text("appenddirname", "appendonlydir").keeps_empty().checked(validators::append_dirname).immutable();
     /// What the names of the log's files begin with.
-    APPENDFILENAME = text("appendfilename", "appendonly.aof").keeps_empty().checked(check::append_filename).immutable();
+    APPENDFILENAME = text("appendfilename", "appendonly.aof").keeps_empty().checked(validators::append_filename).immutable();
     /// When the log is synced: before every reply, once a second, or when the system does.
     APPENDFSYNC = choice("appendfsync", &["everysec", "always", "no"], "everysec").applied(Engine(|engine| engine.append_fsync()));
     /// Keep a log of all changes.
@@ -31,9 +33,9 @@ directives! { after super::data::END;
     /// Growth since the last rewrite, in percent, at which the log is rewritten; 0 never does it.
     AUTO_AOF_REWRITE_PERCENTAGE = integer("auto-aof-rewrite-percentage", 100, 0, INT_MAX);
     /// The name of the snapshot.
-    DBFILENAME = text("dbfilename", "dump.rdb").keeps_empty().checked(check::db_filename).protected();
+    DBFILENAME = text("dbfilename", "dump.rdb").keeps_empty().checked(validators::db_filename).protected();
     /// The working directory, where snapshot and log lie.
-    DIR = special("dir", Kind::Dir, ".").protected().denied_while_loading();
+    DIR = special("dir", DirectiveKind::Dir, ".").protected().denied_while_loading();
     /// Microseconds to wait after each loaded key, for tests.
     KEY_LOAD_DELAY = integer("key-load-delay", 0, INT_MIN, INT_MAX).hidden();
     /// Bytes after which a load serves clients.
@@ -56,7 +58,7 @@ directives! { after super::data::END;
     /// Compress strings in snapshots.
     RDBCOMPRESSION = flag("rdbcompression", true);
     /// Snapshots are taken after so many seconds with at least so many changes; an empty text takes none.
-    SAVE = special("save", Kind::Save, "3600 1 300 100 60 10000").applied(EngineChange(|engine| engine.save_failures()));
+    SAVE = special("save", DirectiveKind::Save, "3600 1 300 100 60 10000").applied(EngineChange(|engine| engine.save_failures()));
     /// Refuse writes after a snapshot in the background has failed.
     STOP_WRITES_ON_BGSAVE_ERROR = flag("stop-writes-on-bgsave-error", true).applied(EngineChange(|engine| engine.save_failures()));
 }

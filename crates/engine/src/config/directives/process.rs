@@ -1,9 +1,11 @@
 //! The process itself: daemon, pid file, title, CPU and OOM placement, shutdown.
 
 use crate::config::apply::Apply::Server;
-use crate::config::check;
 use crate::config::directive::{Directive, directives};
-use crate::config::entry::{Entry, INT_MAX, Kind, Unmet, choice, choices, flag, integer, special, text};
+use crate::config::directive_entry::{
+    DirectiveEntry, DirectiveKind, INT_MAX, Unmet, choice, choices, flag, integer, special, text,
+};
+use crate::config::validators;
 
 directives! { after super::logging::END;
     /// Processors that snapshots in the background run on.
@@ -20,11 +22,11 @@ directives! { after super::logging::END;
     /// start, or absolutely.
     OOM_SCORE_ADJ = choice("oom-score-adj", &["no", "yes", "relative", "absolute"], "no").synonym("relative", "yes").applied(Server(|server| server.oom_score()));
     /// These values for a primary, a replica, and a process that saves.
-    OOM_SCORE_ADJ_VALUES = special("oom-score-adj-values", Kind::OomScoreAdjValues, "0 200 800").applied(Server(|server| server.oom_score()));
+    OOM_SCORE_ADJ_VALUES = special("oom-score-adj-values", DirectiveKind::OomScoreAdjValues, "0 200 800").applied(Server(|server| server.oom_score()));
     /// The file that the process's number is written to.
     PIDFILE = text("pidfile", "").immutable();
     /// The form of the process's title.
-    PROC_TITLE_TEMPLATE = text("proc-title-template", "{title} {listen-addr} {server-mode}").keeps_empty().checked(check::title_template).applied(Server(|server| server.process_title()));
+    PROC_TITLE_TEMPLATE = text("proc-title-template", "{title} {listen-addr} {server-mode}").keeps_empty().checked(validators::title_template).applied(Server(|server| server.process_title()));
     /// Processors that workers run on.
     SERVER_CPULIST = text("server-cpulist", "").alias("server_cpulist").immutable();
     /// Show what the server is in its process's title.

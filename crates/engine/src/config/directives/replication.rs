@@ -2,7 +2,9 @@
 
 use crate::config::apply::Apply::Engine;
 use crate::config::directive::{Directive, directives};
-use crate::config::entry::{Entry, INT_MAX, Kind, PORT_MAX, Unmet, choice, flag, integer, memory, special, text};
+use crate::config::directive_entry::{
+    DirectiveEntry, DirectiveKind, INT_MAX, PORT_MAX, Unmet, choice, flag, integer, memory, special, text,
+};
 
 const NO_REPLICATION: &str = "Cinnabar has no replication";
 
@@ -58,5 +60,5 @@ directives! { after super::persistence::END;
     /// A replica answers while its link is broken.
     REPLICA_SERVE_STALE_DATA = flag("replica-serve-stale-data", true).alias("slave-serve-stale-data").unsupported(NO_REPLICATION);
     /// The primary that this server follows.
-    REPLICAOF = special("replicaof", Kind::ReplicaOf, "no one").alias("slaveof").immutable().unsupported(NO_REPLICATION).unmet(Unmet::Refused);
+    REPLICAOF = special("replicaof", DirectiveKind::ReplicaOf, "no one").alias("slaveof").immutable().unsupported(NO_REPLICATION).unmet(Unmet::Refused);
 }

@@ -1,7 +1,7 @@
 //! Users, passwords and what is switched off unless asked for.
 
 use crate::config::directive::{Directive, directives};
-use crate::config::entry::{Entry, choice, flag, integer, text};
+use crate::config::directive_entry::{DirectiveEntry, choice, flag, integer, text};
 
 const NO_USERS: &str = "Cinnabar has no users but default";
 

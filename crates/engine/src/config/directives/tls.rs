@@ -1,7 +1,7 @@
 //! TLS: certificates, ciphers, sessions.
 
 use crate::config::directive::{Directive, directives};
-use crate::config::entry::{Entry, INT_MAX, PORT_MAX, Unmet, choice, flag, integer, text};
+use crate::config::directive_entry::{DirectiveEntry, INT_MAX, PORT_MAX, Unmet, choice, flag, integer, text};
 
 const NO_TLS: &str = "Cinnabar has no TLS";
 

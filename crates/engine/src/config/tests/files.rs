@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::value::words_of;
+use super::super::directive_value::words_of;
 use super::*;
 
 #[test]
@@ -179,26 +179,26 @@ fn rewrite_leaves_users_to_their_file() {
 
 proptest! {
     #[test]
-    fn any_text_loads_or_is_refused(lines in proptest::collection::vec((0..table::names().len(), "[ \"'\\\\a-z0-9%.:]{0,12}"), 0..8)) {
-        let names = table::names();
+    fn any_text_loads_or_is_refused(lines in proptest::collection::vec((0..directive_table::names().len(), "[ \"'\\\\a-z0-9%.:]{0,12}"), 0..8)) {
+        let names = directive_table::names();
         let text: String = lines.iter().map(|(at, value)| format!("{} {value}\n", names[*at].name)).collect();
         if let Ok(loaded) = load_text(text.as_bytes()) {
             let new = rewrite(RewriteInput { old: text.as_bytes(), config: &loaded.config, users: &[], modules: &[], all: false });
             let again = load_text(&new).expect("a rewritten configuration is legal");
-            for entry in table::entries() {
+            for entry in directive_table::entries() {
                 prop_assert_eq!(again.config.value(entry.directive), loaded.config.value(entry.directive), "{}", entry.name);
             }
         }
     }
 
     #[test]
-    fn what_is_printed_reads_back(at in 0..table::entries().len(), text in proptest::collection::vec(any::<u8>(), 0..12)) {
-        let entry = table::entries()[at];
+    fn what_is_printed_reads_back(at in 0..directive_table::entries().len(), text in proptest::collection::vec(any::<u8>(), 0..12)) {
+        let entry = directive_table::entries()[at];
         let default = entry.default_value();
         if let Ok(value) = entry.parse(&words_of(entry, &text), &default) {
             let printed = entry.print(&value);
             // No primary is not written, and percentiles are printed rounded.
-            let inexact = matches!(entry.kind, Kind::ReplicaOf) && printed.is_empty() || matches!(entry.kind, Kind::Percentiles);
+            let inexact = matches!(entry.kind, DirectiveKind::ReplicaOf) && printed.is_empty() || matches!(entry.kind, DirectiveKind::Percentiles);
             if !inexact {
                 prop_assert_eq!(entry.parse(&words_of(entry, &printed), &default), Ok(value));
             }

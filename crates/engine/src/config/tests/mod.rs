@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 
-use super::entry::{Entry, Kind, Unit};
+use super::directive_entry::{DirectiveEntry, DirectiveKind, Unit};
 use super::*;
 
 mod files;
@@ -21,7 +21,7 @@ struct FakeHost {
     /// Directives whose hook refuses.
     refused: Vec<Directive>,
     /// Hooks with the value that they saw.
-    applied: RefCell<Vec<(Directive, Value)>>,
+    applied: RefCell<Vec<(Directive, DirectiveValue)>>,
 }
 
 impl FakeHost {
@@ -35,7 +35,7 @@ impl FakeHost {
     }
 }
 
-impl Host for FakeHost {
+impl ConfigFiles for FakeHost {
     fn read_file(&self, path: &[u8]) -> io::Result<Vec<u8>> {
         self.files.get(path).cloned().ok_or_else(|| io::Error::from_raw_os_error(2))
     }
@@ -75,18 +75,19 @@ impl Host for FakeHost {
 impl ApplyHooks for FakeHost {
     fn apply(&self, changed: Directive, config: &Config) -> Result<(), String> {
         self.applied.borrow_mut().push((changed, config.value(changed).clone()));
-        let refuse = self.refused.contains(&changed) && *config.value(changed) != table::entry(changed).default_value();
+        let refuse = self.refused.contains(&changed)
+            && *config.value(changed) != directive_table::entry(changed).default_value();
         if refuse { Err("Unable to do so.".to_string()) } else { Ok(()) }
     }
 
     fn change_dir(&self, path: &[u8]) -> Result<Vec<u8>, String> {
-        Host::change_dir(self, path).map_err(|error| load::os_message(&error))
+        ConfigFiles::change_dir(self, path).map_err(|error| config_file::os_message(&error))
     }
 }
 
 const ANYONE: Caller = Caller { local: false, loading: false };
 
-fn load_text(text: &[u8]) -> Result<Loaded, LoadError> {
+fn load_text(text: &[u8]) -> Result<LoadedConfig, LoadError> {
     let files = [(b"conf".to_vec(), text.to_vec())].into();
     let command_line = CommandLine { config_file: Some(b"conf".to_vec()), ..CommandLine::default() };
     load(&command_line, &FakeHost { files, ..FakeHost::default() })
@@ -122,41 +123,41 @@ fn names(store: &ConfigStore, patterns: &[&str]) -> Vec<String> {
 }
 
 /// A value other than the default, printed as it is written.
-fn legal(entry: &Entry) -> String {
+fn legal(entry: &DirectiveEntry) -> String {
     let text = match entry.name {
         "cluster-announce-client-ipv4" => "10.0.0.1",
         "cluster-announce-client-ipv6" => "::1",
         "locale-collate" => "C.UTF-8",
         "proc-title-template" => "{title} {{x} {port}",
         _ => match entry.kind {
-            Kind::Flag if entry.default_value() == Value::Flag(true) => "no",
-            Kind::Flag => "yes",
-            Kind::Integer { max, unit, .. } => {
+            DirectiveKind::Flag if entry.default_value() == DirectiveValue::Flag(true) => "no",
+            DirectiveKind::Flag => "yes",
+            DirectiveKind::Integer { max, unit, .. } => {
                 let (_, max) = entry.clamp.unwrap_or((0, max));
                 return if unit == Unit::Octal { format!("{max:o}") } else { max.to_string() };
             }
-            Kind::Choice(names) => {
+            DirectiveKind::Choice(names) => {
                 let default = entry.print(&entry.default_value());
                 return names.iter().rev().find(|name| name.as_bytes() != default).unwrap().to_string();
             }
-            Kind::Choices(_) => "nosave force",
-            Kind::Text if entry.check.is_some() => "some-name",
-            Kind::Text => "some \"thing\"\n\\",
-            Kind::Save => "60 5 3600 0",
-            Kind::Bind => "127.0.0.1 -::1",
-            Kind::OutputBufferLimits => "normal 0 0 0 slave 1073741824 1000 5 pubsub 33554432 8388608 60",
-            Kind::OomScoreAdjValues => "-1 2 2000",
-            Kind::KeyspaceEvents => "xK",
-            Kind::Percentiles => "12.5 99.99",
-            Kind::ReplicaOf => "host 6380",
-            Kind::Dir => "/elsewhere",
+            DirectiveKind::Choices(_) => "nosave force",
+            DirectiveKind::Text if entry.check.is_some() => "some-name",
+            DirectiveKind::Text => "some \"thing\"\n\\",
+            DirectiveKind::Save => "60 5 3600 0",
+            DirectiveKind::Bind => "127.0.0.1 -::1",
+            DirectiveKind::OutputBufferLimits => "normal 0 0 0 slave 1073741824 1000 5 pubsub 33554432 8388608 60",
+            DirectiveKind::OomScoreAdjValues => "-1 2 2000",
+            DirectiveKind::KeyspaceEvents => "xK",
+            DirectiveKind::Percentiles => "12.5 99.99",
+            DirectiveKind::ReplicaOf => "host 6380",
+            DirectiveKind::Dir => "/elsewhere",
         },
     };
     text.to_string()
 }
 
 /// A value that is refused, and why; `None` where every value is legal.
-fn illegal(entry: &Entry) -> Option<(String, String)> {
+fn illegal(entry: &DirectiveEntry) -> Option<(String, String)> {
     let known = match entry.name {
         "appenddirname" => ("a/b", "appenddirname can't be a path, just a dirname"),
         "appendfilename" => ("", "appendfilename can't be empty"),
@@ -170,30 +171,32 @@ fn illegal(entry: &Entry) -> Option<(String, String)> {
         "locale-collate" => ("abc", "Invalid locale name"),
         "proc-title-template" => ("{nothing}", "template format is invalid or contains unknown variables"),
         _ => match entry.kind {
-            Kind::Flag => ("1", "argument must be 'yes' or 'no'"),
-            Kind::Integer { min, max, unit } => return Some(illegal_integer(min, max, unit)),
-            Kind::Choice(names) | Kind::Choices(names) => {
+            DirectiveKind::Flag => ("1", "argument must be 'yes' or 'no'"),
+            DirectiveKind::Integer { min, max, unit } => return Some(illegal_integer(min, max, unit)),
+            DirectiveKind::Choice(names) | DirectiveKind::Choices(names) => {
                 let text = format!("argument(s) must be one of the following: {}", names.join(", "));
                 return Some(("no-such".to_string(), text));
             }
-            Kind::Text => {
+            DirectiveKind::Text => {
                 assert!(entry.check.is_none(), "{} has a check: say what it refuses", entry.name);
                 return None;
             }
-            Kind::Save => ("60", "Invalid save parameters"),
-            Kind::Bind => {
+            DirectiveKind::Save => ("60", "Invalid save parameters"),
+            DirectiveKind::Bind => {
                 return Some(("a ".repeat(16) + "a", "Too many bind addresses specified.".to_string()));
             }
-            Kind::OutputBufferLimits => ("normal 0 0", "Wrong number of arguments in buffer limit configuration."),
-            Kind::OomScoreAdjValues => {
+            DirectiveKind::OutputBufferLimits => {
+                ("normal 0 0", "Wrong number of arguments in buffer limit configuration.")
+            }
+            DirectiveKind::OomScoreAdjValues => {
                 ("1 2 2001", "Invalid oom-score-adj-values, elements must be between -2000 and 2000.")
             }
-            Kind::KeyspaceEvents => ("K?", "Invalid event class character. Use 'Ag$lshzxeKEtmdn'."),
-            Kind::Percentiles => {
+            DirectiveKind::KeyspaceEvents => ("K?", "Invalid event class character. Use 'Ag$lshzxeKEtmdn'."),
+            DirectiveKind::Percentiles => {
                 ("50 100.1", "latency-tracking-info-percentiles parameters should sit between [0.0,100.0]")
             }
-            Kind::ReplicaOf => ("host 65536", "Invalid primary port"),
-            Kind::Dir => ("/missing", "No such file or directory"),
+            DirectiveKind::ReplicaOf => ("host 65536", "Invalid primary port"),
+            DirectiveKind::Dir => ("/missing", "No such file or directory"),
         },
     };
     Some((known.0.to_string(), known.1.to_string()))
@@ -218,7 +221,7 @@ fn illegal_integer(min: i64, max: i64, unit: Unit) -> (String, String) {
 
 #[test]
 fn every_directive_can_be_set_while_running_unless_it_is_immutable() {
-    for found in table::names() {
+    for found in directive_table::names() {
         let (entry, name) = (found.entry, found.name);
         let store = store("enable-protected-configs yes");
         let before = get(&store, name);
@@ -231,7 +234,7 @@ fn every_directive_can_be_set_while_running_unless_it_is_immutable() {
             assert_eq!(get(&store, name), before);
             continue;
         }
-        let parsed = entry.parse(&value::words_of(entry, value.as_bytes()), &entry.default_value()).unwrap();
+        let parsed = entry.parse(&directive_value::words_of(entry, value.as_bytes()), &entry.default_value()).unwrap();
         if let Some(reason) = entry.objection(&parsed) {
             let text = format!("CONFIG SET failed (possibly related to argument '{name}') - {reason}");
             assert_eq!(set(&store, &[(name, &value)]), Err(text));
@@ -250,7 +253,7 @@ fn every_directive_can_be_set_while_running_unless_it_is_immutable() {
 
 #[test]
 fn every_directive_survives_rewrite_and_restart() {
-    for found in table::names() {
+    for found in directive_table::names() {
         let (entry, name) = (found.entry, found.name);
         let mut text = format!("{name} ").into_bytes();
         resp::words::quote(&mut text, legal(entry).as_bytes());
@@ -259,7 +262,7 @@ fn every_directive_survives_rewrite_and_restart() {
             for all in [false, true] {
                 let new = rewrite(RewriteInput { old, config: &loaded, users: &[], modules: &[], all });
                 let again = load_text(&new).unwrap_or_else(|error| panic!("{name}: {error:?}")).config;
-                for other in table::entries() {
+                for other in directive_table::entries() {
                     assert_eq!(
                         again.written(other.directive),
                         loaded.written(other.directive),
@@ -282,26 +285,32 @@ fn every_directive_survives_rewrite_and_restart() {
 #[test]
 fn typed_reads_know_the_kind_of_every_directive() {
     let config = Config::default();
-    for entry in table::entries() {
+    for entry in directive_table::entries() {
         match entry.kind {
-            Kind::Flag => assert_eq!(Value::Flag(config.flag(entry.directive)), entry.default_value()),
-            Kind::Integer { .. } => assert_eq!(Value::Integer(config.int(entry.directive)), entry.default_value()),
-            Kind::Choice(_) => {
+            DirectiveKind::Flag => {
+                assert_eq!(DirectiveValue::Flag(config.flag(entry.directive)), entry.default_value())
+            }
+            DirectiveKind::Integer { .. } => {
+                assert_eq!(DirectiveValue::Integer(config.int(entry.directive)), entry.default_value())
+            }
+            DirectiveKind::Choice(_) => {
                 assert_eq!(config.choice(entry.directive).as_bytes(), entry.print(&entry.default_value()))
             }
-            Kind::Choices(names) => assert!(names.iter().all(|name| !config.has_choice(entry.directive, name))),
-            Kind::Text | Kind::Dir => {
+            DirectiveKind::Choices(names) => {
+                assert!(names.iter().all(|name| !config.has_choice(entry.directive, name)))
+            }
+            DirectiveKind::Text | DirectiveKind::Dir => {
                 assert_eq!(config.text(entry.directive), entry.print(&entry.default_value()))
             }
-            Kind::Save => assert_eq!(config.save_points()[0], SavePoint { seconds: 3600, changes: 1 }),
-            Kind::Bind => assert_eq!(config.bind_addresses().len(), 2),
-            Kind::OutputBufferLimits => {
+            DirectiveKind::Save => assert_eq!(config.save_points()[0], SavePoint { seconds: 3600, changes: 1 }),
+            DirectiveKind::Bind => assert_eq!(config.bind_addresses().len(), 2),
+            DirectiveKind::OutputBufferLimits => {
                 assert_eq!(config.output_buffer_limit(ClientClass::PubSub).hard_bytes, 32 << 20);
             }
-            Kind::OomScoreAdjValues => assert_eq!(config.oom_score_adj_values(), [0, 200, 800]),
-            Kind::KeyspaceEvents => assert_eq!(config.keyspace_events(), 0),
-            Kind::Percentiles => assert_eq!(config.percentiles(), [50.0, 99.0, 99.9]),
-            Kind::ReplicaOf => assert_eq!(config.upstream(), None),
+            DirectiveKind::OomScoreAdjValues => assert_eq!(config.oom_score_adj_values(), [0, 200, 800]),
+            DirectiveKind::KeyspaceEvents => assert_eq!(config.keyspace_events(), 0),
+            DirectiveKind::Percentiles => assert_eq!(config.percentiles(), [50.0, 99.0, 99.9]),
+            DirectiveKind::ReplicaOf => assert_eq!(config.upstream(), None),
         }
     }
 }

@@ -59,8 +59,11 @@ fn a_refusing_hook_takes_everything_back() {
     }
     let seen: Vec<_> =
         host.applied.borrow().iter().filter(|(directive, _)| *directive == Directive::PORT).cloned().collect();
-    assert_eq!(seen, [(Directive::PORT, Value::Integer(7000)), (Directive::PORT, Value::Integer(6379))]);
-    assert_eq!(host.applied.borrow().last(), Some(&(Directive::PORT, Value::Integer(6379))));
+    assert_eq!(
+        seen,
+        [(Directive::PORT, DirectiveValue::Integer(7000)), (Directive::PORT, DirectiveValue::Integer(6379))]
+    );
+    assert_eq!(host.applied.borrow().last(), Some(&(Directive::PORT, DirectiveValue::Integer(6379))));
     assert!(!host.applied.borrow().iter().any(|(directive, _)| *directive == Directive::TIMEOUT));
 }
 

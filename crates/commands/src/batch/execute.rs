@@ -1,0 +1,276 @@
+//! Runs a batch: the commands of one connection after the other.
+//!
+//! Most commands have nothing to them but themselves. A command is *plain* if it works on one key and leaves its client
+//! as it is ([`CommandEntry::is_plain`]); a client is plain if it is authenticated, in no transaction, and gets its
+//! replies and nothing else ([`Session::is_plain`]). For plain commands of a plain client that follow each other most
+//! of what [`dispatch::run`] does once a command is done once for all:
+//!
+//! ```text
+//!   once        context, place of the statistics (again where the command changes)
+//!   each time   what others may have changed meanwhile - lock - handler - log - unlock - effects - clock, statistics
+//! ```
+
+use crate::batch::item::{BatchItem, ItemKind};
+use crate::batch::prefetch::Prefetcher;
+use crate::book;
+use crate::core::args::{Args, OwnWords};
+use crate::core::command::{Command, CommandEntry};
+use crate::core::context::{Blocking, Context, Flow, Now, Work};
+use crate::core::dispatch::{self, run_held};
+use crate::core::instrument;
+use crate::core::session::Session;
+use engine::Engine;
+use engine::keyspace::held_locks::{HeldLocks, LockTimeout};
+use engine::keyspace::keys::Keys;
+use engine::keyspace::origin::Origin;
+use engine::stats::metrics::{CommandStats, WorkerMetrics};
+use resp::{ProtocolError, Reply, Span};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Runs requests of one connection.
+pub struct BatchRun<'r> {
+    /// Where the data is.
+    pub engine: &'r Engine,
+    /// The connection's client.
+    pub session: &'r mut Session,
+    /// The worker's, which asks for the memory of the keys ahead.
+    pub prefetcher: &'r mut Prefetcher,
+    /// The time at which all of these requests run.
+    pub now: Now,
+    /// Where the replies go, one after the other.
+    pub reply: &'r mut Reply,
+    /// Bytes in the sink of replies after which the run ends.
+    pub reply_max: usize,
+    /// There is a limit to memory.
+    pub is_limited: bool,
+    /// A script has the thread: only what can be done with locks that are free is run.
+    pub is_lent: bool,
+}
+
+/// Why a run ended.
+pub enum BatchEnd {
+    /// The connection has no more requests here, or the next one is for another run.
+    Next,
+    /// The last command came to this.
+    Flow(Flow),
+    /// The last command is chunked and goes on later.
+    Chunked(Work, &'static Command),
+    /// The last request has done nothing and is to be run again.
+    Retry {
+        /// After the pause that is on; otherwise a little later.
+        is_postponed: bool,
+    },
+    /// The last request breaks the protocol, which the client has been told.
+    Violation(ProtocolError),
+    /// Much was replied: the next request is to wait for others.
+    Full,
+    /// The next request cannot run now, and is to be tried a little later.
+    Later,
+    /// The next request may run a script.
+    Script,
+}
+
+impl BatchRun<'_> {
+    /// Runs what `items` begins with of the first one's connection, which lets its commands run, up to one that has
+    /// more to it than a reply. Returns how many are done with.
+    #[inline]
+    pub fn run(&mut self, items: &mut [BatchItem<'_>], spans: &[Span]) -> (usize, BatchEnd) {
+        let Some(token) = items.first().map(|item| item.token) else { return (0, BatchEnd::Next) };
+        let mut done = 0;
+        while items.get(done).is_some_and(|item| item.token == token) {
+            let is_plain = self.session.is_plain() && !self.is_lent;
+            if is_plain {
+                let (ran, flow) = self.run_plain(&items[done..], spans);
+                done += ran;
+                if !matches!(flow, Flow::Next) {
+                    return (done, end(flow, items[done - 1].entry()));
+                }
+            }
+            let left = &mut items[done..];
+            if !is_plain {
+                self.prefetcher.at(self.engine, left, spans);
+            }
+            let Some(item) = left.first_mut().filter(|item| item.token == token) else { break };
+            if item.is_done() {
+                done += 1;
+                continue;
+            }
+            if let Some(end) = self.stop_before(item, done) {
+                return (done, end);
+            }
+            done += 1;
+            let end = self.run_one(item, spans);
+            if !matches!(end, BatchEnd::Next) || self.must_deliver(item) {
+                return (done, end);
+            }
+        }
+        (done, BatchEnd::Next)
+    }
+
+    /// Why the run has to end before this request, if it does.
+    fn stop_before(&self, item: &BatchItem<'_>, done: usize) -> Option<BatchEnd> {
+        let (engine, runs_scripts) = (self.engine, item.runs_scripts());
+        let has_own = engine.pubsub().has_own(self.session.worker);
+        if done > 0 && (runs_scripts || self.is_limited || has_own && !item.publishes()) {
+            return Some(BatchEnd::Next);
+        }
+        if self.reply.len() > self.reply_max {
+            return Some(BatchEnd::Full);
+        }
+        let must_not_push = engine.persistence_status().deny_reasons().is_congested() && item.may_push(engine);
+        if must_not_push || self.is_lent && !item.runs_meanwhile() {
+            return Some(BatchEnd::Later);
+        }
+        runs_scripts.then_some(BatchEnd::Script)
+    }
+
+    /// Whether messages have to go out after this request. What a client publishes goes out together, unless it is told
+    /// things itself.
+    fn must_deliver(&self, item: &BatchItem<'_>) -> bool {
+        self.engine.pubsub().has_own(self.session.worker) && (self.session.is_told() || !item.publishes())
+    }
+
+    /// Runs any request.
+    #[inline(always)]
+    fn run_one(&mut self, item: &mut BatchItem<'_>, spans: &[Span]) -> BatchEnd {
+        let (engine, session, now) = (self.engine, &mut *self.session, self.now);
+        let reply = &mut *self.reply;
+        let flow = match &mut item.kind {
+            ItemKind::Violation(error) => {
+                engine.metrics()[session.worker].count_error(b"ERR Protocol error");
+                reply.protocol_error(error);
+                return BatchEnd::Violation(*error);
+            }
+            ItemKind::BookViolation => Flow::Close,
+            ItemKind::Done => Flow::Next,
+            ItemKind::BookQueued { args } => run_book(engine, session, args, now, reply),
+            ItemKind::Book { spans: range } => {
+                let mut args = Args::parsed(item.bytes, &spans[range.clone()], OwnWords::default());
+                run_book(engine, session, &mut args, now, reply)
+            }
+            ItemKind::Command { .. } | ItemKind::Queued { .. } => {
+                if let Some(entry) = item.entry() {
+                    session.info.last_command.store(entry.id + 1, Relaxed);
+                }
+                let run =
+                    |prepared: &_, args: &mut Args<'_>| dispatch::run(engine, session, prepared, args, now, reply);
+                item.call(spans, run).unwrap_or_default()
+            }
+        };
+        if !matches!(flow, Flow::NotNow | Flow::Postponed) {
+            self.session.patience = LockTimeout::Short;
+        }
+        if let Flow::Next = flow { BatchEnd::Next } else { end(flow, item.entry()) }
+    }
+
+    /// Runs the plain commands that `items` begins with, of a plain client, up to one that comes to more than
+    /// [`Flow::Next`]. Returns how many there were, and what the last one came to.
+    #[inline(never)]
+    fn run_plain(&mut self, items: &[BatchItem<'_>], spans: &[Span]) -> (usize, Flow) {
+        let Some(mut last) = items.first().and_then(BatchItem::entry) else { return (0, Flow::Next) };
+        let (engine, now, reply_max) = (self.engine, self.now, self.reply_max);
+        let (token, mut items) = (items[0].token, items.iter());
+        let (session, prefetcher) = (&mut *self.session, &mut *self.prefetcher);
+        let own = engine.pubsub().own(session.worker);
+        let gate = Gate { engine, worker: session.worker, own, is_limited: self.is_limited };
+        let worker = &engine.metrics()[session.worker];
+        let (db, patience) = (session.db, session.patience);
+        let mut keys = Keys::new(engine, HeldLocks::Nothing, db, Origin::client(now.unix_ms()));
+        keys.set_no_touch(session.no_touch);
+        keys.set_patience(patience);
+        let mut stats = turn_to(last, session, worker);
+        let (flow, blocking, command) = (Flow::Next, Blocking::Allowed, last.command);
+        let mut cx =
+            Context { engine, keys, reply: &mut *self.reply, session, command, now, flow, blocking, key_args: &[] };
+        let mut ran = 0;
+        while cx.reply.len() <= reply_max {
+            prefetcher.at(engine, items.as_slice(), spans);
+            let next = items.next().filter(|item| item.token == token && gate.is_open(item));
+            let Some(plain) = next.and_then(|item| item.plain(spans)) else { break };
+            ran += 1;
+            if !std::ptr::eq(last, plain.entry) {
+                last = plain.entry;
+                stats = turn_to(last, cx.session, worker);
+                cx.command = last.command;
+            }
+            let mut args = Args::request(plain.bytes, plain.spans, OwnWords::default());
+            let start = instrument::begin_counted(worker, stats, &args, cx.reply);
+            let shard = plain.key[0].1.shard();
+            let Some(guard) = engine.locks().one_unless(shard, patience.from_now(engine)) else {
+                cx.flow = Flow::NotNow;
+                break;
+            };
+            // Under the lock: what has begun to hold since the command was let in holds for it.
+            if !engine.persistence_status().deny_reasons().is_limit_only() {
+                cx.flow = Flow::NotNow;
+                break;
+            }
+            cx.keys.begin_with(shard, guard, db);
+            cx.key_args = plain.key;
+            if run_held(engine, &mut cx, &mut args, db) {
+                stats.failed.add(1);
+            }
+            if matches!(cx.flow, Flow::NotNow) {
+                break;
+            }
+            instrument::end(engine, cx.session, last, &args, start, now, &cx.flow, cx.reply);
+            if !matches!(cx.flow, Flow::Next) {
+                break;
+            }
+        }
+        (ran, std::mem::take(&mut cx.flow))
+    }
+}
+
+/// What is looked at before each plain command: what others may have changed since the last one, and no more than that.
+/// Everything else that a command may have to wait for is for [`dispatch::run`] to see.
+struct Gate<'e> {
+    engine: &'e Engine,
+    worker: usize,
+    /// Whether there are messages of this worker's for its own clients.
+    own: &'e AtomicBool,
+    is_limited: bool,
+}
+
+impl Gate<'_> {
+    #[inline(always)]
+    fn is_open(&self, item: &BatchItem<'_>) -> bool {
+        self.engine.persistence_status().deny_reasons().is_limit_only()
+            && !self.engine.scripts().is_busy()
+            && !self.own.load(Relaxed)
+            && (!self.is_limited || self.has_room(item))
+    }
+
+    #[inline(never)]
+    fn has_room(&self, item: &BatchItem<'_>) -> bool {
+        item.reads() && !self.engine.memory_limit().is_over() || self.engine.has_room(self.worker)
+    }
+}
+
+/// The commands from here on have this entry. Returns where they are counted.
+#[inline(never)]
+fn turn_to<'e>(entry: &CommandEntry, session: &Session, worker: &'e WorkerMetrics) -> &'e CommandStats {
+    session.info.last_command.store(entry.id + 1, Relaxed);
+    instrument::stats(worker, entry)
+}
+
+fn run_book(engine: &Engine, session: &mut Session, args: &mut Args<'_>, now: Now, reply: &mut Reply) -> Flow {
+    let flow = book::run(engine, session, args, now, reply);
+    if !matches!(flow, Flow::NotNow | Flow::Postponed) {
+        engine.metrics()[session.worker].commands.add(1);
+    }
+    flow
+}
+
+/// How a run ends with a command that came to this.
+#[cold]
+fn end(flow: Flow, entry: Option<&'static CommandEntry>) -> BatchEnd {
+    match (flow, entry) {
+        (Flow::Next, _) => BatchEnd::Next,
+        (Flow::NotNow, _) => BatchEnd::Retry { is_postponed: false },
+        (Flow::Postponed, _) => BatchEnd::Retry { is_postponed: true },
+        (Flow::More(work), Some(entry)) => BatchEnd::Chunked(work, entry.command),
+        (flow, _) => BatchEnd::Flow(flow),
+    }
+}

@@ -1,0 +1,200 @@
+//! All commands by name.
+
+use crate::core::args::Args;
+use crate::core::command::{Command, CommandEntry};
+use engine::{Error, Word};
+use std::sync::OnceLock;
+
+/// Every command, by name in whatever case.
+pub struct CommandTable {
+    /// Commands by the [`slot`] of their name; few share one.
+    slots: Vec<Vec<(u64, CommandEntry)>>,
+    count: usize,
+}
+
+static TABLE: OnceLock<CommandTable> = OnceLock::new();
+
+/// A power of two, well above the number of commands.
+const SLOTS: usize = 2048;
+
+/// The ends of a name and its length in one word, letters in lower case. Of two names of the same length, at most eight
+/// letters, only equal ones have the same.
+#[inline]
+pub(super) fn pack(name: &[u8]) -> u64 {
+    let word = |at: usize| u64::from(u32::from_le_bytes([name[at], name[at + 1], name[at + 2], name[at + 3]]));
+    let ends = match name.len() {
+        0 => 0,
+        len @ 1..4 => u64::from(name[0]) | u64::from(name[len / 2]) << 8 | u64::from(name[len - 1]) << 16,
+        len => word(0) | word(len - 4) << 32,
+    };
+    (ends | 0x2020_2020_2020_2020) ^ (name.len() as u64) << 56
+}
+
+#[inline]
+fn slot(packed: u64) -> usize {
+    (packed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 53) as usize
+}
+
+impl CommandTable {
+    /// The table of all commands that exist, under their present names.
+    #[inline(always)]
+    pub fn get() -> &'static CommandTable {
+        TABLE.get().expect("commands::install comes before the first command")
+    }
+
+    /// Sets the table up for the whole process: of these commands, of which some are given other names
+    /// (`rename-command`), one after the other; one with an empty new name can no longer be called. The first to do so
+    /// decides: true for it.
+    pub(crate) fn install(commands: impl Iterator<Item = &'static Command>, renames: &[(Vec<u8>, Vec<u8>)]) -> bool {
+        TABLE.get().is_none() && TABLE.set(CommandTable::new(commands, renames)).is_ok()
+    }
+
+    pub(crate) fn new(
+        commands: impl Iterator<Item = &'static Command>,
+        renames: &[(Vec<u8>, Vec<u8>)],
+    ) -> CommandTable {
+        let mut named: Vec<(Vec<u8>, &'static Command)> =
+            commands.map(|command| (command.name.as_bytes().to_vec(), command)).collect();
+        for (from, to) in renames {
+            if let Some((name, _)) = named.iter_mut().find(|(name, _)| name.eq_ignore_ascii_case(from)) {
+                *name = to.to_ascii_lowercase();
+            }
+        }
+        let mut table = CommandTable { slots: (0..SLOTS).map(|_| Vec::new()).collect(), count: 0 };
+        for (name, command) in named {
+            assert!(name.is_empty() || table.find(&name).is_none(), "two commands are called {}", command.name);
+            let entry = CommandEntry::new(command, &name, None, &mut table.count);
+            if !name.is_empty() {
+                let packed = pack(&name);
+                table.slots[slot(packed)].push((packed, entry));
+            }
+        }
+        table
+    }
+
+    /// The command of this name, in whatever case.
+    #[inline(always)]
+    pub fn find(&self, name: &[u8]) -> Option<&CommandEntry> {
+        let packed = pack(name);
+        self.slots[slot(packed)]
+            .iter()
+            .find(|(candidate, entry)| *candidate == packed && entry.is_named(name))
+            .map(|(_, entry)| entry)
+    }
+
+    /// Top-level commands, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &CommandEntry> {
+        self.slots.iter().flatten().map(|(_, entry)| entry)
+    }
+
+    /// Number of top-level commands.
+    pub fn len(&self) -> usize {
+        self.iter().count()
+    }
+
+    /// Whether there is none, which is never so.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Number of commands and subcommands; ids are below it.
+    pub fn ids(&self) -> usize {
+        self.count
+    }
+}
+
+/// The entry of the command, unless it is refused for want of one or for the number of its arguments.
+pub(crate) fn accepted(args: &Args<'_>) -> Option<&'static CommandEntry> {
+    lookup(args).filter(|entry| entry.accepts(args.len()))
+}
+
+/// The entry that the first words name, of a subcommand where the command has some.
+#[inline(always)]
+pub(crate) fn lookup(args: &Args<'_>) -> Option<&'static CommandEntry> {
+    let entry = CommandTable::get().find(&args[0])?;
+    if !entry.subcommands.is_empty() && args.len() > 1 { entry.subcommand(&args[1]) } else { Some(entry) }
+}
+
+/// The entry for these arguments, or why there is none.
+///
+/// # Errors
+/// There is no such command or subcommand, or not with so many arguments.
+pub fn find(args: &Args<'_>) -> Result<&'static CommandEntry, Error> {
+    let Some(entry) = lookup(args) else {
+        return Err(match CommandTable::get().find(&args[0]) {
+            Some(container) => unknown_subcommand(container, args),
+            None => unknown_command(args),
+        });
+    };
+    if !entry.accepts(args.len()) {
+        return Err(Error::WrongArity(Word::of(&*entry.full_name)));
+    }
+    Ok(entry)
+}
+
+/// How much of an unknown command's arguments its error repeats, in bytes.
+const UNKNOWN_SHOWN: usize = 128;
+
+fn unknown_command(args: &Args<'_>) -> Error {
+    let mut text = Vec::new();
+    let mut left = UNKNOWN_SHOWN;
+    for arg in args.from(1) {
+        if left == 0 {
+            break;
+        }
+        let arg = engine::before_nul(arg);
+        let arg = &arg[..arg.len().min(left)];
+        text.push(b'\'');
+        text.extend_from_slice(arg);
+        text.extend_from_slice(b"' ");
+        left = left.saturating_sub(arg.len() + 3);
+    }
+    Error::UnknownCommand(Word::of(shown(&args[0])), Word::of(text))
+}
+
+fn unknown_subcommand(entry: &CommandEntry, args: &Args<'_>) -> Error {
+    Error::UnknownSubcommand(Word::of(shown(&args[1])), Word::of(entry.command.name.to_uppercase()))
+}
+
+/// As much of a name as an error repeats.
+pub(crate) fn shown(name: &[u8]) -> &[u8] {
+    let name = engine::before_nul(name);
+    &name[..name.len().min(UNKNOWN_SHOWN)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_renamed_command_answers_to_its_new_name_only() {
+        let rename = |from: &str, to: &str| (from.as_bytes().to_vec(), to.as_bytes().to_vec());
+        let renames = [rename("DEL", "remove"), rename("get", "DEL"), rename("config", "")];
+        let table = CommandTable::new(crate::all(), &renames);
+        let found = |name: &str| table.find(name.as_bytes()).map(|entry| &entry.full_name[..]);
+        assert_eq!(
+            (found("Remove"), found("del"), found("get"), found("config")),
+            (Some("del"), Some("get"), None, None)
+        );
+        assert_eq!(table.ids(), CommandTable::new(crate::all(), &[]).ids());
+        assert!(crate::is_built_in(b"GET") && !crate::is_built_in(b"remove"));
+    }
+
+    #[test]
+    fn names_are_found_in_any_case() {
+        let table = &CommandTable::new(crate::all(), &[]);
+        assert_eq!(table.find(b"GeT").map(|entry| entry.command.name), Some("get"));
+        assert!(table.find(b"nope").is_none());
+        // Control characters that differ from digits and underscores in one bit only.
+        assert!(table.find(b"BITFIELD\x7fRO").is_none() && table.find(b"BITFIELD_RO").is_some());
+        // Another length that cancels out another last letter.
+        assert_eq!(pack(b"appe....penn"), pack(b"append"));
+        assert!(table.find(b"appe....penn").is_none());
+        assert!(table.find(b"").is_none() && table.find(&[0xff; 100]).is_none());
+        for entry in table.iter() {
+            let name = entry.command.name.to_uppercase();
+            assert_eq!(table.find(name.as_bytes()).map(|found| found.id), Some(entry.id));
+        }
+        assert!(table.slots.iter().all(|slot| slot.len() <= 3), "names crowd in a slot: mix them better");
+    }
+}

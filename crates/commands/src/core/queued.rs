@@ -1,0 +1,89 @@
+//! What a client's transaction means for the commands between MULTI and EXEC: they are checked and queued, and one that
+//! is refused makes EXEC refuse all. What a client watches ends with its transaction.
+
+use crate::core::args::Args;
+use crate::core::busy_script;
+use crate::core::command::{CommandEntry, NOT_QUEUED};
+use crate::core::context::KeyArgs;
+use crate::core::session::{Multi, Queued, Session, Watching};
+use engine::{Engine, Error, Word};
+use resp::Reply;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Queues a command of a client in a transaction; false if it is one that runs at once.
+#[cold]
+pub(crate) fn queue(
+    engine: &Engine,
+    session: &mut Session,
+    entry: &'static CommandEntry,
+    keys: &KeyArgs,
+    args: &Args<'_>,
+    reply: &mut Reply,
+) -> bool {
+    let Some(multi) = session.multi.as_mut().filter(|_| !entry.command.flags.has(NOT_QUEUED)) else {
+        return false;
+    };
+    reply.simple("QUEUED");
+    // What will not run need not be kept.
+    let is_broken = session.watching.as_ref().is_some_and(|watching| watching.is_broken());
+    if !multi.aborted && !is_broken {
+        let flags = entry.command.flags_of(engine, args);
+        multi.flags = multi.flags.and(flags);
+        multi.lacking = multi.lacking.and(flags.complement());
+        multi.commands.push(Queued { entry, args: args.iter().collect(), keys: keys.clone() });
+        session.info.queued.store(multi.commands.len() as i32, Relaxed);
+        let bytes = args.iter().map(|arg| arg.len() + 1).sum::<usize>();
+        session.info.queued_bytes.fetch_add(bytes, Relaxed);
+    }
+    true
+}
+
+/// A command of this client was refused. Returns what is replied instead, if something is.
+#[cold]
+pub(crate) fn refused(engine: &Engine, session: &mut Session, runs_queued: bool, error: &Error) -> Option<Error> {
+    if runs_queued {
+        close_group(session);
+        unwatch(engine, session);
+        let reason = busy_script::text(engine, error);
+        return Some(Error::ExecRefused(Word::of(reason.strip_prefix(b"ERR ").unwrap_or(&reason))));
+    }
+    if let Some(multi) = &mut session.multi {
+        **multi = Multi::new(true);
+        forget_queued(session);
+    }
+    None
+}
+
+/// The client is not in a transaction any more.
+pub(crate) fn close_group(session: &mut Session) -> Option<Box<Multi>> {
+    session.info.in_multi.store(false, Relaxed);
+    forget_queued(session);
+    session.multi.take()
+}
+
+/// Others see no queued commands any more; who never queued one nor watched a key stays one of those.
+fn forget_queued(session: &Session) {
+    session.info.queued.fetch_min(0, Relaxed);
+    session.info.queued_bytes.store(0, Relaxed);
+}
+
+/// Forgets the transaction and what is watched: the end of a client, RESET. No lock may be held.
+pub fn forget(engine: &Engine, session: &mut Session) {
+    close_group(session);
+    unwatch(engine, session);
+}
+
+/// Watches nothing any more. No lock may be held.
+pub(crate) fn unwatch(engine: &Engine, session: &mut Session) {
+    if let Some(watching) = stop_watching(session) {
+        watching.keys.into_iter().for_each(|key| engine.unwatch(key, &watching.flag));
+    }
+}
+
+pub(crate) fn stop_watching(session: &mut Session) -> Option<Box<Watching>> {
+    let watching = session.watching.take()?;
+    session.info.set_watch(None);
+    session.info.watched.store(0, Relaxed);
+    session.info.watched_bytes.store(0, Relaxed);
+    Some(watching)
+}

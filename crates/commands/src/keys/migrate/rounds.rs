@@ -1,0 +1,317 @@
+//! The rounds of a migration; see the [module above](super).
+
+use super::exchange::{PeerAnswers, exchange};
+use super::{Named, Order};
+use crate::core::context::Context;
+use crate::persistence::write_options::style;
+use engine::clients::watch::WatchFlag;
+use engine::data::event_class::EventClass;
+use engine::data::key_hash::KeyHash;
+use engine::host::threads::Server;
+use engine::keyspace::held_locks::{HeldLocks, LockTimeout};
+use engine::keyspace::keys::Keys;
+use engine::keyspace::origin::Origin;
+use engine::keyspace::origin::is_due;
+use engine::propagation::change_log::put_command;
+use engine::propagation::effects::Author;
+use engine::propagation::effects::{Logged, Record};
+use engine::time::{UnixMs, UnixUs};
+use engine::{Engine, Error};
+use persistence::dump::{Gradual, dump_widely};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// How often keys are sent while everybody may write to them, and how often after that.
+const FREE_ROUNDS: usize = 4;
+const HELD_ROUNDS: usize = 8;
+
+/// How long one waits before a lock is tried again that a script has.
+const RETRY: Duration = Duration::from_millis(1);
+
+/// Bytes of a large value that are dumped under one hold of its lock.
+const PIECE: usize = 32 << 10;
+
+/// A key that was sent.
+struct Sent {
+    named: Named,
+    hash: KeyHash,
+    /// Raised when the key is changed; None for one that is gone already.
+    flag: Option<Arc<WatchFlag>>,
+}
+
+/// Commands for the target, one after the other.
+#[derive(Default)]
+struct Parcel {
+    bytes: Vec<u8>,
+    count: usize,
+    sent: Vec<Sent>,
+}
+
+/// Sends keys of this database away, and removes them. None: the server ends.
+pub fn run(
+    engine: &Engine,
+    worker: usize,
+    order: &Order,
+    db: u32,
+    named: Vec<Named>,
+) -> Option<Result<&'static str, Error>> {
+    if order.copy {
+        let parcel = locked(engine, db, &named, |keys| pack(keys, order, named.clone(), false));
+        return Some(outcome(&parcel, send(engine, order, &parcel).error));
+    }
+    let _claim = engine.links().claim(named.iter().map(|(name, _)| (db, name.clone())).collect());
+    let parcel = pack_and_watch(engine, db, order, named, false);
+    let answers = send(engine, order, &parcel);
+    let first = outcome(&parcel, answers.error);
+    let mut changed = settle(engine, worker, db, parcel.sent, &answers.done)?;
+    let mut hold = None;
+    for round in 1..FREE_ROUNDS + HELD_ROUNDS {
+        if changed.is_empty() {
+            return Some(first);
+        }
+        if round == FREE_ROUNDS {
+            hold = Some(Hold::of_writes(engine));
+        }
+        let parcel = pack_and_watch(engine, db, order, changed, true);
+        let answers = send(engine, order, &parcel);
+        changed = settle(engine, worker, db, parcel.sent, &answers.done)?;
+        if let Some(error) = answers.error {
+            return Some(first.and(Err(error)));
+        }
+    }
+    drop(hold);
+    Some(if changed.is_empty() { first } else { first.and(Err(Error::MigratedKeyChanges)) })
+}
+
+/// The same for who holds the locks, and cannot wait.
+pub fn at_once(cx: &mut Context<'_>, order: &Order, named: Vec<Named>) -> Result<(), Error> {
+    let (engine, db) = (cx.engine, cx.keys.db_index());
+    if !order.copy && named.iter().any(|(name, _)| engine.links().is_moving(db, name)) {
+        return Err(Error::MigratingAlready);
+    }
+    let parcel = pack(&mut cx.keys, order, named, false);
+    let answers = send(engine, order, &parcel);
+    if !order.copy {
+        let taken = parcel.sent.into_iter().zip(&answers.done).filter(|(_, done)| **done);
+        remove(&mut cx.keys, taken.map(|(sent, _)| sent.named));
+    }
+    answers.error.map_or(Ok(()), Err)
+}
+
+/// Nobody writes while there is one.
+struct Hold<'e>(&'e Engine);
+
+impl Hold<'_> {
+    fn of_writes(engine: &Engine) -> Hold<'_> {
+        engine.hold_writes();
+        engine.host().pause_changed();
+        Hold(engine)
+    }
+}
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        self.0.release_writes();
+        self.0.host().pause_changed();
+    }
+}
+
+fn outcome(parcel: &Parcel, error: Option<Error>) -> Result<&'static str, Error> {
+    match error {
+        Some(error) => Err(error),
+        None if parcel.sent.is_empty() => Ok("NOKEY"),
+        None => Ok("OK"),
+    }
+}
+
+/// Does something under the locks of these keys.
+fn locked<R>(engine: &Engine, db: u32, named: &[Named], work: impl FnOnce(&mut Keys<'_>) -> R) -> R {
+    let hashes: Vec<KeyHash> = named.iter().map(|(name, _)| engine.hasher().hash(name)).collect();
+    let now = engine.host().unix_us(UnixUs(0)).ms();
+    let mut keys = Keys::new(engine, HeldLocks::keys(engine, hashes.into_iter()), db, Origin::client(now));
+    let result = work(&mut keys);
+    keys.unlock();
+    result
+}
+
+/// Commands that give the target these keys as they are. `again`: the target has a former state of theirs, also of what
+/// is gone.
+fn pack(keys: &mut Keys<'_>, order: &Order, named: Vec<Named>, again: bool) -> Parcel {
+    let keyspace = keys.keyspace();
+    let style = style(&keyspace.config().snapshot());
+    let now = keyspace.clock().unix_us(keys.origin().now.us()).ms();
+    let mut parcel = Parcel::default();
+    for (name, times) in named {
+        let key = keys.key(&name);
+        let hash = key.hash;
+        let entry = keys.lookup_no_expire(key);
+        let there = entry.filter(|entry| !entry.expiry().is_some_and(|at| is_due(at, now)));
+        let Some(entry) = there else {
+            if again {
+                put_command(&mut parcel.bytes, [&b"DEL"[..], &name].into_iter());
+                parcel.count += 1;
+                parcel.sent.push(Sent { named: (name, 1), hash, flag: None });
+            }
+            continue;
+        };
+        let (expiry, payload) = (entry.expiry(), dump_widely(&entry.value(), &style));
+        put_restore(&mut parcel, order, (&name, if again { 1 } else { times }), expiry, now, &payload, again);
+        parcel.sent.push(Sent { named: (name, if again { 1 } else { times }), hash, flag: None });
+    }
+    parcel
+}
+
+/// Adds RESTORE, as often as the key was named.
+fn put_restore(
+    parcel: &mut Parcel,
+    order: &Order,
+    (name, times): (&[u8], usize),
+    expiry: Option<u64>,
+    now: UnixMs,
+    payload: &[u8],
+    again: bool,
+) {
+    let left = expiry.map_or(0, |at| (at as i64 - now.0).max(1)).to_string();
+    let words = [b"RESTORE", name, left.as_bytes(), payload, b"REPLACE"];
+    let words = &words[..if order.replace || again { 5 } else { 4 }];
+    for _ in 0..times {
+        put_command(&mut parcel.bytes, words.iter().copied());
+    }
+    parcel.count += times;
+}
+
+/// The same of a large value, a piece under a hold of its lock; None if it is none, or was changed meanwhile.
+fn pack_in_pieces(engine: &Engine, db: u32, order: &Order, one: &Named, again: bool) -> Option<Parcel> {
+    let style = style(&engine.config().snapshot());
+    let only = std::slice::from_ref(one);
+    let (mut gradual, sent) = locked(engine, db, only, |keys| {
+        let key = keys.key(&one.0);
+        let entry = keys.lookup_no_expire(key)?;
+        let gradual = Gradual::begin(&entry.value(), &style)?;
+        let mut sent = Sent { named: (one.0.clone(), if again { 1 } else { one.1 }), hash: key.hash, flag: None };
+        watch(keys, db, &mut sent);
+        Some((gradual, sent))
+    })?;
+    // Without a flag it has expired.
+    let flag = sent.flag.clone()?;
+    let expiry = loop {
+        let step = locked(engine, db, only, |keys| {
+            let entry = keys.lookup_no_expire(keys.key(&one.0)).filter(|_| !flag.is_raised());
+            let Some(entry) = entry else {
+                keys.shard_at(sent.hash).dbs[db].watchers.unwatch(&one.0, &flag);
+                return Some(None);
+            };
+            gradual.step(&entry.value(), PIECE).then(|| Some(entry.expiry()))
+        });
+        if let Some(ended) = step {
+            break ended?;
+        }
+    };
+    let (mut parcel, now) = (Parcel::default(), engine.host().unix_us(UnixUs(0)).ms());
+    put_restore(&mut parcel, order, (&one.0, sent.named.1), expiry, now, &gradual.finish(), again);
+    parcel.sent.push(sent);
+    Some(parcel)
+}
+
+/// The same of each key under its own lock: what is changed afterwards is noticed, so they need not be of one moment.
+fn pack_and_watch(engine: &Engine, db: u32, order: &Order, named: Vec<Named>, again: bool) -> Parcel {
+    let mut all = Parcel::default();
+    for one in named {
+        let at_once = || {
+            locked(engine, db, std::slice::from_ref(&one), |keys| {
+                let mut parcel = pack(keys, order, vec![one.clone()], again);
+                parcel.sent.iter_mut().for_each(|sent| watch(keys, db, sent));
+                parcel
+            })
+        };
+        let mut parcel = pack_in_pieces(engine, db, order, &one, again).unwrap_or_else(at_once);
+        all.bytes.append(&mut parcel.bytes);
+        all.count += parcel.count;
+        all.sent.append(&mut parcel.sent);
+    }
+    all
+}
+
+/// From now on, changes of a key that was packed are noticed.
+fn watch(keys: &mut Keys<'_>, db: u32, sent: &mut Sent) {
+    let (now, name) = (keys.expiry_now(), &sent.named.0);
+    let slot = &mut keys.shard_at(sent.hash).dbs[db];
+    if slot.kind(sent.hash.local(), name, now).is_some() {
+        let flag = Arc::new(WatchFlag::default());
+        slot.watchers.watch(name, &flag, false);
+        sent.flag = Some(flag);
+    }
+}
+
+/// What the target made of each key: it has it if it has taken it once.
+fn send(engine: &Engine, order: &Order, parcel: &Parcel) -> PeerAnswers {
+    if parcel.count == 0 {
+        return PeerAnswers::default();
+    }
+    let PeerAnswers { done, error } = exchange(engine, order, &parcel.bytes, parcel.count);
+    let mut answers = done.into_iter();
+    let done = parcel.sent.iter().map(|sent| answers.by_ref().take(sent.named.1).fold(false, |any, one| any | one));
+    PeerAnswers { done: done.collect(), error }
+}
+
+/// Removes what the target has, if it is as it was sent, and answers what is not. None: the server ends.
+fn settle(engine: &Engine, worker: usize, db: u32, sent: Vec<Sent>, done: &[bool]) -> Option<Vec<Named>> {
+    let mut parcel: Vec<(Sent, bool)> = sent.into_iter().zip(done.iter().copied()).collect();
+    loop {
+        let (tell, told) = mpsc::sync_channel(1);
+        let work = move |engine: &Engine, server: Server| _ = tell.send(try_settle(engine, server, db, parcel));
+        engine.host().on_worker(worker, Box::new(work));
+        match told.recv().ok()? {
+            Ok(changed) => return Some(changed),
+            Err(back) => parcel = back,
+        }
+        engine.host().rest(RETRY);
+    }
+}
+
+/// One attempt of that, which gives everything back if it has to be made later.
+fn try_settle(
+    engine: &Engine,
+    server: Server,
+    db: u32,
+    parcel: Vec<(Sent, bool)>,
+) -> Result<Vec<Named>, Vec<(Sent, bool)>> {
+    if engine.pause().is_called() {
+        return Err(parcel);
+    }
+    let hashes: Vec<KeyHash> = parcel.iter().map(|(sent, _)| sent.hash).collect();
+    let Some(held) = HeldLocks::keys_with(engine, hashes.into_iter(), LockTimeout::Short) else { return Err(parcel) };
+    let mut keys = Keys::new(engine, held, db, Origin::client(server.now_us.ms()));
+    let (mut changed, mut resting) = (Vec::new(), Vec::new());
+    for (sent, done) in parcel {
+        let Some(flag) = sent.flag else { continue };
+        keys.shard_at(sent.hash).dbs[db].watchers.unwatch(&sent.named.0, &flag);
+        match (done, flag.is_raised()) {
+            (true, false) => resting.push(sent.named),
+            (true, true) => changed.push(sent.named),
+            (false, _) => {}
+        }
+    }
+    remove(&mut keys, resting.into_iter());
+    engine.record(&keys.effects, db, |_| ());
+    let mut effects = keys.release();
+    // The client may be gone, and is told of no change in any case: what it moves it need not forget by itself.
+    let ready = engine.publish(&mut effects, Author { worker: server.worker, client: 0 });
+    engine.serve(ready, server);
+    Ok(changed)
+}
+
+fn remove(keys: &mut Keys<'_>, named: impl Iterator<Item = Named>) {
+    let mut record: Record = vec![b"DEL".to_vec()];
+    for (name, _) in named {
+        let mut edit = keys.edit_stale(keys.key(&name));
+        if edit.remove() {
+            edit.commit(EventClass::GENERIC, "del");
+            record.push(name);
+        }
+    }
+    if record.len() > 1 && keys.keyspace().has_log() {
+        keys.effects.rare().logged = Logged::As(vec![record]);
+    }
+}

@@ -1,0 +1,191 @@
+//! The log when the server starts and ends, and when `appendonly` is turned.
+
+use super::replay::{LoadFailed, load_files};
+use super::rewrite::wants_rdb;
+use super::rewrite::{cancel, start, tidy, write_base};
+use engine::Engine;
+use engine::config::{Config, Directive, os_message};
+use engine::time::UnixUs;
+use persistence::aof::journal::Policy;
+use persistence::aof::{Aof, State, of};
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Turns the log on or off as the configuration has it. What takes all locks is left for later in a transaction, which
+/// has some. An error is for the client that changed it.
+pub fn follow(engine: &Engine, config: &Config, in_transaction: bool) -> Result<(), String> {
+    let Some(aof) = of(engine) else { return Ok(()) };
+    match (config.flag(Directive::APPENDONLY), aof.state() == State::Off) {
+        (true, true) => turn_on(engine, aof, in_transaction)?,
+        (false, false) => turn_off(engine, aof),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Whether what is logged from now on has the time before it.
+pub(crate) fn set_timestamps(engine: &Engine, config: &Config) {
+    if let Some(aof) = of(engine) {
+        let seconds = engine.host().unix_us(UnixUs(0)).seconds();
+        aof.journal.set_clock(if config.flag(Directive::AOF_TIMESTAMP_ENABLED) { seconds } else { 0 });
+    }
+}
+
+/// When the log is synced from now on. Replies that are kept may not have to wait any more.
+pub(crate) fn set_policy(engine: &Engine, config: &Config) {
+    if let Some(aof) = of(engine) {
+        aof.journal.set_policy(policy(config));
+        engine.host().log_changed();
+    }
+}
+
+/// Writes what the log does not have yet, before what there is makes way for what is read from it. All locks must be
+/// held.
+pub(crate) fn write_before_loading(engine: &Engine) -> Result<(), LoadFailed> {
+    of(engine).map_or(Ok(()), |aof| aof.journal.write()).map_err(|error| {
+        engine.host().log(&format!("Error writing to the AOF file: {}", os_message(&error)));
+        LoadFailed
+    })
+}
+
+/// Reads the log once more, in the place of what there was (DEBUG LOADAOF). Nothing may be logged meanwhile.
+pub(crate) fn load_again(engine: &Engine) -> Result<(), LoadFailed> {
+    let Some(aof) = of(engine) else { return Ok(()) };
+    let is_there = load_files(engine, aof)? || aof.manifest.lock().readable().next().is_some();
+    if is_there { Ok(()) } else { Err(LoadFailed) }
+}
+
+fn policy(config: &Config) -> Policy {
+    match config.choice(Directive::APPENDFSYNC) {
+        "always" => Policy::Always,
+        "no" => Policy::No,
+        _ => Policy::EverySecond,
+    }
+}
+
+fn turn_on(engine: &Engine, aof: &Aof, in_transaction: bool) -> Result<(), String> {
+    let _switch = aof.switch.lock();
+    aof.set_state(State::Waiting);
+    aof.stats.failures.store(0, Relaxed);
+    if aof.stats.rewriting.load(Relaxed) {
+        engine.host().notice(
+            "AOF was enabled but there is already an AOF rewriting in background. Stopping background AOF and starting a rewrite now.",
+        );
+        aof.stats.scheduled.store(true, Relaxed);
+        cancel(engine, aof);
+    } else if engine.persistence_status().is_running() {
+        engine.host().notice(
+            "AOF was enabled but there is already another background operation. An AOF background was scheduled to start when possible.",
+        );
+        aof.stats.scheduled.store(true, Relaxed);
+    } else if in_transaction {
+        engine
+            .host()
+            .notice("AOF was enabled during a transaction. An AOF background was scheduled to start when possible.");
+        aof.stats.scheduled.store(true, Relaxed);
+    } else if !start(engine, aof) {
+        aof.set_state(State::Off);
+        return Err("Unable to turn on AOF. Check server logs.".to_owned());
+    }
+    Ok(())
+}
+
+fn turn_off(engine: &Engine, aof: &Aof) {
+    let _switch = aof.switch.lock();
+    engine.set_logging(false);
+    aof.set_state(State::Off);
+    aof.stats.scheduled.store(false, Relaxed);
+    if aof.stats.rewriting.load(Relaxed) {
+        engine.host().notice(&format!("Killing running AOF rewrite child: {}", engine.host().process().id));
+        cancel(engine, aof);
+    }
+    // What cannot be written is of no use to anybody any more.
+    let _ = flush(engine, aof);
+    aof.journal.end();
+    aof.forget_failure(|| engine.persistence_status().refuse_unlogged(false));
+    super::regulate(engine, aof);
+    super::end_waits(engine, aof);
+    engine.host().log_changed();
+}
+
+/// Writes and syncs what there is.
+fn flush(engine: &Engine, aof: &Aof) -> io::Result<()> {
+    let result = aof.journal.write().and_then(|()| aof.journal.sync().map(drop));
+    if let Err(error) = &result {
+        engine.host().log(&format!("Fail to fsync the AOF file: {}", os_message(error)));
+    }
+    result
+}
+
+/// Before the server ends; false if it must not, because the log is not complete yet, or cannot be completed and
+/// clients were told that it would be.
+pub fn stop_at_end(engine: &Engine, force: bool) -> bool {
+    let Some(aof) = of(engine) else { return true };
+    if aof.state() == State::Waiting {
+        if !force {
+            engine.host().log("Writing initial AOF, can't exit.");
+            return false;
+        }
+        engine.host().log("Writing initial AOF. Exit anyway.");
+    }
+    if aof.stats.rewriting.load(Relaxed) {
+        engine.host().log("There is a child rewriting the AOF. Killing it!");
+        let _switch = aof.switch.lock();
+        cancel(engine, aof);
+    }
+    if aof.state() == State::On {
+        engine.host().notice("Calling fsync() on the AOF file.");
+        let is_complete = flush(engine, aof).is_ok() || aof.keeps_replies();
+        if !is_complete && !force {
+            engine.host().log("Error writing the AOF file, can't exit.");
+            return false;
+        }
+    }
+    true
+}
+
+/// Reads the log, and goes on with it.
+///
+/// # Errors
+/// A file is missing or faulty, or the one to append to cannot be opened; the log says which.
+pub fn load_and_begin(engine: &Engine) -> Result<(), LoadFailed> {
+    let Some(aof) = of(engine) else { return Ok(()) };
+    let (host, began) = (engine.host(), engine.host().unix_us(UnixUs(0)));
+    if load_files(engine, aof)? {
+        let took = host.unix_us(UnixUs(0)).since(began).max(0) as f64 / 1e6;
+        host.notice(&format!("DB loaded from append only file: {took:.3} seconds"));
+    }
+    begin_at_start(engine, aof).map_err(|error| {
+        host.log(&format!("Can't open or create append-only file: {}", os_message(&error)));
+        LoadFailed
+    })
+}
+
+/// Opens the file that is appended to; makes a base if there is none. Nobody may have changed anything since the log
+/// was read.
+fn begin_at_start(engine: &Engine, aof: &Aof) -> io::Result<()> {
+    let config = engine.config().snapshot();
+    aof.storage.create_dir(aof.dir())?;
+    let mut manifest = aof.manifest.lock().clone();
+    let (host, before) = (engine.host(), manifest.clone());
+    let shown = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+    if manifest.base.is_none() && manifest.incr.is_empty() {
+        let rdb = wants_rdb(&config);
+        let base = manifest.replace_base(aof.file(), rdb);
+        host.notice(&format!("Creating AOF base file {} on server start", shown(&base.name)));
+        write_base(engine, &config, rdb, &aof.path(&base.name), &mut || {})?;
+    }
+    let (target, verb) = match manifest.incr.last() {
+        Some(last) => (aof.target(&last.name)?, "Opening"),
+        None => (aof.new_target(&manifest.add_incr(aof.file()).name)?, "Creating"),
+    };
+    host.notice(&format!("{verb} AOF incr file {} on server start", shown(&target.name)));
+    if manifest != before {
+        aof.adopt(manifest)?;
+    }
+    aof.journal.begin(target);
+    aof.set_state(State::On);
+    engine.set_logging(true);
+    tidy(engine, aof);
+    Ok(())
+}

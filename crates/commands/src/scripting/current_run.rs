@@ -1,0 +1,100 @@
+//! What this thread runs, as the natives of its interpreter reach it: a script with its commands, or the text of a
+//! library that is loaded.
+
+use engine::time::Nanos;
+use mlua::{Either, Lua, MultiValue, Value};
+use resp::Protocol;
+use scoped_tls_hkt::scoped_thread_local;
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+scoped_thread_local! {
+    /// The run of the script that this thread executes.
+    pub(super) static mut RUN: for<'a> &'a mut (dyn Commands + 'a)
+}
+
+/// A command's reply as its script gets it: a text goes to Lua without a detour.
+pub(super) type Answer = Either<String, Value>;
+
+/// What a script asks of its run.
+pub(super) trait Commands {
+    /// Runs a command. Its error is a value too, unless `raise` asks for a failure.
+    fn call(&mut self, lua: &Lua, words: &MultiValue, raise: bool) -> Result<Answer, mlua::Error>;
+
+    /// The protocol of the replies that the script sees.
+    fn set_protocol(&mut self, protocol: Protocol);
+
+    /// Whether what its commands change goes into the log.
+    fn set_logging(&mut self, on: bool);
+
+    /// A line for the server's log.
+    fn log(&mut self, level: i64, line: &str);
+
+    /// Its error has been caught where the script began: nothing more has to be ended.
+    fn is_over(&mut self);
+
+    /// The host's clock, and how long others are to wait silently, in nanoseconds.
+    fn clock(&self) -> (Nanos, u64);
+
+    /// Sends bytes to the script's client and waits for its next request; None when there will be none.
+    fn converse(&mut self, bytes: Vec<u8>) -> Option<Vec<Vec<u8>>>;
+
+    /// Looks at the clock and at who wants the script to end; an error ends it.
+    fn check_time(&mut self) -> Result<(), mlua::Error>;
+}
+
+/// What a script's text or its runs have shown of the keys that it touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// It has not run to its end yet.
+    Unknown,
+    /// Only keys that it was given, in its runs so far.
+    Declared,
+    /// Only keys that it is given, as its text shows.
+    Confined,
+    /// Others too.
+    Beyond,
+}
+
+/// Appends a Lua value as a command's argument; false if it cannot be one.
+pub(super) fn append(bytes: &mut Vec<u8>, value: &Value) -> bool {
+    match value {
+        Value::String(text) => bytes.extend_from_slice(&text.as_bytes()),
+        Value::Integer(number) => bytes.extend_from_slice(itoa::Buffer::new().format(*number).as_bytes()),
+        // An integer, and a zero has no sign then.
+        Value::Number(number) if *number == 0.0 => bytes.push(b'0'),
+        Value::Number(number) => bytes.extend_from_slice(&resp::double::format_double(*number)),
+        _ => return false,
+    }
+    true
+}
+
+/// How long the text of a library may run that a client sends.
+pub(super) const LOAD_TIMEOUT: Duration = Duration::from_millis(500);
+
+thread_local! {
+    /// Until when the text of the library that is being loaded may run. None: none is, or it may run for ever.
+    static LOAD_ENDS: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+pub(super) fn begin_load(timeout: Duration) {
+    LOAD_ENDS.set(Instant::now().checked_add(timeout));
+}
+
+pub(super) fn end_load() {
+    LOAD_ENDS.set(None);
+}
+
+/// Whether the library that is being loaded has had its time.
+pub(super) fn is_load_late() -> bool {
+    LOAD_ENDS.get().is_some_and(|at| at < Instant::now())
+}
+
+/// The error of what runs has been caught where that began: it need not be ended any more.
+pub(super) fn error_caught() {
+    if RUN.is_set() {
+        RUN.with(|run| run.is_over());
+    } else {
+        LOAD_ENDS.set(LOAD_ENDS.get().map(|at| at + LOAD_TIMEOUT));
+    }
+}

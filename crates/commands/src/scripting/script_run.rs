@@ -1,0 +1,502 @@
+//! One run of a script: the commands that it calls.
+//!
+//! A command runs in the caller's [`Context`], under the locks that the run has, and replies into the caller's buffer;
+//! the reply is turned into Lua values and taken back. Which locks those are, and what happens when a command needs
+//! others, the module's essay says.
+
+use super::call_buffers::Buffers;
+use super::convert;
+use super::current_run::{Answer, Commands, Reach, append};
+use super::debugger;
+use super::failure::Failure;
+use super::flags::ScriptFlags;
+use super::functions::Callable;
+use super::interpreter::Compiled;
+use crate::core::args::{Args, OwnWords};
+use crate::core::command::{CommandEntry, KeyPlan, MAY_REPLICATE, NO_SCRIPT, WRITE};
+use crate::core::command_table::{CommandTable, lookup};
+use crate::core::context::Context;
+use crate::core::key_spec::key_indices;
+use crate::core::{admission, busy_script, instrument};
+use crate::transactions::multi::CommandGroup;
+use engine::config::Directive;
+use engine::data::key_hash::KeyHash;
+use engine::locks::protocol::GrowRight;
+use engine::scripts::script_cache::Running;
+use engine::time::Nanos;
+use engine::{Engine, Error};
+use mlua::{Lua, MultiValue};
+use resp::{Protocol, Span};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Why a run that has changed nothing is to begin again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Obstacle {
+    /// It touches other keys than its own, or might, and needs the right to any lock.
+    OtherKeys,
+    /// A script has a lock for long: later.
+    LongScript,
+}
+
+/// What runs.
+#[derive(Clone, Copy)]
+pub(super) enum Code<'r> {
+    Script(&'r Compiled),
+    /// A library's.
+    Function(&'r Callable),
+}
+
+/// What a script is called, and may do.
+pub(super) struct ScriptCall<'r> {
+    /// The SHA or the function's name.
+    pub name: &'r [u8],
+    pub code: Code<'r>,
+    pub flags: ScriptFlags,
+    /// Called by a command that only reads.
+    pub read_only: bool,
+    /// The command that calls it.
+    pub command: &'r Args<'r>,
+    /// Its client looks on.
+    pub is_debugged: bool,
+}
+
+impl<'r> ScriptCall<'r> {
+    pub fn is_function(&self) -> bool {
+        matches!(self.code, Code::Function { .. })
+    }
+
+    /// The same once more.
+    pub fn again(&self) -> ScriptCall<'r> {
+        ScriptCall { ..*self }
+    }
+}
+
+pub(super) struct ScriptRun<'r, 'c> {
+    pub cx: &'r mut Context<'c>,
+    call: ScriptCall<'r>,
+    group: CommandGroup,
+    /// The keys that it was given.
+    declared: &'c [(usize, KeyHash)],
+    /// What this run has shown.
+    pub reach: Reach,
+    /// Why it is to end as if it had not begun.
+    pub obstacle: Option<Obstacle>,
+    /// The right to take more locks than those of the declared keys, from the first change on.
+    claim: Option<GrowRight<'c>>,
+    /// It does without that right.
+    is_confined: bool,
+    over: bool,
+    changed: bool,
+    logging: bool,
+    pub protocol: Protocol,
+    own_protocol: Protocol,
+    watch: Watch,
+    buffers: Box<Buffers>,
+}
+
+/// What ends a run that is to begin again; no script sees it as a result.
+const RESTART: &[u8] = b"the script begins again";
+
+impl<'r, 'c> ScriptRun<'r, 'c> {
+    pub fn begin(
+        cx: &'r mut Context<'c>,
+        call: ScriptCall<'r>,
+        declared: &'c [(usize, KeyHash)],
+        buffers: Box<Buffers>,
+    ) -> ScriptRun<'r, 'c> {
+        let group = CommandGroup::begin(cx);
+        cx.keys.in_script(true);
+        cx.session.in_script = true;
+        let is_confined = matches!(call.code, Code::Script(script) if script.reach.get() == Reach::Confined);
+        let (own_protocol, began) = (cx.reply.protocol(), cx.engine.host().nanos());
+        ScriptRun {
+            cx,
+            call,
+            group,
+            declared,
+            reach: Reach::Declared,
+            obstacle: None,
+            claim: None,
+            is_confined,
+            over: false,
+            changed: false,
+            logging: true,
+            protocol: Protocol::Resp2,
+            own_protocol,
+            watch: Watch { began, next: began.after(LONG), is_long: false, running: None },
+            buffers,
+        }
+    }
+
+    /// Its commands' records go into the log, and the caller's state is what it was.
+    pub fn end(self, db: u32) -> Box<Buffers> {
+        let ScriptRun { cx, group, watch, buffers, .. } = self;
+        watch.end(cx.engine);
+        cx.keys.in_script(false);
+        cx.session.in_script = false;
+        if cx.session.db != db {
+            cx.session.db = db;
+            cx.session.info.db.store(db, Relaxed);
+        }
+        cx.keys.select(db);
+        group.end(cx);
+        buffers
+    }
+
+    /// The command that these words are, which is `found`, unless a script may not call it.
+    fn find(&self, found: Option<&'static CommandEntry>, args: &Args<'_>) -> Result<&'static CommandEntry, Refused> {
+        let entry = found.ok_or(Refused { error: Error::ScriptUnknownCommand, entry: None })?;
+        let refused = |error| Err(Refused { error, entry: Some(entry) });
+        let command = entry.command;
+        if !command.accepts_arity(args.len()) {
+            return refused(Error::ScriptWrongArity);
+        }
+        if command.flags.has(NO_SCRIPT) && !self.cx.engine.scripts().allows_all() {
+            return refused(Error::NotFromScript);
+        }
+        let only_reads = self.call.read_only || self.call.flags.has(ScriptFlags::NO_WRITES);
+        if only_reads && command.flags.has(WRITE.and(MAY_REPLICATE)) {
+            return refused(Error::ScriptReadOnly);
+        }
+        let may_grow = self.call.flags.has(ScriptFlags::ALLOW_OOM);
+        let refusal = admission::refusal_in_script(self.cx.engine, command.flags, may_grow, self.changed);
+        refusal.map_or(Ok(entry), refused)
+    }
+
+    /// Makes sure that the command's locks are held.
+    fn reach(&mut self, entry: &'static CommandEntry, args: &Args<'_>) -> Result<(), Refused> {
+        let hasher = self.cx.engine.hasher();
+        if let KeyPlan::One(index) = entry.plan
+            && !entry.may_touch_more
+        {
+            let shard = hasher.hash(&args[index]).shard();
+            return self.reach_shards(entry, self.is_declared(shard), std::iter::once(shard));
+        }
+        let all = 0..self.cx.engine.locks().len();
+        if entry.may_touch_more {
+            return self.reach_shards(entry, false, all);
+        }
+        let indices = key_indices(entry, args).unwrap_or_default();
+        let shards: SmallVec<[usize; 4]> = indices.iter().map(|index| hasher.hash(&args[*index]).shard()).collect();
+        let is_declared = shards.iter().all(|shard| self.is_declared(*shard));
+        self.reach_shards(entry, is_declared, shards.into_iter())
+    }
+
+    /// Whether one of the keys that it was given lies in the shard.
+    #[inline]
+    fn is_declared(&self, shard: usize) -> bool {
+        self.declared.iter().any(|(_, hash)| hash.shard() == shard)
+    }
+
+    #[inline]
+    fn reach_shards(
+        &mut self,
+        entry: &'static CommandEntry,
+        is_declared: bool,
+        shards: impl Iterator<Item = usize>,
+    ) -> Result<(), Refused> {
+        let reaches_all = self.cx.keys.reaches_all();
+        if is_declared && !reaches_all {
+            return Ok(());
+        }
+        if !is_declared {
+            self.reach = Reach::Beyond;
+        }
+        if !reaches_all && !self.declared.is_empty() && !self.changed {
+            return Err(self.give_up(Obstacle::OtherKeys, entry));
+        }
+        if !reaches_all && self.declared.is_empty() {
+            // Nothing is held, and nothing was touched.
+            while self.cx.keys.escalate_anew().is_err() {
+                if !self.changed {
+                    return Err(self.give_up(Obstacle::LongScript, entry));
+                }
+                self.watch.keep_others_alive(self.cx.engine, &self.call, self.changed);
+            }
+        }
+        if !self.cx.keys.reaches_all() && self.claim.is_none() {
+            // Its text was misread: it may not wait for the right, since who has that may wait for its locks.
+            self.claim = self.cx.engine.locks().claim();
+            if self.claim.is_none() {
+                return Err(Refused { error: Error::ScriptUndeclaredKey, entry: Some(entry) });
+            }
+        }
+        let ScriptRun { cx, watch, call, changed, claim, .. } = self;
+        for shard in shards {
+            // Who has run for long himself need not give way to others who have.
+            if !*changed && !watch.is_long && cx.keys.reaches_all() {
+                if !cx.keys.take(shard) {
+                    return Err(self.give_up(Obstacle::LongScript, entry));
+                }
+                continue;
+            }
+            let engine = cx.engine;
+            cx.keys.add(claim.as_ref(), shard, || watch.keep_others_alive(engine, call, *changed));
+        }
+        Ok(())
+    }
+
+    /// The run ends here, without a trace, for nothing was changed.
+    fn give_up(&mut self, why: Obstacle, entry: &'static CommandEntry) -> Refused {
+        self.obstacle = Some(why);
+        Refused { error: Error::WouldBlock, entry: Some(entry) }
+    }
+
+    fn run(&mut self, found: Option<&'static CommandEntry>, args: &mut Args<'_>) -> Result<usize, Refused> {
+        if self.obstacle.is_some() {
+            // Whatever a script makes of that: what it changes now it would change again.
+            return Err(Refused { error: Error::WouldBlock, entry: None });
+        }
+        let entry = self.find(found, args)?;
+        self.reach(entry, args)?;
+        if entry.command.flags.has(WRITE.and(MAY_REPLICATE)) {
+            if !self.is_confined && !self.changed && !self.declared.is_empty() && !self.cx.keys.reaches_all() {
+                self.claim = self.cx.engine.locks().claim();
+                if self.claim.is_none() {
+                    return Err(self.give_up(Obstacle::OtherKeys, entry));
+                }
+            }
+            self.changed = true;
+            if let Some(running) = &self.watch.running {
+                running.note_write();
+            }
+        }
+        let (start, now) = (self.cx.reply.len(), self.cx.now);
+        self.cx.reply.set_protocol(self.protocol);
+        self.group.run(self.cx, entry, args, self.logging);
+        self.cx.reply.set_protocol(self.own_protocol);
+        // Time stands still, even for who sleeps (DEBUG SLEEP).
+        self.cx.now = now;
+        // The command has just read the clock.
+        if self.cx.engine.metrics()[self.cx.session.worker].clock() >= self.watch.next {
+            self.watch.keep_others_alive(self.cx.engine, &self.call, self.changed);
+        }
+        Ok(start)
+    }
+
+    /// Notes a command that was refused in the statistics.
+    fn count(&self, refused: &Refused) {
+        let (engine, worker) = (self.cx.engine, self.cx.session.worker);
+        if let Some(entry) = refused.entry {
+            instrument::count_rejected(engine, worker, entry);
+        }
+        engine.metrics()[worker].count_error(&busy_script::text(engine, &refused.error));
+    }
+}
+
+/// Since when a run lasts, and who was told that it takes long.
+struct Watch {
+    began: Nanos,
+    /// When to look again.
+    next: Nanos,
+    /// It is one of [`engine::scripts::script_cache::Scripts::is_long`].
+    is_long: bool,
+    running: Option<Arc<Running>>,
+}
+
+/// Nanoseconds that a script may run before others need not wait for its locks.
+const LONG: u64 = 500_000;
+/// Nanoseconds from the end of one small turn for others to the next.
+const BETWEEN: u64 = 200_000;
+
+impl Watch {
+    /// The script has run for long: others are not to wait for it.
+    fn keep_others_alive(&mut self, engine: &Engine, call: &ScriptCall<'_>, changed: bool) {
+        let now = engine.host().nanos();
+        if now < self.next {
+            return;
+        }
+        if !self.is_long {
+            self.is_long = true;
+            engine.scripts().begin_long();
+        }
+        let milliseconds = now.since(self.began) / 1_000_000;
+        let threshold = engine.config().snapshot().int(Directive::BUSY_REPLY_THRESHOLD).max(0) as u64;
+        if threshold == 0 || milliseconds < threshold {
+            engine.host().while_long();
+            self.next = engine.host().nanos().after(BETWEEN);
+            return;
+        }
+        if self.running.is_none() {
+            let command = call.command.iter().map(<[u8]>::to_vec).collect();
+            let running = Running::new(call.name, call.is_function(), command, self.began, changed);
+            engine.host().log(&format!(
+                "Slow script detected: still in execution after {milliseconds} milliseconds. You can try killing the script \
+                 using the {} command. Script name is: {}.",
+                if call.is_function() { "FUNCTION KILL" } else { "SCRIPT KILL" },
+                String::from_utf8_lossy(call.name)
+            ));
+            let running = self.running.insert(Arc::new(running));
+            engine.scripts().begin_busy(running);
+        }
+        engine.host().while_busy();
+        self.next = engine.host().nanos().after(BETWEEN);
+    }
+
+    fn end(self, engine: &Engine) {
+        if self.is_long {
+            engine.scripts().end_long();
+        }
+        if let Some(running) = self.running {
+            engine.scripts().end_busy(&running);
+        }
+    }
+}
+
+impl Commands for ScriptRun<'_, '_> {
+    fn call(&mut self, lua: &Lua, words: &MultiValue, raise: bool) -> Result<Answer, mlua::Error> {
+        let refuse = |error: &Error| Err(failure(error, false));
+        let Some(name) = words.front() else {
+            return refuse(&Error::ScriptNoCommand);
+        };
+        let (mut bytes, mut spans) = (std::mem::take(&mut self.buffers.bytes), std::mem::take(&mut self.buffers.spans));
+        bytes.clear();
+        spans.clear();
+        let mut found = None;
+        if let Some(named) = self.buffers.names.find(name) {
+            bytes.extend_from_slice(&named.text);
+            spans.push(Span { start: 0, len: bytes.len() });
+            found = Some(named.entry);
+        }
+        for word in words.iter().skip(spans.len()) {
+            let start = bytes.len();
+            if !append(&mut bytes, word) {
+                return refuse(&Error::ScriptArgument);
+            }
+            spans.push(Span { start, len: bytes.len() - start });
+        }
+        let mut args = Args::parsed(&bytes, &spans, OwnWords::default());
+        if found.is_none() {
+            found = lookup(&args);
+            // The name alone tells the command, unless there are subcommands.
+            if let Some(entry) = CommandTable::get().find(&args[0]).filter(|entry| entry.subcommands.is_empty()) {
+                self.buffers.names.add(name, &args[0], entry);
+            }
+        }
+        let debugged = self.call.is_debugged;
+        if debugged {
+            debugger::note_command(args.iter());
+        }
+        let ran = self.run(found, &mut args);
+        (self.buffers.bytes, self.buffers.spans) = (bytes, spans);
+        match ran {
+            Ok(start) => {
+                if debugged {
+                    debugger::note_reply(Ok(&self.cx.reply.as_slice()[start..]));
+                }
+                let value = match &self.cx.reply.as_slice()[start..] {
+                    [b'-', text @ ..] if raise => Err(failure_of(text.trim_ascii_end(), true)),
+                    reply => match convert::text_of(reply) {
+                        Some(text) => Ok(Answer::Left(text.to_owned())),
+                        None => convert::to_lua(lua, reply).map(Answer::Right),
+                    },
+                };
+                self.cx.reply.truncate(start);
+                value
+            }
+            Err(refused) => {
+                if self.obstacle.is_none() {
+                    self.count(&refused);
+                }
+                if debugged {
+                    debugger::note_reply(Err(&refused.error.text().unwrap_or(RESTART.into())));
+                }
+                Err(failure(&refused.error, true))
+            }
+        }
+    }
+
+    fn set_protocol(&mut self, protocol: Protocol) {
+        self.protocol = protocol;
+    }
+
+    fn set_logging(&mut self, on: bool) {
+        self.logging = on;
+    }
+
+    fn log(&mut self, level: i64, line: &str) {
+        // The server's levels: 0 is debug, 3 a warning.
+        const LEVELS: [&str; 4] = ["debug", "verbose", "notice", "warning"];
+        let config = self.cx.engine.config().snapshot();
+        let least = config.choice(Directive::LOGLEVEL);
+        let least = LEVELS.iter().position(|name| *name == least).unwrap_or(LEVELS.len());
+        if level >= least as i64 {
+            self.cx.engine.host().log(line);
+        }
+    }
+
+    fn is_over(&mut self) {
+        self.over = true;
+    }
+
+    fn clock(&self) -> (Nanos, u64) {
+        let threshold = self.cx.engine.config().snapshot().int(Directive::BUSY_REPLY_THRESHOLD).max(0) as u64;
+        (self.cx.engine.host().nanos(), threshold.saturating_mul(1_000_000))
+    }
+
+    fn converse(&mut self, bytes: Vec<u8>) -> Option<Vec<Vec<u8>>> {
+        self.cx.engine.host().converse(bytes)
+    }
+
+    fn check_time(&mut self) -> Result<(), mlua::Error> {
+        if self.over {
+            return Ok(());
+        }
+        if self.obstacle.is_some() {
+            return Err(failure(&Error::WouldBlock, true));
+        }
+        self.watch.keep_others_alive(self.cx.engine, &self.call, self.changed);
+        if self.watch.running.as_ref().is_some_and(|running| running.is_killed()) {
+            let is_function = self.call.is_function();
+            return Err(failure(if is_function { &Error::FunctionKilled } else { &Error::ScriptKilled }, false));
+        }
+        Ok(())
+    }
+}
+
+/// Why a command does not run.
+struct Refused {
+    error: Error,
+    entry: Option<&'static CommandEntry>,
+}
+
+/// What would block ends the run, which begins again.
+fn failure(error: &Error, counted: bool) -> mlua::Error {
+    failure_of(&error.text().unwrap_or(RESTART.into()), counted)
+}
+
+fn failure_of(text: &[u8], counted: bool) -> mlua::Error {
+    mlua::Error::external(Failure::Reply { text: text.to_vec(), counted })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+
+    #[test]
+    fn a_run_that_begins_again_has_changed_nothing_whatever_the_script_catches() {
+        let mut client = Client::new();
+        let text = "redis.pcall('set', ARGV[1], 1) return redis.call('incr', KEYS[1])";
+        assert_eq!(client.run_words(&["EVAL", text, "1", "k", "k"]), ":2");
+        for n in 3..20 {
+            let other = format!("other:{n}");
+            assert_eq!(client.run_words(&["EVAL", text, "1", "k", &other]), format!(":{n}"));
+        }
+    }
+
+    #[test]
+    fn a_script_that_touches_declared_keys_changes_them_without_the_right_to_take_more_locks() {
+        let mut client = Client::new();
+        let engine = client.shared_engine().clone();
+        let claim = engine.locks().claim().expect("nobody else wants it");
+        let script = "local key = KEYS[1] redis.call('set', key, ARGV[1]) return redis.call('incr', KEYS[2])";
+        assert_eq!(client.run_words(&["EVAL", script, "2", "a", "b", "1"]), ":1");
+        client.is("GET a", "1").is("GET b", "1");
+        drop(claim);
+        let growing = "redis.call('set', KEYS[1], 1) return redis.call('incr', 'other')";
+        assert_eq!(client.run_words(&["EVAL", growing, "1", "a"]), ":1");
+        assert!(engine.locks().claim().is_some(), "it is given back");
+    }
+}

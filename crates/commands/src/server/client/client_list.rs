@@ -1,0 +1,348 @@
+//! The line that CLIENT LIST has for a client, and the filters by which CLIENT LIST and CLIENT KILL choose clients.
+//!
+//! ```text
+//! id=3 addr=127.0.0.1:45672 laddr=127.0.0.1:6379 fd=11 name= age=0 idle=0 flags=N ... tot-cmds=0
+//! ```
+
+use crate::core::args::Args;
+use crate::core::command::CommandEntry;
+use crate::core::command_table::CommandTable;
+use engine::before_nul;
+use engine::clients::registry::ClientInfo;
+use engine::config::Directive;
+use engine::time::UnixMs;
+use engine::{Engine, Error, Word};
+use std::fmt::Write;
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Name of the command with this id in the command table.
+fn command_name(id: usize) -> &'static str {
+    static NAMES: OnceLock<Vec<&'static str>> = OnceLock::new();
+    let names = NAMES.get_or_init(|| {
+        let mut names = vec![""; CommandTable::get().ids()];
+        let mut note = |entry: &'static CommandEntry| names[entry.id] = &entry.full_name;
+        for entry in CommandTable::get().iter() {
+            note(entry);
+            entry.subcommands.iter().for_each(&mut note);
+        }
+        names
+    });
+    names.get(id).copied().unwrap_or_default()
+}
+
+fn is_subscriber(client: &ClientInfo) -> bool {
+    client.subscriptions.iter().any(|names| names.load(Relaxed) > 0)
+}
+
+/// The letters of the `flags` field.
+fn flags(client: &ClientInfo) -> String {
+    let letters = [
+        ('O', client.monitor.load(Relaxed)),
+        ('P', is_subscriber(client)),
+        ('x', client.in_multi.load(Relaxed)),
+        ('b', client.is_blocked()),
+        ('t', client.tracks.load(Relaxed)),
+        ('R', client.redirection_broken.load(Relaxed)),
+        ('B', client.broadcasts.load(Relaxed)),
+        ('d', client.is_watch_broken()),
+        ('U', client.is_unix()),
+        ('r', client.read_only.load(Relaxed)),
+        ('e', client.no_evict.load(Relaxed)),
+        ('T', client.no_touch.load(Relaxed)),
+        ('I', client.import_source.load(Relaxed)),
+    ];
+    let text: String = letters.iter().filter(|(_, set)| *set).map(|(letter, _)| *letter).collect();
+    if text.is_empty() { "N".to_owned() } else { text }
+}
+
+/// Every letter that the `flags` field can have in some server.
+const FLAG_LETTERS: &[u8] = b"OSMPxbtRBdcuAUreTIiEN";
+
+/// Appends the client's line, with its end.
+pub fn write_line(out: &mut Vec<u8>, client: &ClientInfo, now_ms: UnixMs) {
+    write_fields(out, client, now_ms, false);
+}
+
+/// `hides`: what users have chosen is not shown.
+fn write_fields(out: &mut Vec<u8>, client: &ClientInfo, now_ms: UnixMs, hides: bool) {
+    let details = client.details();
+    let buffers = client.buffers.sizes();
+    // A transaction that will fail is forgotten but for that.
+    let (queued, queued_bytes, watched) = match client.is_watch_broken() {
+        true => (0, 0, 0),
+        false => (client.queued.load(Relaxed), client.queued_bytes.load(Relaxed), client.watched.load(Relaxed)),
+    };
+    let unsent = buffers.reply_first > 0 || buffers.reply_chunks > 0;
+    let seconds_since = |then: i64| (now_ms.0 - then).max(0) / 1000;
+    let command = match client.last_command.load(Relaxed) {
+        0 => "NULL",
+        id => command_name(id - 1),
+    };
+    let mut text = String::with_capacity(360);
+    let _ = write!(text, "id={} addr={} laddr={} fd={} name=", client.id, client.addr, client.laddr, client.fd);
+    out.extend_from_slice(text.as_bytes());
+    out.extend_from_slice(if hides { HIDDEN.as_bytes() } else { before_nul(&details.name) });
+    text.clear();
+    let _ = write!(
+        text,
+        " age={} idle={} flags={} capa={} db={} sub={} psub={} ssub={} multi={} watch={} qbuf={} qbuf-free={} \
+         argv-mem={} multi-mem={} rbs={} rbp={} obl={} oll={} omem={} tot-mem={} events={} cmd={command} \
+         user={} redir={} resp={} lib-name=",
+        seconds_since(client.connected_at.0),
+        seconds_since(client.active_at.load(Relaxed)),
+        flags(client),
+        if client.redirects.load(Relaxed) { "r" } else { "" },
+        client.db.load(Relaxed),
+        client.subscriptions[0].load(Relaxed),
+        client.subscriptions[1].load(Relaxed),
+        client.subscriptions[2].load(Relaxed),
+        queued,
+        watched,
+        buffers.query,
+        buffers.query_free,
+        buffers.args,
+        queued_bytes,
+        buffers.reply_room,
+        buffers.reply_peak,
+        buffers.reply_first,
+        buffers.reply_chunks,
+        buffers.reply_bytes,
+        client.memory.load(Relaxed),
+        if unsent { "rw" } else { "r" },
+        if hides { HIDDEN } else { "default" },
+        client.redirection.load(Relaxed),
+        client.resp.load(Relaxed),
+    );
+    out.extend_from_slice(text.as_bytes());
+    out.extend_from_slice(before_nul(&details.lib_name));
+    out.extend_from_slice(b" lib-ver=");
+    out.extend_from_slice(before_nul(&details.lib_ver));
+    text.clear();
+    let _ = writeln!(
+        text,
+        " tot-net-in={} tot-net-out={} tot-cmds={}",
+        client.input_bytes.load(Relaxed),
+        client.output_bytes.load(Relaxed),
+        client.commands.load(Relaxed),
+    );
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// What stands in the log for a name that it may not show.
+const HIDDEN: &str = "*redacted*";
+
+/// The client's line as the server's log shows it.
+pub fn described(engine: &Engine, client: &ClientInfo, now_ms: UnixMs) -> String {
+    let mut line = Vec::new();
+    let hides = engine.config().snapshot().flag(Directive::HIDE_USER_DATA_FROM_LOG);
+    write_fields(&mut line, client, now_ms, hides);
+    String::from_utf8_lossy(line.trim_ascii_end()).into_owned()
+}
+
+/// What one option asks of a client.
+#[derive(Debug)]
+enum Condition {
+    Ids(Vec<u64>),
+    Kind(Kind),
+    User(Vec<u8>),
+    Addr(Vec<u8>),
+    Laddr(Vec<u8>),
+    Name(Vec<u8>),
+    LibName(Vec<u8>),
+    LibVer(Vec<u8>),
+    Ip(Vec<u8>),
+    /// All of these letters.
+    Flags(Vec<u8>),
+    Capa(Vec<u8>),
+    Db(u32),
+    /// At least so many seconds old or idle.
+    MaxAge(i64),
+    Idle(i64),
+}
+
+/// What a client is to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Normal,
+    Primary,
+    Replica,
+    PubSub,
+}
+
+impl Kind {
+    fn parse(name: &[u8]) -> Result<Kind, Error> {
+        match &name.to_ascii_lowercase()[..] {
+            b"normal" => Ok(Kind::Normal),
+            b"primary" | b"master" => Ok(Kind::Primary),
+            b"replica" | b"slave" => Ok(Kind::Replica),
+            b"pubsub" => Ok(Kind::PubSub),
+            _ => Err(Error::UnknownClientType(Word::of(name))),
+        }
+    }
+}
+
+/// Conditions on clients, of which all must hold.
+#[derive(Debug, Default)]
+pub struct Filter {
+    /// Each with whether it must not hold.
+    conditions: Vec<(bool, Condition)>,
+    /// Leave out the client that asks.
+    pub skip_me: bool,
+}
+
+impl Filter {
+    /// Reads options from argument 2 on. `skip_me`: whether the asking client is left out unless SKIPME says otherwise.
+    ///
+    /// # Errors
+    /// An option that does not exist, or has no such value.
+    pub fn parse(args: &Args<'_>, skip_me: bool, databases: usize) -> Result<Filter, Error> {
+        let mut filter = Filter { skip_me, ..Filter::default() };
+        let mut index = 2;
+        while index < args.len() {
+            if index + 1 == args.len() {
+                return Err(Error::Syntax);
+            }
+            if args.is(index, "skipme") {
+                filter.skip_me = match () {
+                    () if args.is(index + 1, "yes") => true,
+                    () if args.is(index + 1, "no") => false,
+                    () => return Err(Error::Syntax),
+                };
+                index += 2;
+                continue;
+            }
+            let word = args[index].to_ascii_lowercase();
+            let (negated, word) = match word.strip_prefix(b"not-") {
+                Some(rest) if !matches!(rest, b"maxage" | b"idle") => (true, rest),
+                _ => (false, &word[..]),
+            };
+            let condition = if word == b"id" {
+                let ids = parse_ids(args, &mut index)?;
+                Condition::Ids(ids)
+            } else {
+                index += 2;
+                parse_condition(negated, word, &args[index - 1], databases)?
+            };
+            filter.add(negated, condition);
+        }
+        Ok(filter)
+    }
+
+    /// Of an option that is given several times the last one counts, but IDs come together.
+    fn add(&mut self, negated: bool, condition: Condition) {
+        let same = |known: &&mut (bool, Condition)| {
+            known.0 == negated && std::mem::discriminant(&known.1) == std::mem::discriminant(&condition)
+        };
+        match (self.conditions.iter_mut().find(same), condition) {
+            (Some((_, Condition::Ids(ids))), Condition::Ids(more)) => ids.extend(more),
+            (Some((_, known)), condition) => *known = condition,
+            (None, condition) => self.conditions.push((negated, condition)),
+        }
+    }
+
+    /// Whether the client is one of those asked for; `me`: id of the client that asks.
+    pub fn admits(&self, client: &ClientInfo, me: u64, now_ms: UnixMs) -> bool {
+        !(self.skip_me && client.id == me)
+            && self.conditions.iter().all(|(negated, condition)| condition.holds(client, now_ms) != *negated)
+    }
+}
+
+/// The numbers after `ID`, up to the first word that is none.
+fn parse_ids(args: &Args<'_>, index: &mut usize) -> Result<Vec<u64>, Error> {
+    let mut ids = Vec::new();
+    *index += 1;
+    while let Some(id) = args.get(*index).and_then(resp::number::parse_i64) {
+        if id < 1 {
+            return Err(Error::ClientIdNotPositive);
+        }
+        ids.push(id as u64);
+        *index += 1;
+    }
+    if ids.is_empty() { Err(Error::Syntax) } else { Ok(ids) }
+}
+
+fn parse_condition(negated: bool, word: &[u8], value: &[u8], databases: usize) -> Result<Condition, Error> {
+    let db_name = if negated { "NOT-DB" } else { "DB" };
+    let number = |name: &'static str| resp::number::parse_i64(value).ok_or(Error::FilterNotAnInteger(name));
+    let positive = |name: &'static str| match number(name)? {
+        n if n > 0 => Ok(n),
+        _ => Err(Error::FilterNotPositive(name)),
+    };
+    let known_letters = |name: &str, known: &[u8]| match value.iter().find(|letter| !known.contains(letter)) {
+        None => Ok(value.to_vec()),
+        Some(_) => {
+            let filter = if negated { format!("NOT-{}", name.to_uppercase()) } else { "provided".to_owned() };
+            Err(Error::FilterLetters(Word::of(name), Word::of(filter), Word::of(value)))
+        }
+    };
+    Ok(match word {
+        b"type" => Condition::Kind(Kind::parse(value)?),
+        b"user" if value == b"default" => Condition::User(value.to_vec()),
+        b"user" => return Err(Error::NoSuchUser(Word::of(value))),
+        b"addr" => Condition::Addr(value.to_vec()),
+        b"laddr" => Condition::Laddr(value.to_vec()),
+        b"name" => Condition::Name(value.to_vec()),
+        b"lib-name" => Condition::LibName(value.to_vec()),
+        b"lib-ver" => Condition::LibVer(value.to_vec()),
+        b"ip" => Condition::Ip(value.to_vec()),
+        b"flags" => Condition::Flags(known_letters("flags", FLAG_LETTERS)?),
+        b"capa" => Condition::Capa(known_letters("capa", b"r")?),
+        b"maxage" => Condition::MaxAge(positive("maxage")?),
+        b"idle" => Condition::Idle(positive("idle")?),
+        b"db" => {
+            let db = usize::try_from(number(db_name)?).ok().filter(|db| *db < databases);
+            let error = || Error::FilterDb(db_name, Word::of((databases - 1).to_string()));
+            Condition::Db(db.ok_or_else(error)? as u32)
+        }
+        _ => return Err(Error::Syntax),
+    })
+}
+
+impl Condition {
+    fn holds(&self, client: &ClientInfo, now_ms: UnixMs) -> bool {
+        let has_letters = |text: &str, letters: &[u8]| letters.iter().all(|letter| text.as_bytes().contains(letter));
+        // Who has not said it has none, which is not the empty one.
+        let is_text = |asked: &[u8], said: &[u8]| !said.is_empty() && asked == said;
+        match self {
+            Condition::Ids(ids) => ids.contains(&client.id),
+            Condition::Kind(kind) => *kind == if is_subscriber(client) { Kind::PubSub } else { Kind::Normal },
+            Condition::User(user) => user == b"default",
+            Condition::Addr(addr) => *addr == client.addr.as_bytes(),
+            Condition::Laddr(laddr) => *laddr == client.laddr.as_bytes(),
+            Condition::Name(name) => is_text(name, &client.details().name),
+            Condition::LibName(name) => is_text(name, &client.details().lib_name),
+            Condition::LibVer(version) => is_text(version, &client.details().lib_ver),
+            Condition::Ip(ip) => client
+                .addr
+                .rsplit_once(':')
+                .is_some_and(|(host, _)| host.trim_start_matches('[').trim_end_matches(']').as_bytes() == &ip[..]),
+            Condition::Flags(letters) => has_letters(&flags(client), letters),
+            Condition::Capa(letters) => client.redirects.load(Relaxed) || letters.is_empty(),
+            Condition::Db(db) => client.db.load(Relaxed) == *db,
+            Condition::MaxAge(seconds) => now_ms.since(client.connected_at) / 1000 >= *seconds,
+            Condition::Idle(seconds) => (now_ms.0 - client.active_at.load(Relaxed)) / 1000 >= *seconds,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+
+    #[test]
+    fn a_line_tells_of_what_was_refused_and_of_no_database_that_a_script_selected() {
+        let mut client = Client::new();
+        for (words, told) in [
+            (&["GET"][..], " cmd=get "),
+            (&["NOPE"], " cmd=NULL "),
+            (&["CLIENT", "GETNAME", "x"], " cmd=client|getname "),
+            (&["EVAL", "return redis.call('select', '1')", "0"], " db=0 "),
+            (&["SELECT", "2"], " db=2 "),
+        ] {
+            client.run_words(words);
+            let line = client.run("CLIENT INFO");
+            assert!(line.contains(told), "{words:?}: {line}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The DEBUG subcommands that replace or fill the whole data set: RELOAD, LOADAOF, POPULATE.
+
+use crate::core::args::Args;
+use crate::core::context::Context;
+use crate::keys::flush::empty_all;
+use crate::persistence::{aof, load, save};
+use crate::server::debug::internals::STRING_MAX;
+use engine::Error;
+use engine::data::event_class::EventClass;
+use engine::data::value::NewString;
+use engine::keyspace::edit::Ttl;
+use std::io::ErrorKind;
+
+/// Writes the file, empties the keyspace and reads the file again, each unless it is told otherwise.
+pub fn reload(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let given = |word: &str| (2..args.len()).any(|index| args.is(index, word));
+    let known = |index: usize| ["merge", "noflush", "nosave"].iter().any(|word| args.is(index, word));
+    if !(2..args.len()).all(known) {
+        return Err(Error::DebugReloadOption);
+    }
+    cx.must_be_alone()?;
+    let engine = cx.engine;
+    if !given("nosave") {
+        save::save_now(engine, Some(cx.session.patience)).map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock => Error::WouldBlock,
+            _ => Error::DebugSave,
+        })?;
+    }
+    if !given("noflush") {
+        cx.keys.escalate()?;
+        // Nobody is to see the keyspace empty.
+        engine.persistence_status().set_loading(true);
+        empty_all(cx)?;
+        cx.keys.unlock();
+    }
+    let loaded = load::load_file(engine, given("merge"));
+    engine.persistence_status().set_loading(false);
+    match loaded {
+        Ok(Some(_)) => {
+            engine.host().log("DB reloaded by DEBUG RELOAD");
+            cx.reply.ok();
+            Ok(())
+        }
+        Ok(None) => Err(Error::DebugLoad),
+        Err(failure) => {
+            engine.host().log(&failure.text);
+            Err(Error::DebugLoad)
+        }
+    }
+}
+
+/// Empties the keyspace and reads the append-only file.
+pub fn load_aof(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    cx.must_be_alone()?;
+    let engine = cx.engine;
+    let failed = |aof::LoadFailed| Error::DebugLoadAof;
+    cx.keys.escalate()?;
+    aof::write_before_loading(engine).map_err(failed)?;
+    // Nobody is to see the keyspace empty.
+    engine.persistence_status().set_loading(true);
+    let logs = engine.has_log();
+    engine.set_logging(false);
+    empty_all(cx)?;
+    cx.keys.unlock();
+    let loaded = aof::load_again(engine);
+    engine.set_logging(logs);
+    engine.persistence_status().set_loading(false);
+    loaded.map_err(failed)?;
+    engine.host().notice("Append Only File loaded by DEBUG LOADAOF");
+    cx.reply.ok();
+    Ok(())
+}
+
+/// Writes so many strings, those that are not there yet.
+pub fn populate(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let number = |index: usize| args.int(index).ok().and_then(|n| usize::try_from(n).ok()).ok_or(Error::NotPositive);
+    let count = number(2)?;
+    let size = args.get(4).map(|_| number(4)).transpose()?;
+    if size.is_some_and(|size| size > STRING_MAX) {
+        return Err(Error::StringTooLong);
+    }
+    let prefix = args.get(3).unwrap_or(b"key");
+    cx.keys.escalate()?;
+    for number in 0..count {
+        let name = [prefix, b":", itoa::Buffer::new().format(number).as_bytes()].concat();
+        let mut value = format!("value:{number}").into_bytes();
+        if let Some(size) = size {
+            value.resize(size, 0);
+        }
+        let mut edit = cx.keys.edit(cx.keys.key(&name));
+        if edit.exists() {
+            edit.unchanged();
+            continue;
+        }
+        edit.log_as(|| vec![vec![b"SET".to_vec(), name.clone(), value.clone()]]);
+        edit.set_string(NewString::encode(value.into()), Ttl::Clear);
+        edit.commit(EventClass::STRING, "set");
+    }
+    cx.reply.ok();
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! What INFO says of what is not here: each field whose value cannot change, and the capability that will change it.
+//!
+//! A change that adds a capability takes its lines from here, which leads to the places that must then tell the truth.
+//! A test holds INFO to printing no other constants.
+
+/// Of one server without a cluster, as `server_mode` and HELLO call it.
+pub const MODE: &str = "standalone";
+/// Of a server that follows nobody, as `role`, ROLE and HELLO call it.
+pub const ROLE: &str = "master";
+
+const REPLICATION: &str = "replication";
+const CLUSTER: &str = "cluster mode";
+const USERS: &str = "users beside default";
+const TLS: &str = "TLS";
+const DEFRAGMENTATION: &str = "active defragmentation";
+const MODULES: &str = "modules";
+/// Here every worker reads, writes and executes.
+const IO_THREADS: &str = "threads for input and output only";
+/// Here threads save, next to those who serve.
+const CHILDREN: &str = "child processes";
+/// Here what is due is known exactly.
+const SAMPLED_EXPIRY: &str = "expiry by samples";
+
+/// Field, value, what it waits for.
+pub const FIELDS: &[(&str, &str, &str)] = &[
+    ("server_mode", MODE, CLUSTER),
+    ("redis_git_sha1", "00000000", "builds that know their commit"),
+    ("redis_git_dirty", "0", "builds that know their commit"),
+    ("gcc_version", "0.0.0", "builds by a C compiler"),
+    ("io_threads_active", "0", IO_THREADS),
+    ("cluster_connections", "0", CLUSTER),
+    ("used_memory_vm_functions", "0", "interpreters that run functions only"),
+    ("mem_replication_backlog", "0", REPLICATION),
+    ("mem_total_replication_buffers", "0", REPLICATION),
+    ("mem_replicas_repl_buffer", "0", REPLICATION),
+    ("mem_clients_slaves", "0", REPLICATION),
+    ("mem_cluster_links", "0", CLUSTER),
+    ("mem_cluster_slot_import", "0", CLUSTER),
+    ("mem_cluster_slot_export", "0", CLUSTER),
+    ("active_defrag_running", "0", DEFRAGMENTATION),
+    ("async_loading", "0", REPLICATION),
+    ("current_cow_size_age", "0", CHILDREN),
+    ("aof_last_cow_size", "0", CHILDREN),
+    ("module_fork_in_progress", "0", MODULES),
+    ("module_fork_last_cow_size", "0", MODULES),
+    ("slot_migration_fork_in_progress", "0", CLUSTER),
+    ("loading_rdb_used_mem", "0", "memory use as a file's header tells it"),
+    ("total_net_repl_input_bytes", "0", REPLICATION),
+    ("total_net_repl_output_bytes", "0", REPLICATION),
+    ("total_net_cluster_slot_import_bytes", "0", CLUSTER),
+    ("total_net_cluster_slot_export_bytes", "0", CLUSTER),
+    ("instantaneous_input_repl_kbps", "0.00", REPLICATION),
+    ("instantaneous_output_repl_kbps", "0.00", REPLICATION),
+    ("sync_full", "0", REPLICATION),
+    ("sync_partial_ok", "0", REPLICATION),
+    ("sync_partial_err", "0", REPLICATION),
+    ("expired_stale_perc", "0.00", SAMPLED_EXPIRY),
+    ("expired_keys_with_volatile_items_stale_perc", "0.00", SAMPLED_EXPIRY),
+    ("expired_time_cap_reached_count", "0", SAMPLED_EXPIRY),
+    ("slave_expires_tracked_keys", "0", REPLICATION),
+    ("active_defrag_hits", "0", DEFRAGMENTATION),
+    ("active_defrag_misses", "0", DEFRAGMENTATION),
+    ("active_defrag_key_hits", "0", DEFRAGMENTATION),
+    ("active_defrag_key_misses", "0", DEFRAGMENTATION),
+    ("total_active_defrag_time", "0", DEFRAGMENTATION),
+    ("current_active_defrag_time", "0", DEFRAGMENTATION),
+    ("io_threaded_reads_processed", "0", IO_THREADS),
+    ("io_threaded_writes_processed", "0", IO_THREADS),
+    ("io_threaded_freed_objects", "0", IO_THREADS),
+    ("io_threaded_accept_processed", "0", IO_THREADS),
+    ("io_threaded_poll_processed", "0", IO_THREADS),
+    ("io_threaded_total_prefetch_batches", "0", IO_THREADS),
+    ("io_threaded_total_prefetch_entries", "0", IO_THREADS),
+    ("acl_access_denied_cmd", "0", USERS),
+    ("acl_access_denied_key", "0", USERS),
+    ("acl_access_denied_channel", "0", USERS),
+    ("acl_access_denied_tls_cert", "0", TLS),
+    ("acl_access_denied_db", "0", USERS),
+    ("role", ROLE, REPLICATION),
+    ("connected_slaves", "0", REPLICATION),
+    ("min_slaves_good_slaves", "0", REPLICATION),
+    ("replicas_waiting_psync", "0", REPLICATION),
+    ("master_failover_state", "no-failover", REPLICATION),
+    ("master_replid2", "0000000000000000000000000000000000000000", REPLICATION),
+    ("master_repl_offset", "0", REPLICATION),
+    ("second_repl_offset", "-1", REPLICATION),
+    ("repl_backlog_active", "0", REPLICATION),
+    ("repl_backlog_first_byte_offset", "0", REPLICATION),
+    ("repl_backlog_histlen", "0", REPLICATION),
+    ("used_cpu_sys_children", "0.000000", CHILDREN),
+    ("used_cpu_user_children", "0.000000", CHILDREN),
+    ("cluster_enabled", "0", CLUSTER),
+];
+
+/// What INFO says of a field of the table.
+pub fn value(name: &str) -> Option<&'static str> {
+    FIELDS.iter().find(|(known, ..)| *known == name).map(|(_, value, _)| *value)
+}

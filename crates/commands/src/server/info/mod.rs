@@ -1,0 +1,621 @@
+//! INFO: the state of the server as text.
+//!
+//! ```text
+//! # Clients\r\n
+//! connected_clients:1\r\n
+//! maxclients:10000\r\n
+//! \r\n
+//! # Memory\r\n
+//! ```
+//!
+//! Fields have the names and the order that Valkey gives them. Those of what this server has no equivalent of (child
+//! processes, io threads), or no feature for yet, stand in one table, [`crate::server::info::absent`]; certificates and
+//! cluster links have sections only with their features. The parts about commands are in `command_stats.rs`.
+//!
+//! In: the counters of the engine and of the process. Out: text. Nothing is counted here.
+
+pub mod absent;
+pub mod command_stats;
+
+use crate::core::args::Args;
+use crate::core::command::{Command, Group, LOADING, STALE};
+use crate::core::command_table::CommandTable;
+use crate::core::context::{Blocking, Context, Flow, Piecewise};
+use crate::core::worker_barrier::Others;
+use crate::persistence::aof;
+use crate::server::config::wants_replicas;
+use crate::server::memory::{Accounts, difference, ratio};
+use crate::version;
+use engine::clients::pubsub::ChannelKind;
+use engine::clients::registry::ClientInfo;
+use engine::config::{Config, Directive};
+use engine::host::memory::MemoryStats;
+use engine::host::process::ProcessInfo;
+use engine::keyspace::keyspace_stats::Overview;
+use engine::stats::metrics::{self, Counter, Totals, WorkerMetrics};
+use engine::status::deny_reasons::Paused;
+use engine::time::UnixUs;
+use engine::{Engine, Error};
+use std::fmt::{Display, Write};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+pub(crate) const COMMANDS: &[Command] = &[Command {
+    name: "info",
+    group: Group::Server,
+    arity: -1,
+    flags: LOADING.and(STALE),
+    categories: &["dangerous"],
+    syntax: "[section]...",
+    summary: "Returns information and statistics about the server.",
+    complexity: "O(1)",
+    tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
+    history: &[("7.0.0", "Added support for taking multiple section arguments.")],
+    run: info,
+    ..Command::DEFAULT
+}];
+
+/// Writes the fields of a section.
+type Fields = fn(&mut Text, &Source<'_>);
+
+const SECTIONS: &[(&str, Fields)] = &[
+    ("Server", server),
+    ("Clients", clients),
+    ("Memory", memory),
+    ("Persistence", persistence),
+    ("Stats", stats),
+    ("Replication", replication),
+    ("CPU", cpu),
+    // There are none.
+    ("Modules", |_, _| {}),
+    ("Commandstats", |text, source| command_stats::command_stats(&mut text.0, source.engine)),
+    ("Errorstats", |text, source| command_stats::error_stats(&mut text.0, source.engine)),
+    ("Latencystats", |text, source| command_stats::latency_stats(&mut text.0, source.engine, &source.config)),
+    ("Cluster", cluster),
+    ("Keyspace", keyspace),
+    ("Debug", debug),
+];
+
+/// Names that stand for all sections.
+const ALL: [&str; 2] = ["all", "everything"];
+/// Sections that have to be asked for, and those that only their own name brings.
+const EXTRA: [&str; 3] = ["Commandstats", "Latencystats", "Debug"];
+const HIDDEN: [&str; 1] = ["Debug"];
+
+/// What the sections read.
+struct Source<'e> {
+    engine: &'e Engine,
+    config: Arc<Config>,
+    process: ProcessInfo,
+    overview: Overview,
+    memory: MemoryStats,
+    now_us: UnixUs,
+}
+
+/// The text while it is written.
+#[derive(Default)]
+struct Text(String);
+
+impl Text {
+    fn title(&mut self, name: &str) {
+        if !self.0.is_empty() {
+            self.0.push_str("\r\n");
+        }
+        let _ = write!(self.0, "# {name}\r\n");
+    }
+
+    fn field(&mut self, name: &str, value: impl Display) {
+        let _ = write!(self.0, "{name}:{value}\r\n");
+    }
+
+    /// Fields of what is not here.
+    fn absent(&mut self, names: &[&str]) {
+        for name in names {
+            self.field(name, absent::value(name).unwrap_or_default());
+        }
+    }
+
+    fn percent(&mut self, name: &str, part: f64) {
+        self.field(name, format_args!("{:.2}%", part * 100.0));
+    }
+
+    /// How many times larger the first number is, and by how much.
+    fn compared(&mut self, name: &str, whole: u64, part: u64) {
+        let _ = write!(self.0, "{name}_ratio:{:.2}\r\n", ratio(whole, part));
+        let _ = write!(self.0, "{name}_bytes:{}\r\n", difference(whole, part));
+    }
+
+    /// A number of bytes, and again as people read it.
+    fn bytes(&mut self, name: &str, bytes: u64) {
+        self.field(name, bytes);
+        let _ = write!(self.0, "{name}_human:{}\r\n", human(bytes));
+    }
+}
+
+/// `1.18M`: bytes in the largest unit that leaves at least one.
+fn human(bytes: u64) -> String {
+    if bytes < 1 << 10 {
+        return format!("{bytes}B");
+    }
+    let (shift, unit) = match bytes {
+        n if n < 1 << 20 => (10, 'K'),
+        n if n < 1 << 30 => (20, 'M'),
+        n if n < 1 << 40 => (30, 'G'),
+        n if n < 1 << 50 => (40, 'T'),
+        _ => (50, 'P'),
+    };
+    format!("{:.2}{unit}", bytes as f64 / (1u64 << shift) as f64)
+}
+
+fn info(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let sections: Vec<Vec<u8>> = args.from(1).map(<[u8]>::to_vec).collect();
+    if cx.engine.pubsub().is_monitored() && cx.blocking == Blocking::Allowed {
+        let others = Others::ask(cx.engine);
+        cx.flow = Flow::more(Info { sections, others, are_done: false });
+    } else {
+        write_sections(cx, &sections)?;
+    }
+    Ok(())
+}
+
+/// INFO while there are monitors, who compare what it tells with what they see: what clients asked for before comes
+/// first.
+struct Info {
+    sections: Vec<Vec<u8>>,
+    others: Others,
+    /// They are done; what they have posted is taken before the next step.
+    are_done: bool,
+}
+
+impl Piecewise for Info {
+    fn step(&mut self, cx: &mut Context<'_>) -> bool {
+        if !self.are_done {
+            self.are_done = self.others.are_done(cx.engine);
+            return false;
+        }
+        let written = write_sections(cx, &self.sections).map(|()| true);
+        cx.ends(written)
+    }
+}
+
+fn write_sections(cx: &mut Context<'_>, sections: &[Vec<u8>]) -> Result<(), Error> {
+    let is_shown = |name: &str| {
+        let by_default = !EXTRA.contains(&name);
+        let is_named = |word: &Vec<u8>| {
+            let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+            is(name) || !HIDDEN.contains(&name) && ALL.into_iter().any(is) || by_default && is("default")
+        };
+        sections.is_empty() && by_default || sections.iter().any(is_named)
+    };
+    // Before there is anything that this command itself needs memory for.
+    let memory = if is_shown("Memory") { cx.engine.host().memory() } else { MemoryStats::default() };
+    let source = Source {
+        memory,
+        engine: cx.engine,
+        config: cx.engine.config().snapshot(),
+        process: cx.engine.host().process(),
+        overview: Overview::of(&mut cx.keys)?,
+        now_us: cx.now.unix_us,
+    };
+    let mut text = Text::default();
+    for (name, write_fields) in SECTIONS.iter().filter(|(name, _)| is_shown(name)) {
+        text.title(name);
+        write_fields(&mut text, &source);
+    }
+    cx.reply.verbatim(b"txt", text.0.as_bytes());
+    Ok(())
+}
+
+/// What this server is built on, whatever it is set to.
+const MONOTONIC_CLOCK: &str = "POSIX clock_gettime";
+const MULTIPLEXING: &str = "epoll";
+
+fn server(text: &mut Text, source: &Source<'_>) {
+    let Source { config, process, now_us, .. } = source;
+    let uptime = now_us.ms().since(process.started_at).max(0) / 1000;
+    text.field("redis_version", version::REDIS);
+    text.field("server_name", version::NAME);
+    text.field("valkey_version", version::VALKEY);
+    text.field("valkey_release_stage", version::STAGE);
+    text.field("cinnabar_version", version::CINNABAR);
+    text.absent(&["redis_git_sha1", "redis_git_dirty"]);
+    text.field("redis_build_id", format_args!("{:016x}", version::build_id()));
+    let compatible = config.flag(Directive::EXTENDED_REDIS_COMPATIBILITY);
+    text.field(if compatible { "redis_mode" } else { "server_mode" }, absent::MODE);
+    text.field("os", &process.os);
+    text.field("arch_bits", usize::BITS);
+    text.field("monotonic_clock", MONOTONIC_CLOCK);
+    text.field("multiplexing_api", MULTIPLEXING);
+    text.absent(&["gcc_version"]);
+    text.field("process_id", process.id);
+    text.field("process_supervised", process.supervisor);
+    text.field("run_id", &process.run_id);
+    text.field("tcp_port", config.int(Directive::PORT));
+    text.field("server_time_usec", now_us.0);
+    text.field("uptime_in_seconds", uptime);
+    text.field("uptime_in_days", uptime / 86_400);
+    for name in ["hz", "configured_hz", "clients_hz"] {
+        text.field(name, config.int(Directive::HZ));
+    }
+    text.field("lru_clock", now_us.seconds() & 0xFF_FFFF);
+    text.field("executable", &process.executable);
+    text.field("config_file", String::from_utf8_lossy(&process.config_file));
+    text.absent(&["io_threads_active"]);
+    text.field("availability_zone", String::from_utf8_lossy(config.text(Directive::AVAILABILITY_ZONE)));
+    text.field("worker_threads", source.engine.metrics().len());
+    listeners(text, config);
+}
+
+/// `listener0:name=tcp,bind=127.0.0.1,bind=-::1,port=6379`
+fn listeners(text: &mut Text, config: &Config) {
+    let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let mut lines = Vec::new();
+    let port = config.int(Directive::PORT);
+    if port != 0 {
+        let binds: String = config.bind_addresses().iter().map(|address| format!(",bind={}", shown(address))).collect();
+        lines.push(format!("name=tcp{binds},port={port}"));
+    }
+    let path = config.text(Directive::UNIXSOCKET);
+    if !path.is_empty() {
+        lines.push(format!("name=unix,bind={}", shown(path)));
+    }
+    for (number, line) in lines.iter().enumerate() {
+        text.field(&format!("listener{number}"), line);
+    }
+}
+
+fn clients(text: &mut Text, source: &Source<'_>) {
+    text.field("connected_clients", source.engine.clients().len());
+    text.absent(&["cluster_connections"]);
+    text.field("maxclients", source.config.int(Directive::MAXCLIENTS));
+    let clients = source.engine.clients().all();
+    let most = |bytes: fn(&ClientInfo) -> usize| clients.iter().map(|client| bytes(client)).max().unwrap_or(0);
+    text.field("client_recent_max_input_buffer", most(|client| client.buffers.sizes().query));
+    text.field("client_recent_max_output_buffer", most(|client| client.buffers.sizes().reply_bytes));
+    text.field("blocked_clients", clients.iter().filter(|client| client.is_blocked()).count());
+    text.field("tracking_clients", source.engine.tracking().clients());
+    text.field("pubsub_clients", source.engine.pubsub().subscribers());
+    let watches = |client: &ClientInfo| client.watched.load(Relaxed) > 0 && !client.is_watch_broken();
+    text.field("watching_clients", clients.iter().filter(|client| watches(client)).count());
+    let times_out = |client: &ClientInfo| client.ticket().is_some_and(|ticket| ticket.deadline.is_some());
+    text.field("clients_in_timeout_table", clients.iter().filter(|client| times_out(client)).count());
+    text.field("total_watched_keys", source.overview.total(|db| db.watched));
+    text.field("total_blocking_keys", source.overview.total(|db| db.awaited));
+    text.field("total_blocking_keys_on_nokey", source.overview.total(|db| db.awaited_gone));
+    let pause = source.engine.pause();
+    let is_called = pause.is_called();
+    let cause = if is_called { "client_pause" } else { "migrate" };
+    let (reason, actions) = match source.engine.paused() {
+        Paused::Nothing => ("none", "none"),
+        Paused::Writes => (cause, "write"),
+        Paused::All => (cause, "all"),
+    };
+    let left = if is_called { pause.until().since(source.now_us.ms()) } else { 0 };
+    text.field("paused_reason", reason);
+    text.field("paused_actions", actions);
+    text.field("paused_timeout_milliseconds", left.max(0));
+}
+
+fn memory(text: &mut Text, source: &Source<'_>) {
+    let accounts = Accounts::new(source.engine, source.overview.clone(), source.memory.clone());
+    let (memory, config) = (&accounts.memory, &source.config);
+    text.bytes("used_memory", memory.allocated);
+    text.bytes("used_memory_rss", memory.rss);
+    text.bytes("used_memory_peak", memory.peak);
+    text.percent("used_memory_peak_perc", ratio(memory.allocated, memory.peak));
+    text.field("used_memory_overhead", accounts.overhead());
+    text.field("used_memory_startup", memory.startup);
+    text.field("used_memory_dataset", accounts.dataset());
+    text.percent("used_memory_dataset_perc", ratio(accounts.dataset(), accounts.since_start()));
+    text.field("allocator_allocated", memory.allocated);
+    text.field("allocator_active", memory.active);
+    text.field("allocator_resident", memory.resident);
+    text.field("allocator_muzzy", memory.muzzy);
+    text.bytes("total_system_memory", memory.total_system);
+    scripts(text, source, &accounts);
+    text.bytes("maxmemory", config.bytes(Directive::MAXMEMORY));
+    text.field("maxmemory_policy", config.choice(Directive::MAXMEMORY_POLICY));
+    text.compared("allocator_frag", memory.active, memory.allocated);
+    text.compared("allocator_rss", memory.resident, memory.active);
+    text.compared("rss_overhead", memory.rss, memory.resident);
+    text.compared("mem_fragmentation", memory.rss, memory.allocated);
+    // Nothing else is left out.
+    text.field("mem_not_counted_for_evict", accounts.log);
+    text.absent(&[
+        "mem_replication_backlog",
+        "mem_total_replication_buffers",
+        "mem_replicas_repl_buffer",
+        "mem_clients_slaves",
+    ]);
+    text.field("mem_clients_normal", accounts.clients);
+    text.absent(&["mem_cluster_links", "mem_cluster_slot_import", "mem_cluster_slot_export"]);
+    text.field("mem_aof_buffer", accounts.log);
+    text.field("mem_allocator", memory.allocator);
+    text.field("mem_overhead_db_hashtable_rehashing", accounts.resizing());
+    text.absent(&["active_defrag_running"]);
+    text.field("lazyfree_pending_objects", memory.lazy_pending);
+    text.field("lazyfreed_objects", memory.lazy_freed);
+}
+
+/// An interpreter runs scripts and functions alike, and is counted once, with the scripts.
+fn scripts(text: &mut Text, source: &Source<'_>, accounts: &Accounts) {
+    let (cached, libraries) = (source.engine.scripts().totals().0, source.engine.scripts().libraries());
+    let interpreters = source.engine.scripts().interpreter_bytes() as u64;
+    text.field("used_memory_lua", interpreters);
+    text.field("used_memory_vm_eval", interpreters);
+    text.field("used_memory_lua_human", human(interpreters));
+    text.field("used_memory_scripts_eval", accounts.scripts);
+    text.field("number_of_cached_scripts", cached);
+    text.field("number_of_functions", libraries.iter().map(|library| library.functions.len()).sum::<usize>());
+    text.field("number_of_libraries", libraries.len());
+    text.absent(&["used_memory_vm_functions"]);
+    text.bytes("used_memory_vm_total", interpreters);
+    text.field("used_memory_functions", accounts.functions);
+    text.bytes("used_memory_scripts", accounts.scripts + accounts.functions);
+}
+
+fn persistence(text: &mut Text, source: &Source<'_>) {
+    let saves = source.engine.persistence_status();
+    text.field("loading", u8::from(saves.deny_reasons().is_loading()));
+    text.absent(&["async_loading"]);
+    let progress = &saves.progress;
+    let (keys, total) = (progress.keys.load(Relaxed), progress.total.load(Relaxed));
+    text.field("current_cow_peak", progress.copied_peak.load(Relaxed));
+    text.field("current_cow_size", progress.copied.load(Relaxed));
+    text.absent(&["current_cow_size_age"]);
+    text.field(
+        "current_fork_perc",
+        format_args!("{:.2}", if total == 0 { 0.0 } else { keys as f64 / total as f64 * 100.0 }),
+    );
+    text.field("current_save_keys_processed", keys);
+    text.field("current_save_keys_total", total);
+    let unsaved = source.overview.stats.dirty.saturating_sub(saves.changes.load(Relaxed));
+    text.field("rdb_changes_since_last_save", unsaved);
+    text.field("rdb_bgsave_in_progress", u8::from(saves.is_running_in_background()));
+    text.field("rdb_last_save_time", saves.last_save.load(Relaxed));
+    text.field("rdb_last_bgsave_status", if saves.has_failed() { "err" } else { "ok" });
+    text.field("rdb_last_bgsave_time_sec", saves.last_seconds().unwrap_or(-1));
+    let began = Some(saves.started_at.load(Relaxed)).filter(|began| *began > 0);
+    let running = began.map_or(-1, |began| (source.now_us.ms().0 - began).max(0) / 1000);
+    text.field("rdb_current_bgsave_time_sec", running);
+    text.field("rdb_saves", saves.count.load(Relaxed));
+    text.field("rdb_last_cow_size", progress.last_copied.load(Relaxed));
+    text.field("rdb_last_load_keys_expired", saves.loading.keys_expired.load(Relaxed));
+    text.field("rdb_last_load_keys_loaded", saves.loading.keys_loaded.load(Relaxed));
+    let aof = aof::report(source.engine, source.now_us.ms());
+    aof.fields.iter().for_each(|(name, value)| text.field(name, value));
+    text.absent(&[
+        "aof_last_cow_size",
+        "module_fork_in_progress",
+        "module_fork_last_cow_size",
+        "slot_migration_fork_in_progress",
+    ]);
+    aof.sizes.iter().for_each(|(name, value)| text.field(name, value));
+    if saves.deny_reasons().is_loading() {
+        loading(text, source);
+    }
+}
+
+/// How far the file has been read.
+fn loading(text: &mut Text, source: &Source<'_>) {
+    let loading = &source.engine.persistence_status().loading;
+    let began = loading.started_at.load(Relaxed);
+    let (total, loaded) = (loading.total_bytes.load(Relaxed), loading.loaded_bytes.load(Relaxed));
+    let elapsed = (source.now_us.seconds() - began).max(0) as u64;
+    let left = total.saturating_sub(loaded);
+    text.field("loading_start_time", began);
+    text.field("loading_total_bytes", total);
+    text.absent(&["loading_rdb_used_mem"]);
+    text.field("loading_loaded_bytes", loaded);
+    text.field("loading_loaded_perc", format_args!("{:.2}", loaded as f64 / total.max(1) as f64 * 100.0));
+    text.field("loading_eta_seconds", (elapsed * left).checked_div(loaded).unwrap_or(1));
+}
+
+fn stats(text: &mut Text, source: &Source<'_>) {
+    let engine = source.engine;
+    let connections = engine.host().connections();
+    let workers = engine.metrics();
+    let (totals, rates, shards) = (Totals::of(workers), engine.rates().per_second(), &source.overview.stats);
+    text.field("total_connections_received", connections.received);
+    text.field("total_commands_processed", totals.commands);
+    text.field("instantaneous_ops_per_sec", rates.commands);
+    text.field("total_net_input_bytes", totals.input_bytes);
+    text.field("total_net_output_bytes", totals.output_bytes);
+    text.absent(&[
+        "total_net_repl_input_bytes",
+        "total_net_repl_output_bytes",
+        "total_net_cluster_slot_import_bytes",
+        "total_net_cluster_slot_export_bytes",
+    ]);
+    text.field("instantaneous_input_kbps", format_args!("{:.2}", rates.input_bytes as f64 / 1024.0));
+    text.field("instantaneous_output_kbps", format_args!("{:.2}", rates.output_bytes as f64 / 1024.0));
+    text.absent(&["instantaneous_input_repl_kbps", "instantaneous_output_repl_kbps"]);
+    text.field("rejected_connections", connections.rejected);
+    text.absent(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
+    text.field("expired_keys", shards.expired);
+    text.field("expired_fields", shards.expired_elements);
+    // What is due is known exactly, and nothing is left for later.
+    text.absent(&[
+        "expired_stale_perc",
+        "expired_keys_with_volatile_items_stale_perc",
+        "expired_time_cap_reached_count",
+    ]);
+    let background = metrics::sum(workers, |worker| &worker.background_nanos);
+    text.field("expire_cycle_cpu_milliseconds", background / 1_000_000);
+    text.field("evicted_keys", shards.evicted);
+    text.field("evicted_clients", metrics::sum(workers, |worker| &worker.evicted_clients));
+    text.field("evicted_scripts", engine.scripts().evicted());
+    let (exceeded, present) = engine.memory_limit().exceeded(source.now_us.ms());
+    text.field("total_eviction_exceeded_time", exceeded);
+    text.field("current_eviction_exceeded_time", present);
+    text.field("keyspace_hits", shards.hits);
+    text.field("keyspace_misses", shards.misses);
+    let pubsub = engine.pubsub();
+    text.field("pubsub_channels", pubsub.count(ChannelKind::Channel));
+    text.field("pubsub_patterns", pubsub.count(ChannelKind::Pattern));
+    text.field("pubsubshard_channels", pubsub.count(ChannelKind::Shard));
+    text.field("latest_fork_usec", engine.persistence_status().snapshot_nanos.load(Relaxed) / 1000);
+    text.field("total_forks", engine.persistence_status().forks.load(Relaxed));
+    text.field("migrate_cached_sockets", engine.links().len());
+    text.absent(&[
+        "slave_expires_tracked_keys",
+        "active_defrag_hits",
+        "active_defrag_misses",
+        "active_defrag_key_hits",
+        "active_defrag_key_misses",
+        "total_active_defrag_time",
+        "current_active_defrag_time",
+    ]);
+    text.field("tracking_total_keys", source.overview.tracked_keys);
+    text.field("tracking_total_items", source.overview.tracked_items);
+    text.field("tracking_total_prefixes", engine.tracking().prefixes());
+    text.field("unexpected_error_replies", engine.persistence_status().loading.errors.load(Relaxed));
+    text.field("total_error_replies", metrics::sum(workers, |worker| &worker.error_replies));
+    text.field("dump_payload_sanitizations", engine.persistence_status().sanitizations.load(Relaxed));
+    text.field("total_reads_processed", metrics::sum(workers, |worker| &worker.reads));
+    text.field("total_writes_processed", metrics::sum(workers, |worker| &worker.writes));
+    event_loops(text, source, &totals, &rates);
+}
+
+/// What workers do between waits; the fields about io threads tell of something else.
+fn event_loops(text: &mut Text, source: &Source<'_>, totals: &Totals, rates: &Totals) {
+    text.absent(&[
+        "io_threaded_reads_processed",
+        "io_threaded_writes_processed",
+        "io_threaded_freed_objects",
+        "io_threaded_accept_processed",
+        "io_threaded_poll_processed",
+        "io_threaded_total_prefetch_batches",
+        "io_threaded_total_prefetch_entries",
+    ]);
+    let workers = source.engine.metrics();
+    let mut count = |name, counter: fn(&WorkerMetrics) -> &Counter| text.field(name, metrics::sum(workers, counter));
+    count("client_query_buffer_limit_disconnections", |worker| &worker.query_limit_disconnections);
+    count("client_output_buffer_limit_disconnections", |worker| &worker.output_limit_disconnections);
+    count("reply_buffer_shrinks", |worker| &worker.reply_buffer_shrinks);
+    count("reply_buffer_expands", |worker| &worker.reply_buffer_expands);
+    let commands: u64 = (0..CommandTable::get().ids()).map(|id| metrics::command(workers, id).nanos).sum();
+    text.field("eventloop_cycles", totals.turns);
+    text.field("eventloop_duration_sum", totals.turn_nanos / 1000);
+    text.field("eventloop_duration_cmd_sum", commands / 1000);
+    text.field("instantaneous_eventloop_cycles_per_sec", rates.turns);
+    let a_turn = rates.turn_nanos.checked_div(rates.turns).unwrap_or(0);
+    text.field("instantaneous_eventloop_duration_usec", a_turn / 1000);
+    // Every refused password is answered with this code, and nothing else is.
+    let refused = metrics::errors(workers).get(&b"WRONGPASS"[..]).copied().unwrap_or(0);
+    text.field("acl_access_denied_auth", refused);
+    text.absent(&[
+        "acl_access_denied_cmd",
+        "acl_access_denied_key",
+        "acl_access_denied_channel",
+        "acl_access_denied_tls_cert",
+        "acl_access_denied_db",
+    ]);
+}
+
+fn debug(text: &mut Text, source: &Source<'_>) {
+    let workers = source.engine.metrics();
+    text.field("eventloop_duration_aof_sum", metrics::sum(workers, |worker| &worker.log_nanos) / 1000);
+    text.field("eventloop_duration_cron_sum", metrics::sum(workers, |worker| &worker.background_nanos) / 1000);
+    text.field("eventloop_duration_max", metrics::max(workers, |worker| &worker.longest_turn_nanos) / 1000);
+    text.field("eventloop_cmd_per_cycle_max", metrics::max(workers, |worker| &worker.most_commands_a_turn));
+}
+
+fn replication(text: &mut Text, source: &Source<'_>) {
+    text.absent(&["role", "connected_slaves"]);
+    if wants_replicas(&source.config) {
+        text.absent(&["min_slaves_good_slaves"]);
+    }
+    text.absent(&["replicas_waiting_psync", "master_failover_state"]);
+    text.field("master_replid", source.engine.replication_id());
+    text.absent(&["master_replid2", "master_repl_offset", "second_repl_offset", "repl_backlog_active"]);
+    text.field("repl_backlog_size", source.config.bytes(Directive::REPL_BACKLOG_SIZE));
+    text.absent(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"]);
+}
+
+fn cpu(text: &mut Text, source: &Source<'_>) {
+    text.field("used_cpu_sys", format_args!("{:.6}", source.process.system.as_secs_f64()));
+    text.field("used_cpu_user", format_args!("{:.6}", source.process.user.as_secs_f64()));
+    text.absent(&["used_cpu_sys_children", "used_cpu_user_children"]);
+    text.field("used_cpu_sys_main_thread", format_args!("{:.6}", source.process.main_system.as_secs_f64()));
+    text.field("used_cpu_user_main_thread", format_args!("{:.6}", source.process.main_user.as_secs_f64()));
+}
+
+fn cluster(text: &mut Text, _: &Source<'_>) {
+    text.absent(&["cluster_enabled"]);
+}
+
+fn keyspace(text: &mut Text, source: &Source<'_>) {
+    for (index, db) in source.overview.dbs.iter().filter(|(_, db)| db.keys > 0) {
+        let _ = write!(
+            text.0,
+            "db{index}:keys={},expires={},avg_ttl={},keys_with_volatile_items={}\r\n",
+            db.keys, db.expires, db.mean_ttl, db.volatile
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Client;
+
+    #[test]
+    fn sections_are_chosen_by_name() {
+        let mut client = Client::new();
+        client
+            .is("SET k v", "+OK")
+            .is("SET e v PX 1000", "+OK")
+            .is("NOPE", "-ERR unknown command 'NOPE', with args beginning with: ");
+        client.is("INFO keyspace", "# Keyspace\r\ndb0:keys=2,expires=1,avg_ttl=1000,keys_with_volatile_items=0\r\n");
+        client.is("INFO nope", "").is("INFO ERRORSTATS", "# Errorstats\r\nerrorstat_ERR:count=1\r\n");
+        let two = client.run("INFO keyspace CPU");
+        assert!(two.starts_with("# CPU\r\n") && two.contains("\r\n\r\n# Keyspace\r\n"), "{two}");
+        let all = client.run("INFO");
+        assert!(SECTIONS.iter().all(|(name, _)| all.contains(&format!("# {name}\r\n")) != EXTRA.contains(name)));
+        assert_eq!(client.run("INFO default nope").len(), all.len());
+    }
+
+    /// Sections and fields of INFO ALL in the order of Valkey 8.1.1, which has nothing to say of commands yet.
+    const FIELDS: &str = include_str!("fixtures/info.txt");
+
+    #[test]
+    fn every_field_is_there_and_in_its_place() {
+        let mut client = Client::new();
+        let all = client.run("INFO ALL");
+        let ours: Vec<&str> = all.lines().map(|line| line.split(':').next().unwrap_or(line)).collect();
+        let known: Vec<&str> = ours.iter().copied().filter(|name| FIELDS.lines().any(|line| line == *name)).collect();
+        let wanted: Vec<&str> = FIELDS.lines().collect();
+        assert_eq!(known, wanted);
+    }
+
+    #[test]
+    fn constants_come_from_the_table_of_what_is_absent() {
+        let (source, _) = include_str!("mod.rs").split_once("#[cfg(test)]").unwrap();
+        let is_constant =
+            |value: &str| value.starts_with(['"', '-']) || value.starts_with(|c: char| c.is_ascii_digit());
+        let fields = source.match_indices("text.field(\"").map(|(at, found)| &source[at + found.len()..]);
+        let constants: Vec<&str> = fields
+            .filter_map(|rest| rest.split_once("\", "))
+            .filter(|(_, value)| is_constant(value))
+            .map(|(name, _)| name)
+            .collect();
+        assert!(constants.is_empty(), "put into absent.rs what {constants:?} wait for");
+        let all = Client::new().run("INFO ALL");
+        for (name, value, _) in absent::FIELDS
+            .iter()
+            .filter(|(name, ..)| !["loading_rdb_used_mem", "min_slaves_good_slaves"].contains(name))
+        {
+            assert!(all.contains(&format!("\r\n{name}:{value}\r\n")), "{name} is not said");
+        }
+    }
+
+    #[test]
+    fn bytes_as_people_read_them() {
+        for (bytes, text) in
+            [(0, "0B"), (1023, "1023B"), (1024, "1.00K"), (1_233_056, "1.18M"), (u64::MAX, "16384.00P")]
+        {
+            assert_eq!(human(bytes), text);
+        }
+    }
+}

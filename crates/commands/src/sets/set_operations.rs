@@ -1,0 +1,194 @@
+//! Unions, intersections and differences of sets that are lent at the same time: what has which member, and the form of
+//! a result that is stored.
+//!
+//! An intersection walks over the smallest and asks the others. A union shows the largest, and of the others what was
+//! not shown yet. A difference asks the other sets about each member of the first, or, where that would be more work,
+//! collects (references to) what is to be left out.
+//!
+//! A result that is stored is built by the steps of Valkey, since its form, which clients can see, depends on them.
+
+use foldhash::fast::RandomState;
+use smallvec::SmallVec;
+use std::cmp::Reverse;
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use structures::listpack::Item;
+use structures::set::{Limits, Set};
+
+/// The sets that a command names; None for those that are missing.
+pub type Sets<'k> = SmallVec<[Option<&'k Set>; 4]>;
+
+/// Visits the members that all sets have, with the smallest set; nothing if one is missing.
+pub fn intersect<'k>(sets: Sets<'k>, mut visit: impl FnMut(&'k Set, Item<'k>) -> ControlFlow<()>) {
+    let Some(mut sets) = sets.into_iter().collect::<Option<SmallVec<[&Set; 4]>>>() else { return };
+    sets.sort_by_key(|set| set.len());
+    let Some((smallest, others)) = sets.split_first() else { return };
+    let others: SmallVec<[&Set; 4]> = others.iter().copied().filter(|set| !std::ptr::eq(*set, *smallest)).collect();
+    each_batch(smallest, &others, |member| {
+        if others.iter().all(|set| set.contains_item(member)) {
+            visit(smallest, member)
+        } else {
+            ControlFlow::Continue(())
+        }
+    });
+}
+
+/// Members whose lookups wait for memory together.
+const BATCH: usize = 16;
+
+/// Visits the members of a set; what lookups of them in the others will read has been asked for before.
+fn each_batch<'k>(set: &'k Set, others: &[&Set], mut visit: impl FnMut(Item<'k>) -> ControlFlow<()>) {
+    let mut members = set.iter();
+    loop {
+        let batch: SmallVec<[Item<'k>; BATCH]> = members.by_ref().take(BATCH).collect();
+        let names =
+            || batch.iter().filter_map(|member| if let Item::Bytes(name) = member { Some(*name) } else { None });
+        others.iter().for_each(|other| other.prefetch(names()));
+        if batch.is_empty() || batch.iter().try_for_each(|member| visit(*member)).is_break() {
+            return;
+        }
+    }
+}
+
+/// A set of these members, no two of which are equal, in the form that it gets when they are put one by one into
+/// `empty`.
+pub fn build(mut empty: Set, members: &[Item<'_>], limits: &Limits) -> Set {
+    if members.len() > limits.intset_entries.max(limits.listpack_entries) {
+        return Set::of_distinct(members.len(), members.iter().copied());
+    }
+    members.iter().for_each(|member| _ = empty.insert_item(*member, limits));
+    empty
+}
+
+/// Visits each member of any of the sets once.
+pub fn unite<'k>(sets: Sets<'k>, mut visit: impl FnMut(Item<'k>)) {
+    let mut sets: SmallVec<[&Set; 4]> = sets.into_iter().flatten().collect();
+    sets.sort_by_key(|set| Reverse(set.len()));
+    let Some((largest, others)) = sets.split_first() else { return };
+    largest.iter().for_each(&mut visit);
+    let mut seen = MemberRefs::default();
+    // What only the last set has cannot come again.
+    let last = others.len().saturating_sub(1);
+    for (at, set) in others.iter().enumerate().filter(|(_, set)| !std::ptr::eq(**set, *largest)) {
+        for member in set.iter().filter(|member| !largest.contains_item(*member)) {
+            let new = if at == last && seen.is_empty() { true } else { seen.insert(member) };
+            if new {
+                visit(member);
+            }
+        }
+    }
+}
+
+/// What the first set has and the others do not.
+pub struct Difference<'k> {
+    first: &'k Set,
+    /// From the largest to the smallest when they are asked.
+    others: SmallVec<[&'k Set; 4]>,
+    /// Whether it is less work to ask the others about each member of the first than to go through all of them.
+    asks: bool,
+}
+
+impl<'k> Difference<'k> {
+    /// None if it is empty whatever the members are.
+    pub fn of(sets: &Sets<'k>) -> Option<Self> {
+        let (first, others) = sets.split_first()?;
+        let first = (*first)?;
+        let mut others: SmallVec<[&Set; 4]> = others.iter().copied().flatten().collect();
+        if others.iter().any(|set| std::ptr::eq(*set, first)) {
+            return None;
+        }
+        // Asking ends at the first set that has a member, and moves nothing: half of the count, as Valkey estimates it.
+        let asking = first.len() * (others.len() + 1) / 2;
+        let asks = asking <= first.len() + others.iter().map(|set| set.len()).sum::<usize>();
+        if asks {
+            others.sort_by_key(|set| Reverse(set.len()));
+        }
+        Some(Difference { first, others, asks })
+    }
+
+    /// Members that are looked up or gone through.
+    pub fn effort(&self) -> usize {
+        let others: usize = self.others.iter().map(|set| set.len()).sum();
+        if self.asks { self.first.len().saturating_mul(self.others.len()) } else { self.first.len() + others }
+    }
+
+    pub fn visit(&self, mut visit: impl FnMut(Item<'k>)) {
+        if self.asks {
+            each_batch(self.first, &self.others, |member| {
+                if !self.others.iter().any(|set| set.contains_item(member)) {
+                    visit(member);
+                }
+                ControlFlow::Continue(())
+            });
+        } else {
+            let out = self.left_out();
+            self.first.iter().filter(|member| !out.contains(*member)).for_each(visit);
+        }
+    }
+
+    pub fn to_set(&self, limits: &Limits) -> Set {
+        if !self.asks {
+            return self.by_removal(limits);
+        }
+        let mut members = Vec::new();
+        self.visit(|member| members.push(member));
+        build(Set::default(), &members, limits)
+    }
+
+    /// A result that held all of the first set for a moment, and has the form of that.
+    fn by_removal(&self, limits: &Limits) -> Set {
+        if self.first.len() > limits.intset_entries.max(limits.listpack_entries) {
+            let out = self.left_out();
+            let members: Vec<Item<'_>> = self.first.iter().filter(|member| !out.contains(*member)).collect();
+            return Set::of_distinct(members.len(), members.iter().copied());
+        }
+        let mut result = Set::default();
+        self.first.iter().for_each(|member| _ = result.insert_item(member, limits));
+        for set in &self.others {
+            set.iter().for_each(|member| _ = result.remove_item(member));
+        }
+        result
+    }
+
+    fn left_out(&self) -> MemberRefs<'k> {
+        let mut out = MemberRefs::default();
+        self.others.iter().flat_map(|set| set.iter()).for_each(|member| _ = out.insert(member));
+        out
+    }
+}
+
+/// References to members of sets of any form.
+#[derive(Default)]
+pub struct MemberRefs<'k> {
+    ints: HashSet<i64, RandomState>,
+    strings: HashSet<&'k [u8], RandomState>,
+}
+
+impl<'k> MemberRefs<'k> {
+    /// False if it was there already.
+    pub fn insert(&mut self, member: Item<'k>) -> bool {
+        match normal(member) {
+            Item::Int(n) => self.ints.insert(n),
+            Item::Bytes(bytes) => self.strings.insert(bytes),
+        }
+    }
+
+    fn contains(&self, member: Item<'_>) -> bool {
+        match normal(member) {
+            Item::Int(n) => self.ints.contains(&n),
+            Item::Bytes(bytes) => self.strings.contains(bytes),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.ints.is_empty() && self.strings.is_empty()
+    }
+}
+
+/// The one way to say a member, which a table shows as a string even if it is an integer.
+pub fn normal(member: Item<'_>) -> Item<'_> {
+    match member {
+        Item::Bytes(bytes) => Item::of(bytes),
+        int => int,
+    }
+}

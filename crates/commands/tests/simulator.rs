@@ -1,0 +1,198 @@
+//! The simulator: several workers with clients on one engine, deterministic, without sockets.
+//!
+//! ```text
+//!   seed -> setup, operations, clock, schedule -> a run of some thousand steps -> history -> is there an order?
+//! ```
+//!
+//! Clients run commands on keys of all types, transactions, scripts and functions, and wait for lists, in two databases
+//! that are flushed and swapped, while keys expire. What all of them saw must be what they could have seen if their
+//! operations had run one after the other, each between its call and its reply. At the end the keys are those that this
+//! leads to, and nobody waits for what is there.
+//!
+//! Threads, locks and the order of everything are shuttle's, and its choices are the seed's: a run is replayed by
+//! `CINNABAR_SEED=7 cargo test -p cinnabar-commands --features shuttle --test simulator seeds`. See
+//! docs/design/simulator.md.
+#![forbid(unsafe_code)]
+
+#[path = "simulator/checker.rs"]
+mod checker;
+#[path = "faults/disk.rs"]
+#[allow(dead_code, reason = "its faults are for others")]
+mod disk;
+#[path = "simulator/machine.rs"]
+mod machine;
+#[path = "simulator/model.rs"]
+mod model;
+#[path = "simulator/operation.rs"]
+mod operation;
+#[path = "simulator/planted.rs"]
+mod planted;
+#[path = "simulator/schedule.rs"]
+mod schedule;
+#[path = "simulator/worker.rs"]
+mod worker;
+
+use checker::{Call, Found, explained, survives};
+use fastrand::Rng;
+use machine::{BEGIN, Crash, Machine};
+use operation::Operation;
+use persistence::aof::journal::Policy;
+use schedule::{Judged, SeededSchedule};
+use shuttle::{Config, FailurePersistence, Runner, thread};
+use std::fmt::{self, Display, Formatter};
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use worker::{Client, Execute, faithfully, settle, tend_log, work};
+
+/// Runs where the environment does not say how many.
+const SEEDS: u64 = 1500;
+/// Calls of a run, at most.
+const CALLS: usize = 18;
+/// A thread's stack in words: Lua's is deep.
+const STACK: usize = 1 << 18;
+const COMMAND: &str = "cargo test -p cinnabar-commands --features shuttle --test simulator seeds";
+
+/// One run.
+struct Run {
+    /// Who waits for what is there.
+    forgotten: Option<String>,
+    calls: Vec<Call>,
+    found: Found,
+    crashes: Vec<Crash>,
+}
+
+impl Run {
+    /// What is wrong with it, and what happened.
+    fn fault(&self) -> Option<String> {
+        self.first_fault().map(|fault| format!("{fault}:\n{self}"))
+    }
+
+    fn first_fault(&self) -> Option<String> {
+        if let Some(key) = &self.forgotten {
+            return Some(format!("a client waits for {key}, which is there"));
+        }
+        if !explained(&self.calls, &self.found) {
+            return Some("no order explains this".to_owned());
+        }
+        self.crashes.iter().find_map(|crash| {
+            let (moment, synced, found) = (crash.moment, crash.synced, crash.recovered());
+            let Found { model, .. } = &found;
+            let survives = survives(&self.calls, moment, synced, &found);
+            (!survives)
+                .then(|| format!("a crash at {moment}, durable up to {synced}, leaves what none leads to: {model:?}"))
+        })
+    }
+}
+
+fn run(seed: u64, execute: Execute) -> Run {
+    let mut random = Rng::with_seed(seed);
+    let workers = random.usize(2..5);
+    let look = [0, 0, 1_000, 100_000, 1_000_000][random.usize(..5)];
+    let policy = [None, Some(Policy::Always), Some(Policy::EverySecond)][random.usize(..3)];
+    let machine = Arc::new(Machine::start(workers, look, policy));
+    let start = |worker| {
+        let (machine, mut random) = (Arc::clone(&machine), random.fork());
+        thread::spawn(move || {
+            let mut clients = clients(&machine, worker, CALLS / workers, &mut random);
+            work(&machine, worker, &mut clients, execute, &mut random);
+            clients
+        })
+    };
+    let threads: Vec<_> = (0..workers).map(start).collect();
+    let log = {
+        let (machine, mut random) = (Arc::clone(&machine), random.fork());
+        thread::spawn(move || tend_log(&machine, &mut random))
+    };
+    let join = |thread: thread::JoinHandle<Vec<Client>>| thread.join().expect("no worker fails");
+    let mut clients: Vec<Client> = threads.into_iter().flat_map(join).collect();
+    machine.is_over.store(true, Relaxed);
+    log.join().expect("it does not fail");
+    settle(&machine);
+    // At the end all is durable, and a crash takes nothing.
+    machine.join();
+    if let Some(aof) = machine.aof() {
+        machine.write_log(aof, true);
+    }
+    machine.crash(seed);
+    let found = Found { model: machine.model(), time: machine.time() };
+    let mut forgotten = None;
+    for client in &mut clients {
+        let db = client.session.db as usize;
+        if let Some(Operation::Block(wait, _)) = client.ends_waiting()
+            && let Some(key) = wait.awaited().iter().find(|key| found.model.0[db].contains_key(*key))
+        {
+            forgotten = Some((*key).to_owned());
+        }
+    }
+    let mut calls: Vec<Call> = clients.into_iter().flat_map(Client::into_calls).collect();
+    calls.sort_by_key(|call| call.called);
+    Run { forgotten, calls, found, crashes: machine.crashes() }
+}
+
+/// The clients of a worker, with at most so many calls together.
+fn clients(machine: &Arc<Machine>, worker: usize, calls: usize, random: &mut Rng) -> Vec<Client> {
+    let count = random.usize(1..4);
+    let mut client = || Client::new(machine, worker, random.usize(..4) / 3, random.usize(1..=calls / count));
+    (0..count).map(|_| client()).collect()
+}
+
+impl Display for Run {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        for Call { operation, db, times, called, replied, seen, logged_at, .. } in &self.calls {
+            let times: Vec<i64> = times.iter().map(|time| time - BEGIN).collect();
+            let (seen, replied) = (String::from_utf8_lossy(seen), replied.map_or("...".into(), |at| at.to_string()));
+            writeln!(out, "{called} to {replied}, db {db}, at {times:?}: {operation:?}: {seen:?}, log {logged_at:?}")?;
+        }
+        writeln!(out, "found at {}: {:?}", self.found.time - BEGIN, self.found.model)
+    }
+}
+
+/// Runs these seeds; the first of which `judge` says something.
+fn first(seeds: Range<u64>, execute: Execute, judge: fn(&Run) -> Option<String>) -> Option<(u64, String)> {
+    let current = Arc::new(AtomicU64::new(0));
+    let judged = Judged::default();
+    let mut config = Config::new();
+    config.stack_size = STACK;
+    config.failure_persistence = FailurePersistence::None;
+    config.silence_warnings = true;
+    let runner = Runner::new(SeededSchedule::new(seeds, Arc::clone(&current), Arc::clone(&judged)), config);
+    let (seed, found) = (Arc::clone(&current), Arc::clone(&judged));
+    let all = || {
+        runner.run(move || {
+            let seed = seed.load(Relaxed);
+            if let Some(text) = judge(&run(seed, execute)) {
+                *found.lock().expect("nobody panics here") = Some((seed, text));
+            }
+        });
+    };
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(all)) {
+        eprintln!("replay: CINNABAR_SEED={} {COMMAND}", current.load(Relaxed));
+        resume_unwind(panic);
+    }
+    judged.lock().expect("nobody panics here").take()
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|number| number.parse().expect("a number"))
+}
+
+#[test]
+fn seeds_have_an_order() {
+    let begin = number("CINNABAR_SEED");
+    let count = number("CINNABAR_SEEDS").unwrap_or(if begin.is_some() { 1 } else { SEEDS });
+    let begin = begin.unwrap_or(0);
+    if let Some((seed, text)) = first(begin..begin + count, faithfully, Run::fault) {
+        panic!("{text}replay: CINNABAR_SEED={seed} {COMMAND}");
+    }
+}
+
+/// The seed decides everything, so that a failure can be looked at again.
+#[test]
+fn a_seed_is_replayed_exactly() {
+    for seed in 0..20 {
+        let [one, other] = [(); 2].map(|()| first(seed..seed + 1, faithfully, |run| Some(run.to_string())));
+        assert!(one.is_some() && one == other, "seed {seed}: {one:?}, {other:?}");
+    }
+}

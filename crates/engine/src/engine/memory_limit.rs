@@ -1,0 +1,336 @@
+//! The memory limit: how near to `maxmemory` the data is, and when keys must go. Which ones, is told in
+//! [`eviction`](crate::expiry::eviction).
+//!
+//! # How much there is
+//! The allocator can tell exactly, but not before every command. So it is asked twenty times a second, and in between
+//! every worker keeps count of what it allocates and frees itself:
+//! ```text
+//!   in use = base + counted by worker 0 + counted by worker 1 + ...        base: what the allocator said, less these counts
+//! ```
+//! What of it waits to be written to the log is not counted: evicting keys makes that more, not less.
+//! A worker that has found room goes on without adding that up until it has taken its share of the room, half of which
+//! all workers have together, but at least a little ([`SLACK_MAX`]). Who finds too much evicts as much more, so that at
+//! the limit not every command adds up and not every one evicts. What is in use differs from the limit by no more than
+//! that little for each worker.
+//!
+//! # For how long
+//! A command that finds too much evicts for as long as `maxmemory-eviction-tenacity` says and then runs; the background
+//! goes on. Only when there is nothing left to evict, commands that need memory are refused. What is freed on other
+//! threads is waited for, not made up for with more keys.
+
+use crate::config::{Config, Directive};
+use crate::engine::Engine;
+use crate::expiry::eviction::{Drawn, Evicted, Eviction, EvictionPolicy, Pool};
+use crate::host::threads::Server;
+use crate::propagation::change_log::ChangeLog;
+use crate::propagation::effects::{Author, Effects};
+use crate::stats::metrics::sum;
+use crate::time::UnixMs;
+use crossbeam_utils::CachePadded;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+/// The memory limit, and how near to it the data is.
+pub struct MemoryLimit {
+    /// In bytes; `u64::MAX` when there is none.
+    limit: AtomicU64,
+    /// See the module's documentation. Wraps around at zero.
+    base: AtomicU64,
+    /// The limit was exceeded when memory was last measured, so that every command measures it.
+    is_over: AtomicBool,
+    /// Pieces of garbage that had been freed when the allocator was asked; [`UNKNOWN`] before it is.
+    freed: AtomicUsize,
+    /// One for each worker.
+    pools: Box<[CachePadded<Pool>]>,
+    /// Unix time in milliseconds since when there has been too much that eviction did not bring down at once; 0 for
+    /// none.
+    exceeded_since: AtomicI64,
+    /// Milliseconds of earlier such times together.
+    exceeded_ms: AtomicU64,
+}
+
+const UNKNOWN: usize = usize::MAX;
+/// Room that nobody uses up in a turn.
+const REST_OF_TURN: u64 = 1 << 60;
+/// Bytes that a worker may allocate before it looks at what others have allocated, at most, and the part of the limit
+/// that this is at most.
+const SLACK_MAX: u64 = 16 << 10;
+const SLACK_PART: u64 = 65_536;
+/// Keys that are evicted between two looks at the clock.
+const STEP: usize = 16;
+
+/// What came of making room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Enough,
+    /// There will be room: more is to be evicted, or is being freed.
+    Later,
+    /// Nothing may be evicted.
+    Nothing,
+}
+
+impl MemoryLimit {
+    pub fn new(workers: usize) -> Self {
+        MemoryLimit {
+            limit: AtomicU64::new(u64::MAX),
+            base: AtomicU64::new(0),
+            is_over: AtomicBool::new(false),
+            freed: AtomicUsize::new(0),
+            pools: (0..workers).map(|_| CachePadded::default()).collect(),
+            exceeded_since: AtomicI64::new(0),
+            exceeded_ms: AtomicU64::new(0),
+        }
+    }
+
+    pub fn limit(&self) -> u64 {
+        self.limit.load(Relaxed)
+    }
+
+    /// Whether the limit was exceeded when memory was last measured.
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Relaxed)
+    }
+
+    /// Written only when it changes: all workers read it before each command.
+    fn set_over(&self, is_over: bool) {
+        if self.is_over() != is_over {
+            self.is_over.store(is_over, Relaxed);
+        }
+    }
+
+    fn slack(&self) -> u64 {
+        (self.limit() / SLACK_PART).min(SLACK_MAX)
+    }
+
+    /// Milliseconds for which there was too much: all together, and of the present time.
+    pub fn exceeded(&self, now: UnixMs) -> (u64, u64) {
+        let present = match self.exceeded_since.load(Relaxed) {
+            0 => 0,
+            since => (now.0 - since).max(0) as u64,
+        };
+        (self.exceeded_ms.load(Relaxed) + present, present)
+    }
+
+    fn note(&self, outcome: Outcome, now: UnixMs) {
+        if outcome == Outcome::Enough {
+            if self.exceeded_since.load(Relaxed) == 0 {
+                return;
+            }
+            let since = self.exceeded_since.swap(0, Relaxed);
+            if since > 0 {
+                self.exceeded_ms.fetch_add((now.0 - since).max(0) as u64, Relaxed);
+            }
+        } else {
+            // The first thread to note it has the right time.
+            let _ = self.exceeded_since.compare_exchange(0, now.0.max(1), Relaxed, Relaxed);
+        }
+    }
+}
+
+impl Engine {
+    /// `maxmemory` or the policy has changed; 0 bytes: there is no limit.
+    pub fn limit_memory(&self, bytes: u64) {
+        let memory_limit = self.memory_limit();
+        memory_limit.limit.store(if bytes == 0 { u64::MAX } else { bytes }, Relaxed);
+        memory_limit.pools.iter().for_each(|pool| pool.clear());
+        self.persistence_status().set_limited(bytes > 0);
+        self.persistence_status().set_short_of_memory(false);
+        // The next command has the allocator asked: this one may hold more than stays.
+        memory_limit.freed.store(UNKNOWN, Relaxed);
+        memory_limit.is_over.store(bytes > 0, Relaxed);
+    }
+
+    /// Asks the allocator. To be called now and then while there is a limit.
+    pub fn measure_memory(&self) {
+        let memory_limit = self.memory_limit();
+        if memory_limit.limit() == u64::MAX {
+            memory_limit.set_over(false);
+            return;
+        }
+        memory_limit.freed.store(self.host().freeing().1, Relaxed);
+        memory_limit.base.store(self.host().allocated().wrapping_sub(self.counted()), Relaxed);
+        memory_limit
+            .set_over(self.in_use() > memory_limit.limit() + memory_limit.slack() * self.metrics().len() as u64);
+    }
+
+    /// What workers have counted.
+    fn counted(&self) -> u64 {
+        sum(self.metrics(), |worker| &worker.allocated)
+    }
+
+    /// Bytes that are in use and no reason to evict.
+    pub fn not_counted(&self) -> u64 {
+        self.change_log().map_or(0, ChangeLog::waiting)
+    }
+
+    fn in_use(&self) -> u64 {
+        self.memory_limit().base.load(Relaxed).wrapping_add(self.counted()).saturating_sub(self.not_counted())
+    }
+
+    fn count_allocated(&self, worker: usize) -> u64 {
+        let own = self.host().own_allocated();
+        self.metrics()[worker].allocated.set(own);
+        own
+    }
+
+    /// To be called by every worker after each of its turns.
+    pub fn end_turn(&self, worker: usize) {
+        let own = self.count_allocated(worker);
+        let until = &self.metrics()[worker].has_room_until;
+        if until.get().wrapping_sub(own) as i64 > REST_OF_TURN as i64 / 2 {
+            until.set(until.get().wrapping_sub(REST_OF_TURN));
+        }
+    }
+
+    /// Before a command, while there is a limit: evicts keys if there is too much. No lock may be held.
+    #[inline]
+    pub fn make_room(&self, server: Server) {
+        if !self.has_room(server.worker) {
+            self.look_for_room(server);
+        }
+    }
+
+    /// Whether there is room for another command of the worker's without a look at what others have taken.
+    #[inline]
+    pub fn has_room(&self, worker: usize) -> bool {
+        let until = self.metrics()[worker].has_room_until.get();
+        !self.memory_limit().is_over() && (self.count_allocated(worker).wrapping_sub(until) as i64) < 0
+    }
+
+    /// The same from the background; true when there is more to do.
+    pub fn go_on_making_room(&self, server: Server) -> bool {
+        let memory_limit = self.memory_limit();
+        memory_limit.is_over()
+            && memory_limit.freed.load(Relaxed) != UNKNOWN
+            && self.look_for_room(server) == Outcome::Later
+    }
+
+    #[cold]
+    fn look_for_room(&self, server: Server) -> Outcome {
+        let memory_limit = self.memory_limit();
+        self.count_allocated(server.worker);
+        if self.host().freeing().1 != memory_limit.freed.load(Relaxed) {
+            self.measure_memory();
+        }
+        let (limit, slack, in_use) = (memory_limit.limit(), memory_limit.slack(), self.in_use());
+        let is_over = in_use > limit;
+        let outcome = if is_over { self.evict(server) } else { Outcome::Enough };
+        self.persistence_status().set_short_of_memory(outcome == Outcome::Nothing);
+        memory_limit.set_over(outcome != Outcome::Enough);
+        if outcome == Outcome::Enough {
+            let share = if is_over {
+                // Messages about evicted keys are no reason to evict more: they go with this turn.
+                slack + REST_OF_TURN
+            } else {
+                ((limit - in_use) / (2 * self.metrics().len() as u64)).clamp(slack, REST_OF_TURN / 4)
+            };
+            let own = self.count_allocated(server.worker);
+            self.metrics()[server.worker].has_room_until.set(own.wrapping_add(share));
+        }
+        memory_limit.note(outcome, server.now_us.ms());
+        outcome
+    }
+
+    fn evict(&self, server: Server) -> Outcome {
+        let config = self.config().snapshot();
+        let rests = self.is_paused() || self.is_unlogged();
+        if rests || self.persistence_status().deny_reasons().is_loading() || self.scripts().is_busy() {
+            return Outcome::Enough;
+        }
+        let Some(policy) =
+            EvictionPolicy::named(config.choice(Directive::MAXMEMORY_POLICY)).filter(|_| !self.is_importing())
+        else {
+            return Outcome::Nothing;
+        };
+        let (began, patience) = (self.host().nanos(), patience(config.int(Directive::MAXMEMORY_EVICTION_TENACITY)));
+        if self.host().freeing().0 > 0 {
+            return Outcome::Later;
+        }
+        let limit = self.memory_limit();
+        let too_much = self.in_use().saturating_sub(limit.limit()) + limit.slack();
+        let clock = self.access_clock(server.now_us.ms());
+        let eviction = Eviction { keyspace: self, config: &config, policy, clock };
+        let (mut freed, mut effects) = (0, Effects::default());
+        let mut outcome = Outcome::Later;
+        for count in 1.. {
+            let step = self.host().nanos();
+            match eviction.evict_one(&limit.pools[server.worker], &mut effects) {
+                Evicted::Bytes(bytes) => freed += bytes,
+                Evicted::None(Drawn::Nothing) => {
+                    outcome = Outcome::Nothing;
+                    break;
+                }
+                Evicted::None(_) => break,
+            }
+            self.latency().note("eviction-del", self.host().nanos().since(step), server.now_us.ms());
+            self.hand_over(&config, &mut effects, server);
+            if freed >= too_much {
+                outcome = Outcome::Enough;
+                break;
+            }
+            if count % STEP == 0 && self.host().nanos().since(began) > patience {
+                break;
+            }
+        }
+        self.latency().note("eviction-cycle", self.host().nanos().since(began), server.now_us.ms());
+        outcome
+    }
+
+    /// What is left to do of evicted keys without locks.
+    fn hand_over(&self, config: &Config, effects: &mut Effects, server: Server) {
+        effects.settle(|| config.flag(Directive::LAZYFREE_LAZY_EVICTION), || true);
+        let ready = self.publish(effects, Author { worker: server.worker, client: 0 });
+        self.serve(ready, server);
+    }
+}
+
+/// Nanoseconds that one command may evict for.
+fn patience(tenacity: i64) -> u64 {
+    const AT_TEN: f64 = 500_000.0;
+    match tenacity {
+        0..=10 => 50_000 * tenacity as u64,
+        11..=99 => (AT_TEN * 1.15f64.powi(tenacity as i32 - 10)) as u64,
+        _ => u64::MAX,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+    use crate::host::memory::Memory;
+    use crate::propagation::change_log::put_command;
+    use crate::testing::MemoryLog;
+    use std::sync::Arc;
+
+    struct Full;
+
+    impl Memory for Full {
+        fn allocated(&self) -> u64 {
+            1000
+        }
+    }
+
+    crate::host_defaults!(Full: Clock, Files, Threads, Peers, Process, Log, Connections, Delivery, EffectSink);
+
+    #[test]
+    fn what_waits_for_the_log_is_not_counted() {
+        let engine = Engine::new(&Options { shards: 1, databases: 1, hash_seed: 1, workers: 1 }, Arc::new(Full));
+        let log = MemoryLog::of(&engine);
+        engine.limit_memory(950);
+        let is_over = || {
+            engine.measure_memory();
+            engine.memory_limit().is_over()
+        };
+        assert!(is_over());
+        log.append(0, 0, false, &mut |out| put_command(out, [&b"DEL"[..], &[b'k'; 60]].into_iter()));
+        assert!(!is_over() && engine.not_counted() >= 60);
+        log.take();
+        assert!(is_over());
+    }
+
+    #[test]
+    fn patience_grows_with_tenacity() {
+        assert_eq!((patience(0), patience(1), patience(10), patience(100)), (0, 50_000, 500_000, u64::MAX));
+        assert!((10..99).all(|tenacity| patience(tenacity) < patience(tenacity + 1)));
+    }
+}

@@ -1,0 +1,85 @@
+//! An edit that is one step, of a key of whose change nobody has to hear, or wants to know what was there.
+
+use crate::Error;
+use crate::data::event_class::EventClass;
+use crate::data::value::{Collection, KeyEntry};
+use crate::keyspace::Keyspace;
+use crate::keyspace::keys::Key;
+use crate::keyspace::lru::Used;
+use crate::keyspace::origin::is_due;
+use crate::keyspace::shard::Shard;
+use crate::propagation::effects::Effects;
+use crate::time::UnixMs;
+use structures::entry::NewValue;
+
+/// What such an edit needs.
+pub(crate) struct InPlaceEdit<'s> {
+    pub keyspace: &'s Keyspace,
+    pub shard: &'s mut Shard,
+    pub effects: &'s mut Effects,
+    pub db: u32,
+    pub key: Key<'s>,
+    pub now: UnixMs,
+    /// None: the access clock is left alone.
+    pub used: Option<Used>,
+}
+
+impl InPlaceEdit<'_> {
+    /// Puts what `change` makes of the key's integer in its place; the expiry stays. None, and nothing is done, where
+    /// there is more to the edit than one step: the key is missing or has expired, its value is not stored as an
+    /// integer, or clients watch the key or wait for it.
+    #[inline(always)]
+    pub fn int(self, class: EventClass, change: impl FnOnce(i64) -> Result<i64, Error>) -> Option<Result<i64, Error>> {
+        self.update(class, |entry| {
+            let new = match change(entry.int()?) {
+                Ok(new) => new,
+                Err(error) => return Some((0, Err(error))),
+            };
+            entry.overwrite(&NewValue::Int(new));
+            Some((1, Ok(new)))
+        })
+    }
+
+    /// Lets `change` at the key's collection, which says how many changes it made and what it found. None as for
+    /// [`int`](Self::int), and where the collection has elements that expire, is packed into its entry or being listed,
+    /// or `change` leaves it alone. It must leave elements there.
+    #[inline(always)]
+    pub fn collection<C: Collection, R>(
+        self,
+        class: EventClass,
+        change: impl FnOnce(&mut C) -> Option<(u64, R)>,
+    ) -> Option<R> {
+        if !self.shard.dbs[self.db].streamed_replies.is_empty() {
+            return None;
+        }
+        self.update(class, |entry| {
+            let collection = entry.payload_mut().and_then(C::of_mut)?;
+            if collection.next_expiry().is_some() {
+                return None;
+            }
+            let done = change(collection);
+            debug_assert!(!collection.is_empty(), "what is changed in one step is not used up");
+            done
+        })
+    }
+
+    #[inline(always)]
+    fn update<R>(self, class: EventClass, change: impl FnOnce(&mut KeyEntry) -> Option<(u64, R)>) -> Option<R> {
+        let db = &mut self.shard.dbs[self.db];
+        let is_told = db.has_audience() || self.keyspace.tracking().is_on() || self.keyspace.wants_event(class);
+        if is_told || db.capture.is_open() {
+            return None;
+        }
+        let mut entry = db.table.find_mut(self.key.hash.local(), |entry| entry.has_key(self.key.name))?;
+        if entry.get().expiry().is_some_and(|expiry| is_due(expiry, self.now)) {
+            return None;
+        }
+        let (changes, result) = entry.update(change)?;
+        if let Some(used) = self.used {
+            used.mark(self.keyspace.access(), entry.get());
+        }
+        self.shard.stats.dirty += changes;
+        self.effects.dirty += changes;
+        Some(result)
+    }
+}

@@ -1,0 +1,186 @@
+//! The end of a key that nobody asked to remove: its time has come, or it is evicted. The same for elements of
+//! collections.
+
+use crate::data::event_class::EventClass;
+use crate::data::table::element_expiry;
+use crate::data::value::KeyEntry;
+use crate::keyspace::Keyspace;
+use crate::keyspace::origin::is_due;
+use crate::keyspace::shard::{Db, Shard};
+use crate::propagation::effects::{Effects, Event};
+use crate::time::UnixMs;
+
+/// Removes an entry whose time has come; everything that its end causes happens here.
+#[cold]
+pub fn expire(keyspace: &Keyspace, shard: &mut Shard, effects: &mut Effects, db: u32, local: u64, name: &[u8]) {
+    let removed = {
+        let hasher = |entry: &KeyEntry| keyspace.hasher().local_of(entry.key());
+        shard.dbs[db].table.remove(local, |entry| entry.key() == name, hasher)
+    };
+    if let Some(entry) = removed {
+        expired(keyspace, shard, effects, db, local, entry);
+    }
+}
+
+/// Why a key goes that nobody asked to remove.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Its time had passed.
+    Expired,
+    /// Memory was needed.
+    Evicted,
+}
+
+/// The same for an entry that was taken out already.
+pub fn expired(keyspace: &Keyspace, shard: &mut Shard, effects: &mut Effects, db: u32, local: u64, entry: KeyEntry) {
+    if keyspace.has_log() {
+        effects.rare().expired.push((db, entry.key().to_vec()));
+    }
+    removed(keyspace, shard, effects, db, local, entry, Cause::Expired);
+}
+
+/// Everything but the log's part of the end of an entry that was taken out.
+pub fn removed(
+    keyspace: &Keyspace,
+    shard: &mut Shard,
+    effects: &mut Effects,
+    db: u32,
+    local: u64,
+    entry: KeyEntry,
+    cause: Cause,
+) {
+    let index = shard.index();
+    keyspace.keys_went(index, db);
+    let slot = &mut shard.dbs[db];
+    keyspace.resizes(index, slot);
+    slot.capture.removed(&slot.table, keyspace.hasher(), local, &entry);
+    if let Some(expiry) = entry.expiry() {
+        slot.expiry.keys.remove(expiry, local);
+    }
+    if let Some(first) = element_expiry(&entry) {
+        slot.expiry.elements.remove(first, local);
+    }
+    let (class, event) = match cause {
+        Cause::Expired => {
+            shard.stats.expired += 1;
+            (EventClass::EXPIRED, "expired")
+        }
+        Cause::Evicted => {
+            shard.stats.evicted += 1;
+            (EventClass::EVICTED, "evicted")
+        }
+    };
+    slot.watchers.touch(entry.key(), false);
+    if keyspace.tracking().is_on() {
+        keyspace.tracking().changed(&mut shard.tracked, effects, entry.key(), true);
+    }
+    if slot.wait_queues.is_waited_for(entry.key()) {
+        effects.rare().ready.push((db, entry.key().to_vec()));
+    }
+    if keyspace.wants_event(class) {
+        let key = entry.key().to_vec();
+        effects.rare().events.push(Event { class, name: event, db, key });
+    }
+    discard(slot, effects, entry);
+}
+
+/// Frees the value of an entry that was taken out, or leaves it to those who are reading it.
+fn discard(slot: &mut Db, effects: &mut Effects, entry: KeyEntry) {
+    let is_read = !slot.streamed_replies.is_empty() || slot.capture.has_large();
+    let name = if is_read { entry.key().to_vec() } else { Vec::new() };
+    let Some(object) = entry.into_payload() else { return };
+    let left = if is_read { slot.leave_behind(&name, object) } else { Some(object) };
+    if let Some(object) = left {
+        effects.discard_outlived(object);
+    }
+}
+
+/// Removes up to `max` elements of a collection whose time has come, and the key with the last one. Returns how many
+/// were removed.
+#[expect(clippy::too_many_arguments, reason = "where, when and how much")]
+pub fn expire_elements(
+    keyspace: &Keyspace,
+    shard: &mut Shard,
+    effects: &mut Effects,
+    db: u32,
+    local: u64,
+    name: &[u8],
+    now: UnixMs,
+    max: usize,
+) -> usize {
+    let index = shard.index();
+    let slot = &mut shard.dbs[db];
+    if !slot.streamed_replies.is_empty()
+        && let Some(entry) = slot.table.find(local, |entry| entry.key() == name)
+    {
+        slot.streamed_replies.before_change(name, &entry.value());
+    }
+    slot.capture.touch(&slot.table, keyspace.hasher(), local);
+    let Some(mut found) = slot.table.find_mut(local, |entry| entry.key() == name) else { return 0 };
+    let mut removed: Vec<Vec<u8>> = Vec::new();
+    let capture = &mut slot.capture;
+    let change = found.update(|entry| {
+        if capture.has_large() {
+            capture.follow(entry, None);
+        }
+        let object = entry.payload_mut()?;
+        let old = object.next_expiry();
+        while removed.len() < max && object.pop_due(now.0.max(0) as u64, |element| removed.push(element.to_vec())) {}
+        Some((old, object.next_expiry(), object.is_empty(), object.element_words()))
+    });
+    let Some((old, new, empty, words)) = change else { return 0 };
+    slot.expiry.elements.change(old, new, local);
+    keyspace.expires_at(index, new);
+    let count = removed.len();
+    if count == 0 {
+        return 0;
+    }
+    shard.stats.expired_elements += count as u64;
+    slot.watchers.touch(name, !empty);
+    if keyspace.tracking().is_on() {
+        keyspace.tracking().changed(&mut shard.tracked, effects, name, true);
+    }
+    if slot.wait_queues.is_waited_for(name) {
+        effects.rare().ready.push((db, name.to_vec()));
+    }
+    let mut tell = |class: EventClass, event: &'static str| {
+        if keyspace.wants_event(class) {
+            effects.rare().events.push(Event { class, name: event, db, key: name.to_vec() });
+        }
+    };
+    tell(words.class, words.expired);
+    if empty {
+        tell(EventClass::GENERIC, "del");
+        let hasher = |entry: &KeyEntry| keyspace.hasher().local_of(entry.key());
+        if let Some(entry) = slot.table.remove(local, |entry| entry.key() == name, hasher) {
+            keyspace.keys_went(index, db);
+            keyspace.resizes(index, slot);
+            if let Some(expiry) = entry.expiry() {
+                slot.expiry.keys.remove(expiry, local);
+            }
+            discard(slot, effects, entry);
+        }
+    }
+    if keyspace.has_log() {
+        let record = [words.removal.to_vec(), name.to_vec()].into_iter().chain(removed).collect();
+        effects.rare().expired_elements.push((db, record));
+    }
+    count
+}
+
+impl Keyspace {
+    /// Removes those of these keys of one shard whose expiry has passed, for walks that come upon them, unless such
+    /// keys [stay](Self::keeps_expired) now.
+    pub fn remove_expired(&self, shard: &mut Shard, effects: &mut Effects, db: u32, names: &[Vec<u8>], now: UnixMs) {
+        if self.keeps_expired() {
+            return;
+        }
+        for name in names {
+            let local = self.hasher().local_of(name);
+            let found = shard.dbs[db].table.find(local, |entry| entry.key() == name);
+            if found.and_then(|entry| entry.expiry()).is_some_and(|at| is_due(at, now)) {
+                expire(self, shard, effects, db, local, name);
+            }
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! Writes a snapshot out: steps through all shards in turns, in blocks, at a pace that leaves clients their
+//! processors.
+//!
+//! ```text
+//!   shard 0  | step | .... | step | ....          each step some ten microseconds under the shard's lock
+//!   shard 1  | .... | step | .... | step
+//!              block of 64 KiB -> out, rest       five times as long as the work, while clients keep the workers busy
+//! ```
+//!
+//! While clients want next to nothing other threads help, as many as the host has to spare: one that is free takes
+//! some of the shards. Blocks consist of whole keys, so their order is of no account. Large values are written by one
+//! thread, after all others.
+
+use engine::Engine;
+use engine::snapshot::before_images::BeforeImages;
+use engine::snapshot::capture::{BegunSnapshot, Cancelled, Part};
+use engine::stats::metrics;
+use engine::time::Nanos;
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Old values that wait to be written, in bytes, above which they are not left where they are any longer; or half of
+/// what there may be.
+const WAITING_MAX: u64 = 16 << 20;
+/// Bytes that are written at once.
+const BLOCK: usize = 64 << 10;
+
+/// Takes what a snapshot consists of.
+pub trait SnapshotBlocks {
+    /// Some keys of a database; answers how many there have been by now.
+    fn block(&mut self, db: u32, bytes: &[u8], keys: u64) -> io::Result<u64>;
+}
+
+/// Writes the whole keyspace as it was when the snapshot began. `delay`: rest after each key.
+///
+/// # Errors
+/// What `out` failed with; `Interrupted` where the snapshot was cancelled.
+pub fn write(
+    engine: &Engine,
+    begun: &BegunSnapshot,
+    delay: Duration,
+    out: &mut (dyn SnapshotBlocks + Send),
+) -> io::Result<()> {
+    let all = All { engine, delay, begun, out: Mutex::new(out), turns: Mutex::default(), changed: Condvar::new() };
+    let mut result = Ok(());
+    let mut work = || result = all.work();
+    if delay.is_zero() && begun.keys >= WORTH_HELP {
+        engine.host().alongside(&|| all.help(), &mut work);
+    } else {
+        work();
+    }
+    result
+}
+
+/// Keys for which other threads are asked to help.
+const WORTH_HELP: u64 = 1000;
+
+/// What the threads share that write.
+struct All<'w> {
+    engine: &'w Engine,
+    delay: Duration,
+    begun: &'w BegunSnapshot,
+    out: Mutex<&'w mut (dyn SnapshotBlocks + Send)>,
+    turns: Mutex<Turns>,
+    changed: Condvar,
+}
+
+/// Shards that are still to be written.
+#[derive(Default)]
+struct Turns {
+    db: u32,
+    groups: Vec<Vec<usize>>,
+    /// Groups that a thread is writing.
+    taken: usize,
+    failure: Option<io::Error>,
+    is_over: bool,
+}
+
+/// Shards that one thread writes in turns, so that none is busy with this for long.
+const GROUP: usize = 16;
+
+impl<'w> All<'w> {
+    fn turns(&self) -> MutexGuard<'_, Turns> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn out(&self) -> MutexGuard<'_, &'w mut (dyn SnapshotBlocks + Send)> {
+        self.out.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'t>(&self, turns: MutexGuard<'t, Turns>) -> MutexGuard<'t, Turns> {
+        self.changed.wait(turns).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn writer(&self) -> SnapshotWriter<'_, 'w> {
+        SnapshotWriter { all: self, engine: self.engine, block: Vec::new(), keys: 0, pace: Pace::new(self.engine) }
+    }
+
+    /// What the caller's thread does: everything, unless others help. Large values come last, and it writes them alone.
+    fn work(&self) -> io::Result<()> {
+        let shards: Vec<usize> = (0..self.engine.locks().len()).collect();
+        let mut writer = self.writer();
+        let mut result = Ok(());
+        for &db in self.begun.databases.keys() {
+            let mut turns = self.turns();
+            (turns.db, turns.groups) = (db, shards.chunks(GROUP).map(<[usize]>::to_vec).collect());
+            drop(turns);
+            self.changed.notify_all();
+            result = self.all_groups(&mut writer);
+            if result.is_err() {
+                break;
+            }
+        }
+        self.turns().is_over = true;
+        self.changed.notify_all();
+        result?;
+        for &db in self.begun.databases.keys() {
+            let mut shards = shards.clone();
+            writer.group(Part::Large, db, &mut shards, false)?;
+        }
+        Ok(())
+    }
+
+    /// Writes what other threads leave, and give back, until none writes any more.
+    fn all_groups(&self, writer: &mut SnapshotWriter<'_, 'w>) -> io::Result<()> {
+        loop {
+            self.groups(writer, false);
+            let mut turns = self.turns();
+            while turns.taken > 0 && (turns.groups.is_empty() || turns.failure.is_some()) {
+                turns = self.wait(turns);
+            }
+            if let Some(failure) = turns.failure.take() {
+                turns.groups.clear();
+                return Err(failure);
+            }
+            if turns.groups.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// What a helping thread does, while clients want next to nothing: they are to find a processor free.
+    fn help(&self) {
+        let mut writer = self.writer();
+        let mut turns = self.turns();
+        while !turns.is_over {
+            if turns.groups.is_empty() || turns.failure.is_some() {
+                turns = self.wait(turns);
+                continue;
+            }
+            writer.pace.read_clock();
+            if writer.pace.is_used {
+                let a_while = Duration::from_nanos(LOOK / 2);
+                turns = self.changed.wait_timeout(turns, a_while).unwrap_or_else(PoisonError::into_inner).0;
+                continue;
+            }
+            drop(turns);
+            self.groups(&mut writer, true);
+            turns = self.turns();
+        }
+    }
+
+    /// Writes groups of shards until there are no more, or a thread has failed. `yields`: or until clients are back.
+    fn groups(&self, writer: &mut SnapshotWriter<'_, 'w>, yields: bool) {
+        let mut turns = self.turns();
+        while turns.failure.is_none()
+            && let Some(mut group) = turns.groups.pop()
+        {
+            turns.taken += 1;
+            let db = turns.db;
+            drop(turns);
+            let result = writer.group(Part::Walk, db, &mut group, yields);
+            turns = self.turns();
+            turns.taken -= 1;
+            let is_done = group.is_empty();
+            // In the same moment: a thread that finds nothing left, and none that writes, takes all to be written.
+            match result {
+                Err(error) => _ = turns.failure.get_or_insert(error),
+                Ok(()) if is_done => {}
+                Ok(()) => turns.groups.push(group),
+            }
+            self.changed.notify_all();
+            if !is_done {
+                return;
+            }
+        }
+    }
+}
+
+/// One thread's part in writing a snapshot.
+struct SnapshotWriter<'a, 'w> {
+    all: &'a All<'w>,
+    engine: &'a Engine,
+    block: Vec<u8>,
+    /// Keys in the block.
+    keys: u64,
+    pace: Pace<'a>,
+}
+
+impl SnapshotWriter<'_, '_> {
+    /// Steps through these shards in turns and takes out those that are done: until none is left, or, if it `yields`,
+    /// clients are back.
+    fn group(&mut self, part: Part, db: u32, shards: &mut Vec<usize>, yields: bool) -> io::Result<()> {
+        while !(shards.is_empty() || yields && self.pace.is_used) {
+            let mut at = 0;
+            while let Some(shard) = shards.get(at) {
+                if self.shard(part, *shard, db)? {
+                    at += 1;
+                } else {
+                    shards.remove(at);
+                }
+            }
+        }
+        self.flush(db)
+    }
+
+    /// One step in a shard, or as many as a large value takes; whether there is more.
+    fn shard(&mut self, part: Part, shard: usize, db: u32) -> io::Result<bool> {
+        loop {
+            let at = self.block.len();
+            let step = self.engine.snapshot_step(part, shard, db, &mut self.block).map_err(|Cancelled| cancelled())?;
+            if let Some(kept) = step.kept {
+                self.pour(db, at, kept)?;
+            }
+            self.keys += step.keys;
+            if self.block.len() >= BLOCK || !self.all.delay.is_zero() {
+                self.flush(db)?;
+            }
+            if !step.within {
+                let copies = &self.all.begun.copies;
+                if part == Part::Walk && copies.waiting() > WAITING_MAX.min(copies.limit() / 2) {
+                    self.drain(db)?;
+                }
+                return Ok(step.more);
+            }
+        }
+    }
+
+    fn flush(&mut self, db: u32) -> io::Result<()> {
+        let keys = std::mem::take(&mut self.keys);
+        let mut out = self.all.out();
+        let written = out.block(db, &self.block, keys)?;
+        tell(self.engine, self.all.begun, written);
+        drop(out);
+        self.block.clear();
+        rest(self.engine, self.all.delay, keys)?;
+        self.pace.rest();
+        Ok(())
+    }
+
+    /// Puts old values where they belong in the block.
+    fn pour(&mut self, db: u32, at: usize, kept: BeforeImages) -> io::Result<()> {
+        let after = self.block.split_off(at);
+        self.flush(db)?;
+        // No other thread writes in between: where the parts end is not where keys do.
+        let mut out = self.all.out();
+        kept.pour(|bytes| out.block(db, bytes, 0).map(drop))?;
+        drop(out);
+        self.block = after;
+        Ok(())
+    }
+
+    /// Takes all old values that wait, wherever they are. `at`: the database that the block is of.
+    fn drain(&mut self, at: u32) -> io::Result<()> {
+        self.flush(at)?;
+        for &db in self.all.begun.databases.keys() {
+            for shard in 0..self.engine.locks().len() {
+                if let Some(kept) = self.engine.snapshot_drain(shard, db).map_err(|Cancelled| cancelled())? {
+                    self.keys += kept.keys;
+                    self.pour(db, 0, kept)?;
+                }
+            }
+            self.flush(db)?;
+        }
+        Ok(())
+    }
+}
+
+/// Leaves most of a processor to the clients while they need it: where processors are few, a save that takes what it
+/// can get halves what they get done, and is interrupted by the scheduler while it holds a lock.
+struct Pace<'e> {
+    engine: &'e Engine,
+    /// When the last rest ended.
+    began: Nanos,
+    /// Looks in a row in which clients did not keep the workers busy.
+    calm: u32,
+    /// Whether clients use the workers more than a little.
+    is_used: bool,
+    /// Since when that is being found out anew, and what the workers had done by then.
+    since: Nanos,
+    done: u64,
+}
+
+/// A rest is so many times as long as the work before it; fewer where a client waits for the end.
+const REST: u64 = 5;
+const SHORT_REST: u64 = 1;
+/// No rest is longer, in nanoseconds.
+const REST_MAX: u64 = 20_000_000;
+/// One in so many parts of their time must be used by the workers.
+const BUSY_SHARE: u64 = 8;
+/// And one in so many where they are to find others' threads out of their way.
+const USED_SHARE: u64 = 128;
+/// How long they are looked at, in nanoseconds: longer than most ticks take, whose time counts when they end.
+const LOOK: u64 = 20_000_000;
+/// Clients that have kept the workers busy are gone after so many looks: workers that get no processor seem to have
+/// nothing to do, and a save that works the more because of it takes what is left from them.
+const CALM: u32 = 5;
+
+impl Pace<'_> {
+    fn new(engine: &Engine) -> Pace<'_> {
+        let now = engine.host().nanos();
+        Pace { engine, began: now, calm: CALM - 1, is_used: true, since: now, done: busy(engine) }
+    }
+
+    /// Finds out now and then whether clients keep the workers busy.
+    fn read_clock(&mut self) -> Nanos {
+        let now = self.engine.host().nanos();
+        let looked = now.since(self.since);
+        if looked >= LOOK {
+            let all = looked.saturating_mul(self.engine.metrics().len() as u64);
+            let done = busy(self.engine);
+            let used = done.saturating_sub(self.done);
+            let is_busy = used.saturating_mul(BUSY_SHARE) > all;
+            self.calm = if is_busy { 0 } else { CALM.min(self.calm + 1) };
+            self.is_used = used.saturating_mul(USED_SHARE) > all;
+            (self.since, self.done) = (now, done);
+        }
+        now
+    }
+
+    fn rest(&mut self) {
+        let (now, host) = (self.read_clock(), self.engine.host());
+        if self.calm < CALM {
+            let worked = now.since(self.began);
+            let saves = self.engine.persistence_status();
+            let is_waited_for = saves.is_running() && !saves.is_running_in_background();
+            let times = if is_waited_for { SHORT_REST } else { REST };
+            host.rest(Duration::from_nanos(worked.saturating_mul(times).min(REST_MAX)));
+        }
+        self.began = host.nanos();
+    }
+}
+
+fn busy(engine: &Engine) -> u64 {
+    metrics::sum(engine.metrics(), |worker| &worker.turn_nanos)
+}
+
+fn tell(engine: &Engine, begun: &BegunSnapshot, written: u64) {
+    let progress = &engine.persistence_status().progress;
+    progress.keys.store(written, Relaxed);
+    progress.copied.store(begun.copies.total(), Relaxed);
+    progress.copied_peak.fetch_max(begun.copies.peak(), Relaxed);
+}
+
+fn cancelled() -> io::Error {
+    io::Error::new(io::ErrorKind::Interrupted, "the save was cancelled")
+}
+
+/// Slows a save down, for tests; what cancels it is seen at once.
+fn rest(engine: &Engine, delay: Duration, keys: u64) -> io::Result<()> {
+    const SLICE: Duration = Duration::from_millis(10);
+    let mut left = delay.saturating_mul(u32::try_from(keys).unwrap_or(u32::MAX));
+    while !left.is_zero() {
+        if !engine.snapshot_is_open() {
+            return Err(cancelled());
+        }
+        let slice = left.min(SLICE);
+        engine.host().rest(slice);
+        left -= slice;
+    }
+    Ok(())
+}

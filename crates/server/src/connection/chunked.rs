@@ -1,0 +1,100 @@
+//! A chunked command: it is done step by step, and others are served in between.
+
+use commands::Work;
+use commands::core::command::Command;
+
+/// A command that has not ended, with what it was called with.
+pub struct ChunkedCommand {
+    /// What is left of it.
+    pub work: Work,
+    /// The command that it began as.
+    pub command: &'static Command,
+    /// Bytes that it has replied.
+    pub replied: usize,
+}
+
+/// The one of a connection, if there is one.
+#[derive(Default)]
+pub struct Chunked {
+    running: Option<ChunkedCommand>,
+    /// The client has enough to read for now.
+    throttled: bool,
+}
+
+impl Chunked {
+    /// Whether there is one.
+    #[inline]
+    pub fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// It has not ended: it goes on with another step.
+    pub fn go_on(&mut self, command: ChunkedCommand) {
+        self.running = Some(command);
+        self.throttled = false;
+    }
+
+    /// Takes it for a step, or for good.
+    pub fn take(&mut self) -> Option<ChunkedCommand> {
+        self.running.take()
+    }
+
+    /// It waits until its client has read something.
+    pub fn throttle(&mut self) {
+        self.throttled = self.is_running();
+    }
+
+    /// Its client has read something. True if it waited for that, and goes on.
+    #[inline]
+    pub fn wake(&mut self) -> bool {
+        self.is_running() && std::mem::take(&mut self.throttled)
+    }
+
+    /// Bytes that it has replied: to limits its reply is one.
+    #[inline]
+    pub fn replied(&self) -> usize {
+        self.running.as_ref().map_or(0, |command| command.replied)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use commands::{Context, Piecewise};
+
+    struct Nothing;
+
+    impl Piecewise for Nothing {
+        fn step(&mut self, _cx: &mut Context<'_>) -> bool {
+            false
+        }
+    }
+
+    fn command(replied: usize) -> ChunkedCommand {
+        ChunkedCommand { work: Box::new(Box::new(Nothing)), command: &Command::DEFAULT, replied }
+    }
+
+    #[test]
+    fn a_throttled_command_goes_on_once() {
+        let mut chunked = Chunked::default();
+        chunked.throttle();
+        assert!(!chunked.wake() && !chunked.is_running(), "there is none");
+        chunked.go_on(command(0));
+        assert!(!chunked.wake(), "it was not throttled");
+        chunked.throttle();
+        assert!(chunked.wake() && !chunked.wake());
+    }
+
+    #[test]
+    fn what_it_has_replied_counts_until_its_end() {
+        let mut chunked = Chunked::default();
+        chunked.go_on(command(7));
+        assert_eq!(chunked.replied(), 7);
+        chunked.throttle();
+        let mut running = chunked.take().unwrap();
+        assert!(!chunked.is_running() && chunked.replied() == 0 && !chunked.wake());
+        running.replied += 5;
+        chunked.go_on(running);
+        assert!(chunked.replied() == 12 && !chunked.wake(), "a step ends the throttling");
+    }
+}

@@ -1,0 +1,296 @@
+//! What a connection is to be sent: what its socket has not taken, and what has to wait before it may go there.
+//!
+//! ```text
+//!   replies of this tick   in the worker's buffer    (noted)
+//!   held replies           wait until the log is durable; they lie with the worker and are counted here
+//!   unsent                 what the socket has not taken; of a chunked command withheld until its end
+//!   held back              messages that wait for the end of the reply before them
+//! ```
+
+use crate::connection::output_buffer::{OutputBuffer, Resized};
+use crate::connection::output_patience::{OUTPUT_FULL, OutputPatience};
+use crate::connection::socket::Socket;
+use engine::time::UnixMs;
+use std::io;
+
+/// Bytes of a reply that are kept until it is known whether it comes to more than its limit.
+const WITHHELD_MAX: usize = 1 << 20;
+
+/// A connection's output.
+#[derive(Debug, Default)]
+pub struct Output {
+    unsent: OutputBuffer,
+    /// It has a reply in this tick that is not written yet.
+    noted: bool,
+    /// Replies that wait until the log is durable, and their bytes.
+    held_replies: u32,
+    held_bytes: usize,
+    /// It has messages among the unsent bytes that no write was tried for yet.
+    pushed: bool,
+    /// Messages that wait for the end of a chunked reply.
+    held_back: Vec<u8>,
+    /// What is unsent waits for the end of the chunked command: it may turn out that there is too much of it.
+    withheld: bool,
+    /// Since when it has been above the soft limit, Unix time in milliseconds.
+    over_soft_since: Option<UnixMs>,
+    /// Unix time in milliseconds of the last output that the socket took.
+    progress_at: UnixMs,
+}
+
+impl Output {
+    /// Of a connection that begins at this time.
+    pub fn new(now: UnixMs) -> Output {
+        Output { progress_at: now, ..Output::default() }
+    }
+
+    /// What the socket has not taken.
+    #[inline]
+    pub fn unsent(&self) -> &OutputBuffer {
+        &self.unsent
+    }
+
+    /// Whether nothing is unsent or held.
+    #[inline]
+    pub fn is_drained(&self) -> bool {
+        self.unsent.is_empty() && self.held_replies == 0
+    }
+
+    /// Whether something may be sent as soon as the socket takes it.
+    #[inline]
+    pub fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty() && !self.withheld
+    }
+
+    /// Whether its client has more to read than it should.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.unsent.len() > OUTPUT_FULL && !self.withheld
+    }
+
+    /// Whether the connection should not produce more at `now`.
+    #[inline]
+    pub fn must_wait(&self, now: UnixMs, patience: OutputPatience) -> bool {
+        self.is_full() && now.since(self.progress_at) < patience.with(self.unsent.len())
+    }
+
+    /// Sends `bytes` after what waits already: at most `most` of them at once and as far as the socket takes them.
+    #[inline]
+    pub fn send(&mut self, socket: &mut Socket, bytes: &[u8], most: usize, now: UnixMs) -> io::Result<()> {
+        if self.unsent.is_empty() {
+            self.progress_at = now;
+        }
+        if std::mem::take(&mut self.withheld) {
+            self.unsent.append(bytes);
+            return self.unsent.flush_all(socket.stream());
+        }
+        if self.unsent.send(socket.stream(), bytes, most)? {
+            socket.set_takes_more(true);
+        }
+        Ok(())
+    }
+
+    /// Sends a part of what waits, of about `most` bytes. True if some of it went.
+    pub fn flush(&mut self, socket: &mut Socket, most: usize, now: UnixMs) -> io::Result<bool> {
+        let flushed = self.unsent.flush(socket.stream(), most)?;
+        if flushed.went > 0 {
+            self.progress_at = now;
+        }
+        socket.set_takes_more(flushed.more);
+        Ok(flushed.went > 0)
+    }
+
+    /// Sends what waits, as far as the socket takes it.
+    pub fn flush_all(&mut self, socket: &mut Socket) -> io::Result<()> {
+        self.unsent.flush_all(socket.stream())
+    }
+
+    /// Drops what has not been sent.
+    #[cold]
+    pub fn abort(&mut self) {
+        self.unsent = OutputBuffer::default();
+    }
+
+    /// Keeps a part of a chunked reply that may still come to be above a limit, as long as it is not much.
+    pub fn withhold(&mut self, bytes: &[u8]) -> bool {
+        let may = self.unsent.len() + bytes.len() <= WITHHELD_MAX && (self.withheld || self.unsent.is_empty());
+        if may {
+            self.withheld = true;
+            self.unsent.append(bytes);
+        }
+        may
+    }
+
+    /// Makes the first buffer's room fit what was needed of it lately.
+    pub fn resize(&mut self, now: UnixMs, peak_reset_time: i64) -> Resized {
+        self.unsent.resize(now, peak_reset_time)
+    }
+
+    /// It has a reply in this tick that is not written yet.
+    #[inline]
+    pub fn note_reply(&mut self) {
+        self.noted = true;
+    }
+
+    /// Its replies of this tick are written, or held.
+    #[inline]
+    pub fn end_reply(&mut self) {
+        self.noted = false;
+    }
+
+    /// Whether messages go out behind replies that are on their way: of this tick, or held.
+    pub fn has_replies_ahead(&self) -> bool {
+        self.noted || self.held_replies > 0
+    }
+
+    /// Whether replies wait until the log is durable.
+    pub fn has_held(&self) -> bool {
+        self.held_replies > 0
+    }
+
+    /// Whether its worker has something for it on its lists: a reply of this tick, held replies, messages.
+    pub fn is_listed(&self) -> bool {
+        self.has_replies_ahead() || self.pushed
+    }
+
+    /// Bytes of replies that wait until the log is durable.
+    pub fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// A reply waits until the log is durable.
+    pub fn hold(&mut self, bytes: usize) {
+        self.held_replies += 1;
+        self.held_bytes += bytes;
+    }
+
+    /// It does not wait any more.
+    pub fn release(&mut self, bytes: usize) {
+        self.held_replies -= 1;
+        self.held_bytes -= bytes;
+    }
+
+    /// Whether so much is held that the connection runs nothing more before that has gone: its peer cannot read it yet.
+    #[inline]
+    pub fn has_much_held(&self) -> bool {
+        self.held_bytes > OUTPUT_FULL
+    }
+
+    /// Adds a message behind what is unsent. True if it is the first that no write was tried for.
+    pub fn push(&mut self, bytes: &[u8]) -> bool {
+        self.unsent.append(bytes);
+        !std::mem::replace(&mut self.pushed, true)
+    }
+
+    /// Whether there were messages that no write was tried for; one is tried now.
+    pub fn take_pushed(&mut self) -> bool {
+        std::mem::take(&mut self.pushed)
+    }
+
+    /// A message waits for the end of the reply before it. Returns the bytes of all that do.
+    pub fn hold_back(&mut self, bytes: &[u8]) -> usize {
+        self.held_back.extend_from_slice(bytes);
+        self.held_back.len()
+    }
+
+    /// The reply has ended: takes the messages that waited for it.
+    pub fn take_held_back(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.held_back)
+    }
+
+    /// For how many milliseconds it has been above its soft limit, in which it is `now`.
+    pub fn over_soft_for(&mut self, now: UnixMs) -> i64 {
+        now.since(*self.over_soft_since.get_or_insert(now))
+    }
+
+    /// It is not above its soft limit.
+    #[inline]
+    pub fn within_soft(&mut self) {
+        self.over_soft_since = None;
+    }
+
+    /// Whether something is unsent, or it was above its soft limit when that was looked at last.
+    pub fn waits_for_peer(&self) -> bool {
+        !self.unsent.is_empty() || self.over_soft_since.is_some()
+    }
+
+    /// Bytes of memory.
+    #[inline]
+    pub fn memory(&self) -> usize {
+        self.unsent.memory() + self.held_back.capacity() + self.held_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::socket::SocketStream;
+    use mio::net::UnixStream;
+    use std::io::Read;
+
+    fn sockets() -> (Socket, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        (Socket::new(SocketStream::Unix(ours)), theirs)
+    }
+
+    #[test]
+    fn a_client_that_does_not_read_waits_for_a_while() {
+        let (mut output, patience) = (Output::new(UnixMs(0)), OutputPatience::default());
+        output.push(&vec![b'x'; OUTPUT_FULL]);
+        assert!(!output.must_wait(UnixMs(0), patience));
+        output.push(b"x");
+        assert!(output.is_full() && output.must_wait(UnixMs(24), patience) && !output.must_wait(UnixMs(25), patience));
+        let (mut socket, _theirs) = sockets();
+        assert!(output.flush(&mut socket, 1, UnixMs(100)).unwrap());
+        assert!(socket.takes_more());
+        output.push(&[b'x'; 100_000]);
+        assert!(output.must_wait(UnixMs(124), patience), "it has read something since");
+    }
+
+    #[test]
+    fn a_reply_is_withheld_as_long_as_it_is_not_much() {
+        let (mut socket, mut theirs) = sockets();
+        let mut output = Output::new(UnixMs(0));
+        assert!(output.withhold(b"ab") && output.withhold(b"cd"));
+        assert!(!output.has_unsent() && !output.is_full() && !output.is_drained());
+        assert!(!output.withhold(&vec![b'x'; WITHHELD_MAX]), "it would be too much");
+        output.send(&mut socket, b"ef", usize::MAX, UnixMs(1)).unwrap();
+        let mut got = [0; 8];
+        assert_eq!((theirs.read(&mut got).unwrap(), &got[..6]), (6, &b"abcdef"[..]));
+        output.push(b"x");
+        assert!(!output.withhold(b"y"), "it would come before what is on its way");
+    }
+
+    #[test]
+    fn held_replies_count_until_they_go() {
+        let mut output = Output::new(UnixMs(0));
+        output.hold(OUTPUT_FULL);
+        assert!(!output.has_much_held());
+        output.hold(10);
+        assert!(output.has_much_held() && output.has_replies_ahead() && !output.is_drained());
+        assert_eq!((output.held_bytes(), output.memory()), (OUTPUT_FULL + 10, OUTPUT_FULL + 10));
+        output.release(OUTPUT_FULL);
+        assert!(!output.has_much_held() && output.has_held());
+        output.release(10);
+        assert!(output.is_drained() && !output.has_held());
+    }
+
+    #[test]
+    fn messages_wait_for_the_end_of_a_reply() {
+        let mut output = Output::new(UnixMs(0));
+        assert_eq!((output.hold_back(b"ab"), output.hold_back(b"c")), (2, 3));
+        assert_eq!(output.take_held_back(), b"abc");
+        assert!(output.take_held_back().is_empty());
+        assert!(output.push(b"d") && !output.push(b"e"));
+        assert!(output.take_pushed() && !output.take_pushed() && output.push(b"f"));
+    }
+
+    #[test]
+    fn the_time_above_a_soft_limit_begins_anew_after_one_below() {
+        let mut output = Output::new(UnixMs(0));
+        assert_eq!((output.over_soft_for(UnixMs(100)), output.over_soft_for(UnixMs(130))), (0, 30));
+        assert!(output.waits_for_peer());
+        output.within_soft();
+        assert!(!output.waits_for_peer());
+        assert_eq!(output.over_soft_for(UnixMs(140)), 0);
+    }
+}

@@ -1,0 +1,162 @@
+//! What a connection's next command waits for: the present one has not ended, or could not begin.
+//!
+//! | | ends with |
+//! |---|---|
+//! | blocked | a reply: of another client's command, of a time, of CLIENT UNBLOCK |
+//! | postponed | the end of a CLIENT PAUSE; the request is run then |
+//! | delayed | a little time: the request wants a lock that a script has for long, and is run again |
+//! | apart | a command that may run a script, and has the session |
+//!
+//! A [chunked command](crate::connection::chunked) is the fifth.
+
+use engine::clients::waiters::Ticket;
+use std::sync::Arc;
+
+/// What a connection waits for.
+#[derive(Default)]
+pub struct Waiting {
+    blocked: Option<Arc<Ticket>>,
+    postponed: bool,
+    delayed: bool,
+    apart: bool,
+}
+
+impl Waiting {
+    /// Whether commands must not run.
+    #[inline]
+    pub fn is_busy(&self) -> bool {
+        self.is_waiting() || self.apart || self.delayed
+    }
+
+    /// Whether a command waits for what others do.
+    #[inline]
+    pub fn is_waiting(&self) -> bool {
+        self.blocked.is_some() || self.postponed
+    }
+
+    /// The command waits with this ticket.
+    pub fn block(&mut self, ticket: Arc<Ticket>) {
+        self.blocked = Some(ticket);
+    }
+
+    /// The ticket that its command waits with.
+    pub fn ticket(&self) -> Option<&Arc<Ticket>> {
+        self.blocked.as_ref()
+    }
+
+    /// Takes the ticket, since the connection ends.
+    pub fn take_ticket(&mut self) -> Option<Arc<Ticket>> {
+        self.blocked.take()
+    }
+
+    /// The wait with this ticket has ended. False if it is another one that the connection waits with, or none.
+    pub fn unblock(&mut self, ticket: &Arc<Ticket>) -> bool {
+        let is_it = self.blocked.as_ref().is_some_and(|blocked| Arc::ptr_eq(blocked, ticket));
+        if is_it {
+            self.blocked = None;
+        }
+        is_it
+    }
+
+    /// Whether a reply is on its way here from the thread that ended the wait.
+    pub fn is_served(&self) -> bool {
+        self.blocked.as_ref().is_some_and(|ticket| !ticket.is_waiting())
+    }
+
+    /// Its first request waits for the end of a pause.
+    pub fn postpone(&mut self) {
+        self.postponed = true;
+    }
+
+    /// Whether its first request waits for the end of a pause.
+    pub fn is_postponed(&self) -> bool {
+        self.postponed
+    }
+
+    /// The pause has ended.
+    pub fn end_postponement(&mut self) {
+        self.postponed = false;
+    }
+
+    /// Its first request is run again a little later.
+    pub fn delay(&mut self) {
+        self.delayed = true;
+    }
+
+    /// Its first request is run again now. False if it was not delayed.
+    pub fn end_delay(&mut self) -> bool {
+        std::mem::take(&mut self.delayed)
+    }
+
+    /// Its command runs apart from it, or does not any more.
+    pub fn set_apart(&mut self, apart: bool) {
+        self.apart = apart;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::clients::registry::ClientInfo;
+    use engine::clients::waiters::{WaitRequest, WaitingClient};
+    use engine::data::value::Type;
+    use engine::host::threads::Server;
+    use engine::serving::{Attempt, Candidate, Retry};
+    use engine::time::UnixMs;
+    use engine::{Engine, Error, NullHost, Options};
+
+    struct Nothing;
+
+    impl WaitRequest for Nothing {
+        fn wants(&self, _kind: Option<Type>) -> bool {
+            false
+        }
+
+        fn timeout_reply(&self) -> Vec<u8> {
+            Vec::new()
+        }
+
+        fn error_reply(&self, _error: &Error) -> Vec<u8> {
+            Vec::new()
+        }
+    }
+
+    impl Retry for Nothing {
+        fn attempt(&self, _engine: &Engine, _candidate: Candidate<'_>, _server: Server) -> Attempt {
+            Attempt::default()
+        }
+    }
+
+    fn ticket(engine: &Engine) -> Arc<Ticket> {
+        let client = Arc::new(ClientInfo::new(1, "", "", 0, 0, UnixMs(0)));
+        let (keys, hashes) = (Box::default(), Box::default());
+        engine.ticket(WaitingClient { client, token: 0, deadline: None, keys, hashes }, Box::new(Nothing))
+    }
+
+    #[test]
+    fn a_wait_ends_with_its_own_ticket_only() {
+        let engine = Engine::new(&Options::default(), Arc::new(NullHost));
+        let (mut waiting, ours, other) = (Waiting::default(), ticket(&engine), ticket(&engine));
+        assert!(!waiting.is_busy() && !waiting.unblock(&ours));
+        waiting.block(Arc::clone(&ours));
+        assert!(waiting.is_busy() && waiting.is_waiting() && !waiting.is_served());
+        assert!(!waiting.unblock(&other) && waiting.is_waiting());
+        assert!(ours.finish() && waiting.is_served(), "the reply is on its way");
+        assert!(waiting.unblock(&ours) && !waiting.is_busy() && !waiting.is_served());
+    }
+
+    #[test]
+    fn a_delayed_or_apart_command_is_none_that_waits_for_others() {
+        let mut waiting = Waiting::default();
+        waiting.delay();
+        assert!(waiting.is_busy() && !waiting.is_waiting());
+        assert!(waiting.end_delay() && !waiting.end_delay() && !waiting.is_busy());
+        waiting.set_apart(true);
+        assert!(waiting.is_busy() && !waiting.is_waiting());
+        waiting.set_apart(false);
+        waiting.postpone();
+        assert!(waiting.is_busy() && waiting.is_waiting() && waiting.is_postponed());
+        waiting.end_postponement();
+        assert!(!waiting.is_busy());
+    }
+}

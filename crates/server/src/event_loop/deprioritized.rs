@@ -1,0 +1,79 @@
+//! Serving connections after others: those that ask for much, and chunked commands.
+//! [`Fairness`](crate::schedule::fairness::Fairness) says which, and for how long.
+
+use crate::connection::chunked::ChunkedCommand;
+use crate::event_loop::worker::Worker;
+use commands::Now;
+use commands::core::dispatch;
+use engine::time::Nanos;
+
+impl Worker {
+    /// Serves those that ask for much, one after the other, for as long as they may together take. `after_others`:
+    /// another connection has been served before them in this tick.
+    pub fn serve_deprioritized(&mut self, arena: &mut [u8], after_others: bool, now: Now) {
+        let began = self.nanos();
+        if after_others {
+            self.fairness.light_served(began);
+        }
+        if self.run_queue.all_served() && !self.run_queue.has_chunked() {
+            return;
+        }
+        self.write_replies(now);
+        let slice = self.fairness.slice(began);
+        self.step_chunked(began.after(slice.nanos), now);
+        self.fairness.begin_slice(slice);
+        self.write_replies(now);
+        let until = self.nanos().after(slice.nanos);
+        let mut inputs = Vec::with_capacity(1);
+        while let Some(token) = self.run_queue.next_deprioritized() {
+            self.gather(token, arena, &mut 0, &mut inputs, now);
+            self.process(arena, &mut inputs, now);
+            self.write_replies(now);
+            self.settle(token, now);
+            if self.nanos() > until {
+                break;
+            }
+        }
+        self.fairness.end_slice();
+    }
+
+    /// Does one step of every chunked command, or of as many as there is time for.
+    pub fn step_chunked(&mut self, until: Nanos, now: Now) {
+        if !self.run_queue.has_chunked() {
+            return;
+        }
+        let mut tokens = self.run_queue.take_chunked().into_iter();
+        while self.nanos() <= until
+            && let Some(token) = tokens.next()
+        {
+            self.step_one(token, now);
+        }
+        self.run_queue.put_chunked_first(tokens);
+    }
+
+    fn step_one(&mut self, token: usize, now: Now) {
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        if connection.throttled(now.unix_ms(), self.patience) {
+            return connection.chunked.throttle();
+        }
+        let Some(ChunkedCommand { mut work, command, replied }) = connection.chunked.take() else { return };
+        let start = self.replies.len();
+        let sink = self.replies.sink();
+        sink.set_protocol(connection.protocol);
+        let engine = &self.shared.engine;
+        let done = dispatch::step(engine, &mut connection.session, command, &mut **work, now, sink);
+        if done {
+            sink.raw(&connection.output.take_held_back());
+        } else {
+            let replied = replied + sink.len().saturating_sub(start);
+            connection.chunked.go_on(ChunkedCommand { work, command, replied });
+        }
+        self.note_reply(token, start);
+        self.deliver_own();
+        if done {
+            self.enqueue(token);
+        } else {
+            self.run_queue.add_chunked(token);
+        }
+    }
+}

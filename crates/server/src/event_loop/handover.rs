@@ -1,0 +1,105 @@
+//! Connections that another worker is to serve.
+//!
+//! ```text
+//!   worker A   between two commands: deregistered, off its table -> mailbox of B, as it is
+//!   worker B   on its table, registered -> looked at once, since something may have come meanwhile
+//! ```
+//!
+//! **What moves along**: input that has not run, parsed or not, an argument that is being received, output that the
+//! socket has not taken, a transaction and watched keys, the memory that it counts for. **What does not move**: who
+//! waits, has a chunked command or replies that wait for the log; and subscribers, monitors and who tracks, whose
+//! messages go by way of their worker.
+//!
+//! **What is on its way to the client's old worker** is not lost. Who ends a client takes it off the list of clients
+//! before its worker is told, and the new worker looks at the list after it was made known as the client's: one of the
+//! two sees the other. Invalidations for a client that tracks nothing itself are sent on. Nothing else is sent to a
+//! client that can move.
+
+use crate::connection::socket::Readiness;
+use crate::connection::state::Connection;
+use crate::connection::visits::Visits;
+use crate::event_loop::worker::Worker;
+use crate::schedule::load_balance::{BalanceStep, MoveCandidate};
+use crate::workers::mailbox::WorkerMessage;
+use std::sync::atomic::Ordering::Relaxed;
+
+impl Worker {
+    /// Gives connections to workers with time, if this one has too little.
+    pub fn balance(&mut self) {
+        let clock = self.nanos();
+        if self.shared.workers() == 1 || !self.load_balance.is_due(clock) {
+            return;
+        }
+        let workers = self.shared.engine.metrics().iter();
+        let busy = workers.map(|worker| worker.turn_nanos.get() + worker.present_turn_nanos(clock)).collect();
+        match self.load_balance.end_window(clock, busy) {
+            BalanceStep::Rest => {}
+            BalanceStep::Measure => self.connections.iter_mut().for_each(|(_, it)| _ = it.visits.take_nanos()),
+            // Who waits for this worker's clients to settle would miss those that leave.
+            BalanceStep::Give(_) if !self.barrier.is_empty() => {}
+            BalanceStep::Give(loads) => {
+                let took = self.connections.iter_mut().map(|(token, connection)| MoveCandidate {
+                    token,
+                    weight: connection.visits.take_nanos(),
+                    moved_at: connection.moved_at,
+                    is_movable: connection.is_movable(),
+                });
+                let took = took.filter(|it| it.weight > 0).collect();
+                for (token, worker) in loads.share_out(took) {
+                    self.hand_over(token, worker);
+                }
+            }
+        }
+    }
+
+    /// While a script has this worker's thread for long: a worker with time serves the connection from now on, if there
+    /// is one and the connection may move. Its command that waits for a lock, or for the interpreter, is tried there.
+    pub fn evacuate(&mut self, token: usize) -> bool {
+        let (clock, worker) = (self.nanos(), self.shared.least_crowded());
+        let goes_on = !self.shared.is_stuck(self.index, clock) || self.shared.is_stuck(worker, clock);
+        let Some(connection) = self.connections.get_mut(token).filter(|_| !goes_on) else { return false };
+        let was_delayed = connection.waiting.end_delay();
+        let is_movable = connection.is_movable();
+        if is_movable {
+            self.hand_over(token, worker);
+        } else if was_delayed {
+            connection.waiting.delay();
+        }
+        is_movable
+    }
+
+    /// Another worker serves the connection from now on, which must be movable.
+    fn hand_over(&mut self, token: usize, worker: usize) {
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        if self.poller.deregister(connection.socket.stream()).is_err() {
+            connection.abort();
+            return self.enqueue(token);
+        }
+        let mut connection = self.connections.remove(token);
+        connection.memory.end(self.metrics());
+        connection.session.worker = worker;
+        connection.session.info.worker.store(worker, Relaxed);
+        self.shared.reassign(self.index, worker);
+        self.shared.post(worker, WorkerMessage::Handover(Box::new(connection)));
+    }
+
+    /// Serves a connection from now on that another worker has served until now.
+    pub fn adopt(&mut self, mut connection: Connection) {
+        let clock = self.nanos();
+        let entry = self.connections.vacant_entry();
+        let token = entry.key();
+        connection.session.token = token;
+        connection.session.info.token.store(token, Relaxed);
+        connection.moved_at = Some(clock);
+        // Served alone at first, as a new one: a list may have the token already, of one that had it before.
+        connection.visits = Visits::default();
+        connection.socket.note(Readiness::new(true, false, false), false);
+        let is_registered = self.poller.register(connection.socket.stream(), token).is_ok();
+        if !is_registered || self.shared.engine.clients().get(connection.client()).is_none() {
+            connection.abort();
+        }
+        connection.note_memory(&self.shared.engine.metrics()[self.index]);
+        entry.insert(connection);
+        self.enqueue(token);
+    }
+}

@@ -1,0 +1,134 @@
+//! What a worker does when timers are due: expiry, idle connections, connections that waited long enough for their
+//! peer.
+
+use crate::connection::output_buffer::Resized;
+use crate::event_loop::worker::Worker;
+use crate::system::log;
+use commands::Now;
+use engine::host::threads::Server;
+use engine::time::UnixMs;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Keys that clients have a copy of and that are forgotten at a time, when there are too many.
+const FORGOTTEN_AT_ONCE: usize = 1000;
+/// Of how many connections the reply buffer of one is looked at in a tick, and of how many at least.
+const RESIZE_SHARE: usize = 20;
+const RESIZE_MIN: usize = 5;
+
+impl Worker {
+    /// Does what is due after a tick.
+    pub fn housekeep(&mut self, now: Now) {
+        let server = Server { worker: self.index, now_us: now.unix_us };
+        let now = now.unix_ms();
+        let paused = self.shared.engine.are_timers_paused();
+        self.expire(server, now, paused);
+        if self.timers.take_due(now, self.settings.timer_interval) {
+            // The worker that hears of them may be busy.
+            self.accept();
+            commands::scripting::forget_flushed(&self.shared.engine);
+            if self.index == 0 && !paused {
+                self.do_for_all(now);
+            }
+            let waiting = self.wake_throttled(now);
+            self.replies.give_back_room();
+            self.pipeline.give_back_room();
+            if !paused {
+                self.enforce_output_limits(&waiting, now);
+            }
+            self.balance();
+        }
+        if !paused && self.timers.take_idle_check(now) {
+            if self.connections.len() * 4 < self.connections.capacity() {
+                self.connections.shrink_to_fit();
+            }
+            self.close_idle(now);
+            let metrics = &self.shared.engine.metrics()[self.index];
+            self.connections.iter_mut().for_each(|(_, connection)| connection.shrink_input(now, metrics));
+        }
+    }
+
+    /// Keys that have expired, and those that have to go for want of memory.
+    fn expire(&mut self, server: Server, now: UnixMs, paused: bool) {
+        let engine = &self.shared.engine;
+        if paused {
+            return self.timers.set_expires_more(false);
+        }
+        let mut more =
+            self.timers.expires(now) && engine.expire_due(self.shards.clone(), server, self.settings.expire_budget);
+        more |= self.index == 0 && engine.go_on_making_room(server);
+        self.timers.set_expires_more(more);
+    }
+
+    /// What one worker does for all.
+    fn do_for_all(&mut self, now: UnixMs) {
+        let engine = &self.shared.engine;
+        engine.sample_rates(now);
+        engine.measure_memory();
+        commands::persistence::save::tick(engine, now);
+        commands::persistence::aof::tick(engine, now);
+        engine.links().close_idle(now);
+        if engine.tracking().is_over() {
+            engine.trim_tracking(self.index, FORGOTTEN_AT_ONCE);
+        }
+    }
+
+    /// Those go on that have waited long enough for their peer. Returns which wait for it, or did when it was looked at
+    /// last.
+    fn wake_throttled(&mut self, now: UnixMs) -> Vec<usize> {
+        let (mut unsent, mut throttled_count) = (0, 0);
+        let mut waiting = Vec::new();
+        for (token, connection) in &self.connections {
+            if connection.waits_for_peer() {
+                unsent += connection.output.unsent().len();
+                throttled_count += usize::from(connection.output.is_full());
+                waiting.push(token);
+            }
+        }
+        self.patience.update(unsent, throttled_count);
+        for &token in &waiting {
+            let connection = &mut self.connections[token];
+            if connection.wakes(now, self.patience) {
+                self.run_queue.add_chunked(token);
+            }
+            if !connection.output.unsent().is_empty() && !connection.output_full(now, self.patience) {
+                self.enqueue(token);
+            }
+        }
+        waiting
+    }
+
+    fn close_idle(&mut self, now: UnixMs) {
+        let (timeout, book_timeout) = (self.settings.timeout, self.settings.book_timeout);
+        let idle: Vec<usize> = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| {
+                let limit = if connection.input.is_book() { book_timeout } else { timeout };
+                limit > 0 && !connection.is_busy() && !connection.listens() && connection.silence(now) > limit
+            })
+            .map(|(token, _)| token)
+            .collect();
+        for token in idle {
+            log::verbose("Closing idle client");
+            self.close(token);
+        }
+    }
+
+    /// The first reply buffers of some connections follow what their clients need: all are looked at once a second, or
+    /// five a tick if that is more.
+    pub fn resize_reply_buffers(&mut self, now: UnixMs) {
+        let peak_reset_time = self.shared.engine.clients().reply_buffers.peak_reset_time.load(Relaxed);
+        let metrics = &self.shared.engine.metrics()[self.index];
+        let slots = self.connections.capacity();
+        for _ in 0..(self.connections.len() / RESIZE_SHARE).max(RESIZE_MIN).min(slots) {
+            self.next_resized = (self.next_resized + 1) % slots;
+            let Some(connection) = self.connections.get_mut(self.next_resized) else { continue };
+            match connection.output.resize(now, peak_reset_time) {
+                Resized::No => continue,
+                Resized::Smaller => metrics.reply_buffer_shrinks.add(1),
+                Resized::Larger => metrics.reply_buffer_expands.add(1),
+            }
+            connection.show_buffers();
+        }
+    }
+}

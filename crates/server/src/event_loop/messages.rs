@@ -1,0 +1,94 @@
+//! What other threads tell a worker.
+
+use crate::connection::socket::SocketStream;
+use crate::connection::state::Connection;
+use crate::event_loop::settings::requires_password;
+use crate::event_loop::worker::Worker;
+use crate::workers::mailbox::WorkerMessage;
+use commands::{Now, Session};
+use engine::clients::registry::ClientInfo;
+use engine::host::threads::Server;
+use engine::keyspace::held_locks::LockTimeout;
+use resp::Protocol;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+/// Messages that are taken at a time, and new connections among them, so that a flood keeps no other client waiting.
+const MESSAGES_MAX: usize = 256;
+const CONNECTIONS_MAX: usize = 4;
+
+impl Worker {
+    /// Takes messages, as many as there is time for.
+    pub fn take_messages(&mut self, now: Now) {
+        for message in self.deferred_messages.take() {
+            self.take_message(message, now);
+        }
+        let mut connections = 0;
+        for _ in 0..MESSAGES_MAX {
+            let Some(message) = self.inbox.take() else { break };
+            connections +=
+                usize::from(matches!(message, WorkerMessage::Connection { .. } | WorkerMessage::Handover(_)));
+            self.take_message(message, now);
+            if connections == CONNECTIONS_MAX {
+                break;
+            }
+        }
+    }
+
+    /// Takes those messages that need not wait for the end of a script.
+    pub fn take_messages_in_script(&mut self, now: Now) {
+        self.barrier.release();
+        while let Some(message) = self.inbox.take() {
+            match message {
+                WorkerMessage::Connection { .. } | WorkerMessage::Handover(_) | WorkerMessage::Pushes { .. } => {
+                    self.take_message(message, now);
+                }
+                // No thread is to wait for a script in silence.
+                WorkerMessage::Settle { left } => _ = left.fetch_sub(1, Release),
+                WorkerMessage::Stop => {
+                    self.shared.engine.scripts().busy().iter().for_each(|running| running.kill());
+                    self.take_message(message, now);
+                }
+                others => self.deferred_messages.add(others),
+            }
+        }
+    }
+
+    /// Does what a message says.
+    pub fn take_message(&mut self, message: WorkerMessage, now: Now) {
+        match message {
+            WorkerMessage::Reply { ticket, bytes } => self.unblock(&ticket, &bytes),
+            WorkerMessage::PauseChanged => self.release_postponed(),
+            WorkerMessage::Pushes { pushes, bytes } => {
+                self.shared.congestion.remove(&self.shared.engine, self.index, bytes);
+                self.deliver(&pushes);
+            }
+            WorkerMessage::Durable => self.release_replies(now),
+            WorkerMessage::Settle { left } => self.barrier.add(left),
+            WorkerMessage::Sleep { until } => self.asleep_until = Some(until),
+            WorkerMessage::Stop => self.stopping = true,
+            WorkerMessage::Task(work) => work(&self.shared.engine, Server { worker: self.index, now_us: now.unix_us }),
+            WorkerMessage::Kill { client } => self.close_client(client),
+            WorkerMessage::Connection { stream, info, book } => self.add_connection(stream, info, book, now),
+            WorkerMessage::Handover(connection) => self.adopt(*connection),
+        }
+    }
+
+    fn add_connection(&mut self, mut stream: SocketStream, info: Arc<ClientInfo>, book: bool, now: Now) {
+        let entry = self.connections.vacant_entry();
+        let token = entry.key();
+        if self.poller.register(&mut stream, token).is_err() {
+            return self.shared.forget(self.index, info.id);
+        }
+        let mut session = Session::new(info);
+        session.token = token;
+        session.patience = LockTimeout::Short;
+        session.info.token.store(token, Relaxed);
+        // Not the worker's copy: a client that set the password was told OK before this worker's tick may end.
+        session.authenticated = !requires_password(self.shared.engine.config());
+        session.was_authenticated = session.authenticated;
+        let protocol = if book { Protocol::Book } else { Protocol::Resp2 };
+        entry.insert(Connection::new(stream, session, protocol, now.unix_ms()));
+        self.enqueue(token);
+    }
+}

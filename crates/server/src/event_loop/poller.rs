@@ -1,0 +1,89 @@
+//! What a worker waits for: its sockets, its mailbox, new connections.
+
+use crate::connection::socket::{Readiness, SocketStream};
+use crate::listener::acceptor::LISTENERS;
+use crate::workers::mailbox::WAKE;
+use mio::{Events, Poll, Token};
+use std::io;
+use std::time::Duration;
+
+/// Something has happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PollEvent {
+    /// There are messages from other threads.
+    Messages,
+    /// Clients may wait to be connected.
+    Listeners,
+    /// A connection's socket can be read from or written to.
+    Socket { token: usize, readiness: Readiness },
+}
+
+/// A worker's poll.
+pub struct Poller {
+    poll: Poll,
+}
+
+impl Poller {
+    /// Of this poll, with which the worker's mailbox is registered.
+    pub fn new(poll: Poll) -> Poller {
+        Poller { poll }
+    }
+
+    /// Events of the socket are told from now on, each change once.
+    pub fn register(&self, stream: &mut SocketStream, token: usize) -> io::Result<()> {
+        stream.register(self.poll.registry(), Token(token))
+    }
+
+    /// Events of the socket are not told any more.
+    pub fn deregister(&self, stream: &mut SocketStream) -> io::Result<()> {
+        stream.deregister(self.poll.registry())
+    }
+
+    /// Waits until something happens, for `time` at most. False if a signal came: then nothing is told.
+    pub fn wait(&mut self, events: &mut Events, time: Duration) -> io::Result<bool> {
+        match self.poll.poll(events, Some(time)) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+            result => result.map(|()| true),
+        }
+    }
+}
+
+/// What has happened.
+#[inline]
+pub fn told(events: &Events) -> impl Iterator<Item = PollEvent> {
+    events.iter().map(|event| match event.token() {
+        WAKE => PollEvent::Messages,
+        LISTENERS => PollEvent::Listeners,
+        Token(token) => PollEvent::Socket { token, readiness: Readiness::of(event) },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workers::mailbox::{Mailbox, WorkerMessage};
+    use mio::net::UnixStream;
+    use std::io::Write;
+
+    #[test]
+    fn sockets_and_messages_are_told_apart() {
+        let poll = Poll::new().unwrap();
+        let (mailbox, _inbox) = Mailbox::new(&poll).unwrap();
+        let mut poller = Poller::new(poll);
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut stream = SocketStream::Unix(ours);
+        poller.register(&mut stream, 7).unwrap();
+        let mut events = Events::with_capacity(8);
+        let mut wait = || {
+            assert!(poller.wait(&mut events, Duration::ZERO).unwrap());
+            told(&events).collect::<Vec<_>>()
+        };
+        wait();
+        assert!(wait().is_empty(), "each change is told once");
+        mailbox.post(WorkerMessage::Stop, false);
+        assert_eq!(wait(), [PollEvent::Messages]);
+        theirs.write_all(b"x").unwrap();
+        let told = wait();
+        assert!(matches!(told[..], [PollEvent::Socket { token: 7, .. }]), "{told:?}");
+    }
+}

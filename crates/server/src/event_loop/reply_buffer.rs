@@ -1,0 +1,194 @@
+//! The replies of a tick: all are gathered in one buffer, and sent when the commands have run.
+//!
+//! ```text
+//!   bytes  [ connection 7 ... | connection 3 ... | connection 7 ... ]
+//!   parts  (7, 0..40) (3, 40..52) (7, 52..60)
+//! ```
+
+use resp::{Protocol, Reply};
+use std::ops::Range;
+
+/// Replies are written before the end of a tick when they are this many bytes.
+pub const REPLY_HIGH: usize = 1 << 20;
+/// The same where memory has a limit, which they would count towards.
+pub const REPLY_LOW: usize = 64 << 10;
+
+/// A connection, and where in the bytes a reply to it lies.
+pub type ReplyPart = (usize, Range<usize>);
+
+/// Replies that are not sent yet.
+pub struct ReplyBuffer {
+    bytes: Reply,
+    /// Which part of `bytes` is for which connection, in order.
+    parts: Vec<ReplyPart>,
+}
+
+impl Default for ReplyBuffer {
+    fn default() -> ReplyBuffer {
+        ReplyBuffer { bytes: Reply::new(Vec::new(), Protocol::Resp2), parts: Vec::new() }
+    }
+}
+
+impl ReplyBuffer {
+    /// Where commands write their replies.
+    #[inline]
+    pub fn sink(&mut self) -> &mut Reply {
+        &mut self.bytes
+    }
+
+    /// Bytes of all replies.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether it is so much that it is sent before the tick ends. `is_limited`: memory has a limit.
+    pub fn is_high(&self, is_limited: bool) -> bool {
+        self.len() >= if is_limited { REPLY_LOW } else { REPLY_HIGH }
+    }
+
+    /// What was written from `start` on is for this connection. True if it is the beginning of a part.
+    #[inline]
+    pub fn note(&mut self, token: usize, start: usize) -> bool {
+        let end = self.bytes.len();
+        match self.parts.last_mut() {
+            Some((last, range)) if *last == token => {
+                range.end = end;
+                false
+            }
+            _ if end > start => {
+                self.parts.push((token, start..end));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Adds bytes for a connection.
+    pub fn append(&mut self, token: usize, bytes: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.raw(bytes);
+        self.note(token, start);
+    }
+
+    /// What this connection was replied is not sent.
+    #[cold]
+    pub fn take_back(&mut self, token: usize) {
+        let end = self.bytes.len();
+        self.parts.iter_mut().filter(|(of, _)| *of == token).for_each(|(_, range)| *range = end..end);
+    }
+
+    /// Takes the parts out and passes over each, with its bytes, which may be none; to be [cleared](Self::clear) after
+    /// that.
+    #[inline]
+    pub fn drain(&mut self) -> impl Iterator<Item = (usize, &[u8])> {
+        let bytes = self.bytes.as_slice();
+        self.parts.drain(..).map(|(token, range)| (token, &bytes[range]))
+    }
+
+    /// Drops the bytes. Their room stays for the next tick, unless it was much.
+    #[inline]
+    pub fn clear(&mut self) {
+        if self.bytes.len() > REPLY_HIGH {
+            drop(self.bytes.take());
+        }
+        self.bytes.truncate(0);
+    }
+
+    /// Gives back room where nothing is to be sent: one large reply makes it large.
+    pub fn give_back_room(&mut self) {
+        if self.bytes.is_empty() {
+            drop(self.bytes.take());
+        }
+    }
+
+    /// Takes everything.
+    pub fn take(&mut self) -> (Vec<u8>, Vec<ReplyPart>) {
+        (self.bytes.take(), std::mem::take(&mut self.parts))
+    }
+
+    /// Takes the replies to such connections.
+    pub fn extract(&mut self, is_one: impl Fn(usize) -> bool) -> (Vec<u8>, Vec<ReplyPart>) {
+        let (mut bytes, mut parts) = (Vec::new(), Vec::new());
+        self.parts.retain(|(token, range)| {
+            if !is_one(*token) {
+                return true;
+            }
+            let start = bytes.len();
+            bytes.extend_from_slice(&self.bytes.as_slice()[range.clone()]);
+            parts.push((*token, start..bytes.len()));
+            false
+        });
+        (bytes, parts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As if a command of the connection had replied.
+    fn reply(replies: &mut ReplyBuffer, token: usize, text: &str) -> bool {
+        let start = replies.len();
+        replies.sink().raw(text.as_bytes());
+        replies.note(token, start)
+    }
+
+    fn sent(replies: &mut ReplyBuffer) -> Vec<(usize, String)> {
+        let sent = replies.drain().map(|(token, bytes)| (token, String::from_utf8_lossy(bytes).into_owned()));
+        let sent = sent.collect();
+        replies.clear();
+        sent
+    }
+
+    fn texts(parts: &[(usize, &str)]) -> Vec<(usize, String)> {
+        parts.iter().map(|(token, text)| (*token, (*text).to_owned())).collect()
+    }
+
+    #[test]
+    fn replies_in_a_row_to_one_connection_are_one_part() {
+        let mut replies = ReplyBuffer::default();
+        assert!(reply(&mut replies, 7, "+A"));
+        assert!(!reply(&mut replies, 7, "+B"), "it is the same part");
+        assert!(!reply(&mut replies, 3, ""), "there is none");
+        replies.append(3, b"+C");
+        assert!(reply(&mut replies, 7, "+D"));
+        assert_eq!(sent(&mut replies), texts(&[(7, "+A+B"), (3, "+C"), (7, "+D")]));
+        assert_eq!((replies.len(), sent(&mut replies)), (0, texts(&[])));
+    }
+
+    #[test]
+    fn what_is_taken_back_is_not_sent() {
+        let mut replies = ReplyBuffer::default();
+        reply(&mut replies, 7, "+A");
+        reply(&mut replies, 3, "+B");
+        replies.take_back(7);
+        assert_eq!(sent(&mut replies), texts(&[(7, ""), (3, "+B")]));
+    }
+
+    #[test]
+    fn some_replies_are_held_and_the_others_sent() {
+        let mut replies = ReplyBuffer::default();
+        [(7, "+A"), (3, "+B"), (7, "+C")].into_iter().for_each(|(token, text)| _ = reply(&mut replies, token, text));
+        assert_eq!(replies.extract(|token| token == 7), (b"+A+C".to_vec(), vec![(7, 0..2), (7, 2..4)]));
+        assert_eq!(sent(&mut replies), texts(&[(3, "+B")]));
+        reply(&mut replies, 1, "+D");
+        assert_eq!(replies.take(), (b"+D".to_vec(), vec![(1, 0..2)]));
+        assert_eq!(sent(&mut replies), texts(&[]));
+    }
+
+    #[test]
+    fn much_is_sent_before_the_end_of_the_tick_and_its_room_given_back() {
+        let mut replies = ReplyBuffer::default();
+        replies.append(1, &vec![b'x'; REPLY_LOW]);
+        assert!(replies.is_high(true) && !replies.is_high(false));
+        replies.append(1, &vec![b'x'; REPLY_HIGH]);
+        assert!(replies.is_high(false));
+        replies.clear();
+        assert_eq!(replies.take().0.capacity(), 0);
+        replies.append(1, b"+A");
+        replies.clear();
+        replies.give_back_room();
+        assert_eq!(replies.take().0.capacity(), 0);
+    }
+}

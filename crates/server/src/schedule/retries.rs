@@ -1,0 +1,55 @@
+//! Connections whose command wants a lock that another thread has for long: they are tried again every half a
+//! millisecond.
+
+use engine::time::Nanos;
+
+/// Nanoseconds between two tries.
+pub const RETRY: u64 = 500_000;
+
+/// Those of a worker.
+#[derive(Debug, Default)]
+pub struct Retries {
+    tokens: Vec<usize>,
+    /// When they are tried again, by the host's clock.
+    next: Nanos,
+}
+
+impl Retries {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.tokens.is_empty()
+    }
+
+    /// The connection is tried again.
+    pub fn add(&mut self, token: usize) {
+        self.tokens.push(token);
+    }
+
+    /// Takes all, when it is time; then the next time is set, also where there are none.
+    pub fn take_due(&mut self, clock: Nanos) -> Option<Vec<usize>> {
+        if clock < self.next {
+            return None;
+        }
+        self.next = clock.after(RETRY);
+        Some(std::mem::take(&mut self.tokens))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tries_are_half_a_millisecond_apart() {
+        let mut retries = Retries::default();
+        retries.add(3);
+        retries.add(1);
+        assert_eq!(retries.take_due(Nanos(7)), Some(vec![3, 1]));
+        retries.add(2);
+        assert_eq!(retries.take_due(Nanos(6 + RETRY)), None);
+        assert!(!retries.is_empty());
+        assert_eq!(retries.take_due(Nanos(7 + RETRY)), Some(vec![2]));
+        assert!(retries.is_empty());
+        assert_eq!(retries.take_due(Nanos(7 + 2 * RETRY)), Some(vec![]));
+    }
+}

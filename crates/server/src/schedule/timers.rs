@@ -1,0 +1,105 @@
+//! What a worker does now and then: when it is due, and how long the worker may sleep until then.
+
+use engine::time::{UnixMs, UnixUs};
+use std::time::Duration;
+
+/// Milliseconds between two looks for idle connections.
+const IDLE_CHECK: i64 = 500;
+
+/// When what is done in the background is due.
+#[derive(Debug, Default)]
+pub struct Timers {
+    next: UnixMs,
+    next_idle_check: UnixMs,
+    /// More keys have expired than were removed at once.
+    expires_more: bool,
+}
+
+impl Timers {
+    /// Whether the timers are due. Then the next time is in `interval` milliseconds.
+    pub fn take_due(&mut self, now: UnixMs, interval: i64) -> bool {
+        let is_due = now >= self.next;
+        if is_due {
+            self.next = now.after(interval);
+        }
+        is_due
+    }
+
+    /// Whether idle connections are to be looked for. Then the next time is set.
+    pub fn take_idle_check(&mut self, now: UnixMs) -> bool {
+        let is_due = now >= self.next_idle_check;
+        if is_due {
+            self.next_idle_check = now.after(IDLE_CHECK);
+        }
+        is_due
+    }
+
+    /// Whether keys are to be looked for that have expired: the timers are due, or the last look left some.
+    pub fn expires(&self, now: UnixMs) -> bool {
+        self.expires_more || now >= self.next
+    }
+
+    /// Whether background work was left over, which goes on in the next tick.
+    pub fn expires_more(&self) -> bool {
+        self.expires_more
+    }
+
+    /// Tells whether background work is left over.
+    pub fn set_expires_more(&mut self, more: bool) {
+        self.expires_more = more;
+    }
+
+    /// How long to sleep when there is nothing to do: until the timers are due or the earliest of `others`, and at most
+    /// `most_us` microseconds.
+    pub fn sleep(&self, now: UnixUs, others: [Option<UnixMs>; 2], most_us: i64) -> Duration {
+        let until = others.into_iter().flatten().fold(self.next, UnixMs::min);
+        let left = until.us().0.saturating_sub(now.0);
+        Duration::from_micros(left.clamp(0, most_us) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timers_are_due_once_an_interval() {
+        let mut timers = Timers::default();
+        assert!(timers.expires(UnixMs(1000)) && timers.take_due(UnixMs(1000), 50), "at first all is due");
+        assert!(!timers.expires(UnixMs(1049)) && !timers.take_due(UnixMs(1049), 50));
+        assert!(
+            timers.take_due(UnixMs(1051), 10)
+                && !timers.take_due(UnixMs(1060), 10)
+                && timers.take_due(UnixMs(1061), 10)
+        );
+        assert!(
+            timers.take_idle_check(UnixMs(1061))
+                && !timers.take_idle_check(UnixMs(1560))
+                && timers.take_idle_check(UnixMs(1561))
+        );
+    }
+
+    #[test]
+    fn expiry_goes_on_until_nothing_is_left() {
+        let mut timers = Timers::default();
+        assert!(timers.take_due(UnixMs(1000), 50) && !timers.expires(UnixMs(1001)));
+        timers.set_expires_more(true);
+        assert!(timers.expires(UnixMs(1001)) && timers.expires_more());
+        timers.set_expires_more(false);
+        assert!(!timers.expires(UnixMs(1001)));
+    }
+
+    #[test]
+    fn sleeps_until_the_first_thing_is_due() {
+        let mut timers = Timers::default();
+        timers.take_due(UnixMs(1000), 50);
+        let sleep = |us, others: [Option<i64>; 2], most_us| {
+            timers.sleep(UnixUs(us), others.map(|other| other.map(UnixMs)), most_us).as_micros()
+        };
+        assert_eq!(sleep(1_000_300, [None, None], 100_000), 49_700);
+        assert_eq!(sleep(1_000_300, [Some(1010), None], 100_000), 9_700);
+        assert_eq!(sleep(1_000_300, [Some(1010), Some(1002)], 100_000), 1_700);
+        assert_eq!(sleep(1_000_300, [Some(2000), None], 500), 500);
+        assert_eq!(sleep(1_050_300, [Some(i64::MAX), Some(i64::MIN)], 500), 0);
+    }
+}

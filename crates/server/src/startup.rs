@@ -1,0 +1,182 @@
+//! From a configuration to running threads, and back.
+
+use crate::aof::disk::Disk;
+use crate::aof::writer;
+use crate::event_loop::worker::Worker;
+use crate::host::engine_host::EngineHost;
+use crate::host::lazy_free::LazyFree;
+use crate::listener::acceptor::Acceptor;
+use crate::listener::sockets;
+use crate::process::banner;
+use crate::process::crash;
+use crate::process::daemon::Daemon;
+use crate::process::signals::SignalLoop;
+use crate::system::affinity;
+use crate::system::allocator;
+use crate::system::clock;
+use crate::system::log;
+use crate::system::oom;
+use crate::system::prefault;
+use crate::system::rlimit;
+use crate::workers::mailbox::Mailbox;
+use crate::workers::notifier::Notifier;
+use crate::workers::shared::Shared;
+use engine::config::{Config, Directive};
+use engine::{Engine, Options};
+use mio::Poll;
+use persistence::aof::Aof;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+
+/// Threads that free memory in the background: they run only when nobody else wants to. More of them have a larger
+/// share of busy cores, so that memory comes back sooner; with four others wait longer.
+const LAZY_FREE_THREADS: usize = 3;
+
+/// Serves until it is asked to stop; an error is a line for the log. `config_file`: where the configuration came
+/// from, empty when it was no file.
+pub fn serve(config: Config, config_file: Vec<u8>, executable: String, daemon: &Daemon) -> Result<(), String> {
+    let workers = worker_count(&config);
+    let clients = rlimit::admit(config.int(Directive::MAXCLIENTS).max(0) as u64)?;
+    oom::apply(&config)?;
+    affinity::choose_pages(&config);
+    allocator::give_back_in_background(config.flag(Directive::JEMALLOC_BG_THREAD));
+    let lazy_free = LazyFree::start(LAZY_FREE_THREADS, &Arc::new(config.clone()))
+        .map_err(|error| format!("Can't start a background thread: {error}"))?;
+    let options = Options {
+        databases: config.int(Directive::DATABASES).max(1) as usize,
+        hash_seed: hash_seed(&config),
+        workers,
+        ..Options::default()
+    };
+    banner::show(&config);
+    prefault::code();
+    let listeners = sockets::open(&config)?;
+    let kinds: Vec<&'static str> = listeners.iter().map(|listener| listener.kind()).collect();
+    let host = Arc::new(EngineHost::new(lazy_free, config_file, executable, daemon.supervisor()));
+    let engine = Arc::new(Engine::with_config(&options, config, Arc::clone(&host) as Arc<dyn engine::Host>));
+    engine.config().update(|config| config.set_int(Directive::MAXCLIENTS, clients as i64));
+    let names = engine.config().snapshot();
+    let (dir, file) = (names.text(Directive::APPENDDIRNAME), names.text(Directive::APPENDFILENAME));
+    engine.install_log(Arc::new(Aof::new(Arc::new(Disk), dir, file)));
+    commands::server::config::apply_all(&engine);
+    let (notifier, rung) = Notifier::new();
+    let failed = |error: io::Error| format!("Can't start: {error}");
+    let polls = (0..workers).map(|_| Poll::new()).collect::<io::Result<Vec<Poll>>>().map_err(failed)?;
+    let acceptor = Arc::new(Acceptor::new(polls[0].registry()).map_err(failed)?);
+    let shared = Arc::new(Shared::new(engine, workers, notifier));
+    let signals = SignalLoop::new(Arc::clone(&shared), Arc::clone(&acceptor)).map_err(failed)?;
+    let threads = start_workers(&shared, &acceptor, polls).map_err(|error| format!("Can't start a worker: {error}"))?;
+    host.set_server(&shared, &acceptor);
+    crash::watch(&shared).map_err(|error| format!("Can't wait for signals: {error}"))?;
+    log::notice("Server initialized");
+    let logger = writer::start(&shared, rung).map_err(|error| format!("Can't start a background thread: {error}"))?;
+    load(&shared, kinds).map_err(|error| format!("Can't start a thread for loading: {error}"))?;
+    acceptor.open(listeners).map_err(failed)?;
+    daemon.ready();
+    affinity::pin(&shared.engine.config().snapshot(), Directive::SERVER_CPULIST);
+    let result = signals.run().map_err(|error| format!("Can't wait for signals: {error}"));
+    shared.notifier.ring();
+    for thread in threads.into_iter().chain([logger]) {
+        // A worker that panicked has ended the process.
+        let _ = thread.join();
+    }
+    daemon.stop();
+    log::warning("Cinnabar is now ready to exit, bye bye...");
+    result
+}
+
+/// Reads the data set; clients are told to wait meanwhile. What cannot be read ends the process.
+fn load(shared: &Arc<Shared>, kinds: Vec<&'static str>) -> io::Result<()> {
+    let shared = Arc::clone(shared);
+    let saves = shared.engine.persistence_status();
+    // As if the empty data set had been saved when the server started.
+    saves.last_save.store(clock::now().unix_ms().seconds(), Relaxed);
+    saves.set_loading(true);
+    let config = shared.engine.config().snapshot();
+    let logs = config.flag(Directive::APPENDONLY);
+    let exists = |name: &[u8]| std::path::Path::new(std::ffi::OsStr::from_bytes(name)).exists();
+    let is_there = match logs {
+        true => exists(config.text(Directive::APPENDDIRNAME)) || exists(config.text(Directive::APPENDFILENAME)),
+        false => exists(config.text(Directive::DBFILENAME)),
+    };
+    let work = move || {
+        if logs {
+            if commands::persistence::aof::load_and_begin(&shared.engine).is_err() {
+                std::process::exit(1);
+            }
+        } else if let Err(failure) = commands::persistence::load::load_file(&shared.engine, false) {
+            log::warning(failure.text);
+            if failure.is_corrupt {
+                commands::persistence::load::report(&shared.engine);
+                log::warning("Terminating server after rdb file reading failure.");
+            } else {
+                log::warning("Fatal error loading the DB, check server logs. Exiting.");
+            }
+            std::process::exit(1);
+        }
+        shared.engine.persistence_status().set_loading(false);
+        for kind in ["tcp", "unix", "book"].iter().filter(|kind| kinds.contains(*kind)) {
+            log::notice(format_args!("Ready to accept connections {kind}"));
+        }
+    };
+    if !is_there {
+        // Nothing keeps the first clients waiting.
+        work();
+        return Ok(());
+    }
+    thread::Builder::new().name("loader".to_owned()).spawn(work).map(drop)
+}
+
+/// Stack of a worker in bytes, of which nearly all is never touched. Lua's patterns recurse once for each of their
+/// items, as the parser of `cjson` does for each level; what runs over the stack ends the process.
+const WORKER_STACK: usize = 64 << 20;
+
+fn start_workers(
+    shared: &Arc<Shared>,
+    acceptor: &Arc<Acceptor>,
+    polls: Vec<Poll>,
+) -> io::Result<Vec<thread::JoinHandle<()>>> {
+    let mut boxes = Vec::with_capacity(polls.len());
+    let mut made = Vec::with_capacity(polls.len());
+    for (index, poll) in polls.into_iter().enumerate() {
+        let (mailbox, inbox) = Mailbox::new(&poll)?;
+        boxes.push(mailbox);
+        made.push(Worker::new(index, Arc::clone(shared), Arc::clone(acceptor), poll, inbox));
+    }
+    shared.set_mailboxes(boxes);
+    let start = |(index, worker): (usize, Worker)| {
+        let shared = Arc::clone(shared);
+        thread::Builder::new().name(format!("worker-{index}")).stack_size(WORKER_STACK).spawn(move || {
+            affinity::pin(&shared.engine.config().snapshot(), Directive::SERVER_CPULIST);
+            if let Err(error) = worker.run() {
+                log::warning(format_args!("Worker {index} cannot go on: {error}"));
+                shared.request_stop();
+            }
+        })
+    };
+    made.into_iter().enumerate().map(start).collect()
+}
+
+/// `threads`, or one worker a core.
+fn worker_count(config: &Config) -> usize {
+    match config.int(Directive::THREADS) {
+        0 => thread::available_parallelism().map_or(1, usize::from),
+        threads => threads.max(1) as usize,
+    }
+}
+
+/// The secret of the key hash: from the configuration, or from the system's randomness.
+fn hash_seed(config: &Config) -> u64 {
+    let mut hasher = RandomState::new().build_hasher();
+    let given = config.text(Directive::HASH_SEED);
+    if given.is_empty() {
+        return hasher.finish();
+    }
+    hasher = std::hash::BuildHasherDefault::<std::hash::DefaultHasher>::default().build_hasher();
+    hasher.write(given);
+    hasher.finish()
+}

@@ -1,0 +1,167 @@
+//! Clients with bad habits: they read nothing, send slowly or without end, announce what never comes, or talk nonsense.
+//! Others are served meanwhile, and nothing of them is left when they have gone. How long the others wait is measured
+//! by `cinnabar-bad-clients` (`crates/bench`).
+
+use crate::harness::{PATIENCE, Server, eventually, on_each_thread_count, send};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+/// Clients of each habit.
+const EACH: usize = 12;
+const TIME: Duration = Duration::from_millis(700);
+
+/// What a client with a bad habit sends, over and over.
+const HABITS: [&[u8]; 6] = [
+    b"GET big\r\nGET big\r\nGET big\r\n",
+    b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$400000000\r\nx",
+    b"PING\r\nPING\r\nPING\r\nPING\r\nPING\r\nPING\r\nPING\r\nPING\r\n",
+    b"*2000000000\r\n$0\r\n\r\n$0\r\n\r\n",
+    b"\x00\xff*9x\r\n$-7\r\n\"",
+    b"*2\r\n$7\r\nPUBLI",
+];
+
+fn used_memory(client: &mut redis::Connection) -> u64 {
+    let info: String = redis::cmd("INFO").arg("memory").query(client).expect("INFO");
+    let line = info.lines().find_map(|line| line.strip_prefix("used_memory:")).expect("a field of INFO");
+    line.parse().expect("a number")
+}
+
+/// Sends what the socket takes; false when the server has closed it.
+fn misbehave(socket: &mut TcpStream, habit: &[u8]) -> bool {
+    !matches!(socket.write(habit), Err(error) if error.kind() != std::io::ErrorKind::WouldBlock)
+}
+
+#[test]
+fn bad_clients_cost_others_nothing_and_leave_nothing() {
+    on_each_thread_count(&[], |server| {
+        let mut honest = server.client();
+        let big = "x".repeat(100_000);
+        redis::cmd("SET").arg("big").arg(&big).exec(&mut honest).expect("SET");
+        let before = used_memory(&mut honest);
+        let mut bad: Vec<(TcpStream, &[u8])> = Vec::new();
+        for habit in HABITS.iter().cycle().take(EACH * HABITS.len()) {
+            let socket = server.socket();
+            socket.set_nonblocking(true).expect("a socket that does not block");
+            bad.push((socket, habit));
+        }
+        let until = Instant::now() + TIME;
+        while Instant::now() < until {
+            for (socket, habit) in bad.iter_mut() {
+                if !misbehave(socket, habit) {
+                    *socket = server.socket();
+                    socket.set_nonblocking(true).expect("a socket that does not block");
+                }
+            }
+            let got: String = redis::cmd("GET").arg("big").query(&mut honest).expect("an answer in the crowd");
+            assert!(got == big);
+        }
+        drop(bad);
+        expect_calm(&mut honest, before);
+    });
+}
+
+/// All others are gone, and their memory with them.
+fn expect_calm(honest: &mut redis::Connection, before: u64) {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let clients: String = redis::cmd("CLIENT").arg("LIST").query(honest).expect("CLIENT LIST");
+        let (count, now) = (clients.lines().count(), used_memory(honest));
+        if count == 1 && now * 10 <= before * 12 {
+            return;
+        }
+        assert!(Instant::now() < until, "{count} clients, {now} bytes; {before} before");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_client_that_asks_for_much_at_once_gets_all_of_it_in_order() {
+    on_each_thread_count(&[], |server| {
+        let mut client = server.client();
+        redis::cmd("SET").arg("big").arg("x".repeat(100_000)).exec(&mut client).expect("SET");
+        let mut socket = server.socket();
+        // Scripts and a request that is none among them: what is put off goes through all ways in.
+        let mut expected = Vec::new();
+        for number in 0..200 {
+            send(&mut socket, format!("GET big\r\nECHO {number}\r\nEVAL 'return 7' 0\r\n").as_bytes());
+            expected.extend_from_slice(b"$100000\r\n");
+            expected.resize(expected.len() + 100_000, b'x');
+            let text = number.to_string();
+            expected.extend_from_slice(format!("\r\n${}\r\n{text}\r\n:7\r\n", text.len()).as_bytes());
+        }
+        send(&mut socket, b"*1\r\n!\r\n");
+        expected.extend_from_slice(b"-ERR Protocol error: expected '$', got '!'\r\n");
+        let mut got = Vec::new();
+        socket.set_read_timeout(Some(PATIENCE)).expect("a limit of time");
+        socket.read_to_end(&mut got).expect("everything, and then the end");
+        assert!(got == expected, "{} of {} bytes", got.len(), expected.len());
+    });
+}
+
+#[test]
+fn a_client_that_hangs_up_with_much_to_read_is_gone() {
+    on_each_thread_count(&[], |server| {
+        let mut honest = server.client();
+        redis::cmd("SET").arg("big").arg("x".repeat(1_000_000)).exec(&mut honest).expect("SET");
+        let before = used_memory(&mut honest);
+        let mut stuffed: Vec<TcpStream> = (0..EACH).map(|_| server.socket()).collect();
+        for socket in &mut stuffed {
+            send(socket, &b"GET big\r\n".repeat(50));
+        }
+        let waits = |client: &str| field(client, "omem").is_some_and(|bytes| bytes > 0);
+        let all_wait = || {
+            let clients: String = redis::cmd("CLIENT").arg("LIST").query(&mut honest).expect("CLIENT LIST");
+            clients.lines().filter(|client| waits(client)).count() == EACH
+        };
+        assert!(eventually(all_wait));
+        // More that nobody listens to: it is not read any more.
+        for socket in &mut stuffed {
+            send(socket, &b"GET big\r\n".repeat(50));
+        }
+        drop(stuffed);
+        expect_calm(&mut honest, before);
+    });
+}
+
+/// A number in a client's line of CLIENT LIST.
+fn field(client: &str, name: &str) -> Option<u64> {
+    client.split(' ').find_map(|part| part.strip_prefix(name)?.strip_prefix('='))?.parse().ok()
+}
+
+/// Reads to the end of the connection, however it ends.
+fn is_ended(socket: &mut TcpStream) -> bool {
+    let mut rest = Vec::new();
+    socket.set_read_timeout(Some(PATIENCE)).expect("a limit of time");
+    match socket.read_to_end(&mut rest) {
+        Ok(_) => true,
+        Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+    }
+}
+
+#[test]
+fn a_client_that_does_not_read_or_never_ends_is_disconnected() {
+    let server =
+        Server::start(&["--client-output-buffer-limit", "normal 200000 0 0", "--client-query-buffer-limit", "1mb"]);
+    let mut honest = server.client();
+    redis::cmd("SET").arg("big").arg("x".repeat(150_000)).exec(&mut honest).expect("SET");
+    let mut reader = server.socket();
+    send(&mut reader, b"GET big\r\nGET big\r\n");
+    assert!(is_ended(&mut reader));
+    let mut writer = server.socket();
+    send(&mut writer, b"*2\r\n$3\r\nGET\r\n$300000000\r\n");
+    let part = [b'x'; 65536];
+    while writer.write(&part).is_ok() {}
+    let info: String = redis::cmd("INFO").arg("stats").query(&mut honest).expect("INFO");
+    assert!(info.contains("client_output_buffer_limit_disconnections:1"), "{info}");
+    assert!(info.contains("client_query_buffer_limit_disconnections:1"), "{info}");
+    redis::cmd("CONFIG").arg("SET").arg("maxmemory-clients").arg("300kb").exec(&mut honest).expect("CONFIG SET");
+    redis::cmd("CLIENT").arg("NO-EVICT").arg("on").exec(&mut honest).expect("NO-EVICT");
+    let mut large = server.socket();
+    send(&mut large, b"*2\r\n$3\r\nGET\r\n$400000\r\n");
+    send(&mut large, &[b'x'; 390_000]);
+    assert!(is_ended(&mut large));
+    let info: String = redis::cmd("INFO").arg("stats").query(&mut honest).expect("INFO");
+    assert!(info.contains("evicted_clients:1"), "{info}");
+    assert!(server.stop().success());
+}
