@@ -50,8 +50,8 @@ impl Worker {
         let mut sent = 0;
         for together in pushes.chunk_by(goes_with).flat_map(|alike| alike.chunks(TOGETHER)) {
             let push = &together[0];
-            if let Some(tracker) = broken_redirection(connections, push) {
-                if shared.engine.clients().get(tracker.target().id).is_some() {
+            if let Some((tracker, target)) = redirection(connections, push).filter(|(_, it)| *it != Target::Here) {
+                if target == Target::Away && shared.engine.clients().get(tracker.target().id).is_some() {
                     // Its connection is another worker's by now, or on its way here.
                     shared.post_pushes(tracker.target().worker.load(Relaxed), together.to_vec());
                     continue;
@@ -122,12 +122,26 @@ impl Worker {
     }
 }
 
-/// The tracker whose invalidation this is, if the client that was to get it is not here.
-fn broken_redirection<'p>(connections: &Slab<Connection>, push: &'p Push) -> Option<&'p Arc<Tracker>> {
+/// Where the connection is that gets another client's invalidations.
+#[derive(Clone, Copy, PartialEq)]
+enum Target {
+    Here,
+    /// It has had its last reply, and is closed when there is time.
+    Ended,
+    /// With another worker, or nowhere.
+    Away,
+}
+
+/// The tracker whose redirected invalidation this is, and where it is to go.
+fn redirection<'p>(connections: &Slab<Connection>, push: &'p Push) -> Option<(&'p Arc<Tracker>, Target)> {
     let Push::Invalidation { tracker, .. } = push else { return None };
-    let target = tracker.redirect.as_ref().filter(|_| !tracker.has_ended())?;
-    let connection = connections.get(target.token.load(Relaxed));
-    connection.is_none_or(|connection| connection.client() != target.id).then_some(tracker)
+    let client = tracker.redirect.as_ref().filter(|_| !tracker.has_ended())?;
+    let target = match connections.get(client.token.load(Relaxed)).filter(|it| it.client() == client.id) {
+        Some(connection) if connection.is_closing() => Target::Ended,
+        Some(_) => Target::Here,
+        None => Target::Away,
+    };
+    Some((tracker, target))
 }
 
 /// Whether this is the connection, if the push is for one only.
