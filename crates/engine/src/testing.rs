@@ -77,6 +77,10 @@ impl ChangeLog for MemoryLog {
         parts.len() as u64
     }
 
+    fn appended(&self) -> u64 {
+        self.parts.lock().len() as u64
+    }
+
     fn waiting(&self) -> u64 {
         self.parts.lock().iter().map(|(_, part)| part.len() as u64).sum()
     }

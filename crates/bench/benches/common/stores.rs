@@ -75,6 +75,10 @@ impl ChangeLog for Log {
         self.0.append(first, last, is_group, render)
     }
 
+    fn appended(&self) -> u64 {
+        self.0.appended()
+    }
+
     fn waiting(&self) -> u64 {
         self.0.waiting()
     }

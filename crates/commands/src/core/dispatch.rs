@@ -6,7 +6,7 @@
 
 use crate::core::admission::{self, AdmissionRequest, Verdict};
 use crate::core::args::Args;
-use crate::core::command::{Command, CommandEntry, KeyPlan, RUNS_QUEUED};
+use crate::core::command::{Command, CommandEntry, Group, KeyPlan, RUNS_QUEUED};
 use crate::core::command_table::{accepted, find, lookup};
 use crate::core::context::{Blocking, Context, Flow, KeyArgs, Now, Piecewise};
 use crate::core::key_spec::{self, key_indices};
@@ -17,8 +17,8 @@ use engine::host::threads::Server;
 use engine::keyspace::held_locks::HeldLocks;
 use engine::keyspace::keys::Keys;
 use engine::keyspace::origin::{Asker, Origin};
-use engine::propagation::effects::Author;
-use engine::propagation::effects::Effects;
+use engine::propagation::change_log::ChangeLog;
+use engine::propagation::effects::{Author, Effects};
 use engine::{Engine, Error};
 use resp::Reply;
 use std::sync::atomic::Ordering::Relaxed;
@@ -327,8 +327,11 @@ pub(crate) fn run_held(engine: &Engine, cx: &mut Context<'_>, args: &mut Args<'_
     if cx.session.tracker.is_some() {
         tracked_reads::remember(cx, args, cx.key_args);
     }
-    if logs && let Some(length) = engine.record(&cx.keys.effects, db, |out| args.put_to(out)) {
-        cx.session.logged_at = length;
+    if logs {
+        if let Some(length) = cx.keys.record(db, |out| args.put_to(out)) {
+            cx.session.logged_at = length;
+        }
+        note_seen(cx);
     }
     cx.keys.unlock();
     if cx.keys.effects.seen().is_some() {
@@ -341,6 +344,26 @@ pub(crate) fn run_held(engine: &Engine, cx: &mut Context<'_>, args: &mut Args<'_
         }
     }
     failed
+}
+
+/// Notes up to where the log holds what the command can have seen: changes of the shards that it has locked. Under
+/// these locks.
+#[inline(always)]
+fn note_seen(cx: &mut Context<'_>) {
+    let seen_to = match cx.keys.logged_to() {
+        Some(length) => length,
+        None => seen_unlocked(cx.engine, cx.command),
+    };
+    cx.session.seen_to = cx.session.seen_to.max(seen_to);
+}
+
+/// The same of a command that has locked nothing: it may have looked anywhere, unless it is about its connection only.
+#[inline(never)]
+pub(crate) fn seen_unlocked(engine: &Engine, command: &Command) -> u64 {
+    match command.group {
+        Group::Connection | Group::Transactions => 0,
+        _ => engine.change_log().map_or(0, ChangeLog::appended),
+    }
 }
 
 /// Runs a command of the past once more, to its end: it is not logged and not measured, and finds what was there at its
@@ -417,6 +440,9 @@ pub fn step<'e>(
         key_args: &[],
     };
     let done = work.step(&mut cx);
+    if engine.has_log() {
+        note_seen(&mut cx);
+    }
     let Context { keys, reply, session, .. } = cx;
     follow_up(engine, keys.release(), session, now);
     let answer = reply.len().saturating_sub(start);
@@ -447,5 +473,49 @@ pub fn execute<'e>(
             Flow::Next
         }
         (flow, _) => flow,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+
+    /// What the client has seen of the log after this.
+    fn seen_to(client: &mut Client, lines: &[&str]) -> u64 {
+        client.session().seen_to = 0;
+        lines.iter().for_each(|line| _ = client.run(line));
+        client.session().seen_to
+    }
+
+    #[test]
+    fn who_reads_has_seen_the_changes_of_its_shards_and_no_others() {
+        let mut writer = Client::new();
+        let _log = writer.log();
+        let mut reader = writer.beside();
+        assert_eq!(seen_to(&mut reader, &["GET a", "DBSIZE"]), 0);
+        assert_eq!(seen_to(&mut writer, &["SET a 1"]), 1);
+        assert_eq!(seen_to(&mut writer, &["SET b 1"]), 2);
+        for (lines, seen) in [
+            (&["GET c"][..], 0),
+            (&["GET a"], 1),
+            (&["GET b", "GET a"], 2),
+            (&["MGET c a"], 1),
+            (&["MGET a b c"], 2),
+            (&["MULTI", "GET a", "GET c", "EXEC"], 1),
+            (&["MULTI", "GET a", "DBSIZE", "EXEC"], 2),
+            (&["DBSIZE"], 2),
+            (&["PING"], 0),
+            (&["KEYS *"], 2),
+            (&["EXISTS {a}c"], 1),
+        ] {
+            assert_eq!(seen_to(&mut reader, lines), seen, "{lines:?}");
+        }
+        assert_eq!(seen_to(&mut writer, &["SET c 1 PX 5"]), 3);
+        // The first that finds it gone says so in the log, and has seen that.
+        reader.later(6);
+        assert_eq!(seen_to(&mut reader, &["GET c"]), 4);
+        assert_eq!(reader.session().logged_at, 0);
+        assert_eq!(seen_to(&mut writer, &["GET c"]), 4);
+        assert_eq!(writer.session().logged_at, 3);
     }
 }

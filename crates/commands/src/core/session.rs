@@ -62,6 +62,8 @@ pub struct Session {
     pub patience: LockTimeout,
     /// The log's length after its last write that was logged: what its client is told since may not be durable before.
     pub logged_at: u64,
+    /// The log's length after the last change that its commands can have seen, its own included.
+    pub seen_to: u64,
     /// What it subscribes to, if anything.
     pub subscriptions: Option<Box<Subscriptions>>,
     /// CLIENT TRACKING, and whether CLIENT CACHING was called for the next command.
@@ -130,6 +132,7 @@ impl Session {
             admitted: DenyReasons::default(),
             patience: LockTimeout::Long,
             logged_at: 0,
+            seen_to: 0,
             subscriptions: None,
             tracker: None,
             caching: false,

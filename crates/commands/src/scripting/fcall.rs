@@ -482,6 +482,10 @@ mod tests {
             self.appended.fetch_add(1, Relaxed) + 1
         }
 
+        fn appended(&self) -> u64 {
+            self.appended.load(Relaxed)
+        }
+
         fn waiting(&self) -> u64 {
             0
         }

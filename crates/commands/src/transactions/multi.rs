@@ -19,6 +19,7 @@ use crate::core::command::{
     RUNS_SCRIPTS, SKIP_COMMANDLOG, STALE, key,
 };
 use crate::core::context::{Blocking, Context, Flow};
+use crate::core::dispatch::seen_unlocked;
 use crate::core::key_spec::key_indices;
 use crate::core::queued::{close_group, stop_watching, unwatch};
 use crate::core::session::{Multi, Watching};
@@ -262,13 +263,17 @@ impl CommandGroup {
         } else if has_log {
             cx.engine.collect_expired(&mut self.batch, &effects);
         }
+        if has_log && entry.command.keys.is_empty() {
+            // It may have read shards that this transaction has not locked.
+            cx.session.seen_to = cx.session.seen_to.max(seen_unlocked(cx.engine, entry.command));
+        }
         self.effects.absorb(effects);
     }
 
     /// All have run: their records go into the log, as a transaction if there are several.
     pub fn end(self, cx: &mut Context<'_>) {
         let CommandGroup { batch, effects, command } = self;
-        if let Some(length) = cx.engine.record_together(&batch) {
+        if let Some(length) = cx.keys.record_together(&batch) {
             cx.session.logged_at = length;
         }
         cx.command = command;

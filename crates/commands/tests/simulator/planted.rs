@@ -89,6 +89,16 @@ fn a_lost_wake_up_is_found() {
     assert!(first(0..500, execute, |run| run.forgotten.clone()).is_some());
 }
 
+/// A client that is told of another's write before that is durable.
+#[test]
+fn a_reader_that_waits_for_nothing_is_found() {
+    let found = found(|client, operation| match (operation, faithfully(client, operation)) {
+        (Operation::Alone(Step::Get(_)), Ran::Replied(reply)) => Ran::Told(reply),
+        (_, other) => other,
+    });
+    assert!(found.starts_with("a crash"), "{found}");
+}
+
 /// A client that is told of its write before that is durable.
 #[test]
 fn an_offset_that_is_published_early_is_found() {

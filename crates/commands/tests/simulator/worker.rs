@@ -8,6 +8,7 @@ use commands::{Args, Flow, Now, Session};
 use engine::clients::waiters::Ticket;
 use engine::host::threads::Server;
 use engine::keyspace::held_locks::LockTimeout;
+use engine::propagation::change_log::ChangeLog;
 use fastrand::Rng;
 use resp::{Protocol, Reply};
 use shuttle::thread;
@@ -109,7 +110,7 @@ impl Client {
         let first = if call.operation.lasts() { call.times[0] } else { time };
         (call.times, call.seen, call.logged_at) = ((first..=time).collect(), seen, logged_at);
         match self.machine.aof() {
-            Some(aof) if aof.keeps_replies() => self.held = Some(aof.journal.appended()),
+            Some(aof) if aof.keeps_replies() => self.held = Some(self.session.seen_to),
             _ => call.replied = Some(self.machine.moment()),
         }
     }
@@ -127,6 +128,7 @@ impl Client {
         let ticket = self.ticket.take().expect("it waits");
         let logged_at = Some(ticket.request().logged_at()).filter(|at| *at > 0);
         self.session.logged_at = self.session.logged_at.max(logged_at.unwrap_or(0));
+        self.session.seen_to = self.machine.engine.change_log().map_or(0, ChangeLog::appended);
         self.machine.engine.cancel_wait(&ticket);
         self.reply(reply, time, logged_at);
     }

@@ -320,7 +320,7 @@ mod tests {
         let mut edit = keys.edit(key);
         edit.set_string(NewString::encode(value.into()), ttl);
         edit.commit(EventClass::STRING, "set");
-        engine.record(&keys.effects, 0, |out| put_command(out, [&b"SET"[..], name, value].into_iter()));
+        keys.record(0, |out| put_command(out, [&b"SET"[..], name, value].into_iter()));
         keys.unlock();
         assert!(engine.publish(&mut keys.effects, Author { worker: 0, client: 0 }).is_empty());
     }

@@ -95,7 +95,7 @@ pub(crate) fn expire_step(
         }
     }
     keyspace.settle_due_time(index, shard);
-    keyspace.record_expired(&mut effects);
+    keyspace.record_expired(shard, &mut effects);
     // Who sees that the keys are gone finds the memory free and the event noted.
     effects.settle(|| keyspace.config().snapshot().flag(Directive::LAZYFREE_LAZY_EXPIRE), || true);
     drop(effects.take_foreground());

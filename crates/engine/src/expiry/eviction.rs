@@ -260,7 +260,7 @@ impl Eviction<'_> {
         removed(self.keyspace, shard, effects, db, local, entry, Cause::Evicted);
         self.keyspace.settle_lengths(shard.index(), shard);
         let word: &[u8] = if self.config.flag(Directive::LAZYFREE_LAZY_EVICTION) { b"UNLINK" } else { b"DEL" };
-        self.keyspace.record_removal(db, word, name);
+        self.keyspace.record_removal(shard, db, word, name);
         bytes as u64
     }
 }

@@ -196,6 +196,24 @@ impl<'e> Locks<'e> {
         Some((self.index, self.one.as_deref()?))
     }
 
+    /// Calls this for every shard that is locked.
+    #[inline(always)]
+    pub fn each_mut(&mut self, mut visit: impl FnMut(&mut Shard)) {
+        match &mut self.one {
+            Some(guard) => visit(guard),
+            None => Self::each_other_mut(&mut self.others, &mut visit),
+        }
+    }
+
+    #[inline(never)]
+    fn each_other_mut(others: &mut HeldLocks<'e>, visit: &mut dyn FnMut(&mut Shard)) {
+        match others {
+            HeldLocks::Several(several) => several.each_mut(visit),
+            HeldLocks::Anything(any) => any.each_mut(visit),
+            HeldLocks::One(..) | HeldLocks::Nothing => {}
+        }
+    }
+
     /// All shards that are locked in other ways.
     pub fn each_other(&self, visit: impl FnMut(usize, &Shard)) {
         match &self.others {

@@ -19,6 +19,7 @@ use crate::keyspace::removal;
 use crate::keyspace::shard::Shard;
 use crate::locks::protocol::GrowRight;
 use crate::locks::sync::MutexGuard;
+use crate::propagation::change_log::LogBatch;
 use crate::propagation::effects::{Effects, Event};
 use crate::scripts::function_libraries::{Libraries, LibraryChange};
 use crate::status::deny_reasons::DenyReasons;
@@ -53,6 +54,8 @@ pub struct Keys<'e> {
     patience: LockTimeout,
     /// What the command was admitted by; None: nobody admitted it.
     admitted: Option<DenyReasons>,
+    /// [`logged_to`](Self::logged_to) of locks that were given up since.
+    seen_to: u64,
     /// What the command does besides replying.
     pub effects: Effects,
 }
@@ -72,6 +75,7 @@ impl<'e> Keys<'e> {
             no_touch: origin.asker.sees_expired(),
             patience: LockTimeout::Long,
             admitted: None,
+            seen_to: 0,
             effects: Effects::default(),
         }
     }
@@ -376,7 +380,7 @@ impl<'e> Keys<'e> {
         let result = visit(&mut guard, &mut self.effects);
         keyspace.settle_lengths(index, &guard);
         // The lock is given up here, and what had expired must be in the log before another command's change to it.
-        keyspace.record_expired(&mut self.effects);
+        keyspace.record_expired(&mut guard, &mut self.effects);
         Ok(result)
     }
 
@@ -485,6 +489,7 @@ impl<'e> Keys<'e> {
     /// [`Error::WouldBlock`]
     pub fn escalate_anew(&mut self) -> Result<(), Error> {
         if !self.reaches_all() {
+            self.seen_to = self.logged_to().unwrap_or(self.seen_to);
             self.held.release();
             let (keyspace, patience) = (self.keyspace, self.patience);
             let any =
@@ -561,6 +566,30 @@ impl<'e> Keys<'e> {
             None => self.held.each_other(|index, shard| self.keyspace.settle_lengths(index, shard)),
         }
         self.held.release();
+    }
+
+    /// Puts what the command, which began in this database, has changed into the change log; `render` writes it as
+    /// clients send it. Returns the log's length after a change that the command made itself.
+    #[inline(always)]
+    pub fn record(&mut self, db: u32, render: impl Fn(&mut Vec<u8>)) -> Option<u64> {
+        let length = self.keyspace.record(&self.effects, db, render)?;
+        self.held.each_mut(|shard| shard.logged_to = length);
+        (self.effects.dirty > 0).then_some(length)
+    }
+
+    /// The same of commands that belong together.
+    pub fn record_together(&mut self, batch: &LogBatch) -> Option<u64> {
+        let length = self.keyspace.record_together(batch)?;
+        self.held.each_mut(|shard| shard.logged_to = length);
+        Some(length)
+    }
+
+    /// The change log's length after the last change in the shards that the command has locked. None: it has none.
+    #[inline(always)]
+    pub fn logged_to(&mut self) -> Option<u64> {
+        let mut last = self.seen_to;
+        self.held.each_mut(|shard| last = last.max(shard.logged_to));
+        (!self.held.is_nothing()).then_some(last)
     }
 
     /// Whether the shard of a key of this hash may be touched.

@@ -2,6 +2,7 @@
 
 use crate::config::Directive;
 use crate::keyspace::Keyspace;
+use crate::keyspace::shard::Shard;
 use crate::propagation::change_log::{ChangeLog, LogBatch, put_command};
 use crate::propagation::effects::{Effects, Logged};
 use std::sync::Arc;
@@ -36,22 +37,21 @@ impl Keyspace {
     }
 
     /// Puts a command into the change log, with what else it changed; `render` writes it as clients send it. The locks
-    /// of that must still be held. Returns the log's length after a change that the command made itself.
+    /// of that must still be held. Returns the log's length then, if there was anything to append.
     #[inline]
-    pub fn record(&self, effects: &Effects, db: u32, render: impl Fn(&mut Vec<u8>)) -> Option<u64> {
+    pub(crate) fn record(&self, effects: &Effects, db: u32, render: impl Fn(&mut Vec<u8>)) -> Option<u64> {
         if effects.dirty == 0 && effects.seen().is_none() || !self.has_log() {
             return None;
         }
         let log = self.change_log()?;
-        let length = match effects.seen() {
+        match effects.seen() {
             None => Some(log.append(db, db, false, &mut |out| render(out))),
             Some(_) => {
                 let mut batch = LogBatch::default();
                 self.collect(&mut batch, effects, db, render);
                 batch.append_to(log)
             }
-        };
-        length.filter(|_| effects.dirty > 0)
+        }
     }
 
     /// Adds what [`record`](Self::record) would append, for commands that are logged together with others.
@@ -77,8 +77,8 @@ impl Keyspace {
     }
 
     /// Puts the end of keys and elements into the log that nobody asked for: each is a change of its own. Under the
-    /// locks under which they were removed.
-    pub fn record_expired(&self, effects: &mut Effects) {
+    /// lock of the shard from which they were removed.
+    pub(crate) fn record_expired(&self, shard: &mut Shard, effects: &mut Effects) {
         if effects.seen().is_none() {
             return;
         }
@@ -87,23 +87,24 @@ impl Keyspace {
         let Some(log) = self.change_log().filter(|_| self.has_log()) else { return };
         let word = self.removal_word();
         for (db, key) in &keys {
-            log.append(*db, *db, false, &mut |out| put_command(out, [word, key].into_iter()));
+            shard.logged_to = log.append(*db, *db, false, &mut |out| put_command(out, [word, key].into_iter()));
         }
         for (db, record) in &elements {
-            log.append(*db, *db, false, &mut |out| put_command(out, record.iter().map(Vec::as_slice)));
+            let mut render = |out: &mut Vec<u8>| put_command(out, record.iter().map(Vec::as_slice));
+            shard.logged_to = log.append(*db, *db, false, &mut render);
         }
     }
 
-    /// Puts the removal of a key into the log, as a change of its own.
-    pub fn record_removal(&self, db: u32, word: &[u8], name: &[u8]) {
+    /// Puts the removal of a key from a shard into the log, as a change of its own.
+    pub(crate) fn record_removal(&self, shard: &mut Shard, db: u32, word: &[u8], name: &[u8]) {
         if let Some(log) = self.change_log().filter(|_| self.has_log()) {
-            log.append(db, db, false, &mut |out| put_command(out, [word, name].into_iter()));
+            shard.logged_to = log.append(db, db, false, &mut |out| put_command(out, [word, name].into_iter()));
         }
     }
 
     /// Appends commands that belong together, and returns the log's length then. The locks of what they change must
     /// still be held.
-    pub fn record_together(&self, batch: &LogBatch) -> Option<u64> {
+    pub(crate) fn record_together(&self, batch: &LogBatch) -> Option<u64> {
         batch.append_to(self.change_log().filter(|_| self.has_log())?)
     }
 }

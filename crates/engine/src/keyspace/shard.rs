@@ -111,12 +111,15 @@ pub struct Shard {
     /// Which clients hold copies of its keys.
     pub tracked: Tracked,
     index: usize,
+    /// The change log's length after the last change here that is in it: who has read here has seen no later one.
+    pub logged_to: u64,
 }
 
 impl Shard {
     /// The empty shard of this number.
     pub fn new(index: usize, databases: usize) -> Self {
-        Shard { dbs: Databases::new(databases), stats: ShardStats::default(), tracked: Tracked::default(), index }
+        let (dbs, stats, tracked) = (Databases::new(databases), ShardStats::default(), Tracked::default());
+        Shard { dbs, stats, tracked, index, logged_to: 0 }
     }
 
     /// The shard's number.

@@ -110,7 +110,7 @@ impl Keys<'_> {
                 return false;
             }
             edit.commit(EventClass::GENERIC, "del");
-            keyspace.record_removal(db, b"DEL", name);
+            keyspace.record_removal(shard, db, b"DEL", name);
             if keyspace.has_log() {
                 effects.rare().logged = Logged::Nothing;
             }

@@ -304,6 +304,11 @@ impl<'l, T> Several<'l, T> {
         self.guards.iter().for_each(|(index, guard)| visit(*index, guard));
     }
 
+    /// The same, to be changed.
+    pub fn each_mut(&mut self, mut visit: impl FnMut(&mut T)) {
+        self.guards.iter_mut().for_each(|(_, guard)| visit(guard));
+    }
+
     /// The value behind lock `index`, if that was among those that were asked for.
     pub fn held(&self, index: usize) -> Option<&T> {
         let at = self.guards.binary_search_by_key(&index, |(held, _)| *held).ok()?;
@@ -346,6 +351,11 @@ impl<T, W> Escalated<'_, T, W> {
     /// All values whose locks are held.
     pub fn each(&self, mut visit: impl FnMut(usize, &T)) {
         self.guards.iter().for_each(|(index, guard)| visit(*index, guard));
+    }
+
+    /// The same, to be changed.
+    pub fn each_mut(&mut self, mut visit: impl FnMut(&mut T)) {
+        self.guards.iter_mut().for_each(|(_, guard)| visit(guard));
     }
 
     fn place(&self, index: usize) -> Result<usize, usize> {

@@ -20,6 +20,9 @@ pub trait ChangeLog: Any + Send + Sync {
     /// a reply that must be durable waits for.
     fn append(&self, first: u32, last: u32, is_group: bool, render: &mut dyn FnMut(&mut Vec<u8>)) -> u64;
 
+    /// Its length now.
+    fn appended(&self) -> u64;
+
     /// Bytes that were appended and are still in memory.
     fn waiting(&self) -> u64;
 }

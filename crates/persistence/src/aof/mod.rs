@@ -122,6 +122,10 @@ impl ChangeLog for Aof {
         self.journal.append(first, last, is_group, render)
     }
 
+    fn appended(&self) -> u64 {
+        self.journal.appended()
+    }
+
     fn waiting(&self) -> u64 {
         self.journal.waiting()
     }

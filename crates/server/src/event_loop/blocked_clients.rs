@@ -9,6 +9,7 @@ use commands::core::dispatch;
 use commands::core::instrument;
 use engine::clients::waiters::Ticket;
 use engine::host::threads::Server;
+use engine::propagation::change_log::ChangeLog;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -27,7 +28,10 @@ impl Worker {
         if !connection.waiting.unblock(ticket) {
             return;
         }
-        connection.session.logged_at = connection.session.logged_at.max(ticket.request().logged_at());
+        let session = &mut connection.session;
+        session.logged_at = session.logged_at.max(ticket.request().logged_at());
+        // What it is told of may be the change of a client that served it.
+        session.seen_to = self.shared.engine.change_log().map_or(0, ChangeLog::appended);
         self.shared.engine.cancel_wait(ticket);
         let start = self.replies.len();
         let sink = self.replies.sink();

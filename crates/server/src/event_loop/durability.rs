@@ -8,9 +8,11 @@
 //!                                                                             those of clients whose own writes wait
 //! ```
 //!
-//! Where replies are kept these are all of a tick, also those of commands that only read: what they saw may not be
-//! durable yet. Once it is known that the log cannot be written, only clients wait that have written what may be lost:
-//! how that ended is open until the disk takes it. A connection that has kept replies gets later ones after these.
+//! Where replies are kept these are also those of commands that only read: what they saw may not be durable yet. A
+//! client waits for its own last change and for the last change in the shards that it has read, and for nothing else
+//! that was appended meanwhile. Once it is known that the log cannot be written, only clients wait that have written
+//! what may be lost: how that ended is open until the disk takes it. A connection that has kept replies gets later ones
+//! after these.
 //!
 //! **What is kept is limited.** It counts as its client's output, and a client with much of it runs no more commands;
 //! and while the log is far behind, no client writes ([`regulate`]), which also limits those that want no replies.
@@ -20,8 +22,8 @@ use crate::aof::writer::{commit, write};
 use crate::connection::state::Connection;
 use crate::event_loop::reply_buffer::ReplyPart;
 use crate::event_loop::worker::Worker;
-use commands::Now;
 use commands::persistence::aof::{is_far_behind, regulate, wrote};
+use commands::{Now, Session};
 use persistence::aof::journal::Policy;
 use persistence::aof::{Aof, of};
 use std::sync::Arc;
@@ -38,21 +40,29 @@ impl Worker {
             }
             return self.release_replies(now);
         }
-        let appended = aof.journal.appended();
-        let is_durable = appended <= aof.journal.released() || commit(&shared, aof, appended);
+        let seen_to = self.seen_to();
+        let is_durable = seen_to <= aof.journal.released() || commit(&shared, aof, seen_to);
         let has_failed = aof.has_failed();
-        if !is_durable && !has_failed {
-            self.hold_all(appended, now);
-            regulate(&shared.engine, aof);
-            return shared.notifier.ring();
+        if is_durable || has_failed {
+            self.release_replies(now);
         }
-        self.release_replies(now);
-        if has_failed || !self.durable_replies.is_empty() {
-            let released = aof.journal.released();
-            self.hold_some(appended, now, |connection| {
-                connection.output.has_held() || connection.session.logged_at > released
-            });
+        let released = aof.journal.released();
+        match (has_failed, is_durable) {
+            (true, _) => self.hold_some(seen_to, now, |session| session.logged_at > released),
+            (false, true) if self.durable_replies.is_empty() => {}
+            (false, true) => self.hold_some(seen_to, now, |_| false),
+            (false, false) => {
+                self.hold_some(seen_to, now, |session| session.seen_to > released);
+                regulate(&shared.engine, aof);
+                shared.notifier.ring();
+            }
         }
+    }
+
+    /// The log's length after the last change that the replies of this tick can tell of.
+    fn seen_to(&self) -> u64 {
+        let sessions = self.replies.tokens().filter_map(|token| self.connections.get(token));
+        sessions.map(|connection| connection.session.seen_to).max().unwrap_or(0)
     }
 
     fn write_log(&mut self, aof: &Aof, now: Now) {
@@ -72,16 +82,13 @@ impl Worker {
         self.metrics().log_nanos.add(self.nanos().since(began));
     }
 
-    /// Holds the replies of this tick.
-    fn hold_all(&mut self, offset: u64, now: Now) {
-        let (bytes, parts) = self.replies.take();
-        self.hold(HeldReplies::new(offset, bytes), parts, now);
-    }
-
-    /// Holds those of this tick's replies that are for such connections.
-    fn hold_some(&mut self, offset: u64, now: Now, is_one: impl Fn(&Connection) -> bool) {
+    /// Holds those of this tick's replies that are for such clients, or for connections that have some held already.
+    fn hold_some(&mut self, offset: u64, now: Now, is_one: impl Fn(&Session) -> bool) {
         let connections = &self.connections;
-        let (bytes, parts) = self.replies.extract(|token| connections.get(token).is_some_and(&is_one));
+        let is_held = |connection: &Connection| connection.output.has_held() || is_one(&connection.session);
+        let waits = |token| connections.get(token).is_some_and(is_held);
+        let all = self.replies.tokens().all(waits);
+        let (bytes, parts) = if all { self.replies.take() } else { self.replies.extract(waits) };
         self.hold(HeldReplies::new(offset, bytes), parts, now);
     }
 

@@ -102,6 +102,11 @@ impl ReplyBuffer {
         }
     }
 
+    /// Whom the replies are for, some perhaps several times.
+    pub fn tokens(&self) -> impl Iterator<Item = usize> {
+        self.parts.iter().map(|(token, _)| *token)
+    }
+
     /// Takes everything.
     pub fn take(&mut self) -> (Vec<u8>, Vec<ReplyPart>) {
         (self.bytes.take(), std::mem::take(&mut self.parts))

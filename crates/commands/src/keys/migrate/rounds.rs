@@ -294,7 +294,7 @@ fn try_settle(
         }
     }
     remove(&mut keys, resting.into_iter());
-    engine.record(&keys.effects, db, |_| ());
+    keys.record(db, |_| ());
     let mut effects = keys.release();
     // The client may be gone, and is told of no change in any case: what it moves it need not forget by itself.
     let ready = engine.publish(&mut effects, Author { worker: server.worker, client: 0 });
