@@ -346,7 +346,8 @@ fn faults() -> impl Strategy<Value = Faults> {
     (maybe(400), maybe(60), any::<[bool; 3]>()).prop_map(
         move |(room, short, [write_fails, sync_fails, truncate_fails])| {
             let short = short.map(|short| short + 1);
-            Faults { room, short, write_fails: write_fails && room.is_none(), sync_fails, truncate_fails }
+            let write_fails = write_fails && room.is_none();
+            Faults { room, short, write_fails, sync_fails, truncate_fails, ..Faults::default() }
         },
     )
 }

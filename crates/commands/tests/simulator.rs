@@ -4,20 +4,25 @@
 //!   seed -> setup, operations, clock, schedule -> a run of some thousand steps -> history -> is there an order?
 //! ```
 //!
-//! Clients run commands on keys of all types, transactions, scripts and functions, and wait for lists, in two databases
-//! that are flushed and swapped, while keys expire. What all of them saw must be what they could have seen if their
-//! operations had run one after the other, each between its call and its reply. At the end the keys are those that this
-//! leads to, and nobody waits for what is there.
+//! Clients run commands on keys of all types, transactions, scripts and functions, and wait for lists and streams, in
+//! two databases that are flushed and swapped, while keys expire, clients are paused and the disk fails. What all of
+//! them saw, and what snapshots saved, must be what they could have seen if their operations had run one after the
+//! other, each between its call and its reply. At the end the keys are those that this leads to, and nobody waits for
+//! what is there.
 //!
 //! Threads, locks and the order of everything are shuttle's, and its choices are the seed's: a run is replayed by
 //! `CINNABAR_SEED=7 cargo test -p cinnabar-commands --features shuttle --test simulator seeds`. See
 //! docs/design/simulator.md.
 #![forbid(unsafe_code)]
 
+#[path = "simulator/beside.rs"]
+mod beside;
 #[path = "simulator/checker.rs"]
 mod checker;
+#[path = "simulator/contents.rs"]
+mod contents;
 #[path = "faults/disk.rs"]
-#[allow(dead_code, reason = "its faults are for others")]
+#[allow(dead_code, reason = "some of it is for others")]
 mod disk;
 #[path = "simulator/machine.rs"]
 mod machine;
@@ -29,12 +34,16 @@ mod operation;
 mod planted;
 #[path = "simulator/schedule.rs"]
 mod schedule;
+#[path = "simulator/streams.rs"]
+mod streams;
+#[path = "simulator/surroundings.rs"]
+mod surroundings;
 #[path = "simulator/worker.rs"]
 mod worker;
 
 use checker::{Call, Found, explained, survives};
 use fastrand::Rng;
-use machine::{BEGIN, Crash, Machine};
+use machine::{BEGIN, Crash, Machine, Setup};
 use operation::Operation;
 use persistence::aof::journal::Policy;
 use schedule::{Judged, SeededSchedule};
@@ -44,7 +53,8 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use worker::{Client, Execute, faithfully, settle, tend_log, work};
+use surroundings::Saved;
+use worker::{Client, Execute, faithfully, settle, tend, work};
 
 /// Runs where the environment does not say how many.
 const SEEDS: u64 = 1500;
@@ -58,7 +68,12 @@ const COMMAND: &str = "cargo test -p cinnabar-commands --features shuttle --test
 struct Run {
     /// Who waits for what is there.
     forgotten: Option<String>,
+    /// What changed keys or looked at them, snapshots among it.
     calls: Vec<Call>,
+    /// Pauses and the like.
+    beside: Vec<Call>,
+    /// What the time was moved on to, and a moment right before.
+    timeline: Vec<(u64, i64)>,
     found: Found,
     crashes: Vec<Crash>,
 }
@@ -72,6 +87,9 @@ impl Run {
     fn first_fault(&self) -> Option<String> {
         if let Some(key) = &self.forgotten {
             return Some(format!("a client waits for {key}, which is there"));
+        }
+        if let Some(broken) = beside::broken(&self.calls, &self.beside, &self.timeline) {
+            return Some(broken);
         }
         if !explained(&self.calls, &self.found) {
             return Some("no order explains this".to_owned());
@@ -88,10 +106,16 @@ impl Run {
 
 fn run(seed: u64, execute: Execute) -> Run {
     let mut random = Rng::with_seed(seed);
-    let workers = random.usize(2..5);
-    let look = [0, 0, 1_000, 100_000, 1_000_000][random.usize(..5)];
-    let policy = [None, Some(Policy::Always), Some(Policy::EverySecond)][random.usize(..3)];
-    let machine = Arc::new(Machine::start(workers, look, policy));
+    let policies = [None, Some(Policy::No), Some(Policy::Always), Some(Policy::Always), Some(Policy::EverySecond)];
+    let setup = Setup {
+        workers: random.usize(2..5),
+        look: [0, 0, 1_000, 100_000, 1_000_000][random.usize(..5)],
+        policy: policies[random.usize(..5)],
+        has_faults: random.bool(),
+        switches: random.u8(..4) == 0,
+    };
+    let workers = setup.workers;
+    let machine = Arc::new(Machine::start(setup));
     let start = |worker| {
         let (machine, mut random) = (Arc::clone(&machine), random.fork());
         thread::spawn(move || {
@@ -101,34 +125,38 @@ fn run(seed: u64, execute: Execute) -> Run {
         })
     };
     let threads: Vec<_> = (0..workers).map(start).collect();
-    let log = {
+    let tender = {
         let (machine, mut random) = (Arc::clone(&machine), random.fork());
-        thread::spawn(move || tend_log(&machine, &mut random))
+        thread::spawn(move || tend(&machine, &mut random))
     };
     let join = |thread: thread::JoinHandle<Vec<Client>>| thread.join().expect("no worker fails");
     let mut clients: Vec<Client> = threads.into_iter().flat_map(join).collect();
     machine.is_over.store(true, Relaxed);
-    log.join().expect("it does not fail");
+    tender.join().expect("it does not fail");
+    machine.engine.end_pause();
     settle(&machine);
     // At the end all is durable, and a crash takes nothing.
-    machine.join();
-    if let Some(aof) = machine.aof() {
-        machine.write_log(aof, true);
-    }
+    machine.recover();
     machine.crash(seed);
     let found = Found { model: machine.model(), time: machine.time() };
-    let mut forgotten = None;
-    for client in &mut clients {
-        let db = client.session.db as usize;
-        if let Some(Operation::Block(wait, _)) = client.ends_waiting()
-            && let Some(key) = wait.awaited().iter().find(|key| found.model.0[db].contains_key(*key))
-        {
-            forgotten = Some((*key).to_owned());
-        }
+    let forgotten = clients.iter_mut().find_map(|client| waits_in_vain(client, &found));
+    let is_beside = |call: &Call| matches!(call.operation, Operation::Beside(_));
+    let (mut beside, mut calls): (Vec<Call>, Vec<Call>) =
+        clients.into_iter().flat_map(Client::into_calls).partition(is_beside);
+    let (saves, timeline) = (machine.chronicle().saves(), machine.chronicle().timeline());
+    calls.extend(saves.into_iter().map(Saved::into_call));
+    calls.extend(machine.cuts());
+    [&mut calls, &mut beside].into_iter().for_each(|calls| calls.sort_by_key(|call| call.called));
+    Run { forgotten, calls, beside, timeline, found, crashes: machine.crashes() }
+}
+
+/// What a client waits for at the end, though it is there.
+fn waits_in_vain(client: &mut Client, found: &Found) -> Option<String> {
+    let db = client.session.db as usize;
+    match client.ends_waiting()? {
+        Operation::Block(wait, _) if !found.model.has(wait, db, found.time) => None,
+        operation => Some(format!("{operation:?}")),
     }
-    let mut calls: Vec<Call> = clients.into_iter().flat_map(Client::into_calls).collect();
-    calls.sort_by_key(|call| call.called);
-    Run { forgotten, calls, found, crashes: machine.crashes() }
 }
 
 /// The clients of a worker, with at most so many calls together.
@@ -140,10 +168,14 @@ fn clients(machine: &Arc<Machine>, worker: usize, calls: usize, random: &mut Rng
 
 impl Display for Run {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        for Call { operation, db, times, called, replied, seen, logged_at, .. } in &self.calls {
+        let mut calls: Vec<&Call> = self.calls.iter().chain(&self.beside).collect();
+        calls.sort_by_key(|call| call.called);
+        for Call { operation, db, times, called, replied, seen, logged_at, ran, durable_at, .. } in calls {
             let times: Vec<i64> = times.iter().map(|time| time - BEGIN).collect();
             let (seen, replied) = (String::from_utf8_lossy(seen), replied.map_or("...".into(), |at| at.to_string()));
-            writeln!(out, "{called} to {replied}, db {db}, at {times:?}: {operation:?}: {seen:?}, log {logged_at:?}")?;
+            let seen = if *ran == u64::MAX { format!("{seen:?}") } else { format!("{seen:?} at {ran}") };
+            let log = format!("log {logged_at:?}, durable at {durable_at:?}");
+            writeln!(out, "{called} to {replied}, db {db}, at {times:?}: {operation:?}: {seen}, {log}")?;
         }
         writeln!(out, "found at {}: {:?}", self.found.time - BEGIN, self.found.model)
     }

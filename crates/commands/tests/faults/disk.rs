@@ -43,6 +43,10 @@ pub struct Faults {
     pub write_fails: bool,
     pub sync_fails: bool,
     pub truncate_fails: bool,
+    /// How often others go on before a sync does.
+    pub slow: u32,
+    /// A sync of the log that fails says that it has succeeded.
+    pub lies: bool,
 }
 
 #[derive(Clone, Default)]
@@ -191,8 +195,11 @@ impl LogFile for File {
     }
 
     fn sync(&self) -> io::Result<()> {
-        spin();
-        self.disk.state().sync(self.file)
+        let slow = self.disk.state().faults.slow;
+        (0..=slow).for_each(|_| spin());
+        let mut state = self.disk.state();
+        let result = state.sync(self.file);
+        if state.faults.lies { Ok(()) } else { result }
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {

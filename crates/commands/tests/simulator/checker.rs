@@ -5,8 +5,9 @@
 //! an order of its own (Herlihy and Wing's locality).
 
 use crate::model::Model;
-use crate::operation::{Key, Operation};
+use crate::operation::{Key, Operation, REFUSED};
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// One operation of one client.
 #[derive(Debug)]
@@ -23,11 +24,37 @@ pub struct Call {
     pub seen: Vec<u8>,
     /// How long the log was after it, if it has logged anything.
     pub logged_at: Option<u64>,
-    /// Its reply went when all that it saw was durable.
-    pub is_durable: bool,
+    /// When its reply was there, sent or not, and how long the log was by then.
+    pub ran: u64,
+    pub log: u64,
+    /// From when on its client knows that it is durable, and all that it saw.
+    pub durable_at: Option<u64>,
+}
+
+impl Call {
+    /// One that has no reply yet.
+    pub fn new(operation: Operation, db: usize, time: i64, called: u64) -> Call {
+        let (times, seen) = (vec![time], Vec::new());
+        let (ran, log) = (u64::MAX, 0);
+        Call { operation, db, times, called, replied: None, seen, logged_at: None, ran, log, durable_at: None }
+    }
+
+    /// A snapshot of all keys, some time between two moments.
+    pub fn cut(begin: u64, end: u64, found: Found) -> Call {
+        let time = found.time;
+        let (seen, replied) = (b"+OK\r\n".to_vec(), Some(end));
+        Call { replied, seen, ran: end, ..Call::new(Operation::Cut(Arc::new(found)), 0, time, begin) }
+    }
+
+    /// Whether what would have written was refused, as the disk takes nothing, or was given up.
+    pub fn is_given_up(&self) -> bool {
+        let is_broken = matches!(self.operation, Operation::Swap(..)) && self.seen.ends_with(b"*-1\r\n");
+        is_broken || self.seen.ends_with(REFUSED.as_bytes())
+    }
 }
 
 /// What was found in the databases at a time in milliseconds.
+#[derive(Debug)]
 pub struct Found {
     pub model: Model,
     pub time: i64,
@@ -55,11 +82,10 @@ pub fn explained(calls: &[Call], found: &Found) -> bool {
 /// Whether what a crash left is what the beginning of an order leads to: one of calls that had begun by that `moment`,
 /// and with all that had to survive, as the log was durable up to `synced`.
 pub fn survives(calls: &[Call], moment: u64, synced: u64, found: &Found) -> bool {
-    let begun: Vec<&Call> = calls.iter().filter(|call| call.called < moment).collect();
-    let must = |call: &Call| {
-        let is_told = call.is_durable && call.replied.is_some_and(|replied| replied < moment);
-        is_told || call.logged_at.is_some_and(|at| at <= synced)
-    };
+    let changes = |call: &&Call| call.called < moment && !matches!(call.operation, Operation::Cut(_));
+    let begun: Vec<&Call> = calls.iter().filter(changes).collect();
+    let must =
+        |call: &Call| call.durable_at.is_some_and(|at| at < moment) || call.logged_at.is_some_and(|at| at <= synced);
     let must: u64 = begun.iter().enumerate().filter(|(_, call)| must(call)).map(|(index, _)| 1 << index).sum();
     let wanted = found.model.alive(found.time);
     search(&begun, |done, state| must & !done == 0 && state.alive(found.time) == wanted)
@@ -119,17 +145,9 @@ mod tests {
     const KEY: Key = "s0";
 
     fn call(step: Step, called: u64, replied: u64, seen: &str) -> Call {
-        let (operation, seen) = (Operation::Alone(step), seen.as_bytes().to_vec());
-        Call {
-            operation,
-            db: 0,
-            times: vec![called as i64],
-            called,
-            replied: Some(replied),
-            seen,
-            logged_at: Some(called),
-            is_durable: true,
-        }
+        let (replied, logged_at) = (Some(replied), Some(called));
+        let blank = Call::new(Operation::Alone(step), 0, called as i64, called);
+        Call { replied, seen: seen.as_bytes().to_vec(), logged_at, durable_at: replied, ..blank }
     }
 
     /// Whether there is an order that leads to anything.

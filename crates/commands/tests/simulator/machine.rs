@@ -1,94 +1,31 @@
-//! An engine with what it needs of its surroundings: a clock that is moved, threads that are shuttle's, a disk, and a
-//! mailbox for what clients waited for.
+//! An engine with its [surroundings](crate::surroundings), and what is done to it from outside: crashes, faults of the
+//! disk, what the log's thread does.
 
-use crate::checker::Found;
-use crate::disk::Disk;
-use crate::model::{Content, Kept, Model};
-use crate::operation::{self, HASHES, Key, LIBRARY, LISTS, SETS, SORTED, STRINGS};
+use crate::checker::{Call, Found};
+use crate::contents;
+use crate::disk::{Disk, Faults};
+use crate::model::Model;
+use crate::operation::{self, LIBRARY};
+use crate::surroundings::{Chronicle, Delivered, RDB, Saved, Surroundings};
 use commands::core::dispatch;
-use commands::persistence::aof::{load_and_begin, tick, wrote};
+use commands::persistence::aof::{self, end_waits, load_and_begin, wrote};
+use commands::persistence::{load, save};
 use commands::{Args, Flow, Now, Session};
 use engine::clients::registry::ClientInfo;
-use engine::clients::waiters::{Delivery, Ticket};
-use engine::config::Directive;
-use engine::host::clock::Clock;
-use engine::host::files::{Files, NewFile};
-use engine::host::threads::{Task, Threads};
-use engine::time::{Nanos, UnixMs, UnixUs};
+use engine::clients::waiters::Ticket;
+use engine::time::UnixMs;
 use engine::{Engine, Host, Options};
+use fastrand::Rng;
 use persistence::aof::journal::Policy;
 use persistence::aof::storage::Storage;
 use persistence::aof::{Aof, of};
 use resp::Reply;
-use resp::reply_value::{Decoder, Value};
-use shuttle::thread::{self, JoinHandle};
-use std::collections::HashMap;
-use std::io::{self, Read};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Unix time in milliseconds when a run begins.
 pub const BEGIN: i64 = 1_700_000_000_000;
-
-/// What came for a client that waited.
-pub struct Delivered {
-    pub reply: Vec<u8>,
-    /// The time in milliseconds.
-    pub time: i64,
-}
-
-/// What the engine knows of the machine.
-pub struct Surroundings {
-    /// Unix time in milliseconds.
-    time: AtomicI64,
-    /// The processor's clock in nanoseconds, and by how much each look at it moves it on.
-    nanos: AtomicU64,
-    look: u64,
-    /// By arrival.
-    mailbox: Mutex<HashMap<u64, Delivered>>,
-    disk: Disk,
-    engine: OnceLock<Weak<Engine>>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
-}
-
-impl Clock for Surroundings {
-    fn nanos(&self) -> Nanos {
-        Nanos(self.nanos.fetch_add(self.look, Relaxed))
-    }
-
-    fn unix_us(&self, _: UnixUs) -> UnixUs {
-        UnixUs(self.time.load(Relaxed) * 1000)
-    }
-}
-
-impl Delivery for Surroundings {
-    fn deliver(&self, ticket: &Arc<Ticket>, reply: Vec<u8>) {
-        let delivered = Delivered { reply, time: self.time.load(Relaxed) };
-        let before = self.mailbox.lock().expect("nobody panics here").insert(ticket.arrival, delivered);
-        assert!(before.is_none(), "a client is served once");
-    }
-}
-
-impl Files for Surroundings {
-    fn create_file(&self, path: &[u8], _: bool) -> io::Result<Box<dyn NewFile>> {
-        self.disk.create(path)
-    }
-
-    fn open_file(&self, path: &[u8]) -> io::Result<(Box<dyn Read + Send>, u64)> {
-        self.disk.open(path)
-    }
-}
-
-impl Threads<Engine> for Surroundings {
-    fn in_background(&self, _: Directive, work: Task<Engine>) -> io::Result<()> {
-        let engine = self.engine.get().and_then(Weak::upgrade).expect("it has begun");
-        self.threads.lock().expect("nobody panics here").push(thread::spawn(move || work(&engine)));
-        Ok(())
-    }
-}
-
-engine::host_defaults!(Surroundings: Memory, Peers, Process, Log, Connections, EffectSink);
 
 /// What a crash of the machine left, and what was known then.
 pub struct Crash {
@@ -115,57 +52,87 @@ impl Crash {
     }
 }
 
+impl Saved {
+    /// What is found in it, as an operation that has seen that.
+    pub fn into_call(self) -> Call {
+        let disk = Disk::default();
+        disk.replace(RDB, &self.rdb).expect("the disk is sound");
+        let machine = Machine::begin(1, 0, self.time, disk);
+        load::load_file(&machine.engine, false).expect("it is whole").expect("it is there");
+        let found = Found { model: machine.model(), time: self.time };
+        Call::cut(self.begin, self.end, found)
+    }
+}
+
+/// How a run is made up.
+pub struct Setup {
+    pub workers: usize,
+    /// By how many nanoseconds each look at the processor's clock moves it on.
+    pub look: u64,
+    /// That of the log, if there is one.
+    pub policy: Option<Policy>,
+    /// The disk fails now and then.
+    pub has_faults: bool,
+    /// The policy changes.
+    pub switches: bool,
+}
+
 /// See the module.
 pub struct Machine {
     pub engine: Arc<Engine>,
     surroundings: Arc<Surroundings>,
+    pub setup: Setup,
     /// Those of the two scripts, that which is told its keys first.
     pub shas: [String; 2],
-    /// The history's clock.
-    moments: AtomicU64,
     clients: AtomicU64,
+    /// Changes of the policy that have begun, and that have ended.
+    switches: AtomicU64,
     crashes: Mutex<Vec<Crash>>,
+    /// Snapshots that clients say that they have made.
+    cuts: Mutex<Vec<Call>>,
     /// Nobody sends commands any more.
     pub is_over: AtomicBool,
 }
 
 impl Machine {
-    /// `look`: by how many nanoseconds each look at the processor's clock moves it on. `policy`: that of its log, if it
-    /// has one.
-    pub fn start(workers: usize, look: u64, policy: Option<Policy>) -> Machine {
-        let mut machine = Machine::begin(workers, look, BEGIN, Disk::default());
-        if let Some(policy) = policy {
-            assert!(machine.load(), "there is nothing yet");
-            machine.aof().expect("it is on").journal.set_policy(policy);
-        }
+    pub fn start(setup: Setup) -> Machine {
+        let policy = setup.policy;
+        let mut machine = Machine::begin(setup.workers, setup.look, BEGIN, Disk::default());
+        machine.setup = setup;
         let mut session = machine.session(0, 0);
         machine.shas = [true, false].map(|declares| {
             let reply = machine.ask(&mut session, &["SCRIPT", "LOAD", &operation::script(declares)]);
             String::from_utf8_lossy(&reply).lines().nth(1).expect("a name").to_owned()
         });
+        assert_eq!(machine.ask(&mut session, &["CONFIG", "SET", "save", ""]), b"+OK\r\n");
+        if let Some(policy) = policy {
+            assert!(machine.load(), "there is nothing yet");
+            assert_eq!(machine.ask(&mut session, &["CONFIG", "SET", "appendfsync", word(policy)]), b"+OK\r\n");
+        }
         assert!(machine.ask(&mut session, &["FUNCTION", "LOAD", LIBRARY]).starts_with(b"$"));
+        machine.sync_log();
         machine
     }
 
     /// One with nothing in it, and without a log.
     fn begin(workers: usize, look: u64, time: i64, disk: Disk) -> Machine {
         commands::install(&[]);
-        let surroundings = Arc::new(Surroundings {
-            time: AtomicI64::new(time),
-            nanos: AtomicU64::new(1),
-            look,
-            mailbox: Mutex::default(),
-            disk: disk.clone(),
-            engine: OnceLock::new(),
-            threads: Mutex::default(),
-        });
+        let surroundings = Arc::new(Surroundings::new(time, look, disk.clone()));
         let options = Options { shards: 4, databases: 2, hash_seed: 7, workers };
         let engine = Arc::new(Engine::new(&options, Arc::clone(&surroundings) as Arc<dyn Host>));
-        assert!(surroundings.engine.set(Arc::downgrade(&engine)).is_ok());
+        surroundings.set_engine(&engine);
         engine.install_log(Arc::new(Aof::new(Arc::new(disk), b"logs", b"log.aof")));
-        let (moments, clients) = (AtomicU64::new(1), AtomicU64::new(1));
-        let (shas, crashes, is_over) = (Default::default(), Mutex::default(), AtomicBool::new(false));
-        Machine { engine, surroundings, shas, moments, clients, crashes, is_over }
+        Machine {
+            engine,
+            surroundings,
+            setup: Setup { workers, look, policy: None, has_faults: false, switches: false },
+            shas: Default::default(),
+            clients: AtomicU64::new(1),
+            switches: AtomicU64::new(0),
+            crashes: Mutex::default(),
+            cuts: Mutex::default(),
+            is_over: AtomicBool::new(false),
+        }
     }
 
     /// Reads the log that is on the disk, and goes on with it; false if it is not whole.
@@ -194,19 +161,64 @@ impl Machine {
             _ => journal.write(),
         };
         wrote(&self.engine, aof, attempt, &result);
+        end_waits(&self.engine, aof);
     }
 
-    /// Begins a new base of the log.
-    pub fn rewrite_log(&self) {
-        let mut session = self.session(0, 0);
-        let (mut args, mut reply): (Args<'_>, _) = (["BGREWRITEAOF"][..].into(), Reply::default());
-        // It may be refused while there is another one.
-        dispatch::execute(&self.engine, &mut session, &mut args, self.now(), &mut reply);
+    /// What the log's thread does.
+    pub fn tend_log(&self, aof: &Aof) {
+        self.write_log(aof, aof.journal.policy() != Policy::No);
+        if !aof.has_failed() && aof.journal.policy() != Policy::Always {
+            aof.journal.release_written();
+        }
+    }
+
+    fn sync_log(&self) {
+        if let Some(aof) = self.aof() {
+            aof.journal.write().and_then(|()| aof.journal.sync().map(drop)).expect("the disk is sound");
+        }
     }
 
     /// What is due now and then.
-    pub fn tick_log(&self) {
-        tick(&self.engine, UnixMs(self.time()));
+    pub fn tick(&self) {
+        aof::tick(&self.engine, UnixMs(self.time()));
+        save::tick(&self.engine, UnixMs(self.time()));
+    }
+
+    /// From now on the disk does this.
+    pub fn set_faults(&self, faults: Faults) {
+        self.surroundings.disk.set(faults);
+    }
+
+    /// The disk is sound again, and takes the log.
+    pub fn recover(&self) {
+        self.set_faults(Faults::default());
+        self.join();
+        let Some(aof) = self.aof() else { return };
+        for _ in 0..3 {
+            self.write_log(aof, true);
+            self.sync_log();
+            end_waits(&self.engine, aof);
+            if aof.journal.is_in_doubt() {
+                // What is in doubt is made durable by a new base.
+                self.ask(&mut self.session(0, 0), &["BGREWRITEAOF"]);
+                self.join();
+            }
+        }
+        assert_eq!(aof.journal.synced(), aof.journal.appended(), "the disk is sound");
+    }
+
+    /// Changes when the log is synced, by this command of a client.
+    pub fn switch(&self, change: impl FnOnce()) {
+        self.switches.fetch_add(1, Relaxed);
+        change();
+        self.switches.fetch_add(1, Relaxed);
+    }
+
+    /// When the log is synced: how often that has changed, and whether it is now before replies are sent. None while
+    /// that changes.
+    pub fn promise(&self) -> Option<(u64, bool)> {
+        let switches = self.switches.load(Relaxed);
+        switches.is_multiple_of(2).then(|| (switches, self.aof().is_some_and(Aof::keeps_replies)))
     }
 
     /// The disk is kept as a crash would leave it now; the run goes on.
@@ -222,13 +234,19 @@ impl Machine {
         std::mem::take(&mut *self.crashes.lock().expect("nobody panics here"))
     }
 
+    /// A client has saved this.
+    pub fn add_cut(&self, cut: Call) {
+        self.cuts.lock().expect("nobody panics here").push(cut);
+    }
+
+    /// Those that there were.
+    pub fn cuts(&self) -> Vec<Call> {
+        std::mem::take(&mut *self.cuts.lock().expect("nobody panics here"))
+    }
+
     /// Waits for threads in the background.
     pub fn join(&self) {
-        loop {
-            let thread = self.surroundings.threads.lock().expect("nobody panics here").pop();
-            let Some(thread) = thread else { return };
-            thread.join().expect("no thread fails");
-        }
+        self.surroundings.join();
     }
 
     /// A client of this worker.
@@ -240,19 +258,23 @@ impl Machine {
         session
     }
 
+    /// The history's clock, and what is known of it.
+    pub fn chronicle(&self) -> &Chronicle {
+        &self.surroundings.chronicle
+    }
+
     /// The next moment of the history.
     pub fn moment(&self) -> u64 {
-        self.moments.fetch_add(1, Relaxed)
+        self.chronicle().moment()
     }
 
     /// Unix time in milliseconds.
     pub fn time(&self) -> i64 {
-        self.surroundings.time.load(Relaxed)
+        self.chronicle().time()
     }
 
     pub fn pass_time(&self, milliseconds: i64) {
-        self.surroundings.time.fetch_add(milliseconds, Relaxed);
-        self.surroundings.nanos.fetch_add(milliseconds as u64 * 1_000_000, Relaxed);
+        self.surroundings.pass_time(milliseconds);
     }
 
     pub fn now(&self) -> Now {
@@ -261,11 +283,11 @@ impl Machine {
 
     /// What has come for a client that waits.
     pub fn delivered(&self, ticket: &Ticket) -> Option<Delivered> {
-        self.surroundings.mailbox.lock().expect("nobody panics here").remove(&ticket.arrival)
+        self.surroundings.delivered(ticket)
     }
 
     /// Runs a command to its end.
-    fn ask(&self, session: &mut Session, words: &[&str]) -> Vec<u8> {
+    pub fn ask(&self, session: &mut Session, words: &[&str]) -> Vec<u8> {
         let (mut args, mut reply): (Args<'_>, _) = (words.into(), Reply::default());
         let flow = dispatch::execute(&self.engine, session, &mut args, self.now(), &mut reply);
         assert!(matches!(flow, Flow::Next), "{words:?}");
@@ -274,47 +296,29 @@ impl Machine {
 
     /// All that is alive.
     pub fn model(&self) -> Model {
-        let mut model = Model::default();
-        for db in 0..2 {
-            let mut session = self.session(0, db);
-            let mut ask = |words: &[&str]| {
-                Decoder::new().decode(&self.ask(&mut session, words)).expect("RESP").expect("all of it").0
-            };
-            for key in [&STRINGS[..], &LISTS, &HASHES, &SETS, &SORTED].concat() {
-                if let Some(content) = content(key, &mut ask) {
-                    let ends = Some(int(&ask(&["PEXPIRETIME", key]))).filter(|ends| *ends >= 0);
-                    model.0[db].insert(key, Kept { content, ends });
-                }
-            }
-        }
-        model
+        contents::model(self)
     }
 }
 
-fn content(key: Key, ask: &mut dyn FnMut(&[&str]) -> Value) -> Option<Content> {
-    let pairs = |numbers: Vec<i64>| numbers.chunks(2).map(|pair| (pair[0], pair[1])).collect();
-    let content = match key.trim_start_matches("{t}").as_bytes()[0] {
-        b's' => match ask(&["GET", key]) {
-            Value::Null => return None,
-            value => return Some(Content::Number(int(&value))),
-        },
-        b'l' => Content::List(ints(ask(&["LRANGE", key, "0", "-1"]))),
-        b'h' => Content::Hash(pairs(ints(ask(&["HGETALL", key])))),
-        b't' => Content::Set(ints(ask(&["SMEMBERS", key])).into_iter().collect()),
-        _ => Content::Sorted(pairs(ints(ask(&["ZRANGE", key, "0", "-1", "WITHSCORES"])))),
-    };
-    (int(&ask(&["EXISTS", key])) > 0).then_some(content)
-}
-
-fn int(value: &Value) -> i64 {
-    match value {
-        Value::Int(n) => *n,
-        Value::Bulk(text) => String::from_utf8_lossy(text).parse().expect("a number"),
-        other => panic!("{other:?} is no number"),
+/// The value of `appendfsync`.
+pub fn word(policy: Policy) -> &'static str {
+    match policy {
+        Policy::No => "no",
+        Policy::EverySecond => "everysec",
+        Policy::Always => "always",
     }
 }
 
-fn ints(value: Value) -> Vec<i64> {
-    let Value::Array(items) = value else { panic!("{value:?} is no array") };
-    items.iter().map(int).collect()
+/// Something that goes wrong, for some time.
+pub fn faults(random: &mut Rng) -> Faults {
+    let mut faults = Faults { slow: random.u32(0..20), ..Faults::default() };
+    match random.u8(..6) {
+        0 => faults.room = Some(random.usize(..400)),
+        1 => faults.short = Some(random.usize(1..60)),
+        2 => faults.write_fails = true,
+        3 => faults.sync_fails = true,
+        4 => (faults.sync_fails, faults.truncate_fails) = (true, true),
+        _ => (faults.room, faults.truncate_fails) = (Some(random.usize(..200)), true),
+    }
+    faults
 }

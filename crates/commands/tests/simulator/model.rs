@@ -1,6 +1,7 @@
 //! What operations come to: two databases of a few keys, as plain data.
 
-use crate::operation::{End, Key, Operation, Step, Wait};
+use crate::operation::{End, Key, Operation, REFUSED, Step, Wait};
+use crate::streams::Stream;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -11,6 +12,7 @@ pub enum Content {
     Set(BTreeSet<i64>),
     /// The score of each member.
     Sorted(BTreeMap<i64, i64>),
+    Stream(Stream),
 }
 
 /// A key's value, and the time in milliseconds at which it expires.
@@ -32,6 +34,11 @@ impl Model {
         alive
     }
 
+    /// Whether a client in that database would get what it waits for.
+    pub fn has(&self, wait: &Wait, db: usize, now: i64) -> bool {
+        View { model: &mut self.clone(), db, now }.wait(wait).is_some()
+    }
+
     /// Keys that have expired by then.
     fn expired(&self, now: i64) -> Vec<(usize, Key)> {
         let expired = |kept: &Kept| kept.ends.is_some_and(|ends| ends <= now);
@@ -49,18 +56,18 @@ impl Model {
         seen: Option<&[u8]>,
         oldest: i64,
     ) -> Vec<Model> {
-        let mut after = self.clone();
-        let expected = View { model: &mut after, db, now }.operation(operation);
-        let fits = seen.is_none_or(|seen| seen == expected.as_bytes());
+        let fits = |reply: &str| seen.is_none_or(|seen| seen == reply.as_bytes());
         let mut states = Vec::new();
-        if fits {
-            states.push(after);
+        for refused in refusals(operation, seen) {
+            let mut after = self.clone();
+            if fits(&View { model: &mut after, db, now }.operation(operation, refused)) {
+                states.push(after);
+            }
         }
         // A transaction that was given up changes nothing, and so does a wait that has ended: that may happen at any
         // time at which there is nothing.
         let mut same = self.clone();
-        let given_up = View { model: &mut same, db, now }.given_up(operation);
-        if given_up.is_some_and(|reply| seen.is_none_or(|seen| seen == reply.as_bytes())) {
+        if (View { model: &mut same, db, now }).given_up(operation).iter().any(|reply| fits(reply)) {
             states.push(same);
         }
         states.into_iter().flat_map(|state| state.alive(oldest).with_and_without_expired(now)).collect()
@@ -83,8 +90,17 @@ impl Model {
     }
 }
 
+/// Which steps may have been refused, as bits: those of a script are each by itself.
+fn refusals(operation: &Operation, seen: Option<&[u8]>) -> std::ops::Range<u32> {
+    let is_refused = || seen.is_some_and(|seen| String::from_utf8_lossy(seen).contains(REFUSED));
+    match operation {
+        Operation::Script(_, _, steps) if is_refused() => 0..1 << steps.len(),
+        _ => 0..1,
+    }
+}
+
 /// The keys as one operation sees them.
-struct View<'m> {
+pub struct View<'m> {
     model: &'m mut Model,
     db: usize,
     now: i64,
@@ -102,6 +118,13 @@ impl View<'_> {
 
     fn put(&mut self, key: Key, content: Content) {
         self.model.0[self.db].insert(key, Kept { content, ends: None });
+    }
+
+    pub fn stream<R>(&mut self, key: Key, change: impl FnOnce(&mut Stream) -> R) -> R {
+        self.edit(key, Content::Stream(Stream::default()), |content| match content {
+            Content::Stream(stream) => change(stream),
+            other => panic!("{key} is a stream: {other:?}"),
+        })
     }
 
     /// Changes the value, which is `empty` when there is none, and goes if it is so afterwards.
@@ -197,30 +220,48 @@ impl View<'_> {
         })
     }
 
-    /// Changes the state; the reply.
-    fn operation(&mut self, operation: &Operation) -> String {
+    /// Changes the state; the reply. `refused`: which steps are.
+    fn operation(&mut self, operation: &Operation, refused: u32) -> String {
         match operation {
             Operation::Alone(step) => self.step(step),
             Operation::Exec(steps) | Operation::Script(_, _, steps) => {
-                array(steps.iter().map(|step| self.step(step)).collect())
+                let is_refused = |index: usize, step: &Step| refused & (1 << index) != 0 && step.may_write();
+                let steps = steps.iter().enumerate();
+                let reply = |(index, step)| if is_refused(index, step) { REFUSED.to_owned() } else { self.step(step) };
+                let replies = array(steps.map(reply).collect());
+                // Lua has one word for nothing.
+                let is_script = matches!(operation, Operation::Script(..));
+                if is_script { replies.replace("*-1\r\n", "$-1\r\n") } else { replies }
             }
             Operation::Swap(key, n) => {
                 let before = self.step(&Step::Get(key));
                 before + &array(vec![self.step(&Step::Set(key, *n, None))])
             }
             Operation::Block(wait, _) => self.wait(wait).unwrap_or_default(),
+            Operation::Beside(_) => String::new(),
+            Operation::Cut(found) => {
+                let is_it = self.model.alive(found.time) == found.model.alive(found.time);
+                if is_it { ok() } else { String::new() }
+            }
         }
     }
 
-    /// The reply of one that was given up, if it could be.
-    fn given_up(&mut self, operation: &Operation) -> Option<String> {
+    /// The replies of one that changes nothing, because it was given up or refused.
+    fn given_up(&mut self, operation: &Operation) -> Vec<String> {
+        let mut replies = Vec::new();
         match operation {
-            Operation::Swap(key, _) => Some(self.step(&Step::Get(key)) + "*-1\r\n"),
-            Operation::Block(wait, _) => {
-                wait.awaited().iter().all(|key| self.find(key).is_none()).then(|| "*-1\r\n".to_owned())
+            Operation::Swap(key, _) => {
+                let before = self.step(&Step::Get(key));
+                replies.extend([format!("{before}*-1\r\n"), before + REFUSED]);
             }
-            _ => None,
+            Operation::Block(wait, _) => {
+                let is_there = View { model: &mut self.model.clone(), ..*self }.wait(wait).is_some();
+                replies.extend((!is_there).then(|| "*-1\r\n".to_owned()));
+            }
+            _ => {}
         }
+        replies.extend(operation.may_write().then(|| REFUSED.to_owned()));
+        replies
     }
 
     fn wait(&mut self, wait: &Wait) -> Option<String> {
@@ -234,6 +275,8 @@ impl View<'_> {
                 let (member, score) = self.zpop(key)?;
                 Some(array(vec![text(key), bulk(Some(member)), bulk(Some(score))]))
             }),
+            Wait::XRead(keys, after) => self.xread(keys, *after),
+            Wait::XReadGroup(keys, consumer) => self.xreadgroup(keys, consumer, 1),
         }
     }
 
@@ -264,6 +307,12 @@ impl View<'_> {
             Step::HSet(..) | Step::HIncr(..) | Step::HDel(..) | Step::HGet(..) => self.step_on_hash(step),
             Step::SAdd(..) | Step::SRem(..) | Step::SMove(..) | Step::SCard(_) => self.step_on_set(step),
             Step::ZAdd(..) | Step::ZIncr(..) | Step::ZPop(_) | Step::ZRange(_) => self.step_on_sorted(step),
+            Step::XAdd(key, _) | Step::XDel(key, _) | Step::XTrim(key, _) | Step::XRange(key) | Step::XGroup(key) => {
+                self.step_on_stream(key, step)
+            }
+            Step::XReadGroup(key, ..) | Step::XPending(key, _) | Step::XAck(key, _) | Step::XClaim(key, ..) => {
+                self.step_on_stream(key, step)
+            }
             _ => self.step_on_any(step),
         }
     }
@@ -375,22 +424,22 @@ impl View<'_> {
     }
 }
 
-fn ok() -> String {
+pub fn ok() -> String {
     "+OK\r\n".into()
 }
 
-fn int(n: i64) -> String {
+pub fn int(n: i64) -> String {
     format!(":{n}\r\n")
 }
 
-fn text(word: &str) -> String {
+pub fn text(word: &str) -> String {
     format!("${}\r\n{word}\r\n", word.len())
 }
 
-fn bulk(value: Option<i64>) -> String {
+pub fn bulk(value: Option<i64>) -> String {
     value.map_or("$-1\r\n".into(), |n| text(&n.to_string()))
 }
 
-fn array(items: Vec<String>) -> String {
+pub fn array(items: Vec<String>) -> String {
     format!("*{}\r\n", items.len()) + &items.concat()
 }

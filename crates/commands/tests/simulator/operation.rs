@@ -1,8 +1,11 @@
 //! What clients do: single commands, and several that are one step for those who look on.
 
+use crate::beside::Beside;
+use crate::checker::Found;
 use fastrand::Rng;
+use std::sync::Arc;
 
-/// A key's name. Its first letter, after a tag, says what it holds: string, list, hash, set, sorted set.
+/// A key's name. Its first letter, after a tag, says what it holds: string, list, hash, set, sorted set, stream (`x`).
 pub type Key = &'static str;
 
 /// Keys of each type; those with a tag are of one slot.
@@ -11,6 +14,12 @@ pub const LISTS: [Key; 3] = ["l0", "{t}l1", "{t}l2"];
 pub const HASHES: [Key; 2] = ["h0", "{t}h1"];
 pub const SETS: [Key; 2] = ["t0", "{t}t1"];
 pub const SORTED: [Key; 2] = ["z0", "{t}z1"];
+pub const STREAMS: [Key; 2] = ["x0", "{t}x1"];
+
+/// A consumer of the one group that streams have.
+pub type Consumer = &'static str;
+
+pub const CONSUMERS: [Consumer; 2] = ["a", "b"];
 
 /// An end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +69,19 @@ pub enum Step {
     ZIncr(Key, i64, i64),
     ZPop(Key),
     ZRange(Key),
+    /// An entry with the id after the last, which are 0-1, 0-2 and so on.
+    XAdd(Key, i64),
+    XDel(Key, u64),
+    XTrim(Key, usize),
+    XRange(Key),
+    /// The group, which begins with the first entry. The key is made if there is none.
+    XGroup(Key),
+    /// So many entries that nobody in the group has had.
+    XReadGroup(Key, Consumer, usize),
+    /// Those that the consumer has had and not acknowledged.
+    XPending(Key, Consumer),
+    XAck(Key, u64),
+    XClaim(Key, Consumer, u64),
     FlushDb,
     SwapDb,
 }
@@ -78,6 +100,9 @@ pub enum Wait {
     Pop(Vec<Key>, End),
     Shift(Key, Key, End, End),
     ZPop(Vec<Key>),
+    /// Entries after this one.
+    XRead(Vec<Key>, u64),
+    XReadGroup(Vec<Key>, Consumer),
 }
 
 /// One step for those who look on.
@@ -92,9 +117,13 @@ pub enum Operation {
     Swap(Key, i64),
     /// A command that waits, and for how long at most; 0: for good.
     Block(Wait, i64),
+    /// What changes no key.
+    Beside(Beside),
+    /// A snapshot, which saw all keys of one moment.
+    Cut(Arc<Found>),
 }
 
-fn one<T: Copy>(random: &mut Rng, of: &[T]) -> T {
+pub fn one<T: Copy>(random: &mut Rng, of: &[T]) -> T {
     of[random.usize(..of.len())]
 }
 
@@ -115,10 +144,11 @@ fn end(random: &mut Rng) -> End {
 
 impl Step {
     pub fn random(random: &mut Rng) -> Step {
-        match random.u8(0..20) {
+        match random.u8(0..24) {
             0..8 => Step::on_strings(random),
             8..13 => Step::on_lists(random),
             13..18 => Step::on_members(random),
+            18..22 => Step::on_streams(random),
             _ => Step::on_any(random),
         }
     }
@@ -168,8 +198,23 @@ impl Step {
         }
     }
 
+    pub fn on_streams(random: &mut Rng) -> Step {
+        let (key, consumer, id) = (one(random, &STREAMS), one(random, &CONSUMERS), random.u64(1..4));
+        match random.u8(0..16) {
+            0..4 => Step::XAdd(key, random.i64(0..10)),
+            4 => Step::XDel(key, id),
+            5 => Step::XTrim(key, random.usize(0..3)),
+            6 => Step::XRange(key),
+            7..10 => Step::XGroup(key),
+            10..13 => Step::XReadGroup(key, consumer, random.usize(1..3)),
+            13 => Step::XPending(key, consumer),
+            14 => Step::XAck(key, id),
+            _ => Step::XClaim(key, consumer, id),
+        }
+    }
+
     fn on_any(random: &mut Rng) -> Step {
-        let kind = one(random, &[&STRINGS[..], &LISTS, &HASHES, &SETS, &SORTED]);
+        let kind = one(random, &[&STRINGS[..], &LISTS, &HASHES, &SETS, &SORTED, &STREAMS]);
         let (key, (from, to)) = (one(random, kind), two(random, kind));
         match random.u8(0..16) {
             0 | 1 => Step::Del(some(random, kind, 3)),
@@ -193,12 +238,24 @@ impl Step {
             Step::Range(key) | Step::HSet(key, ..) | Step::HIncr(key, ..) | Step::HDel(key, _) => vec![key],
             Step::HGet(key, _) | Step::SAdd(key, _) | Step::SRem(key, _) | Step::SCard(key) => vec![key],
             Step::ZAdd(key, ..) | Step::ZIncr(key, ..) | Step::ZPop(key) | Step::ZRange(key) => vec![key],
+            Step::XAdd(key, _) | Step::XDel(key, _) | Step::XTrim(key, _) | Step::XRange(key) => vec![key],
+            Step::XGroup(key) | Step::XReadGroup(key, ..) | Step::XPending(key, _) => vec![key],
+            Step::XAck(key, _) | Step::XClaim(key, ..) => vec![key],
             Step::MGet(keys) | Step::Del(keys) => keys.clone(),
             Step::MSet(pairs) => pairs.iter().map(|(key, _)| *key).collect(),
             Step::Rename(from, to) | Step::Copy(from, to) => vec![from, to],
             Step::Shift(from, to, ..) | Step::SMove(from, to, _) => vec![from, to],
             Step::FlushDb | Step::SwapDb => Vec::new(),
         }
+    }
+
+    /// Whether it is a command that may write.
+    pub fn may_write(&self) -> bool {
+        let reads = match self {
+            Step::Get(_) | Step::MGet(_) | Step::ExpireTime(_) | Step::Range(_) | Step::HGet(..) => true,
+            other => matches!(other, Step::SCard(_) | Step::ZRange(_) | Step::XRange(_)),
+        };
+        !reads
     }
 
     /// The command.
@@ -233,6 +290,17 @@ impl Step {
             Step::ZIncr(key, score, member) => format!("ZINCRBY {key} {score} {member}"),
             Step::ZPop(key) => format!("ZPOPMIN {key}"),
             Step::ZRange(key) => format!("ZRANGE {key} 0 -1 WITHSCORES"),
+            Step::XAdd(key, n) => format!("XADD {key} 0-* v {n}"),
+            Step::XDel(key, id) => format!("XDEL {key} 0-{id}"),
+            Step::XTrim(key, most) => format!("XTRIM {key} MAXLEN = {most}"),
+            Step::XRange(key) => format!("XRANGE {key} - +"),
+            Step::XGroup(key) => format!("XGROUP CREATE {key} g 0 MKSTREAM"),
+            Step::XReadGroup(key, consumer, most) => {
+                format!("XREADGROUP GROUP g {consumer} COUNT {most} STREAMS {key} >")
+            }
+            Step::XPending(key, consumer) => format!("XREADGROUP GROUP g {consumer} STREAMS {key} 0"),
+            Step::XAck(key, id) => format!("XACK {key} g 0-{id}"),
+            Step::XClaim(key, consumer, id) => format!("XCLAIM {key} g {consumer} 0 0-{id} JUSTID"),
             Step::FlushDb => "FLUSHDB".to_owned(),
             Step::SwapDb => "SWAPDB 0 1".to_owned(),
         };
@@ -242,17 +310,19 @@ impl Step {
 
 impl Wait {
     fn random(random: &mut Rng) -> Wait {
-        match random.u8(0..6) {
+        match random.u8(0..9) {
             0..3 => Wait::Pop(some(random, &LISTS, 2), end(random)),
             3 | 4 => Wait::Shift(one(random, &LISTS), one(random, &LISTS), end(random), end(random)),
-            _ => Wait::ZPop(some(random, &SORTED, 2)),
+            5 => Wait::ZPop(some(random, &SORTED, 2)),
+            6 => Wait::XRead(some(random, &STREAMS, 2), random.u64(0..3)),
+            _ => Wait::XReadGroup(some(random, &STREAMS, 2), one(random, &CONSUMERS)),
         }
     }
 
     /// Those where there must be something.
     pub fn awaited(&self) -> &[Key] {
         match self {
-            Wait::Pop(keys, _) | Wait::ZPop(keys) => keys,
+            Wait::Pop(keys, _) | Wait::ZPop(keys) | Wait::XRead(keys, _) | Wait::XReadGroup(keys, _) => keys,
             Wait::Shift(from, ..) => std::slice::from_ref(from),
         }
     }
@@ -265,6 +335,14 @@ impl Wait {
                 format!("BLMOVE {from} {to} {} {} {seconds}", out.word(), into.word())
             }
             Wait::ZPop(keys) => format!("BZPOPMIN {} {seconds}", keys.join(" ")),
+            Wait::XRead(keys, after) => {
+                let ids = vec![format!("0-{after}"); keys.len()].join(" ");
+                format!("XREAD BLOCK {timeout} STREAMS {} {ids}", keys.join(" "))
+            }
+            Wait::XReadGroup(keys, consumer) => {
+                let ids = vec![">"; keys.len()].join(" ");
+                format!("XREADGROUP GROUP g {consumer} COUNT 1 BLOCK {timeout} STREAMS {} {ids}", keys.join(" "))
+            }
         };
         line.split(' ').map(str::to_owned).collect()
     }
@@ -302,7 +380,7 @@ redis.register_function('ffalse', function(KEYS, ARGV) return steps(KEYS, ARGV) 
 impl Operation {
     pub fn random(random: &mut Rng) -> Operation {
         let steps = |random: &mut Rng| (0..random.usize(1..4)).map(|_| Step::random(random)).collect();
-        match random.u8(0..20) {
+        match random.u8(0..24) {
             0..3 => Operation::Exec(steps(random)),
             3..7 => {
                 let way = one(random, &[Way::Eval, Way::Sha, Way::Function]);
@@ -311,6 +389,8 @@ impl Operation {
             7 => Operation::Swap(one(random, &STRINGS), random.i64(0..10)),
             8..11 => Operation::Block(Wait::random(random), one(random, &[0, 0, 3, 8])),
             11..14 => Operation::Alone(Step::on_lists(random)),
+            14..16 => Operation::Alone(Step::on_streams(random)),
+            16 | 17 => Operation::Beside(Beside::random(random)),
             _ => Operation::Alone(Step::random(random)),
         }
     }
@@ -330,14 +410,26 @@ impl Operation {
                 keys
             }
             Operation::Swap(key, _) => vec![key],
-            Operation::Block(Wait::Pop(keys, _) | Wait::ZPop(keys), _) => keys.clone(),
             Operation::Block(Wait::Shift(from, to, ..), _) => vec![from, to],
+            Operation::Block(wait, _) => wait.awaited().to_vec(),
+            Operation::Beside(_) | Operation::Cut(_) => Vec::new(),
         }
     }
 
     /// Whether its commands need not run at one time.
     pub fn lasts(&self) -> bool {
         matches!(self, Operation::Swap(..) | Operation::Block(..))
+    }
+
+    /// Whether one of its commands may write, as far as is known before it runs.
+    pub fn may_write(&self) -> bool {
+        match self {
+            Operation::Alone(step) => step.may_write(),
+            Operation::Exec(steps) => steps.iter().any(Step::may_write),
+            Operation::Script(..) | Operation::Swap(..) => true,
+            Operation::Block(wait, _) => !matches!(wait, Wait::XRead(..)),
+            Operation::Beside(_) | Operation::Cut(_) => false,
+        }
     }
 
     /// The commands, in order. `shas`: those of the scripts that are told their keys, and of those that are not.
@@ -373,6 +465,8 @@ impl Operation {
                 vec![watch, Step::Get(key).words(), multi, Step::Set(key, *n, None).words(), word("EXEC")]
             }
             Operation::Block(wait, timeout) => vec![wait.words(*timeout)],
+            Operation::Beside(beside) => vec![beside.words()],
+            Operation::Cut(_) => Vec::new(),
         }
     }
 
@@ -384,4 +478,17 @@ impl Operation {
             _ => last,
         }
     }
+}
+
+/// How a write is refused that the disk does not take.
+pub const REFUSED: &str = "-MISCONF\r\n";
+
+/// What was seen, with all refusals of writes alike.
+pub fn with_plain_refusals(seen: &[u8]) -> Vec<u8> {
+    let seen = String::from_utf8_lossy(seen);
+    let is_refusal = |line: &str| line.starts_with("-MISCONF ") || line.starts_with("-EXECABORT ");
+    seen.split_inclusive("\r\n")
+        .map(|line| if is_refusal(line) { REFUSED } else { line })
+        .collect::<String>()
+        .into_bytes()
 }

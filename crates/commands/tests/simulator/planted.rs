@@ -1,6 +1,9 @@
 //! Bugs that are put in on purpose, in what the test itself does: the simulator finds them.
 
-use crate::operation::{End, Operation, Step};
+use crate::beside::{Beside, DURABLE};
+use crate::checker::{Call, Found};
+use crate::disk::Faults;
+use crate::operation::{End, Operation, Step, Wait};
 use crate::worker::{Client, Execute, Ran, faithfully};
 use crate::{Run, first};
 use engine::data::event_class::EventClass;
@@ -14,7 +17,7 @@ use structures::quicklist;
 
 /// What the simulator says of the first run that goes wrong.
 fn found(execute: Execute) -> String {
-    first(0..500, execute, Run::fault).expect("it is found").1
+    first(0..1000, execute, Run::fault).expect("it is found").1
 }
 
 fn replied(ran: Ran) -> Vec<u8> {
@@ -92,8 +95,8 @@ fn a_lost_wake_up_is_found() {
 /// A client that is told of another's write before that is durable.
 #[test]
 fn a_reader_that_waits_for_nothing_is_found() {
-    let found = found(|client, operation| match (operation, faithfully(client, operation)) {
-        (Operation::Alone(Step::Get(_)), Ran::Replied(reply)) => Ran::Told(reply),
+    let found = found(|client, operation| match (operation.may_write(), faithfully(client, operation)) {
+        (false, Ran::Replied(reply)) => Ran::Told(reply),
         (_, other) => other,
     });
     assert!(found.starts_with("a crash"), "{found}");
@@ -105,6 +108,81 @@ fn an_offset_that_is_published_early_is_found() {
     let found = found(|client, operation| match faithfully(client, operation) {
         Ran::Replied(reply) => Ran::Told(reply),
         other => other,
+    });
+    assert!(found.starts_with("a crash"), "{found}");
+}
+
+/// A consumer's entries that are nowhere noted as pending.
+#[test]
+fn a_delivery_that_is_not_noted_is_found() {
+    found(|client, operation| {
+        let Operation::Alone(step @ Step::XReadGroup(..)) = operation else { return faithfully(client, operation) };
+        let mut words = step.words();
+        words.insert(6, "NOACK".to_owned());
+        client.run(&words)
+    });
+}
+
+/// A client that waits for a stream, and is in no queue.
+#[test]
+fn a_reader_that_is_not_told_of_an_entry_is_found() {
+    let execute: Execute = |client, operation| match operation {
+        Operation::Block(Wait::XRead(..), _) => {
+            let ran = faithfully(client, operation);
+            if let Ran::Waits(ticket) = &ran {
+                assert!(ticket.finish());
+                client.machine.engine.cancel_wait(ticket);
+            }
+            ran
+        }
+        _ => faithfully(client, operation),
+    };
+    assert!(first(0..500, execute, |run| run.forgotten.clone()).is_some());
+}
+
+/// A disk that says of what it has lost that it is durable.
+#[test]
+fn a_sync_that_lies_is_found() {
+    let found = found(|client, operation| {
+        client.machine.set_faults(Faults { sync_fails: true, lies: true, ..Faults::default() });
+        faithfully(client, operation)
+    });
+    assert!(found.starts_with("a crash"), "{found}");
+}
+
+/// A snapshot of two moments: of one database, and a little later of the other.
+#[test]
+fn a_snapshot_of_two_moments_is_found() {
+    let found = found(|client, operation| {
+        if let Operation::Beside(Beside::Save | Beside::SaveInBackground) = operation {
+            let machine = &client.machine;
+            let begin = machine.moment();
+            let found = Found { model: machine.model(), time: machine.time() };
+            machine.add_cut(Call::cut(begin, machine.moment(), found));
+            return Ran::Replied(b"+Background saving started\r\n".to_vec());
+        }
+        faithfully(client, operation)
+    });
+    assert!(found.starts_with("no order"), "{found}");
+}
+
+/// A pause that holds nobody back.
+#[test]
+fn a_pause_that_is_none_is_found() {
+    let found = found(|client, operation| {
+        let Operation::Beside(Beside::Pause(..)) = operation else { return faithfully(client, operation) };
+        client.note_time(client.machine.time());
+        Ran::Replied(b"+OK\r\n".to_vec())
+    });
+    assert!(found.contains("in a pause"), "{found}");
+}
+
+/// A client that is told that its writes are durable before they are.
+#[test]
+fn a_wait_for_the_log_that_ends_early_is_found() {
+    let found = found(|client, operation| {
+        let Operation::Beside(Beside::WaitAof(_)) = operation else { return faithfully(client, operation) };
+        Ran::Replied(DURABLE.to_vec())
     });
     assert!(found.starts_with("a crash"), "{found}");
 }

@@ -1,8 +1,10 @@
 //! A worker: it runs its clients' operations, and what a worker of the server does beside that.
 
+use crate::beside::{Beside, DURABLE};
 use crate::checker::Call;
-use crate::machine::Machine;
-use crate::operation::Operation;
+use crate::disk::Faults;
+use crate::machine::{Machine, faults, word};
+use crate::operation::{Operation, one, with_plain_refusals};
 use commands::core::dispatch;
 use commands::{Args, Flow, Now, Session};
 use engine::clients::waiters::Ticket;
@@ -10,6 +12,8 @@ use engine::host::threads::Server;
 use engine::keyspace::held_locks::LockTimeout;
 use engine::propagation::change_log::ChangeLog;
 use fastrand::Rng;
+use persistence::aof::Aof;
+use persistence::aof::journal::Policy;
 use resp::{Protocol, Reply};
 use shuttle::thread;
 use std::sync::Arc;
@@ -37,8 +41,16 @@ pub struct Client {
     calls: Vec<Call>,
     /// Its last call's, if that waits.
     ticket: Option<Arc<Ticket>>,
-    /// Up to where the log must be durable before its last reply goes.
-    held: Option<u64>,
+    /// Its last reply, if that has to wait for the log.
+    held: Option<Held>,
+}
+
+/// A reply that waits until the log is durable.
+struct Held {
+    /// Up to there.
+    offset: u64,
+    /// What was promised of it.
+    promise: Option<(u64, bool)>,
 }
 
 impl Client {
@@ -73,7 +85,11 @@ impl Client {
                     return Ran::Replied(reply.into_inner());
                 }
                 Flow::NotNow => self.session.patience = self.session.patience.after_failure(true),
-                Flow::Postponed => {}
+                // Others may be waiting, too, and none be left for whom time passes.
+                Flow::Postponed => {
+                    machine.pass_time(1);
+                    engine.end_pause_if_over(machine.now().unix_ms());
+                }
                 _ => panic!("no command ends its connection: {words:?}"),
             }
             thread::yield_now();
@@ -87,39 +103,61 @@ impl Client {
 
     fn call(&mut self, operation: Operation, execute: Execute) {
         let (called, began, logged_at) = (self.machine.moment(), self.machine.time(), self.session.logged_at);
+        let promise = self.machine.promise();
         let ran = execute(self, &operation);
-        let db = self.session.db as usize;
-        let (times, seen) = (vec![began], Vec::new());
-        let call = Call { operation, db, times, called, replied: None, seen, logged_at: None, is_durable: false };
-        self.calls.push(call);
+        self.calls.push(Call::new(operation, self.session.db as usize, began, called));
         let is_told = matches!(ran, Ran::Told(_));
         match ran {
             Ran::Replied(seen) | Ran::Told(seen) => {
-                self.reply(seen, self.ran_at, Some(self.session.logged_at).filter(|at| *at != logged_at));
+                let logged_at = Some(self.session.logged_at).filter(|at| *at != logged_at);
+                self.reply(seen, self.ran_at, logged_at, promise);
             }
             Ran::Waits(ticket) => self.ticket = Some(ticket),
         }
-        if is_told {
-            self.release(u64::MAX);
+        if is_told && self.held.take().is_some() {
+            self.send(promise);
         }
     }
 
     /// Its call has this reply, which may have to wait until it is durable.
-    fn reply(&mut self, seen: Vec<u8>, time: i64, logged_at: Option<u64>) {
+    fn reply(&mut self, seen: Vec<u8>, time: i64, logged_at: Option<u64>, promise: Option<(u64, bool)>) {
+        let machine = Arc::clone(&self.machine);
         let call = self.calls.last_mut().expect("it has called");
         let first = if call.operation.lasts() { call.times[0] } else { time };
+        let seen = if machine.setup.has_faults { with_plain_refusals(&seen) } else { seen };
         (call.times, call.seen, call.logged_at) = ((first..=time).collect(), seen, logged_at);
-        match self.machine.aof() {
-            Some(aof) if aof.keeps_replies() => self.held = Some(self.session.seen_to),
-            _ => call.replied = Some(self.machine.moment()),
+        (call.ran, call.log) = (machine.moment(), machine.aof().map_or(0, |aof| aof.journal.appended()));
+        if machine.aof().is_some_and(Aof::keeps_replies) {
+            self.held = Some(Held { offset: self.session.seen_to, promise });
+        } else {
+            self.send(None);
         }
     }
 
-    /// Its reply goes if the log is durable up to there.
-    fn release(&mut self, durable: u64) {
-        if self.held.take_if(|held| *held <= durable).is_some() {
-            let call = self.calls.last_mut().expect("it has called");
-            (call.replied, call.is_durable) = (Some(self.machine.moment()), true);
+    /// Its reply goes, as one that is durable if that was promised all the while.
+    fn send(&mut self, promise: Option<(u64, bool)>) {
+        let now = self.machine.moment();
+        let is_promised = |(switches, keeps): (u64, bool)| {
+            // What was seen may be older than the promise, but not what was written.
+            keeps && (switches == 0 || self.calls.last().is_some_and(|call| call.logged_at.is_some()))
+        };
+        let is_durable = promise.is_some_and(is_promised) && promise == self.machine.promise();
+        let call = self.calls.last_mut().expect("it has called");
+        call.replied = Some(now);
+        call.durable_at = is_durable.then_some(now);
+        let waited = matches!(call.operation, Operation::Beside(Beside::WaitAof(_)));
+        if waited && call.seen == DURABLE {
+            let written = self.calls.iter_mut().filter(|call| call.logged_at.is_some());
+            written.for_each(|call| call.durable_at = Some(call.durable_at.map_or(now, |at| at.min(now))));
+        }
+    }
+
+    /// Its reply goes if the log is durable up to there; or if the log cannot be written, and it has written nothing
+    /// that is not durable.
+    fn release(&mut self, durable: u64, has_failed: bool) {
+        let goes = |held: &Held| held.offset <= durable || has_failed && self.session.logged_at <= durable;
+        if let Some(held) = self.held.take_if(|held| goes(held)) {
+            self.send(held.promise.filter(|_| held.offset <= durable));
         }
     }
 
@@ -130,7 +168,7 @@ impl Client {
         self.session.logged_at = self.session.logged_at.max(logged_at.unwrap_or(0));
         self.session.seen_to = self.machine.engine.change_log().map_or(0, ChangeLog::appended);
         self.machine.engine.cancel_wait(&ticket);
-        self.reply(reply, time, logged_at);
+        self.reply(reply, time, logged_at, self.machine.promise());
     }
 
     /// Takes what it waited for, if that is there.
@@ -150,6 +188,12 @@ impl Client {
         }
     }
 
+    /// Whether it waits for a thread that will not let it wait for good.
+    fn waits_for_a_thread(&self) -> bool {
+        let last = self.calls.last().map(|call| &call.operation);
+        self.ticket.is_some() && matches!(last, Some(Operation::Beside(Beside::Save)))
+    }
+
     /// What it waits for at the end of a run, if it does: a pop that nobody will serve.
     pub fn ends_waiting(&mut self) -> Option<&Operation> {
         self.take_delivered();
@@ -162,7 +206,9 @@ impl Client {
         if let Some(ticket) = self.ticket.clone().filter(|ticket| ticket.finish()) {
             self.end_wait(ticket.request().timeout_reply(), self.machine.time());
         }
-        self.release(u64::MAX);
+        if self.held.take().is_some() {
+            self.send(None);
+        }
         self.calls
     }
 }
@@ -186,6 +232,9 @@ pub fn tick(machine: &Machine, worker: usize, random: &mut Rng) {
     if machine.engine.has_deferred() {
         machine.engine.run_deferred(server);
     }
+    if machine.engine.is_paused() {
+        machine.engine.end_pause_if_over(now.unix_ms());
+    }
     match random.u8(..8) {
         0 => machine.pass_time(random.i64(1..4)),
         1 => _ = machine.engine.expire_due(0..machine.engine.locks().len(), server, 10),
@@ -196,10 +245,12 @@ pub fn tick(machine: &Machine, worker: usize, random: &mut Rng) {
 /// Before replies are sent: the log is written, and durable where that has to be, unless its own thread does that.
 fn end_turn(machine: &Machine, clients: &mut [Client], random: &mut Rng) {
     let Some(aof) = machine.aof() else { return };
-    if !aof.keeps_replies() || random.bool() {
+    if !aof.has_failed() && (!aof.keeps_replies() || random.bool()) {
         machine.write_log(aof, aof.keeps_replies());
     }
-    clients.iter_mut().for_each(|client| client.release(aof.journal.released()));
+    let (durable, has_failed) = (aof.journal.released(), aof.has_failed());
+    let durable = if aof.keeps_replies() { durable } else { u64::MAX };
+    clients.iter_mut().for_each(|client| client.release(durable, has_failed));
 }
 
 /// Runs the operations of a worker's clients until all have ended or wait.
@@ -216,7 +267,7 @@ pub fn work(machine: &Machine, worker: usize, clients: &mut [Client], execute: E
             let index = random.usize(..ready.len());
             ready[index].left -= 1;
             ready[index].call(Operation::random(random), execute);
-        } else if clients.iter().all(|client| client.held.is_none()) {
+        } else if clients.iter().all(|client| client.held.is_none() && !client.waits_for_a_thread()) {
             return;
         }
         end_turn(machine, clients, random);
@@ -224,15 +275,26 @@ pub fn work(machine: &Machine, worker: usize, clients: &mut [Client], execute: E
     }
 }
 
-/// What the log's thread does until nobody sends commands any more; and the machine crashes now and then.
-pub fn tend_log(machine: &Machine, random: &mut Rng) {
+/// What the log's thread does until nobody sends commands any more, and an operator; the disk fails now and then, and
+/// the machine crashes.
+pub fn tend(machine: &Arc<Machine>, random: &mut Rng) {
+    let mut operator = Client::new(machine, 0, 0, 0);
+    let mut run = |line: &str| {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        operator.run(&words);
+    };
     while !machine.is_over.load(Relaxed) {
-        let Some(aof) = machine.aof() else { return };
-        match random.u8(..24) {
-            0..4 => machine.write_log(aof, true),
-            4 => machine.crash(random.u64(..)),
-            5 => machine.rewrite_log(),
-            6 => machine.tick_log(),
+        match random.u8(..32) {
+            0..6 => machine.aof().into_iter().for_each(|aof| machine.tend_log(aof)),
+            6 | 7 => machine.crash(random.u64(..)),
+            8 if machine.aof().is_some() => run("BGREWRITEAOF"),
+            9 => machine.tick(),
+            10 | 11 if machine.setup.has_faults => machine.set_faults(faults(random)),
+            12..15 => machine.set_faults(Faults::default()),
+            15 if machine.setup.switches => {
+                let policy = one(random, &[Policy::No, Policy::EverySecond, Policy::Always]);
+                machine.switch(|| run(&format!("CONFIG SET appendfsync {}", word(policy))));
+            }
             _ => {}
         }
         thread::yield_now();

@@ -233,6 +233,6 @@ mod tests {
         assert_eq!(busy, (vec![ok, false, ok], told("BUSYKEY one"), true));
         let wrong = asked(Some(0), &[b"p"], 2, &["-WRONGPASS no\r\n-ERR DB\r\n+OK\r\n+OK\r\n"]);
         assert_eq!(wrong, (vec![false, false], told("WRONGPASS no"), true));
-        assert_eq!(asked(Some(3), &[], 1, &[&*"x".repeat(4096); 20]).0, []);
+        assert!(asked(Some(3), &[], 1, &[&*"x".repeat(4096); 20]).0.is_empty());
     }
 }
