@@ -172,6 +172,8 @@ impl BatchRun<'_> {
         let (engine, now, reply_max) = (self.engine, self.now, self.reply_max);
         let (token, mut items) = (items[0].token, items.iter());
         let (session, prefetcher) = (&mut *self.session, &mut *self.prefetcher);
+        // Before the gate has let a command in: at worst it is admitted anew.
+        let admitted = engine.epoch();
         let own = engine.pubsub().own(session.worker);
         let gate = Gate { engine, worker: session.worker, own, is_limited: self.is_limited };
         let worker = &engine.metrics()[session.worker];
@@ -179,6 +181,7 @@ impl BatchRun<'_> {
         let mut keys = Keys::new(engine, HeldLocks::Nothing, db, Origin::client(now.unix_ms()));
         keys.set_no_touch(session.no_touch);
         keys.set_patience(patience);
+        keys.set_admitted(admitted);
         let mut stats = turn_to(last, session, worker);
         let (flow, blocking, command) = (Flow::Next, Blocking::Allowed, last.command);
         let mut cx =
@@ -197,15 +200,12 @@ impl BatchRun<'_> {
             let mut args = Args::request(plain.bytes, plain.spans, OwnWords::default());
             let start = instrument::begin_counted(worker, stats, &args, cx.reply);
             let shard = plain.key[0].1.shard();
-            let Some(guard) = engine.locks().one_unless(shard, patience.from_now(engine)) else {
+            let guard = engine.locks().one_unless(shard, patience.from_now(engine));
+            // Under the lock: what holds there since a later epoch holds for the command.
+            let Some(guard) = guard.filter(|shard| shard.admits(admitted)) else {
                 cx.flow = Flow::NotNow;
                 break;
             };
-            // Under the lock: what has begun to hold since the command was let in holds for it.
-            if !engine.persistence_status().deny_reasons().is_limit_only() {
-                cx.flow = Flow::NotNow;
-                break;
-            }
             cx.keys.begin_with(shard, guard, db);
             cx.key_args = plain.key;
             if run_held(engine, &mut cx, &mut args, db) {

@@ -14,11 +14,11 @@
 //!   authentication - MULTI - memory - disk - replicas - subscriptions - loading - busy script - monitors - pause
 //! ```
 //!
-//! **At which moment.** All reasons are bits of one word ([`DenyReasons`]), which others set. A command looks at it
-//! here, and what is [promised](DenyReasons::promises) once more under its locks
-//! ([`Keys::is_admitted`](engine::keyspace::keys::Keys::is_admitted)): where it has changed the command has done
-//! nothing and is admitted anew. Who sets such a bit and has then [passed all locks](Engine::pass_locks) knows that
-//! nothing runs any more that was admitted before: [`Settle`] does that before a command replies.
+//! **At which moment.** All reasons are bits of one word ([`DenyReasons`]), which others set; with each change of what
+//! is more than measured an epoch begins. A command keeps the epoch in which it was admitted. Under its locks it looks
+//! whether their shards have [seen a later one](engine::keyspace::shard::Shard::admits): then it has done nothing, and
+//! is admitted anew. Who has changed the word and then [passed all locks](Engine::pass_locks) knows that nothing runs
+//! any more that was admitted before: [`Settle`] does that before a command replies. See docs/design/locks.md.
 
 use crate::core::args::Args;
 use crate::core::busy_script;
@@ -213,10 +213,11 @@ pub(crate) struct Settle {
 }
 
 impl Settle {
-    /// For a command that has changed what others are admitted by. Who holds all locks knows already that nothing else
-    /// is under way.
+    /// For a command that has changed what others are admitted by. Who holds all locks, as a transaction with such a
+    /// command does, knows already that nothing else is under way.
     pub fn then_ok(cx: &mut Context<'_>) {
         if cx.keys.reaches_all() {
+            cx.keys.enter_epoch();
             cx.reply.ok();
         } else {
             cx.flow = crate::core::context::Flow::more(Settle { next: 0 });
@@ -238,6 +239,7 @@ impl Piecewise for Settle {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::context::Flow;
     use crate::core::dispatch;
     use crate::testing::Client;
     use engine::time::UnixMs;
@@ -321,25 +323,30 @@ mod tests {
 
     #[test]
     fn what_changes_while_a_command_waits_for_its_locks_holds_for_it() {
-        let mut client = Client::new();
-        let engine = client.shared_engine().clone();
-        let args: Args<'_> = ["SET", "k", "v"].map(str::as_bytes).into_iter().collect();
-        let prepared = dispatch::prepare(&engine, &args);
-        let hash = prepared.keys()[0].1;
-        let guard = engine.locks().one(hash.shard());
-        let now = client.now();
-        let done = std::thread::scope(|scope| {
-            let run = scope.spawn(|| {
-                let (mut args, mut reply) = (args, resp::Reply::default());
-                let flow = dispatch::run(&engine, client.session(), &prepared, &mut args, now, &mut reply);
-                matches!(flow, crate::core::context::Flow::NotNow | crate::core::context::Flow::Postponed)
-            });
+        for lines in [&["SET k v"][..], &["MULTI", "SET k v", "EXEC"], &["MULTI", "SORT k STORE k", "EXEC"]] {
+            let mut client = Client::new();
+            let engine = client.shared_engine().clone();
+            let (last, queued) = lines.split_last().expect("one command");
+            queued.iter().for_each(|line| drop(client.run(line)));
+            let args: Args<'_> = last.split(' ').map(str::as_bytes).collect();
+            let prepared = dispatch::prepare(&engine, &args);
+            let (entry, now) = (prepared.entry().expect("a known command"), client.now());
+            assert_eq!(verdict(&mut client, last), Verdict::Run);
+            let mut run = |client: &mut Client| {
+                let (mut args, mut reply) = (last.split(' ').map(str::as_bytes).collect(), resp::Reply::default());
+                let flow =
+                    dispatch::call(&engine, client.session(), entry, prepared.keys(), &mut args, now, &mut reply);
+                assert!(matches!(flow, Flow::NotNow | Flow::Next));
+                matches!(flow, Flow::Next)
+            };
             engine.begin_pause(Paused::All, UnixMs(i64::MAX), UnixMs(0));
-            drop(guard);
-            run.join().expect("no panic")
-        });
-        assert!(done);
-        engine.end_pause();
-        client.is("GET k", "nil");
+            assert!(engine.pass_locks(&mut 0, || false));
+            assert!(!run(&mut client), "{last} does not run after the barrier");
+            engine.end_pause();
+            assert!(!run(&mut client), "{last} was admitted before the pause");
+            assert_eq!(engine.len(0), 0);
+            assert_eq!(verdict(&mut client, last), Verdict::Run);
+            assert!(run(&mut client), "{last} is admitted anew");
+        }
     }
 }

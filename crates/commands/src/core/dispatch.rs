@@ -286,15 +286,16 @@ pub(crate) fn call_command<'e>(
 ) -> (Flow, bool) {
     let hashes = key_args.iter().map(|(_, hash)| *hash);
     let Some(held) = HeldLocks::keys_with(engine, hashes, session.patience) else { return (Flow::NotNow, false) };
-    // The locks are free for who changes what it was admitted by, and this command has done nothing.
-    if session.admitted.promises() != engine.persistence_status().deny_reasons().promises() {
+    // The locks were free for who has changed what it was admitted by, and this command has done nothing.
+    let admitted = session.admitted.epoch();
+    if !held.admit(engine, admitted) {
         return (Flow::NotNow, false);
     }
     let db = session.db;
     let mut keys = Keys::new(engine, held, db, session.origin(engine, now));
     keys.set_no_touch(session.no_touch);
     keys.set_patience(session.patience);
-    keys.set_admitted(session.admitted);
+    keys.set_admitted(admitted);
     let mut cx =
         Context { engine, keys, reply, session, command, now, flow: Flow::Next, blocking: Blocking::Allowed, key_args };
     let failed = run_held(engine, &mut cx, args, db);

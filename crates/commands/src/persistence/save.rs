@@ -295,10 +295,11 @@ fn save_at_end(engine: &Engine, ending: Ending, forced: bool) -> bool {
         return true;
     }
     engine.host().notice("Saving the final RDB snapshot before exiting.");
-    // What is written after the last cut would be lost.
+    // What is written after the last cut would be lost, also by who was admitted before.
     let now = engine.host().unix_us(UnixUs(0)).ms();
     engine.begin_pause(Paused::Writes, UnixMs(now.0.saturating_add(ENDING_MAX)), now);
     engine.host().pause_changed();
+    while !engine.pass_locks(&mut 0, || false) {}
     let saved = save_last(engine);
     if !saved {
         let then = if forced { ". Exit anyway." } else { ", can't exit." };

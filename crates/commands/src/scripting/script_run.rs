@@ -208,13 +208,7 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
             return Err(self.give_up(Obstacle::OtherKeys, entry));
         }
         if !reaches_all && self.declared.is_empty() {
-            // Nothing is held, and nothing was touched.
-            while self.cx.keys.escalate_anew().is_err() {
-                if !self.changed {
-                    return Err(self.give_up(Obstacle::LongScript, entry));
-                }
-                self.watch.keep_others_alive(self.cx.engine, &self.call, self.changed);
-            }
+            self.escalate(entry)?;
         }
         if !self.cx.keys.reaches_all() && self.claim.is_none() {
             // Its text was misread: it may not wait for the right, since who has that may wait for its locks.
@@ -238,6 +232,37 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
         Ok(())
     }
 
+    /// The right to any lock, for a run without keys: nothing is held, and nothing was touched.
+    fn escalate(&mut self, entry: &'static CommandEntry) -> Result<(), Refused> {
+        while self.cx.keys.escalate_anew().is_err() {
+            if !self.changed {
+                return Err(self.give_up(Obstacle::LongScript, entry));
+            }
+            if !self.cx.keys.is_admitted() {
+                // Its text was misread: nobody knew that it would touch a key.
+                return Err(Refused { error: Error::ScriptUndeclaredKey, entry: Some(entry) });
+            }
+            self.watch.keep_others_alive(self.cx.engine, &self.call, self.changed);
+        }
+        Ok(())
+    }
+
+    /// Before the first change: whatever else it may touch is certain to be had, and who waits for the end of what was
+    /// admitted before waits for this run, too.
+    fn prepare_to_change(&mut self, entry: &'static CommandEntry) -> Result<(), Refused> {
+        if self.is_confined || self.cx.keys.reaches_all() {
+            return Ok(());
+        }
+        if self.declared.is_empty() {
+            return self.escalate(entry);
+        }
+        self.claim = self.cx.engine.locks().claim();
+        if self.claim.is_none() {
+            return Err(self.give_up(Obstacle::OtherKeys, entry));
+        }
+        Ok(())
+    }
+
     /// The run ends here, without a trace, for nothing was changed.
     fn give_up(&mut self, why: Obstacle, entry: &'static CommandEntry) -> Refused {
         self.obstacle = Some(why);
@@ -252,11 +277,8 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
         let entry = self.find(found, args)?;
         self.reach(entry, args)?;
         if entry.command.flags.has(WRITE.and(MAY_REPLICATE)) {
-            if !self.is_confined && !self.changed && !self.declared.is_empty() && !self.cx.keys.reaches_all() {
-                self.claim = self.cx.engine.locks().claim();
-                if self.claim.is_none() {
-                    return Err(self.give_up(Obstacle::OtherKeys, entry));
-                }
+            if !self.changed {
+                self.prepare_to_change(entry)?;
             }
             self.changed = true;
             if let Some(running) = &self.watch.running {

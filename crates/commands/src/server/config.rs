@@ -97,13 +97,13 @@ fn set(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let pairs: Vec<(&[u8], &[u8])> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
     let caller = Caller { local: cx.session.info.is_local(), loading: false };
     let in_transaction = !cx.may_block();
-    let promised = cx.engine.persistence_status().deny_reasons().promises();
+    let epoch = cx.engine.epoch();
     match cx.engine.config().set(&pairs, caller, &Hooks { engine: cx.engine, in_transaction }) {
         Ok(()) => {
             tracked_reads::trim_afterwards(cx);
-            match cx.engine.persistence_status().deny_reasons().promises() == promised {
+            match cx.engine.epoch() == epoch {
                 true => cx.reply.ok(),
-                // Nothing writes any more that it was not refused to.
+                // Nothing runs any more that was admitted by what held before.
                 false => Settle::then_ok(cx),
             }
         }

@@ -1,4 +1,5 @@
-//! What needs a lock that a long script has, and can be done later: nobody is to wait for it in silence.
+//! What needs a lock that a long script has, or the end of a pause, and can be done later: nobody is to wait for it in
+//! silence.
 //!
 //! A client that stops watching or waiting leaves its marks in the shards; nothing looks at them any more. Clients that
 //! wait for a key are served a little later. Workers look [now and then](crate::Engine::run_deferred) while there is

@@ -25,6 +25,7 @@ use crate::host::threads::Server;
 use crate::propagation::change_log::ChangeLog;
 use crate::propagation::effects::{Author, Effects};
 use crate::stats::metrics::sum;
+use crate::status::deny_reasons::Paused;
 use crate::time::UnixMs;
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -232,8 +233,9 @@ impl Engine {
 
     fn evict(&self, server: Server) -> Outcome {
         let config = self.config().snapshot();
-        let rests = self.is_paused() || self.is_unlogged();
-        if rests || self.persistence_status().deny_reasons().is_loading() || self.scripts().is_busy() {
+        let state = self.persistence_status().deny_reasons();
+        let rests = state.paused() != Paused::Nothing || state.is_unlogged() || state.is_loading();
+        if rests || self.scripts().is_busy() {
             return Outcome::Enough;
         }
         let Some(policy) =
@@ -248,7 +250,7 @@ impl Engine {
         let limit = self.memory_limit();
         let too_much = self.in_use().saturating_sub(limit.limit()) + limit.slack();
         let clock = self.access_clock(server.now_us.ms());
-        let eviction = Eviction { keyspace: self, config: &config, policy, clock };
+        let eviction = Eviction { keyspace: self, config: &config, policy, clock, admitted: state.epoch() };
         let (mut freed, mut effects) = (0, Effects::default());
         let mut outcome = Outcome::Later;
         for count in 1.. {

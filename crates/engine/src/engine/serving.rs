@@ -23,7 +23,8 @@
 //! among them. Who comes while the ticket is being served waits for the end of the attempt, which itself waits for
 //! nothing. A finished ticket is passed over until its owner takes it out of the queues.
 //!
-//! What needs a lock that a long script has is [deferred](Engine::defer): nobody is to wait for it in silence.
+//! What needs a lock that a long script has is [deferred](Engine::defer): nobody is to wait for it in silence. So is
+//! what would be served in a pause, up to its end.
 
 use crate::Error;
 use crate::clients::deferred::DeferredWork;
@@ -38,6 +39,7 @@ use crate::keyspace::keys::Keys;
 use crate::keyspace::shard::{Db, Shard};
 use crate::locks::sync::MutexGuard;
 use crate::propagation::effects::{Author, Effects, ReadyKey};
+use crate::status::deny_reasons::{Epoch, Paused};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -93,6 +95,8 @@ pub struct Attempt {
 pub struct Candidate<'t> {
     ticket: &'t Ticket,
     guard: Option<(usize, MutexGuard<'t, Shard>)>,
+    /// When it was decided that clients may be served.
+    admitted: Epoch,
 }
 
 impl<'t> Candidate<'t> {
@@ -106,7 +110,8 @@ impl<'t> Candidate<'t> {
             Some((index, guard)) => HeldLocks::One(index, guard),
             None => {
                 let hashes = self.ticket.hashes().iter().copied();
-                let Some(held) = HeldLocks::keys_with(engine, hashes, LockTimeout::Short) else {
+                let held = HeldLocks::keys_with(engine, hashes, LockTimeout::Short);
+                let Some(held) = held.filter(|held| held.admit(engine, self.admitted)) else {
                     for key in self.ticket.keys() {
                         engine.defer(DeferredWork::Ready((key.db, key.name.to_vec())));
                     }
@@ -162,13 +167,18 @@ impl Engine {
             // Each ticket is tried once, so that one that finds nothing cannot keep this going.
             let mut tried = 0;
             loop {
-                let Some(guard) = self.locks().one_unless(hash.shard(), || self.scripts().is_long()) else {
+                // What made the key ready may have ended before a pause began: who waits for it waits for the end of
+                // that, too.
+                let state = self.persistence_status().deny_reasons();
+                let guard = self.locks().one_unless(hash.shard(), || self.scripts().is_long());
+                let may_serve = |shard: &_| state.paused() == Paused::Nothing && Shard::admits(shard, state.epoch());
+                let Some(guard) = guard.filter(|shard| may_serve(shard)) else {
                     self.defer(DeferredWork::Ready((db, name)));
                     break;
                 };
                 let Some(ticket) = next(&guard.dbs[db], &name, hash, tried, server) else { break };
                 tried = ticket.arrival;
-                let candidate = candidate(&ticket, guard, hash);
+                let candidate = candidate(&ticket, guard, hash, state.epoch());
                 let Some(request) = retriable(&ticket) else { continue };
                 let Attempt { reply, mut effects } = request.attempt(self, candidate, server);
                 if let Some(reply) = reply {
@@ -240,9 +250,9 @@ fn next(db: &Db, name: &[u8], hash: KeyHash, tried: u64, server: Server) -> Opti
 }
 
 /// The ticket with the lock that is held, if all its keys are under it.
-fn candidate<'t>(ticket: &'t Ticket, guard: MutexGuard<'t, Shard>, hash: KeyHash) -> Candidate<'t> {
+fn candidate<'t>(ticket: &'t Ticket, guard: MutexGuard<'t, Shard>, hash: KeyHash, admitted: Epoch) -> Candidate<'t> {
     let alone = ticket.hashes().iter().all(|other| other.shard() == hash.shard());
-    Candidate { ticket, guard: alone.then_some((hash.shard(), guard)) }
+    Candidate { ticket, guard: alone.then_some((hash.shard(), guard)), admitted }
 }
 
 #[cfg(test)]
@@ -453,8 +463,9 @@ mod tests {
 
 #[cfg(all(test, feature = "shuttle"))]
 mod interleavings {
-    use super::testing::{Post, engine, hold, pop_or_wait, push};
+    use super::testing::{Post, SERVER, engine, hold, pop_or_wait, push};
     use super::*;
+    use crate::time::UnixMs;
     use shuttle::thread;
 
     const KEYS: [&[u8]; 2] = [b"a", b"b"];
@@ -513,6 +524,33 @@ mod interleavings {
             assert!(elements == 0 || waiting == 0, "a client waits for what is there");
         }
         assert_eq!(taken + left, 2, "an element was lost or taken twice");
+    }
+
+    /// A client that waits, one that pushes, and a pause: what the client does not get before, it gets after it.
+    fn paused() {
+        let post = Arc::new(Post::default());
+        let engine = Arc::new(engine(&post));
+        let waits = pop_or_wait(&engine, 0, &KEYS, None).unwrap_err();
+        let pusher = {
+            let engine = Arc::clone(&engine);
+            thread::spawn(move || push(&engine, KEYS[0], 1))
+        };
+        engine.begin_pause(Paused::All, UnixMs(i64::MAX), UnixMs(0));
+        let mut next = 0;
+        while !engine.pass_locks(&mut next, || false) {}
+        let before = post.delivered.lock().len();
+        let is_served = !waits.is_waiting();
+        pusher.join().unwrap();
+        assert_eq!(!waits.is_waiting(), is_served, "a client was served in a pause");
+        engine.end_pause();
+        engine.run_deferred(SERVER);
+        assert!(before <= usize::from(is_served) && !waits.is_waiting() && post.delivered.lock().len() == 1);
+    }
+
+    #[test]
+    fn nobody_is_served_in_a_pause_and_all_are_after_it() {
+        shuttle::check_random(paused, 10_000);
+        shuttle::check_pct(paused, 10_000, 4);
     }
 
     #[test]

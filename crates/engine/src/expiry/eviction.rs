@@ -13,8 +13,9 @@ use crate::keyspace::Keyspace;
 use crate::keyspace::lru::AccessClock;
 use crate::keyspace::removal::{Cause, removed};
 use crate::keyspace::shard::{Db, Shard};
-use crate::locks::sync::Mutex;
+use crate::locks::sync::{Mutex, MutexGuard};
 use crate::propagation::effects::Effects;
+use crate::status::deny_reasons::Epoch;
 use structures::hashtable::{Ref, position};
 
 /// A key that may be the next to go.
@@ -120,6 +121,8 @@ pub(crate) struct Eviction<'k> {
     pub config: &'k Config,
     pub policy: EvictionPolicy,
     pub clock: AccessClock,
+    /// When it was decided that keys may go.
+    pub admitted: Epoch,
 }
 
 impl Eviction<'_> {
@@ -141,13 +144,18 @@ impl Eviction<'_> {
                 return Evicted::None(drawn);
             };
             let hash = keyspace.hasher().hash(&best.name);
-            let Some(mut shard) = keyspace.locks().try_one(hash.shard()) else { continue };
+            let Some(mut shard) = self.admitted(keyspace.locks().try_one(hash.shard())) else { continue };
             let found = shard.dbs[best.db].table.find(hash.local(), |entry| entry.key() == best.name);
             if found.and_then(|entry| score(&entry, policy, clock)).is_some_and(|score| score >= best.score) {
                 return Evicted::Bytes(self.remove_evicted(&mut shard, effects, best.db, &best.name));
             }
         }
         Evicted::None(Drawn::HeldLocks)
+    }
+
+    /// The shard, unless what has begun to hold there since may keep its keys from going.
+    fn admitted<'s>(&self, shard: Option<MutexGuard<'s, Shard>>) -> Option<MutexGuard<'s, Shard>> {
+        shard.filter(|shard| shard.admits(self.admitted))
     }
 
     fn first_shard(&self, pool: &Pool) -> usize {
@@ -223,7 +231,7 @@ impl Eviction<'_> {
             if is_lasting || self.keyspace.shard_total(index) == 0 {
                 continue;
             }
-            match self.keyspace.locks().try_one(index) {
+            match self.admitted(self.keyspace.locks().try_one(index)) {
                 Some(mut shard) => look(&mut shard, &mut taken),
                 None => held.push(index),
             }
@@ -236,7 +244,8 @@ impl Eviction<'_> {
                 if taken > 0 {
                     return true;
                 }
-                let Some(mut shard) = self.keyspace.locks().one_unless(*index, || true) else { return true };
+                let shard = self.keyspace.locks().one_unless(*index, || true);
+                let Some(mut shard) = self.admitted(shard) else { return true };
                 look(&mut shard, &mut taken);
                 false
             });
@@ -314,6 +323,14 @@ fn remember(pool: &mut Vec<Candidate>, score: u64, db: u32, name: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::event_class::EventClass;
+    use crate::data::value::NewString;
+    use crate::keyspace::edit::Ttl;
+    use crate::keyspace::held_locks::HeldLocks;
+    use crate::keyspace::keys::Keys;
+    use crate::keyspace::origin::Origin;
+    use crate::status::deny_reasons::Paused;
+    use crate::time::UnixMs;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
@@ -351,6 +368,35 @@ mod tests {
         engine.expires_at(5, Some(1));
         shares.draws_left = 0;
         assert!((0..200).all(|_| shares.draw(&engine, true) == 5), "only one has keys that may go");
+    }
+
+    #[test]
+    fn what_was_to_go_before_a_pause_stays_after_its_barrier() {
+        let engine = crate::Engine::new(
+            &crate::Options { shards: 4, ..Default::default() },
+            std::sync::Arc::new(crate::NullHost),
+        );
+        let mut keys = Keys::new(&engine, HeldLocks::Nothing, 0, Origin::client(UnixMs(1)));
+        for name in ["a", "b", "c"] {
+            keys.hold([keys.key(name.as_bytes()).hash].into_iter()).unwrap();
+            let mut edit = keys.edit(keys.key(name.as_bytes()));
+            edit.set_string(NewString::Bytes(b"v"), Ttl::Clear);
+            edit.commit(EventClass::STRING, "set");
+            keys.unlock();
+        }
+        let (config, clock) = (engine.config().snapshot(), engine.access_clock(UnixMs(1)));
+        let admitted = engine.epoch();
+        let evict = |policy, pool: &Pool| {
+            let policy = EvictionPolicy::named(policy).unwrap();
+            let eviction = Eviction { keyspace: &engine, config: &config, policy, clock, admitted };
+            matches!(eviction.evict_one(pool, &mut Effects::default()), Evicted::Bytes(_))
+        };
+        let (pool, drawn) = (Pool::default(), Pool::default());
+        assert!(evict("allkeys-random", &pool) && evict("allkeys-lru", &drawn));
+        engine.begin_pause(Paused::Writes, UnixMs(i64::MAX), UnixMs(1));
+        assert!(engine.pass_locks(&mut 0, || false));
+        assert!(!evict("allkeys-random", &pool) && !evict("allkeys-lru", &drawn));
+        assert_eq!(engine.len(0), 1);
     }
 
     proptest! {

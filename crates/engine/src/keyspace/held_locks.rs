@@ -13,6 +13,7 @@ use crate::keyspace::shard::Shard;
 use crate::keyspace::shard_words::Lengths;
 use crate::locks::protocol::{Escalated, Several};
 use crate::locks::sync::MutexGuard;
+use crate::status::deny_reasons::Epoch;
 use crate::time::Nanos;
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -138,6 +139,30 @@ impl<'e> HeldLocks<'e> {
             return Some(HeldLocks::One(only, keyspace.locks().one_unless(only, begin(false))?));
         }
         HeldLocks::many(keyspace, hashes, begin)
+    }
+
+    /// Whether what was admitted in this epoch may run under these locks. Who takes the gate for itself, and later any
+    /// shard, looks at the server's epoch: the [barrier](Keyspace::pass_locks) waits at the gate first.
+    #[inline(always)]
+    pub fn admit(&self, keyspace: &Keyspace, epoch: Epoch) -> bool {
+        match self {
+            HeldLocks::One(_, shard) => shard.admits(epoch),
+            others => others.all_admit(keyspace, epoch),
+        }
+    }
+
+    #[inline(never)]
+    fn all_admit(&self, keyspace: &Keyspace, epoch: Epoch) -> bool {
+        match self {
+            HeldLocks::Several(several) => {
+                let mut all = true;
+                several.each(|_, shard| all &= shard.admits(epoch));
+                all
+            }
+            HeldLocks::Anything(_) => keyspace.epoch() <= epoch,
+            HeldLocks::One(_, shard) => shard.admits(epoch),
+            HeldLocks::Nothing => true,
+        }
     }
 
     #[inline(never)]

@@ -22,7 +22,7 @@ use crate::locks::sync::MutexGuard;
 use crate::propagation::change_log::LogBatch;
 use crate::propagation::effects::{Effects, Event};
 use crate::scripts::function_libraries::{Libraries, LibraryChange};
-use crate::status::deny_reasons::DenyReasons;
+use crate::status::deny_reasons::Epoch;
 use crate::time::UnixMs;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -52,8 +52,8 @@ pub struct Keys<'e> {
     /// What is read or changed is not marked as used (CLIENT NO-TOUCH).
     no_touch: bool,
     patience: LockTimeout,
-    /// What the command was admitted by; None: nobody admitted it.
-    admitted: Option<DenyReasons>,
+    /// When the command was admitted.
+    admitted: Epoch,
     /// [`logged_to`](Self::logged_to) of locks that were given up since.
     seen_to: u64,
     /// What the command does besides replying.
@@ -74,7 +74,7 @@ impl<'e> Keys<'e> {
             used: Used::at(origin.now),
             no_touch: origin.asker.sees_expired(),
             patience: LockTimeout::Long,
-            admitted: None,
+            admitted: Epoch::LAST,
             seen_to: 0,
             effects: Effects::default(),
         }
@@ -135,24 +135,29 @@ impl<'e> Keys<'e> {
         self.patience = patience;
     }
 
-    /// The state of the server by which the command was admitted.
-    pub fn set_admitted(&mut self, by: DenyReasons) {
-        self.admitted = Some(by);
+    /// The epoch in which the command was admitted; without it, nobody had to.
+    pub fn set_admitted(&mut self, epoch: Epoch) {
+        self.admitted = epoch;
     }
 
-    /// Whether what the command was admitted by still holds. To be asked under its locks, before it has done anything.
-    #[inline(always)]
+    /// Whether the command was admitted in the present epoch.
     pub fn is_admitted(&self) -> bool {
-        self.admitted.is_none_or(|by| by.promises() == self.keyspace.persistence_status().deny_reasons().promises())
+        self.keyspace.epoch() <= self.admitted
     }
 
-    /// Gives up locks that were taken for what must not run any more.
-    fn if_admitted(&mut self) -> Result<(), Error> {
-        if self.is_admitted() {
-            return Ok(());
+    /// These locks are the command's, unless it must not run any more under them.
+    fn hold_admitted(&mut self, held: HeldLocks<'e>) -> Result<(), Error> {
+        if !held.admit(self.keyspace, self.admitted) {
+            return Err(Error::WouldBlock);
         }
-        self.held.release();
-        Err(Error::WouldBlock)
+        self.held = Locks::of(held);
+        Ok(())
+    }
+
+    /// From now on nothing runs in the shards that are locked that was admitted before the present epoch.
+    pub fn enter_epoch(&mut self) {
+        let epoch = self.keyspace.epoch();
+        self.held.each_mut(|shard| shard.enter(epoch));
     }
 
     /// The database that keys are looked up in from now on.
@@ -376,7 +381,7 @@ impl<'e> Keys<'e> {
         }
         let (keyspace, patience) = (self.keyspace, self.patience);
         let guard = keyspace.locks().one_unless(index, patience.from_now(keyspace));
-        let mut guard = guard.ok_or(Error::WouldBlock)?;
+        let mut guard = guard.filter(|shard| shard.admits(self.admitted)).ok_or(Error::WouldBlock)?;
         let result = visit(&mut guard, &mut self.effects);
         keyspace.settle_lengths(index, &guard);
         // The lock is given up here, and what had expired must be in the log before another command's change to it.
@@ -402,8 +407,8 @@ impl<'e> Keys<'e> {
     /// [`Error::WouldBlock`]
     pub fn hold(&mut self, hashes: impl ExactSizeIterator<Item = KeyHash>) -> Result<(), Error> {
         if self.held.is_nothing() {
-            self.held = Locks::of(HeldLocks::keys_with(self.keyspace, hashes, self.patience).ok_or(Error::WouldBlock)?);
-            self.if_admitted()?;
+            let held = HeldLocks::keys_with(self.keyspace, hashes, self.patience).ok_or(Error::WouldBlock)?;
+            self.hold_admitted(held)?;
         }
         Ok(())
     }
@@ -455,8 +460,7 @@ impl<'e> Keys<'e> {
         if !any.take_all(|| patience.among_several(keyspace)) {
             return Err(Error::WouldBlock);
         }
-        self.held = Locks::of(HeldLocks::Anything(Box::new(any)));
-        self.if_admitted()
+        self.hold_admitted(HeldLocks::Anything(Box::new(any)))
     }
 
     /// Everything in the place of the locks that the row asked for. Only before anything was looked at: others
@@ -494,8 +498,7 @@ impl<'e> Keys<'e> {
             let (keyspace, patience) = (self.keyspace, self.patience);
             let any =
                 keyspace.locks().escalated_unless(|| patience.among_several(keyspace)).ok_or(Error::WouldBlock)?;
-            self.held = Locks::of(HeldLocks::Anything(Box::new(any)));
-            self.if_admitted()?;
+            self.hold_admitted(HeldLocks::Anything(Box::new(any)))?;
         }
         Ok(())
     }

@@ -5,6 +5,7 @@
 //! commit does what every write owes to the rest. It knows no command, and reads no clock but to see how long it waits
 //! for a lock.
 
+mod barrier;
 pub mod edit;
 pub mod encoding_limits;
 pub mod held_locks;
@@ -39,7 +40,6 @@ use crate::scripts::script_cache::Scripts;
 use crate::status::deny_reasons::Paused;
 use crate::status::persistence_status::PersistenceStatus;
 use crate::time::UnixMs;
-use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
@@ -107,7 +107,7 @@ impl Keyspace {
     pub(crate) fn new(options: &Options, config: Config, clock: Arc<dyn Clock>) -> Self {
         let &Options { shards, databases, hash_seed, workers } = options;
         Keyspace {
-            locks: LockSet::new((0..shards).map(|index| Shard::new(index, databases))),
+            locks: LockSet::new((0..shards).map(Shard::new)),
             due_times: DueTimes::new(shards),
             table_hints: TableHints::new(shards),
             hasher: KeyHasher::new(hash_seed, shards.trailing_zeros()),
@@ -249,22 +249,6 @@ impl Keyspace {
     #[inline]
     pub fn access_clock(&self, now: UnixMs) -> AccessClock {
         self.access.clock(now)
-    }
-
-    /// Goes through the locks, the gate and then those of the shards from `next` on, and is true when it has had each.
-    /// Whatever had locks before the first call has given them up then, and whatever has had some since has seen what
-    /// the caller changed before it. False: one is not free yet, and `give_up` says that it takes a while.
-    pub fn pass_locks(&self, next: &mut usize, give_up: impl Fn() -> bool) -> bool {
-        if self.locks.several_unless(&mut SmallVec::new(), || &give_up).is_none() {
-            return false;
-        }
-        while *next < self.locks.len() {
-            if self.locks.one_unless(*next, &give_up).is_none() {
-                return false;
-            }
-            *next += 1;
-        }
-        true
     }
 
     /// Makes room for so many keys in a database that is to be loaded; tables that hold keys already stay as they are.

@@ -8,8 +8,10 @@ use crate::data::value::{Object, Type, ValueExt};
 use crate::keyspace::origin::is_due;
 use crate::snapshot::capture::Capture;
 use crate::snapshot::streamed_reply::StreamedReplies;
+use crate::status::deny_reasons::Epoch;
 use crate::time::UnixMs;
 use std::collections::BTreeMap;
+use std::mem::offset_of;
 use std::ops::{Index, IndexMut};
 use std::sync::{Arc, LazyLock};
 
@@ -104,6 +106,8 @@ impl ShardStats {
 /// In this order: what all commands need lies in one cache line with the lock.
 #[repr(C)]
 pub struct Shard {
+    /// What was admitted before does not run here.
+    epoch: Epoch,
     /// Its part of each database.
     pub dbs: Databases,
     /// What is counted under its lock.
@@ -117,9 +121,26 @@ pub struct Shard {
 
 impl Shard {
     /// The empty shard of this number.
-    pub fn new(index: usize, databases: usize) -> Self {
-        let (dbs, stats, tracked) = (Databases::new(databases), ShardStats::default(), Tracked::default());
-        Shard { dbs, stats, tracked, index, logged_to: 0 }
+    pub fn new(index: usize) -> Self {
+        Shard {
+            epoch: Epoch::default(),
+            dbs: Databases::default(),
+            stats: ShardStats::default(),
+            tracked: Tracked::default(),
+            index,
+            logged_to: 0,
+        }
+    }
+
+    /// Whether what was admitted in this epoch may run here.
+    #[inline(always)]
+    pub fn admits(&self, epoch: Epoch) -> bool {
+        self.epoch <= epoch
+    }
+
+    /// From now on nothing runs here that was admitted before this epoch.
+    pub(crate) fn enter(&mut self, epoch: Epoch) {
+        self.epoch = self.epoch.max(epoch);
     }
 
     /// The shard's number.
@@ -128,12 +149,16 @@ impl Shard {
     }
 }
 
+/// What commands need of a shard ends with its line: before it lie 16 bytes of the lock and of words beside it.
+const _: () = assert!(16 + offset_of!(Shard, stats) + offset_of!(ShardStats, expired) <= 64);
+
 /// The databases of a shard by their numbers. Beyond the first ones, a database costs nothing until something is put
 /// into it: until then reads see an empty one.
+#[derive(Default)]
 #[repr(C)]
 pub struct Databases {
-    /// The first ones, so that a memory limit need not make room for them. Never empty.
-    low: Box<[Db]>,
+    /// The first ones, so that a memory limit need not make room for them.
+    low: Box<[Db; LOW]>,
     /// Those from [`LOW`] on.
     #[expect(clippy::box_collection, reason = "a word in the line of the shard's lock, where a map takes three")]
     high: Option<Box<BTreeMap<u32, Db>>>,
@@ -146,10 +171,6 @@ pub(crate) const LOW: usize = 16;
 static EMPTY: LazyLock<Db> = LazyLock::new(Db::default);
 
 impl Databases {
-    fn new(count: usize) -> Self {
-        Databases { low: (0..count.clamp(1, LOW)).map(|_| Db::default()).collect(), high: None }
-    }
-
     #[cold]
     #[inline(never)]
     fn search(&self, number: u32) -> &Db {
@@ -164,7 +185,7 @@ impl Databases {
 
     /// The first of those that there are from this number on.
     pub fn next(&self, number: u32) -> Option<u32> {
-        if (number as usize) < self.low.len() {
+        if (number as usize) < LOW {
             return Some(number);
         }
         self.high.as_ref()?.range(number..).next().map(|(number, _)| *number)
@@ -173,13 +194,13 @@ impl Databases {
     /// Those that there are.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Db)> {
         let high = self.high.iter().flat_map(|high| high.iter()).map(|(number, db)| (*number, db));
-        (0..).zip(&self.low).chain(high)
+        (0..).zip(&*self.low).chain(high)
     }
 
     /// All that were made, with their numbers.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Db)> {
         let high = self.high.iter_mut().flat_map(|high| high.iter_mut()).map(|(number, db)| (*number, db));
-        (0..).zip(&mut self.low).chain(high)
+        (0..).zip(&mut *self.low).chain(high)
     }
 }
 
@@ -198,7 +219,7 @@ impl Index<u32> for Databases {
 impl IndexMut<u32> for Databases {
     #[inline(always)]
     fn index_mut(&mut self, number: u32) -> &mut Db {
-        if number as usize >= self.low.len() {
+        if number as usize >= LOW {
             return self.make(number);
         }
         &mut self.low[number as usize]
@@ -215,22 +236,22 @@ mod tests {
 
     #[test]
     fn databases_are_made_when_they_are_to_be_changed() {
-        let mut dbs = Databases::new(3);
+        let mut dbs = Databases::default();
         for number in [0, 1, 15, 16, u32::MAX] {
             assert!(dbs[number].table.is_empty());
         }
-        assert_eq!(numbers(&dbs), [0, 1, 2]);
+        let low: Vec<u32> = (0..LOW as u32).collect();
+        assert_eq!(numbers(&dbs), low);
         for number in [2, u32::MAX, 16, 1, 999, u32::MAX] {
             dbs[number].table.reserve(1000 + number as usize % 100);
             assert!(dbs[number].table.bucket_count() > 0);
         }
-        let made = [0, 1, 2, 16, 999, u32::MAX];
+        let made = [&low[..], &[16, 999, u32::MAX]].concat();
         assert_eq!(numbers(&dbs), made);
-        assert!(dbs.iter_mut().map(|(number, _)| number).eq(made));
+        assert!(dbs.iter_mut().map(|(number, _)| number).eq(made.iter().copied()));
         let next = |number: u32| dbs.next(number);
         assert!(made.into_iter().all(|number| next(number) == Some(number)));
-        assert_eq!([3, 17, 1000].map(next), [Some(16), Some(999), Some(u32::MAX)]);
-        assert_eq!(Databases::new(1).next(1), None);
-        assert_eq!(numbers(&Databases::new(1000)).len(), LOW);
+        assert_eq!([3, 17, 1000].map(next), [Some(3), Some(999), Some(u32::MAX)]);
+        assert_eq!(Databases::default().next(16), None);
     }
 }

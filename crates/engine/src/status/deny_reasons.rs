@@ -1,4 +1,4 @@
-//! Why commands may not run now, or have to wait: one word for all reasons.
+//! Why commands may not run now, or have to wait: one word for all reasons, and since which epoch they hold.
 
 /// What has to wait. The greater includes the smaller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -11,41 +11,66 @@ pub enum Paused {
     All,
 }
 
-/// What keeps commands from running, or makes them wait: one word for all reasons, so that one look tells of all.
-///
-/// A command looks before it takes its locks and, for what is [promised](DenyReasons::promises), once more when it has
-/// them. So after a change of the word and one [pass through every lock](crate::keyspace::Keyspace::pass_locks) no
-/// command is under way that has seen the old word.
+/// What keeps commands from running, or makes them wait: one word for all reasons, so that one look tells of all. The
+/// rest of the word is the [`Epoch`] that they belong to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DenyReasons(pub(super) u16);
+pub struct DenyReasons(pub(super) u64);
+
+/// The time between two changes of what commands are admitted by. The later is the greater.
+///
+/// A command keeps the epoch that it was admitted in and compares it under its locks with that of their shards: in one
+/// that has [seen](crate::keyspace::Keyspace::pass_locks) a later one it does not run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Epoch(u64);
+
+impl Epoch {
+    /// That of whom nobody had to admit: it runs everywhere.
+    pub const LAST: Epoch = Epoch(u64::MAX);
+}
 
 impl DenyReasons {
-    pub(super) const LOADING: u16 = 1;
-    pub(super) const FAILED: u16 = 2;
-    pub(super) const SHORT_OF_MEMORY: u16 = 4;
-    pub(super) const UNLOGGED: u16 = 8;
-    pub(super) const LIMITED: u16 = 16;
-    pub(super) const WRITES_PAUSED: u16 = 32;
-    pub(super) const ALL_PAUSED: u16 = 64;
-    pub(super) const SHORT_OF_REPLICAS: u16 = 128;
-    pub(super) const CONGESTED: u16 = 256;
+    pub(super) const LOADING: u64 = 1;
+    pub(super) const FAILED: u64 = 2;
+    pub(super) const SHORT_OF_MEMORY: u64 = 4;
+    pub(super) const UNLOGGED: u64 = 8;
+    pub(super) const LIMITED: u64 = 16;
+    pub(super) const WRITES_PAUSED: u64 = 32;
+    pub(super) const ALL_PAUSED: u64 = 64;
+    pub(super) const SHORT_OF_REPLICAS: u64 = 128;
+    pub(super) const CONGESTED: u64 = 256;
+    /// The lowest bit of the epoch's number, above those of all reasons.
+    const EPOCH: u64 = 1 << 16;
+    /// Reasons that are only measured now and then: with them no epoch begins.
+    const MEASURED: u64 = DenyReasons::SHORT_OF_MEMORY | DenyReasons::CONGESTED;
+
+    /// The epoch that these reasons belong to.
+    #[inline(always)]
+    pub fn epoch(self) -> Epoch {
+        Epoch(self.0 & !(DenyReasons::EPOCH - 1))
+    }
+
+    /// The word with these of the reasons `among`; None if it has them.
+    pub(super) fn with(self, among: u64, reasons: u64) -> Option<DenyReasons> {
+        let changed = (self.0 ^ reasons) & among;
+        let epochs = if changed & !DenyReasons::MEASURED != 0 { DenyReasons::EPOCH } else { 0 };
+        (changed != 0).then(|| DenyReasons((self.0 ^ changed) + epochs))
+    }
+
+    #[inline(always)]
+    fn reasons(self) -> u64 {
+        self.0 & (DenyReasons::EPOCH - 1)
+    }
 
     /// Whether any command may run at once.
+    #[inline]
     pub fn is_none(self) -> bool {
-        self.0 == 0
+        self.reasons() == 0
     }
 
     /// Nothing but a limit to memory, at most.
     #[inline]
     pub fn is_limit_only(self) -> bool {
-        self.0 & !DenyReasons::LIMITED == 0
-    }
-
-    /// The part that must hold from the moment at which it is set. Memory and mailboxes are no part of it: they are
-    /// only measured now and then.
-    #[inline]
-    pub fn promises(self) -> DenyReasons {
-        DenyReasons(self.0 & !(DenyReasons::LIMITED | DenyReasons::SHORT_OF_MEMORY | DenyReasons::CONGESTED))
+        self.reasons() & !DenyReasons::LIMITED == 0
     }
 
     /// What has to wait.
@@ -90,5 +115,31 @@ impl DenyReasons {
     /// There is more data than there may be: what needs memory does not run.
     pub fn is_short_of_memory(self) -> bool {
         self.0 & DenyReasons::SHORT_OF_MEMORY != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_commands_are_admitted_by_begins_an_epoch_and_what_is_measured_does_not() {
+        let mut word = DenyReasons::default();
+        let mut set = |among: u64, reasons: u64| {
+            let old = word;
+            word = word.with(among, reasons).unwrap_or(word);
+            word.epoch().cmp(&old.epoch())
+        };
+        use DenyReasons as R;
+        use std::cmp::Ordering::{Equal, Greater};
+        assert_eq!(set(R::LOADING, R::LOADING), Greater);
+        assert_eq!(set(R::LOADING, R::LOADING), Equal);
+        assert_eq!(set(R::SHORT_OF_MEMORY, R::SHORT_OF_MEMORY), Equal);
+        assert_eq!(set(R::CONGESTED, R::CONGESTED), Equal);
+        assert_eq!(set(R::LIMITED, R::LIMITED), Greater);
+        assert_eq!(set(R::WRITES_PAUSED | R::ALL_PAUSED, R::ALL_PAUSED), Greater);
+        assert_eq!(set(R::LOADING, 0), Greater);
+        assert!(word.is_limited() && word.is_congested() && word.is_short_of_memory() && !word.is_loading());
+        assert!(word.paused() == Paused::All && word.epoch() < Epoch::LAST);
     }
 }

@@ -5,14 +5,14 @@ use crate::status::deny_reasons::{DenyReasons, Paused};
 use crate::time::UnixMs;
 use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 
 /// The state of saving and loading.
 #[derive(Default)]
 pub struct PersistenceStatus {
-    /// Why commands may not run: bits of [`DenyReasons`]. Every command reads it, so the numbers of a save that runs
-    /// are on other cache lines.
-    deny_reasons: CachePadded<AtomicU16>,
+    /// Why commands may not run: [`DenyReasons`]. Every command reads it, so the numbers of a save that runs are on
+    /// other cache lines.
+    deny_reasons: CachePadded<AtomicU64>,
     running: AtomicBool,
     /// One is to begin when the present one has ended.
     pub scheduled: AtomicBool,
@@ -132,22 +132,24 @@ impl PersistenceStatus {
         self.set(DenyReasons::UNLOGGED, on);
     }
 
-    /// To be called by one thread at a time.
     pub(crate) fn set_paused(&self, paused: Paused) {
-        // In this order no moment is milder than both.
-        self.set(DenyReasons::ALL_PAUSED, paused == Paused::All);
-        self.set(DenyReasons::WRITES_PAUSED, paused == Paused::Writes);
+        let reason = match paused {
+            Paused::Nothing => 0,
+            Paused::Writes => DenyReasons::WRITES_PAUSED,
+            Paused::All => DenyReasons::ALL_PAUSED,
+        };
+        self.change(DenyReasons::WRITES_PAUSED | DenyReasons::ALL_PAUSED, reason);
     }
 
-    fn set(&self, bit: u16, on: bool) {
-        if (self.deny_reasons().0 & bit != 0) == on {
-            return;
-        }
-        if on {
-            self.deny_reasons.fetch_or(bit, Relaxed)
-        } else {
-            self.deny_reasons.fetch_and(!bit, Relaxed)
-        };
+    fn set(&self, reason: u64, on: bool) {
+        self.change(reason, if on { reason } else { 0 });
+    }
+
+    /// Of the reasons `among` these are to hold.
+    fn change(&self, among: u64, reasons: u64) {
+        let with = |word| DenyReasons(word).with(among, reasons).map(|new| new.0);
+        // Who changes nothing writes nothing.
+        let _ = self.deny_reasons.fetch_update(Relaxed, Relaxed, with);
     }
 
     /// Takes the right to save; false while another save has it. `background`: when one in the background begins.

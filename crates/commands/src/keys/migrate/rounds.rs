@@ -106,6 +106,7 @@ impl Hold<'_> {
     fn of_writes(engine: &Engine) -> Hold<'_> {
         engine.hold_writes();
         engine.host().pause_changed();
+        while !engine.pass_locks(&mut 0, || false) {}
         Hold(engine)
     }
 }

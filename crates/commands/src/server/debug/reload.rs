@@ -30,6 +30,7 @@ pub fn reload(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         cx.keys.escalate()?;
         // Nobody is to see the keyspace empty.
         engine.persistence_status().set_loading(true);
+        cx.keys.enter_epoch();
         empty_all(cx)?;
         cx.keys.unlock();
     }
@@ -58,6 +59,7 @@ pub fn load_aof(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     aof::write_before_loading(engine).map_err(failed)?;
     // Nobody is to see the keyspace empty.
     engine.persistence_status().set_loading(true);
+    cx.keys.enter_epoch();
     let logs = engine.has_log();
     engine.set_logging(false);
     empty_all(cx)?;
