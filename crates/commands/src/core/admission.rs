@@ -332,7 +332,7 @@ mod tests {
             let prepared = dispatch::prepare(&engine, &args);
             let (entry, now) = (prepared.entry().expect("a known command"), client.now());
             assert_eq!(verdict(&mut client, last), Verdict::Run);
-            let mut run = |client: &mut Client| {
+            let run = |client: &mut Client| {
                 let (mut args, mut reply) = (last.split(' ').map(str::as_bytes).collect(), resp::Reply::default());
                 let flow =
                     dispatch::call(&engine, client.session(), entry, prepared.keys(), &mut args, now, &mut reply);

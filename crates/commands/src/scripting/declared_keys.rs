@@ -1,66 +1,72 @@
-//! Whether a script's text shows that it touches no keys but those that it is given.
+//! Whether the text of a script or a library shows that it touches no keys but those that it is given.
 //!
 //! Such a script never needs a lock more than it begins with, so it changes things without the right to take one
 //! ([`engine::locks::protocol`]). The answer is yes only where that is plain: a script that hides what it calls, or
 //! with which keys, is answered no and loses nothing but that. Yes means, token by token:
 //!
 //! - `redis` and `server` stand before `.` and a name only, and `call` and `pcall` before `(`, a command's name as a
-//!   text, and keys where the command has them.
+//!   text, and keys where the command has them. How many keys there are, where a command is told that, is a number.
+//!   `local call = redis.call` is another name for it, which stands for nothing else anywhere.
 //! - A key is `KEYS[...]`, or a local variable that is given that where it is declared, and nothing else anywhere.
 //! - `KEYS` stands in `KEYS[...]` and `#KEYS` only, and nothing is assigned to it.
 //! - Nothing loads code or reaches the table of globals.
 //!
-//! The text has been compiled before, so its tokens are Lua's. Who calls nil or a table a key is told so and touches
-//! none.
+//! In a library the same holds of all that it registers, with the first parameter of a registered function in the
+//! place of `KEYS`. Such a function is written where it is registered, or is `local` and stands nowhere else. Functions
+//! within it are not given its keys: a library may keep them, and then they were another call's.
+//!
+//! Who calls nil or a table a key is told so and touches none.
 
-use crate::core::command::{CommandEntry, KeyPlan};
+use super::current_run::Reach;
+use super::lua_tokens::{Place, Scope, Token, is_keyword, scopes, tokens};
+use crate::core::command::{Begin, CommandEntry, FindKeys, KeyPlan};
 use crate::core::command_table::CommandTable;
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// Variables that hold keys, more than scripts have.
-const KEY_LOCALS_MAX: usize = 16;
+/// Variables that hold keys or call commands, more than scripts have.
+const LOCALS_MAX: usize = 16;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Token<'t> {
-    /// A keyword too.
-    Name(&'t [u8]),
-    /// A text in quotes that says what it is.
-    Text(&'t [u8]),
-    /// A number, or another text.
-    Constant,
-    Sign(&'t [u8]),
+/// What a script's text shows.
+pub(super) fn reach_of_script(text: &[u8]) -> Reach {
+    Analysis::of(text, false).map_or(Reach::Unknown, Analysis::reach)
 }
 
-/// What a token stands in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    Statements,
-    /// Within brackets: what stands before a comma there is a value.
-    Values,
-    /// The names of a function's parameters.
-    Parameters,
-}
-
-/// Whether the script touches declared keys only.
-pub(super) fn touches_no_others(text: &[u8]) -> bool {
-    let tokens = Lexer::tokens(text);
-    let Some(places) = places(&tokens) else { return false };
-    Analysis { tokens, places, key_locals: SmallVec::new(), bindings: Vec::new() }.passes()
+/// What a library's text shows of its functions.
+pub(super) fn reach_of_library(text: &[u8]) -> Reach {
+    Analysis::of(text, true).map_or(Reach::Unknown, Analysis::reach)
 }
 
 struct Analysis<'t> {
     tokens: Vec<Token<'t>>,
-    places: Vec<Place>,
-    /// Names of variables that hold keys.
+    scopes: Vec<Scope>,
+    /// Where the functions begin that a library registers, with the names of their first parameters, in ascending
+    /// order. None: it is a script.
+    registered: Option<Vec<(usize, &'t [u8])>>,
+    /// Names of variables that hold keys, and of those that call commands.
     key_locals: SmallVec<[&'t [u8]; 4]>,
-    /// Where they are declared, in ascending order.
+    call_locals: SmallVec<[&'t [u8]; 2]>,
+    /// Where they are declared, and where what calls commands is given to them, in ascending order.
     bindings: Vec<usize>,
 }
 
 impl<'t> Analysis<'t> {
-    fn passes(mut self) -> bool {
-        (0..self.tokens.len()).all(|at| !self.is_name(at, b"local") || self.note_key_locals(at))
+    fn of(text: &'t [u8], is_library: bool) -> Option<Analysis<'t>> {
+        let tokens = tokens(text);
+        let scopes = scopes(&tokens)?;
+        let (key_locals, call_locals) = (SmallVec::new(), SmallVec::new());
+        let mut analysis = Analysis { tokens, scopes, registered: None, key_locals, call_locals, bindings: Vec::new() };
+        analysis.registered = is_library.then(|| analysis.registered_functions());
+        Some(analysis)
+    }
+
+    fn reach(mut self) -> Reach {
+        if self.touches_no_others() { Reach::Confined } else { Reach::Unknown }
+    }
+
+    fn touches_no_others(&mut self) -> bool {
+        (0..self.tokens.len()).all(|at| !self.is_name(at, b"local") || self.note_locals(at))
+            && !self.key_locals.iter().any(|name| self.call_locals.contains(name))
             && (0..self.tokens.len()).all(|at| self.is_harmless(at))
     }
 
@@ -72,8 +78,88 @@ impl<'t> Analysis<'t> {
         self.tokens.get(at) == Some(&Token::Sign(sign))
     }
 
-    /// `local a, b = KEYS[1], KEYS[2]`: these variables hold keys. False if there are too many.
-    fn note_key_locals(&mut self, local: usize) -> bool {
+    fn is_member(&self, at: usize) -> bool {
+        at > 0 && matches!(self.tokens[at - 1], Token::Sign(b"." | b":"))
+    }
+
+    /// The functions of a library that only its callers call.
+    fn registered_functions(&self) -> Vec<(usize, &'t [u8])> {
+        let mut functions = Vec::new();
+        let callbacks: Vec<usize> = (0..self.tokens.len()).filter_map(|at| self.callback(at)).collect();
+        for &at in &callbacks {
+            let function = match self.tokens[at] {
+                Token::Name(b"function") => Some(at),
+                Token::Name(name) => self.local_function(name, &callbacks),
+                _ => None,
+            };
+            // `function(keys`, or `function name(keys`.
+            if let Some(function) = function
+                && let Some(Token::Name(parameter)) = self.tokens.get(self.first_parameter(function))
+            {
+                functions.push((function, *parameter));
+            }
+        }
+        functions.sort_unstable();
+        functions.dedup();
+        functions
+    }
+
+    /// Where the first parameter of the function stands that begins here, if it has one.
+    fn first_parameter(&self, function: usize) -> usize {
+        function + if self.is_sign(function + 1, b"(") { 2 } else { 3 }
+    }
+
+    /// Where the function stands that `redis.register_function` at this token is given.
+    fn callback(&self, at: usize) -> Option<usize> {
+        let is_registration = self.is_name(at, b"register_function") && at >= 2 && self.is_sign(at - 1, b".");
+        if !is_registration || !(self.is_name(at - 2, b"redis") || self.is_name(at - 2, b"server")) {
+            return None;
+        }
+        let open = at + 1 + usize::from(self.is_sign(at + 1, b"(") && self.is_sign(at + 2, b"{"));
+        if self.is_sign(open, b"{") {
+            let value = self.callback_field(open)?;
+            return self.is_whole(value, &[b",", b";", b"}"]).then_some(value);
+        }
+        let is_pair = self.is_sign(open, b"(") && self.is_sign(open + 2, b",");
+        (is_pair && self.is_whole(open + 3, &[b")"])).then_some(open + 3)
+    }
+
+    /// Whether a function begins here, or a name that one of these signs follows.
+    fn is_whole(&self, at: usize, ends: &[&[u8]]) -> bool {
+        self.is_name(at, b"function") || ends.iter().any(|end| self.is_sign(at + 1, end))
+    }
+
+    /// Where the value of `callback` stands in the table that opens here.
+    fn callback_field(&self, open: usize) -> Option<usize> {
+        let mut depth = 0;
+        for at in open..self.tokens.len() {
+            match self.tokens[at] {
+                Token::Sign(b"[" | b"(" | b"{") | Token::Name(b"function" | b"if" | b"do" | b"repeat") => depth += 1,
+                Token::Sign(b"]" | b")" | b"}") | Token::Name(b"end" | b"until") => depth -= 1,
+                Token::Name(b"callback") if depth == 1 && self.is_sign(at + 1, b"=") => {
+                    let is_field = matches!(self.tokens[at - 1], Token::Sign(b"{" | b"," | b";"));
+                    return is_field.then_some(at + 2);
+                }
+                _ => {}
+            }
+            if depth == 0 {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Where `function` stands in `local function name`, if the name stands nowhere else but where it is registered.
+    fn local_function(&self, name: &[u8], callbacks: &[usize]) -> Option<usize> {
+        let is_declared = |at: &usize| *at >= 2 && self.is_name(at - 2, b"local") && self.is_name(at - 1, b"function");
+        let mut others = (0..self.tokens.len())
+            .filter(|at| self.is_name(*at, name) && !self.is_member(*at) && !callbacks.contains(at));
+        let declared = others.next().filter(is_declared)?;
+        others.next().is_none().then_some(declared - 1)
+    }
+
+    /// `local a, b = KEYS[1], redis.call`: these variables hold keys, or call commands. False if there are too many.
+    fn note_locals(&mut self, local: usize) -> bool {
         let mut names: SmallVec<[usize; 4]> = SmallVec::new();
         let mut at = local + 1;
         while let Some(Token::Name(name)) = self.tokens.get(at)
@@ -90,28 +176,55 @@ impl<'t> Analysis<'t> {
             return true;
         }
         for binding in names {
-            let Some(end) = self.end_of_key(at + 1) else { break };
+            let value = at + 1;
+            let key = self.end_of_key(value);
+            let Some(end) = key.or_else(|| self.end_of_call(value)) else { break };
             let more = self.is_sign(end, b",");
             if !more && !self.begins_statement(end) {
                 break;
             }
-            if let Token::Name(name) = self.tokens[binding] {
-                self.bindings.push(binding);
-                if !self.key_locals.contains(&name) {
-                    self.key_locals.push(name);
-                }
+            let Token::Name(name) = self.tokens[binding] else { break };
+            self.bindings.push(binding);
+            if key.is_some() {
+                self.key_locals.push(name);
+            } else {
+                self.call_locals.push(name);
+                self.bindings.push(value);
             }
             if !more {
                 break;
             }
             at = end;
         }
-        self.key_locals.len() <= KEY_LOCALS_MAX
+        self.bindings.sort_unstable();
+        self.key_locals.len() + self.call_locals.len() <= LOCALS_MAX
+    }
+
+    /// Whether what is called so, at this token, is the table of the keys.
+    fn is_table(&self, at: usize) -> bool {
+        let Some(Token::Name(name)) = self.tokens.get(at) else { return false };
+        match &self.registered {
+            None => *name == b"KEYS",
+            Some(functions) => functions.iter().any(|(_, table)| table == name),
+        }
+    }
+
+    /// Whether the keys that are known at this token are those of the present call.
+    fn is_of_this_call(&self, at: usize) -> bool {
+        let Some(functions) = &self.registered else { return true };
+        self.scopes[at].function.is_some_and(|own| functions.iter().any(|(function, _)| *function == own))
+    }
+
+    /// Where `redis.call` ends that begins here.
+    fn end_of_call(&self, at: usize) -> Option<usize> {
+        let is_api = self.is_name(at, b"redis") || self.is_name(at, b"server");
+        let is_call = self.is_name(at + 2, b"call") || self.is_name(at + 2, b"pcall");
+        (is_api && self.is_sign(at + 1, b".") && is_call).then_some(at + 3)
     }
 
     /// Where `KEYS[...]` ends that begins here.
     fn end_of_key(&self, at: usize) -> Option<usize> {
-        if !self.is_name(at, b"KEYS") || !self.is_sign(at + 1, b"[") {
+        if !self.is_table(at) || !self.is_sign(at + 1, b"[") {
             return None;
         }
         let mut depth = 0;
@@ -139,29 +252,42 @@ impl<'t> Analysis<'t> {
 
     fn is_harmless(&self, at: usize) -> bool {
         let Token::Name(name) = self.tokens[at] else { return true };
-        if at > 0 && matches!(self.tokens[at - 1], Token::Sign(b"." | b":")) {
+        if self.is_member(at) {
             return true;
         }
+        let is_binding = self.bindings.binary_search(&at).is_ok();
         match name {
             b"_G" | b"load" | b"loadstring" => false,
-            b"redis" | b"server" => self.calls_with_keys(at),
-            b"KEYS" if at > 0 && self.is_sign(at - 1, b"#") => true,
-            b"KEYS" => self.end_of_key(at).is_some_and(|end| self.is_value(at, end)),
+            b"redis" | b"server" => is_binding || self.calls_with_keys(at),
+            _ if self.is_table(at) => {
+                let is_length = at > 0 && self.is_sign(at - 1, b"#");
+                let is_element = || self.end_of_key(at).is_some_and(|end| self.is_value(at, end));
+                self.is_given(at) || self.is_of_this_call(at) && (is_length || is_element())
+            }
+            _ if self.call_locals.contains(&name) => {
+                is_binding || !(at > 0 && self.is_name(at - 1, b"function")) && self.is_call_with_keys(at + 1)
+            }
             _ if !self.key_locals.contains(&name) => true,
             // It is a text where the variable is not known.
             b"_VERSION" => false,
-            _ => self.bindings.binary_search(&at).is_ok() || self.is_value(at, at + 1),
+            _ => is_binding || self.is_of_this_call(at) && self.is_value(at, at + 1),
         }
+    }
+
+    /// Whether the table of the keys that is called so at this token is what a registered function is given.
+    fn is_given(&self, at: usize) -> bool {
+        let functions = self.registered.iter().flatten();
+        functions.into_iter().any(|(function, _)| self.first_parameter(*function) == at)
     }
 
     /// Whether what stands from `start` to `end` is read, and neither declared nor assigned to.
     fn is_value(&self, start: usize, end: usize) -> bool {
-        if self.places[start] == Place::Parameters || self.is_sign(end, b"=") {
+        if self.scopes[start].place == Place::Parameters || self.is_sign(end, b"=") {
             return false;
         }
         match start.checked_sub(1).map(|before| self.tokens[before]) {
             // One of several that are assigned to, or one of several values.
-            Some(Token::Sign(b",")) => self.places[start] == Place::Values || self.is_among_keys(start),
+            Some(Token::Sign(b",")) => self.scopes[start].place == Place::Values || self.is_among_values(start),
             Some(Token::Sign(sign)) => !matches!(sign, b";" | b")" | b"]" | b"}" | b"..."),
             Some(Token::Name(word)) => {
                 matches!(word, b"and" | b"or" | b"not" | b"return" | b"in" | b"if" | b"elseif" | b"while" | b"until")
@@ -170,11 +296,11 @@ impl<'t> Analysis<'t> {
         }
     }
 
-    /// Whether only keys stand between this one and an assignment's sign before it.
-    fn is_among_keys(&self, at: usize) -> bool {
+    /// Whether only keys and what calls commands stand between this one and an assignment's sign before it.
+    fn is_among_values(&self, at: usize) -> bool {
         let before = self.tokens[..at].iter().rposition(|token| *token == Token::Sign(b"="));
         let Some(mut next) = before.map(|sign| sign + 1) else { return false };
-        while let Some(end) = self.end_of_key(next) {
+        while let Some(end) = self.end_of_key(next).or_else(|| self.end_of_call(next)) {
             if !self.is_sign(end, b",") {
                 return false;
             }
@@ -194,14 +320,26 @@ impl<'t> Analysis<'t> {
         if !matches!(*member, b"call" | b"pcall") {
             return true;
         }
-        let Some(arguments) = self.arguments(at + 3) else { return false };
-        let Some(Token::Text(name)) =
-            arguments.first().filter(|first| first.len() == 1).map(|first| self.tokens[first.start])
-        else {
-            return false;
+        self.is_call_with_keys(at + 3)
+    }
+
+    /// `('name', ...)` with keys where the command has them.
+    fn is_call_with_keys(&self, open: usize) -> bool {
+        let Some(arguments) = self.arguments(open) else { return false };
+        let only = |index: usize| {
+            let argument = arguments.get(index).filter(|argument| argument.len() == 1)?;
+            self.tokens.get(argument.start)
         };
-        let is_key = |index: usize| arguments.get(index).is_some_and(|argument| self.is_key(argument));
-        CommandTable::get().find(name).is_some_and(|entry| has_keys_at(entry, arguments.len(), is_key))
+        let Some(Token::Text(name)) = only(0) else { return false };
+        let given = Given {
+            count: arguments.len(),
+            is_key: &|index| arguments.get(index).is_some_and(|argument| self.is_key(argument)),
+            number: &|index| match only(index)? {
+                Token::Number(digits) | Token::Text(digits) => std::str::from_utf8(digits).ok()?.parse().ok(),
+                _ => None,
+            },
+        };
+        CommandTable::get().find(name).is_some_and(|entry| given.fits(entry))
     }
 
     /// The arguments of a call whose `(` stands here, if one comma after the other divides them.
@@ -236,160 +374,43 @@ impl<'t> Analysis<'t> {
     }
 }
 
-/// Whether the arguments at which the command has keys are keys. All but the last of `count` are one value each.
-fn has_keys_at(entry: &CommandEntry, count: usize, is_key: impl Fn(usize) -> bool) -> bool {
-    if entry.may_touch_more || !entry.subcommands.is_empty() {
-        return false;
-    }
-    match entry.plan {
-        KeyPlan::None => true,
-        KeyPlan::One(index) => is_key(index),
-        KeyPlan::Range { first, last: -1, step: 1 } => first < count && (first..count).all(is_key),
-        KeyPlan::Range { first, last, step } => {
-            usize::try_from(last).is_ok_and(|last| (first..=last).step_by(step.max(1)).all(is_key))
-        }
-        KeyPlan::Counted(_) | KeyPlan::Specs => false,
-    }
+/// What a call's text shows of its arguments. All but the last of `count` are one value each.
+struct Given<'g> {
+    count: usize,
+    is_key: &'g dyn Fn(usize) -> bool,
+    number: &'g dyn Fn(usize) -> Option<usize>,
 }
 
-fn is_keyword(name: &[u8]) -> bool {
-    const KEYWORDS: [&str; 21] = [
-        "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "if", "in", "local", "nil", "not",
-        "or", "repeat", "return", "then", "true", "until", "while",
-    ];
-    KEYWORDS.iter().any(|keyword| keyword.as_bytes() == name)
-}
-
-/// What each token stands in. None where brackets and blocks do not close as they open.
-fn places(tokens: &[Token<'_>]) -> Option<Vec<Place>> {
-    let (mut open, mut places, mut is_header) = (vec![Place::Statements], Vec::with_capacity(tokens.len()), false);
-    for token in tokens {
-        if let Token::Sign(b")" | b"]" | b"}") | Token::Name(b"end" | b"until") = token {
-            open.pop();
-        }
-        places.push(*open.last()?);
-        match token {
-            Token::Sign(b"(") => {
-                open.push(if is_header { Place::Parameters } else { Place::Values });
-                is_header = false;
-            }
-            Token::Sign(b"[" | b"{") => open.push(Place::Values),
-            Token::Name(b"function" | b"if" | b"do" | b"repeat") => {
-                is_header |= *token == Token::Name(b"function");
-                open.push(Place::Statements);
-            }
-            _ => {}
-        }
-    }
-    Some(places)
-}
-
-/// Divides a text into Lua's tokens.
-struct Lexer<'t> {
-    text: &'t [u8],
-    at: usize,
-}
-
-impl<'t> Lexer<'t> {
-    fn tokens(text: &'t [u8]) -> Vec<Token<'t>> {
-        // A first line that names an engine is none of Lua's.
-        let at = if text.starts_with(b"#!") { end_of_line(text, 0) } else { 0 };
-        let mut lexer = Lexer { text, at };
-        std::iter::from_fn(|| lexer.next()).collect()
-    }
-
-    fn next(&mut self) -> Option<Token<'t>> {
-        loop {
-            self.skip_while(|byte| byte.is_ascii_whitespace() || byte == b'\x0b');
-            if !self.rest().starts_with(b"--") {
-                break;
-            }
-            self.at += 2;
-            if !self.skip_long_brackets() {
-                self.at = end_of_line(self.text, self.at);
-            }
-        }
-        let start = self.at;
-        let first = *self.rest().first()?;
-        Some(match first {
-            b'a'..=b'z' | b'A'..=b'Z' | b'_' => {
-                self.skip_while(is_word);
-                Token::Name(&self.text[start..self.at])
-            }
-            b'0'..=b'9' => self.number(),
-            b'.' if self.rest().get(1).is_some_and(u8::is_ascii_digit) => self.number(),
-            b'"' | b'\'' => self.quoted(first),
-            b'[' if self.skip_long_brackets() => Token::Constant,
-            _ => {
-                const LONG: [&[u8]; 6] = [b"...", b"..", b"==", b"~=", b"<=", b">="];
-                self.at += LONG.iter().find(|sign| self.rest().starts_with(sign)).map_or(1, |sign| sign.len());
-                Token::Sign(&self.text[start..self.at])
-            }
-        })
-    }
-
-    fn rest(&self) -> &'t [u8] {
-        &self.text[self.at..]
-    }
-
-    fn skip_while(&mut self, wanted: impl Fn(u8) -> bool) {
-        self.at += self.rest().iter().take_while(|byte| wanted(**byte)).count();
-    }
-
-    fn number(&mut self) -> Token<'t> {
-        self.skip_while(|byte| byte.is_ascii_digit() || byte == b'.');
-        if let Some(b'e' | b'E') = self.rest().first() {
-            self.at += 1;
-            if let Some(b'+' | b'-') = self.rest().first() {
-                self.at += 1;
-            }
-        }
-        self.skip_while(is_word);
-        Token::Constant
-    }
-
-    fn quoted(&mut self, quote: u8) -> Token<'t> {
-        let start = self.at + 1;
-        let mut is_plain = true;
-        self.at = start;
-        while let Some(&byte) = self.rest().first() {
-            self.at += 1;
-            match byte {
-                b'\\' => {
-                    is_plain = false;
-                    self.at = (self.at + 1).min(self.text.len());
-                }
-                _ if byte == quote => {
-                    let text = &self.text[start..self.at - 1];
-                    return if is_plain { Token::Text(text) } else { Token::Constant };
-                }
-                _ => {}
-            }
-        }
-        Token::Constant
-    }
-
-    /// Skips `[[...]]` or `[=[...]=]`, if it begins here.
-    fn skip_long_brackets(&mut self) -> bool {
-        let Some(rest) = self.rest().strip_prefix(b"[") else { return false };
-        let level = rest.iter().take_while(|byte| **byte == b'=').count();
-        if rest.get(level) != Some(&b'[') {
+impl Given<'_> {
+    /// Whether the arguments at which the command has keys are keys.
+    fn fits(&self, entry: &CommandEntry) -> bool {
+        if entry.may_touch_more || !entry.subcommands.is_empty() {
             return false;
         }
-        let closing = [b"]", &b"=".repeat(level)[..], b"]"].concat();
-        let end = rest.windows(closing.len()).position(|window| window == closing);
-        let length = end.map_or(rest.len(), |at| at + closing.len());
-        self.at += 1 + length;
-        true
+        let is_key = self.is_key;
+        match entry.plan {
+            KeyPlan::None => true,
+            KeyPlan::One(index) => is_key(index),
+            KeyPlan::Range { first, last: -1, step: 1 } => first < self.count && (first..self.count).all(is_key),
+            KeyPlan::Range { first, last, step } => {
+                usize::try_from(last).is_ok_and(|last| (first..=last).step_by(step.max(1)).all(is_key))
+            }
+            KeyPlan::Counted(index) => self.are_keys(index, 1, 1),
+            KeyPlan::Specs => entry.command.keys.iter().all(|spec| match (spec.begin, spec.find) {
+                (Begin::Index(begin), FindKeys::Range { last: 0, .. }) => is_key(begin),
+                (Begin::Index(begin), FindKeys::Counted { count, first, step }) => {
+                    self.are_keys(begin + count, first - count, step)
+                }
+                _ => false,
+            }),
+        }
     }
-}
 
-fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_'
-}
-
-fn end_of_line(text: &[u8], from: usize) -> usize {
-    text[from..].iter().position(|byte| matches!(byte, b'\n' | b'\r')).map_or(text.len(), |at| from + at)
+    /// Whether as many arguments are keys as the one at `count` says, from the one that is `first` after it.
+    fn are_keys(&self, count: usize, first: usize, step: usize) -> bool {
+        let Some(keys) = (self.number)(count) else { return false };
+        (0..keys).all(|key| (self.is_key)(count + first + key * step))
+    }
 }
 
 #[cfg(test)]
@@ -400,7 +421,7 @@ mod tests {
     fn confined(text: &str) -> bool {
         // Commands are known when there is an engine.
         let _ = Client::new();
-        touches_no_others(text.as_bytes())
+        reach_of_script(text.as_bytes()) == Reach::Confined
     }
 
     #[test]
@@ -420,6 +441,12 @@ mod tests {
             "local function add(n) return redis.call('incrby', KEYS[1], n) end return add(1) + add(2)",
             "return cjson.encode({redis.call('get', KEYS[1]), KEYS[2], KEYS[1] .. 'x'})",
             "local ttl = 3..'' local key = KEYS[1] while false do return key end return redis.call('get', key)",
+            "local call = redis.call call('set', KEYS[1], 1) return call('get', KEYS[1])",
+            "local call, try, key = redis.call, server.pcall, KEYS[1] if try('get', key) then return call('del', key) end",
+            "local key, call = KEYS[1], redis.call\nreturn (function() return call('get', key) end)()",
+            "redis.call('sintercard', 2, KEYS[1], KEYS[2], 'limit', ARGV[1])",
+            "redis.call('zunionstore', KEYS[1], 2, KEYS[2], KEYS[3], 'weights', unpack(ARGV))",
+            "return redis.call('lmpop', '1', KEYS[1], 'left')",
         ] {
             assert!(confined(text), "{text}");
         }
@@ -442,9 +469,14 @@ mod tests {
             "redis.call('keys', '*')",
             "redis.call('dbsize')",
             "redis.call('object', 'encoding', KEYS[1])",
-            "redis.call('zunionstore', KEYS[1], 1, KEYS[2])",
+            "redis.call('zunionstore', KEYS[1], 2, KEYS[2])",
+            "redis.call('zunionstore', 'x', 1, KEYS[2])",
+            "redis.call('zunionstore', KEYS[1], 1, ARGV[1])",
+            "redis.call('sintercard', #KEYS, KEYS[1], KEYS[2])",
+            "redis.call('sintercard', 2, KEYS[1], unpack(KEYS))",
+            "redis.call('sintercard', 18446744073709551615, KEYS[1])",
+            "redis.call('sintercard', 1.5, KEYS[1], 'x')",
             "redis.call('set', function() return 1, 2 end, KEYS[1])",
-            "local call = redis.call call('set', 'x', 1)",
             "redis['call']('set', 'x', 1)",
             "local r = redis r.call('set', 'x', 1)",
             "pcall(redis.call, 'set', 'x', 1)",
@@ -480,6 +512,81 @@ mod tests {
             "local x = [[ \n]] .. [=[]]]=] redis.call('set', x, KEYS[1])",
         ] {
             assert!(!confined(text), "{text}");
+        }
+    }
+    #[test]
+    fn another_name_for_call_is_not_plain_where_it_may_be_something_else() {
+        for text in [
+            "local call = redis.call call('set', 'x', 1)",
+            "local call = redis.call pcall(call, 'set', 'x', 1)",
+            "local call = redis.call local other = call other('set', 'x', 1)",
+            "local call = redis.call local function call(a, b) redis.call('set', b, 1) end",
+            "local call = redis.call or 1 call('set', KEYS[1], 1)",
+            "local call = redis.call ('set', 'x', 1)",
+            "local call = redis.call call = 1",
+            "local call = redis.call for call in pairs({}) do end",
+            "local x = KEYS[1] do local x = redis.call x('set', x, 1) end",
+            "local call, x = redis.call, redis x.call('set', 'x', 1)",
+            "local a, call = 1, redis.call call('set', 'x', 1)",
+            "local call call = redis.call call('set', 'x', 1)",
+        ] {
+            assert!(!confined(text), "{text}");
+        }
+    }
+
+    fn confined_library(text: &str) -> bool {
+        let _ = Client::new();
+        reach_of_library(format!("#!lua name=l\n{text}").as_bytes()) == Reach::Confined
+    }
+
+    #[test]
+    fn plain_functions_touch_what_they_are_given() {
+        for text in [
+            "redis.register_function('f', function(keys, args) return redis.call('set', keys[1], args[1]) end)",
+            "server.register_function('f', function(keys) local k = keys[1] return redis.call('get', k) end)",
+            "redis.register_function{function_name='f', callback=function(k, a) return redis.call('get', k[1]) end, flags={'no-writes'}}",
+            "redis.register_function({callback=function(k, a) return #k end; function_name='f'})",
+            "local function f(keys, args) return redis.call('incr', keys[1]) end redis.register_function('f', f)",
+            "local function f(keys, args) return redis.call('incr', keys[1]) end\nredis.register_function{function_name='f', callback=f}",
+            "local function one(keys) return redis.call('get', keys[1]) end local function two(k, args) return redis.call('mget', k[1], k[2]) end \
+             redis.register_function('one', one) redis.register_function('again', one) redis.register_function('two', two)",
+            "local count = 0 redis.register_function('f', function() count = count + 1 return count end)",
+            "local function double(n) return 2 * n end redis.register_function('f', function(keys, args) return redis.call('incrby', keys[1], double(args[1])) end)",
+            "redis.register_function('f', function(keys) local call = redis.call return call('sunion', keys[1], keys[2]) end)",
+        ] {
+            assert!(confined_library(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn functions_that_are_not_plain_may_touch_others() {
+        for text in [
+            "redis.register_function('f', function(keys, args) return redis.call('set', args[1], 1) end)",
+            "redis.register_function('f', function(keys) return redis.call('set', KEYS[1], 1) end)",
+            // Keys that a library keeps are another call's.
+            "local kept redis.register_function('f', function(keys) kept = keys end)",
+            "local kept redis.register_function('f', function(keys) kept = function() return redis.call('get', keys[1]) end end)",
+            "local kept redis.register_function('f', function(keys) local key = keys[1] kept = kept or function() return redis.call('get', key) end return kept() end)",
+            "local kept redis.register_function('f', function(keys) kept = kept or keys[1] return redis.call('get', kept) end)",
+            // Who else may call them gives them other keys.
+            "local function f(keys) return redis.call('get', keys[1]) end redis.register_function('f', function(keys) return f({'x'}) end)",
+            "local function f(keys) return redis.call('get', keys[1]) end redis.register_function('f', f) redis.register_function('g', function() return f({'x'}) end)",
+            "local function f(keys) return redis.call('get', keys[1]) end local f = f redis.register_function('f', f)",
+            "function f(keys) return redis.call('get', keys[1]) end redis.register_function('f', f)",
+            "local t = {callback = function(keys) return redis.call('get', keys[1]) end} redis.register_function(t)",
+            "redis.register_function('f', function(a) local g = function(keys) return redis.call('get', keys[1]) end return g({'x'}) end)",
+            "redis.register_function('f', (function(keys) return redis.call('get', keys[1]) end))",
+            "redis.register_function('f', pick(function(keys) return redis.call('get', keys[1]) end))",
+            "local r = {register_function = call} r.register_function('f', function(keys) return redis.call('get', keys[1]) end)",
+            // What one calls its keys is another's arguments.
+            "redis.register_function('f', function(k) return #k end) redis.register_function('g', function(keys, k) return redis.call('get', k[1]) end)",
+            "redis.register_function('f', function(keys, keys) return redis.call('get', keys[1]) end)",
+            "redis.register_function('f', function(keys) keys[1] = 'x' return redis.call('get', keys[1]) end)",
+            "redis.register_function('f', function(keys) local keys = {'x'} return redis.call('get', keys[1]) end)",
+            "local keys = {'x'} redis.register_function('f', function(keys) return redis.call('get', keys[1]) end)",
+            "redis.register_function{callback=function(keys) return 1 end, x={callback=function(keys) return redis.call('get', keys[1]) end}}",
+        ] {
+            assert!(!confined_library(text), "{text}");
         }
     }
 }

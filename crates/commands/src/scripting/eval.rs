@@ -163,9 +163,9 @@ const SCRIPT: &[Command] = &[
 
 /// The flags of a call of a script that is known by its SHA.
 fn flags_by_sha(engine: &Engine, flags: Flags, args: &Args<'_>) -> Flags {
-    let sha = args[1].to_ascii_lowercase().try_into().ok();
-    let script = sha.and_then(|sha| engine.scripts().find(&sha, Nanos(0)));
-    ScriptFlags::judge(script.map(|script| ScriptFlags(script.flags)), flags)
+    let scripts = engine.scripts();
+    let known = sha(&args[1]).and_then(|sha| Interpreter::flags_of(scripts, &sha).or_else(|| scripts.flags(&sha)));
+    ScriptFlags::judge(known.map(ScriptFlags), flags)
 }
 
 /// The number of keys, which stands at argument 2.
@@ -299,10 +299,7 @@ pub(super) fn invoke(
     let permitted = permit(cx, &call);
     shown_if_failed(cx, call.command, permitted)?;
     let ScriptCall { name, code, command, .. } = call;
-    let known = match code {
-        Code::Script(script) => &script.reach,
-        Code::Function(known) => &known.reach,
-    };
+    let known = code.reach();
     let (scripts, db) = (cx.engine.scripts(), cx.session.db);
     let broken = |error: mlua::Error| {
         let text = error.to_string();

@@ -5,6 +5,7 @@
 //! is therefore each worker's own.
 
 use super::current_run::{self, LOAD_TIMEOUT, Reach};
+use super::declared_keys;
 use super::failure::refusal;
 use super::flags::ScriptFlags;
 use super::interpreter::Interpreter;
@@ -51,6 +52,8 @@ type Functions = HashMap<Box<[u8]>, (u64, Rc<Callable>), foldhash::fast::RandomS
 pub(super) struct Made {
     pub name: Vec<u8>,
     functions: Vec<(Function, mlua::Function)>,
+    /// What its text shows of them.
+    reach: Reach,
 }
 
 impl LoadedLibraries {
@@ -105,7 +108,7 @@ impl LoadedLibraries {
         let mut functions = self.functions.borrow_mut();
         for (about, function) in made.functions {
             let (own, name) = (about.name.clone(), about.name.to_ascii_lowercase().into());
-            let (flags, reach) = (ScriptFlags(about.flags), Cell::new(Reach::Unknown));
+            let (flags, reach) = (ScriptFlags(about.flags), Cell::new(made.reach));
             let callable = Callable { name: own, function, flags, reach };
             functions.insert(name, (id, Rc::new(callable)));
         }
@@ -172,7 +175,7 @@ pub(super) fn make(
         Ok(Ok(_)) if functions.is_empty() => Err(Error::NoFunctions),
         Ok(Ok(_)) if !functions.iter().all(|(function, _)| is_name(&function.name)) => Err(Error::FunctionName),
         Ok(Ok(_)) if has_twins(&functions) => Err(Error::FunctionTwice),
-        Ok(Ok(_)) => Ok(Made { name, functions }),
+        Ok(Ok(_)) => Ok(Made { name, functions, reach: declared_keys::reach_of_library(code) }),
         outcome => {
             // The text may have been ended by the clock.
             interpreter.calm().map_err(|error| failed(error.to_string().as_bytes()))?;

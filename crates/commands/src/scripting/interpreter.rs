@@ -118,6 +118,16 @@ impl Interpreter {
         })
     }
 
+    /// The flags of a script that this thread has compiled.
+    pub fn flags_of(scripts: &Scripts, sha: &Sha) -> Option<u32> {
+        CURRENT.with(|current| {
+            let current = current.borrow();
+            let current = current.as_ref().filter(|known| known.generation == scripts.generation())?;
+            let by_sha = current.by_sha.borrow();
+            by_sha.get(sha).map(|known| &known.script).filter(|script| !script.is_gone()).map(|script| script.flags)
+        })
+    }
+
     /// This thread's interpreter goes if its scripts have been flushed.
     pub fn forget_flushed(scripts: &Scripts) {
         CURRENT.with(|current| {
@@ -236,8 +246,8 @@ impl Interpreter {
     }
 
     fn remember(&self, script: Arc<Script>, function: Function) -> Rc<Compiled> {
-        let reach = if declared_keys::touches_no_others(&script.text) { Reach::Confined } else { Reach::Unknown };
-        let compiled = Rc::new(Compiled { script, function, reach: Cell::new(reach) });
+        let reach = Cell::new(declared_keys::reach_of_script(&script.text));
+        let compiled = Rc::new(Compiled { script, function, reach });
         let mut by_sha = self.by_sha.borrow_mut();
         by_sha.insert(compiled.script.sha, Rc::clone(&compiled));
         if by_sha.len().is_multiple_of(SPARE) {

@@ -13,17 +13,17 @@
 //! **Locks.** A script runs under the locks of the keys that it was given (the dispatcher takes them), and it is atomic
 //! whatever else it touches:
 //!
-//! - One whose text shows that it touches no other keys ([`declared_keys`]) needs no more than these, ever.
+//! - One whose text, or whose library's, shows that it touches no other keys ([`declared_keys`]) needs no more than
+//!   these, ever.
 //! - Another one, whose runs are not known yet or that has touched other keys before, begins with the right to take any
 //!   lock.
 //! - One that touches another key for the first time, before it has changed anything, is ended without its noticing and
 //!   begins again with that right: nothing has happened.
 //! - Before its first change a script claims the right to take more locks, unless its text shows that it needs none.
-//!   One has it at a time. A script that does
-//!   not get it begins again and waits for the right to any lock. So a key that is touched for the first time after a
-//!   change is no trouble: its lock is added to those that are held, and a command that holds
-//!   it while waiting for one of these gives way ([`engine::locks::protocol`]). The next run has the right to any from
-//!   its beginning.
+//!   One has it at a time. A script that does not get it begins again and waits for the right to any lock, and one
+//!   without keys takes that at once. So a key that is touched for the first time after a change is no trouble: its
+//!   lock is added to those that are held, and a command that holds it while waiting for one of these gives way
+//!   ([`engine::locks::protocol`]). The next run has the right to any from its beginning.
 //! - One that has changed nothing and wants what another script has had for a while ends without a trace and is run
 //!   again later.
 //!
@@ -58,6 +58,7 @@ mod human;
 mod interpreter;
 mod lua_arguments;
 mod lua_libraries;
+mod lua_tokens;
 mod math_random;
 mod pack;
 mod script_run;

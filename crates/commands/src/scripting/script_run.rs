@@ -28,6 +28,7 @@ use engine::{Engine, Error};
 use mlua::{Lua, MultiValue};
 use resp::{Protocol, Span};
 use smallvec::SmallVec;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -46,6 +47,16 @@ pub(super) enum Code<'r> {
     Script(&'r Compiled),
     /// A library's.
     Function(&'r Callable),
+}
+
+impl<'r> Code<'r> {
+    /// What is known of the keys that it touches.
+    pub fn reach(self) -> &'r Cell<Reach> {
+        match self {
+            Code::Script(script) => &script.reach,
+            Code::Function(function) => &function.reach,
+        }
+    }
 }
 
 /// What a script is called, and may do.
@@ -109,7 +120,7 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
         let group = CommandGroup::begin(cx);
         cx.keys.in_script(true);
         cx.session.in_script = true;
-        let is_confined = matches!(call.code, Code::Script(script) if script.reach.get() == Reach::Confined);
+        let is_confined = call.code.reach().get() == Reach::Confined;
         let (own_protocol, began) = (cx.reply.protocol(), cx.engine.host().nanos());
         ScriptRun {
             cx,
@@ -516,6 +527,13 @@ mod tests {
         let script = "local key = KEYS[1] redis.call('set', key, ARGV[1]) return redis.call('incr', KEYS[2])";
         assert_eq!(client.run_words(&["EVAL", script, "2", "a", "b", "1"]), ":1");
         client.is("GET a", "1").is("GET b", "1");
+        let library = "#!lua name=l\nlocal function f(keys, args) redis.call('set', keys[1], args[1]) \
+                       return redis.call('incr', keys[1]) end\nredis.register_function('f', f)";
+        let register = ["FUNCTION", "LOAD", library];
+        drop(claim);
+        assert_eq!(client.run_words(&register), "l");
+        let claim = engine.locks().claim().expect("it is given back");
+        client.is("FCALL f 1 a 7", ":8").is("GET a", "8");
         drop(claim);
         let growing = "redis.call('set', KEYS[1], 1) return redis.call('incr', 'other')";
         assert_eq!(client.run_words(&["EVAL", growing, "1", "a"]), ":1");

@@ -8,8 +8,9 @@ use structures::hashtable::{BucketHint, HintedArray};
 const HINTED: usize = 16;
 
 /// A table's hint where every thread can read it. Written under the shard's lock; its words may be of
-/// different moments.
+/// different moments. On a line of its own: while a table is being resized each write to it sets its hint.
 #[derive(Default)]
+#[repr(align(64))]
 struct SharedHint {
     /// Start and buckets of the new array and of the old one, and the frontier.
     words: [AtomicU64; 5],

@@ -154,6 +154,11 @@ impl Scripts {
         found.inspect(|script| self.touch(script, now))
     }
 
+    /// The flags of the script of this SHA. That is no use of it.
+    pub fn flags(&self, sha: &Sha) -> Option<u32> {
+        self.store.lock().scripts.get(sha).map(|script| script.flags)
+    }
+
     /// Whether the script is remembered (SCRIPT EXISTS).
     pub fn contains(&self, sha: &Sha) -> bool {
         self.store.lock().scripts.contains_key(sha)

@@ -3,6 +3,7 @@
 use crate::workers::congestion::Congestion;
 use crate::workers::mailbox::{Mailbox, WorkerMessage};
 use crate::workers::notifier::Notifier;
+use crossbeam_utils::CachePadded;
 use engine::Engine;
 use engine::clients::pubsub::Push;
 use engine::time::Nanos;
@@ -49,8 +50,8 @@ pub struct Shared {
     pub stopping: AtomicBool,
     /// Wakes the thread that writes the log.
     pub notifier: Notifier,
-    /// Of each worker, whether it keeps replies until the log is durable.
-    pub await_durability: Vec<AtomicBool>,
+    /// Of each worker, which writes it with each tick, whether it keeps replies until the log is durable.
+    pub await_durability: Box<[CachePadded<AtomicBool>]>,
     /// Connections that were let in, and that were refused, since the statistics were reset.
     pub connections_received: AtomicU64,
     pub connections_rejected: AtomicU64,
@@ -68,7 +69,7 @@ impl Shared {
             stop: OnceLock::new(),
             stopping: AtomicBool::new(false),
             notifier,
-            await_durability: (0..workers).map(|_| AtomicBool::new(false)).collect(),
+            await_durability: (0..workers).map(|_| CachePadded::default()).collect(),
             connections_received: AtomicU64::new(0),
             connections_rejected: AtomicU64::new(0),
         }
