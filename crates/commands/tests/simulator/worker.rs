@@ -42,11 +42,11 @@ pub struct Client {
     /// Its last call's, if that waits.
     ticket: Option<Arc<Ticket>>,
     /// Its last reply, if that has to wait for the log.
-    held: Option<Held>,
+    held: Option<HeldReply>,
 }
 
 /// A reply that waits until the log is durable.
-struct Held {
+struct HeldReply {
     /// Up to there.
     offset: u64,
     /// What was promised of it.
@@ -128,7 +128,7 @@ impl Client {
         (call.times, call.seen, call.logged_at) = ((first..=time).collect(), seen, logged_at);
         (call.ran, call.log) = (machine.moment(), machine.aof().map_or(0, |aof| aof.journal.appended()));
         if machine.aof().is_some_and(Aof::keeps_replies) {
-            self.held = Some(Held { offset: self.session.seen_to, promise });
+            self.held = Some(HeldReply { offset: self.session.seen_to, promise });
         } else {
             self.send(None);
         }
@@ -155,7 +155,7 @@ impl Client {
     /// Its reply goes if the log is durable up to there; or if the log cannot be written, and it has written nothing
     /// that is not durable.
     fn release(&mut self, durable: u64, has_failed: bool) {
-        let goes = |held: &Held| held.offset <= durable || has_failed && self.session.logged_at <= durable;
+        let goes = |held: &HeldReply| held.offset <= durable || has_failed && self.session.logged_at <= durable;
         if let Some(held) = self.held.take_if(|held| goes(held)) {
             self.send(held.promise.filter(|_| held.offset <= durable));
         }
@@ -303,8 +303,11 @@ pub fn tend(machine: &Arc<Machine>, random: &mut Rng) {
 
 /// Does what was left for later.
 pub fn settle(machine: &Machine) {
-    let Now { unix_us: now_us } = machine.now();
     while machine.engine.has_deferred() {
-        machine.engine.run_deferred(Server { worker: 0, now_us });
+        // Who waits for a key may wait for the end of a pause, too.
+        machine.pass_time(1);
+        let now = machine.now();
+        machine.engine.end_pause_if_over(now.unix_ms());
+        machine.engine.run_deferred(Server { worker: 0, now_us: now.unix_us });
     }
 }
