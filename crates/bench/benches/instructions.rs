@@ -16,10 +16,13 @@ mod pipelined_client;
 
 use cinnabar_allocator as _;
 use engine::{Engine, NullHost, Options};
+use persistence::aof::journal::{Journal, JournalTarget};
+use persistence::aof::storage::LogFile;
 use pipelined_client::Client;
 use resp::encode_command;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::io;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
@@ -31,7 +34,8 @@ const HEAD: &str = "\
 /// How much more than the figure that is checked in is an error.
 const TOLERANCE: f64 = 0.03;
 
-const COMMANDS: [&str; 6] = ["GET", "SET", "INCR", "HSET", "ZADD", "LPUSH"];
+/// The last one is SET with the log on, whose file swallows what a worker writes after each pipeline.
+const COMMANDS: [&str; 7] = ["GET", "SET", "INCR", "HSET", "ZADD", "LPUSH", "SET-LOG"];
 const PIPELINES: [usize; 2] = [1, 16];
 /// Requests of the shorter and of the longer run: both go over all keys, twice or more often.
 const REQUESTS: [usize; 2] = [8_000, 24_000];
@@ -128,6 +132,12 @@ fn collected(command: &str, pipeline: usize, requests: usize) -> u64 {
 fn run_requests(command: &str, pipeline: usize, requests: usize) {
     let engine = Engine::new(&Options::default(), Arc::new(NullHost));
     let mut client = Client::new(&engine, 0);
+    let journal = (command == "SET-LOG").then(|| {
+        let journal = Journal::new(Arc::clone(engine.change_log()));
+        journal.begin(JournalTarget { file: Arc::new(Nowhere), name: Vec::new(), len: 0 });
+        engine.set_logging(true);
+        journal
+    });
     // What is measured finds its keys, fields and members there.
     let first = if command == "GET" { "SET" } else { command };
     (0..KEYS).for_each(|n| {
@@ -139,6 +149,25 @@ fn run_requests(command: &str, pipeline: usize, requests: usize) {
         .collect();
     for bytes in pipelines.iter().cycle().take(requests / pipeline) {
         client.run(bytes);
+        if let Some(journal) = &journal {
+            journal.write().expect("the file takes all");
+        }
+    }
+}
+
+struct Nowhere;
+
+impl LogFile for Nowhere {
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(bytes.len())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn truncate(&self, _: u64) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -148,7 +177,7 @@ fn request(command: &str, n: usize, turn: usize) -> Vec<u8> {
     let score = (n * [7_919, 104_729][turn % 2] % KEYS).to_string();
     let words: &[&str] = match command {
         "GET" => &["GET", &name],
-        "SET" => &["SET", &name, &value],
+        "SET" | "SET-LOG" => &["SET", &name, &value],
         "INCR" => &["INCR", &name],
         "HSET" => &["HSET", "hash", &name, &value],
         "ZADD" => &["ZADD", "sorted set", &score, &name],

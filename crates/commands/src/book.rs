@@ -281,7 +281,7 @@ mod tests {
     struct Client {
         engine: Engine,
         session: Session,
-        log: Arc<MemoryLog>,
+        log: MemoryLog,
     }
 
     impl Client {

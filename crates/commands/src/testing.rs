@@ -116,7 +116,7 @@ impl Client {
     }
 
     /// The engine's change log from now on.
-    pub fn log(&self) -> Arc<MemoryLog> {
+    pub fn log(&self) -> MemoryLog {
         MemoryLog::of(&self.engine)
     }
 

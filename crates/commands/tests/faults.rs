@@ -179,7 +179,7 @@ impl Machine {
         commands::install(&[]);
         let engine = Arc::new(Engine::new(&OPTIONS, Arc::clone(&host) as Arc<dyn Host>));
         host.engine.set(Arc::downgrade(&engine)).unwrap();
-        engine.install_log(Arc::new(Aof::new(Arc::new(disk.clone()), b"logs", b"log.aof")));
+        Aof::install(&engine, Arc::new(disk.clone()), b"logs", b"log.aof");
         let saves = if mode == Mode::Snapshots { "3600 1" } else { "" };
         let caller = Caller { local: true, loading: false };
         engine.config().set(&[(b"save", saves.as_bytes())], caller, &NoHooks).unwrap();

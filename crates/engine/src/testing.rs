@@ -2,37 +2,52 @@
 
 use crate::Engine;
 use crate::locks::sync::Mutex;
-use crate::propagation::change_log::{ChangeLog, GROUP_BEGIN, GROUP_END};
+use crate::propagation::change_log::{ChangeLog, RecordHead};
 use crate::propagation::effects::Record;
+use crate::propagation::log_reader::{LogReader, Overflow};
+use std::ops::ControlFlow;
 use std::sync::Arc;
+use structures::log_block::Run;
 
-/// A change log in memory.
-#[derive(Default)]
+/// A sink that keeps commands in memory.
 pub struct MemoryLog {
-    /// Each part with the database that it begins in.
-    parts: Mutex<Vec<(u32, Vec<u8>)>>,
+    reader: Mutex<LogReader>,
+}
+
+impl Default for MemoryLog {
+    /// That of a log of its own.
+    fn default() -> Self {
+        MemoryLog::reading(&Arc::default())
+    }
 }
 
 impl MemoryLog {
-    /// The change log of an engine from now on.
-    ///
-    /// # Panics
-    /// When the engine has one already.
-    pub fn of(engine: &Engine) -> Arc<MemoryLog> {
-        let log = Arc::new(MemoryLog::default());
-        engine.install_log(Arc::clone(&log) as Arc<dyn ChangeLog>);
+    /// A sink of the engine's log, which is on from now on.
+    pub fn of(engine: &Engine) -> MemoryLog {
         engine.set_logging(true);
-        log
+        MemoryLog::reading(engine.change_log())
     }
 
-    /// The commands so far, each with its database; without SELECT.
+    fn reading(log: &Arc<ChangeLog>) -> MemoryLog {
+        MemoryLog { reader: Mutex::new(log.open(Overflow::Keep)) }
+    }
+
+    /// The log that it reads.
+    pub fn log(&self) -> Arc<ChangeLog> {
+        Arc::clone(self.reader.lock().log())
+    }
+
+    /// The commands so far, each with its database; a group between MULTI and EXEC; without SELECT.
     ///
     /// # Panics
-    /// When the log is not what [`put_command`](crate::propagation::change_log::put_command) writes.
+    /// When the log is not what [`put_command`](crate::propagation::log_batch::put_command) writes.
     pub fn take(&self) -> Vec<(u32, Record)> {
         let mut records = Vec::new();
-        for (mut db, part) in std::mem::take(&mut *self.parts.lock()) {
-            let mut rest = &part[..];
+        let visit = |head: RecordHead, run: &Run<'_>| {
+            let mut db = head.first;
+            let bound = |word: &[u8]| head.is_group.then(|| vec![word.to_vec()]);
+            records.extend(bound(b"MULTI").map(|begin| (db, begin)));
+            let mut rest = run.text();
             while !rest.is_empty() {
                 let record: Record = (0..number(&mut rest)).map(|_| word(&mut rest).to_vec()).collect();
                 match &record[..] {
@@ -42,7 +57,11 @@ impl MemoryLog {
                     _ => records.push((db, record)),
                 }
             }
-        }
+            assert_eq!(db, head.last, "the head says where the commands end");
+            records.extend(bound(b"EXEC").map(|end| (db, end)));
+            ControlFlow::Continue(())
+        };
+        self.reader.lock().read(u64::MAX, visit).expect("the log keeps all for it");
         records
     }
 }
@@ -60,28 +79,4 @@ fn word<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
     let (word, after) = rest.split_at(len);
     *rest = &after[2..];
     word
-}
-
-impl ChangeLog for MemoryLog {
-    fn append(&self, first: u32, _: u32, is_group: bool, render: &mut dyn FnMut(&mut Vec<u8>)) -> u64 {
-        let mut part = Vec::new();
-        if is_group {
-            part.extend_from_slice(GROUP_BEGIN);
-        }
-        render(&mut part);
-        if is_group {
-            part.extend_from_slice(GROUP_END);
-        }
-        let mut parts = self.parts.lock();
-        parts.push((first, part));
-        parts.len() as u64
-    }
-
-    fn appended(&self) -> u64 {
-        self.parts.lock().len() as u64
-    }
-
-    fn waiting(&self) -> u64 {
-        self.parts.lock().iter().map(|(_, part)| part.len() as u64).sum()
-    }
 }

@@ -61,7 +61,7 @@ pub fn serve(config: Config, config_file: Vec<u8>, executable: String, daemon: &
     engine.config().update(|config| config.set_int(Directive::MAXCLIENTS, clients as i64));
     let names = engine.config().snapshot();
     let (dir, file) = (names.text(Directive::APPENDDIRNAME), names.text(Directive::APPENDFILENAME));
-    engine.install_log(Arc::new(Aof::new(Arc::new(Disk), dir, file)));
+    Aof::install(&engine, Arc::new(Disk), dir, file);
     commands::server::config::apply_all(&engine);
     let (notifier, rung) = Notifier::new();
     let failed = |error: io::Error| format!("Can't start: {error}");

@@ -15,6 +15,7 @@ pub mod hyperloglog;
 pub mod intset;
 pub mod list;
 pub mod listpack;
+pub mod log_block;
 pub mod lzf;
 pub mod member;
 mod member_hash;

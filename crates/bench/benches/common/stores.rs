@@ -3,7 +3,6 @@
 use crate::common::allocated;
 use crate::pipelined_client::Client;
 use engine::host::memory::Memory;
-use engine::propagation::change_log::ChangeLog;
 use engine::{Engine, Host, NullHost, Options};
 use persistence::aof::journal::{Journal, JournalTarget};
 use persistence::aof::storage::LogFile;
@@ -24,7 +23,7 @@ pub enum Setting {
 
 pub struct Store {
     pub engine: Engine,
-    log: Option<Arc<Log>>,
+    log: Option<Journal>,
 }
 
 /// Bytes of the log that are written at once.
@@ -36,9 +35,8 @@ impl Store {
         let host: Arc<dyn Host> = if setting == Setting::Limited { Arc::new(Counting) } else { Arc::new(NullHost) };
         let engine = Engine::new(&options, host);
         let log = (setting == Setting::Logged).then(|| {
-            let log = Arc::new(Log::default());
-            log.0.begin(JournalTarget { file: Arc::new(Nowhere), name: Vec::new(), len: 0 });
-            engine.install_log(Arc::clone(&log) as Arc<dyn ChangeLog>);
+            let log = Journal::new(Arc::clone(engine.change_log()));
+            log.begin(JournalTarget { file: Arc::new(Nowhere), name: Vec::new(), len: 0 });
             engine.set_logging(true);
             log
         });
@@ -57,30 +55,13 @@ impl Store {
     pub fn end_turn(&self, worker: usize) {
         self.engine.end_turn(worker);
         if let Some(log) = self.log.as_ref().filter(|log| worker == 0 && log.waiting() > WRITTEN_AT_ONCE) {
-            log.0.write().expect("nothing is written");
+            log.write().expect("nothing is written");
         }
     }
 
     /// What one worker does 20 times a second.
     pub fn tick(&self) {
         self.engine.measure_memory();
-    }
-}
-
-#[derive(Default)]
-struct Log(Journal);
-
-impl ChangeLog for Log {
-    fn append(&self, first: u32, last: u32, is_group: bool, render: &mut dyn FnMut(&mut Vec<u8>)) -> u64 {
-        self.0.append(first, last, is_group, render)
-    }
-
-    fn appended(&self) -> u64 {
-        self.0.appended()
-    }
-
-    fn waiting(&self) -> u64 {
-        self.0.waiting()
     }
 }
 

@@ -2,7 +2,7 @@
 //! own their bytes.
 
 use engine::Error;
-use engine::propagation::change_log::put_command;
+use engine::propagation::log_batch::put_command;
 use resp::Span;
 use std::borrow::Cow;
 use std::ops::Index;
@@ -118,13 +118,17 @@ impl<'a> Args<'a> {
         parsed + self.words().iter().map(|(_, bytes)| bytes.len()).sum::<usize>()
     }
 
-    /// Appends the command as clients send it: mostly the bytes that it came in.
+    /// The command as clients send it: mostly the bytes that it came in.
     #[inline]
-    pub fn put_to(&self, out: &mut Vec<u8>) {
-        match self.as_sent() {
-            Some(bytes) => out.extend_from_slice(bytes),
-            None => put_command(out, self.iter()),
-        }
+    pub fn text(&self) -> Cow<'_, [u8]> {
+        self.as_sent().map_or_else(|| Cow::Owned(self.rendered()), Cow::Borrowed)
+    }
+
+    #[inline(never)]
+    fn rendered(&self) -> Vec<u8> {
+        let mut text = Vec::with_capacity(self.iter().map(|word| word.len() + 16).sum());
+        put_command(&mut text, self.iter());
+        text
     }
 
     /// The request, if it is just as [`put_command`] would write it. What the parser is lax about is the byte behind a
@@ -317,15 +321,13 @@ mod tests {
             let parsed = RequestParser::new().parse(&buffer, &RequestLimits::default(), &mut spans);
             let Ok(Progress::Command { owned, .. }) = parsed else { panic!("{parsed:?}") };
             let args = Args::request(&buffer, &spans, owned.into());
-            let mut out = Vec::new();
-            args.put_to(&mut out);
+            let out = args.text();
             assert_eq!((args.as_sent().is_some(), &out[..]), (is_sent, rendered), "{}", request.escape_ascii());
         }
         // What looks like a request need not be one.
         let spans = [Span { start: 0, len: 4 }, Span { start: 4, len: 3 }];
-        let mut out = Vec::new();
-        Args::parsed(b"*2\r\nabc", &spans, OwnWords::default()).put_to(&mut out);
-        assert_eq!(out, b"*2\r\n$4\r\n*2\r\n\r\n$3\r\nabc\r\n");
+        let args = Args::parsed(b"*2\r\nabc", &spans, OwnWords::default());
+        assert_eq!(*args.text(), *b"*2\r\n$4\r\n*2\r\n\r\n$3\r\nabc\r\n");
     }
 
     #[test]

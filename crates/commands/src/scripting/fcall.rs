@@ -461,52 +461,32 @@ fn restore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use crate::testing::Client;
-    use engine::Engine;
-    use engine::propagation::change_log::ChangeLog;
     use resp::reply_value::Value;
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-    use std::sync::{Arc, Weak};
 
     const LIBRARY: &str = "#!lua name=lib\nredis.register_function('f', function() return 1 end)";
-
-    /// Looks whether others could change the libraries, or begin a cut, while a change is appended.
-    struct Guarded {
-        engine: Weak<Engine>,
-        appended: AtomicU64,
-    }
-
-    impl ChangeLog for Guarded {
-        fn append(&self, _: u32, _: u32, _: bool, _: &mut dyn FnMut(&mut Vec<u8>)) -> u64 {
-            let engine = self.engine.upgrade().expect("the engine");
-            assert!(engine.locks().claim().is_none(), "another change can come in between");
-            self.appended.fetch_add(1, Relaxed) + 1
-        }
-
-        fn appended(&self) -> u64 {
-            self.appended.load(Relaxed)
-        }
-
-        fn waiting(&self) -> u64 {
-            0
-        }
-    }
 
     #[test]
     fn a_change_is_in_the_log_before_the_next_can_be_made() {
         let mut client = Client::new();
-        let engine = Arc::downgrade(client.shared_engine());
-        let log = Arc::new(Guarded { engine, appended: 0.into() });
-        client.engine().install_log(Arc::clone(&log) as Arc<dyn ChangeLog>);
-        client.engine().set_logging(true);
+        let (engine, appended) = (Arc::downgrade(client.shared_engine()), Arc::new(AtomicU64::new(0)));
+        let count = Arc::clone(&appended);
+        client.engine().change_log().watch(move || {
+            let engine = engine.upgrade().expect("the engine");
+            assert!(engine.locks().claim().is_none(), "another change can come in between");
+            count.fetch_add(1, Relaxed);
+        });
+        let _log = client.log();
         let empty = client.value("FUNCTION DUMP");
         let Value::Bulk(dump) = empty else { panic!("{empty:?}") };
         assert_eq!(client.run_words(&["FUNCTION", "LOAD", LIBRARY]), "lib");
         client.is("FUNCTION DELETE lib", "+OK").is("FUNCTION FLUSH", "+OK");
         let restored = client.value_of([&b"FUNCTION"[..], b"RESTORE", &dump].into_iter().collect());
         assert_eq!(restored, Value::Simple(b"OK".to_vec()));
-        assert_eq!(log.appended.load(Relaxed), 4);
+        assert_eq!(appended.load(Relaxed), 4);
         client.is("MULTI", "+OK").is("FUNCTION FLUSH", "+QUEUED").is("EXEC", "[+OK]");
-        assert_eq!(log.appended.load(Relaxed), 5);
+        assert_eq!(appended.load(Relaxed), 5);
     }
 
     #[test]

@@ -337,7 +337,7 @@ impl Retry for BlockedClient {
         cx.complete();
         tracked_reads::remember(&mut cx, &args, &self.key_args);
         let served = !matches!(cx.flow, Flow::WaitOn);
-        if let Some(length) = cx.keys.record(self.db, |out| args.put_to(out)) {
+        if let Some(length) = cx.keys.record(self.db, || args.text()) {
             self.logged_at.store(length, Relaxed);
         }
         if served {

@@ -29,8 +29,8 @@ use engine::clients::waiters::AwaitedKey;
 use engine::data::key_hash::KeyHash;
 use engine::keyspace::origin::Asker;
 use engine::keyspace::origin::is_due;
-use engine::propagation::change_log::LogBatch;
 use engine::propagation::effects::Effects;
+use engine::propagation::log_batch::LogBatch;
 use engine::time::UnixMs;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -259,7 +259,7 @@ impl CommandGroup {
         let mut effects = std::mem::take(&mut cx.keys.effects);
         lazy_free::settle(cx.engine, entry.command, &mut effects);
         if has_log && log {
-            cx.engine.collect(&mut self.batch, &effects, db, |out| args.put_to(out));
+            cx.engine.collect(&mut self.batch, &effects, db, || args.text());
         } else if has_log {
             cx.engine.collect_expired(&mut self.batch, &effects);
         }
@@ -273,7 +273,7 @@ impl CommandGroup {
     /// All have run: their records go into the log, as a transaction if there are several.
     pub fn end(self, cx: &mut Context<'_>) {
         let CommandGroup { batch, effects, command } = self;
-        if let Some(length) = cx.keys.record_together(&batch) {
+        if let Some(length) = cx.keys.record_together(batch) {
             cx.session.logged_at = length;
         }
         cx.command = command;

@@ -121,7 +121,7 @@ impl Machine {
         let options = Options { shards: 4, databases: 2, hash_seed: 7, workers };
         let engine = Arc::new(Engine::new(&options, Arc::clone(&surroundings) as Arc<dyn Host>));
         surroundings.set_engine(&engine);
-        engine.install_log(Arc::new(Aof::new(Arc::new(disk), b"logs", b"log.aof")));
+        Aof::install(&engine, Arc::new(disk), b"logs", b"log.aof");
         Machine {
             engine,
             surroundings,

@@ -10,7 +10,6 @@ use commands::{Args, Flow, Now, Session};
 use engine::clients::waiters::Ticket;
 use engine::host::threads::Server;
 use engine::keyspace::held_locks::LockTimeout;
-use engine::propagation::change_log::ChangeLog;
 use fastrand::Rng;
 use persistence::aof::Aof;
 use persistence::aof::journal::Policy;
@@ -166,7 +165,7 @@ impl Client {
         let ticket = self.ticket.take().expect("it waits");
         let logged_at = Some(ticket.request().logged_at()).filter(|at| *at > 0);
         self.session.logged_at = self.session.logged_at.max(logged_at.unwrap_or(0));
-        self.session.seen_to = self.machine.engine.change_log().map_or(0, ChangeLog::appended);
+        self.session.seen_to = self.machine.engine.change_log().appended();
         self.machine.engine.cancel_wait(&ticket);
         self.reply(reply, time, logged_at, self.machine.promise());
     }

@@ -298,7 +298,7 @@ mod tests {
     use crate::keyspace::keys::Keys;
     use crate::keyspace::origin::Origin;
     use crate::keyspace::shard::ShardStats;
-    use crate::propagation::change_log::put_command;
+    use crate::propagation::log_batch::put_command;
     use crate::testing::MemoryLog;
 
     fn at(now: UnixMs) -> Server {
@@ -320,7 +320,9 @@ mod tests {
         let mut edit = keys.edit(key);
         edit.set_string(NewString::encode(value.into()), ttl);
         edit.commit(EventClass::STRING, "set");
-        keys.record(0, |out| put_command(out, [&b"SET"[..], name, value].into_iter()));
+        let mut text = Vec::new();
+        put_command(&mut text, [&b"SET"[..], name, value].into_iter());
+        keys.record(0, || text.into());
         keys.unlock();
         assert!(engine.publish(&mut keys.effects, Author { worker: 0, client: 0 }).is_empty());
     }

@@ -19,11 +19,12 @@ use crate::keyspace::removal;
 use crate::keyspace::shard::Shard;
 use crate::locks::protocol::GrowRight;
 use crate::locks::sync::MutexGuard;
-use crate::propagation::change_log::LogBatch;
 use crate::propagation::effects::{Effects, Event};
+use crate::propagation::log_batch::LogBatch;
 use crate::scripts::function_libraries::{Libraries, LibraryChange};
 use crate::status::deny_reasons::Epoch;
 use crate::time::UnixMs;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use structures::hashtable::{Ref, SlotRef};
@@ -571,18 +572,20 @@ impl<'e> Keys<'e> {
         self.held.release();
     }
 
-    /// Puts what the command, which began in this database, has changed into the change log; `render` writes it as
-    /// clients send it. Returns the log's length after a change that the command made itself.
+    /// Puts what the command, which began in this database, has changed into the change log; `text` is it as clients
+    /// send it. Returns the log's length after a change that the command made itself.
     #[inline(always)]
-    pub fn record(&mut self, db: u32, render: impl Fn(&mut Vec<u8>)) -> Option<u64> {
-        let length = self.keyspace.record(&self.effects, db, render)?;
+    pub fn record<'t>(&mut self, db: u32, text: impl FnOnce() -> Cow<'t, [u8]>) -> Option<u64> {
+        let shard = self.held.single().map(|(index, _)| index);
+        let length = self.keyspace.record(&self.effects, db, shard, text)?;
         self.held.each_mut(|shard| shard.logged_to = length);
         (self.effects.dirty > 0).then_some(length)
     }
 
     /// The same of commands that belong together.
-    pub fn record_together(&mut self, batch: &LogBatch) -> Option<u64> {
-        let length = self.keyspace.record_together(batch)?;
+    pub fn record_together(&mut self, batch: LogBatch) -> Option<u64> {
+        let shard = self.held.single().map(|(index, _)| index);
+        let length = self.keyspace.record_together(batch, shard)?;
         self.held.each_mut(|shard| shard.logged_to = length);
         Some(length)
     }

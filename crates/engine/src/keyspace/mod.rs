@@ -35,7 +35,7 @@ use crate::keyspace::shard::Shard;
 use crate::keyspace::shard_words::{DueTimes, Lengths};
 use crate::keyspace::table_hints::TableHints;
 use crate::locks::protocol::LockSet;
-use crate::propagation::change_log::ChangeLog;
+use crate::propagation::change_log::{ChangeLog, LogKeeper};
 use crate::scripts::script_cache::Scripts;
 use crate::status::deny_reasons::Paused;
 use crate::status::persistence_status::PersistenceStatus;
@@ -86,7 +86,8 @@ pub struct Keyspace {
     hasher: KeyHasher,
     databases: usize,
     clock: Arc<dyn Clock>,
-    log: OnceLock<Arc<dyn ChangeLog>>,
+    log: Arc<ChangeLog>,
+    log_keeper: OnceLock<Arc<dyn LogKeeper>>,
     /// Changes go into the log. Switched under all locks, so that it stays as it is while any lock is held.
     logs: AtomicBool,
     access: AccessPolicy,
@@ -113,7 +114,8 @@ impl Keyspace {
             hasher: KeyHasher::new(hash_seed, shards.trailing_zeros()),
             databases,
             clock,
-            log: OnceLock::new(),
+            log: Arc::default(),
+            log_keeper: OnceLock::new(),
             logs: AtomicBool::new(false),
             access: AccessPolicy::default(),
             event_mask: AtomicU32::new(0),

@@ -3,26 +3,34 @@
 use crate::config::Directive;
 use crate::keyspace::Keyspace;
 use crate::keyspace::shard::Shard;
-use crate::propagation::change_log::{ChangeLog, LogBatch, put_command};
+use crate::propagation::change_log::{ChangeLog, LogKeeper, RecordHead};
 use crate::propagation::effects::{Effects, Logged};
+use crate::propagation::log_batch::{LogBatch, put_command};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Keyspace {
-    /// There is a log, which nothing is appended to before [`set_logging`](Self::set_logging) says so. At most once.
-    pub fn install_log(&self, log: Arc<dyn ChangeLog>) {
-        assert!(self.log.set(log).is_ok(), "the engine has a change log already");
+    /// This turns the log on and off. At most once.
+    pub fn install_log_keeper(&self, keeper: Arc<dyn LogKeeper>) {
+        assert!(self.log_keeper.set(keeper).is_ok(), "one keeps the change log already");
     }
 
-    /// Whether changes go into the log that is installed. What must not miss a change turns it on in the moment of a
+    /// Whether changes go into the log. What must not miss a change turns it on in the moment of a
     /// [cut](crate::Engine::begin_snapshot).
     pub fn set_logging(&self, on: bool) {
         self.logs.store(on, Relaxed);
     }
 
-    /// The log that is installed.
-    pub fn change_log(&self) -> Option<&dyn ChangeLog> {
-        self.log.get().map(|log| &**log)
+    /// The log, which nothing is appended to before [`set_logging`](Self::set_logging) says so.
+    #[inline]
+    pub fn change_log(&self) -> &Arc<ChangeLog> {
+        &self.log
+    }
+
+    /// Who turns it on and off.
+    pub fn log_keeper(&self) -> Option<&dyn LogKeeper> {
+        self.log_keeper.get().map(|keeper| &**keeper)
     }
 
     /// Whether changes go into a log.
@@ -36,30 +44,35 @@ impl Keyspace {
         if self.config.snapshot().flag(Directive::LAZYFREE_LAZY_EXPIRE) { b"UNLINK" } else { b"DEL" }
     }
 
-    /// Puts a command into the change log, with what else it changed; `render` writes it as clients send it. The locks
-    /// of that must still be held. Returns the log's length then, if there was anything to append.
+    /// Puts a command into the change log, with what else it changed; `text` is it as clients send it. The locks of that
+    /// must still be held; `shard`: the only one. Returns the log's length then, if there was anything to append.
     #[inline]
-    pub(crate) fn record(&self, effects: &Effects, db: u32, render: impl Fn(&mut Vec<u8>)) -> Option<u64> {
+    pub(crate) fn record<'t>(
+        &self,
+        effects: &Effects,
+        db: u32,
+        shard: Option<usize>,
+        text: impl FnOnce() -> Cow<'t, [u8]>,
+    ) -> Option<u64> {
         if effects.dirty == 0 && effects.seen().is_none() || !self.has_log() {
             return None;
         }
-        let log = self.change_log()?;
         match effects.seen() {
-            None => Some(log.append(db, db, false, &mut |out| render(out))),
+            None => Some(self.log.append_text(RecordHead::command(db, shard), text())),
             Some(_) => {
                 let mut batch = LogBatch::default();
-                self.collect(&mut batch, effects, db, render);
-                batch.append_to(log)
+                self.collect(&mut batch, effects, db, text);
+                batch.append_to(&self.log, shard)
             }
         }
     }
 
     /// Adds what [`record`](Self::record) would append, for commands that are logged together with others.
-    pub fn collect(&self, batch: &mut LogBatch, effects: &Effects, db: u32, render: impl Fn(&mut Vec<u8>)) {
+    pub fn collect<'t>(&self, batch: &mut LogBatch, effects: &Effects, db: u32, text: impl FnOnce() -> Cow<'t, [u8]>) {
         self.collect_expired(batch, effects);
         if effects.dirty > 0 {
             match effects.logged() {
-                Logged::Verbatim => batch.push_with(db, render),
+                Logged::Verbatim => batch.push_text(db, text()),
                 Logged::As(instead) => {
                     instead.iter().for_each(|record| batch.push(db, record.iter().map(Vec::as_slice)));
                 }
@@ -84,27 +97,32 @@ impl Keyspace {
         }
         let rare = effects.rare();
         let (keys, elements) = (std::mem::take(&mut rare.expired), std::mem::take(&mut rare.expired_elements));
-        let Some(log) = self.change_log().filter(|_| self.has_log()) else { return };
         let word = self.removal_word();
         for (db, key) in &keys {
-            shard.logged_to = log.append(*db, *db, false, &mut |out| put_command(out, [word, key].into_iter()));
+            self.record_removal(shard, *db, word, key);
         }
         for (db, record) in &elements {
-            let mut render = |out: &mut Vec<u8>| put_command(out, record.iter().map(Vec::as_slice));
-            shard.logged_to = log.append(*db, *db, false, &mut render);
+            self.record_alone(shard, *db, record.iter().map(Vec::as_slice));
         }
     }
 
     /// Puts the removal of a key from a shard into the log, as a change of its own.
     pub(crate) fn record_removal(&self, shard: &mut Shard, db: u32, word: &[u8], name: &[u8]) {
-        if let Some(log) = self.change_log().filter(|_| self.has_log()) {
-            shard.logged_to = log.append(db, db, false, &mut |out| put_command(out, [word, name].into_iter()));
+        self.record_alone(shard, db, [word, name].into_iter());
+    }
+
+    fn record_alone<'a>(&self, shard: &mut Shard, db: u32, words: impl ExactSizeIterator<Item = &'a [u8]>) {
+        if self.has_log() {
+            let mut text = Vec::new();
+            put_command(&mut text, words);
+            let head = RecordHead::command(db, Some(shard.index()));
+            shard.logged_to = self.log.append_text(head, Cow::Owned(text));
         }
     }
 
     /// Appends commands that belong together, and returns the log's length then. The locks of what they change must
-    /// still be held.
-    pub(crate) fn record_together(&self, batch: &LogBatch) -> Option<u64> {
-        batch.append_to(self.change_log().filter(|_| self.has_log())?)
+    /// still be held; `shard`: the only one.
+    pub(crate) fn record_together(&self, batch: LogBatch, shard: Option<usize>) -> Option<u64> {
+        if self.has_log() { batch.append_to(&self.log, shard) } else { None }
     }
 }

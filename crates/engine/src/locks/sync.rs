@@ -42,6 +42,10 @@ mod primitives {
         MutexGuard::unlock_fair(guard);
     }
 
+    /// Between two steps that nothing else divides: tests let other threads run here.
+    #[inline(always)]
+    pub fn interleave() {}
+
     /// A moment's wait for another thread.
     pub fn spin() {
         std::thread::yield_now();
@@ -54,7 +58,7 @@ mod primitives {
 mod primitives {
     pub use shuttle::sync::atomic::{AtomicBool, AtomicU8};
     pub use shuttle::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
-    pub use shuttle::thread::yield_now as spin;
+    pub use shuttle::thread::{yield_now as interleave, yield_now as spin};
 
     pub fn lock_soon<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
         let guard = mutex.try_lock();

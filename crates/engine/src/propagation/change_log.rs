@@ -2,129 +2,360 @@
 //!
 //! Commands are appended while the locks of the shards that they changed are held. Two writes to the same
 //! key are therefore in the log in the order in which they were made, and so are any two of which one saw
-//! the other. The append-only file and the replication backlog read the log; who needs none leaves it out.
-//!
-//! The log's bytes are requests as clients send them. A command is rendered once, where it stays:
+//! the other.
 //!
 //! ```text
-//!   one command   SELECT 3, if the command before was in another database | *3 $3 SET $1 k $1 v
-//!   several       the same, between MULTI and EXEC: nobody else's command comes between them
+//!   commands, under their shards' locks                                             sinks, each with a reader
+//!     lock - reserve - unlock                       [ block ] - [ block ] - [ block ]     the append-only file
+//!     copy the text into the block - publish             ^           ^                    replicas, ...
 //! ```
+//!
+//! The text of a record is requests as clients send them, rendered once or not at all. Beside it stands what a sink
+//! needs to frame it ([`RecordHead`]): its database, and whether several commands belong together. SELECT, MULTI and
+//! EXEC are no part of the log but of what a sink makes of it.
+//!
+//! **Offsets** count bytes of text. A record ends at the offset that its append returns. By then it is published, and
+//! whatever the command had seen before it. What others append at the same time may still be on its way into the block:
+//! readers stop before it.
 
+use crate::locks::sync::{Mutex, interleave};
+use crate::propagation::log_reader::{LogReader, Overflow, Sink};
+use crossbeam_utils::CachePadded;
 use std::any::Any;
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::*};
+use structures::log_block::{LARGE, Label, LogTail};
 
-/// Where changes go. Called under shard locks: it must be quick and must not take any of them.
-pub trait ChangeLog: Any + Send + Sync {
-    /// Appends what `render` writes: whole commands, of which the first is meant for database `first` and which leave
-    /// the reader in database `last`. A group comes between MULTI and EXEC. Returns the log's length afterwards, which
-    /// a reply that must be durable waits for.
-    fn append(&self, first: u32, last: u32, is_group: bool, render: &mut dyn FnMut(&mut Vec<u8>)) -> u64;
-
-    /// Its length now.
-    fn appended(&self) -> u64;
-
-    /// Bytes that were appended and are still in memory.
+/// What the engine asks of the sink that turns the log on and off: the append-only file.
+pub trait LogKeeper: Any + Send + Sync {
+    /// Bytes of the log that it still keeps in memory.
     fn waiting(&self) -> u64;
 }
 
-/// Appends a command as clients send it.
-pub fn put_command<'a>(out: &mut Vec<u8>, words: impl ExactSizeIterator<Item = &'a [u8]>) {
-    put_count(out, b'*', words.len());
-    for word in words {
-        put_count(out, b'$', word.len());
-        out.extend_from_slice(word);
-        out.extend_from_slice(b"\r\n");
-    }
+/// What is known of a record besides its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordHead {
+    /// The database that its first command is meant for.
+    pub first: u32,
+    /// The one that its commands leave their reader in.
+    pub last: u32,
+    /// It is several commands, of which nobody may see some without the others.
+    pub is_group: bool,
+    /// The shard that it changed, if that is the only one.
+    pub shard: Option<u16>,
 }
 
-#[inline]
-fn put_count(out: &mut Vec<u8>, kind: u8, count: usize) {
-    // One call for the most frequent lengths.
-    if count < 10 {
-        out.extend_from_slice(&[kind, b'0' + count as u8, b'\r', b'\n']);
-        return;
-    }
-    out.push(kind);
-    out.extend_from_slice(itoa::Buffer::new().format(count).as_bytes());
-    out.extend_from_slice(b"\r\n");
-}
+/// The bit of a tag that says that the record is a group. A database's number has fewer bits.
+const GROUP: u32 = 1 << 31;
 
-/// Commands that belong together.
-#[derive(Debug, Default)]
-pub struct LogBatch {
-    bytes: Vec<u8>,
-    commands: usize,
-    first: u32,
-    last: u32,
-}
-
-impl LogBatch {
-    /// Whether nothing was added.
-    pub fn is_empty(&self) -> bool {
-        self.commands == 0
+impl RecordHead {
+    /// That of one command.
+    pub fn command(db: u32, shard: Option<usize>) -> RecordHead {
+        RecordHead { first: db, last: db, is_group: false, shard: shard.map(|shard| shard as u16) }
     }
 
-    /// Adds a command that runs in a database.
-    pub fn push<'a>(&mut self, db: u32, words: impl ExactSizeIterator<Item = &'a [u8]>) {
-        self.push_with(db, |out| put_command(out, words));
+    /// Records in a row with the same tag are of the same database and of the same kind.
+    #[inline]
+    fn label(self) -> Label {
+        let tag = self.first | if self.is_group { GROUP } else { 0 };
+        let shard = self.shard.map_or(0, |shard| u64::from(shard) + 1);
+        Label { tag, note: u64::from(self.last) << 32 | shard }
     }
 
-    /// Adds what `render` writes: one command.
-    pub fn push_with(&mut self, db: u32, render: impl FnOnce(&mut Vec<u8>)) {
-        if self.commands == 0 {
-            (self.first, self.last) = (db, db);
+    pub(crate) fn of(label: Label) -> RecordHead {
+        RecordHead {
+            first: label.tag & !GROUP,
+            last: (label.note >> 32) as u32,
+            is_group: is_group(label.tag),
+            shard: (label.note as u32).checked_sub(1).map(|shard| shard as u16),
         }
-        if self.last != db {
-            put_select(&mut self.bytes, db);
-            self.last = db;
+    }
+}
+
+pub(crate) fn is_group(tag: u32) -> bool {
+    tag & GROUP != 0
+}
+
+/// See the module's documentation.
+#[derive(Default)]
+pub struct ChangeLog {
+    /// All that appending writes and other threads write, too.
+    front: CachePadded<Front>,
+    /// Called whenever something is to be appended.
+    #[cfg(any(test, feature = "testing"))]
+    watcher: std::sync::OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+#[derive(Default)]
+struct Front {
+    /// Held for a reservation, and while sinks come and go.
+    tail: Mutex<Tail>,
+    /// Bytes that were reserved so far.
+    end: AtomicU64,
+}
+
+#[derive(Default)]
+struct Tail {
+    log: LogTail,
+    /// Where there are none nothing is appended.
+    sinks: Vec<Arc<Sink>>,
+}
+
+impl ChangeLog {
+    /// Its length now. The last of it may not be published yet.
+    #[inline]
+    pub fn appended(&self) -> u64 {
+        self.front.end.load(Acquire)
+    }
+
+    /// Appends whole commands, and returns the log's length afterwards, which a reply that must be durable waits for.
+    /// The locks of what they changed must be held.
+    #[inline]
+    pub fn append(&self, head: RecordHead, text: &[u8]) -> u64 {
+        if text.len() >= LARGE || text.is_empty() {
+            return self.append_owned(head, text.to_vec());
         }
-        render(&mut self.bytes);
-        self.commands += 1;
+        let (space, end) = {
+            let mut tail = self.front.tail.lock();
+            if tail.sinks.is_empty() {
+                return self.appended();
+            }
+            if !tail.log.fits(text.len()) {
+                tail.turn();
+            }
+            let space = tail.log.reserve(text.len());
+            let end = tail.log.end();
+            self.front.end.store(end, Release);
+            (space, end)
+        };
+        interleave();
+        let written = space.write(text);
+        interleave();
+        written.publish(head.label());
+        end
     }
 
-    /// Appends all to a log, as a transaction if there are several, and returns its length if there was any. The locks
-    /// of what they change must be held.
-    pub fn append_to(&self, log: &dyn ChangeLog) -> Option<u64> {
-        let mut render = |out: &mut Vec<u8>| out.extend_from_slice(&self.bytes);
-        (self.commands > 0).then(|| log.append(self.first, self.last, self.commands > 1, &mut render))
+    /// The same of commands that keep the bytes that they come in, if these are many.
+    #[inline(never)]
+    fn append_owned(&self, head: RecordHead, text: Vec<u8>) -> u64 {
+        let mut tail = self.front.tail.lock();
+        if tail.sinks.is_empty() || text.is_empty() {
+            return self.appended();
+        }
+        tail.log.append_owned(head.label(), text);
+        tail.drop_slow_sinks();
+        let end = tail.log.end();
+        self.front.end.store(end, Release);
+        end
+    }
+
+    /// The same, of either kind.
+    #[inline]
+    pub fn append_text(&self, head: RecordHead, text: Cow<'_, [u8]>) -> u64 {
+        #[cfg(any(test, feature = "testing"))]
+        self.watcher.get().inspect(|watcher| watcher());
+        match text {
+            Cow::Owned(text) if text.len() >= LARGE => self.append_owned(head, text),
+            text => self.append(head, &text),
+        }
+    }
+
+    /// Calls this from now on whenever something is to be appended.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn watch(&self, watcher: impl Fn() + Send + Sync + 'static) {
+        assert!(self.watcher.set(Box::new(watcher)).is_ok(), "one watches already");
+    }
+
+    /// A reader of what is appended from now on. Where no command is under way, as under all shards' locks, that is
+    /// what changes what there is now.
+    pub fn open(self: &Arc<Self>, overflow: Overflow) -> LogReader {
+        let mut tail = self.front.tail.lock();
+        let sink = Arc::new(Sink::new(tail.log.cursor(), overflow));
+        tail.sinks.push(Arc::clone(&sink));
+        LogReader::new(Arc::clone(self), sink)
+    }
+
+    pub(crate) fn close(&self, sink: &Arc<Sink>) {
+        self.front.tail.lock().sinks.retain(|other| !Arc::ptr_eq(other, sink));
     }
 }
 
-/// What comes before and after the commands of a group.
-pub const GROUP_BEGIN: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
-/// Its end.
-pub const GROUP_END: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
+impl Tail {
+    #[cold]
+    #[inline(never)]
+    fn turn(&mut self) {
+        self.log.turn();
+        self.drop_slow_sinks();
+    }
 
-/// Appends the command that makes its reader go on in another database.
-pub fn put_select(out: &mut Vec<u8>, db: u32) {
-    let mut digits = itoa::Buffer::new();
-    put_command(out, [&b"SELECT"[..], digits.format(db).as_bytes()].into_iter());
+    fn drop_slow_sinks(&mut self) {
+        let end = self.log.end();
+        self.sinks.retain(|sink| !sink.is_lost(end));
+    }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use super::*;
-    use crate::testing::MemoryLog;
+    use crate::propagation::log_reader::SinkDropped;
+    use std::ops::ControlFlow;
+    use structures::log_block::TEXT;
 
-    #[test]
-    fn commands_are_rendered_as_clients_send_them() {
-        let mut out = Vec::new();
-        put_command(&mut out, [&b"SET"[..], b"k", &[b'v'; 12]].into_iter());
-        assert_eq!(out, b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$12\r\nvvvvvvvvvvvv\r\n");
+    /// All that a sink can read now.
+    fn texts(reader: &mut LogReader) -> Result<Vec<(RecordHead, Vec<u8>)>, SinkDropped> {
+        let mut all = Vec::new();
+        reader.read(u64::MAX, |head, run| {
+            all.push((head, run.text().to_vec()));
+            ControlFlow::Continue(())
+        })?;
+        Ok(all)
     }
 
     #[test]
-    fn several_commands_are_one_transaction() {
-        let log = MemoryLog::default();
-        let mut batch = LogBatch::default();
-        batch.append_to(&log);
-        assert!(log.take().is_empty());
-        batch.push(1, [&b"INCR"[..], b"a"].into_iter());
-        batch.append_to(&log);
-        batch.push(2, [&b"INCR"[..], b"b"].into_iter());
-        batch.append_to(&log);
-        let names: Vec<(u32, Vec<u8>)> = log.take().into_iter().map(|(db, record)| (db, record[0].clone())).collect();
-        let expected = [(1, "INCR"), (1, "MULTI"), (1, "INCR"), (2, "INCR"), (2, "EXEC")];
-        assert_eq!(names, expected.map(|(db, name)| (db, name.as_bytes().to_vec())));
+    fn sinks_read_at_their_own_pace_from_where_they_began() {
+        let log = Arc::new(ChangeLog::default());
+        assert_eq!(log.append(RecordHead::command(0, None), b"nobody"), 0, "nothing is kept for nobody");
+        let mut first = log.open(Overflow::Keep);
+        let [one, two] = [(0, Some(7)), (3, None)].map(|(db, shard)| RecordHead::command(db, shard));
+        let group = RecordHead { last: 2, is_group: true, ..RecordHead::command(3, Some(65_535)) };
+        for (head, text) in [(one, "a"), (one, "b"), (two, "c"), (group, "de"), (group, "f")] {
+            log.append(head, text.as_bytes());
+        }
+        let mut second = log.open(Overflow::Keep);
+        let end = log.append(two, b"last");
+        let all = [(one, "ab"), (two, "c"), (group, "de"), (group, "f"), (two, "last")];
+        let all = all.map(|(head, text)| (head, text.as_bytes().to_vec()));
+        assert_eq!(texts(&mut first), Ok(all.to_vec()));
+        assert_eq!(texts(&mut second), Ok(all[4..].to_vec()));
+        assert_eq!(first.read(u64::MAX, |_, _| ControlFlow::Break(())), Ok(end));
+    }
+
+    #[test]
+    fn a_large_group_keeps_its_bytes() {
+        let log = Arc::new(ChangeLog::default());
+        let mut reader = log.open(Overflow::Keep);
+        let text = vec![b'x'; 20 << 20];
+        let (place, head) = (text.as_ptr(), RecordHead { is_group: true, ..RecordHead::command(0, None) });
+        log.append(head, b"before");
+        log.append_text(head, Cow::Owned(text));
+        let mut places = Vec::new();
+        let read = reader.read(u64::MAX, |_, run| {
+            places.push(run.text().as_ptr());
+            ControlFlow::Continue(())
+        });
+        assert_eq!((read, places.len(), places[1]), (Ok(6 + (20 << 20)), 2, place));
+    }
+
+    #[test]
+    fn who_does_not_keep_up_is_dropped_if_he_said_so() {
+        let log = Arc::new(ChangeLog::default());
+        let (mut patient, mut hasty) = (log.open(Overflow::Keep), log.open(Overflow::Drop(3 * TEXT as u64)));
+        let record = vec![b'x'; 1000];
+        let fill = |bytes: usize| {
+            (0..bytes / record.len()).for_each(|_| _ = log.append(RecordHead::command(0, None), &record));
+        };
+        fill(2 * TEXT);
+        assert!(texts(&mut hasty).is_ok());
+        fill(3 * TEXT);
+        assert!(texts(&mut hasty).is_ok(), "it has kept up");
+        fill(5 * TEXT);
+        assert_eq!(texts(&mut hasty), Err(SinkDropped));
+        let read: usize = texts(&mut patient).into_iter().flatten().map(|(_, text)| text.len()).sum();
+        assert_eq!(read as u64, log.appended());
+        drop(patient);
+        let end = log.appended();
+        fill(TEXT);
+        assert_eq!(log.appended(), end, "nobody is left");
+    }
+}
+
+#[cfg(all(test, feature = "shuttle"))]
+mod interleavings {
+    use super::*;
+    use shuttle::thread;
+    use std::ops::ControlFlow;
+
+    const WRITERS: u8 = 3;
+    const RECORDS: u8 = 3;
+
+    /// What a reader has found, and up to where it has read by its own account.
+    #[derive(Default)]
+    struct Seen {
+        bytes: Vec<u8>,
+        offset: u64,
+    }
+
+    /// Writers append under the locks of two shards, which count; a reader follows. `look`: how it reads.
+    fn model(look: fn(&mut LogReader, &mut Seen)) {
+        let log = Arc::new(ChangeLog::default());
+        let mut reader = log.open(Overflow::Keep);
+        let shards = Arc::new([Mutex::new(0u8), Mutex::new(0u8)]);
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let (log, shards) = (Arc::clone(&log), Arc::clone(&shards));
+                thread::spawn(move || {
+                    for record in 0..RECORDS {
+                        let index = (writer ^ record) & 1;
+                        let mut shard = shards[usize::from(index)].lock();
+                        *shard += 1;
+                        let text = [index, *shard];
+                        let end = log.append(RecordHead::command(0, Some(index.into())), &text);
+                        assert!(end <= log.appended() && end.is_multiple_of(2));
+                    }
+                })
+            })
+            .collect();
+        let reading = thread::spawn(move || {
+            let mut seen = Seen::default();
+            for _ in 0..4 {
+                look(&mut reader, &mut seen);
+                check(&seen);
+            }
+            (reader, seen)
+        });
+        writers.into_iter().for_each(|writer| writer.join().expect("no thread fails"));
+        let (mut reader, mut seen) = reading.join().expect("no thread fails");
+        faithful(&mut reader, &mut seen);
+        check(&seen);
+        assert_eq!(seen.offset, log.appended());
+    }
+
+    /// All up to where it has read was found, each record whole, and those of a shard in the order of their execution.
+    fn check(seen: &Seen) {
+        assert!(seen.bytes.len() as u64 >= seen.offset, "what counts as read was read");
+        let mut last = [0; 2];
+        for record in seen.bytes.chunks(2) {
+            let last = &mut last[usize::from(record[0])];
+            *last += 1;
+            assert_eq!(record[1], *last);
+        }
+    }
+
+    fn faithful(reader: &mut LogReader, seen: &mut Seen) {
+        let read = reader.read(u64::MAX, |_, run| {
+            seen.bytes.extend_from_slice(run.text());
+            ControlFlow::Continue(())
+        });
+        seen.offset = read.expect("the log keeps all for it");
+    }
+
+    /// As if all that is reserved were published.
+    fn hasty(reader: &mut LogReader, seen: &mut Seen) {
+        let end = reader.log().appended();
+        faithful(reader, seen);
+        seen.offset = end;
+    }
+
+    #[test]
+    fn what_is_read_is_whole_and_in_order() {
+        shuttle::check_random(|| model(faithful), 10_000);
+        shuttle::check_pct(|| model(faithful), 10_000, 4);
+    }
+
+    #[test]
+    #[should_panic(expected = "what counts as read was read")]
+    fn an_offset_that_is_published_early_is_found() {
+        shuttle::check_random(|| model(hasty), 10_000);
     }
 }

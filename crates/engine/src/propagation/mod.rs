@@ -5,3 +5,5 @@
 
 pub mod change_log;
 pub mod effects;
+pub mod log_batch;
+pub mod log_reader;

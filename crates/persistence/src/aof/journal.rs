@@ -1,25 +1,31 @@
-//! The log between the commands and the disk: a buffer that commands append to, and a file that it is written to.
+//! The sink of the change log that is a file, and then the next file.
 //!
 //! ```text
-//!   commands, under their shards' locks          one thread that writes                   one that syncs
-//!   append -> [ buffer ....... | turn ..... ] -> [ taken, not written yet ] -> file ...... durable
-//!                              from here on for the next file                     ^ written     ^ synced
+//!   the log, in blocks                                             one thread that writes                one that syncs
+//!   ... read [ records, in runs | turn | records ...... ] end      framed, pending ---> file ........... durable
+//!            ^ taken             to the next file                                       ^ written         ^ synced
 //! ```
 //!
-//! Offsets count bytes from the start of the process: `synced <= written <= appended`. Appending takes the buffer's
-//! lock for as long as rendering a command takes; writing takes it for a swap. A sync holds none but its own.
+//! Offsets are the log's: `synced <= written <= taken <= appended`. What the file has besides records (SELECT, MULTI,
+//! EXEC, remarks of the time) is written between them and counts for nothing. Nobody waits for this sink's locks who
+//! appends. A sync holds none but its own.
 //!
 //! **Nothing torn.** A write that fails in the middle is taken back by cutting the file off where it began; what cannot
-//! be taken back is gone on with exactly where it ended. What was appended stays here until it is written.
+//! be taken back is gone on with exactly where it ended. What was taken stays here until it is written.
 //!
 //! **A failed sync** may have lost pages that the kernel calls clean. With [`Policy::Always`] what is not durable is
 //! kept, so it is cut off and written once more. Otherwise all up to there is in doubt: no later sync makes it durable,
 //! but a new base does.
 
+use super::framing::Framing;
+use super::pieces::Pieces;
 use super::storage::LogFile;
-use engine::locks::sync::Mutex;
-use engine::propagation::change_log::{GROUP_BEGIN, GROUP_END, put_select};
+use engine::locks::sync::{Mutex, spin};
+use engine::propagation::change_log::ChangeLog;
+use engine::propagation::log_reader::{LogReader, Overflow};
+use std::collections::VecDeque;
 use std::io;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::*};
 use std::time::Duration;
@@ -45,43 +51,86 @@ pub struct JournalTarget {
     pub len: u64,
 }
 
-#[derive(Default)]
-struct Buffer {
-    /// There is a file. Otherwise nothing is kept of what comes.
-    is_open: bool,
-    bytes: Vec<u8>,
-    /// The database that the reader of the file is in after these bytes; None: in a file that has just begun.
-    db: Option<u32>,
-    /// Unix time in seconds of the last remark of the time.
-    stamp: i64,
-    /// What comes from here on belongs into another file.
-    turn: Option<(usize, JournalTarget)>,
+/// Bytes that are taken from the log and written together.
+const AT_ONCE: usize = 1 << 20;
+
+/// What happens when the log is written up to an offset.
+enum Mark {
+    /// What comes from here on belongs into this file.
+    Turn(JournalTarget),
+    /// The time is remarked before the next record: Unix seconds.
+    Stamp(i64),
 }
 
 #[derive(Default)]
 struct Output {
     target: Option<JournalTarget>,
-    /// Taken from the buffer, and not written yet.
-    pending: Vec<u8>,
-    turn: Option<(usize, JournalTarget)>,
-    /// What was written last and is not synced, if the policy is to keep that.
-    unsynced: Vec<u8>,
+    /// None: there is no file.
+    reader: Option<LogReader>,
+    framing: Framing,
+    /// Taken from the log, and not written yet.
+    pending: Pieces,
+    /// Up to where the log was taken.
+    taken: u64,
+    /// Some of what is pending is in the file already.
+    has_begun: bool,
+    /// The file that follows when all that is pending is written.
+    next: Option<JournalTarget>,
+    /// What was written last and is not synced, if the policy is to keep that, and where in the log it begins.
+    unsynced: Pieces,
+    unsynced_from: u64,
+    /// Up to where what is written is not kept.
+    unkept: u64,
     /// The end of the file, as long as `unsynced`, may be lost and is still to be cut off.
     is_torn: bool,
     /// Files before the present one that are not synced yet.
     ended: Vec<Arc<dyn LogFile>>,
+    /// Bytes in files that were written and not cut off again, since the start.
+    bytes: u64,
     /// How often the end of a file was cut off that had been written.
     cuts: u64,
 }
 
+impl Output {
+    /// Takes records up to `until`, or a part of them if they are many.
+    fn take(&mut self, until: u64) {
+        let Output { reader, framing, pending, .. } = self;
+        let Some(reader) = reader else { return };
+        let taken = reader.read(until, |head, run| {
+            framing.put(head, run, pending);
+            if pending.len() < AT_ONCE { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        // The log keeps all for this sink, so it is not dropped.
+        self.taken = taken.unwrap_or(until);
+    }
+
+    /// Passes over what is in the log up to an offset.
+    fn skip_to(&mut self, until: u64) {
+        if let Some(reader) = &mut self.reader {
+            self.taken = reader.read(until, |_, _| ControlFlow::Continue(())).unwrap_or(until);
+        }
+    }
+
+    /// Goes on in this file; what was to be written before is forgotten.
+    fn begin(&mut self, target: JournalTarget, seconds: i64) {
+        self.pending.clear();
+        self.unsynced.clear();
+        (self.is_torn, self.has_begun) = (false, false);
+        self.framing = Framing::begin(seconds);
+        self.target = Some(target);
+    }
+}
+
 /// See the module's documentation.
-#[derive(Default)]
 pub struct Journal {
-    buffer: Mutex<Buffer>,
+    log: Arc<ChangeLog>,
     output: Mutex<Output>,
+    /// By offset in the log, ascending.
+    marks: Mutex<VecDeque<(u64, Mark)>>,
     /// Held during a sync.
     syncs: Mutex<()>,
-    appended: AtomicU64,
+    /// There is a file.
+    is_open: AtomicBool,
     written: AtomicU64,
     synced: AtomicU64,
     /// Up to where a failed sync may have lost what was not kept; 0: nothing.
@@ -97,6 +146,25 @@ pub struct Journal {
 }
 
 impl Journal {
+    /// Without a file.
+    pub fn new(log: Arc<ChangeLog>) -> Journal {
+        Journal {
+            log,
+            output: Mutex::default(),
+            marks: Mutex::default(),
+            syncs: Mutex::default(),
+            is_open: AtomicBool::new(false),
+            written: AtomicU64::new(0),
+            synced: AtomicU64::new(0),
+            doubt: AtomicU64::new(0),
+            released: AtomicU64::new(0),
+            policy: AtomicU8::new(Policy::No as u8),
+            syncing: AtomicBool::new(false),
+            clock: AtomicI64::new(0),
+            size: AtomicU64::new(0),
+        }
+    }
+
     /// When the file is synced from now on.
     pub fn set_policy(&self, policy: Policy) {
         self.policy.store(policy as u8, Relaxed);
@@ -114,21 +182,27 @@ impl Journal {
 
     /// Marks what comes with the time, Unix seconds (`aof-timestamp-enabled`); 0: not any more.
     pub fn set_clock(&self, seconds: i64) {
-        self.clock.store(seconds, Relaxed);
+        if self.clock.swap(seconds, Relaxed) >= seconds || !self.is_open.load(Relaxed) {
+            return;
+        }
+        let mut marks = self.marks.lock();
+        let appended = self.appended();
+        marks.pop_back_if(|(at, mark)| *at == appended && matches!(mark, Mark::Stamp(_)));
+        marks.push_back((appended, Mark::Stamp(seconds)));
     }
 
-    /// Bytes that were appended, written and made durable so far.
+    /// The log's length.
     #[inline]
     pub fn appended(&self) -> u64 {
-        self.appended.load(Acquire)
+        self.log.appended()
     }
 
-    /// Bytes that were written to files so far.
+    /// Up to where the log was written to files.
     pub fn written(&self) -> u64 {
         self.written.load(Acquire)
     }
 
-    /// Bytes that were made durable so far.
+    /// Up to where it was made durable.
     pub fn synced(&self) -> u64 {
         self.synced.load(Acquire)
     }
@@ -145,7 +219,9 @@ impl Journal {
         self.released.fetch_max(self.written(), AcqRel);
         // No reply waits for it, so it is not written again.
         if !output.is_torn {
-            output.unsynced = Vec::new();
+            let end = if output.has_begun { output.taken } else { self.written() };
+            output.unkept = output.unkept.max(end);
+            output.unsynced.clear();
         }
     }
 
@@ -160,14 +236,10 @@ impl Journal {
         let _syncs = self.syncs.lock();
         let mut output = self.output.lock();
         let output = &mut *output;
-        output.take(&mut self.buffer.lock());
-        while let Some((at, next)) = output.turn.take() {
-            output.pending.drain(..at);
-            self.written.fetch_add(at as u64, Release);
-            output.unsynced.clear();
-            output.is_torn = false;
-            output.target = Some(next);
-            output.take(&mut self.buffer.lock());
+        if let Some(next) = self.last_turn(appended).or(output.next.take()) {
+            output.skip_to(appended);
+            output.begin(next, self.clock.load(Relaxed));
+            self.written.fetch_max(output.taken, Release);
         }
         output.ended.clear();
         if self.doubt.load(Acquire) <= appended {
@@ -184,48 +256,27 @@ impl Journal {
 
     /// Bytes that wait to be written.
     pub fn waiting(&self) -> u64 {
-        self.appended().saturating_sub(self.written())
-    }
-
-    /// See [`ChangeLog::append`](engine::propagation::change_log::ChangeLog::append).
-    pub fn append(&self, first: u32, last: u32, is_group: bool, render: &mut dyn FnMut(&mut Vec<u8>)) -> u64 {
-        let mut buffer = self.buffer.lock();
-        let buffer = &mut *buffer;
-        if !buffer.is_open {
-            return self.appended.load(Relaxed);
-        }
-        let before = buffer.bytes.len();
-        let clock = self.clock.load(Relaxed);
-        if clock > buffer.stamp {
-            buffer.stamp = clock;
-            put_stamp(&mut buffer.bytes, clock);
-        }
-        if is_group {
-            buffer.bytes.extend_from_slice(GROUP_BEGIN);
-        }
-        if buffer.db != Some(first) {
-            put_select(&mut buffer.bytes, first);
-        }
-        render(&mut buffer.bytes);
-        if is_group {
-            buffer.bytes.extend_from_slice(GROUP_END);
-        }
-        buffer.db = Some(last);
-        // Nobody else writes it while the buffer is locked.
-        let appended = self.appended.load(Relaxed) + (buffer.bytes.len() - before) as u64;
-        self.appended.store(appended, Release);
-        appended
+        if self.is_open.load(Relaxed) { self.appended().saturating_sub(self.written()) } else { 0 }
     }
 
     /// Appends to this file from now on. All shards' locks must be held, so that nothing is under way.
     pub fn turn_to(&self, target: JournalTarget) {
-        let mut buffer = self.buffer.lock();
-        let at = buffer.bytes.len();
-        (buffer.db, buffer.stamp) = (None, 0);
-        buffer.turn = Some((at, target));
+        let mut marks = self.marks.lock();
+        marks.push_back((self.appended(), Mark::Turn(target)));
     }
 
-    /// Begins with this file. What there was in the buffer is forgotten.
+    /// Takes out the marks up to the last turn that is at or before this offset, and returns it.
+    fn last_turn(&self, offset: u64) -> Option<JournalTarget> {
+        let mut marks = self.marks.lock();
+        let is_one = |(at, mark): &(u64, Mark)| *at <= offset && matches!(mark, Mark::Turn(_));
+        let last = marks.iter().rposition(is_one)?;
+        match marks.drain(..=last).next_back()? {
+            (_, Mark::Turn(target)) => Some(target),
+            (_, Mark::Stamp(_)) => None,
+        }
+    }
+
+    /// Begins with this file, and what is appended from now on. What is not written yet is forgotten.
     pub fn begin(&self, target: JournalTarget) {
         self.start_anew(Some(target));
     }
@@ -236,13 +287,16 @@ impl Journal {
     }
 
     fn start_anew(&self, target: Option<JournalTarget>) {
-        let (mut output, mut buffer) = (self.output.lock(), self.buffer.lock());
-        *buffer = Buffer { is_open: target.is_some(), ..Buffer::default() };
-        *output = Output { target, cuts: output.cuts, ..Output::default() };
+        let mut output = self.output.lock();
+        self.marks.lock().clear();
+        self.is_open.store(target.is_some(), Relaxed);
+        let reader = target.is_some().then(|| self.log.open(Overflow::Keep));
+        let (taken, framing) = (self.appended(), Framing::begin(self.clock.load(Relaxed)));
+        let (bytes, cuts) = (output.bytes, output.cuts);
+        *output = Output { target, reader, framing, taken, bytes, cuts, ..Output::default() };
         self.doubt.store(0, Release);
-        let appended = self.appended();
         for offset in [&self.written, &self.synced, &self.released] {
-            offset.store(appended, Release);
+            offset.store(taken, Release);
         }
     }
 
@@ -254,35 +308,63 @@ impl Journal {
         let mut output = self.output.lock();
         let output = &mut *output;
         self.cut_torn(output)?;
-        if output.pending.is_empty() && self.waiting() == 0 && self.buffer.lock().turn.is_none() {
-            return Ok(());
-        }
-        output.take(&mut self.buffer.lock());
+        let end = self.appended();
         loop {
-            let end = output.turn.as_ref().map_or(output.pending.len(), |(at, _)| *at);
-            self.write_part(output, end)?;
-            let Some((_, next)) = output.turn.take() else { break };
-            self.change(output, next)?;
+            self.write_pending(output)?;
+            if let Some(next) = output.next.take() {
+                self.change(output, next)?;
+            }
+            if output.reader.is_none() || !self.take(output, end) {
+                return Ok(());
+            }
         }
-        if output.pending.capacity() > KEPT_CAPACITY {
-            output.pending = Vec::new();
-        }
-        Ok(())
     }
 
-    /// Writes the first `end` bytes of what is pending.
-    fn write_part(&self, output: &mut Output, end: usize) -> io::Result<()> {
+    /// Takes what comes next in the log: some records before `end`, or the next file. False: there is nothing left.
+    fn take(&self, output: &mut Output, end: u64) -> bool {
+        loop {
+            let until = {
+                let mut marks = self.marks.lock();
+                match marks.pop_front_if(|(at, _)| *at <= output.taken) {
+                    Some((_, Mark::Turn(next))) => {
+                        output.next = Some(next);
+                        return true;
+                    }
+                    Some((_, Mark::Stamp(seconds))) => {
+                        output.framing.stamp = Some(seconds);
+                        continue;
+                    }
+                    None => marks.front().map_or(end, |(at, _)| end.min(*at)),
+                }
+            };
+            let before = output.taken;
+            if before >= until {
+                return false;
+            }
+            output.take(until);
+            if output.taken > before {
+                return true;
+            }
+            // Whoever appends the next record is copying it.
+            spin();
+        }
+    }
+
+    /// Writes all that is pending.
+    fn write_pending(&self, output: &mut Output) -> io::Result<()> {
         let Some(target) = &mut output.target else { return Ok(()) };
-        let mut done = 0;
+        let (mut done, end) = (0, output.pending.len());
         while done < end {
-            match target.file.write(&output.pending[done..end]) {
+            match target.file.write(output.pending.after(done)) {
                 Ok(0) => return Err(self.take_back(output, done, io::ErrorKind::WriteZero.into())),
                 Ok(n) => done += n,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(self.take_back(output, done, error)),
             }
         }
-        self.count(output, end);
+        if end > 0 {
+            self.count(output, end);
+        }
         Ok(())
     }
 
@@ -291,17 +373,23 @@ impl Journal {
         if let Some(target) = &mut output.target {
             target.len += bytes as u64;
         }
-        match self.policy() {
-            Policy::Always => output.unsynced.extend_from_slice(&output.pending[..bytes]),
-            // It must be the end of the file.
-            _ => output.unsynced.clear(),
+        if self.policy() == Policy::Always {
+            if output.unsynced.is_empty() {
+                output.unsynced_from = self.written();
+            }
+            output.pending.move_front(bytes, Some(&mut output.unsynced));
+        } else {
+            // What is kept must be the end of the file.
+            output.unsynced.clear();
+            output.unkept = output.taken;
+            output.pending.drop_front(bytes);
         }
-        output.pending.drain(..bytes);
-        if let Some((at, _)) = &mut output.turn {
-            *at -= bytes;
-        }
+        output.bytes += bytes as u64;
         self.size.fetch_add(bytes as u64, Relaxed);
-        self.written.fetch_add(bytes as u64, Release);
+        output.has_begun = !output.pending.is_empty();
+        if !output.has_begun {
+            self.written.store(output.taken, Release);
+        }
     }
 
     /// A write ended early: the file ends where it ended before, or what it has of it counts as written.
@@ -323,13 +411,15 @@ impl Journal {
             {
                 // The old file stays until it is durable.
                 output.target = Some(old);
-                output.turn = Some((0, next));
+                output.next = Some(next);
                 return Err(self.write_again(output, error));
             }
             output.ended.push(old.file);
         }
-        output.unsynced.clear();
-        output.target = Some(next);
+        if self.policy() != Policy::Always {
+            output.unkept = output.taken;
+        }
+        output.begin(next, self.clock.load(Relaxed));
         Ok(())
     }
 
@@ -353,11 +443,11 @@ impl Journal {
     }
 
     fn sync_in_turn(&self) -> io::Result<u64> {
-        let (mut ended, file, written, cuts) = {
+        let (mut ended, file, written, bytes, cuts) = {
             let mut output = self.output.lock();
             self.cut_torn(&mut output)?;
             let file = output.target.as_ref().map(|target| Arc::clone(&target.file));
-            (std::mem::take(&mut output.ended), file, self.written(), output.cuts)
+            (std::mem::take(&mut output.ended), file, self.written(), output.bytes, output.cuts)
         };
         self.syncing.store(true, Relaxed);
         let result = loop {
@@ -380,18 +470,19 @@ impl Journal {
         let durable = if self.is_in_doubt() { self.synced() } else { written };
         let synced = self.synced.fetch_max(durable, AcqRel).max(durable);
         self.released.fetch_max(synced, AcqRel);
-        let left = (self.written() - written).min(output.unsynced.len() as u64) as usize;
+        // What was written since is still to be synced.
+        let left = (output.bytes - bytes).min(output.unsynced.len() as u64) as usize;
         let durable = output.unsynced.len() - left;
-        output.unsynced.drain(..durable);
+        output.unsynced.drop_front(durable);
+        output.unsynced_from = written;
         Ok(synced)
     }
 
     /// A sync failed: what may be lost is to be written again, if it was kept.
     fn write_again(&self, output: &mut Output, error: io::Error) -> io::Error {
         output.is_torn = true;
-        let known = self.written().saturating_sub(output.unsynced.len() as u64);
-        if self.synced() < known {
-            self.doubt.fetch_max(known, AcqRel);
+        if self.synced() < output.unkept {
+            self.doubt.fetch_max(output.unkept, AcqRel);
         }
         // The error that is reported is the one that came first; the next write or sync tries again.
         let _ = self.cut_torn(output);
@@ -406,13 +497,10 @@ impl Journal {
             target.file.truncate(start)?;
             target.len = start;
             output.cuts += 1;
-            let mut pending = std::mem::take(&mut output.unsynced);
-            pending.append(&mut output.pending);
-            output.pending = pending;
-            if let Some((at, _)) = &mut output.turn {
-                *at += lost as usize;
-            }
-            self.written.fetch_sub(lost, Release);
+            output.pending.put_before(std::mem::take(&mut output.unsynced));
+            output.has_begun = false;
+            output.bytes -= lost;
+            self.written.store(output.unsynced_from, Release);
             self.size.fetch_sub(lost, Relaxed);
         }
         output.is_torn = false;
@@ -420,40 +508,16 @@ impl Journal {
     }
 }
 
-impl Output {
-    fn take(&mut self, buffer: &mut Buffer) {
-        if self.turn.is_some() && buffer.turn.is_some() {
-            // One after the other; the buffer can wait.
-            return;
-        }
-        if let Some((at, target)) = buffer.turn.take() {
-            self.turn = Some((self.pending.len() + at, target));
-        }
-        if self.pending.is_empty() {
-            std::mem::swap(&mut self.pending, &mut buffer.bytes);
-        } else {
-            self.pending.append(&mut buffer.bytes);
-        }
-    }
-}
-
-/// Memory that a buffer keeps after it was written.
-const KEPT_CAPACITY: usize = 1 << 20;
-
-/// Appends a remark of the time, Unix seconds.
-pub fn put_stamp(out: &mut Vec<u8>, seconds: i64) {
-    out.extend_from_slice(format!("#TS:{seconds}\r\n").as_bytes());
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::storage::Storage;
     use super::super::storage::faulty::{Disk, Faults};
     use super::*;
-    use engine::propagation::change_log::put_command;
+    use engine::propagation::change_log::RecordHead;
+    use engine::propagation::log_batch::put_command;
 
     fn journal(disk: &Disk, policy: Policy) -> Journal {
-        let journal = Journal::default();
+        let journal = Journal::new(Arc::default());
         journal.set_policy(policy);
         journal.begin(target(disk, b"one"));
         journal
@@ -465,7 +529,9 @@ mod tests {
     }
 
     fn add(journal: &Journal, db: u32, word: &str) -> u64 {
-        journal.append(db, db, false, &mut |out| put_command(out, [word.as_bytes()].into_iter()))
+        let mut text = Vec::new();
+        put_command(&mut text, [word.as_bytes()].into_iter());
+        journal.log.append(RecordHead::command(db, None), &text)
     }
 
     fn text(disk: &Disk, name: &[u8]) -> String {

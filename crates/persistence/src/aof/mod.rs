@@ -11,12 +11,14 @@
 //! base in the place of all before it. At every moment the manifest on the disk names files that together are the whole
 //! log.
 //!
-//! [`Aof`] is the engine's change log. No files and threads here: they come in as [`Storage`]; `commands` decides when
+//! [`Aof`] is a sink of the engine's change log. No files and threads here: they come in as [`Storage`]; `commands` decides when
 //! what happens, `server` has the thread that writes and syncs.
 
 pub mod check;
+mod framing;
 pub mod journal;
 pub mod manifest;
+mod pieces;
 pub mod read;
 pub mod rewrite;
 pub mod storage;
@@ -24,7 +26,7 @@ pub mod storage;
 use engine::Engine;
 use engine::clients::waiters::Ticket;
 use engine::locks::sync::Mutex;
-use engine::propagation::change_log::ChangeLog;
+use engine::propagation::change_log::{ChangeLog, LogKeeper};
 use journal::{Journal, JournalTarget, Policy};
 use manifest::Manifest;
 use std::any::Any;
@@ -117,15 +119,7 @@ pub struct AofStats {
     pub flush_sleep: AtomicU64,
 }
 
-impl ChangeLog for Aof {
-    fn append(&self, first: u32, last: u32, is_group: bool, render: &mut dyn FnMut(&mut Vec<u8>)) -> u64 {
-        self.journal.append(first, last, is_group, render)
-    }
-
-    fn appended(&self) -> u64 {
-        self.journal.appended()
-    }
-
+impl LogKeeper for Aof {
     fn waiting(&self) -> u64 {
         self.journal.waiting()
     }
@@ -133,15 +127,20 @@ impl ChangeLog for Aof {
 
 /// The engine's append-only file, if there may be one.
 pub fn of(engine: &Engine) -> Option<&Aof> {
-    let log: &dyn Any = engine.change_log()?;
-    log.downcast_ref()
+    let keeper: &dyn Any = engine.log_keeper()?;
+    keeper.downcast_ref()
 }
 
 impl Aof {
-    /// A log that is off, of files in `dir` whose names begin with `file`.
-    pub fn new(storage: Arc<dyn Storage>, dir: &[u8], file: &[u8]) -> Aof {
+    /// Installs one that is off in an engine. Its files are in `dir`, and their names begin with `file`.
+    pub fn install(engine: &Engine, storage: Arc<dyn Storage>, dir: &[u8], file: &[u8]) {
+        let log = Arc::clone(engine.change_log());
+        engine.install_log_keeper(Arc::new(Aof::new(log, storage, dir, file)));
+    }
+
+    fn new(log: Arc<ChangeLog>, storage: Arc<dyn Storage>, dir: &[u8], file: &[u8]) -> Aof {
         Aof {
-            journal: Journal::default(),
+            journal: Journal::new(log),
             storage,
             dir: dir.to_vec(),
             file: file.to_vec(),
@@ -340,7 +339,7 @@ mod tests {
 
     #[test]
     fn only_a_success_that_began_after_a_failure_ends_it() {
-        let aof = Aof::new(Arc::new(Disk::default()), b"dir", b"file");
+        let aof = Aof::new(Arc::default(), Arc::new(Disk::default()), b"dir", b"file");
         let told = Cell::new(0);
         let conclude = |attempt, error| aof.conclude(attempt, error, || told.set(told.get() + 1));
         aof.set_state(State::On);

@@ -225,7 +225,7 @@ mod tests {
             let mut bytes = Vec::new();
             let mut ends = vec![0];
             for command in &commands {
-                engine::propagation::change_log::put_command(&mut bytes, command.iter().map(Vec::as_slice));
+                engine::propagation::log_batch::put_command(&mut bytes, command.iter().map(Vec::as_slice));
                 ends.push(bytes.len());
             }
             prop_assert_eq!(&read(&bytes).0, &commands);

@@ -3,7 +3,7 @@
 //! Each key is the commands that make it, of at most [`AT_ONCE`] elements each, so that a server that reads them does
 //! not stop for long.
 
-use super::journal::put_stamp;
+use super::framing::put_stamp;
 use crate::dump::newer_stream;
 use crate::encode::Style;
 use crate::format::Family;
@@ -11,7 +11,7 @@ use crate::save::SavedSize;
 use crate::snapshot_writer::{self, SnapshotBlocks};
 use engine::Engine;
 use engine::data::value::{KeyEntry, Object, Str, Value};
-use engine::propagation::change_log::{put_command, put_select};
+use engine::propagation::log_batch::{put_command, put_select};
 use engine::snapshot::capture::{BegunSnapshot, Encode};
 use std::io::{self, Write};
 use std::sync::Arc;

@@ -9,7 +9,6 @@ use commands::core::dispatch;
 use commands::core::instrument;
 use engine::clients::waiters::Ticket;
 use engine::host::threads::Server;
-use engine::propagation::change_log::ChangeLog;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -31,7 +30,7 @@ impl Worker {
         let session = &mut connection.session;
         session.logged_at = session.logged_at.max(ticket.request().logged_at());
         // What it is told of may be the change of a client that served it.
-        session.seen_to = self.shared.engine.change_log().map_or(0, ChangeLog::appended);
+        session.seen_to = self.shared.engine.change_log().appended();
         self.shared.engine.cancel_wait(ticket);
         let start = self.replies.len();
         let sink = self.replies.sink();

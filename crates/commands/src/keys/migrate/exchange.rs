@@ -11,7 +11,7 @@
 use super::Order;
 use engine::host::peer_connections::PeerConnection;
 use engine::host::peers::Peer;
-use engine::propagation::change_log::put_command;
+use engine::propagation::log_batch::put_command;
 use engine::time::UnixUs;
 use engine::{Engine, Error, Word};
 use std::io::{self, ErrorKind};

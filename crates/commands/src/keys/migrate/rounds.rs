@@ -12,9 +12,9 @@ use engine::keyspace::held_locks::{HeldLocks, LockTimeout};
 use engine::keyspace::keys::Keys;
 use engine::keyspace::origin::Origin;
 use engine::keyspace::origin::is_due;
-use engine::propagation::change_log::put_command;
 use engine::propagation::effects::Author;
 use engine::propagation::effects::{Logged, Record};
+use engine::propagation::log_batch::put_command;
 use engine::time::{UnixMs, UnixUs};
 use engine::{Engine, Error};
 use persistence::dump::{Gradual, dump_widely};
@@ -295,7 +295,7 @@ fn try_settle(
         }
     }
     remove(&mut keys, resting.into_iter());
-    keys.record(db, |_| ());
+    keys.record(db, || (&[]).into());
     let mut effects = keys.release();
     // The client may be gone, and is told of no change in any case: what it moves it need not forget by itself.
     let ready = engine.publish(&mut effects, Author { worker: server.worker, client: 0 });

@@ -1,0 +1,122 @@
+//! Commands as the log has them: as clients send them.
+
+use crate::propagation::change_log::{ChangeLog, RecordHead};
+use std::borrow::Cow;
+
+/// Appends a command as clients send it.
+pub fn put_command<'a>(out: &mut Vec<u8>, words: impl ExactSizeIterator<Item = &'a [u8]>) {
+    put_count(out, b'*', words.len());
+    for word in words {
+        put_count(out, b'$', word.len());
+        out.extend_from_slice(word);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+#[inline]
+fn put_count(out: &mut Vec<u8>, kind: u8, count: usize) {
+    // One call for the most frequent lengths.
+    if count < 10 {
+        out.extend_from_slice(&[kind, b'0' + count as u8, b'\r', b'\n']);
+        return;
+    }
+    out.push(kind);
+    out.extend_from_slice(itoa::Buffer::new().format(count).as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Commands that belong together.
+#[derive(Debug, Default)]
+pub struct LogBatch {
+    bytes: Vec<u8>,
+    commands: usize,
+    first: u32,
+    last: u32,
+}
+
+impl LogBatch {
+    /// Whether nothing was added.
+    pub fn is_empty(&self) -> bool {
+        self.commands == 0
+    }
+
+    /// Adds a command that runs in a database.
+    pub fn push<'a>(&mut self, db: u32, words: impl ExactSizeIterator<Item = &'a [u8]>) {
+        self.push_with(db, |out| put_command(out, words));
+    }
+
+    /// Adds what `render` writes: one command.
+    pub fn push_with(&mut self, db: u32, render: impl FnOnce(&mut Vec<u8>)) {
+        self.turn_to(db);
+        render(&mut self.bytes);
+    }
+
+    /// Adds a command as clients send it, whose bytes are not copied if they are its own and there are no others.
+    pub fn push_text(&mut self, db: u32, text: Cow<'_, [u8]>) {
+        self.turn_to(db);
+        match text {
+            Cow::Owned(text) if self.bytes.is_empty() => self.bytes = text,
+            text => self.bytes.extend_from_slice(&text),
+        }
+    }
+
+    fn turn_to(&mut self, db: u32) {
+        if self.commands == 0 {
+            (self.first, self.last) = (db, db);
+        }
+        if self.last != db {
+            put_select(&mut self.bytes, db);
+            self.last = db;
+        }
+        self.commands += 1;
+    }
+
+    /// Appends all to a log, as one group if there are several, and returns its length if there was any. The locks of
+    /// what they change must be held. `shard`: the only one that they change.
+    pub fn append_to(self, log: &ChangeLog, shard: Option<usize>) -> Option<u64> {
+        let LogBatch { bytes, commands, first, last } = self;
+        let head = RecordHead { last, is_group: commands > 1, ..RecordHead::command(first, shard) };
+        (commands > 0).then(|| log.append_text(head, Cow::Owned(bytes)))
+    }
+}
+
+/// What comes before the commands of a group for who reads them as a client's.
+pub const GROUP_BEGIN: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
+/// Its end.
+pub const GROUP_END: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
+
+/// Appends the command that makes its reader go on in another database.
+pub fn put_select(out: &mut Vec<u8>, db: u32) {
+    let mut digits = itoa::Buffer::new();
+    put_command(out, [&b"SELECT"[..], digits.format(db).as_bytes()].into_iter());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::MemoryLog;
+
+    #[test]
+    fn commands_are_rendered_as_clients_send_them() {
+        let mut out = Vec::new();
+        put_command(&mut out, [&b"SET"[..], b"k", &[b'v'; 12]].into_iter());
+        assert_eq!(out, b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$12\r\nvvvvvvvvvvvv\r\n");
+    }
+
+    #[test]
+    fn several_commands_are_one_group() {
+        let log = MemoryLog::default();
+        let append = |batch: LogBatch| batch.append_to(&log.log(), Some(3));
+        assert_eq!(append(LogBatch::default()), None);
+        let mut batch = LogBatch::default();
+        batch.push(1, [&b"INCR"[..], b"a"].into_iter());
+        assert_eq!(append(batch), Some(log.log().appended()));
+        let mut batch = LogBatch::default();
+        batch.push_text(1, Cow::Owned(b"*2\r\n$4\r\nINCR\r\n$1\r\na\r\n".to_vec()));
+        batch.push(2, [&b"INCR"[..], b"b"].into_iter());
+        append(batch);
+        let names: Vec<(u32, Vec<u8>)> = log.take().into_iter().map(|(db, record)| (db, record[0].clone())).collect();
+        let expected = [(1, "INCR"), (1, "MULTI"), (1, "INCR"), (2, "INCR"), (2, "EXEC")];
+        assert_eq!(names, expected.map(|(db, name)| (db, name.as_bytes().to_vec())));
+    }
+}

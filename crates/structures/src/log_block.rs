@@ -1,0 +1,627 @@
+//! Blocks of a log: threads write records into them side by side, and readers follow, each at its own pace.
+//!
+//! ```text
+//!   LogCursor          LogCursor                     LogTail: behind a lock of its owner's
+//!       v                  v                             v
+//!   [ block ] --next--> [ block ] --next--> ... --> [ block ]
+//!
+//!   heads | head 0 | head 1 |   0    |   0    | ...         one for each record: 0 until the record is published
+//!   text  | record 0 ..... | record 1 . | (reserved) |      one after the other, with nothing in between
+//! ```
+//!
+//! A writer takes three steps. Under the tail's lock it [reserves](LogTail::reserve) the next place in the text and the
+//! next head; this is short, and nobody else gets these. Without any lock it [writes](Space::write) its bytes there.
+//! Then it [publishes](Written::publish) them: it stores the head with release. A reader loads the head with acquire,
+//! and finds the bytes written. It stops where a head is 0, so it never passes a record that is not whole, and sees the
+//! records in the order of their reservation.
+//!
+//! Texts of records in a row lie in a row. So a reader looks at heads only and takes the text of many records as one
+//! slice. A large record is a block of its own, made of the bytes that it came in.
+//!
+//! **Who keeps a block.** It is counted: by the cursors that are in it, by slices of it, by the block before it, and by
+//! the tail until all that was reserved in it is published. So what the slowest cursor has still to read is there, and
+//! the rest goes. A [`Space`] points into its block without being counted: the tail keeps the block for it, and the
+//! tail's end forgets blocks with unpublished places rather than to free them.
+//!
+//! **What is never read or written at once.** Each byte of the text is reserved once, is written by who reserved it,
+//! and is read only after it was published. A block is written anew only by who has it alone
+//! ([`Arc::get_mut`]) and only where all is published: then no space, cursor or slice is left of it.
+
+use std::collections::VecDeque;
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, Range};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering::*};
+use std::sync::{Arc, OnceLock};
+
+/// Bytes of text in a block that many records share.
+pub const TEXT: usize = 64 << 10;
+/// Records in such a block at most.
+const HEADS: usize = TEXT / 64;
+/// Records from this length on are better blocks of their own.
+pub const LARGE: usize = TEXT / 2;
+/// Blocks that were closed and that the tail keeps to write them anew.
+const SPARE: usize = 4;
+
+/// What is known of a record besides its text: the owner's affair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// Records in a row with the same tag can be read together.
+    pub tag: u32,
+    /// Of no concern to who reads records together.
+    pub note: u64,
+}
+
+#[derive(Default)]
+struct Head {
+    /// The length in the lower half and the tag in the upper; 0: not published.
+    lead: AtomicU64,
+    note: AtomicU64,
+}
+
+/// The bytes of a vector, of which some may not be initialized yet.
+struct Text {
+    start: NonNull<u8>,
+    len: usize,
+    capacity: usize,
+}
+
+impl Text {
+    fn of(bytes: Vec<u8>) -> Text {
+        let mut bytes = ManuallyDrop::new(bytes);
+        let start = NonNull::new(bytes.as_mut_ptr()).expect("a vector's pointer is never null");
+        Text { start, len: bytes.len(), capacity: bytes.capacity() }
+    }
+}
+
+impl Drop for Text {
+    fn drop(&mut self) {
+        // SAFETY: the three come from a vector that was not dropped, and `len` of its bytes were initialized then.
+        drop(unsafe { Vec::from_raw_parts(self.start.as_ptr(), self.len, self.capacity) });
+    }
+}
+
+// SAFETY: it owns its bytes, which are plain. Who writes and who reads them is told apart by the block's heads.
+unsafe impl Send for Text {}
+// SAFETY: as above: all access is by `Space::write` and `LogBlock::text`, which say why they do not meet.
+unsafe impl Sync for Text {}
+
+/// Another block follows.
+struct Next {
+    /// So many records are in the block before it.
+    records: usize,
+    block: Arc<LogBlock>,
+}
+
+/// A piece of the log.
+struct LogBlock {
+    /// Bytes of the log before it.
+    start: u64,
+    heads: Box<[Head]>,
+    text: Text,
+    next: OnceLock<Next>,
+}
+
+impl LogBlock {
+    fn shared(start: u64) -> LogBlock {
+        let heads = (0..HEADS).map(|_| Head::default()).collect();
+        LogBlock { start, heads, text: Text::of(Vec::with_capacity(TEXT)), next: OnceLock::new() }
+    }
+
+    /// One record that is there already.
+    fn owned(start: u64, label: Label, bytes: Vec<u8>) -> LogBlock {
+        let head = Head::default();
+        head.publish(bytes.len(), label);
+        LogBlock { start, heads: Box::new([head]), text: Text::of(bytes), next: OnceLock::new() }
+    }
+
+    fn is_owned(&self) -> bool {
+        self.text.len > 0
+    }
+
+    /// The record's head, if it is published.
+    #[inline]
+    fn published(&self, head: usize) -> Option<u64> {
+        let lead = self.heads.get(head)?.lead.load(Acquire);
+        (lead != 0).then_some(lead)
+    }
+
+    fn record_len(&self, lead: u64) -> usize {
+        if self.is_owned() { self.text.len } else { lead as u32 as usize }
+    }
+
+    /// Whether the first so many records are published.
+    fn is_complete(&self, records: usize) -> bool {
+        self.heads[..records].iter().all(|head| head.lead.load(Acquire) != 0)
+    }
+
+    /// Text of published records.
+    ///
+    /// # Safety
+    /// The range is that of records in a row whose heads [were seen](Self::published) to be published.
+    #[inline]
+    unsafe fn text(&self, range: Range<usize>) -> &[u8] {
+        // SAFETY: the range was reserved, so it lies in the text, and written before its heads were stored with
+        // release, which the caller has loaded with acquire. Nobody writes there again while `self` is borrowed.
+        unsafe { std::slice::from_raw_parts(self.text.start.as_ptr().add(range.start), range.len()) }
+    }
+
+    /// Begins anew, for who has it alone. All that was reserved in it must be published.
+    fn renew(&mut self, start: u64) {
+        self.start = start;
+        self.heads.iter_mut().for_each(|head| *head.lead.get_mut() = 0);
+        drop(self.next.take());
+    }
+}
+
+/// Blocks that go one after the other, however many: not each within the drop of the one before it.
+impl Drop for LogBlock {
+    fn drop(&mut self) {
+        let mut next = self.next.take();
+        while let Some(mut block) = next.and_then(|next| Arc::into_inner(next.block)) {
+            next = block.next.take();
+        }
+    }
+}
+
+impl Head {
+    #[inline]
+    fn publish(&self, len: usize, label: Label) {
+        self.note.store(label.note, Relaxed);
+        let len = u32::try_from(len).unwrap_or(u32::MAX);
+        self.lead.store(u64::from(label.tag) << 32 | u64::from(len), Release);
+    }
+}
+
+/// A place in the log that was reserved and is still to be written.
+#[must_use = "readers wait for it"]
+pub struct Space {
+    block: NonNull<LogBlock>,
+    head: usize,
+    at: usize,
+    len: usize,
+}
+
+impl Space {
+    /// Writes the record's text.
+    ///
+    /// # Panics
+    /// When it is not as long as was reserved.
+    #[inline]
+    pub fn write(self, text: &[u8]) -> Written {
+        assert_eq!(text.len(), self.len, "all that is reserved is written");
+        // SAFETY: the tail keeps the block until this place is published, which only `Written` can do. The place is
+        // within the text, as the tail found room for it, and no other `Space` has any of it. Readers do not look at it
+        // before it is published. What the caller has borrowed does not overlap it: nothing else refers to it.
+        unsafe {
+            let to = self.block.as_ref().text.start.as_ptr().add(self.at);
+            to.copy_from_nonoverlapping(text.as_ptr(), text.len());
+        }
+        Written(self)
+    }
+}
+
+/// A record that is written and not seen by readers yet.
+#[must_use = "readers wait for it"]
+pub struct Written(Space);
+
+impl Written {
+    /// Readers may see it from now on.
+    #[inline]
+    pub fn publish(self, label: Label) {
+        // SAFETY: as in `Space::write`; the block is not touched any more after the store that publishes.
+        let block = unsafe { self.0.block.as_ref() };
+        block.heads[self.0.head].publish(self.0.len, label);
+    }
+}
+
+/// The end of a log, where places are reserved.
+pub struct LogTail {
+    block: Arc<LogBlock>,
+    /// What is reserved in it: bytes and records.
+    text: usize,
+    records: usize,
+    /// Blocks before it, oldest first: some with places that are still to be published, some to be written anew.
+    closed: VecDeque<Arc<LogBlock>>,
+}
+
+impl Default for LogTail {
+    fn default() -> Self {
+        // Without room: the first record turns to a block.
+        let block = LogBlock { start: 0, heads: Box::new([]), text: Text::of(Vec::new()), next: OnceLock::new() };
+        LogTail { block: Arc::new(block), text: 0, records: 0, closed: VecDeque::new() }
+    }
+}
+
+impl LogTail {
+    /// Bytes that were reserved so far.
+    #[inline]
+    pub fn end(&self) -> u64 {
+        self.block.start + self.text as u64
+    }
+
+    /// Whether the block at the end has room for a record of so many bytes; otherwise a [turn](Self::turn) makes it.
+    #[inline]
+    pub fn fits(&self, len: usize) -> bool {
+        self.text + len <= self.block.text.capacity && self.records < self.block.heads.len()
+    }
+
+    /// Reserves the next place for so many bytes.
+    ///
+    /// # Panics
+    /// When they do not [fit](Self::fits), or are none.
+    #[inline]
+    pub fn reserve(&mut self, len: usize) -> Space {
+        assert!(self.fits(len) && len > 0, "there is room for something");
+        let space = Space { block: NonNull::from(&*self.block), head: self.records, at: self.text, len };
+        self.text += len;
+        self.records += 1;
+        space
+    }
+
+    /// Goes on in another block: one of those before, if nobody reads one any more.
+    pub fn turn(&mut self) {
+        let start = self.end();
+        let block = self.reused(start).unwrap_or_else(|| Arc::new(LogBlock::shared(start)));
+        self.go_on_with(block);
+    }
+
+    /// Appends a record that keeps its own bytes.
+    ///
+    /// # Panics
+    /// When it has none.
+    pub fn append_owned(&mut self, label: Label, text: Vec<u8>) {
+        assert!(!text.is_empty(), "a record has text");
+        let len = text.len();
+        self.go_on_with(Arc::new(LogBlock::owned(self.end(), label, text)));
+        (self.text, self.records) = (len, 1);
+    }
+
+    fn go_on_with(&mut self, block: Arc<LogBlock>) {
+        let next = Next { records: self.records, block: Arc::clone(&block) };
+        assert!(self.block.next.set(next).is_ok(), "the tail is the last block");
+        self.closed.push_back(std::mem::replace(&mut self.block, block));
+        (self.text, self.records) = (0, 0);
+        while self.closed.len() > SPARE && self.closed.front().is_some_and(|block| is_done(block)) {
+            self.closed.pop_front();
+        }
+    }
+
+    fn reused(&mut self, start: u64) -> Option<Arc<LogBlock>> {
+        let mut block = self.closed.pop_front_if(|block| is_done(block) && Arc::strong_count(block) == 1)?;
+        let alone = Arc::get_mut(&mut block).filter(|block| block.heads.len() == HEADS)?;
+        alone.renew(start);
+        Some(block)
+    }
+
+    /// A reader of what is reserved from now on.
+    pub fn cursor(&self) -> LogCursor {
+        LogCursor { block: Arc::clone(&self.block), head: self.records, at: self.text }
+    }
+}
+
+/// Whether all that was reserved in a block that was closed is published.
+fn is_done(block: &LogBlock) -> bool {
+    block.next.get().is_some_and(|next| block.is_complete(next.records))
+}
+
+impl Drop for LogTail {
+    fn drop(&mut self) {
+        if !self.block.is_complete(self.records) {
+            std::mem::forget(Arc::clone(&self.block));
+        }
+        for block in self.closed.drain(..) {
+            if !is_done(&block) {
+                std::mem::forget(block);
+            }
+        }
+    }
+}
+
+/// Where a reader is in the log. It keeps what comes after it.
+pub struct LogCursor {
+    block: Arc<LogBlock>,
+    head: usize,
+    at: usize,
+}
+
+/// Records in a row, all with the same tag.
+pub struct Run<'c> {
+    /// That of the first.
+    pub label: Label,
+    block: &'c Arc<LogBlock>,
+    range: Range<usize>,
+}
+
+impl LogCursor {
+    /// Bytes of the log before it.
+    #[inline]
+    pub fn offset(&self) -> u64 {
+        self.block.start + self.at as u64
+    }
+
+    /// Passes over the next record that ends by `until`, which no record spans, and over those behind it with the same
+    /// tag where the tag says that these are read `together`. None: there is none, or it is not published yet.
+    #[inline]
+    pub fn next_run(&mut self, until: u64, together: impl Fn(u32) -> bool) -> Option<Run<'_>> {
+        if self.offset() >= until {
+            return None;
+        }
+        let lead = loop {
+            match self.block.published(self.head) {
+                Some(lead) => break lead,
+                None if self.step() => {}
+                None => return None,
+            }
+        };
+        let block = &self.block;
+        let label = Label { tag: (lead >> 32) as u32, note: block.heads[self.head].note.load(Relaxed) };
+        let begin = self.at;
+        self.head += 1;
+        self.at += block.record_len(lead);
+        let end = usize::try_from(until - block.start).unwrap_or(usize::MAX);
+        let joins = |lead: &u64| (*lead >> 32) as u32 == label.tag;
+        while self.at < end
+            && together(label.tag)
+            && let Some(lead) = block.published(self.head).filter(joins)
+        {
+            self.head += 1;
+            self.at += block.record_len(lead);
+        }
+        Some(Run { label, block, range: begin..self.at })
+    }
+
+    /// Goes on to the next block; false if there is none, or records are still to be published in this one.
+    fn step(&mut self) -> bool {
+        let Some(next) = self.block.next.get().filter(|next| next.records == self.head) else { return false };
+        let block = Arc::clone(&next.block);
+        (self.block, self.head, self.at) = (block, 0, 0);
+        true
+    }
+}
+
+impl Run<'_> {
+    /// Their text.
+    #[inline]
+    pub fn text(&self) -> &[u8] {
+        // SAFETY: `next_run` has seen the heads of all records in the range.
+        unsafe { self.block.text(self.range.clone()) }
+    }
+
+    /// The same, to be kept.
+    pub fn share(&self) -> LogSlice {
+        LogSlice { block: Arc::clone(self.block), range: self.range.clone() }
+    }
+}
+
+/// A part of the log's text, which it keeps.
+pub struct LogSlice {
+    block: Arc<LogBlock>,
+    range: Range<usize>,
+}
+
+impl Deref for LogSlice {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the range is that of a `Run`, and the block is not written anew while this counts.
+        unsafe { self.block.text(self.range.clone()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::sync::Mutex;
+    use std::thread;
+
+    fn label(tag: u32) -> Label {
+        Label { tag, note: u64::from(tag) * 3 }
+    }
+
+    /// One with a block.
+    fn begun() -> LogTail {
+        let mut tail = LogTail::default();
+        tail.turn();
+        tail
+    }
+
+    fn add(tail: &mut LogTail, tag: u32, text: &[u8]) {
+        if !tail.fits(text.len()) {
+            tail.turn();
+        }
+        tail.reserve(text.len()).write(text).publish(label(tag));
+    }
+
+    fn rest(cursor: &mut LogCursor) -> Vec<u8> {
+        let mut all = Vec::new();
+        while let Some(run) = cursor.next_run(u64::MAX, |_| true) {
+            all.extend_from_slice(run.text());
+        }
+        all
+    }
+
+    #[test]
+    fn a_reader_stops_before_what_is_not_published() {
+        let mut tail = begun();
+        let mut cursor = tail.cursor();
+        let [first, second] = [3, 4].map(|len| tail.reserve(len));
+        let second = second.write(b"2222");
+        second.publish(label(1));
+        assert!(cursor.next_run(u64::MAX, |_| true).is_none() && cursor.offset() == 0);
+        let first = first.write(b"111");
+        assert!(cursor.next_run(u64::MAX, |_| true).is_none(), "it is written, not published");
+        first.publish(label(1));
+        assert_eq!(rest(&mut cursor), b"1112222");
+        assert_eq!((cursor.offset(), tail.end()), (7, 7));
+    }
+
+    #[test]
+    fn runs_are_of_one_tag_and_end_where_they_are_to() {
+        let mut tail = LogTail::default();
+        let mut cursor = tail.cursor();
+        for (tag, text) in [(1, "a"), (1, "b"), (2, "c"), (2, "d"), (2, "e"), (1, "f")] {
+            add(&mut tail, tag, text.as_bytes());
+        }
+        let mut runs = Vec::new();
+        while let Some(run) = cursor.next_run(5, |tag| tag == 2) {
+            runs.push((run.label, String::from_utf8_lossy(run.text()).into_owned()));
+        }
+        let expected = [(1, "a"), (1, "b"), (2, "cde")].map(|(tag, text)| (label(tag), text.to_owned()));
+        assert_eq!(runs, expected);
+        assert_eq!(rest(&mut cursor), b"f");
+    }
+
+    #[test]
+    fn a_block_is_written_anew_when_nobody_has_it() {
+        let mut tail = begun();
+        let mut cursor = tail.cursor();
+        let first = Arc::as_ptr(&tail.block);
+        let text = vec![b'x'; LARGE];
+        add(&mut tail, 0, &text);
+        let kept = cursor.next_run(u64::MAX, |_| true).expect("a record").share();
+        for _ in 0..2 {
+            tail.turn();
+            add(&mut tail, 1, b"other");
+            rest(&mut cursor);
+        }
+        assert!(tail.reused(0).is_none(), "a slice keeps its block and what comes after it");
+        assert_eq!(*kept, text[..]);
+        drop(kept);
+        let again = tail.reused(7).expect("nobody has it");
+        assert_eq!((Arc::as_ptr(&again), again.start, again.is_complete(1)), (first, 7, false));
+        let reserved = tail.reserve(1);
+        (0..10).for_each(|_| tail.turn());
+        assert!(tail.reused(0).is_none() && tail.closed.len() >= 10, "not before all is published");
+        reserved.write(b"x").publish(label(0));
+        tail.turn();
+        assert_eq!(tail.closed.len(), SPARE);
+    }
+
+    #[test]
+    fn what_is_never_published_is_forgotten() {
+        let mut tail = begun();
+        let lost = tail.reserve(3);
+        tail.turn();
+        (0..10).for_each(|_| tail.turn());
+        drop(tail);
+        // The place is still there.
+        lost.write(b"abc").publish(label(0));
+    }
+
+    #[test]
+    fn a_long_log_goes_without_depth() {
+        let mut tail = LogTail::default();
+        let cursor = tail.cursor();
+        (0..100_000).for_each(|_| tail.append_owned(label(0), vec![1]));
+        drop(cursor);
+        assert_eq!(tail.end(), 100_000);
+    }
+
+    #[test]
+    fn threads_write_side_by_side_and_nothing_is_torn() {
+        let tail = Mutex::new(LogTail::default());
+        let mut cursor = tail.lock().expect("no panic").cursor();
+        let (threads, records) = (4u8, 3000u32);
+        let mut seen = vec![0; usize::from(threads)];
+        thread::scope(|scope| {
+            for thread in 0..threads {
+                let tail = &tail;
+                scope.spawn(move || {
+                    for n in 0..records {
+                        let mut text = vec![thread; 9 + (n as usize * 7) % 200];
+                        text[..4].copy_from_slice(&n.to_le_bytes());
+                        let space = {
+                            let mut tail = tail.lock().expect("no panic");
+                            if !tail.fits(text.len()) {
+                                tail.turn();
+                            }
+                            tail.reserve(text.len())
+                        };
+                        space.write(&text).publish(Label { tag: u32::from(thread) + 1, note: text.len() as u64 });
+                    }
+                });
+            }
+            let mut left = u32::from(threads) * records;
+            while left > 0 {
+                let Some(run) = cursor.next_run(u64::MAX, |_| false) else {
+                    thread::yield_now();
+                    continue;
+                };
+                let (thread, text) = (run.label.tag as usize - 1, run.text());
+                assert_eq!(text.len() as u64, run.label.note);
+                assert_eq!(text[..4], u32::to_le_bytes(seen[thread]));
+                assert!(text[4..].iter().all(|byte| usize::from(*byte) == thread));
+                seen[thread] += 1;
+                left -= 1;
+            }
+        });
+        assert_eq!(seen, [records; 4]);
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Add(u32, usize),
+        Own(u32, usize),
+        Turn,
+        Open,
+        Read(usize, u64),
+        Close(usize),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            8 => (0..3u32, 1..2000usize).prop_map(|(tag, len)| Step::Add(tag, len)),
+            2 => (0..3u32, LARGE / 2..LARGE).prop_map(|(tag, len)| Step::Add(tag, len)),
+            1 => (0..3u32, 1..3 * LARGE).prop_map(|(tag, len)| Step::Own(tag, len)),
+            1 => Just(Step::Turn),
+            1 => Just(Step::Open),
+            4 => (any::<usize>(), 0..3u64).prop_map(|(reader, wish)| Step::Read(reader, wish)),
+            1 => any::<usize>().prop_map(Step::Close),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn every_reader_reads_all_since_it_began(steps in prop::collection::vec(step(), 1..120)) {
+            let mut tail = LogTail::default();
+            // What the log is, and where each record ends.
+            let (mut model, mut ends, mut readers) = (Vec::new(), vec![0], Vec::new());
+            for step in steps {
+                match step {
+                    Step::Add(tag, len) | Step::Own(tag, len) => {
+                        let text: Vec<u8> = (0..len).map(|n| (model.len() + n) as u8).collect();
+                        model.extend_from_slice(&text);
+                        ends.push(model.len() as u64);
+                        match step {
+                            Step::Own(..) => tail.append_owned(label(tag), text),
+                            _ => add(&mut tail, tag, &text),
+                        }
+                    }
+                    Step::Turn => tail.turn(),
+                    Step::Open => readers.push((tail.cursor(), model.len(), Vec::new())),
+                    Step::Close(reader) if !readers.is_empty() => {
+                        readers.remove(reader % readers.len());
+                    }
+                    Step::Read(reader, wish) if !readers.is_empty() => {
+                        let count = readers.len();
+                        let (cursor, _, read) = &mut readers[reader % count];
+                        let until = if wish == 0 { u64::MAX } else { ends[(ends.len() * wish as usize / 3).saturating_sub(1)] };
+                        while let Some(run) = cursor.next_run(until, |_| true) {
+                            read.extend_from_slice(&run.share());
+                        }
+                        prop_assert!(cursor.offset() >= until.min(tail.end()));
+                    }
+                    Step::Close(_) | Step::Read(..) => {}
+                }
+                prop_assert_eq!(tail.end(), model.len() as u64);
+            }
+            for (mut cursor, begin, mut read) in readers {
+                read.append(&mut rest(&mut cursor));
+                prop_assert!(read == model[begin..], "from {begin} on");
+            }
+        }
+    }
+}
