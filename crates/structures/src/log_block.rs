@@ -108,6 +108,11 @@ impl LogBlock {
         LogBlock { start, heads, text: Text::of(Vec::with_capacity(TEXT)), next: OnceLock::new() }
     }
 
+    /// Without room: whoever has something to write turns to another block.
+    fn empty(start: u64) -> LogBlock {
+        LogBlock { start, heads: Box::new([]), text: Text::of(Vec::new()), next: OnceLock::new() }
+    }
+
     /// One record that is there already.
     fn owned(start: u64, label: Label, bytes: Vec<u8>) -> LogBlock {
         let head = Head::default();
@@ -227,9 +232,7 @@ pub struct LogTail {
 
 impl Default for LogTail {
     fn default() -> Self {
-        // Without room: the first record turns to a block.
-        let block = LogBlock { start: 0, heads: Box::new([]), text: Text::of(Vec::new()), next: OnceLock::new() };
-        LogTail { block: Arc::new(block), text: 0, records: 0, closed: VecDeque::new() }
+        LogTail { block: Arc::new(LogBlock::empty(0)), text: 0, records: 0, closed: VecDeque::new() }
     }
 }
 
@@ -272,9 +275,12 @@ impl LogTail {
     /// When it has none.
     pub fn append_owned(&mut self, label: Label, text: Vec<u8>) {
         assert!(!text.is_empty(), "a record has text");
-        let len = text.len();
-        self.go_on_with(Arc::new(LogBlock::owned(self.end(), label, text)));
-        (self.text, self.records) = (len, 1);
+        let (len, start) = (text.len(), self.end());
+        self.go_on_with(Arc::new(LogBlock::owned(start, label, text)));
+        self.records = 1;
+        self.go_on_with(Arc::new(LogBlock::empty(start + len as u64)));
+        // It is large, so only readers are to keep it: neither the tail nor a block before it.
+        self.closed.retain(|block| !is_done(block));
     }
 
     fn go_on_with(&mut self, block: Arc<LogBlock>) {
@@ -516,6 +522,7 @@ mod tests {
         let mut tail = LogTail::default();
         let cursor = tail.cursor();
         (0..100_000).for_each(|_| tail.append_owned(label(0), vec![1]));
+        assert!(tail.closed.is_empty() && !tail.block.is_owned(), "only the cursor keeps them");
         drop(cursor);
         assert_eq!(tail.end(), 100_000);
     }
