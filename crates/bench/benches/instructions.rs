@@ -101,7 +101,7 @@ fn compare(counted: &[(&str, usize, f64)]) -> bool {
 fn write(counted: &[(&str, usize, f64)]) {
     let mut text = HEAD.to_owned();
     for (command, pipeline, now) in counted {
-        let _ = writeln!(text, "{command:<6} {pipeline:>2} {now:>6.0}");
+        let _ = writeln!(text, "{command:<7} {pipeline:>2} {now:>6.0}");
     }
     std::fs::write(CHECKED_IN, text).expect("the folder of the sources can be written to");
 }

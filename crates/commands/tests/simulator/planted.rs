@@ -95,9 +95,12 @@ fn a_lost_wake_up_is_found() {
 /// A client that is told of another's write before that is durable.
 #[test]
 fn a_reader_that_waits_for_nothing_is_found() {
-    let found = found(|client, operation| match (operation.may_write(), faithfully(client, operation)) {
-        (false, Ran::Replied(reply)) => Ran::Told(reply),
-        (_, other) => other,
+    let found = found(|client, operation| {
+        let before = client.session.logged_at;
+        match faithfully(client, operation) {
+            Ran::Replied(reply) if client.session.logged_at == before => Ran::Told(reply),
+            other => other,
+        }
     });
     assert!(found.starts_with("a crash"), "{found}");
 }
