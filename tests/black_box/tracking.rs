@@ -136,15 +136,26 @@ fn write(server: &Server, writer: usize) {
     }
 }
 
+/// A connection that others' invalidations are sent to, and its client's number.
+fn redirection_target(server: &Server) -> (TcpStream, String) {
+    let mut target = server.socket();
+    send(&mut target, b"CLIENT ID\r\n");
+    let id = BufReader::new(target.try_clone().expect("a second handle")).lines().next();
+    let id = id.expect("a reply").expect("a line")[1..].to_owned();
+    send(&mut target, b"SUBSCRIBE __redis__:invalidate\r\n");
+    expect_bytes(&mut target, b"*3\r\n$9\r\nsubscribe\r\n$20\r\n__redis__:invalidate\r\n:1\r\n");
+    (target, id)
+}
+
+fn expect_broken(cache: &mut Cache, id: &str) {
+    let broken: Vec<String> = (0..4).map(|_| cache.line()).collect();
+    assert_eq!(broken, [">2", "$21", "tracking-redir-broken", &format!(":{id}")]);
+}
+
 #[test]
 fn a_redirection_whose_target_goes_is_told() {
     on_each_thread_count(&[], |server| {
-        let mut target = server.socket();
-        send(&mut target, b"CLIENT ID\r\n");
-        let id = BufReader::new(target.try_clone().expect("a second handle")).lines().next();
-        let id = id.expect("a reply").expect("a line")[1..].to_owned();
-        send(&mut target, b"SUBSCRIBE __redis__:invalidate\r\n");
-        expect_bytes(&mut target, b"*3\r\n$9\r\nsubscribe\r\n$20\r\n__redis__:invalidate\r\n:1\r\n");
+        let (mut target, id) = redirection_target(server);
         let mut cache = Cache::new(server, &format!("CLIENT TRACKING on REDIRECT {id}"));
         let mut writer = server.client();
         cache.read("k");
@@ -157,7 +168,23 @@ fn a_redirection_whose_target_goes_is_told() {
             redis::cmd("CLIENT").arg("LIST").arg("ID").arg(&id).query::<String>(&mut writer).expect("a list").is_empty()
         }));
         redis::cmd("SET").arg("k").arg(2).exec(&mut writer).expect("a reply");
-        let broken: Vec<String> = (0..4).map(|_| cache.line()).collect();
-        assert_eq!(broken, [">2", "$21", "tracking-redir-broken", &format!(":{id}")]);
+        expect_broken(&mut cache, &id);
+    });
+}
+
+/// Its socket may be open still when the reply to QUIT has been read.
+#[test]
+fn a_redirection_whose_target_has_quit_is_told() {
+    on_each_thread_count(&[], |server| {
+        let mut writer = server.client();
+        for round in 0..50 {
+            let (mut target, id) = redirection_target(server);
+            let mut cache = Cache::new(server, &format!("CLIENT TRACKING on REDIRECT {id}"));
+            cache.read("k");
+            send(&mut target, b"QUIT\r\n");
+            expect_bytes(&mut target, b"+OK\r\n");
+            redis::cmd("SET").arg("k").arg(round).exec(&mut writer).expect("a reply");
+            expect_broken(&mut cache, &id);
+        }
     });
 }
