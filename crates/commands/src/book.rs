@@ -20,6 +20,7 @@ use crate::core::busy_script;
 use crate::core::command::{Command, DENY_OOM, Handler, KeySpec, READONLY, WRITE, key};
 use crate::core::command_table::CommandTable;
 use crate::core::context::{Context, Flow, KeyArgs, Now};
+use crate::core::rights::Call;
 use crate::core::session::Session;
 use engine::data::event_class::EventClass;
 use engine::data::value::{NewString, Type};
@@ -61,7 +62,7 @@ const NOT_A_SORTED_SET: &str = "expect zset";
 pub fn run(engine: &Engine, session: &mut Session, args: &mut Args<'_>, now: Now, reply: &mut Reply) -> Flow {
     reply.begin_frame();
     let flow = match find(args) {
-        Some(command) => match admission::admit(engine, session, &AdmissionRequest::of_command(command), now) {
+        Some(command) => match admission::admit(engine, session, &request(session, command, args), now) {
             Verdict::Run => execute(engine, session, command, args, now, reply),
             Verdict::Wait => Flow::Postponed,
             Verdict::Refuse(error) => refuse(engine, reply, &error),
@@ -77,6 +78,12 @@ pub fn run(engine: &Engine, session: &mut Session, args: &mut Args<'_>, now: Now
         _ => reply.end_frame(),
     }
     flow
+}
+
+/// Who may not run the RESP command may not run this one.
+fn request<'r>(session: &Session, command: &'static Command, args: &'r Args<'r>) -> AdmissionRequest<'r> {
+    let name = if command.name == "zquery" { "zrangebyscore" } else { command.name };
+    AdmissionRequest::of_command(command, Call::named(name, command, args, session.db))
 }
 
 fn refuse(engine: &Engine, reply: &mut Reply, error: &Error) -> Flow {

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
 
+pub mod acl;
 pub mod clients;
 pub mod config;
 pub mod data;

@@ -88,12 +88,12 @@ fn answer(invocation: &Invocation) -> ExitCode {
 
 fn run(loaded: LoadedConfig, config_file: Vec<u8>, executable: String) -> Result<(), String> {
     process::unsupported::refuse(&loaded)?;
-    let LoadedConfig { config, renames, .. } = loaded;
+    let LoadedConfig { config, renames, users, .. } = loaded;
     commands::install(&renames);
     let daemon = Daemon::start(&config)?;
     // The last to read the environment came before.
     process::title::take(&config, &executable, &config_file);
-    startup::serve(config, config_file, executable, &daemon)
+    startup::serve(config, &users, config_file, executable, &daemon)
 }
 
 const USAGE: &str = "\

@@ -36,9 +36,15 @@ use std::thread;
 /// share of busy cores, so that memory comes back sooner; with four others wait longer.
 const LAZY_FREE_THREADS: usize = 3;
 
-/// Serves until it is asked to stop; an error is a line for the log. `config_file`: where the configuration came
+/// Serves until it is asked to stop; an error is a line for the log. `users`: `user` lines. `config_file`: where the configuration came
 /// from, empty when it was no file.
-pub fn serve(config: Config, config_file: Vec<u8>, executable: String, daemon: &Daemon) -> Result<(), String> {
+pub fn serve(
+    config: Config,
+    users: &[Vec<Vec<u8>>],
+    config_file: Vec<u8>,
+    executable: String,
+    daemon: &Daemon,
+) -> Result<(), String> {
     let workers = worker_count(&config);
     let clients = rlimit::admit(config.int(Directive::MAXCLIENTS).max(0) as u64)?;
     oom::apply(&config)?;
@@ -63,6 +69,7 @@ pub fn serve(config: Config, config_file: Vec<u8>, executable: String, daemon: &
     let (dir, file) = (names.text(Directive::APPENDDIRNAME), names.text(Directive::APPENDFILENAME));
     Aof::install(&engine, Arc::new(Disk), dir, file);
     commands::server::config::apply_all(&engine);
+    commands::server::acl::acl_file::begin(&engine, users)?;
     let (notifier, rung) = Notifier::new();
     let failed = |error: io::Error| format!("Can't start: {error}");
     let polls = (0..workers).map(|_| Poll::new()).collect::<io::Result<Vec<Poll>>>().map_err(failed)?;

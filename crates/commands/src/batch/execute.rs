@@ -1,7 +1,7 @@
 //! Runs a batch: the commands of one connection after the other.
 //!
 //! Most commands have nothing to them but themselves. A command is *plain* if it works on one key and leaves its client
-//! as it is ([`CommandEntry::is_plain`]); a client is plain if it is authenticated, in no transaction, and gets its
+//! as it is ([`CommandEntry::is_plain`]); a client is plain if its user may do everything, and it is in no transaction and gets its
 //! replies and nothing else ([`Session::is_plain`]). For plain commands of a plain client that follow each other most
 //! of what [`dispatch::run`] does once a command is done once for all:
 //!
@@ -79,7 +79,7 @@ impl BatchRun<'_> {
         let Some(token) = items.first().map(|item| item.token) else { return (0, BatchEnd::Next) };
         let mut done = 0;
         while items.get(done).is_some_and(|item| item.token == token) {
-            let is_plain = self.session.is_plain() && !self.is_lent;
+            let is_plain = self.session.is_plain(self.engine) && !self.is_lent;
             if is_plain {
                 let (ran, flow) = self.run_plain(&items[done..], spans);
                 done += ran;
@@ -175,7 +175,8 @@ impl BatchRun<'_> {
         // Before the gate has let a command in: at worst it is admitted anew.
         let admitted = engine.epoch();
         let own = engine.pubsub().own(session.worker);
-        let gate = Gate { engine, worker: session.worker, own, is_limited: self.is_limited };
+        let rights = session.open_at;
+        let gate = Gate { engine, worker: session.worker, own, rights, is_limited: self.is_limited };
         let worker = &engine.metrics()[session.worker];
         let (db, patience) = (session.db, session.patience);
         let mut keys = Keys::new(engine, HeldLocks::Nothing, db, Origin::client(now.unix_ms()));
@@ -230,6 +231,8 @@ struct Gate<'e> {
     worker: usize,
     /// Whether there are messages of this worker's for its own clients.
     own: &'e AtomicBool,
+    /// The number of changes of users by which the client's user may do everything.
+    rights: u64,
     is_limited: bool,
 }
 
@@ -237,6 +240,7 @@ impl Gate<'_> {
     #[inline(always)]
     fn is_open(&self, item: &BatchItem<'_>) -> bool {
         self.engine.persistence_status().deny_reasons().is_limit_only()
+            && self.rights == self.engine.users().generation()
             && !self.engine.scripts().is_busy()
             && !self.own.load(Relaxed)
             && (!self.is_limited || self.has_room(item))

@@ -11,7 +11,7 @@
 //! The checks come in Valkey's order, so that of several reasons clients are told the same one:
 //!
 //! ```text
-//!   authentication - MULTI - memory - disk - replicas - subscriptions - loading - busy script - monitors - pause
+//!   authentication - MULTI - rights - memory - disk - replicas - subscriptions - loading - busy script - monitors - pause
 //! ```
 //!
 //! **At which moment.** All reasons are bits of one word ([`DenyReasons`]), which others set; with each change of what
@@ -27,8 +27,9 @@ use crate::core::command::{
     READONLY, RUNS_QUEUED, TELLS_DISK_ERRORS, WRITE,
 };
 use crate::core::context::{Context, Now, Piecewise};
+use crate::core::rights::{self, Call};
 use crate::core::session::Session;
-use engine::config::{Directive, os_message};
+use engine::config::os_message;
 use engine::host::threads::Server;
 use engine::keyspace::origin::Asker;
 use engine::status::deny_reasons::{DenyReasons, Paused};
@@ -59,29 +60,33 @@ pub(crate) struct AdmissionRequest<'r> {
     lacking: Flags,
     /// It may need locks.
     has_keys: bool,
+    /// What the client's user needs the right for.
+    call: Option<Call<'r>>,
 }
 
 impl<'r> AdmissionRequest<'r> {
     /// A command of a client with these arguments.
-    pub fn of(engine: &Engine, session: &Session, entry: &'r CommandEntry, args: &Args<'_>) -> AdmissionRequest<'r> {
+    pub fn of(engine: &Engine, session: &Session, entry: &'r CommandEntry, args: &'r Args<'_>) -> AdmissionRequest<'r> {
         let own = entry.command.flags_of(engine, args);
         let (mut flags, mut lacking) = (own, own.complement());
         if let Some((queued, missing)) = session.queued_flags().filter(|_| own.has(RUNS_QUEUED)) {
             (flags, lacking) = (flags.and(queued), lacking.and(missing));
         }
         let (asker, name, has_keys) = (Asker::Client, &*entry.full_name, !entry.command.keys.is_empty());
-        AdmissionRequest { asker, name, own, flags, lacking, has_keys }
+        let call = Some(Call::of(entry, args, session.db));
+        AdmissionRequest { asker, name, own, flags, lacking, has_keys, call }
     }
 
-    /// One that is told from its entry alone.
-    pub fn of_command(command: &'r Command) -> AdmissionRequest<'r> {
+    /// One that is told from its entry alone, with the rights that it needs.
+    pub fn of_command(command: &'r Command, call: Option<Call<'r>>) -> AdmissionRequest<'r> {
         let (asker, name, own) = (Asker::Client, command.name, command.flags);
-        AdmissionRequest { asker, name, own, flags: own, lacking: own.complement(), has_keys: !command.keys.is_empty() }
+        let (flags, lacking, has_keys) = (own, own.complement(), !command.keys.is_empty());
+        AdmissionRequest { asker, name, own, flags, lacking, has_keys, call }
     }
 
     /// One that is read from the log.
     pub fn replayed(command: &'r Command) -> AdmissionRequest<'r> {
-        AdmissionRequest { asker: Asker::Replay, ..AdmissionRequest::of_command(command) }
+        AdmissionRequest { asker: Asker::Replay, ..AdmissionRequest::of_command(command, None) }
     }
 }
 
@@ -92,7 +97,7 @@ pub(crate) fn is_open(engine: &Engine, session: &mut Session) -> bool {
     session.admitted = engine.persistence_status().deny_reasons();
     session.admitted.is_none()
         && !engine.scripts().is_busy()
-        && session.authenticated
+        && session.is_unrestricted(engine)
         && session.subscriptions.is_none()
         && session.multi.is_none()
         && !session.info.monitor.load(Relaxed)
@@ -104,11 +109,18 @@ pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &AdmissionR
     if request.asker.is_obeyed() {
         return Verdict::Run;
     }
+    session.refresh_rights(engine);
     if !request.flags.has(NO_AUTH) && needs_password(engine, session) {
         return Verdict::Refuse(Error::NoAuth);
     }
     if session.multi.is_some() && request.flags.has(NO_MULTI) {
         return Verdict::Refuse(Error::NotInMulti);
+    }
+    if let Some(call) = &request.call {
+        let context = if session.multi.is_some() { rights::IN_MULTI } else { rights::TOPLEVEL };
+        if let Err((_, error)) = rights::check(engine, session, call, context, now) {
+            return Verdict::Refuse(error);
+        }
     }
     if engine.persistence_status().deny_reasons().is_limited() {
         engine.make_room(Server { worker: session.worker, now_us: now.unix_us });
@@ -123,7 +135,7 @@ pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &AdmissionR
 
 /// Whether the client has to authenticate itself first. Who did not may do what others may as soon as nobody has to.
 pub(crate) fn needs_password(engine: &Engine, session: &Session) -> bool {
-    !session.authenticated && !engine.config().snapshot().text(Directive::REQUIREPASS).is_empty()
+    session.is_cut_off || !session.authenticated && engine.users().asks()
 }
 
 /// Why an authenticated client's command is refused.

@@ -18,6 +18,7 @@ use crate::core::args::Args;
 use crate::core::context::Context;
 use engine::config::Directive;
 use engine::{Engine, Error, Word};
+use smallvec::SmallVec;
 
 /// Runs a command. An error that is returned is the reply; a handler that replied returns Ok.
 pub type Handler = fn(&mut Context<'_>, &mut Args<'_>) -> Result<(), Error>;
@@ -391,8 +392,12 @@ pub struct Command {
     /// The flags of a call with these arguments, where they depend on these.
     pub flags_of_call: Option<FlagsOfCall>,
     /// Corrects which arguments of a call are keys and what is done to them, where the specifications cannot say it.
-    /// Only COMMAND GETKEYS asks: locks are taken by the specifications, and by the handler.
+    /// COMMAND GETKEYS asks, and who looks at a user's rights: locks are taken by the specifications, and by the handler.
     pub keys_of_call: Option<KeysOfCall>,
+    /// The channels that it names.
+    pub channels: Channels,
+    /// The databases that its arguments name, where some do.
+    pub dbs_of_call: Option<DbsOfCall>,
     /// Whether this argument is a secret, which the command log and monitors do not show.
     pub is_secret: fn(&Args<'_>, usize) -> bool,
     /// The directive that says whether what it removes is freed in the background. None: it has decided that itself, or
@@ -405,8 +410,27 @@ pub struct Command {
 /// From the flags of the entry.
 pub type FlagsOfCall = fn(&Engine, Flags, &Args<'_>) -> Flags;
 
-/// Given what the specifications say: arguments' numbers, and what is done to each.
-pub type KeysOfCall = fn(&Args<'_>, &mut Vec<(usize, KeyFlags)>);
+/// Numbers of arguments that are keys, and what is done to each.
+pub type CallKeys = SmallVec<[(usize, KeyFlags); 4]>;
+
+/// Given what the specifications say.
+pub type KeysOfCall = fn(&Args<'_>, &mut CallKeys);
+
+/// Numbers of arguments that are databases, with what they say.
+pub type DbsOfCall = fn(&Args<'_>) -> Vec<(usize, i64)>;
+
+/// Which arguments of a command are channels that it publishes or listens to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Channels {
+    /// None.
+    None,
+    /// The first.
+    One,
+    /// All.
+    All,
+    /// All are patterns.
+    Patterns,
+}
 
 /// Containers do nothing by themselves; their arity keeps this from being reached.
 fn needs_subcommand(_: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -433,6 +457,8 @@ impl Command {
         subcommands: &[],
         flags_of_call: None,
         keys_of_call: None,
+        channels: Channels::None,
+        dbs_of_call: None,
         is_secret: |_, _| false,
         lazy_free: Some(Directive::LAZYFREE_LAZY_SERVER_DEL),
         run: needs_subcommand,

@@ -1,7 +1,9 @@
 //! Finding the keys among a command's arguments, by its entry.
 
 use crate::core::args::Args;
-use crate::core::command::{Begin, Command, CommandEntry, FindKeys, KeyFlags, KeyPlan, KeySpec};
+use crate::core::command::{
+    Begin, CallKeys, Command, CommandEntry, FindKeys, KeyFlags, KeyPlan, KeySpec, NO_MANDATORY_KEYS,
+};
 use smallvec::SmallVec;
 
 /// Indices of key arguments, ascending.
@@ -40,6 +42,28 @@ pub fn counted(index: usize, args: &Args<'_>) -> Option<usize> {
         text => resp::number::parse_i64(text).and_then(|count| usize::try_from(count).ok())?,
     };
     (count < args.len() - index).then_some(count)
+}
+
+/// Each key of a call with what is done to it. One that names none where it need not has none.
+///
+/// # Errors
+/// The arguments cannot be what the entry says.
+pub fn keys_and_flags(command: &'static Command, args: &Args<'_>) -> Result<CallKeys, BadKeys> {
+    let mut found = CallKeys::new();
+    let result = for_each(command, args, |index, spec| {
+        found.push((index, KeyFlags(spec.flags.0 & !KeyFlags::VARIABLE.0)));
+    });
+    if let Some(correct) = command.keys_of_call {
+        correct(args, &mut found);
+    }
+    let invalid = result.is_err() || found.iter().any(|(index, _)| *index >= args.len());
+    if invalid || found.is_empty() || counts_none(command, args) {
+        if !command.flags.has(NO_MANDATORY_KEYS) {
+            return Err(BadKeys);
+        }
+        found.clear();
+    }
+    Ok(found)
 }
 
 /// Visits each key argument with the spec that it is found by, in the order of the specs.

@@ -4,6 +4,8 @@
 //! table, [`context`] what a handler works with, [`dispatch`] the way from arguments to effects. No file here knows
 //! what a particular command does.
 
+pub mod acl_catalog;
+pub mod acl_category;
 pub(crate) mod admission;
 pub(crate) mod args;
 pub(crate) mod busy_script;
@@ -19,6 +21,7 @@ pub(crate) mod key_spec;
 pub(crate) mod lazy_free;
 pub mod queued;
 pub(crate) mod redact;
+pub mod rights;
 pub(crate) mod session;
 pub(crate) mod tracked_reads;
 pub(crate) mod worker_barrier;

@@ -3,7 +3,9 @@
 use crate::core::args::Args;
 use crate::core::command::{CommandEntry, Flags};
 use crate::core::context::{KeyArgs, Now};
+use crate::core::rights::NEVER;
 use engine::Engine;
+use engine::acl::user::User;
 use engine::clients::pubsub::{ChannelKind, Name};
 use engine::clients::registry::ClientInfo;
 use engine::clients::tracking::Tracker;
@@ -40,6 +42,14 @@ pub struct Session {
     pub db: u32,
     /// It may run commands without AUTH.
     pub authenticated: bool,
+    /// Its user as of `rights_at`; None: the default one, before the first command.
+    pub(crate) user: Option<Arc<User>>,
+    /// The number of changes of users that it has seen.
+    pub(crate) rights_at: u64,
+    /// The same where the user may do everything.
+    pub(crate) open_at: u64,
+    /// Its user is not there any more: it may do nothing until it is another's.
+    pub(crate) is_cut_off: bool,
     /// It was authenticated at some time: its user knows the password.
     pub was_authenticated: bool,
     /// SCRIPT DEBUG SYNC: its next script runs under its eyes.
@@ -87,11 +97,11 @@ impl Session {
         self.multi.as_ref().map(|multi| if is_broken { (Flags::NONE, Flags::NONE) } else { multi.flags() })
     }
 
-    /// Whether it is authenticated, in no transaction, and gets its replies and nothing else: its commands can [run
+    /// Whether its user may do everything, and it is in no transaction, and gets its replies and nothing else: its commands can [run
     /// together](crate::batch::execute).
     #[inline]
-    pub fn is_plain(&self) -> bool {
-        self.authenticated
+    pub fn is_plain(&self, engine: &Engine) -> bool {
+        self.is_unrestricted(engine)
             && self.multi.is_none()
             && self.subscriptions.is_none()
             && self.tracker.is_none()
@@ -121,6 +131,10 @@ impl Session {
             token: 0,
             db: 0,
             authenticated: true,
+            user: None,
+            rights_at: NEVER,
+            open_at: NEVER,
+            is_cut_off: false,
             was_authenticated: true,
             debugs_scripts: false,
             in_script: false,
@@ -205,6 +219,12 @@ pub struct Subscriptions(pub(crate) [BTreeSet<Name>; 3]);
 impl Subscriptions {
     pub(crate) fn names(&mut self, kind: ChannelKind) -> &mut BTreeSet<Name> {
         &mut self.0[kind as usize]
+    }
+
+    /// Each name with its kind.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (ChannelKind, &[u8])> {
+        let kinds = [ChannelKind::Channel, ChannelKind::Pattern, ChannelKind::Shard];
+        kinds.into_iter().flat_map(|kind| self.0[kind as usize].iter().map(move |name| (kind, &**name)))
     }
 
     pub(crate) fn is_empty(&self) -> bool {

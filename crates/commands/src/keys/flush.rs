@@ -7,6 +7,7 @@
 use crate::core::args::Args;
 use crate::core::command::{ALL_DBS, Command, FAST, Group, READONLY, WRITE};
 use crate::core::context::{Blocking, Context, Flow, Piecewise};
+use crate::core::rights::databases_at;
 use crate::persistence::save::save_now;
 use engine::clients::watch::Presence;
 use engine::config::Directive;
@@ -86,6 +87,7 @@ pub const COMMANDS: &[Command] = &[
         syntax: "index1:int index2:int",
         summary: "Swaps two databases.",
         complexity: "O(N) where N is the count of clients watching or blocking on keys from both databases.",
+        dbs_of_call: Some(|args| databases_at(args, [1, 2])),
         run: swapdb,
         ..Command::DEFAULT
     },

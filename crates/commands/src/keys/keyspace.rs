@@ -6,6 +6,7 @@
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::Context;
+use crate::core::rights::databases_at;
 use engine::Error;
 use engine::config::Directive;
 use engine::data::event_class::EventClass;
@@ -29,6 +30,7 @@ pub const COMMANDS: &[Command] = &[
         syntax: "source:key destination:key [DB destination-db:int] [REPLACE]",
         summary: "Copies the value of a key to a new key.",
         complexity: "O(N) worst case for collections, where N is the number of nested items. O(1) for string values.",
+        dbs_of_call: Some(|args| databases_at(args, (3..args.len()).filter(|at| args.is(at - 1, "db")))),
         run: copy,
         ..GENERIC
     },
@@ -133,6 +135,7 @@ pub const COMMANDS: &[Command] = &[
         syntax: "key db:int",
         summary: "Moves a key to another database.",
         complexity: "O(1)",
+        dbs_of_call: Some(|args| databases_at(args, [2])),
         run: move_key,
         ..GENERIC
     },

@@ -6,8 +6,10 @@
 //! the destination's.
 
 use crate::core::args::Args;
+use crate::core::command::CallKeys;
 use crate::core::command::{Begin, Command, DENY_OOM, FindKeys, Group, KeyFlags, KeySpec, READONLY, WRITE, key};
 use crate::core::context::Context;
+use crate::core::rights;
 use engine::Error;
 use engine::data::event_class::EventClass;
 use engine::data::value::{Object, Str, Value, ValueExt};
@@ -64,7 +66,7 @@ const fn unknown(notes: &'static str) -> KeySpec {
 }
 
 /// Where SORT's options name the key for its result, which no key specification can say; the last time counts.
-fn destination(args: &Args<'_>, keys: &mut Vec<(usize, KeyFlags)>) {
+fn destination(args: &Args<'_>, keys: &mut CallKeys) {
     let (mut at, mut found) = (2, None);
     while at < args.len() {
         at += match () {
@@ -244,6 +246,10 @@ impl Elements {
 
 fn sort_with(cx: &mut Context<'_>, args: &Args<'_>, options: &Options<'_>) -> Result<(), Error> {
     let source = cx.key(args, 1);
+    let names_others = matches!(options.by, Some(Pattern::Key { .. }));
+    if (names_others || !options.get.is_empty()) && !rights::may_read_any_key(cx.engine, cx.session, cx.command, args) {
+        return Err(if names_others { Error::SortByDenied } else { Error::SortGetDenied });
+    }
     if options.looks_further() {
         cx.keys.broaden()?;
     } else if let Some(store) = options.store {

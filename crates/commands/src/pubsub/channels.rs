@@ -13,7 +13,8 @@
 
 use crate::core::args::Args;
 use crate::core::command::{
-    ALLOW_SUBSCRIBED, Command, FAST, Flags, Group, LOADING, MAY_REPLICATE, NO_SCRIPT, PUBLISHES, PUBSUB, STALE, key,
+    ALLOW_SUBSCRIBED, Channels, Command, FAST, Flags, Group, LOADING, MAY_REPLICATE, NO_SCRIPT, PUBLISHES, PUBSUB,
+    STALE, key,
 };
 use crate::core::context::Context;
 use crate::core::help::HELP;
@@ -39,6 +40,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         syntax: "channel...",
         summary: "Listens for messages published to channels.",
         complexity: "O(N) where N is the number of channels to subscribe to.",
+        channels: Channels::All,
         run: subscribe,
         ..Command::DEFAULT
     },
@@ -63,6 +65,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         syntax: "pattern:pattern...",
         summary: "Listens for messages published to channels that match one or more patterns.",
         complexity: "O(N) where N is the number of patterns to subscribe to.",
+        channels: Channels::Patterns,
         run: pattern_subscribe,
         ..Command::DEFAULT
     },
@@ -88,6 +91,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         syntax: "shardchannel...",
         summary: "Listens for messages published to shard channels.",
         complexity: "O(N) where N is the number of shard channels to subscribe to.",
+        channels: Channels::All,
         run: shard_subscribe,
         ..Command::DEFAULT
     },
@@ -113,6 +117,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         syntax: "channel message",
         summary: "Posts a message to a channel.",
         complexity: "O(N+M) where N is the number of clients subscribed to the receiving channel and M is the total number of subscribed patterns (by any client).",
+        channels: Channels::One,
         run: publish,
         ..Command::DEFAULT
     },
@@ -126,6 +131,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         syntax: "shardchannel message",
         summary: "Post a message to a shard channel",
         complexity: "O(N) where N is the number of clients subscribed to the receiving shard channel.",
+        channels: Channels::One,
         run: shard_publish,
         ..Command::DEFAULT
     },

@@ -170,7 +170,6 @@ fn set_repl(lua: &Lua, words: MultiValue) -> mlua::Result<()> {
     Ok(())
 }
 
-/// Every user may do everything that there is.
 fn acl_check_cmd(_: &Lua, words: MultiValue) -> mlua::Result<bool> {
     if words.is_empty() {
         return Err(refusal("Please specify at least one argument for this call"));
@@ -185,7 +184,7 @@ fn acl_check_cmd(_: &Lua, words: MultiValue) -> mlua::Result<bool> {
     }
     let args: Args<'_> = texts.iter().map(Vec::as_slice).collect();
     match lookup(&args) {
-        Some(_) => Ok(true),
+        Some(entry) => Ok(!RUN.is_set() || RUN.with(|run| run.may_call(entry, &args))),
         None => Err(refusal("Invalid command passed to server.acl_check_cmd()")),
     }
 }

@@ -1,6 +1,8 @@
 //! What this thread runs, as the natives of its interpreter reach it: a script with its commands, or the text of a
 //! library that is loaded.
 
+use crate::core::args::Args;
+use crate::core::command::CommandEntry;
 use engine::time::Nanos;
 use mlua::{Either, Lua, MultiValue, Value};
 use resp::Protocol;
@@ -23,6 +25,9 @@ pub(super) trait Commands {
 
     /// The protocol of the replies that the script sees.
     fn set_protocol(&mut self, protocol: Protocol);
+
+    /// Whether its client's user may run this command.
+    fn may_call(&mut self, entry: &CommandEntry, args: &Args<'_>) -> bool;
 
     /// Whether what its commands change goes into the log.
     fn set_logging(&mut self, on: bool);

@@ -17,8 +17,10 @@ use crate::core::command::{CommandEntry, KeyPlan, MAY_REPLICATE, NO_SCRIPT, WRIT
 use crate::core::command_table::{CommandTable, lookup};
 use crate::core::context::Context;
 use crate::core::key_spec::key_indices;
+use crate::core::rights::{self, Call};
 use crate::core::{admission, busy_script, instrument};
 use crate::transactions::multi::CommandGroup;
+use engine::Word;
 use engine::config::Directive;
 use engine::data::key_hash::KeyHash;
 use engine::locks::protocol::GrowRight;
@@ -157,7 +159,11 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
     }
 
     /// The command that these words are, which is `found`, unless a script may not call it.
-    fn find(&self, found: Option<&'static CommandEntry>, args: &Args<'_>) -> Result<&'static CommandEntry, Refused> {
+    fn find(
+        &mut self,
+        found: Option<&'static CommandEntry>,
+        args: &Args<'_>,
+    ) -> Result<&'static CommandEntry, Refused> {
         let entry = found.ok_or(Refused { error: Error::ScriptUnknownCommand, entry: None })?;
         let refused = |error| Err(Refused { error, entry: Some(entry) });
         let command = entry.command;
@@ -166,6 +172,11 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
         }
         if command.flags.has(NO_SCRIPT) && !self.cx.engine.scripts().allows_all() {
             return refused(Error::NotFromScript);
+        }
+        let call = Call::of(entry, args, self.cx.session.db);
+        if let Err((_, error)) = rights::check(self.cx.engine, self.cx.session, &call, rights::IN_SCRIPT, self.cx.now) {
+            let text = error.text().unwrap_or_default();
+            return refused(Error::ScriptDenied(Word::of(text.strip_prefix(b"NOPERM ").unwrap_or(&text))));
         }
         let only_reads = self.call.read_only || self.call.flags.has(ScriptFlags::NO_WRITES);
         if only_reads && command.flags.has(WRITE.and(MAY_REPLICATE)) {
@@ -443,6 +454,12 @@ impl Commands for ScriptRun<'_, '_> {
 
     fn set_protocol(&mut self, protocol: Protocol) {
         self.protocol = protocol;
+    }
+
+    fn may_call(&mut self, entry: &CommandEntry, args: &Args<'_>) -> bool {
+        self.cx.session.refresh_rights(self.cx.engine);
+        let call = Call::of(entry, args, self.cx.session.db);
+        self.cx.session.user.as_ref().is_none_or(|user| call.check(user, self.cx.engine.databases()).is_ok())
     }
 
     fn set_logging(&mut self, on: bool) {

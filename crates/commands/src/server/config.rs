@@ -3,6 +3,7 @@
 //! Most directives are read from the configuration whenever they matter. Those that the engine keeps in a form of its
 //! own are put there by the hooks that their entries name, after CONFIG SET and once at the start ([`apply_all`]).
 
+use crate::core::acl_catalog::rule_context;
 use crate::core::admission::Settle;
 use crate::core::args::Args;
 use crate::core::command::{ADMIN, Command, Flags, Group, LOADING, NO_SCRIPT, STALE};
@@ -10,6 +11,7 @@ use crate::core::context::Context;
 use crate::core::help::HELP;
 use crate::core::tracked_reads;
 use crate::persistence::{aof, save};
+use crate::server::acl;
 use engine::config::{
     Applied, Apply, ApplyHooks, Caller, Config, Directive, EngineHooks, NO_CONFIG_FILE, RewriteInput, SetError,
     directive_table, is_sensitive, os_message, rewrite as rewritten,
@@ -172,6 +174,16 @@ impl EngineHooks for Change<'_> {
         Ok(())
     }
 
+    /// What rules have made of the default user stays, but for its passwords.
+    fn default_password(&self) -> Applied {
+        let change = self
+            .engine
+            .users()
+            .set_default_password(self.config.text(Directive::REQUIREPASS), rule_context(self.engine));
+        self.engine.host().rights_changed(&[change].into());
+        Ok(())
+    }
+
     fn memory_limit(&self) -> Applied {
         let limit = self.config.bytes(Directive::MAXMEMORY);
         warn_of_low_limit(self.engine, limit);
@@ -281,6 +293,7 @@ fn reset_statistics(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error>
     cx.engine.metrics().iter().for_each(|worker| worker.reset());
     cx.engine.scripts().reset_evicted();
     cx.engine.host().reset_stats();
+    cx.engine.users().log.reset_counts();
     cx.reply.ok();
     Ok(())
 }
@@ -317,7 +330,8 @@ fn write_file(engine: &Engine, all: bool) -> Result<(), Error> {
     };
     let result = old.and_then(|old| {
         let config = engine.config().snapshot();
-        let input = RewriteInput { old: &old, config: &config, users: &[], modules: &[], all };
+        let users: Vec<Vec<u8>> = acl::lines(engine).collect();
+        let input = RewriteInput { old: &old, config: &config, users: &users, modules: &[], all };
         host.replace_file(&file, &rewritten(input))
     });
     result.map_err(|error| Error::ConfigNotRewritten(Word::of(os_message(&error))))

@@ -1,5 +1,6 @@
 //! The connection itself: PING, HELLO, AUTH, SELECT and how it ends.
 
+use crate::core::acl_catalog::rule_context;
 use crate::core::args::Args;
 use crate::core::command::{
     ALLOW_BUSY, ALLOW_SUBSCRIBED, Command, FAST, Flags, Group, LOADING, NO_AUTH, NO_SCRIPT, NOT_QUEUED, STALE,
@@ -7,11 +8,14 @@ use crate::core::command::{
 };
 use crate::core::context::{Context, Flow};
 use crate::core::queued::forget;
+use crate::core::rights::{self, databases_at};
 use crate::core::session::Replies;
 use crate::pubsub::channels;
 use crate::pubsub::tracking;
 use crate::server::info::absent;
 use crate::version;
+use engine::acl::acl_log::Denied;
+use engine::acl::user::DEFAULT_USER;
 use engine::before_nul;
 use engine::config::Directive;
 use engine::{Error, Word};
@@ -89,6 +93,7 @@ pub const COMMANDS: &[Command] = &[
         syntax: "index:int",
         summary: "Changes the selected database.",
         complexity: "O(1)",
+        dbs_of_call: Some(|args| databases_at(args, [1])),
         run: select,
         ..Command::DEFAULT
     },
@@ -177,7 +182,7 @@ fn hello(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         }
     }
     if let Some((user, password)) = credentials {
-        authenticate(cx, &args[user], &args[password])?;
+        authenticate(cx, &args[user], &args[password], &args[0])?;
     }
     if !cx.session.authenticated {
         return Err(Error::HelloNoAuth);
@@ -229,34 +234,29 @@ fn use_protocol(cx: &mut Context<'_>, protocol: Protocol) {
 
 fn auth(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     match args.len() {
-        2 if cx.engine.config().snapshot().text(Directive::REQUIREPASS).is_empty() => return Err(Error::NoPasswordSet),
-        2 => authenticate(cx, b"default", &args[1])?,
-        3 => authenticate(cx, &args[1], &args[2])?,
+        2 if cx.engine.users().default_user(rule_context(cx.engine)).needs_no_password() => {
+            return Err(Error::NoPasswordSet);
+        }
+        2 => authenticate(cx, DEFAULT_USER, &args[1], &args[0])?,
+        3 => authenticate(cx, &args[1], &args[2], &args[0])?,
         _ => return Err(Error::Syntax),
     }
     cx.reply.ok();
     Ok(())
 }
 
-/// The only user is `default`; without a password of its own it takes any.
-fn authenticate(cx: &mut Context<'_>, user: &[u8], password: &[u8]) -> Result<(), Error> {
-    let config = cx.engine.config().snapshot();
-    let wanted = config.text(Directive::REQUIREPASS);
-    if user != b"default" || !(wanted.is_empty() || same_secret(wanted, password)) {
+/// Makes the connection this user's, if the password is right.
+fn authenticate(cx: &mut Context<'_>, name: &[u8], password: &[u8], command: &[u8]) -> Result<(), Error> {
+    let (engine, session) = (cx.engine, &mut *cx.session);
+    let user = engine.users().get(name, rule_context(engine)).filter(|user| user.takes_password(password));
+    let Some(user) = user else {
+        let context = if session.multi.is_some() { rights::IN_MULTI } else { rights::TOPLEVEL };
+        rights::note(engine, session, Denied::Auth, context, command.to_vec(), name.to_vec(), cx.now);
         return Err(Error::WrongPass);
-    }
-    cx.session.authenticated = true;
-    cx.session.was_authenticated = true;
+    };
+    session.use_user(Some(user), true);
+    session.was_authenticated = true;
     Ok(())
-}
-
-/// Takes as long for a wrong password as for a right one, so that time does not give it away letter by letter.
-fn same_secret(secret: &[u8], given: &[u8]) -> bool {
-    let mut difference = secret.len() ^ given.len();
-    for (index, byte) in given.iter().enumerate() {
-        difference |= usize::from(byte ^ secret[index % secret.len()]);
-    }
-    difference == 0
 }
 
 fn select(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -288,7 +288,7 @@ fn reset(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     channels::unsubscribe_all(cx.engine, cx.session);
     tracking::end(cx.engine, cx.session);
     let session = &mut *cx.session;
-    session.authenticated = cx.engine.config().snapshot().text(Directive::REQUIREPASS).is_empty();
+    session.use_user(None, !cx.engine.users().asks());
     session.no_touch = false;
     session.replies = Replies::On;
     session.info.no_touch.store(false, Relaxed);

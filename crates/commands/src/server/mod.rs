@@ -1,10 +1,11 @@
 //! Commands about the server itself: what it tells of itself, its configuration, its clients.
 //!
-//! A container with much behind it is a room of its own: `client/`, `command/`, `debug/`, `info/`, `latency/`.
+//! A container with much behind it is a room of its own: `acl/`, `client/`, `command/`, `debug/`, `info/`, `latency/`.
 //!
 //! In: the engine's counters, registry and configuration, and the table of commands. Out: texts and numbers as Valkey
 //! gives them. It changes no key, but for DEBUG.
 
+pub mod acl;
 pub mod client;
 pub(crate) mod cluster;
 pub mod command;
@@ -23,6 +24,7 @@ use crate::core::command::Command;
 
 /// The commands of this room.
 pub const COMMANDS: &[&[Command]] = &[
+    acl::COMMANDS,
     client::COMMANDS,
     cluster::COMMANDS,
     command::COMMANDS,

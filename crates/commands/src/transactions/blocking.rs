@@ -26,9 +26,12 @@
 use crate::core::admission::{self, Verdict};
 use crate::core::args::Args;
 use crate::core::command::Command;
+use crate::core::command_table::lookup;
 use crate::core::context::{Blocking, Context, Flow, KeyArgs, Now};
+use crate::core::rights::{self, Call};
 use crate::core::session::Session;
 use crate::core::{busy_script, tracked_reads};
+use engine::acl::user::User;
 use engine::clients::registry::ClientInfo;
 use engine::clients::tracking::Tracker;
 use engine::clients::waiters::{AwaitedKey, Ticket, WaitRequest, WaitingClient};
@@ -158,6 +161,7 @@ impl Context<'_> {
             asker: self.keys.origin().asker,
             no_touch: self.session.no_touch,
             tracker: self.session.tracker.clone(),
+            user: self.session.user.clone(),
             caching: self.session.caching,
             protocol: self.reply.protocol(),
             wait,
@@ -262,6 +266,7 @@ struct BlockedClient {
     asker: Asker,
     no_touch: bool,
     tracker: Option<Arc<Tracker>>,
+    user: Option<Arc<User>>,
     caching: bool,
     protocol: Protocol,
     wait: Wait,
@@ -311,6 +316,10 @@ impl Retry for BlockedClient {
         session.no_touch = self.no_touch;
         session.tracker = self.tracker.clone();
         session.caching = self.caching;
+        session.user = self.user.clone();
+        let permitted = lookup(&args).map_or(Ok(()), |entry| {
+            rights::check(engine, &mut session, &Call::of(entry, &args, self.db), rights::TOPLEVEL, now)
+        });
         let mut cx = Context {
             engine,
             keys,
@@ -327,6 +336,7 @@ impl Retry for BlockedClient {
         }
         let ran = match admission::admit_retry(engine, self.command) {
             Verdict::Refuse(error) => Err(error),
+            _ if let Err((_, error)) = permitted => Err(error),
             _ => (self.command.run)(&mut cx, &mut args),
         };
         if let Err(error) = ran {

@@ -22,9 +22,11 @@ use crate::core::context::{Blocking, Context, Flow};
 use crate::core::dispatch::seen_unlocked;
 use crate::core::key_spec::key_indices;
 use crate::core::queued::{close_group, stop_watching, unwatch};
+use crate::core::rights::{self, Call};
 use crate::core::session::{Multi, Watching};
 use crate::core::{busy_script, instrument, lazy_free, tracked_reads};
 use engine::Error;
+use engine::acl::acl_log::Denied;
 use engine::clients::waiters::AwaitedKey;
 use engine::data::key_hash::KeyHash;
 use engine::keyspace::origin::Asker;
@@ -179,12 +181,29 @@ fn exec(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let mut group = CommandGroup::begin(cx);
     cx.reply.array(commands.len());
     for mut queued in commands {
-        group.run(cx, queued.entry, &mut queued.args, true);
+        let call = Call::of(queued.entry, &queued.args, cx.session.db);
+        match rights::check(cx.engine, cx.session, &call, rights::IN_MULTI, cx.now) {
+            Ok(()) => group.run(cx, queued.entry, &mut queued.args, true),
+            Err((denied, _)) => {
+                let error = Error::NoPermissionAtExec(lost_right(denied));
+                cx.engine.metrics()[cx.session.worker].count_error(&busy_script::text(cx.engine, &error));
+                cx.reply.error(busy_script::text(cx.engine, &error));
+            }
+        }
     }
     group.end(cx);
     // Others were told of it until now.
     close_group(cx.session);
     Ok(())
+}
+
+fn lost_right(denied: Denied) -> &'static str {
+    match denied {
+        Denied::Command => "no permission to execute the command or subcommand",
+        Denied::Key => "no permission to touch the specified keys",
+        Denied::Channel => "no permission to access one of the channels used as arguments",
+        Denied::Auth | Denied::Database => "no permission",
+    }
 }
 
 /// Takes the client off the watched keys, whose locks are held; true if one of them has changed, or has expired by now.

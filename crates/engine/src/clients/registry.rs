@@ -147,6 +147,8 @@ struct Waits {
 /// What a client says of itself.
 #[derive(Clone, Debug, Default)]
 pub struct Details {
+    /// The user that it logged in as; None: the default one.
+    pub user: Option<Box<[u8]>>,
     /// CLIENT SETNAME; empty without.
     pub name: Vec<u8>,
     /// CLIENT SETINFO LIB-NAME; empty without.

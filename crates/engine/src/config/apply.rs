@@ -32,6 +32,9 @@ pub trait EngineHooks {
     /// How the use of keys is counted.
     fn access_clock(&self) -> Applied;
 
+    /// The default user's password.
+    fn default_password(&self) -> Applied;
+
     /// Which keys are evicted, and how their use is counted.
     fn eviction_policy(&self) -> Applied;
 

@@ -44,11 +44,11 @@ pub trait ConfigFiles {
     /// Whether there is a command of this name, which `rename-command` asks.
     fn command_exists(&self, name: &[u8]) -> bool;
 
-    /// Checks a `user` line, given as words.
+    /// Checks a `user` line, given as words; `earlier`: the ones before it.
     ///
     /// # Errors
     /// The line is refused: the position of the word at fault, and what is wrong with it.
-    fn check_user(&self, words: &[Vec<u8>]) -> Result<(), (usize, String)>;
+    fn check_user(&self, words: &[Vec<u8>], earlier: &[Vec<Vec<u8>>]) -> Result<(), (usize, String)>;
 }
 
 /// A configuration, and what the text said beside it.
@@ -214,7 +214,7 @@ impl Loader<'_> {
         match name.as_slice() {
             b"rename-command" if values.len() == 2 => self.rename(&values[0], &values[1]),
             b"user" if !values.is_empty() => {
-                self.host.check_user(words).map_err(|(at, text)| {
+                self.host.check_user(words, &self.loaded.users).map_err(|(at, text)| {
                     let word = words.get(at).map(|word| String::from_utf8_lossy(word)).unwrap_or_default();
                     format!("Error in user declaration '{word}': {text}")
                 })?;

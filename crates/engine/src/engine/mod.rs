@@ -8,6 +8,7 @@ mod memory_limit;
 pub mod serving;
 mod snapshot_steps;
 
+use crate::acl::users::Users;
 use crate::clients::deferred::Deferred;
 use crate::clients::pubsub::PubSub;
 use crate::clients::registry::Clients;
@@ -34,6 +35,7 @@ pub struct Engine {
     keyspace: Keyspace,
     host: Arc<dyn Host>,
     clients: Clients,
+    users: Users,
     /// By worker, each on cache lines of its own.
     metrics: Box<[CachePadded<WorkerMetrics>]>,
     pause: Pause,
@@ -95,6 +97,7 @@ impl Engine {
             keyspace: Keyspace::new(&options, config, Arc::clone(&host) as Arc<dyn Clock>),
             host,
             clients: Clients::default(),
+            users: Users::default(),
             metrics: (0..options.workers).map(|_| CachePadded::default()).collect(),
             rates: Rates::default(),
             pubsub: PubSub::new(options.workers),
@@ -125,6 +128,12 @@ impl Engine {
     /// All connected clients.
     pub fn clients(&self) -> &Clients {
         &self.clients
+    }
+
+    /// All users, and their rights.
+    #[inline(always)]
+    pub fn users(&self) -> &Users {
+        &self.users
     }
 
     /// CLIENT PAUSE.

@@ -1,9 +1,15 @@
 //! Clients' connections, and what the threads that serve them are told.
 
+use crate::acl::users::UserChange;
+use std::sync::Arc;
+
 /// Clients' connections, and the threads that serve them.
 pub trait Connections: Send + Sync {
     /// Ends the connection of a client that `worker` serves (CLIENT KILL).
     fn kill(&self, _worker: usize, _client: u64) {}
+
+    /// Users have changed: workers look whose connections have to end.
+    fn rights_changed(&self, _changes: &Arc<[UserChange]>) {}
 
     /// The clients' pause has begun, changed or ended: workers look at it again.
     fn pause_changed(&self) {}

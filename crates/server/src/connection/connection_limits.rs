@@ -59,9 +59,7 @@ impl ClientLimits {
             OutputLimit { hard: bytes(limit.hard_bytes), soft: bytes(limit.soft_bytes), patience }
         };
         let (normal, subscriber) = (limit(ClientClass::Normal), limit(ClientClass::PubSub));
-        let no_password = config.text(Directive::REQUIREPASS).is_empty();
-        let unknown = if no_password { usize::MAX } else { UNAUTHENTICATED_OUTPUT };
-        let least = [normal.hard, normal.soft, subscriber.hard, subscriber.soft, unknown];
+        let least = [normal.hard, normal.soft, subscriber.hard, subscriber.soft];
         ClientLimits {
             normal,
             subscriber,
@@ -89,7 +87,8 @@ impl ClientLimits {
     pub fn is_over(&self, connection: &mut Connection, more: usize, skip_first: bool, now: UnixMs) -> bool {
         let output = &mut connection.output;
         let bytes = output.unsent().len().max(connection.chunked.replied()) + output.held_bytes() + more;
-        if bytes <= self.least_output && !skip_first {
+        let is_known = connection.session.authenticated || bytes <= UNAUTHENTICATED_OUTPUT;
+        if bytes <= self.least_output && is_known && !skip_first {
             output.within_soft();
             return false;
         }

@@ -2,10 +2,11 @@
 
 use crate::connection::socket::SocketStream;
 use crate::connection::state::Connection;
-use crate::event_loop::settings::requires_password;
 use crate::event_loop::worker::Worker;
 use crate::workers::mailbox::WorkerMessage;
+use commands::core::rights;
 use commands::{Now, Session};
+use engine::acl::users::UserChange;
 use engine::clients::registry::ClientInfo;
 use engine::host::threads::Server;
 use engine::keyspace::held_locks::LockTimeout;
@@ -68,9 +69,27 @@ impl Worker {
             WorkerMessage::Sleep { until } => self.asleep_until = Some(until),
             WorkerMessage::Stop => self.stopping = true,
             WorkerMessage::Task(work) => work(&self.shared.engine, Server { worker: self.index, now_us: now.unix_us }),
+            WorkerMessage::RightsChanged { changes } => self.follow_rights(&changes),
             WorkerMessage::Kill { client } => self.close_client(client),
             WorkerMessage::Connection { stream, info, book } => self.add_connection(stream, info, book, now),
             WorkerMessage::Handover(connection) => self.adopt(*connection),
+        }
+    }
+
+    /// Ends the connections whose users are gone, or may not listen any more to what they listen to. Who has been
+    /// replied to just now gets that.
+    fn follow_rights(&mut self, changes: &[UserChange]) {
+        let is_hit =
+            |it: &Connection| !it.is_closing() && changes.iter().any(|change| rights::ends(&it.session, change));
+        let hit = self.connections.iter().filter(|(_, it)| is_hit(it)).map(|(token, _)| token);
+        for token in hit.collect::<Vec<_>>() {
+            let connection = &mut self.connections[token];
+            if connection.output.has_replies_ahead() {
+                connection.close();
+                self.enqueue(token);
+            } else {
+                self.close(token);
+            }
         }
     }
 
@@ -85,7 +104,7 @@ impl Worker {
         session.patience = LockTimeout::Short;
         session.info.token.store(token, Relaxed);
         // Not the worker's copy: a client that set the password was told OK before this worker's tick may end.
-        session.authenticated = !requires_password(self.shared.engine.config());
+        session.authenticated = !self.shared.engine.users().asks();
         session.was_authenticated = session.authenticated;
         let protocol = if book { Protocol::Book } else { Protocol::Resp2 };
         entry.insert(Connection::new(stream, session, protocol, now.unix_ms()));

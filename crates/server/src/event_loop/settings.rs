@@ -29,11 +29,6 @@ pub struct Settings {
     pub clients: ClientLimits,
 }
 
-/// Whether a client has to authenticate itself before it may do anything.
-pub fn requires_password(store: &ConfigStore) -> bool {
-    !store.snapshot().text(Directive::REQUIREPASS).is_empty()
-}
-
 impl Settings {
     /// As the configuration is now.
     pub fn new(store: &ConfigStore) -> Settings {

@@ -1,6 +1,7 @@
 //! What loading a configuration asks of its surroundings.
 
 use crate::system::files::{self, path};
+use commands::server::acl::acl_file;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
 
@@ -35,7 +36,7 @@ impl engine::config::ConfigFiles for ConfigHost {
         commands::is_built_in(name)
     }
 
-    fn check_user(&self, _: &[Vec<u8>]) -> Result<(), (usize, String)> {
-        Ok(())
+    fn check_user(&self, words: &[Vec<u8>], earlier: &[Vec<Vec<u8>>]) -> Result<(), (usize, String)> {
+        acl_file::check_declaration(words, earlier)
     }
 }

@@ -10,6 +10,7 @@ use crate::system::{affinity, allocator, clock, log, proc};
 use crate::workers::mailbox::WorkerMessage;
 use crate::workers::shared::{Shared, this_worker};
 use engine::Engine;
+use engine::acl::users::UserChange;
 use engine::clients::waiters::{Delivery, Ticket};
 use engine::config::{Config, Directive, ServerHook};
 use engine::host::clock::Clock;
@@ -328,6 +329,12 @@ impl Connections for EngineHost {
 
     fn while_long(&self) {
         script_reentry::serve(true);
+    }
+
+    fn rights_changed(&self, changes: &Arc<[UserChange]>) {
+        if let Some(shared) = self.shared() {
+            shared.post_all(|| WorkerMessage::RightsChanged { changes: Arc::clone(changes) });
+        }
     }
 
     fn pause_changed(&self) {

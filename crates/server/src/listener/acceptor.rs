@@ -8,8 +8,10 @@ use crate::system::clock;
 use crate::system::log;
 use crate::workers::mailbox::WorkerMessage;
 use crate::workers::shared::Shared;
+use commands::core::acl_catalog::rule_context;
+use engine::Engine;
 use engine::clients::registry::ClientInfo;
-use engine::config::{Config, Directive};
+use engine::config::Directive;
 use mio::{Registry, Token};
 use parking_lot::Mutex;
 use std::io;
@@ -50,11 +52,13 @@ struct Admission {
 }
 
 impl Admission {
-    fn of(config: &Config) -> Admission {
+    fn of(engine: &Engine) -> Admission {
+        let config = engine.config().snapshot();
+        let is_open = engine.users().default_user(rule_context(engine)).needs_no_password();
         Admission {
             max_clients: config.int(Directive::MAXCLIENTS).max(0) as usize,
             at_once: config.int(Directive::MAX_NEW_CONNECTIONS_PER_CYCLE).max(1) as usize,
-            protected: config.flag(Directive::PROTECTED_MODE) && config.text(Directive::REQUIREPASS).is_empty(),
+            protected: config.flag(Directive::PROTECTED_MODE) && is_open,
         }
     }
 }
@@ -106,7 +110,7 @@ impl Acceptor {
     /// nobody who is at that.
     pub fn accept(&self, shared: &Shared) -> bool {
         let Some(mut state) = self.state.try_lock() else { return true };
-        let admission = Admission::of(&shared.engine.config().snapshot());
+        let admission = Admission::of(&shared.engine);
         if state.rests_until.is_some_and(|until| Instant::now() < until) {
             return false;
         }

@@ -11,6 +11,7 @@ use crate::connection::socket::SocketStream;
 use crate::connection::state::Connection as ClientConnection;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use engine::Engine;
+use engine::acl::users::UserChange;
 use engine::clients::pubsub::Push;
 use engine::clients::registry::ClientInfo;
 use engine::clients::waiters::Ticket;
@@ -35,6 +36,8 @@ pub enum WorkerMessage {
     Reply { ticket: Arc<Ticket>, bytes: Vec<u8> },
     /// CLIENT PAUSE or CLIENT UNPAUSE was called, or the pause has ended.
     PauseChanged,
+    /// Users have changed: some connections of theirs end.
+    RightsChanged { changes: Arc<[UserChange]> },
     /// All workers stop for a while (DEBUG SLEEP).
     Sleep { until: Instant },
     /// A thread waits until this worker has done what has reached it; then it takes one off.

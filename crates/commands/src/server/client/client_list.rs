@@ -4,11 +4,13 @@
 //! id=3 addr=127.0.0.1:45672 laddr=127.0.0.1:6379 fd=11 name= age=0 idle=0 flags=N ... tot-cmds=0
 //! ```
 
+use crate::core::acl_catalog::rule_context;
 use crate::core::args::Args;
 use crate::core::command::CommandEntry;
 use crate::core::command_table::CommandTable;
+use engine::acl::user::DEFAULT_USER;
 use engine::before_nul;
-use engine::clients::registry::ClientInfo;
+use engine::clients::registry::{ClientInfo, Details};
 use engine::config::Directive;
 use engine::time::UnixMs;
 use engine::{Engine, Error, Word};
@@ -88,7 +90,7 @@ fn write_fields(out: &mut Vec<u8>, client: &ClientInfo, now_ms: UnixMs, hides: b
         text,
         " age={} idle={} flags={} capa={} db={} sub={} psub={} ssub={} multi={} watch={} qbuf={} qbuf-free={} \
          argv-mem={} multi-mem={} rbs={} rbp={} obl={} oll={} omem={} tot-mem={} events={} cmd={command} \
-         user={} redir={} resp={} lib-name=",
+         user=",
         seconds_since(client.connected_at.0),
         seconds_since(client.active_at.load(Relaxed)),
         flags(client),
@@ -110,10 +112,11 @@ fn write_fields(out: &mut Vec<u8>, client: &ClientInfo, now_ms: UnixMs, hides: b
         buffers.reply_bytes,
         client.memory.load(Relaxed),
         if unsent { "rw" } else { "r" },
-        if hides { HIDDEN } else { "default" },
-        client.redirection.load(Relaxed),
-        client.resp.load(Relaxed),
     );
+    out.extend_from_slice(text.as_bytes());
+    out.extend_from_slice(if hides { HIDDEN.as_bytes() } else { before_nul(user_of(&details)) });
+    text.clear();
+    let _ = write!(text, " redir={} resp={} lib-name=", client.redirection.load(Relaxed), client.resp.load(Relaxed),);
     out.extend_from_slice(text.as_bytes());
     out.extend_from_slice(before_nul(&details.lib_name));
     out.extend_from_slice(b" lib-ver=");
@@ -127,6 +130,11 @@ fn write_fields(out: &mut Vec<u8>, client: &ClientInfo, now_ms: UnixMs, hides: b
         client.commands.load(Relaxed),
     );
     out.extend_from_slice(text.as_bytes());
+}
+
+/// The name of the client's user.
+fn user_of(details: &Details) -> &[u8] {
+    details.user.as_deref().unwrap_or(DEFAULT_USER)
 }
 
 /// What stands in the log for a name that it may not show.
@@ -196,7 +204,7 @@ impl Filter {
     ///
     /// # Errors
     /// An option that does not exist, or has no such value.
-    pub fn parse(args: &Args<'_>, skip_me: bool, databases: usize) -> Result<Filter, Error> {
+    pub fn parse(args: &Args<'_>, skip_me: bool, engine: &Engine) -> Result<Filter, Error> {
         let mut filter = Filter { skip_me, ..Filter::default() };
         let mut index = 2;
         while index < args.len() {
@@ -222,7 +230,7 @@ impl Filter {
                 Condition::Ids(ids)
             } else {
                 index += 2;
-                parse_condition(negated, word, &args[index - 1], databases)?
+                parse_condition(negated, word, &args[index - 1], engine)?
             };
             filter.add(negated, condition);
         }
@@ -262,7 +270,8 @@ fn parse_ids(args: &Args<'_>, index: &mut usize) -> Result<Vec<u64>, Error> {
     if ids.is_empty() { Err(Error::Syntax) } else { Ok(ids) }
 }
 
-fn parse_condition(negated: bool, word: &[u8], value: &[u8], databases: usize) -> Result<Condition, Error> {
+fn parse_condition(negated: bool, word: &[u8], value: &[u8], engine: &Engine) -> Result<Condition, Error> {
+    let databases = engine.databases();
     let db_name = if negated { "NOT-DB" } else { "DB" };
     let number = |name: &'static str| resp::number::parse_i64(value).ok_or(Error::FilterNotAnInteger(name));
     let positive = |name: &'static str| match number(name)? {
@@ -278,7 +287,7 @@ fn parse_condition(negated: bool, word: &[u8], value: &[u8], databases: usize) -
     };
     Ok(match word {
         b"type" => Condition::Kind(Kind::parse(value)?),
-        b"user" if value == b"default" => Condition::User(value.to_vec()),
+        b"user" if engine.users().get(value, rule_context(engine)).is_some() => Condition::User(value.to_vec()),
         b"user" => return Err(Error::NoSuchUser(Word::of(value))),
         b"addr" => Condition::Addr(value.to_vec()),
         b"laddr" => Condition::Laddr(value.to_vec()),
@@ -307,7 +316,7 @@ impl Condition {
         match self {
             Condition::Ids(ids) => ids.contains(&client.id),
             Condition::Kind(kind) => *kind == if is_subscriber(client) { Kind::PubSub } else { Kind::Normal },
-            Condition::User(user) => user == b"default",
+            Condition::User(user) => user == user_of(&client.details()),
             Condition::Addr(addr) => *addr == client.addr.as_bytes(),
             Condition::Laddr(laddr) => *laddr == client.laddr.as_bytes(),
             Condition::Name(name) => is_text(name, &client.details().name),

@@ -344,7 +344,7 @@ fn info(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn list(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let filter = Filter::parse(args, false, cx.engine.databases())?;
+    let filter = Filter::parse(args, false, cx.engine)?;
     let others = if cx.blocking == Blocking::Allowed { Others::ask(cx.engine) } else { Others::none() };
     let mut listing = List { filter, others };
     if !listing.step(cx) {
@@ -389,7 +389,7 @@ fn kill(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         cx.reply.ok();
         return Ok(());
     }
-    let clients = chosen(cx, &Filter::parse(args, true, cx.engine.databases())?);
+    let clients = chosen(cx, &Filter::parse(args, true, cx.engine)?);
     for client in &clients {
         end(cx, client);
     }

@@ -1,24 +1,24 @@
 //! COMMAND: what the server tells of its commands, all of it read off their entries.
 //!
 //! The container, INFO, LIST and GETKEYS are here; `command_docs.rs` answers DOCS, `syntax.rs` reads the notation of
-//! arguments in the entries, `acl_category.rs` derives the categories. In: the table of commands. Out: replies. What
+//! arguments in the entries, In: the table of commands. Out: replies. What
 //! Valkey answers lies in `fixtures/`, and tests compare every entry with it.
 
-pub mod acl_category;
 pub(crate) mod command_docs;
 pub(crate) mod syntax;
 
+use crate::core::acl_category::{CATEGORIES, categories};
 use crate::core::args::Args;
+use crate::core::command::CallKeys;
 use crate::core::command::CommandEntry;
 use crate::core::command::{
     ALL_DBS, Begin, Command, FLAG_NAMES, FindKeys, Flags, Group, KeyFlags, KeySpec, LOADING, MAY_REPLICATE,
-    MOVABLE_KEYS_NAME, NO_MANDATORY_KEYS, PROTECTED, STALE, TOUCHES_ARBITRARY_KEYS,
+    MOVABLE_KEYS_NAME, PROTECTED, STALE, TOUCHES_ARBITRARY_KEYS,
 };
 use crate::core::command_table::CommandTable;
 use crate::core::context::Context;
 use crate::core::help::HELP;
 use crate::core::key_spec;
-use crate::server::command::acl_category::{CATEGORIES, categories};
 use crate::server::command::command_docs::docs;
 use engine::{Error, glob};
 use resp::Reply;
@@ -322,7 +322,7 @@ fn filter(args: &Args<'_>) -> Result<Admits, Error> {
 }
 
 /// The keys of the command that begins at argument 2, each with its specification.
-fn keys_of(args: &Args<'_>) -> Result<(Args<'static>, Vec<(usize, KeyFlags)>), Error> {
+fn keys_of(args: &Args<'_>) -> Result<(Args<'static>, CallKeys), Error> {
     let inner: Args<'_> = args.from(2).collect();
     let inner = inner.into_owned();
     let mut entry = CommandTable::get().find(&inner[0]).ok_or(Error::InvalidCommand)?;
@@ -336,20 +336,7 @@ fn keys_of(args: &Args<'_>) -> Result<(Args<'static>, Vec<(usize, KeyFlags)>), E
     if !command.accepts_arity(inner.len()) {
         return Err(Error::CommandArity);
     }
-    let mut found = Vec::new();
-    let result = key_spec::for_each(command, &inner, |index, spec| {
-        found.push((index, KeyFlags(spec.flags.0 & !KeyFlags::VARIABLE.0)));
-    });
-    if let Some(correct) = command.keys_of_call {
-        correct(&inner, &mut found);
-    }
-    let invalid = result.is_err() || found.iter().any(|(index, _)| *index >= inner.len());
-    if invalid || found.is_empty() || key_spec::counts_none(command, &inner) {
-        if !command.flags.has(NO_MANDATORY_KEYS) {
-            return Err(Error::CommandArguments);
-        }
-        found.clear();
-    }
+    let found = key_spec::keys_and_flags(command, &inner).map_err(|_| Error::CommandArguments)?;
     Ok((inner, found))
 }
 

@@ -10,7 +10,6 @@ pub const ROLE: &str = "master";
 
 const REPLICATION: &str = "replication";
 const CLUSTER: &str = "cluster mode";
-const USERS: &str = "users beside default";
 const TLS: &str = "TLS";
 const DEFRAGMENTATION: &str = "active defragmentation";
 const MODULES: &str = "modules";
@@ -71,11 +70,7 @@ pub const FIELDS: &[(&str, &str, &str)] = &[
     ("io_threaded_poll_processed", "0", IO_THREADS),
     ("io_threaded_total_prefetch_batches", "0", IO_THREADS),
     ("io_threaded_total_prefetch_entries", "0", IO_THREADS),
-    ("acl_access_denied_cmd", "0", USERS),
-    ("acl_access_denied_key", "0", USERS),
-    ("acl_access_denied_channel", "0", USERS),
     ("acl_access_denied_tls_cert", "0", TLS),
-    ("acl_access_denied_db", "0", USERS),
     ("role", ROLE, REPLICATION),
     ("connected_slaves", "0", REPLICATION),
     ("min_slaves_good_slaves", "0", REPLICATION),

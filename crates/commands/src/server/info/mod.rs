@@ -26,6 +26,7 @@ use crate::persistence::aof;
 use crate::server::config::wants_replicas;
 use crate::server::memory::{Accounts, difference, ratio};
 use crate::version;
+use engine::acl::acl_log::Denied;
 use engine::clients::pubsub::ChannelKind;
 use engine::clients::registry::ClientInfo;
 use engine::config::{Config, Directive};
@@ -501,16 +502,13 @@ fn event_loops(text: &mut Text, source: &Source<'_>, totals: &Totals, rates: &To
     text.field("instantaneous_eventloop_cycles_per_sec", rates.turns);
     let a_turn = rates.turn_nanos.checked_div(rates.turns).unwrap_or(0);
     text.field("instantaneous_eventloop_duration_usec", a_turn / 1000);
-    // Every refused password is answered with this code, and nothing else is.
-    let refused = metrics::errors(workers).get(&b"WRONGPASS"[..]).copied().unwrap_or(0);
-    text.field("acl_access_denied_auth", refused);
-    text.absent(&[
-        "acl_access_denied_cmd",
-        "acl_access_denied_key",
-        "acl_access_denied_channel",
-        "acl_access_denied_tls_cert",
-        "acl_access_denied_db",
-    ]);
+    let denials = &source.engine.users().log;
+    text.field("acl_access_denied_auth", denials.count(Denied::Auth));
+    text.field("acl_access_denied_cmd", denials.count(Denied::Command));
+    text.field("acl_access_denied_key", denials.count(Denied::Key));
+    text.field("acl_access_denied_channel", denials.count(Denied::Channel));
+    text.absent(&["acl_access_denied_tls_cert"]);
+    text.field("acl_access_denied_db", denials.count(Denied::Database));
 }
 
 fn debug(text: &mut Text, source: &Source<'_>) {

@@ -1,17 +1,16 @@
 //! Users, passwords and what is switched off unless asked for.
 
+use crate::config::apply::Apply::Engine;
 use crate::config::directive::{Directive, directives};
 use crate::config::directive_entry::{DirectiveEntry, choice, flag, integer, text};
 
-const NO_USERS: &str = "Cinnabar has no users but default";
-
 directives! { after super::network::END;
     /// Which channels a new user may use.
-    ACL_PUBSUB_DEFAULT = choice("acl-pubsub-default", &["allchannels", "resetchannels"], "resetchannels").unsupported(NO_USERS);
-    /// The file that users are read from. With any but `default`, who may do everything, the server does not start.
+    ACL_PUBSUB_DEFAULT = choice("acl-pubsub-default", &["allchannels", "resetchannels"], "resetchannels");
+    /// The file that users are read from, and ACL SAVE writes.
     ACLFILE = text("aclfile", "").keeps_empty().immutable();
     /// Entries that ACL LOG keeps.
-    ACLLOG_MAX_LEN = integer("acllog-max-len", 128, 0, i64::MAX).unsupported(NO_USERS);
+    ACLLOG_MAX_LEN = integer("acllog-max-len", 128, 0, i64::MAX);
     /// Assertions for debugging.
     ENABLE_DEBUG_ASSERT = flag("enable-debug-assert", false).immutable().hidden().unsupported("Cinnabar has no assertions for debugging");
     /// Who may call DEBUG: nobody, everybody, or clients on this machine (`local`).
@@ -22,6 +21,6 @@ directives! { after super::network::END;
     ENABLE_PROTECTED_CONFIGS = choice("enable-protected-configs", &["no", "yes", "local"], "no").immutable();
     /// Without a password and a `bind`, only clients on this machine are served.
     PROTECTED_MODE = flag("protected-mode", true);
-    /// The password that clients give with AUTH; empty asks for none.
-    REQUIREPASS = text("requirepass", "").sensitive();
+    /// The password of the default user, which clients give with AUTH; empty asks for none.
+    REQUIREPASS = text("requirepass", "").sensitive().applied(Engine(|engine| engine.default_password()));
 }

@@ -1,0 +1,95 @@
+//! The commands as rules of users know them: by their own names, whatever they are called now.
+
+use crate::core::acl_category::{CATEGORIES, categories};
+use crate::core::command::Command;
+use engine::Engine;
+use engine::acl::catalog::{CommandCatalog, CommandNumber};
+use engine::acl::user::RuleContext;
+use engine::config::Directive;
+use std::sync::OnceLock;
+
+/// All commands and subcommands. A command's number is that of its entry in the
+/// [table](crate::core::command_table::CommandTable), which counts in the same order.
+pub struct Catalog {
+    known: Vec<(&'static Command, CommandNumber)>,
+}
+
+static CATALOG: OnceLock<Catalog> = OnceLock::new();
+
+impl Catalog {
+    /// The catalog of all commands that exist.
+    pub fn get() -> &'static Catalog {
+        CATALOG.get_or_init(|| {
+            let mut known: Vec<(&'static Command, CommandNumber)> = Vec::new();
+            for command in crate::all() {
+                let id = known.len();
+                let subcommands = id + 1..id + 1 + command.subcommands.len();
+                known.push((
+                    command,
+                    CommandNumber { id, full_name: command.name.to_owned(), subcommands, is_inner: false },
+                ));
+                for sub in command.subcommands {
+                    let (id, full_name) = (known.len(), format!("{}|{}", command.name, sub.name));
+                    known.push((sub, CommandNumber { id, full_name, subcommands: 0..0, is_inner: true }));
+                }
+            }
+            Catalog { known }
+        })
+    }
+
+    /// All commands of a category, as ACL CAT lists them.
+    pub(crate) fn names_of(&self, category: &'static str) -> impl Iterator<Item = &str> {
+        let has = move |(command, _): &&(&'static Command, CommandNumber)| categories(command).any(|it| it == category);
+        self.known.iter().filter(has).map(|(_, number)| &*number.full_name)
+    }
+
+    /// What an entry's command is called.
+    pub(crate) fn number(&self, command: &'static Command) -> Option<&CommandNumber> {
+        self.known.iter().find(|(known, _)| std::ptr::eq(*known, command)).map(|(_, number)| number)
+    }
+}
+
+impl CommandCatalog for Catalog {
+    fn count(&self) -> usize {
+        self.known.len()
+    }
+
+    fn find(&self, full_name: &[u8]) -> Option<CommandNumber> {
+        let is_it = |number: &CommandNumber| number.full_name.as_bytes().eq_ignore_ascii_case(full_name);
+        self.known.iter().map(|(_, number)| number).find(|number| is_it(number)).cloned()
+    }
+
+    fn of_category(&self, category: &[u8]) -> Option<Vec<CommandNumber>> {
+        let name = category_named(category)?;
+        let has = |(command, _): &&(&'static Command, CommandNumber)| categories(command).any(|it| it == name);
+        Some(self.known.iter().filter(has).map(|(_, number)| number.clone()).collect())
+    }
+}
+
+/// The category of this name, in whatever case.
+pub(crate) fn category_named(name: &[u8]) -> Option<&'static str> {
+    CATEGORIES.into_iter().find(|category| category.as_bytes().eq_ignore_ascii_case(name))
+}
+
+/// What rules refer to in this engine.
+pub fn rule_context(engine: &Engine) -> RuleContext<'static> {
+    let all_channels = engine.config().snapshot().choice(Directive::ACL_PUBSUB_DEFAULT) == "allchannels";
+    RuleContext { catalog: Catalog::get(), all_channels }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::command_table::CommandTable;
+
+    #[test]
+    fn numbers_are_those_of_the_table_also_where_commands_are_renamed() {
+        let rename = |from: &str, to: &str| (from.as_bytes().to_vec(), to.as_bytes().to_vec());
+        let table = CommandTable::new(crate::all(), &[rename("get", "fetch"), rename("config", "")]);
+        assert_eq!(table.ids(), Catalog::get().count());
+        for entry in table.iter().flat_map(|entry| [entry].into_iter().chain(&entry.subcommands)) {
+            let number = Catalog::get().find(entry.full_name.as_bytes()).expect("a known command");
+            assert_eq!((number.id, number.is_inner), (entry.id, entry.full_name.contains('|')));
+        }
+    }
+}

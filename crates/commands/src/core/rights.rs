@@ -1,0 +1,302 @@
+//! Whether a client's user may do what the client asks for.
+//!
+//! A session keeps its user as of the number of changes that it has seen; where that is the present one nothing has to
+//! be looked up. A user who may do everything is not asked anything else.
+
+use crate::core::acl_catalog::{Catalog, rule_context};
+use crate::core::args::Args;
+use crate::core::command::{ALL_DBS, CallKeys, Channels, Command, CommandEntry, KeyFlags, NO_AUTH, READONLY, WRITE};
+use crate::core::context::Now;
+use crate::core::key_spec;
+use crate::core::session::Session;
+use crate::server::client::client_list::described;
+use engine::acl::acl_log::{AclLogEntry, Denied};
+use engine::acl::pattern::Pattern;
+use engine::acl::selector::{KeyAccess, Selector};
+use engine::acl::user::{DEFAULT_USER, User};
+use engine::acl::users::UserChange;
+use engine::clients::pubsub::ChannelKind;
+use engine::config::Directive;
+use engine::{Engine, Error, Word};
+use std::sync::Arc;
+
+/// A command with its arguments, as its rights are asked for.
+pub(crate) struct Call<'c> {
+    id: usize,
+    full_name: &'c str,
+    is_inner: bool,
+    command: &'static Command,
+    args: &'c Args<'c>,
+    db: u32,
+}
+
+/// What a user may not do.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Denial {
+    pub denied: Denied,
+    /// The argument that it is about; 0: the command.
+    pub at: usize,
+}
+
+impl<'c> Call<'c> {
+    pub fn of(entry: &'c CommandEntry, args: &'c Args<'c>, db: u32) -> Call<'c> {
+        let (full_name, command) = (&*entry.full_name, entry.command);
+        Call { id: entry.id, full_name, is_inner: full_name.len() > command.name.len(), command, args, db }
+    }
+
+    /// Of an entry that is in no table; it has the rights of the command of this name.
+    pub fn named(name: &str, command: &'static Command, args: &'c Args<'c>, db: u32) -> Option<Call<'c>> {
+        let known = crate::all().find(|it| it.name == name)?;
+        let number = Catalog::get().number(known)?;
+        Some(Call { id: number.id, full_name: &number.full_name, is_inner: false, command, args, db })
+    }
+
+    /// Whether the user may do this, and why not.
+    ///
+    /// # Errors
+    /// What no selector allows. Of several reasons it is that of the selector that came furthest.
+    pub fn check(&self, user: &User, databases: usize) -> Result<(), Denial> {
+        self.check_each(user, databases, |_| true)
+    }
+
+    fn check_each(&self, user: &User, databases: usize, also: impl Fn(&Selector) -> bool) -> Result<(), Denial> {
+        let mut keys = None;
+        let mut worst = Denial { denied: Denied::Database, at: 0 };
+        for selector in user.selectors() {
+            match self.check_selector(selector, databases, &mut keys) {
+                Ok(()) if also(selector) => return Ok(()),
+                Ok(()) => {}
+                Err(denial) => {
+                    if (rank(denial.denied), denial.at) > (rank(worst.denied), worst.at) {
+                        worst = denial;
+                    }
+                }
+            }
+        }
+        Err(worst)
+    }
+
+    fn check_selector(&self, selector: &Selector, databases: usize, keys: &mut Option<CallKeys>) -> Result<(), Denial> {
+        if !selector.allows_db(None) {
+            self.check_databases(selector, databases)?;
+        }
+        let first_arg = self.args.get(if self.is_inner { 2 } else { 1 });
+        if !self.command.flags.has(NO_AUTH) && !selector.allows_command(self.id, first_arg) {
+            return Err(Denial { denied: Denied::Command, at: 0 });
+        }
+        if !selector.allows_all_keys(KeyAccess { reads: true, writes: true }) {
+            let keys = keys.get_or_insert_with(|| keys_of_call(self.command, self.args));
+            for (at, flags) in keys.iter().filter(|(at, _)| *at < self.args.len()) {
+                if !selector.allows_key(&self.args[*at], access(*flags)) {
+                    return Err(Denial { denied: Denied::Key, at: *at });
+                }
+            }
+        }
+        let Some(patterns) = selector.channels() else { return Ok(()) };
+        let literal = self.command.channels == Channels::Patterns;
+        let allows = |name: &[u8]| patterns.iter().any(|it| if literal { it.text() == name } else { it.matches(name) });
+        let denied = match self.command.channels {
+            Channels::None => None,
+            Channels::One => Some(1).filter(|at| !allows(&self.args[*at])),
+            Channels::All | Channels::Patterns => (1..self.args.len()).find(|at| !allows(&self.args[*at])),
+        };
+        denied.map_or(Ok(()), |at| Err(Denial { denied: Denied::Channel, at }))
+    }
+
+    /// Which databases it works on: those that its arguments name, all, or the one that is selected.
+    fn check_databases(&self, selector: &Selector, databases: usize) -> Result<(), Denial> {
+        let denied = |at| Err(Denial { denied: Denied::Database, at });
+        let has_keys = self.command.keys.iter().any(|spec| !spec.flags.has(KeyFlags::NOT_KEY));
+        if let Some(named) = self.command.dbs_of_call {
+            for (at, db) in named(self.args) {
+                let db = u32::try_from(db).ok().filter(|db| (*db as usize) < databases);
+                if db.is_some_and(|db| !selector.allows_db(Some(db))) {
+                    return denied(at);
+                }
+            }
+            return if has_keys && !selector.allows_db(Some(self.db)) { denied(0) } else { Ok(()) };
+        }
+        if self.command.flags.has(ALL_DBS) {
+            let all = (0..databases).all(|db| selector.allows_db(u32::try_from(db).ok()));
+            return if all { Ok(()) } else { denied(0) };
+        }
+        let touches = has_keys
+            || self.command.flags.has(READONLY.and(WRITE))
+            || crate::core::acl_category::categories(self.command).any(|name| name == "keyspace");
+        if touches && !selector.allows_db(Some(self.db)) { denied(0) } else { Ok(()) }
+    }
+
+    /// What a denial is about: the command, or an argument.
+    pub fn object(&self, denial: &Denial) -> Vec<u8> {
+        if denial.at == 0 { self.full_name.as_bytes().to_vec() } else { self.args[denial.at].to_vec() }
+    }
+
+    /// What its client is told.
+    pub fn error(&self, user: &User, denied: Denied) -> Error {
+        match denied {
+            Denied::Command | Denied::Auth => Error::NoPermission(Word::of(user.name()), Word::of(self.full_name)),
+            Denied::Key => Error::NoKeyPermission,
+            Denied::Channel => Error::NoChannelPermission,
+            Denied::Database => Error::NoDatabasePermission,
+        }
+    }
+
+    /// What ACL DRYRUN tells.
+    pub fn explain(&self, user: &User, denial: &Denial) -> Vec<u8> {
+        let (name, object) = (String::from_utf8_lossy(user.name()).into_owned(), self.object(denial));
+        let mut text = format!("User {name} has no permissions to ").into_bytes();
+        let (before, after): (&[u8], &[u8]) = match denial.denied {
+            Denied::Command | Denied::Auth => (b"run the '", b"' command"),
+            Denied::Key => (b"access the '", b"' key"),
+            Denied::Channel => (b"access the '", b"' channel"),
+            Denied::Database => (b"access database ", b""),
+        };
+        text.extend([before, &object, after].concat());
+        text
+    }
+}
+
+/// Of several reasons the one is told that comes last here.
+fn rank(denied: Denied) -> u8 {
+    match denied {
+        Denied::Auth | Denied::Database => 0,
+        Denied::Command => 1,
+        Denied::Key => 2,
+        Denied::Channel => 3,
+    }
+}
+
+/// The keys of a call; none where the arguments are wrong, which the handler will say.
+fn keys_of_call(command: &'static Command, args: &Args<'_>) -> CallKeys {
+    key_spec::keys_and_flags(command, args).unwrap_or_default()
+}
+
+/// What these arguments say of databases.
+pub(crate) fn databases_at(args: &Args<'_>, at: impl IntoIterator<Item = usize>) -> Vec<(usize, i64)> {
+    at.into_iter().filter_map(|at| Some((at, resp::number::parse_i64(args.get(at)?)?))).collect()
+}
+
+fn access(flags: KeyFlags) -> KeyAccess {
+    let writes = KeyFlags(KeyFlags::INSERT.0 | KeyFlags::DELETE.0 | KeyFlags::UPDATE.0);
+    KeyAccess { reads: flags.has(KeyFlags::ACCESS), writes: flags.has(writes) }
+}
+
+/// Where a command came from that is denied, as ACL LOG shows it.
+pub(crate) const TOPLEVEL: &str = "toplevel";
+pub(crate) const IN_MULTI: &str = "multi";
+pub(crate) const IN_SCRIPT: &str = "lua";
+
+/// Whether the client's user may do this; a denial is put into the log of denials.
+///
+/// # Errors
+/// The denial, and what the client is told of it.
+pub(crate) fn check(
+    engine: &Engine,
+    session: &mut Session,
+    call: &Call<'_>,
+    context: &'static str,
+    now: Now,
+) -> Result<(), (Denied, Error)> {
+    session.refresh_rights(engine);
+    let Some(user) = session.user.as_ref().filter(|user| !user.is_unrestricted()) else { return Ok(()) };
+    let Err(denial) = call.check(user, engine.databases()) else { return Ok(()) };
+    let error = call.error(user, denial.denied);
+    note(engine, session, denial.denied, context, call.object(&denial), user.name().to_vec(), now);
+    Err((denial.denied, error))
+}
+
+/// Puts a denial into the log of denials.
+pub(crate) fn note(
+    engine: &Engine,
+    session: &Session,
+    denied: Denied,
+    context: &'static str,
+    object: Vec<u8>,
+    username: Vec<u8>,
+    now: Now,
+) {
+    let max = engine.config().snapshot().int(Directive::ACLLOG_MAX_LEN).max(0) as usize;
+    let (updated_at, client) = (now.unix_ms(), described(engine, &session.info, now.unix_ms()));
+    let created_at = updated_at;
+    let entry = AclLogEntry { denied, context, object, username, client, count: 1, id: 0, created_at, updated_at };
+    engine.users().log.add(entry, max);
+}
+
+/// Whether the client's user may do this, and besides read every key there is.
+pub(crate) fn may_read_any_key(
+    engine: &Engine,
+    session: &mut Session,
+    command: &'static Command,
+    args: &Args<'_>,
+) -> bool {
+    session.refresh_rights(engine);
+    let Some(user) = session.user.as_ref().filter(|user| !user.is_unrestricted()) else { return true };
+    let Some(number) = Catalog::get().number(command) else { return false };
+    let (id, full_name, is_inner, db) = (number.id, &*number.full_name, number.is_inner, session.db);
+    let reads = KeyAccess { reads: true, writes: false };
+    let call = Call { id, full_name, is_inner, command, args, db };
+    call.check_each(user, engine.databases(), |selector| selector.allows_all_keys(reads)).is_ok()
+}
+
+/// Whether a change of users ends a client's connection: its user is gone, or may listen to less than before, and not
+/// to all that the client listens to.
+pub fn ends(session: &Session, change: &UserChange) -> bool {
+    let is_its = match &session.user {
+        Some(user) => user.is_same(&change.old),
+        None => change.old.name() == DEFAULT_USER,
+    };
+    let Some(new) = change.new.as_ref().filter(|_| is_its) else { return is_its };
+    let (Some(subscriptions), Some(allowed)) = (&session.subscriptions, new.channels()) else { return false };
+    let is_kept = |old: Vec<&Pattern>| old.iter().all(|pattern| allowed.contains(pattern));
+    if change.old.channels().is_some_and(is_kept) {
+        return false;
+    }
+    let may_hear = |kind: ChannelKind, name: &[u8]| match kind {
+        ChannelKind::Pattern => allowed.iter().any(|it| it.text() == name),
+        _ => allowed.iter().any(|it| it.matches(name)),
+    };
+    !subscriptions.each().all(|(kind, name)| may_hear(kind, name))
+}
+
+impl Session {
+    /// The client is this user's from now on, or the default one's.
+    pub(crate) fn use_user(&mut self, user: Option<Arc<User>>, authenticated: bool) {
+        let name = user.as_ref().map(|user| user.name().into());
+        self.info.edit_details(|details| details.user = name);
+        (self.user, self.authenticated, self.is_cut_off) = (user, authenticated, false);
+        (self.rights_at, self.open_at) = (NEVER, NEVER);
+    }
+
+    /// Looks at the users again, if one has changed: who is not there any more may do nothing.
+    #[inline]
+    pub(crate) fn refresh_rights(&mut self, engine: &Engine) {
+        if self.user.is_none() || self.rights_at != engine.users().generation() {
+            self.look_at_users(engine);
+        }
+    }
+
+    #[cold]
+    fn look_at_users(&mut self, engine: &Engine) {
+        let (users, context) = (engine.users(), rule_context(engine));
+        // Read first: a change that comes meanwhile is seen the next time.
+        self.rights_at = users.generation();
+        let present = match &self.user {
+            None => Some(users.default_user(context)),
+            Some(user) => users.get(user.name(), context).filter(|present| present.is_same(user)),
+        };
+        self.is_cut_off |= present.is_none();
+        self.user = Some(present.unwrap_or_else(|| users.default_user(context)));
+        let user_may = self.user.as_ref().is_some_and(|user| user.is_unrestricted());
+        let is_let_in = !self.is_cut_off && (self.authenticated || !users.asks());
+        self.open_at = if user_may && is_let_in { self.rights_at } else { NEVER };
+    }
+
+    /// Whether its user may do everything, as far as others have not changed that meanwhile.
+    #[inline(always)]
+    pub(crate) fn is_unrestricted(&self, engine: &Engine) -> bool {
+        self.open_at == engine.users().generation()
+    }
+}
+
+/// No number of changes.
+pub(crate) const NEVER: u64 = u64::MAX;

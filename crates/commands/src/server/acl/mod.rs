@@ -1,0 +1,25 @@
+//! ACL: users and what they may do.
+//!
+//! The users themselves, and what rules mean, are the engine's ([`engine::acl`]); here are the commands, the file that
+//! users are kept in, and the start. What has changed holds for every command that begins after the reply: no other
+//! one is under way then that was let in before.
+
+mod acl_commands;
+pub mod acl_file;
+mod acl_log;
+#[cfg(test)]
+mod tests;
+
+pub use acl_commands::COMMANDS;
+use engine::Engine;
+use engine::acl::user::User;
+
+/// All users as lines of a file, without the word `user`, in the order of their names.
+pub(crate) fn lines(engine: &Engine) -> impl Iterator<Item = Vec<u8>> {
+    let users = engine.users().all(crate::core::acl_catalog::rule_context(engine));
+    users.into_iter().map(|user| line(&user))
+}
+
+fn line(user: &User) -> Vec<u8> {
+    [user.name(), b" ", &user.describe()].concat()
+}

@@ -1,0 +1,123 @@
+//! What was refused for want of rights (ACL LOG), and how often.
+
+use crate::locks::sync::Mutex;
+use crate::time::UnixMs;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Denied {
+    /// To log in.
+    Auth,
+    /// A command.
+    Command,
+    /// A key.
+    Key,
+    /// A channel.
+    Channel,
+    /// A database.
+    Database,
+}
+
+impl Denied {
+    /// As ACL LOG shows it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Denied::Auth => "auth",
+            Denied::Command => "command",
+            Denied::Key => "key",
+            Denied::Channel => "channel",
+            Denied::Database => "database",
+        }
+    }
+}
+
+/// One or several refusals alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AclLogEntry {
+    /// What was refused.
+    pub denied: Denied,
+    /// `toplevel`, `multi` or `lua`.
+    pub context: &'static str,
+    /// The command, key, channel or database.
+    pub object: Vec<u8>,
+    /// Who wanted it.
+    pub username: Vec<u8>,
+    /// The client as CLIENT INFO shows it, the last one if there were several.
+    pub client: String,
+    /// How many there were.
+    pub count: u64,
+    /// The number of the entry; counts up.
+    pub id: u64,
+    /// When the first came.
+    pub created_at: UnixMs,
+    /// When the last came.
+    pub updated_at: UnixMs,
+}
+
+/// The last refusals, and the number of all.
+#[derive(Default)]
+pub struct AclLog {
+    entries: Mutex<Entries>,
+    counts: [AtomicU64; 5],
+}
+
+#[derive(Default)]
+struct Entries {
+    /// The last one first.
+    list: VecDeque<AclLogEntry>,
+    next_id: u64,
+}
+
+/// How far back refusals alike are looked for, in entries and in milliseconds.
+const GROUPED: usize = 10;
+const GROUPED_MS: i64 = 60_000;
+
+impl AclLog {
+    /// Notes a refusal; `max`: entries that are kept. `entry.id`, `count` and `created_at` are found here.
+    pub fn add(&self, entry: AclLogEntry, max: usize) {
+        self.counts[entry.denied as usize].fetch_add(1, Relaxed);
+        let mut entries = self.entries.lock();
+        if max > 0 {
+            let alike = |known: &AclLogEntry| {
+                (known.denied, known.context, &known.object, &known.username)
+                    == (entry.denied, entry.context, &entry.object, &entry.username)
+                    && (entry.updated_at.0 - known.updated_at.0).abs() <= GROUPED_MS
+            };
+            let found = entries.list.iter().take(GROUPED).position(alike).and_then(|at| entries.list.remove(at));
+            let entry = match found {
+                Some(known) => {
+                    AclLogEntry { client: entry.client, updated_at: entry.updated_at, count: known.count + 1, ..known }
+                }
+                None => {
+                    entries.next_id += 1;
+                    let (id, created_at) = (entries.next_id - 1, entry.updated_at);
+                    AclLogEntry { id, count: 1, created_at, ..entry }
+                }
+            };
+            entries.list.push_front(entry);
+        }
+        entries.list.truncate(max);
+    }
+
+    /// The last `count` entries, the last one first.
+    pub fn last(&self, count: usize) -> Vec<AclLogEntry> {
+        self.entries.lock().list.iter().take(count).cloned().collect()
+    }
+
+    /// Forgets all entries.
+    pub fn clear(&self) {
+        self.entries.lock().list.clear();
+    }
+
+    /// Refusals of a kind since the start or [`reset_counts`](Self::reset_counts).
+    pub fn count(&self, denied: Denied) -> u64 {
+        self.counts[denied as usize].load(Relaxed)
+    }
+
+    /// Counts anew (CONFIG RESETSTAT).
+    pub fn reset_counts(&self) {
+        self.counts.iter().for_each(|count| count.store(0, Relaxed));
+    }
+}

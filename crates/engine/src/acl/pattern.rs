@@ -1,0 +1,69 @@
+//! A pattern of keys or channels, read once: most are everything, one name, or one beginning.
+
+use crate::glob;
+
+/// A glob-style pattern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    text: Box<[u8]>,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Everything,
+    /// The name itself.
+    Exact,
+    /// All that begins with the text but its last byte.
+    Prefix,
+    Glob,
+}
+
+impl Pattern {
+    /// A pattern as KEYS knows it.
+    pub fn new(text: &[u8]) -> Pattern {
+        let is_special = |byte: &u8| matches!(byte, b'*' | b'?' | b'[' | b'\\');
+        let kind = match text {
+            b"*" => Kind::Everything,
+            _ if !text.iter().any(is_special) => Kind::Exact,
+            [start @ .., b'*'] if !start.iter().any(is_special) => Kind::Prefix,
+            _ => Kind::Glob,
+        };
+        Pattern { text: text.into(), kind }
+    }
+
+    /// What it was made of.
+    pub fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// Whether every name matches.
+    pub fn is_everything(&self) -> bool {
+        self.kind == Kind::Everything
+    }
+
+    /// Whether a name matches.
+    #[inline]
+    pub fn matches(&self, name: &[u8]) -> bool {
+        match self.kind {
+            Kind::Everything => true,
+            Kind::Exact => *self.text == *name,
+            Kind::Prefix => name.starts_with(&self.text[..self.text.len() - 1]),
+            Kind::Glob => glob::matches(&self.text, name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn short_ways_say_what_the_glob_says(pattern in "[ab*?\\[\\]\\\\]{0,6}", name in "[ab*]{0,6}") {
+            let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
+            prop_assert_eq!(Pattern::new(pattern).matches(name), glob::matches(pattern, name));
+        }
+    }
+}

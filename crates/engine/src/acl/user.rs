@@ -1,0 +1,217 @@
+//! A user: who may log in, and what with.
+
+use crate::acl::catalog::CommandCatalog;
+use crate::acl::pattern::Pattern;
+use crate::acl::rule_error::RuleError;
+use crate::acl::selector::Selector;
+use sha2::{Digest, Sha256};
+
+/// The user that connections have which have not logged in.
+pub const DEFAULT_USER: &[u8] = b"default";
+
+/// A user of one moment.
+#[derive(Clone, Debug)]
+pub struct User {
+    /// No two users that a server has had have the same; a user that is changed keeps its own.
+    pub(super) id: u64,
+    name: Box<[u8]>,
+    enabled: bool,
+    /// Any password will do.
+    no_password: bool,
+    /// SHA-256 of each password, in hexadecimal digits.
+    passwords: Vec<String>,
+    /// The first has the rules outside of parentheses.
+    selectors: Vec<Selector>,
+}
+
+/// What rules refer to besides the user.
+#[derive(Clone, Copy)]
+pub struct RuleContext<'c> {
+    /// All commands.
+    pub catalog: &'c dyn CommandCatalog,
+    /// `acl-pubsub-default`: new users may use all channels.
+    pub all_channels: bool,
+}
+
+impl User {
+    /// A new user, who may not log in, nor do anything.
+    pub fn new(name: &[u8], context: RuleContext<'_>) -> User {
+        let root = Selector::new(context.catalog, context.all_channels);
+        let (enabled, no_password, passwords) = (false, false, Vec::new());
+        User { id: 0, name: name.into(), enabled, no_password, passwords, selectors: vec![root] }
+    }
+
+    /// The user of connections that have not logged in, who may do everything until it is changed.
+    pub fn default_user(context: RuleContext<'_>) -> User {
+        let mut user = User::new(DEFAULT_USER, context);
+        (user.enabled, user.no_password) = (true, true);
+        for rule in [&b"+@all"[..], b"~*", b"&*", b"alldbs"] {
+            user.selectors[0].apply(rule, context.catalog).expect("a rule about everything can come after any");
+        }
+        user
+    }
+
+    /// Changes the user by one rule.
+    ///
+    /// # Errors
+    /// It is no rule, or cannot come after those before it.
+    pub fn apply(&mut self, rule: &[u8], context: RuleContext<'_>) -> Result<(), RuleError> {
+        match (rule.to_ascii_lowercase().as_slice(), rule) {
+            // Long ago these said whether dumps of this user are looked through; they always are.
+            (b"" | b"sanitize-payload" | b"skip-sanitize-payload", _) => {}
+            (b"on", _) => self.enabled = true,
+            (b"off", _) => self.enabled = false,
+            (b"nopass", _) => {
+                self.no_password = true;
+                self.passwords.clear();
+            }
+            (b"resetpass", _) => {
+                self.no_password = false;
+                self.passwords.clear();
+            }
+            (_, [b'>', password @ ..]) => self.add_password(hash_password(password)),
+            (_, [b'#', hash @ ..]) => self.add_password(checked_hash(hash)?),
+            (_, [b'<', password @ ..]) => self.remove_password(&hash_password(password))?,
+            (_, [b'!', hash @ ..]) => self.remove_password(&checked_hash(hash)?)?,
+            (_, [b'(', rules @ .., b')']) => {
+                let mut selector = Selector::new(context.catalog, context.all_channels);
+                for rule in resp::words::split(rules).unwrap_or_default() {
+                    selector.apply(&rule, context.catalog)?;
+                }
+                self.selectors.push(selector);
+            }
+            (b"clearselectors", _) => self.selectors.truncate(1),
+            (b"reset", _) => {
+                let (id, name) = (self.id, std::mem::take(&mut self.name));
+                *self = User { id, ..User::new(&name, context) };
+            }
+            _ => self.selectors[0].apply(rule, context.catalog)?,
+        }
+        Ok(())
+    }
+
+    fn add_password(&mut self, hash: String) {
+        self.no_password = false;
+        if !self.passwords.contains(&hash) {
+            self.passwords.push(hash);
+        }
+    }
+
+    fn remove_password(&mut self, hash: &str) -> Result<(), RuleError> {
+        let at = self.passwords.iter().position(|known| known == hash).ok_or(RuleError::NoSuchPassword)?;
+        self.passwords.remove(at);
+        Ok(())
+    }
+
+    /// Gives the user one password, or none at all where it is empty (`requirepass`).
+    pub fn set_only_password(&mut self, password: &[u8]) {
+        self.no_password = password.is_empty();
+        self.passwords = if password.is_empty() { Vec::new() } else { vec![hash_password(password)] };
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// Whether this is the same user at another moment.
+    pub fn is_same(&self, other: &User) -> bool {
+        self.id == other.id
+    }
+
+    /// Whether it may log in.
+    pub fn is_enabled(&self) -> bool {
+        self.enabled
+    }
+
+    /// Whether any password will do.
+    pub fn needs_no_password(&self) -> bool {
+        self.no_password
+    }
+
+    /// SHA-256 of each password, in hexadecimal digits.
+    pub fn passwords(&self) -> &[String] {
+        &self.passwords
+    }
+
+    /// Sets of rights; what one of them allows as a whole is allowed.
+    pub fn selectors(&self) -> &[Selector] {
+        &self.selectors
+    }
+
+    /// Whether one selector allows everything.
+    pub fn is_unrestricted(&self) -> bool {
+        self.selectors.iter().any(Selector::is_unrestricted)
+    }
+
+    /// Whether it may log in with this password. Takes as long for a wrong one as for a right one.
+    pub fn takes_password(&self, password: &[u8]) -> bool {
+        let hash = hash_password(password);
+        let same = |known: &String| known.bytes().zip(hash.bytes()).fold(0, |all, (a, b)| all | (a ^ b)) == 0;
+        self.enabled && (self.no_password || self.passwords.iter().fold(false, |found, known| found | same(known)))
+    }
+
+    /// Its flags by name.
+    pub fn flags(&self) -> Vec<&'static str> {
+        let enabled = if self.enabled { "on" } else { "off" };
+        if self.no_password { vec![enabled, "nopass"] } else { vec![enabled] }
+    }
+
+    /// The patterns of channels that one of its selectors allows; None: all channels.
+    pub fn channels(&self) -> Option<Vec<&Pattern>> {
+        let each = self.selectors.iter().map(Selector::channels);
+        each.collect::<Option<Vec<_>>>().map(|lists| lists.into_iter().flatten().collect())
+    }
+
+    /// All rules that make it, one after the other.
+    pub fn describe(&self) -> Vec<u8> {
+        let mut text = Vec::new();
+        for flag in self.flags() {
+            text.extend_from_slice(flag.as_bytes());
+            text.push(b' ');
+        }
+        for hash in &self.passwords {
+            text.push(b'#');
+            text.extend_from_slice(hash.as_bytes());
+            text.push(b' ');
+        }
+        text.extend(self.selectors[0].describe());
+        for selector in &self.selectors[1..] {
+            text.extend_from_slice(b" (");
+            text.extend(selector.describe());
+            text.push(b')');
+        }
+        text
+    }
+}
+
+fn hash_password(password: &[u8]) -> String {
+    Sha256::digest(password).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn checked_hash(hash: &[u8]) -> Result<String, RuleError> {
+    let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let hash = String::from_utf8(hash.to_vec()).ok().filter(|it| it.len() == 64 && it.bytes().all(|it| is_digit(&it)));
+    hash.ok_or(RuleError::BadHash)
+}
+
+/// Rules within parentheses may have been given as several words. Puts them together.
+///
+/// # Errors
+/// The number of the word with a parenthesis that is not closed.
+pub fn merge_selectors(words: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, usize> {
+    let mut merged: Vec<Vec<u8>> = Vec::new();
+    let mut open: Option<(usize, Vec<u8>)> = None;
+    for (index, word) in words.iter().enumerate() {
+        match open.take() {
+            Some((start, mut text)) => {
+                text.push(b' ');
+                text.extend_from_slice(word);
+                if word.ends_with(b")") { merged.push(text) } else { open = Some((start, text)) }
+            }
+            None if word.starts_with(b"(") && !word.ends_with(b")") => open = Some((index, word.clone())),
+            None => merged.push(word.clone()),
+        }
+    }
+    open.map_or(Ok(merged), |(start, _)| Err(start))
+}

@@ -1,0 +1,175 @@
+//! All users, and what is known of them without looking.
+
+use crate::acl::acl_log::AclLog;
+use crate::acl::rule_error::RuleError;
+use crate::acl::user::{DEFAULT_USER, RuleContext, User, merge_selectors};
+use crate::locks::sync::Mutex;
+use crossbeam_utils::CachePadded;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+
+/// All users of a server.
+pub struct Users {
+    /// None until the commands are known that rules are about.
+    state: Mutex<Option<State>>,
+    /// Counts changes. Written under the lock of the users, read by every command.
+    generation: CachePadded<AtomicU64>,
+    /// Who connects has to log in first.
+    asks: AtomicBool,
+    /// What was refused.
+    pub log: AclLog,
+}
+
+struct State {
+    by_name: BTreeMap<Box<[u8]>, Arc<User>>,
+    last_id: u64,
+}
+
+/// What became of a user.
+#[derive(Clone, Debug)]
+pub struct UserChange {
+    /// As it was.
+    pub old: Arc<User>,
+    /// As it is; None: it is gone.
+    pub new: Option<Arc<User>>,
+}
+
+/// Why a user was not changed.
+#[derive(Debug, PartialEq, Eq)]
+pub enum SetUserError {
+    /// A parenthesis is not closed that this word begins with.
+    Unmatched(Vec<u8>),
+    /// This rule is refused.
+    Rule(Vec<u8>, RuleError),
+}
+
+impl Default for Users {
+    fn default() -> Users {
+        let (state, generation, asks) = (Mutex::new(None), CachePadded::new(AtomicU64::new(1)), AtomicBool::new(false));
+        Users { state, generation, asks, log: AclLog::default() }
+    }
+}
+
+impl State {
+    fn new(context: RuleContext<'_>) -> State {
+        let mut state = State { by_name: BTreeMap::new(), last_id: 0 };
+        _ = state.put(User::default_user(context), None);
+        state
+    }
+
+    /// Puts a user in the place of the one of its name, whose number it takes on; `old` is looked at where there is
+    /// none yet.
+    fn put(&mut self, mut user: User, old: Option<&State>) -> Option<UserChange> {
+        let known = self.by_name.get(user.name()).or_else(|| old?.by_name.get(user.name())).cloned();
+        user.id = known.as_ref().map_or_else(
+            || {
+                self.last_id += 1;
+                self.last_id
+            },
+            |known| known.id,
+        );
+        let user = Arc::new(user);
+        self.by_name.insert(user.name().into(), Arc::clone(&user));
+        known.map(|old| UserChange { old, new: Some(user) })
+    }
+}
+
+impl Users {
+    fn with<R>(&self, context: RuleContext<'_>, change: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = self.state.lock();
+        let state = state.get_or_insert_with(|| State::new(context));
+        let result = change(state);
+        let default = &state.by_name[DEFAULT_USER];
+        self.asks.store(!default.is_enabled() || !default.needs_no_password(), Release);
+        result
+    }
+
+    /// The number of changes so far. Who has seen this number has the users as they are now.
+    #[inline(always)]
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Acquire)
+    }
+
+    /// Whether who connects has to log in before anything else.
+    pub fn asks(&self) -> bool {
+        self.asks.load(Acquire)
+    }
+
+    fn changed(&self) {
+        self.generation.fetch_add(1, AcqRel);
+    }
+
+    /// The user of this name.
+    pub fn get(&self, name: &[u8], context: RuleContext<'_>) -> Option<Arc<User>> {
+        self.with(context, |state| state.by_name.get(name).cloned())
+    }
+
+    /// The user that connections have which have not logged in.
+    pub fn default_user(&self, context: RuleContext<'_>) -> Arc<User> {
+        self.with(context, |state| Arc::clone(&state.by_name[DEFAULT_USER]))
+    }
+
+    /// All users by name.
+    pub fn all(&self, context: RuleContext<'_>) -> Vec<Arc<User>> {
+        self.with(context, |state| state.by_name.values().cloned().collect())
+    }
+
+    /// Makes a user, or changes one, by all rules or by none. Returns what became of one that was there.
+    ///
+    /// # Errors
+    /// A rule is refused.
+    pub fn set(
+        &self,
+        name: &[u8],
+        words: &[Vec<u8>],
+        context: RuleContext<'_>,
+    ) -> Result<Option<UserChange>, SetUserError> {
+        let rules = merge_selectors(words).map_err(|at| SetUserError::Unmatched(words[at].clone()))?;
+        let change = self.with(context, |state| {
+            let known = state.by_name.get(name);
+            let mut user = known.map_or_else(|| User::new(name, context), |user| User::clone(user));
+            for rule in &rules {
+                user.apply(rule, context).map_err(|error| SetUserError::Rule(rule.clone(), error))?;
+            }
+            Ok(state.put(user, None))
+        })?;
+        self.changed();
+        Ok(change)
+    }
+
+    /// `requirepass`: the password of the default user; empty for none.
+    pub fn set_default_password(&self, password: &[u8], context: RuleContext<'_>) -> UserChange {
+        let change = self.with(context, |state| {
+            let old = Arc::clone(&state.by_name[DEFAULT_USER]);
+            let mut user = User::clone(&old);
+            user.set_only_password(password);
+            state.put(user, None).unwrap_or(UserChange { old, new: None })
+        });
+        self.changed();
+        change
+    }
+
+    /// Removes a user, which must not be the default one.
+    pub fn remove(&self, name: &[u8], context: RuleContext<'_>) -> Option<UserChange> {
+        let old = self.with(context, |state| state.by_name.remove(name))?;
+        self.changed();
+        Some(UserChange { old, new: None })
+    }
+
+    /// Has these users and no others. Without a default one it may do everything again. Of two of a name the last counts.
+    pub fn replace_all(&self, users: Vec<User>, context: RuleContext<'_>) -> Vec<UserChange> {
+        let changes = self.with(context, |old| {
+            let mut state = State { by_name: BTreeMap::new(), last_id: old.last_id };
+            _ = state.put(User::default_user(context), Some(old));
+            users.into_iter().for_each(|user| _ = state.put(user, Some(old)));
+            let new = |user: &Arc<User>| state.by_name.get(user.name()).cloned();
+            let changes = old.by_name.values().map(|user| UserChange { old: Arc::clone(user), new: new(user) });
+            let changes = changes.collect();
+            *old = state;
+            changes
+        });
+        self.changed();
+        changes
+    }
+}
