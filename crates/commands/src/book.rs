@@ -273,7 +273,6 @@ fn offset_rank(set: &SortedSet, score: f64, name: &[u8], offset: i64) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::configure;
     use engine::testing::MemoryLog;
     use engine::time::UnixUs;
     use engine::{NullHost, Options};
@@ -439,7 +438,8 @@ mod tests {
             assert_eq!(client.ask(request), err(1, "Unknown cmd"), "{request}");
         }
         client.session.authenticated = false;
-        configure(&client.engine, "requirepass", "secret");
+        let users = client.engine.users();
+        users.set_default_password(b"secret", crate::core::acl_catalog::rule_context(&client.engine));
         for request in ["get k", "nope"] {
             assert_eq!(client.ask(request), err(1, "authentication required"), "{request}");
         }

@@ -67,7 +67,7 @@ impl ConfigFiles for OneFile {
         commands::is_built_in(name)
     }
 
-    fn check_user(&self, _: &[Vec<u8>]) -> Result<(), (usize, String)> {
+    fn check_user(&self, _: &[Vec<u8>], _: &[Vec<Vec<u8>>]) -> Result<(), (usize, String)> {
         Ok(())
     }
 }

@@ -38,7 +38,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Performs arbitrary bitfield integer operations on strings.",
         complexity: "O(1) for each subcommand specified",
         keys_of_call: Some(|args, keys| {
-            if !args.has("set") && !args.has("incrby") {
+            if !(2..args.len()).any(|at| args.is(at, "set") || args.is(at, "incrby")) {
                 keys.iter_mut().for_each(|(_, flags)| *flags = KeyFlags(KeyFlags::RO.0 | KeyFlags::ACCESS.0));
             }
         }),

@@ -281,10 +281,11 @@ mod tests {
         saves.set_short_of_replicas(true);
         saves.refuse_writes(true);
         saves.set_short_of_memory(true);
+        let users = engine.users();
+        users.set_default_password(b"secret", crate::core::acl_catalog::rule_context(&engine));
         client.session().authenticated = false;
-        client.configure("requirepass", "secret");
         assert_eq!(refused(&mut client, "SET k v"), Some(Error::NoAuth));
-        client.configure("requirepass", "");
+        users.set_default_password(b"", crate::core::acl_catalog::rule_context(&engine));
         assert_eq!(refused(&mut client, "SET k v"), Some(Error::Oom));
         assert_eq!(refused(&mut client, "DEL k"), Some(Error::SaveFailed));
         assert_eq!(refused(&mut client, "PING"), Some(Error::SaveFailed));

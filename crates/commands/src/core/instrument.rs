@@ -214,6 +214,10 @@ pub fn unblocked(engine: &Engine, session: &mut Session, reply: &[u8], now: Now)
     let Unfinished { entry, clock, args, took, .. } = *unfinished;
     let worker = &engine.metrics()[session.worker];
     let stats = stats(worker, entry);
+    if reply.starts_with(b"-NOPERM") {
+        // It has not run: its user may not do this any more.
+        return stats.rejected.add(1);
+    }
     count(engine, session, worker, stats, engine.host().nanos().since(clock));
     match reply {
         // By CLIENT UNBLOCK.

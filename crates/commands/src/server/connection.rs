@@ -349,7 +349,7 @@ mod tests {
         let mut client = Client::new();
         client.is("AUTH x", "-ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?");
         client.is("AUTH default x", "+OK").is("AUTH a b c", "-ERR syntax error");
-        client.configure("requirepass", "secret");
+        client.is("CONFIG SET requirepass secret", "+OK");
         client.is("RESET", "+RESET").is("PING", "-NOAUTH Authentication required.");
         for wrong in ["secre", "secrets", "Secret", "\"\""] {
             let denied = "-WRONGPASS invalid username-password pair or user is disabled.";

@@ -110,7 +110,7 @@ pub const COMMANDS: &[Command] = &[
             ("8.1.0", "Added the `IFEQ` option."),
         ],
         keys_of_call: Some(|args, keys| {
-            if !args.has("get") {
+            if !(3..args.len()).any(|at| args.is(at, "get")) {
                 keys.iter_mut().for_each(|(_, flags)| *flags = KeyFlags(KeyFlags::OW.0 | KeyFlags::UPDATE.0));
             }
         }),

@@ -287,9 +287,9 @@ impl Selector {
     }
 }
 
-/// `R~pattern`, `W~pattern`, `RW~pattern`: what stands before and after the `~`.
+/// `R~pattern`, `W~pattern`, `RW~pattern`: what stands before and after the `~`. Without it the pattern is empty.
 fn parse_access(rest: &[u8]) -> Result<(KeyAccess, &[u8]), RuleError> {
-    let end = rest.iter().position(|byte| *byte == b'~').ok_or(RuleError::Syntax)?;
+    let end = rest.iter().position(|byte| *byte == b'~').unwrap_or(rest.len());
     let mut access = KeyAccess::default();
     for letter in &rest[..end] {
         let flag = match letter.to_ascii_uppercase() {
@@ -301,7 +301,11 @@ fn parse_access(rest: &[u8]) -> Result<(KeyAccess, &[u8]), RuleError> {
             return Err(RuleError::Syntax);
         }
     }
-    if access == KeyAccess::default() { Err(RuleError::Syntax) } else { Ok((access, &rest[end + 1..])) }
+    if access == KeyAccess::default() {
+        Err(RuleError::Syntax)
+    } else {
+        Ok((access, rest.get(end + 1..).unwrap_or_default()))
+    }
 }
 
 fn parse_databases(list: &[u8]) -> Result<BTreeSet<u32>, RuleError> {

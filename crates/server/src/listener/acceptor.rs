@@ -11,7 +11,7 @@ use crate::workers::shared::Shared;
 use commands::core::acl_catalog::rule_context;
 use engine::Engine;
 use engine::clients::registry::ClientInfo;
-use engine::config::Directive;
+use engine::config::{Config, Directive};
 use mio::{Registry, Token};
 use parking_lot::Mutex;
 use std::io;

@@ -20,7 +20,7 @@ fn file_name(engine: &Engine) -> Result<Vec<u8>, Error> {
 }
 
 /// The disk may be slow: another thread waits for it.
-pub fn save(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+pub(super) fn save(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let file = file_name(cx.engine)?;
     if let Some(waiting) = cx.wait_elsewhere(args) {
         let name = file.clone();

@@ -64,7 +64,7 @@ impl ConfigFiles for FakeHost {
         name.eq_ignore_ascii_case(b"get") || name.eq_ignore_ascii_case(b"set")
     }
 
-    fn check_user(&self, words: &[Vec<u8>]) -> Result<(), (usize, String)> {
+    fn check_user(&self, words: &[Vec<u8>], _: &[Vec<Vec<u8>>]) -> Result<(), (usize, String)> {
         match words.iter().position(|word| word == b"wrong") {
             Some(at) => Err((at, "Syntax error".to_string())),
             None => Ok(()),
