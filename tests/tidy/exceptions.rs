@@ -45,6 +45,7 @@ pub const ROOMS: &[(&str, &[&str])] = &[
             "error",
             "data",
             "locks",
+            "acl",
             "scripts",
             "propagation",
             "host",

@@ -54,6 +54,7 @@ mod testing;
 pub mod transactions;
 pub mod version;
 
+use core::acl_catalog::Catalog;
 use core::command::Command;
 use core::command_table::CommandTable;
 
@@ -83,8 +84,19 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Command> {
 /// Makes the commands known to the whole process, some of them by other names (`rename-command`). To be called before
 /// the first command; the first call decides.
 pub fn install(renames: &[(Vec<u8>, Vec<u8>)]) {
+    Catalog::install(all());
     let is_first = CommandTable::install(all(), renames);
     assert!(is_first || renames.is_empty(), "commands are renamed before they are used");
+}
+
+/// Checks a `user` line of a configuration, given as words; `earlier`: those before it. A command that does not exist is
+/// found when the server starts.
+///
+/// # Errors
+/// The number of the word that is wrong, and why.
+pub fn check_user(words: &[Vec<u8>], earlier: &[Vec<Vec<u8>>]) -> Result<(), (usize, String)> {
+    Catalog::install(all());
+    server::acl::acl_file::check_declaration(words, earlier)
 }
 
 /// Whether there is such a command, before any is renamed.

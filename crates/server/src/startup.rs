@@ -36,8 +36,8 @@ use std::thread;
 /// share of busy cores, so that memory comes back sooner; with four others wait longer.
 const LAZY_FREE_THREADS: usize = 3;
 
-/// Serves until it is asked to stop; an error is a line for the log. `users`: `user` lines. `config_file`: where the configuration came
-/// from, empty when it was no file.
+/// Serves until it is asked to stop; an error is a line for the log. `users`: `user` lines. `config_file`: where the
+/// configuration came from, empty when it was no file.
 pub fn serve(
     config: Config,
     users: &[Vec<Vec<u8>>],

@@ -1,9 +1,9 @@
 //! Runs a batch: the commands of one connection after the other.
 //!
 //! Most commands have nothing to them but themselves. A command is *plain* if it works on one key and leaves its client
-//! as it is ([`CommandEntry::is_plain`]); a client is plain if its user may do everything, and it is in no transaction and gets its
-//! replies and nothing else ([`Session::is_plain`]). For plain commands of a plain client that follow each other most
-//! of what [`dispatch::run`] does once a command is done once for all:
+//! as it is ([`CommandEntry::is_plain`]); a client is plain if its user may do everything, it is in no transaction, and
+//! gets its replies and nothing else ([`Session::is_plain`]). For plain commands of a plain client that follow each
+//! other most of what [`dispatch::run`] does once a command is done once for all:
 //!
 //! ```text
 //!   once        context, place of the statistics (again where the command changes)

@@ -19,9 +19,14 @@ static CATALOG: OnceLock<Catalog> = OnceLock::new();
 impl Catalog {
     /// The catalog of all commands that exist.
     pub fn get() -> &'static Catalog {
+        CATALOG.get().expect("commands are installed before users are asked for")
+    }
+
+    /// Sets the catalog up for the whole process, of these commands in the order of their table.
+    pub(crate) fn install(commands: impl Iterator<Item = &'static Command>) {
         CATALOG.get_or_init(|| {
             let mut known: Vec<(&'static Command, CommandNumber)> = Vec::new();
-            for command in crate::all() {
+            for command in commands {
                 let id = known.len();
                 let subcommands = id + 1..id + 1 + command.subcommands.len();
                 known.push((
@@ -34,7 +39,12 @@ impl Catalog {
                 }
             }
             Catalog { known }
-        })
+        });
+    }
+
+    /// What the command of this name is called.
+    pub(crate) fn named(&self, name: &str) -> Option<&CommandNumber> {
+        self.known.iter().map(|(_, number)| number).find(|number| number.full_name == name)
     }
 
     /// All commands of a category, as ACL CAT lists them.
@@ -84,6 +94,7 @@ mod tests {
 
     #[test]
     fn numbers_are_those_of_the_table_also_where_commands_are_renamed() {
+        crate::install(&[]);
         let rename = |from: &str, to: &str| (from.as_bytes().to_vec(), to.as_bytes().to_vec());
         let table = CommandTable::new(crate::all(), &[rename("get", "fetch"), rename("config", "")]);
         assert_eq!(table.ids(), Catalog::get().count());

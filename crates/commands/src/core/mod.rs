@@ -10,6 +10,7 @@ pub(crate) mod admission;
 pub(crate) mod args;
 pub(crate) mod busy_script;
 pub(crate) mod chunked_reply;
+pub mod client_line;
 pub mod command;
 pub mod command_table;
 pub mod context;

@@ -5,12 +5,12 @@
 
 use crate::core::acl_catalog::{Catalog, rule_context};
 use crate::core::args::Args;
+use crate::core::client_line::described;
 use crate::core::command::{ALL_DBS, CallKeys, Channels, Command, CommandEntry, KeyFlags, NO_AUTH, READONLY, WRITE};
 use crate::core::context::Now;
 use crate::core::key_spec;
 use crate::core::session::Session;
-use crate::server::client::client_list::described;
-use engine::acl::acl_log::{AclLogEntry, Denied};
+use engine::acl::denial_log::{DenialLogEntry, Denied};
 use engine::acl::pattern::Pattern;
 use engine::acl::selector::{KeyAccess, Selector};
 use engine::acl::user::{DEFAULT_USER, User};
@@ -46,8 +46,7 @@ impl<'c> Call<'c> {
 
     /// Of an entry that is in no table; it has the rights of the command of this name.
     pub fn named(name: &str, command: &'static Command, args: &'c Args<'c>, db: u32) -> Option<Call<'c>> {
-        let known = crate::all().find(|it| it.name == name)?;
-        let number = Catalog::get().number(known)?;
+        let number = Catalog::get().named(name)?;
         Some(Call { id: number.id, full_name: &number.full_name, is_inner: false, command, args, db })
     }
 
@@ -218,7 +217,7 @@ pub(crate) fn note(
     let max = engine.config().snapshot().int(Directive::ACLLOG_MAX_LEN).max(0) as usize;
     let (updated_at, client) = (now.unix_ms(), described(engine, &session.info, now.unix_ms()));
     let created_at = updated_at;
-    let entry = AclLogEntry { denied, context, object, username, client, count: 1, id: 0, created_at, updated_at };
+    let entry = DenialLogEntry { denied, context, object, username, client, count: 1, id: 0, created_at, updated_at };
     engine.users().log.add(entry, max);
 }
 

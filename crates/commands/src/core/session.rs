@@ -97,8 +97,8 @@ impl Session {
         self.multi.as_ref().map(|multi| if is_broken { (Flags::NONE, Flags::NONE) } else { multi.flags() })
     }
 
-    /// Whether its user may do everything, and it is in no transaction, and gets its replies and nothing else: its commands can [run
-    /// together](crate::batch::execute).
+    /// Whether its user may do everything, and it is in no transaction, and gets its replies and nothing else: its
+    /// commands can [run together](crate::batch::execute).
     #[inline]
     pub fn is_plain(&self, engine: &Engine) -> bool {
         self.is_unrestricted(engine)

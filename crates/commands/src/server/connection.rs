@@ -14,7 +14,7 @@ use crate::pubsub::channels;
 use crate::pubsub::tracking;
 use crate::server::info::absent;
 use crate::version;
-use engine::acl::acl_log::Denied;
+use engine::acl::denial_log::Denied;
 use engine::acl::user::DEFAULT_USER;
 use engine::before_nul;
 use engine::config::Directive;

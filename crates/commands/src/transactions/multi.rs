@@ -26,7 +26,7 @@ use crate::core::rights::{self, Call};
 use crate::core::session::{Multi, Watching};
 use crate::core::{busy_script, instrument, lazy_free, tracked_reads};
 use engine::Error;
-use engine::acl::acl_log::Denied;
+use engine::acl::denial_log::Denied;
 use engine::clients::waiters::AwaitedKey;
 use engine::data::key_hash::KeyHash;
 use engine::keyspace::origin::Asker;

@@ -1,6 +1,6 @@
 //! All users, and what is known of them without looking.
 
-use crate::acl::acl_log::AclLog;
+use crate::acl::denial_log::DenialLog;
 use crate::acl::rule_error::RuleError;
 use crate::acl::user::{DEFAULT_USER, RuleContext, User, merge_selectors};
 use crate::locks::sync::Mutex;
@@ -18,7 +18,7 @@ pub struct Users {
     /// Who connects has to log in first.
     asks: AtomicBool,
     /// What was refused.
-    pub log: AclLog,
+    pub log: DenialLog,
 }
 
 struct State {
@@ -47,7 +47,7 @@ pub enum SetUserError {
 impl Default for Users {
     fn default() -> Users {
         let (state, generation, asks) = (Mutex::new(None), CachePadded::new(AtomicU64::new(1)), AtomicBool::new(false));
-        Users { state, generation, asks, log: AclLog::default() }
+        Users { state, generation, asks, log: DenialLog::default() }
     }
 }
 
@@ -157,7 +157,8 @@ impl Users {
         Some(UserChange { old, new: None })
     }
 
-    /// Has these users and no others. Without a default one it may do everything again. Of two of a name the last counts.
+    /// Has these users and no others. Without a default one it may do everything again. Of two of a name the last
+    /// counts.
     pub fn replace_all(&self, users: Vec<User>, context: RuleContext<'_>) -> Vec<UserChange> {
         let changes = self.with(context, |old| {
             let mut state = State { by_name: BTreeMap::new(), last_id: old.last_id };

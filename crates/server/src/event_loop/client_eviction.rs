@@ -4,7 +4,7 @@
 use crate::event_loop::worker::Worker;
 use crate::system::log;
 use crate::workers::mailbox::WorkerMessage;
-use commands::server::client::client_list::described;
+use commands::core::client_line::described;
 use engine::clients::registry::ClientInfo;
 use engine::config::Directive;
 use engine::stats::metrics::sum;

@@ -1,7 +1,6 @@
 //! What loading a configuration asks of its surroundings.
 
 use crate::system::files::{self, path};
-use commands::server::acl::acl_file;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
 
@@ -37,6 +36,6 @@ impl engine::config::ConfigFiles for ConfigHost {
     }
 
     fn check_user(&self, words: &[Vec<u8>], earlier: &[Vec<Vec<u8>>]) -> Result<(), (usize, String)> {
-        acl_file::check_declaration(words, earlier)
+        commands::check_user(words, earlier)
     }
 }

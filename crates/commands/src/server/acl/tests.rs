@@ -159,7 +159,7 @@ fn denials_are_logged_alike_ones_together() {
         assert!(log.contains(part), "{part} in {log}");
     }
     client.is("ACL LOG RESET", "+OK").is("ACL LOG", "[]");
-    let info = client.shared_engine().users().log.count(engine::acl::acl_log::Denied::Key);
+    let info = client.shared_engine().users().log.count(engine::acl::denial_log::Denied::Key);
     assert_eq!(info, 3);
 }
 

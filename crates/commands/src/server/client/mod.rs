@@ -8,6 +8,7 @@ pub mod client_list;
 pub mod client_pause;
 
 use crate::core::args::Args;
+use crate::core::client_line::write_line;
 use crate::core::command::{
     ADMIN, ALLOW_BUSY, Command, Flags, Group, KEEPS_CACHING, LOADING, NO_MULTI, NO_SCRIPT, SETTLES, STALE,
 };
@@ -16,7 +17,7 @@ use crate::core::help::HELP;
 use crate::core::session::Replies;
 use crate::core::worker_barrier::Others;
 use crate::pubsub::tracking;
-use crate::server::client::client_list::{Filter, write_line};
+use crate::server::client::client_list::Filter;
 use crate::server::connection::{is_clean, set_name};
 use engine::clients::registry::ClientInfo;
 use engine::{Error, Word};

@@ -26,7 +26,7 @@ use crate::persistence::aof;
 use crate::server::config::wants_replicas;
 use crate::server::memory::{Accounts, difference, ratio};
 use crate::version;
-use engine::acl::acl_log::Denied;
+use engine::acl::denial_log::Denied;
 use engine::clients::pubsub::ChannelKind;
 use engine::clients::registry::ClientInfo;
 use engine::config::{Config, Directive};

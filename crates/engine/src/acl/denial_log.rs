@@ -35,7 +35,7 @@ impl Denied {
 
 /// One or several refusals alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AclLogEntry {
+pub struct DenialLogEntry {
     /// What was refused.
     pub denied: Denied,
     /// `toplevel`, `multi` or `lua`.
@@ -58,7 +58,7 @@ pub struct AclLogEntry {
 
 /// The last refusals, and the number of all.
 #[derive(Default)]
-pub struct AclLog {
+pub struct DenialLog {
     entries: Mutex<Entries>,
     counts: [AtomicU64; 5],
 }
@@ -66,7 +66,7 @@ pub struct AclLog {
 #[derive(Default)]
 struct Entries {
     /// The last one first.
-    list: VecDeque<AclLogEntry>,
+    list: VecDeque<DenialLogEntry>,
     next_id: u64,
 }
 
@@ -74,26 +74,29 @@ struct Entries {
 const GROUPED: usize = 10;
 const GROUPED_MS: i64 = 60_000;
 
-impl AclLog {
+impl DenialLog {
     /// Notes a refusal; `max`: entries that are kept. `entry.id`, `count` and `created_at` are found here.
-    pub fn add(&self, entry: AclLogEntry, max: usize) {
+    pub fn add(&self, entry: DenialLogEntry, max: usize) {
         self.counts[entry.denied as usize].fetch_add(1, Relaxed);
         let mut entries = self.entries.lock();
         if max > 0 {
-            let alike = |known: &AclLogEntry| {
+            let alike = |known: &DenialLogEntry| {
                 (known.denied, known.context, &known.object, &known.username)
                     == (entry.denied, entry.context, &entry.object, &entry.username)
                     && (entry.updated_at.0 - known.updated_at.0).abs() <= GROUPED_MS
             };
             let found = entries.list.iter().take(GROUPED).position(alike).and_then(|at| entries.list.remove(at));
             let entry = match found {
-                Some(known) => {
-                    AclLogEntry { client: entry.client, updated_at: entry.updated_at, count: known.count + 1, ..known }
-                }
+                Some(known) => DenialLogEntry {
+                    client: entry.client,
+                    updated_at: entry.updated_at,
+                    count: known.count + 1,
+                    ..known
+                },
                 None => {
                     entries.next_id += 1;
                     let (id, created_at) = (entries.next_id - 1, entry.updated_at);
-                    AclLogEntry { id, count: 1, created_at, ..entry }
+                    DenialLogEntry { id, count: 1, created_at, ..entry }
                 }
             };
             entries.list.push_front(entry);
@@ -102,7 +105,7 @@ impl AclLog {
     }
 
     /// The last `count` entries, the last one first.
-    pub fn last(&self, count: usize) -> Vec<AclLogEntry> {
+    pub fn last(&self, count: usize) -> Vec<DenialLogEntry> {
         self.entries.lock().list.iter().take(count).cloned().collect()
     }
 

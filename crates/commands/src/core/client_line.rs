@@ -1,0 +1,147 @@
+//! A client in one line, as CLIENT LIST has it.
+//!
+//! ```text
+//! id=3 addr=127.0.0.1:45672 laddr=127.0.0.1:6379 fd=11 name= age=0 idle=0 flags=N ... tot-cmds=0
+//! ```
+
+use crate::core::command::CommandEntry;
+use crate::core::command_table::CommandTable;
+use engine::Engine;
+use engine::acl::user::DEFAULT_USER;
+use engine::before_nul;
+use engine::clients::registry::{ClientInfo, Details};
+use engine::config::Directive;
+use engine::time::UnixMs;
+use std::fmt::Write;
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Name of the command with this id in the command table.
+fn command_name(id: usize) -> &'static str {
+    static NAMES: OnceLock<Vec<&'static str>> = OnceLock::new();
+    let names = NAMES.get_or_init(|| {
+        let mut names = vec![""; CommandTable::get().ids()];
+        let mut note = |entry: &'static CommandEntry| names[entry.id] = &entry.full_name;
+        for entry in CommandTable::get().iter() {
+            note(entry);
+            entry.subcommands.iter().for_each(&mut note);
+        }
+        names
+    });
+    names.get(id).copied().unwrap_or_default()
+}
+
+pub(crate) fn is_subscriber(client: &ClientInfo) -> bool {
+    client.subscriptions.iter().any(|names| names.load(Relaxed) > 0)
+}
+
+/// The letters of the `flags` field.
+pub(crate) fn flags(client: &ClientInfo) -> String {
+    let letters = [
+        ('O', client.monitor.load(Relaxed)),
+        ('P', is_subscriber(client)),
+        ('x', client.in_multi.load(Relaxed)),
+        ('b', client.is_blocked()),
+        ('t', client.tracks.load(Relaxed)),
+        ('R', client.redirection_broken.load(Relaxed)),
+        ('B', client.broadcasts.load(Relaxed)),
+        ('d', client.is_watch_broken()),
+        ('U', client.is_unix()),
+        ('r', client.read_only.load(Relaxed)),
+        ('e', client.no_evict.load(Relaxed)),
+        ('T', client.no_touch.load(Relaxed)),
+        ('I', client.import_source.load(Relaxed)),
+    ];
+    let text: String = letters.iter().filter(|(_, set)| *set).map(|(letter, _)| *letter).collect();
+    if text.is_empty() { "N".to_owned() } else { text }
+}
+
+/// Every letter that the `flags` field can have in some server.
+pub(crate) const FLAG_LETTERS: &[u8] = b"OSMPxbtRBdcuAUreTIiEN";
+
+/// Appends the client's line, with its end.
+pub fn write_line(out: &mut Vec<u8>, client: &ClientInfo, now_ms: UnixMs) {
+    write_fields(out, client, now_ms, false);
+}
+
+/// `hides`: what users have chosen is not shown.
+fn write_fields(out: &mut Vec<u8>, client: &ClientInfo, now_ms: UnixMs, hides: bool) {
+    let details = client.details();
+    let buffers = client.buffers.sizes();
+    // A transaction that will fail is forgotten but for that.
+    let (queued, queued_bytes, watched) = match client.is_watch_broken() {
+        true => (0, 0, 0),
+        false => (client.queued.load(Relaxed), client.queued_bytes.load(Relaxed), client.watched.load(Relaxed)),
+    };
+    let unsent = buffers.reply_first > 0 || buffers.reply_chunks > 0;
+    let seconds_since = |then: i64| (now_ms.0 - then).max(0) / 1000;
+    let command = match client.last_command.load(Relaxed) {
+        0 => "NULL",
+        id => command_name(id - 1),
+    };
+    let mut text = String::with_capacity(360);
+    let _ = write!(text, "id={} addr={} laddr={} fd={} name=", client.id, client.addr, client.laddr, client.fd);
+    out.extend_from_slice(text.as_bytes());
+    out.extend_from_slice(if hides { HIDDEN.as_bytes() } else { before_nul(&details.name) });
+    text.clear();
+    let _ = write!(
+        text,
+        " age={} idle={} flags={} capa={} db={} sub={} psub={} ssub={} multi={} watch={} qbuf={} qbuf-free={} \
+         argv-mem={} multi-mem={} rbs={} rbp={} obl={} oll={} omem={} tot-mem={} events={} cmd={command} \
+         user=",
+        seconds_since(client.connected_at.0),
+        seconds_since(client.active_at.load(Relaxed)),
+        flags(client),
+        if client.redirects.load(Relaxed) { "r" } else { "" },
+        client.db.load(Relaxed),
+        client.subscriptions[0].load(Relaxed),
+        client.subscriptions[1].load(Relaxed),
+        client.subscriptions[2].load(Relaxed),
+        queued,
+        watched,
+        buffers.query,
+        buffers.query_free,
+        buffers.args,
+        queued_bytes,
+        buffers.reply_room,
+        buffers.reply_peak,
+        buffers.reply_first,
+        buffers.reply_chunks,
+        buffers.reply_bytes,
+        client.memory.load(Relaxed),
+        if unsent { "rw" } else { "r" },
+    );
+    out.extend_from_slice(text.as_bytes());
+    out.extend_from_slice(if hides { HIDDEN.as_bytes() } else { before_nul(user_of(&details)) });
+    text.clear();
+    let _ = write!(text, " redir={} resp={} lib-name=", client.redirection.load(Relaxed), client.resp.load(Relaxed),);
+    out.extend_from_slice(text.as_bytes());
+    out.extend_from_slice(before_nul(&details.lib_name));
+    out.extend_from_slice(b" lib-ver=");
+    out.extend_from_slice(before_nul(&details.lib_ver));
+    text.clear();
+    let _ = writeln!(
+        text,
+        " tot-net-in={} tot-net-out={} tot-cmds={}",
+        client.input_bytes.load(Relaxed),
+        client.output_bytes.load(Relaxed),
+        client.commands.load(Relaxed),
+    );
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// The name of the client's user.
+pub(crate) fn user_of(details: &Details) -> &[u8] {
+    details.user.as_deref().unwrap_or(DEFAULT_USER)
+}
+
+/// What stands in the log for a name that it may not show.
+const HIDDEN: &str = "*redacted*";
+
+/// The client's line as the server's log shows it.
+pub fn described(engine: &Engine, client: &ClientInfo, now_ms: UnixMs) -> String {
+    let mut line = Vec::new();
+    let hides = engine.config().snapshot().flag(Directive::HIDE_USER_DATA_FROM_LOG);
+    write_fields(&mut line, client, now_ms, hides);
+    String::from_utf8_lossy(line.trim_ascii_end()).into_owned()
+}
