@@ -89,8 +89,8 @@ pub fn install(renames: &[(Vec<u8>, Vec<u8>)]) {
     assert!(is_first || renames.is_empty(), "commands are renamed before they are used");
 }
 
-/// Checks a `user` line of a configuration, given as words; `earlier`: those before it. A command that does not exist is
-/// found when the server starts.
+/// Checks a `user` line of a configuration, given as words; `earlier`: those before it. A command that does not exist
+/// is found when the server starts.
 ///
 /// # Errors
 /// The number of the word that is wrong, and why.

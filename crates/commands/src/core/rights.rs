@@ -9,7 +9,7 @@ use crate::core::client_line::described;
 use crate::core::command::{ALL_DBS, CallKeys, Channels, Command, CommandEntry, KeyFlags, NO_AUTH, READONLY, WRITE};
 use crate::core::context::Now;
 use crate::core::key_spec;
-use crate::core::session::Session;
+use crate::core::session::{NEVER, Session};
 use engine::acl::denial_log::{DenialLogEntry, Denied};
 use engine::acl::pattern::Pattern;
 use engine::acl::selector::{KeyAccess, Selector};
@@ -296,6 +296,3 @@ impl Session {
         self.open_at == engine.users().generation()
     }
 }
-
-/// No number of changes.
-pub(crate) const NEVER: u64 = u64::MAX;

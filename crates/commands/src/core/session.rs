@@ -3,7 +3,6 @@
 use crate::core::args::Args;
 use crate::core::command::{CommandEntry, Flags};
 use crate::core::context::{KeyArgs, Now};
-use crate::core::rights::NEVER;
 use engine::Engine;
 use engine::acl::user::User;
 use engine::clients::pubsub::{ChannelKind, Name};
@@ -18,6 +17,9 @@ use engine::time::{Nanos, UnixMs};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+
+/// No number of changes of users.
+pub(crate) const NEVER: u64 = u64::MAX;
 
 /// Which replies the client wants (CLIENT REPLY).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

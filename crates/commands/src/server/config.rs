@@ -180,7 +180,7 @@ impl EngineHooks for Change<'_> {
             .engine
             .users()
             .set_default_password(self.config.text(Directive::REQUIREPASS), rule_context(self.engine));
-        self.engine.host().rights_changed(&[change].into());
+        acl::follow(self.engine, vec![change]);
         Ok(())
     }
 

@@ -39,7 +39,7 @@ impl DenyReasons {
     pub(super) const SHORT_OF_REPLICAS: u64 = 128;
     pub(super) const CONGESTED: u64 = 256;
     /// The lowest bit of the epoch's number, above those of all reasons.
-    const EPOCH: u64 = 1 << 16;
+    pub(super) const EPOCH: u64 = 1 << 16;
     /// Reasons that are only measured now and then: with them no epoch begins.
     const MEASURED: u64 = DenyReasons::SHORT_OF_MEMORY | DenyReasons::CONGESTED;
 

@@ -141,6 +141,11 @@ impl PersistenceStatus {
         self.change(DenyReasons::WRITES_PAUSED | DenyReasons::ALL_PAUSED, reason);
     }
 
+    /// Something else has changed that commands are admitted by: the same reasons, in another epoch.
+    pub fn begin_epoch(&self) {
+        self.deny_reasons.fetch_add(DenyReasons::EPOCH, Relaxed);
+    }
+
     fn set(&self, reason: u64, on: bool) {
         self.change(reason, if on { reason } else { 0 });
     }

@@ -14,7 +14,7 @@ use crate::server::acl::{acl_log, lines};
 use engine::acl::selector::{Selector, has_spaces};
 use engine::acl::user::{DEFAULT_USER, User};
 use engine::acl::users::{SetUserError, UserChange};
-use engine::{Error, Word};
+use engine::{Engine, Error, Word};
 use resp::Reply;
 
 const ANYBODY: Flags = NO_SCRIPT.and(LOADING).and(STALE);
@@ -149,12 +149,18 @@ pub(super) fn wrong_use(args: &Args<'_>) -> Error {
     Error::SubcommandUse(Word::of(engine::before_nul(&args[1])), "ACL")
 }
 
+/// What was admitted before does not begin any more, and connections end that have lost their rights.
+pub(crate) fn follow(engine: &Engine, changes: Vec<UserChange>) {
+    engine.persistence_status().begin_epoch();
+    engine.host().rights_changed(&changes.into());
+}
+
 /// Replies when the change holds everywhere.
 pub(super) fn changed(cx: &mut Context<'_>, changes: Vec<UserChange>) {
     let own = cx.session.user.as_ref();
     let is_gone = |change: &UserChange| change.new.is_none() && own.is_some_and(|own| own.is_same(&change.old));
     let ends = changes.iter().any(is_gone);
-    cx.engine.host().rights_changed(&changes.into());
+    follow(cx.engine, changes);
     Settle::then_ok(cx);
     if ends && matches!(cx.flow, Flow::Next) {
         cx.flow = Flow::Close;
@@ -186,7 +192,7 @@ fn deluser(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         cx.flow = Flow::Close;
     }
     cx.reply.int(changes.len() as i64);
-    engine.host().rights_changed(&changes.into());
+    follow(engine, changes);
     Ok(())
 }
 

@@ -11,6 +11,7 @@ mod acl_log;
 mod tests;
 
 pub use acl_commands::COMMANDS;
+pub(crate) use acl_commands::follow;
 use engine::Engine;
 use engine::acl::user::User;
 
