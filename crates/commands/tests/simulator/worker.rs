@@ -6,7 +6,7 @@ use crate::disk::Faults;
 use crate::machine::{Machine, faults, word};
 use crate::operation::{Operation, one, with_plain_refusals};
 use commands::core::dispatch;
-use commands::{Args, Flow, Now, Session};
+use commands::{Args, Flow, Session};
 use engine::clients::waiters::Ticket;
 use engine::host::threads::Server;
 use engine::keyspace::held_locks::LockTimeout;
