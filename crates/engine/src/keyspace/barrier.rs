@@ -188,7 +188,8 @@ mod interleavings {
     #[test]
     fn whoever_does_not_compare_epochs_is_found() {
         for way in 0..COMMANDS.len() {
-            let explored = std::panic::catch_unwind(|| shuttle::check_random(move || paused(Some(way)), 10_000));
+            // At random it seldom waits just there for as long as the barrier takes.
+            let explored = std::panic::catch_unwind(|| shuttle::check_pct(move || paused(Some(way)), 10_000, 3));
             assert!(explored.is_err(), "way {way} changes something after the barrier");
         }
     }
