@@ -53,7 +53,7 @@ pub struct Label {
 }
 
 #[derive(Default)]
-struct Head {
+struct RecordMark {
     /// The length in the lower half and the tag in the upper; 0: not published.
     lead: AtomicU64,
     note: AtomicU64,
@@ -97,25 +97,25 @@ struct Next {
 struct LogBlock {
     /// Bytes of the log before it.
     start: u64,
-    heads: Box<[Head]>,
+    heads: Box<[RecordMark]>,
     text: Text,
     next: OnceLock<Next>,
 }
 
 impl LogBlock {
     fn shared(start: u64) -> LogBlock {
-        let heads = (0..HEADS).map(|_| Head::default()).collect();
+        let heads = (0..HEADS).map(|_| RecordMark::default()).collect();
         LogBlock { start, heads, text: Text::of(Vec::with_capacity(TEXT)), next: OnceLock::new() }
     }
 
-    /// Without room: whoever has something to write turns to another block.
+    /// Without room: who has something to write turns to another block.
     fn empty(start: u64) -> LogBlock {
         LogBlock { start, heads: Box::new([]), text: Text::of(Vec::new()), next: OnceLock::new() }
     }
 
     /// One record that is there already.
     fn owned(start: u64, label: Label, bytes: Vec<u8>) -> LogBlock {
-        let head = Head::default();
+        let head = RecordMark::default();
         head.publish(bytes.len(), label);
         LogBlock { start, heads: Box::new([head]), text: Text::of(bytes), next: OnceLock::new() }
     }
@@ -169,7 +169,7 @@ impl Drop for LogBlock {
     }
 }
 
-impl Head {
+impl RecordMark {
     #[inline]
     fn publish(&self, len: usize, label: Label) {
         self.note.store(label.note, Relaxed);

@@ -44,8 +44,8 @@ impl Keyspace {
         if self.config.snapshot().flag(Directive::LAZYFREE_LAZY_EXPIRE) { b"UNLINK" } else { b"DEL" }
     }
 
-    /// Puts a command into the change log, with what else it changed; `text` is it as clients send it. The locks of that
-    /// must still be held; `shard`: the only one. Returns the log's length then, if there was anything to append.
+    /// Puts a command into the change log, with what else it changed; `text` is it as clients send it. The locks of
+    /// that must still be held; `shard`: the only one. Returns the log's length then, if there was anything to append.
     #[inline]
     pub(crate) fn record<'t>(
         &self,

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use structures::log_block::{LogCursor, Run};
 
-/// What becomes of a sink that does not keep up. Whoever opens it says so.
+/// What becomes of a sink that does not keep up. Who opens it says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overflow {
     /// The log keeps all that it has not read. Its owner holds writers back while that is too much.

@@ -1,7 +1,7 @@
-//! How the append-only file frames records: SELECT where the database changes, MULTI and EXEC around a group, remarks of
-//! the time.
+//! How the append-only file frames records: SELECT where the database changes, MULTI and EXEC around a group, remarks
+//! of the time.
 
-use super::pieces::Pieces;
+use super::file_bytes::Pieces;
 use engine::propagation::change_log::RecordHead;
 use engine::propagation::log_batch::{GROUP_BEGIN, GROUP_END, put_select};
 use structures::log_block::Run;

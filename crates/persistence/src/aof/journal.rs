@@ -17,8 +17,8 @@
 //! kept, so it is cut off and written once more. Otherwise all up to there is in doubt: no later sync makes it durable,
 //! but a new base does.
 
+use super::file_bytes::Pieces;
 use super::framing::Framing;
-use super::pieces::Pieces;
 use super::storage::LogFile;
 use engine::locks::sync::{Mutex, spin};
 use engine::propagation::change_log::ChangeLog;
@@ -345,7 +345,7 @@ impl Journal {
             if output.taken > before {
                 return true;
             }
-            // Whoever appends the next record is copying it.
+            // Who appends the next record is copying it.
             spin();
         }
     }

@@ -11,14 +11,14 @@
 //! base in the place of all before it. At every moment the manifest on the disk names files that together are the whole
 //! log.
 //!
-//! [`Aof`] is a sink of the engine's change log. No files and threads here: they come in as [`Storage`]; `commands` decides when
-//! what happens, `server` has the thread that writes and syncs.
+//! [`Aof`] is a sink of the engine's change log. No files and threads here: they come in as [`Storage`]; `commands`
+//! decides when what happens, `server` has the thread that writes and syncs.
 
 pub mod check;
+mod file_bytes;
 mod framing;
 pub mod journal;
 pub mod manifest;
-mod pieces;
 pub mod read;
 pub mod rewrite;
 pub mod storage;
