@@ -34,14 +34,14 @@ impl Piece {
 
 /// A queue of bytes.
 #[derive(Default)]
-pub struct Pieces {
+pub struct FileBytes {
     queue: VecDeque<Piece>,
     len: usize,
     /// Memory of bytes that are gone.
     spare: Vec<u8>,
 }
 
-impl Pieces {
+impl FileBytes {
     /// Bytes in it.
     pub fn len(&self) -> usize {
         self.len
@@ -98,7 +98,7 @@ impl Pieces {
     }
 
     /// The same, and adds them to others.
-    pub fn move_front(&mut self, bytes: usize, mut to: Option<&mut Pieces>) {
+    pub fn move_front(&mut self, bytes: usize, mut to: Option<&mut FileBytes>) {
         let mut rest = bytes;
         while rest > 0
             && let Some(mut piece) = self.queue.pop_front()
@@ -130,7 +130,7 @@ impl Pieces {
     }
 
     /// Puts others before what there is.
-    pub fn put_before(&mut self, mut first: Pieces) {
+    pub fn put_before(&mut self, mut first: FileBytes) {
         first.queue.append(&mut self.queue);
         self.queue = first.queue;
         self.len += first.len;
@@ -150,7 +150,7 @@ mod tests {
     use std::ops::ControlFlow;
     use std::sync::Arc;
 
-    fn all(pieces: &Pieces) -> Vec<u8> {
+    fn all(pieces: &FileBytes) -> Vec<u8> {
         let mut bytes = Vec::new();
         while bytes.len() < pieces.len() {
             bytes.extend_from_slice(pieces.after(bytes.len()));
@@ -165,7 +165,7 @@ mod tests {
         let long: Vec<u8> = (0..SLICED + 100).map(|n| n as u8).collect();
         let texts = [&b"short"[..], &long, b"end"];
         for cut in [0, 1, 5, 6, 5 + SLICED, 5 + long.len(), 5 + long.len() + 1, 8 + long.len()] {
-            let mut pieces = Pieces::default();
+            let mut pieces = FileBytes::default();
             for (db, text) in texts.into_iter().enumerate() {
                 log.append(RecordHead::command(db as u32, None), text);
             }
@@ -175,7 +175,7 @@ mod tests {
             };
             assert_eq!(reader.read(u64::MAX, put), Ok(log.appended()));
             assert_eq!((pieces.len(), pieces.queue.len()), (8 + long.len(), 3));
-            let (whole, mut others) = (all(&pieces), Pieces::default());
+            let (whole, mut others) = (all(&pieces), FileBytes::default());
             assert_eq!(whole, texts.concat());
             pieces.move_front(cut, Some(&mut others));
             assert_eq!((all(&others), all(&pieces)), (whole[..cut].to_vec(), whole[cut..].to_vec()));

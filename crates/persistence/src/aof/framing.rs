@@ -1,7 +1,7 @@
 //! How the append-only file frames records: SELECT where the database changes, MULTI and EXEC around a group, remarks
 //! of the time.
 
-use super::file_bytes::Pieces;
+use super::file_bytes::FileBytes;
 use engine::propagation::change_log::RecordHead;
 use engine::propagation::log_batch::{GROUP_BEGIN, GROUP_END, put_select};
 use structures::log_block::Run;
@@ -22,7 +22,7 @@ impl Framing {
     }
 
     /// Adds records of one kind, or a group.
-    pub fn put(&mut self, head: RecordHead, run: &Run<'_>, to: &mut Pieces) {
+    pub fn put(&mut self, head: RecordHead, run: &Run<'_>, to: &mut FileBytes) {
         if let Some(seconds) = self.stamp.take() {
             to.put_with(|out| put_stamp(out, seconds));
         }

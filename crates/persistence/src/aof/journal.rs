@@ -17,7 +17,7 @@
 //! kept, so it is cut off and written once more. Otherwise all up to there is in doubt: no later sync makes it durable,
 //! but a new base does.
 
-use super::file_bytes::Pieces;
+use super::file_bytes::FileBytes;
 use super::framing::Framing;
 use super::storage::LogFile;
 use engine::locks::sync::{Mutex, spin};
@@ -69,7 +69,7 @@ struct Output {
     reader: Option<LogReader>,
     framing: Framing,
     /// Taken from the log, and not written yet.
-    pending: Pieces,
+    pending: FileBytes,
     /// Up to where the log was taken.
     taken: u64,
     /// Some of what is pending is in the file already.
@@ -77,7 +77,7 @@ struct Output {
     /// The file that follows when all that is pending is written.
     next: Option<JournalTarget>,
     /// What was written last and is not synced, if the policy is to keep that, and where in the log it begins.
-    unsynced: Pieces,
+    unsynced: FileBytes,
     unsynced_from: u64,
     /// Up to where what is written is not kept.
     unkept: u64,

@@ -120,16 +120,16 @@ fn put_object(out: &mut Vec<u8>, key: &[u8], object: &Object) {
     match object {
         Object::String(bytes) => words(out, &[b"SET", key, bytes]),
         Object::List(list) => {
-            let mut command = Pieces::new(out, b"RPUSH", key, 1);
+            let mut command = FileBytes::new(out, b"RPUSH", key, 1);
             list.each(0..list.len(), false, |item| command.add(item.to_vec()));
         }
         Object::Set(set) => {
-            let mut command = Pieces::new(out, b"SADD", key, 1);
+            let mut command = FileBytes::new(out, b"SADD", key, 1);
             set.iter().for_each(|item| command.add(item.to_vec()));
         }
         Object::Hash(hash) => put_hash(out, key, hash.view()),
         Object::SortedSet(set) => {
-            let mut command = Pieces::new(out, b"ZADD", key, 2);
+            let mut command = FileBytes::new(out, b"ZADD", key, 2);
             for (member, score) in set {
                 command.add(resp::format_by_digits(score).to_vec());
                 command.add(member.to_vec());
@@ -141,7 +141,7 @@ fn put_object(out: &mut Vec<u8>, key: &[u8], object: &Object) {
 
 fn put_hash(out: &mut Vec<u8>, key: &[u8], hash: View<'_>) {
     let mut timed = Vec::new();
-    let mut command = Pieces::new(out, b"HMSET", key, 2);
+    let mut command = FileBytes::new(out, b"HMSET", key, 2);
     hash.visit_all(|field, value, expiry| {
         command.add(field.to_vec());
         command.add(value.to_vec());
@@ -155,7 +155,7 @@ fn put_hash(out: &mut Vec<u8>, key: &[u8], hash: View<'_>) {
 }
 
 /// One command with a limited number of elements, again and again.
-struct Pieces<'o> {
+struct FileBytes<'o> {
     out: &'o mut Vec<u8>,
     name: &'static [u8],
     key: &'o [u8],
@@ -164,9 +164,9 @@ struct Pieces<'o> {
     words: Vec<Vec<u8>>,
 }
 
-impl<'o> Pieces<'o> {
-    fn new(out: &'o mut Vec<u8>, name: &'static [u8], key: &'o [u8], width: usize) -> Pieces<'o> {
-        Pieces { out, name, key, width, words: Vec::new() }
+impl<'o> FileBytes<'o> {
+    fn new(out: &'o mut Vec<u8>, name: &'static [u8], key: &'o [u8], width: usize) -> FileBytes<'o> {
+        FileBytes { out, name, key, width, words: Vec::new() }
     }
 
     fn add(&mut self, word: Vec<u8>) {
@@ -186,7 +186,7 @@ impl<'o> Pieces<'o> {
     }
 }
 
-impl Drop for Pieces<'_> {
+impl Drop for FileBytes<'_> {
     fn drop(&mut self) {
         self.flush();
     }
