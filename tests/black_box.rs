@@ -45,6 +45,8 @@ mod hashes;
 mod job_queue;
 #[path = "black_box/lists.rs"]
 mod lists;
+#[path = "black_box/long_commands.rs"]
+mod long_commands;
 #[path = "black_box/migrations.rs"]
 mod migrations;
 #[path = "black_box/process.rs"]

@@ -67,7 +67,7 @@ impl<'e> Client<'e> {
                 let (mut done, end) = run.run(left, spans);
                 match end {
                     BatchEnd::Next => {}
-                    BatchEnd::Script => {
+                    BatchEnd::Apart => {
                         let (session, reply) = (&mut self.session, &mut self.reply);
                         left[done].call(spans, |prepared, args| {
                             dispatch::run(engine, session, prepared, args, NOW, reply);

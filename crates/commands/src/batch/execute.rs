@@ -18,6 +18,7 @@ use crate::core::command::{Command, CommandEntry};
 use crate::core::context::{Blocking, Context, Flow, Now, Work};
 use crate::core::dispatch::{self, run_held};
 use crate::core::instrument;
+use crate::core::lending::LendingMode;
 use crate::core::session::Session;
 use engine::Engine;
 use engine::keyspace::held_locks::{HeldLocks, LockTimeout};
@@ -44,7 +45,7 @@ pub struct BatchRun<'r> {
     pub reply_max: usize,
     /// There is a limit to memory.
     pub is_limited: bool,
-    /// A script has the thread: only what can be done with locks that are free is run.
+    /// A script or a long command has the thread: only what can be done with locks that are free is run.
     pub is_lent: bool,
 }
 
@@ -67,8 +68,8 @@ pub enum BatchEnd {
     Full,
     /// The next request cannot run now, and is to be tried a little later.
     Later,
-    /// The next request may run a script.
-    Script,
+    /// The next request is to be run apart from its connection, and by itself: it may run a script, or is long.
+    Apart,
 }
 
 impl BatchRun<'_> {
@@ -84,7 +85,7 @@ impl BatchRun<'_> {
                 let (ran, flow) = self.run_plain(&items[done..], spans);
                 done += ran;
                 if !matches!(flow, Flow::Next) {
-                    return (done, end(flow, items[done - 1].entry()));
+                    return self.or_apart(done, end(flow, items[done - 1].entry()));
                 }
             }
             let left = &mut items[done..];
@@ -102,10 +103,23 @@ impl BatchRun<'_> {
             done += 1;
             let end = self.run_one(item, spans);
             if !matches!(end, BatchEnd::Next) || self.must_deliver(item) {
-                return (done, end);
+                return self.or_apart(done, end);
             }
         }
         (done, BatchEnd::Next)
+    }
+
+    /// How the run ends, unless the last command has asked to be run apart.
+    fn or_apart(&mut self, done: usize, end: BatchEnd) -> (usize, BatchEnd) {
+        if self.session.lending != LendingMode::Requested {
+            return (done, end);
+        }
+        self.session.lending = LendingMode::OnRequest;
+        match end {
+            // While another command has the thread it comes later.
+            BatchEnd::Retry { .. } if !self.is_lent => (done - 1, BatchEnd::Apart),
+            end => (done, end),
+        }
     }
 
     /// Why the run has to end before this request, if it does.
@@ -122,7 +136,7 @@ impl BatchRun<'_> {
         if must_not_push || self.is_lent && !item.runs_meanwhile() {
             return Some(BatchEnd::Later);
         }
-        runs_scripts.then_some(BatchEnd::Script)
+        runs_scripts.then_some(BatchEnd::Apart)
     }
 
     /// Whether messages have to go out after this request. What a client publishes goes out together, unless it is told

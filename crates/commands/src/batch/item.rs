@@ -89,7 +89,7 @@ impl<'b> BatchItem<'b> {
         self.prepared().is_some_and(Prepared::runs_scripts)
     }
 
-    /// Whether it can run while a script has the worker's thread.
+    /// Whether it can run while another command has the worker's thread.
     pub(super) fn runs_meanwhile(&self) -> bool {
         self.prepared().is_none_or(Prepared::runs_meanwhile)
     }

@@ -87,6 +87,7 @@ mod tests {
     use super::*;
     use crate::core::context::{Flow, Now};
     use crate::core::dispatch;
+    use crate::core::lending::LendingMode;
     use crate::core::session::Session;
     use crate::testing;
     use engine::time::UnixUs;
@@ -116,6 +117,8 @@ mod tests {
         prefetcher: Prefetcher,
         reply: Reply,
         ended: bool,
+        /// Commands that were run apart.
+        apart: usize,
     }
 
     impl Wire {
@@ -129,6 +132,7 @@ mod tests {
                 prefetcher: Prefetcher::default(),
                 reply: Reply::new(Vec::new(), protocol),
                 ended: false,
+                apart: 0,
             }
         }
 
@@ -170,13 +174,15 @@ mod tests {
                         .run(items, spans);
                 match end {
                     BatchEnd::Next => {}
-                    BatchEnd::Script => {
+                    BatchEnd::Apart => {
+                        let mode = std::mem::replace(&mut self.session.lending, LendingMode::Apart);
                         let (session, reply) = (&mut self.session, &mut self.reply);
                         let run = |prepared: &_, args: &mut crate::Args<'_>| {
                             dispatch::run(engine, session, prepared, args, now, reply)
                         };
                         items[done].call(spans, run);
                         done += 1;
+                        (self.session.lending, self.apart) = (mode, self.apart + 1);
                     }
                     BatchEnd::Chunked(mut work, command) => {
                         while !dispatch::step(engine, &mut self.session, command, &mut **work, now, &mut self.reply) {}
@@ -226,6 +232,22 @@ mod tests {
         bytes.extend_from_slice(b"*1\r\n!\r\n");
         bytes.extend_from_slice(&requests(&["GET k"]));
         assert_eq!(replies(Protocol::Resp2, &[&bytes]), "+OK\r\n-ERR Protocol error: expected '$', got '!'\r\n");
+    }
+
+    #[test]
+    fn a_long_command_is_run_again_apart() {
+        let members: Vec<String> = (0..6_000).map(|n| format!("m{n}")).collect();
+        let mut bytes = requests(&[&format!("SADD s {}", members.join(" "))]);
+        bytes.extend(requests(&["SUNIONSTORE d s", "SUNIONSTORE d s s", "INCR n", "SORT none", "SINTERCARD 2 s s"]));
+        bytes.extend(requests(&["MULTI", "SUNIONSTORE d s s", "EXEC", "SCARD d"]));
+        let expected = ":6000\r\n:6000\r\n:6000\r\n:1\r\n*0\r\n:6000\r\n+OK\r\n+QUEUED\r\n*1\r\n:6000\r\n:6000\r\n";
+        // EXEC is run apart in any case.
+        for (mode, apart) in [(LendingMode::Never, 1), (LendingMode::OnRequest, 3)] {
+            let mut wire = Wire::new(Requests::resp(), Protocol::Resp2);
+            wire.session.lending = mode;
+            wire.feed(&bytes);
+            assert_eq!((wire.output().as_str(), wire.apart), (expected, apart), "{mode:?}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::bitmaps::popcount::count_ones;
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::Context;
+use crate::core::lending::{self, Lending};
 use crate::strings::substring::{is_reversed, max_length, span};
 use engine::data::event_class::EventClass;
 use engine::data::value::{Object, Str};
@@ -303,7 +304,9 @@ fn bitop(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         Operation::Diff | Operation::Diff1 | Operation::AndOr if sources < 2 => return Err(needs_two(operation)),
         _ => {}
     }
-    let mut fold = Fold::new(operation);
+    let length = |object: &Object| if let Object::String(bytes) = object { bytes.len() } else { 0 };
+    let bytes: usize = (3..args.len()).map(|index| cx.elements(cx.key(args, index), length)).sum();
+    let mut fold = Fold::new(operation, cx.lending(bytes / lending::BULK)?);
     for index in 3..args.len() {
         let value = cx.keys.string(cx.key(args, index))?;
         let mut digits = itoa::Buffer::new();
@@ -327,66 +330,80 @@ fn needs_two(operation: Operation) -> Error {
 }
 
 /// Combines strings one after the other, so that no two are looked at together.
-struct Fold {
+struct Fold<'e> {
     operation: Operation,
     count: usize,
     /// X, or what became of it.
     first: Vec<u8>,
     /// What is in some of Y (DIFF1, ANDOR), or in more than one string (ONE).
     others: Vec<u8>,
+    lending: Lending<'e>,
 }
 
-impl Fold {
-    fn new(operation: Operation) -> Self {
-        Fold { operation, count: 0, first: Vec::new(), others: Vec::new() }
+impl<'e> Fold<'e> {
+    fn new(operation: Operation, lending: Lending<'e>) -> Self {
+        Fold { operation, count: 0, first: Vec::new(), others: Vec::new(), lending }
     }
 
     fn add(&mut self, source: &[u8]) {
         self.count += 1;
+        let Fold { operation, first, others, lending, .. } = self;
         if self.count == 1 {
-            self.first = match self.operation {
-                Operation::Not => source.iter().map(|byte| !byte).collect(),
-                _ => source.to_vec(),
+            return match operation {
+                Operation::Not => combine(first, source, lending, |_, y| !y),
+                _ => combine(first, source, lending, |_, y| y),
             };
-            return;
         }
-        match self.operation {
-            Operation::And => combine(&mut self.first, source, |x, y| x & y),
-            Operation::Or => combine(&mut self.first, source, |x, y| x | y),
-            Operation::Xor => combine(&mut self.first, source, |x, y| x ^ y),
-            Operation::Diff => combine(&mut self.first, source, |x, y| x & !y),
-            Operation::Diff1 | Operation::AndOr => combine(&mut self.others, source, |x, y| x | y),
+        match operation {
+            Operation::And => combine(first, source, lending, |x, y| x & y),
+            Operation::Or => combine(first, source, lending, |x, y| x | y),
+            Operation::Xor => combine(first, source, lending, |x, y| x ^ y),
+            Operation::Diff => combine(first, source, lending, |x, y| x & !y),
+            Operation::Diff1 | Operation::AndOr => combine(others, source, lending, |x, y| x | y),
             Operation::One => {
-                let mut common = self.first.clone();
-                combine(&mut common, source, |x, y| x & y);
-                combine(&mut self.others, &common, |x, y| x | y);
-                combine(&mut self.first, source, |x, y| x | y);
+                let mut common = Vec::new();
+                combine(&mut common, first, lending, |_, x| x);
+                combine(&mut common, source, lending, |x, y| x & y);
+                combine(others, &common, lending, |x, y| x | y);
+                combine(first, source, lending, |x, y| x | y);
             }
             Operation::Not => {}
         }
     }
 
     fn finish(self) -> Vec<u8> {
-        let Fold { operation, mut first, others, .. } = self;
+        let Fold { operation, mut first, others, lending, .. } = self;
         match operation {
-            Operation::Diff1 => combine(&mut first, &others, |x, y| !x & y),
-            Operation::AndOr => combine(&mut first, &others, |x, y| x & y),
-            Operation::One => combine(&mut first, &others, |x, y| x & !y),
+            Operation::Diff1 => combine(&mut first, &others, &lending, |x, y| !x & y),
+            Operation::AndOr => combine(&mut first, &others, &lending, |x, y| x & y),
+            Operation::One => combine(&mut first, &others, &lending, |x, y| x & !y),
             _ => {}
         }
         first
     }
 }
 
+/// Bytes that are combined without a look at the clock.
+const BLOCK: usize = 64 << 10;
+
 /// Applies `f` to each byte of both, the shorter one being continued by zeros. The compiler turns the loop
 /// into vector instructions.
-fn combine(into: &mut Vec<u8>, other: &[u8], f: impl Fn(u8, u8) -> u8) {
-    if into.len() < other.len() {
-        into.resize(other.len(), 0);
+fn combine(into: &mut Vec<u8>, other: &[u8], lending: &Lending<'_>, f: impl Fn(u8, u8) -> u8) {
+    let step = |block: &[u8]| lending.steps(block.len() / lending::BULK);
+    into.reserve_exact(other.len().saturating_sub(into.len()));
+    let (common, more) = other.split_at(into.len().min(other.len()));
+    for (block, other) in into.chunks_mut(BLOCK).zip(common.chunks(BLOCK)) {
+        block.iter_mut().zip(other).for_each(|(x, y)| *x = f(*x, *y));
+        step(block);
     }
-    let (common, tail) = into.split_at_mut(other.len());
-    common.iter_mut().zip(other).for_each(|(x, y)| *x = f(*x, *y));
-    tail.iter_mut().for_each(|x| *x = f(*x, 0));
+    for block in into[common.len()..].chunks_mut(BLOCK) {
+        block.iter_mut().for_each(|x| *x = f(*x, 0));
+        step(block);
+    }
+    for block in more.chunks(BLOCK) {
+        into.extend(block.iter().map(|y| f(0, *y)));
+        step(block);
+    }
 }
 
 #[cfg(test)]
@@ -497,7 +514,7 @@ mod tests {
             use Operation::*;
             for operation in [And, Or, Xor, Not, Diff, Diff1, AndOr, One] {
                 let sources = if operation == Not { &sources[..1] } else { &sources[..] };
-                let mut fold = Fold::new(operation);
+                let mut fold = Fold::new(operation, Lending::never());
                 sources.iter().for_each(|source| fold.add(source));
                 let result = fold.finish();
                 prop_assert_eq!(result.len(), sources.iter().map(Vec::len).max().unwrap_or(0));

@@ -389,6 +389,8 @@ pub struct Command {
     pub tips: &'static [&'static str],
     /// Of a container: its subcommands.
     pub subcommands: &'static [Command],
+    /// It has no keys and waits for no lock, so that it is answered whatever other commands do meanwhile.
+    pub takes_no_lock: bool,
     /// The flags of a call with these arguments, where they depend on these.
     pub flags_of_call: Option<FlagsOfCall>,
     /// Corrects which arguments of a call are keys and what is done to them, where the specifications cannot say it.
@@ -456,6 +458,7 @@ impl Command {
         deprecated: None,
         tips: &[],
         subcommands: &[],
+        takes_no_lock: false,
         flags_of_call: None,
         keys_of_call: None,
         channels: Channels::None,

@@ -67,6 +67,9 @@ pub type Work = Box<Box<dyn Piecewise>>;
 
 const _: () = assert!(size_of::<Flow>() == 16);
 
+/// Elements that a chunk counts as.
+const CHUNK: usize = 100;
+
 /// A command that is carried out a chunk at a time.
 pub trait Piecewise: Send {
     /// Does one piece of at most some hundred microseconds; true when the command has ended. A long reply may
@@ -128,7 +131,12 @@ impl Context<'_> {
     /// all locks that it takes.
     pub fn complete(&mut self) {
         match std::mem::take(&mut self.flow) {
-            Flow::More(mut work) => while !work.step(self) {},
+            Flow::More(mut work) => {
+                let lending = self.lending_at_once();
+                while !work.step(self) {
+                    lending.steps(CHUNK);
+                }
+            }
             other => self.flow = other,
         }
     }

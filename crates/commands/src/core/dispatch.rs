@@ -108,10 +108,11 @@ impl Prepared {
         self.entry.is_some_and(CommandEntry::runs_scripts)
     }
 
-    /// Whether the command can run while a script has its thread: it runs none itself, and its entry names the locks
-    /// that it takes.
+    /// Whether the command can run while another one has its thread: it runs no script itself, and its entry names the
+    /// locks that it takes.
     pub fn runs_meanwhile(&self) -> bool {
-        self.entry.is_none_or(|entry| !entry.runs_scripts() && !entry.may_touch_more)
+        let names_locks = |entry: &CommandEntry| entry.command.takes_no_lock || !entry.may_touch_more;
+        self.entry.is_none_or(|entry| !entry.runs_scripts() && names_locks(entry))
     }
 
     /// The entry, unless the command is refused anyway.

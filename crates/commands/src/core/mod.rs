@@ -20,6 +20,7 @@ pub(crate) mod http_guard;
 pub mod instrument;
 pub(crate) mod key_spec;
 pub(crate) mod lazy_free;
+pub mod lending;
 pub mod queued;
 pub(crate) mod redact;
 pub mod rights;

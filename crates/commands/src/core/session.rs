@@ -3,6 +3,7 @@
 use crate::core::args::Args;
 use crate::core::command::{CommandEntry, Flags};
 use crate::core::context::{KeyArgs, Now};
+use crate::core::lending::LendingMode;
 use engine::Engine;
 use engine::acl::user::User;
 use engine::clients::pubsub::{ChannelKind, Name};
@@ -72,6 +73,8 @@ pub struct Session {
     pub(crate) admitted: DenyReasons,
     /// What its commands do about locks that are not free.
     pub patience: LockTimeout,
+    /// How they lend the thread to others when they are long.
+    pub lending: LendingMode,
     /// The log's length after its last write that was logged: what its client is told since may not be durable before.
     pub logged_at: u64,
     /// The log's length after the last change that its commands can have seen, its own included.
@@ -147,6 +150,7 @@ impl Session {
             watching: None,
             admitted: DenyReasons::default(),
             patience: LockTimeout::Long,
+            lending: LendingMode::Never,
             logged_at: 0,
             seen_to: 0,
             subscriptions: None,

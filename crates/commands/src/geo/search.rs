@@ -6,12 +6,14 @@
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, Group, READONLY, WRITE, key, keyword};
 use crate::core::context::Context;
+use crate::core::lending::Lending;
 use crate::geo::points::{point, reply_distance, reply_point, unit};
 use engine::data::event_class::EventClass;
-use engine::data::value::Object;
+use engine::data::value::{Object, Value};
 use engine::keyspace::edit::Ttl;
 use engine::{Error, Word, before_nul};
 use resp::number::parse_f64;
+use std::ops::Range;
 use structures::geohash::{Point, Shape};
 use structures::sorted_set::SortedSet;
 
@@ -407,28 +409,56 @@ fn search(cx: &mut Context<'_>, args: &Args<'_>, form: Form) -> Result<(), Error
         query.order = Order::Ascending;
     }
     let shape = query.by.as_ref().and_then(|by| by.shape(query.center));
+    let parts = set.zip(shape.as_ref()).map_or(Vec::new(), |(set, shape)| parts(set, shape));
+    let (enough, members) = (query.count.filter(|_| query.any), parts.iter().map(Range::len).sum());
+    let lending = cx.lending(enough.map_or(members, |enough| members.min(enough.saturating_mul(LOOKED_AT))))?;
+    let set = cx.keys.together(cx.key(args, form.source));
     let found = match (set, shape) {
-        (Some(set), Some(shape)) => chosen(&query, find(set, &shape, query.count.filter(|_| query.any))),
+        (Some(Value::Payload(Object::SortedSet(set))), Some(shape)) => {
+            chosen(&query, find(set, &parts, &shape, enough, &lending), &lending)
+        }
         _ => Vec::new(),
     };
     let meters = query.by.as_ref().map_or(1.0, By::meters);
     match query.store {
         Some(destination) => {
             let event = if matches!(form.words, Words::Search { .. }) { "geosearchstore" } else { "georadiusstore" };
-            store(cx, args, destination, event, &query, &found, meters);
+            store(cx, args, destination, event, &query, &Results { found: &found, meters, lending: &lending });
         }
-        None => reply(cx, &query, &found, meters),
+        None => reply(cx, &query, &Results { found: &found, meters, lending: &lending }),
     }
     Ok(())
 }
 
-/// The members inside of a shape, at most `enough`.
-fn find(set: &SortedSet, shape: &Shape, enough: Option<usize>) -> Vec<Found> {
+/// What is replied or stored.
+struct Results<'f> {
+    found: &'f [Found],
+    /// Of the unit that distances are told in.
+    meters: f64,
+    lending: &'f Lending<'f>,
+}
+
+/// Members that are looked at, as a rule at most, until one is found.
+const LOOKED_AT: usize = 16;
+
+/// The ranks of the members that may be inside of a shape.
+fn parts(set: &SortedSet, shape: &Shape) -> Vec<Range<usize>> {
+    let ranks = |scores: Range<f64>| set.rank_of_score(scores.start)..set.rank_of_score(scores.end);
+    shape.cells().into_iter().map(|cell| ranks(cell.scores())).collect()
+}
+
+/// The members of these parts that are inside of a shape, at most `enough`.
+fn find(
+    set: &SortedSet,
+    parts: &[Range<usize>],
+    shape: &Shape,
+    enough: Option<usize>,
+    lending: &Lending<'_>,
+) -> Vec<Found> {
     let mut found = Vec::new();
-    for cell in shape.cells() {
-        let scores = cell.scores();
-        let ranks = set.rank_of_score(scores.start)..set.rank_of_score(scores.end);
-        for (member, score) in set.range(ranks) {
+    for ranks in parts {
+        for (member, score) in set.range(ranks.clone()) {
+            lending.step();
             let point = Point::decode(score);
             if let Some(distance) = shape.distance_inside(point) {
                 found.push(Found { member: member.to_vec(), score, point, distance });
@@ -442,20 +472,26 @@ fn find(set: &SortedSet, shape: &Shape, enough: Option<usize>) -> Vec<Found> {
 }
 
 /// The results in the order that is asked for, as many as are.
-fn chosen(query: &Query, mut found: Vec<Found>) -> Vec<Found> {
+fn chosen(query: &Query, mut found: Vec<Found>, lending: &Lending<'_>) -> Vec<Found> {
+    let order = |a: &Found, b: &Found| {
+        lending.step();
+        a.distance.total_cmp(&b.distance)
+    };
     match query.order {
         Order::AsFound => {}
-        Order::Ascending => found.sort_by(|a, b| a.distance.total_cmp(&b.distance)),
-        Order::Descending => found.sort_by(|a, b| b.distance.total_cmp(&a.distance)),
+        Order::Ascending => found.sort_by(order),
+        Order::Descending => found.sort_by(|a, b| order(b, a)),
     }
     found.truncate(query.count.unwrap_or(usize::MAX));
     found
 }
 
-fn reply(cx: &mut Context<'_>, query: &Query, found: &[Found], meters: f64) {
+fn reply(cx: &mut Context<'_>, query: &Query, results: &Results<'_>) {
+    let Results { found, meters, lending } = results;
     let extras = [query.with_distance, query.with_hash, query.with_place].into_iter().filter(|with| *with).count();
     cx.reply.array(found.len());
-    for one in found {
+    for one in *found {
+        lending.step();
         if extras > 0 {
             cx.reply.array(extras + 1);
         }
@@ -479,13 +515,14 @@ fn store(
     destination: usize,
     event: &'static str,
     query: &Query,
-    found: &[Found],
-    meters: f64,
+    results: &Results<'_>,
 ) {
+    let Results { found, meters, lending } = results;
     let limits = cx.engine.encoding_limits().sorted_set();
     let mut set = SortedSet::default();
     set.reserve(found.len(), found.iter().map(|one| one.member.len()).max().unwrap_or(0), limits);
-    for one in found {
+    for one in *found {
+        lending.step();
         let score = if query.store_distance { one.distance / meters } else { one.score };
         set.insert(&one.member, score, limits);
     }

@@ -10,7 +10,7 @@ use crate::core::rights::databases_at;
 use engine::Error;
 use engine::config::Directive;
 use engine::data::event_class::EventClass;
-use engine::data::value::ValueExt;
+use engine::data::value::{Object, ValueExt};
 use engine::keyspace::edit::{copied, renamed};
 
 const DEL_COMPLEXITY: &str = "O(N) where N is the number of keys that will be removed. When a key to remove holds a value other than a string, the individual complexity for this key is O(M) where M is the number of elements in the list, set, sorted set or hash. Removing a single key that holds a string value is O(1).";
@@ -229,7 +229,8 @@ fn copy(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Err(Error::SameObject);
     }
     let mark = cx.engine.access_clock(cx.now_ms()).fresh();
-    let copy = cx.keys.find(from).map(|entry| copied(&entry, to.name, mark));
+    let lending = cx.lending(cx.elements(from, Object::elements_to_copy))?;
+    let copy = cx.keys.find(from).map(|entry| copied(&entry, to.name, mark, &|| lending.step()));
     cx.keys.select(target_db);
     let done = copy.is_some_and(|copy| {
         let mut target = cx.keys.edit(to);

@@ -9,6 +9,7 @@ use crate::core::args::Args;
 use crate::core::command::CallKeys;
 use crate::core::command::{Begin, Command, DENY_OOM, FindKeys, Group, KeyFlags, KeySpec, READONLY, WRITE, key};
 use crate::core::context::Context;
+use crate::core::lending::Lending;
 use crate::core::rights;
 use engine::Error;
 use engine::data::event_class::EventClass;
@@ -225,19 +226,23 @@ impl Elements {
     }
 
     /// Takes what the value holds, in its own order; sorted sets backwards when that is asked for.
-    fn of(value: &Value<'_>, backwards: bool) -> Result<Elements, Error> {
+    fn of(value: &Value<'_>, backwards: bool, lending: &Lending<'_>) -> Result<Elements, Error> {
         let mut elements = Elements::default();
+        let mut push = |element: &[u8]| {
+            lending.step();
+            elements.push(element);
+        };
         let mut digits = itoa::Buffer::new();
         if let Ok(list) = value.as_collection::<List>() {
-            list.each(0..list.len(), false, |item| elements.push(item.bytes(&mut digits)));
+            list.each(0..list.len(), false, |item| push(item.bytes(&mut digits)));
         } else if let Ok(set) = value.as_collection::<Set>() {
-            set.iter().for_each(|member| elements.push(member.bytes(&mut digits)));
+            set.iter().for_each(|member| push(member.bytes(&mut digits)));
         } else {
             let set = value.as_collection::<SortedSet>()?;
             if backwards {
-                set.iter().rev().for_each(|(member, _)| elements.push(member));
+                set.iter().rev().for_each(|(member, _)| push(member));
             } else {
-                set.iter().for_each(|(member, _)| elements.push(member));
+                set.iter().for_each(|(member, _)| push(member));
             }
         }
         Ok(elements)
@@ -258,42 +263,57 @@ fn sort_with(cx: &mut Context<'_>, args: &Args<'_>, options: &Options<'_>) -> Re
     let mut keeps_order = options.keeps_order();
     let (mut alpha, mut by) = (options.alpha, options.by.as_ref());
     let is_kept = options.store.is_some() || cx.keys.origin().asker == Asker::Script;
+    let lending = cx.lending(cx.elements(source, count).saturating_mul(options.get.len() + 1))?;
     let elements = match cx.keys.value(source) {
         Some(value) => {
             // The order of a set is nobody's: what is stored or what a script sees must not depend on it.
             if keeps_order && is_kept && value.as_collection::<Set>().is_ok() {
                 (keeps_order, alpha, by) = (false, true, None);
             }
-            Elements::of(&value, keeps_order && options.descending)?
+            Elements::of(&value, keeps_order && options.descending, &lending)?
         }
         None => Elements::default(),
     };
     let mut order: Vec<usize> = (0..elements.len()).collect();
     if !keeps_order {
-        let sorting = Sorting { elements: &elements, by, descending: options.descending };
+        let sorting = Sorting { elements: &elements, by, descending: options.descending, lending: &lending };
         if alpha { sorting.by_text(&mut cx.keys, &mut order) } else { sorting.by_number(&mut cx.keys, &mut order)? }
     }
-    let chosen = &order[options.range(order.len())];
+    let chosen = Chosen { elements: &elements, order: &order[options.range(order.len())], lending: &lending };
     match options.store {
-        Some(store) => store_result(cx, args, store, options, &elements, chosen),
-        None => reply_result(cx, options, &elements, chosen),
+        Some(store) => store_result(cx, args, store, options, &chosen),
+        None => reply_result(cx, options, &chosen),
     }
     Ok(())
+}
+
+/// How many elements there are to sort.
+fn count(object: &Object) -> usize {
+    match object {
+        Object::List(list) => list.len(),
+        Object::Set(set) => set.len(),
+        Object::SortedSet(set) => set.len(),
+        Object::String(_) | Object::Hash(_) | Object::Stream(_) => 0,
+    }
 }
 
 struct Sorting<'s> {
     elements: &'s Elements,
     by: Option<&'s Pattern<'s>>,
     descending: bool,
+    lending: &'s Lending<'s>,
 }
 
 impl Sorting<'_> {
+    /// Of two elements. Each comparison counts as a step.
     fn directed(&self, order: Ordering) -> Ordering {
+        self.lending.step();
         if self.descending { order.reverse() } else { order }
     }
 
     /// What an element is sorted by.
     fn weight<'e>(&'e self, keys: &mut Keys<'_>, index: usize, name: &mut Vec<u8>) -> Option<Cow<'e, [u8]>> {
+        self.lending.step();
         let element = self.elements.get(index);
         match self.by {
             Some(pattern) => pattern.look_up(keys, element, name),
@@ -346,17 +366,24 @@ fn number(text: &[u8]) -> Option<f64> {
     (value.is_finite() || says_infinity).then_some(value)
 }
 
+/// The elements that were asked for, in their order.
+struct Chosen<'s> {
+    elements: &'s Elements,
+    order: &'s [usize],
+    lending: &'s Lending<'s>,
+}
+
 /// Gives every result to `take`: the elements themselves, or for each what the patterns of GET find.
 fn each_result(
     keys: &mut Keys<'_>,
     options: &Options<'_>,
-    elements: &Elements,
-    chosen: &[usize],
+    chosen: &Chosen<'_>,
     mut take: impl FnMut(Option<Cow<'_, [u8]>>),
 ) {
     let mut name = Vec::new();
-    for index in chosen {
-        let element = elements.get(*index);
+    for index in chosen.order {
+        chosen.lending.steps(1 + options.get.len());
+        let element = chosen.elements.get(*index);
         if options.get.is_empty() {
             take(Some(Cow::Borrowed(element)));
         }
@@ -366,31 +393,20 @@ fn each_result(
     }
 }
 
-fn result_len(options: &Options<'_>, chosen: &[usize]) -> usize {
-    chosen.len() * options.get.len().max(1)
-}
-
-fn reply_result(cx: &mut Context<'_>, options: &Options<'_>, elements: &Elements, chosen: &[usize]) {
-    cx.reply.array(result_len(options, chosen));
+fn reply_result(cx: &mut Context<'_>, options: &Options<'_>, chosen: &Chosen<'_>) {
+    cx.reply.array(chosen.order.len() * options.get.len().max(1));
     let reply = &mut *cx.reply;
-    each_result(&mut cx.keys, options, elements, chosen, |result| match result {
+    each_result(&mut cx.keys, options, chosen, |result| match result {
         Some(result) => reply.bulk(&result),
         None => reply.null(),
     });
 }
 
 /// Makes the results a list, empty strings for what was not found.
-fn store_result(
-    cx: &mut Context<'_>,
-    args: &Args<'_>,
-    store: usize,
-    options: &Options<'_>,
-    elements: &Elements,
-    chosen: &[usize],
-) {
+fn store_result(cx: &mut Context<'_>, args: &Args<'_>, store: usize, options: &Options<'_>, chosen: &Chosen<'_>) {
     let rules = cx.engine.encoding_limits().list();
     let (mut list, mut len) = (List::default(), 0);
-    each_result(&mut cx.keys, options, elements, chosen, |result| {
+    each_result(&mut cx.keys, options, chosen, |result| {
         let result = result.unwrap_or_default();
         list.reserve(1, result.len(), &rules);
         list.push(End::Tail, result, &rules);

@@ -11,6 +11,7 @@
 //!           reader   128 of a shard      32 at most    helpers, reader
 //! ```
 
+use crate::core::lending::Lending;
 use crate::scripting::fcall;
 use engine::Engine;
 use engine::config::{Config, Directive};
@@ -379,6 +380,8 @@ struct Loader<'i, 'e> {
     delay: Delay,
     libraries: fcall::FromFile<'e>,
     loaded: LoadedFile,
+    /// Of the worker whose client has it load.
+    lending: Lending<'e>,
 }
 
 /// How many empty keys the log is told of by name.
@@ -396,6 +399,7 @@ impl<'i, 'e> Loader<'i, 'e> {
             delay,
             libraries: fcall::FromFile::new(engine),
             loaded: LoadedFile::default(),
+            lending: Lending::without_locks(engine),
         }
     }
 
@@ -523,6 +527,7 @@ impl Sink for Loader<'_, '_> {
 
     fn progress(&mut self, offset: u64, _: Doing) {
         self.engine.persistence_status().loading.loaded_bytes.store(offset, Relaxed);
+        self.lending.step();
     }
 }
 

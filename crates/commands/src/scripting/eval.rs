@@ -134,6 +134,7 @@ const SCRIPT: &[Command] = &[
         summary: "Terminates a server-side Lua script during execution.",
         complexity: "O(1)",
         tips: &["request_policy:all_shards", "response_policy:one_succeeded"],
+        takes_no_lock: true,
         run: |cx, _| kill(cx, false),
         ..SCRIPTING
     },

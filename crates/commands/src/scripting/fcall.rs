@@ -120,6 +120,7 @@ const SUBCOMMANDS: &[Command] = &[
         summary: "Terminates a function during execution.",
         complexity: "O(1)",
         tips: &["request_policy:all_shards", "response_policy:one_succeeded"],
+        takes_no_lock: true,
         run: |cx, _| kill(cx, true),
         ..FUNCTION
     },
@@ -163,6 +164,7 @@ const SUBCOMMANDS: &[Command] = &[
         summary: "Returns information about a function during execution.",
         complexity: "O(1)",
         tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
+        takes_no_lock: true,
         run: stats,
         ..FUNCTION
     },

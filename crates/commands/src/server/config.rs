@@ -45,6 +45,7 @@ const SUBCOMMANDS: &[Command] = &[
         summary: "Returns the effective values of configuration parameters.",
         complexity: "O(N) when N is the number of configuration parameters provided",
         history: &[("7.0.0", "Added the ability to pass multiple pattern parameters in one call")],
+        takes_no_lock: true,
         run: get,
         ..SUB
     },

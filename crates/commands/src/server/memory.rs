@@ -157,7 +157,7 @@ pub fn difference(whole: u64, part: u64) -> i64 {
 }
 
 fn stats(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    let accounts = Accounts::new(cx.engine, Overview::of(&mut cx.keys)?, cx.engine.host().memory());
+    let accounts = Accounts::new(cx.engine, Overview::of(&mut cx.keys), cx.engine.host().memory());
     let Accounts { memory, overview, clients, scripts, functions, log } = &accounts;
     let selected = cx.session.db;
     let keys = overview.total(|db| db.keys) as u64;
@@ -255,7 +255,7 @@ fn allocator_report(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error>
 }
 
 fn doctor(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    let accounts = Accounts::new(cx.engine, Overview::of(&mut cx.keys)?, cx.engine.host().memory());
+    let accounts = Accounts::new(cx.engine, Overview::of(&mut cx.keys), cx.engine.host().memory());
     let report = diagnosis(&accounts, cx.engine.clients().len() as u64);
     cx.reply.verbatim(b"txt", report.as_bytes());
     Ok(())

@@ -6,6 +6,7 @@
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, Group, READONLY, WRITE, key};
 use crate::core::context::Context;
+use crate::core::lending::Lending;
 use crate::sets::chunked_algebra::{self, SetOperation};
 use crate::sets::set::{self, reply_member};
 use crate::sets::set_operations::{Difference, MemberRefs, Sets, build, intersect, normal, unite};
@@ -158,6 +159,12 @@ fn by_size<'a, R: Ord>(names: &[Option<Key<'a>>], sets: &[Option<&Set>], rank: i
     sized.into_iter().map(|(name, _)| name).collect()
 }
 
+/// How the work on these sets lends the worker.
+fn lending<'c>(cx: &mut Context<'c>, names: &Names<'_>) -> Result<Lending<'c>, Error> {
+    let members = borrow(&cx.keys, names).iter().flatten().map(|set| set.len()).sum();
+    cx.lending(members)
+}
+
 fn sinter(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let names = look_up(cx, args, 1..args.len())?;
     if let Some(key) = only_one(&names).filter(|_| names.iter().all(Option::is_some)) {
@@ -175,7 +182,7 @@ fn sinter(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     let sets = borrow(&cx.keys, &names);
     let (mark, mut count) = (cx.reply.begin_set(), 0);
-    intersect(sets, |_, member| {
+    intersect(sets, &Lending::never(), |_, member| {
         reply_member(cx.reply, member);
         count += 1;
         ControlFlow::Continue(())
@@ -199,8 +206,9 @@ fn sintercard(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         index += 2;
     }
     let names = look_up(cx, args, 2..2 + keys)?;
+    let lending = lending(cx, &names)?;
     let mut count = 0;
-    intersect(borrow(&cx.keys, &names), |_, _| {
+    intersect(borrow(&cx.keys, &names), &lending, |_, _| {
         count += 1;
         // No limit is 0.
         if count == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -212,15 +220,16 @@ fn sintercard(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 fn sinterstore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let limits = cx.engine.encoding_limits().set();
     let names = look_up(cx, args, 2..args.len())?;
+    let lending = lending(cx, &names)?;
     let (mut members, mut empty) = (Vec::new(), Set::default());
-    intersect(borrow(&cx.keys, &names), |smallest, member| {
+    intersect(borrow(&cx.keys, &names), &lending, |smallest, member| {
         if members.is_empty() && !matches!(smallest, Set::Ints(_)) {
             empty = Set::small();
         }
         members.push(member);
         ControlFlow::Continue(())
     });
-    let mut result = build(empty, &members, &limits);
+    let mut result = build(empty, &members, &limits, &lending);
     if result.len() <= limits.intset_entries && members.iter().all(|member| matches!(normal(*member), Item::Int(_))) {
         result.make_ints(&limits);
     }
@@ -255,16 +264,18 @@ fn sunion(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 fn sunionstore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let limits = cx.engine.encoding_limits().set();
     let names = look_up(cx, args, 2..args.len())?;
+    let lending = lending(cx, &names)?;
     let mut result = Set::default();
     {
         let mut sets: SmallVec<[&Set; 4]> = borrow(&cx.keys, &names).into_iter().flatten().collect();
         let largest = sets.iter().copied().max_by_key(|set| set.len());
         // All of them in any order become a table then.
         if let Some(largest) = largest.filter(|set| set.len() > limits.intset_entries.max(limits.listpack_entries)) {
-            result = Set::of_distinct(largest.len(), largest.iter());
+            result = Set::of_distinct(largest.len(), largest.iter().inspect(|_| lending.step()));
             sets.retain(|set| !std::ptr::eq(*set, largest));
         }
-        sets.iter().flat_map(|set| set.iter()).for_each(|member| _ = result.insert_item(member, &limits));
+        let rest = sets.iter().flat_map(|set| set.iter()).inspect(|_| lending.step());
+        rest.for_each(|member| _ = result.insert_item(member, &limits));
     }
     store(cx, args, result, "sunionstore");
     Ok(())
@@ -296,7 +307,7 @@ fn sdiff(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let sets = borrow(&cx.keys, &names);
     let (mark, mut count) = (cx.reply.begin_set(), 0);
     if let Some(difference) = Difference::of(&sets) {
-        difference.visit(|member| {
+        difference.visit(&Lending::never(), |member| {
             reply_member(cx.reply, member);
             count += 1;
         });
@@ -308,7 +319,8 @@ fn sdiff(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 fn sdiffstore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let limits = cx.engine.encoding_limits().set();
     let names = look_up(cx, args, 2..args.len())?;
-    let result = Difference::of(&borrow(&cx.keys, &names)).map(|difference| difference.to_set(&limits));
+    let lending = lending(cx, &names)?;
+    let result = Difference::of(&borrow(&cx.keys, &names)).map(|difference| difference.to_set(&limits, &lending));
     store(cx, args, result.unwrap_or_default(), "sdiffstore");
     Ok(())
 }

@@ -7,10 +7,12 @@ use crate::core::args::Args;
 use crate::core::chunked_reply;
 use crate::core::command::{Command, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::{Context, Flow, Piecewise};
+use crate::core::lending::{self, Lending};
 use crate::sets::set::{MembersReply, commit_removal, reply_member};
 use engine::config::Directive;
 use engine::data::event_class::EventClass;
-use engine::data::value::Object;
+use engine::data::value::{Collection, Object};
+use engine::keyspace::keys::Key;
 use engine::propagation::effects::Record;
 use engine::{Engine, Error};
 use resp::Reply;
@@ -86,6 +88,7 @@ fn pop_one(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
 fn pop_several(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
     let count = args.int(2).ok().and_then(|count| usize::try_from(count).ok()).ok_or(Error::NotPositive)?;
     let (key, limits) = (cx.key(args, 1), cx.engine.encoding_limits().set());
+    let lending = lending(cx, key, count)?;
     let mut edit = cx.keys.edit(key);
     let len = edit.collection::<Set>()?.map_or(0, Set::len);
     if count == 0 || len == 0 {
@@ -109,7 +112,7 @@ fn pop_several(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
         }
     } else if (len - count).saturating_mul(REST_SHARE) <= count {
         let popped = edit.with(|set: &mut Set| {
-            let rest = take_rest(set, len - count, &limits);
+            let rest = take_rest(set, len - count, &limits, &lending);
             std::mem::replace(set, rest)
         })?;
         edit.log_as(|| removals(key.name, popped.iter()));
@@ -124,7 +127,8 @@ fn pop_several(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
         }
     } else {
         let popped = edit.with(|set: &mut Set| {
-            let draws = (0..count).map_while(|_| set.take_random(fastrand::u64(..)));
+            let draws = (0..count).inspect(|_| lending.step());
+            let draws = draws.map_while(|_| set.take_random(fastrand::u64(..)));
             draws.collect::<Vec<TakenMember>>()
         })?;
         popped.iter().for_each(|taken| reply_member(cx.reply, taken.item()));
@@ -134,15 +138,24 @@ fn pop_several(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
+/// How taking so many members out lends the worker.
+fn lending<'c>(cx: &mut Context<'c>, key: Key<'_>, count: usize) -> Result<Lending<'c>, Error> {
+    let members = |object: &Object| Set::of(object).map_or(0, Set::len);
+    // Nothing is looked up for a few.
+    let elements = if count > lending::AT_ONCE { cx.elements(key, members).min(count) } else { count };
+    cx.lending(elements)
+}
+
 /// The command that removes a key of which nothing is left.
 fn removal_word(engine: &Engine) -> &'static [u8] {
     if engine.config().snapshot().flag(Directive::LAZYFREE_LAZY_SERVER_DEL) { b"UNLINK" } else { b"DEL" }
 }
 
 /// Takes out any `count` members, as a set that begins as small as it can.
-fn take_rest(set: &mut Set, count: usize, limits: &Limits) -> Set {
+fn take_rest(set: &mut Set, count: usize, limits: &Limits, lending: &Lending<'_>) -> Set {
     let mut rest = if matches!(set, Set::Ints(_)) { Set::default() } else { Set::small() };
     for _ in 0..count {
+        lending.step();
         if let Some(taken) = set.take_random(fastrand::u64(..)) {
             rest.insert_item(taken.item(), limits);
         }

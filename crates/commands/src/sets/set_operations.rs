@@ -7,6 +7,7 @@
 //!
 //! A result that is stored is built by the steps of Valkey, since its form, which clients can see, depends on them.
 
+use crate::core::lending::Lending;
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
@@ -19,12 +20,16 @@ use structures::set::{Limits, Set};
 pub type Sets<'k> = SmallVec<[Option<&'k Set>; 4]>;
 
 /// Visits the members that all sets have, with the smallest set; nothing if one is missing.
-pub fn intersect<'k>(sets: Sets<'k>, mut visit: impl FnMut(&'k Set, Item<'k>) -> ControlFlow<()>) {
+pub fn intersect<'k>(
+    sets: Sets<'k>,
+    lending: &Lending<'_>,
+    mut visit: impl FnMut(&'k Set, Item<'k>) -> ControlFlow<()>,
+) {
     let Some(mut sets) = sets.into_iter().collect::<Option<SmallVec<[&Set; 4]>>>() else { return };
     sets.sort_by_key(|set| set.len());
     let Some((smallest, others)) = sets.split_first() else { return };
     let others: SmallVec<[&Set; 4]> = others.iter().copied().filter(|set| !std::ptr::eq(*set, *smallest)).collect();
-    each_batch(smallest, &others, |member| {
+    each_batch(smallest, &others, lending, |member| {
         if others.iter().all(|set| set.contains_item(member)) {
             visit(smallest, member)
         } else {
@@ -37,10 +42,16 @@ pub fn intersect<'k>(sets: Sets<'k>, mut visit: impl FnMut(&'k Set, Item<'k>) ->
 const BATCH: usize = 16;
 
 /// Visits the members of a set; what lookups of them in the others will read has been asked for before.
-fn each_batch<'k>(set: &'k Set, others: &[&Set], mut visit: impl FnMut(Item<'k>) -> ControlFlow<()>) {
+fn each_batch<'k>(
+    set: &'k Set,
+    others: &[&Set],
+    lending: &Lending<'_>,
+    mut visit: impl FnMut(Item<'k>) -> ControlFlow<()>,
+) {
     let mut members = set.iter();
     loop {
         let batch: SmallVec<[Item<'k>; BATCH]> = members.by_ref().take(BATCH).collect();
+        lending.steps(batch.len() * (others.len() + 1));
         let names =
             || batch.iter().filter_map(|member| if let Item::Bytes(name) = member { Some(*name) } else { None });
         others.iter().for_each(|other| other.prefetch(names()));
@@ -52,11 +63,12 @@ fn each_batch<'k>(set: &'k Set, others: &[&Set], mut visit: impl FnMut(Item<'k>)
 
 /// A set of these members, no two of which are equal, in the form that it gets when they are put one by one into
 /// `empty`.
-pub fn build(mut empty: Set, members: &[Item<'_>], limits: &Limits) -> Set {
+pub fn build(mut empty: Set, members: &[Item<'_>], limits: &Limits, lending: &Lending<'_>) -> Set {
+    let each = members.iter().inspect(|_| lending.step());
     if members.len() > limits.intset_entries.max(limits.listpack_entries) {
-        return Set::of_distinct(members.len(), members.iter().copied());
+        return Set::of_distinct(members.len(), each.copied());
     }
-    members.iter().for_each(|member| _ = empty.insert_item(*member, limits));
+    each.for_each(|member| _ = empty.insert_item(*member, limits));
     empty
 }
 
@@ -112,47 +124,52 @@ impl<'k> Difference<'k> {
         if self.asks { self.first.len().saturating_mul(self.others.len()) } else { self.first.len() + others }
     }
 
-    pub fn visit(&self, mut visit: impl FnMut(Item<'k>)) {
+    pub fn visit(&self, lending: &Lending<'_>, mut visit: impl FnMut(Item<'k>)) {
         if self.asks {
-            each_batch(self.first, &self.others, |member| {
+            each_batch(self.first, &self.others, lending, |member| {
                 if !self.others.iter().any(|set| set.contains_item(member)) {
                     visit(member);
                 }
                 ControlFlow::Continue(())
             });
         } else {
-            let out = self.left_out();
-            self.first.iter().filter(|member| !out.contains(*member)).for_each(visit);
+            let out = self.left_out(lending);
+            self.first.iter().inspect(|_| lending.step()).filter(|member| !out.contains(*member)).for_each(visit);
         }
     }
 
-    pub fn to_set(&self, limits: &Limits) -> Set {
+    pub fn to_set(&self, limits: &Limits, lending: &Lending<'_>) -> Set {
         if !self.asks {
-            return self.by_removal(limits);
+            return self.by_removal(limits, lending);
         }
         let mut members = Vec::new();
-        self.visit(|member| members.push(member));
-        build(Set::default(), &members, limits)
+        self.visit(lending, |member| members.push(member));
+        build(Set::default(), &members, limits, lending)
     }
 
     /// A result that held all of the first set for a moment, and has the form of that.
-    fn by_removal(&self, limits: &Limits) -> Set {
+    fn by_removal(&self, limits: &Limits, lending: &Lending<'_>) -> Set {
+        let first = self.first.iter().inspect(|_| lending.step());
         if self.first.len() > limits.intset_entries.max(limits.listpack_entries) {
-            let out = self.left_out();
-            let members: Vec<Item<'_>> = self.first.iter().filter(|member| !out.contains(*member)).collect();
-            return Set::of_distinct(members.len(), members.iter().copied());
+            let out = self.left_out(lending);
+            let members: Vec<Item<'_>> = first.filter(|member| !out.contains(*member)).collect();
+            return Set::of_distinct(members.len(), members.iter().copied().inspect(|_| lending.step()));
         }
         let mut result = Set::default();
-        self.first.iter().for_each(|member| _ = result.insert_item(member, limits));
+        first.for_each(|member| _ = result.insert_item(member, limits));
         for set in &self.others {
-            set.iter().for_each(|member| _ = result.remove_item(member));
+            set.iter().inspect(|_| lending.step()).for_each(|member| _ = result.remove_item(member));
         }
         result
     }
 
-    fn left_out(&self) -> MemberRefs<'k> {
+    fn left_out(&self, lending: &Lending<'_>) -> MemberRefs<'k> {
         let mut out = MemberRefs::default();
-        self.others.iter().flat_map(|set| set.iter()).for_each(|member| _ = out.insert(member));
+        self.others
+            .iter()
+            .flat_map(|set| set.iter())
+            .inspect(|_| lending.step())
+            .for_each(|member| _ = out.insert(member));
         out
     }
 }

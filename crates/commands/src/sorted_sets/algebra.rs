@@ -7,6 +7,7 @@
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, Group, READONLY, WRITE, key};
 use crate::core::context::Context;
+use crate::core::lending::Lending;
 use crate::sorted_sets::sorted_set::{reply_pairs, store};
 use engine::Error;
 use engine::data::value::{Object, Value};
@@ -246,29 +247,30 @@ impl Request {
     }
 
     /// The pairs of the result, in order.
-    fn pairs<'k>(&self, inputs: &[(Source<'k>, f64)]) -> Vec<(Name<'k>, f64)> {
+    fn pairs<'k>(&self, inputs: &[(Source<'k>, f64)], lending: &Lending<'_>) -> Vec<(Name<'k>, f64)> {
         let mut pairs = match self.operation {
-            Operation::Union => self.union(inputs),
+            Operation::Union => self.union(inputs, lending),
             Operation::Intersection => {
                 let mut pairs = Vec::new();
-                self.intersect(inputs, |name, score| {
+                self.intersect(inputs, lending, |name, score| {
                     pairs.push((name, score));
                     ControlFlow::Continue(())
                 });
                 pairs
             }
-            Operation::Difference => difference(inputs),
+            Operation::Difference => difference(inputs, lending),
         };
         pairs.sort_unstable_by(|a, b| {
+            lending.step();
             a.1.partial_cmp(&b.1).unwrap_or(std::cmp::Ordering::Equal).then_with(|| a.0.cmp(&b.0))
         });
         pairs
     }
 
-    fn union<'k>(&self, inputs: &[(Source<'k>, f64)]) -> Vec<(Name<'k>, f64)> {
+    fn union<'k>(&self, inputs: &[(Source<'k>, f64)], lending: &Lending<'_>) -> Vec<(Name<'k>, f64)> {
         if let [(only, weight)] = inputs {
             let mut pairs = Vec::with_capacity(only.len());
-            only.each(|name, score| {
+            only.each(lending, |name, score| {
                 pairs.push((name, number(score * weight)));
                 ControlFlow::Continue(())
             });
@@ -278,19 +280,25 @@ impl Request {
         let mut scores: HashMap<Name<'k>, f64, RandomState> =
             HashMap::with_capacity_and_hasher(longest, RandomState::default());
         for (source, weight) in inputs {
-            source.each(|name, score| {
+            source.each(lending, |name, score| {
                 let score = number(score * weight);
                 scores.entry(name).and_modify(|sum| *sum = self.aggregate.of(*sum, score)).or_insert(score);
                 ControlFlow::Continue(())
             });
         }
-        scores.into_iter().collect()
+        scores.into_iter().inspect(|_| lending.step()).collect()
     }
 
     /// Visits the members that all inputs have.
-    fn intersect<'k>(&self, inputs: &[(Source<'k>, f64)], mut visit: impl FnMut(Name<'k>, f64) -> ControlFlow<()>) {
+    fn intersect<'k>(
+        &self,
+        inputs: &[(Source<'k>, f64)],
+        lending: &Lending<'_>,
+        mut visit: impl FnMut(Name<'k>, f64) -> ControlFlow<()>,
+    ) {
         let [(smallest, weight), others @ ..] = inputs else { return };
-        smallest.each(|name, score| {
+        smallest.each(lending, |name, score| {
+            lending.steps(others.len());
             let mut sum = number(score * weight);
             for (other, weight) in others {
                 let Some(score) = other.score(&name) else { return ControlFlow::Continue(()) };
@@ -302,10 +310,11 @@ impl Request {
 }
 
 /// The members of the first input that no other has.
-fn difference<'k>(inputs: &[(Source<'k>, f64)]) -> Vec<(Name<'k>, f64)> {
+fn difference<'k>(inputs: &[(Source<'k>, f64)], lending: &Lending<'_>) -> Vec<(Name<'k>, f64)> {
     let [(first, _), others @ ..] = inputs else { return Vec::new() };
     let mut pairs = Vec::new();
-    first.each(|name, score| {
+    first.each(lending, |name, score| {
+        lending.steps(others.len());
         if others.iter().all(|(other, _)| other.score(&name).is_none()) {
             pairs.push((name, score));
         }
@@ -356,7 +365,11 @@ impl<'k> Source<'k> {
     }
 
     /// Visits the pairs until `visit` breaks off.
-    fn each(self, mut visit: impl FnMut(Name<'k>, f64) -> ControlFlow<()>) {
+    fn each(self, lending: &Lending<'_>, mut visit: impl FnMut(Name<'k>, f64) -> ControlFlow<()>) {
+        let mut visit = |name, score| {
+            lending.step();
+            visit(name, score)
+        };
         let _ = match self {
             Source::Missing => ControlFlow::Continue(()),
             Source::SortedSet(set) => set.iter().try_for_each(|(name, score)| visit(Name::Bytes(name), score)),
@@ -456,20 +469,30 @@ fn input_keys<'a>(cx: &Context<'_>, args: &'a Args<'_>, request: &Request) -> Ve
     (request.first..request.first + request.inputs).map(|index| cx.key(args, index)).collect()
 }
 
+/// How the work on these inputs lends the worker.
+fn lending<'c>(cx: &mut Context<'c>, request: &Request, names: &[Key<'_>]) -> Result<Lending<'c>, Error> {
+    let members = request.inputs(&cx.keys, names).iter().map(|(source, _)| source.len()).sum();
+    cx.lending(members)
+}
+
 fn reply(cx: &mut Context<'_>, args: &Args<'_>, operation: Operation) -> Result<(), Error> {
     let request = Request::parse(cx, args, operation, Form::Reply)?;
     let names = input_keys(cx, args, &request);
-    let pairs = request.pairs(&request.inputs(&cx.keys, &names));
-    reply_pairs(cx.reply, pairs.iter().map(|(name, score)| (&**name, *score)), request.with_scores);
+    let lending = lending(cx, &request, &names)?;
+    let pairs = request.pairs(&request.inputs(&cx.keys, &names), &lending);
+    let pairs = pairs.iter().inspect(|_| lending.step());
+    reply_pairs(cx.reply, pairs.map(|(name, score)| (&**name, *score)), request.with_scores);
     Ok(())
 }
 
 fn store_result(cx: &mut Context<'_>, args: &Args<'_>, operation: Operation, event: &'static str) -> Result<(), Error> {
     let request = Request::parse(cx, args, operation, Form::Store)?;
     let names = input_keys(cx, args, &request);
-    let pairs = request.pairs(&request.inputs(&cx.keys, &names));
+    let lending = lending(cx, &request, &names)?;
+    let pairs = request.pairs(&request.inputs(&cx.keys, &names), &lending);
     let limits = cx.engine.encoding_limits().sorted_set();
-    let result = SortedSet::from_sorted(pairs.iter().map(|(name, score)| (&**name, *score)), limits);
+    let sorted = pairs.iter().inspect(|_| lending.step());
+    let result = SortedSet::from_sorted(sorted.map(|(name, score)| (&**name, *score)), limits);
     drop(pairs);
     store(cx, args, result, event);
     Ok(())
@@ -478,8 +501,9 @@ fn store_result(cx: &mut Context<'_>, args: &Args<'_>, operation: Operation, eve
 fn zintercard(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let request = Request::parse(cx, args, Operation::Intersection, Form::Count)?;
     let names = input_keys(cx, args, &request);
+    let lending = lending(cx, &request, &names)?;
     let mut count = 0;
-    request.intersect(&request.inputs(&cx.keys, &names), |_, _| {
+    request.intersect(&request.inputs(&cx.keys, &names), &lending, |_, _| {
         count += 1;
         if count == request.limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });

@@ -316,6 +316,26 @@ impl<'a> Str<'a> {
 }
 
 impl Object {
+    /// How many elements it has that are copied one by one.
+    pub fn elements_to_copy(&self) -> usize {
+        match self {
+            Object::Set(set) => set.len(),
+            Object::SortedSet(set) => set.len(),
+            Object::Hash(hash) => hash.view().len(),
+            Object::String(_) | Object::List(_) | Object::Stream(_) => 0,
+        }
+    }
+
+    /// A copy; `each` is called for each element that is copied by itself.
+    pub fn copy(&self, each: &dyn Fn()) -> Object {
+        match self {
+            Object::Set(set) => Object::Set(set.copy(each)),
+            Object::SortedSet(set) => Object::SortedSet(set.copy(each)),
+            Object::Hash(hash) => Object::Hash(hash.copy(each)),
+            other => other.clone(),
+        }
+    }
+
     /// The object as an entry keeps it: `keep` gets the bytes if it can be packed.
     pub fn keep<R>(self, keep: impl FnOnce(NewValue<'_, Object>) -> R) -> R {
         match self {

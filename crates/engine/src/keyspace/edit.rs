@@ -619,13 +619,13 @@ pub fn renamed(entry: KeyEntry, name: &[u8]) -> KeyEntry {
 }
 
 /// A copy of the entry under another name, with an access mark of its own.
-pub fn copied(entry: &KeyEntry, name: &[u8], meta: u32) -> KeyEntry {
+pub fn copied(entry: &KeyEntry, name: &[u8], meta: u32, each: &dyn Fn()) -> KeyEntry {
     let value = match entry.value() {
         Value::Inline(bytes) => NewValue::Inline(bytes),
         Value::Packed(bytes) => NewValue::Packed(bytes),
         Value::Int(n) => NewValue::Int(n),
         Value::Payload(object) => {
-            return object.clone().keep(|value| KeyEntry::new(name, value, entry.expiry(), meta));
+            return object.copy(each).keep(|value| KeyEntry::new(name, value, entry.expiry(), meta));
         }
     };
     KeyEntry::new(name, value, entry.expiry(), meta)

@@ -136,6 +136,11 @@ impl<'e> Keys<'e> {
         self.patience = patience;
     }
 
+    /// How long the command waits for a lock.
+    pub fn patience(&self) -> LockTimeout {
+        self.patience
+    }
+
     /// The epoch in which the command was admitted; without it, nobody had to.
     pub fn set_admitted(&mut self, epoch: Epoch) {
         self.admitted = epoch;

@@ -1,12 +1,14 @@
 //! The keyspace in numbers, for INFO and MEMORY: what its tables hold and what they take up, database by database.
 //!
 //! Shards are visited one at a time, so that numbers of different shards are of different moments, unless the command
-//! holds all locks.
+//! holds all locks. Nobody waits long for one: of a shard that another command has for long, the keys are counted, and
+//! its statistics are those that were seen last.
 
-use crate::Error;
 use crate::keyspace::Keyspace;
+use crate::keyspace::held_locks::LockTimeout;
 use crate::keyspace::keys::Keys;
-use crate::keyspace::shard::{Db, ShardStats};
+use crate::keyspace::shard::{Db, LOW, ShardStats};
+use crate::locks::sync::Mutex;
 use crate::time::UnixMs;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -62,35 +64,71 @@ const TTL_SAMPLE: usize = 16;
 const BUCKET: usize = 64;
 
 impl Overview {
-    /// # Errors
-    /// [`Error::WouldBlock`]
-    pub fn of(keys: &mut Keys<'_>) -> Result<Overview, Error> {
+    /// What a command sees of all shards.
+    pub fn of(keys: &mut Keys<'_>) -> Overview {
         let now = keys.expiry_now().0.max(0) as u64;
         let mut overview = Overview::default();
         overview.dbs.entry(keys.db_index()).or_default();
         overview.stats.dirty = keys.keyspace().persistence_status().elsewhere.load(Relaxed);
         // Mean times left, weighed by the number of keys that they are those of.
         let mut times: BTreeMap<u32, u128> = BTreeMap::new();
-        keys.each_shard(|_, shard, _| {
-            overview.stats.add(&shard.stats);
-            overview.tracked_keys += shard.tracked.len();
-            overview.tracked_items += shard.tracked.items();
-            for (number, db) in shard.dbs.iter() {
-                let left = db.expiry.keys.mean_left(now, TTL_SAMPLE).unwrap_or(0);
-                *times.entry(number).or_default() += u128::from(left) * db.expiry.keys.len() as u128;
-                overview.dbs.entry(number).or_default().add(db);
+        let (keyspace, patience) = (keys.keyspace(), keys.patience());
+        for index in 0..keyspace.locks.len() {
+            let seen = keys.with_shard(index, |shard, _| {
+                keyspace.seen_last.note(index, &shard.stats);
+                overview.stats.add(&shard.stats);
+                overview.tracked_keys += shard.tracked.len();
+                overview.tracked_items += shard.tracked.items();
+                for (number, db) in shard.dbs.iter() {
+                    let left = db.expiry.keys.mean_left(now, TTL_SAMPLE).unwrap_or(0);
+                    *times.entry(number).or_default() += u128::from(left) * db.expiry.keys.len() as u128;
+                    overview.dbs.entry(number).or_default().add(db);
+                }
+            });
+            if seen.is_err() {
+                // One wait is enough.
+                keys.set_patience(LockTimeout::None);
+                overview.add_unseen(keyspace, index);
             }
-        })?;
+        }
+        keys.set_patience(patience);
         for (number, time) in times {
             let db = overview.dbs.entry(number).or_default();
             db.mean_ttl = time.checked_div(db.expires as u128).unwrap_or(0) as u64;
         }
-        Ok(overview)
+        overview
+    }
+
+    /// Takes in what is known of a shard without its lock.
+    #[cold]
+    fn add_unseen(&mut self, keyspace: &Keyspace, index: usize) {
+        self.stats.add(&keyspace.seen_last.of(index));
+        for number in 0..LOW as u32 {
+            if let Some(keys) = keyspace.shard_len(index, number).filter(|keys| *keys > 0) {
+                self.dbs.entry(number).or_default().keys += keys;
+            }
+        }
     }
 
     /// The sum of one number over all databases.
     pub fn total(&self, number: impl Fn(&DbOverview) -> usize) -> usize {
         self.dbs.values().map(number).sum()
+    }
+}
+
+/// The statistics of each shard as somebody saw them last.
+#[derive(Default)]
+pub(crate) struct SeenLast(Mutex<BTreeMap<usize, ShardStats>>);
+
+impl SeenLast {
+    fn note(&self, shard: usize, stats: &ShardStats) {
+        if *stats != ShardStats::default() {
+            self.0.lock().insert(shard, *stats);
+        }
+    }
+
+    fn of(&self, shard: usize) -> ShardStats {
+        self.0.lock().get(&shard).copied().unwrap_or_default()
     }
 }
 
@@ -174,5 +212,55 @@ impl Keyspace {
             let mut shard = self.locks.one(index);
             shard.stats = ShardStats { dirty: shard.stats.dirty, ..ShardStats::default() };
         }
+        self.seen_last.0.lock().values_mut().for_each(ShardStats::reset);
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+    use crate::data::event_class::EventClass;
+    use crate::data::value::NewString;
+    use crate::keyspace::edit::Ttl;
+    use crate::keyspace::held_locks::HeldLocks;
+    use crate::keyspace::origin::Origin;
+    use crate::{Engine, NullHost, Options};
+    use std::sync::Arc;
+
+    #[test]
+    fn a_shard_that_is_held_is_told_of_as_it_was_seen_last() {
+        let engine = Engine::new(&Options { shards: 4, ..Options::default() }, Arc::new(NullHost));
+        let put = |names: std::ops::Range<u32>| {
+            for name in names {
+                let name = format!("{name}");
+                let hash = engine.hasher().hash(name.as_bytes());
+                let held = HeldLocks::keys(&engine, std::iter::once(hash));
+                let mut keys = Keys::new(&engine, held, 0, Origin::client(UnixMs(0)));
+                let mut edit = keys.edit(keys.key(name.as_bytes()));
+                edit.set_string(NewString::Bytes(b"v"), Ttl::Clear);
+                edit.commit(EventClass::STRING, "set");
+                keys.unlock();
+            }
+        };
+        let overview = || {
+            let mut keys = Keys::new(&engine, HeldLocks::Nothing, 0, Origin::client(UnixMs(0)));
+            keys.set_patience(LockTimeout::Short);
+            let overview = Overview::of(&mut keys);
+            assert_eq!(keys.patience(), LockTimeout::Short);
+            (overview.dbs[&0].keys, overview.stats.dirty)
+        };
+        let numbers = |changes: u64| (changes as usize, changes);
+        put(0..100);
+        assert_eq!(overview(), numbers(100));
+        put(100..200);
+        let held = engine.locks().one(2);
+        engine.scripts().begin_long();
+        let (keys, dirty) = overview();
+        assert!(keys == 200 && (100..200).contains(&dirty), "{dirty}: the keys are known, the changes are of before");
+        engine.scripts().end_long();
+        drop(held);
+        assert_eq!(overview(), numbers(200));
+        engine.reset_stats();
+        assert_eq!(overview(), numbers(200), "changes are no statistics");
     }
 }

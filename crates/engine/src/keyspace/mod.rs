@@ -30,6 +30,7 @@ use crate::data::key_hash::KeyHasher;
 use crate::data::slot::SLOTS;
 use crate::host::clock::Clock;
 use crate::keyspace::encoding_limits::EncodingLimits;
+use crate::keyspace::keyspace_stats::SeenLast;
 use crate::keyspace::lru::{AccessClock, AccessPolicy};
 use crate::keyspace::shard::Shard;
 use crate::keyspace::shard_words::{DueTimes, Lengths};
@@ -101,6 +102,7 @@ pub struct Keyspace {
     /// `import-mode`.
     importing: AtomicBool,
     persistence_status: PersistenceStatus,
+    seen_last: SeenLast,
 }
 
 impl Keyspace {
@@ -126,6 +128,7 @@ impl Keyspace {
             expiry_paused: AtomicBool::new(false),
             importing: AtomicBool::new(false),
             persistence_status: PersistenceStatus::default(),
+            seen_last: SeenLast::default(),
         }
     }
 

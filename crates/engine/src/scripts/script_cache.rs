@@ -276,13 +276,13 @@ impl Scripts {
         self.busy_count.load(Relaxed) > 0
     }
 
-    /// Whether some script has run for so long that who wants its locks had better do something else meanwhile.
+    /// Whether some script, or another command, has run for so long that who wants its locks had better do something else meanwhile.
     #[inline]
     pub fn is_long(&self) -> bool {
         self.long_count.load(Relaxed) > 0
     }
 
-    /// A script has run for a while: others that want its locks do something else.
+    /// A script, or another command, has run for a while: others that want its locks do something else.
     pub fn begin_long(&self) {
         self.long_count.fetch_add(1, Relaxed);
     }

@@ -4,6 +4,7 @@ use crate::connection::socket::SocketStream;
 use crate::connection::state::Connection;
 use crate::event_loop::worker::Worker;
 use crate::workers::mailbox::WorkerMessage;
+use commands::core::lending::LendingMode;
 use commands::core::rights;
 use commands::{Now, Session};
 use engine::acl::users::UserChange;
@@ -102,6 +103,9 @@ impl Worker {
         let mut session = Session::new(info);
         session.token = token;
         session.patience = LockTimeout::Short;
+        if !book {
+            session.lending = LendingMode::OnRequest;
+        }
         session.info.token.store(token, Relaxed);
         // Not the worker's copy: a client that set the password was told OK before this worker's tick may end.
         session.authenticated = !self.shared.engine.users().asks();

@@ -1,7 +1,7 @@
-//! Serving other clients while a script has the worker's thread.
+//! Serving other clients while a script, or a long command, has the worker's thread.
 //!
-//! A command that may run a script is run apart from its connection: its session and the buffer of replies are taken
-//! out, and the worker is lent to the thread for the time. When the script has run for a while the engine calls the
+//! A command that may run a script, or that has [asked for it](commands::core::lending), is run apart from its connection: its session and the buffer of replies are taken
+//! out, and the worker is lent to the thread for the time. When it has run for a while the engine calls the
 //! host now and then ([`serve`]), which has the worker do a small tick from within: poll, read, run, write. What is run
 //! then takes the locks that are free; a command that wants another, or to run a script itself, is tried again later.
 //! After `busy-reply-threshold` all is refused (-BUSY) but for what is for such times, which takes no lock of the
@@ -24,6 +24,7 @@ use crate::system::clock;
 use crate::workers::mailbox::WorkerMessage;
 use commands::core::context::Flow;
 use commands::core::dispatch::{self, Prepared};
+use commands::core::lending::LendingMode;
 use commands::{Args, Now, Session};
 use mio::Events;
 use resp::{Progress, RequestLimits, RequestParser};
@@ -110,6 +111,7 @@ impl Worker {
         }
         let stand_in = Session::new(Arc::clone(&connection.session.info));
         let mut session = std::mem::replace(&mut connection.session, stand_in);
+        let mode = std::mem::replace(&mut session.lending, LendingMode::Apart);
         let mut reply = std::mem::take(&mut self.apart_reply);
         reply.set_protocol(connection.protocol);
         let shared = Arc::clone(&self.shared);
@@ -126,6 +128,7 @@ impl Worker {
         reply.truncate(0);
         let protocol = reply.protocol();
         self.apart_reply = reply;
+        session.lending = mode;
         let connection = &mut self.connections[token];
         connection.protocol = protocol;
         connection.session = session;

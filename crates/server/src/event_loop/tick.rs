@@ -275,7 +275,9 @@ impl Worker {
                 done += 1;
                 self.retry_later(&mut items[done - 1], spans, false);
             }
-            BatchEnd::Script => {
+            // What was replied before it is noted first.
+            BatchEnd::Apart if done > 0 => {}
+            BatchEnd::Apart => {
                 let (item, others) = items[done..].split_first_mut().expect("it was looked at");
                 done += 1;
                 let began = self.nanos();
@@ -343,7 +345,7 @@ impl Worker {
         }
     }
 
-    /// Runs an item that may run a script. Returns where its reply begins.
+    /// Runs an item that may run a script, or is long. Returns where its reply begins.
     fn run_item_apart(&mut self, item: &mut BatchItem<'_>, rest: Remaining<'_, '_>, now: Now) -> (Flow, usize) {
         let (token, spans) = (rest.token, rest.spans);
         let ran = item.call(spans, |prepared, args| self.run_apart(prepared, args, rest, now));

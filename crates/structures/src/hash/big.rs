@@ -274,8 +274,16 @@ impl BigHash {
 
 impl Clone for BigHash {
     fn clone(&self) -> Self {
+        self.copy(|| {})
+    }
+}
+
+impl BigHash {
+    /// A copy; `each` is called for each field.
+    pub(super) fn copy(&self, mut each: impl FnMut()) -> Self {
         let mut copy = BigHash::default();
         for field in self.iter() {
+            each();
             let (hash, expiry) = (member_hash(field.name), field.expiry);
             copy.table.insert_unique(hash, Field::new(field.name, value_of(field.value), expiry, 0), hash_of);
             copy.reindex(None, expiry, hash);

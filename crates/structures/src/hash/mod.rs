@@ -96,6 +96,14 @@ impl Default for Hash {
 }
 
 impl Hash {
+    /// A copy; `each` is called for each field of a table.
+    pub fn copy(&self, each: impl FnMut()) -> Hash {
+        Hash(match &self.0 {
+            Small(pack) => Small(pack.clone()),
+            Big(fields) => Big(Box::new(fields.copy(each))),
+        })
+    }
+
     /// Takes over fields and values in turns; None if they do not come in pairs. The caller makes sure that no field
     /// comes twice, and asks for the limits ([`reserve`](Self::reserve)).
     pub fn from_listpack(pack: Listpack) -> Option<Hash> {

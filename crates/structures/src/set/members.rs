@@ -31,6 +31,12 @@ impl Members {
         members
     }
 
+    /// A copy; `each` is called for each member.
+    pub(super) fn copy(&self, mut each: impl FnMut()) -> Self {
+        let members = self.table.iter().inspect(|_| each());
+        Members::of_distinct(self.table.len(), members.map(|member| Item::Bytes(member.bytes())))
+    }
+
     #[inline]
     pub(super) fn contains(&self, member: &[u8]) -> bool {
         self.table.find(hash(member), |present| present.bytes() == member).is_some()
@@ -119,7 +125,7 @@ impl<'a> FromIterator<Item<'a>> for Members {
 
 impl Clone for Members {
     fn clone(&self) -> Self {
-        Members::of_distinct(self.table.len(), self.table.iter().map(|member| Item::Bytes(member.bytes())))
+        self.copy(|| {})
     }
 }
 

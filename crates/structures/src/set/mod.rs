@@ -83,6 +83,14 @@ impl Set {
         Set::Big(Box::new(Members::of_distinct(len, members)))
     }
 
+    /// A copy; `each` is called for each member of a table.
+    pub fn copy(&self, each: impl FnMut()) -> Set {
+        match self {
+            Set::Big(members) => Set::Big(Box::new(members.copy(each))),
+            small => small.clone(),
+        }
+    }
+
     /// Makes room in an empty table for so many members, which are about to come; until they have [come](Set::settle)
     /// it does not change its size.
     pub fn reserve_table(&mut self, members: usize) {

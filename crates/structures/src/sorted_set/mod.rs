@@ -99,6 +99,17 @@ impl SortedSet {
         }
     }
 
+    /// A copy; `each` is called for each member, if they are not packed.
+    pub fn copy(&self, each: impl Fn()) -> Self {
+        SortedSet(match &self.0 {
+            Form::Packed(set) => Form::Packed(set.clone()),
+            Form::Indexed(set) => {
+                let pairs = set.range(0..set.len()).inspect(|_| each());
+                Form::Indexed(Box::new(Indexed::from_sorted(pairs).0))
+            }
+        })
+    }
+
     /// Number of members.
     #[inline]
     pub fn len(&self) -> usize {
@@ -355,10 +366,7 @@ impl Default for SortedSet {
 
 impl Clone for SortedSet {
     fn clone(&self) -> Self {
-        SortedSet(match &self.0 {
-            Form::Packed(set) => Form::Packed(set.clone()),
-            Form::Indexed(set) => Form::Indexed(Box::new(Indexed::from_sorted(set.range(0..set.len())).0)),
-        })
+        self.copy(|| {})
     }
 }
 

@@ -57,7 +57,7 @@ pub fn client_eviction(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Err
 
 /// How full a database's tables are, all of them together.
 pub fn table_stats(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let overview = Overview::of(&mut cx.keys)?;
+    let overview = Overview::of(&mut cx.keys);
     let number = u32::try_from(args.int(2)?).ok().filter(|db| (*db as usize) < cx.engine.databases());
     let number = number.ok_or(Error::DebugDbOutOfRange)?;
     let db = overview.dbs.get(&number).copied().unwrap_or_default();

@@ -5,11 +5,14 @@ use crate::core::context::Context;
 use crate::keys::flush::empty_all;
 use crate::persistence::{aof, load, save};
 use crate::server::debug::internals::STRING_MAX;
-use engine::Error;
+use engine::config::Directive;
 use engine::data::event_class::EventClass;
 use engine::data::value::NewString;
 use engine::keyspace::edit::Ttl;
-use std::io::ErrorKind;
+use engine::{Engine, Error};
+use std::io::{self, ErrorKind};
+use std::sync::mpsc::{self, TryRecvError};
+use std::time::Duration;
 
 /// Writes the file, empties the keyspace and reads the file again, each unless it is told otherwise.
 pub fn reload(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -21,7 +24,7 @@ pub fn reload(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     cx.must_be_alone()?;
     let engine = cx.engine;
     if !given("nosave") {
-        save::save_now(engine, Some(cx.session.patience)).map_err(|error| match error.kind() {
+        save(cx).map_err(|error| match error.kind() {
             ErrorKind::WouldBlock => Error::WouldBlock,
             _ => Error::DebugSave,
         })?;
@@ -49,6 +52,29 @@ pub fn reload(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         }
     }
 }
+
+/// Saves on another thread if one is to be had, and lends the worker meanwhile.
+fn save(cx: &Context<'_>) -> io::Result<()> {
+    let (engine, patience) = (cx.engine, cx.session.patience);
+    let (tell, told) = mpsc::channel();
+    let work = move |engine: &Engine| _ = tell.send(save::save_now(engine, Some(patience)));
+    if engine.host().in_background(Directive::SERVER_CPULIST, Box::new(work)).is_err() {
+        return save::save_now(engine, Some(patience));
+    }
+    loop {
+        match told.try_recv() {
+            Ok(outcome) => return outcome,
+            Err(TryRecvError::Disconnected) => return Err(ErrorKind::BrokenPipe.into()),
+            Err(TryRecvError::Empty) => {
+                engine.host().while_long();
+                engine.host().rest(LOOK);
+            }
+        }
+    }
+}
+
+/// How often it is looked whether the save has ended.
+const LOOK: Duration = Duration::from_micros(200);
 
 /// Empties the keyspace and reads the append-only file.
 pub fn load_aof(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {

@@ -52,6 +52,7 @@ pub(crate) const COMMANDS: &[Command] = &[Command {
     complexity: "O(1)",
     tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
     history: &[("7.0.0", "Added support for taking multiple section arguments.")],
+    takes_no_lock: true,
     run: info,
     ..Command::DEFAULT
 }];
@@ -195,7 +196,7 @@ fn write_sections(cx: &mut Context<'_>, sections: &[Vec<u8>]) -> Result<(), Erro
         engine: cx.engine,
         config: cx.engine.config().snapshot(),
         process: cx.engine.host().process(),
-        overview: Overview::of(&mut cx.keys)?,
+        overview: Overview::of(&mut cx.keys),
         now_us: cx.now.unix_us,
     };
     let mut text = Text::default();

@@ -1,0 +1,144 @@
+//! Long commands lend their worker to others.
+//!
+//! A command that is about to work on many elements says how many, before it has changed anything
+//! ([`Context::lending`]). If they are few, it runs to its end, and nothing of this costs more than a count. If they are
+//! many, it ends without having done anything, and its worker runs it again *apart*: with its session and its reply in
+//! its own hands, as a script is run. From then on it [counts](Lending::step) the elements that it deals with, and looks
+//! at the clock now and then. Once it is long the worker does a small tick for its other clients, every time it looks.
+//!
+//! ```text
+//!   quick    handler - lending(n): n is small - work - reply
+//!   long     handler - lending(n): Requested  =>  apart: handler - lending(n) - work .. work .. work - reply
+//!                                                                                   |       |
+//!                                                                              small tick  small tick
+//! ```
+//!
+//! It keeps its locks meanwhile: who wants one of them is put off, as with a script. So it is one moment for all others.
+//! Commands of transactions and scripts, which run apart anyway, lend their worker the same way.
+
+use crate::core::context::{Blocking, Context};
+use engine::data::value::{Object, Value};
+use engine::keyspace::keys::Key;
+use engine::time::Nanos;
+use engine::{Engine, Error};
+use std::cell::Cell;
+
+/// How the commands of a client lend their thread to others when they are long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LendingMode {
+    /// Not at all: nobody else has a use for it.
+    #[default]
+    Never,
+    /// If they ask for it, and are run again apart from their connection.
+    OnRequest,
+    /// The last command has asked for it, and has done nothing.
+    Requested,
+    /// The present command runs apart.
+    Apart,
+}
+
+/// Elements that a command deals with at once, without a look at the clock: some milliseconds at most.
+pub const AT_ONCE: usize = 10_000;
+/// Bytes that count as one element where bytes are worked on in bulk.
+pub const BULK: usize = 256;
+/// Elements from one look at the clock to the next.
+const BETWEEN_LOOKS: usize = 500;
+/// Nanoseconds for which a command runs before it lends its worker, and from one time to the next.
+const BETWEEN: u64 = 500_000;
+
+/// How a running command lends its worker, if it does.
+pub struct Lending<'e> {
+    engine: Option<&'e Engine>,
+    holds_locks: bool,
+    /// Elements up to the next look at the clock.
+    left: Cell<usize>,
+    /// When to lend the worker next.
+    next: Cell<Nanos>,
+    is_long: Cell<bool>,
+}
+
+impl<'c> Context<'c> {
+    /// What a command reads of the value at a key, in elements: `count` says it of an object. Leaves no trace.
+    pub fn elements(&self, key: Key<'_>, count: impl Fn(&Object) -> usize) -> usize {
+        match self.keys.together(key) {
+            Some(Value::Payload(object)) => count(object),
+            _ => 0,
+        }
+    }
+
+    /// To be called before anything is changed, by a command that is about to deal with so many elements.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`]: the command is to be run again, apart.
+    pub fn lending(&mut self, elements: usize) -> Result<Lending<'c>, Error> {
+        if elements <= AT_ONCE {
+            return Ok(Lending::never());
+        }
+        if self.session.lending == LendingMode::OnRequest && self.blocking == Blocking::Allowed {
+            self.session.lending = LendingMode::Requested;
+            return Err(Error::WouldBlock);
+        }
+        Ok(self.lending_at_once())
+    }
+
+    /// The same for what cannot begin again: the worker is lent if the command runs apart.
+    pub fn lending_at_once(&self) -> Lending<'c> {
+        if self.session.lending == LendingMode::Apart { Lending::of(self.engine, true) } else { Lending::never() }
+    }
+}
+
+impl<'e> Lending<'e> {
+    /// For a command that is over soon.
+    pub fn never() -> Lending<'e> {
+        let (left, next) = (Cell::new(usize::MAX), Cell::default());
+        Lending { engine: None, holds_locks: false, left, next, is_long: Cell::default() }
+    }
+
+    /// For work that holds no lock that others may wait for.
+    pub fn without_locks(engine: &'e Engine) -> Lending<'e> {
+        Lending::of(engine, false)
+    }
+
+    fn of(engine: &'e Engine, holds_locks: bool) -> Lending<'e> {
+        let (left, next) = (Cell::new(BETWEEN_LOOKS), Cell::new(engine.host().nanos().after(BETWEEN)));
+        Lending { engine: Some(engine), holds_locks, left, next, is_long: Cell::default() }
+    }
+
+    /// One element has been dealt with.
+    #[inline(always)]
+    pub fn step(&self) {
+        self.steps(1);
+    }
+
+    /// So many have.
+    #[inline(always)]
+    pub fn steps(&self, elements: usize) {
+        match self.left.get().checked_sub(elements) {
+            Some(left) => self.left.set(left),
+            None => self.look(),
+        }
+    }
+
+    #[cold]
+    fn look(&self) {
+        let Some(engine) = self.engine else { return self.left.set(usize::MAX) };
+        self.left.set(BETWEEN_LOOKS);
+        let host = engine.host();
+        if host.nanos() < self.next.get() {
+            return;
+        }
+        if self.holds_locks && !self.is_long.replace(true) {
+            engine.scripts().begin_long();
+        }
+        host.while_long();
+        self.next.set(host.nanos().after(BETWEEN));
+    }
+}
+
+impl Drop for Lending<'_> {
+    fn drop(&mut self) {
+        if let Some(engine) = self.engine.filter(|_| self.is_long.get()) {
+            engine.scripts().end_long();
+        }
+    }
+}
