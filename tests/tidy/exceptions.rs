@@ -7,6 +7,7 @@ pub const UNSAFE_FILES: &[&str] = &[
     "crates/server/src/process/fatal_signals.rs",
     "crates/server/src/process/title.rs",
     "crates/server/src/system/prefault.rs",
+    "crates/structures/src/crc16.rs",
     "crates/structures/src/entry.rs",
     "crates/structures/src/tagged_pointer.rs",
     "crates/structures/src/log_block.rs",

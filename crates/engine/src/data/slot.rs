@@ -3,6 +3,8 @@
 //! A key's slot is the CRC-16/XMODEM of its name, or of what stands between the first `{` and the next `}` if that is
 //! not empty: its tag. Keys of one tag lie together.
 
+use structures::crc16::crc16;
+
 /// How many slots there are.
 pub const SLOTS: usize = 1 << SLOT_BITS;
 /// Bits of a slot's number.
@@ -23,75 +25,6 @@ fn slot_of_tag(key: &[u8]) -> u16 {
     let rest = &key[after..];
     let tag = rest.iter().position(|byte| *byte == b'}').filter(|len| *len > 0).map_or(key, |len| &rest[..len]);
     crc16(tag).0 & SLOT_MASK
-}
-
-/// The remainders of all bytes with 0 to 7 bytes of zero behind them.
-static TABLES: [[u16; 256]; 8] = {
-    let mut tables = [[0; 256]; 8];
-    let mut byte = 0;
-    while byte < 256 {
-        let mut crc = (byte as u16) << 8;
-        let mut table = 0;
-        while table < 8 {
-            let mut bit = 0;
-            while bit < 8 {
-                crc = crc << 1 ^ if crc & 0x8000 != 0 { 0x1021 } else { 0 };
-                bit += 1;
-            }
-            tables[table][byte] = crc;
-            table += 1;
-        }
-        byte += 1;
-    }
-    tables
-};
-
-/// The checksum, and whether there is a `{` among the bytes. Zeroes in front change no checksum that begins with zero,
-/// so that a length which is no multiple of eight is made one there.
-#[inline]
-fn crc16(bytes: &[u8]) -> (u16, bool) {
-    let (head, words) = bytes.as_rchunks::<8>();
-    let (mut crc, mut braces) = (0, 0);
-    if !head.is_empty() {
-        let first = match bytes.first_chunk::<8>() {
-            Some(first) => u64::from_be_bytes(*first) >> (64 - 8 * head.len()),
-            None => short_word(head),
-        };
-        (crc, braces) = (fold(first), brace_in(first));
-    }
-    for word in words {
-        let word = u64::from_be_bytes(*word);
-        braces |= brace_in(word);
-        crc = fold(word ^ u64::from(crc) << 48);
-    }
-    (crc, braces != 0)
-}
-
-#[inline(always)]
-fn fold(word: u64) -> u16 {
-    let [a, b, c, d, e, f, g, h] = word.to_be_bytes().map(usize::from);
-    let [t0, t1, t2, t3, t4, t5, t6, t7] = &TABLES;
-    t7[a] ^ t6[b] ^ t5[c] ^ t4[d] ^ t3[e] ^ t2[f] ^ t1[g] ^ t0[h]
-}
-
-/// Up to seven bytes as the low ones of a number. Loads may overlap: they bring the same bits.
-#[inline(always)]
-fn short_word(bytes: &[u8]) -> u64 {
-    let len = bytes.len();
-    match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
-        (Some(first), Some(last)) => {
-            u64::from(u32::from_be_bytes(*first)) << (8 * (len - 4)) | u64::from(u32::from_be_bytes(*last))
-        }
-        _ => [0, len / 2, len - 1].iter().fold(0, |word, at| word | u64::from(bytes[*at]) << (8 * (len - 1 - at))),
-    }
-}
-
-/// Not zero if one of the bytes is a `{`.
-#[inline(always)]
-fn brace_in(word: u64) -> u64 {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    let without = word ^ (ONES * b'{' as u64);
-    without.wrapping_sub(ONES) & !without & (ONES << 7)
 }
 
 #[cfg(test)]
@@ -124,7 +57,6 @@ mod tests {
 
     #[test]
     fn slots_are_those_of_a_cluster() {
-        assert_eq!(crc16(b"123456789").0, 0x31C3, "the check value of CRC-16/XMODEM");
         for (key, slot) in [("", 0), ("foo", 12182), ("123456789", 12739), ("{user1000}.following", 3443)] {
             assert_eq!(slot_of(key.as_bytes()), slot, "{key}");
         }
@@ -141,7 +73,6 @@ mod tests {
         #[test]
         fn any_key_has_its_slot(key in prop::collection::vec(prop_oneof![any::<u8>(), Just(b'{'), Just(b'}')], 0..80)) {
             prop_assert_eq!(slot_of(&key), slot_by_specification(&key));
-            prop_assert_eq!(crc16(&key), (crc16_by_bits(&key), key.contains(&b'{')));
         }
 
         #[test]
