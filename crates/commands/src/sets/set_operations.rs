@@ -158,18 +158,20 @@ impl<'k> Difference<'k> {
         let mut result = Set::default();
         first.for_each(|member| _ = result.insert_item(member, limits));
         for set in &self.others {
-            set.iter().inspect(|_| lending.step()).for_each(|member| _ = result.remove_item(member));
+            for member in set.iter() {
+                lending.step();
+                result.remove_item(member);
+            }
         }
         result
     }
 
     fn left_out(&self, lending: &Lending<'_>) -> MemberRefs<'k> {
         let mut out = MemberRefs::default();
-        self.others
-            .iter()
-            .flat_map(|set| set.iter())
-            .inspect(|_| lending.step())
-            .for_each(|member| _ = out.insert(member));
+        for member in self.others.iter().flat_map(|set| set.iter()) {
+            lending.step();
+            out.insert(member);
+        }
         out
     }
 }
