@@ -24,15 +24,17 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The walks through a collection, and the [sweep](crate::snapshot_sweep) over it; nearly always none.
-pub struct SnapshotIterators<W> {
+/// The walks through a collection, and the [sweeps](crate::snapshot_sweep) over it; nearly always none.
+pub struct SnapshotIterators<W>(Option<Box<Running<W>>>);
+
+struct Running<W> {
     walks: Vec<Weak<W>>,
-    sweep: Option<Weak<SnapshotSweep>>,
+    sweeps: Vec<Weak<SnapshotSweep>>,
 }
 
 impl<W> Default for SnapshotIterators<W> {
     fn default() -> Self {
-        SnapshotIterators { walks: Vec::new(), sweep: None }
+        SnapshotIterators(None)
     }
 }
 
@@ -40,43 +42,51 @@ impl<W> SnapshotIterators<W> {
     /// To be looked at before every change.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.walks.is_empty() && self.sweep.is_none()
+        self.0.is_none()
     }
 
     /// A walk begins; it ends when the last reference to it is dropped.
     pub fn begin(&mut self, walk: W) -> Arc<W> {
         let walk = Arc::new(walk);
-        self.walks.retain(|walk| walk.strong_count() > 0);
-        self.walks.push(Arc::downgrade(&walk));
+        self.running().walks.push(Arc::downgrade(&walk));
         walk
     }
 
-    /// One at a time: what another was told before is its affair.
+    /// A sweep begins, beside those that are under way; it ends likewise.
     pub fn begin_snapshot_sweep(&mut self, sweep: SnapshotSweep) -> Arc<SnapshotSweep> {
         let sweep = Arc::new(sweep);
-        self.sweep = Some(Arc::downgrade(&sweep));
+        self.running().sweeps.push(Arc::downgrade(&sweep));
         sweep
+    }
+
+    /// Without those that have ended.
+    fn running(&mut self) -> &mut Running<W> {
+        let running = self.0.get_or_insert_with(|| Box::new(Running { walks: Vec::new(), sweeps: Vec::new() }));
+        running.walks.retain(|walk| walk.strong_count() > 0);
+        running.sweeps.retain(|sweep| sweep.strong_count() > 0);
+        running
     }
 
     /// What lies at this place is about to be changed, to come or to go. `scan` visits a bucket of the table.
     #[cold]
-    pub fn touch(&mut self, hash: u64, scan: impl FnMut(u64, &mut dyn FnMut(Seen<'_>)) -> Option<u64>) {
-        match self.sweep.as_ref().map(Weak::upgrade) {
-            Some(Some(sweep)) => sweep.touch(hash, scan),
-            Some(None) => self.sweep = None,
-            None => {}
-        }
+    pub fn touch(&mut self, hash: u64, mut scan: impl FnMut(u64, &mut dyn FnMut(Seen<'_>)) -> Option<u64>) {
+        let Some(running) = &mut self.0 else { return };
+        running.sweeps.retain(|sweep| sweep.upgrade().inspect(|sweep| sweep.touch(hash, &mut scan)).is_some());
+        self.forget_if_empty();
     }
 
     /// Tells all walks that are still under way.
     #[cold]
     pub fn tell(&mut self, tell: impl Fn(&W)) {
-        self.walks.retain(|walk| {
-            walk.upgrade().is_some_and(|walk| {
-                tell(&walk);
-                true
-            })
-        });
+        let Some(running) = &mut self.0 else { return };
+        running.walks.retain(|walk| walk.upgrade().inspect(|walk| tell(walk)).is_some());
+        self.forget_if_empty();
+    }
+
+    fn forget_if_empty(&mut self) {
+        if self.0.as_ref().is_some_and(|running| running.walks.is_empty() && running.sweeps.is_empty()) {
+            self.0 = None;
+        }
     }
 }
 

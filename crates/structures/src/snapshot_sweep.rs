@@ -260,4 +260,37 @@ mod tests {
             prop_assert_eq!(all, expected);
         }
     }
+
+    /// Each sweep tells of its own beginning, however many there are.
+    #[test]
+    fn several_sweeps_go_over_one_collection() {
+        let mut set = Set::big();
+        let limits = SetLimits { intset_entries: 0, listpack_entries: 0, listpack_value: 0 };
+        (0..500).for_each(|n| _ = set.insert(&name(n), &limits));
+        let mut sweeps = Vec::new();
+        for round in 0..4u16 {
+            let mut expected: Vec<Vec<u8>> = set.iter().map(|item| item.to_vec()).collect();
+            expected.sort();
+            let all = Arc::new(Mutex::new(Vec::new()));
+            let kept = Arc::clone(&all);
+            let sink = Box::new(move |seen: Seen<'_>| kept.lock().unwrap().push(seen.name.to_vec()));
+            sweeps.push((set.begin_snapshot_sweep(0, sink).expect("a table"), all, expected));
+            for n in 0..60 {
+                set.remove(&name(n * 8 + round));
+                set.insert(&name(600 + n * 8 + round), &limits);
+                let (sweep, all, _) = &sweeps[usize::from(n) % sweeps.len()];
+                set.sweep_step(sweep, |seen| all.lock().unwrap().push(seen.name.to_vec()));
+            }
+        }
+        // One that is given up costs nothing more, and the others go on.
+        let (_, given_up, _) = sweeps.swap_remove(1);
+        (0..1200).for_each(|n| _ = set.remove(&name(n)));
+        assert_eq!(Arc::strong_count(&given_up), 1);
+        for (sweep, all, expected) in sweeps {
+            while !set.sweep_step(&sweep, |seen| all.lock().unwrap().push(seen.name.to_vec())) {}
+            let mut all = all.lock().unwrap().clone();
+            all.sort();
+            assert_eq!(all, expected);
+        }
+    }
 }
