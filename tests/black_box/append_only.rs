@@ -59,7 +59,7 @@ fn a_log_that_is_turned_on_begins_with_what_there_is() {
 }
 
 #[test]
-fn a_save_waits_until_a_rewrite_has_ended() {
+fn a_save_goes_on_beside_a_rewrite() {
     let server = Server::start(&["--appendonly", "yes", "--enable-debug-command", "yes"]);
     let mut connection = server.client();
     let mut run = |words: &str| {

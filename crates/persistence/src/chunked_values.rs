@@ -18,7 +18,7 @@ use crate::encode::{
 };
 use engine::data::value::{Object, Value};
 use engine::snapshot::before_images::SharedImages;
-use engine::snapshot::capture::ValueCursor;
+use engine::snapshot::encoder::ValueCursor;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;

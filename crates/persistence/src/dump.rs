@@ -15,7 +15,7 @@ use crate::stream;
 use crc_fast::{CrcAlgorithm, checksum};
 use engine::data::value::{Object, Value};
 use engine::keyspace::encoding_limits::EncodingLimits;
-use engine::snapshot::capture::ValueCursor;
+use engine::snapshot::encoder::ValueCursor;
 use structures::list::List;
 use structures::set::Set;
 use structures::stream::Stream;

@@ -20,6 +20,7 @@ mod chunked_values;
 pub mod decode;
 pub mod dump;
 pub mod encode;
+pub mod fan_out;
 pub mod format;
 pub mod load;
 pub mod save;
@@ -36,5 +37,7 @@ pub use source::{Fault, Reason, Source};
 mod kinds;
 #[cfg(test)]
 mod save_while_writing;
+#[cfg(test)]
+mod several_snapshots;
 #[cfg(test)]
 mod tests;

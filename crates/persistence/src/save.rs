@@ -1,6 +1,6 @@
-//! Writing a file: the keyspace as it was at one moment, while others go on changing it.
+//! Writing a file: the keyspace, or some of its slots, as it was at one moment, while others go on changing it.
 //!
-//! The moment is a [snapshot](engine::snapshot::capture): a command that changes a key afterwards that has not been
+//! The moment is a [snapshot](engine::snapshot::captures): a command that changes a key afterwards that has not been
 //! written yet writes it down before. The writer takes each shard's lock for a few buckets at a time, or for a
 //! [piece](crate::chunked_values) of a large value.
 
@@ -10,8 +10,12 @@ use crate::format::{VERSION_COMMON, VERSION_VALKEY, opcode};
 use crate::snapshot_writer::{self, SnapshotBlocks};
 use crc_fast::{CrcAlgorithm, Digest};
 use engine::Engine;
+use engine::data::slot_set::SlotSet;
 use engine::data::value::{KeyEntry, Object, Value};
-use engine::snapshot::capture::{BegunSnapshot, Encode, Encoder, ValueCursor};
+use engine::snapshot::encoder::{Encode, Encoder, ValueCursor};
+use engine::snapshot::open_snapshots::{BegunSnapshot, Purpose};
+use engine::snapshot_steps::{Snapshot, SnapshotRequest};
+use std::any::Any;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,6 +24,10 @@ use std::time::Duration;
 /// What is written besides keys, and how.
 #[derive(Clone, Debug)]
 pub struct SaveOptions {
+    /// The slots whose keys are written. Functions are if these are all.
+    pub slots: SlotSet,
+    /// What the file is for.
+    pub purpose: Purpose,
     /// How values are written.
     pub style: Style,
     /// A checksum is written in the end (`rdbchecksum`).
@@ -55,7 +63,7 @@ pub struct SavedSize {
 /// Writes the keyspace as it is now to `to`.
 ///
 /// # Errors
-/// `to` cannot be written; `Interrupted` where the snapshot was cancelled, `ResourceBusy` where another is open.
+/// `to` cannot be written; `Interrupted` where the snapshot was cancelled.
 pub fn save(engine: &Engine, options: &SaveOptions, to: &mut (dyn Write + Send)) -> io::Result<SavedSize> {
     save_unless(engine, options, &|| false, to)
 }
@@ -70,7 +78,7 @@ pub fn save_unless(
     give_up: &dyn Fn() -> bool,
     to: &mut (dyn Write + Send),
 ) -> io::Result<SavedSize> {
-    save_snapshot(engine, options, &mut || {}, give_up, to)
+    SnapshotFile::begin(engine, options, || (), give_up)?.write(to)
 }
 
 /// As [`save`]; `at_snapshot` runs in the moment whose keyspace it is, under all locks.
@@ -83,38 +91,57 @@ pub fn save_with(
     at_snapshot: &mut dyn FnMut(),
     to: &mut (dyn Write + Send),
 ) -> io::Result<SavedSize> {
-    save_snapshot(engine, options, at_snapshot, &|| false, to)
+    SnapshotFile::begin(engine, options, at_snapshot, || false)?.write(to)
 }
 
-fn save_snapshot(
-    engine: &Engine,
-    options: &SaveOptions,
-    at_snapshot: &mut dyn FnMut(),
-    give_up: &dyn Fn() -> bool,
-    to: &mut (dyn Write + Send),
-) -> io::Result<SavedSize> {
-    let encode: Encode = Arc::new(Keys { style: options.style, marks: options.marks });
-    let begun = engine.begin_snapshot(encode, at_snapshot, give_up)?;
-    engine.persistence_status().progress.total.store(begun.keys, Relaxed);
-    let result = write(engine, options, &begun, to);
-    engine.end_snapshot();
-    result
+/// A file of one moment that has begun: the snapshot is open, and not a byte of it is written. Until then others may
+/// [join](crate::fan_out::FanOut::join) what it is written to.
+pub struct SnapshotFile<'e> {
+    snapshot: Snapshot<'e>,
+    options: SaveOptions,
 }
 
-fn write(
-    engine: &Engine,
-    options: &SaveOptions,
-    begun: &BegunSnapshot,
-    to: &mut (dyn Write + Send),
-) -> io::Result<SavedSize> {
-    let sum = options.sum.then(|| Digest::new(CrcAlgorithm::Crc64Redis));
-    let mut out = Out { to, sum, written: SavedSize::default(), db: None, begun };
-    out.put(&header(options, begun))?;
-    snapshot_writer::write(engine, begun, options.delay, &mut out)?;
-    out.put(&[opcode::EOF])?;
-    let sum = out.sum.as_ref().map_or(0, Digest::finalize);
-    out.put(&sum.to_le_bytes())?;
-    Ok(out.written)
+impl<'e> SnapshotFile<'e> {
+    /// Begins one of this moment, of the slots that the options name. `at_snapshot` runs in that moment, under the locks
+    /// of all their shards.
+    ///
+    /// # Errors
+    /// Those of [`Engine::begin_snapshot`].
+    pub fn begin(
+        engine: &'e Engine,
+        options: &SaveOptions,
+        at_snapshot: impl FnOnce(),
+        give_up: impl Fn() -> bool,
+    ) -> io::Result<SnapshotFile<'e>> {
+        let encode: Encode = Arc::new(Keys { style: options.style, marks: options.marks });
+        let request = SnapshotRequest { slots: options.slots.clone(), purpose: options.purpose, encode };
+        let snapshot = engine.begin_snapshot(request, at_snapshot, give_up)?;
+        if snapshot_writer::is_told(&snapshot) {
+            engine.persistence_status().progress.total.store(snapshot.begun().keys, Relaxed);
+        }
+        Ok(SnapshotFile { snapshot, options: options.clone() })
+    }
+
+    /// How long the change log was in its moment: what comes after it is not in the file.
+    pub fn offset(&self) -> u64 {
+        self.snapshot.begun().offset
+    }
+
+    /// Writes it.
+    ///
+    /// # Errors
+    /// `to` cannot be written; `Interrupted` where the snapshot was cancelled.
+    pub fn write(self, to: &mut (dyn Write + Send)) -> io::Result<SavedSize> {
+        let (options, begun) = (&self.options, self.snapshot.begun());
+        let sum = options.sum.then(|| Digest::new(CrcAlgorithm::Crc64Redis));
+        let mut out = Out { to, sum, written: SavedSize::default(), db: None, begun };
+        out.put(&header(options, begun))?;
+        snapshot_writer::write(&self.snapshot, options.delay, &mut out)?;
+        out.put(&[opcode::EOF])?;
+        let sum = out.sum.as_ref().map_or(0, Digest::finalize);
+        out.put(&sum.to_le_bytes())?;
+        Ok(out.written)
+    }
 }
 
 /// What comes before a database's keys: its number, and how many there are, as a hint.
@@ -140,7 +167,7 @@ fn header(options: &SaveOptions, begun: &BegunSnapshot) -> Vec<u8> {
         put_string(&mut out, name.as_bytes(), false);
         put_string(&mut out, value.as_bytes(), false);
     }
-    for library in begun.libraries.iter() {
+    for library in begun.libraries.iter().flat_map(|libraries| libraries.iter()) {
         out.push(opcode::FUNCTION);
         put_string(&mut out, &library.code, options.style.compress);
     }
@@ -148,6 +175,7 @@ fn header(options: &SaveOptions, begun: &BegunSnapshot) -> Vec<u8> {
 }
 
 /// How keys are written.
+#[derive(PartialEq)]
 struct Keys {
     style: Style,
     marks: Marks,
@@ -163,6 +191,11 @@ impl Encoder for Keys {
         let style = Style { compress: false, ..self.style };
         put_head(out, entry, &style, self.marks);
         put_value(out, &entry.value(), &style);
+    }
+
+    fn keeps_like(&self, other: &dyn Encoder) -> bool {
+        let other: &dyn Any = other;
+        other.downcast_ref() == Some(self)
     }
 
     fn is_large(&self, entry: &KeyEntry) -> bool {

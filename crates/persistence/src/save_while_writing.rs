@@ -54,7 +54,7 @@ fn with_keys<R>(engine: &Engine, names: &[&[u8]], now: UnixMs, work: impl FnOnce
 }
 
 /// Changes a key in one of many ways; `n` says which elements.
-fn change(engine: &Engine, name: &str, how: u8, n: u64) {
+pub(crate) fn change(engine: &Engine, name: &str, how: u8, n: u64) {
     let other = format!("other {}", n % 3);
     let names = [name.as_bytes(), other.as_bytes()];
     with_keys(engine, &names, UnixMs(1), |keys| {
@@ -170,7 +170,7 @@ proptest! {
             prop_assert!(found == expected, "{} is another", String::from_utf8_lossy(&expected.1));
         }
         prop_assert_eq!(found.len(), expected.len());
-        prop_assert!(!engine.snapshot_is_open());
+        prop_assert!(engine.open_snapshots().is_empty());
     }
 }
 
@@ -394,7 +394,7 @@ fn a_save_that_others_help_with_is_complete() {
         assert!(read(&file.1).expect("what was written").0 == expected, "round {round}");
         let error = save::save(&engine, &crate::tests::options(), &mut Full(round * 200_000)).expect_err("no room");
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
-        assert!(!engine.snapshot_is_open());
+        assert!(engine.open_snapshots().is_empty());
     }
 }
 

@@ -13,7 +13,9 @@
 
 use engine::Engine;
 use engine::snapshot::before_images::BeforeImages;
-use engine::snapshot::capture::{BegunSnapshot, Cancelled, Part};
+use engine::snapshot::capture::Part;
+use engine::snapshot::open_snapshots::Purpose;
+use engine::snapshot_steps::{Cancelled, Snapshot};
 use engine::stats::metrics;
 use engine::time::Nanos;
 use std::io;
@@ -33,21 +35,16 @@ pub trait SnapshotBlocks {
     fn block(&mut self, db: u32, bytes: &[u8], keys: u64) -> io::Result<u64>;
 }
 
-/// Writes the whole keyspace as it was when the snapshot began. `delay`: rest after each key.
+/// Writes all of a snapshot. `delay`: rest after each key.
 ///
 /// # Errors
 /// What `out` failed with; `Interrupted` where the snapshot was cancelled.
-pub fn write(
-    engine: &Engine,
-    begun: &BegunSnapshot,
-    delay: Duration,
-    out: &mut (dyn SnapshotBlocks + Send),
-) -> io::Result<()> {
-    let all = All { engine, delay, begun, out: Mutex::new(out), turns: Mutex::default(), changed: Condvar::new() };
+pub fn write(snapshot: &Snapshot<'_>, delay: Duration, out: &mut (dyn SnapshotBlocks + Send)) -> io::Result<()> {
+    let all = All { snapshot, delay, out: Mutex::new(out), turns: Mutex::default(), changed: Condvar::new() };
     let mut result = Ok(());
     let mut work = || result = all.work();
-    if delay.is_zero() && begun.keys >= WORTH_HELP {
-        engine.host().alongside(&|| all.help(), &mut work);
+    if delay.is_zero() && snapshot.begun().keys >= WORTH_HELP {
+        snapshot.engine().host().alongside(&|| all.help(), &mut work);
     } else {
         work();
     }
@@ -59,9 +56,8 @@ const WORTH_HELP: u64 = 1000;
 
 /// What the threads share that write.
 struct All<'w> {
-    engine: &'w Engine,
+    snapshot: &'w Snapshot<'w>,
     delay: Duration,
-    begun: &'w BegunSnapshot,
     out: Mutex<&'w mut (dyn SnapshotBlocks + Send)>,
     turns: Mutex<Turns>,
     changed: Condvar,
@@ -95,15 +91,21 @@ impl<'w> All<'w> {
     }
 
     fn writer(&self) -> SnapshotWriter<'_, 'w> {
-        SnapshotWriter { all: self, engine: self.engine, block: Vec::new(), keys: 0, pace: Pace::new(self.engine) }
+        SnapshotWriter {
+            all: self,
+            snapshot: self.snapshot,
+            block: Vec::new(),
+            keys: 0,
+            pace: Pace::new(self.snapshot),
+        }
     }
 
     /// What the caller's thread does: everything, unless others help. Large values come last, and it writes them alone.
     fn work(&self) -> io::Result<()> {
-        let shards: Vec<usize> = (0..self.engine.locks().len()).collect();
+        let shards = self.snapshot.shards();
         let mut writer = self.writer();
         let mut result = Ok(());
-        for &db in self.begun.databases.keys() {
+        for &db in self.snapshot.begun().databases.keys() {
             let mut turns = self.turns();
             (turns.db, turns.groups) = (db, shards.chunks(GROUP).map(<[usize]>::to_vec).collect());
             drop(turns);
@@ -116,8 +118,8 @@ impl<'w> All<'w> {
         self.turns().is_over = true;
         self.changed.notify_all();
         result?;
-        for &db in self.begun.databases.keys() {
-            let mut shards = shards.clone();
+        for &db in self.snapshot.begun().databases.keys() {
+            let mut shards = shards.to_vec();
             writer.group(Part::Large, db, &mut shards, false)?;
         }
         Ok(())
@@ -192,7 +194,7 @@ impl<'w> All<'w> {
 /// One thread's part in writing a snapshot.
 struct SnapshotWriter<'a, 'w> {
     all: &'a All<'w>,
-    engine: &'a Engine,
+    snapshot: &'a Snapshot<'w>,
     block: Vec<u8>,
     /// Keys in the block.
     keys: u64,
@@ -220,7 +222,7 @@ impl SnapshotWriter<'_, '_> {
     fn shard(&mut self, part: Part, shard: usize, db: u32) -> io::Result<bool> {
         loop {
             let at = self.block.len();
-            let step = self.engine.snapshot_step(part, shard, db, &mut self.block).map_err(|Cancelled| cancelled())?;
+            let step = self.snapshot.step(part, shard, db, &mut self.block).map_err(|Cancelled| cancelled())?;
             if let Some(kept) = step.kept {
                 self.pour(db, at, kept)?;
             }
@@ -229,7 +231,7 @@ impl SnapshotWriter<'_, '_> {
                 self.flush(db)?;
             }
             if !step.within {
-                let copies = &self.all.begun.copies;
+                let copies = &self.snapshot.begun().copies;
                 if part == Part::Walk && copies.waiting() > WAITING_MAX.min(copies.limit() / 2) {
                     self.drain(db)?;
                 }
@@ -242,10 +244,10 @@ impl SnapshotWriter<'_, '_> {
         let keys = std::mem::take(&mut self.keys);
         let mut out = self.all.out();
         let written = out.block(db, &self.block, keys)?;
-        tell(self.engine, self.all.begun, written);
+        tell(self.snapshot, written);
         drop(out);
         self.block.clear();
-        rest(self.engine, self.all.delay, keys)?;
+        rest(self.snapshot, self.all.delay, keys)?;
         self.pace.rest();
         Ok(())
     }
@@ -265,9 +267,9 @@ impl SnapshotWriter<'_, '_> {
     /// Takes all old values that wait, wherever they are. `at`: the database that the block is of.
     fn drain(&mut self, at: u32) -> io::Result<()> {
         self.flush(at)?;
-        for &db in self.all.begun.databases.keys() {
-            for shard in 0..self.engine.locks().len() {
-                if let Some(kept) = self.engine.snapshot_drain(shard, db).map_err(|Cancelled| cancelled())? {
+        for &db in self.snapshot.begun().databases.keys() {
+            for &shard in self.snapshot.shards() {
+                if let Some(kept) = self.snapshot.drain(shard, db).map_err(|Cancelled| cancelled())? {
                     self.keys += kept.keys;
                     self.pour(db, 0, kept)?;
                 }
@@ -282,6 +284,7 @@ impl SnapshotWriter<'_, '_> {
 /// can get halves what they get done, and is interrupted by the scheduler while it holds a lock.
 struct Pace<'e> {
     engine: &'e Engine,
+    purpose: Purpose,
     /// When the last rest ended.
     began: Nanos,
     /// Looks in a row in which clients did not keep the workers busy.
@@ -309,9 +312,10 @@ const LOOK: u64 = 20_000_000;
 const CALM: u32 = 5;
 
 impl Pace<'_> {
-    fn new(engine: &Engine) -> Pace<'_> {
+    fn new<'s>(snapshot: &'s Snapshot<'_>) -> Pace<'s> {
+        let (engine, purpose) = (snapshot.engine(), snapshot.purpose());
         let now = engine.host().nanos();
-        Pace { engine, began: now, calm: CALM - 1, is_used: true, since: now, done: busy(engine) }
+        Pace { engine, purpose, began: now, calm: CALM - 1, is_used: true, since: now, done: busy(engine) }
     }
 
     /// Finds out now and then whether clients keep the workers busy.
@@ -335,7 +339,8 @@ impl Pace<'_> {
         if self.calm < CALM {
             let worked = now.since(self.began);
             let saves = self.engine.persistence_status();
-            let is_waited_for = saves.is_running() && !saves.is_running_in_background();
+            let is_foreground = saves.is_running() && !saves.is_running_in_background();
+            let is_waited_for = self.purpose == Purpose::Save && is_foreground;
             let times = if is_waited_for { SHORT_REST } else { REST };
             host.rest(Duration::from_nanos(worked.saturating_mul(times).min(REST_MAX)));
         }
@@ -347,11 +352,22 @@ fn busy(engine: &Engine) -> u64 {
     metrics::sum(engine.metrics(), |worker| &worker.turn_nanos)
 }
 
-fn tell(engine: &Engine, begun: &BegunSnapshot, written: u64) {
-    let progress = &engine.persistence_status().progress;
-    progress.keys.store(written, Relaxed);
-    progress.copied.store(begun.copies.total(), Relaxed);
-    progress.copied_peak.fetch_max(begun.copies.peak(), Relaxed);
+fn tell(snapshot: &Snapshot<'_>, written: u64) {
+    if is_told(snapshot) {
+        let (progress, copies) = (&snapshot.engine().persistence_status().progress, &snapshot.begun().copies);
+        progress.keys.store(written, Relaxed);
+        progress.copied.store(copies.total(), Relaxed);
+        progress.copied_peak.fetch_max(copies.peak(), Relaxed);
+    }
+}
+
+/// Whether the progress that is shown is this one's: a save's before that of a rewrite.
+pub fn is_told(snapshot: &Snapshot<'_>) -> bool {
+    match snapshot.purpose() {
+        Purpose::Save => true,
+        Purpose::Rewrite => !snapshot.engine().persistence_status().is_running(),
+        Purpose::Transfer => false,
+    }
 }
 
 fn cancelled() -> io::Error {
@@ -359,15 +375,15 @@ fn cancelled() -> io::Error {
 }
 
 /// Slows a save down, for tests; what cancels it is seen at once.
-fn rest(engine: &Engine, delay: Duration, keys: u64) -> io::Result<()> {
+fn rest(snapshot: &Snapshot<'_>, delay: Duration, keys: u64) -> io::Result<()> {
     const SLICE: Duration = Duration::from_millis(10);
     let mut left = delay.saturating_mul(u32::try_from(keys).unwrap_or(u32::MAX));
     while !left.is_zero() {
-        if !engine.snapshot_is_open() {
+        if snapshot.is_cancelled() {
             return Err(cancelled());
         }
         let slice = left.min(SLICE);
-        engine.host().rest(slice);
+        snapshot.engine().host().rest(slice);
         left -= slice;
     }
     Ok(())

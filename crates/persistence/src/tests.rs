@@ -8,9 +8,11 @@ use crate::load::{self, LoadedKey, Sink};
 use crate::save::{self, Marks};
 use crate::source::Source;
 use engine::config::Config;
+use engine::data::slot_set::SlotSet;
 use engine::data::value::{KeyEntry, Object, Value, ValueExt};
 use engine::keyspace::encoding_limits::EncodingLimits;
 use engine::keyspace::origin::Origin;
+use engine::snapshot::open_snapshots::Purpose;
 use engine::time::UnixMs;
 use engine::{Engine, NullHost, Options};
 use proptest::collection::{btree_map, btree_set, vec};
@@ -139,9 +141,25 @@ pub(crate) fn told(value: &Value<'_>) -> String {
             list.each(0..usize::MAX, false, |item| lines.push(format!("{:?}", item.to_vec())));
             return lines.join(",");
         }
+        Value::Payload(Object::Stream(stream)) => return told_stream(stream),
         other => return format!("{other:?}"),
     }
     lines.sort();
+    lines.join(",")
+}
+
+/// Whatever its nodes look like.
+fn told_stream(stream: &Stream) -> String {
+    let mut lines = Vec::new();
+    let mut entries = stream.range(Id::MIN, Id::MAX);
+    while let Some(id) = entries.next() {
+        let fields: Vec<_> =
+            std::iter::from_fn(|| entries.field()).map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
+        lines.push(format!("{id:?} {fields:?}"));
+    }
+    let Stream { last_id, max_deleted_id, entries_added, .. } = stream;
+    lines.push(format!("{last_id:?} {max_deleted_id:?} {entries_added}"));
+    lines.push(format!("{:?} {:?}", stream.groups().collect::<Vec<_>>(), stream.idempotency()));
     lines.join(",")
 }
 
@@ -226,6 +244,8 @@ impl Sink for Collected {
 
 pub(crate) fn options() -> save::SaveOptions {
     save::SaveOptions {
+        slots: SlotSet::all(),
+        purpose: Purpose::Save,
         style: style(Family::Valkey),
         sum: true,
         fields: vec![("cinnabar-ver", "1".to_owned())],

@@ -181,9 +181,9 @@ fn empty(cx: &mut Context<'_>, only: Option<u32>, background: bool) -> Result<(F
             engine.keys_went(shard_index, index);
             let names = streamed_replies.names();
             names.iter().for_each(|name| leave_to_readers(db, name, hasher));
-            let Db { table, expiry, capture, .. } = db;
+            let Db { table, expiry, captures, .. } = db;
             // Who reads what there was frees it.
-            let Some((table, expiry)) = capture.detach(take(table), take(expiry)) else { continue };
+            let Some((table, expiry)) = captures.detach(take(table), take(expiry)) else { continue };
             if background {
                 effects.discard_table(table, expiry);
             } else if !table.is_empty() {
@@ -257,7 +257,7 @@ fn leave_to_readers(db: &mut Db, name: &[u8], hasher: &KeyHasher) {
     let local = hasher.local_of(name);
     let local_of = |entry: &KeyEntry| hasher.local_of(entry.key());
     if let Some(entry) = db.table.remove(local, |entry| *entry.key() == *name, local_of) {
-        db.capture.removed(&db.table, hasher, local, &entry);
+        db.captures.removed(&db.table, hasher, local, &entry);
         drop(entry.into_payload().and_then(|object| db.leave_behind(name, object)));
     }
 }
@@ -291,7 +291,7 @@ fn swapdb(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         engine.keys_swapped(shard_index, (one, first.table.len()), (two, second.table.len()));
         first.watchers.touch_all(|key| (seen(&first.table, key), seen(&second.table, key)));
         second.watchers.touch_all(|key| (seen(&second.table, key), seen(&first.table, key)));
-        swap(&mut first.capture, &mut second.capture);
+        swap(&mut first.captures, &mut second.captures);
         swap(&mut first.table, &mut second.table);
         swap(&mut first.expiry, &mut second.expiry);
         swap(&mut first.streamed_replies, &mut second.streamed_replies);

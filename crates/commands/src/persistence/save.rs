@@ -1,8 +1,10 @@
 //! SAVE, BGSAVE, LASTSAVE: the keyspace into a file, and what decides when that happens by itself.
 //!
-//! Saving is the same in all ways: a [cut](engine::snapshot::capture) is walked by a thread of the host's while all
-//! others serve. SAVE lets its client wait for the end, and nobody else. One save at a time;
-//! [`PersistenceStatus`](engine::status::persistence_status::PersistenceStatus) knows of it.
+//! Saving is the same in all ways: a [cut](engine::snapshot::captures) is walked by a thread of the host's while all
+//! others serve. SAVE lets its client wait for the end, and nobody else. One save at a time, and none in the background
+//! beside a rewrite of the log, as users know it; [`PersistenceStatus`] knows of it. Cuts would allow more.
+//!
+//! [`PersistenceStatus`]: engine::status::persistence_status::PersistenceStatus
 
 use crate::core::args::Args;
 use crate::core::busy_script;
@@ -176,7 +178,14 @@ fn start(engine: &Engine) -> bool {
     }
 }
 
+/// How often it is looked whether a rewrite of the log has ended.
+const REWRITE_LOOK: Duration = Duration::from_millis(1);
+
+/// A rewrite of the log that began in the same moment ends first.
 fn save_in_background(engine: &Engine) {
+    while aof::is_rewriting(engine) && !engine.persistence_status().is_cancelled() {
+        engine.host().rest(REWRITE_LOOK);
+    }
     match save_to_file(engine, &|| false) {
         Ok(()) => engine.host().notice("Background saving terminated with success"),
         Err(error) if error.kind() == ErrorKind::Interrupted => {
@@ -186,15 +195,8 @@ fn save_in_background(engine: &Engine) {
     }
 }
 
-/// How often it is looked whether a rewrite of the log has ended.
-const REWRITE_LOOK: Duration = Duration::from_millis(1);
-
-/// Saves for who has the right to, and gives it back. A rewrite of the log that is under way ends first: there is one
-/// cut at a time.
+/// Saves for who has the right to, and gives it back.
 fn save_to_file(engine: &Engine, give_up: &dyn Fn() -> bool) -> io::Result<()> {
-    while aof::is_rewriting(engine) && !give_up() {
-        engine.host().rest(REWRITE_LOOK);
-    }
     let stats = engine.stats_unless(give_up).ok_or(io::Error::from(ErrorKind::WouldBlock));
     let result = stats.and_then(|stats| write(engine, give_up).map(|_| stats.dirty));
     let cancelled = matches!(&result, Err(error) if error.kind() == ErrorKind::Interrupted);

@@ -4,6 +4,8 @@
 use crate::version::CINNABAR;
 use engine::Engine;
 use engine::config::{Config, Directive};
+use engine::data::slot_set::SlotSet;
+use engine::snapshot::open_snapshots::Purpose;
 use engine::time::UnixUs;
 use persistence::encode::Style;
 use persistence::format::Family;
@@ -16,7 +18,7 @@ pub(crate) fn style(config: &Config) -> Style {
     Style { compress: config.flag(Directive::RDBCOMPRESSION), family }
 }
 
-/// How a file is written. `is_base`: it is the base of a log.
+/// How a file of all keys is written. `is_base`: it is the base of a log.
 pub(crate) fn options(engine: &Engine, config: &Config, is_base: bool) -> save::SaveOptions {
     let now = engine.host().unix_us(UnixUs(0)).ms();
     let clock = engine.access_clock(now);
@@ -36,6 +38,8 @@ pub(crate) fn options(engine: &Engine, config: &Config, is_base: bool) -> save::
         ("aof-base", u8::from(is_base).to_string()),
     ];
     save::SaveOptions {
+        slots: SlotSet::all(),
+        purpose: if is_base { Purpose::Rewrite } else { Purpose::Save },
         style: style(config),
         sum: config.flag(Directive::RDBCHECKSUM),
         fields,

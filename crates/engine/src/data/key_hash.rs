@@ -15,6 +15,7 @@ use crate::data::slot::{SLOT_BITS, slot_of};
 use foldhash::SharedSeed;
 use foldhash::quality::SeedableRandomState;
 use std::hash::{BuildHasher, Hasher};
+use std::ops::Range;
 
 /// A key's hash, taken apart: it is made once and asked for its parts several times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +69,12 @@ impl KeyHasher {
     /// The shard that a slot lies in.
     pub fn shard_of(&self, slot: u16) -> usize {
         usize::from(slot >> (SLOT_BITS - self.shard_bits))
+    }
+
+    /// The slots that a shard has.
+    pub fn slots_of(&self, shard: usize) -> Range<usize> {
+        let bits = SLOT_BITS - self.shard_bits;
+        shard << bits..(shard + 1) << bits
     }
 
     /// Only the part of the hash that the table inside of the shard takes.
@@ -138,6 +145,7 @@ mod tests {
                 assert_eq!(hash.slot(), slot_of(&name));
                 assert_eq!(hash.shard(), usize::from(hash.slot()) * (1 << bits) / SLOTS);
                 assert_eq!((hash.shard(), hash.local()), (hasher.shard_of(hash.slot()), hasher.local_of(&name)));
+                assert!(hasher.slots_of(hash.shard()).contains(&hash.slot().into()));
             }
         }
     }

@@ -6,7 +6,7 @@ mod background_work;
 pub mod host;
 mod memory_limit;
 pub mod serving;
-mod snapshot_steps;
+pub mod snapshot_steps;
 
 use crate::acl::users::Users;
 use crate::clients::deferred::Deferred;
@@ -19,6 +19,7 @@ use crate::host::clock::Clock;
 use crate::host::peer_connections::PeerConnections;
 use crate::keyspace::{Keyspace, Options};
 use crate::propagation::effects::{Author, Effects, ReadyKey};
+use crate::snapshot::open_snapshots::OpenSnapshots;
 use crate::stats::command_log::{CommandLog, LogReason};
 use crate::stats::latency_monitor::LatencyMonitor;
 use crate::stats::metrics::{Rates, Totals, WorkerMetrics};
@@ -49,8 +50,7 @@ pub struct Engine {
     /// `latency-tracking`.
     tracks_latency: AtomicBool,
     timers_paused: AtomicBool,
-    /// A snapshot is being read.
-    snapshot_open: AtomicBool,
+    open_snapshots: OpenSnapshots,
     /// 40 hexadecimal digits that name the history of this data set.
     replication_id: Mutex<String>,
     deferred: Deferred,
@@ -108,7 +108,7 @@ impl Engine {
             pause: Pause::default(),
             arrivals: CachePadded::default(),
             timers_paused: AtomicBool::new(false),
-            snapshot_open: AtomicBool::new(false),
+            open_snapshots: OpenSnapshots::default(),
             replication_id: Mutex::new(new_replication_id()),
             deferred: Deferred::default(),
             links: PeerConnections::default(),

@@ -291,7 +291,7 @@ impl<'k> Edit<'k> {
     /// Removes the key and returns it with its value and expiry, and who lists it.
     pub fn take(&mut self) -> Option<(KeyEntry, DetachedReplies)> {
         let entry = self.take_entry()?;
-        self.db.capture.write_down(&entry);
+        self.db.captures.write_down(&entry);
         let streamed_replies = &mut self.db.streamed_replies;
         let readers = if streamed_replies.is_empty() {
             DetachedReplies::default()
@@ -307,7 +307,7 @@ impl<'k> Edit<'k> {
         let entry = self.db.table.remove(self.local, |entry| entry.key() == name, hasher)?;
         keyspace.keys_went(self.key.hash.shard(), self.db_index);
         keyspace.resizes(self.key.hash.shard(), self.db);
-        self.db.capture.removed(&self.db.table, keyspace.hasher(), self.local, &entry);
+        self.db.captures.removed(&self.db.table, keyspace.hasher(), self.local, &entry);
         if let Some(expiry) = entry.expiry() {
             self.db.expiry.keys.remove(expiry, self.local);
         }
@@ -328,7 +328,7 @@ impl<'k> Edit<'k> {
             self.remove();
         }
         let (keyspace, expiry, first) = (self.keyspace, entry.expiry(), element_expiry(&entry));
-        self.db.capture.touch(&self.db.table, keyspace.hasher(), self.local);
+        self.db.captures.touch(&self.db.table, keyspace.hasher(), self.key.name, self.local);
         self.db.table.insert_unique(self.local, entry, |entry| keyspace.hasher().local_of(entry.key()));
         self.came(expiry, first);
         self.changed = true;
@@ -467,7 +467,7 @@ impl<'k> Edit<'k> {
     /// Writes the value over one of the same kind and length, if that changes nothing else; false if it would.
     #[inline]
     fn overwrite(&mut self, value: &NewValue<'_, Object>, ttl: Ttl) -> bool {
-        let Some(slot_ref) = self.slot_ref.filter(|_| !self.db.capture.is_open()) else { return false };
+        let Some(slot_ref) = self.slot_ref.filter(|_| !self.db.captures.is_open()) else { return false };
         let Some(mut entry) = self.db.table.at_mut(slot_ref) else { return false };
         entry.update(|entry| {
             let stays = ttl == Ttl::Keep || ttl == Ttl::Clear && entry.expiry().is_none();
@@ -484,7 +484,7 @@ impl<'k> Edit<'k> {
         let new_first = if let NewValue::Payload(object) = &value { object.next_expiry() } else { None };
         if !self.exists() {
             let entry = KeyEntry::new(name, value, new_expiry, keyspace.access_clock(self.origin.now).fresh());
-            self.db.capture.touch(&self.db.table, keyspace.hasher(), local);
+            self.db.captures.touch(&self.db.table, keyspace.hasher(), name, local);
             self.db.table.insert_unique(local, entry, |entry| keyspace.hasher().local_of(entry.key()));
             self.came(new_expiry, new_first);
             self.event(EventClass::NEW, "new");
@@ -579,11 +579,11 @@ impl<'k> Edit<'k> {
     /// [discarded](Self::discard) as it was.
     fn with_head<R>(&mut self, change: impl FnOnce(&mut KeyEntry) -> R) -> Option<R> {
         let slot_ref = self.slot_ref()?;
-        let Db { table, capture, .. } = &mut *self.db;
-        if capture.is_open() {
-            capture.touch(table, self.keyspace.hasher(), self.local);
+        let Db { table, captures, .. } = &mut *self.db;
+        if captures.is_open() {
+            captures.touch(table, self.keyspace.hasher(), self.key.name, self.local);
             if let Some(found) = table.at(slot_ref) {
-                capture.begin(&found);
+                captures.begin(&found);
             }
         }
         Some(table.at_mut(slot_ref)?.update(change))
@@ -592,11 +592,11 @@ impl<'k> Edit<'k> {
     /// `bytes`: those of a string that change.
     fn with_entry_at<R>(&mut self, bytes: Option<&Range<usize>>, change: impl FnOnce(&mut KeyEntry) -> R) -> Option<R> {
         let slot_ref = self.slot_ref()?;
-        let Db { table, capture, .. } = &mut *self.db;
-        if capture.is_open() {
-            capture.touch(table, self.keyspace.hasher(), self.local);
-            if capture.has_large() {
-                table.at_mut(slot_ref)?.update(|entry| capture.follow(entry, bytes));
+        let Db { table, captures, .. } = &mut *self.db;
+        if captures.is_open() {
+            captures.touch(table, self.keyspace.hasher(), self.key.name, self.local);
+            if captures.has_large() {
+                table.at_mut(slot_ref)?.update(|entry| captures.follow(entry, bytes));
             }
         }
         Some(table.at_mut(slot_ref)?.update(change))

@@ -67,7 +67,7 @@ impl InPlaceEdit<'_> {
     fn update<R>(self, class: EventClass, change: impl FnOnce(&mut KeyEntry) -> Option<(u64, R)>) -> Option<R> {
         let db = &mut self.shard.dbs[self.db];
         let is_told = db.has_audience() || self.keyspace.tracking().is_on() || self.keyspace.wants_event(class);
-        if is_told || db.capture.is_open() {
+        if is_told || db.captures.is_open() {
             return None;
         }
         let mut entry = db.table.find_mut(self.key.hash.local(), |entry| entry.has_key(self.key.name))?;

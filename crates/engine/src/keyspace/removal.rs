@@ -53,7 +53,7 @@ pub fn removed(
     keyspace.keys_went(index, db);
     let slot = &mut shard.dbs[db];
     keyspace.resizes(index, slot);
-    slot.capture.removed(&slot.table, keyspace.hasher(), local, &entry);
+    slot.captures.removed(&slot.table, keyspace.hasher(), local, &entry);
     if let Some(expiry) = entry.expiry() {
         slot.expiry.keys.remove(expiry, local);
     }
@@ -86,7 +86,7 @@ pub fn removed(
 
 /// Frees the value of an entry that was taken out, or leaves it to those who are reading it.
 fn discard(slot: &mut Db, effects: &mut Effects, entry: KeyEntry) {
-    let is_read = !slot.streamed_replies.is_empty() || slot.capture.has_large();
+    let is_read = !slot.streamed_replies.is_empty() || slot.captures.has_large();
     let name = if is_read { entry.key().to_vec() } else { Vec::new() };
     let Some(object) = entry.into_payload() else { return };
     let left = if is_read { slot.leave_behind(&name, object) } else { Some(object) };
@@ -115,13 +115,13 @@ pub fn expire_elements(
     {
         slot.streamed_replies.before_change(name, &entry.value());
     }
-    slot.capture.touch(&slot.table, keyspace.hasher(), local);
+    slot.captures.touch(&slot.table, keyspace.hasher(), name, local);
     let Some(mut found) = slot.table.find_mut(local, |entry| entry.key() == name) else { return 0 };
     let mut removed: Vec<Vec<u8>> = Vec::new();
-    let capture = &mut slot.capture;
+    let captures = &mut slot.captures;
     let change = found.update(|entry| {
-        if capture.has_large() {
-            capture.follow(entry, None);
+        if captures.has_large() {
+            captures.follow(entry, None);
         }
         let object = entry.payload_mut()?;
         let old = object.next_expiry();

@@ -6,7 +6,7 @@ use crate::clients::watch::Watchers;
 use crate::data::table::{ExpiryIndex, Table};
 use crate::data::value::{Object, Type, ValueExt};
 use crate::keyspace::origin::is_due;
-use crate::snapshot::capture::Capture;
+use crate::snapshot::captures::Captures;
 use crate::snapshot::streamed_reply::StreamedReplies;
 use crate::status::deny_reasons::Epoch;
 use crate::time::UnixMs;
@@ -28,8 +28,8 @@ pub struct Db {
     pub watchers: Watchers,
     /// Replies that list collections while these are changed.
     pub streamed_replies: StreamedReplies,
-    /// The snapshot that is being read, if one is.
-    pub capture: Capture,
+    /// The snapshots that are being read.
+    pub captures: Captures,
 }
 
 impl Db {
@@ -41,7 +41,7 @@ impl Db {
 
     /// An object was taken out of its key: those who still read it get it. Returned when nobody does.
     pub fn leave_behind(&mut self, name: &[u8], object: Object) -> Option<Object> {
-        if self.streamed_replies.is_empty() && !self.capture.wants(name) {
+        if self.streamed_replies.is_empty() && !self.captures.wants(name) {
             return Some(object);
         }
         let object = Arc::new(object);
@@ -54,8 +54,8 @@ impl Db {
         if !self.streamed_replies.is_empty() {
             self.streamed_replies.adopt(name, object);
         }
-        if self.capture.wants(name) {
-            self.capture.adopt(name, object);
+        if self.captures.wants(name) {
+            self.captures.adopt(name, object);
         }
     }
 

@@ -4,9 +4,9 @@
 //!   BeforeImages     | part in memory | part in the scratch file | part in memory | end, being added to |
 //! ```
 //!
-//! All of a cut's are counted together ([`Copies`]). Above a limit the writer that adds to them moves them to a scratch
-//! file and goes on, so that memory is bounded however fast keys are changed. The thread that writes the save reads
-//! them back when their turn comes.
+//! All of a cut's are counted together ([`Copies`]), and those of all cuts that are open ([`ImageMemory`]). Above a limit
+//! the writer that adds to them moves them to the cut's scratch file and goes on, so that memory is bounded however fast
+//! keys are changed and however many cuts there are. The thread that walks the cut reads them back when their turn comes.
 //!
 //! Asserted by tests: what comes out is what went in, in that order; memory stays below the limit but for one addition.
 
@@ -18,6 +18,24 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+/// Memory that the old values of all open cuts take together, and how much it may be.
+#[derive(Debug, Default)]
+pub struct ImageMemory {
+    held: AtomicU64,
+    limit: AtomicU64,
+}
+
+impl ImageMemory {
+    /// Sets how much old values may take, but for one addition of each writer.
+    pub(crate) fn set_limit(&self, limit: u64) {
+        self.limit.store(limit, Relaxed);
+    }
+
+    fn has_room(&self, bytes: u64) -> bool {
+        self.held.load(Relaxed) + bytes <= self.limit.load(Relaxed)
+    }
+}
+
 /// What changes have cost since a cut began.
 pub struct Copies {
     /// Bytes that were written down, all together; of removed values those that they took.
@@ -27,8 +45,8 @@ pub struct Copies {
     waiting: AtomicU64,
     /// The most that was held.
     peak: AtomicU64,
-    /// How much may be held.
-    limit: u64,
+    /// The same of all cuts.
+    memory: Arc<ImageMemory>,
     scratch: Mutex<ScratchFile>,
 }
 
@@ -47,9 +65,9 @@ impl std::fmt::Debug for Copies {
 }
 
 impl Copies {
-    pub(crate) fn new(files: Arc<dyn Files>, limit: u64) -> Copies {
+    pub(crate) fn new(files: Arc<dyn Files>, memory: Arc<ImageMemory>) -> Copies {
         let [total, held, waiting, peak] = [const { AtomicU64::new(0) }; 4];
-        Copies { total, held, waiting, peak, limit, scratch: Mutex::new(ScratchFile::Wanted(files)) }
+        Copies { total, held, waiting, peak, memory, scratch: Mutex::new(ScratchFile::Wanted(files)) }
     }
 
     /// Bytes of old values that were copied.
@@ -58,7 +76,7 @@ impl Copies {
     }
 
     /// Bytes that wait to be taken: by a step where they are, or by
-    /// [`Engine::snapshot_drain`](crate::Engine::snapshot_drain).
+    /// [`OpenSnapshot::drain`](crate::engine::snapshot_steps::OpenSnapshot::drain).
     pub fn waiting(&self) -> u64 {
         self.waiting.load(Relaxed)
     }
@@ -68,22 +86,24 @@ impl Copies {
         self.peak.load(Relaxed)
     }
 
-    /// How much memory old values may take, but for one addition of each writer.
+    /// How much memory old values may take, those of all cuts together.
     pub fn limit(&self) -> u64 {
-        self.limit
+        self.memory.limit.load(Relaxed)
     }
 
     fn hold(&self, bytes: u64) {
         let held = self.held.fetch_add(bytes, Relaxed) + bytes;
         self.peak.fetch_max(held, Relaxed);
+        self.memory.held.fetch_add(bytes, Relaxed);
     }
 
     fn release(&self, bytes: u64) {
         self.held.fetch_sub(bytes, Relaxed);
+        self.memory.held.fetch_sub(bytes, Relaxed);
     }
 
     fn is_full(&self) -> bool {
-        self.held.load(Relaxed) > self.limit
+        !self.memory.has_room(0)
     }
 
     /// Puts bytes into the scratch file; where they lie there.
@@ -285,7 +305,7 @@ impl Removed {
     pub(crate) fn new(object: &Arc<Object>, copies: &Arc<Copies>) -> Option<Removed> {
         let bytes = object.memory_usage(SAMPLES) as u64;
         copies.total.fetch_add(bytes, Relaxed);
-        if bytes <= REMOVED_MAX && copies.held.load(Relaxed) + bytes > copies.limit {
+        if bytes <= REMOVED_MAX && !copies.memory.has_room(bytes) {
             return None;
         }
         copies.hold(bytes);
@@ -345,22 +365,30 @@ mod tests {
     proptest! {
         #[test]
         fn bytes_come_out_as_they_went_in(limit in 0..200_000u64, lengths in proptest::collection::vec((0..30_000usize, 0..3usize), 0..60)) {
-            let copies = Arc::new(Copies::new(Arc::new(InMemory), limit));
-            let mut all: [BeforeImages; 3] = std::array::from_fn(|n| BeforeImages::new(Arc::clone(&copies), n == 0));
+            let memory = Arc::new(ImageMemory::default());
+            memory.set_limit(limit);
+            // Two cuts, of which the second has one of the three.
+            let cuts: [Arc<Copies>; 2] =
+                std::array::from_fn(|_| Arc::new(Copies::new(Arc::new(InMemory), Arc::clone(&memory))));
+            let mut all: [BeforeImages; 3] =
+                std::array::from_fn(|n| BeforeImages::new(Arc::clone(&cuts[n / 2]), n == 0));
             let mut expected = [const { Vec::new() }; 3];
             for (n, (len, which)) in lengths.into_iter().enumerate() {
                 let bytes = vec![n as u8; len];
                 all[which].append(|out| out.extend_from_slice(&bytes));
                 expected[which].extend(bytes);
                 // Room may be twice of what is in it.
-                prop_assert!(copies.held.load(Relaxed) <= limit + 3 * 2 * (SPILLED_MIN + 30_000) as u64);
+                prop_assert!(memory.held.load(Relaxed) <= limit + 3 * 2 * (SPILLED_MIN + 30_000) as u64);
             }
             for (kept, expected) in all.into_iter().zip(expected) {
                 let mut found = Vec::new();
                 kept.pour(|bytes| { found.extend_from_slice(bytes); Ok(()) }).unwrap();
                 prop_assert_eq!(found, expected);
             }
-            prop_assert_eq!((copies.held.load(Relaxed), copies.waiting()), (0, 0));
+            for copies in cuts {
+                prop_assert_eq!((copies.held.load(Relaxed), copies.waiting()), (0, 0));
+            }
+            prop_assert_eq!(memory.held.load(Relaxed), 0);
         }
     }
 }

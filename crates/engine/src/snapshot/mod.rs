@@ -1,9 +1,12 @@
-//! The keyspace as it was at one moment, read while others write.
+//! The keyspace, or some slots of it, as it was at one moment, read while others write.
 //!
-//! In: a save that walks it, and changes of keys that the walk has not reached, whose old values are written down
-//! first. Out: keys and values as bytes, in steps. Long replies read one collection in the same way. It knows nothing
+//! In: walks of open cuts, and changes of keys that a walk has not reached, whose old values are written down first.
+//! Out: keys and values as bytes, in steps. Long replies read one collection in the same way. It knows nothing
 //! of files: the encoding and a scratch file are handed in.
 
 pub mod before_images;
 pub mod capture;
+pub mod captures;
+pub mod encoder;
+pub mod open_snapshots;
 pub mod streamed_reply;

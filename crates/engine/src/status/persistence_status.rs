@@ -27,7 +27,7 @@ pub struct PersistenceStatus {
     end_wanted: AtomicBool,
     /// Held by who ends the server; whether all is done for it.
     ended: Mutex<bool>,
-    /// The rewrite of the log that has the cut is to end.
+    /// The rewrite of the log is to end.
     rewrite_cancelled: AtomicBool,
     /// Unix time in milliseconds when the one in the background began; 0 for none.
     pub started_at: AtomicI64,
@@ -199,10 +199,15 @@ impl PersistenceStatus {
 
     /// Whether what is running is to end.
     pub fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Relaxed) || self.rewrite_cancelled.load(Relaxed)
+        self.cancelled.load(Relaxed)
     }
 
-    /// Whether the rewrite of the log that has the cut is to end.
+    /// Whether the rewrite of the log is to end.
+    pub fn is_rewrite_cancelled(&self) -> bool {
+        self.rewrite_cancelled.load(Relaxed)
+    }
+
+    /// Says whether it is.
     pub fn cancel_rewrite(&self, on: bool) {
         self.rewrite_cancelled.store(on, Relaxed);
     }

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A rewrite opens the next file of changes and lists it, turns the journal to it in the moment of a
-//! [snapshot](engine::snapshot::capture), writes the keyspace of that moment into a new base, and then lists the new
+//! [snapshot](engine::snapshot::captures), writes the keyspace of that moment into a new base, and then lists the new
 //! base in the place of all before it. At every moment the manifest on the disk names files that together are the whole
 //! log.
 //!

@@ -10,9 +10,12 @@ use crate::format::Family;
 use crate::save::SavedSize;
 use crate::snapshot_writer::{self, SnapshotBlocks};
 use engine::Engine;
+use engine::data::slot_set::SlotSet;
 use engine::data::value::{KeyEntry, Object, Str, Value};
 use engine::propagation::log_batch::{put_command, put_select};
-use engine::snapshot::capture::{BegunSnapshot, Encode};
+use engine::snapshot::encoder::Encode;
+use engine::snapshot::open_snapshots::Purpose;
+use engine::snapshot_steps::SnapshotRequest;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +38,7 @@ pub struct RewriteOptions {
 /// locks.
 ///
 /// # Errors
-/// `to` cannot be written; `Interrupted` where the snapshot was cancelled, `ResourceBusy` where another is open.
+/// `to` cannot be written; `Interrupted` where the snapshot was cancelled.
 pub fn write(
     engine: &Engine,
     options: &RewriteOptions,
@@ -43,28 +46,18 @@ pub fn write(
     to: &mut (dyn Write + Send),
 ) -> io::Result<SavedSize> {
     let encode: Encode = Arc::new(|out: &mut Vec<u8>, entry: &KeyEntry| put_entry(out, entry));
-    let begun = engine.begin_snapshot(encode, at_snapshot, || false)?;
-    let result = write_snapshot(engine, options, &begun, to);
-    engine.end_snapshot();
-    result
-}
-
-fn write_snapshot(
-    engine: &Engine,
-    options: &RewriteOptions,
-    begun: &BegunSnapshot,
-    to: &mut (dyn Write + Send),
-) -> io::Result<SavedSize> {
+    let request = SnapshotRequest { slots: SlotSet::all(), purpose: Purpose::Rewrite, encode };
+    let snapshot = engine.begin_snapshot(request, at_snapshot, || false)?;
     let mut out = Out { to, db: None, written: SavedSize::default() };
     let mut head = Vec::new();
     if let Some(seconds) = options.stamp {
         put_stamp(&mut head, seconds);
     }
-    for library in begun.libraries.iter() {
+    for library in snapshot.begun().libraries.iter().flat_map(|libraries| libraries.iter()) {
         words(&mut head, &[b"FUNCTION", b"LOAD", &library.code]);
     }
     out.put(&head)?;
-    snapshot_writer::write(engine, begun, options.delay, &mut out)?;
+    snapshot_writer::write(&snapshot, options.delay, &mut out)?;
     Ok(out.written)
 }
 

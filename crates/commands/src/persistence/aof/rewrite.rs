@@ -98,6 +98,10 @@ pub fn cancel(engine: &Engine, aof: &Aof) {
 
 fn rewrite(engine: &Engine, aof: &Aof) -> io::Result<()> {
     let (host, state) = (engine.host(), aof.state());
+    if engine.persistence_status().is_running_in_background() {
+        // It began in the same moment, and goes first.
+        return Err(ErrorKind::ResourceBusy.into());
+    }
     let config = engine.config().snapshot();
     let mut next = match state {
         State::On => Some(open_next(engine, aof)?),

@@ -1,0 +1,116 @@
+//! What there is of all open snapshots together: how many there may be, and what their old values take.
+
+use crate::propagation::change_log::ChangeLog;
+use crate::scripts::function_libraries::Libraries;
+use crate::snapshot::before_images::{Copies, ImageMemory};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+/// What a snapshot is for, which says who ends it early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A save; [`cancel`](crate::status::persistence_status::PersistenceStatus::cancel) ends it.
+    Save,
+    /// A new base of the log; [`cancel_rewrite`](crate::status::persistence_status::PersistenceStatus::cancel_rewrite)
+    /// ends it.
+    Rewrite,
+    /// Another server. It ends when nobody takes what is written.
+    Transfer,
+}
+
+/// Snapshots for other servers that may be open at once. Saves and rewrites have their own rules, and are never refused
+/// because of these.
+pub const TRANSFERS_MAX: usize = 16;
+
+/// The open snapshots of an engine.
+#[derive(Default)]
+pub struct OpenSnapshots {
+    last: AtomicU64,
+    open: AtomicUsize,
+    transfers: AtomicUsize,
+    /// What the old values of all take together.
+    pub(crate) memory: Arc<ImageMemory>,
+}
+
+/// The right to a snapshot, which ends with it.
+pub(crate) struct Seat<'s> {
+    all: &'s OpenSnapshots,
+    pub number: u64,
+    pub purpose: Purpose,
+}
+
+impl OpenSnapshots {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.open.load(Relaxed)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The right to one more; None if there are too many.
+    pub(crate) fn enter(&self, purpose: Purpose) -> Option<Seat<'_>> {
+        if purpose == Purpose::Transfer {
+            let more = |open| Some(open + 1).filter(|more| *more <= TRANSFERS_MAX);
+            self.transfers.fetch_update(Relaxed, Relaxed, more).ok()?;
+        }
+        self.open.fetch_add(1, Relaxed);
+        Some(Seat { all: self, number: self.last.fetch_add(1, Relaxed) + 1, purpose })
+    }
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        self.all.open.fetch_sub(1, Relaxed);
+        if self.purpose == Purpose::Transfer {
+            self.all.transfers.fetch_sub(1, Relaxed);
+        }
+    }
+}
+
+/// What is of the moment at which a snapshot began.
+#[derive(Clone, Debug)]
+pub struct BegunSnapshot {
+    /// Whether there are collections whose elements have expiries.
+    pub timed: bool,
+    /// Keys that there were; about, where only some slots of a shard are read.
+    pub keys: u64,
+    /// Keys of each database that has any, and how many of them have expiries; about, likewise.
+    pub databases: BTreeMap<u32, (u64, u64)>,
+    /// The libraries of functions of that moment; None if it is not of all slots.
+    pub libraries: Option<Arc<Libraries>>,
+    /// What its before-images take up together.
+    pub copies: Arc<Copies>,
+    /// How long the change log was: what the snapshot has of its slots is what lies before, and nothing that comes
+    /// after. 0 without a log.
+    pub offset: u64,
+}
+
+impl BegunSnapshot {
+    pub(crate) fn new(log: Option<&dyn ChangeLog>, libraries: Option<Arc<Libraries>>, copies: Arc<Copies>) -> Self {
+        let offset = log.map_or(0, ChangeLog::appended);
+        BegunSnapshot { timed: false, keys: 0, databases: BTreeMap::new(), libraries, copies, offset }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_save_is_not_refused_because_of_transfers() {
+        let open = OpenSnapshots::default();
+        let mut seats: Vec<_> = (0..TRANSFERS_MAX).map(|_| open.enter(Purpose::Transfer).expect("a seat")).collect();
+        assert!(open.enter(Purpose::Transfer).is_none());
+        let save = open.enter(Purpose::Save).expect("a save");
+        assert!(open.enter(Purpose::Rewrite).is_some_and(|rewrite| rewrite.number > save.number));
+        seats.pop();
+        seats.push(open.enter(Purpose::Transfer).expect("one has gone"));
+        assert_eq!(open.len(), TRANSFERS_MAX + 1);
+        drop((seats, save));
+        assert!(open.is_empty());
+    }
+}
