@@ -29,7 +29,7 @@ use engine::data::slot_set::SlotSet;
 use engine::host::clock::Clock;
 use engine::host::files::{Files, NewFile};
 use engine::host::threads::Server;
-use engine::propagation::change_log::{put_command, put_select};
+use engine::propagation::log_batch::{put_command, put_select};
 use engine::propagation::effects::Record;
 use engine::snapshot::open_snapshots::Purpose;
 use engine::testing::MemoryLog;
@@ -187,13 +187,19 @@ fn tag_in(text: &[u8]) -> Option<&[u8]> {
     text.get(open..open + 3)
 }
 
+/// One that is written.
+struct Cut {
+    slots: SlotSet,
+    bytes: Vec<u8>,
+    /// Reads what comes after it.
+    log: MemoryLog,
+}
+
 /// The one that gives, while cuts of it are written.
 struct Giver {
     machine: Machine,
     random: Rng,
-    log: Arc<MemoryLog>,
-    /// Cuts that are written: their slots, their offsets and their bytes.
-    cuts: Vec<(SlotSet, u64, Vec<u8>)>,
+    cuts: Vec<Cut>,
     open: usize,
     /// Commands that are still to run.
     left: usize,
@@ -248,14 +254,16 @@ fn transfer(giver: &Mutex<Giver>) {
         // With a delay each step is written by itself.
         delay: Duration::from_nanos(1),
     };
-    let file = SnapshotFile::begin(&engine, &options, || (), || false).unwrap();
-    let offset = file.offset();
+    let mut log = None;
+    let file = SnapshotFile::begin(&engine, &options, || log = Some(MemoryLog::of(&engine)), || false).unwrap();
+    let log = log.unwrap();
+    assert_eq!(file.offset(), log.log().appended());
     let mut to = Meddler(giver, Vec::new());
     file.write(&mut to).unwrap();
     let bytes = to.1;
     let mut giver = giver.lock().unwrap();
     giver.open -= 1;
-    giver.cuts.push((slots, offset, bytes));
+    giver.cuts.push(Cut { slots, bytes, log });
 }
 
 /// The log of what concerns these slots.
@@ -280,7 +288,7 @@ fn receiver(clock: Arc<AtomicI64>, cut: &[u8], log: &[u8]) -> Machine {
         disk.replace(format!("logs/log.aof.{name}").as_bytes(), content).unwrap();
     }
     let machine = Machine::new(disk.clone(), clock);
-    machine.engine.install_log(Arc::new(Aof::new(Arc::new(disk), b"logs", b"log.aof")));
+    Aof::install(&machine.engine, Arc::new(disk), b"logs", b"log.aof");
     machine.engine.persistence_status().set_loading(true);
     load_and_begin(&machine.engine).unwrap();
     machine.engine.persistence_status().set_loading(false);
@@ -290,20 +298,18 @@ fn receiver(clock: Arc<AtomicI64>, cut: &[u8], log: &[u8]) -> Machine {
 fn check(seed: u64) {
     let clock = Arc::new(AtomicI64::new(BEGIN));
     let machine = Machine::new(Disk::default(), Arc::clone(&clock));
-    let log = MemoryLog::of(&machine.engine);
-    let giver = Giver { machine, random: Rng::with_seed(seed), log, cuts: Vec::new(), open: 0, left: 400 };
+    let giver = Giver { machine, random: Rng::with_seed(seed), cuts: Vec::new(), open: 0, left: 400 };
     let giver = Mutex::new(giver);
     while giver.lock().unwrap().left > 0 {
         meddle(&giver);
     }
     let mut giver = giver.into_inner().unwrap();
     let all = giver.machine.state(&SlotSet::all());
-    for (slots, offset, bytes) in &giver.cuts {
+    for Cut { slots, bytes, log } in &giver.cuts {
         let expected = giver.machine.state(slots);
         assert!(expected.len() == all.len() || !slots.is_all());
-        let records = giver.log.since(*offset);
-        let found = receiver(Arc::clone(&clock), bytes, &log_of(records, slots)).state(&SlotSet::all());
-        assert!(found == expected, "{slots:?} from {offset} on:\n{found:#?}\nwhat was given:\n{expected:#?}");
+        let found = receiver(Arc::clone(&clock), bytes, &log_of(log.take(), slots)).state(&SlotSet::all());
+        assert!(found == expected, "{slots:?}:\n{found:#?}\nwhat was given:\n{expected:#?}");
     }
 }
 

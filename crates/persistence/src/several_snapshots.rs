@@ -12,6 +12,8 @@ use engine::data::table::{ExpiryIndex, Table};
 use engine::data::value::KeyEntry;
 use engine::keyspace::shard::Db;
 use engine::snapshot::open_snapshots::Purpose;
+use engine::propagation::change_log::RecordHead;
+use engine::propagation::log_batch::put_command;
 use engine::testing::MemoryLog;
 use engine::{Engine, NullHost, Options};
 use proptest::prelude::*;
@@ -234,13 +236,14 @@ fn several_who_join_a_file_get_the_same_bytes() {
     for n in 0..5000u32 {
         put(&engine, 0, Decoded::Bytes(vec![n as u8; 200]).into_entry(format!("key {n}").as_bytes(), None, 0));
     }
-    let mut command = |out: &mut Vec<u8>| engine::propagation::change_log::put_command(out, [&b"PING"[..]].into_iter());
-    engine.change_log().expect("the log").append(0, 0, false, &mut command);
+    let mut command = Vec::new();
+    put_command(&mut command, [&b"PING"[..]].into_iter());
+    engine.change_log().append(RecordHead::command(0, None), &command);
     let expected = state(&engine, &SlotSet::all());
     let options = SaveOptions { purpose: Purpose::Transfer, ..options() };
     let file = SnapshotFile::begin(&engine, &options, || (), || false).expect("the first");
-    engine.change_log().expect("the log").append(0, 0, false, &mut command);
-    assert_eq!((file.offset(), log.take().len()), (1, 2));
+    engine.change_log().append(RecordHead::command(0, None), &command);
+    assert_eq!((file.offset(), log.take().len()), (command.len() as u64, 2));
     let mut fan_out = FanOut::new(Pace { bytes: 100_000, patience: Duration::from_secs(3600) });
     let takers: Vec<_> = (0..3).map(|_| fan_out.join().expect("nothing is written")).collect();
     let files: Vec<Vec<u8>> = thread::scope(|scope| {

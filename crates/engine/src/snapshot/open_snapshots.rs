@@ -85,14 +85,13 @@ pub struct BegunSnapshot {
     /// What its before-images take up together.
     pub copies: Arc<Copies>,
     /// How long the change log was: what the snapshot has of its slots is what lies before, and nothing that comes
-    /// after. 0 without a log.
+    /// after.
     pub offset: u64,
 }
 
 impl BegunSnapshot {
-    pub(crate) fn new(log: Option<&dyn ChangeLog>, libraries: Option<Arc<Libraries>>, copies: Arc<Copies>) -> Self {
-        let offset = log.map_or(0, ChangeLog::appended);
-        BegunSnapshot { timed: false, keys: 0, databases: BTreeMap::new(), libraries, copies, offset }
+    pub(crate) fn new(log: &ChangeLog, libraries: Option<Arc<Libraries>>, copies: Arc<Copies>) -> Self {
+        BegunSnapshot { timed: false, keys: 0, databases: BTreeMap::new(), libraries, copies, offset: log.appended() }
     }
 }
 
