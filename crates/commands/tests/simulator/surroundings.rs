@@ -20,8 +20,9 @@ use std::time::Duration;
 /// What came for a client that waited.
 pub struct Delivered {
     pub reply: Vec<u8>,
-    /// The time in milliseconds.
+    /// The time in milliseconds, and the moment.
     pub time: i64,
+    pub moment: u64,
 }
 
 /// A snapshot that has come to its end: between which moments, and what it saved.
@@ -143,7 +144,7 @@ impl Clock for Surroundings {
 
 impl Delivery for Surroundings {
     fn deliver(&self, ticket: &Arc<Ticket>, reply: Vec<u8>) {
-        let delivered = Delivered { reply, time: self.chronicle.time() };
+        let delivered = Delivered { reply, time: self.chronicle.time(), moment: self.chronicle.moment() };
         let before = self.mailbox.lock().expect("nobody panics here").insert(ticket.arrival, delivered);
         assert!(before.is_none(), "a client is served once");
     }

@@ -136,10 +136,11 @@ impl Client {
     /// Its reply goes, as one that is durable if that was promised all the while.
     fn send(&mut self, promise: Option<(u64, bool)>) {
         let now = self.machine.moment();
-        let is_promised = |(switches, keeps): (u64, bool)| {
-            // What was seen may be older than the promise, but not what was written.
-            keeps && (switches == 0 || self.calls.last().is_some_and(|call| call.logged_at.is_some()))
-        };
+        // Others may have been told of what is not durable, while the disk takes nothing or before the policy changed:
+        // who comes after them has seen that in a way, unless it has written since.
+        let has_written = self.calls.last().is_some_and(|call| call.logged_at.is_some());
+        let has_faults = self.machine.setup.has_faults;
+        let is_promised = |(switches, keeps): (u64, bool)| keeps && (has_written || switches == 0 && !has_faults);
         let is_durable = promise.is_some_and(is_promised) && promise == self.machine.promise();
         let call = self.calls.last_mut().expect("it has called");
         call.replied = Some(now);
@@ -161,20 +162,21 @@ impl Client {
     }
 
     /// Its wait has ended with this, at that time.
-    fn end_wait(&mut self, reply: Vec<u8>, time: i64) {
+    fn end_wait(&mut self, reply: Vec<u8>, time: i64, moment: u64) {
         let ticket = self.ticket.take().expect("it waits");
         let logged_at = Some(ticket.request().logged_at()).filter(|at| *at > 0);
         self.session.logged_at = self.session.logged_at.max(logged_at.unwrap_or(0));
         self.session.seen_to = self.machine.engine.change_log().appended();
         self.machine.engine.cancel_wait(&ticket);
         self.reply(reply, time, logged_at, self.machine.promise());
+        self.calls.last_mut().expect("it has called").ran = moment;
     }
 
     /// Takes what it waited for, if that is there.
     fn take_delivered(&mut self) {
         let delivered = self.ticket.as_ref().and_then(|ticket| self.machine.delivered(ticket));
         if let Some(delivered) = delivered {
-            self.end_wait(delivered.reply, delivered.time);
+            self.end_wait(delivered.reply, delivered.time, delivered.moment);
         }
     }
 
@@ -183,7 +185,7 @@ impl Client {
         let now = self.machine.time();
         let is_late = |ticket: &&Arc<Ticket>| ticket.deadline.is_some_and(|at| at.0 <= now) && ticket.finish();
         if let Some(ticket) = self.ticket.clone().as_ref().filter(is_late) {
-            self.end_wait(ticket.request().timeout_reply(), now);
+            self.end_wait(ticket.request().timeout_reply(), now, self.machine.moment());
         }
     }
 
@@ -203,7 +205,7 @@ impl Client {
     /// What it did. A wait is ended.
     pub fn into_calls(mut self) -> Vec<Call> {
         if let Some(ticket) = self.ticket.clone().filter(|ticket| ticket.finish()) {
-            self.end_wait(ticket.request().timeout_reply(), self.machine.time());
+            self.end_wait(ticket.request().timeout_reply(), self.machine.time(), self.machine.moment());
         }
         if self.held.take().is_some() {
             self.send(None);
