@@ -106,4 +106,4 @@ pub fn is_built_in(name: &[u8]) -> bool {
 
 pub use core::args::{Args, OwnWords};
 pub use core::context::{Context, Flow, Now, Piecewise, Work};
-pub use core::session::Session;
+pub use core::session::{LendingMode, Session};

@@ -1,5 +1,5 @@
-//! What another server is given: a cut of all slots, or of some, and the log from the cut's offset on. Together they come
-//! to the state in which the one that gives it is.
+//! What another server is given: a cut of all slots, or of some, and the log from the cut's offset on. Together they
+//! come to the state in which the one that gives it is.
 //!
 //! ```text
 //!   commands ->  .  .  | cut  .  .  .  .  .  .  .  | end          commands of all kinds go on while it is walked,
@@ -29,8 +29,8 @@ use engine::data::slot_set::SlotSet;
 use engine::host::clock::Clock;
 use engine::host::files::{Files, NewFile};
 use engine::host::threads::Server;
-use engine::propagation::log_batch::{put_command, put_select};
 use engine::propagation::effects::Record;
+use engine::propagation::log_batch::{put_command, put_select};
 use engine::snapshot::open_snapshots::Purpose;
 use engine::testing::MemoryLog;
 use engine::time::UnixUs;
@@ -187,8 +187,8 @@ fn tag_in(text: &[u8]) -> Option<&[u8]> {
     text.get(open..open + 3)
 }
 
-/// One that is written.
-struct Cut {
+/// A cut that is written.
+struct Transfer {
     slots: SlotSet,
     bytes: Vec<u8>,
     /// Reads what comes after it.
@@ -199,7 +199,7 @@ struct Cut {
 struct Giver {
     machine: Machine,
     random: Rng,
-    cuts: Vec<Cut>,
+    cuts: Vec<Transfer>,
     open: usize,
     /// Commands that are still to run.
     left: usize,
@@ -263,7 +263,7 @@ fn transfer(giver: &Mutex<Giver>) {
     let bytes = to.1;
     let mut giver = giver.lock().unwrap();
     giver.open -= 1;
-    giver.cuts.push(Cut { slots, bytes, log });
+    giver.cuts.push(Transfer { slots, bytes, log });
 }
 
 /// The log of what concerns these slots.
@@ -305,7 +305,7 @@ fn check(seed: u64) {
     }
     let mut giver = giver.into_inner().unwrap();
     let all = giver.machine.state(&SlotSet::all());
-    for Cut { slots, bytes, log } in &giver.cuts {
+    for Transfer { slots, bytes, log } in &giver.cuts {
         let expected = giver.machine.state(slots);
         assert!(expected.len() == all.len() || !slots.is_all());
         let found = receiver(Arc::clone(&clock), bytes, &log_of(log.take(), slots)).state(&SlotSet::all());

@@ -102,8 +102,8 @@ pub struct SnapshotFile<'e> {
 }
 
 impl<'e> SnapshotFile<'e> {
-    /// Begins one of this moment, of the slots that the options name. `at_snapshot` runs in that moment, under the locks
-    /// of all their shards.
+    /// Begins one of this moment, of the slots that the options name. `at_snapshot` runs in that moment, under the
+    /// locks of all their shards.
     ///
     /// # Errors
     /// Those of [`Engine::begin_snapshot`].

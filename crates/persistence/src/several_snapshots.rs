@@ -11,9 +11,9 @@ use engine::data::slot_set::SlotSet;
 use engine::data::table::{ExpiryIndex, Table};
 use engine::data::value::KeyEntry;
 use engine::keyspace::shard::Db;
-use engine::snapshot::open_snapshots::Purpose;
 use engine::propagation::change_log::RecordHead;
 use engine::propagation::log_batch::put_command;
+use engine::snapshot::open_snapshots::Purpose;
 use engine::testing::MemoryLog;
 use engine::{Engine, NullHost, Options};
 use proptest::prelude::*;
@@ -70,15 +70,15 @@ impl Write for Gate {
 }
 
 /// A file that another thread writes step by step, with what is to be in it.
-struct Walk {
+struct Written {
     permits: Sender<bool>,
     written: Receiver<Option<io::Result<Vec<u8>>>>,
     expected: State,
     ended: Option<io::Result<Vec<u8>>>,
 }
 
-impl Walk {
-    fn begin<'s>(scope: &'s thread::Scope<'s, '_>, engine: &'s Engine, slots: SlotSet) -> Walk {
+impl Written {
+    fn begin<'s>(scope: &'s thread::Scope<'s, '_>, engine: &'s Engine, slots: SlotSet) -> Written {
         let (permits, wanted) = channel();
         let (report, written) = channel();
         let expected = state(engine, &slots);
@@ -91,7 +91,7 @@ impl Walk {
             let result = file.write(&mut gate);
             let _ = report.send(Some(result.map(|_| gate.bytes)));
         });
-        let mut walk = Walk { permits, written, expected, ended: None };
+        let mut walk = Written { permits, written, expected, ended: None };
         walk.wait();
         walk
     }
@@ -182,7 +182,7 @@ fn run(shards: usize, actions: Vec<Action>) -> Result<(), TestCaseError> {
     }
     names.extend(["other 0", "other 1", "other 2", "key 1", "key 2"].map(str::to_owned));
     let result = thread::scope(|scope| {
-        let mut walks: Vec<Walk> = Vec::new();
+        let mut walks: Vec<Written> = Vec::new();
         for action in actions {
             let count = walks.len();
             match action {
@@ -194,13 +194,13 @@ fn run(shards: usize, actions: Vec<Action>) -> Result<(), TestCaseError> {
                 }
                 Action::Flush(db) => flush(&engine, db),
                 Action::Swap => swap_databases(&engine),
-                Action::Begin(ranges) if count < 6 => walks.push(Walk::begin(scope, &engine, slots(&ranges))),
+                Action::Begin(ranges) if count < 6 => walks.push(Written::begin(scope, &engine, slots(&ranges))),
                 Action::Step(walk, steps) if count > 0 => (0..steps).for_each(|_| walks[walk % count].step(true)),
                 Action::Abandon(walk) if count > 0 => walks.swap_remove(walk % count).step(false),
                 Action::Begin(_) | Action::Step(..) | Action::Abandon(_) => {}
             }
         }
-        walks.into_iter().map(Walk::finish).collect::<Vec<_>>()
+        walks.into_iter().map(Written::finish).collect::<Vec<_>>()
     });
     for (bytes, expected) in result {
         let found = read(&bytes.expect("all is written")).expect("what was written").0;

@@ -18,7 +18,7 @@ use crate::core::command::{Command, CommandEntry};
 use crate::core::context::{Blocking, Context, Flow, Now, Work};
 use crate::core::dispatch::{self, run_held};
 use crate::core::instrument;
-use crate::core::lending::LendingMode;
+use crate::core::session::LendingMode;
 use crate::core::session::Session;
 use engine::Engine;
 use engine::keyspace::held_locks::{HeldLocks, LockTimeout};

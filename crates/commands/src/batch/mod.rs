@@ -87,7 +87,7 @@ mod tests {
     use super::*;
     use crate::core::context::{Flow, Now};
     use crate::core::dispatch;
-    use crate::core::lending::LendingMode;
+    use crate::core::session::LendingMode;
     use crate::core::session::Session;
     use crate::testing;
     use engine::time::UnixUs;

@@ -1,10 +1,11 @@
 //! Long commands lend their worker to others.
 //!
 //! A command that is about to work on many elements says how many, before it has changed anything
-//! ([`Context::lending`]). If they are few, it runs to its end, and nothing of this costs more than a count. If they are
-//! many, it ends without having done anything, and its worker runs it again *apart*: with its session and its reply in
-//! its own hands, as a script is run. From then on it [counts](Lending::step) the elements that it deals with, and looks
-//! at the clock now and then. Once it is long the worker does a small tick for its other clients, every time it looks.
+//! ([`Context::lending`]). If they are few, it runs to its end, and nothing of this costs more than a count. If they
+//! are many, it ends without having done anything, and its worker runs it again *apart*: with its session and its reply
+//! in its own hands, as a script is run. From then on it [counts](Lending::step) the elements that it deals with, and
+//! looks at the clock now and then. Once it is long the worker does a small tick for its other clients, every time it
+//! looks.
 //!
 //! ```text
 //!   quick    handler - lending(n): n is small - work - reply
@@ -13,29 +14,16 @@
 //!                                                                              small tick  small tick
 //! ```
 //!
-//! It keeps its locks meanwhile: who wants one of them is put off, as with a script. So it is one moment for all others.
-//! Commands of transactions and scripts, which run apart anyway, lend their worker the same way.
+//! It keeps its locks meanwhile: who wants one of them is put off, as with a script. So it is one moment for all
+//! others. Commands of transactions and scripts, which run apart anyway, lend their worker the same way.
 
 use crate::core::context::{Blocking, Context};
+use crate::core::session::LendingMode;
 use engine::data::value::{Object, Value};
 use engine::keyspace::keys::Key;
 use engine::time::Nanos;
 use engine::{Engine, Error};
 use std::cell::Cell;
-
-/// How the commands of a client lend their thread to others when they are long.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LendingMode {
-    /// Not at all: nobody else has a use for it.
-    #[default]
-    Never,
-    /// If they ask for it, and are run again apart from their connection.
-    OnRequest,
-    /// The last command has asked for it, and has done nothing.
-    Requested,
-    /// The present command runs apart.
-    Apart,
-}
 
 /// Elements that a command deals with at once, without a look at the clock: some milliseconds at most.
 pub const AT_ONCE: usize = 10_000;
@@ -88,7 +76,7 @@ impl<'c> Context<'c> {
 }
 
 impl<'e> Lending<'e> {
-    /// For a command that is over soon.
+    /// For a command that ends soon.
     pub fn never() -> Lending<'e> {
         let (left, next) = (Cell::new(usize::MAX), Cell::default());
         Lending { engine: None, holds_locks: false, left, next, is_long: Cell::default() }
@@ -115,12 +103,12 @@ impl<'e> Lending<'e> {
     pub fn steps(&self, elements: usize) {
         match self.left.get().checked_sub(elements) {
             Some(left) => self.left.set(left),
-            None => self.look(),
+            None => self.check_clock(),
         }
     }
 
     #[cold]
-    fn look(&self) {
+    fn check_clock(&self) {
         let Some(engine) = self.engine else { return self.left.set(usize::MAX) };
         self.left.set(BETWEEN_LOOKS);
         let host = engine.host();

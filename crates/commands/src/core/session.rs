@@ -3,7 +3,6 @@
 use crate::core::args::Args;
 use crate::core::command::{CommandEntry, Flags};
 use crate::core::context::{KeyArgs, Now};
-use crate::core::lending::LendingMode;
 use engine::Engine;
 use engine::acl::user::User;
 use engine::clients::pubsub::{ChannelKind, Name};
@@ -32,6 +31,20 @@ pub enum Replies {
     SkipNext,
     /// Not that of this command.
     Skip,
+}
+
+/// How the commands of a client lend their thread to others when they are long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LendingMode {
+    /// Not at all: nobody else has a use for it.
+    #[default]
+    Never,
+    /// If they ask for it, and are run again apart from their connection.
+    OnRequest,
+    /// The last command has asked for it, and has done nothing.
+    Requested,
+    /// The present command runs apart.
+    Apart,
 }
 
 /// The state of one client between its commands.

@@ -17,8 +17,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Old values of all snapshots may take one in so many bytes of the data, or so many bytes if that is more. A quarter is
-/// left to what is about it: bits, the room of vectors, blocks on their way to the file.
+/// Old values of all snapshots may take one in so many bytes of the data, or so many bytes if that is more. A quarter
+/// is left to what is about it: bits, the room of vectors, blocks on their way to the file.
 const HELD_SHARE: u64 = 20;
 const HELD_MIN: u64 = 64 << 20;
 
@@ -68,7 +68,7 @@ impl Engine {
         let memory = &self.open_snapshots.memory;
         memory.set_limit((self.host().memory().allocated / HELD_SHARE).max(HELD_MIN) / 4 * 3);
         let copies = Arc::new(Copies::new(self.host_handle(), Arc::clone(memory)));
-        let mut locks = Held::take(self, &shards, is_whole, &give_up).ok_or(io::ErrorKind::WouldBlock)?;
+        let mut locks = BeginLocks::take(self, &shards, is_whole, &give_up).ok_or(io::ErrorKind::WouldBlock)?;
         let began = self.host().nanos();
         let libraries = is_whole.then(|| self.scripts().libraries());
         let mut begun = BegunSnapshot::new(self.change_log(), libraries, Arc::clone(&copies));
@@ -107,26 +107,31 @@ impl Engine {
 }
 
 /// The locks under which a snapshot begins.
-enum Held<'l> {
+enum BeginLocks<'l> {
     All(Escalated<'l, Shard, Lengths>),
     Some(Several<'l, Shard>),
 }
 
-impl<'l> Held<'l> {
+impl<'l> BeginLocks<'l> {
     /// None: one is not free, and `give_up` says that it will not be soon.
-    fn take(engine: &'l Engine, shards: &[usize], is_whole: bool, give_up: impl Fn() -> bool) -> Option<Held<'l>> {
+    fn take(
+        engine: &'l Engine,
+        shards: &[usize],
+        is_whole: bool,
+        give_up: impl Fn() -> bool,
+    ) -> Option<BeginLocks<'l>> {
         let begin = || &give_up;
         if !is_whole {
-            return engine.locks().several_unless(&mut shards.into(), begin).map(Held::Some);
+            return engine.locks().several_unless(&mut shards.into(), begin).map(BeginLocks::Some);
         }
         let mut locks = engine.locks().escalated_unless(begin)?;
-        locks.take_all(begin).then_some(Held::All(locks))
+        locks.take_all(begin).then_some(BeginLocks::All(locks))
     }
 
     fn shard(&mut self, index: usize) -> &mut Shard {
         match self {
-            Held::All(locks) => locks.get(index),
-            Held::Some(locks) => locks.get(index),
+            BeginLocks::All(locks) => locks.get(index),
+            BeginLocks::Some(locks) => locks.get(index),
         }
     }
 }

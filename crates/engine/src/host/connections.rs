@@ -21,8 +21,8 @@ pub trait Connections: Send + Sync {
     /// moment, who may only call what is for such times. Called under the locks of the script.
     fn while_busy(&self) {}
 
-    /// A script or another command has run for a while: the thread that it has serves other clients for a moment, as far
-    /// as their commands can do with locks that are free. Called under its locks.
+    /// A script or another command has run for a while: the thread that it has serves other clients for a moment, as
+    /// far as their commands can do with locks that are free. Called under its locks.
     fn while_long(&self) {}
 
     /// Sends bytes to the client whose script this thread runs, and waits for its next request: the words of it, or

@@ -8,7 +8,6 @@ use crate::keyspace::Keyspace;
 use crate::keyspace::held_locks::LockTimeout;
 use crate::keyspace::keys::Keys;
 use crate::keyspace::shard::{Db, LOW, ShardStats};
-use crate::locks::sync::Mutex;
 use crate::time::UnixMs;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -75,7 +74,7 @@ impl Overview {
         let (keyspace, patience) = (keys.keyspace(), keys.patience());
         for index in 0..keyspace.locks.len() {
             let seen = keys.with_shard(index, |shard, _| {
-                keyspace.seen_last.note(index, &shard.stats);
+                keyspace.last_stats.note(index, &shard.stats);
                 overview.stats.add(&shard.stats);
                 overview.tracked_keys += shard.tracked.len();
                 overview.tracked_items += shard.tracked.items();
@@ -102,7 +101,7 @@ impl Overview {
     /// Takes in what is known of a shard without its lock.
     #[cold]
     fn add_unseen(&mut self, keyspace: &Keyspace, index: usize) {
-        self.stats.add(&keyspace.seen_last.of(index));
+        self.stats.add(&keyspace.last_stats.of(index));
         for number in 0..LOW as u32 {
             if let Some(keys) = keyspace.shard_len(index, number).filter(|keys| *keys > 0) {
                 self.dbs.entry(number).or_default().keys += keys;
@@ -113,22 +112,6 @@ impl Overview {
     /// The sum of one number over all databases.
     pub fn total(&self, number: impl Fn(&DbOverview) -> usize) -> usize {
         self.dbs.values().map(number).sum()
-    }
-}
-
-/// The statistics of each shard as somebody saw them last.
-#[derive(Default)]
-pub(crate) struct SeenLast(Mutex<BTreeMap<usize, ShardStats>>);
-
-impl SeenLast {
-    fn note(&self, shard: usize, stats: &ShardStats) {
-        if *stats != ShardStats::default() {
-            self.0.lock().insert(shard, *stats);
-        }
-    }
-
-    fn of(&self, shard: usize) -> ShardStats {
-        self.0.lock().get(&shard).copied().unwrap_or_default()
     }
 }
 
@@ -212,7 +195,7 @@ impl Keyspace {
             let mut shard = self.locks.one(index);
             shard.stats = ShardStats { dirty: shard.stats.dirty, ..ShardStats::default() };
         }
-        self.seen_last.0.lock().values_mut().for_each(ShardStats::reset);
+        self.last_stats.reset();
     }
 }
 
@@ -228,7 +211,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn a_shard_that_is_held_is_told_of_as_it_was_seen_last() {
+    fn a_shard_that_is_held_is_told_of_as_it_was_last_stats() {
         let engine = Engine::new(&Options { shards: 4, ..Options::default() }, Arc::new(NullHost));
         let put = |names: std::ops::Range<u32>| {
             for name in names {

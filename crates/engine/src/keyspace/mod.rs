@@ -12,6 +12,7 @@ pub mod held_locks;
 mod in_place_edit;
 pub mod keys;
 pub mod keyspace_stats;
+mod last_stats;
 pub mod lru;
 pub mod origin;
 mod prefetching;
@@ -30,7 +31,7 @@ use crate::data::key_hash::KeyHasher;
 use crate::data::slot::SLOTS;
 use crate::host::clock::Clock;
 use crate::keyspace::encoding_limits::EncodingLimits;
-use crate::keyspace::keyspace_stats::SeenLast;
+use crate::keyspace::last_stats::LastStats;
 use crate::keyspace::lru::{AccessClock, AccessPolicy};
 use crate::keyspace::shard::Shard;
 use crate::keyspace::shard_words::{DueTimes, Lengths};
@@ -102,7 +103,7 @@ pub struct Keyspace {
     /// `import-mode`.
     importing: AtomicBool,
     persistence_status: PersistenceStatus,
-    seen_last: SeenLast,
+    last_stats: LastStats,
 }
 
 impl Keyspace {
@@ -128,7 +129,7 @@ impl Keyspace {
             expiry_paused: AtomicBool::new(false),
             importing: AtomicBool::new(false),
             persistence_status: PersistenceStatus::default(),
-            seen_last: SeenLast::default(),
+            last_stats: LastStats::default(),
         }
     }
 

@@ -276,7 +276,8 @@ impl Scripts {
         self.busy_count.load(Relaxed) > 0
     }
 
-    /// Whether some script, or another command, has run for so long that who wants its locks had better do something else meanwhile.
+    /// Whether some script, or another command, has run for so long that who wants its locks had better do something
+    /// else meanwhile.
     #[inline]
     pub fn is_long(&self) -> bool {
         self.long_count.load(Relaxed) > 0

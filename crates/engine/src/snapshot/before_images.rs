@@ -4,9 +4,10 @@
 //!   BeforeImages     | part in memory | part in the scratch file | part in memory | end, being added to |
 //! ```
 //!
-//! All of a cut's are counted together ([`Copies`]), and those of all cuts that are open ([`ImageMemory`]). Above a limit
-//! the writer that adds to them moves them to the cut's scratch file and goes on, so that memory is bounded however fast
-//! keys are changed and however many cuts there are. The thread that walks the cut reads them back when their turn comes.
+//! All of a cut's are counted together ([`Copies`]), and those of all cuts that are open ([`ImageMemory`]). Above a
+//! limit the writer that adds to them moves them to the cut's scratch file and goes on, so that memory is bounded
+//! however fast keys are changed and however many cuts there are. The thread that walks the cut reads them back when
+//! their turn comes.
 //!
 //! Asserted by tests: what comes out is what went in, in that order; memory stays below the limit but for one addition.
 

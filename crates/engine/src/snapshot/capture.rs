@@ -245,7 +245,7 @@ impl Capture {
     }
 
     /// The database gets a new table.
-    pub fn leave(&mut self, table: &Arc<LeftTable>) {
+    pub fn detach(&mut self, table: &Arc<LeftTable>) {
         self.left = Some(Arc::clone(table));
     }
 

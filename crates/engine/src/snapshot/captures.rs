@@ -102,7 +102,7 @@ impl Captures {
             return Some((table, expiry));
         }
         let left = Arc::new((table, expiry));
-        self.all_mut().iter_mut().filter(|capture| capture.wants_table()).for_each(|capture| capture.leave(&left));
+        self.all_mut().iter_mut().filter(|capture| capture.wants_table()).for_each(|capture| capture.detach(&left));
         None
     }
 

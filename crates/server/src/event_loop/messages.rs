@@ -4,7 +4,7 @@ use crate::connection::socket::SocketStream;
 use crate::connection::state::Connection;
 use crate::event_loop::worker::Worker;
 use crate::workers::mailbox::WorkerMessage;
-use commands::core::lending::LendingMode;
+use commands::LendingMode;
 use commands::core::rights;
 use commands::{Now, Session};
 use engine::acl::users::UserChange;

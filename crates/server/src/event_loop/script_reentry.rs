@@ -1,11 +1,11 @@
 //! Serving other clients while a script, or a long command, has the worker's thread.
 //!
-//! A command that may run a script, or that has [asked for it](commands::core::lending), is run apart from its connection: its session and the buffer of replies are taken
-//! out, and the worker is lent to the thread for the time. When it has run for a while the engine calls the
-//! host now and then ([`serve`]), which has the worker do a small tick from within: poll, read, run, write. What is run
-//! then takes the locks that are free; a command that wants another, or to run a script itself, is tried again later.
-//! After `busy-reply-threshold` all is refused (-BUSY) but for what is for such times, which takes no lock of the
-//! keyspace.
+//! A command that may run a script, or that has [asked for it](commands::core::lending), is run apart from its
+//! connection: its session and the buffer of replies are taken out, and the worker is lent to the thread for the time.
+//! When it has run for a while the engine calls the host now and then ([`serve`]), which has the worker do a small tick
+//! from within: poll, read, run, write. What is run then takes the locks that are free; a command that wants another,
+//! or to run a script itself, is tried again later. After `busy-reply-threshold` all is refused (-BUSY) but for what is
+//! for such times, which takes no lock of the keyspace.
 //!
 //! ```text
 //!   tick - process - EVAL (session apart) - Lua - hook - while_long - once: the rest of the tick
@@ -22,9 +22,9 @@ use crate::event_loop::tick::{Remaining, SMALL_ARENA};
 use crate::event_loop::worker::Worker;
 use crate::system::clock;
 use crate::workers::mailbox::WorkerMessage;
+use commands::LendingMode;
 use commands::core::context::Flow;
 use commands::core::dispatch::{self, Prepared};
-use commands::core::lending::LendingMode;
 use commands::{Args, Now, Session};
 use mio::Events;
 use resp::{Progress, RequestLimits, RequestParser};
