@@ -110,6 +110,17 @@ errors! {
     SortNotANumber = "ERR One or more scores can't be converted into double";
 
     // Strings, bitmaps and HyperLogLogs.
+    DigestLength = "ERR must be exactly 16 hexadecimal characters";
+    DelexNotAString = "ERR Key should be of string type if conditions are specified";
+    DelexCondition = "ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE";
+    NamedNotAnInteger(what: &'static str) = "ERR {} is not an integer or out of range";
+    NamedNotAFloat(what: &'static str) = "ERR {} is not a valid float";
+    IncrexInfiniteIncrement = "ERR BYFLOAT increment cannot be Infinity";
+    IncrexInfiniteValue = "ERR value cannot be Infinity";
+    IncrexBounds = "ERR LBOUND can't be greater than UBOUND";
+    IncrexOverflow = "ERR applied increment would overflow";
+    IncrexInfinite = "ERR applied increment would be Infinity";
+    EnxAlone = "ERR ENX flag requires an expiration";
     LcsNotStrings = "ERR The specified keys must contain string values";
     LcsLenAndIdx = "ERR If you want both the length and indexes, please just use IDX.";
     LcsTooLarge = "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len";

@@ -14,6 +14,8 @@
 //! its limbs.
 
 use crate::number::{Float, Unrounded};
+use std::cmp::Ordering;
+use std::ops::Neg;
 
 const PRECISION: u32 = 64;
 const EXPONENT_MIN: i64 = -16445;
@@ -40,6 +42,14 @@ impl From<i64> for LongDouble {
     fn from(value: i64) -> LongDouble {
         let exact = Unrounded { mantissa: u128::from(value.unsigned_abs()), ..Unrounded::default() };
         LongDouble { negative: value < 0, magnitude: Magnitude::round(exact) }
+    }
+}
+
+impl Neg for LongDouble {
+    type Output = LongDouble;
+
+    fn neg(self) -> LongDouble {
+        LongDouble { negative: !self.negative, ..self }
     }
 }
 
@@ -73,6 +83,38 @@ impl LongDouble {
         (magnitude != Magnitude::Infinite).then_some(LongDouble { negative, magnitude })
     }
 
+    /// The difference; None if it is infinite or not a number.
+    pub fn checked_sub(self, other: LongDouble) -> Option<LongDouble> {
+        self.checked_add(-other)
+    }
+
+    /// The largest of all finite numbers, or its opposite.
+    pub fn extreme(negative: bool) -> LongDouble {
+        LongDouble { negative, magnitude: Magnitude::Finite { mantissa: u64::MAX, exponent: EXPONENT_MAX } }
+    }
+
+    /// Whether it is below zero, or the zero that is printed so by others.
+    pub fn is_negative(self) -> bool {
+        self.negative
+    }
+
+    /// Whether it is an infinity.
+    pub fn is_infinite(self) -> bool {
+        self.magnitude == Magnitude::Infinite
+    }
+
+    /// How the two stand to each other; both zeros are the same.
+    pub fn compare(self, other: LongDouble) -> Ordering {
+        let is_zero = |number: LongDouble| matches!(number.magnitude, Magnitude::Finite { mantissa: 0, .. });
+        match (self.negative, other.negative) {
+            _ if is_zero(self) && is_zero(other) => Ordering::Equal,
+            (false, false) => self.magnitude.key().cmp(&other.magnitude.key()),
+            (true, true) => other.magnitude.key().cmp(&self.magnitude.key()),
+            (true, false) => Ordering::Less,
+            (false, true) => Ordering::Greater,
+        }
+    }
+
     /// Prints 17 decimals and takes the zeros at the end away, and with them the point; never `-0`.
     pub fn to_text(self) -> String {
         let digits = match self.magnitude {
@@ -104,7 +146,7 @@ fn fixed(mantissa: u64, shift: u64) -> String {
 }
 
 impl PartialOrd for Magnitude {
-    fn partial_cmp(&self, other: &Magnitude) -> Option<std::cmp::Ordering> {
+    fn partial_cmp(&self, other: &Magnitude) -> Option<Ordering> {
         Some(self.key().cmp(&other.key()))
     }
 }
@@ -324,6 +366,21 @@ mod tests {
         }
         let top = sum("1.18973149535723176502e4932", "0").unwrap();
         assert!(top.starts_with("118973149535723176502126385303097020516906332229") && top.len() == 4933);
+    }
+
+    #[test]
+    fn numbers_are_compared_as_they_are_ordered() {
+        let parse = |text: &str| LongDouble::parse(text.as_bytes()).unwrap();
+        let rising = ["-inf", "-1e4000", "-2", "-1.5", "-1e-4000", "0", "1e-4000", "1.5", "2", "1e4000", "inf"];
+        for (left, a) in rising.iter().enumerate() {
+            for (right, b) in rising.iter().enumerate() {
+                assert_eq!(parse(a).compare(parse(b)), left.cmp(&right), "{a} and {b}");
+            }
+        }
+        assert_eq!(parse("-0").compare(parse("0")), Ordering::Equal);
+        assert_eq!(parse("inf").compare(LongDouble::extreme(false)), Ordering::Greater);
+        assert_eq!(LongDouble::extreme(false).checked_sub(LongDouble::extreme(true)), None);
+        assert_eq!(parse("2.5").checked_sub(parse("4")).map(LongDouble::to_text).as_deref(), Some("-1.5"));
     }
 
     #[test]

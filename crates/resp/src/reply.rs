@@ -275,6 +275,14 @@ impl Reply {
         }
     }
 
+    /// A float as its digits, where a [`Reply::double`] would not hold it.
+    pub fn decimal(&mut self, digits: &str) {
+        match self.protocol {
+            Protocol::Resp3 => self.line(b',', digits.as_bytes()),
+            _ => self.bulk(digits.as_bytes()),
+        }
+    }
+
     /// An integer of any size, as its digits.
     pub fn big_number(&mut self, digits: impl AsRef<[u8]>) {
         match self.protocol {

@@ -126,8 +126,9 @@ fn xread(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         let stream = cx.keys.collection::<Stream>(cx.key(args, index))?;
         after.push(match text {
             b"$" => stream.map_or(Id::MIN, |stream| stream.last_id),
+            // Its last entry: not the last id, which may be that of a deleted one.
             b"+" => match stream {
-                Some(stream) => stream.last_id.prev().ok_or(Error::StreamTop)?,
+                Some(stream) => stream.last_live_id().unwrap_or(stream.last_id).prev().ok_or(Error::StreamTop)?,
                 None => Id::MIN,
             },
             b">" => {
@@ -195,5 +196,18 @@ impl StreamAnswers {
             reply.end_map(mark, self.count);
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+
+    #[test]
+    fn the_last_entry_is_the_last_that_is_there() {
+        let mut client = Client::new();
+        client.is("XADD s 1-1 a 1", "1-1").is("XADD s 2-0 a 2", "2-0").is("XREAD STREAMS s +", "[[s [[2-0 [a 2]]]]]");
+        client.is("XDEL s 2-0", ":1").is("XREAD STREAMS s +", "[[s [[1-1 [a 1]]]]]");
+        client.is("XDEL s 1-1", ":1").is("XREAD STREAMS s +", "nil").is("XREAD STREAMS none +", "nil");
     }
 }

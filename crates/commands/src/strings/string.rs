@@ -4,6 +4,7 @@ use crate::core::args::{Arg, Args};
 use crate::core::command::{Command, DENY_OOM, FAST, Group, KeyFlags, READONLY, WRITE, key};
 use crate::core::context::Context;
 use crate::keys::expire_option::{ExpireOption, Lifetime, pxat};
+use crate::strings::compare::Comparison;
 use engine::Error;
 use engine::data::event_class::EventClass;
 use engine::data::value::{NewString, Str};
@@ -12,19 +13,6 @@ use engine::propagation::effects::Record;
 use resp::Reply;
 
 pub const COMMANDS: &[Command] = &[
-    Command {
-        name: "delifeq",
-        group: Group::String,
-        since: "9.0.0",
-        arity: 3,
-        flags: WRITE.and(FAST),
-        keys: &[key(1).rm().delete()],
-        syntax: "key value",
-        summary: "Delete key if value matches string.",
-        complexity: "O(1)",
-        run: delifeq,
-        ..Command::DEFAULT
-    },
     Command {
         name: "get",
         group: Group::String,
@@ -110,9 +98,13 @@ pub const COMMANDS: &[Command] = &[
             ("8.1.0", "Added the `IFEQ` option."),
         ],
         keys_of_call: Some(|args, keys| {
-            if !(3..args.len()).any(|at| args.is(at, "get")) {
-                keys.iter_mut().for_each(|(_, flags)| *flags = KeyFlags(KeyFlags::OW.0 | KeyFlags::UPDATE.0));
-            }
+            let says = |words: &[&str]| (3..args.len()).any(|at| words.iter().any(|word| args.is(at, word)));
+            let change = match () {
+                () if says(&["get"]) => return,
+                () if says(&["ifne", "ifdeq", "ifdne"]) => KeyFlags::RW,
+                () => KeyFlags::OW,
+            };
+            keys.iter_mut().for_each(|(_, flags)| *flags = KeyFlags(change.0 | KeyFlags::UPDATE.0));
         }),
         run: set,
         ..Command::DEFAULT
@@ -186,8 +178,8 @@ fn strlen(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 enum Condition {
     Missing,
     Exists,
-    /// The value equals the argument at this index.
-    Equals(usize),
+    /// The value compares so with the argument at this index.
+    Compares(Comparison, usize),
 }
 
 #[derive(Default)]
@@ -206,17 +198,16 @@ impl SetOptions {
                 Some(Condition::Missing)
             } else if args.is(index, "xx") {
                 Some(Condition::Exists)
-            } else if args.is(index, "ifeq") && index + 1 < args.len() {
-                Some(Condition::Equals(index + 1))
             } else {
-                None
+                let comparison = Comparison::named(args, index).filter(|_| index + 1 < args.len());
+                comparison.map(|comparison| Condition::Compares(comparison, index + 1))
             };
             if condition.is_some() {
                 if options.condition.is_some() && options.condition != condition {
                     return Err(Error::Syntax);
                 }
                 options.condition = condition;
-                index += if let Some(Condition::Equals(_)) = condition { 2 } else { 1 };
+                index += if let Some(Condition::Compares(..)) = condition { 2 } else { 1 };
             } else if args.is(index, "get") {
                 options.get = true;
                 index += 1;
@@ -301,12 +292,8 @@ fn condition_holds(condition: Option<Condition>, edit: &Edit<'_>, args: &Args<'_
         None => true,
         Some(Condition::Missing) => !edit.exists(),
         Some(Condition::Exists) => edit.exists(),
-        Some(Condition::Equals(index)) => equals(edit.string()?, &args[index]),
+        Some(Condition::Compares(comparison, index)) => comparison.holds(edit.string()?, &args[index])?,
     })
-}
-
-fn equals(value: Option<Str<'_>>, bytes: &[u8]) -> bool {
-    value.is_some_and(|value| value.bytes(&mut itoa::Buffer::new()) == bytes)
 }
 
 fn setex(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -362,19 +349,6 @@ fn getdel(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn delifeq(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let key = cx.key(args, 1);
-    let mut edit = cx.keys.edit(key);
-    let equal = equals(edit.string()?, &args[2]);
-    if equal {
-        edit.remove();
-        edit.log_as(|| vec![logged_del(key.name)]);
-        edit.commit(EventClass::GENERIC, "del");
-    }
-    cx.reply.int(i64::from(equal));
-    Ok(())
-}
-
 fn getex(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut lifetime = Lifetime::default();
     let mut index = 2;
@@ -427,7 +401,15 @@ mod tests {
             ("SET k 3 IFEQ 1", "nil"),
             ("SET k 3 IFEQ 2", "+OK"),
             ("SET none 3 IFEQ 2", "nil"),
+            ("SET none 3 IFDEQ 1", "nil"),
+            ("SET k 3 IFNE 3", "nil"),
+            ("SET k test IFNE 4", "+OK"),
+            ("SET k 3 IFDNE 9ec9f7918d7dfc40", "nil"),
+            ("SET k 3 IFDEQ 9ec9f7918d7dfc4", "-ERR must be exactly 16 hexadecimal characters"),
+            ("SET k 3 IFDEQ 9EC9F7918D7DFC40 GET", "test"),
+            ("SET new 3 IFDNE 1", "+OK"),
             ("SET k 4 NX XX", "-ERR syntax error"),
+            ("SET k 4 IFNE 1 IFEQ 1", "-ERR syntax error"),
             ("SET k 4 IFEQ", "-ERR syntax error"),
             ("SET k 4 IFEQ 3 IFEQ 4", "-ERR syntax error"),
             ("SET k 4 EX 10 PX 10", "-ERR syntax error"),
