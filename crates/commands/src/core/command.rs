@@ -394,8 +394,6 @@ pub struct Command {
     /// The flags of a call with these arguments, where they depend on these.
     pub flags_of_call: Option<FlagsOfCall>,
     /// Corrects which arguments of a call are keys and what is done to them, where the specifications cannot say it.
-    /// COMMAND GETKEYS asks, and who looks at a user's rights: locks are taken by the specifications, and by the
-    /// handler.
     pub keys_of_call: Option<KeysOfCall>,
     /// The channels that it names.
     pub channels: Channels,

@@ -26,7 +26,9 @@ pub fn key_indices(entry: &CommandEntry, args: &Args<'_>) -> Result<KeyIndices, 
             (index + 1..index + 1 + keys).for_each(|index| found.push(index));
         }
         KeyPlan::Specs => {
-            for_each(entry.command, args, |index, _| found.push(index))?;
+            let (keys, result) = keys_of_specs(entry.command, args);
+            result?;
+            found.extend(keys.iter().map(|(index, _)| *index));
             found.sort_unstable();
             found.dedup();
         }
@@ -49,13 +51,7 @@ pub fn counted(index: usize, args: &Args<'_>) -> Option<usize> {
 /// # Errors
 /// The arguments cannot be what the entry says.
 pub fn keys_and_flags(command: &'static Command, args: &Args<'_>) -> Result<CallKeys, BadKeys> {
-    let mut found = CallKeys::new();
-    let result = for_each(command, args, |index, spec| {
-        found.push((index, KeyFlags(spec.flags.0 & !KeyFlags::VARIABLE.0)));
-    });
-    if let Some(correct) = command.keys_of_call {
-        correct(args, &mut found);
-    }
+    let (mut found, result) = keys_of_specs(command, args);
     let invalid = result.is_err() || found.iter().any(|(index, _)| *index >= args.len());
     if invalid || found.is_empty() || counts_none(command, args) {
         if !command.flags.has(NO_MANDATORY_KEYS) {
@@ -64,6 +60,18 @@ pub fn keys_and_flags(command: &'static Command, args: &Args<'_>) -> Result<Call
         found.clear();
     }
     Ok(found)
+}
+
+/// What the specs find, and what the command itself makes of it.
+fn keys_of_specs(command: &'static Command, args: &Args<'_>) -> (CallKeys, Result<(), BadKeys>) {
+    let mut found = CallKeys::new();
+    let result = for_each(command, args, |index, spec| {
+        found.push((index, KeyFlags(spec.flags.0 & !KeyFlags::VARIABLE.0)));
+    });
+    if let Some(correct) = command.keys_of_call {
+        correct(args, &mut found);
+    }
+    (found, result)
 }
 
 /// Visits each key argument with the spec that it is found by, in the order of the specs.

@@ -4,7 +4,7 @@
 //! are one search with other words around it.
 
 use crate::core::args::Args;
-use crate::core::command::{Command, DENY_OOM, Group, READONLY, WRITE, key, keyword};
+use crate::core::command::{CallKeys, Command, DENY_OOM, Group, KeyFlags, READONLY, WRITE, key, keyword};
 use crate::core::context::Context;
 use crate::core::lending::Lending;
 use crate::geo::points::{point, reply_distance, reply_point, unit};
@@ -39,6 +39,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: RADIUS_COMPLEXITY,
         history: &[ANY_ADDED, UPPERCASE],
         deprecated: Some(("6.2.0", "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` argument")),
+        keys_of_call: Some(last_destination),
         run: georadius,
         ..Command::DEFAULT
     },
@@ -73,6 +74,7 @@ pub const COMMANDS: &[Command] = &[
         complexity: RADIUS_COMPLEXITY,
         history: &[ANY_ADDED, UPPERCASE],
         deprecated: Some(("6.2.0", "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` and `FROMMEMBER` arguments")),
+        keys_of_call: Some(last_destination),
         run: georadiusbymember,
         ..Command::DEFAULT
     },
@@ -120,6 +122,20 @@ pub const COMMANDS: &[Command] = &[
         ..Command::DEFAULT
     },
 ];
+
+/// Of several destinations the last one counts, which no key specification can say.
+fn last_destination(args: &Args<'_>, keys: &mut CallKeys) {
+    let (mut at, mut found) = (5, None);
+    while at + 1 < args.len() {
+        if args.is(at, "STORE") || args.is(at, "STOREDIST") {
+            at += 1;
+            found = Some(at);
+        }
+        at += 1;
+    }
+    keys.retain(|(index, _)| *index == 1);
+    keys.extend(found.map(|index| (index, KeyFlags(KeyFlags::OW.0 | KeyFlags::UPDATE.0))));
+}
 
 fn georadius(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     search(cx, args, Form { words: Words::Radius { may_store: true }, source: 1, options: 6 })

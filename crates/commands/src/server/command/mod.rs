@@ -5,6 +5,8 @@
 //! Valkey answers lies in `fixtures/`, and tests compare every entry with it.
 
 pub(crate) mod command_docs;
+#[cfg(test)]
+mod random_calls;
 pub(crate) mod syntax;
 
 use crate::core::acl_category::{CATEGORIES, categories};
