@@ -74,7 +74,7 @@ impl<'r> AdmissionRequest<'r> {
             (flags, lacking) = (flags.and(queued), lacking.and(missing));
         }
         let (asker, name, has_keys) = (Asker::Client, &*entry.full_name, !entry.command.keys.is_empty());
-        let call = Some(Call::of(entry, args, session.db));
+        let call = Some(Call::of(entry, args, session.next_db()));
         AdmissionRequest { asker, name, own, flags, lacking, has_keys, call }
     }
 

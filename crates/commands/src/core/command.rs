@@ -439,6 +439,12 @@ fn needs_subcommand(_: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Erro
 }
 
 impl Command {
+    /// The database that a call selects for what comes after it: it names one, and has no keys in it.
+    pub fn selects(&self, args: &Args<'_>) -> Option<u32> {
+        let named = self.dbs_of_call.filter(|_| self.keys.is_empty())?(args);
+        if let [(_, db)] = named[..] { u32::try_from(db).ok() } else { None }
+    }
+
     /// What entries do not say.
     pub const DEFAULT: Command = Command {
         name: "",

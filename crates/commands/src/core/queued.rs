@@ -30,6 +30,8 @@ pub(crate) fn queue(
         let flags = entry.command.flags_of(engine, args);
         multi.flags = multi.flags.and(flags);
         multi.lacking = multi.lacking.and(flags.complement());
+        let selected = entry.command.selects(args).filter(|db| (*db as usize) < engine.databases());
+        multi.db = selected.unwrap_or(multi.db);
         multi.commands.push(Queued { entry, args: args.iter().collect(), keys: keys.clone() });
         session.info.queued.store(multi.commands.len() as i32, Relaxed);
         let bytes = args.iter().map(|arg| arg.len() + 1).sum::<usize>();
@@ -48,7 +50,7 @@ pub(crate) fn refused(engine: &Engine, session: &mut Session, runs_queued: bool,
         return Some(Error::ExecRefused(Word::of(reason.strip_prefix(b"ERR ").unwrap_or(&reason))));
     }
     if let Some(multi) = &mut session.multi {
-        **multi = Multi::new(true);
+        **multi = Multi::new(true, session.db);
         forget_queued(session);
     }
     None

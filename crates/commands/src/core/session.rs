@@ -108,6 +108,11 @@ pub struct Session {
 }
 
 impl Session {
+    /// The database that the next command finds selected: in a transaction, when it will run.
+    pub(crate) fn next_db(&self) -> u32 {
+        self.multi.as_ref().map_or(self.db, |multi| multi.db)
+    }
+
     /// The flags of the commands that are queued for EXEC and will run, together, and those that one of them has not;
     /// None outside of a transaction.
     pub(crate) fn queued_flags(&self) -> Option<(Flags, Flags)> {
@@ -197,6 +202,8 @@ pub struct Multi {
     pub(crate) flags: Flags,
     /// Those that one of them has not.
     pub(crate) lacking: Flags,
+    /// The database that the next command will find selected.
+    pub(crate) db: u32,
 }
 
 /// A command of a transaction.
@@ -222,8 +229,8 @@ impl Watching {
 }
 
 impl Multi {
-    pub(crate) fn new(aborted: bool) -> Multi {
-        Multi { commands: Vec::new(), aborted, flags: Flags::NONE, lacking: Flags::NONE }
+    pub(crate) fn new(aborted: bool, db: u32) -> Multi {
+        Multi { commands: Vec::new(), aborted, flags: Flags::NONE, lacking: Flags::NONE, db }
     }
 
     pub(crate) fn flags(&self) -> (Flags, Flags) {

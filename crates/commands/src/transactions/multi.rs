@@ -105,7 +105,7 @@ pub(crate) const COMMANDS: &[Command] = &[
 ];
 
 fn multi(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    cx.session.multi = Some(Box::new(Multi::new(false)));
+    cx.session.multi = Some(Box::new(Multi::new(false, cx.session.db)));
     cx.session.info.in_multi.store(true, Relaxed);
     cx.session.info.queued.store(0, Relaxed);
     cx.reply.ok();
