@@ -83,15 +83,22 @@ fn ziplist_item(bytes: &[u8]) -> Option<(Item<'_>, &[u8])> {
     Some((Item::Bytes(text), rest))
 }
 
+/// A length in the only form that a zipmap has for it.
+fn zipmap_length(rest: &[u8]) -> Option<(usize, &[u8])> {
+    let (len, after) = stated_length(rest)?;
+    let is_short = rest.len() - after.len() == 1;
+    (is_short || len >= 254).then_some((len, after))
+}
+
 /// Fields and values of a zipmap; None if it is corrupt.
 pub fn from_zipmap(bytes: &[u8]) -> Option<Listpack> {
     let (&count, rest) = bytes.split_first()?;
     let (last, mut rest) = rest.split_last().map(|(last, rest)| (*last, rest))?;
     let (mut listpack, mut pairs) = (Listpack::new(), 0usize);
     while !rest.is_empty() {
-        let (len, after) = stated_length(rest)?;
+        let (len, after) = zipmap_length(rest)?;
         let (field, after) = after.split_at_checked(len)?;
-        let (len, after) = stated_length(after)?;
+        let (len, after) = zipmap_length(after)?;
         let (&free, after) = after.split_first()?;
         let (value, after) = after.split_at_checked(len)?;
         rest = after.get(usize::from(free)..)?;
@@ -159,8 +166,16 @@ mod tests {
     fn zipmaps() {
         let listpack = from_zipmap(b"\x02\x01a\x01\x002\x01b\x02\x01xy?\xff").expect("valid");
         assert_eq!(listpack, [&b"a"[..], b"2", b"b", b"xy"].into_iter().collect());
-        for bad in [&b""[..], b"\x01", b"\x01\xff", b"\x01\x01a\x01\x01x\xff", b"\x01\x01a\xff", b"\0\x01a\x01\0x\xfe"]
-        {
+        let overlong = b"\x01\xfe\x01\0\0\0a\x01\0x\xff";
+        for bad in [
+            &b""[..],
+            overlong,
+            b"\x01",
+            b"\x01\xff",
+            b"\x01\x01a\x01\x01x\xff",
+            b"\x01\x01a\xff",
+            b"\0\x01a\x01\0x\xfe",
+        ] {
             assert!(from_zipmap(bad).is_none(), "{bad:?}");
         }
     }

@@ -263,7 +263,10 @@ impl Interpreter {
             true => &text[text.iter().position(|byte| *byte == b'\n').unwrap_or(text.len())..],
             false => text,
         };
+        // As for what a script loads: nothing is collected meanwhile.
+        self.lua.gc_stop();
         let chunk = self.lua.load(text).set_name(name).set_mode(ChunkMode::Text).into_function();
+        self.lua.gc_restart();
         chunk.map_err(|error| match error {
             // In the script's own bytes, which the binding's error has not.
             mlua::Error::SyntaxError { message, .. } => {
@@ -453,6 +456,33 @@ mod tests {
                 assert_eq!(eval(show, "2 k l a b c"), "[:2 :3 :0 c :0 k]", "{change} {words}");
             }
         }
+    }
+
+    #[test]
+    fn bounds_of_unpack_may_be_any_numbers() {
+        let mut client = Client::new();
+        let too_many = "-ERR user_script:1: too many results to unpack";
+        for (bounds, shown) in [
+            ("-2, 2147483647", too_many),
+            ("0, 2147483647", too_many),
+            ("-2147483648, -2", too_many),
+            ("0/0, 5", too_many),
+            ("-1e300, 5", too_many),
+            ("1, 7998", too_many),
+            ("1e300, 1", "[]"),
+            ("1, -1", "[]"),
+            ("2147483646, 2147483647", "[]"),
+            ("2, '3'", "[:2 :3]"),
+            ("nil, 2", "[:1 :2]"),
+            ("{}", "-ERR user_script:1: bad argument #2 to 'unpack' (number expected, got table)"),
+        ] {
+            let found = client.run_words(&["EVAL", &format!("return {{unpack({{1,2,3}}, {bounds})}}"), "0"]);
+            assert!(found.starts_with(shown), "{bounds}: {found}");
+        }
+        assert_eq!(client.run_words(&["EVAL", "return {unpack({1, 2, 3})}", "0"]), "[:1 :2 :3]");
+        let most = |count| format!("local t = {{}} for i = 1, {count} do t[i] = i end return select('#', unpack(t))");
+        assert_eq!(client.run_words(&["EVAL", &most(7999), "0"]), ":7999");
+        assert!(client.run_words(&["EVAL", &most(8000), "0"]).starts_with(too_many));
     }
 
     #[test]

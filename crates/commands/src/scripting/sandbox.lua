@@ -48,7 +48,7 @@ end
 
 local base = {
     _VERSION = _VERSION, assert = assert, collectgarbage = collectgarbage, error = error, gcinfo = gcinfo, ipairs = ipairs,
-    rawequal = rawequal, select = select, tonumber = tonumber, tostring = tostring, type = type, unpack = unpack,
+    rawequal = rawequal, select = select, tonumber = tonumber, tostring = tostring, type = type,
 }
 
 function base.pcall(...)
@@ -107,13 +107,57 @@ function base.pairs(t)
     return next, t, nil
 end
 
+-- What a function of the interpreter can have on its stack. Its own `unpack` adds bounds without a look at overflow.
+local RESULTS_MAX, INT_MIN, INT_MAX = 8000, -2147483648, 2147483647
+
+local function bound(at, value, default)
+    if value == nil then
+        return default
+    end
+    return tonumber(value) or error("bad argument #" .. at .. " to 'unpack' (number expected, got " .. type(value) .. ")", 3)
+end
+
+function base.unpack(t, i, j)
+    if type(t) ~= 'table' then
+        no_table('unpack', t)
+    end
+    local first, last = bound(2, i, 1), bound(3, j, #t)
+    if first > last then
+        return
+    end
+    -- The arguments lie on the stack, too.
+    local is_whole = i == nil and j == nil
+    local most = RESULTS_MAX - (is_whole and 1 or 3)
+    if not (first >= INT_MIN and last <= INT_MAX and last - first < most) then
+        error('too many results to unpack', 2)
+    end
+    if is_whole then
+        return unpack(t)
+    end
+    return unpack(t, first, last)
+end
+
+-- Nothing is collected while a text is read: the parser does not hold on to all that it works with. It counts in 32 bits.
+local function parse(text, name)
+    if #text >= INT_MAX then
+        return nil, 'not enough memory'
+    end
+    collectgarbage('stop')
+    local loaded, why = loadstring(text, name)
+    collectgarbage('restart')
+    return loaded, why
+end
+
 -- Compiled code may be anything: only text is loaded.
 local function load_text(text, name)
-    if type(text) == 'string' and byte(text, 1) == 27 then
+    if type(text) ~= 'string' or name ~= nil and type(name) ~= 'string' then
+        return loadstring(text, name)
+    end
+    if byte(text, 1) == 27 then
         local _, why = loadstring('\1', name or text)
         return nil, (why:gsub('char%(1%)', 'char(27)'))
     end
-    return loadstring(text, name)
+    return parse(text, name)
 end
 base.loadstring = load_text
 

@@ -6,6 +6,8 @@ use crate::config::directive_entry::{
     DirectiveEntry, DirectiveKind, INT_MAX, PORT_MAX, UINT_MAX, Unmet, flag, integer, octal, special, text,
 };
 
+const COPIES: &str = "Cinnabar decides by itself which replies are copied";
+
 directives! { after 0;
     /// The zone that this server runs in, as HELLO and INFO tell clients.
     AVAILABILITY_ZONE = text("availability-zone", "").keeps_empty();
@@ -22,6 +24,14 @@ directives! { after 0;
     EVENTS_PER_IO_THREAD = integer("events-per-io-thread", 2, 0, INT_MAX).hidden().unsupported("Every thread of Cinnabar reads and writes for itself");
     /// Valkey's name of `threads`: it counts where `threads` is not given.
     IO_THREADS = integer("io-threads", 1, 1, 256).immutable();
+    /// Let threads of input and output work when they have little to do.
+    IO_THREADS_ALWAYS_ACTIVE = flag("io-threads-always-active", false).hidden().unsupported("Every thread of Cinnabar reads and writes for itself").unmet(Unmet::Shown);
+    /// With how many threads of input and output replies are not copied.
+    MIN_IO_THREADS_AVOID_COPY_REPLY = integer("min-io-threads-avoid-copy-reply", 7, 0, INT_MAX).hidden().unsupported(COPIES).unmet(Unmet::Shown);
+    /// From how many bytes on a string is not copied into the reply.
+    MIN_STRING_SIZE_AVOID_COPY_REPLY = integer("min-string-size-avoid-copy-reply", 16384, 0, INT_MAX).hidden().unsupported(COPIES).unmet(Unmet::Shown);
+    /// The same with threads of input and output.
+    MIN_STRING_SIZE_AVOID_COPY_REPLY_THREADED = integer("min-string-size-avoid-copy-reply-threaded", 65536, 0, INT_MAX).hidden().unsupported(COPIES).unmet(Unmet::Shown);
     /// Listen with Multipath TCP, where the system has it.
     MPTCP = flag("mptcp", false).immutable().confirmed();
     /// The TCP port for RESP clients; 0 does not listen on TCP.
