@@ -50,19 +50,6 @@ pub const COMMANDS: &[Command] = &[
         ..Command::DEFAULT
     },
     Command {
-        name: "sintercard",
-        group: Group::Set,
-        since: "7.0.0",
-        arity: -3,
-        flags: READONLY,
-        keys: &[key(1).ro().access().counted(0, 1, 1)],
-        syntax: "numkeys:int key... [LIMIT limit:int]",
-        summary: "Returns the number of members of the intersect of multiple sets.",
-        complexity: "O(N*M) worst case where N is the cardinality of the smallest set and M is the number of sets.",
-        run: sintercard,
-        ..Command::DEFAULT
-    },
-    Command {
         name: "sunion",
         group: Group::Set,
         since: "1.0.0",
@@ -119,10 +106,10 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 /// Names of keys, in the order in which they were given; None for those that are missing.
-type Names<'a> = SmallVec<[Option<Key<'a>>; 4]>;
+pub type Names<'a> = SmallVec<[Option<Key<'a>>; 4]>;
 
 /// Looks the keys at these arguments up; all of them must hold sets or be missing.
-fn look_up<'a>(cx: &mut Context<'_>, args: &'a Args<'_>, indices: Range<usize>) -> Result<Names<'a>, Error> {
+pub fn look_up<'a>(cx: &mut Context<'_>, args: &'a Args<'_>, indices: Range<usize>) -> Result<Names<'a>, Error> {
     indices
         .map(|index| {
             let key = cx.key(args, index);
@@ -138,7 +125,7 @@ fn only_one<'a>(names: &Names<'a>) -> Option<Key<'a>> {
     there.all(|other| other.name == first.name).then_some(first)
 }
 
-fn borrow<'k>(keys: &'k Keys<'_>, names: &Names<'_>) -> Sets<'k> {
+pub fn borrow<'k>(keys: &'k Keys<'_>, names: &Names<'_>) -> Sets<'k> {
     let set = |name: Key<'_>| match keys.together(name) {
         Some(Value::Payload(object)) => Set::of(object),
         _ => None,
@@ -160,7 +147,7 @@ fn by_size<'a, R: Ord>(names: &[Option<Key<'a>>], sets: &[Option<&Set>], rank: i
 }
 
 /// How the work on these sets lends the worker.
-fn lending<'c>(cx: &mut Context<'c>, names: &Names<'_>) -> Result<Lending<'c>, Error> {
+pub fn lending<'c>(cx: &mut Context<'c>, names: &Names<'_>) -> Result<Lending<'c>, Error> {
     let members = borrow(&cx.keys, names).iter().flatten().map(|set| set.len()).sum();
     cx.lending(members)
 }
@@ -188,32 +175,6 @@ fn sinter(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         ControlFlow::Continue(())
     });
     cx.reply.end_set(mark, count);
-    Ok(())
-}
-
-fn sintercard(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let keys =
-        args.int(1).ok().and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0).ok_or(Error::NoKeysNumbered)?;
-    if keys > args.len() - 2 {
-        return Err(Error::MoreKeysThanArguments);
-    }
-    let (mut limit, mut index) = (0, 2 + keys);
-    while index < args.len() {
-        if !args.is(index, "limit") || index + 1 == args.len() {
-            return Err(Error::Syntax);
-        }
-        limit = args.int(index + 1).ok().and_then(|n| usize::try_from(n).ok()).ok_or(Error::NegativeLimit)?;
-        index += 2;
-    }
-    let names = look_up(cx, args, 2..2 + keys)?;
-    let lending = lending(cx, &names)?;
-    let mut count = 0;
-    intersect(borrow(&cx.keys, &names), &lending, |_, _| {
-        count += 1;
-        // No limit is 0.
-        if count == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    });
-    cx.reply.int(count as i64);
     Ok(())
 }
 
@@ -256,6 +217,7 @@ fn sunion(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     unite(sets, |member| {
         reply_member(cx.reply, member);
         count += 1;
+        ControlFlow::Continue(())
     });
     cx.reply.end_set(mark, count);
     Ok(())
@@ -310,6 +272,7 @@ fn sdiff(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         difference.visit(&Lending::never(), |member| {
             reply_member(cx.reply, member);
             count += 1;
+            ControlFlow::Continue(())
         });
     }
     cx.reply.end_set(mark, count);

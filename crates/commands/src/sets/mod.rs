@@ -4,6 +4,7 @@
 //! out and sent in chunks.
 
 pub mod algebra;
+pub mod cardinality;
 pub mod chunked_algebra;
 pub mod random;
 pub mod set;
@@ -12,4 +13,4 @@ pub mod set_operations;
 use crate::core::command::Command;
 
 /// The commands of this room.
-pub const COMMANDS: &[&[Command]] = &[algebra::COMMANDS, random::COMMANDS, set::COMMANDS];
+pub const COMMANDS: &[&[Command]] = &[algebra::COMMANDS, cardinality::COMMANDS, random::COMMANDS, set::COMMANDS];

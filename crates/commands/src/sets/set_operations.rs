@@ -73,19 +73,21 @@ pub fn build(mut empty: Set, members: &[Item<'_>], limits: &Limits, lending: &Le
 }
 
 /// Visits each member of any of the sets once.
-pub fn unite<'k>(sets: Sets<'k>, mut visit: impl FnMut(Item<'k>)) {
+pub fn unite<'k>(sets: Sets<'k>, mut visit: impl FnMut(Item<'k>) -> ControlFlow<()>) {
     let mut sets: SmallVec<[&Set; 4]> = sets.into_iter().flatten().collect();
     sets.sort_by_key(|set| Reverse(set.len()));
     let Some((largest, others)) = sets.split_first() else { return };
-    largest.iter().for_each(&mut visit);
+    if largest.iter().try_for_each(&mut visit).is_break() {
+        return;
+    }
     let mut seen = MemberRefs::default();
     // What only the last set has cannot come again.
     let last = others.len().saturating_sub(1);
     for (at, set) in others.iter().enumerate().filter(|(_, set)| !std::ptr::eq(**set, *largest)) {
         for member in set.iter().filter(|member| !largest.contains_item(*member)) {
             let new = if at == last && seen.is_empty() { true } else { seen.insert(member) };
-            if new {
-                visit(member);
+            if new && visit(member).is_break() {
+                return;
             }
         }
     }
@@ -124,17 +126,17 @@ impl<'k> Difference<'k> {
         if self.asks { self.first.len().saturating_mul(self.others.len()) } else { self.first.len() + others }
     }
 
-    pub fn visit(&self, lending: &Lending<'_>, mut visit: impl FnMut(Item<'k>)) {
+    pub fn visit(&self, lending: &Lending<'_>, mut visit: impl FnMut(Item<'k>) -> ControlFlow<()>) {
         if self.asks {
             each_batch(self.first, &self.others, lending, |member| {
-                if !self.others.iter().any(|set| set.contains_item(member)) {
-                    visit(member);
-                }
-                ControlFlow::Continue(())
+                let is_out = self.others.iter().any(|set| set.contains_item(member));
+                if is_out { ControlFlow::Continue(()) } else { visit(member) }
             });
         } else {
             let out = self.left_out(lending);
-            self.first.iter().inspect(|_| lending.step()).filter(|member| !out.contains(*member)).for_each(visit);
+            let mut members = self.first.iter().inspect(|_| lending.step()).filter(|member| !out.contains(*member));
+            // Where it ended is of no concern.
+            let _ = members.try_for_each(visit);
         }
     }
 
@@ -143,7 +145,10 @@ impl<'k> Difference<'k> {
             return self.by_removal(limits, lending);
         }
         let mut members = Vec::new();
-        self.visit(lending, |member| members.push(member));
+        self.visit(lending, |member| {
+            members.push(member);
+            ControlFlow::Continue(())
+        });
         build(Set::default(), &members, limits, lending)
     }
 

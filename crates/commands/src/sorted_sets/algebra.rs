@@ -127,6 +127,8 @@ enum Aggregate {
     Sum,
     Min,
     Max,
+    /// The weights of the inputs that have the member, whatever its scores are.
+    Count,
 }
 
 impl Aggregate {
@@ -135,14 +137,20 @@ impl Aggregate {
             () if args.is(index, "sum") => Ok(Aggregate::Sum),
             () if args.is(index, "min") => Ok(Aggregate::Min),
             () if args.is(index, "max") => Ok(Aggregate::Max),
+            () if args.is(index, "count") => Ok(Aggregate::Count),
             () => Err(Error::Syntax),
         }
+    }
+
+    /// What an input with this weight adds where the member has this score.
+    fn share(self, score: f64, weight: f64) -> f64 {
+        if let Aggregate::Count = self { weight } else { score * weight }
     }
 
     fn of(self, score: f64, other: f64) -> f64 {
         match self {
             // Infinities of both signs add up to 0.
-            Aggregate::Sum => number(score + other),
+            Aggregate::Sum | Aggregate::Count => number(score + other),
             Aggregate::Min => {
                 if other < score {
                     other
@@ -271,7 +279,7 @@ impl Request {
         if let [(only, weight)] = inputs {
             let mut pairs = Vec::with_capacity(only.len());
             only.each(lending, |name, score| {
-                pairs.push((name, number(score * weight)));
+                pairs.push((name, number(self.aggregate.share(score, *weight))));
                 ControlFlow::Continue(())
             });
             return pairs;
@@ -281,7 +289,7 @@ impl Request {
             HashMap::with_capacity_and_hasher(longest, RandomState::default());
         for (source, weight) in inputs {
             source.each(lending, |name, score| {
-                let score = number(score * weight);
+                let score = number(self.aggregate.share(score, *weight));
                 scores.entry(name).and_modify(|sum| *sum = self.aggregate.of(*sum, score)).or_insert(score);
                 ControlFlow::Continue(())
             });
@@ -299,10 +307,10 @@ impl Request {
         let [(smallest, weight), others @ ..] = inputs else { return };
         smallest.each(lending, |name, score| {
             lending.steps(others.len());
-            let mut sum = number(score * weight);
+            let mut sum = number(self.aggregate.share(score, *weight));
             for (other, weight) in others {
                 let Some(score) = other.score(&name) else { return ControlFlow::Continue(()) };
-                sum = self.aggregate.of(sum, score * weight);
+                sum = self.aggregate.of(sum, self.aggregate.share(score, *weight));
             }
             visit(name, sum)
         });
@@ -528,6 +536,9 @@ mod tests {
             ("ZUNION 3 a s none WITHSCORES", "[7 1 x 2 y 2 z 3]"),
             ("ZINTER 2 a b", "[y z]"),
             ("ZINTER 2 a b WITHSCORES AGGREGATE MAX", "[y 10 z 20]"),
+            ("ZUNION 2 a b AGGREGATE COUNT WITHSCORES", "[w 1 x 1 y 2 z 2]"),
+            ("ZUNION 2 a b AGGREGATE COUNT WITHSCORES WEIGHTS 2 -1", "[w -1 y 1 z 1 x 2]"),
+            ("ZINTER 2 a b WITHSCORES AGGREGATE COUNT", "[y 2 z 2]"),
             ("ZINTER 2 a a WITHSCORES WEIGHTS 1 0.5", "[x 1.5 y 3 z 4.5]"),
             ("ZINTER 2 a none", "[]"),
             ("ZDIFF 2 a b WITHSCORES", "[x 1]"),

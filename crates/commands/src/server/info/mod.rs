@@ -10,12 +10,14 @@
 //!
 //! Fields have the names and the order that Valkey gives them. Those of what this server has no equivalent of (child
 //! processes, io threads), or no feature for yet, stand in one table, [`crate::server::info::absent`]; certificates and
-//! cluster links have sections only with their features. The parts about commands are in `command_stats.rs`.
+//! cluster links have sections only with their features. The parts about commands are in `command_stats.rs`; for what
+//! `key_sizes.rs` tells all keys are walked through, so that only the section's own name brings it.
 //!
 //! In: the counters of the engine and of the process. Out: text. Nothing is counted here.
 
 pub mod absent;
 pub mod command_stats;
+pub mod key_sizes;
 
 use crate::core::args::Args;
 use crate::core::command::{Command, Group, LOADING, STALE};
@@ -24,6 +26,7 @@ use crate::core::context::{Blocking, Context, Flow, Piecewise};
 use crate::core::worker_barrier::Others;
 use crate::persistence::aof;
 use crate::server::config::wants_replicas;
+use crate::server::info::key_sizes::KeySizes;
 use crate::server::memory::{Accounts, difference, ratio};
 use crate::version;
 use engine::acl::denial_log::Denied;
@@ -75,14 +78,16 @@ const SECTIONS: &[(&str, Fields)] = &[
     ("Latencystats", |text, source| command_stats::latency_stats(&mut text.0, source.engine, &source.config)),
     ("Cluster", cluster),
     ("Keyspace", keyspace),
+    (KEY_SIZES, |text, source| text.0.push_str(&source.key_sizes)),
     ("Debug", debug),
 ];
 
 /// Names that stand for all sections.
 const ALL: [&str; 2] = ["all", "everything"];
 /// Sections that have to be asked for, and those that only their own name brings.
-const EXTRA: [&str; 3] = ["Commandstats", "Latencystats", "Debug"];
-const HIDDEN: [&str; 1] = ["Debug"];
+const EXTRA: [&str; 4] = ["Commandstats", "Latencystats", "Debug", KEY_SIZES];
+const HIDDEN: [&str; 2] = ["Debug", KEY_SIZES];
+const KEY_SIZES: &str = "Keysizes";
 
 /// What the sections read.
 struct Source<'e> {
@@ -92,6 +97,8 @@ struct Source<'e> {
     overview: Overview,
     memory: MemoryStats,
     now_us: UnixUs,
+    /// What the walk over all keys has found, if there was one.
+    key_sizes: String,
 }
 
 /// The text while it is written.
@@ -151,22 +158,40 @@ fn human(bytes: u64) -> String {
 
 fn info(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let sections: Vec<Vec<u8>> = args.from(1).map(<[u8]>::to_vec).collect();
-    if cx.engine.pubsub().is_monitored() && cx.blocking == Blocking::Allowed {
-        let others = Others::ask(cx.engine);
-        cx.flow = Flow::more(Info { sections, others, are_done: false });
+    let key_sizes = is_shown(&sections, KEY_SIZES).then(KeySizes::default);
+    let is_monitored = cx.engine.pubsub().is_monitored() && cx.blocking == Blocking::Allowed;
+    if is_monitored || key_sizes.is_some() {
+        let others = if is_monitored { Others::ask(cx.engine) } else { Others::none() };
+        cx.flow = Flow::more(Info { sections, others, are_done: !is_monitored, key_sizes });
     } else {
-        write_sections(cx, &sections)?;
+        write_sections(cx, &sections, String::new())?;
     }
     Ok(())
 }
 
-/// INFO while there are monitors, who compare what it tells with what they see: what clients asked for before comes
-/// first.
+/// An INFO that takes its time: while there are monitors, who compare what it tells with what they see, what clients
+/// asked for before comes first; and all keys are walked through where it tells of their sizes.
 struct Info {
     sections: Vec<Vec<u8>>,
     others: Others,
     /// They are done; what they have posted is taken before the next step.
     are_done: bool,
+    /// The walk, where there is one.
+    key_sizes: Option<KeySizes>,
+}
+
+impl Info {
+    /// Whether all is told.
+    fn piece(&mut self, cx: &mut Context<'_>) -> Result<bool, Error> {
+        if let Some(key_sizes) = &mut self.key_sizes
+            && !key_sizes.piece(&mut cx.keys)?
+        {
+            return Ok(false);
+        }
+        let key_sizes = self.key_sizes.as_ref().map(KeySizes::fields);
+        write_sections(cx, &self.sections, key_sizes.unwrap_or_default())?;
+        Ok(true)
+    }
 }
 
 impl Piecewise for Info {
@@ -175,32 +200,35 @@ impl Piecewise for Info {
             self.are_done = self.others.are_done(cx.engine);
             return false;
         }
-        let written = write_sections(cx, &self.sections).map(|()| true);
-        cx.ends(written)
+        let done = self.piece(cx);
+        cx.ends(done)
     }
 }
 
-fn write_sections(cx: &mut Context<'_>, sections: &[Vec<u8>]) -> Result<(), Error> {
-    let is_shown = |name: &str| {
-        let by_default = !EXTRA.contains(&name);
-        let is_named = |word: &Vec<u8>| {
-            let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
-            is(name) || !HIDDEN.contains(&name) && ALL.into_iter().any(is) || by_default && is("default")
-        };
-        sections.is_empty() && by_default || sections.iter().any(is_named)
+/// Whether these words ask for a section.
+fn is_shown(sections: &[Vec<u8>], name: &str) -> bool {
+    let by_default = !EXTRA.contains(&name);
+    let is_named = |word: &Vec<u8>| {
+        let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+        is(name) || !HIDDEN.contains(&name) && ALL.into_iter().any(is) || by_default && is("default")
     };
+    sections.is_empty() && by_default || sections.iter().any(is_named)
+}
+
+fn write_sections(cx: &mut Context<'_>, sections: &[Vec<u8>], key_sizes: String) -> Result<(), Error> {
     // Before there is anything that this command itself needs memory for.
-    let memory = if is_shown("Memory") { cx.engine.host().memory() } else { MemoryStats::default() };
+    let is_measured = is_shown(sections, "Memory");
     let source = Source {
-        memory,
+        memory: if is_measured { cx.engine.host().memory() } else { MemoryStats::default() },
         engine: cx.engine,
         config: cx.engine.config().snapshot(),
         process: cx.engine.host().process(),
         overview: Overview::of(&mut cx.keys),
         now_us: cx.now.unix_us,
+        key_sizes,
     };
     let mut text = Text::default();
-    for (name, write_fields) in SECTIONS.iter().filter(|(name, _)| is_shown(name)) {
+    for (name, write_fields) in SECTIONS.iter().filter(|(name, _)| is_shown(sections, name)) {
         text.title(name);
         write_fields(&mut text, &source);
     }
