@@ -47,6 +47,18 @@ fn the_client_that_came_first_is_served_first() {
 }
 
 #[test]
+fn who_waits_for_several_elements_gets_them_together() {
+    on_each_thread_count(&[], |server| {
+        let mut client = server.client();
+        dialogue(&mut client, &[("RPUSH from 1", "1"), ("BLMOVEM from to LEFT RIGHT 0.05 EXACTLY 2 OBO", "nil")]);
+        let mut socket = waiting(server, "BLMOVEM from to RIGHT LEFT 0 EXACTLY 3 BULK");
+        dialogue(&mut client, &[("RPUSH from 2", "2"), ("EXISTS to", "0"), ("LINSERT from BEFORE 1 0", "3")]);
+        expect_bytes(&mut socket, b"*3\r\n$1\r\n0\r\n$1\r\n1\r\n$1\r\n2\r\n");
+        dialogue(&mut client, &[("LRANGE to 0 -1", "[\"0\", \"1\", \"2\"]"), ("EXISTS from", "0")]);
+    });
+}
+
+#[test]
 fn a_wait_ends_with_its_time_or_by_request() {
     on_each_thread_count(&[], |server| {
         let mut client = server.client();

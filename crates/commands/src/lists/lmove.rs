@@ -176,18 +176,22 @@ fn log(edit: &mut Edit<'_>, logged: Option<&[&[u8]]>) {
 }
 
 /// An element between two lists.
-struct Element {
+pub(crate) struct Element {
     bytes: Vec<u8>,
     /// An integer counts for nothing when the list that gets it is asked whether it outgrows its form, as in Valkey.
     is_int: bool,
 }
 
 impl Element {
-    fn of(item: Item<'_>) -> Self {
+    pub fn of(item: Item<'_>) -> Self {
         Element { bytes: item.to_vec(), is_int: matches!(item, Item::Int(_)) }
     }
 
-    fn push(&self, list: &mut List, end: End, rules: &Rules) {
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub fn push(&self, list: &mut List, end: End, rules: &Rules) {
         list.reserve(1, if self.is_int { 0 } else { self.bytes.len() }, rules);
         list.push(end, Cow::Borrowed(&self.bytes), rules);
     }

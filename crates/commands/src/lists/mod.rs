@@ -5,6 +5,7 @@
 
 pub mod list;
 pub mod lmove;
+pub mod lmovem;
 pub mod lpos;
 pub mod lrange;
 pub mod pop;
@@ -12,4 +13,5 @@ pub mod pop;
 use crate::core::command::Command;
 
 /// The commands of this room.
-pub const COMMANDS: &[&[Command]] = &[list::COMMANDS, lmove::COMMANDS, lpos::COMMANDS, lrange::COMMANDS, pop::COMMANDS];
+pub const COMMANDS: &[&[Command]] =
+    &[list::COMMANDS, lmove::COMMANDS, lmovem::COMMANDS, lpos::COMMANDS, lrange::COMMANDS, pop::COMMANDS];
