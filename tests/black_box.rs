@@ -61,6 +61,8 @@ mod scripts;
 mod snapshots;
 #[path = "black_box/startup.rs"]
 mod startup;
+#[path = "black_box/tls.rs"]
+mod tls;
 #[path = "black_box/tools.rs"]
 mod tools;
 #[path = "black_box/tracking.rs"]

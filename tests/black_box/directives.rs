@@ -57,8 +57,6 @@ fn there_is_no_start_without_what_a_promise_needs() {
     for (directive, value, reason) in [
         ("cluster-enabled", "yes", "Cinnabar has no cluster mode"),
         ("replicaof", "127.0.0.1 1", "Cinnabar has no replication"),
-        ("tls-port", "1", "Cinnabar has no TLS"),
-        ("tls-cert-file", "x", "Cinnabar has no TLS"),
         ("rdma-port", "1", "No RDMA building support."),
     ] {
         let log = folder.path().join("log");

@@ -89,6 +89,7 @@ pub const ROOMS: &[(&str, &[&str])] = &[
     (
         "server",
         &[
+            "tls",
             "connection",
             "schedule",
             "system",

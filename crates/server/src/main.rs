@@ -11,6 +11,7 @@ mod process;
 mod schedule;
 mod startup;
 mod system;
+mod tls;
 mod workers;
 
 use cinnabar_allocator as _;

@@ -7,6 +7,7 @@ use crate::host::engine_host::EngineHost;
 use crate::host::lazy_free::LazyFree;
 use crate::listener::acceptor::Acceptor;
 use crate::listener::sockets;
+use crate::listener::tls_state::TlsState;
 use crate::process::banner;
 use crate::process::crash;
 use crate::process::daemon::Daemon;
@@ -60,6 +61,11 @@ pub fn serve(
     };
     banner::show(&config);
     prefault::code();
+    let tls = Arc::<TlsState>::default();
+    tls.configure(&config).map_err(|error| {
+        log::warning(error);
+        "Failed to configure TLS. Check logs for more info.".to_owned()
+    })?;
     let listeners = sockets::open(&config)?;
     let kinds: Vec<&'static str> = listeners.iter().map(|listener| listener.kind()).collect();
     let host = Arc::new(EngineHost::new(lazy_free, config_file, executable, daemon.supervisor()));
@@ -73,7 +79,7 @@ pub fn serve(
     let (notifier, rung) = Notifier::new();
     let failed = |error: io::Error| format!("Can't start: {error}");
     let polls = (0..workers).map(|_| Poll::new()).collect::<io::Result<Vec<Poll>>>().map_err(failed)?;
-    let acceptor = Arc::new(Acceptor::new(polls[0].registry()).map_err(failed)?);
+    let acceptor = Arc::new(Acceptor::new(polls[0].registry(), tls).map_err(failed)?);
     let shared = Arc::new(Shared::new(engine, workers, notifier));
     let signals = SignalLoop::new(Arc::clone(&shared), Arc::clone(&acceptor)).map_err(failed)?;
     let threads = start_workers(&shared, &acceptor, polls).map_err(|error| format!("Can't start a worker: {error}"))?;
@@ -126,7 +132,7 @@ fn load(shared: &Arc<Shared>, kinds: Vec<&'static str>) -> io::Result<()> {
             std::process::exit(1);
         }
         shared.engine.persistence_status().set_loading(false);
-        for kind in ["tcp", "unix", "book"].iter().filter(|kind| kinds.contains(*kind)) {
+        for kind in ["tcp", "unix", "tls", "book"].iter().filter(|kind| kinds.contains(*kind)) {
             log::notice(format_args!("Ready to accept connections {kind}"));
         }
     };

@@ -133,7 +133,9 @@ impl<'c> Call<'c> {
     /// What its client is told.
     pub fn error(&self, user: &User, denied: Denied) -> Error {
         match denied {
-            Denied::Command | Denied::Auth => Error::NoPermission(Word::of(user.name()), Word::of(self.full_name)),
+            Denied::Command | Denied::Auth | Denied::Certificate => {
+                Error::NoPermission(Word::of(user.name()), Word::of(self.full_name))
+            }
             Denied::Key => Error::NoKeyPermission,
             Denied::Channel => Error::NoChannelPermission,
             Denied::Database => Error::NoDatabasePermission,
@@ -145,7 +147,7 @@ impl<'c> Call<'c> {
         let (name, object) = (String::from_utf8_lossy(user.name()).into_owned(), self.object(denial));
         let mut text = format!("User {name} has no permissions to ").into_bytes();
         let (before, after): (&[u8], &[u8]) = match denial.denied {
-            Denied::Command | Denied::Auth => (b"run the '", b"' command"),
+            Denied::Command | Denied::Auth | Denied::Certificate => (b"run the '", b"' command"),
             Denied::Key => (b"access the '", b"' key"),
             Denied::Channel => (b"access the '", b"' channel"),
             Denied::Database => (b"access database ", b""),
@@ -158,7 +160,7 @@ impl<'c> Call<'c> {
 /// Of several reasons the one is told that comes last here.
 fn rank(denied: Denied) -> u8 {
     match denied {
-        Denied::Auth | Denied::Database => 0,
+        Denied::Auth | Denied::Certificate | Denied::Database => 0,
         Denied::Command => 1,
         Denied::Key => 2,
         Denied::Channel => 3,

@@ -1,5 +1,6 @@
 //! The connection itself: PING, HELLO, AUTH, SELECT and how it ends.
 
+use crate::Now;
 use crate::core::acl_catalog::rule_context;
 use crate::core::args::Args;
 use crate::core::command::{
@@ -9,7 +10,7 @@ use crate::core::command::{
 use crate::core::context::{Context, Flow};
 use crate::core::queued::forget;
 use crate::core::rights::{self, databases_at};
-use crate::core::session::Replies;
+use crate::core::session::{Replies, Session};
 use crate::pubsub::channels;
 use crate::pubsub::tracking;
 use crate::server::info::absent;
@@ -18,14 +19,14 @@ use engine::acl::denial_log::Denied;
 use engine::acl::user::DEFAULT_USER;
 use engine::before_nul;
 use engine::config::Directive;
-use engine::{Error, Word};
+use engine::{Engine, Error, Word};
 use resp::Protocol;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 const ALWAYS: Flags = NO_SCRIPT.and(LOADING).and(STALE).and(FAST).and(NO_AUTH).and(ALLOW_BUSY);
 
-pub const COMMANDS: &[Command] = &[
+pub(crate) const COMMANDS: &[Command] = &[
     Command {
         name: "ping",
         group: Group::Connection,
@@ -257,6 +258,19 @@ fn authenticate(cx: &mut Context<'_>, name: &[u8], password: &[u8], command: &[u
     session.use_user(Some(user), true);
     session.was_authenticated = true;
     Ok(())
+}
+
+/// Makes a new connection that of the first of these users who is there and enabled: its certificate names them. Where
+/// none is, the last of them is noted as denied.
+pub fn use_certificate(engine: &Engine, session: &mut Session, users: &[Vec<u8>], now: Now) {
+    let context = rule_context(engine);
+    let known = users.iter().find_map(|name| engine.users().get(name, context).filter(|user| user.is_enabled()));
+    if known.is_some() {
+        session.use_user(known, true);
+        session.was_authenticated = true;
+    } else if let Some(name) = users.last() {
+        rights::note(engine, session, Denied::Certificate, rights::TOPLEVEL, Vec::new(), name.clone(), now);
+    }
 }
 
 fn select(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {

@@ -10,7 +10,7 @@ pub mod client;
 pub(crate) mod cluster;
 pub mod command;
 pub mod config;
-pub(crate) mod connection;
+pub mod connection;
 pub(crate) mod debug;
 pub mod info;
 pub(crate) mod latency;

@@ -202,7 +202,7 @@ fn lost_right(denied: Denied) -> &'static str {
         Denied::Command => "no permission to execute the command or subcommand",
         Denied::Key => "no permission to touch the specified keys",
         Denied::Channel => "no permission to access one of the channels used as arguments",
-        Denied::Auth | Denied::Database => "no permission",
+        Denied::Auth | Denied::Certificate | Denied::Database => "no permission",
     }
 }
 

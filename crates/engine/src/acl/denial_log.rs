@@ -18,6 +18,8 @@ pub enum Denied {
     Channel,
     /// A database.
     Database,
+    /// To be the user that a certificate names.
+    Certificate,
 }
 
 impl Denied {
@@ -29,6 +31,7 @@ impl Denied {
             Denied::Key => "key",
             Denied::Channel => "channel",
             Denied::Database => "database",
+            Denied::Certificate => "tls-cert",
         }
     }
 }
@@ -60,7 +63,7 @@ pub struct DenialLogEntry {
 #[derive(Default)]
 pub struct DenialLog {
     entries: Mutex<Entries>,
-    counts: [AtomicU64; 5],
+    counts: [AtomicU64; 6],
 }
 
 #[derive(Default)]

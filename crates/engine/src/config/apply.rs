@@ -90,6 +90,12 @@ pub trait ServerHooks {
     /// The listener for clients of the book protocol.
     fn book_port(&self) -> Applied;
 
+    /// The listener for clients with TLS.
+    fn tls_port(&self) -> Applied;
+
+    /// What connections with TLS are made with.
+    fn tls(&self) -> Applied;
+
     /// Whether the system allows so many clients.
     fn max_clients(&self) -> Applied;
 

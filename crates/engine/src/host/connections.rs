@@ -36,8 +36,33 @@ pub trait Connections: Send + Sync {
         ConnectionStats::default()
     }
 
+    /// The certificates of connections with TLS.
+    fn certificates(&self) -> Certificates {
+        Certificates::default()
+    }
+
     /// Counts connections anew (CONFIG RESETSTAT).
     fn reset_stats(&self) {}
+}
+
+/// The certificates in use, as far as there are any.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Certificates {
+    /// The one that clients see.
+    pub server: Option<CertificateInfo>,
+    /// The one that other servers see, if that is another.
+    pub client: Option<CertificateInfo>,
+    /// Of those of authorities the one that ends first.
+    pub authority: Option<CertificateInfo>,
+}
+
+/// What INFO tells of a certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateInfo {
+    /// Hexadecimal digits.
+    pub serial: String,
+    /// When it ends, in seconds of Unix time.
+    pub expires_at: i64,
 }
 
 /// Connections since the start or CONFIG RESETSTAT.

@@ -132,7 +132,7 @@ impl Connection {
             + info.watched_bytes.load(Relaxed)
             + info.prefix_bytes.load(Relaxed)
             + info.queued_bytes.load(Relaxed);
-        let memory = IDLE + self.input.memory() + self.output.memory() + named;
+        let memory = IDLE + self.input.memory() + self.output.memory() + self.socket.memory() + named;
         let counted = if info.no_evict.load(Relaxed) { 0 } else { memory };
         if self.memory.is_new(memory, counted, IDLE) {
             self.show_memory(memory, counted, metrics);

@@ -11,5 +11,6 @@ pub mod output_buffer;
 pub mod output_patience;
 pub mod socket;
 pub mod state;
+pub mod tls_stream;
 pub mod visits;
 pub mod waiting;

@@ -1,5 +1,6 @@
-//! A client's socket: TCP or Unix, one behaviour.
+//! A client's socket: TCP, Unix or TLS, one behaviour.
 
+use crate::connection::tls_stream::{TlsStream, retry};
 use mio::event::{Event, Source};
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
@@ -11,37 +12,60 @@ use std::os::fd::{AsRawFd, RawFd};
 pub enum SocketStream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Tls(Box<TlsStream>),
 }
 
 impl SocketStream {
     /// Reads once; None when nothing has arrived.
     pub fn read(&mut self, to: &mut [u8]) -> io::Result<Option<usize>> {
-        retry(|| match self {
-            SocketStream::Tcp(stream) => stream.read(to),
-            SocketStream::Unix(stream) => stream.read(to),
-        })
+        match self {
+            SocketStream::Tcp(stream) => retry(|| stream.read(to)),
+            SocketStream::Unix(stream) => retry(|| stream.read(to)),
+            SocketStream::Tls(stream) => stream.read(to),
+        }
     }
 
-    /// Writes once; None when the socket takes nothing now.
+    /// Writes once; None when the socket takes nothing now. What was not taken has to be offered again.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
-        retry(|| match self {
-            SocketStream::Tcp(stream) => stream.write(bytes),
-            SocketStream::Unix(stream) => stream.write(bytes),
-        })
+        match self {
+            SocketStream::Tcp(stream) => retry(|| stream.write(bytes)),
+            SocketStream::Unix(stream) => retry(|| stream.write(bytes)),
+            SocketStream::Tls(stream) => stream.write_vectored(&[IoSlice::new(bytes)]),
+        }
     }
 
     /// Writes several pieces at once, likewise.
     pub fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
-        retry(|| match self {
-            SocketStream::Tcp(stream) => stream.write_vectored(pieces),
-            SocketStream::Unix(stream) => stream.write_vectored(pieces),
-        })
+        match self {
+            SocketStream::Tcp(stream) => retry(|| stream.write_vectored(pieces)),
+            SocketStream::Unix(stream) => retry(|| stream.write_vectored(pieces)),
+            SocketStream::Tls(stream) => stream.write_vectored(pieces),
+        }
+    }
+
+    /// Whether a read may find more after one that found `filled` or less than there was room for.
+    #[inline]
+    fn may_have_more(&self, filled: bool) -> bool {
+        match self {
+            SocketStream::Tls(stream) => stream.may_have_more(),
+            _ => filled,
+        }
+    }
+
+    /// Bytes of memory of its buffers.
+    #[inline]
+    pub fn memory(&self) -> usize {
+        match self {
+            SocketStream::Tls(stream) => stream.memory(),
+            _ => 0,
+        }
     }
 
     fn source(&mut self) -> &mut dyn Source {
         match self {
             SocketStream::Tcp(stream) => stream,
             SocketStream::Unix(stream) => stream,
+            SocketStream::Tls(stream) => stream.tcp_mut(),
         }
     }
 
@@ -60,6 +84,7 @@ impl SocketStream {
         match self {
             SocketStream::Tcp(stream) => stream.as_raw_fd(),
             SocketStream::Unix(stream) => stream.as_raw_fd(),
+            SocketStream::Tls(stream) => stream.tcp().as_raw_fd(),
         }
     }
 }
@@ -113,6 +138,13 @@ impl Socket {
         self.readable |= readiness.readable;
         self.hung_up |= readiness.hung_up;
         self.takes_more |= readiness.writable && has_unsent;
+        if let SocketStream::Tls(stream) = &mut self.stream
+            && readiness.writable
+            && stream.has_sealed()
+        {
+            // An error comes again with what is done next.
+            let _ = stream.flush();
+        }
     }
 
     /// Whether it may have more than was read.
@@ -145,6 +177,12 @@ impl Socket {
         self.ended
     }
 
+    /// Bytes of memory of its buffers.
+    #[inline]
+    pub fn memory(&self) -> usize {
+        self.stream.memory()
+    }
+
     /// Where output goes.
     #[inline]
     pub fn stream(&mut self) -> &mut SocketStream {
@@ -160,25 +198,13 @@ impl Socket {
                 self.ended = true;
             }
             Some(n) => {
-                // Less than there was room for means that the socket is empty: the next bytes are a new event. The
-                // end of the stream may have been announced already.
-                self.readable = n == to.len() || self.hung_up;
+                // Less than there was room for means that a plain socket is empty: the next bytes are a new event.
+                // The end of the stream may have been announced already.
+                self.readable = self.stream.may_have_more(n == to.len()) || self.hung_up;
                 return Ok(n);
             }
         }
         Ok(0)
-    }
-}
-
-/// Repeats what a signal interrupted, and tells "not now" from failure.
-fn retry(mut io: impl FnMut() -> io::Result<usize>) -> io::Result<Option<usize>> {
-    loop {
-        match io() {
-            Ok(n) => return Ok(Some(n)),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
     }
 }
 

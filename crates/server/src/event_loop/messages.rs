@@ -72,7 +72,9 @@ impl Worker {
             WorkerMessage::Task(work) => work(&self.shared.engine, Server { worker: self.index, now_us: now.unix_us }),
             WorkerMessage::RightsChanged { changes } => self.follow_rights(&changes),
             WorkerMessage::Kill { client } => self.close_client(client),
-            WorkerMessage::Connection { stream, info, book } => self.add_connection(stream, info, book, now),
+            WorkerMessage::Connection { stream, info, book, users } => {
+                self.add_connection(stream, info, book, &users, now);
+            }
             WorkerMessage::Handover(connection) => self.adopt(*connection),
         }
     }
@@ -94,7 +96,14 @@ impl Worker {
         }
     }
 
-    fn add_connection(&mut self, mut stream: SocketStream, info: Arc<ClientInfo>, book: bool, now: Now) {
+    fn add_connection(
+        &mut self,
+        mut stream: SocketStream,
+        info: Arc<ClientInfo>,
+        book: bool,
+        users: &[Vec<u8>],
+        now: Now,
+    ) {
         let entry = self.connections.vacant_entry();
         let token = entry.key();
         if self.poller.register(&mut stream, token).is_err() {
@@ -110,6 +119,7 @@ impl Worker {
         // Not the worker's copy: a client that set the password was told OK before this worker's tick may end.
         session.authenticated = !self.shared.engine.users().asks();
         session.was_authenticated = session.authenticated;
+        commands::server::connection::use_certificate(&self.shared.engine, &mut session, users, now);
         let protocol = if book { Protocol::Book } else { Protocol::Resp2 };
         entry.insert(Connection::new(stream, session, protocol, now.unix_ms()));
         self.enqueue(token);

@@ -1,6 +1,7 @@
 //! What changed directives do around the engine: listeners, log, title, what the system is asked for.
 
 use crate::listener::acceptor::Acceptor;
+use crate::listener::sockets::Port;
 use crate::process::crash;
 use crate::process::title;
 use crate::system::allocator;
@@ -17,10 +18,10 @@ pub struct DirectiveChange<'c> {
 }
 
 impl DirectiveChange<'_> {
-    /// Opens the listeners of clients (false) and of clients of the book protocol (true) anew; the error is `refused`.
-    fn listen_again(&self, books: &[bool], refused: &str) -> Applied {
+    /// Opens the listeners at these ports anew; the error is `refused`.
+    fn listen_again(&self, ports: &[Port], refused: &str) -> Applied {
         if let Some(acceptor) = self.acceptor {
-            acceptor.listen_again(books, self.config).map_err(|error| {
+            acceptor.listen_again(ports, self.config).map_err(|error| {
                 log::warning(error);
                 refused.to_owned()
             })?;
@@ -30,19 +31,35 @@ impl DirectiveChange<'_> {
 }
 
 const NO_PORT: &str = "Unable to listen on this port. Check server logs.";
+const NO_TLS: &str = "Unable to update TLS configuration. Check server logs.";
 const NO_ADDRESS: &str = "Failed to bind to specified addresses.";
 
 impl ServerHooks for DirectiveChange<'_> {
     fn bind(&self) -> Applied {
-        self.listen_again(&[false, true], NO_ADDRESS)
+        self.listen_again(&Port::ALL, NO_ADDRESS)
     }
 
     fn port(&self) -> Applied {
-        self.listen_again(&[false], NO_PORT)
+        self.listen_again(&[Port::Resp], NO_PORT)
     }
 
     fn book_port(&self) -> Applied {
-        self.listen_again(&[true], NO_PORT)
+        self.listen_again(&[Port::Book], NO_PORT)
+    }
+
+    fn tls_port(&self) -> Applied {
+        self.tls()?;
+        self.listen_again(&[Port::Tls], NO_PORT)
+    }
+
+    fn tls(&self) -> Applied {
+        if let Some(acceptor) = self.acceptor {
+            acceptor.tls.configure(self.config).map_err(|error| {
+                log::warning(error);
+                NO_TLS.to_owned()
+            })?;
+        }
+        Ok(())
     }
 
     fn max_clients(&self) -> Applied {

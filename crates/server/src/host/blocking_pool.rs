@@ -85,10 +85,12 @@ impl BlockingPool {
     }
 }
 
-struct Tcp(TcpStream);
+/// A connection that waits for its peer.
+#[derive(Debug)]
+pub struct Tcp(TcpStream);
 
 /// Connects to the first address of that name which answers in time, from the address `source` if it is not empty.
-pub fn connect(host: &[u8], port: &[u8], source: &[u8], patience: Duration) -> io::Result<Box<dyn Peer>> {
+pub fn connect(host: &[u8], port: &[u8], source: &[u8], patience: Duration) -> io::Result<Tcp> {
     let unknown = || io::Error::from(ErrorKind::InvalidInput);
     let host = std::str::from_utf8(host).map_err(|_| unknown())?;
     let source = std::str::from_utf8(source).map_err(|_| unknown())?;
@@ -98,7 +100,7 @@ pub fn connect(host: &[u8], port: &[u8], source: &[u8], patience: Duration) -> i
     let mut failure = unknown();
     for address in (host, port).to_socket_addrs().map_err(|_| unknown())? {
         match open(&address, source, patience) {
-            Ok(peer) => return Ok(Box::new(peer)),
+            Ok(peer) => return Ok(peer),
             Err(error) => failure = error,
         }
     }

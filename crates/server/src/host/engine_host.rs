@@ -4,6 +4,7 @@ use crate::event_loop::script_reentry;
 use crate::host::apply::DirectiveChange;
 use crate::host::blocking_pool::{self, BlockingPool};
 use crate::host::lazy_free::LazyFree;
+use crate::host::tls_peer::TlsPeer;
 use crate::listener::acceptor::Acceptor;
 use crate::system::files::{self, Nameless, Temporary, path};
 use crate::system::{affinity, allocator, clock, log, proc};
@@ -14,7 +15,7 @@ use engine::acl::users::UserChange;
 use engine::clients::waiters::{Delivery, Ticket};
 use engine::config::{Config, Directive, ServerHook};
 use engine::host::clock::Clock;
-use engine::host::connections::{ConnectionStats, Connections};
+use engine::host::connections::{Certificates, ConnectionStats, Connections};
 use engine::host::files::{Files, NewFile, Scratch};
 use engine::host::log::Log;
 use engine::host::memory::{Memory, MemoryStats};
@@ -248,7 +249,14 @@ impl Peers for EngineHost {
     fn connect(&self, host: &[u8], port: &[u8], patience: Duration) -> io::Result<Box<dyn Peer>> {
         let config = self.shared().map(|shared| shared.engine.config().snapshot());
         let source = config.as_ref().map_or(&b""[..], |config| config.text(Directive::BIND_SOURCE_ADDR));
-        blocking_pool::connect(host, port, source, patience)
+        let encrypts = config.as_ref().is_some_and(|config| config.flag(Directive::TLS_CLUSTER));
+        let settings = self.acceptor().filter(|_| encrypts).and_then(|acceptor| acceptor.tls.settings());
+        let peer = blocking_pool::connect(host, port, source, patience)?;
+        match settings {
+            Some(settings) => Ok(Box::new(TlsPeer::new(peer, Arc::clone(&settings.client))?)),
+            None if encrypts => Err(io::ErrorKind::Unsupported.into()),
+            None => Ok(Box::new(peer)),
+        }
     }
 }
 
@@ -355,6 +363,11 @@ impl Connections for EngineHost {
             received: shared.connections_received.load(Relaxed),
             rejected: shared.connections_rejected.load(Relaxed),
         }
+    }
+
+    fn certificates(&self) -> Certificates {
+        let settings = self.acceptor().and_then(|acceptor| acceptor.tls.settings());
+        settings.map(|settings| settings.certificates.clone()).unwrap_or_default()
     }
 
     fn reset_stats(&self) {

@@ -8,3 +8,4 @@ pub mod blocking_pool;
 pub mod config_host;
 pub mod engine_host;
 pub mod lazy_free;
+pub mod tls_peer;

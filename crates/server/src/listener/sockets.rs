@@ -1,4 +1,4 @@
-//! Listening sockets: TCP on every bound address, a Unix socket, the book port.
+//! Listening sockets: the ports for TCP, TLS and the book protocol on every bound address, a Unix socket.
 
 use crate::connection::socket::SocketStream;
 use crate::system::log;
@@ -18,9 +18,30 @@ use std::time::Duration;
 /// where even word that a peer is gone is dropped.
 const UNSENT_MAX: u32 = 128 << 10;
 
+/// What is spoken at a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Port {
+    Resp,
+    Tls,
+    Book,
+}
+
+impl Port {
+    /// All of them.
+    pub const ALL: [Port; 3] = [Port::Resp, Port::Tls, Port::Book];
+
+    fn directive(self) -> Directive {
+        match self {
+            Port::Resp => Directive::PORT,
+            Port::Tls => Directive::TLS_PORT,
+            Port::Book => Directive::BOOK_PORT,
+        }
+    }
+}
+
 /// A socket that accepts connections.
 pub enum Listener {
-    Tcp { socket: TcpListener, book: bool, address: SocketAddr },
+    Tcp { socket: TcpListener, port: Port, address: SocketAddr },
     Unix { socket: UnixListener, path: String },
 }
 
@@ -31,16 +52,25 @@ pub struct Accepted {
     pub laddr: String,
     /// From this machine: over loopback or a Unix socket.
     pub local: bool,
-    pub book: bool,
+    pub port: Port,
 }
 
 impl Listener {
     /// What the log calls it.
     pub fn kind(&self) -> &'static str {
         match self {
-            Listener::Tcp { book: false, .. } => "tcp",
-            Listener::Tcp { book: true, .. } => "book",
+            Listener::Tcp { port: Port::Resp, .. } => "tcp",
+            Listener::Tcp { port: Port::Tls, .. } => "tls",
+            Listener::Tcp { port: Port::Book, .. } => "book",
             Listener::Unix { .. } => "unix",
+        }
+    }
+
+    /// What is spoken there.
+    pub fn port(&self) -> Port {
+        match self {
+            Listener::Tcp { port, .. } => *port,
+            Listener::Unix { .. } => Port::Resp,
         }
     }
 
@@ -61,15 +91,16 @@ impl Listener {
     /// The next connection; None when nobody waits.
     pub fn accept(&self) -> io::Result<Option<Accepted>> {
         let accepted = match self {
-            Listener::Tcp { socket, book, address } => socket.accept().and_then(|(stream, peer)| {
+            Listener::Tcp { socket, port, address } => socket.accept().and_then(|(stream, peer)| {
                 let laddr = if address.ip().is_unspecified() { stream.local_addr()? } else { *address }.to_string();
                 let local = peer.ip().to_canonical().is_loopback();
                 let addr = canonical(peer).to_string();
-                Ok(Accepted { stream: SocketStream::Tcp(stream), addr, laddr, local, book: *book })
+                Ok(Accepted { stream: SocketStream::Tcp(stream), addr, laddr, local, port: *port })
             }),
             Listener::Unix { socket, path } => socket.accept().map(|(stream, _)| {
                 let addr = format!("{path}:0");
-                Accepted { stream: SocketStream::Unix(stream), laddr: addr.clone(), addr, local: true, book: false }
+                let laddr = addr.clone();
+                Accepted { stream: SocketStream::Unix(stream), laddr, addr, local: true, port: Port::Resp }
             }),
         };
         match accepted {
@@ -111,8 +142,10 @@ fn keep_alive(socket: &Socket, seconds: u64) -> io::Result<()> {
 
 /// Opens everything that the configuration asks for. An address with a leading `-` may be missing.
 pub fn open(config: &Config) -> Result<Vec<Listener>, String> {
-    let mut listeners = open_tcp_ports(config, false)?;
-    listeners.extend(open_tcp_ports(config, true)?);
+    let mut listeners = Vec::new();
+    for port in Port::ALL {
+        listeners.extend(open_tcp_port(config, port)?);
+    }
     let path = String::from_utf8_lossy(config.text(Directive::UNIXSOCKET)).into_owned();
     if !path.is_empty() {
         let socket = open_unix(&path, config).map_err(|error| format!("Failed opening Unix socket: {error}"))?;
@@ -125,11 +158,11 @@ pub fn open(config: &Config) -> Result<Vec<Listener>, String> {
 }
 
 /// Opens the port of one protocol on every bound address.
-pub fn open_tcp_ports(config: &Config, book: bool) -> Result<Vec<Listener>, String> {
+pub fn open_tcp_port(config: &Config, port: Port) -> Result<Vec<Listener>, String> {
     let mut listeners = Vec::new();
-    let port = config.int(if book { Directive::BOOK_PORT } else { Directive::PORT }) as u16;
-    if port != 0 {
-        open_port(config, port, book, &mut listeners)?;
+    let number = config.int(port.directive()) as u16;
+    if number != 0 {
+        open_port(config, number, port, &mut listeners)?;
     }
     Ok(listeners)
 }
@@ -138,8 +171,9 @@ fn backlog(config: &Config) -> i32 {
     i32::try_from(config.int(Directive::TCP_BACKLOG)).unwrap_or(i32::MAX)
 }
 
-fn open_port(config: &Config, port: u16, book: bool, to: &mut Vec<Listener>) -> Result<(), String> {
+fn open_port(config: &Config, number: u16, port: Port, to: &mut Vec<Listener>) -> Result<(), String> {
     let before = to.len();
+    let kind = if port == Port::Tls { "tls" } else { "tcp" };
     for address in config.bind_addresses() {
         let text = String::from_utf8_lossy(address).into_owned();
         let (optional, name) = match text.strip_prefix('-') {
@@ -147,21 +181,22 @@ fn open_port(config: &Config, port: u16, book: bool, to: &mut Vec<Listener>) -> 
             None => (false, &text[..]),
         };
         let open = |address| Ok((open_tcp(address, config)?, address));
-        match resolve(name, port).and_then(open) {
-            Ok((socket, address)) => to.push(Listener::Tcp { socket, book, address }),
+        match resolve(name, number).and_then(open) {
+            Ok((socket, address)) => to.push(Listener::Tcp { socket, port, address }),
             Err(error) if optional && is_missing(&error) => {}
             Err(error) => {
                 log::warning(format_args!(
-                    "Warning: Could not create server TCP listening socket {name}:{port}: {}",
+                    "Warning: Could not create server {} listening socket {name}:{number}: {}",
+                    kind.to_ascii_uppercase(),
                     reason(&error)
                 ));
-                return Err(format!("Failed listening on port {port} (tcp), aborting."));
+                return Err(format!("Failed listening on port {number} ({kind}), aborting."));
             }
         }
     }
     // Every address was optional, and none is there.
     if to.len() == before && !config.bind_addresses().is_empty() {
-        return Err(format!("Failed listening on port {port} (tcp), aborting."));
+        return Err(format!("Failed listening on port {number} ({kind}), aborting."));
     }
     Ok(())
 }
@@ -244,7 +279,7 @@ mod tests {
     fn accepted_connections_leave_little_with_the_kernel() {
         let socket = open_tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), &Config::default()).unwrap();
         let address = socket.local_addr().unwrap();
-        let listener = Listener::Tcp { socket, book: false, address };
+        let listener = Listener::Tcp { socket, port: Port::Resp, address };
         let _client = std::net::TcpStream::connect(address).unwrap();
         let accepted = std::iter::repeat_with(|| listener.accept().unwrap()).flatten().next().unwrap();
         let SocketStream::Tcp(stream) = &accepted.stream else { panic!("not TCP") };

@@ -135,15 +135,15 @@ fn expand(config: &Config, names: &Names) -> String {
 
 fn variable(config: &Config, names: &Names, name: &str) -> String {
     let port = config.int(Directive::PORT);
+    let any_port = if port == 0 { config.int(Directive::TLS_PORT) } else { port };
     match name {
         "title" => names.program.clone(),
         "listen-addr" => {
             let address = config.bind_addresses().first().map_or("*".into(), |first| String::from_utf8_lossy(first));
-            format!("{address}:{port}")
+            format!("{address}:{any_port}")
         }
         "port" => port.to_string(),
-        // There is no such port, as 0 says.
-        "tls-port" => "0".to_owned(),
+        "tls-port" => config.int(Directive::TLS_PORT).to_string(),
         "unixsocket" => String::from_utf8_lossy(config.text(Directive::UNIXSOCKET)).into_owned(),
         "config-file" if names.config_file.is_empty() => "-".to_owned(),
         "config-file" => names.config_file.clone(),

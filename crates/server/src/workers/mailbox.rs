@@ -28,8 +28,8 @@ pub const WAKE: Token = Token(usize::MAX);
 
 /// What other threads tell a worker.
 pub enum WorkerMessage {
-    /// A connection that is this worker's from now on.
-    Connection { stream: SocketStream, info: Arc<ClientInfo>, book: bool },
+    /// A connection that is this worker's from now on, and the users that its certificate names.
+    Connection { stream: SocketStream, info: Arc<ClientInfo>, book: bool, users: Vec<Vec<u8>> },
     /// A connection that another worker has served until now.
     Handover(Box<ClientConnection>),
     /// What a blocked client of this worker has waited for.

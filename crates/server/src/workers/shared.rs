@@ -120,7 +120,7 @@ impl Shared {
         (0..self.workers).filter(|worker| *worker != SELF.get()).for_each(|worker| self.post(worker, message()));
     }
 
-    /// The worker that a new connection goes to. Only the acceptor calls this, one thread at a time.
+    /// The worker that a new connection goes to.
     pub fn assign(&self) -> usize {
         let worker = self.least_crowded();
         self.loads[worker].fetch_add(1, Relaxed);

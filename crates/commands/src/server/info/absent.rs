@@ -10,7 +10,6 @@ pub const ROLE: &str = "master";
 
 const REPLICATION: &str = "replication";
 const CLUSTER: &str = "cluster mode";
-const TLS: &str = "TLS";
 const DEFRAGMENTATION: &str = "active defragmentation";
 const MODULES: &str = "modules";
 /// Here every worker reads, writes and executes.
@@ -70,7 +69,6 @@ pub const FIELDS: &[(&str, &str, &str)] = &[
     ("io_threaded_poll_processed", "0", IO_THREADS),
     ("io_threaded_total_prefetch_batches", "0", IO_THREADS),
     ("io_threaded_total_prefetch_entries", "0", IO_THREADS),
-    ("acl_access_denied_tls_cert", "0", TLS),
     ("role", ROLE, REPLICATION),
     ("connected_slaves", "0", REPLICATION),
     ("min_slaves_good_slaves", "0", REPLICATION),

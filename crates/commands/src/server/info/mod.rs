@@ -9,9 +9,9 @@
 //! ```
 //!
 //! Fields have the names and the order that Valkey gives them. Those of what this server has no equivalent of (child
-//! processes, io threads), or no feature for yet, stand in one table, [`crate::server::info::absent`]; certificates and
-//! cluster links have sections only with their features. The parts about commands are in `command_stats.rs`; for what
-//! `key_sizes.rs` tells all keys are walked through, so that only the section's own name brings it.
+//! processes, io threads), or no feature for yet, stand in one table, [`crate::server::info::absent`]; cluster links
+//! have a section only with clusters. The parts about commands are in `command_stats.rs`; for what `key_sizes.rs` tells
+//! all keys are walked through, so that only the section's own name brings it.
 //!
 //! In: the counters of the engine and of the process. Out: text. Nothing is counted here.
 
@@ -33,6 +33,7 @@ use engine::acl::denial_log::Denied;
 use engine::clients::pubsub::ChannelKind;
 use engine::clients::registry::ClientInfo;
 use engine::config::{Config, Directive};
+use engine::host::connections::Certificates;
 use engine::host::memory::MemoryStats;
 use engine::host::process::ProcessInfo;
 use engine::keyspace::keyspace_stats::Overview;
@@ -65,6 +66,7 @@ type Fields = fn(&mut Text, &Source<'_>);
 
 const SECTIONS: &[(&str, Fields)] = &[
     ("Server", server),
+    ("TLS", tls),
     ("Clients", clients),
     ("Memory", memory),
     ("Persistence", persistence),
@@ -85,7 +87,7 @@ const SECTIONS: &[(&str, Fields)] = &[
 /// Names that stand for all sections.
 const ALL: [&str; 2] = ["all", "everything"];
 /// Sections that have to be asked for, and those that only their own name brings.
-const EXTRA: [&str; 4] = ["Commandstats", "Latencystats", "Debug", KEY_SIZES];
+const EXTRA: [&str; 5] = ["TLS", "Commandstats", "Latencystats", "Debug", KEY_SIZES];
 const HIDDEN: [&str; 2] = ["Debug", KEY_SIZES];
 const KEY_SIZES: &str = "Keysizes";
 
@@ -260,7 +262,7 @@ fn server(text: &mut Text, source: &Source<'_>) {
     text.field("process_id", process.id);
     text.field("process_supervised", process.supervisor);
     text.field("run_id", &process.run_id);
-    text.field("tcp_port", config.int(Directive::PORT));
+    text.field("tcp_port", any_port(config));
     text.field("server_time_usec", now_us.0);
     text.field("uptime_in_seconds", uptime);
     text.field("uptime_in_days", uptime / 86_400);
@@ -276,21 +278,40 @@ fn server(text: &mut Text, source: &Source<'_>) {
     listeners(text, config);
 }
 
+/// The port for plain clients, or the one for TLS if that is the only one.
+fn any_port(config: &Config) -> i64 {
+    match config.int(Directive::PORT) {
+        0 => config.int(Directive::TLS_PORT),
+        port => port,
+    }
+}
+
 /// `listener0:name=tcp,bind=127.0.0.1,bind=-::1,port=6379`
 fn listeners(text: &mut Text, config: &Config) {
     let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut lines = Vec::new();
-    let port = config.int(Directive::PORT);
-    if port != 0 {
-        let binds: String = config.bind_addresses().iter().map(|address| format!(",bind={}", shown(address))).collect();
-        lines.push(format!("name=tcp{binds},port={port}"));
-    }
+    let binds: String = config.bind_addresses().iter().map(|address| format!(",bind={}", shown(address))).collect();
+    let ports = |name, directive| match config.int(directive) {
+        0 => None,
+        port => Some(format!("name={name}{binds},port={port}")),
+    };
+    lines.extend(ports("tcp", Directive::PORT));
     let path = config.text(Directive::UNIXSOCKET);
     if !path.is_empty() {
         lines.push(format!("name=unix,bind={}", shown(path)));
     }
+    lines.extend(ports("tls", Directive::TLS_PORT));
     for (number, line) in lines.iter().enumerate() {
         text.field(&format!("listener{number}"), line);
+    }
+}
+
+fn tls(text: &mut Text, source: &Source<'_>) {
+    let Certificates { server, client, authority } = source.engine.host().certificates();
+    for (name, certificate) in [("server", server), ("client", client), ("ca", authority)] {
+        let left = certificate.as_ref().map_or(0, |it| (it.expires_at - source.now_us.seconds()).max(0));
+        text.field(&format!("tls_{name}_cert_serial"), certificate.map_or("none".to_owned(), |it| it.serial));
+        text.field(&format!("tls_{name}_cert_expires_in_seconds"), left);
     }
 }
 
@@ -536,7 +557,7 @@ fn event_loops(text: &mut Text, source: &Source<'_>, totals: &Totals, rates: &To
     text.field("acl_access_denied_cmd", denials.count(Denied::Command));
     text.field("acl_access_denied_key", denials.count(Denied::Key));
     text.field("acl_access_denied_channel", denials.count(Denied::Channel));
-    text.absent(&["acl_access_denied_tls_cert"]);
+    text.field("acl_access_denied_tls_cert", denials.count(Denied::Certificate));
     text.field("acl_access_denied_db", denials.count(Denied::Database));
 }
 

@@ -21,7 +21,7 @@ directives! { after super::security::END;
     /// Connections that are accepted at once before others are served again.
     MAX_NEW_CONNECTIONS_PER_CYCLE = integer("max-new-connections-per-cycle", 10, 1, 1000);
     /// TLS connections that are accepted at once.
-    MAX_NEW_TLS_CONNECTIONS_PER_CYCLE = integer("max-new-tls-connections-per-cycle", 1, 1, 1000).unsupported("Cinnabar has no TLS");
+    MAX_NEW_TLS_CONNECTIONS_PER_CYCLE = integer("max-new-tls-connections-per-cycle", 1, 1, 1000);
     /// Clients that may be connected at the same time.
     MAXCLIENTS = integer("maxclients", 10000, 1, UINT_MAX).applied(Server(|server| server.max_clients()));
     /// Memory of all clients' buffers together, in bytes or in percent of `maxmemory`; above it the largest

@@ -131,7 +131,6 @@ fn what_is_unsupported_is_refused_or_kept_for_the_file() {
     let refused =
         |name: &str, reason: &str| Err(format!("CONFIG SET failed (possibly related to argument '{name}') - {reason}"));
     assert_eq!(set(&store, &[("replica-priority", "7")]), refused("replica-priority", "Cinnabar has no replication"));
-    assert_eq!(set(&store, &[("tls-port", "1")]), refused("tls-port", "Cinnabar has no TLS"));
     // What may be set replaces what the file said.
     let pairs = [("activedefrag", "no"), ("replica-priority", "100"), ("primaryauth", "b")];
     assert_eq!(set(&store, &pairs), Ok(()));

@@ -1,0 +1,223 @@
+//! Handshakes of TLS, beside the workers.
+//!
+//! ```text
+//!   acceptor -> queue of a thread -> its poll: as far as the socket goes -> done: a worker's client
+//!                                                                        -> failed, or too slow: closed
+//! ```
+//!
+//! Who is at a handshake counts towards `maxclients`, and has [`PATIENCE`] for it. The first thread also looks whether
+//! certificates have changed (`tls-auto-reload-interval`).
+
+use crate::connection::socket::SocketStream;
+use crate::connection::tls_stream::TlsStream;
+use crate::listener::new_client::{PROTECTED, hand_out, is_protected, refuse};
+use crate::listener::sockets::Accepted;
+use crate::listener::tls_state::TlsState;
+use crate::system::log;
+use crate::tls::certificate::Certificate;
+use crate::workers::shared::Shared;
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use engine::config::{Config, Directive};
+use mio::{Events, Poll, Token, Waker};
+use slab::Slab;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a handshake may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Threads at most; more would take the workers' processors.
+const THREADS_MAX: usize = 4;
+const WAKE: Token = Token(usize::MAX);
+/// How often is looked whether certificates are to be read again.
+const RELOAD_CHECK: Duration = Duration::from_millis(500);
+
+/// The threads that shake hands.
+pub struct Handshakes {
+    threads: Vec<(Sender<Accepted>, Waker)>,
+    next: AtomicUsize,
+    /// Connections that are at it.
+    pending: Arc<AtomicUsize>,
+}
+
+impl Handshakes {
+    /// Starts the threads.
+    pub fn start(shared: &Arc<Shared>, tls: &Arc<TlsState>) -> io::Result<Handshakes> {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        let pending = Arc::<AtomicUsize>::default();
+        let start = |index: usize| {
+            let poll = Poll::new()?;
+            let waker = Waker::new(poll.registry(), WAKE)?;
+            let (sender, queue) = unbounded();
+            let worker = HandshakeThread {
+                shared: Arc::clone(shared),
+                tls: Arc::clone(tls),
+                poll,
+                queue,
+                connections: Slab::new(),
+                deadlines: VecDeque::new(),
+                serial: 0,
+                pending: Arc::clone(&pending),
+                reloads: index == 0,
+            };
+            thread::Builder::new().name(format!("tls-{index}")).spawn(move || worker.run())?;
+            Ok((sender, waker))
+        };
+        let threads = (0..processors.div_ceil(2).min(THREADS_MAX)).map(start).collect::<io::Result<_>>()?;
+        Ok(Handshakes { threads, next: AtomicUsize::new(0), pending })
+    }
+
+    /// How many connections are at it.
+    pub fn pending(&self) -> usize {
+        self.pending.load(Relaxed)
+    }
+
+    /// Begins one.
+    pub fn begin(&self, accepted: Accepted) {
+        let (sender, waker) = &self.threads[self.next.fetch_add(1, Relaxed) % self.threads.len()];
+        self.pending.fetch_add(1, Relaxed);
+        // The threads go on as long as the server does.
+        let _ = sender.send(accepted);
+        let _ = waker.wake();
+    }
+}
+
+/// A connection at its handshake.
+struct Pending {
+    accepted: Accepted,
+    serial: u64,
+}
+
+struct HandshakeThread {
+    shared: Arc<Shared>,
+    tls: Arc<TlsState>,
+    poll: Poll,
+    queue: Receiver<Accepted>,
+    connections: Slab<Pending>,
+    /// Which connection ends when, the first one first; it may have gone.
+    deadlines: VecDeque<(Instant, usize, u64)>,
+    serial: u64,
+    pending: Arc<AtomicUsize>,
+    reloads: bool,
+}
+
+impl HandshakeThread {
+    fn run(mut self) {
+        let mut events = Events::with_capacity(256);
+        loop {
+            match self.poll.poll(&mut events, self.rest()) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    log::warning(format_args!("TLS handshakes cannot go on: {error}"));
+                    return self.shared.request_stop();
+                }
+                Ok(()) => {}
+            }
+            for event in &events {
+                if event.token() != WAKE {
+                    self.go_on(event.token().0);
+                }
+            }
+            if self.reloads {
+                self.tls.reload_if_due(&self.shared.engine.config().snapshot());
+            }
+            while let Ok(accepted) = self.queue.try_recv() {
+                self.begin(accepted);
+            }
+            self.end_late();
+        }
+    }
+
+    /// How long nothing has to be done unless something comes.
+    fn rest(&self) -> Option<Duration> {
+        let deadline = self.deadlines.front().map(|(at, ..)| at.saturating_duration_since(Instant::now()));
+        let check = self.reloads.then_some(RELOAD_CHECK);
+        deadline.into_iter().chain(check).min()
+    }
+
+    fn begin(&mut self, accepted: Accepted) {
+        match self.wrap(accepted) {
+            Ok(mut accepted) => {
+                self.serial += 1;
+                let (serial, entry) = (self.serial, self.connections.vacant_entry());
+                let token = entry.key();
+                if accepted.stream.register(self.poll.registry(), Token(token)).is_err() {
+                    self.pending.fetch_sub(1, Relaxed);
+                    return;
+                }
+                entry.insert(Pending { accepted, serial });
+                self.deadlines.push_back((Instant::now() + PATIENCE, token, serial));
+                self.go_on(token);
+            }
+            Err(why) => {
+                self.pending.fetch_sub(1, Relaxed);
+                log::warning(format_args!("Error accepting a client connection: {why}"));
+            }
+        }
+    }
+
+    /// The connection with TLS around its socket.
+    fn wrap(&self, accepted: Accepted) -> Result<Accepted, String> {
+        let settings = self.tls.settings().ok_or("TLS is not configured")?;
+        let SocketStream::Tcp(tcp) = accepted.stream else { return Err("TLS needs TCP".to_owned()) };
+        let stream = TlsStream::new(tcp, Arc::clone(&settings.server)).map_err(|error| error.to_string())?;
+        Ok(Accepted { stream: SocketStream::Tls(Box::new(stream)), ..accepted })
+    }
+
+    fn go_on(&mut self, token: usize) {
+        let Some(pending) = self.connections.get_mut(token) else { return };
+        let SocketStream::Tls(stream) = &mut pending.accepted.stream else { return };
+        match stream.shake_hands() {
+            Ok(false) => {}
+            Ok(true) => self.finish(token),
+            Err(error) => self.fail(token, &error.to_string()),
+        }
+    }
+
+    fn remove(&mut self, token: usize) -> Accepted {
+        let mut accepted = self.connections.remove(token).accepted;
+        // A socket that cannot be taken off the poll is gone.
+        let _ = accepted.stream.deregister(self.poll.registry());
+        self.pending.fetch_sub(1, Relaxed);
+        accepted
+    }
+
+    fn finish(&mut self, token: usize) {
+        let accepted = self.remove(token);
+        let config = self.shared.engine.config().snapshot();
+        if !accepted.local && is_protected(&self.shared.engine, &config) {
+            return refuse(&self.shared, accepted, PROTECTED);
+        }
+        let SocketStream::Tls(stream) = &accepted.stream else { return };
+        let users = named_users(stream, &config);
+        hand_out(&self.shared, accepted, users);
+    }
+
+    fn fail(&mut self, token: usize, why: &str) {
+        let Accepted { addr, laddr, .. } = self.remove(token);
+        log::warning(format_args!("Error accepting a client connection: {why} (addr={addr} laddr={laddr})"));
+    }
+
+    /// Ends those that take too long.
+    fn end_late(&mut self) {
+        let now = Instant::now();
+        while let Some((_, token, serial)) = self.deadlines.pop_front_if(|(at, ..)| *at <= now) {
+            if self.connections.get(token).is_some_and(|pending| pending.serial == serial) {
+                self.fail(token, "the handshake takes too long");
+            }
+        }
+    }
+}
+
+/// The users that the client's certificate names (`tls-auth-clients-user`), in the order in which they are looked for.
+fn named_users(stream: &TlsStream, config: &Config) -> Vec<Vec<u8>> {
+    let Some(certificate) = stream.peer_certificate().and_then(Certificate::read) else { return Vec::new() };
+    match config.choice(Directive::TLS_AUTH_CLIENTS_USER) {
+        "CN" => certificate.common_name().into_iter().map(<[u8]>::to_vec).collect(),
+        "URI" => certificate.uris().map(<[u8]>::to_vec).collect(),
+        _ => Vec::new(),
+    }
+}

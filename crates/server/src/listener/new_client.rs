@@ -1,0 +1,49 @@
+//! A connection that may be used becomes a client of a worker.
+
+use crate::connection::socket::SocketStream;
+use crate::listener::sockets::{Accepted, Port};
+use crate::system::{clock, log};
+use crate::workers::mailbox::WorkerMessage;
+use crate::workers::shared::Shared;
+use commands::core::acl_catalog::rule_context;
+use engine::Engine;
+use engine::clients::registry::ClientInfo;
+use engine::config::{Config, Directive};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What is said to somebody from another machine who may not come from there.
+pub const PROTECTED: &str = "-DENIED Cinnabar is running in protected mode because protected mode is enabled and no password is set for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect from external computers, you may adopt one of the following solutions: 1) Disable protected mode by sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting from the same host the server is running on, however MAKE SURE the server is not publicly accessible from internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by editing the configuration file, and setting the protected mode option to 'no', and then restarting the server. 3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Set up an authentication password for the default user. NOTE: You only need to do one of the above things in order for the server to start accepting connections from the outside.\r\n";
+
+/// Whether only those may come who are on this machine.
+pub fn is_protected(engine: &Engine, config: &Config) -> bool {
+    config.flag(Directive::PROTECTED_MODE) && engine.users().default_user(rule_context(engine)).needs_no_password()
+}
+
+/// The connection is not to be used: it ends with this text.
+pub fn refuse(shared: &Shared, mut accepted: Accepted, text: &str) {
+    shared.connections_rejected.fetch_add(1, Relaxed);
+    let is_silent = match accepted.port {
+        // The book protocol has no greeting and no error without a request.
+        Port::Book => true,
+        // Before its handshake a connection with TLS understands nothing.
+        Port::Tls => !matches!(accepted.stream, SocketStream::Tls(_)),
+        Port::Resp => false,
+    };
+    if !is_silent {
+        let _ = accepted.stream.write(text.as_bytes());
+    }
+}
+
+/// The worker with the fewest connections gets it. `users`: whom its certificate names.
+pub fn hand_out(shared: &Shared, accepted: Accepted, users: Vec<Vec<u8>>) {
+    let Accepted { stream, addr, laddr, port, .. } = accepted;
+    shared.connections_received.fetch_add(1, Relaxed);
+    log::verbose(format_args!("Accepted {addr}"));
+    let worker = shared.assign();
+    let clients = shared.engine.clients();
+    let (id, now) = (clients.next_id(), clock::now().unix_ms());
+    let info = Arc::new(ClientInfo::new(id, &addr, &laddr, stream.fd(), worker, now));
+    clients.add(&info);
+    shared.post(worker, WorkerMessage::Connection { stream, info, book: port == Port::Book, users });
+}

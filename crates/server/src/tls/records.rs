@@ -1,0 +1,343 @@
+//! One connection's TLS, as bytes: what came in records becomes plaintext, plaintext becomes records.
+//!
+//! ```text
+//!   came ----> open: whole records -> plaintext: as far as there is room, the rest is kept  (plain)
+//!                    a part of one -> kept until the rest has come                          (partial)
+//!                    the handshake -> answers                                               (sealed)
+//!   replies -> seal -> records
+//! ```
+//!
+//! Nothing is kept for a connection that is between two records: the buffers are freed when they are empty.
+
+use rustls::server::UnbufferedServerConnection;
+use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
+use rustls::{Error, ServerConfig};
+use std::sync::Arc;
+
+/// Plaintext of a record, at most.
+pub const RECORD_MAX: usize = 16 << 10;
+/// What a record takes beside its plaintext, at most; and a change of keys that goes before it.
+const OVERHEAD: usize = 256;
+
+/// Room that records with so much plaintext need at most, of so many pieces.
+pub const fn sealed_max(plain: usize, pieces: usize) -> usize {
+    plain + (plain / RECORD_MAX + pieces + 1) * OVERHEAD
+}
+
+/// A connection's state and what is under way.
+pub struct Records {
+    tls: UnbufferedServerConnection,
+    /// Input that has not come whole.
+    partial: Vec<u8>,
+    /// Plaintext for which there was no room, and how much of it was taken.
+    plain: Vec<u8>,
+    taken: usize,
+    /// Records that are to go: what the protocol itself has to say, and what the socket did not take.
+    pub sealed: Vec<u8>,
+    /// The peer has said that it sends no more.
+    ended: bool,
+}
+
+impl Records {
+    /// Of a connection on which nothing has come.
+    pub fn new(settings: Arc<ServerConfig>) -> Result<Records, Error> {
+        let tls = UnbufferedServerConnection::new(settings)?;
+        Ok(Records { tls, partial: Vec::new(), plain: Vec::new(), taken: 0, sealed: Vec::new(), ended: false })
+    }
+
+    /// Whether it is not agreed yet who talks to whom, and how.
+    pub fn is_handshaking(&self) -> bool {
+        self.tls.is_handshaking()
+    }
+
+    /// Whether the peer has said that it sends no more, and all that it sent was taken.
+    pub fn has_ended(&self) -> bool {
+        self.ended && self.plain.is_empty()
+    }
+
+    /// The peer sends no more, without having said so.
+    pub fn end(&mut self) {
+        self.ended = true;
+    }
+
+    /// Whether there is plaintext that nobody has taken.
+    pub fn has_plain(&self) -> bool {
+        !self.plain.is_empty()
+    }
+
+    /// The certificate that the peer has shown, which is verified.
+    pub fn peer_certificate(&self) -> Option<&[u8]> {
+        self.tls.peer_certificates().and_then(|chain| chain.first()).map(|certificate| certificate.as_ref())
+    }
+
+    /// Bytes of memory of its buffers.
+    pub fn memory(&self) -> usize {
+        self.partial.capacity() + self.plain.capacity() + self.sealed.capacity()
+    }
+
+    /// Input that has to lie before what comes next, when that is opened.
+    pub fn partial(&self) -> &[u8] {
+        &self.partial
+    }
+
+    /// Takes plaintext that there was no room for.
+    pub fn take_plain(&mut self, to: &mut [u8]) -> usize {
+        let n = to.len().min(self.plain.len() - self.taken);
+        to[..n].copy_from_slice(&self.plain[self.taken..self.taken + n]);
+        self.taken += n;
+        if self.taken == self.plain.len() {
+            (self.plain, self.taken) = (Vec::new(), 0);
+        }
+        n
+    }
+
+    /// Opens `came`: what was [`partial`](Self::partial), and what has come since. Returns how many bytes of plaintext
+    /// were put in `to`, of which all that was opened before has been taken. An error ends the connection; what is
+    /// sealed then tells the peer.
+    pub fn open(&mut self, came: &mut [u8], to: &mut [u8]) -> Result<usize, Error> {
+        let (mut at, mut filled) = (0, 0);
+        let result = loop {
+            let UnbufferedStatus { mut discard, state } = self.tls.process_tls_records(&mut came[at..]);
+            let goes_on = match state {
+                Ok(ConnectionState::ReadTraffic(mut traffic)) => loop {
+                    let record = match traffic.next_record() {
+                        Some(Ok(record)) => record,
+                        Some(Err(error)) => break Err(error),
+                        None => break Ok(true),
+                    };
+                    discard += record.discard;
+                    let n = record.payload.len().min(to.len() - filled);
+                    to[filled..filled + n].copy_from_slice(&record.payload[..n]);
+                    filled += n;
+                    self.plain.extend_from_slice(&record.payload[n..]);
+                },
+                Ok(ConnectionState::EncodeTlsData(mut data)) => {
+                    append(&mut self.sealed, |room| data.encode(room));
+                    Ok(true)
+                }
+                Ok(ConnectionState::TransmitTlsData(data)) => {
+                    data.done();
+                    Ok(true)
+                }
+                Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => {
+                    self.ended = true;
+                    // What is behind the end counts for nothing.
+                    discard = came.len() - at;
+                    Ok(false)
+                }
+                Ok(_) => Ok(false),
+                Err(error) => Err(error),
+            };
+            at += discard;
+            match goes_on {
+                Ok(true) => {}
+                Ok(false) => break Ok(filled),
+                Err(error) => break Err(error),
+            }
+        };
+        self.partial = Vec::from(&came[at..]);
+        if result.is_err() {
+            self.seal_alert();
+        }
+        result
+    }
+
+    /// What the protocol tells the peer of an error.
+    fn seal_alert(&mut self) {
+        if let Ok(ConnectionState::EncodeTlsData(mut data)) = self.tls.process_tls_records(&mut self.partial).state {
+            append(&mut self.sealed, |room| data.encode(room));
+        }
+    }
+
+    /// Makes records of `plain` in `to`, which has room as [`sealed_max`] says. Returns their bytes; what is sealed
+    /// already goes before them.
+    pub fn seal(&mut self, plain: &[u8], to: &mut [u8]) -> Result<usize, Error> {
+        self.write(|traffic| match traffic {
+            ConnectionState::WriteTraffic(mut traffic) => Some(traffic.encrypt(plain, to)),
+            _ => None,
+        })
+    }
+
+    /// Makes the record in `to` that says that nothing more goes.
+    pub fn seal_end(&mut self, to: &mut [u8]) -> Result<usize, Error> {
+        self.write(|traffic| match traffic {
+            ConnectionState::WriteTraffic(mut traffic) => Some(traffic.queue_close_notify(to)),
+            _ => None,
+        })
+    }
+
+    fn write(
+        &mut self,
+        write: impl FnOnce(
+            ConnectionState<'_, '_, rustls::server::ServerConnectionData>,
+        ) -> Option<Result<usize, EncryptError>>,
+    ) -> Result<usize, Error> {
+        loop {
+            match self.tls.process_tls_records(&mut self.partial).state? {
+                ConnectionState::EncodeTlsData(mut data) => append(&mut self.sealed, |room| data.encode(room)),
+                ConnectionState::TransmitTlsData(data) => data.done(),
+                state => {
+                    let failed = |why: &str| Error::General(why.to_owned());
+                    return match write(state) {
+                        Some(result) => result.map_err(|error| failed(&error.to_string())),
+                        None => Err(failed("nothing may be sent now")),
+                    };
+                }
+            }
+        }
+    }
+}
+
+/// Adds what `encode` writes, which says how much room it needs.
+fn append(sealed: &mut Vec<u8>, mut encode: impl FnMut(&mut [u8]) -> Result<usize, EncodeError>) {
+    let len = sealed.len();
+    let written = match encode(&mut []) {
+        Err(EncodeError::InsufficientSize(needed)) => {
+            sealed.resize(len + needed.required_size, 0);
+            encode(&mut sealed[len..]).unwrap_or(0)
+        }
+        Ok(written) => written,
+        Err(EncodeError::AlreadyEncoded) => 0,
+    };
+    sealed.truncate(len + written);
+}
+
+impl std::fmt::Debug for Records {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // No keys, no plaintext.
+        f.debug_struct("Records").field("ended", &self.ended).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use rcgen::{CertificateParams, KeyPair};
+    use rustls::client::danger::ServerCertVerifier;
+    use rustls::crypto::ring;
+    use rustls::pki_types::{PrivatePkcs8KeyDer, ServerName};
+    use rustls::{ClientConfig, ClientConnection, RootCertStore};
+    use std::io::{Read, Write};
+
+    /// A server's records and a client, before their handshake.
+    fn pair(fragment: Option<usize>) -> (Records, ClientConnection) {
+        let provider = Arc::new(ring::default_provider());
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(vec!["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate.der().clone()).unwrap();
+        let key = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
+        let server =
+            builder.unwrap().with_no_client_auth().with_single_cert(vec![certificate.der().clone()], key).unwrap();
+        let algorithms = provider.signature_verification_algorithms;
+        let verifier = crate::tls::peer_verifier::PeerVerifier { roots: Arc::new(roots), algorithms };
+        assert!(!verifier.supported_verify_schemes().is_empty());
+        let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let dangerous = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
+        let mut client = dangerous.with_no_client_auth();
+        client.max_fragment_size = fragment;
+        let name = ServerName::try_from("localhost").unwrap();
+        let client = ClientConnection::new(Arc::new(client), name).unwrap();
+        (Records::new(Arc::new(server)).unwrap(), client)
+    }
+
+    fn sent(client: &mut ClientConnection) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while client.wants_write() {
+            client.write_tls(&mut bytes).unwrap();
+        }
+        bytes
+    }
+
+    fn give(client: &mut ClientConnection, mut bytes: &[u8]) -> Vec<u8> {
+        let mut plain = Vec::new();
+        while !bytes.is_empty() {
+            client.read_tls(&mut bytes).unwrap();
+            let state = client.process_new_packets().unwrap();
+            let at = plain.len();
+            plain.resize(at + state.plaintext_bytes_to_read(), 0);
+            client.reader().read_exact(&mut plain[at..]).unwrap();
+        }
+        plain
+    }
+
+    /// Gives records to the server in parts of `part` bytes, and takes plaintext in parts of `room`.
+    fn open(records: &mut Records, bytes: &[u8], part: usize, room: usize) -> Result<Vec<u8>, Error> {
+        let (mut plain, mut to) = (Vec::new(), vec![0; room]);
+        for came in bytes.chunks(part) {
+            let n = records.open(&mut [records.partial(), came].concat(), &mut to)?;
+            plain.extend_from_slice(&to[..n]);
+            while records.has_plain() {
+                let n = records.take_plain(&mut to);
+                plain.extend_from_slice(&to[..n]);
+            }
+        }
+        Ok(plain)
+    }
+
+    fn shaken(part: usize, fragment: Option<usize>) -> (Records, ClientConnection) {
+        let (mut records, mut client) = pair(fragment);
+        while records.is_handshaking() || client.is_handshaking() {
+            assert!(open(&mut records, &sent(&mut client), part, 10).unwrap().is_empty());
+            let answer = std::mem::take(&mut records.sealed);
+            assert!(give(&mut client, &answer).is_empty());
+        }
+        (records, client)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        #[test]
+        fn bytes_go_both_ways_however_they_are_cut(
+            part in 1usize..40_000,
+            room in 1usize..20_000,
+            fragment in prop_oneof![Just(None), (64usize..2000).prop_map(Some)],
+            lens in prop::collection::vec(0usize..70_000, 1..4),
+        ) {
+            let (mut records, mut client) = shaken(part, fragment);
+            for len in lens {
+                let text: Vec<u8> = (0..len).map(|n| (n % 251) as u8).collect();
+                let mut left = &text[..];
+                let mut came = Vec::new();
+                while !left.is_empty() {
+                    left = &left[client.writer().write(left).unwrap()..];
+                    came.extend(sent(&mut client));
+                }
+                prop_assert!(open(&mut records, &came, part, room).unwrap() == text);
+                prop_assert_eq!(records.memory(), 0, "an idle connection keeps nothing");
+                let mut sealed = vec![0; sealed_max(len, 1)];
+                let n = records.seal(&text, &mut sealed).unwrap();
+                prop_assert!(give(&mut client, &sealed[..n]) == text);
+            }
+            client.send_close_notify();
+            prop_assert!(open(&mut records, &sent(&mut client), part, room).unwrap().is_empty() && records.has_ended());
+            let mut end = [0; sealed_max(2, 1)];
+            let n = records.seal_end(&mut end).unwrap();
+            prop_assert!(give(&mut client, &end[..n]).is_empty() && n > 0);
+        }
+
+        #[test]
+        fn nonsense_is_an_error_or_waits(bytes in prop::collection::vec(any::<u8>(), 0..600), at in 0usize..600, byte: u8) {
+            let (mut records, _) = pair(None);
+            let _ = open(&mut records, &bytes, 100, 10);
+            let (mut records, mut client) = pair(None);
+            let mut hello = sent(&mut client);
+            let len = hello.len();
+            hello[at % len] = byte;
+            let _ = open(&mut records, &hello, 100, 10);
+            prop_assert!(records.is_handshaking());
+        }
+    }
+
+    #[test]
+    fn a_forged_record_ends_the_connection() {
+        let (mut records, mut client) = shaken(1000, None);
+        client.writer().write_all(b"PING").unwrap();
+        let mut came = sent(&mut client);
+        came[7] ^= 1;
+        assert!(open(&mut records, &came, 1000, 10).is_err());
+        assert!(!records.sealed.is_empty(), "the peer is told");
+    }
+}

@@ -1,0 +1,375 @@
+//! Clients with TLS: replies, certificates on both sides, changes of them, and peers that do not know how.
+
+use crate::dialogue::dialogue;
+use crate::harness::{Folder, PATIENCE, Server, bytes_of, eventually, expect_bytes, free_port, read_to_close, send};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType, SerialNumber};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+
+/// Who signs, and what was signed: files `ca.crt`, `NAME.crt` and `NAME.key` in a folder.
+struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    folder: Folder,
+}
+
+impl Authority {
+    fn new() -> Authority {
+        let folder = Folder::new();
+        let mut parameters = CertificateParams::new(Vec::new()).expect("parameters");
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().expect("a key");
+        folder.write("ca.crt", &parameters.self_signed(&key).expect("a certificate").pem());
+        let authority = Authority { issuer: Issuer::new(parameters, key), folder };
+        authority.sign("server", 0x1234, &[]);
+        authority
+    }
+
+    /// Makes a certificate with a name that is its file's, too.
+    fn sign(&self, name: &str, serial: u64, uris: &[&str]) {
+        let mut parameters = CertificateParams::new(vec!["localhost".to_owned()]).expect("parameters");
+        parameters.distinguished_name.push(DnType::CommonName, name);
+        parameters.serial_number = Some(SerialNumber::from(serial));
+        for uri in uris {
+            parameters.subject_alt_names.push(SanType::URI((*uri).try_into().expect("a URI")));
+        }
+        let key = KeyPair::generate().expect("a key");
+        let certificate = parameters.signed_by(&key, &self.issuer).expect("a certificate");
+        self.folder.write(&format!("{name}.crt"), &certificate.pem());
+        self.folder.write(&format!("{name}.key"), &key.serialize_pem());
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).to_string_lossy().into_owned()
+    }
+
+    fn start(&self, threads: usize, options: &[&str]) -> TlsServer<'_> {
+        let port = free_port();
+        let (number, certificate, key) = (port.to_string(), self.path("server.crt"), self.path("server.key"));
+        let authority = self.path("ca.crt");
+        let mut all = vec!["--tls-port", &number, "--tls-cert-file", &certificate, "--tls-key-file", &key];
+        all.extend(["--tls-ca-cert-file", &authority]);
+        all.extend(options);
+        TlsServer { server: Server::start_with_threads(threads, &all), authority: self, port }
+    }
+}
+
+struct TlsServer<'a> {
+    server: Server,
+    authority: &'a Authority,
+    port: u16,
+}
+
+type Client = StreamOwned<ClientConnection, TcpStream>;
+
+impl TlsServer<'_> {
+    fn socket(&self) -> TcpStream {
+        let socket = TcpStream::connect(("127.0.0.1", self.port)).expect("a connection");
+        socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        socket.set_nodelay(true).expect("no delay");
+        socket
+    }
+
+    fn settings(&self, certificate: Option<&str>) -> ClientConfig {
+        let pem = |name: &str| CertificateDer::from_pem_file(self.authority.path(name)).expect("a certificate");
+        let mut roots = RootCertStore::empty();
+        roots.add(pem("ca.crt")).expect("an authority");
+        let builder = ClientConfig::builder().with_root_certificates(roots);
+        match certificate {
+            None => builder.with_no_client_auth(),
+            Some(name) => {
+                let key = PrivateKeyDer::from_pem_file(self.authority.path(&format!("{name}.key"))).expect("a key");
+                builder.with_client_auth_cert(vec![pem(&format!("{name}.crt"))], key).expect("a pair")
+            }
+        }
+    }
+
+    fn client_with(&self, settings: ClientConfig) -> Client {
+        let name = ServerName::try_from("localhost").expect("a name");
+        StreamOwned::new(ClientConnection::new(Arc::new(settings), name).expect("a client"), self.socket())
+    }
+
+    /// A client that shows this certificate.
+    fn client(&self, certificate: Option<&str>) -> Client {
+        self.client_with(self.settings(certificate))
+    }
+
+    /// Whether a client with this certificate is served.
+    fn serves(&self, certificate: Option<&str>) -> bool {
+        let mut client = self.client(certificate);
+        let mut reply = [0; 7];
+        client.write_all(b"PING\r\n").is_ok() && client.read_exact(&mut reply).is_ok() && reply == *b"+PONG\r\n"
+    }
+
+    fn config(&self, pair: &str) -> Result<(), String> {
+        let words: Vec<&str> = pair.split(' ').collect();
+        let mut command = redis::cmd("CONFIG");
+        command.arg("SET").arg(&words).query::<()>(&mut self.server.client()).map_err(|error| error.to_string())
+    }
+
+    fn info(&self, field: &str) -> String {
+        let info: String = redis::cmd("INFO").arg("everything").query(&mut self.server.client()).expect("INFO");
+        let found = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        found.expect("a field").to_owned()
+    }
+}
+
+/// The answer to one inline command, of one line.
+fn ask(client: &mut Client, command: &str) -> String {
+    client.write_all(format!("{command}\r\n").as_bytes()).expect("to send");
+    let mut line = Vec::new();
+    while !line.ends_with(b"\r\n") {
+        line.extend(bytes_of(client, 1));
+    }
+    String::from_utf8_lossy(line.trim_ascii_end()).into_owned()
+}
+
+fn bulk(client: &mut Client, command: &str) -> String {
+    let len: usize = ask(client, command)[1..].parse().expect("a length");
+    String::from_utf8(bytes_of(client, len + 2)).expect("text").trim_end().to_owned()
+}
+
+/// Rustls needs to be told which cryptography it uses, once.
+fn with_each_thread_count(options: &[&str], test: impl Fn(&TlsServer<'_>)) {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let authority = Authority::new();
+    authority.sign("client", 7, &["urn:first", "urn:second"]);
+    for threads in [1, 4] {
+        test(&authority.start(threads, options));
+    }
+}
+
+const ANYONE: &[&str] = &["--tls-auth-clients", "no"];
+
+#[test]
+fn commands_and_pipelines_are_answered() {
+    with_each_thread_count(ANYONE, |server| {
+        let mut clients: Vec<Client> = (0..8).map(|_| server.client(None)).collect();
+        for (n, client) in clients.iter_mut().enumerate() {
+            assert_eq!(ask(client, &format!("SET k{n} v{n}")), "+OK");
+        }
+        for (n, client) in clients.iter_mut().enumerate() {
+            // More than a record, and more than a reading.
+            let requests = format!("APPEND k{n} x\r\n").repeat(20_000);
+            client.write_all(requests.as_bytes()).expect("to send");
+            let replies: String = (3..20_003).map(|len| format!(":{len}\r\n")).collect();
+            expect_bytes(client, replies.as_bytes());
+        }
+        assert_eq!(ask(&mut clients[0], "CLIENT NO-EVICT on"), "+OK");
+        assert_eq!(len_of(server, "k1"), 20_002);
+    });
+}
+
+fn len_of(server: &TlsServer<'_>, key: &str) -> usize {
+    redis::cmd("STRLEN").arg(key).query(&mut server.server.client()).expect("a length")
+}
+
+/// Sends what TLS has to say in small parts.
+struct Dribble(TcpStream);
+
+impl Write for Dribble {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.write(&bytes[..bytes.len().min(1009)])
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl Read for Dribble {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        let most = bytes.len().min(1013);
+        self.0.read(&mut bytes[..most])
+    }
+}
+
+#[test]
+fn large_values_go_both_ways_in_small_fragments() {
+    with_each_thread_count(ANYONE, |server| {
+        let value: Vec<u8> = (0..1u32 << 20).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        for fragment in [None, Some(64), Some(1500)] {
+            let mut settings = server.settings(None);
+            settings.max_fragment_size = fragment;
+            let name = ServerName::try_from("localhost").expect("a name");
+            let tls = ClientConnection::new(Arc::new(settings), name).expect("a client");
+            let mut client = StreamOwned::new(tls, Dribble(server.socket()));
+            let header = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n", value.len());
+            client.write_all(&[header.as_bytes(), &value, b"\r\n"].concat()).expect("to send");
+            expect_bytes(&mut client, b"+OK\r\n");
+            // The second reply waits until the first has been read.
+            client.write_all(&b"GET k\r\n".repeat(8)).expect("to send");
+            for _ in 0..8 {
+                expect_bytes(&mut client, format!("${}\r\n", value.len()).as_bytes());
+                assert!(bytes_of(&mut client, value.len()) == value);
+                expect_bytes(&mut client, b"\r\n");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_connection_ends_with_a_word() {
+    with_each_thread_count(ANYONE, |server| {
+        let mut client = server.client(None);
+        assert_eq!(ask(&mut client, "QUIT"), "+OK");
+        // Without the word of TLS that there is no more, this would be an error.
+        assert_eq!(client.read(&mut [0; 8]).expect("the end"), 0);
+        let mut other = server.client(None);
+        assert_eq!(ask(&mut other, "CLIENT SETNAME gone"), "+OK");
+        other.conn.send_close_notify();
+        other.flush().expect("to send");
+        assert_eq!(other.read(&mut [0; 8]).expect("the end"), 0, "who says that nothing more comes is let go");
+    });
+}
+
+#[test]
+fn clients_show_certificates_where_they_must() {
+    with_each_thread_count(&[], |server| {
+        let stranger = Authority::new();
+        stranger.sign("stranger", 9, &[]);
+        for file in ["stranger.crt", "stranger.key"] {
+            server.authority.folder.write(file, &stranger.folder.read(file));
+        }
+        for (mode, nobody) in [("yes", false), ("optional", true), ("no", true), ("yes", false)] {
+            server.config(&format!("tls-auth-clients {mode}")).expect("a mode");
+            assert_eq!([server.serves(None), server.serves(Some("client"))], [nobody, true], "{mode}");
+            assert_eq!(server.serves(Some("stranger")), mode == "no", "{mode}");
+        }
+        assert_eq!(server.info("tls_server_cert_serial"), "1234");
+        assert_eq!(server.info("tls_client_cert_serial"), "none");
+    });
+}
+
+#[test]
+fn certificates_change_while_the_server_runs() {
+    with_each_thread_count(ANYONE, |server| {
+        let mut early = server.client(None);
+        assert_eq!(ask(&mut early, "PING"), "+PONG");
+        let authority = server.authority;
+        authority.sign("other", 0xABCD, &[]);
+        authority.folder.write("broken.crt", "-----BEGIN CERTIFICATE-----\nMTIz\n-----END CERTIFICATE-----\n");
+        let (other, key) = (authority.path("other.crt"), authority.path("other.key"));
+        for bad in [
+            format!("tls-cert-file {}", authority.path("broken.crt")),
+            format!("tls-cert-file {other}"),
+            format!("tls-key-file {}", authority.path("missing.key")),
+            "tls-ciphers AES128-SHA256".to_owned(),
+            "tls-ciphersuites TLS_AES_128_CCM_SHA256".to_owned(),
+            "tls-protocols TLSv1.1".to_owned(),
+        ] {
+            let error = server.config(&bad).expect_err(&bad);
+            assert!(error.contains("Unable to update TLS configuration. Check server logs."), "{error}");
+            assert!(server.serves(None));
+        }
+        assert_eq!(server.info("tls_server_cert_serial"), "1234");
+        server.config(&format!("tls-cert-file {other} tls-key-file {key}")).expect("another certificate");
+        assert_eq!(server.info("tls_server_cert_serial"), "ABCD");
+        let mut late = server.client(None);
+        assert_eq!(ask(&mut late, "PING"), "+PONG");
+        let shown = late.conn.peer_certificates().expect("a chain")[0].clone();
+        assert_eq!(shown, CertificateDer::from_pem_file(&other).expect("a certificate"));
+        assert_eq!(ask(&mut early, "PING"), "+PONG");
+
+        // Files that change under their names.
+        authority.sign("other", 0xEF01, &[]);
+        server.config("tls-auto-reload-interval 1").expect("a number");
+        assert!(eventually(|| server.serves(None) && server.info("tls_server_cert_serial") == "EF01"));
+        let mut settings = server.settings(None);
+        settings.enable_early_data = false;
+        for (protocols, version) in [("TLSv1.2", "TLSv1_2"), ("TLSv1.3", "TLSv1_3")] {
+            server.config(&format!("tls-protocols {protocols}")).expect("protocols");
+            let mut client = server.client_with(settings.clone());
+            assert_eq!(ask(&mut client, "PING"), "+PONG");
+            assert_eq!(format!("{:?}", client.conn.protocol_version()), format!("Some({version})"));
+        }
+    });
+}
+
+#[test]
+fn sessions_are_taken_up_again_unless_that_is_off() {
+    with_each_thread_count(ANYONE, |server| {
+        for (caching, expected) in [("yes", "Resumed"), ("no", "Full")] {
+            server.config(&format!("tls-session-caching {caching}")).expect("a mode");
+            let settings = server.settings(None);
+            let kind = |client: &Client| format!("{:?}", client.conn.handshake_kind().expect("a handshake"));
+            let mut first = server.client_with(settings.clone());
+            assert_eq!((ask(&mut first, "PING").as_str(), kind(&first).as_str()), ("+PONG", "Full"));
+            let mut second = server.client_with(settings);
+            assert_eq!((ask(&mut second, "PING").as_str(), kind(&second).as_str()), ("+PONG", expected));
+        }
+    });
+}
+
+#[test]
+fn who_cannot_shake_hands_stalls_nobody_and_is_let_go() {
+    with_each_thread_count(ANYONE, |server| {
+        let mut silent: Vec<TcpStream> = (0..40).map(|_| server.socket()).collect();
+        // The beginning of a handshake's record, and no more.
+        silent[1..].iter_mut().for_each(|socket| send(socket, &[22, 3, 1, 2, 0, 1, 0, 1]));
+        let mut plain = server.socket();
+        send(&mut plain, b"PING\r\n*1\r\n$4\r\nPING\r\n");
+        assert_eq!(read_to_close(&mut plain), "", "who speaks something else is told nothing");
+        assert!((0..20).all(|_| server.serves(None)));
+        silent.iter_mut().for_each(|socket| assert_eq!(read_to_close(socket), ""));
+        assert!(server.serves(None));
+        assert!(eventually(|| server.info("connected_clients") == "1"));
+    });
+}
+
+#[test]
+fn certificates_name_users() {
+    with_each_thread_count(&["--acllog-max-len", "10"], |server| {
+        let mut plain = server.server.client();
+        dialogue(
+            &mut plain,
+            &[
+                ("ACL SETUSER client on +@all ~*", "OK"),
+                ("ACL SETUSER urn:first off +@all ~*", "OK"),
+                ("ACL SETUSER urn:second on +@all ~*", "OK"),
+                ("ACL SETUSER default resetpass >secret", "OK"),
+            ],
+        );
+        drop(plain);
+        let config = |pair: &str| {
+            let mut plain = server.server.socket();
+            send(&mut plain, format!("AUTH secret\r\nCONFIG SET {pair}\r\n").as_bytes());
+            expect_bytes(&mut plain, b"+OK\r\n+OK\r\n");
+        };
+        let mut client = server.client(Some("client"));
+        assert!(ask(&mut client, "PING").starts_with("-NOAUTH"));
+        config("tls-auth-clients-user CN");
+        assert_eq!(bulk(&mut server.client(Some("client")), "ACL WHOAMI"), "client");
+        config("tls-auth-clients-user URI");
+        let mut client = server.client(Some("client"));
+        assert_eq!(bulk(&mut client, "ACL WHOAMI"), "urn:second");
+        assert_eq!(ask(&mut client, "ACL SETUSER urn:second off"), "+OK");
+        let mut client = server.client(Some("client"));
+        assert!(ask(&mut client, "PING").starts_with("-NOAUTH"));
+        assert_eq!(ask(&mut client, "AUTH default secret"), "+OK");
+        let log = [ask(&mut client, "ACL LOG 1"), (0..8).map(|_| ask(&mut client, "")).collect()].concat();
+        assert!(log.contains("tls-cert"), "{log}");
+    });
+}
+
+#[test]
+fn ports_change_while_the_server_runs() {
+    with_each_thread_count(ANYONE, |server| {
+        let mut client = server.client(None);
+        assert_eq!(ask(&mut client, "CONFIG SET port 0"), "+OK");
+        assert!(bulk(&mut client, "INFO server").contains(&format!("tcp_port:{}\r\n", server.port)));
+        assert_eq!(ask(&mut client, "CONFIG SET tls-port 0"), "+OK");
+        assert!(bulk(&mut client, "INFO tls").contains("tls_server_cert_serial:none\r\n"));
+        assert!(TcpStream::connect(("127.0.0.1", server.port)).is_err());
+        assert_eq!(ask(&mut client, &format!("CONFIG SET port {}", server.port)), "+OK");
+        let mut plain = server.socket();
+        send(&mut plain, b"PING\r\n");
+        expect_bytes(&mut plain, b"+PONG\r\n");
+        assert_eq!(ask(&mut client, "CONFIG SET port 0"), "+OK");
+        assert_eq!(ask(&mut client, &format!("CONFIG SET tls-port {}", server.port)), "+OK");
+        assert!(server.serves(None));
+    });
+}
