@@ -25,7 +25,7 @@ directives! { after super::cluster::END;
     TLS_CLIENT_CERT_FILE = text("tls-client-cert-file", "").always_applied().applied(Server(|server| server.tls()));
     /// Its private key.
     TLS_CLIENT_KEY_FILE = text("tls-client-key-file", "").always_applied().applied(Server(|server| server.tls()));
-    /// The password of that key, which must be in PKCS #8 then.
+    /// The password of that key, which must be in PKCS 8 then.
     TLS_CLIENT_KEY_FILE_PASS = text("tls-client-key-file-pass", "").sensitive().applied(Server(|server| server.tls()));
     /// TLS on the cluster's bus, and for MIGRATE.
     TLS_CLUSTER = flag("tls-cluster", false).applied(Server(|server| server.tls()));
@@ -33,7 +33,7 @@ directives! { after super::cluster::END;
     TLS_DH_PARAMS_FILE = text("tls-dh-params-file", "").always_applied().applied(Server(|server| server.tls()));
     /// The private key of the server's certificate.
     TLS_KEY_FILE = text("tls-key-file", "").always_applied().applied(Server(|server| server.tls()));
-    /// The password of that key, which must be in PKCS #8 then.
+    /// The password of that key, which must be in PKCS 8 then.
     TLS_KEY_FILE_PASS = text("tls-key-file-pass", "").sensitive().applied(Server(|server| server.tls()));
     /// The port for clients with TLS; 0 switches it off.
     TLS_PORT = integer("tls-port", 0, 0, PORT_MAX).applied(Server(|server| server.tls_port()));
