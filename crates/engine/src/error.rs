@@ -194,6 +194,8 @@ errors! {
     XreadUnbalanced = "ERR Unbalanced 'xread' list of streams: for each stream key an ID or '$' must be specified.";
     XreadgroupUnbalanced = "ERR Unbalanced 'xreadgroup' list of streams: for each stream key an ID or '>' must be specified.";
     XreadgroupOption(option: &'static str) = "ERR The {} option is only supported by XREADGROUP. You called XREAD instead.";
+    XreadNotPositive(option: &'static str) = "ERR {} must be a positive integer";
+    XreadMaxcountBelowCount = "ERR MAXCOUNT must not be less than COUNT";
     XreadgroupId = "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.";
     XreadgroupNoGroup = "ERR Missing GROUP option for XREADGROUP";
     XreadgroupDollar = "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.";

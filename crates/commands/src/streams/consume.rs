@@ -7,7 +7,7 @@ use crate::core::args::Args;
 use crate::core::command::{BLOCKING, Command, Group as Family, WRITE};
 use crate::core::context::Context;
 use crate::streams::stream::{parse_id, reply_fields, reply_id};
-use crate::streams::xread::{ReadOptions, StreamAnswers, stream_keys};
+use crate::streams::xread::{Budget, ReadOptions, StreamAnswers, stream_keys};
 use crate::transactions::blocking::Wait;
 use engine::data::event_class::EventClass;
 use engine::data::value::Type;
@@ -58,12 +58,14 @@ fn xreadgroup(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             },
         });
     }
-    let mut answers = StreamAnswers::default();
+    let mut told = Told { answers: StreamAnswers::default(), budget: options.budget(cx.reply) };
     let mut log = cx.engine.has_log().then(Vec::new);
     for (index, from) in options.key_indices().zip(wanted) {
-        read_one(cx, args, &options, index, from, &mut answers, &mut log)?;
+        if told.budget.limit() > 0 {
+            read_one(cx, args, &options, index, from, &mut told, &mut log)?;
+        }
     }
-    if answers.end(cx.reply) {
+    if told.answers.end(cx.reply) {
         return Ok(());
     }
     match options.block {
@@ -74,6 +76,12 @@ fn xreadgroup(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// What the streams before have come to.
+struct Told {
+    answers: StreamAnswers,
+    budget: Budget,
 }
 
 /// What came of reading one stream.
@@ -89,7 +97,7 @@ fn read_one(
     options: &ReadOptions,
     index: usize,
     from: From,
-    answers: &mut StreamAnswers,
+    told: &mut Told,
     log: &mut Option<Vec<Record>>,
 ) -> Result<(), Error> {
     let group_at = options.group_at.unwrap_or(0);
@@ -104,27 +112,16 @@ fn read_one(
             if let Some(consumer) = group.consumer_mut(consumer) {
                 consumer.seen_at = now;
             }
-            let mut reader = Reader { stream, group, consumer, now, left: options.limit(), log: log.as_mut() };
+            let Told { answers, budget } = told;
+            let left = budget.limit();
+            let mut reader = Reader { stream, group, consumer, now, left, budget, log: log.as_mut() };
             let logged = reader.logged();
-            let answered = match from {
-                From::History(after) => {
-                    answers.begin(reply, key.name);
-                    reader.history(after, reply);
-                    true
-                }
-                From::New => {
-                    let idle = options.claim.map(|min_idle| reader.idle(min_idle)).unwrap_or_default();
-                    let any = !idle.is_empty() || reader.any_new();
-                    if any {
-                        answers.begin(reply, key.name);
-                        let mark = reply.begin_array();
-                        let claimed = reader.claim(&idle, reply, key.name, &args[group_at]);
-                        let new = reader.new_entries(reply, options, key.name, &args[group_at]);
-                        reply.end_array(mark, claimed + new);
-                    }
-                    any
-                }
-            };
+            let begins = reply.len();
+            let (any, given) = reader.read(from, answers, reply, key.name, options, &args[group_at]);
+            let answered = any && (given > 0 || !reader.budget.is_spent());
+            if any && !answered {
+                answers.take_back(reply, begins);
+            }
             // Entries that it is given bring it with them.
             if new_consumer && (options.no_ack || reader.logged() == logged) {
                 reader.log(
@@ -159,6 +156,7 @@ struct Reader<'r> {
     now: i64,
     /// Entries that it may still be given.
     left: u64,
+    budget: &'r mut Budget,
     log: Option<&'r mut Vec<Record>>,
 }
 
@@ -173,6 +171,32 @@ impl Reader<'_> {
             let name = self.group.consumer(self.consumer).map(|consumer| consumer.name.to_vec());
             log.push(record(group, name.unwrap_or_default()));
         }
+    }
+
+    /// Replies what it is given of the stream; whether that is told at all, and how many entries.
+    fn read(
+        &mut self,
+        from: From,
+        answers: &mut StreamAnswers,
+        reply: &mut Reply,
+        key: &[u8],
+        options: &ReadOptions,
+        group: &[u8],
+    ) -> (bool, usize) {
+        if let From::History(after) = from {
+            answers.begin(reply, key);
+            return (true, self.history(after, reply));
+        }
+        let idle = options.claim.map(|min_idle| self.idle(min_idle)).unwrap_or_default();
+        if idle.is_empty() && !self.any_new() {
+            return (false, 0);
+        }
+        answers.begin(reply, key);
+        let mark = reply.begin_array();
+        let mut given = self.claim(&idle, reply, key, group);
+        given += self.new_entries(reply, options, key, group);
+        reply.end_array(mark, given);
+        (true, given)
     }
 
     fn any_new(&self) -> bool {
@@ -202,22 +226,28 @@ impl Reader<'_> {
 
     /// Replies pending entries, which are this consumer's from now on, and how they were pending; how many.
     fn claim(&mut self, idle: &[(Id, Pending)], reply: &mut Reply, key: &[u8], group: &[u8]) -> usize {
+        let mut given = 0;
         for (id, before) in idle {
-            let deliveries = before.deliveries.saturating_add(1);
-            let pending = Pending { delivered_at: self.now, deliveries, consumer: Some(self.consumer) };
-            self.group.assign(*id, pending);
+            let begins = reply.len();
             let mut cursor = self.stream.range(*id, *id);
             cursor.next();
             reply.array(4);
             reply_fields(reply, *id, &mut cursor);
             reply.int(self.now.saturating_sub(before.delivered_at));
             reply.int(before.deliveries as i64);
+            if !self.budget.takes(reply, begins) {
+                break;
+            }
+            given += 1;
+            let deliveries = before.deliveries.saturating_add(1);
+            let pending = Pending { delivered_at: self.now, deliveries, consumer: Some(self.consumer) };
+            self.group.assign(*id, pending);
             let last_id = self.group.last_id;
             self.log(|group, name| claim_record(key, group, name, *id, &pending, last_id), group);
         }
-        self.left -= idle.len() as u64;
-        self.given(!idle.is_empty());
-        idle.len()
+        self.left -= given as u64;
+        self.given(given > 0);
+        given
     }
 
     /// Replies what nobody in the group was given yet; how many entries.
@@ -228,13 +258,17 @@ impl Reader<'_> {
         while given < self.left
             && let Some(id) = cursor.next()
         {
-            self.stream.count_read(self.group, id);
+            let begins = reply.len();
             reply.array(if options.claim.is_some() { 4 } else { 2 });
             reply_fields(reply, id, &mut cursor);
             if options.claim.is_some() {
                 reply.int(0);
                 reply.int(0);
             }
+            if !self.budget.takes(reply, begins) {
+                break;
+            }
+            self.stream.count_read(self.group, id);
             given += 1;
             if options.no_ack {
                 continue;
@@ -258,7 +292,8 @@ impl Reader<'_> {
         }
     }
 
-    fn history(&mut self, after: Id, reply: &mut Reply) {
+    /// Replies what is pending with this consumer; how many entries.
+    fn history(&mut self, after: Id, reply: &mut Reply) -> usize {
         let (mark, mut given) = (reply.begin_array(), 0);
         let mut next = after.next();
         while given < self.left
@@ -266,22 +301,28 @@ impl Reader<'_> {
         {
             let own = self.group.consumer(self.consumer).and_then(|consumer| consumer.pending_from(start).next());
             let Some(id) = own else { break };
+            let begins = reply.len();
             let mut cursor = self.stream.range(id, id);
+            let is_there = cursor.next().is_some();
             reply.array(2);
-            if cursor.next().is_some() {
+            if is_there {
                 reply_fields(reply, id, &mut cursor);
-                if let Some(pending) = self.group.pending(id).copied() {
-                    let deliveries = pending.deliveries.saturating_add(1);
-                    self.group.assign(id, Pending { delivered_at: self.now, deliveries, ..pending });
-                }
             } else {
                 reply_id(reply, id);
                 reply.null_array();
+            }
+            if !self.budget.takes(reply, begins) {
+                break;
+            }
+            if is_there && let Some(pending) = self.group.pending(id).copied() {
+                let deliveries = pending.deliveries.saturating_add(1);
+                self.group.assign(id, Pending { delivered_at: self.now, deliveries, ..pending });
             }
             given += 1;
             next = id.next();
         }
         reply.end_array(mark, given as usize);
+        given as usize
     }
 }
 

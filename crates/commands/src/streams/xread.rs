@@ -4,12 +4,12 @@ use crate::core::args::Args;
 use crate::core::command::{BLOCKING, Command, Group, READONLY, keyword};
 use crate::core::context::Context;
 use crate::core::instrument;
-use crate::streams::range;
-use crate::streams::stream::parse_id;
+use crate::streams::stream::{parse_id, reply_entry};
 use crate::transactions::blocking::Wait;
 use engine::Error;
 use engine::data::value::Type;
-use resp::Protocol;
+use resp::reply::Mark;
+use resp::{Protocol, Reply};
 use structures::stream::{Id, Stream};
 
 pub const COMMANDS: &[Command] = &[Command {
@@ -33,9 +33,14 @@ pub(crate) const fn stream_keys(from: i32) -> crate::core::command::KeySpec {
 }
 
 /// The arguments of XREAD and XREADGROUP.
+#[derive(Default)]
 pub(crate) struct ReadOptions {
     /// Entries of one stream; 0: all.
     pub count: u64,
+    /// Entries of all streams together.
+    max_count: Option<u64>,
+    /// Bytes of the reply beyond which no entry is added.
+    max_size: Option<usize>,
     /// How to wait, and until when.
     pub block: Option<Wait>,
     /// Where the group's name stands.
@@ -49,8 +54,7 @@ pub(crate) struct ReadOptions {
 
 impl ReadOptions {
     pub fn parse(cx: &Context<'_>, args: &Args<'_>, for_group: bool) -> Result<ReadOptions, Error> {
-        let mut options =
-            ReadOptions { count: 0, block: None, group_at: None, no_ack: false, claim: None, first_key: 0, streams: 0 };
+        let mut options = ReadOptions::default();
         let mut at = 1;
         while at < args.len() {
             let more = args.len() - at - 1;
@@ -59,6 +63,12 @@ impl ReadOptions {
                 at += 2;
             } else if more >= 1 && args.is(at, "count") {
                 options.count = u64::try_from(args.int(at + 1)?).unwrap_or(0);
+                at += 2;
+            } else if more >= 1 && args.is(at, "maxcount") {
+                options.max_count = Some(positive(args, at + 1, "MAXCOUNT")?);
+                at += 2;
+            } else if more >= 1 && args.is(at, "maxsize") {
+                options.max_size = Some(usize::try_from(positive(args, at + 1, "MAXSIZE")?).unwrap_or(usize::MAX));
                 at += 2;
             } else if more >= 1 && args.is(at, "streams") {
                 if more % 2 == 1 {
@@ -96,12 +106,21 @@ impl ReadOptions {
         if for_group && options.group_at.is_none() {
             return Err(Error::XreadgroupNoGroup);
         }
+        if options.max_count.is_some_and(|max| max < options.count) {
+            return Err(Error::XreadMaxcountBelowCount);
+        }
         Ok(options)
     }
 
     /// Entries of one stream at most.
-    pub fn limit(&self) -> u64 {
+    fn limit(&self) -> u64 {
         if self.count == 0 { u64::MAX } else { self.count }
+    }
+
+    /// What may be replied; the reply begins now.
+    pub fn budget(&self, reply: &Reply) -> Budget {
+        let end = self.max_size.map_or(usize::MAX, |size| reply.len().saturating_add(size));
+        Budget { of_one: self.limit(), of_all: self.max_count.unwrap_or(u64::MAX), end, any: false, full: false }
     }
 
     pub fn key_indices(&self) -> std::ops::Range<usize> {
@@ -111,6 +130,48 @@ impl ReadOptions {
     /// Where the id of the stream at `key_index` stands.
     pub fn id_at(&self, key_index: usize) -> usize {
         key_index + self.streams
+    }
+}
+
+/// A number of entries or bytes.
+fn positive(args: &Args<'_>, at: usize, option: &'static str) -> Result<u64, Error> {
+    let number = resp::number::parse_i64(&args[at]).and_then(|number| u64::try_from(number).ok());
+    number.filter(|number| *number > 0).ok_or(Error::XreadNotPositive(option))
+}
+
+/// What may still be replied.
+pub(crate) struct Budget {
+    /// Entries of one stream.
+    of_one: u64,
+    /// Entries of this stream and all after it.
+    of_all: u64,
+    /// The length of the reply that no entry but the first exceeds.
+    end: usize,
+    any: bool,
+    full: bool,
+}
+
+impl Budget {
+    /// Entries that the next stream may have.
+    pub fn limit(&self) -> u64 {
+        if self.full { 0 } else { self.of_one.min(self.of_all) }
+    }
+
+    /// Whether there is an entry that had no place in the reply.
+    pub fn is_spent(&self) -> bool {
+        self.full
+    }
+
+    /// Whether the entry that was written from `mark` on stays. If not, it is taken back, and there will be no more.
+    pub fn takes(&mut self, reply: &mut Reply, mark: usize) -> bool {
+        if self.full || self.any && reply.len() > self.end {
+            reply.truncate(mark);
+            self.full = true;
+            return false;
+        }
+        self.any = true;
+        self.of_all -= 1;
+        true
     }
 }
 
@@ -137,16 +198,23 @@ fn xread(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             id => parse_id(id, 0)?,
         });
     }
-    let mut answers = StreamAnswers::default();
+    let (mut answers, mut budget) = (StreamAnswers::default(), options.budget(cx.reply));
     for (index, after) in options.key_indices().zip(&after) {
+        let limit = budget.limit();
+        if limit == 0 {
+            break;
+        }
         let key = cx.key(args, index);
         let Some(stream) = cx.keys.collection::<Stream>(key)? else { continue };
         let Some(start) = after.next().filter(|_| stream.last_id > *after && !stream.is_empty()) else { continue };
         if stream.last_live_id().is_none_or(|last| last < start) {
             continue;
         }
+        let begins = cx.reply.len();
         answers.begin(cx.reply, key.name);
-        range::write(cx.reply, stream, start, Id::MAX, options.limit(), false);
+        if write(cx.reply, stream, start, limit, &mut budget) == 0 {
+            answers.take_back(cx.reply, begins);
+        }
     }
     if answers.end(cx.reply) {
         return Ok(());
@@ -166,16 +234,34 @@ fn xread(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
+/// An array of up to `limit` entries, as far as the budget goes; how many.
+fn write(reply: &mut Reply, stream: &Stream, start: Id, limit: u64, budget: &mut Budget) -> u64 {
+    let mut cursor = stream.range(start, Id::MAX);
+    let (mark, mut written) = (reply.begin_array(), 0);
+    while written < limit
+        && let Some(id) = cursor.next()
+    {
+        let begins = reply.len();
+        reply_entry(reply, id, &mut cursor);
+        if !budget.takes(reply, begins) {
+            break;
+        }
+        written += 1;
+    }
+    reply.end_array(mark, written as usize);
+    written
+}
+
 /// Streams with what was read from them: a map, or pairs in RESP2.
 #[derive(Default)]
 pub(crate) struct StreamAnswers {
-    mark: Option<resp::reply::Mark>,
+    mark: Option<Mark>,
     count: usize,
 }
 
 impl StreamAnswers {
     /// The entries of this stream follow.
-    pub fn begin(&mut self, reply: &mut resp::Reply, name: &[u8]) {
+    pub fn begin(&mut self, reply: &mut Reply, name: &[u8]) {
         let pairs = reply.protocol() == Protocol::Resp2;
         if self.mark.is_none() {
             self.mark = Some(if pairs { reply.begin_array() } else { reply.begin_map() });
@@ -187,8 +273,14 @@ impl StreamAnswers {
         reply.bulk(name);
     }
 
+    /// Nothing of the stream that began at this length of the reply was to be told: it was not the first.
+    pub fn take_back(&mut self, reply: &mut Reply, begins: usize) {
+        self.count -= 1;
+        reply.truncate(begins);
+    }
+
     /// Whether there was anything.
-    pub fn end(self, reply: &mut resp::Reply) -> bool {
+    pub fn end(self, reply: &mut Reply) -> bool {
         let Some(mark) = self.mark else { return false };
         if reply.protocol() == Protocol::Resp2 {
             reply.end_array(mark, self.count);
@@ -209,5 +301,47 @@ mod tests {
         client.is("XADD s 1-1 a 1", "1-1").is("XADD s 2-0 a 2", "2-0").is("XREAD STREAMS s +", "[[s [[2-0 [a 2]]]]]");
         client.is("XDEL s 2-0", ":1").is("XREAD STREAMS s +", "[[s [[1-1 [a 1]]]]]");
         client.is("XDEL s 1-1", ":1").is("XREAD STREAMS s +", "nil").is("XREAD STREAMS none +", "nil");
+    }
+
+    #[test]
+    fn the_whole_reply_keeps_within_its_limits() {
+        let mut client = Client::new();
+        for stream in ["s", "t", "u"] {
+            (1..=3).for_each(|n| _ = client.is(&format!("XADD {stream} 1-{n} a {n}"), &format!("1-{n}")));
+            client.is(&format!("XGROUP CREATE {stream} g 0"), "+OK");
+        }
+        let (one, two) = ("[1-1 [a 1]]", "[1-1 [a 1]] [1-2 [a 2]]");
+        let all = "[1-1 [a 1]] [1-2 [a 2]] [1-3 [a 3]]";
+        for (options, reply) in [
+            ("COUNT 2 MAXCOUNT 3", format!("[[s [{two}]] [t [{one}]]]")),
+            ("MAXCOUNT 3", format!("[[s [{all}]]]")),
+            ("MAXCOUNT 4 COUNT 4", format!("[[s [{all}]] [t [{one}]]]")),
+            ("MAXSIZE 1", format!("[[s [{one}]]]")),
+            ("COUNT 1 MAXSIZE 1", format!("[[s [{one}]]]")),
+            ("COUNT 1 MAXSIZE 130", format!("[[s [{one}]] [t [{one}]]]")),
+            ("MAXSIZE 100000", format!("[[s [{all}]] [t [{all}]] [u [{all}]]]")),
+        ] {
+            client.is(&format!("XREAD {options} STREAMS s t u 0 0 0"), &reply);
+            client.is(&format!("XREADGROUP GROUP g c {options} STREAMS s t u > > >"), &reply);
+            // Just what was told is pending.
+            let mut pending = 0;
+            for stream in ["s", "t", "u"] {
+                let summary = client.run(&format!("XPENDING {stream} g"));
+                pending += summary[2..].split(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0);
+                client
+                    .is(&format!("XGROUP DESTROY {stream} g"), ":1")
+                    .is(&format!("XGROUP CREATE {stream} g 0"), "+OK");
+            }
+            assert_eq!(pending, reply.matches("[1-").count(), "{options}");
+        }
+        client.is("XREADGROUP GROUP g c MAXCOUNT 1 STREAMS s t 0 0", "[[s []] [t []]]");
+        client.run("XREADGROUP GROUP g c STREAMS s t > >");
+        client.is("XREADGROUP GROUP g c MAXCOUNT 4 STREAMS s t 0 0", &format!("[[s [{all}]] [t [{one}]]]"));
+        client.is("XREADGROUP GROUP g c MAXSIZE 1 STREAMS s t 0 0", &format!("[[s [{one}]]]"));
+        client.is("XPENDING s g - + 1", "[[1-1 c :0 :3]]").is("XPENDING t g - + 2", "[[1-1 c :0 :2] [1-2 c :0 :1]]");
+        client.is("XREADGROUP GROUP g d CLAIM 0 MAXCOUNT 1 STREAMS s t > >", "[[s [[1-1 [a 1] :0 :3]]]]");
+        client.is("XREAD MAXCOUNT 0 STREAMS s 0", "-ERR MAXCOUNT must be a positive integer");
+        client.is("XREAD MAXSIZE x STREAMS s 0", "-ERR MAXSIZE must be a positive integer");
+        client.is("XREAD MAXCOUNT 1 COUNT 2 STREAMS s 0", "-ERR MAXCOUNT must not be less than COUNT");
     }
 }
