@@ -83,8 +83,6 @@ struct Output {
     unkept: u64,
     /// The end of the file, as long as `unsynced`, may be lost and is still to be cut off.
     is_torn: bool,
-    /// Files before the present one that are not synced yet.
-    ended: Vec<Arc<dyn LogFile>>,
     /// Bytes in files that were written and not cut off again, since the start.
     bytes: u64,
     /// How often the end of a file was cut off that had been written.
@@ -241,7 +239,6 @@ impl Journal {
             output.begin(next, self.clock.load(Relaxed));
             self.written.fetch_max(output.taken, Release);
         }
-        output.ended.clear();
         if self.doubt.load(Acquire) <= appended {
             self.doubt.store(0, Release);
         }
@@ -403,18 +400,14 @@ impl Journal {
         error
     }
 
-    /// The present file is complete; the next one is appended to.
+    /// The present file is complete; the next one is appended to. By then the present one is durable: a crash must not
+    /// take its end and leave what comes after it.
     fn change(&self, output: &mut Output, next: JournalTarget) -> io::Result<()> {
-        if let Some(old) = output.target.take() {
-            if self.policy() == Policy::Always
-                && let Err(error) = old.file.sync()
-            {
-                // The old file stays until it is durable.
-                output.target = Some(old);
-                output.next = Some(next);
-                return Err(self.write_again(output, error));
-            }
-            output.ended.push(old.file);
+        if let Some(target) = &output.target
+            && let Err(error) = target.file.sync()
+        {
+            output.next = Some(next);
+            return Err(self.write_again(output, error));
         }
         if self.policy() != Policy::Always {
             output.unkept = output.taken;
@@ -443,24 +436,17 @@ impl Journal {
     }
 
     fn sync_in_turn(&self) -> io::Result<u64> {
-        let (mut ended, file, written, bytes, cuts) = {
+        let (file, written, bytes, cuts) = {
             let mut output = self.output.lock();
             self.cut_torn(&mut output)?;
             let file = output.target.as_ref().map(|target| Arc::clone(&target.file));
-            (std::mem::take(&mut output.ended), file, self.written(), output.bytes, output.cuts)
+            (file, self.written(), output.bytes, output.cuts)
         };
         self.syncing.store(true, Relaxed);
-        let result = loop {
-            let Some(old) = ended.last() else { break file.map_or(Ok(()), |file| file.sync()) };
-            if let Err(error) = old.sync() {
-                break Err(error);
-            }
-            ended.pop();
-        };
+        let result = file.map_or(Ok(()), |file| file.sync());
         self.syncing.store(false, Relaxed);
         let mut output = self.output.lock();
         if let Err(error) = result {
-            output.ended.append(&mut ended);
             return Err(self.write_again(&mut output, error));
         }
         if output.cuts != cuts {
@@ -616,6 +602,21 @@ mod tests {
         assert_eq!(journal.sync().unwrap(), last);
         disk.crash();
         assert!(text(&disk, b"one").ends_with("first ") && text(&disk, b"two").ends_with("second "));
+    }
+
+    #[test]
+    fn a_crash_leaves_no_hole_between_two_files() {
+        for policy in [Policy::No, Policy::EverySecond] {
+            let disk = Disk::default();
+            let journal = journal(&disk, policy);
+            add(&journal, 0, "first");
+            journal.write().unwrap();
+            journal.turn_to(target(&disk, b"two"));
+            add(&journal, 0, "second");
+            journal.write().unwrap();
+            disk.crash();
+            assert!(text(&disk, b"one").ends_with("first "));
+        }
     }
 
     #[test]
