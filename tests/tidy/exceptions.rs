@@ -26,13 +26,14 @@ pub const UNSAFE_FILES: &[&str] = &[
 pub const LAYERS: &[(&str, &[&str])] = &[
     ("allocator", &[]),
     ("resp", &[]),
+    ("tls", &[]),
     ("structures", &[]),
     ("engine", &["resp", "structures"]),
     ("persistence", &["resp", "structures", "engine"]),
     ("commands", &["resp", "structures", "engine", "persistence"]),
-    ("server", &["allocator", "resp", "structures", "engine", "persistence", "commands"]),
-    ("cli", &["resp"]),
-    ("benchmark", &["resp"]),
+    ("server", &["allocator", "resp", "structures", "engine", "persistence", "commands", "tls"]),
+    ("cli", &["resp", "tls"]),
+    ("benchmark", &["resp", "tls"]),
     ("bench", &["allocator", "resp", "structures", "engine", "persistence", "commands"]),
 ];
 

@@ -12,6 +12,8 @@
 use crate::batch::{CommandSequence, Numbers, RequestBatch};
 use crate::options::Extent;
 use crate::reply_counter::{ReplyCounter, Trouble};
+use cinnabar_tls::client_stream::ClientStream;
+use cinnabar_tls::{ClientConfig, ServerName};
 use hdrhistogram::Histogram;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Events, Interest, Poll, Registry, Token};
@@ -19,6 +21,7 @@ use resp::address::Target;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::ToSocketAddrs;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -31,6 +34,8 @@ const READ_SIZE: usize = 256 * 1024;
 #[derive(Debug)]
 pub struct Plan<'p> {
     pub target: &'p Target,
+    /// How connections are encrypted, if they are.
+    pub tls: Option<&'p Encryption>,
     /// Sent on each new connection, before the first batch; the replies are not counted.
     pub greeting: Vec<u8>,
     pub greeting_replies: u64,
@@ -43,6 +48,9 @@ pub struct Plan<'p> {
     /// Commands per second over all threads.
     pub rate: Option<u64>,
 }
+
+/// What connections are encrypted with, and whom they are to.
+pub type Encryption = (Arc<ClientConfig>, ServerName<'static>);
 
 /// What threads have done so far, for the one that shows it, and what they agree on.
 #[derive(Debug)]
@@ -135,12 +143,13 @@ pub fn idle(plan: &Plan<'_>, connections: usize) -> Result<(), RunFailure> {
 enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Tls(Box<ClientStream<TcpStream>>),
 }
 
 impl Socket {
-    fn connect(target: &Target, registry: &Registry, token: Token) -> io::Result<Socket> {
+    fn connect(plan: &Plan<'_>, registry: &Registry, token: Token) -> io::Result<Socket> {
         let interest = Interest::READABLE | Interest::WRITABLE;
-        Ok(match target {
+        Ok(match plan.target {
             Target::Tcp { host, port } => {
                 let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
                 let found = (host.as_str(), *port)
@@ -148,6 +157,15 @@ impl Socket {
                     .find_map(|address| std::net::TcpStream::connect(address).map_err(|error| last = error).ok());
                 let stream = found.ok_or(last)?;
                 stream.set_nodelay(true)?;
+                if let Some((settings, name)) = plan.tls {
+                    let stream = ClientStream::connect(stream, Arc::clone(settings), name.clone())?;
+                    let mut stream = stream.map(|stream| {
+                        stream.set_nonblocking(true)?;
+                        Ok(TcpStream::from_std(stream))
+                    })?;
+                    registry.register(stream.socket_mut(), token, interest)?;
+                    return Ok(Socket::Tls(Box::new(stream)));
+                }
                 stream.set_nonblocking(true)?;
                 let mut stream = TcpStream::from_std(stream);
                 registry.register(&mut stream, token, interest)?;
@@ -167,6 +185,7 @@ impl Socket {
         match self {
             Socket::Tcp(stream) => stream.read(buffer),
             Socket::Unix(stream) => stream.read(buffer),
+            Socket::Tls(stream) => stream.read(buffer),
         }
     }
 
@@ -174,7 +193,24 @@ impl Socket {
         match self {
             Socket::Tcp(stream) => stream.write(bytes),
             Socket::Unix(stream) => stream.write(bytes),
+            Socket::Tls(stream) => stream.write(bytes),
         }
+    }
+
+    /// Sends what is encrypted already, as far as the socket takes it.
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Socket::Tls(stream) => stream.flush().or_else(|error| match error.kind() {
+                ErrorKind::WouldBlock => Ok(()),
+                _ => Err(error),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a read that found less than it had room for has emptied the socket.
+    fn is_plain(&self) -> bool {
+        !matches!(self, Socket::Tls(_))
     }
 }
 
@@ -241,8 +277,7 @@ impl<'p> Loader<'p> {
     /// Opens a connection, in the place of another if one is given, and greets.
     fn connect(&mut self, place: Option<usize>) -> Result<usize, RunFailure> {
         let token = place.unwrap_or(self.connections.len());
-        let socket =
-            Socket::connect(self.plan.target, self.poll.registry(), Token(token)).map_err(RunFailure::Connect)?;
+        let socket = Socket::connect(self.plan, self.poll.registry(), Token(token)).map_err(RunFailure::Connect)?;
         let connection = Connection {
             socket,
             replies: ReplyCounter::default(),
@@ -321,7 +356,7 @@ impl<'p> Loader<'p> {
                     self.go_on(token)?;
                 }
             }
-            if count < self.buffer.len() {
+            if count < self.buffer.len() && self.connections[token].socket.is_plain() {
                 break;
             }
         }
@@ -411,7 +446,7 @@ impl Connection {
 
     fn flush(&mut self) -> Result<(), RunFailure> {
         if self.unsent.is_empty() {
-            return Ok(());
+            return self.socket.flush().map_err(RunFailure::Lost);
         }
         let bytes = std::mem::take(&mut self.unsent);
         self.write(&bytes)

@@ -15,7 +15,8 @@ mod report;
 
 use batch::Numbers;
 use cases::Case;
-use load_generator::{LoadCounts, Plan, RunFailure};
+use cinnabar_tls::client_stream::ClientStream;
+use load_generator::{Encryption, LoadCounts, Plan, RunFailure};
 use options::{Options, Request, UsageError};
 use report::{ReportProgress, RunOutcome};
 use resp::address::Target;
@@ -65,6 +66,7 @@ fn run(mut options: Options) -> Result<(), String> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         now.as_nanos() as u64
     });
+    let encryption = encryption(&options)?;
     let title = cases::title(&options.command);
     if options.last_from_stdin {
         let mut last = Vec::new();
@@ -77,7 +79,7 @@ fn run(mut options: Options) -> Result<(), String> {
     if options.idle {
         println!("Creating {} idle connections and waiting forever (Ctrl+C when done)", options.clients);
         let case = Case { title: String::new(), sequence: batch::CommandSequence::default() };
-        return load_generator::idle(&plan(&options, &case), options.clients)
+        return load_generator::idle(&plan(&options, &case, encryption.as_ref()), options.clients)
             .map_err(|failure| explain(failure, &options));
     }
     let data = payload(options.data_size, seed);
@@ -95,7 +97,7 @@ fn run(mut options: Options) -> Result<(), String> {
             if case.title == "FCALL" && options.command.is_empty() {
                 ask(&options, &[cases::library()])?;
             }
-            run_case(&options, case, seed, server.as_ref())?;
+            run_case(&options, case, seed, server.as_ref(), encryption.as_ref())?;
         }
         if !options.forever {
             if options.quiet && !options.csv {
@@ -107,8 +109,14 @@ fn run(mut options: Options) -> Result<(), String> {
 }
 
 /// Loads the server with one case and prints how it went.
-fn run_case(options: &Options, case: &Case, seed: u64, server: Option<&(String, String)>) -> Result<(), String> {
-    let plan = plan(options, case);
+fn run_case(
+    options: &Options,
+    case: &Case,
+    seed: u64,
+    server: Option<&(String, String)>,
+    tls: Option<&Encryption>,
+) -> Result<(), String> {
+    let plan = plan(options, case, tls);
     let shared = LoadCounts::new();
     let threads = options.threads.unwrap_or(1).min(options.clients);
     let mut progress = (!options.csv).then(|| ReportProgress::new(&case.title, options));
@@ -163,7 +171,13 @@ fn numbers(options: &Options, seed: u64, thread: usize, threads: usize) -> Numbe
     }
 }
 
-fn plan<'p>(options: &'p Options, case: &'p Case) -> Plan<'p> {
+/// What connections are encrypted with, if they are.
+fn encryption(options: &Options) -> Result<Option<Encryption>, String> {
+    let tls = &options.tls;
+    Ok(if tls.enabled { Some((tls.settings()?, tls.server_name()?)) } else { None })
+}
+
+fn plan<'p>(options: &'p Options, case: &'p Case, tls: Option<&'p Encryption>) -> Plan<'p> {
     let commands = greeting(options);
     let mut greeting = Vec::new();
     for command in &commands {
@@ -171,6 +185,7 @@ fn plan<'p>(options: &'p Options, case: &'p Case) -> Plan<'p> {
     }
     Plan {
         target: &options.target,
+        tls,
         greeting,
         greeting_replies: commands.len() as u64,
         sequence: &case.sequence,
@@ -230,7 +245,13 @@ fn ask(options: &Options, commands: &[Vec<Vec<u8>>]) -> Result<Vec<resp::reply_v
     let cannot =
         |error: std::io::Error| format!("Could not connect to server at {}: {}", options.target, reason(&error));
     let mut stream: Box<dyn ReadWrite> = match &options.target {
-        Target::Tcp { host, port } => Box::new(std::net::TcpStream::connect((host.as_str(), *port)).map_err(cannot)?),
+        Target::Tcp { host, port } => {
+            let stream = std::net::TcpStream::connect((host.as_str(), *port)).map_err(cannot)?;
+            match encryption(options)? {
+                Some((settings, name)) => Box::new(ClientStream::connect(stream, settings, name).map_err(cannot)?),
+                None => Box::new(stream),
+            }
+        }
         Target::Unix(path) => Box::new(std::os::unix::net::UnixStream::connect(path).map_err(cannot)?),
     };
     let greeting = greeting(options);

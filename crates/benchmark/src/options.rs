@@ -2,6 +2,7 @@
 //!
 //! Options end at `--` or at the first word that is none; what follows is the command to measure.
 
+use cinnabar_tls::client_options::ClientOptions;
 use resp::address::{Target, Uri, UriError};
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ pub struct Options {
     pub target: Target,
     pub user: Option<Vec<u8>>,
     pub password: Option<Vec<u8>>,
+    pub tls: ClientOptions,
     pub clients: usize,
     pub extent: Extent,
     /// Loads before anything is recorded.
@@ -58,6 +60,7 @@ impl Default for Options {
             target: Target::Tcp { host: "127.0.0.1".into(), port: 6379 },
             user: None,
             password: None,
+            tls: ClientOptions::default(),
             clients: 50,
             extent: Extent::Requests(100_000),
             warmup: Duration::ZERO,
@@ -127,7 +130,8 @@ Options:
  -s <socket>        Server's Unix socket, instead of host and port
  -a <password>      Password to authenticate with
  --user <name>      User to authenticate as (with -a)
- -u <uri>           valkey://user:password@host:port/dbnum (or redis://)
+ -u <uri>           valkey://user:password@host:port/dbnum (or redis://;
+                    valkeys:// with TLS)
  -c <clients>       Connections (default 50)
  -n <requests>      Requests (default 100000)
  --duration <s>     Run for so many seconds instead of -n requests
@@ -158,6 +162,18 @@ Options:
                     Functions in the library of the test function_load (default 10)
  --num-keys-in-fcall <num>
                     Keys that the test fcall gives (default 1)
+ --tls              Encrypt connections with TLS
+ --sni <host>       The server's name, as it is told
+ --cacert <file>    Certificates of authorities to trust (default: the system's)
+ --cacertdir <folder>
+                    A folder of such certificates
+ --insecure         Trust any server
+ --cert <file>      The certificate to show
+ --key <file>       The private key of that certificate
+ --tls-ciphers <list>
+                    Ciphers of TLS 1.2, in OpenSSL's words
+ --tls-ciphersuites <list>
+                    Ciphers of TLS 1.3
  --help             This text
  --version          Version
 ";
@@ -180,7 +196,11 @@ pub fn parse(words: impl IntoIterator<Item = Vec<u8>>) -> Result<Request, UsageE
             "--version" | "-v" => return Ok(Request::Version),
             _ => {}
         }
-        if !(reader.connection(&option)? || reader.requests(&option)? || reader.run(&option)?) {
+        if !(reader.connection(&option)?
+            || reader.encryption(&option)?
+            || reader.requests(&option)?
+            || reader.run(&option)?)
+        {
             return Err(invalid(&option));
         }
     }
@@ -237,6 +257,23 @@ impl<I: Iterator<Item = Vec<u8>>> Reader<I> {
             "--dbnum" => self.options.database = self.number(option)?,
             "-3" => self.options.resp3 = true,
             "--enable-tracking" => self.options.tracking = true,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// How connections are encrypted.
+    fn encryption(&mut self, option: &str) -> Result<bool, UsageError> {
+        match option {
+            "--tls" => self.options.tls.enabled = true,
+            "--insecure" => self.options.tls.insecure = true,
+            "--sni" => self.options.tls.sni = Some(self.value(option)?),
+            "--cacert" => self.options.tls.authorities = Some(self.value(option)?),
+            "--cacertdir" => self.options.tls.authority_folder = Some(self.value(option)?),
+            "--cert" => self.options.tls.certificate = Some(self.value(option)?),
+            "--key" => self.options.tls.key = Some(self.value(option)?),
+            "--tls-ciphers" => self.options.tls.ciphers = Some(self.value(option)?),
+            "--tls-ciphersuites" => self.options.tls.ciphersuites = Some(self.value(option)?),
             _ => return Ok(false),
         }
         Ok(true)
@@ -310,6 +347,7 @@ fn set_host(target: &mut Target, host: Option<String>, port: Option<u16>) {
 fn apply_uri(text: &str, options: &mut Options) -> Result<(), UsageError> {
     let uri = Uri::parse(text).map_err(|UriError(text)| UsageError::Value(text.into()))?;
     set_host(&mut options.target, uri.host, uri.port);
+    options.tls.enabled |= uri.tls;
     options.user = uri.user.or(options.user.take());
     options.password = uri.password.or(options.password.take());
     options.database = uri.database.map_or(options.database, u64::from);

@@ -86,8 +86,7 @@ impl Client for BookSession {
         let target = &self.options.target;
         let refused =
             |error| ClientFailure::Connect(format!("Could not connect to Cinnabar at {target}: {}", reason(&error)));
-        self.link =
-            Some(Transport::connect(target, self.options.connect_timeout, self.options.preferred_ip).map_err(refused)?);
+        self.link = Some(Transport::connect(&self.options).map_err(refused)?);
         Ok(())
     }
 

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use cinnabar_tls::client_options::ClientOptions;
 use resp::address::{Target, Uri, UriError};
 use resp::words::unquote;
 
@@ -81,6 +82,7 @@ pub struct Options {
     pub preferred_ip: Option<IpVersion>,
     /// Ask for the password on the terminal.
     pub ask_password: bool,
+    pub tls: ClientOptions,
     pub target: Target,
     pub user: Option<Vec<u8>>,
     pub password: Option<Vec<u8>>,
@@ -163,6 +165,7 @@ struct Draft {
     preferred_ip: Option<IpVersion>,
     follow_redirects: bool,
     ask_password: bool,
+    tls: ClientOptions,
 }
 
 enum Apply {
@@ -231,7 +234,7 @@ const FLAGS: &[Flag] = &[
     value(
         &["-u"],
         "<uri>",
-        "Server as valkey://user:password@host:port/database (or redis://); all parts optional.",
+        "Server as valkey://user:password@host:port/database (or redis://; valkeys:// with TLS); all parts optional.",
         apply_uri,
     ),
     value(&["-n"], "<db>", "Database number.", |draft, text| {
@@ -366,20 +369,36 @@ const FLAGS: &[Flag] = &[
     }),
     lacking(&["--ldb", "--ldb-sync-mode"], "the script debugger is not supported"),
     lacking(&["--cluster", "--cluster-yes"], "this comes with cluster mode, which is not built yet"),
-    lacking(
-        &[
-            "--tls",
-            "--sni",
-            "--cacert",
-            "--cacertdir",
-            "--insecure",
-            "--cert",
-            "--key",
-            "--tls-ciphers",
-            "--tls-ciphersuites",
-        ],
-        "this comes with TLS, which is not built yet",
-    ),
+    switch(&["--tls"], "Encrypt the connection with TLS.", |draft| draft.tls.enabled = true),
+    value(&["--sni"], "<host>", "The name of the server, as it is told.", |draft, text| {
+        draft.tls.sni = Some(utf8(text, "host")?);
+        Ok(())
+    }),
+    value(&["--cacert"], "<file>", "Certificates of authorities to trust (default: the system's).", |draft, text| {
+        draft.tls.authorities = Some(utf8(text, "file name")?);
+        Ok(())
+    }),
+    value(&["--cacertdir"], "<folder>", "A folder of such certificates.", |draft, text| {
+        draft.tls.authority_folder = Some(utf8(text, "file name")?);
+        Ok(())
+    }),
+    switch(&["--insecure"], "Trust any server.", |draft| draft.tls.insecure = true),
+    value(&["--cert"], "<file>", "The certificate to show.", |draft, text| {
+        draft.tls.certificate = Some(utf8(text, "file name")?);
+        Ok(())
+    }),
+    value(&["--key"], "<file>", "The private key of that certificate.", |draft, text| {
+        draft.tls.key = Some(utf8(text, "file name")?);
+        Ok(())
+    }),
+    value(&["--tls-ciphers"], "<list>", "Ciphers of TLS 1.2, in OpenSSL's words.", |draft, text| {
+        draft.tls.ciphers = Some(utf8(text, "list of ciphers")?);
+        Ok(())
+    }),
+    value(&["--tls-ciphersuites"], "<list>", "Ciphers of TLS 1.3.", |draft, text| {
+        draft.tls.ciphersuites = Some(utf8(text, "list of ciphers")?);
+        Ok(())
+    }),
     lacking(
         &["--replica", "--slave", "--rdb", "--functions-rdb"],
         "this comes with replication, which is not built yet",
@@ -451,6 +470,7 @@ fn settle(draft: Draft, command: Vec<Vec<u8>>, surroundings: Surroundings) -> Re
         connect_timeout: draft.connect_timeout,
         preferred_ip: draft.preferred_ip,
         ask_password: draft.ask_password,
+        tls: draft.tls,
         target,
         user: draft.user,
         password: draft.password.or(surroundings.environment_password),
@@ -500,6 +520,7 @@ pub fn help() -> String {
 fn apply_uri(draft: &mut Draft, text: &[u8]) -> Result<(), UsageError> {
     let uri = Uri::parse(&utf8(text, "URI")?).map_err(|UriError(text)| error(text))?;
     draft.password_in_arguments |= uri.password.is_some();
+    draft.tls.enabled |= uri.tls;
     draft.host = uri.host.or(draft.host.take());
     draft.port = uri.port.or(draft.port);
     draft.user = uri.user.or(draft.user.take());
@@ -614,6 +635,7 @@ mod tests {
         assert_eq!(options.user.as_deref(), Some(&b"al"[..]));
         assert_eq!(options.password.as_deref(), Some(&b"p@ss"[..]));
         assert_eq!(options.database, 3);
+        assert!(parsed(&["-u", "rediss://h"]).unwrap().tls.enabled && !options.tls.enabled);
         assert_eq!(parsed(&["-u", "valkey:///2"]).unwrap().target, tcp("127.0.0.1", 6379));
     }
 

@@ -112,6 +112,9 @@ fn read_replies(
 
 /// Whether the server and the writer have something to say; neither after `limit`.
 fn wait(link: &Transport, all_sent: Option<&UnixStream>, limit: Option<Duration>) -> io::Result<(bool, bool)> {
+    if link.has_received() {
+        return Ok((true, false));
+    }
     let limit = limit.map(|limit| Timespec { tv_sec: limit.as_secs().try_into().unwrap_or(i64::MAX), tv_nsec: 0 });
     let mut descriptors = vec![PollFd::from_borrowed_fd(link.descriptor(), PollFlags::IN)];
     descriptors.extend(all_sent.map(|sent| PollFd::from_borrowed_fd(sent.as_fd(), PollFlags::IN)));

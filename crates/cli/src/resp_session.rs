@@ -124,10 +124,7 @@ impl RespSession {
 
     fn connect_and_greet(&mut self) -> Result<Result<(), String>, ClientFailure> {
         self.forget();
-        self.link = Some(
-            Transport::connect(&self.options.target, self.options.connect_timeout, self.options.preferred_ip)
-                .map_err(|error| self.could_not_connect(&error))?,
-        );
+        self.link = Some(Transport::connect(&self.options).map_err(|error| self.could_not_connect(&error))?);
         let greeted = self.greet();
         if greeted.is_err() {
             self.forget();

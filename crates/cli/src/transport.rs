@@ -1,19 +1,25 @@
-//! The byte stream to the server, TCP or Unix socket, and what can end the wait for its next bytes.
+//! The byte stream to the server, TCP, TLS or Unix socket, and what can end the wait for its next bytes.
 //!
 //! Reads block. While a person sits in front, Ctrl-C must end the wait without ending the program, so every wait
 //! polls two descriptors: the socket, and a pipe that a SIGINT handler writes to ([`Interrupts`]). Without such a pipe
 //! (one command, or commands from a file) SIGINT keeps its default effect.
+//!
+//! With TLS the socket does not block: two threads may have the stream, and neither waits while it has the lock.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{RecvFlags, SendFlags};
 
+use cinnabar_tls::client_stream::ClientStream;
 use resp::address::Target;
+
+use crate::options::Options;
 
 /// Bytes asked for in one read.
 const READ_SIZE: usize = 16 * 1024;
@@ -65,6 +71,13 @@ pub enum TransportEvent {
 enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Tls { stream: Arc<Mutex<ClientStream<TcpStream>>>, socket: TcpStream },
+}
+
+type TlsGuard<'s> = MutexGuard<'s, ClientStream<TcpStream>>;
+
+fn locked(stream: &Mutex<ClientStream<TcpStream>>) -> TlsGuard<'_> {
+    stream.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A connected stream.
@@ -74,10 +87,11 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// Connects, to the first of a name's addresses that answers, each in at most `timeout` if there is one; those of
-    /// the version `first` come first.
-    pub fn connect(target: &Target, timeout: Option<Duration>, first: Option<IpVersion>) -> io::Result<Transport> {
-        let socket = match target {
+    /// Connects, to the first of a name's addresses that answers, each in at most the time for that if there is one;
+    /// those of the preferred version come first.
+    pub fn connect(options: &Options) -> io::Result<Transport> {
+        let (timeout, first) = (options.connect_timeout, options.preferred_ip);
+        let socket = match &options.target {
             Target::Tcp { host, port } => {
                 let mut addresses: Vec<_> = (host.as_str(), *port).to_socket_addrs()?.collect();
                 addresses
@@ -88,7 +102,7 @@ impl Transport {
                 };
                 stream.set_nodelay(true)?;
                 rustix::net::sockopt::set_socket_keepalive(&stream, true)?;
-                Socket::Tcp(stream)
+                if options.tls.enabled { encrypted(stream, options)? } else { Socket::Tcp(stream) }
             }
             Target::Unix(path) => Socket::Unix(UnixStream::connect(path)?),
         };
@@ -100,12 +114,20 @@ impl Transport {
         let socket = match &self.socket {
             Socket::Tcp(stream) => Socket::Tcp(stream.try_clone()?),
             Socket::Unix(stream) => Socket::Unix(stream.try_clone()?),
+            Socket::Tls { stream, socket } => Socket::Tls { stream: Arc::clone(stream), socket: socket.try_clone()? },
         };
         Ok(Transport { socket })
     }
 
     /// Sends all of `bytes`. A closed peer is an error, not a SIGPIPE.
     pub fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        if let Socket::Tls { stream, socket } = &self.socket {
+            while !bytes.is_empty() {
+                let count = unblocked(socket, PollFlags::OUT, || locked(stream).write(bytes))?;
+                bytes = bytes.get(count..).unwrap_or_default();
+            }
+            return unblocked(socket, PollFlags::OUT, || locked(stream).flush());
+        }
         while !bytes.is_empty() {
             match rustix::net::send(self.descriptor(), bytes, SendFlags::NOSIGNAL) {
                 Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
@@ -123,8 +145,11 @@ impl Transport {
             let result = match &mut self.socket {
                 Socket::Tcp(stream) => stream.read(&mut chunk),
                 Socket::Unix(stream) => stream.read(&mut chunk),
+                Socket::Tls { stream, socket } => unblocked(socket, PollFlags::IN, || locked(stream).read(&mut chunk)),
             };
             match result {
+                // Who ends without a word ends all the same.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break 0,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 result => break result?,
             }
@@ -133,13 +158,18 @@ impl Transport {
         Ok(count)
     }
 
+    /// Whether bytes of the server are here already, of which the descriptor tells nothing.
+    pub fn has_received(&self) -> bool {
+        matches!(&self.socket, Socket::Tls { stream, .. } if locked(stream).has_plain())
+    }
+
     /// Waits for the server, for an interrupt and, when `input` is given, for that descriptor.
     pub fn wait(
         &self,
         interrupts: Option<&mut Interrupts>,
         input: Option<BorrowedFd<'_>>,
     ) -> io::Result<TransportEvent> {
-        let Some(interrupts) = interrupts else {
+        let Some(interrupts) = interrupts.filter(|_| !self.has_received()) else {
             return Ok(TransportEvent::Server);
         };
         loop {
@@ -169,6 +199,9 @@ impl Transport {
 
     /// Whether the server has closed the connection, as far as is known without waiting.
     pub fn is_closed(&self) -> bool {
+        if let Socket::Tls { stream, .. } = &self.socket {
+            return locked(stream).has_ended();
+        }
         let mut byte = [0; 1];
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         match rustix::net::recv(self.descriptor(), &mut byte[..], flags) {
@@ -181,6 +214,32 @@ impl Transport {
         match &self.socket {
             Socket::Tcp(stream) => stream.as_fd(),
             Socket::Unix(stream) => stream.as_fd(),
+            Socket::Tls { socket, .. } => socket.as_fd(),
+        }
+    }
+}
+
+/// The stream with TLS around it, after the handshake.
+fn encrypted(stream: TcpStream, options: &Options) -> io::Result<Socket> {
+    stream.set_read_timeout(options.connect_timeout)?;
+    let settings = options.tls.settings().map_err(io::Error::other)?;
+    let name = options.tls.server_name().map_err(io::Error::other)?;
+    let stream = ClientStream::connect(stream, settings, name)?;
+    let socket = stream.socket().try_clone()?;
+    socket.set_nonblocking(true)?;
+    Ok(Socket::Tls { stream: Arc::new(Mutex::new(stream)), socket })
+}
+
+/// Tries again as soon as the socket is ready for `what`, until it does not have to wait.
+fn unblocked<T>(socket: &TcpStream, what: PollFlags, mut work: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match work() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            result => return result,
+        }
+        match poll(&mut [PollFd::from_borrowed_fd(socket.as_fd(), what)], None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
         }
     }
 }
@@ -222,12 +281,15 @@ pub fn print(bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::{Request, Surroundings, parse};
     use std::net::TcpListener;
 
     fn pair() -> (Transport, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let link = Transport::connect(&Target::Tcp { host: "127.0.0.1".to_owned(), port }, None, None).unwrap();
+        let line = [b"-p".to_vec(), port.to_string().into_bytes()];
+        let Ok(Request::Run(options)) = parse(&line, Surroundings::default()) else { panic!("a valid line") };
+        let link = Transport::connect(&options).unwrap();
         (link, listener.accept().unwrap().0)
     }
 

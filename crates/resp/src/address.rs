@@ -47,6 +47,8 @@ pub struct Uri {
     pub password: Option<Vec<u8>>,
     /// The number of the database.
     pub database: Option<u32>,
+    /// `valkeys` or `rediss`: the connection is encrypted.
+    pub tls: bool,
 }
 
 /// Why a text is no such URI, in words for the user.
@@ -57,13 +59,13 @@ impl Uri {
     /// Reads `valkey://user:password@host:port/database`; `redis://` is the same.
     ///
     /// # Errors
-    /// Another scheme or TLS, a bad escape, port or database.
+    /// Another scheme, a bad escape, port or database.
     pub fn parse(text: &str) -> Result<Uri, UriError> {
         let mut uri = Uri::default();
         let (scheme, rest) = text.split_once("://").ok_or(UriError("Invalid URI scheme"))?;
         match scheme.to_ascii_lowercase().as_str() {
             "valkey" | "redis" => {}
-            "valkeys" | "rediss" => return Err(UriError("TLS is not supported yet")),
+            "valkeys" | "rediss" => uri.tls = true,
             _ => return Err(UriError("Invalid URI scheme")),
         }
         let (login, rest) = rest.split_once('@').map_or((None, rest), |(login, rest)| (Some(login), rest));
@@ -120,10 +122,12 @@ mod tests {
             user: Some(b"al".to_vec()),
             password: Some(b"p@ss".to_vec()),
             database: Some(3),
+            tls: false,
         };
         assert_eq!(Uri::parse("Redis://al:p%40ss@db.example:7000/3"), Ok(whole));
         assert_eq!(Uri::parse("valkey://"), Ok(Uri::default()));
         assert_eq!(Uri::parse("valkey:///2"), Ok(Uri { database: Some(2), ..Uri::default() }));
+        assert_eq!(Uri::parse("rediss://"), Ok(Uri { tls: true, ..Uri::default() }));
         let ipv6 = Uri { host: Some("::1".into()), port: Some(7), ..Uri::default() };
         assert_eq!(Uri::parse("valkey://[::1]:7"), Ok(ipv6));
         let password = Uri { password: Some(b"secret".to_vec()), ..Uri::default() };
@@ -136,7 +140,6 @@ mod tests {
         for (text, error) in [
             ("db.example", "Invalid URI scheme"),
             ("http://a", "Invalid URI scheme"),
-            ("rediss://a", "TLS is not supported yet"),
             ("redis://%4@a", "Incomplete URI encoding"),
             ("redis://%+4@a", "Illegal character in URI encoding"),
             ("redis://a:70000", "Invalid server port."),

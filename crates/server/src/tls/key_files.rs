@@ -1,6 +1,7 @@
 //! Certificates and keys in files.
 
 use crate::tls::certificate::Certificate;
+use engine::config::os_message;
 use pkcs8::der::SecretDocument;
 use pkcs8::{EncryptedPrivateKeyInfo, der::Decode};
 use rustls::RootCertStore;
@@ -28,7 +29,7 @@ pub fn path(name: &[u8]) -> &Path {
 
 /// All certificates of a file in PEM.
 pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let text = fs::read(path).map_err(|error| error.to_string())?;
+    let text = fs::read(path).map_err(|error| os_message(&error))?;
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     all.map_err(|error| error.to_string())
 }
@@ -41,7 +42,7 @@ pub fn certified_key(files: KeyFiles<'_>, provider: &CryptoProvider) -> Result<C
     let chain = certificates(path(files.certificate))
         .and_then(|chain| if chain.is_empty() { Err("no certificate is there".to_owned()) } else { Ok(chain) })
         .map_err(|why| of_file("certificate", files.certificate, why))?;
-    let key = fs::read(path(files.key)).map_err(|error| error.to_string());
+    let key = fs::read(path(files.key)).map_err(|error| os_message(&error));
     let key = key.and_then(|text| private_key(&text, files.password));
     let certified = key.and_then(|key| CertifiedKey::from_der(chain, key, provider).map_err(|error| error.to_string()));
     certified.map_err(|why| of_file("private key", files.key, why))
@@ -91,7 +92,7 @@ pub fn authority_certificates(file: &[u8], folder: &[u8]) -> Result<Vec<Certific
         all = certificates(path(file))?;
     }
     if !folder.is_empty() {
-        let entries = fs::read_dir(path(folder)).map_err(|error| error.to_string())?;
+        let entries = fs::read_dir(path(folder)).map_err(|error| os_message(&error))?;
         let mut names: Vec<PathBuf> =
             entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()).collect();
         names.sort();

@@ -4,9 +4,7 @@
 //! plaintext and records. It knows no socket, no thread and no log: what fails is a text for the log.
 
 pub mod certificate;
-pub mod ciphers;
 pub mod key_files;
-pub mod peer_verifier;
 pub mod records;
 pub mod session_cache;
 pub mod tls_settings;

@@ -232,7 +232,7 @@ mod tests {
         let server =
             builder.unwrap().with_no_client_auth().with_single_cert(vec![certificate.der().clone()], key).unwrap();
         let algorithms = provider.signature_verification_algorithms;
-        let verifier = crate::tls::peer_verifier::PeerVerifier { roots: Arc::new(roots), algorithms };
+        let verifier = cinnabar_tls::peer_verifier::PeerVerifier { roots: Arc::new(roots), algorithms };
         assert!(!verifier.supported_verify_schemes().is_empty());
         let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
         let dangerous = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));

@@ -1,11 +1,11 @@
 //! What new connections are made with: the directives and the files that they name, read together.
 
 use crate::tls::certificate::Certificate;
-use crate::tls::ciphers;
 use crate::tls::key_files::{self, KeyFiles, path};
-use crate::tls::peer_verifier::PeerVerifier;
 use crate::tls::session_cache::SessionCache;
-use engine::config::{Config, Directive};
+use cinnabar_tls::ciphers;
+use cinnabar_tls::peer_verifier::PeerVerifier;
+use engine::config::{Config, Directive, os_message};
 use engine::host::connections::{CertificateInfo, Certificates};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::CertificateDer;
@@ -133,7 +133,7 @@ fn check_dh_parameters(config: &Config) -> Result<(), String> {
         return Ok(());
     }
     let shown = String::from_utf8_lossy(name);
-    let text = fs::read(path(name)).map_err(|error| format!("Failed to load {shown}: {error}"))?;
+    let text = fs::read(path(name)).map_err(|error| format!("Failed to load {shown}: {}", os_message(&error)))?;
     let is_one = String::from_utf8_lossy(&text).contains("-----BEGIN DH PARAMETERS-----");
     if is_one { Ok(()) } else { Err(format!("{shown}: failed to read DH params.")) }
 }

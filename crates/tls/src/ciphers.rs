@@ -28,6 +28,9 @@ const ALL: &[&str] =
     &["ALL", "DEFAULT", "COMPLEMENTOFALL", "HIGH", "ECDHE", "EECDH", "KEECDHE", "KEECDH", "TLSV1.2", "FIPS"];
 
 /// `tls-protocols`; none stands for all.
+///
+/// # Errors
+/// There is no such protocol here: a line for the log.
 pub fn protocols(text: &str) -> Result<Vec<&'static SupportedProtocolVersion>, String> {
     let mut versions = Vec::new();
     for word in text.split_ascii_whitespace() {
@@ -48,6 +51,9 @@ pub fn protocols(text: &str) -> Result<Vec<&'static SupportedProtocolVersion>, S
 }
 
 /// `tls-ciphersuites` and `tls-ciphers` together, in their orders; an empty text stands for all.
+///
+/// # Errors
+/// There is no such cipher here, or none is left: a line for the log.
 pub fn ciphers(ciphersuites: &str, ciphers: &str) -> Result<Vec<SupportedCipherSuite>, String> {
     let mut found = listed_suites(ciphersuites).map_err(|why| format!("Failed to configure ciphersuites: {why}"))?;
     found.extend(listed_ciphers(ciphers).map_err(|why| format!("Failed to configure ciphers: {why}"))?);

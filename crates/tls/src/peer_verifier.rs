@@ -12,7 +12,9 @@ use std::sync::Arc;
 /// Valkey, a name is not compared.
 #[derive(Debug)]
 pub struct PeerVerifier {
+    /// The authorities.
     pub roots: Arc<RootCertStore>,
+    /// How signatures are verified.
     pub algorithms: WebPkiSupportedAlgorithms,
 }
 
@@ -28,6 +30,48 @@ impl ServerCertVerifier for PeerVerifier {
         let certificate = ParsedCertificate::try_from(end_entity)?;
         let algorithms = self.algorithms.all;
         verify_server_cert_signed_by_trust_anchor(&certificate, &self.roots, intermediates, now, algorithms)?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, cert, dss, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, cert, dss, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
+
+/// Asks for nothing (`--insecure`) but that the server has the key of what it shows.
+#[derive(Debug)]
+pub struct Anyone {
+    /// How signatures are verified.
+    pub algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ServerCertVerifier for Anyone {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
         Ok(ServerCertVerified::assertion())
     }
 

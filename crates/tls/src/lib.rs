@@ -1,0 +1,11 @@
+//! TLS that the server and the tools have in common: names of ciphers, whom to trust, a client's options and stream.
+#![forbid(unsafe_code)]
+#![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
+
+pub mod ciphers;
+pub mod client_options;
+pub mod client_stream;
+pub mod peer_verifier;
+
+pub use rustls::ClientConfig;
+pub use rustls::pki_types::ServerName;
