@@ -133,6 +133,7 @@ fn run(seed: u64, execute: Execute) -> Run {
     let mut clients: Vec<Client> = threads.into_iter().flat_map(join).collect();
     machine.is_over.store(true, Relaxed);
     tender.join().expect("it does not fail");
+    let unpaused = machine.moment();
     machine.engine.end_pause();
     settle(&machine);
     // At the end all is durable, and a crash takes nothing.
@@ -143,7 +144,9 @@ fn run(seed: u64, execute: Execute) -> Run {
     let is_beside = |call: &Call| matches!(call.operation, Operation::Beside(_));
     let (mut beside, mut calls): (Vec<Call>, Vec<Call>) =
         clients.into_iter().flat_map(Client::into_calls).partition(is_beside);
-    let (saves, timeline) = (machine.chronicle().saves(), machine.chronicle().timeline());
+    let (saves, mut timeline) = (machine.chronicle().saves(), machine.chronicle().timeline());
+    // No pause lasts beyond this.
+    timeline.push((unpaused, i64::MAX));
     calls.extend(saves.into_iter().map(Saved::into_call));
     calls.extend(machine.cuts());
     [&mut calls, &mut beside].into_iter().for_each(|calls| calls.sort_by_key(|call| call.called));
