@@ -187,3 +187,67 @@ fn a_save_answers_when_the_file_is_there_or_cannot_be() {
         assert_eq!(ask(&mut client, "PING"), "PONG");
     });
 }
+
+/// A field of INFO.
+fn told(client: &mut Connection, field: &str) -> String {
+    let info = ask(client, "INFO persistence");
+    let value = info.split("\\r\\n").find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    value.unwrap_or_else(|| panic!("no {field} in {info}")).to_owned()
+}
+
+#[test]
+fn a_save_is_told_of_when_it_runs_is_cancelled_or_fails() {
+    let server = Server::start(&["--loglevel", "notice"]);
+    let mut client = server.client();
+    let logged = |line: &str| eventually(|| server.folder.read("stdout").contains(line));
+    let ended = |client: &mut Connection| eventually(|| told(client, "rdb_bgsave_in_progress") == "0");
+    (0..20).for_each(|key| assert_eq!(ask(&mut client, &format!("SET {key} v")), "OK"));
+    assert_eq!(told(&mut client, "rdb_last_bgsave_time_sec"), "-1");
+    assert_eq!(ask(&mut client, "CONFIG SET rdb-key-save-delay 10000000"), "OK");
+    assert_eq!(ask(&mut client, "BGSAVE"), "Background saving started");
+    for (field, value) in [("rdb_bgsave_in_progress", "1"), ("current_save_keys_total", "20"), ("rdb_saves", "1")] {
+        assert_eq!(told(&mut client, field), value, "{field}");
+    }
+    assert_ne!(told(&mut client, "rdb_current_bgsave_time_sec"), "-1");
+    for again in ["BGSAVE", "BGSAVE SCHEDULE"] {
+        assert_eq!(ask(&mut client, again), "-ERR Background save already in progress");
+    }
+    assert_eq!(ask(&mut client, "BGSAVE CANCEL"), "Background saving cancelled");
+    assert!(ended(&mut client));
+    let status =
+        [("rdb_last_bgsave_status", "ok"), ("rdb_current_bgsave_time_sec", "-1"), ("rdb_last_bgsave_time_sec", "0")];
+    status.iter().for_each(|(field, value)| assert_eq!(told(&mut client, field), *value, "{field}"));
+    assert_eq!(ask(&mut client, "BGSAVE CANCEL"), "-ERR Background saving is currently not in progress or scheduled");
+    for line in [
+        "Background saving started by pid ",
+        "Background saving will be aborted due to user request",
+        "Background saving terminated by signal 10",
+    ] {
+        assert!(logged(line), "{line}");
+    }
+    let left = std::fs::read_dir(server.folder.path()).expect("the folder").flatten();
+    let left: Vec<_> =
+        left.map(|entry| entry.file_name()).filter(|name| name.to_string_lossy().ends_with(".rdb")).collect();
+    assert!(left.is_empty(), "{left:?}");
+
+    // Errors of the disk are told of, and writes are refused until a save succeeds.
+    assert_eq!(ask(&mut client, "CONFIG SET rdb-key-save-delay 0"), "OK");
+    cmd("CONFIG").arg("SET").arg("save").arg("3600 1000000").exec(&mut client).expect("save points");
+    let in_the_way = server.folder.path().join("dump.rdb");
+    std::fs::create_dir(&in_the_way).expect("a folder");
+    assert_eq!(ask(&mut client, "BGSAVE"), "Background saving started");
+    assert!(ended(&mut client));
+    std::fs::remove_dir(&in_the_way).expect("it is empty");
+    assert!(logged("Background saving error"));
+    assert_eq!(told(&mut client, "rdb_last_bgsave_status"), "err");
+    assert!(ask(&mut client, "SET 1 w").starts_with("-MISCONF Valkey is configured to save RDB snapshots"));
+    assert_eq!(ask(&mut client, "GET 1"), "\"v\"");
+    for (line, reply) in [("MULTI", "OK"), ("BGSAVE", "QUEUED"), ("EXEC", "[Background saving scheduled]")] {
+        assert_eq!(ask(&mut client, line), reply);
+    }
+    assert!(logged("Background saving scheduled to run after transaction execution"));
+    assert!(eventually(|| told(&mut client, "rdb_last_bgsave_status") == "ok"));
+    assert_eq!(ask(&mut client, "SET 1 w"), "OK");
+    assert!(logged("DB saved on disk") && logged("Background saving terminated with success"));
+    assert!(server.stop().success());
+}

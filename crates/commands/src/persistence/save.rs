@@ -88,40 +88,28 @@ fn lastsave(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn bgsave(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let saves = cx.engine.persistence_status();
-    match args.len() {
-        1 => {}
-        2 if args.is(1, "schedule") => {}
-        2 if args.is(1, "cancel") => {
-            if saves.is_running_in_background() {
-                cx.engine.host().notice("Background saving will be aborted due to user request");
-                saves.cancel();
-                cx.reply.simple("Background saving cancelled");
-            } else if saves.scheduled.swap(false, Relaxed) {
-                cx.reply.simple("Scheduled background saving cancelled");
-            } else {
-                return Err(Error::SaveNotRunning);
-            }
-            return Ok(());
-        }
+    let is_asked = match args.len() {
+        1 => false,
+        2 if args.is(1, "schedule") => true,
+        2 if args.is(1, "cancel") => return cancel(cx),
         _ => return Err(Error::Syntax),
-    }
+    };
+    let saves = cx.engine.persistence_status();
     if saves.is_running() {
         return Err(Error::SaveRunning);
     }
-    if aof::is_rewriting(cx.engine) {
-        if args.len() == 1 {
-            return Err(Error::SaveDuringRewrite);
-        }
+    // What comes after it in its transaction is saved, too.
+    let in_exec = cx.blocking == Blocking::Refused;
+    let waits = in_exec || aof::is_rewriting(cx.engine);
+    if waits && (is_asked || in_exec) {
         saves.scheduled.store(true, Relaxed);
+        let why = if is_asked { "due to user request" } else { "to run after transaction execution" };
+        cx.engine.host().notice(&format!("Background saving scheduled {why}"));
         cx.reply.simple("Background saving scheduled");
         return Ok(());
     }
-    if cx.blocking == Blocking::Refused {
-        // What comes after it in its transaction is saved, too.
-        saves.scheduled.store(true, Relaxed);
-        cx.reply.simple("Background saving scheduled");
-        return Ok(());
+    if waits {
+        return Err(Error::SaveDuringRewrite);
     }
     if !start(cx.engine) {
         return Err(Error::Failed);
@@ -130,6 +118,21 @@ fn bgsave(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let keys = (0..cx.engine.locks().len()).map(|shard| cx.engine.shard_total(shard) as u64).sum();
     let _ = cx.engine.persistence_status().progress.total.compare_exchange(0, keys, Relaxed, Relaxed);
     cx.reply.simple("Background saving started");
+    Ok(())
+}
+
+fn cancel(cx: &mut Context<'_>) -> Result<(), Error> {
+    let saves = cx.engine.persistence_status();
+    if saves.is_running_in_background() {
+        cx.engine.host().notice("Background saving will be aborted due to user request");
+        saves.cancel();
+        cx.reply.simple("Background saving cancelled");
+    } else if saves.scheduled.swap(false, Relaxed) {
+        cx.engine.host().notice("Scheduled background saving will be cancelled due to user request");
+        cx.reply.simple("Scheduled background saving cancelled");
+    } else {
+        return Err(Error::SaveNotRunning);
+    }
     Ok(())
 }
 
