@@ -89,7 +89,8 @@ impl BlockingPool {
 #[derive(Debug)]
 pub struct Tcp(TcpStream);
 
-/// Connects to the first address of that name which answers in time, from the address `source` if it is not empty.
+/// Connects to the first address of that name which answers in time, from the address `source` if it is not empty and
+/// the system lets it.
 pub fn connect(host: &[u8], port: &[u8], source: &[u8], patience: Duration) -> io::Result<Tcp> {
     let unknown = || io::Error::from(ErrorKind::InvalidInput);
     let host = std::str::from_utf8(host).map_err(|_| unknown())?;
@@ -99,12 +100,24 @@ pub fn connect(host: &[u8], port: &[u8], source: &[u8], patience: Duration) -> i
     let port: u16 = std::str::from_utf8(&port[..digits]).ok().and_then(|port| port.parse().ok()).unwrap_or(0);
     let mut failure = unknown();
     for address in (host, port).to_socket_addrs().map_err(|_| unknown())? {
-        match open(&address, source, patience) {
+        match open_from(&address, source, patience) {
             Ok(peer) => return Ok(peer),
             Err(error) => failure = error,
         }
     }
     Err(failure)
+}
+
+/// A source address that cannot be had is passed over. Who does not answer is not asked twice.
+fn open_from(address: &SocketAddr, source: &str, patience: Duration) -> io::Result<Tcp> {
+    match open(address, source, patience) {
+        Err(error)
+            if !source.is_empty() && !matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::ConnectionRefused) =>
+        {
+            open(address, "", patience)
+        }
+        opened => opened,
+    }
 }
 
 fn open(address: &SocketAddr, source: &str, patience: Duration) -> io::Result<Tcp> {
@@ -169,12 +182,18 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_comes_from_the_address_that_it_is_told() {
+    fn a_connection_comes_from_the_address_that_it_is_told_if_there_is_one() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port().to_string();
-        let from = |source: &[u8]| connect(b"127.0.0.1", port.as_bytes(), source, Duration::from_secs(1)).map(drop);
-        from(b"127.0.0.2").unwrap();
-        assert_eq!(listener.accept().unwrap().1.ip().to_string(), "127.0.0.2");
-        assert!(from(b"::1").is_err() && from(b"no address").is_err());
+        for (source, seen) in [
+            (&b"127.0.0.2"[..], "127.0.0.2"),
+            (b"", "127.0.0.1"),
+            (b"::1", "127.0.0.1"),
+            (b"192.0.2.1", "127.0.0.1"),
+            (b"no address", "127.0.0.1"),
+        ] {
+            let _peer = connect(b"127.0.0.1", port.as_bytes(), source, Duration::from_secs(1)).unwrap();
+            assert_eq!(listener.accept().unwrap().1.ip().to_string(), seen);
+        }
     }
 }
