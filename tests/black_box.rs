@@ -55,8 +55,12 @@ mod process;
 mod protocol;
 #[path = "black_box/pubsub.rs"]
 mod pubsub;
+#[path = "black_box/rights.rs"]
+mod rights;
 #[path = "black_box/scripts.rs"]
 mod scripts;
+#[path = "black_box/secrets.rs"]
+mod secrets;
 #[path = "black_box/snapshots.rs"]
 mod snapshots;
 #[path = "black_box/startup.rs"]

@@ -33,6 +33,8 @@ pub enum Rule {
     Encoding,
     /// A map without the fields in which servers may differ.
     Hello,
+    /// What ACL LOG says, without times and what is told of the client.
+    Denials,
     /// Rows of the command table, in which flags, categories and subcommands have no order; without [`LATER_FLAGS`].
     CommandInfo,
 }
@@ -77,7 +79,13 @@ pub fn normalised(rule: Rule, value: &Value) -> Value {
     match rule {
         Rule::Unordered | Rule::Scan => sorted(value),
         Rule::Nested => deeply_sorted(value),
-        Rule::Hello => without_identity(value),
+        Rule::Hello => without_fields(value, HELLO_HIDDEN),
+        Rule::Denials => match value {
+            Value::Array(entries) => {
+                Value::Array(entries.iter().map(|entry| without_fields(entry, DENIAL_HIDDEN)).collect())
+            }
+            other => other.clone(),
+        },
         Rule::Times => without_times(value),
         Rule::CommandInfo => deeply_sorted(&without_later_flags(value)),
         Rule::Encoding if value.text() == Some(b"embstr") => Value::Bulk(b"raw".to_vec()),
@@ -119,13 +127,19 @@ fn about_the_same(peer: &Value, subject: &Value, per_sec: i64) -> bool {
     }
 }
 
-/// HELLO without the server's name, version and modules and the number of the connection; their kinds stay.
-fn without_identity(hello: &Value) -> Value {
+/// Of HELLO: the server's name, version and modules and the number of the connection.
+const HELLO_HIDDEN: &[&[u8]] = &[b"server", b"version", b"modules", b"id"];
+/// Of an entry of ACL LOG: its number, when it was, who it was.
+const DENIAL_HIDDEN: &[&[u8]] =
+    &[b"entry-id", b"age-seconds", b"timestamp-created", b"timestamp-last-updated", b"client-info"];
+
+/// A map without the values of some fields, of which only the kinds stay.
+fn without_fields(map: &Value, hidden: &[&[u8]]) -> Value {
     let hide = |key: &Value, value: &Value| match key.text() {
-        Some(b"server" | b"version" | b"modules" | b"id") => Value::Simple(value.kind().into()),
+        Some(name) if hidden.contains(&name) => Value::Simple(value.kind().into()),
         _ => value.clone(),
     };
-    match hello {
+    match map {
         Value::Map(pairs) => Value::Map(pairs.iter().map(|(k, v)| (k.clone(), hide(k, v))).collect()),
         Value::Array(flat) => Value::Array(
             flat.iter().enumerate().map(|(i, v)| if i % 2 == 1 { hide(&flat[i - 1], v) } else { v.clone() }).collect(),

@@ -7,6 +7,7 @@ use crate::client::{Client, command};
 use crate::compare::{Rule, agree, rule_of};
 use crate::effects::{Allowed, Observers, first_difference};
 use crate::events::Listener;
+use crate::families::acl::CLEAN;
 use crate::generator::Step;
 use crate::grammar::Command;
 use crate::servers::Server;
@@ -212,7 +213,7 @@ fn empty_client(addr: SocketAddr, protocol: Protocol) -> Result<Client> {
         Protocol::Resp2 => "HELLO 2",
         Protocol::Resp3 => "HELLO 3",
     };
-    for line in [hello, "FLUSHALL"] {
+    for line in [hello, "FLUSHALL"].into_iter().chain(CLEAN) {
         let reply = client.call(&command(line))?;
         if reply.is_error() {
             return Err(Error::other(format!("the server at {addr} answers {line}: {reply}")));

@@ -11,7 +11,7 @@
 //! The checks come in Valkey's order, so that of several reasons clients are told the same one:
 //!
 //! ```text
-//!   authentication - MULTI - rights - memory - disk - replicas - subscriptions - loading - busy script - monitors -
+//!   protected commands - authentication - MULTI - rights - memory - disk - replicas - subscriptions - loading - busy script - monitors -
 //!   pause
 //! ```
 //!
@@ -25,12 +25,12 @@ use crate::core::args::Args;
 use crate::core::busy_script;
 use crate::core::command::{
     ALLOW_BUSY, ALLOW_SUBSCRIBED, Command, CommandEntry, DENY_OOM, Flags, LOADING, MAY_REPLICATE, NO_AUTH, NO_MULTI,
-    READONLY, RUNS_QUEUED, TELLS_DISK_ERRORS, WRITE,
+    PROTECTED, READONLY, RUNS_QUEUED, TELLS_DISK_ERRORS, WRITE,
 };
 use crate::core::context::{Context, Now, Piecewise};
 use crate::core::rights::{self, Call};
 use crate::core::session::Session;
-use engine::config::os_message;
+use engine::config::{Directive, os_message};
 use engine::host::threads::Server;
 use engine::keyspace::origin::Asker;
 use engine::status::deny_reasons::{DenyReasons, Paused};
@@ -110,6 +110,11 @@ pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &AdmissionR
     if request.asker.is_obeyed() {
         return Verdict::Run;
     }
+    if request.own.has(PROTECTED)
+        && let Err(error) = permitted(engine, session, request.name)
+    {
+        return Verdict::Refuse(error);
+    }
     session.refresh_rights(engine);
     if !request.flags.has(NO_AUTH) && needs_password(engine, session) {
         return Verdict::Refuse(Error::NoAuth);
@@ -132,6 +137,16 @@ pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &AdmissionR
         None if has_to_wait(session.admitted, request) => Verdict::Wait,
         None => Verdict::Run,
     }
+}
+
+/// Whether the configuration lets this client have a protected command: DEBUG, or MODULE.
+pub(crate) fn permitted(engine: &Engine, session: &Session, name: &str) -> Result<(), Error> {
+    let (directive, refusal) = match name {
+        "debug" => (Directive::ENABLE_DEBUG_COMMAND, Error::DebugNotAllowed),
+        _ => (Directive::ENABLE_MODULE_COMMAND, Error::ModuleNotAllowed),
+    };
+    let permits = engine.config().snapshot().permits(directive, session.info.is_local());
+    if permits { Ok(()) } else { Err(refusal) }
 }
 
 /// Whether the client has to authenticate itself first. Who did not may do what others may as soon as nobody has to.

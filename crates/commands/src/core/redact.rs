@@ -81,7 +81,7 @@ mod tests {
         for (line, expected) in [
             ("AUTH p", "AUTH *"),
             ("AUTH u p", "AUTH * *"),
-            ("AUTH u p x", "AUTH u p x"),
+            ("AUTH u p x", "AUTH * * *"),
             ("HELLO 3 AUTH u p SETNAME x", "HELLO 3 AUTH * * SETNAME x"),
             ("HELLO 3 SETNAME AUTH auth u p", "HELLO 3 SETNAME AUTH auth * *"),
             ("HELLO 3 AUTH u", "HELLO 3 AUTH u"),
@@ -90,6 +90,8 @@ mod tests {
             ("MIGRATE h 1 k 0 9 COPY AUTH2 u p", "MIGRATE h 1 k 0 9 COPY AUTH2 * *"),
             ("MIGRATE h 1 k 0 9 KEYS auth x", "MIGRATE h 1 k 0 9 KEYS auth x"),
             ("SET auth p", "SET auth p"),
+            ("ACL DRYRUN u AUTH p", "ACL DRYRUN u AUTH *"),
+            ("ACL DRYRUN u", "ACL DRYRUN u"),
         ] {
             assert_eq!(shown(line), expected);
         }

@@ -83,7 +83,7 @@ impl<'c> Call<'c> {
         if !self.command.flags.has(NO_AUTH) && !selector.allows_command(self.id, first_arg) {
             return Err(Denial { denied: Denied::Command, at: 0 });
         }
-        if !selector.allows_all_keys(KeyAccess { reads: true, writes: true }) {
+        if !selector.has_all_keys() {
             let keys = keys.get_or_insert_with(|| keys_of_call(self.command, self.args));
             for (at, flags) in keys.iter().filter(|(at, _)| *at < self.args.len()) {
                 if !selector.allows_key(&self.args[*at], access(*flags)) {
@@ -107,11 +107,11 @@ impl<'c> Call<'c> {
         let denied = |at| Err(Denial { denied: Denied::Database, at });
         let has_keys = self.command.keys.iter().any(|spec| !spec.flags.has(KeyFlags::NOT_KEY));
         if let Some(named) = self.command.dbs_of_call {
-            for (at, db) in named(self.args) {
-                let db = u32::try_from(db).ok().filter(|db| (*db as usize) < databases);
-                if db.is_some_and(|db| !selector.allows_db(Some(db))) {
-                    return denied(at);
-                }
+            let number = |(at, db)| Some((at, u32::try_from(db).ok().filter(|db| (*db as usize) < databases)?));
+            // One that there is not has the handler refuse all of it.
+            let dbs: Option<Vec<(usize, u32)>> = named(self.args).into_iter().map(number).collect();
+            if let Some((at, _)) = dbs.into_iter().flatten().find(|(_, db)| !selector.allows_db(Some(*db))) {
+                return denied(at);
             }
             return if has_keys && !selector.allows_db(Some(self.db)) { denied(0) } else { Ok(()) };
         }
@@ -144,7 +144,10 @@ impl<'c> Call<'c> {
 
     /// What ACL DRYRUN tells.
     pub fn explain(&self, user: &User, denial: &Denial) -> Vec<u8> {
-        let (name, object) = (String::from_utf8_lossy(user.name()).into_owned(), self.object(denial));
+        let name = String::from_utf8_lossy(user.name()).into_owned();
+        // Of a database the command is told as it was written.
+        let object =
+            if denial.denied == Denied::Database { self.args[denial.at].to_vec() } else { self.object(denial) };
         let mut text = format!("User {name} has no permissions to ").into_bytes();
         let (before, after): (&[u8], &[u8]) = match denial.denied {
             Denied::Command | Denied::Auth | Denied::Certificate => (b"run the '", b"' command"),
@@ -243,6 +246,8 @@ pub(crate) fn may_read_any_key(
 /// to all that the client listens to.
 pub fn ends(session: &Session, change: &UserChange) -> bool {
     let is_its = match &session.user {
+        // A command came before the message, and found its user gone.
+        _ if session.is_cut_off => return true,
         Some(user) => user.is_same(&change.old),
         None => change.old.name() == DEFAULT_USER,
     };

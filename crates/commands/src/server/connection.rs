@@ -82,7 +82,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         summary: "Authenticates the connection.",
         complexity: "O(N) where N is the number of passwords defined for the user",
         history: &[("6.0.0", "Added ACL style (username and password).")],
-        is_secret: |args, index| index > 0 && args.len() <= 3,
+        is_secret: |_, index| index > 0,
         run: auth,
         ..Command::DEFAULT
     },

@@ -1,11 +1,11 @@
 //! MODULE: there are none, which tools that look for them are told.
 
+use crate::core::admission;
 use crate::core::args::Args;
 use crate::core::command::{ADMIN, Command, Group, NO_ASYNC_LOADING, NO_SCRIPT, PROTECTED};
 use crate::core::context::Context;
 use crate::core::help::HELP;
 use engine::Error;
-use engine::config::Directive;
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "module",
@@ -84,12 +84,7 @@ fn unload(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn permitted(cx: &Context<'_>) -> Result<(), Error> {
-    let config = cx.engine.config().snapshot();
-    if config.permits(Directive::ENABLE_MODULE_COMMAND, cx.session.info.is_local()) {
-        Ok(())
-    } else {
-        Err(Error::ModuleNotAllowed)
-    }
+    admission::permitted(cx.engine, cx.session, cx.command.name)
 }
 
 #[cfg(test)]

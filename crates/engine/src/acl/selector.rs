@@ -202,6 +202,11 @@ impl Selector {
         self.allowing(access).is_none_or(|mut patterns| patterns.any(|it| it.matches(key)))
     }
 
+    /// Whether everything may be done with every key, the empty one too.
+    pub fn has_all_keys(&self) -> bool {
+        self.keys.is_none()
+    }
+
     /// Whether this may be done with every key.
     pub fn allows_all_keys(&self, access: KeyAccess) -> bool {
         self.allowing(access).is_none_or(|mut patterns| patterns.any(Pattern::is_everything))

@@ -7,6 +7,7 @@
 //!
 //! To add a family, add such a file and name it in `ALL`.
 
+pub mod acl;
 mod bitmap;
 mod connection;
 mod events;
@@ -77,6 +78,7 @@ pub const ALL: &[&Family] = &[
     &geo::FAMILY,
     &script::FAMILY,
     &connection::FAMILY,
+    &acl::FAMILY,
 ];
 
 pub use events::FAMILY as EVENTS;

@@ -54,6 +54,7 @@ pub const COMMANDS: &[Command] = &[Command {
             syntax: "username command [arg]...",
             summary: "Simulates the execution of a command by a user, without executing the command.",
             complexity: "O(1).",
+            is_secret: secret_of_inner,
             ..sub("dryrun", -4, ADMINS, dryrun)
         },
         Command {
@@ -280,6 +281,12 @@ fn dryrun(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     reply_dryrun(cx, &user, &Call::of(entry, &inner, cx.session.db));
     Ok(())
+}
+
+/// A secret of the command that is tried.
+fn secret_of_inner(args: &Args<'_>, index: usize) -> bool {
+    let inner: Args<'_> = args.from(3).collect();
+    index > 3 && lookup(&inner).is_some_and(|entry| (entry.command.is_secret)(&inner, index - 3))
 }
 
 fn reply_dryrun(cx: &mut Context<'_>, user: &User, call: &Call<'_>) {

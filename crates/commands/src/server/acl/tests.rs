@@ -170,6 +170,8 @@ fn a_dry_run_tells_and_does_nothing() {
     client.is("ACL DRYRUN u GET a", "+OK").is("ACL DRYRUN u GET b", "User u has no permissions to access the 'b' key");
     client.is("ACL DRYRUN u SET a 1", "User u has no permissions to run the 'set' command");
     client.is("ACL DRYRUN u PUBLISH x m", "User u has no permissions to access the 'x' channel");
+    client.is("ACL SETUSER v +get ~* db=1", "+OK");
+    client.is("ACL DRYRUN v gEt a", "User v has no permissions to access database gEt");
     client.is("ACL DRYRUN nobody GET a", "-ERR User 'nobody' not found");
     client.is("ACL DRYRUN u NOPE", "-ERR Command 'NOPE' not found");
     client.is("ACL DRYRUN u GET", "-ERR wrong number of arguments for 'get' command");

@@ -13,6 +13,7 @@ pub mod reload;
 pub mod sample_replies;
 pub mod switches;
 
+use crate::core::admission;
 use crate::core::args::Args;
 use crate::core::command::{
     ADMIN, Command, Group, Handler, LOADING, NO_SCRIPT, PROTECTED, RUNS_SCRIPTS, STALE, SYSTEM,
@@ -21,7 +22,7 @@ use crate::core::command_table::shown;
 use crate::core::context::Context;
 use crate::core::help::reply_help;
 use crate::server::config::rewrite_file;
-use engine::config::Directive;
+
 use engine::{Error, Word};
 use std::ops::RangeInclusive;
 
@@ -96,10 +97,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
 ];
 
 fn debug(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let config = cx.engine.config().snapshot();
-    if !config.permits(Directive::ENABLE_DEBUG_COMMAND, cx.session.info.is_local()) {
-        return Err(Error::DebugNotAllowed);
-    }
+    admission::permitted(cx.engine, cx.session, cx.command.name)?;
     match SUBCOMMANDS.iter().find(|sub| args.is(1, sub.name)) {
         Some(sub) if sub.arguments.contains(&args.len()) => (sub.run)(cx, args),
         _ => Err(Error::SubcommandUse(Word::of(shown(&args[1])), "DEBUG")),
