@@ -68,8 +68,8 @@ struct Options {
     /// Seed of the first round; each further round adds one. By default, the time
     #[arg(long)]
     seed: Option<u64>,
-    /// Families to draw commands from: all, or some separated by commas
-    #[arg(long, value_delimiter = ',', default_values_t = families::ALL.iter().map(|f| f.name.to_string()))]
+    /// Families to draw commands from, separated by commas; by default all but users and their rights
+    #[arg(long, value_delimiter = ',', default_values_t = families::by_default())]
     families: Vec<String>,
     /// Protocol: 2, 3, or both (rounds of an odd seed speak RESP3)
     #[arg(long, default_value = "both", value_parser = ["2", "3", "both"])]

@@ -11,8 +11,8 @@
 //! The checks come in Valkey's order, so that of several reasons clients are told the same one:
 //!
 //! ```text
-//!   protected commands - authentication - MULTI - rights - memory - disk - replicas - subscriptions - loading - busy script - monitors -
-//!   pause
+//!   protected commands - authentication - MULTI - rights - memory - disk - replicas - subscriptions - loading -
+//!   busy script - monitors - pause
 //! ```
 //!
 //! **At which moment.** All reasons are bits of one word ([`DenyReasons`]), which others set; with each change of what

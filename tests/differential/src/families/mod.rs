@@ -81,6 +81,13 @@ pub const ALL: &[&Family] = &[
     &acl::FAMILY,
 ];
 
+/// The names of those that are compared if nothing else is said: users' rights are those of Valkey 9, and are compared
+/// with that.
+pub fn by_default() -> Vec<String> {
+    let names = ALL.iter().map(|family| family.name).filter(|name| *name != acl::FAMILY.name);
+    names.map(str::to_owned).collect()
+}
+
 pub use events::FAMILY as EVENTS;
 
 /// Always in use: keys come and go, and hold values of other types than the commands want.
