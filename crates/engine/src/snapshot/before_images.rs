@@ -77,7 +77,7 @@ impl Copies {
     }
 
     /// Bytes that wait to be taken: by a step where they are, or by
-    /// [`OpenSnapshot::drain`](crate::engine::snapshot_steps::OpenSnapshot::drain).
+    /// [`Snapshot::drain`](crate::engine::snapshot_steps::Snapshot::drain).
     pub fn waiting(&self) -> u64 {
         self.waiting.load(Relaxed)
     }

@@ -16,8 +16,8 @@
 //! **Whole databases.** FLUSHDB leaves its table to the cuts, which walk on in that; the last one frees it.
 //!
 //! Memory beyond the data: 16 bits for a cell, and the encoded old values, which each step takes away,
-//! [all](crate::snapshot_steps::OpenSnapshot::drain) when they have become many, and which go to a file when they come
-//! too fast ([`before_images`](crate::snapshot::before_images)).
+//! [all](crate::snapshot_steps::Snapshot::drain) when they have become many, and which go to a file when they come too
+//! fast ([`before_images`](crate::snapshot::before_images)).
 
 use crate::data::key_hash::KeyHasher;
 use crate::data::slot::slot_of;
