@@ -104,16 +104,20 @@ impl Run {
     }
 }
 
-fn run(seed: u64, execute: Execute) -> Run {
-    let mut random = Rng::with_seed(seed);
+fn setup(random: &mut Rng) -> Setup {
     let policies = [None, Some(Policy::No), Some(Policy::Always), Some(Policy::Always), Some(Policy::EverySecond)];
-    let setup = Setup {
+    Setup {
         workers: random.usize(2..5),
         look: [0, 0, 1_000, 100_000, 1_000_000][random.usize(..5)],
         policy: policies[random.usize(..5)],
         has_faults: random.bool(),
         switches: random.u8(..4) == 0,
-    };
+    }
+}
+
+fn run(seed: u64, execute: Execute) -> Run {
+    let mut random = Rng::with_seed(seed);
+    let setup = setup(&mut random);
     let workers = setup.workers;
     let machine = Arc::new(Machine::start(setup));
     let start = |worker| {
@@ -186,6 +190,16 @@ impl Display for Run {
 
 /// Runs these seeds; the first of which `judge` says something.
 fn first(seeds: Range<u64>, execute: Execute, judge: fn(&Run) -> Option<String>) -> Option<(u64, String)> {
+    first_of(seeds, |_| true, execute, judge)
+}
+
+/// The same of those whose runs are made up so that they are `wanted`.
+fn first_of(
+    seeds: Range<u64>,
+    wanted: fn(&Setup) -> bool,
+    execute: Execute,
+    judge: fn(&Run) -> Option<String>,
+) -> Option<(u64, String)> {
     let current = Arc::new(AtomicU64::new(0));
     let judged = Judged::default();
     let mut config = Config::new();
@@ -197,6 +211,9 @@ fn first(seeds: Range<u64>, execute: Execute, judge: fn(&Run) -> Option<String>)
     let all = || {
         runner.run(move || {
             let seed = seed.load(Relaxed);
+            if !wanted(&setup(&mut Rng::with_seed(seed))) {
+                return;
+            }
             if let Some(text) = judge(&run(seed, execute)) {
                 *found.lock().expect("nobody panics here") = Some((seed, text));
             }
