@@ -25,13 +25,17 @@ pub fn key_indices(entry: &CommandEntry, args: &Args<'_>) -> Result<KeyIndices, 
             let keys = counted(index, args).ok_or(BadKeys)?;
             (index + 1..index + 1 + keys).for_each(|index| found.push(index));
         }
+        // Who may touch more than its entry says takes what it needs in the place of these.
+        KeyPlan::Specs if entry.may_touch_more => for_each(entry.command, args, |index, _| found.push(index))?,
         KeyPlan::Specs => {
             let (keys, result) = keys_of_specs(entry.command, args);
             result?;
             found.extend(keys.iter().map(|(index, _)| *index));
-            found.sort_unstable();
-            found.dedup();
         }
+    }
+    if entry.plan == KeyPlan::Specs {
+        found.sort_unstable();
+        found.dedup();
     }
     if found.iter().any(|index| *index >= args.len()) { Err(BadKeys) } else { Ok(found) }
 }

@@ -94,6 +94,7 @@ impl Call<'_> {
                 self.announced = Some(announced);
                 return self.words.push(announced.to_string());
             }
+            Kind::Value("pattern") => self.one_of(&["*", "s*", "w_*->f", "#", "nosort", "[a-"]),
             Kind::Value("integer" | "unix-time") => self.one_of(&["0", "1", "2", "5", "-1", "100"]),
             Kind::Value("double") => self.one_of(&["0", "1.5", "13.4", "38.1", "-2", "inf"]),
             Kind::Value(_) => self.one_of(&["a", "b", "*", "0-1", "-", "+", "(1", "$", ">", "0", "i8", "field"]),
