@@ -4,27 +4,28 @@
 
 use crate::keyspace::shard::ShardStats;
 use crate::locks::sync::Mutex;
-use std::collections::BTreeMap;
 
-/// Those of shards that have any.
-#[derive(Default)]
-pub(crate) struct LastStats(Mutex<BTreeMap<usize, ShardStats>>);
+/// Those of all shards. Its size is fixed: who asks how much memory is used does not use more.
+pub(crate) struct LastStats(Mutex<Box<[ShardStats]>>);
 
 impl LastStats {
+    /// Those of so many shards that nobody has seen.
+    pub fn new(shards: usize) -> LastStats {
+        LastStats(Mutex::new(vec![ShardStats::default(); shards].into_boxed_slice()))
+    }
+
     /// A shard has these now.
     pub fn note(&self, shard: usize, stats: &ShardStats) {
-        if *stats != ShardStats::default() {
-            self.0.lock().insert(shard, *stats);
-        }
+        self.0.lock()[shard] = *stats;
     }
 
     /// A shard's.
     pub fn of(&self, shard: usize) -> ShardStats {
-        self.0.lock().get(&shard).copied().unwrap_or_default()
+        self.0.lock()[shard]
     }
 
     /// Begins them anew (CONFIG RESETSTAT).
     pub fn reset(&self) {
-        self.0.lock().values_mut().for_each(ShardStats::reset);
+        self.0.lock().iter_mut().for_each(ShardStats::reset);
     }
 }

@@ -129,7 +129,7 @@ impl Keyspace {
             expiry_paused: AtomicBool::new(false),
             importing: AtomicBool::new(false),
             persistence_status: PersistenceStatus::default(),
-            last_stats: LastStats::default(),
+            last_stats: LastStats::new(shards),
         }
     }
 
