@@ -270,12 +270,13 @@ OWN = [
     Case("--port {port} --loadmodule /nonexistent.so", expected="# Can't load module from /nonexistent.so: server aborting"),
     Case("--port {port} --some.setting 1", expected="# Unused Module Configuration: some.setting"),
     *[Case("--port {port} " + options, expected="PID:M TIME # Can't start with '%s': Valkey has no %s" % refusal)
-      for options, refusal in [("--tls-port 1", ("tls-port", "TLS")), ("--tls-cert-file x", ("tls-cert-file", "TLS")),
-                               ("--cluster-enabled yes", ("cluster-enabled", "cluster mode")),
+      for options, refusal in [("--cluster-enabled yes", ("cluster-enabled", "cluster mode")),
                                ("--replicaof 127.0.0.1 1", ("replicaof", "replication"))]],
     Case("--port {port} --slave-priority 7 --repl-timeout 5 --masterauth a --cluster-node-timeout 9",
          expected="# These directives of the configuration have no effect: cluster-node-timeout (Valkey has no cluster mode); "
                   "primaryauth, repl-timeout, replica-priority (Valkey has no replication)"),
+    Case("--port {port} --tls-port 1", expected="# No tls-cert-file configured!"),
+    Case("--port {port} --tls-cert-file x", expected="* Ready to accept connections tcp"),
     Case("--port {port} --aclfile /nonexistent", expected="status 1"),
     Case("--port {port} --user alice on '>p' ~* +get"),
     Case("--port {port} --user default off", expected="# The user 'default' is disabled (there is no 'on' modifier"),
