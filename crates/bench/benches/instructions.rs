@@ -15,6 +15,7 @@
 mod pipelined_client;
 
 use cinnabar_allocator as _;
+use engine::keyspace::record::LogUser;
 use engine::{Engine, NullHost, Options};
 use persistence::aof::journal::{Journal, JournalTarget};
 use persistence::aof::storage::LogFile;
@@ -135,7 +136,7 @@ fn run_requests(command: &str, pipeline: usize, requests: usize) {
     let journal = (command == "SET-LOG").then(|| {
         let journal = Journal::new(Arc::clone(engine.change_log()));
         journal.begin(JournalTarget { file: Arc::new(Nowhere), name: Vec::new(), len: 0 });
-        engine.set_logging(true);
+        engine.set_logging(LogUser::File, true);
         journal
     });
     // What is measured finds its keys, fields and members there.

@@ -43,6 +43,7 @@ mod keys;
 mod lists;
 pub mod persistence;
 pub mod pubsub;
+pub mod replication;
 pub mod scripting;
 pub mod server;
 mod sets;
@@ -68,6 +69,7 @@ const ROOMS: &[&[&[Command]]] = &[
     lists::COMMANDS,
     persistence::COMMANDS,
     pubsub::COMMANDS,
+    replication::COMMANDS,
     scripting::COMMANDS,
     server::COMMANDS,
     sets::COMMANDS,

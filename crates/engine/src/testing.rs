@@ -1,6 +1,7 @@
 //! What tests of this crate and of those above it need of an engine: the feature `testing`.
 
 use crate::Engine;
+use crate::keyspace::record::LogUser;
 use crate::locks::sync::Mutex;
 use crate::propagation::change_log::{ChangeLog, RecordHead};
 use crate::propagation::effects::Record;
@@ -24,7 +25,7 @@ impl Default for MemoryLog {
 impl MemoryLog {
     /// A sink of the engine's log, which is on from now on.
     pub fn of(engine: &Engine) -> MemoryLog {
-        engine.set_logging(true);
+        engine.set_logging(LogUser::File, true);
         MemoryLog::reading(engine.change_log())
     }
 

@@ -3,6 +3,7 @@
 use crate::common::allocated;
 use crate::pipelined_client::Client;
 use engine::host::memory::Memory;
+use engine::keyspace::record::LogUser;
 use engine::{Engine, Host, NullHost, Options};
 use persistence::aof::journal::{Journal, JournalTarget};
 use persistence::aof::storage::LogFile;
@@ -37,7 +38,7 @@ impl Store {
         let log = (setting == Setting::Logged).then(|| {
             let log = Journal::new(Arc::clone(engine.change_log()));
             log.begin(JournalTarget { file: Arc::new(Nowhere), name: Vec::new(), len: 0 });
-            engine.set_logging(true);
+            engine.set_logging(LogUser::File, true);
             log
         });
         Store { engine, log }

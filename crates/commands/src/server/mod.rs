@@ -17,7 +17,6 @@ pub(crate) mod latency;
 pub(crate) mod lolwut;
 pub(crate) mod memory;
 pub(crate) mod module;
-pub(crate) mod replicas;
 pub(crate) mod time;
 
 use crate::core::command::Command;
@@ -38,6 +37,5 @@ pub const COMMANDS: &[&[Command]] = &[
     lolwut::COMMANDS,
     memory::COMMANDS,
     module::COMMANDS,
-    replicas::COMMANDS,
     time::COMMANDS,
 ];

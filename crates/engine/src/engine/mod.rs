@@ -25,11 +25,12 @@ use crate::stats::latency_monitor::LatencyMonitor;
 use crate::stats::metrics::{Rates, Totals, WorkerMetrics};
 use crate::status::deny_reasons::Paused;
 use crate::status::pause::Pause;
+use crate::status::replication_status::ReplicationStatus;
 use crate::time::UnixMs;
 use crossbeam_utils::CachePadded;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// An in-memory data structure store that any number of threads may use at once.
 pub struct Engine {
@@ -51,8 +52,7 @@ pub struct Engine {
     tracks_latency: AtomicBool,
     timers_paused: AtomicBool,
     open_snapshots: OpenSnapshots,
-    /// 40 hexadecimal digits that name the history of this data set.
-    replication_id: Mutex<String>,
+    replication: ReplicationStatus,
     deferred: Deferred,
     links: PeerConnections,
     memory_limit: MemoryLimit,
@@ -69,10 +69,6 @@ impl Default for Attention {
     fn default() -> Self {
         Attention { nanos: AtomicU64::new(u64::MAX), bytes: AtomicU64::new(u64::MAX) }
     }
-}
-
-fn new_replication_id() -> String {
-    format!("{:032x}{:08x}", fastrand::u128(..), fastrand::u32(..))
 }
 
 impl Deref for Engine {
@@ -109,7 +105,7 @@ impl Engine {
             arrivals: CachePadded::default(),
             timers_paused: AtomicBool::new(false),
             open_snapshots: OpenSnapshots::default(),
-            replication_id: Mutex::new(new_replication_id()),
+            replication: ReplicationStatus::default(),
             deferred: Deferred::default(),
             links: PeerConnections::default(),
             memory_limit: MemoryLimit::new(options.workers),
@@ -174,14 +170,9 @@ impl Engine {
         self.arrivals.fetch_add(1, Relaxed) + 1
     }
 
-    /// 40 hexadecimal digits that name the history of this data set.
-    pub fn replication_id(&self) -> String {
-        self.replication_id.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// From now on the data set's history is another one.
-    pub fn change_replication_id(&self) {
-        *self.replication_id.lock().unwrap_or_else(PoisonError::into_inner) = new_replication_id();
+    /// Whose replica the server is, and who follows it.
+    pub fn replication(&self) -> &ReplicationStatus {
+        &self.replication
     }
 
     /// Connections to other servers, and keys on their way there.

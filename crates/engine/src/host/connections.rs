@@ -17,6 +17,12 @@ pub trait Connections: Send + Sync {
     /// The log was turned off, or replies wait for it in another way: who waits for it looks again.
     fn log_changed(&self) {}
 
+    /// Whom the server follows, or how, has changed: the thread that keeps the link looks at it again.
+    fn primary_changed(&self) {}
+
+    /// A client waits for replicas: they are asked how far they are.
+    fn ask_replicas(&self) {}
+
     /// A script runs for so long that others are not to wait for it: the thread that it has serves other clients for a
     /// moment, who may only call what is for such times. Called under the locks of the script.
     fn while_busy(&self) {}

@@ -16,7 +16,7 @@ mod last_stats;
 pub mod lru;
 pub mod origin;
 mod prefetching;
-mod record;
+pub mod record;
 pub mod removal;
 pub mod shard;
 pub mod shard_words;
@@ -42,7 +42,7 @@ use crate::scripts::script_cache::Scripts;
 use crate::status::deny_reasons::Paused;
 use crate::status::persistence_status::PersistenceStatus;
 use crate::time::UnixMs;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 /// How many shards there are where nobody says otherwise: so many that threads seldom want the same one, and so few
@@ -91,7 +91,8 @@ pub struct Keyspace {
     log: Arc<ChangeLog>,
     log_keeper: OnceLock<Arc<dyn LogKeeper>>,
     /// Changes go into the log. Switched under all locks, so that it stays as it is while any lock is held.
-    logs: AtomicBool,
+    /// By whom changes are wanted: bits of [`LogUser`](record::LogUser).
+    logs: AtomicU8,
     access: AccessPolicy,
     event_mask: AtomicU32,
     config: ConfigStore,
@@ -119,7 +120,7 @@ impl Keyspace {
             clock,
             log: Arc::default(),
             log_keeper: OnceLock::new(),
-            logs: AtomicBool::new(false),
+            logs: AtomicU8::new(0),
             access: AccessPolicy::default(),
             event_mask: AtomicU32::new(0),
             encoding_limits: EncodingLimits::new(&config),

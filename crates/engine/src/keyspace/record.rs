@@ -10,16 +10,44 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+/// Who wants changes to go into the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum LogUser {
+    /// The append-only file.
+    File = 1,
+    /// Replicas.
+    Replicas = 2,
+}
+
 impl Keyspace {
     /// This turns the log on and off. At most once.
     pub fn install_log_keeper(&self, keeper: Arc<dyn LogKeeper>) {
         assert!(self.log_keeper.set(keeper).is_ok(), "one keeps the change log already");
     }
 
-    /// Whether changes go into the log. What must not miss a change turns it on in the moment of a
+    /// Nothing goes into the log any more: the keyspace is read anew. Returns who wanted changes.
+    pub fn suspend_logging(&self) -> u8 {
+        self.logs.swap(0, Relaxed)
+    }
+
+    /// Ends what [`suspend_logging`](Self::suspend_logging) began.
+    pub fn resume_logging(&self, users: u8) {
+        self.logs.store(users, Relaxed);
+    }
+
+    /// Whether changes go into the log for this user of it. What must not miss a change turns it on in the moment of a
     /// [cut](crate::Engine::begin_snapshot).
-    pub fn set_logging(&self, on: bool) {
-        self.logs.store(on, Relaxed);
+    pub fn set_logging(&self, user: LogUser, on: bool) {
+        match on {
+            true => self.logs.fetch_or(user as u8, Relaxed),
+            false => self.logs.fetch_and(!(user as u8), Relaxed),
+        };
+    }
+
+    /// Whether changes go into the log for this user of it.
+    pub fn is_logged_for(&self, user: LogUser) -> bool {
+        self.logs.load(Relaxed) & user as u8 != 0
     }
 
     /// The log, which nothing is appended to before [`set_logging`](Self::set_logging) says so.
@@ -36,7 +64,7 @@ impl Keyspace {
     /// Whether changes go into a log.
     #[inline]
     pub fn has_log(&self) -> bool {
-        self.logs.load(Relaxed)
+        self.logs.load(Relaxed) != 0
     }
 
     /// The command by which the change log is told of an expired key; `lazyfree-lazy-expire` chooses it.

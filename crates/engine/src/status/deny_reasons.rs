@@ -38,6 +38,8 @@ impl DenyReasons {
     pub(super) const ALL_PAUSED: u64 = 64;
     pub(super) const SHORT_OF_REPLICAS: u64 = 128;
     pub(super) const CONGESTED: u64 = 256;
+    pub(super) const READ_ONLY_REPLICA: u64 = 512;
+    pub(super) const STALE: u64 = 1024;
     /// The lowest bit of the epoch's number, above those of all reasons.
     pub(super) const EPOCH: u64 = 1 << 16;
     /// Reasons that are only measured now and then: with them no epoch begins.
@@ -110,6 +112,16 @@ impl DenyReasons {
     /// Fewer replicas follow than `min-replicas-to-write` wants: nothing may be written.
     pub fn is_short_of_replicas(self) -> bool {
         self.0 & DenyReasons::SHORT_OF_REPLICAS != 0
+    }
+
+    /// The server follows another one and takes writes from nobody else.
+    pub fn is_read_only_replica(self) -> bool {
+        self.0 & DenyReasons::READ_ONLY_REPLICA != 0
+    }
+
+    /// The server has lost the one that it follows, and is not to answer with what it has.
+    pub fn is_stale(self) -> bool {
+        self.0 & DenyReasons::STALE != 0
     }
 
     /// There is more data than there may be: what needs memory does not run.

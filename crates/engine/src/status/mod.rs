@@ -1,4 +1,5 @@
-//! What the server is at: whether it loads, saves or pauses, and what commands may not run therefore.
+//! What the server is at: whether it loads, saves, pauses or follows another one, and what commands may not run
+//! therefore.
 //!
 //! In: the beginning and the end of each of these. Out: one word of reasons, which admission reads, and numbers for
 //! INFO. It knows nothing of keys, shards or files.
@@ -6,3 +7,4 @@
 pub mod deny_reasons;
 pub mod pause;
 pub mod persistence_status;
+pub mod replication_status;

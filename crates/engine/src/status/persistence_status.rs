@@ -117,6 +117,16 @@ impl PersistenceStatus {
         self.set(DenyReasons::SHORT_OF_REPLICAS, on);
     }
 
+    /// Whether clients may not write because the server follows another one.
+    pub fn set_read_only_replica(&self, on: bool) {
+        self.set(DenyReasons::READ_ONLY_REPLICA, on);
+    }
+
+    /// Whether the server has lost the one that it follows, and is not to answer with what it has.
+    pub fn set_stale(&self, on: bool) {
+        self.set(DenyReasons::STALE, on);
+    }
+
     /// Whether there is a limit to memory.
     pub fn set_limited(&self, on: bool) {
         self.set(DenyReasons::LIMITED, on);

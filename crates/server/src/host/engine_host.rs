@@ -9,6 +9,7 @@ use crate::listener::acceptor::Acceptor;
 use crate::system::files::{self, Nameless, Temporary, path};
 use crate::system::{affinity, allocator, clock, log, proc};
 use crate::workers::mailbox::WorkerMessage;
+use crate::workers::replication_handle::ReplicationMessage;
 use crate::workers::shared::{Shared, this_worker};
 use engine::Engine;
 use engine::acl::users::UserChange;
@@ -324,6 +325,12 @@ impl Connections for EngineHost {
     fn kill(&self, worker: usize, client: u64) {
         if let Some(shared) = self.shared() {
             shared.post(worker, WorkerMessage::Kill { client });
+        }
+    }
+
+    fn ask_replicas(&self) {
+        if let Some(shared) = self.shared() {
+            shared.replication.post(ReplicationMessage::AskReplicas);
         }
     }
 

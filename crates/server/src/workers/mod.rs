@@ -6,4 +6,5 @@
 pub mod congestion;
 pub mod mailbox;
 pub mod notifier;
+pub mod replication_handle;
 pub mod shared;

@@ -3,6 +3,7 @@
 use crate::workers::congestion::Congestion;
 use crate::workers::mailbox::{Mailbox, WorkerMessage};
 use crate::workers::notifier::Notifier;
+use crate::workers::replication_handle::ReplicationHandle;
 use crossbeam_utils::CachePadded;
 use engine::Engine;
 use engine::clients::pubsub::Push;
@@ -50,6 +51,8 @@ pub struct Shared {
     pub stopping: AtomicBool,
     /// Wakes the thread that writes the log.
     pub notifier: Notifier,
+    /// The thread that serves replicas.
+    pub replication: ReplicationHandle,
     /// Of each worker, which writes it with each tick, whether it keeps replies until the log is durable.
     pub await_durability: Box<[CachePadded<AtomicBool>]>,
     /// Connections that were let in, and that were refused, since the statistics were reset.
@@ -69,6 +72,7 @@ impl Shared {
             stop: OnceLock::new(),
             stopping: AtomicBool::new(false),
             notifier,
+            replication: ReplicationHandle::default(),
             await_durability: (0..workers).map(|_| CachePadded::default()).collect(),
             connections_received: AtomicU64::new(0),
             connections_rejected: AtomicU64::new(0),

@@ -5,6 +5,7 @@ use super::rewrite::wants_rdb;
 use super::rewrite::{cancel, start, tidy, write_base};
 use engine::Engine;
 use engine::config::{Config, Directive, os_message};
+use engine::keyspace::record::LogUser;
 use engine::time::UnixUs;
 use persistence::aof::journal::Policy;
 use persistence::aof::{Aof, State, of};
@@ -92,7 +93,7 @@ fn turn_on(engine: &Engine, aof: &Aof, in_transaction: bool) -> Result<(), Strin
 
 fn turn_off(engine: &Engine, aof: &Aof) {
     let _switch = aof.switch.lock();
-    engine.set_logging(false);
+    engine.set_logging(LogUser::File, false);
     aof.set_state(State::Off);
     aof.stats.scheduled.store(false, Relaxed);
     if aof.stats.rewriting.load(Relaxed) {
@@ -185,7 +186,7 @@ fn begin_at_start(engine: &Engine, aof: &Aof) -> io::Result<()> {
     }
     aof.journal.begin(target);
     aof.set_state(State::On);
-    engine.set_logging(true);
+    engine.set_logging(LogUser::File, true);
     tidy(engine, aof);
     Ok(())
 }

@@ -11,6 +11,7 @@
 use crate::persistence::write_options;
 use engine::Engine;
 use engine::config::{Config, Directive, os_message};
+use engine::keyspace::record::LogUser;
 use engine::time::UnixUs;
 use persistence::aof::journal::JournalTarget;
 use persistence::aof::rewrite::{self, RewriteOptions};
@@ -117,7 +118,7 @@ fn rewrite(engine: &Engine, aof: &Aof) -> io::Result<()> {
             match state {
                 State::Waiting => {
                     aof.journal.begin(target);
-                    engine.set_logging(true);
+                    engine.set_logging(LogUser::File, true);
                 }
                 _ => aof.journal.turn_to(target),
             }
@@ -253,7 +254,7 @@ pub fn tidy(engine: &Engine, aof: &Aof) {
 
 /// The log that was to begin did not.
 fn abandon(engine: &Engine, aof: &Aof) {
-    engine.set_logging(false);
+    engine.set_logging(LogUser::File, false);
     aof.journal.end();
     let name = aof.temporary_incr();
     let shown = String::from_utf8_lossy(&name).into_owned();

@@ -5,7 +5,9 @@ use crate::core::args::Args;
 use crate::core::context::Context;
 use engine::config::Directive;
 use engine::keyspace::keyspace_stats::Overview;
+use engine::status::replication_status::new_id;
 use engine::{Error, glob};
+use replication::ids::History;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Bytes of the strings that DEBUG makes, at most.
@@ -13,7 +15,7 @@ pub const STRING_MAX: usize = 512 << 20;
 
 pub fn change_replication_id(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     cx.engine.host().log("Changing replication IDs after receiving change-repl-id");
-    cx.engine.change_replication_id();
+    cx.engine.replication().update_history(|history| *history = History::new(new_id()));
     cx.reply.ok();
     Ok(())
 }

@@ -86,12 +86,11 @@ pub fn load_aof(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     // Nobody is to see the keyspace empty.
     engine.persistence_status().set_loading(true);
     cx.keys.enter_epoch();
-    let logs = engine.has_log();
-    engine.set_logging(false);
+    let logs = engine.suspend_logging();
     empty_all(cx)?;
     cx.keys.unlock();
     let loaded = aof::load_again(engine);
-    engine.set_logging(logs);
+    engine.resume_logging(logs);
     engine.persistence_status().set_loading(false);
     loaded.map_err(failed)?;
     engine.host().notice("Append Only File loaded by DEBUG LOADAOF");

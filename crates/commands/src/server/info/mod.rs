@@ -575,7 +575,7 @@ fn replication(text: &mut Text, source: &Source<'_>) {
         text.absent(&["min_slaves_good_slaves"]);
     }
     text.absent(&["replicas_waiting_psync", "master_failover_state"]);
-    text.field("master_replid", source.engine.replication_id());
+    text.field("master_replid", source.engine.replication().history().id);
     text.absent(&["master_replid2", "master_repl_offset", "second_repl_offset", "repl_backlog_active"]);
     text.field("repl_backlog_size", source.config.bytes(Directive::REPL_BACKLOG_SIZE));
     text.absent(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"]);

@@ -1,13 +1,12 @@
-//! What a server without replicas says of them: ROLE and WAIT.
-//!
-//! It is the primary of nobody, so ROLE lists none, and WAIT counts none, in time or after it.
+//! ROLE: whom the server follows, or who follows it.
 
 use crate::core::args::Args;
 use crate::core::command::{BLOCKING, Command, FAST, Group, LOADING, NO_SCRIPT, STALE};
 use crate::core::context::Context;
-use crate::server::info::absent;
 use crate::transactions::blocking::Wait;
 use engine::Error;
+use engine::status::replication_status::LinkState;
+use std::sync::atomic::Ordering::Relaxed;
 
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -39,10 +38,28 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 fn role(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    let status = cx.engine.replication();
+    if let Some(primary) = status.primary() {
+        let link = status.link();
+        cx.reply.array(5);
+        cx.reply.bulk(b"slave");
+        cx.reply.bulk(&primary.host);
+        cx.reply.int(primary.port.into());
+        cx.reply.bulk(link.state.as_str().as_bytes());
+        cx.reply.int(if link.state == LinkState::Connected { status.offset() as i64 } else { -1 });
+        return Ok(());
+    }
+    let replicas: Vec<_> = status.replicas().into_iter().filter(|replica| replica.is_online()).collect();
     cx.reply.array(3);
-    cx.reply.bulk(absent::ROLE.as_bytes());
-    cx.reply.int(0);
-    cx.reply.array(0);
+    cx.reply.bulk(b"master");
+    cx.reply.int(status.offset() as i64);
+    cx.reply.array(replicas.len());
+    for replica in replicas {
+        cx.reply.array(3);
+        cx.reply.bulk(replica.ip.as_bytes());
+        cx.reply.bulk(replica.port.to_string().as_bytes());
+        cx.reply.bulk(replica.acked.load(Relaxed).to_string().as_bytes());
+    }
     Ok(())
 }
 

@@ -1,0 +1,12 @@
+//! Commands about who follows whom, one file a group.
+//!
+//! In: requests of clients, and of servers at the other end of a link. Out: what the engine's
+//! [status](engine::status::replication_status) is to be, and connections that are handed to the threads that
+//! replicate. It opens no socket and frames no stream.
+
+pub(crate) mod role;
+
+use crate::core::command::Command;
+
+/// The commands of this room.
+pub const COMMANDS: &[&[Command]] = &[role::COMMANDS];

@@ -1,0 +1,353 @@
+//! What is known of replication: whose replica the server is, what its data set's history is called and how long it is,
+//! and who follows it. For INFO, ROLE, WAIT and admission; the threads that replicate write it.
+
+use crate::clients::waiters::Ticket;
+use crate::locks::sync::Mutex;
+use crate::time::UnixMs;
+use replication::ids::{History, ReplicationId};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
+
+/// The server that this one follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PrimaryAddress {
+    /// Name or address.
+    pub host: Vec<u8>,
+    /// Its port.
+    pub port: u16,
+}
+
+/// How far the link to the primary is, as ROLE names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LinkState {
+    /// There is no primary.
+    #[default]
+    None,
+    /// It is to be connected.
+    Connect,
+    /// The connection is under way.
+    Connecting,
+    /// Both sides tell each other who they are.
+    Handshake,
+    /// The snapshot comes.
+    Sync,
+    /// Changes come.
+    Connected,
+}
+
+impl LinkState {
+    /// As ROLE shows it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LinkState::None => "none",
+            LinkState::Connect => "connect",
+            LinkState::Connecting => "connecting",
+            LinkState::Handshake => "handshake",
+            LinkState::Sync => "sync",
+            LinkState::Connected => "connected",
+        }
+    }
+}
+
+/// The link to the primary, in numbers.
+#[derive(Clone, Debug, Default)]
+pub struct LinkStatus {
+    /// How far it is.
+    pub state: LinkState,
+    /// Unix time in milliseconds of the last bytes from the primary.
+    pub last_io: UnixMs,
+    /// Unix time in milliseconds since when it is down.
+    pub down_since: UnixMs,
+    /// Bytes of the primary's stream that have come, applied or not.
+    pub read_offset: u64,
+    /// Bytes of the snapshot that is coming: all, if they are known, and those that have come.
+    pub sync_total: Option<u64>,
+    /// See above.
+    pub sync_read: u64,
+}
+
+/// How far a replica is, as INFO names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ReplicaState {
+    /// It waits for a snapshot.
+    WaitBgsave,
+    /// It gets one.
+    SendBulk,
+    /// It has one and waits for its stream over another connection.
+    RdbTransmitted,
+    /// It gets changes.
+    Online,
+}
+
+impl ReplicaState {
+    /// As INFO shows it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ReplicaState::WaitBgsave => "wait_bgsave",
+            ReplicaState::SendBulk => "send_bulk",
+            ReplicaState::RdbTransmitted => "bg_transfer",
+            ReplicaState::Online => "online",
+        }
+    }
+}
+
+/// A replica of this server, as others see it.
+#[derive(Debug)]
+pub struct ReplicaInfo {
+    /// Its client's number.
+    pub client: u64,
+    /// Its address.
+    pub ip: String,
+    /// The port that it has named; 0 without.
+    pub port: u16,
+    /// `main-channel`, `rdb-channel` or `replica`, as INFO shows it.
+    pub kind: &'static str,
+    /// It has asked for a snapshot and nothing else.
+    pub wants_only_rdb: bool,
+    state: AtomicU8,
+    /// The stream's offset that it has acknowledged, and had synced in its log.
+    pub acked: AtomicU64,
+    /// See above.
+    pub synced: AtomicU64,
+    /// The same as lengths of the change log.
+    pub acked_log: AtomicU64,
+    /// See above.
+    pub synced_log: AtomicU64,
+    /// Unix time in milliseconds of its last acknowledgement.
+    pub acked_at: AtomicI64,
+    /// Bytes of the stream that it has still to be sent.
+    pub pending: AtomicU64,
+}
+
+impl ReplicaInfo {
+    /// One that waits for a snapshot.
+    pub fn new(client: u64, ip: String, port: u16, kind: &'static str, wants_only_rdb: bool, now: UnixMs) -> Self {
+        ReplicaInfo {
+            client,
+            ip,
+            port,
+            kind,
+            wants_only_rdb,
+            state: AtomicU8::new(ReplicaState::WaitBgsave as u8),
+            acked: AtomicU64::new(0),
+            synced: AtomicU64::new(0),
+            acked_log: AtomicU64::new(0),
+            synced_log: AtomicU64::new(0),
+            acked_at: AtomicI64::new(now.0),
+            pending: AtomicU64::new(0),
+        }
+    }
+
+    /// How far it is.
+    pub fn state(&self) -> ReplicaState {
+        match self.state.load(Relaxed) {
+            0 => ReplicaState::WaitBgsave,
+            1 => ReplicaState::SendBulk,
+            2 => ReplicaState::RdbTransmitted,
+            _ => ReplicaState::Online,
+        }
+    }
+
+    /// It is so far now.
+    pub fn set_state(&self, state: ReplicaState) {
+        self.state.store(state as u8, Relaxed);
+    }
+
+    /// Whether it gets changes.
+    pub fn is_online(&self) -> bool {
+        self.state() == ReplicaState::Online
+    }
+
+    /// Seconds since it was heard of.
+    pub fn lag(&self, now: UnixMs) -> i64 {
+        now.since(UnixMs(self.acked_at.load(Relaxed))) / 1000
+    }
+}
+
+/// A client that waits until so many replicas have what it wrote.
+pub struct ReplicaWait {
+    /// The change log's length after its last write.
+    pub offset: u64,
+    /// How many replicas.
+    pub replicas: usize,
+    /// They must have synced it, and the own log must have, if that is wanted: WAITAOF.
+    pub durable: Option<bool>,
+    /// Who waits.
+    pub ticket: Arc<Ticket>,
+}
+
+/// Numbers of the backlog.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BacklogStatus {
+    /// There is one.
+    pub is_active: bool,
+    /// The number of its first byte; the stream's first byte is 1.
+    pub first: u64,
+    /// Bytes in it.
+    pub len: u64,
+    /// All bytes that are kept of the stream, for the backlog and for replicas that are behind.
+    pub memory: u64,
+}
+
+/// How often replicas were synchronized, and how.
+#[derive(Debug, Default)]
+pub struct SyncCounts {
+    /// With a snapshot.
+    pub full: AtomicU64,
+    /// From the backlog.
+    pub partial_ok: AtomicU64,
+    /// With a snapshot although less was asked for.
+    pub partial_err: AtomicU64,
+    /// Bytes that were sent to replicas.
+    pub output_bytes: AtomicU64,
+    /// Bytes that came from the primary.
+    pub input_bytes: AtomicU64,
+}
+
+/// See the module's documentation.
+pub struct ReplicationStatus {
+    history: Mutex<History>,
+    /// Bytes of the stream so far.
+    offset: AtomicU64,
+    primary: Mutex<Option<PrimaryAddress>>,
+    is_replica: AtomicBool,
+    link: Mutex<LinkStatus>,
+    replicas: Mutex<Vec<Arc<ReplicaInfo>>>,
+    backlog: Mutex<BacklogStatus>,
+    waits: Mutex<Vec<ReplicaWait>>,
+    /// Held while a part of the primary's stream is applied and counted, and while a snapshot begins: so the snapshot
+    /// is of the offset.
+    pub applying: Mutex<()>,
+    /// How often replicas were synchronized.
+    pub counts: SyncCounts,
+}
+
+impl Default for ReplicationStatus {
+    fn default() -> Self {
+        ReplicationStatus {
+            history: Mutex::new(History::new(new_id())),
+            offset: AtomicU64::new(0),
+            primary: Mutex::new(None),
+            is_replica: AtomicBool::new(false),
+            link: Mutex::default(),
+            replicas: Mutex::default(),
+            backlog: Mutex::default(),
+            waits: Mutex::default(),
+            applying: Mutex::default(),
+            counts: SyncCounts::default(),
+        }
+    }
+}
+
+/// A new name for a history.
+pub fn new_id() -> ReplicationId {
+    ReplicationId::of(fastrand::u128(..), fastrand::u32(..))
+}
+
+impl ReplicationStatus {
+    /// What the data set's history is called.
+    pub fn history(&self) -> History {
+        *self.history.lock()
+    }
+
+    /// Changes what it is called.
+    pub fn update_history(&self, change: impl FnOnce(&mut History)) {
+        change(&mut self.history.lock());
+    }
+
+    /// Bytes of the stream so far: what this primary has made, or what this replica has applied.
+    pub fn offset(&self) -> u64 {
+        self.offset.load(Relaxed)
+    }
+
+    /// The stream is so long now.
+    pub fn set_offset(&self, offset: u64) {
+        self.offset.store(offset, Relaxed);
+    }
+
+    /// Whether the server follows another one.
+    #[inline]
+    pub fn is_replica(&self) -> bool {
+        self.is_replica.load(Relaxed)
+    }
+
+    /// The server that this one follows.
+    pub fn primary(&self) -> Option<PrimaryAddress> {
+        self.primary.lock().clone()
+    }
+
+    /// The server follows this one from now on, or nobody. What commands are admitted by is the caller's.
+    pub fn set_primary(&self, primary: Option<PrimaryAddress>) {
+        let mut held = self.primary.lock();
+        self.is_replica.store(primary.is_some(), Relaxed);
+        *held = primary;
+    }
+
+    /// How the link to the primary is.
+    pub fn link(&self) -> LinkStatus {
+        self.link.lock().clone()
+    }
+
+    /// Changes what is known of it.
+    pub fn update_link(&self, change: impl FnOnce(&mut LinkStatus)) {
+        change(&mut self.link.lock());
+    }
+
+    /// Who follows this server, in the order in which they came.
+    pub fn replicas(&self) -> Vec<Arc<ReplicaInfo>> {
+        self.replicas.lock().clone()
+    }
+
+    /// One more follows.
+    pub fn add_replica(&self, replica: &Arc<ReplicaInfo>) {
+        self.replicas.lock().push(Arc::clone(replica));
+    }
+
+    /// This client follows no longer.
+    pub fn remove_replica(&self, client: u64) {
+        self.replicas.lock().retain(|replica| replica.client != client);
+    }
+
+    /// Replicas that get changes and were heard of within so many seconds; any time if there is no limit.
+    pub fn good_replicas(&self, max_lag: i64, now: UnixMs) -> usize {
+        let is_good = |replica: &&Arc<ReplicaInfo>| replica.is_online() && replica.lag(now) <= max_lag;
+        self.replicas.lock().iter().filter(is_good).count()
+    }
+
+    /// Replicas that have the change log up to an offset; `durable`: on their disks.
+    pub fn count_acked(&self, offset: u64, durable: bool) -> usize {
+        let acked = |replica: &ReplicaInfo| match durable {
+            true => replica.synced_log.load(Relaxed),
+            false => replica.acked_log.load(Relaxed),
+        };
+        self.replicas.lock().iter().filter(|replica| replica.is_online() && acked(replica) >= offset).count()
+    }
+
+    /// Numbers of the backlog.
+    pub fn backlog(&self) -> BacklogStatus {
+        *self.backlog.lock()
+    }
+
+    /// They are these now.
+    pub fn set_backlog(&self, backlog: BacklogStatus) {
+        *self.backlog.lock() = backlog;
+    }
+
+    /// A client waits for replicas. Those whose clients are gone go.
+    pub fn add_wait(&self, wait: ReplicaWait) {
+        let mut waits = self.waits.lock();
+        waits.retain(|wait| wait.ticket.is_waiting());
+        waits.push(wait);
+    }
+
+    /// Whether anybody waits for replicas.
+    pub fn has_waits(&self) -> bool {
+        !self.waits.lock().is_empty()
+    }
+
+    /// Takes out those whose wait has ended.
+    pub fn take_waits(&self, has_ended: impl FnMut(&mut ReplicaWait) -> bool) -> Vec<ReplicaWait> {
+        self.waits.lock().extract_if(.., has_ended).collect()
+    }
+}
