@@ -53,6 +53,8 @@ mod migrations;
 mod process;
 #[path = "black_box/protocol.rs"]
 mod protocol;
+#[path = "black_box/proxies.rs"]
+mod proxies;
 #[path = "black_box/pubsub.rs"]
 mod pubsub;
 #[path = "black_box/rights.rs"]

@@ -11,7 +11,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 
 /// Who signs, and what was signed: files `ca.crt`, `NAME.crt` and `NAME.key` in a folder.
-struct Authority {
+pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     folder: Folder,
 }
@@ -57,13 +57,13 @@ impl Authority {
     }
 }
 
-struct TlsServer<'a> {
+pub struct TlsServer<'a> {
     server: Server,
     authority: &'a Authority,
     port: u16,
 }
 
-type Client = StreamOwned<ClientConnection, TcpStream>;
+pub type Client = StreamOwned<ClientConnection, TcpStream>;
 
 impl TlsServer<'_> {
     fn socket(&self) -> TcpStream {
@@ -93,24 +93,24 @@ impl TlsServer<'_> {
     }
 
     /// A client that shows this certificate.
-    fn client(&self, certificate: Option<&str>) -> Client {
+    pub fn client(&self, certificate: Option<&str>) -> Client {
         self.client_with(self.settings(certificate))
     }
 
     /// Whether a client with this certificate is served.
-    fn serves(&self, certificate: Option<&str>) -> bool {
+    pub fn serves(&self, certificate: Option<&str>) -> bool {
         let mut client = self.client(certificate);
         let mut reply = [0; 7];
         client.write_all(b"PING\r\n").is_ok() && client.read_exact(&mut reply).is_ok() && reply == *b"+PONG\r\n"
     }
 
-    fn config(&self, pair: &str) -> Result<(), String> {
+    pub fn config(&self, pair: &str) -> Result<(), String> {
         let words: Vec<&str> = pair.split(' ').collect();
         let mut command = redis::cmd("CONFIG");
         command.arg("SET").arg(&words).query::<()>(&mut self.server.client()).map_err(|error| error.to_string())
     }
 
-    fn info(&self, field: &str) -> String {
+    pub fn info(&self, field: &str) -> String {
         let info: String = redis::cmd("INFO").arg("everything").query(&mut self.server.client()).expect("INFO");
         let found = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
         found.expect("a field").to_owned()
@@ -133,7 +133,7 @@ fn bulk(client: &mut Client, command: &str) -> String {
 }
 
 /// Rustls needs to be told which cryptography it uses, once.
-fn with_each_thread_count(options: &[&str], test: impl Fn(&TlsServer<'_>)) {
+pub fn with_each_thread_count(options: &[&str], test: impl Fn(&TlsServer<'_>)) {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let authority = Authority::new();
     authority.sign("client", 7, &["urn:first", "urn:second"]);
@@ -142,7 +142,7 @@ fn with_each_thread_count(options: &[&str], test: impl Fn(&TlsServer<'_>)) {
     }
 }
 
-const ANYONE: &[&str] = &["--tls-auth-clients", "no"];
+pub const ANYONE: &[&str] = &["--tls-auth-clients", "no"];
 
 #[test]
 fn commands_and_pipelines_are_answered() {

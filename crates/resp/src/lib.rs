@@ -11,6 +11,7 @@
 //! | [`long_double`] | the extended arithmetic of INCRBYFLOAT |
 //! | [`words`] | lines of text into words, with quotes and escapes, and back |
 //! | [`address`] | where a server is: host and port, socket, URI |
+//! | [`proxy_header`] | the header that a proxy puts before a connection's bytes into addresses |
 //!
 //! No module opens a socket, reads a clock or trusts a length it was told.
 
@@ -22,6 +23,7 @@ pub mod book;
 pub mod double;
 pub mod long_double;
 pub mod number;
+pub mod proxy_header;
 pub mod reply;
 pub mod reply_value;
 pub mod request;

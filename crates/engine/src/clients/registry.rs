@@ -21,6 +21,8 @@ pub struct ClientInfo {
     pub addr: Box<str>,
     /// Address at this end, likewise.
     pub laddr: Box<str>,
+    /// It comes from this machine.
+    local: bool,
     /// The number of its socket; -1 without one.
     pub fd: i32,
     /// The worker that serves it, or that it is on its way to.
@@ -170,6 +172,7 @@ impl ClientInfo {
             id,
             addr: addr.into(),
             laddr: laddr.into(),
+            local: addr.is_empty() || addr.ends_with(":0") || addr.starts_with("127.") || addr.starts_with("[::1]"),
             fd,
             worker: AtomicUsize::new(worker),
             token: AtomicUsize::new(0),
@@ -207,9 +210,16 @@ impl ClientInfo {
         }
     }
 
+    /// A proxy says where the client is; whether that is here is known to who has both addresses.
+    #[must_use]
+    pub fn with_local(mut self, local: bool) -> Self {
+        self.local = local;
+        self
+    }
+
     /// Connected over a Unix socket or the loopback address, or not at all.
     pub fn is_local(&self) -> bool {
-        self.addr.is_empty() || self.is_unix() || self.addr.starts_with("127.") || self.addr.starts_with("[::1]")
+        self.local
     }
 
     /// No port of a peer is 0.

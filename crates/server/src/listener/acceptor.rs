@@ -32,7 +32,7 @@ pub struct Acceptor {
     state: Mutex<State>,
     /// What connections with TLS are made with.
     pub tls: Arc<TlsState>,
-    /// The threads of their handshakes, from the first such connection on.
+    /// The threads of their handshakes and of proxies' headers, from the first such connection on.
     handshakes: OnceLock<Handshakes>,
 }
 
@@ -51,6 +51,7 @@ struct Admission {
     tls_at_once: usize,
     /// Only those who are on this machine.
     protected: bool,
+    config: Arc<Config>,
 }
 
 impl Admission {
@@ -62,6 +63,7 @@ impl Admission {
             at_once: number(Directive::MAX_NEW_CONNECTIONS_PER_CYCLE).max(1),
             tls_at_once: number(Directive::MAX_NEW_TLS_CONNECTIONS_PER_CYCLE).max(1),
             protected: is_protected(engine, &config),
+            config,
         }
     }
 }
@@ -136,6 +138,7 @@ impl Acceptor {
     /// True if there may be more.
     fn accept_some(&self, shared: &Arc<Shared>, listener: &Listener, admission: &Admission) -> io::Result<bool> {
         let at_once = if listener.port() == Port::Tls { admission.tls_at_once } else { admission.at_once };
+        let is_proxied = admission.config.has_choice(Directive::PROXY_PROTOCOL, listener.directive());
         for _ in 0..at_once {
             let accepted = match listener.accept() {
                 Ok(Some(accepted)) => accepted,
@@ -146,8 +149,8 @@ impl Acceptor {
             let present = shared.connections() + self.handshakes.get().map_or(0, Handshakes::pending);
             if present >= admission.max_clients {
                 refuse(shared, accepted, TOO_MANY);
-            } else if accepted.port == Port::Tls {
-                self.begin_handshake(shared, accepted)?;
+            } else if is_proxied || accepted.port == Port::Tls {
+                self.begin_handshake(shared, accepted, is_proxied)?;
             } else if admission.protected && !accepted.local {
                 refuse(shared, accepted, PROTECTED);
             } else {
@@ -157,7 +160,7 @@ impl Acceptor {
         Ok(true)
     }
 
-    fn begin_handshake(&self, shared: &Arc<Shared>, accepted: Accepted) -> io::Result<()> {
+    fn begin_handshake(&self, shared: &Arc<Shared>, accepted: Accepted, is_proxied: bool) -> io::Result<()> {
         let handshakes = match self.handshakes.get() {
             Some(handshakes) => handshakes,
             // Only the thread that has the listeners comes here.
@@ -166,7 +169,7 @@ impl Acceptor {
                 self.handshakes.get_or_init(|| started)
             }
         };
-        handshakes.begin(accepted);
+        handshakes.begin(accepted, is_proxied);
         Ok(())
     }
 }

@@ -1,19 +1,21 @@
-//! Handshakes of TLS, beside the workers.
+//! What comes before a connection is a client, beside the workers: a proxy's header, the handshake of TLS.
 //!
 //! ```text
 //!   acceptor -> queue of a thread -> its poll: as far as the socket goes -> done: a worker's client
 //!                                                                        -> failed, or too slow: closed
 //! ```
 //!
-//! Who is at a handshake counts towards `maxclients`, and has [`PATIENCE`] for it. The first thread also looks whether
+//! Who is at it counts towards `maxclients`, and has [`PATIENCE`] for each. The first thread also looks whether
 //! certificates have changed (`tls-auto-reload-interval`).
 
 use crate::connection::socket::SocketStream;
 use crate::connection::tls_stream::TlsStream;
 use crate::listener::new_client::{PROTECTED, hand_out, is_protected, refuse};
-use crate::listener::sockets::Accepted;
+use crate::listener::proxied::{HeaderReader, pass_for};
+use crate::listener::sockets::{Accepted, Port};
 use crate::listener::tls_state::TlsState;
 use crate::system::log;
+use crate::system::log_limit::LogLimit;
 use crate::tls::certificate::Certificate;
 use crate::workers::shared::Shared;
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -27,7 +29,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a handshake may take.
+/// How long a header or a handshake may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Threads at most; more would take the workers' processors.
 const THREADS_MAX: usize = 4;
@@ -37,7 +39,7 @@ const RELOAD_CHECK: Duration = Duration::from_millis(500);
 
 /// The threads that shake hands.
 pub struct Handshakes {
-    threads: Vec<(Sender<Accepted>, Waker)>,
+    threads: Vec<(Sender<(Accepted, bool)>, Waker)>,
     next: AtomicUsize,
     /// Connections that are at it.
     pending: Arc<AtomicUsize>,
@@ -61,6 +63,7 @@ impl Handshakes {
                 deadlines: VecDeque::new(),
                 serial: 0,
                 pending: Arc::clone(&pending),
+                bad_headers: LogLimit::default(),
                 reloads: index == 0,
             };
             thread::Builder::new().name(format!("tls-{index}")).spawn(move || worker.run())?;
@@ -75,19 +78,21 @@ impl Handshakes {
         self.pending.load(Relaxed)
     }
 
-    /// Begins one.
-    pub fn begin(&self, accepted: Accepted) {
+    /// Begins one; `is_proxied`: a proxy's header comes first.
+    pub fn begin(&self, accepted: Accepted, is_proxied: bool) {
         let (sender, waker) = &self.threads[self.next.fetch_add(1, Relaxed) % self.threads.len()];
         self.pending.fetch_add(1, Relaxed);
         // The threads go on as long as the server does.
-        let _ = sender.send(accepted);
+        let _ = sender.send((accepted, is_proxied));
         let _ = waker.wake();
     }
 }
 
-/// A connection at its handshake.
+/// A connection at its header or its handshake.
 struct Pending {
     accepted: Accepted,
+    /// The header is to come.
+    header: Option<HeaderReader>,
     serial: u64,
 }
 
@@ -95,13 +100,15 @@ struct HandshakeThread {
     shared: Arc<Shared>,
     tls: Arc<TlsState>,
     poll: Poll,
-    queue: Receiver<Accepted>,
+    queue: Receiver<(Accepted, bool)>,
     connections: Slab<Pending>,
     /// Which connection ends when, the first one first; it may have gone.
     deadlines: VecDeque<(Instant, usize, u64)>,
     serial: u64,
     pending: Arc<AtomicUsize>,
     reloads: bool,
+    /// Lines about connections without a valid header.
+    bad_headers: LogLimit,
 }
 
 impl HandshakeThread {
@@ -111,7 +118,7 @@ impl HandshakeThread {
             match self.poll.poll(&mut events, self.rest()) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => {
-                    log::warning(format_args!("TLS handshakes cannot go on: {error}"));
+                    log::warning(format_args!("New connections cannot go on: {error}"));
                     return self.shared.request_stop();
                 }
                 Ok(()) => {}
@@ -124,8 +131,11 @@ impl HandshakeThread {
             if self.reloads {
                 self.tls.reload_if_due(&self.shared.engine.config().snapshot());
             }
-            while let Ok(accepted) = self.queue.try_recv() {
-                self.begin(accepted);
+            while let Ok((accepted, is_proxied)) = self.queue.try_recv() {
+                match is_proxied {
+                    true => self.enter(accepted, Some(HeaderReader::default())),
+                    false => self.begin(accepted),
+                }
             }
             self.end_late();
         }
@@ -138,25 +148,33 @@ impl HandshakeThread {
         deadline.into_iter().chain(check).min()
     }
 
+    /// Begins the handshake, if there is one.
     fn begin(&mut self, accepted: Accepted) {
+        if accepted.port != Port::Tls {
+            self.pending.fetch_sub(1, Relaxed);
+            return self.hand_out(accepted);
+        }
         match self.wrap(accepted) {
-            Ok(mut accepted) => {
-                self.serial += 1;
-                let (serial, entry) = (self.serial, self.connections.vacant_entry());
-                let token = entry.key();
-                if accepted.stream.register(self.poll.registry(), Token(token)).is_err() {
-                    self.pending.fetch_sub(1, Relaxed);
-                    return;
-                }
-                entry.insert(Pending { accepted, serial });
-                self.deadlines.push_back((Instant::now() + PATIENCE, token, serial));
-                self.go_on(token);
-            }
+            Ok(accepted) => self.enter(accepted, None),
             Err(why) => {
                 self.pending.fetch_sub(1, Relaxed);
                 log::warning(format_args!("Error accepting a client connection: {why}"));
             }
         }
+    }
+
+    /// The connection is waited for.
+    fn enter(&mut self, mut accepted: Accepted, header: Option<HeaderReader>) {
+        self.serial += 1;
+        let (serial, entry) = (self.serial, self.connections.vacant_entry());
+        let token = entry.key();
+        if accepted.stream.register(self.poll.registry(), Token(token)).is_err() {
+            self.pending.fetch_sub(1, Relaxed);
+            return;
+        }
+        entry.insert(Pending { accepted, header, serial });
+        self.deadlines.push_back((Instant::now() + PATIENCE, token, serial));
+        self.go_on(token);
     }
 
     /// The connection with TLS around its socket.
@@ -169,10 +187,25 @@ impl HandshakeThread {
 
     fn go_on(&mut self, token: usize) {
         let Some(pending) = self.connections.get_mut(token) else { return };
+        if let Some(header) = &mut pending.header {
+            return match header.read(&mut pending.accepted.stream) {
+                Ok(None) => {}
+                Ok(Some(endpoints)) => {
+                    pass_for(&mut pending.accepted, endpoints);
+                    let accepted = self.remove(token);
+                    self.pending.fetch_add(1, Relaxed);
+                    self.begin(accepted);
+                }
+                Err(error) => self.fail(token, &error.to_string()),
+            };
+        }
         let SocketStream::Tls(stream) = &mut pending.accepted.stream else { return };
         match stream.shake_hands() {
             Ok(false) => {}
-            Ok(true) => self.finish(token),
+            Ok(true) => {
+                let accepted = self.remove(token);
+                self.hand_out(accepted);
+            }
             Err(error) => self.fail(token, &error.to_string()),
         }
     }
@@ -185,20 +218,32 @@ impl HandshakeThread {
         accepted
     }
 
-    fn finish(&mut self, token: usize) {
-        let accepted = self.remove(token);
+    fn hand_out(&self, accepted: Accepted) {
         let config = self.shared.engine.config().snapshot();
         if !accepted.local && is_protected(&self.shared.engine, &config) {
             return refuse(&self.shared, accepted, PROTECTED);
         }
-        let SocketStream::Tls(stream) = &accepted.stream else { return };
-        let users = named_users(stream, &config);
+        let users = match &accepted.stream {
+            SocketStream::Tls(stream) => named_users(stream, &config),
+            _ => Vec::new(),
+        };
         hand_out(&self.shared, accepted, users);
     }
 
     fn fail(&mut self, token: usize, why: &str) {
+        let header = self.connections.get_mut(token).and_then(|pending| pending.header.take());
         let Accepted { addr, laddr, .. } = self.remove(token);
-        log::warning(format_args!("Error accepting a client connection: {why} (addr={addr} laddr={laddr})"));
+        let also = match header {
+            // Proxies look whether the server is there.
+            Some(header) if header.is_empty() => {
+                return log::verbose(format_args!("Closed {addr}, which has sent no header of the PROXY protocol"));
+            }
+            Some(_) => self.bad_headers.admit(Instant::now()),
+            None => Some(String::new()),
+        };
+        if let Some(also) = also {
+            log::warning(format_args!("Error accepting a client connection: {why} (addr={addr} laddr={laddr}){also}"));
+        }
     }
 
     /// Ends those that take too long.
@@ -206,7 +251,7 @@ impl HandshakeThread {
         let now = Instant::now();
         while let Some((_, token, serial)) = self.deadlines.pop_front_if(|(at, ..)| *at <= now) {
             if self.connections.get(token).is_some_and(|pending| pending.serial == serial) {
-                self.fail(token, "the handshake takes too long");
+                self.fail(token, "it takes too long");
             }
         }
     }

@@ -37,13 +37,13 @@ pub fn refuse(shared: &Shared, mut accepted: Accepted, text: &str) {
 
 /// The worker with the fewest connections gets it. `users`: whom its certificate names.
 pub fn hand_out(shared: &Shared, accepted: Accepted, users: Vec<Vec<u8>>) {
-    let Accepted { stream, addr, laddr, port, .. } = accepted;
+    let Accepted { stream, addr, laddr, local, port } = accepted;
     shared.connections_received.fetch_add(1, Relaxed);
     log::verbose(format_args!("Accepted {addr}"));
     let worker = shared.assign();
     let clients = shared.engine.clients();
     let (id, now) = (clients.next_id(), clock::now().unix_ms());
-    let info = Arc::new(ClientInfo::new(id, &addr, &laddr, stream.fd(), worker, now));
+    let info = Arc::new(ClientInfo::new(id, &addr, &laddr, stream.fd(), worker, now).with_local(local));
     clients.add(&info);
     shared.post(worker, WorkerMessage::Connection { stream, info, book: port == Port::Book, users });
 }

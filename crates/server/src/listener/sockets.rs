@@ -74,6 +74,16 @@ impl Listener {
         }
     }
 
+    /// What `proxy-protocol` calls it.
+    pub fn directive(&self) -> &'static str {
+        match self {
+            Listener::Tcp { port: Port::Resp, .. } => "port",
+            Listener::Tcp { port: Port::Tls, .. } => "tls-port",
+            Listener::Tcp { port: Port::Book, .. } => "book-port",
+            Listener::Unix { .. } => "unixsocket",
+        }
+    }
+
     pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         match self {
             Listener::Tcp { socket, .. } => registry.register(socket, token, Interest::READABLE),

@@ -8,6 +8,7 @@ pub mod allocator;
 pub mod clock;
 pub mod files;
 pub mod log;
+pub mod log_limit;
 pub mod oom;
 pub mod prefault;
 pub mod proc;

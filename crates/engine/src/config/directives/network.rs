@@ -3,7 +3,7 @@
 use crate::config::apply::Apply::Server;
 use crate::config::directive::{Directive, directives};
 use crate::config::directive_entry::{
-    DirectiveEntry, DirectiveKind, INT_MAX, PORT_MAX, UINT_MAX, Unmet, flag, integer, octal, special, text,
+    DirectiveEntry, DirectiveKind, INT_MAX, PORT_MAX, UINT_MAX, Unmet, choices, flag, integer, octal, special, text,
 };
 
 const COPIES: &str = "Cinnabar decides by itself which replies are copied";
@@ -38,6 +38,10 @@ directives! { after 0;
     PORT = integer("port", 6379, 0, PORT_MAX).applied(Server(|server| server.port()));
     /// How many commands are looked ahead for.
     PREFETCH_BATCH_MAX_SIZE = integer("prefetch-batch-max-size", 16, 0, 128).unsupported("Cinnabar looks ahead as far as requests have arrived");
+    /// Where a header of the PROXY protocol, version 2, comes before all else, even before TLS: any of `port`,
+    /// `tls-port`, `book-port` and `unixsocket`. Only proxies may reach these, as who connects can say any address.
+    /// Connections without the header are closed.
+    PROXY_PROTOCOL = choices("proxy-protocol", &["no", "port", "tls-port", "book-port", "unixsocket"], "no");
     /// The addresses that are listened on for RDMA.
     RDMA_BIND = text("rdma-bind", "").unsupported("No RDMA building support.").unmet(Unmet::Refused);
     /// The completion vector of RDMA connections.
