@@ -40,7 +40,8 @@ def main():
     parser.add_argument("--peers", required=True, help="folder that fetch-peers filled")
     parser.add_argument("--only", default="", help="only cases whose name has this in it")
     args = parser.parse_args()
-    tools = {"cli": (args.cli, os.path.join(args.peers, "matching/bin/valkey-cli")),
+    newest = os.path.join(args.peers, "newest/bin/valkey-cli")
+    tools = {"cli": (args.cli, newest if os.path.exists(newest) else os.path.join(args.peers, "matching/bin/valkey-cli")),
              "benchmark": (args.benchmark, os.path.join(args.peers, "newest/bin/valkey-benchmark"))}
     with tempfile.TemporaryDirectory() as folder:
         every = enumerate(list(cases(0, folder)))

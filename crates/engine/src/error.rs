@@ -100,6 +100,7 @@ errors! {
     InvalidTtl = "ERR Invalid TTL value, must be >= 0";
     BadPayload = "ERR DUMP payload version or checksum are wrong";
     BadPayloadData = "ERR Bad data format";
+    ForeignType(kind: Word) = "ERR Unsupported foreign data type: {}";
     MigrateKeyAndKeys = "ERR When using MIGRATE KEYS option, the key argument must be set to the empty string";
     MigratingAlready = "IOERR another client is migrating the key";
     MigratedKeyChanges = "IOERR the key did not stop changing while it was sent";
@@ -154,7 +155,7 @@ errors! {
     WithscoresByLex = "ERR syntax error, WITHSCORES not supported in combination with BYLEX";
     GeoUnit = "ERR unsupported unit provided. please use M, KM, FT, MI";
     GeoCoordinates(pair: Word) = "ERR invalid longitude,latitude pair {}";
-    GeoMemberMissing = "ERR could not decode requested zset member";
+    GeoMemberMissing(member: Word) = "ERR member {} does not exist";
     GeoradiusStoreWith = "ERR STORE option in GEORADIUS is not compatible with WITHDIST, WITHHASH and WITHCOORD options";
     GeosearchstoreWith = "ERR GEOSEARCHSTORE is not compatible with WITHDIST, WITHHASH and WITHCOORD options";
     GeoLengthNotAFloat(which: &'static str) = "ERR need numeric {}";
@@ -163,7 +164,7 @@ errors! {
     GeoVertexCount = "ERR invalid number of vertices";
     GeoTooFewVertices = "ERR GEOSEARCH BYPOLYGON must have at least 3 vertices";
     GeoNoCenter(command: Word) = "ERR exactly one of FROMMEMBER or FROMLONLAT can be specified for {}";
-    GeoNoShape(command: Word) = "ERR exactly one of BYRADIUS and BYBOX can be specified for {}";
+    GeoNoShape(command: Word) = "ERR exactly one of BYRADIUS, BYBOX and BYPOLYGON can be specified for {}";
     GeoAnyWithoutCount = "ERR the ANY argument requires COUNT argument";
 
     // Streams.

@@ -268,7 +268,7 @@ fn header(source: &mut Source<'_>, options: LoadOptions) -> Result<u16> {
     let text = String::from_utf8_lossy(digits).into_owned();
     let version = if digits.iter().all(u8::is_ascii_digit) { text.parse().unwrap_or(0) } else { 0 };
     let is_its = (Family::of(version) == Family::Valkey) == (family == "valkey");
-    if version == 0 || !(options.relaxed || is_known(version) && is_its) {
+    if version == 0 || !is_its || !(options.relaxed || is_known(version)) {
         return Err(source.fault(Reason::Version(text)));
     }
     Ok(version)

@@ -105,8 +105,8 @@ pub fn from_zipmap(bytes: &[u8]) -> Option<Listpack> {
         listpack.push_all([field, value]);
         pairs += 1;
     }
-    // From 254 on the number of pairs is not stated.
-    (last == END && (count >= 254 || usize::from(count) == pairs)).then_some(listpack)
+    // 254 says that the number of pairs is not stated.
+    (last == END && (count == 254 || usize::from(count) == pairs)).then_some(listpack)
 }
 
 #[cfg(test)]

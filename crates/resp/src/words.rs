@@ -9,7 +9,7 @@
 //! '...'   everything as itself, but \' for a quote
 //! ```
 //!
-//! A closing quote must end its word: `"a"b` is an error, as is a quote never closed. [`quote`] writes any bytes as
+//! A word goes on behind a closing quote: `"a"b` is `ab`. A quote never closed is an error. [`quote`] writes any bytes as
 //! one double-quoted word of printable ASCII.
 
 /// Splits a line into words, or `None` when its quotes are unbalanced.
@@ -95,7 +95,7 @@ fn take_double_quoted<'a>(word: &mut Vec<u8>, mut rest: &'a [u8]) -> Option<&'a 
                 });
                 rest = tail;
             }
-            [b'"', tail @ ..] => return ends_word(tail),
+            [b'"', tail @ ..] => return Some(tail),
             [] | [0, ..] => return None,
             [byte, tail @ ..] => {
                 word.push(*byte);
@@ -112,21 +112,13 @@ fn take_single_quoted<'a>(word: &mut Vec<u8>, mut rest: &'a [u8]) -> Option<&'a 
                 word.push(b'\'');
                 rest = tail;
             }
-            [b'\'', tail @ ..] => return ends_word(tail),
+            [b'\'', tail @ ..] => return Some(tail),
             [] | [0, ..] => return None,
             [byte, tail @ ..] => {
                 word.push(*byte);
                 rest = tail;
             }
         }
-    }
-}
-
-fn ends_word(rest: &[u8]) -> Option<&[u8]> {
-    match rest {
-        [] | [0, ..] => Some(rest),
-        [byte, ..] if is_blank(*byte) => Some(rest),
-        _ => None,
     }
 }
 
@@ -161,6 +153,7 @@ mod tests {
             (r#""\x41\x4a\n\q\"""#, &["AJ\nq\""]),
             (r#""\xg1""#, &["xg1"]),
             (r#"'a\n\'b'"#, &["a\\n'b"]),
+            (r#""a"b'c'd "" "#, &["abcd", ""]),
             ("a\0b", &["a"]),
         ];
         for (line, expected) in cases {
@@ -174,7 +167,7 @@ mod tests {
 
     #[test]
     fn unbalanced_quotes_are_errors() {
-        for line in ["\"a", "'a", "\"a\"b", "'a'b", "get \"a\\", "'a\\'"] {
+        for line in ["\"a", "'a", "\"a\"b'", "get \"a\\", "'a\\'"] {
             assert_eq!(words(line), None, "{line:?}");
         }
     }

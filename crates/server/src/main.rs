@@ -80,8 +80,8 @@ fn answer(invocation: &Invocation) -> ExitCode {
             false
         }
         Invocation::Help | Invocation::Serve(_) => {
-            eprintln!("{USAGE}");
-            false
+            println!("{USAGE}");
+            true
         }
     };
     if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }

@@ -35,12 +35,9 @@ pub enum Rule {
     Hello,
     /// What ACL LOG says, without times and what is told of the client.
     Denials,
-    /// Rows of the command table, in which flags, categories and subcommands have no order; without [`LATER_FLAGS`].
+    /// Rows of the command table, in which flags, categories and subcommands have no order.
     CommandInfo,
 }
-
-/// Flags that commands got after 8.1, the oldest version that is a peer: with them the subject follows the newest one.
-const LATER_FLAGS: &[(&[u8], &[u8])] = &[(b"select", b"allow_busy")];
 
 /// The rule of a command, found by its name or its name and subcommand.
 pub fn rule_of(command: &[Vec<u8>]) -> Rule {
@@ -87,7 +84,7 @@ pub fn normalised(rule: Rule, value: &Value) -> Value {
             other => other.clone(),
         },
         Rule::Times => without_times(value),
-        Rule::CommandInfo => deeply_sorted(&without_later_flags(value)),
+        Rule::CommandInfo => deeply_sorted(value),
         Rule::Encoding if value.text() == Some(b"embstr") => Value::Bulk(b"raw".to_vec()),
         _ => value.clone(),
     }
@@ -178,31 +175,6 @@ fn without_times(reply: &Value) -> Value {
                 Value::Array(values.iter().enumerate().map(hidden).collect())
             }
         },
-        other => other.clone(),
-    }
-}
-
-/// Rows of the command table (name, arity, flags, ...) without the flags that depend on the version.
-fn without_later_flags(rows: &Value) -> Value {
-    let is_later = |row: &[Value], flag: &Value| {
-        let pair = row[0].text().zip(flag.text());
-        pair.is_some_and(|(name, flag)| LATER_FLAGS.contains(&(name, flag)))
-    };
-    let keep = |row: &[Value], flags: &[Value]| flags.iter().filter(|f| !is_later(row, f)).cloned().collect::<Vec<_>>();
-    let strip = |row: &Value| match row {
-        Value::Array(fields) if fields.len() > 2 => {
-            let mut stripped = fields.clone();
-            stripped[2] = match &fields[2] {
-                Value::Array(flags) => Value::Array(keep(fields, flags)),
-                Value::Set(flags) => Value::Set(keep(fields, flags)),
-                other => other.clone(),
-            };
-            Value::Array(stripped)
-        }
-        other => other.clone(),
-    };
-    match rows {
-        Value::Array(rows) => Value::Array(rows.iter().map(strip).collect()),
         other => other.clone(),
     }
 }

@@ -11,13 +11,14 @@ use crate::geo::points::{point, reply_distance, reply_point, unit};
 use engine::data::event_class::EventClass;
 use engine::data::value::{Object, Value};
 use engine::keyspace::edit::Ttl;
-use engine::{Error, Word, before_nul};
+use engine::{Error, Word};
 use resp::number::parse_f64;
 use std::ops::Range;
 use structures::geohash::{Point, Shape};
 use structures::sorted_set::SortedSet;
 
 const UPPERCASE: (&str, &str) = ("7.0.0", "Added support for uppercase unit names.");
+const POLYGON: (&str, &str) = ("9.0.0", "Added support for the BYPOLYGON option.");
 const ANY_ADDED: (&str, &str) = ("6.2.0", "Added the `ANY` option for `COUNT`.");
 const RADIUS_COMPLEXITY: &str = "O(N+log(M)) where N is the number of elements inside the bounding box of the circular area delimited by center and radius and M is the number of items inside the index.";
 const SEARCH_COMPLEXITY: &str = "O(N+log(M)) where N is the number of elements in the grid-aligned bounding box area around the shape provided as the filter and M is the number of items inside the shape";
@@ -38,7 +39,6 @@ pub const COMMANDS: &[Command] = &[
         summary: "Queries a geospatial index for members within a distance from a coordinate, optionally stores the result.",
         complexity: RADIUS_COMPLEXITY,
         history: &[ANY_ADDED, UPPERCASE],
-        deprecated: Some(("6.2.0", "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` argument")),
         keys_of_call: Some(last_destination),
         run: georadius,
         ..Command::DEFAULT
@@ -54,7 +54,6 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns members from a geospatial index that are within a distance from a coordinate.",
         complexity: RADIUS_COMPLEXITY,
         history: &[ANY_ADDED, UPPERCASE],
-        deprecated: Some(("6.2.0", "`GEOSEARCH` with the `BYRADIUS` argument")),
         run: georadius_ro,
         ..Command::DEFAULT
     },
@@ -73,7 +72,6 @@ pub const COMMANDS: &[Command] = &[
         summary: "Queries a geospatial index for members within a distance from a member, optionally stores the result.",
         complexity: RADIUS_COMPLEXITY,
         history: &[ANY_ADDED, UPPERCASE],
-        deprecated: Some(("6.2.0", "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` and `FROMMEMBER` arguments")),
         keys_of_call: Some(last_destination),
         run: georadiusbymember,
         ..Command::DEFAULT
@@ -89,7 +87,6 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns members from a geospatial index that are within a distance from a member.",
         complexity: RADIUS_COMPLEXITY,
         history: &[ANY_ADDED, UPPERCASE],
-        deprecated: Some(("6.2.0", "`GEOSEARCH` with the `BYRADIUS` and `FROMMEMBER` arguments")),
         run: georadiusbymember_ro,
         ..Command::DEFAULT
     },
@@ -100,10 +97,10 @@ pub const COMMANDS: &[Command] = &[
         arity: -7,
         flags: READONLY,
         keys: &[key(1).ro().access()],
-        syntax: "key (from: FROMMEMBER member | (FROMLONLAT fromlonlat: longitude:double latitude:double)) (by: (circle: BYRADIUS radius:double (unit: M | KM | FT | MI)) | (box: BYBOX width:double height:double (unit: M | KM | FT | MI))) [order: ASC | DESC] [count-block: COUNT count:int [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]",
-        summary: "Queries a geospatial index for members inside an area of a box or a circle.",
+        syntax: "key [from: FROMMEMBER member | (FROMLONLAT fromlonlat: longitude:double latitude:double)] (by: (circle: BYRADIUS radius:double (unit: M | KM | FT | MI)) | (box: BYBOX width:double height:double (unit: M | KM | FT | MI)) | (polygon: BYPOLYGON num-vertices:int (vertices: longitude:double latitude:double)...)@9.0.0) [order: ASC | DESC] [count-block: COUNT count:int [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]",
+        summary: "Queries a geospatial index for members inside an area of a box, circle, or a polygon.",
         complexity: SEARCH_COMPLEXITY,
-        history: &[UPPERCASE],
+        history: &[UPPERCASE, POLYGON],
         run: geosearch,
         ..Command::DEFAULT
     },
@@ -114,10 +111,10 @@ pub const COMMANDS: &[Command] = &[
         arity: -8,
         flags: WRITE.and(DENY_OOM),
         keys: &[key(1).ow().update(), key(2).ro().access()],
-        syntax: "destination:key source:key (from: FROMMEMBER member | (FROMLONLAT fromlonlat: longitude:double latitude:double)) (by: (circle: BYRADIUS radius:double (unit: M | KM | FT | MI)) | (box: BYBOX width:double height:double (unit: M | KM | FT | MI))) [order: ASC | DESC] [count-block: COUNT count:int [ANY]] [STOREDIST]",
-        summary: "Queries a geospatial index for members inside an area of a box or a circle, optionally stores the result.",
+        syntax: "destination:key source:key [from: FROMMEMBER member | (FROMLONLAT fromlonlat: longitude:double latitude:double)] (by: (circle: BYRADIUS radius:double (unit: M | KM | FT | MI)) | (box: BYBOX width:double height:double (unit: M | KM | FT | MI)) | (polygon: BYPOLYGON num-vertices:int (vertices: longitude:double latitude:double)...)@9.0.0) [order: ASC | DESC] [count-block: COUNT count:int [ANY]] [STOREDIST]",
+        summary: "Queries a geospatial index for members inside an area of a box, a circle, or a polygon, optionally stores the result.",
         complexity: SEARCH_COMPLEXITY,
-        history: &[UPPERCASE],
+        history: &[UPPERCASE, POLYGON],
         run: geosearchstore,
         ..Command::DEFAULT
     },
@@ -390,7 +387,7 @@ impl Query {
         if self.store.is_some() && (self.with_distance || self.with_hash || self.with_place) {
             return Err(if is_search { Error::GeosearchstoreWith } else { Error::GeoradiusStoreWith });
         }
-        let command = || Word::of(String::from_utf8_lossy(before_nul(&args[0])).as_bytes());
+        let command = || Word::up_to_nul(&args[0]);
         if is_search && !from_given && !matches!(self.by, Some(By::Polygon(_))) {
             return Err(Error::GeoNoCenter(command()));
         }
@@ -405,7 +402,7 @@ impl Query {
 }
 
 fn point_of(set: &SortedSet, member: &[u8]) -> Result<Point, Error> {
-    set.score(member).map(Point::decode).ok_or(Error::GeoMemberMissing)
+    set.score(member).map(Point::decode).ok_or_else(|| Error::GeoMemberMissing(Word::up_to_nul(member)))
 }
 
 /// A member that was found.
@@ -599,7 +596,7 @@ mod tests {
             ("GEORADIUS g 15 37 -1 km", "radius cannot be negative"),
             ("GEORADIUS g 15 37 x km", "need numeric radius"),
             ("GEORADIUS g 15 37 1 xx", "unsupported unit provided. please use M, KM, FT, MI"),
-            ("GEORADIUSBYMEMBER g nope 1 km", "could not decode requested zset member"),
+            ("GEORADIUSBYMEMBER g nope 1 km", "member nope does not exist"),
             (
                 "GEORADIUS g 15 37 1 km STORE d WITHDIST",
                 "STORE option in GEORADIUS is not compatible with WITHDIST, WITHHASH and WITHCOORD options",
@@ -612,7 +609,7 @@ mod tests {
             ("GEOSEARCH g BYBOX 1 1 km ASC", "exactly one of FROMMEMBER or FROMLONLAT can be specified for GEOSEARCH"),
             (
                 "GEOSEARCH g FROMMEMBER Palermo ASC ASC ASC",
-                "exactly one of BYRADIUS and BYBOX can be specified for GEOSEARCH",
+                "exactly one of BYRADIUS, BYBOX and BYPOLYGON can be specified for GEOSEARCH",
             ),
             ("GEOSEARCH none FROMMEMBER Palermo BYBOX x 1 km", "need numeric width"),
             ("GEOSEARCH g BYPOLYGON 2 1 1 2 2", "GEOSEARCH BYPOLYGON must have at least 3 vertices"),

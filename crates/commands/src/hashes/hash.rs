@@ -132,7 +132,6 @@ pub const COMMANDS: &[Command] = &[
         syntax: "key (data: field value)...",
         summary: "Sets the values of multiple fields.",
         complexity: "O(N) where N is the number of fields being set.",
-        deprecated: Some(("4.0.0", "`HSET` with multiple field-value pairs")),
         run: hmset,
         ..HASH
     },

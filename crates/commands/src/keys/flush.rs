@@ -67,7 +67,7 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "flushdb",
         flags: WRITE,
-        summary: "Remove all keys from the current database.",
+        summary: "Removes all keys from the current database.",
         complexity: "O(N) where N is the number of keys in the selected database",
         history: &[
             ("4.0.0", "Added the `ASYNC` flushing mode modifier."),

@@ -15,9 +15,9 @@ use engine::Error;
 use engine::data::event_class::EventClass;
 use engine::data::value::{Object, Str, Value, ValueExt};
 use engine::keyspace::edit::Ttl;
-use engine::keyspace::keys::Keys;
+use engine::keyspace::keys::{Key, Keys};
 use engine::keyspace::origin::Asker;
-use resp::number::parse_f64_c;
+use resp::number::parse_f64;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -73,9 +73,10 @@ fn destination(args: &Args<'_>, keys: &mut CallKeys) {
         at += match () {
             () if args.is(at, "limit") => 2,
             () if args.is(at, "get") || args.is(at, "by") => 1,
+            // The word behind it is looked at as if it were an option, too.
             () if args.is(at, "store") && at + 1 < args.len() => {
                 found = Some(at + 1);
-                1
+                0
             }
             () => 0,
         } + 1;
@@ -84,12 +85,12 @@ fn destination(args: &Args<'_>, keys: &mut CallKeys) {
 }
 
 fn sort(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let options = Options::parse(args, true)?;
+    let options = Options::parse(args, true, || rights::may_read_any_key(cx.engine, cx.session, cx.command, args))?;
     sort_with(cx, args, &options)
 }
 
 fn sort_ro(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let options = Options::parse(args, false)?;
+    let options = Options::parse(args, false, || rights::may_read_any_key(cx.engine, cx.session, cx.command, args))?;
     sort_with(cx, args, &options)
 }
 
@@ -100,13 +101,17 @@ struct Options<'a> {
     /// Offset and count, as given.
     limit: Option<(i64, i64)>,
     by: Option<Pattern<'a>>,
+    /// BY a pattern without `*`, whatever another BY says: the elements stay in their order.
+    keeps_order: bool,
     get: Vec<Pattern<'a>>,
     /// The argument that names the destination.
     store: Option<usize>,
 }
 
 impl<'a> Options<'a> {
-    fn parse(args: &'a Args<'_>, may_store: bool) -> Result<Self, Error> {
+    /// Options count in their order: one that asks for rights is refused before a later one is read.
+    fn parse(args: &'a Args<'_>, may_store: bool, may_read_any_key: impl FnMut() -> bool) -> Result<Self, Error> {
+        let mut may_read_any_key = may_read_any_key;
         let mut options = Options::default();
         let mut at = 2;
         while at < args.len() {
@@ -124,9 +129,18 @@ impl<'a> Options<'a> {
                 options.store = Some(at + 1);
                 at += 1;
             } else if args.is(at, "BY") && left >= 1 {
-                options.by = Some(Pattern::parse(&args[at + 1]));
+                let pattern = Pattern::parse(&args[at + 1]);
+                match pattern {
+                    Pattern::Key { .. } if !may_read_any_key() => return Err(Error::SortByDenied),
+                    Pattern::Key { .. } => {}
+                    Pattern::Element | Pattern::Fixed => options.keeps_order = true,
+                }
+                options.by = Some(pattern);
                 at += 1;
             } else if args.is(at, "GET") && left >= 1 {
+                if !may_read_any_key() {
+                    return Err(Error::SortGetDenied);
+                }
                 options.get.push(Pattern::parse(&args[at + 1]));
                 at += 1;
             } else {
@@ -140,11 +154,6 @@ impl<'a> Options<'a> {
     /// Other keys than the one that is sorted and the destination take part.
     fn looks_further(&self) -> bool {
         self.by.iter().chain(&self.get).any(|pattern| matches!(pattern, Pattern::Key { .. }))
-    }
-
-    /// BY a pattern without `*`: the elements stay in their order.
-    fn keeps_order(&self) -> bool {
-        matches!(self.by, Some(Pattern::Fixed | Pattern::Element))
     }
 
     /// Which of `count` elements are asked for.
@@ -251,16 +260,12 @@ impl Elements {
 
 fn sort_with(cx: &mut Context<'_>, args: &Args<'_>, options: &Options<'_>) -> Result<(), Error> {
     let source = cx.key(args, 1);
-    let names_others = matches!(options.by, Some(Pattern::Key { .. }));
-    if (names_others || !options.get.is_empty()) && !rights::may_read_any_key(cx.engine, cx.session, cx.command, args) {
-        return Err(if names_others { Error::SortByDenied } else { Error::SortGetDenied });
-    }
     if options.looks_further() {
         cx.keys.broaden()?;
     } else if let Some(store) = options.store {
         cx.keys.hold_instead([source.hash, cx.keys.key(&args[store]).hash].into_iter())?;
     }
-    let mut keeps_order = options.keeps_order();
+    let mut keeps_order = options.keeps_order;
     let (mut alpha, mut by) = (options.alpha, options.by.as_ref());
     let is_kept = options.store.is_some() || cx.keys.origin().asker == Asker::Script;
     let lending = cx.lending(cx.elements(source, count).saturating_mul(options.get.len() + 1))?;
@@ -274,6 +279,7 @@ fn sort_with(cx: &mut Context<'_>, args: &Args<'_>, options: &Options<'_>) -> Re
         }
         None => Elements::default(),
     };
+    index_sorted_set(&mut cx.keys, source)?;
     let mut order: Vec<usize> = (0..elements.len()).collect();
     if !keeps_order {
         let sorting = Sorting { elements: &elements, by, descending: options.descending, lending: &lending };
@@ -283,6 +289,17 @@ fn sort_with(cx: &mut Context<'_>, args: &Args<'_>, options: &Options<'_>) -> Re
     match options.store {
         Some(store) => store_result(cx, args, store, options, &chosen),
         None => reply_result(cx, options, &chosen),
+    }
+    Ok(())
+}
+
+/// Clients know that a packed sorted set is a skiplist after it was sorted. The source was found before.
+fn index_sorted_set(keys: &mut Keys<'_>, source: Key<'_>) -> Result<(), Error> {
+    let set = keys.together(source).and_then(|value| value.as_collection::<SortedSet>().ok());
+    if set.is_some_and(|set| !set.is_indexed()) {
+        let mut edit = keys.edit(source);
+        edit.with(SortedSet::make_indexed)?;
+        edit.unchanged();
     }
     Ok(())
 }
@@ -355,15 +372,9 @@ impl Sorting<'_> {
     }
 }
 
-/// A weight as C reads it: up to a zero byte, and nothing at all is zero.
+/// A weight as a score is read, but up to a zero byte.
 fn number(text: &[u8]) -> Option<f64> {
-    let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
-    if text.is_empty() {
-        return Some(0.0);
-    }
-    let value = parse_f64_c(text).filter(|value| !value.is_nan())?;
-    let says_infinity = text.iter().any(|byte| byte.eq_ignore_ascii_case(&b'i'));
-    (value.is_finite() || says_infinity).then_some(value)
+    parse_f64(text.split(|byte| *byte == 0).next().unwrap_or_default())
 }
 
 /// The elements that were asked for, in their order.
@@ -448,6 +459,17 @@ mod tests {
         client.is("SORT l BY nosort GET fixed", "[nil nil nil]").is("SORT l BY h_*-> ALPHA", "[a b c]");
         client.is("ZADD z 3 a 2 b 1 c", ":3").is("SORT z BY nosort DESC LIMIT 0 2", "[a b]");
         client.is("SORT_RO z BY w_* LIMIT 0 1", "[b]");
+        client.is("SORT l BY nosort BY w_*", "[a b c]").is("SORT l BY w_* BY nosort", "[a b c]");
+    }
+
+    #[test]
+    fn a_sorted_set_is_no_longer_packed() {
+        let mut client = Client::with_events();
+        client.is("ZADD z 2 b 1 a", ":2").is("OBJECT ENCODING z", "listpack");
+        client.events();
+        client.is("SORT_RO z", "-ERR One or more scores can't be converted into double");
+        client.is("OBJECT ENCODING z", "skiplist").is("ZRANGE z 0 -1", "[a b]").is("SORT z ALPHA", "[a b]");
+        assert!(client.events().is_empty());
     }
 
     #[test]

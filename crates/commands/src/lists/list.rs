@@ -64,7 +64,7 @@ pub const COMMANDS: &[Command] = &[
         flags: WRITE.and(DENY_OOM).and(FAST),
         keys: &[key(1).rw().insert()],
         syntax: "key element...",
-        summary: "Appends an element to a list only when the list exists.",
+        summary: "Appends one or more elements to a list only when the list exists.",
         complexity: "O(1) for each element added, so O(N) to add N elements when the command is called with multiple arguments.",
         history: &[("4.0.0", "Accepts multiple `element` arguments.")],
         run: rpushx,
@@ -138,7 +138,7 @@ pub const COMMANDS: &[Command] = &[
         flags: WRITE,
         keys: &[key(1).rw().delete()],
         syntax: "key start:int stop:int",
-        summary: "Removes elements from both ends a list. Deletes the list if all elements were trimmed.",
+        summary: "Removes elements from both ends of a list. Deletes the list if all elements were trimmed.",
         complexity: "O(N) where N is the number of elements to be removed by the operation.",
         run: ltrim,
         ..Command::DEFAULT

@@ -39,7 +39,6 @@ pub const COMMANDS: &[Command] = &[
         syntax: "source:key destination:key",
         summary: "Returns the last element of a list after removing and pushing it to another list. Deletes the list if the last element was popped.",
         complexity: "O(1)",
-        deprecated: Some(("6.2.0", "`LMOVE` with the `RIGHT` and `LEFT` arguments")),
         run: rpoplpush,
         ..Command::DEFAULT
     },
@@ -64,10 +63,9 @@ pub const COMMANDS: &[Command] = &[
         flags: WRITE.and(DENY_OOM).and(BLOCKING),
         keys: &[key(1).rw().access().delete(), key(2).rw().insert()],
         syntax: "source:key destination:key timeout:double",
-        summary: "Pops an element from a list, pushes it to another list and returns it. Block until an element is available otherwise. Deletes the list if the last element was popped.",
+        summary: "Pops an element from a list, pushes it to another list and returns it. Blocks until an element is available otherwise. Deletes the list if the last element was popped.",
         complexity: "O(1)",
         history: &[("6.0.0", "`timeout` is interpreted as a double instead of an integer.")],
-        deprecated: Some(("6.2.0", "`BLMOVE` with the `RIGHT` and `LEFT` arguments")),
         run: brpoplpush,
         ..Command::DEFAULT
     },

@@ -129,7 +129,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         flags: PUBSUB.and(LOADING).and(STALE).and(FAST).and(MAY_REPLICATE).and(PUBLISHES),
         keys: &[key(1).not_key()],
         syntax: "shardchannel message",
-        summary: "Post a message to a shard channel",
+        summary: "Posts a message to a shard channel.",
         complexity: "O(N) where N is the number of clients subscribed to the receiving shard channel.",
         channels: Channels::One,
         run: shard_publish,

@@ -97,7 +97,7 @@ const SCRIPT: &[Command] = &[
         since: "3.2.0",
         arity: -3,
         flags: NO_SCRIPT,
-        syntax: "(mode: YES | SYNC | NO)",
+        syntax: "(mode: YES | SYNC | NO) [engine]@9.1.0",
         summary: "Sets the debug mode of server-side Lua scripts.",
         complexity: "O(1)",
         run: debug,

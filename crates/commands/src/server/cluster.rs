@@ -5,9 +5,13 @@
 //! CLUSTER it says in Valkey's words that it is alone, by which client libraries know to go on without a cluster.
 
 use crate::core::args::Args;
-use crate::core::command::{ADMIN, Command, FAST, Group, LOADING, MAY_REPLICATE, NO_ASYNC_LOADING, NO_SCRIPT, STALE};
+use crate::core::command::{
+    ADMIN, ALL_DBS, Command, FAST, Group, LOADING, MAY_REPLICATE, NO_ASYNC_LOADING, NO_SCRIPT, READONLY, STALE, SYSTEM,
+    TOUCHES_ARBITRARY_KEYS, WRITE, key,
+};
 use crate::core::context::Context;
 use engine::Error;
+use engine::data::slot::slot_of;
 use std::sync::atomic::Ordering::Relaxed;
 
 const ASKED_OF_A_CLUSTER: Command = Command {
@@ -69,12 +73,21 @@ pub const COMMANDS: &[Command] = &[
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
+                name: "cancelslotmigrations",
+                since: "9.0.0",
+                flags: ADMIN.and(ALL_DBS).and(NO_ASYNC_LOADING).and(STALE),
+                summary: "Cancel all current ongoing slot migration operations.",
+                complexity: "O(N), where N is the number of slot migration operations being cancelled.",
+                ..ASKED_OF_A_CLUSTER
+            },
+            Command {
                 name: "count-failure-reports",
                 since: "3.0.0",
                 arity: 3,
                 flags: ADMIN.and(STALE),
                 syntax: "node-id",
-                summary: "Returns the number of active failure reports active for a node.",
+                history: &[("9.0.0", "Ignore additional failure reports for a node which has been marked as failed.")],
+                summary: "Returns the number of active failure reports for a node. No new reports are created once the node is marked as failed.",
                 complexity: "O(N) where N is the number of failure reports",
                 tips: &["nondeterministic_output"],
                 ..ASKED_OF_A_CLUSTER
@@ -118,6 +131,17 @@ pub const COMMANDS: &[Command] = &[
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
+                name: "flushslot",
+                since: "9.0.0",
+                arity: -3,
+                flags: WRITE.and(ADMIN).and(ALL_DBS).and(NO_ASYNC_LOADING),
+                categories: &["keyspace"],
+                syntax: "slot:int [flush-type: ASYNC | SYNC]",
+                summary: "Removes all keys from the target slot.",
+                complexity: "O(N) where N is the number of keys in the target slot",
+                ..ASKED_OF_A_CLUSTER
+            },
+            Command {
                 name: "flushslots",
                 since: "3.0.0",
                 flags: ADMIN.and(NO_ASYNC_LOADING).and(STALE),
@@ -145,6 +169,14 @@ pub const COMMANDS: &[Command] = &[
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
+                name: "getslotmigrations",
+                since: "9.0.0",
+                flags: ADMIN.and(NO_ASYNC_LOADING).and(STALE),
+                summary: "Gets the status of ongoing and recently finished slot import and export operations.",
+                complexity: "O(N), where N is the number of active slot import and export jobs.",
+                ..ASKED_OF_A_CLUSTER
+            },
+            Command {
                 name: "help",
                 since: "5.0.0",
                 summary: "Returns helpful text about the different subcommands.",
@@ -165,6 +197,7 @@ pub const COMMANDS: &[Command] = &[
                 syntax: "key:string",
                 summary: "Returns the hash slot for a key.",
                 complexity: "O(N) where N is the number of bytes in the key",
+                run: key_slot,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -184,6 +217,16 @@ pub const COMMANDS: &[Command] = &[
                 syntax: "ip port:int [cluster-bus-port:int]@4.0.0",
                 summary: "Forces a node to handshake with another node.",
                 history: &[("4.0.0", "Added the optional `cluster_bus_port` argument.")],
+                ..ASKED_OF_A_CLUSTER
+            },
+            Command {
+                name: "migrateslots",
+                since: "9.0.0",
+                arity: -4,
+                flags: ADMIN.and(ALL_DBS).and(NO_ASYNC_LOADING).and(STALE),
+                syntax: "(migration-group: SLOTSRANGE=slotsrange-token (range: start-slot:int end-slot:int)... NODE=node-token node-id)...",
+                summary: "Migrate the given slots from this node to the specified nodes.",
+                complexity: "O(N) where N is the total number of the slots between all start slot and end slot arguments.",
                 ..ASKED_OF_A_CLUSTER
             },
             Command { name: "myid", since: "3.0.0", summary: "Returns the ID of a node.", ..ASKED_OF_A_CLUSTER },
@@ -218,8 +261,12 @@ pub const COMMANDS: &[Command] = &[
                 since: "3.0.0",
                 arity: -3,
                 flags: ADMIN.and(NO_ASYNC_LOADING).and(STALE),
-                syntax: "node-id",
-                summary: "Configure a node as replica of a primary node.",
+                syntax: "(args: node-id | (no-one: NO ONE)@9.0.0)",
+                history: &[(
+                    "9.0.0",
+                    "Added support of 'NO ONE' arg instead of <node-id> resulting into detaching replica from primary node.",
+                )],
+                summary: "Configures a node as replica of a primary node or detaches a replica from its primary.",
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -263,6 +310,7 @@ pub const COMMANDS: &[Command] = &[
                 since: "7.0.0",
                 summary: "Returns the mapping of cluster slots to shards.",
                 complexity: "O(N) where N is the total number of cluster nodes",
+                history: &[("9.1.0", "Added shard level `id` field and node level `availability-zone` field.")],
                 tips: &["nondeterministic_output"],
                 ..ASKED_OF_A_CLUSTER
             },
@@ -294,11 +342,39 @@ pub const COMMANDS: &[Command] = &[
                 since: "3.0.0",
                 summary: "Returns the mapping of cluster slots to nodes.",
                 complexity: "O(N) where N is the total number of Cluster nodes",
-                history: &[("4.0.0", "Added node IDs."), ("7.0.0", "Added additional networking metadata field.")],
+                history: &[
+                    ("4.0.0", "Added node IDs."),
+                    ("7.0.0", "Added additional networking metadata field."),
+                    ("9.1.0", "Added `availability-zone` field inside the networking metadata."),
+                ],
                 tips: &["nondeterministic_output"],
                 ..ASKED_OF_A_CLUSTER
             },
+            Command {
+                name: "syncslots",
+                since: "9.0.0",
+                arity: -3,
+                flags: ADMIN.and(MAY_REPLICATE).and(NO_ASYNC_LOADING).and(STALE).and(SYSTEM),
+                summary: "A container for internal slot migration commands.",
+                complexity: "Depends on subcommand.",
+                ..ASKED_OF_A_CLUSTER
+            },
         ],
+        ..Command::DEFAULT
+    },
+    Command {
+        name: "clusterscan",
+        group: Group::Cluster,
+        since: "9.1.0",
+        arity: -2,
+        flags: READONLY.and(TOUCHES_ARBITRARY_KEYS),
+        categories: &["keyspace"],
+        keys: &[key(1).not_key()],
+        syntax: "cursor [MATCH match-pattern:pattern] [COUNT count:int] [TYPE type] [SLOT slot:int]",
+        summary: "Iterates over the keys in the cluster.",
+        complexity: "O(N) where N is the number of elements returned.",
+        tips: &["nondeterministic_output", "request_policy:special", "response_policy:special"],
+        run: disabled,
         ..Command::DEFAULT
     },
     Command {
@@ -329,6 +405,12 @@ pub const COMMANDS: &[Command] = &[
 
 fn disabled(_: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     Err(Error::ClusterDisabled)
+}
+
+/// The one question that needs no cluster.
+fn key_slot(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    cx.reply.int(i64::from(slot_of(&args[2])));
+    Ok(())
 }
 
 fn read_only(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
@@ -363,6 +445,9 @@ mod tests {
         client.is("ASKING", "-ERR This instance has cluster support disabled");
         client.is("CLUSTER SLOTS", "-ERR This instance has cluster support disabled");
         client.is("CLUSTER MEET 127.0.0.1 7000", "-ERR This instance has cluster support disabled");
+        client.is("CLUSTER FLUSHSLOT 1", "-ERR This instance has cluster support disabled");
+        client.is("CLUSTERSCAN 0", "-ERR This instance has cluster support disabled");
+        client.is("CLUSTER KEYSLOT a{b}c", ":3300");
         client.is("CLUSTER MEET", "-ERR wrong number of arguments for 'cluster|meet' command");
         client.is("CLUSTER NOSUCH", "-ERR unknown subcommand 'NOSUCH'. Try CLUSTER HELP.");
         client.is("READONLY x", "-ERR wrong number of arguments for 'readonly' command");

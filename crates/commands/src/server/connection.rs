@@ -14,6 +14,7 @@ use crate::core::session::{Replies, Session};
 use crate::pubsub::channels;
 use crate::pubsub::tracking;
 use crate::server::info::absent;
+use crate::server::module;
 use crate::version;
 use engine::acl::denial_log::Denied;
 use engine::acl::user::DEFAULT_USER;
@@ -105,7 +106,6 @@ pub(crate) const COMMANDS: &[Command] = &[
         flags: ALWAYS.and(ALLOW_SUBSCRIBED).and(NOT_QUEUED),
         summary: "Closes the connection.",
         complexity: "O(1)",
-        deprecated: Some(("7.2.0", "just closing the connection")),
         run: quit,
         ..Command::DEFAULT
     },
@@ -221,7 +221,7 @@ fn reply_hello(cx: &mut Context<'_>) {
         reply.bulk(value.as_bytes());
     }
     reply.bulk(b"modules");
-    reply.array(0);
+    module::reply_modules(reply);
     if !zone.is_empty() {
         reply.bulk(b"availability_zone");
         reply.bulk(zone);
@@ -338,7 +338,10 @@ mod tests {
         let version = version::VALKEY;
         client.is(
             "HELLO 2",
-            &format!("[server valkey version {version} proto :2 id :0 mode standalone role master modules []]"),
+            &format!(
+                "[server valkey version {version} proto :2 id :0 mode standalone role master modules \
+                 [[name lua ver :1 path lua args []]]]"
+            ),
         );
         assert!(client.run("HELLO 3 SETNAME me").starts_with("{server=valkey"));
         client.is("CLIENT GETNAME", "me");

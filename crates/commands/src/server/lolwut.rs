@@ -18,7 +18,7 @@ pub const COMMANDS: &[Command] = &[Command {
     flags: READONLY.and(FAST),
     categories: &["read"],
     syntax: "[VERSION version:int]",
-    summary: "Displays computer art and the server version",
+    summary: "Displays computer art and the server version.",
     run: lolwut,
     ..Command::DEFAULT
 }];

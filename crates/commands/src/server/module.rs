@@ -1,4 +1,5 @@
-//! MODULE: there are none, which tools that look for them are told.
+//! MODULE: none can be loaded. The engine of Lua counts as one, as in Valkey 9, and tools that look for modules are told of
+//! it.
 
 use crate::core::admission;
 use crate::core::args::Args;
@@ -6,6 +7,7 @@ use crate::core::command::{ADMIN, Command, Group, NO_ASYNC_LOADING, NO_SCRIPT, P
 use crate::core::context::Context;
 use crate::core::help::HELP;
 use engine::Error;
+use resp::Reply;
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "module",
@@ -69,9 +71,27 @@ pub const COMMANDS: &[Command] = &[Command {
 }];
 
 fn list(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    cx.reply.array(0);
+    reply_modules(cx.reply);
     Ok(())
 }
+
+/// What MODULE LIST and HELLO tell.
+pub fn reply_modules(reply: &mut Reply) {
+    reply.array(1);
+    reply.map(4);
+    reply.bulk(b"name");
+    reply.bulk(b"lua");
+    reply.bulk(b"ver");
+    reply.int(1);
+    reply.bulk(b"path");
+    reply.bulk(b"lua");
+    reply.bulk(b"args");
+    reply.array(0);
+}
+
+/// The same as a field of INFO.
+pub const AS_FIELD: &str =
+    "name=lua,ver=1,api=1,filters=0,usedby=[],using=[],options=[handle-repl-async-load|handle-atomic-slot-migration]";
 
 fn load(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     permitted(cx)?;
@@ -92,8 +112,8 @@ mod tests {
     use crate::testing::Client;
 
     #[test]
-    fn none_is_loaded() {
-        Client::new().is("MODULE LIST", "[]").is("MODULE LOAD /x", "-ERR MODULE command not allowed. If the enable-module-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.");
+    fn none_can_be_loaded() {
+        Client::new().is("MODULE LIST", "[[name lua ver :1 path lua args []]]").is("MODULE LOAD /x", "-ERR MODULE command not allowed. If the enable-module-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.");
         Client::new().is("MODULE LOAD", "-ERR wrong number of arguments for 'module|load' command");
     }
 }

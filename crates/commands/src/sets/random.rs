@@ -44,7 +44,7 @@ pub const COMMANDS: &[Command] = &[
         flags: READONLY,
         keys: &[key(1).ro().access()],
         syntax: "key [count:int]@2.6.0",
-        summary: "Get one or multiple random members from a set",
+        summary: "Gets one or multiple random members from a set.",
         complexity: "Without the count argument O(1), otherwise O(N) where N is the absolute value of the passed count.",
         history: &[("2.6.0", "Added the optional `count` argument.")],
         tips: &["nondeterministic_output"],

@@ -72,10 +72,10 @@ impl ScoreBound {
         };
         // A C string ends at a zero byte, and an empty one is 0.
         let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
-        let score = if text.is_empty() { Some(0.0) } else { resp::number::parse_f64_c(text) };
+        let score = if text.is_empty() { Some(0.0) } else { resp::number::parse_f64_clamped(text) };
         match score {
-            Some(score) if !score.is_nan() => Ok(ScoreBound { score, exclusive }),
-            _ => Err(Error::MinOrMaxNotAFloat),
+            Some(score) => Ok(ScoreBound { score, exclusive }),
+            None => Err(Error::MinOrMaxNotAFloat),
         }
     }
 

@@ -75,7 +75,7 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "bzpopmax",
-        summary: "Removes and returns the member with the highest score from one or more sorted sets. Blocks until a member available otherwise.  Deletes the sorted set if the last element was popped.",
+        summary: "Removes and returns the member with the highest score from one or more sorted sets. Blocks until a member is available otherwise. Deletes the sorted set if the last element was popped.",
         run: |cx, args| pop_or_wait(cx, args, End::Max),
         ..BLOCKING_POP
     },

@@ -83,7 +83,6 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns members in a sorted set within a range of scores.",
         complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements being returned. If M is constant (e.g. always asking for the first 10 elements with LIMIT), you can consider it O(log(N)).",
         history: &[("2.0.0", "Added the `WITHSCORES` modifier.")],
-        deprecated: Some(("6.2.0", "`ZRANGE` with the `BYSCORE` argument")),
         run: zrangebyscore,
         ..Command::DEFAULT
     },
@@ -98,7 +97,6 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns members in a sorted set within a range of scores in reverse order.",
         complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements being returned. If M is constant (e.g. always asking for the first 10 elements with LIMIT), you can consider it O(log(N)).",
         history: &[("2.1.6", "`min` and `max` can be exclusive.")],
-        deprecated: Some(("6.2.0", "`ZRANGE` with the `REV` and `BYSCORE` arguments")),
         run: zrevrangebyscore,
         ..Command::DEFAULT
     },
@@ -112,7 +110,6 @@ pub const COMMANDS: &[Command] = &[
         syntax: "key min max [LIMIT limit: offset:int count:int]",
         summary: "Returns members in a sorted set within a lexicographical range.",
         complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements being returned. If M is constant (e.g. always asking for the first 10 elements with LIMIT), you can consider it O(log(N)).",
-        deprecated: Some(("6.2.0", "`ZRANGE` with the `BYLEX` argument")),
         run: zrangebylex,
         ..Command::DEFAULT
     },
@@ -126,7 +123,6 @@ pub const COMMANDS: &[Command] = &[
         syntax: "key max min [LIMIT limit: offset:int count:int]",
         summary: "Returns members in a sorted set within a lexicographical range in reverse order.",
         complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements being returned. If M is constant (e.g. always asking for the first 10 elements with LIMIT), you can consider it O(log(N)).",
-        deprecated: Some(("6.2.0", "`ZRANGE` with the `REV` and `BYLEX` arguments")),
         run: zrevrangebylex,
         ..Command::DEFAULT
     },
@@ -140,7 +136,6 @@ pub const COMMANDS: &[Command] = &[
         syntax: "key start:int stop:int [WITHSCORES]",
         summary: "Returns members in a sorted set within a range of indexes in reverse order.",
         complexity: "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements returned.",
-        deprecated: Some(("6.2.0", "`ZRANGE` with the `REV` argument")),
         run: zrevrange,
         ..Command::DEFAULT
     },

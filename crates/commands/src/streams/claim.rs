@@ -22,7 +22,7 @@ pub const COMMANDS: &[Command] = &[
         flags: WRITE.and(FAST),
         keys: &[key(1).rw().update()],
         syntax: "key group consumer min-idle-time id... [IDLE ms:int] [TIME unix-time-milliseconds:time] [RETRYCOUNT count:int] [FORCE] [JUSTID] [LASTID lastid]",
-        summary: "Changes, or acquires, ownership of a message in a consumer group, as if the message was delivered a consumer group member.",
+        summary: "Changes, or acquires, ownership of a message in a consumer group, as if the message was delivered to a consumer group member.",
         complexity: "O(log N) with N being the number of messages in the PEL of the consumer group.",
         tips: &["nondeterministic_output"],
         run: xclaim,
@@ -36,7 +36,7 @@ pub const COMMANDS: &[Command] = &[
         flags: WRITE.and(FAST),
         keys: &[key(1).rw().delete()],
         syntax: "key group consumer min-idle-time start [COUNT count:int] [JUSTID]",
-        summary: "Changes, or acquires, ownership of messages in a consumer group, as if the messages were delivered to as consumer group member.",
+        summary: "Changes, or acquires, ownership of messages in a consumer group, as if the messages were delivered to a consumer group member.",
         complexity: "O(1) if COUNT is small.",
         history: &[(
             "7.0.0",

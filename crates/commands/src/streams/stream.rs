@@ -20,7 +20,7 @@ pub const COMMANDS: &[Command] = &[
         flags: READONLY.and(FAST),
         keys: &[key(1).ro()],
         syntax: "key",
-        summary: "Return the number of messages in a stream.",
+        summary: "Returns the number of messages in a stream.",
         complexity: "O(1)",
         run: xlen,
         ..Command::DEFAULT

@@ -188,8 +188,8 @@ fn xread(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         after.push(match text {
             b"$" => stream.map_or(Id::MIN, |stream| stream.last_id),
             // Its last entry: not the last id, which may be that of a deleted one.
-            b"+" => match stream {
-                Some(stream) => stream.last_live_id().unwrap_or(stream.last_id).prev().ok_or(Error::StreamTop)?,
+            b"+" => match stream.and_then(|stream| stream.last_live_id()) {
+                Some(last) => last.prev().ok_or(Error::StreamTop)?,
                 None => Id::MIN,
             },
             b">" => {

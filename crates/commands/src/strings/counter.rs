@@ -23,7 +23,7 @@ pub const COMMANDS: &[Command] = &[
         name: "decrby",
         arity: 3,
         syntax: "key decrement:int",
-        summary: "Decrements a number from the integer value of a key. Uses 0 as initial value if the key doesn't exist.",
+        summary: "Decrements the integer value of a key by a number. Uses 0 as initial value if the key doesn't exist.",
         run: decrby,
         ..COUNTER
     },
@@ -48,7 +48,7 @@ pub const COMMANDS: &[Command] = &[
         since: "2.6.0",
         arity: 3,
         syntax: "key increment:double",
-        summary: "Increment the floating point value of a key by a number. Uses 0 as initial value if the key doesn't exist.",
+        summary: "Increments the floating point value of a key by a number. Uses 0 as initial value if the key doesn't exist.",
         run: incrbyfloat,
         ..COUNTER
     },

@@ -62,7 +62,6 @@ pub const COMMANDS: &[Command] = &[
         syntax: "key value",
         summary: "Returns the previous string value of a key after setting it to a new value.",
         complexity: "O(1)",
-        deprecated: Some(("6.2.0", "`SET` with the `!GET` argument")),
         run: getset,
         ..Command::DEFAULT
     },
@@ -76,7 +75,6 @@ pub const COMMANDS: &[Command] = &[
         syntax: "key milliseconds:int value",
         summary: "Sets both string value and expiration time in milliseconds of a key. The key is created if it doesn't exist.",
         complexity: "O(1)",
-        deprecated: Some(("2.6.12", "`SET` with the `PX` argument")),
         run: psetex,
         ..Command::DEFAULT
     },
@@ -119,7 +117,6 @@ pub const COMMANDS: &[Command] = &[
         syntax: "key seconds:int value",
         summary: "Sets the string value and expiration time of a key. Creates the key if it doesn't exist.",
         complexity: "O(1)",
-        deprecated: Some(("2.6.12", "`SET` with the `EX` argument")),
         run: setex,
         ..Command::DEFAULT
     },
@@ -131,9 +128,8 @@ pub const COMMANDS: &[Command] = &[
         flags: WRITE.and(DENY_OOM).and(FAST),
         keys: &[key(1).ow().insert()],
         syntax: "key value",
-        summary: "Set the string value of a key only when the key doesn't exist.",
+        summary: "Sets the string value of a key only when the key doesn't exist.",
         complexity: "O(1)",
-        deprecated: Some(("2.6.12", "`SET` with the `NX` argument")),
         run: setnx,
         ..Command::DEFAULT
     },
@@ -355,16 +351,14 @@ fn getex(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     while index < args.len() {
         index += lifetime.accept(args, index, Lifetime::Persist).ok_or(Error::Syntax)?;
     }
-    let expiry = lifetime.expiry(cx, args);
+    let expiry = lifetime.expiry(cx, args)?;
     let key = cx.key(args, 1);
     let mut edit = cx.keys.edit(key);
     edit.count_read();
-    // A missing key is nil whatever the expiry says.
     let Some(value) = edit.string()? else {
         cx.reply.null();
         return Ok(());
     };
-    let expiry = expiry?;
     reply_string(cx.reply, Some(value));
     match expiry {
         Some(at) if edit.is_past(at) => edit.expire_at_once(),
@@ -443,7 +437,9 @@ mod tests {
     #[test]
     fn getex_sets_and_takes_away_the_expiry() {
         let mut client = Client::with_events();
-        client.is("GETEX none EX x", "nil").is("GETEX none EX", "-ERR syntax error");
+        client.is("GETEX none EX x", "-ERR value is not an integer or out of range");
+        client.is("GETEX none EX 0", "-ERR invalid expire time in 'getex' command");
+        client.is("GETEX none EX 1", "nil").is("GETEX none EX", "-ERR syntax error");
         client.is("SET k v", "+OK").is("GETEX k EX 10", "v").is("GETEX k PERSIST", "v").is("GETEX k PERSIST", "v");
         client.is("GETEX k EX 0", "-ERR invalid expire time in 'getex' command");
         client.is("GETEX k KEEPTTL", "-ERR syntax error").is("GETEX k EX 1 PERSIST", "-ERR syntax error");

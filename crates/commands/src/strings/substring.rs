@@ -60,7 +60,6 @@ pub const COMMANDS: &[Command] = &[
         syntax: "key start:int end:int",
         summary: "Returns a substring from a string value.",
         complexity: PART_COMPLEXITY,
-        deprecated: Some(("2.0.0", "`GETRANGE`")),
         run: getrange,
         ..Command::DEFAULT
     },

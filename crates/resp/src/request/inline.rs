@@ -14,8 +14,13 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
+/// What ends an argument outside of quotes: of all blanks these only.
+fn ends_argument(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r')
+}
+
 /// Splits a line into arguments at blanks. `"..."` knows the escapes `\n \r \t \b \a \xHH` and a backslash before any
-/// other byte stands for that byte; `'...'` knows only `\'`. Quotes may open within an argument, and end it.
+/// other byte stands for that byte; `'...'` knows only `\'`. Quotes may open and close anywhere within an argument.
 pub(super) fn split_inline(
     line: &[u8],
     spans: &mut Vec<Span>,
@@ -29,10 +34,14 @@ pub(super) fn split_inline(
             return Ok(());
         }
         let start = at;
-        at += line[at..].iter().take_while(|byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'"' | b'\'')).count();
-        if let Some(&quote @ (b'"' | b'\'')) = line.get(at) {
+        at = end_of_plain(line, at);
+        if matches!(line.get(at), Some(b'"' | b'\'')) {
             let mut argument = line[start..at].to_vec();
-            at = unquote(line, at + 1, quote, &mut argument)?;
+            while let Some(&quote @ (b'"' | b'\'')) = line.get(at) {
+                let plain = unquote(line, at + 1, quote, &mut argument)?;
+                at = end_of_plain(line, plain);
+                argument.extend_from_slice(&line[plain..at]);
+            }
             owned.push((spans.len() - first, argument));
             spans.push(Span::default());
         } else {
@@ -41,16 +50,22 @@ pub(super) fn split_inline(
     }
 }
 
-/// Appends what lies from `at` to the closing quote to `argument` and returns where the argument ends.
+/// Where an argument that goes on at `at` ends, or a quote opens.
+fn end_of_plain(line: &[u8], at: usize) -> usize {
+    at + line[at..].iter().take_while(|&&byte| !ends_argument(byte) && !matches!(byte, b'"' | b'\'')).count()
+}
+
+/// Appends what lies from `at` to the closing quote to `argument` and returns where the rest begins. As in Valkey, what
+/// reaches to the end of the line is no escape.
 fn unquote(line: &[u8], mut at: usize, quote: u8, argument: &mut Vec<u8>) -> Result<usize, ProtocolError> {
     loop {
         match line[at..] {
             [] => return Err(ProtocolError::UnbalancedQuotes),
-            [b'\\', b'x', high, low, ..] if quote == b'"' && high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+            [b'\\', b'x', high, low, _, ..] if quote == b'"' && high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
                 argument.push(hex(high) << 4 | hex(low));
                 at += 4;
             }
-            [b'\\', escaped, ..] if quote == b'"' => {
+            [b'\\', escaped, _, ..] if quote == b'"' => {
                 argument.push(match escaped {
                     b'n' => b'\n',
                     b'r' => b'\r',
@@ -61,16 +76,11 @@ fn unquote(line: &[u8], mut at: usize, quote: u8, argument: &mut Vec<u8>) -> Res
                 });
                 at += 2;
             }
-            [b'\\', b'\'', ..] if quote == b'\'' => {
+            [b'\\', b'\'', _, ..] if quote == b'\'' => {
                 argument.push(b'\'');
                 at += 2;
             }
-            [byte, ref rest @ ..] if byte == quote => {
-                return match rest.first() {
-                    Some(&next) if !is_space(next) => Err(ProtocolError::UnbalancedQuotes),
-                    _ => Ok(at + 1),
-                };
-            }
+            [byte, ..] if byte == quote => return Ok(at + 1),
             [byte, ..] => {
                 argument.push(byte);
                 at += 1;
@@ -115,7 +125,10 @@ mod tests {
             ("echo \"\\xZZ\" \"\\x4\" \"\\x00z\"", &["echo", "xZZ", "x4", "\0z"]),
             ("echo 'a\\'b\\n\"' '\\''", &["echo", "a'b\\n\"", "'"]),
             ("echo a\"b\" x\"y z\" a\\nb", &["echo", "ab", "xy z", "a\\nb"]),
-            ("echo \"a\"\x0b", &["echo", "a"]),
+            ("echo \"a\"\x0b", &["echo", "a\x0b"]),
+            ("echo \"a\"b'c'\"d\"e f", &["echo", "abcde", "f"]),
+            ("echo \"a\\\"", &["echo", "a\\"]),
+            ("echo 'a\\'", &["echo", "a\\"]),
             ("\"\"", &[""]),
         ] {
             let args: Vec<Vec<u8>> = args.iter().map(|arg| arg.as_bytes().to_vec()).collect();

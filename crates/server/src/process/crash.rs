@@ -180,7 +180,12 @@ fn report(cause: &str, stack: &str, server: Option<Arc<Shared>>) {
             }
         }
         log::raw("\n------ MODULES INFO OUTPUT ------\n");
-        log::raw(&format!("\n------ CONFIG DEBUG OUTPUT ------\n{}", changed(&server.engine.config().snapshot())));
+        let config = server.engine.config().snapshot();
+        log::raw(&format!("\n------ CONFIG DEBUG OUTPUT ------\n{}", changed(&config)));
+        let context = String::from_utf8_lossy(config.text(Directive::DEBUG_CONTEXT));
+        if !context.is_empty() {
+            log::raw(&format!("debug-context {context}\n"));
+        }
     }
     log::raw(
         "\n=== CINNABAR BUG REPORT END. Make sure to include from START to END. ===\n\n\

@@ -309,6 +309,11 @@ impl SortedSet {
         if let Form::Indexed(indexed) = &self.0 { Some(indexed.table_stats()) } else { None }
     }
 
+    /// Whether the set is not packed.
+    pub fn is_indexed(&self) -> bool {
+        matches!(self.0, Form::Indexed(_))
+    }
+
     /// The name of the form, as clients know it.
     pub fn encoding(&self) -> &'static str {
         match self.0 {
@@ -347,7 +352,11 @@ impl SortedSet {
         }
     }
 
-    fn make_indexed(&mut self) {
+    /// Takes the indexed form, whatever the limits of the packed one.
+    pub fn make_indexed(&mut self) {
+        if self.is_indexed() {
+            return;
+        }
         let (set, _) = Indexed::from_sorted(self.iter());
         self.0 = Form::Indexed(Box::new(set));
     }

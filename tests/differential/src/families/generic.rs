@@ -51,6 +51,8 @@ pub const FAMILY: Family = Family {
     ],
     rules: &[
         ("KEYS", Rule::Unordered),
+        // A user who may not flush sees the keys that there are.
+        ("RANDOMKEY", Rule::Kind),
         ("SCAN", Rule::Scan),
         ("TTL", Rule::TimeLeft(1)),
         ("EXPIRETIME", Rule::Deadline(1)),

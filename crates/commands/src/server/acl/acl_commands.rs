@@ -73,6 +73,7 @@ pub const COMMANDS: &[Command] = &[Command {
                     "7.0.0",
                     "Added selectors and changed the format of key and channel patterns from a list to their rule representation.",
                 ),
+                ("9.1.0", "Added database permission rules."),
             ],
             is_secret: |_, index| index >= 2,
             ..sub("getuser", 3, ADMINS, getuser)
@@ -108,6 +109,7 @@ pub const COMMANDS: &[Command] = &[Command {
             history: &[
                 ("6.2.0", "Added Pub/Sub channel patterns."),
                 ("7.0.0", "Added selectors and key based permissions."),
+                ("9.1.0", "Added database permission rules."),
             ],
             tips: TO_ALL,
             is_secret: |_, index| index >= 2,

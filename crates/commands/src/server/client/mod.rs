@@ -78,7 +78,7 @@ const SUBCOMMANDS: &[Command] = &[
         arity: 3,
         flags: COMMON,
         syntax: "(enabled: ON | OFF)",
-        summary: "Mark this client as an import source when server is in import mode.",
+        summary: "Marks this client as an import source when the server is in import mode.",
         run: import_source,
         ..SUB
     },

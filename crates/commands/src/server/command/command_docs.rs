@@ -121,8 +121,8 @@ mod tests {
     use resp::reply_value::{Decoder, Value};
     use std::collections::HashMap;
 
-    /// Of every command: its name, its syntax in the notation of the entries, and what Valkey 8.1.1 (9.1.2 for what
-    /// 8.1.1 lacks) answers to COMMAND DOCS, without subcommands, as JSON.
+    /// Of every command: its name, its syntax in the notation of the entries, and what Valkey 9.1.2 (Redis 8 for
+    /// what that lacks) answers to COMMAND DOCS, without subcommands, as JSON.
     const REFERENCE: &str = include_str!("fixtures/docs.tsv");
 
     fn json(value: &Value) -> String {

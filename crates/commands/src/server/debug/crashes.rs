@@ -33,7 +33,7 @@ pub fn leak(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 
 /// No client is served in the meantime, whichever thread it has.
 pub fn sleep(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let seconds = resp::number::parse_f64_c(&args[2]).unwrap_or(0.0).clamp(0.0, 3600.0);
+    let seconds = resp::number::parse_f64_clamped(&args[2]).unwrap_or(0.0).clamp(0.0, 3600.0);
     cx.keys.escalate()?;
     let time = Duration::from_secs_f64(seconds);
     cx.engine.host().sleep(time);

@@ -3,6 +3,8 @@
 //! A change that adds a capability takes its lines from here, which leads to the places that must then tell the truth.
 //! A test holds INFO to printing no other constants.
 
+use crate::server::module;
+
 /// Of one server without a cluster, as `server_mode` and HELLO call it.
 pub const MODE: &str = "standalone";
 /// Of a server that follows nobody, as `role`, ROLE and HELLO call it.
@@ -27,6 +29,8 @@ pub const FIELDS: &[(&str, &str, &str)] = &[
     ("gcc_version", "0.0.0", "builds by a C compiler"),
     ("io_threads_active", "0", IO_THREADS),
     ("cluster_connections", "0", CLUSTER),
+    ("module", module::AS_FIELD, MODULES),
+    ("engines_count", "1", "engines of scripts beside Lua"),
     ("used_memory_vm_functions", "0", "interpreters that run functions only"),
     ("mem_replication_backlog", "0", REPLICATION),
     ("mem_total_replication_buffers", "0", REPLICATION),

@@ -44,6 +44,7 @@ use engine::{Engine, Error};
 use std::fmt::{Display, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 pub(crate) const COMMANDS: &[Command] = &[Command {
     name: "info",
@@ -73,12 +74,14 @@ const SECTIONS: &[(&str, Fields)] = &[
     ("Stats", stats),
     ("Replication", replication),
     ("CPU", cpu),
-    // There are none.
-    ("Modules", |_, _| {}),
+    ("Modules", |text, _| text.absent(&["module"])),
     ("Commandstats", |text, source| command_stats::command_stats(&mut text.0, source.engine)),
     ("Errorstats", |text, source| command_stats::error_stats(&mut text.0, source.engine)),
     ("Latencystats", |text, source| command_stats::latency_stats(&mut text.0, source.engine, &source.config)),
     ("Cluster", cluster),
+    // Without clusters there is nothing in it.
+    (CLUSTER_INFO, |_, _| {}),
+    (ENGINES, scripting_engines),
     ("Keyspace", keyspace),
     (KEY_SIZES, |text, source| text.0.push_str(&source.key_sizes)),
     ("Debug", debug),
@@ -87,9 +90,11 @@ const SECTIONS: &[(&str, Fields)] = &[
 /// Names that stand for all sections.
 const ALL: [&str; 2] = ["all", "everything"];
 /// Sections that have to be asked for, and those that only their own name brings.
-const EXTRA: [&str; 5] = ["TLS", "Commandstats", "Latencystats", "Debug", KEY_SIZES];
+const EXTRA: [&str; 7] = ["TLS", "Commandstats", "Latencystats", CLUSTER_INFO, ENGINES, "Debug", KEY_SIZES];
 const HIDDEN: [&str; 2] = ["Debug", KEY_SIZES];
 const KEY_SIZES: &str = "Keysizes";
+const CLUSTER_INFO: &str = "Cluster Info";
+const ENGINES: &str = "Scripting Engines";
 
 /// What the sections read.
 struct Source<'e> {
@@ -210,9 +215,14 @@ impl Piecewise for Info {
 /// Whether these words ask for a section.
 fn is_shown(sections: &[Vec<u8>], name: &str) -> bool {
     let by_default = !EXTRA.contains(&name);
+    let asked = match name {
+        CLUSTER_INFO => "cluster_info",
+        ENGINES => "scriptingengines",
+        name => name,
+    };
     let is_named = |word: &Vec<u8>| {
         let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
-        is(name) || !HIDDEN.contains(&name) && ALL.into_iter().any(is) || by_default && is("default")
+        is(asked) || !HIDDEN.contains(&name) && ALL.into_iter().any(is) || by_default && is("default")
     };
     sections.is_empty() && by_default || sections.iter().any(is_named)
 }
@@ -587,10 +597,23 @@ fn cpu(text: &mut Text, source: &Source<'_>) {
     text.absent(&["used_cpu_sys_children", "used_cpu_user_children"]);
     text.field("used_cpu_sys_main_thread", format_args!("{:.6}", source.process.main_system.as_secs_f64()));
     text.field("used_cpu_user_main_thread", format_args!("{:.6}", source.process.main_user.as_secs_f64()));
+    let first = source.engine.metrics().first().map_or(0, |worker| worker.turn_nanos.get());
+    text.field("used_active_time_main_thread", format_args!("{:.6}", Duration::from_nanos(first).as_secs_f64()));
 }
 
 fn cluster(text: &mut Text, _: &Source<'_>) {
     text.absent(&["cluster_enabled"]);
+}
+
+/// One: Lua, with the interpreters of all workers.
+fn scripting_engines(text: &mut Text, source: &Source<'_>) {
+    let scripts = source.engine.scripts();
+    let (used, overhead) = (scripts.interpreter_bytes(), size_of_val(scripts));
+    text.absent(&["engines_count"]);
+    text.field("engines_total_used_memory", used);
+    text.field("engines_total_memory_overhead", overhead);
+    let name = "name=LUA,module=lua,abi_version=4";
+    text.field("engine_0", format_args!("{name},used_memory={used},memory_overhead={overhead}"));
 }
 
 fn keyspace(text: &mut Text, source: &Source<'_>) {
@@ -624,7 +647,7 @@ mod tests {
         assert_eq!(client.run("INFO default nope").len(), all.len());
     }
 
-    /// Sections and fields of INFO ALL in the order of Valkey 8.1.1, which has nothing to say of commands yet.
+    /// Sections and fields of INFO ALL in the order of Valkey 9.1.2, which has nothing to say of commands yet.
     const FIELDS: &str = include_str!("fixtures/info.txt");
 
     #[test]

@@ -22,7 +22,7 @@ pub const COMMANDS: &[Command] = &[Command {
             since: "8.1.0",
             arity: 4,
             flags: ADMIN.and(LOADING).and(STALE),
-            syntax: "count:int (type: slow | large-request | large-reply)",
+            syntax: "count:int (type: SLOW | LARGE-REQUEST | LARGE-REPLY)",
             summary: "Returns the specified command log's entries.",
             complexity: "O(N) where N is the number of entries returned",
             tips: &["request_policy:all_nodes", "nondeterministic_output"],
@@ -32,7 +32,7 @@ pub const COMMANDS: &[Command] = &[Command {
         Command {
             group: Group::Server,
             since: "8.1.0",
-            summary: "Show helpful text about the different subcommands",
+            summary: "Shows helpful text about the different subcommands.",
             ..HELP
         },
         Command {
@@ -41,7 +41,7 @@ pub const COMMANDS: &[Command] = &[Command {
             since: "8.1.0",
             arity: 3,
             flags: ADMIN.and(LOADING).and(STALE),
-            syntax: "(type: slow | large-request | large-reply)",
+            syntax: "(type: SLOW | LARGE-REQUEST | LARGE-REPLY)",
             summary: "Returns the number of entries in the specified type of command log.",
             complexity: "O(1)",
             tips: &["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"],
@@ -54,7 +54,7 @@ pub const COMMANDS: &[Command] = &[Command {
             since: "8.1.0",
             arity: 3,
             flags: ADMIN.and(LOADING).and(STALE),
-            syntax: "(type: slow | large-request | large-reply)",
+            syntax: "(type: SLOW | LARGE-REQUEST | LARGE-REPLY)",
             summary: "Clears all entries from the specified type of command log.",
             complexity: "O(N) where N is the number of entries in the commandlog",
             tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],

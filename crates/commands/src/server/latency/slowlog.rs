@@ -15,7 +15,6 @@ pub const COMMANDS: &[Command] = &[Command {
     arity: -2,
     summary: "A container for slow log commands.",
     complexity: "Depends on subcommand.",
-    deprecated: Some(("8.1.0", "`COMMANDLOG`")),
     subcommands: &[
         Command {
             name: "get",
@@ -28,15 +27,13 @@ pub const COMMANDS: &[Command] = &[Command {
             complexity: "O(N) where N is the number of entries returned",
             tips: &["request_policy:all_nodes", "nondeterministic_output"],
             history: &[("4.0.0", "Added client IP address, port and name to the reply.")],
-            deprecated: Some(("8.1.0", "`COMMANDLOG GET <count> SLOW`")),
             run: get,
             ..Command::DEFAULT
         },
         Command {
             group: Group::Server,
             since: "6.2.0",
-            summary: "Show helpful text about the different subcommands",
-            deprecated: Some(("8.1.0", "`COMMANDLOG HELP`")),
+            summary: "Shows helpful text about the different subcommands.",
             ..HELP
         },
         Command {
@@ -48,7 +45,6 @@ pub const COMMANDS: &[Command] = &[Command {
             summary: "Returns the number of entries in the slow log.",
             complexity: "O(1)",
             tips: &["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"],
-            deprecated: Some(("8.1.0", "`COMMANDLOG LEN SLOW`")),
             run: len,
             ..Command::DEFAULT
         },
@@ -61,7 +57,6 @@ pub const COMMANDS: &[Command] = &[Command {
             summary: "Clears all entries from the slow log.",
             complexity: "O(N) where N is the number of entries in the slowlog",
             tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
-            deprecated: Some(("8.1.0", "`COMMANDLOG RESET SLOW`")),
             run: reset,
             ..Command::DEFAULT
         },

@@ -49,6 +49,8 @@ directives! { after super::replication::END;
     CLUSTER_LINK_SENDBUF_LIMIT = memory("cluster-link-sendbuf-limit", 0, 0, i64::MAX).unit(Unit::UnsignedMemory).unsupported(NO_CLUSTER);
     /// Milliseconds that a failover by hand may take.
     CLUSTER_MANUAL_FAILOVER_TIMEOUT = integer("cluster-manual-failover-timeout", 5000, 1, INT_MAX).unsupported(NO_CLUSTER);
+    /// Percent of all nodes that a message to one of them tells of.
+    CLUSTER_MESSAGE_GOSSIP_PERC = integer("cluster-message-gossip-perc", 10, 1, 100).hidden().unsupported(NO_CLUSTER);
     /// Replicas that a primary keeps before one may move.
     CLUSTER_MIGRATION_BARRIER = integer("cluster-migration-barrier", 1, 0, INT_MAX).unsupported(NO_CLUSTER);
     /// Milliseconds of silence after which a node counts as failing.

@@ -23,6 +23,8 @@ directives! { after super::tls::END;
     CRASH_LOG_ENABLED = flag("crash-log-enabled", true);
     /// Test the memory in that report.
     CRASH_MEMCHECK_ENABLED = flag("crash-memcheck-enabled", true).unsupported("A crash report of Cinnabar does not test the memory");
+    /// What a crash report is to say of what the server was doing.
+    DEBUG_CONTEXT = text("debug-context", "").keeps_empty().hidden();
     /// Keep keys and values out of crash reports.
     HIDE_USER_DATA_FROM_LOG = flag("hide-user-data-from-log", true);
     /// Warnings that do not keep the server from starting.
