@@ -46,8 +46,8 @@ fn positive(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// Parses a float as Valkey reads scores: decimal, without leading blanks, not NaN, and neither overflowing nor vanishing
-/// (`1e400` and `1e-400` are refused, `inf` and `5e-324` are not).
+/// Parses a float as Valkey reads scores: decimal, without leading blanks, not NaN, and neither overflowing nor
+/// vanishing (`1e400` and `1e-400` are refused, `inf` and `5e-324` are not).
 pub fn parse_f64(text: &[u8]) -> Option<f64> {
     let (negative, float) = Float::classify(text)?;
     let value = match float {

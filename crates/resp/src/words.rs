@@ -9,8 +9,8 @@
 //! '...'   everything as itself, but \' for a quote
 //! ```
 //!
-//! A word goes on behind a closing quote: `"a"b` is `ab`. A quote never closed is an error. [`quote`] writes any bytes as
-//! one double-quoted word of printable ASCII.
+//! A word goes on behind a closing quote: `"a"b` is `ab`. A quote never closed is an error. [`quote`] writes any bytes
+//! as one double-quoted word of printable ASCII.
 
 /// Splits a line into words, or `None` when its quotes are unbalanced.
 pub fn split(line: &[u8]) -> Option<Vec<Vec<u8>>> {

@@ -265,12 +265,15 @@ impl Shape {
         }
     }
 
-    /// The radius of a circle around the center that covers the shape.
+    /// The radius of a circle around the center that covers the shape; of a polygon, the rectangle that it lies in.
     fn radius(&self) -> f64 {
         match self {
             Shape::Circle { radius, .. } => *radius,
             Shape::Box { width, height, .. } => (width / 2.0).hypot(height / 2.0),
-            Shape::Polygon { center, corners } => {
+            Shape::Polygon { center, .. } => {
+                let Area { west, east, south, north } = self.bounds();
+                let corners = [(west, north), (east, north), (west, south), (east, south)];
+                let corners = corners.map(|(longitude, latitude)| Point { longitude, latitude });
                 corners.iter().map(|corner| center.distance(*corner)).fold(0.0, f64::max)
             }
         }

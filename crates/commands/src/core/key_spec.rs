@@ -56,6 +56,12 @@ pub fn counted(index: usize, args: &Args<'_>) -> Option<usize> {
 /// The arguments cannot be what the entry says.
 pub fn keys_and_flags(command: &'static Command, args: &Args<'_>) -> Result<CallKeys, BadKeys> {
     let (mut found, result) = keys_of_specs(command, args);
+    if result.is_err() {
+        let loosely = keys_by_loose_count(command, args);
+        if !loosely.is_empty() {
+            return Ok(loosely);
+        }
+    }
     let invalid = result.is_err() || found.iter().any(|(index, _)| *index >= args.len());
     if invalid || found.is_empty() || counts_none(command, args) {
         if !command.flags.has(NO_MANDATORY_KEYS) {
@@ -64,6 +70,28 @@ pub fn keys_and_flags(command: &'static Command, args: &Args<'_>) -> Result<Call
         found.clear();
     }
     Ok(found)
+}
+
+/// Where the number of keys is no number, Valkey takes its first digits for one to find keys by, and knows no flags of
+/// them.
+fn keys_by_loose_count(command: &Command, args: &Args<'_>) -> CallKeys {
+    const NO_FLAGS: KeyFlags = KeyFlags(0);
+    let counted = command.keys.iter().find_map(|spec| match (spec.begin, spec.find) {
+        (Begin::Index(begin), FindKeys::Counted { count, first, step }) => Some((begin + count, begin + first, step)),
+        _ => None,
+    });
+    let Some((at, first, step)) = counted else { return CallKeys::new() };
+    let text = args.get(at).unwrap_or_default().trim_ascii_start();
+    let digits = text.strip_prefix(b"+").unwrap_or(text);
+    let digits = &digits[..digits.iter().take_while(|byte| byte.is_ascii_digit()).count()];
+    let number = resp::number::parse_i64_c(digits).and_then(|number| usize::try_from(number).ok()).unwrap_or(0);
+    if number > args.len().saturating_sub(first) / step {
+        return CallKeys::new();
+    }
+    let counted = (0..number).map(|key| (first + key * step, NO_FLAGS));
+    // The destination comes last.
+    let destination = (at > 1 && number > 0 && command.keys.len() > 1).then_some((1, NO_FLAGS));
+    counted.chain(destination).collect()
 }
 
 /// What the specs find, and what the command itself makes of it.

@@ -175,9 +175,10 @@ fn keys_of_call(command: &'static Command, args: &Args<'_>) -> CallKeys {
     key_spec::keys_and_flags(command, args).unwrap_or_default()
 }
 
-/// What these arguments say of databases.
+/// What these arguments say of databases; nothing if one of them says something else.
 pub(crate) fn databases_at(args: &Args<'_>, at: impl IntoIterator<Item = usize>) -> Vec<(usize, i64)> {
-    at.into_iter().filter_map(|at| Some((at, resp::number::parse_i64(args.get(at)?)?))).collect()
+    let database = |at| Some((at, resp::number::parse_i64(args.get(at)?)?));
+    at.into_iter().map(database).collect::<Option<_>>().unwrap_or_default()
 }
 
 fn access(flags: KeyFlags) -> KeyAccess {

@@ -30,7 +30,7 @@ pub const COMMANDS: &[Command] = &[
         syntax: "source:key destination:key [DB destination-db:int] [REPLACE]",
         summary: "Copies the value of a key to a new key.",
         complexity: "O(N) worst case for collections, where N is the number of nested items. O(1) for string values.",
-        dbs_of_call: Some(|args| databases_at(args, (3..args.len()).filter(|at| args.is(at - 1, "db")))),
+        dbs_of_call: Some(databases_of_copy),
         run: copy,
         ..GENERIC
     },
@@ -207,6 +207,22 @@ fn rename_key(cx: &mut Context<'_>, args: &Args<'_>, keep_target: bool) -> Resul
     cx.keys.notify(EventClass::GENERIC, "rename_from", from.name);
     cx.keys.notify(EventClass::GENERIC, "rename_to", to.name);
     Ok(true)
+}
+
+/// The databases that COPY's options name, if they are options.
+fn databases_of_copy(args: &Args<'_>) -> Vec<(usize, i64)> {
+    let (mut at, mut found) = (3, Vec::new());
+    while at < args.len() {
+        if args.is(at, "replace") {
+            at += 1;
+        } else if args.is(at, "db") && at + 1 < args.len() {
+            found.push(at + 1);
+            at += 2;
+        } else {
+            return Vec::new();
+        }
+    }
+    databases_at(args, found)
 }
 
 fn copy(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {

@@ -1,5 +1,5 @@
-//! MODULE: none can be loaded. The engine of Lua counts as one, as in Valkey 9, and tools that look for modules are told of
-//! it.
+//! MODULE: none can be loaded. The engine of Lua counts as one, as in Valkey 9, and tools that look for modules are
+//! told of it.
 
 use crate::core::admission;
 use crate::core::args::Args;
