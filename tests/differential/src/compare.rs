@@ -28,8 +28,8 @@ pub enum Rule {
     Times,
     /// Only what kind of value it is.
     Kind,
-    /// The name of an encoding. Which strings are `embstr` and which `raw` is each version's own affair, by the length
-    /// of the string, of its key and by whether it has a deadline; so these two are taken for one.
+    /// The name of an encoding. Which strings are `int`, `embstr` and `raw` is each version's own affair, by the length
+    /// of the string, of its key, by whether it has a deadline and a script has written it; so these are taken for one.
     Encoding,
     /// A map without the fields in which servers may differ.
     Hello,
@@ -85,7 +85,7 @@ pub fn normalised(rule: Rule, value: &Value) -> Value {
         },
         Rule::Times => without_times(value),
         Rule::CommandInfo => deeply_sorted(value),
-        Rule::Encoding if value.text() == Some(b"embstr") => Value::Bulk(b"raw".to_vec()),
+        Rule::Encoding if matches!(value.text(), Some(b"int" | b"embstr")) => Value::Bulk(b"raw".to_vec()),
         _ => value.clone(),
     }
 }
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn embedded_strings_are_raw_strings() {
         let check = |a: &str, b: &str| agree(Rule::Encoding, &Value::Bulk(a.into()), &Value::Bulk(b.into()));
-        assert!(check("embstr", "raw") && !check("embstr", "int") && !check("listpack", "skiplist"));
+        assert!(check("embstr", "raw") && check("embstr", "int") && !check("listpack", "skiplist"));
     }
 
     #[test]

@@ -269,9 +269,13 @@ fn move_key(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Err(Error::SameObject);
     }
     let key = cx.key(args, 1);
-    cx.keys.select(target_db);
-    let taken = cx.keys.edit(key).exists();
-    cx.keys.select(source_db);
+    // What has expired in the other database goes only where something is to take its place.
+    let taken = cx.keys.edit(key).exists() && {
+        cx.keys.select(target_db);
+        let taken = cx.keys.edit(key).exists();
+        cx.keys.select(source_db);
+        taken
+    };
     let mut source = cx.keys.edit(key);
     let moving = if taken { None } else { source.take() };
     let Some((entry, readers)) = moving else {
