@@ -100,7 +100,6 @@ errors! {
     InvalidTtl = "ERR Invalid TTL value, must be >= 0";
     BadPayload = "ERR DUMP payload version or checksum are wrong";
     BadPayloadData = "ERR Bad data format";
-    ForeignType(kind: Word) = "ERR Unsupported foreign data type: {}";
     MigrateKeyAndKeys = "ERR When using MIGRATE KEYS option, the key argument must be set to the empty string";
     MigratingAlready = "IOERR another client is migrating the key";
     MigratedKeyChanges = "IOERR the key did not stop changing while it was sent";

@@ -81,6 +81,7 @@ impl Checker {
             Reason::Truncated => self.say("Unexpected EOF reading RDB file"),
             Reason::Checksum { .. } => self.say("RDB CRC error"),
             Reason::Version(_) | Reason::Io(_) => self.say(&fault.reason.to_string()),
+            Reason::Foreign { kind, .. } => self.say(&format!("Invalid object type: {kind}")),
             Reason::Corrupt(text) if matches!(self.doing, Doing::Start | Doing::Type) => self.say(text),
             reason => self.say(&format!(
                 "Internal error in RDB reading offset {}, function at {} -> {reason}",

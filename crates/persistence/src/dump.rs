@@ -154,15 +154,6 @@ pub struct Payload<'a> {
     version: u16,
 }
 
-impl Payload<'_> {
-    /// The number of a type that came with versions which are not Valkey's, if it is one that nobody reads any more.
-    pub fn unreadable_kind(&self) -> Option<u8> {
-        const PRE_GA_HASH: u8 = 22;
-        let is_foreign = Family::of(self.version) == Family::Redis;
-        self.body.first().copied().filter(|kind| is_foreign && *kind == PRE_GA_HASH)
-    }
-}
-
 /// Looks at the version and the checksum; None if one of them is wrong. `relaxed`: any version will do, and a checksum
 /// that is zero was not made. `skip_sum`: any checksum will do.
 pub fn verify(bytes: &[u8], relaxed: bool, skip_sum: bool) -> Option<Payload<'_>> {

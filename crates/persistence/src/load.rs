@@ -7,6 +7,7 @@ use crate::format::{Family, is_known, opcode};
 use crate::source::{Reason, Result, Source};
 use engine::data::value::Object;
 use engine::keyspace::encoding_limits::EncodingLimits;
+use std::ops::RangeInclusive;
 
 /// A key that was read, with what was said of it.
 #[derive(Debug)]
@@ -184,6 +185,9 @@ pub fn load(source: &mut Source<'_>, options: LoadOptions, limits: &EncodingLimi
             opcode::MODULE_AUX => module_field(source, sink)?,
             opcode::SLOT_IMPORT if family == Family::Valkey => slot_import(source)?,
             opcode::KEY_METADATA if family == Family::Redis => key_metadata(source, sink)?,
+            kind if !decode::is_type(kind, family) && family != Family::Valkey && FOREIGN.contains(&kind) => {
+                return Err(source.fault(Reason::Foreign { kind, version }));
+            }
             kind if !decode::is_type(kind, family) => return source.corrupt(format!("Invalid object type: {kind}")),
             kind => {
                 let next = std::mem::take(&mut next);
@@ -193,6 +197,9 @@ pub fn load(source: &mut Source<'_>, options: LoadOptions, limits: &EncodingLimi
     }
     footer(source, version, options, sink)
 }
+
+/// Types and opcodes that another family may have given a meaning of its own.
+const FOREIGN: RangeInclusive<u8> = 22..=243;
 
 /// What the opcode says that comes next.
 fn doing(opcode: u8, family: Family) -> Doing {
@@ -265,11 +272,11 @@ fn header(source: &mut Source<'_>, options: LoadOptions) -> Result<u16> {
         (_, Some(digits)) => (digits, "valkey"),
         _ => return source.corrupt("Wrong signature trying to load DB from file"),
     };
-    let text = String::from_utf8_lossy(digits).into_owned();
-    let version = if digits.iter().all(u8::is_ascii_digit) { text.parse().unwrap_or(0) } else { 0 };
+    let digits = str::from_utf8(digits).ok().filter(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()));
+    let version = digits.and_then(|digits| digits.parse().ok()).unwrap_or(0);
     let is_its = (Family::of(version) == Family::Valkey) == (family == "valkey");
     if version == 0 || !is_its || !(options.relaxed || is_known(version)) {
-        return Err(source.fault(Reason::Version(text)));
+        return Err(source.fault(Reason::Version(version)));
     }
     Ok(version)
 }

@@ -36,7 +36,14 @@ pub enum Reason {
         stated: u64,
     },
     /// The version in the header, which is not known.
-    Version(String),
+    Version(u16),
+    /// A type, or an opcode, of a version that is not Valkey's, which nothing here reads.
+    Foreign {
+        /// Its number.
+        kind: u8,
+        /// The version in the header.
+        version: u16,
+    },
     /// Anything else that cannot be.
     Corrupt(Cow<'static, str>),
 }
@@ -51,6 +58,9 @@ impl std::fmt::Display for Reason {
                 write!(f, "wrong checksum: expected {found:x}, the input says {stated:x}")
             }
             Reason::Version(version) => write!(f, "Can't handle RDB format version {version}"),
+            Reason::Foreign { kind, version } => {
+                write!(f, "Can't handle foreign type or opcode {kind} in RDB with version {version}")
+            }
             Reason::Corrupt(what) => f.write_str(what),
         }
     }

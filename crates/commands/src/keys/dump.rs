@@ -4,10 +4,10 @@ use crate::core::args::Args;
 use crate::core::command::{ASKING, Command, DENY_OOM, Group, READONLY, SYSTEM, WRITE, key};
 use crate::core::context::Context;
 use crate::persistence::{load, write_options};
+use engine::Error;
 use engine::config::Directive;
 use engine::data::event_class::EventClass;
 use engine::time::UnixMs;
-use engine::{Error, Word};
 use persistence::dump;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -127,9 +127,6 @@ fn restore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let sanitize = config.choice(Directive::SANITIZE_DUMP_PAYLOAD) != "no";
     let skip_sum = engine.persistence_status().skips_checksums();
     let payload = dump::verify(&args[3], relaxed, skip_sum).ok_or(Error::BadPayload)?;
-    if let Some(kind) = payload.unreadable_kind() {
-        return Err(Error::ForeignType(Word::of(kind.to_string())));
-    }
     engine.persistence_status().sanitizations.fetch_add(sanitize.into(), Relaxed);
     let value = dump::restore(payload, engine.encoding_limits(), sanitize).map_err(|fault| {
         engine.host().detail(&load::describe(&fault, "restoreCommand"));

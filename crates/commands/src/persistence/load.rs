@@ -139,7 +139,7 @@ pub fn describe(fault: &Fault, function: &str) -> String {
         Reason::Truncated => {
             format!("Short read or OOM loading DB. Unrecoverable error, aborting now: at offset {}", fault.offset)
         }
-        Reason::Version(_) => format!("{}", fault.reason),
+        Reason::Version(_) | Reason::Foreign { .. } => format!("{}", fault.reason),
         reason => format!("Internal error in RDB reading offset {}, function at {function} -> {reason}", fault.offset),
     }
 }
