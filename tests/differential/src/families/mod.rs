@@ -20,6 +20,7 @@ mod script;
 mod set;
 mod stream;
 mod string;
+mod transaction;
 mod zset;
 mod zset_book;
 
@@ -77,6 +78,7 @@ pub const ALL: &[&Family] = &[
     &hyperloglog::FAMILY,
     &geo::FAMILY,
     &script::FAMILY,
+    &transaction::FAMILY,
     &connection::FAMILY,
     &acl::FAMILY,
 ];
