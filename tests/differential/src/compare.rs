@@ -317,15 +317,4 @@ mod tests {
         assert!(agree(Rule::CommandInfo, &a, &b) && !agree(Rule::Exact, &a, &b));
         assert!(!agree(Rule::CommandInfo, &a, &c));
     }
-
-    #[test]
-    fn only_the_named_flags_depend_on_the_version() {
-        let rows = |name: &str, flags: &[&str]| {
-            Value::Array(vec![Value::Array(vec![Value::Bulk(name.into()), Value::Integer(2), bulks(flags)])])
-        };
-        let check = |name, peer, subject| agree(Rule::CommandInfo, &rows(name, peer), &rows(name, subject));
-        assert!(check("select", &["fast"], &["fast", "allow_busy"]));
-        assert!(!check("select", &["fast"], &["allow_busy"]) && !check("select", &["fast"], &["fast", "write"]));
-        assert!(!check("get", &["fast"], &["fast", "allow_busy"]));
-    }
 }
