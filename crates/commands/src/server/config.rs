@@ -17,6 +17,7 @@ use engine::config::{
     directive_table, is_sensitive, os_message, rewrite as rewritten,
 };
 use engine::stats::command_log::LogReason;
+use engine::stats::metrics::WorkerMetrics;
 use engine::{Engine, Error, Word};
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -291,7 +292,7 @@ pub(crate) fn wants_replicas(config: &Config) -> bool {
 
 fn reset_statistics(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     cx.keys.each_shard(|_, shard, _| shard.stats.reset())?;
-    cx.engine.metrics().iter().for_each(|worker| worker.reset());
+    cx.engine.metrics().iter().for_each(WorkerMetrics::reset);
     cx.engine.scripts().reset_evicted();
     cx.engine.host().reset_stats();
     cx.engine.users().log.reset_counts();

@@ -27,10 +27,10 @@ impl Worker {
     /// Gives connections to workers with time, if this one has too little.
     pub fn balance(&mut self) {
         let clock = self.nanos();
-        if self.shared.workers() == 1 || !self.load_balance.is_due(clock) {
+        if self.workers == 1 || self.is_unwanted() || !self.load_balance.is_due(clock) {
             return;
         }
-        let workers = self.shared.engine.metrics().iter();
+        let workers = self.shared.engine.metrics().iter().take(self.workers);
         let busy = workers.map(|worker| worker.turn_nanos.get() + worker.present_turn_nanos(clock)).collect();
         match self.load_balance.end_window(clock, busy) {
             BalanceStep::Rest => {}
@@ -69,7 +69,7 @@ impl Worker {
     }
 
     /// Another worker serves the connection from now on, which must be movable.
-    fn hand_over(&mut self, token: usize, worker: usize) {
+    pub(super) fn hand_over(&mut self, token: usize, worker: usize) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         if self.poller.deregister(connection.socket.stream()).is_err() {
             connection.abort();
