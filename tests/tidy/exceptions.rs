@@ -45,7 +45,6 @@ pub const ROOMS: &[(&str, &[&str])] = &[
         &[
             "time",
             "glob",
-            "per_worker",
             "config",
             "error",
             "data",
@@ -100,6 +99,7 @@ pub const ROOMS: &[(&str, &[&str])] = &[
             "workers",
             "aof",
             "listener",
+            "replication",
             "event_loop",
             "process",
             "host",

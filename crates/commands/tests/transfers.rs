@@ -245,6 +245,8 @@ fn transfer(giver: &Mutex<Giver>) {
         (Arc::clone(&giver.machine.engine), slots)
     };
     let options = SaveOptions {
+        data: true,
+        functions: true,
         slots: slots.clone(),
         purpose: Purpose::Transfer,
         style: Style { compress: true, family: Family::Valkey },

@@ -3,7 +3,7 @@
 //! Packed collections go to disk as they lie in memory; a packed sorted set, whose memory is of another form, as the
 //! listpack that it would be. Everything appends to a vector, so nothing fails here.
 
-use crate::format::{Family, VERSION_COMMON, VERSION_REDIS, VERSION_VALKEY, kind, length, node, string};
+use crate::format::{Family, VERSION_COMMON, VERSION_OLDER, VERSION_REDIS, VERSION_VALKEY, kind, length, node, string};
 use engine::data::value::{Object, Str, Value};
 use resp::format_by_digits;
 use structures::hash::Hash;
@@ -19,7 +19,8 @@ use structures::sorted_set::SortedSet;
 pub struct Style {
     /// Long strings are compressed (`rdbcompression`).
     pub compress: bool,
-    /// Whose form hashes with fields that have expiries are written in (`rdb-version-compat`).
+    /// Whose form hashes with fields that have expiries are written in (`rdb-version-compat`). With
+    /// [`Family::Common`] they have none, and the rest is as Redis 7.0 reads it, too.
     pub family: Family,
 }
 
@@ -27,6 +28,19 @@ impl Style {
     /// The version that states what such a value needs.
     pub fn version(&self, value: &Value<'_>) -> u16 {
         if has_field_expiries(value) { self.newest_version() } else { VERSION_COMMON }
+    }
+
+    pub(crate) fn is_oldest(&self) -> bool {
+        self.family == Family::Common
+    }
+
+    pub(crate) fn stream_kind(&self) -> u8 {
+        if self.is_oldest() { kind::STREAM_LISTPACKS_2 } else { kind::STREAM_LISTPACKS_3 }
+    }
+
+    /// The version for files without such hashes.
+    pub fn common_version(&self) -> u16 {
+        if self.is_oldest() { VERSION_OLDER } else { VERSION_COMMON }
     }
 
     /// The version for files that have hashes with expiries in them.
@@ -61,6 +75,7 @@ pub(crate) fn kind_of(value: &Value<'_>, style: &Style) -> u8 {
         Object::String(_) => kind::STRING,
         Object::List(_) => kind::LIST_QUICKLIST_2,
         Object::Set(Set::Ints(_)) => kind::SET_INTSET,
+        Object::Set(Set::Small(_)) if style.is_oldest() => kind::SET,
         Object::Set(Set::Small(_)) => kind::SET_LISTPACK,
         Object::Set(Set::Big(_)) => kind::SET,
         Object::Hash(hash) if hash.view().volatile_len() > 0 => match style.family {
@@ -71,7 +86,7 @@ pub(crate) fn kind_of(value: &Value<'_>, style: &Style) -> u8 {
         Object::Hash(_) => kind::HASH,
         Object::SortedSet(set) if set.encoding() == "listpack" => kind::ZSET_LISTPACK,
         Object::SortedSet(_) => kind::ZSET_2,
-        Object::Stream(_) => kind::STREAM_LISTPACKS_3,
+        Object::Stream(_) => style.stream_kind(),
     }
 }
 
@@ -90,6 +105,7 @@ fn put_object(out: &mut Vec<u8>, object: &Object, style: &Style) {
         Object::String(bytes) => put_string(out, bytes, style.compress),
         Object::List(list) => put_list(out, list, style),
         Object::Set(Set::Ints(ints)) => put_string(out, ints.as_bytes(), style.compress),
+        Object::Set(set @ Set::Small(_)) if style.is_oldest() => put_members(out, set, style),
         Object::Set(Set::Small(pack)) => put_string(out, pack.as_bytes(), style.compress),
         Object::Set(set @ Set::Big(_)) => put_members(out, set, style),
         Object::Hash(hash) => put_hash(out, hash, style),

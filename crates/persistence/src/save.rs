@@ -6,7 +6,7 @@
 
 use crate::chunked_values::{self, Pieces};
 use crate::encode::{Style, put_kind, put_length, put_string, put_value};
-use crate::format::{VERSION_COMMON, VERSION_VALKEY, opcode};
+use crate::format::{VERSION_VALKEY, opcode};
 use crate::snapshot_writer::{self, SnapshotBlocks};
 use crc_fast::{CrcAlgorithm, Digest};
 use engine::Engine;
@@ -26,6 +26,10 @@ use std::time::Duration;
 pub struct SaveOptions {
     /// The slots whose keys are written. Functions are if these are all.
     pub slots: SlotSet,
+    /// Keys are written, and functions.
+    pub data: bool,
+    /// See above.
+    pub functions: bool,
     /// What the file is for.
     pub purpose: Purpose,
     /// How values are written.
@@ -122,6 +126,16 @@ impl<'e> SnapshotFile<'e> {
         Ok(SnapshotFile { snapshot, options: options.clone() })
     }
 
+    /// Whether there are collections whose elements have expiries, which older versions have no form for.
+    pub fn has_element_expiries(&self) -> bool {
+        self.snapshot.begun().timed
+    }
+
+    /// One more that the file says of itself.
+    pub fn add_field(&mut self, name: &'static str, value: String) {
+        self.options.fields.push((name, value));
+    }
+
     /// How long the change log was in its moment: what comes after it is not in the file.
     pub fn offset(&self) -> u64 {
         self.snapshot.begun().offset
@@ -136,7 +150,9 @@ impl<'e> SnapshotFile<'e> {
         let sum = options.sum.then(|| Digest::new(CrcAlgorithm::Crc64Redis));
         let mut out = Out { to, sum, written: SavedSize::default(), db: None, begun };
         out.put(&header(options, begun))?;
-        snapshot_writer::write(&self.snapshot, options.delay, &mut out)?;
+        if options.data {
+            snapshot_writer::write(&self.snapshot, options.delay, &mut out)?;
+        }
         out.put(&[opcode::EOF])?;
         let sum = out.sum.as_ref().map_or(0, Digest::finalize);
         out.put(&sum.to_le_bytes())?;
@@ -156,7 +172,7 @@ fn select(db: u32, begun: &BegunSnapshot) -> Vec<u8> {
 }
 
 fn header(options: &SaveOptions, begun: &BegunSnapshot) -> Vec<u8> {
-    let version = if begun.timed { options.style.newest_version() } else { VERSION_COMMON };
+    let version = if begun.timed { options.style.newest_version() } else { options.style.common_version() };
     let mut out = match version {
         VERSION_VALKEY.. => format!("VALKEY{version:03}"),
         _ => format!("REDIS{version:04}"),
@@ -167,7 +183,7 @@ fn header(options: &SaveOptions, begun: &BegunSnapshot) -> Vec<u8> {
         put_string(&mut out, name.as_bytes(), false);
         put_string(&mut out, value.as_bytes(), false);
     }
-    for library in begun.libraries.iter().flat_map(|libraries| libraries.iter()) {
+    for library in begun.libraries.iter().filter(|_| options.functions).flat_map(|libraries| libraries.iter()) {
         out.push(opcode::FUNCTION);
         put_string(&mut out, &library.code, options.style.compress);
     }

@@ -41,7 +41,7 @@ const SAME_FIELDS: i64 = 2;
 
 /// Appends a stream as versions that both families read have it.
 pub fn put(out: &mut Vec<u8>, stream: &Stream, style: &Style) {
-    put_whole(out, stream, style, kind::STREAM_LISTPACKS_3);
+    put_whole(out, stream, style, style.stream_kind());
 }
 
 /// Appends a node: its master's id and its listpack.
@@ -161,7 +161,7 @@ fn read_idempotency(source: &mut Source<'_>, with_times: bool) -> Result<Idempot
 
 /// What follows the nodes, as the third version of the type has it.
 pub fn put_after_nodes(out: &mut Vec<u8>, stream: &Stream, style: &Style) {
-    put_rest(out, stream, style, kind::STREAM_LISTPACKS_3);
+    put_rest(out, stream, style, style.stream_kind());
 }
 
 fn put_rest(out: &mut Vec<u8>, stream: &Stream, style: &Style, kind: u8) {
@@ -200,7 +200,9 @@ fn put_group(out: &mut Vec<u8>, group: &ConsumerGroup, style: &Style, kind: u8) 
     for (consumer, _) in consumers {
         put_string(out, &consumer.name, style.compress);
         out.extend_from_slice(&consumer.seen_at.to_le_bytes());
-        out.extend_from_slice(&consumer.active_at.unwrap_or(-1).to_le_bytes());
+        if kind >= kind::STREAM_LISTPACKS_3 {
+            out.extend_from_slice(&consumer.active_at.unwrap_or(-1).to_le_bytes());
+        }
         put_length(out, consumer.pending_len() as u64);
         consumer.pending_from(Id::MIN).for_each(|id| out.extend_from_slice(&raw(id)));
     }

@@ -244,6 +244,8 @@ impl Sink for Collected {
 
 pub(crate) fn options() -> save::SaveOptions {
     save::SaveOptions {
+        data: true,
+        functions: true,
         slots: SlotSet::all(),
         purpose: Purpose::Save,
         style: style(Family::Valkey),

@@ -3,6 +3,9 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | [`ids`] | names of histories, and how far one goes that two names have |
+//! | [`backlog`] | the last bytes of the stream |
+//! | [`stream`] | which offset of the change log is which of the stream |
+//! | [`follower`] | what a replica says of itself, how far it is, how far behind it may be |
 //!
 //! Bytes and times come in, bytes and decisions go out. No module opens a socket, starts a thread, reads a clock or
 //! trusts a length it was told.
@@ -10,4 +13,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
 
+pub mod backlog;
+pub mod follower;
 pub mod ids;
+pub mod stream;

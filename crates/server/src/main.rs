@@ -8,6 +8,7 @@ mod event_loop;
 mod host;
 mod listener;
 mod process;
+mod replication;
 mod schedule;
 mod startup;
 mod system;

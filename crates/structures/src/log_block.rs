@@ -1,19 +1,19 @@
 //! Blocks of a log: threads write records into them side by side, and readers follow, each at its own pace.
 //!
 //! ```text
-//!   LogCursor          LogCursor                LogTail: behind a lock of its owner's
-//!       v                  v                        v
-//!   [ block ] --next--> [ block ] --next--> ... [ block ] <-- LogEnd: a word, by which places are reserved
+//!   LogCursor          LogCursor                     LogTail: behind a lock of its owner's
+//!       v                  v                             v
+//!   [ block ] --next--> [ block ] --next--> ... --> [ block ]
 //!
 //!   heads | head 0 | head 1 |   0    |   0    | ...         one for each record: 0 until the record is published
 //!   text  | record 0 ..... | record 1 . | (reserved) |      one after the other, with nothing in between
 //! ```
 //!
-//! A writer takes three steps, all of them without a lock. It reserves the next place in the text and the next head by
-//! one exchange of a word ([`Space::take`]); nobody else gets these. It [writes](Space::write) its bytes there. Then it
-//! [publishes](Written::publish) them: it stores the head with release. A reader loads the head with acquire, and finds
-//! the bytes written. It stops where a head is 0, so it never passes a record that is not whole, and sees the records
-//! in the order of their reservation. Where there is no room, a thread with the tail's lock [turns](LogTail::turn).
+//! A writer takes three steps. Under the tail's lock it [reserves](LogTail::reserve) the next place in the text and the
+//! next head; this is short, and nobody else gets these. Without any lock it [writes](Space::write) its bytes there.
+//! Then it [publishes](Written::publish) them: it stores the head with release. A reader loads the head with acquire,
+//! and finds the bytes written. It stops where a head is 0, so it never passes a record that is not whole, and sees the
+//! records in the order of their reservation.
 //!
 //! Texts of records in a row lie in a row. So a reader looks at heads only and takes the text of many records as one
 //! slice. A large record is a block of its own, made of the bytes that it came in.
@@ -27,7 +27,6 @@
 //! and is read only after it was published. A block is written anew only by who has it alone
 //! ([`Arc::get_mut`]) and only where all is published: then no space, cursor or slice is left of it.
 
-use crate::log_end::{self, HEADS, Offer, Place, TEXT};
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, Range};
@@ -35,6 +34,10 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::sync::{Arc, OnceLock};
 
+/// Bytes of text in a block that many records share.
+pub const TEXT: usize = 64 << 10;
+/// Records in such a block at most.
+const HEADS: usize = TEXT / 64;
 /// Records from this length on are better blocks of their own.
 pub const LARGE: usize = TEXT / 2;
 /// Blocks that were closed and that the tail keeps to write them anew.
@@ -91,7 +94,7 @@ struct Next {
 }
 
 /// A piece of the log.
-pub struct LogBlock {
+struct LogBlock {
     /// Bytes of the log before it.
     start: u64,
     heads: Box<[RecordMark]>,
@@ -149,7 +152,8 @@ impl LogBlock {
     }
 
     /// Begins anew, for who has it alone. All that was reserved in it must be published.
-    fn renew(&mut self) {
+    fn renew(&mut self, start: u64) {
+        self.start = start;
         self.heads.iter_mut().for_each(|head| *head.lead.get_mut() = 0);
         drop(self.next.take());
     }
@@ -174,38 +178,28 @@ impl RecordMark {
     }
 }
 
-/// The end of a log. One is made by its [tail](LogTail) only.
-pub type LogEnd = log_end::LogEnd<LogBlock>;
-
 /// A place in the log that was reserved and is still to be written.
 #[must_use = "readers wait for it"]
-pub struct Space(Place<LogBlock>);
+pub struct Space {
+    block: NonNull<LogBlock>,
+    head: usize,
+    at: usize,
+    len: usize,
+}
 
 impl Space {
-    /// Reserves what was offered. None: another thread was faster.
-    #[inline]
-    pub fn take(offer: Offer<'_, LogBlock>) -> Option<Space> {
-        offer.take().map(Space)
-    }
-
-    /// Where it ends in the log.
-    pub fn end(&self) -> u64 {
-        self.0.end
-    }
-
     /// Writes the record's text.
     ///
     /// # Panics
     /// When it is not as long as was reserved.
     #[inline]
     pub fn write(self, text: &[u8]) -> Written {
-        assert_eq!(text.len(), self.0.len, "all that is reserved is written");
-        // SAFETY: the tail keeps the block until this place is published, which only `Written` can do: the end's word
-        // counts the place, and the tail reads the word when it closes the block. The place is within the text, as the
-        // word has told that it fits, and no other `Space` has any of it. Readers do not look at it before it is
-        // published. What the caller has borrowed does not overlap it: nothing else refers to it.
+        assert_eq!(text.len(), self.len, "all that is reserved is written");
+        // SAFETY: the tail keeps the block until this place is published, which only `Written` can do. The place is
+        // within the text, as the tail found room for it, and no other `Space` has any of it. Readers do not look at it
+        // before it is published. What the caller has borrowed does not overlap it: nothing else refers to it.
         unsafe {
-            let to = self.0.block.as_ref().text.start.as_ptr().add(self.0.at);
+            let to = self.block.as_ref().text.start.as_ptr().add(self.at);
             to.copy_from_nonoverlapping(text.as_ptr(), text.len());
         }
         Written(self)
@@ -220,89 +214,96 @@ impl Written {
     /// Readers may see it from now on.
     #[inline]
     pub fn publish(self, label: Label) {
-        let Place { block, head, len, .. } = self.0.0;
         // SAFETY: as in `Space::write`; the block is not touched any more after the store that publishes.
-        let block = unsafe { block.as_ref() };
-        block.heads[head].publish(len, label);
+        let block = unsafe { self.0.block.as_ref() };
+        block.heads[self.0.head].publish(self.0.len, label);
     }
 }
 
-/// The blocks of a log, which it keeps as long as places in them are not published, and turns.
+/// The end of a log, where places are reserved.
 pub struct LogTail {
-    end: Arc<LogEnd>,
-    /// The one at the end.
     block: Arc<LogBlock>,
+    /// What is reserved in it: bytes and records.
+    text: usize,
+    records: usize,
     /// Blocks before it, oldest first: some with places that are still to be published, some to be written anew.
     closed: VecDeque<Arc<LogBlock>>,
 }
 
 impl Default for LogTail {
     fn default() -> Self {
-        let block = Arc::new(LogBlock::empty(0));
-        let end = LogEnd::closed(Arc::as_ptr(&block));
-        LogTail { end: Arc::new(end), block, closed: VecDeque::new() }
+        LogTail { block: Arc::new(LogBlock::empty(0)), text: 0, records: 0, closed: VecDeque::new() }
     }
 }
 
 impl LogTail {
-    /// Where places are reserved. When the tail is gone there is no room any more.
-    pub fn end(&self) -> &Arc<LogEnd> {
-        &self.end
+    /// Bytes that were reserved so far.
+    #[inline]
+    pub fn end(&self) -> u64 {
+        self.block.start + self.text as u64
+    }
+
+    /// Whether the block at the end has room for a record of so many bytes; otherwise a [turn](Self::turn) makes it.
+    #[inline]
+    pub fn fits(&self, len: usize) -> bool {
+        self.text + len <= self.block.text.capacity && self.records < self.block.heads.len()
+    }
+
+    /// Reserves the next place for so many bytes.
+    ///
+    /// # Panics
+    /// When they do not [fit](Self::fits), or are none.
+    #[inline]
+    pub fn reserve(&mut self, len: usize) -> Space {
+        assert!(self.fits(len) && len > 0, "there is room for something");
+        let space = Space { block: NonNull::from(&*self.block), head: self.records, at: self.text, len };
+        self.text += len;
+        self.records += 1;
+        space
     }
 
     /// Goes on in another block: one of those before, if nobody reads one any more.
     pub fn turn(&mut self) {
-        let mut block = self.reused().unwrap_or_else(|| Arc::new(LogBlock::shared(0)));
-        let (_, records) = turn(&self.end, &mut block, false, 0);
-        self.close(records, block);
+        let start = self.end();
+        let block = self.reused(start).unwrap_or_else(|| Arc::new(LogBlock::shared(start)));
+        self.go_on_with(block);
     }
 
-    /// Appends a record that keeps its own bytes, and answers where it ends in the log.
+    /// Appends a record that keeps its own bytes.
     ///
     /// # Panics
     /// When it has none.
-    pub fn append_owned(&mut self, label: Label, text: Vec<u8>) -> u64 {
+    pub fn append_owned(&mut self, label: Label, text: Vec<u8>) {
         assert!(!text.is_empty(), "a record has text");
-        let mut last = Arc::new(LogBlock::empty(0));
-        let (start, records) = turn(&self.end, &mut last, true, text.len());
-        let end = start + text.len() as u64;
-        self.close(records, Arc::new(LogBlock::owned(start, label, text)));
-        self.close(1, last);
+        let (len, start) = (text.len(), self.end());
+        self.go_on_with(Arc::new(LogBlock::owned(start, label, text)));
+        self.records = 1;
+        self.go_on_with(Arc::new(LogBlock::empty(start + len as u64)));
         // It is large, so only readers are to keep it: neither the tail nor a block before it.
         self.closed.retain(|block| !is_done(block));
-        end
     }
 
-    /// So many records are in the block that was the last one; this one follows.
-    fn close(&mut self, records: usize, block: Arc<LogBlock>) {
-        let next = Next { records, block: Arc::clone(&block) };
+    fn go_on_with(&mut self, block: Arc<LogBlock>) {
+        let next = Next { records: self.records, block: Arc::clone(&block) };
         assert!(self.block.next.set(next).is_ok(), "the tail is the last block");
         self.closed.push_back(std::mem::replace(&mut self.block, block));
+        (self.text, self.records) = (0, 0);
         while self.closed.len() > SPARE && self.closed.front().is_some_and(|block| is_done(block)) {
             self.closed.pop_front();
         }
     }
 
-    fn reused(&mut self) -> Option<Arc<LogBlock>> {
+    fn reused(&mut self, start: u64) -> Option<Arc<LogBlock>> {
         let mut block = self.closed.pop_front_if(|block| is_done(block) && Arc::strong_count(block) == 1)?;
-        Arc::get_mut(&mut block).filter(|block| block.heads.len() == HEADS)?.renew();
+        let alone = Arc::get_mut(&mut block).filter(|block| block.heads.len() == HEADS)?;
+        alone.renew(start);
         Some(block)
     }
 
     /// A reader of what is reserved from now on.
     pub fn cursor(&self) -> LogCursor {
-        let (head, at) = self.end.reserved();
-        LogCursor { block: Arc::clone(&self.block), head, at }
+        LogCursor { block: Arc::clone(&self.block), head: self.records, at: self.text }
     }
-}
-
-/// Makes a block that nobody else has the one at the end, so many bytes behind what is reserved by then. Answers how
-/// many bytes of the log and records of its last block these are.
-fn turn(end: &LogEnd, block: &mut Arc<LogBlock>, is_closed: bool, skipped: usize) -> (u64, usize) {
-    end.turn(is_closed, skipped, |start| {
-        Arc::get_mut(block).expect("nobody else has a block that is to come").start = start;
-        Arc::as_ptr(block)
-    })
 }
 
 /// Whether all that was reserved in a block that was closed is published.
@@ -312,9 +313,7 @@ fn is_done(block: &LogBlock) -> bool {
 
 impl Drop for LogTail {
     fn drop(&mut self) {
-        // Nobody reserves a place from here on, and a thread with an offer does not get it.
-        let (_, records) = turn(&self.end, &mut Arc::new(LogBlock::empty(0)), true, 0);
-        if !self.block.is_complete(records) {
+        if !self.block.is_complete(self.records) {
             std::mem::forget(Arc::clone(&self.block));
         }
         for block in self.closed.drain(..) {
@@ -435,15 +434,11 @@ mod tests {
         tail
     }
 
-    fn reserve(tail: &mut LogTail, len: usize) -> Space {
-        if tail.end.offer(len).is_none() {
+    fn add(tail: &mut LogTail, tag: u32, text: &[u8]) {
+        if !tail.fits(text.len()) {
             tail.turn();
         }
-        tail.end.offer(len).and_then(Space::take).expect("there is room")
-    }
-
-    fn add(tail: &mut LogTail, tag: u32, text: &[u8]) {
-        reserve(tail, text.len()).write(text).publish(label(tag));
+        tail.reserve(text.len()).write(text).publish(label(tag));
     }
 
     fn rest(cursor: &mut LogCursor) -> Vec<u8> {
@@ -458,7 +453,7 @@ mod tests {
     fn a_reader_stops_before_what_is_not_published() {
         let mut tail = begun();
         let mut cursor = tail.cursor();
-        let [first, second] = [3, 4].map(|len| reserve(&mut tail, len));
+        let [first, second] = [3, 4].map(|len| tail.reserve(len));
         let second = second.write(b"2222");
         second.publish(label(1));
         assert!(cursor.next_run(u64::MAX, |_| true).is_none() && cursor.offset() == 0);
@@ -466,24 +461,7 @@ mod tests {
         assert!(cursor.next_run(u64::MAX, |_| true).is_none(), "it is written, not published");
         first.publish(label(1));
         assert_eq!(rest(&mut cursor), b"1112222");
-        assert_eq!((cursor.offset(), tail.end.offset()), (7, 7));
-    }
-
-    #[test]
-    fn an_offer_is_good_until_somebody_takes_it_or_turns() {
-        let mut tail = begun();
-        let end = Arc::clone(tail.end());
-        let [first, second] = [(); 2].map(|()| end.offer(2).expect("room"));
-        let space = Space::take(first).expect("nobody was faster");
-        assert_eq!((space.end(), end.offset()), (2, 2));
-        assert!(Space::take(second).is_none());
-        let late = end.offer(2).expect("room");
-        tail.turn();
-        assert!(Space::take(late).is_none() && end.offer(log_end::TEXT + 1).is_none());
-        space.write(b"ab").publish(label(0));
-        let late = end.offer(2).expect("room");
-        drop(tail);
-        assert!(Space::take(late).is_none() && end.offer(1).is_none() && end.offset() == 2);
+        assert_eq!((cursor.offset(), tail.end()), (7, 7));
     }
 
     #[test]
@@ -515,14 +493,14 @@ mod tests {
             add(&mut tail, 1, b"other");
             rest(&mut cursor);
         }
-        assert!(tail.reused().is_none(), "a slice keeps its block and what comes after it");
+        assert!(tail.reused(0).is_none(), "a slice keeps its block and what comes after it");
         assert_eq!(*kept, text[..]);
         drop(kept);
-        let again = tail.reused().expect("nobody has it");
-        assert_eq!((Arc::as_ptr(&again), again.is_complete(1)), (first, false));
-        let reserved = reserve(&mut tail, 1);
+        let again = tail.reused(7).expect("nobody has it");
+        assert_eq!((Arc::as_ptr(&again), again.start, again.is_complete(1)), (first, 7, false));
+        let reserved = tail.reserve(1);
         (0..10).for_each(|_| tail.turn());
-        assert!(tail.reused().is_none() && tail.closed.len() >= 10, "not before all is published");
+        assert!(tail.reused(0).is_none() && tail.closed.len() >= 10, "not before all is published");
         reserved.write(b"x").publish(label(0));
         tail.turn();
         assert_eq!(tail.closed.len(), SPARE);
@@ -534,7 +512,7 @@ mod tests {
         static FORGOTTEN: Mutex<Vec<usize>> = Mutex::new(Vec::new());
         let mut tail = begun();
         FORGOTTEN.lock().expect("no panic").push(Arc::as_ptr(&tail.block) as usize);
-        let lost = reserve(&mut tail, 3);
+        let lost = tail.reserve(3);
         tail.turn();
         (0..10).for_each(|_| tail.turn());
         drop(tail);
@@ -546,40 +524,31 @@ mod tests {
     fn a_long_log_goes_without_depth() {
         let mut tail = LogTail::default();
         let cursor = tail.cursor();
-        (0..100_000).for_each(|_| _ = tail.append_owned(label(0), vec![1]));
+        (0..100_000).for_each(|_| tail.append_owned(label(0), vec![1]));
         assert!(tail.closed.is_empty() && !tail.block.is_owned(), "only the cursor keeps them");
         drop(cursor);
-        assert_eq!(tail.end.offset(), 100_000);
+        assert_eq!(tail.end(), 100_000);
     }
 
     #[test]
     fn threads_write_side_by_side_and_nothing_is_torn() {
-        let tail = LogTail::default();
-        let (end, mut cursor) = (Arc::clone(tail.end()), tail.cursor());
-        let tail = Mutex::new(tail);
+        let tail = Mutex::new(LogTail::default());
+        let mut cursor = tail.lock().expect("no panic").cursor();
         let (threads, records) = (4u8, 3000u32);
         let mut seen = vec![0; usize::from(threads)];
         thread::scope(|scope| {
             for thread in 0..threads {
-                let (tail, end) = (&tail, &end);
+                let tail = &tail;
                 scope.spawn(move || {
                     for n in 0..records {
                         let mut text = vec![thread; 9 + (n as usize * 7) % 200];
                         text[..4].copy_from_slice(&n.to_le_bytes());
-                        let space = loop {
-                            match end.offer(text.len()) {
-                                Some(offer) => {
-                                    if let Some(space) = Space::take(offer) {
-                                        break space;
-                                    }
-                                }
-                                None => {
-                                    let mut tail = tail.lock().expect("no panic");
-                                    if end.offer(text.len()).is_none() {
-                                        tail.turn();
-                                    }
-                                }
+                        let space = {
+                            let mut tail = tail.lock().expect("no panic");
+                            if !tail.fits(text.len()) {
+                                tail.turn();
                             }
+                            tail.reserve(text.len())
                         };
                         space.write(&text).publish(Label { tag: u32::from(thread) + 1, note: text.len() as u64 });
                     }
@@ -637,7 +606,7 @@ mod tests {
                         model.extend_from_slice(&text);
                         ends.push(model.len() as u64);
                         match step {
-                            Step::Own(..) => prop_assert_eq!(tail.append_owned(label(tag), text), model.len() as u64),
+                            Step::Own(..) => tail.append_owned(label(tag), text),
                             _ => add(&mut tail, tag, &text),
                         }
                     }
@@ -653,11 +622,11 @@ mod tests {
                         while let Some(run) = cursor.next_run(until, |_| true) {
                             read.extend_from_slice(&run.share());
                         }
-                        prop_assert!(cursor.offset() >= until.min(tail.end.offset()));
+                        prop_assert!(cursor.offset() >= until.min(tail.end()));
                     }
                     Step::Close(_) | Step::Read(..) => {}
                 }
-                prop_assert_eq!(tail.end.offset(), model.len() as u64);
+                prop_assert_eq!(tail.end(), model.len() as u64);
             }
             for (mut cursor, begin, mut read) in readers {
                 read.append(&mut rest(&mut cursor));

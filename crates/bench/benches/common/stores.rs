@@ -41,17 +41,15 @@ impl Store {
             engine.set_logging(LogUser::File, true);
             log
         });
-        if setting == Setting::Limited {
-            let mut command = Vec::new();
-            encode_command(&mut command, &[&b"CONFIG"[..], b"SET", b"maxmemory-policy", b"allkeys-lru"]);
-            Client::new(&engine, 0).run(&command);
-        }
         Store { engine, log }
     }
 
-    /// There may be no more than there is now.
+    /// There may be no more than now, but for what threads keep for their next allocations.
     pub fn limit(&self) {
-        self.engine.limit_memory(self.engine.host().allocated());
+        let mut command = Vec::new();
+        encode_command(&mut command, &[&b"CONFIG"[..], b"SET", b"maxmemory-policy", b"allkeys-lru"]);
+        Client::new(&self.engine, 0).run(&command);
+        self.engine.limit_memory(self.engine.host().allocated() + (8 << 20));
     }
 
     /// What a worker does after each of its turns.

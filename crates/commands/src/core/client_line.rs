@@ -39,6 +39,7 @@ pub(crate) fn is_subscriber(client: &ClientInfo) -> bool {
 pub(crate) fn flags(client: &ClientInfo) -> String {
     let letters = [
         ('O', client.monitor.load(Relaxed)),
+        ('S', client.is_replica.load(Relaxed)),
         ('P', is_subscriber(client)),
         ('x', client.in_multi.load(Relaxed)),
         ('b', client.is_blocked()),

@@ -52,6 +52,8 @@ pub enum Flow {
     Postponed,
     /// The server ends (SHUTDOWN).
     Shutdown,
+    /// The connection becomes a replica's: the thread that serves these gets it.
+    Replicate,
 }
 
 impl Flow {

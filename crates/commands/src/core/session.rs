@@ -14,6 +14,7 @@ use engine::keyspace::held_locks::LockTimeout;
 use engine::keyspace::origin::{Asker, Origin};
 use engine::status::deny_reasons::DenyReasons;
 use engine::time::{Nanos, UnixMs};
+use replication::follower::{Handshake, SyncRequest};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -103,6 +104,10 @@ pub struct Session {
     pub(crate) kept: Option<Box<LoggedArgs>>,
     /// Its command that is chunked or waits.
     pub(crate) unfinished: Option<Box<Unfinished>>,
+    /// What it has said of itself as a replica.
+    pub handshake: Option<Box<Handshake>>,
+    /// It has asked to become one.
+    pub sync: Option<Box<SyncRequest>>,
     /// What others may know of it.
     pub info: Arc<ClientInfo>,
 }
@@ -177,6 +182,8 @@ impl Session {
             keeps_reply: false,
             kept: None,
             unfinished: None,
+            handshake: None,
+            sync: None,
             info,
         }
     }
@@ -284,8 +291,6 @@ pub struct Unfinished {
     pub(crate) took: Took,
     /// What monitors will be told.
     pub(crate) line: Option<Vec<u8>>,
-    /// Its keys, while HOTKEYS wants to know.
-    pub(crate) hot_keys: Vec<Vec<u8>>,
 }
 
 /// What a command took.

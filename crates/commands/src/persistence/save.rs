@@ -268,6 +268,56 @@ pub enum Ending {
     NoSave,
 }
 
+/// Between two looks at replicas, while the server is about to end.
+const REPLICAS_LOOK: Duration = Duration::from_millis(10);
+
+/// Nobody writes until this is dropped.
+#[must_use]
+pub struct HeldWrites<'e>(&'e Engine);
+
+impl Drop for HeldWrites<'_> {
+    fn drop(&mut self) {
+        self.0.release_writes();
+        self.0.host().pause_changed();
+    }
+}
+
+/// Before the server ends replicas get what they lack, for as long as `shutdown-timeout`; nobody writes meanwhile.
+pub fn await_replicas(engine: &Engine) -> Option<HeldWrites<'_>> {
+    let (status, host) = (engine.replication(), engine.host());
+    let seconds = engine.config().snapshot().int(Directive::SHUTDOWN_TIMEOUT);
+    let lagging = || {
+        let (end, replicas) = (engine.change_log().appended(), status.replicas());
+        replicas.into_iter().filter(move |it| it.is_online() && it.acked_log.load(Relaxed) < end).collect::<Vec<_>>()
+    };
+    if seconds <= 0 || status.is_replica() || lagging().is_empty() {
+        return None;
+    }
+    host.notice("Waiting for replicas before shutting down.");
+    engine.hold_writes();
+    let held = HeldWrites(engine);
+    host.ask_replicas();
+    let began = host.nanos();
+    while !lagging().is_empty() && host.nanos().since(began) < (seconds as u64).saturating_mul(1_000_000_000) {
+        host.rest(REPLICAS_LOOK);
+    }
+    let (left, all) = (lagging(), status.replicas().len());
+    for replica in &left {
+        let behind = status.offset().saturating_sub(replica.acked.load(Relaxed));
+        host.notice(&format!(
+            "Lagging replica {}:{} reported offset {behind} behind master, lag={}, state={}.",
+            replica.ip,
+            replica.port,
+            replica.lag(host.unix_us(UnixUs(0)).ms()),
+            replica.state().as_str()
+        ));
+    }
+    if all > 0 {
+        host.notice(&format!("{} of {all} replicas are in sync when shutting down.", all - left.len().min(all)));
+    }
+    Some(held)
+}
+
 /// Saves before the server ends, if it is to; a save in the background is given up. False if that failed and nothing is
 /// `forced`: then the server goes on.
 pub fn before_end(engine: &Engine, ending: Ending, forced: bool) -> bool {

@@ -22,7 +22,7 @@ pub(crate) const COMMANDS: &[Command] = &[Command {
     ..Command::DEFAULT
 }];
 
-/// There are no replicas to wait for and no cluster to hand over, so all ways to shut down are one.
+/// There is no cluster to hand over.
 fn shutdown(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let given = |word: &str| (1..args.len()).any(|index| args.is(index, word));
     const KNOWN: [&str; 7] = ["nosave", "save", "now", "force", "safe", "failover", "abort"];
@@ -44,11 +44,14 @@ fn shutdown(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         (_, true) => Ending::NoSave,
         _ => Ending::Usual,
     };
+    let held = if given("now") { None } else { save::await_replicas(cx.engine) };
     if !save::before_end(cx.engine, ending, given("force")) {
         return Err(Error::ShutdownFailed);
     }
     // Whatever they have written: there is no other way past them.
     cx.engine.scripts().busy().iter().for_each(|running| running.kill());
+    // Nobody writes any more.
+    std::mem::forget(held);
     cx.flow = Flow::Shutdown;
     Ok(())
 }

@@ -38,6 +38,8 @@ pub(crate) fn options(engine: &Engine, config: &Config, is_base: bool) -> save::
         ("aof-base", u8::from(is_base).to_string()),
     ];
     save::SaveOptions {
+        data: true,
+        functions: true,
         slots: SlotSet::all(),
         purpose: if is_base { Purpose::Rewrite } else { Purpose::Save },
         style: style(config),

@@ -11,13 +11,14 @@ use crate::core::context::Context;
 use crate::core::help::HELP;
 use crate::core::tracked_reads;
 use crate::persistence::{aof, save};
+use crate::replication::good_replicas;
 use crate::server::acl;
 use engine::config::{
     Applied, Apply, ApplyHooks, Caller, Config, Directive, EngineHooks, NO_CONFIG_FILE, RewriteInput, SetError,
     directive_table, is_sensitive, os_message, rewrite as rewritten,
 };
 use engine::stats::command_log::LogReason;
-use engine::stats::metrics::WorkerMetrics;
+use engine::time::UnixUs;
 use engine::{Engine, Error, Word};
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -225,9 +226,9 @@ impl EngineHooks for Change<'_> {
         Ok(())
     }
 
-    /// Nothing follows this server: one replica that is wanted is one too many.
     fn wanted_replicas(&self) -> Applied {
-        self.engine.persistence_status().set_short_of_replicas(wants_replicas(self.config));
+        let now = self.engine.host().unix_us(UnixUs(0)).ms();
+        good_replicas::refresh(self.engine, self.config, now);
         Ok(())
     }
 
@@ -285,14 +286,9 @@ fn warn_of_low_limit(engine: &Engine, limit: u64) {
     }
 }
 
-/// Whether writes depend on replicas: on how many there are, and on how long they have been silent.
-pub(crate) fn wants_replicas(config: &Config) -> bool {
-    config.int(Directive::MIN_REPLICAS_TO_WRITE) > 0 && config.int(Directive::MIN_REPLICAS_MAX_LAG) > 0
-}
-
 fn reset_statistics(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     cx.keys.each_shard(|_, shard, _| shard.stats.reset())?;
-    cx.engine.metrics().iter().for_each(WorkerMetrics::reset);
+    cx.engine.metrics().iter().for_each(|worker| worker.reset());
     cx.engine.scripts().reset_evicted();
     cx.engine.host().reset_stats();
     cx.engine.users().log.reset_counts();

@@ -216,7 +216,8 @@ fn reply_hello(cx: &mut Context<'_>) {
     reply.int(if reply.protocol() == Protocol::Resp3 { 3 } else { 2 });
     reply.bulk(b"id");
     reply.int(cx.session.info.id as i64);
-    for (key, value) in [("mode", absent::MODE), ("role", absent::ROLE)] {
+    let role = if cx.engine.replication().is_replica() { "replica" } else { "master" };
+    for (key, value) in [("mode", absent::MODE), ("role", role)] {
         reply.bulk(key.as_bytes());
         reply.bulk(value.as_bytes());
     }

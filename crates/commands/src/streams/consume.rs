@@ -68,7 +68,7 @@ fn xreadgroup(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if told.answers.end(cx.reply) {
         return Ok(());
     }
-    match options.block {
+    match options.block.clone() {
         None => cx.reply.null_array(),
         Some(wait) => {
             let wait = Wait { kind: Some(Type::Stream), on_missing: true, ..wait };

@@ -219,7 +219,7 @@ fn xread(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if answers.end(cx.reply) {
         return Ok(());
     }
-    let Some(wait) = options.block else {
+    let Some(wait) = options.block.clone() else {
         cx.reply.null_array();
         return Ok(());
     };

@@ -44,7 +44,7 @@ use engine::time::UnixMs;
 use engine::{Engine, Error};
 use resp::long_double::LongDouble;
 use resp::{Protocol, Reply};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Nothing, in RESP2's two forms.
@@ -63,8 +63,31 @@ impl Nil {
     }
 }
 
+/// The reply when the deadline of a wait passes.
+#[derive(Clone, Debug)]
+pub enum TimedOut {
+    /// These bytes.
+    Bytes(&'static [u8]),
+    /// How many replicas have acknowledged by then.
+    Replicas(Arc<AtomicI64>),
+    /// The same after whether the own log is durable.
+    Durable(bool, Arc<AtomicI64>),
+}
+
+impl TimedOut {
+    fn reply(&self) -> Vec<u8> {
+        match self {
+            TimedOut::Bytes(bytes) => bytes.to_vec(),
+            TimedOut::Replicas(acked) => format!(":{}\r\n", acked.load(Relaxed)).into_bytes(),
+            TimedOut::Durable(durable, acked) => {
+                format!("*2\r\n:{}\r\n:{}\r\n", i32::from(*durable), acked.load(Relaxed)).into_bytes()
+            }
+        }
+    }
+}
+
 /// How a command waits.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Wait {
     /// None: for good.
     pub deadline: Option<UnixMs>,
@@ -75,7 +98,7 @@ pub struct Wait {
     /// The reply where nobody may wait.
     pub refused: Nil,
     /// The reply when the deadline passes, where it is not a null array.
-    pub timed_out: Option<&'static [u8]>,
+    pub timed_out: Option<TimedOut>,
     /// CLIENT UNBLOCK does not end it.
     pub to_its_end: bool,
 }
@@ -152,6 +175,7 @@ impl Context<'_> {
                 awaited.push(AwaitedKey { db, name: key.name.into(), hash: key.hash });
             }
         }
+        let deadline = wait.deadline;
         let request = BlockedClient {
             client: Arc::clone(&self.session.info),
             command: self.command,
@@ -171,7 +195,7 @@ impl Context<'_> {
         let blocked = WaitingClient {
             client: Arc::clone(&session.info),
             token: session.token,
-            deadline: wait.deadline,
+            deadline,
             keys: awaited.into(),
             hashes: self.key_args.iter().map(|(_, hash)| *hash).collect(),
         };
@@ -295,7 +319,7 @@ impl WaitRequest for BlockedClient {
     }
 
     fn timeout_reply(&self) -> Vec<u8> {
-        self.wait.timed_out.map_or_else(|| self.reply(Reply::null_array), <[u8]>::to_vec)
+        self.wait.timed_out.as_ref().map_or_else(|| self.reply(Reply::null_array), TimedOut::reply)
     }
 
     fn error_reply(&self, error: &Error) -> Vec<u8> {

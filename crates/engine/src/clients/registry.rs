@@ -41,6 +41,8 @@ pub struct ClientInfo {
     pub no_touch: AtomicBool,
     /// CLIENT NO-EVICT: it is not disconnected when clients take too much memory.
     pub no_evict: AtomicBool,
+    /// It is a replica: the thread that serves these has it, and no worker.
+    pub is_replica: AtomicBool,
     /// Said READONLY.
     pub read_only: AtomicBool,
     /// CLIENT CAPA REDIRECT: it follows a redirection to another server.
@@ -182,6 +184,7 @@ impl ClientInfo {
             resp: AtomicU8::new(2),
             no_touch: AtomicBool::new(false),
             no_evict: AtomicBool::new(false),
+            is_replica: AtomicBool::new(false),
             read_only: AtomicBool::new(false),
             redirects: AtomicBool::new(false),
             import_source: AtomicBool::new(false),

@@ -23,7 +23,6 @@
 use crate::clients::pubsub::{PubSub, Push};
 use crate::clients::registry::ClientInfo;
 use crate::locks::sync::{Mutex, RwLock};
-use crate::per_worker::PerWorker;
 use crate::propagation::effects::{Author, ClientIds, Effects, TrackedChange};
 use crossbeam_utils::CachePadded;
 use foldhash::fast::RandomState;
@@ -189,7 +188,7 @@ pub struct Tracking {
     max_keys: AtomicUsize,
     trackers: RwLock<HashMap<u64, Arc<Tracker>>>,
     prefixes: RwLock<Prefixes>,
-    workers: PerWorker<Side>,
+    workers: Box<[CachePadded<Side>]>,
 }
 
 /// Who wants to hear of names that begin so, by client.
@@ -205,7 +204,7 @@ impl Tracking {
             max_keys: AtomicUsize::new(0),
             trackers: RwLock::new(HashMap::new()),
             prefixes: RwLock::new(BTreeMap::new()),
-            workers: PerWorker::new(workers),
+            workers: (0..workers).map(|_| CachePadded::default()).collect(),
         }
     }
 

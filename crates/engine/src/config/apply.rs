@@ -99,9 +99,6 @@ pub trait ServerHooks {
     /// Whether the system allows so many clients.
     fn max_clients(&self) -> Applied;
 
-    /// How many workers there are.
-    fn threads(&self) -> Applied;
-
     /// Probes of idle connections.
     fn keepalive(&self) -> Applied;
 

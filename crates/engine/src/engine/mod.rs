@@ -18,11 +18,9 @@ use crate::engine::memory_limit::MemoryLimit;
 use crate::host::clock::Clock;
 use crate::host::peer_connections::PeerConnections;
 use crate::keyspace::{Keyspace, Options};
-use crate::per_worker::PerWorker;
 use crate::propagation::effects::{Author, Effects, ReadyKey};
 use crate::snapshot::open_snapshots::OpenSnapshots;
 use crate::stats::command_log::{CommandLog, LogReason};
-use crate::stats::hot_key_tracking::HotKeys;
 use crate::stats::latency_monitor::LatencyMonitor;
 use crate::stats::metrics::{Rates, Totals, WorkerMetrics};
 use crate::status::deny_reasons::Paused;
@@ -32,7 +30,7 @@ use crate::time::UnixMs;
 use crossbeam_utils::CachePadded;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// An in-memory data structure store that any number of threads may use at once.
 pub struct Engine {
@@ -41,9 +39,7 @@ pub struct Engine {
     clients: Clients,
     users: Users,
     /// By worker, each on cache lines of its own.
-    metrics: PerWorker<WorkerMetrics>,
-    /// Workers that take new connections and share the background's work: the first so many.
-    workers: AtomicUsize,
+    metrics: Box<[CachePadded<WorkerMetrics>]>,
     pause: Pause,
     /// Blocking commands that had to wait so far.
     arrivals: CachePadded<AtomicU64>,
@@ -51,7 +47,6 @@ pub struct Engine {
     pubsub: PubSub,
     latency: LatencyMonitor,
     command_log: CommandLog,
-    hot_keys: HotKeys,
     attention: CachePadded<Attention>,
     /// `latency-tracking`.
     tracks_latency: AtomicBool,
@@ -63,8 +58,8 @@ pub struct Engine {
     memory_limit: MemoryLimit,
 }
 
-/// The least of the thresholds above which a command is reported (command log, latency monitor, HOTKEYS, MONITOR), so
-/// that most commands compare with this one only.
+/// The least of the thresholds above which a command is reported (command log, latency monitor, MONITOR), so that most
+/// commands compare with this one only.
 struct Attention {
     nanos: AtomicU64,
     bytes: AtomicU64,
@@ -99,13 +94,11 @@ impl Engine {
             host,
             clients: Clients::default(),
             users: Users::default(),
-            metrics: PerWorker::new(options.workers),
-            workers: AtomicUsize::new(options.workers),
+            metrics: (0..options.workers).map(|_| CachePadded::default()).collect(),
             rates: Rates::default(),
             pubsub: PubSub::new(options.workers),
             latency: LatencyMonitor::default(),
             command_log: CommandLog::default(),
-            hot_keys: HotKeys::new(options.workers),
             attention: CachePadded::default(),
             tracks_latency: AtomicBool::new(true),
             pause: Pause::default(),
@@ -194,20 +187,8 @@ impl Engine {
     }
 
     /// Counters, one set a worker.
-    #[inline(always)]
-    pub fn metrics(&self) -> &PerWorker<WorkerMetrics> {
+    pub fn metrics(&self) -> &[CachePadded<WorkerMetrics>] {
         &self.metrics
-    }
-
-    /// How many workers there are. Others may be on their way out.
-    #[inline(always)]
-    pub fn workers(&self) -> usize {
-        self.workers.load(Relaxed)
-    }
-
-    /// There are so many workers from now on, one at least.
-    pub fn set_workers(&self, workers: usize) {
-        self.workers.store(workers.max(1), SeqCst);
     }
 
     /// How fast the counters grow; [`sample_rates`](Self::sample_rates) keeps it up to date.
@@ -227,7 +208,7 @@ impl Engine {
     }
 
     /// Whether a command that took so long and moved so many bytes, in its request or in its reply, is of interest to
-    /// the command log, the latency monitor, HOTKEYS or clients in MONITOR.
+    /// the command log, the latency monitor or clients in MONITOR.
     #[inline]
     pub fn wants_to_know(&self, nanos: u64, bytes: u64) -> bool {
         nanos >= self.attention.nanos.load(Relaxed) || bytes >= self.attention.bytes.load(Relaxed)
@@ -236,7 +217,7 @@ impl Engine {
     /// To be called when a threshold has changed.
     pub fn refresh_attention(&self) {
         let log = |reason| self.command_log.threshold(reason);
-        let (nanos, bytes) = match self.pubsub.is_monitored() || self.hot_keys.is_on() {
+        let (nanos, bytes) = match self.pubsub.is_monitored() {
             true => (0, 0),
             false => (
                 self.latency.threshold().min(log(LogReason::Slow)),
@@ -255,11 +236,6 @@ impl Engine {
     /// SLOWLOG and COMMANDLOG.
     pub fn command_log(&self) -> &CommandLog {
         &self.command_log
-    }
-
-    /// Which keys take the most.
-    pub fn hot_keys(&self) -> &HotKeys {
-        &self.hot_keys
     }
 
     /// Whether histograms of each command's durations are kept.

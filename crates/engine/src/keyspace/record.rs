@@ -95,6 +95,16 @@ impl Keyspace {
         }
     }
 
+    /// Tells replicas of something that is no change, and returns the log's length then, if there are any.
+    pub fn record_for_replicas<'a>(&self, db: u32, words: impl ExactSizeIterator<Item = &'a [u8]>) -> Option<u64> {
+        self.is_logged_for(LogUser::Replicas).then(|| {
+            let mut text = Vec::new();
+            put_command(&mut text, words);
+            let head = RecordHead { only_replicas: true, ..RecordHead::command(db, None) };
+            self.log.append_text(head, Cow::Owned(text))
+        })
+    }
+
     /// Adds what [`record`](Self::record) would append, for commands that are logged together with others.
     pub fn collect<'t>(&self, batch: &mut LogBatch, effects: &Effects, db: u32, text: impl FnOnce() -> Cow<'t, [u8]>) {
         self.collect_expired(batch, effects);

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   commands, under their shards' locks                                             sinks, each with a reader
-//!     reserve a place by one exchange of a word     [ block ] - [ block ] - [ block ]     the append-only file
+//!     lock - reserve - unlock                       [ block ] - [ block ] - [ block ]     the append-only file
 //!     copy the text into the block - publish             ^           ^                    replicas, ...
 //! ```
 //!
@@ -24,8 +24,8 @@ use crossbeam_utils::CachePadded;
 use std::any::Any;
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::*};
-use structures::log_block::{LARGE, Label, LogEnd, LogTail, Space};
+use std::sync::atomic::{AtomicU64, Ordering::*};
+use structures::log_block::{LARGE, Label, LogTail};
 
 /// What the engine asks of the sink that turns the log on and off: the append-only file.
 pub trait LogKeeper: Any + Send + Sync {
@@ -44,31 +44,43 @@ pub struct RecordHead {
     pub is_group: bool,
     /// The shard that it changed, if that is the only one.
     pub shard: Option<u16>,
+    /// It changes nothing, and only replicas are told: the append-only file leaves it out.
+    pub only_replicas: bool,
 }
 
 /// The bit of a tag that says that the record is a group. A database's number has fewer bits.
 const GROUP: u32 = 1 << 31;
+/// The bit that says that it is for replicas only.
+const ONLY_REPLICAS: u32 = 1 << 30;
 
 impl RecordHead {
     /// That of one command.
     pub fn command(db: u32, shard: Option<usize>) -> RecordHead {
-        RecordHead { first: db, last: db, is_group: false, shard: shard.map(|shard| shard as u16) }
+        RecordHead {
+            first: db,
+            last: db,
+            is_group: false,
+            shard: shard.map(|shard| shard as u16),
+            only_replicas: false,
+        }
     }
 
     /// Records in a row with the same tag are of the same database and of the same kind.
     #[inline]
     fn label(self) -> Label {
-        let tag = self.first | if self.is_group { GROUP } else { 0 };
+        let group = if self.is_group { GROUP } else { 0 };
+        let tag = self.first | group | if self.only_replicas { ONLY_REPLICAS } else { 0 };
         let shard = self.shard.map_or(0, |shard| u64::from(shard) + 1);
         Label { tag, note: u64::from(self.last) << 32 | shard }
     }
 
     pub(crate) fn of(label: Label) -> RecordHead {
         RecordHead {
-            first: label.tag & !GROUP,
+            first: label.tag & !(GROUP | ONLY_REPLICAS),
             last: (label.note >> 32) as u32,
             is_group: is_group(label.tag),
             shard: (label.note as u32).checked_sub(1).map(|shard| shard as u16),
+            only_replicas: label.tag & ONLY_REPLICAS != 0,
         }
     }
 }
@@ -78,43 +90,35 @@ pub(crate) fn is_group(tag: u32) -> bool {
 }
 
 /// See the module's documentation.
-/// See the module's documentation.
+#[derive(Default)]
 pub struct ChangeLog {
-    /// Where places are reserved.
-    end: Arc<LogEnd>,
-    /// There are sinks. Where there are none nothing is appended.
-    is_read: AtomicBool,
-    /// Held to go on in another block, and while sinks come and go.
-    tail: CachePadded<Mutex<Tail>>,
+    /// All that appending writes and other threads write, too.
+    front: CachePadded<Front>,
     /// Called whenever something is to be appended.
     #[cfg(any(test, feature = "testing"))]
     watcher: std::sync::OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 #[derive(Default)]
-struct Tail {
-    log: LogTail,
-    sinks: Vec<Arc<Sink>>,
+struct Front {
+    /// Held for a reservation, and while sinks come and go.
+    tail: Mutex<Tail>,
+    /// Bytes that were reserved so far.
+    end: AtomicU64,
 }
 
-impl Default for ChangeLog {
-    fn default() -> ChangeLog {
-        let tail = Tail::default();
-        ChangeLog {
-            end: Arc::clone(tail.log.end()),
-            is_read: AtomicBool::new(false),
-            tail: CachePadded::new(Mutex::new(tail)),
-            #[cfg(any(test, feature = "testing"))]
-            watcher: std::sync::OnceLock::new(),
-        }
-    }
+#[derive(Default)]
+struct Tail {
+    log: LogTail,
+    /// Where there are none nothing is appended.
+    sinks: Vec<Arc<Sink>>,
 }
 
 impl ChangeLog {
     /// Its length now. The last of it may not be published yet.
     #[inline]
     pub fn appended(&self) -> u64 {
-        self.end.offset()
+        self.front.end.load(Acquire)
     }
 
     /// Appends whole commands, and returns the log's length afterwards, which a reply that must be durable waits for.
@@ -124,11 +128,19 @@ impl ChangeLog {
         if text.len() >= LARGE || text.is_empty() {
             return self.append_owned(head, text.to_vec());
         }
-        if !self.is_read.load(Acquire) {
-            return self.appended();
-        }
-        let space = self.reserve(text.len());
-        let end = space.end();
+        let (space, end) = {
+            let mut tail = self.front.tail.lock();
+            if tail.sinks.is_empty() {
+                return self.appended();
+            }
+            if !tail.log.fits(text.len()) {
+                tail.turn();
+            }
+            let space = tail.log.reserve(text.len());
+            let end = tail.log.end();
+            self.front.end.store(end, Release);
+            (space, end)
+        };
         interleave();
         let written = space.write(text);
         interleave();
@@ -136,47 +148,17 @@ impl ChangeLog {
         end
     }
 
-    #[inline]
-    fn reserve(&self, len: usize) -> Space {
-        loop {
-            let Some(offer) = self.end.offer(len) else {
-                self.turn(len);
-                continue;
-            };
-            interleave();
-            if let Some(space) = Space::take(offer) {
-                return space;
-            }
-            std::hint::spin_loop();
-        }
-    }
-
-    /// Makes room for so many bytes, unless another thread has done so.
-    #[cold]
-    #[inline(never)]
-    fn turn(&self, len: usize) {
-        let mut tail = self.tail.lock();
-        if self.end.offer(len).is_none() {
-            tail.log.turn();
-            self.drop_slow_sinks(&mut tail);
-        }
-    }
-
-    fn drop_slow_sinks(&self, tail: &mut Tail) {
-        let end = self.appended();
-        tail.sinks.retain(|sink| !sink.is_lost(end));
-        self.is_read.store(!tail.sinks.is_empty(), Release);
-    }
-
     /// The same of commands that keep the bytes that they come in, if these are many.
     #[inline(never)]
     fn append_owned(&self, head: RecordHead, text: Vec<u8>) -> u64 {
-        let mut tail = self.tail.lock();
+        let mut tail = self.front.tail.lock();
         if tail.sinks.is_empty() || text.is_empty() {
             return self.appended();
         }
-        let end = tail.log.append_owned(head.label(), text);
-        self.drop_slow_sinks(&mut tail);
+        tail.log.append_owned(head.label(), text);
+        tail.drop_slow_sinks();
+        let end = tail.log.end();
+        self.front.end.store(end, Release);
         end
     }
 
@@ -200,17 +182,28 @@ impl ChangeLog {
     /// A reader of what is appended from now on. Where no command is under way, as under all shards' locks, that is
     /// what changes what there is now.
     pub fn open(self: &Arc<Self>, overflow: Overflow) -> LogReader {
-        let mut tail = self.tail.lock();
+        let mut tail = self.front.tail.lock();
         let sink = Arc::new(Sink::new(tail.log.cursor(), overflow));
         tail.sinks.push(Arc::clone(&sink));
-        self.is_read.store(true, Release);
         LogReader::new(Arc::clone(self), sink)
     }
 
     pub(crate) fn close(&self, sink: &Arc<Sink>) {
-        let mut tail = self.tail.lock();
-        tail.sinks.retain(|other| !Arc::ptr_eq(other, sink));
-        self.is_read.store(!tail.sinks.is_empty(), Release);
+        self.front.tail.lock().sinks.retain(|other| !Arc::ptr_eq(other, sink));
+    }
+}
+
+impl Tail {
+    #[cold]
+    #[inline(never)]
+    fn turn(&mut self) {
+        self.log.turn();
+        self.drop_slow_sinks();
+    }
+
+    fn drop_slow_sinks(&mut self) {
+        let end = self.log.end();
+        self.sinks.retain(|sink| !sink.is_lost(end));
     }
 }
 
@@ -219,7 +212,7 @@ mod tests {
     use super::*;
     use crate::propagation::log_reader::SinkDropped;
     use std::ops::ControlFlow;
-    use structures::log_end::TEXT;
+    use structures::log_block::TEXT;
 
     /// All that a sink can read now.
     fn texts(reader: &mut LogReader) -> Result<Vec<(RecordHead, Vec<u8>)>, SinkDropped> {

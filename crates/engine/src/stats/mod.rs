@@ -4,8 +4,6 @@
 //! the path of an ordinary command, or knows what a command is.
 
 pub mod command_log;
-pub mod heavy_hitters;
 pub mod histogram;
-pub mod hot_key_tracking;
 pub mod latency_monitor;
 pub mod metrics;

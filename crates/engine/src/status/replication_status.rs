@@ -171,8 +171,10 @@ pub struct ReplicaWait {
     pub offset: u64,
     /// How many replicas.
     pub replicas: usize,
-    /// They must have synced it, and the own log must have, if that is wanted: WAITAOF.
+    /// They must have synced it (WAITAOF), and so must the own log if this is true.
     pub durable: Option<bool>,
+    /// How many have it by now.
+    pub acked: Arc<AtomicI64>,
     /// Who waits.
     pub ticket: Arc<Ticket>,
 }

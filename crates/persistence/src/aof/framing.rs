@@ -1,10 +1,30 @@
-//! How the append-only file frames records: SELECT where the database changes, MULTI and EXEC around a group, remarks
-//! of the time.
+//! How sinks frame records: SELECT where the database changes, MULTI and EXEC around a group, remarks of the time.
 
 use super::file_bytes::FileBytes;
 use engine::propagation::change_log::RecordHead;
 use engine::propagation::log_batch::{GROUP_BEGIN, GROUP_END, put_select};
 use structures::log_block::Run;
+
+/// Where framed records go.
+pub trait FramedBytes {
+    /// Adds bytes.
+    fn put(&mut self, bytes: &[u8]);
+
+    /// Adds records of the log.
+    fn put_run(&mut self, run: &Run<'_>) {
+        self.put(run.text());
+    }
+}
+
+impl FramedBytes for FileBytes {
+    fn put(&mut self, bytes: &[u8]) {
+        FileBytes::put(self, bytes);
+    }
+
+    fn put_run(&mut self, run: &Run<'_>) {
+        FileBytes::put_run(self, run);
+    }
+}
 
 /// What comes between records.
 #[derive(Default)]
@@ -22,15 +42,17 @@ impl Framing {
     }
 
     /// Adds records of one kind, or a group.
-    pub fn put(&mut self, head: RecordHead, run: &Run<'_>, to: &mut FileBytes) {
+    pub fn put(&mut self, head: RecordHead, run: &Run<'_>, to: &mut impl FramedBytes) {
         if let Some(seconds) = self.stamp.take() {
-            to.put_with(|out| put_stamp(out, seconds));
+            to.put(&stamp(seconds));
         }
         if head.is_group {
             to.put(GROUP_BEGIN);
         }
         if self.db != Some(head.first) {
-            to.put_with(|out| put_select(out, head.first));
+            let mut select = Vec::new();
+            put_select(&mut select, head.first);
+            to.put(&select);
         }
         to.put_run(run);
         if head.is_group {
@@ -40,7 +62,7 @@ impl Framing {
     }
 }
 
-/// Appends a remark of the time, Unix seconds.
-pub fn put_stamp(out: &mut Vec<u8>, seconds: i64) {
-    out.extend_from_slice(format!("#TS:{seconds}\r\n").as_bytes());
+/// A remark of the time, Unix seconds.
+pub fn stamp(seconds: i64) -> Vec<u8> {
+    format!("#TS:{seconds}\r\n").into_bytes()
 }

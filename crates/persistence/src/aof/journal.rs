@@ -95,7 +95,9 @@ impl Output {
         let Output { reader, framing, pending, .. } = self;
         let Some(reader) = reader else { return };
         let taken = reader.read(until, |head, run| {
-            framing.put(head, run, pending);
+            if !head.only_replicas {
+                framing.put(head, run, pending);
+            }
             if pending.len() < AT_ONCE { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
         // The log keeps all for this sink, so it is not dropped.

@@ -16,7 +16,7 @@
 
 pub mod check;
 mod file_bytes;
-mod framing;
+pub mod framing;
 pub mod journal;
 pub mod manifest;
 pub mod read;

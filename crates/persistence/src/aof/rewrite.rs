@@ -3,7 +3,7 @@
 //! Each key is the commands that make it, of at most [`AT_ONCE`] elements each, so that a server that reads them does
 //! not stop for long.
 
-use super::framing::put_stamp;
+use super::framing::stamp;
 use crate::dump::newer_stream;
 use crate::encode::Style;
 use crate::format::Family;
@@ -51,7 +51,7 @@ pub fn write(
     let mut out = Out { to, db: None, written: SavedSize::default() };
     let mut head = Vec::new();
     if let Some(seconds) = options.stamp {
-        put_stamp(&mut head, seconds);
+        head.extend_from_slice(&stamp(seconds));
     }
     for library in snapshot.begun().libraries.iter().flat_map(|libraries| libraries.iter()) {
         words(&mut head, &[b"FUNCTION", b"LOAD", &library.code]);

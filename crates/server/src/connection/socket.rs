@@ -183,6 +183,11 @@ impl Socket {
         self.stream.memory()
     }
 
+    /// The stream alone.
+    pub fn into_stream(self) -> SocketStream {
+        self.stream
+    }
+
     /// Where output goes.
     #[inline]
     pub fn stream(&mut self) -> &mut SocketStream {

@@ -44,6 +44,8 @@ pub struct Connection {
     active_at: UnixMs,
     /// When another worker gave it to this one.
     pub moved_at: Option<Nanos>,
+    /// Another thread is to serve it, as a replica's: nothing of it runs here any more.
+    leaving: bool,
 }
 
 impl Connection {
@@ -62,6 +64,7 @@ impl Connection {
             closing: false,
             active_at: now,
             moved_at: None,
+            leaving: false,
         }
     }
 
@@ -87,6 +90,16 @@ impl Connection {
     #[inline]
     pub fn is_closing(&self) -> bool {
         self.closing
+    }
+
+    /// Another thread is to serve it.
+    pub fn detach(&mut self) {
+        self.leaving = true;
+    }
+
+    /// Whether another thread is to serve it, and may have it now.
+    pub fn leaves(&self) -> bool {
+        self.leaving && !self.output.is_listed() && self.output.is_drained() && !self.closing
     }
 
     /// Whether nothing keeps it from ending.
@@ -186,21 +199,13 @@ impl Connection {
     /// Whether commands must not run: one has not ended, or the connection ends, or too much is held.
     #[inline]
     pub fn is_held(&self) -> bool {
-        self.is_busy() || self.closing || self.output.has_much_held()
+        self.is_busy() || self.closing || self.leaving || self.output.has_much_held()
     }
 
     /// Whether another worker may serve it from now on: it is between two commands, nothing for it lies with its worker
     /// but its output, and nobody sends it messages by way of its worker.
     pub fn is_movable(&self) -> bool {
         !self.is_held() && !self.output.is_listed() && !self.session.is_told() && !self.socket.has_hung_up()
-    }
-
-    /// Whether it may be served by another worker when this one is to end: so may who waits for a key, too, and who
-    /// tracks, which [is not worth it](Self::is_movable) otherwise.
-    pub fn may_leave(&self) -> bool {
-        let is_held = self.chunked.is_running() || self.waiting.is_busy_here() || self.closing;
-        let is_told = self.session.subscriptions.is_some() || self.session.info.monitor.load(Relaxed);
-        !is_held && !self.output.has_held() && !self.output.is_listed() && !is_told && !self.socket.has_hung_up()
     }
 
     /// Whether its requests may run now.

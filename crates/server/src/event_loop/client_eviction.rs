@@ -75,7 +75,7 @@ impl Worker {
     fn evict_down_to(&mut self, limit: u64, now: UnixMs) {
         // The counters include clients that are on their way out; the list does not.
         let mut clients = self.shared.engine.clients().all();
-        clients.retain(|client| !client.no_evict.load(Relaxed));
+        clients.retain(|client| !client.no_evict.load(Relaxed) && !client.is_replica.load(Relaxed));
         let mut clients: Vec<(usize, Arc<ClientInfo>)> =
             clients.into_iter().map(|client| (client.memory.load(Relaxed), client)).collect();
         let mut total: u64 = clients.iter().map(|(bytes, _)| *bytes as u64).sum();

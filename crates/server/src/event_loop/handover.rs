@@ -7,12 +7,12 @@
 //!
 //! **What moves along**: input that has not run, parsed or not, an argument that is being received, output that the
 //! socket has not taken, a transaction and watched keys, the memory that it counts for. **What does not move**: who
-//! has a chunked command or replies that wait for the log; and subscribers and monitors, whose messages go by way of
-//! their worker. Who waits for a key or tracks moves only from a worker that is on its way out.
+//! waits, has a chunked command or replies that wait for the log; and subscribers, monitors and who tracks, whose
+//! messages go by way of their worker.
 //!
 //! **What is on its way to the client's old worker** is not lost. Who ends a client takes it off the list of clients
 //! before its worker is told, and the new worker looks at the list after it was made known as the client's: one of the
-//! two sees the other. Invalidations, and what a blocked client has waited for, are sent on. Nothing else is sent to a
+//! two sees the other. Invalidations for a client that tracks nothing itself are sent on. Nothing else is sent to a
 //! client that can move.
 
 use crate::connection::socket::Readiness;
@@ -20,18 +20,21 @@ use crate::connection::state::Connection;
 use crate::connection::visits::Visits;
 use crate::event_loop::worker::Worker;
 use crate::schedule::load_balance::{BalanceStep, MoveCandidate};
-use crate::schedule::wait_timeouts::WaitTimeout;
 use crate::workers::mailbox::WorkerMessage;
+use crate::workers::replication_handle::{NewReplica, ReplicationMessage};
+use commands::core::queued;
+use commands::pubsub::{channels, tracking};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Worker {
     /// Gives connections to workers with time, if this one has too little.
     pub fn balance(&mut self) {
         let clock = self.nanos();
-        if self.workers == 1 || self.is_unwanted() || !self.load_balance.is_due(clock) {
+        if self.shared.workers() == 1 || !self.load_balance.is_due(clock) {
             return;
         }
-        let workers = self.shared.engine.metrics().iter().take(self.workers);
+        let workers = self.shared.engine.metrics().iter();
         let busy = workers.map(|worker| worker.turn_nanos.get() + worker.present_turn_nanos(clock)).collect();
         match self.load_balance.end_window(clock, busy) {
             BalanceStep::Rest => {}
@@ -70,19 +73,41 @@ impl Worker {
     }
 
     /// Another worker serves the connection from now on, which must be movable.
-    pub(super) fn hand_over(&mut self, token: usize, worker: usize) {
+    fn hand_over(&mut self, token: usize, worker: usize) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         if self.poller.deregister(connection.socket.stream()).is_err() {
             connection.abort();
             return self.enqueue(token);
         }
         let mut connection = self.connections.remove(token);
-        self.wait_timeouts.remove(connection.waiting.ticket().and_then(|ticket| WaitTimeout::of(ticket)));
         connection.memory.end(self.metrics());
         connection.session.worker = worker;
         connection.session.info.worker.store(worker, Relaxed);
         self.shared.reassign(self.index, worker);
         self.shared.post(worker, WorkerMessage::Handover(Box::new(connection)));
+    }
+
+    /// The thread that serves replicas has the connection from now on.
+    pub fn give_to_replication(&mut self, token: usize) {
+        let mut connection = self.connections.remove(token);
+        let deregistered = self.poller.deregister(connection.socket.stream());
+        queued::forget(&self.shared.engine, &mut connection.session);
+        tracking::end(&self.shared.engine, &mut connection.session);
+        channels::unsubscribe_all(&self.shared.engine, &mut connection.session);
+        connection.memory.end(self.metrics());
+        let info = Arc::clone(&connection.session.info);
+        info.is_replica.store(true, Relaxed);
+        info.worker.store(self.shared.workers(), Relaxed);
+        self.shared.release(self.index);
+        let is_there = deregistered.is_ok() && self.shared.engine.clients().get(info.id).is_some();
+        let (Some(request), true) = (connection.session.sync.take(), is_there) else {
+            self.shared.engine.clients().remove(info.id);
+            return;
+        };
+        let input = connection.input.pending().to_vec();
+        let stream = connection.socket.into_stream();
+        let replica = NewReplica { stream, info, request: *request, input };
+        self.shared.replication.post(ReplicationMessage::Replica(Box::new(replica)));
     }
 
     /// Serves a connection from now on that another worker has served until now.
@@ -92,7 +117,6 @@ impl Worker {
         let token = entry.key();
         connection.session.token = token;
         connection.session.info.token.store(token, Relaxed);
-        self.wait_timeouts.add(connection.waiting.ticket().and_then(|ticket| WaitTimeout::of(ticket)));
         connection.moved_at = Some(clock);
         // Served alone at first, as a new one: a list may have the token already, of one that had it before.
         connection.visits = Visits::default();

@@ -36,9 +36,6 @@ impl Worker {
                 self.enforce_output_limits(&waiting, now);
             }
             self.balance();
-            self.give_away();
-        } else if self.gives_away {
-            self.give_away();
         }
         if !paused && self.timers.take_idle_check(now) {
             if self.connections.len() * 4 < self.connections.capacity() {
@@ -67,7 +64,6 @@ impl Worker {
         let engine = &self.shared.engine;
         engine.sample_rates(now);
         engine.measure_memory();
-        commands::server::hotkeys::end_if_over(engine, now);
         commands::persistence::save::tick(engine, now);
         commands::persistence::aof::tick(engine, now);
         engine.links().close_idle(now);

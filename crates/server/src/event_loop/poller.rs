@@ -29,11 +29,6 @@ impl Poller {
         Poller { poll }
     }
 
-    /// The poll, for another thread.
-    pub fn into_poll(self) -> Poll {
-        self.poll
-    }
-
     /// Events of the socket are told from now on, each change once.
     pub fn register(&self, stream: &mut SocketStream, token: usize) -> io::Result<()> {
         stream.register(self.poll.registry(), Token(token))
@@ -73,8 +68,7 @@ mod tests {
     #[test]
     fn sockets_and_messages_are_told_apart() {
         let poll = Poll::new().unwrap();
-        let (mailbox, inbox) = Mailbox::new(&poll).unwrap();
-        inbox.hear();
+        let (mailbox, _inbox) = Mailbox::new(&poll).unwrap();
         let mut poller = Poller::new(poll);
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let mut stream = SocketStream::Unix(ours);
@@ -86,7 +80,7 @@ mod tests {
         };
         wait();
         assert!(wait().is_empty(), "each change is told once");
-        let _ = mailbox.post(WorkerMessage::Stop, false);
+        mailbox.post(WorkerMessage::Stop, false);
         assert_eq!(wait(), [PollEvent::Messages]);
         theirs.write_all(b"x").unwrap();
         let told = wait();

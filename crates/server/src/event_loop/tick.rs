@@ -368,6 +368,7 @@ impl Worker {
                 self.replies.take_back(token);
             }
             Flow::Shutdown => self.shared.request_stop(),
+            Flow::Replicate => self.connections[token].detach(),
         }
     }
 
@@ -376,6 +377,9 @@ impl Worker {
         let Some(connection) = self.connections.get_mut(token) else { return };
         if connection.waiting.is_waiting() && connection.socket.has_hung_up() {
             return self.close(token);
+        }
+        if connection.leaves() {
+            return self.give_to_replication(token);
         }
         let nothing_left = !connection.input.has_left() && !connection.is_busy();
         if connection.socket.has_ended() && nothing_left {

@@ -209,10 +209,8 @@ impl Files for EngineHost {
 impl Threads<Engine> for EngineHost {
     fn after_others(&self, left: &Arc<AtomicUsize>) {
         if let Some(shared) = self.shared() {
-            // One that ends meanwhile starts again for it.
-            let all: Vec<usize> = shared.running().collect();
-            left.fetch_add(all.len(), Relaxed);
-            all.into_iter().for_each(|worker| shared.post(worker, WorkerMessage::Settle { left: Arc::clone(left) }));
+            left.fetch_add(shared.workers(), Relaxed);
+            shared.post_all(|| WorkerMessage::Settle { left: Arc::clone(left) });
         }
     }
 
@@ -301,7 +299,7 @@ impl Process for EngineHost {
     }
 
     fn apply(&self, hook: ServerHook, config: &Config) -> Result<(), String> {
-        hook(&DirectiveChange { acceptor: self.acceptor().as_deref(), shared: self.shared().as_deref(), config })
+        hook(&DirectiveChange { acceptor: self.acceptor().as_deref(), config })
     }
 }
 
@@ -326,6 +324,9 @@ impl Log for EngineHost {
 impl Connections for EngineHost {
     fn kill(&self, worker: usize, client: u64) {
         if let Some(shared) = self.shared() {
+            if worker == shared.workers() {
+                return shared.replication.post(ReplicationMessage::Kill(client));
+            }
             shared.post(worker, WorkerMessage::Kill { client });
         }
     }

@@ -5,7 +5,7 @@ use crate::system::files;
 use crate::system::log;
 use crate::workers::mailbox::WorkerMessage;
 use crate::workers::shared::Shared;
-use commands::persistence::save::{Ending, before_end};
+use commands::persistence::save::{Ending, await_replicas, before_end};
 use engine::config::Directive;
 use mio::{Events, Poll, Token, Waker};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
@@ -97,8 +97,12 @@ impl SignalLoop {
             (_, true) => Ending::NoSave,
             _ => Ending::Usual,
         };
+        let now = has("now");
         let end = move || {
+            let held = if now { None } else { await_replicas(&shared.engine) };
             if before_end(&shared.engine, ending, force) {
+                // Nobody writes any more.
+                std::mem::forget(held);
                 shared.request_stop();
             } else {
                 interrupted.store(false, Relaxed);

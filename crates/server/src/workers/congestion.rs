@@ -9,7 +9,6 @@
 //! tried again later, as those are whose locks are not free, and their clients' further requests stay in their sockets.
 
 use engine::Engine;
-use engine::per_worker::PerWorker;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
 
@@ -20,14 +19,17 @@ const FREE: usize = FULL / 2;
 /// What waits for each worker.
 pub struct Congestion {
     /// Bytes by worker.
-    waiting: PerWorker<AtomicUsize>,
+    waiting: Box<[AtomicUsize]>,
     full: Mutex<Vec<bool>>,
 }
 
 impl Congestion {
-    /// For so many workers at the start.
+    /// For so many workers.
     pub fn new(workers: usize) -> Congestion {
-        Congestion { waiting: PerWorker::new(workers), full: Mutex::default() }
+        Congestion {
+            waiting: (0..workers).map(|_| AtomicUsize::new(0)).collect(),
+            full: Mutex::new(vec![false; workers]),
+        }
     }
 
     /// So much more waits for a worker.
@@ -50,8 +52,7 @@ impl Congestion {
     #[cold]
     fn settle(&self, engine: &Engine) {
         let mut full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
-        full.resize(self.waiting.iter().count(), false);
-        for (worker, (full, waiting)) in full.iter_mut().zip(self.waiting.iter()).enumerate() {
+        for (worker, (full, waiting)) in full.iter_mut().zip(&self.waiting).enumerate() {
             *full = waiting.load(SeqCst) >= if *full { FREE } else { FULL };
             engine.pubsub().set_full(worker, *full);
         }

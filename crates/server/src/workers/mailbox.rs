@@ -9,7 +9,6 @@
 
 use crate::connection::socket::SocketStream;
 use crate::connection::state::Connection as ClientConnection;
-use crate::workers::wake_state::{Ring, WakeState};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use engine::Engine;
 use engine::acl::users::UserChange;
@@ -68,20 +67,21 @@ pub struct Mailbox {
     messages: Sender<WorkerMessage>,
     once: Arc<Once>,
     waker: Arc<Waker>,
-    wake_state: Arc<WakeState>,
+    woken: Arc<AtomicBool>,
 }
 
 /// The receiving side.
 pub struct Inbox {
     messages: Receiver<WorkerMessage>,
     once: Arc<Once>,
-    wake_state: Arc<WakeState>,
+    /// The worker is woken and has not looked into its mailbox since: who writes need not wake it again.
+    woken: Arc<AtomicBool>,
 }
 
 impl Inbox {
     /// Called before messages are taken: for those that come later the worker is woken anew.
     pub fn hear(&self) {
-        self.wake_state.hear();
+        self.woken.swap(false, AcqRel);
     }
 
     /// The next message, if there is one.
@@ -118,11 +118,6 @@ impl DeferredMessages {
         }
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.messages.is_empty()
-    }
-
     /// Takes all, in order.
     pub fn take(&mut self) -> Vec<WorkerMessage> {
         std::mem::take(&mut self.messages)
@@ -130,47 +125,28 @@ impl DeferredMessages {
 }
 
 impl Mailbox {
-    /// A mailbox that wakes `poll`, of a worker without a thread.
+    /// A mailbox that wakes `poll`.
     pub fn new(poll: &Poll) -> io::Result<(Mailbox, Inbox)> {
         let (messages, inbox) = unbounded();
-        let wake_state = Arc::new(WakeState::ended());
+        let woken = Arc::<AtomicBool>::default();
         let once = Arc::<Once>::default();
-        let inbox = Inbox { messages: inbox, once: Arc::clone(&once), wake_state: Arc::clone(&wake_state) };
+        let inbox = Inbox { messages: inbox, once: Arc::clone(&once), woken: Arc::clone(&woken) };
         let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
-        Ok((Mailbox { messages, once, waker, wake_state }, inbox))
+        Ok((Mailbox { messages, once, waker, woken }, inbox))
     }
 
     /// Puts a message in and wakes the worker, unless it is the worker who writes to itself: it looks into its mailbox
-    /// in every tick. True if it has no thread: the caller has to start one.
-    #[must_use]
-    pub fn post(&self, message: WorkerMessage, to_self: bool) -> bool {
+    /// in every tick. A worker that has ended takes none.
+    pub fn post(&self, message: WorkerMessage, to_self: bool) {
         let lies_there = match &message {
             WorkerMessage::PauseChanged => self.once.pause_changed.swap(true, AcqRel),
             WorkerMessage::Durable => self.once.durable.swap(true, AcqRel),
             _ => false,
         };
-        (lies_there || self.messages.send(message).is_ok()) && !to_self && self.wake()
-    }
-
-    /// Has the worker look around. True if it has no thread: the caller has to start one.
-    #[must_use]
-    pub fn wake(&self) -> bool {
-        let ring = self.wake_state.ring();
-        if ring == Ring::Wake {
+        if (lies_there || self.messages.send(message).is_ok()) && !to_self && !self.woken.swap(true, AcqRel) {
             // A waker fails only when its poll is gone, and then nobody waits for the message.
             let _ = self.waker.wake();
         }
-        ring == Ring::Start
-    }
-
-    /// Messages that the worker has not taken.
-    pub fn waiting(&self) -> usize {
-        self.messages.len()
-    }
-
-    /// Whether the worker has a thread, and how it gets and loses one.
-    pub fn wake_state(&self) -> &WakeState {
-        &self.wake_state
     }
 }
 
@@ -184,21 +160,19 @@ mod tests {
     fn a_worker_is_woken_once_until_it_has_heard() {
         let mut poll = Poll::new().unwrap();
         let (mailbox, inbox) = Mailbox::new(&poll).unwrap();
-        assert!(mailbox.wake(), "it has no thread yet");
-        inbox.hear();
         let mut is_woken = || {
             let mut events = Events::with_capacity(4);
             poll.poll(&mut events, Some(Duration::ZERO)).unwrap();
             !events.is_empty()
         };
-        let _ = mailbox.post(WorkerMessage::Kill { client: 1 }, true);
+        mailbox.post(WorkerMessage::Kill { client: 1 }, true);
         assert!(!is_woken());
-        let _ = mailbox.post(WorkerMessage::Kill { client: 2 }, false);
+        mailbox.post(WorkerMessage::Kill { client: 2 }, false);
         assert!(is_woken());
-        let _ = mailbox.post(WorkerMessage::Kill { client: 3 }, false);
+        mailbox.post(WorkerMessage::Kill { client: 3 }, false);
         assert!(!is_woken());
         inbox.hear();
-        let _ = mailbox.post(WorkerMessage::Kill { client: 4 }, false);
+        mailbox.post(WorkerMessage::Kill { client: 4 }, false);
         assert!(is_woken());
         assert_eq!(std::iter::from_fn(|| inbox.take()).count(), 4);
     }
@@ -209,8 +183,8 @@ mod tests {
         let (mailbox, inbox) = Mailbox::new(&poll).unwrap();
         for _ in 0..2 {
             for _ in 0..1000 {
-                let _ = mailbox.post(WorkerMessage::PauseChanged, false);
-                let _ = mailbox.post(WorkerMessage::Durable, false);
+                mailbox.post(WorkerMessage::PauseChanged, false);
+                mailbox.post(WorkerMessage::Durable, false);
             }
             assert!(matches!(inbox.take(), Some(WorkerMessage::PauseChanged)));
             assert!(matches!(inbox.take(), Some(WorkerMessage::Durable)));

@@ -8,5 +8,3 @@ pub mod mailbox;
 pub mod notifier;
 pub mod replication_handle;
 pub mod shared;
-pub mod wake_state;
-pub mod worker_slot;

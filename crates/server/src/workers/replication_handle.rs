@@ -1,22 +1,65 @@
 //! What other threads tell the thread that serves replicas.
 
-#![expect(dead_code, reason = "the thread that serves replicas comes next")]
-
+use crate::connection::socket::SocketStream;
 use crossbeam_channel::{Receiver, Sender, unbounded};
+use engine::Engine;
+use engine::clients::registry::ClientInfo;
+use engine::host::files::Scratch;
+use engine::keyspace::record::LogUser;
+use engine::propagation::log_reader::{LogReader, Overflow};
 use mio::Waker;
-use replication::ids::History;
-use std::sync::OnceLock;
+use replication::follower::SyncRequest;
+use replication::ids::ReplicationId;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
+
+/// A connection that becomes a replica's.
+pub struct NewReplica {
+    pub stream: SocketStream,
+    pub info: Arc<ClientInfo>,
+    pub request: SyncRequest,
+    /// What it has sent after PSYNC.
+    pub input: Vec<u8>,
+}
+
+/// What the threads tell that write a snapshot and send it.
+pub enum SyncEvent {
+    /// The snapshot has begun, when the change log was that long, or the primary's stream; it is not written before it
+    /// is told the stream's name and offset.
+    Begun { sync: u64, at: SnapshotAt, proceed: Sender<(ReplicationId, u64)> },
+    /// It is all in a file, of so many bytes.
+    InFile { sync: u64, file: Arc<std::sync::Mutex<Box<dyn Scratch>>>, len: u64 },
+    /// There will be none, or no whole one.
+    Failed { sync: u64, reason: String },
+    /// A replica has it, or not; its connection is given back.
+    Sent { token: usize, client: u64, stream: Option<SocketStream>, result: std::io::Result<u64> },
+}
+
+/// The moment of a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SnapshotAt {
+    /// The change log's length.
+    Log(u64),
+    /// The stream's length, of a server that follows another one.
+    Stream(u64),
+}
 
 /// What other threads tell it.
 pub enum ReplicationMessage {
-    /// The server follows another one, whose history this is, from this offset on: who follows this server begins anew,
-    /// unless `goes_on`, and what is in the backlog is of no use then.
-    Follow { history: History, offset: u64, goes_on: bool },
+    /// A connection that said PSYNC.
+    Replica(Box<NewReplica>),
+    /// Something about a snapshot for replicas.
+    Sync(SyncEvent),
+    /// The server follows another one from this offset on, and its status has the history already. What is in the
+    /// backlog is of no use, unless the stream `goes_on` there.
+    #[expect(dead_code, reason = "the thread that follows a primary comes next")]
+    Follow { offset: u64, goes_on: bool },
     /// Bytes of the primary's stream, which were applied: replicas get them as they are.
+    #[expect(dead_code, reason = "the thread that follows a primary comes next")]
     Feed(Vec<u8>),
-    /// The server follows nobody any more: its own change log is the stream from now on, by this name.
-    Lead { history: History },
+    /// The server follows nobody any more: its own change log is the stream from now on.
+    /// The reader begins where the server's own changes do.
+    Lead { reader: LogReader },
     /// The client's connection is to end.
     Kill(u64),
     /// A client waits for replicas.
@@ -47,12 +90,26 @@ impl ReplicationHandle {
         self.wake();
     }
 
+    /// The server follows nobody any more, and its history has a new name already: its own changes are the stream from
+    /// now on. To be called while nobody can write.
+    #[expect(dead_code, reason = "the thread that follows a primary comes next")]
+    pub fn lead(&self, engine: &Engine) {
+        let reader = engine.change_log().open(Overflow::Keep);
+        engine.set_logging(LogUser::Replicas, true);
+        self.post(ReplicationMessage::Lead { reader });
+    }
+
     /// Wakes the thread if it sleeps: there may be something in the change log.
     #[inline]
     pub fn wake(&self) {
         if self.sleeps.load(SeqCst) && self.sleeps.swap(false, SeqCst) {
             self.waker.get().map(Waker::wake);
         }
+    }
+
+    /// Whether there is a message.
+    pub fn has_messages(&self) -> bool {
+        !self.inbox.is_empty()
     }
 
     /// The next message, for the thread itself.

@@ -2,11 +2,13 @@
 
 use crate::core::args::Args;
 use crate::core::context::{Context, Flow};
-use crate::transactions::blocking::Wait;
-use engine::{Engine, Error};
+use crate::transactions::blocking::{TimedOut, Wait};
+use engine::status::replication_status::ReplicaWait;
+use engine::{Engine, Error, Word};
 use persistence::aof::{Aof, State, of};
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 
-/// A local copy is all that a server without replicas can promise.
 pub fn waitaof(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let local = args.int(1)?;
     if !(0..=1).contains(&local) {
@@ -14,22 +16,36 @@ pub fn waitaof(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     let replicas = args.int(2).ok().filter(|count| *count >= 0).ok_or(Error::NotPositive)?;
     let deadline = cx.deadline_ms(&args[3])?;
+    let status = cx.engine.replication();
+    if status.is_replica() {
+        let text = "ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are \
+                    just local and are not propagated.";
+        return Err(Error::Verbatim(Word::of(text.as_bytes())));
+    }
     let aof = of(cx.engine).filter(|aof| aof.state() != State::Off);
     if local > 0 && aof.is_none() {
         return Err(Error::WaitaofWithoutAof);
     }
     let offset = cx.session.logged_at;
     let durable = aof.is_some_and(|aof| aof.state() == State::On && aof.journal.synced() >= offset);
-    if i64::from(durable) >= local && replicas == 0 || !cx.may_block() {
+    let synced = status.count_acked(offset, true) as i64;
+    if i64::from(durable) >= local && synced >= replicas || !cx.may_block() {
         cx.reply.array(2);
         cx.reply.int(durable.into());
-        cx.reply.int(0);
+        cx.reply.int(synced);
         return Ok(());
     }
-    let timed_out: &[u8] = if durable { b"*2\r\n:1\r\n:0\r\n" } else { b"*2\r\n:0\r\n:0\r\n" };
-    cx.wait(args, [], Wait { timed_out: Some(timed_out), ..Wait::until(deadline) });
-    if let (Flow::Wait(ticket), Some(aof), 1..) = (&cx.flow, aof, local) {
-        // Replicas are not there to be waited for, but the log may be turned off.
+    let acked = Arc::new(AtomicI64::new(synced));
+    let timed_out = Some(TimedOut::Durable(durable, Arc::clone(&acked)));
+    cx.wait(args, [], Wait { timed_out, ..Wait::until(deadline) });
+    let Flow::Wait(ticket) = &cx.flow else { return Ok(()) };
+    if replicas > 0 {
+        let (replicas, ticket) = (usize::try_from(replicas).unwrap_or(usize::MAX), Arc::clone(ticket));
+        status.add_wait(ReplicaWait { offset, replicas, durable: Some(local > 0), acked, ticket });
+        cx.engine.host().ask_replicas();
+    }
+    if let (Some(aof), 1..) = (aof, local) {
+        // Where replicas are waited for, too, the log may still be turned off.
         aof.wait_for(if replicas == 0 { offset } else { u64::MAX }, ticket);
         // It may have become durable meanwhile.
         end_waits(cx.engine, aof);

@@ -130,6 +130,14 @@ fn parse_ids(args: &Args<'_>, index: &mut usize) -> Result<Vec<u64>, Error> {
     if ids.is_empty() { Err(Error::Syntax) } else { Ok(ids) }
 }
 
+fn kind_of(client: &ClientInfo) -> Kind {
+    match () {
+        () if client.is_replica.load(Relaxed) => Kind::Replica,
+        () if is_subscriber(client) => Kind::PubSub,
+        () => Kind::Normal,
+    }
+}
+
 fn parse_condition(negated: bool, word: &[u8], value: &[u8], engine: &Engine) -> Result<Condition, Error> {
     let databases = engine.databases();
     let db_name = if negated { "NOT-DB" } else { "DB" };
@@ -175,7 +183,7 @@ impl Condition {
         let is_text = |asked: &[u8], said: &[u8]| !said.is_empty() && asked == said;
         match self {
             Condition::Ids(ids) => ids.contains(&client.id),
-            Condition::Kind(kind) => *kind == if is_subscriber(client) { Kind::PubSub } else { Kind::Normal },
+            Condition::Kind(kind) => *kind == kind_of(client),
             Condition::User(user) => user == user_of(&client.details()),
             Condition::Addr(addr) => *addr == client.addr.as_bytes(),
             Condition::Laddr(laddr) => *laddr == client.laddr.as_bytes(),

@@ -7,8 +7,6 @@ use crate::server::module;
 
 /// Of one server without a cluster, as `server_mode` and HELLO call it.
 pub const MODE: &str = "standalone";
-/// Of a server that follows nobody, as `role`, ROLE and HELLO call it.
-pub const ROLE: &str = "master";
 
 const REPLICATION: &str = "replication";
 const CLUSTER: &str = "cluster mode";
@@ -27,12 +25,11 @@ pub const FIELDS: &[(&str, &str, &str)] = &[
     ("redis_git_sha1", "00000000", "builds that know their commit"),
     ("redis_git_dirty", "0", "builds that know their commit"),
     ("gcc_version", "0.0.0", "builds by a C compiler"),
+    ("io_threads_active", "0", IO_THREADS),
     ("cluster_connections", "0", CLUSTER),
     ("module", module::AS_FIELD, MODULES),
     ("engines_count", "1", "engines of scripts beside Lua"),
     ("used_memory_vm_functions", "0", "interpreters that run functions only"),
-    ("mem_replication_backlog", "0", REPLICATION),
-    ("mem_total_replication_buffers", "0", REPLICATION),
     ("mem_replicas_repl_buffer", "0", REPLICATION),
     ("mem_clients_slaves", "0", REPLICATION),
     ("mem_cluster_links", "0", CLUSTER),
@@ -46,15 +43,10 @@ pub const FIELDS: &[(&str, &str, &str)] = &[
     ("module_fork_last_cow_size", "0", MODULES),
     ("slot_migration_fork_in_progress", "0", CLUSTER),
     ("loading_rdb_used_mem", "0", "memory use as a file's header tells it"),
-    ("total_net_repl_input_bytes", "0", REPLICATION),
-    ("total_net_repl_output_bytes", "0", REPLICATION),
     ("total_net_cluster_slot_import_bytes", "0", CLUSTER),
     ("total_net_cluster_slot_export_bytes", "0", CLUSTER),
     ("instantaneous_input_repl_kbps", "0.00", REPLICATION),
     ("instantaneous_output_repl_kbps", "0.00", REPLICATION),
-    ("sync_full", "0", REPLICATION),
-    ("sync_partial_ok", "0", REPLICATION),
-    ("sync_partial_err", "0", REPLICATION),
     ("expired_stale_perc", "0.00", SAMPLED_EXPIRY),
     ("expired_keys_with_volatile_items_stale_perc", "0.00", SAMPLED_EXPIRY),
     ("expired_time_cap_reached_count", "0", SAMPLED_EXPIRY),
@@ -72,17 +64,8 @@ pub const FIELDS: &[(&str, &str, &str)] = &[
     ("io_threaded_poll_processed", "0", IO_THREADS),
     ("io_threaded_total_prefetch_batches", "0", IO_THREADS),
     ("io_threaded_total_prefetch_entries", "0", IO_THREADS),
-    ("role", ROLE, REPLICATION),
-    ("connected_slaves", "0", REPLICATION),
-    ("min_slaves_good_slaves", "0", REPLICATION),
     ("replicas_waiting_psync", "0", REPLICATION),
     ("master_failover_state", "no-failover", REPLICATION),
-    ("master_replid2", "0000000000000000000000000000000000000000", REPLICATION),
-    ("master_repl_offset", "0", REPLICATION),
-    ("second_repl_offset", "-1", REPLICATION),
-    ("repl_backlog_active", "0", REPLICATION),
-    ("repl_backlog_first_byte_offset", "0", REPLICATION),
-    ("repl_backlog_histlen", "0", REPLICATION),
     ("used_cpu_sys_children", "0.000000", CHILDREN),
     ("used_cpu_user_children", "0.000000", CHILDREN),
     ("cluster_enabled", "0", CLUSTER),

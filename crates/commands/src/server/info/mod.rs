@@ -18,7 +18,7 @@
 pub mod absent;
 pub mod command_stats;
 pub mod key_sizes;
-mod worker_times;
+mod replication_section;
 
 use crate::core::args::Args;
 use crate::core::command::{Command, Group, LOADING, STALE};
@@ -26,7 +26,6 @@ use crate::core::command_table::CommandTable;
 use crate::core::context::{Blocking, Context, Flow, Piecewise};
 use crate::core::worker_barrier::Others;
 use crate::persistence::aof;
-use crate::server::config::wants_replicas;
 use crate::server::info::key_sizes::KeySizes;
 use crate::server::memory::{Accounts, difference, ratio};
 use crate::version;
@@ -45,6 +44,7 @@ use engine::{Engine, Error};
 use std::fmt::{Display, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 pub(crate) const COMMANDS: &[Command] = &[Command {
     name: "info",
@@ -72,7 +72,7 @@ const SECTIONS: &[(&str, Fields)] = &[
     ("Memory", memory),
     ("Persistence", persistence),
     ("Stats", stats),
-    ("Replication", replication),
+    ("Replication", replication_section::replication),
     ("CPU", cpu),
     ("Modules", |text, _| text.absent(&["module"])),
     ("Commandstats", |text, source| command_stats::command_stats(&mut text.0, source.engine)),
@@ -282,9 +282,9 @@ fn server(text: &mut Text, source: &Source<'_>) {
     text.field("lru_clock", now_us.seconds() & 0xFF_FFFF);
     text.field("executable", &process.executable);
     text.field("config_file", String::from_utf8_lossy(&process.config_file));
-    text.field("io_threads_active", u8::from(worker_times::others_work(source.engine)));
+    text.absent(&["io_threads_active"]);
     text.field("availability_zone", String::from_utf8_lossy(config.text(Directive::AVAILABILITY_ZONE)));
-    text.field("worker_threads", source.engine.workers());
+    text.field("worker_threads", source.engine.metrics().len());
     listeners(text, config);
 }
 
@@ -382,12 +382,11 @@ fn memory(text: &mut Text, source: &Source<'_>) {
     text.compared("mem_fragmentation", memory.rss, memory.allocated);
     // Nothing else is left out.
     text.field("mem_not_counted_for_evict", accounts.log);
-    text.absent(&[
-        "mem_replication_backlog",
-        "mem_total_replication_buffers",
-        "mem_replicas_repl_buffer",
-        "mem_clients_slaves",
-    ]);
+    let backlog = source.engine.replication().backlog();
+    text.field("mem_replication_backlog", backlog.len);
+    text.field("mem_total_replication_buffers", backlog.memory);
+    text.field("mem_replicas_repl_buffer", backlog.memory.saturating_sub(backlog.len));
+    text.absent(&["mem_clients_slaves"]);
     text.field("mem_clients_normal", accounts.clients);
     text.absent(&["mem_cluster_links", "mem_cluster_slot_import", "mem_cluster_slot_export"]);
     text.field("mem_aof_buffer", accounts.log);
@@ -482,17 +481,17 @@ fn stats(text: &mut Text, source: &Source<'_>) {
     text.field("instantaneous_ops_per_sec", rates.commands);
     text.field("total_net_input_bytes", totals.input_bytes);
     text.field("total_net_output_bytes", totals.output_bytes);
-    text.absent(&[
-        "total_net_repl_input_bytes",
-        "total_net_repl_output_bytes",
-        "total_net_cluster_slot_import_bytes",
-        "total_net_cluster_slot_export_bytes",
-    ]);
+    let syncs = &source.engine.replication().counts;
+    text.field("total_net_repl_input_bytes", syncs.input_bytes.load(Relaxed));
+    text.field("total_net_repl_output_bytes", syncs.output_bytes.load(Relaxed));
+    text.absent(&["total_net_cluster_slot_import_bytes", "total_net_cluster_slot_export_bytes"]);
     text.field("instantaneous_input_kbps", format_args!("{:.2}", rates.input_bytes as f64 / 1024.0));
     text.field("instantaneous_output_kbps", format_args!("{:.2}", rates.output_bytes as f64 / 1024.0));
     text.absent(&["instantaneous_input_repl_kbps", "instantaneous_output_repl_kbps"]);
     text.field("rejected_connections", connections.rejected);
-    text.absent(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
+    text.field("sync_full", syncs.full.load(Relaxed));
+    text.field("sync_partial_ok", syncs.partial_ok.load(Relaxed));
+    text.field("sync_partial_err", syncs.partial_err.load(Relaxed));
     text.field("expired_keys", shards.expired);
     text.field("expired_fields", shards.expired_elements);
     // What is due is known exactly, and nothing is left for later.
@@ -579,27 +578,14 @@ fn debug(text: &mut Text, source: &Source<'_>) {
     text.field("eventloop_cmd_per_cycle_max", metrics::max(workers, |worker| &worker.most_commands_a_turn));
 }
 
-fn replication(text: &mut Text, source: &Source<'_>) {
-    text.absent(&["role", "connected_slaves"]);
-    if wants_replicas(&source.config) {
-        text.absent(&["min_slaves_good_slaves"]);
-    }
-    text.absent(&["replicas_waiting_psync", "master_failover_state"]);
-    text.field("master_replid", source.engine.replication().history().id);
-    text.absent(&["master_replid2", "master_repl_offset", "second_repl_offset", "repl_backlog_active"]);
-    text.field("repl_backlog_size", source.config.bytes(Directive::REPL_BACKLOG_SIZE));
-    text.absent(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"]);
-}
-
 fn cpu(text: &mut Text, source: &Source<'_>) {
     text.field("used_cpu_sys", format_args!("{:.6}", source.process.system.as_secs_f64()));
     text.field("used_cpu_user", format_args!("{:.6}", source.process.user.as_secs_f64()));
     text.absent(&["used_cpu_sys_children", "used_cpu_user_children"]);
     text.field("used_cpu_sys_main_thread", format_args!("{:.6}", source.process.main_system.as_secs_f64()));
     text.field("used_cpu_user_main_thread", format_args!("{:.6}", source.process.main_user.as_secs_f64()));
-    for (name, seconds) in worker_times::all(source.engine) {
-        text.field(&name, format_args!("{seconds:.6}"));
-    }
+    let first = source.engine.metrics().first().map_or(0, |worker| worker.turn_nanos.get());
+    text.field("used_active_time_main_thread", format_args!("{:.6}", Duration::from_nanos(first).as_secs_f64()));
 }
 
 fn cluster(text: &mut Text, _: &Source<'_>) {
@@ -674,10 +660,7 @@ mod tests {
             .collect();
         assert!(constants.is_empty(), "put into absent.rs what {constants:?} wait for");
         let all = Client::new().run("INFO ALL");
-        for (name, value, _) in absent::FIELDS
-            .iter()
-            .filter(|(name, ..)| !["loading_rdb_used_mem", "min_slaves_good_slaves"].contains(name))
-        {
+        for (name, value, _) in absent::FIELDS.iter().filter(|(name, ..)| !["loading_rdb_used_mem"].contains(name)) {
             assert!(all.contains(&format!("\r\n{name}:{value}\r\n")), "{name} is not said");
         }
     }

@@ -3,7 +3,7 @@
 use crate::config::apply::Apply::Server;
 use crate::config::directive::{Directive, directives};
 use crate::config::directive_entry::{
-    DirectiveEntry, DirectiveKind, INT_MAX, Unmet, choice, choices, flag, integer, special, text,
+    DirectiveEntry, DirectiveKind, INT_MAX, choice, choices, flag, integer, special, text,
 };
 use crate::config::validators;
 
@@ -36,7 +36,7 @@ directives! { after super::logging::END;
     /// What SIGTERM does: as the words of SHUTDOWN.
     SHUTDOWN_ON_SIGTERM = choices("shutdown-on-sigterm", &["default", "save", "nosave", "now", "force", "safe", "failover"], "default");
     /// Seconds that a shutdown waits for replicas.
-    SHUTDOWN_TIMEOUT = integer("shutdown-timeout", 10, 0, INT_MAX).unsupported("Cinnabar has no replicas to wait for").unmet(Unmet::Shown);
+    SHUTDOWN_TIMEOUT = integer("shutdown-timeout", 10, 0, INT_MAX);
     /// Who supervises the process, and is told when it is ready.
     SUPERVISED = choice("supervised", &["upstart", "systemd", "auto", "no"], "no").immutable();
 }

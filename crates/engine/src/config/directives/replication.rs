@@ -22,31 +22,31 @@ directives! { after super::persistence::END;
     /// What happens when a replicated command fails.
     PROPAGATION_ERROR_BEHAVIOR = choice("propagation-error-behavior", &["ignore", "panic", "panic-on-replicas"], "ignore").unsupported("Cinnabar goes on after a command that fails when it is replayed");
     /// Bytes of changes that are kept for replicas that come back.
-    REPL_BACKLOG_SIZE = memory("repl-backlog-size", 10 << 20, 1, i64::MAX).clamped(16 << 10, i64::MAX).unsupported(NO_REPLICATION).unmet(Unmet::Shown);
+    REPL_BACKLOG_SIZE = memory("repl-backlog-size", 10 << 20, 1, i64::MAX).clamped(16 << 10, i64::MAX);
     /// Seconds without replicas after which the backlog is freed.
-    REPL_BACKLOG_TTL = integer("repl-backlog-ttl", 3600, 0, i64::MAX).unsupported(NO_REPLICATION);
+    REPL_BACKLOG_TTL = integer("repl-backlog-ttl", 3600, 0, i64::MAX);
     /// Send fewer and larger packets to replicas.
     REPL_DISABLE_TCP_NODELAY = flag("repl-disable-tcp-nodelay", false).unsupported(NO_REPLICATION);
     /// Load a primary's snapshot without a file.
     REPL_DISKLESS_LOAD = choice("repl-diskless-load", &["disabled", "on-empty-db", "swapdb", "flush-before-load"], "disabled").denied_while_loading().unsupported(NO_REPLICATION);
     /// Send snapshots without a file.
-    REPL_DISKLESS_SYNC = flag("repl-diskless-sync", true).unsupported(NO_REPLICATION);
+    REPL_DISKLESS_SYNC = flag("repl-diskless-sync", true);
     /// Seconds to wait for more replicas before a snapshot is sent.
-    REPL_DISKLESS_SYNC_DELAY = integer("repl-diskless-sync-delay", 5, 0, INT_MAX).unsupported(NO_REPLICATION);
+    REPL_DISKLESS_SYNC_DELAY = integer("repl-diskless-sync-delay", 5, 0, INT_MAX);
     /// Replicas that end that wait.
-    REPL_DISKLESS_SYNC_MAX_REPLICAS = integer("repl-diskless-sync-max-replicas", 0, 0, INT_MAX).unsupported(NO_REPLICATION);
+    REPL_DISKLESS_SYNC_MAX_REPLICAS = integer("repl-diskless-sync-max-replicas", 0, 0, INT_MAX);
     /// Connect to the primary with Multipath TCP.
     REPL_MPTCP = flag("repl-mptcp", false).immutable().confirmed().unsupported(NO_REPLICATION);
     /// Seconds between pings to replicas.
-    REPL_PING_REPLICA_PERIOD = integer("repl-ping-replica-period", 10, 1, INT_MAX).alias("repl-ping-slave-period").unsupported(NO_REPLICATION);
+    REPL_PING_REPLICA_PERIOD = integer("repl-ping-replica-period", 10, 1, INT_MAX).alias("repl-ping-slave-period");
     /// Seconds of silence after which a replication link counts as broken.
-    REPL_TIMEOUT = integer("repl-timeout", 60, 1, INT_MAX).unsupported(NO_REPLICATION);
+    REPL_TIMEOUT = integer("repl-timeout", 60, 1, INT_MAX);
     /// The address that a replica tells its primary.
     REPLICA_ANNOUNCE_IP = text("replica-announce-ip", "").alias("slave-announce-ip").unsupported(NO_REPLICATION);
     /// The port that a replica tells its primary.
     REPLICA_ANNOUNCE_PORT = integer("replica-announce-port", 0, 0, PORT_MAX).alias("slave-announce-port").unsupported(NO_REPLICATION);
     /// Whether Sentinel is told of this replica.
-    REPLICA_ANNOUNCED = flag("replica-announced", true).unsupported(NO_REPLICATION);
+    REPLICA_ANNOUNCED = flag("replica-announced", true);
     /// A replica goes on when its disk fails.
     REPLICA_IGNORE_DISK_WRITE_ERRORS = flag("replica-ignore-disk-write-errors", false).unsupported(NO_REPLICATION);
     /// A replica leaves eviction to its primary.
@@ -54,7 +54,7 @@ directives! { after super::persistence::END;
     /// Free a replica's old data in the background.
     REPLICA_LAZY_FLUSH = flag("replica-lazy-flush", true).alias("slave-lazy-flush").unsupported(NO_REPLICATION);
     /// Which replica Sentinel prefers: the lowest above 0.
-    REPLICA_PRIORITY = integer("replica-priority", 100, 0, INT_MAX).alias("slave-priority").unsupported(NO_REPLICATION);
+    REPLICA_PRIORITY = integer("replica-priority", 100, 0, INT_MAX).alias("slave-priority");
     /// A replica refuses writes of clients.
     REPLICA_READ_ONLY = flag("replica-read-only", true).alias("slave-read-only").unsupported(NO_REPLICATION).unmet(Unmet::Shown);
     /// A replica answers while its link is broken.

@@ -1,0 +1,23 @@
+//! Whether enough replicas follow for writes (`min-replicas-to-write`, `min-replicas-max-lag`).
+
+use engine::Engine;
+use engine::config::{Config, Directive};
+use engine::time::UnixMs;
+
+/// Whether writes depend on replicas: on how many there are, and on how long they have been silent.
+pub(crate) fn are_wanted(config: &Config) -> bool {
+    config.int(Directive::MIN_REPLICAS_TO_WRITE) > 0 && config.int(Directive::MIN_REPLICAS_MAX_LAG) > 0
+}
+
+/// Replicas that were heard of lately.
+pub(crate) fn count(engine: &Engine, config: &Config, now: UnixMs) -> usize {
+    engine.replication().good_replicas(config.int(Directive::MIN_REPLICAS_MAX_LAG), now)
+}
+
+/// Writes are refused while there are too few, from about now on.
+pub fn refresh(engine: &Engine, config: &Config, now: UnixMs) {
+    let wanted = config.int(Directive::MIN_REPLICAS_TO_WRITE);
+    let is_short = are_wanted(config) && (count(engine, config, now) as i64) < wanted;
+    let is_replica = engine.replication().is_replica();
+    engine.persistence_status().set_short_of_replicas(is_short && !is_replica);
+}

@@ -1,0 +1,70 @@
+//! REPLCONF: what a server says of itself before it follows this one.
+
+use crate::core::args::Args;
+use crate::core::command::{ADMIN, ALLOW_BUSY, Command, Group, LOADING, NO_SCRIPT, STALE, SYSTEM};
+use crate::core::context::Context;
+use engine::{Error, Word};
+use replication::follower::BadOption;
+
+pub const COMMANDS: &[Command] = &[Command {
+    name: "replconf",
+    group: Group::Server,
+    since: "3.0.0",
+    arity: -1,
+    flags: ADMIN.and(NO_SCRIPT).and(LOADING).and(STALE).and(ALLOW_BUSY).and(SYSTEM),
+    summary: "An internal command for configuring the replication stream.",
+    complexity: "O(1)",
+    run: replconf,
+    ..Command::DEFAULT
+}];
+
+fn replconf(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    if args.len().is_multiple_of(2) {
+        return Err(Error::Syntax);
+    }
+    for index in (1..args.len()).step_by(2) {
+        if args.is(index, "ack") || args.is(index, "getack") {
+            // Only those are heard that are on a link, and these get no reply.
+            return Ok(());
+        }
+        if args.is(index, "set-cluster-node-id") {
+            return Err(Error::ClusterDisabled);
+        }
+        let said = cx.session.handshake.get_or_insert_default();
+        said.set(&args[index], &args[index + 1], false).map_err(refusal)?;
+    }
+    cx.reply.ok();
+    Ok(())
+}
+
+fn refusal(option: BadOption) -> Error {
+    let text = match option {
+        BadOption::NotAnInteger => return Error::NotAnInteger,
+        BadOption::NotABit => "ERR value is out of range, value must between 0 and 1".to_owned(),
+        BadOption::Unrecognized(name) => format!("ERR Unrecognized REPLCONF option: {}", name.escape_ascii()),
+        BadOption::AddressTooLong(bytes) => {
+            format!("ERR REPLCONF ip-address provided by replica instance is too long: {bytes} bytes")
+        }
+        BadOption::UnsupportedFilter(word) => {
+            format!("ERR Unsupported rdb-filter-only option: {}", word.escape_ascii())
+        }
+        BadOption::Version(text) => format!("ERR Unrecognized version format: {}", text.escape_ascii()),
+    };
+    Error::Verbatim(Word::of(text.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+
+    #[test]
+    fn a_replica_says_what_it_is() {
+        let mut client = Client::new();
+        client.is("REPLCONF", "+OK").is("REPLCONF listening-port", "-ERR syntax error");
+        client.is("REPLCONF listening-port 6380 ip-address 10.0.0.1", "+OK").is("REPLCONF capa eof capa psync2", "+OK");
+        client.is("REPLCONF nope 1", "-ERR Unrecognized REPLCONF option: nope");
+        client.is("REPLCONF version 9.x", "-ERR Unrecognized version format: 9.x").is("REPLCONF version 9.0.0", "+OK");
+        client.is("REPLCONF rdb-only 2", "-ERR value is out of range, value must between 0 and 1");
+        client.is("REPLCONF listening-port x", "-ERR value is not an integer or out of range");
+    }
+}

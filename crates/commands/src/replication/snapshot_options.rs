@@ -1,0 +1,40 @@
+//! How a replica's snapshot is written.
+
+use crate::persistence::write_options;
+use engine::Engine;
+use engine::config::Directive;
+use engine::snapshot::open_snapshots::Purpose;
+use persistence::format::Family;
+use persistence::save::SaveOptions;
+use replication::follower::{Handshake, SnapshotVersion};
+
+/// What a replica gets that has said this of itself.
+pub fn options(engine: &Engine, handshake: &Handshake) -> SaveOptions {
+    let config = engine.config().snapshot();
+    let mut options = write_options::options(engine, &config, false);
+    options.purpose = Purpose::Transfer;
+    let is_redis = config.choice(Directive::RDB_VERSION_COMPAT) == "redis";
+    options.style.family = match handshake.snapshot_version() {
+        // A backup: it is to be whole.
+        SnapshotVersion::Oldest if is_backup(handshake) => options.style.family,
+        SnapshotVersion::Oldest if is_redis => Family::Redis,
+        SnapshotVersion::Oldest => Family::Common,
+        SnapshotVersion::Common | SnapshotVersion::Valkey => Family::Valkey,
+    };
+    options.sum &= !handshake.skips_checksum;
+    options.data = !handshake.without_data;
+    options.functions = !handshake.without_functions;
+    options
+}
+
+/// It takes a snapshot for nobody but itself.
+fn is_backup(handshake: &Handshake) -> bool {
+    handshake.rdb_only && handshake.version.is_none() && !handshake.rdb_channel
+}
+
+/// Whether a replica that has said this of itself reads collections whose elements have expiries, written so.
+pub fn reads_element_expiries(handshake: &Handshake, options: &SaveOptions) -> bool {
+    is_backup(handshake)
+        || handshake.snapshot_version() == SnapshotVersion::Valkey
+        || options.style.family == Family::Redis
+}

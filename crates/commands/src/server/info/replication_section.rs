@@ -1,0 +1,73 @@
+//! INFO replication: whom the server follows, who follows it, and how its history is called.
+
+use super::{Source, Text};
+use crate::replication::good_replicas;
+use engine::config::Directive;
+use engine::status::replication_status::{LinkState, PrimaryAddress};
+use std::fmt::Write;
+use std::sync::atomic::Ordering::Relaxed;
+
+pub(super) fn replication(text: &mut Text, source: &Source<'_>) {
+    let (status, now) = (source.engine.replication(), source.now_us.ms());
+    text.field("role", if status.is_replica() { "slave" } else { "master" });
+    if let Some(primary) = status.primary() {
+        link(text, source, &primary);
+    }
+    let replicas = status.replicas();
+    text.field("connected_slaves", replicas.len());
+    if good_replicas::are_wanted(&source.config) {
+        text.field("min_slaves_good_slaves", good_replicas::count(source.engine, &source.config, now));
+    }
+    for (index, replica) in replicas.iter().enumerate() {
+        let lag = if replica.is_online() { replica.lag(now) } else { 0 };
+        let _ = write!(
+            text.0,
+            "slave{index}:ip={},port={},state={},offset={},lag={lag},type={}\r\n",
+            replica.ip,
+            replica.port,
+            replica.state().as_str(),
+            replica.acked.load(Relaxed),
+            replica.kind,
+        );
+    }
+    text.absent(&["replicas_waiting_psync", "master_failover_state"]);
+    let (history, backlog) = (status.history(), status.backlog());
+    text.field("master_replid", history.id);
+    text.field("master_replid2", history.second);
+    text.field("master_repl_offset", status.offset());
+    text.field("second_repl_offset", history.second_offset);
+    text.field("repl_backlog_active", i32::from(backlog.is_active));
+    text.field("repl_backlog_size", source.config.bytes(Directive::REPL_BACKLOG_SIZE));
+    text.field("repl_backlog_first_byte_offset", backlog.first);
+    text.field("repl_backlog_histlen", backlog.len);
+}
+
+/// What there is to say of the link to the primary.
+fn link(text: &mut Text, source: &Source<'_>, primary: &PrimaryAddress) {
+    let (status, now) = (source.engine.replication(), source.now_us.ms());
+    let link = status.link();
+    let is_up = link.state == LinkState::Connected;
+    text.field("master_host", String::from_utf8_lossy(&primary.host));
+    text.field("master_port", primary.port);
+    text.field("master_link_status", if is_up { "up" } else { "down" });
+    text.field("master_last_io_seconds_ago", if is_up { now.since(link.last_io) / 1000 } else { -1 });
+    text.field("master_sync_in_progress", i32::from(link.state == LinkState::Sync));
+    text.field("slave_read_repl_offset", link.read_offset);
+    text.field("slave_repl_offset", status.offset());
+    if link.state == LinkState::Sync {
+        let total = link.sync_total.map_or(0, |total| total as i64);
+        let left = link.sync_total.map_or(0, |total| total.saturating_sub(link.sync_read) as i64);
+        let percent = if total == 0 { 0.0 } else { link.sync_read as f64 * 100.0 / total as f64 };
+        text.field("master_sync_total_bytes", total);
+        text.field("master_sync_read_bytes", link.sync_read);
+        text.field("master_sync_left_bytes", left);
+        text.field("master_sync_perc", format_args!("{percent:.2}"));
+        text.field("master_sync_last_io_seconds_ago", now.since(link.last_io) / 1000);
+    }
+    if !is_up {
+        text.field("master_link_down_since_seconds", now.since(link.down_since) / 1000);
+    }
+    text.field("slave_priority", source.config.int(Directive::REPLICA_PRIORITY));
+    text.field("slave_read_only", i32::from(source.engine.persistence_status().deny_reasons().is_read_only_replica()));
+    text.field("replica_announced", i32::from(source.config.flag(Directive::REPLICA_ANNOUNCED)));
+}

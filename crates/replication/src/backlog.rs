@@ -1,0 +1,138 @@
+//! The last bytes of the stream: for replicas that come back, and for those that are behind.
+//!
+//! ```text
+//!   offset   start ............................... end
+//!            [ block ][ block ][ block ][ block .. ]
+//!                         ^ replica     ^ replica
+//! ```
+//!
+//! There is one copy of the bytes, out of which all replicas are sent. What is older than the wanted size goes, unless
+//! a replica has still to get it. Which replica is too far behind is decided elsewhere.
+
+use std::collections::VecDeque;
+
+/// Bytes of a block.
+const BLOCK: usize = 64 << 10;
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub struct Backlog {
+    blocks: VecDeque<Block>,
+    /// Bytes of the stream so far.
+    end: u64,
+    /// Bytes that are to be kept.
+    size: u64,
+}
+
+#[derive(Debug)]
+struct Block {
+    /// Bytes of the stream before it.
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Backlog {
+    /// An empty one, of a stream that has so many bytes already.
+    pub fn new(offset: u64, size: u64) -> Backlog {
+        Backlog { blocks: VecDeque::new(), end: offset, size }
+    }
+
+    /// Bytes of the stream so far.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Bytes of the stream before what it has.
+    pub fn start(&self) -> u64 {
+        self.blocks.front().map_or(self.end, |block| block.start)
+    }
+
+    /// Bytes that it has.
+    pub fn len(&self) -> u64 {
+        self.end - self.start()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// So many bytes are to be kept from now on.
+    pub fn resize(&mut self, size: u64) {
+        self.size = size;
+    }
+
+    /// Adds bytes.
+    pub fn append(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let room = self.blocks.back().map_or(0, |block| block.bytes.capacity() - block.bytes.len());
+            if room == 0 {
+                self.blocks.push_back(Block { start: self.end, bytes: Vec::with_capacity(BLOCK) });
+                continue;
+            }
+            let (now, later) = bytes.split_at(room.min(bytes.len()));
+            if let Some(block) = self.blocks.back_mut() {
+                block.bytes.extend_from_slice(now);
+            }
+            self.end += now.len() as u64;
+            bytes = later;
+        }
+    }
+
+    /// Lets go of what is older than is wanted, and of which no replica needs anything: all have what lies before
+    /// `needed`.
+    pub fn trim(&mut self, needed: u64) {
+        let keep = self.end.saturating_sub(self.size).min(needed);
+        while self.blocks.front().is_some_and(|block| block.start + block.bytes.len() as u64 <= keep) {
+            self.blocks.pop_front();
+        }
+    }
+
+    /// Whether it has all that comes after so many bytes of the stream.
+    pub fn has(&self, offset: u64) -> bool {
+        (self.start()..=self.end).contains(&offset)
+    }
+
+    /// What comes after so many bytes of the stream, block by block.
+    pub fn after(&self, offset: u64) -> impl Iterator<Item = &[u8]> {
+        let first = self.blocks.partition_point(|block| block.start + block.bytes.len() as u64 <= offset);
+        self.blocks.range(first..).map(move |block| &block.bytes[offset.saturating_sub(block.start) as usize..])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_a_replica_needs_stays_and_what_nobody_needs_goes() {
+        let mut backlog = Backlog::new(1000, BLOCK as u64);
+        backlog.append(&vec![b'x'; 5 * BLOCK]);
+        backlog.trim(1000);
+        assert_eq!((backlog.start(), backlog.len()), (1000, 5 * BLOCK as u64));
+        backlog.trim(u64::MAX);
+        assert_eq!(backlog.start(), 1000 + 4 * BLOCK as u64);
+        assert!(backlog.has(backlog.end()) && !backlog.has(backlog.end() + 1) && !backlog.has(backlog.start() - 1));
+    }
+
+    proptest! {
+        #[test]
+        fn it_has_the_bytes_of_the_stream(pieces in prop::collection::vec(0..200_000usize, 0..8), from in 0..500_000u64) {
+            let (mut backlog, mut stream) = (Backlog::new(7, 100_000), Vec::new());
+            for (number, len) in pieces.into_iter().enumerate() {
+                let piece: Vec<u8> = (0..len).map(|n| (n * 7 + number) as u8).collect();
+                backlog.append(&piece);
+                stream.extend_from_slice(&piece);
+                backlog.trim(u64::MAX);
+                prop_assert!(backlog.len() >= (stream.len() as u64).min(100_000));
+                prop_assert!(backlog.len() < (100_000 + BLOCK) as u64);
+            }
+            prop_assert_eq!(backlog.end(), 7 + stream.len() as u64);
+            if backlog.has(from) {
+                let got: Vec<u8> = backlog.after(from).flatten().copied().collect();
+                prop_assert_eq!(&got[..], &stream[from as usize - 7..]);
+            }
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! What a replica says of itself before it asks for the stream, and what its primary makes of that.
+
+use resp::number::parse_i64;
+
+/// What a snapshot is to be written in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SnapshotVersion {
+    /// What the oldest read: the replica has said nothing of itself.
+    #[default]
+    Oldest,
+    /// What both families read, from 7.2 on.
+    Common,
+    /// Valkey 9.0's.
+    Valkey,
+}
+
+/// What REPLCONF has said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Handshake {
+    /// Where it listens; 0: it has not said.
+    pub port: u16,
+    /// Its address, if it is not the connection's.
+    pub ip: Option<Vec<u8>>,
+    /// It can tell the end of a snapshot whose length it was not told.
+    pub eof: bool,
+    /// It knows that a history can have two names.
+    pub psync2: bool,
+    /// It can take the snapshot over a second connection.
+    pub dual_channel: bool,
+    /// It does not want a checksum.
+    pub skips_checksum: bool,
+    /// Its version, as a number for each part.
+    pub version: Option<[u32; 3]>,
+    /// It wants a snapshot and nothing else.
+    pub rdb_only: bool,
+    /// It wants no keys, or no functions.
+    pub without_data: bool,
+    /// See above.
+    pub without_functions: bool,
+    /// This is the second connection, for the snapshot.
+    pub rdb_channel: bool,
+    /// The client whose connection gets this one's snapshot.
+    pub rdb_client: Option<u64>,
+}
+
+/// What a replica asks for.
+#[derive(Clone, Debug)]
+pub struct SyncRequest {
+    /// What it has said of itself.
+    pub handshake: Handshake,
+    /// The history that it has, and the number of the first byte that it lacks; None: it asks as the oldest do, and
+    /// acknowledges nothing.
+    pub asked: Option<(Vec<u8>, i64)>,
+}
+
+/// An option of REPLCONF that is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BadOption {
+    /// There is no such option.
+    Unrecognized(Vec<u8>),
+    /// Its value is no number.
+    NotAnInteger,
+    /// Its value is neither 0 nor 1.
+    NotABit,
+    /// An address of so many bytes.
+    AddressTooLong(usize),
+    /// The value of `rdb-filter-only`, in part.
+    UnsupportedFilter(Vec<u8>),
+    /// No version.
+    Version(Vec<u8>),
+}
+
+/// The longest address that a replica may name.
+const ADDRESS_MAX: usize = 1025;
+
+impl Handshake {
+    /// Takes an option and its value. `dual_channel`: whether that may be agreed on.
+    ///
+    /// # Errors
+    /// There is no such option, or the value is none.
+    pub fn set(&mut self, name: &[u8], value: &[u8], dual_channel: bool) -> Result<(), BadOption> {
+        match &name.to_ascii_lowercase()[..] {
+            b"listening-port" => {
+                let port = parse_i64(value).ok_or(BadOption::NotAnInteger)?;
+                self.port = u16::try_from(port).unwrap_or(0);
+            }
+            b"ip-address" if value.len() >= ADDRESS_MAX => return Err(BadOption::AddressTooLong(value.len())),
+            b"ip-address" => self.ip = Some(value.to_vec()),
+            b"capa" => match &value.to_ascii_lowercase()[..] {
+                b"eof" => self.eof = true,
+                b"psync2" => self.psync2 = true,
+                b"dual-channel" => self.dual_channel |= dual_channel,
+                b"skip-rdb-checksum" => self.skips_checksum = true,
+                // What newer replicas can do besides.
+                _ => {}
+            },
+            b"rdb-only" => self.rdb_only = bit(value)?,
+            b"rdb-filter-only" => self.filter(value)?,
+            b"version" => self.version = Some(version(value).ok_or_else(|| BadOption::Version(value.to_vec()))?),
+            b"rdb-channel" => self.rdb_channel = bit(value)?,
+            b"set-rdb-client-id" => {
+                let id = parse_i64(value).ok_or(BadOption::NotAnInteger)?;
+                self.rdb_client = u64::try_from(id).ok();
+            }
+            _ => return Err(BadOption::Unrecognized(name.to_vec())),
+        }
+        Ok(())
+    }
+
+    fn filter(&mut self, value: &[u8]) -> Result<(), BadOption> {
+        (self.without_data, self.without_functions) = (true, true);
+        for word in value.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()) {
+            match word.eq_ignore_ascii_case(b"functions") {
+                true => self.without_functions = false,
+                false => return Err(BadOption::UnsupportedFilter(word.to_vec())),
+            }
+        }
+        Ok(())
+    }
+
+    /// What it reads.
+    pub fn snapshot_version(&self) -> SnapshotVersion {
+        match self.version {
+            Some(version) if version >= [9, 0, 0] => SnapshotVersion::Valkey,
+            Some(version) if version >= [7, 2, 0] => SnapshotVersion::Common,
+            _ => SnapshotVersion::Oldest,
+        }
+    }
+}
+
+fn bit(value: &[u8]) -> Result<bool, BadOption> {
+    match parse_i64(value) {
+        None => Err(BadOption::NotAnInteger),
+        Some(0) => Ok(false),
+        Some(1) => Ok(true),
+        Some(_) => Err(BadOption::NotABit),
+    }
+}
+
+fn version(text: &[u8]) -> Option<[u32; 3]> {
+    let mut parts = text.split(|byte| *byte == b'.').map(|part| {
+        let is_number = !part.is_empty() && part.len() <= 3 && part.iter().all(u8::is_ascii_digit);
+        is_number.then(|| part.iter().fold(0, |number, digit| number * 10 + u32::from(digit - b'0')))
+    });
+    let version = [parts.next()??, parts.next()??, parts.next()??];
+    parts.next().is_none().then_some(version)
+}
+
+/// How far a replica is that gets the stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Acks {
+    /// Bytes of the stream that it has applied.
+    pub applied: u64,
+    /// Bytes of it that its own log has on the disk.
+    pub synced: u64,
+}
+
+impl Acks {
+    /// Takes the words of a REPLCONF ACK after these two; false if it is none.
+    pub fn take<'w>(&mut self, mut words: impl Iterator<Item = &'w [u8]>) -> bool {
+        let number = |word: &[u8]| parse_i64(word).and_then(|n| u64::try_from(n).ok());
+        let Some(applied) = words.next().and_then(number) else { return false };
+        self.applied = self.applied.max(applied);
+        if words.next().is_some_and(|word| word.eq_ignore_ascii_case(b"fack"))
+            && let Some(synced) = words.next().and_then(number)
+        {
+            self.synced = self.synced.max(synced);
+        }
+        true
+    }
+}
+
+/// How many bytes a replica may be behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutputLimit {
+    /// At most so many; 0: there is no limit.
+    pub hard: u64,
+    /// More than so many only for a while; 0: there is no limit.
+    pub soft: u64,
+    /// That while, in milliseconds.
+    pub soft_ms: i64,
+}
+
+/// A replica that is behind.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lag {
+    over_soft_since: Option<i64>,
+}
+
+impl Lag {
+    /// Whether it is behind by more than it may be, with so many bytes to be sent. `backlog`: what is kept anyway,
+    /// which no limit is below.
+    pub fn is_over(&mut self, pending: u64, limit: OutputLimit, backlog: u64, now_ms: i64) -> bool {
+        let beyond = |bytes: u64| bytes > 0 && pending > bytes.max(backlog);
+        if !beyond(limit.soft) {
+            self.over_soft_since = None;
+        }
+        let since = match beyond(limit.soft) {
+            true => now_ms - *self.over_soft_since.get_or_insert(now_ms),
+            false => 0,
+        };
+        beyond(limit.hard) || self.over_soft_since.is_some() && since > limit.soft_ms
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_replica_reads_follows_from_its_version() {
+        let of = |text: &[u8]| {
+            let mut handshake = Handshake::default();
+            handshake.set(b"VERSION", text, false).map(|()| handshake.snapshot_version())
+        };
+        assert_eq!(Handshake::default().snapshot_version(), SnapshotVersion::Oldest);
+        for (text, expected) in [
+            ("9.0.0", SnapshotVersion::Valkey),
+            ("10.1.2", SnapshotVersion::Valkey),
+            ("8.1.1", SnapshotVersion::Common),
+            ("7.2.0", SnapshotVersion::Common),
+            ("7.0.15", SnapshotVersion::Oldest),
+        ] {
+            assert_eq!(of(text.as_bytes()), Ok(expected), "{text}");
+        }
+        for text in ["", "9", "9.0", "9.0.0.0", "9.0.x", "9..0", "1234.0.0"] {
+            assert!(of(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn options_are_read_and_others_refused() {
+        let mut handshake = Handshake::default();
+        for (name, value) in [("listening-port", "6380"), ("capa", "EOF"), ("Capa", "psync2"), ("capa", "unheard-of")] {
+            assert_eq!(handshake.set(name.as_bytes(), value.as_bytes(), false), Ok(()));
+        }
+        assert!(handshake.port == 6380 && handshake.eof && handshake.psync2 && !handshake.dual_channel);
+        assert_eq!(handshake.set(b"rdb-only", b"2", false), Err(BadOption::NotABit));
+        assert_eq!(handshake.set(b"nope", b"1", false), Err(BadOption::Unrecognized(b"nope".to_vec())));
+        assert_eq!(handshake.set(b"rdb-filter-only", b"functions", false), Ok(()));
+        assert!(handshake.without_data && !handshake.without_functions);
+        assert!(matches!(handshake.set(b"rdb-filter-only", b"x", false), Err(BadOption::UnsupportedFilter(_))));
+    }
+
+    #[test]
+    fn acknowledgements_only_grow() {
+        let mut acks = Acks::default();
+        let mut take = |words: &[&str]| acks.take(words.iter().map(|word| word.as_bytes()));
+        assert!(take(&["100", "FACK", "50"]) && take(&["90"]) && take(&["110", "fack", "x"]) && !take(&["x"]));
+        assert_eq!(acks, Acks { applied: 110, synced: 50 });
+    }
+
+    #[test]
+    fn a_replica_may_be_above_the_soft_limit_for_a_while() {
+        let limit = OutputLimit { hard: 1000, soft: 100, soft_ms: 50 };
+        let mut lag = Lag::default();
+        assert!(!lag.is_over(101, limit, 0, 0) && !lag.is_over(101, limit, 0, 50) && lag.is_over(101, limit, 0, 51));
+        assert!(!lag.is_over(100, limit, 0, 60) && !lag.is_over(101, limit, 0, 200));
+        assert!(lag.is_over(1001, limit, 0, 0) && !lag.is_over(1001, limit, 5000, 0));
+        assert!(!lag.is_over(u64::MAX, OutputLimit { hard: 0, soft: 0, soft_ms: 0 }, 0, 0));
+    }
+}

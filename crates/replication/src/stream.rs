@@ -1,0 +1,87 @@
+//! What lies between the change log and the stream: which offset of the one is which of the other.
+//!
+//! ```text
+//!   change log   ......|..........|......|             lengths of text
+//!   stream       ........|...........|.......|         the same with SELECT, MULTI, EXEC, PING
+//!                        marks
+//! ```
+//!
+//! A replica acknowledges the stream, a client waits for the log. What is acknowledged between two marks counts as the
+//! earlier one: never more than the replica has.
+
+use std::collections::VecDeque;
+
+/// Marks that are kept; with more every second one goes.
+const MARKS_MAX: usize = 1 << 16;
+
+/// Which offsets belong together.
+#[derive(Debug, Default)]
+pub struct Marks {
+    /// Lengths of the log and of the stream, ascending.
+    marks: VecDeque<(u64, u64)>,
+}
+
+impl Marks {
+    /// All of the log up to an offset is in the stream up to another.
+    pub fn note(&mut self, log: u64, stream: u64) {
+        match self.marks.back_mut() {
+            Some(last) if last.0 == log => return,
+            Some(last) if last.1 == stream => {
+                last.0 = log;
+                return;
+            }
+            _ => {}
+        }
+        self.marks.push_back((log, stream));
+        if self.marks.len() > MARKS_MAX {
+            let mut number = 0;
+            self.marks.retain(|_| {
+                number += 1;
+                number % 2 == 0
+            });
+        }
+    }
+
+    /// Up to where a replica has the log that has the stream up to here; 0 if that is not known any more.
+    pub fn log_at(&self, stream: u64) -> u64 {
+        let after = self.marks.partition_point(|mark| mark.1 <= stream);
+        after.checked_sub(1).and_then(|last| self.marks.get(last)).map_or(0, |mark| mark.0)
+    }
+
+    /// Nobody will ask for less than this of the stream.
+    pub fn trim(&mut self, stream: u64) {
+        while self.marks.get(1).is_some_and(|second| second.1 <= stream) {
+            self.marks.pop_front();
+        }
+    }
+
+    /// Nothing belongs together any more: the stream is another one.
+    pub fn clear(&mut self) {
+        self.marks.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_acknowledgement_counts_for_no_more_than_is_known() {
+        let mut marks = Marks::default();
+        assert_eq!(marks.log_at(u64::MAX), 0);
+        [(10, 100), (20, 150), (20, 170), (30, 200)].into_iter().for_each(|(log, stream)| marks.note(log, stream));
+        let at = |marks: &Marks, stream| marks.log_at(stream);
+        assert_eq!([99, 100, 149, 150, 199, 200, 999].map(|stream| at(&marks, stream)), [0, 10, 10, 20, 20, 30, 30]);
+        marks.trim(160);
+        assert_eq!([149, 160, 200].map(|stream| at(&marks, stream)), [0, 20, 30]);
+    }
+
+    #[test]
+    fn too_many_marks_are_thinned_out() {
+        let mut marks = Marks::default();
+        (1..=3 * MARKS_MAX as u64).for_each(|n| marks.note(n, 2 * n));
+        assert!(marks.marks.len() <= MARKS_MAX);
+        assert_eq!(marks.log_at(u64::MAX), 3 * MARKS_MAX as u64);
+        assert!(marks.log_at(1000) <= 500);
+    }
+}

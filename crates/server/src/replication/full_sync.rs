@@ -1,0 +1,292 @@
+//! A snapshot for replicas: one thread writes it, and each replica has one that sends it.
+//!
+//! ```text
+//!   primary's thread      wants one . . . . . . . . . told where it begins: +FULLRESYNC . . . . has the sockets again
+//!   snapshot's thread          begins under all locks - written to the fan-out, or to a file
+//!   a replica's thread                                  $EOF: or $length, the bytes, the mark
+//! ```
+//!
+//! The moment of the snapshot is noted under its locks, before anything is appended to the log after it. So the
+//! thread that frames the log stops there, and knows the stream's offset of that moment.
+
+use crate::connection::socket::SocketStream;
+use crate::workers::replication_handle::{ReplicationMessage, SnapshotAt, SyncEvent};
+use crate::workers::shared::Shared;
+use commands::replication::snapshot_options::{options, reads_element_expiries};
+use crossbeam_channel::bounded;
+use engine::Engine;
+use engine::host::files::Scratch;
+use engine::keyspace::record::LogUser;
+use engine::propagation::log_reader::{LogReader, Overflow};
+use mio::{Events, Poll, Token};
+use parking_lot::Mutex;
+use persistence::fan_out::{FanOut, Taker};
+use persistence::save::SnapshotFile;
+use replication::follower::Handshake;
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Where snapshots begin in the log, for who frames it.
+#[derive(Default)]
+pub struct SnapshotStops {
+    state: Mutex<Stops>,
+}
+
+#[derive(Default)]
+struct Stops {
+    /// Lengths of the log, ascending.
+    stops: VecDeque<u64>,
+    /// One that was opened in the moment of a snapshot, as there was none yet.
+    reader: Option<LogReader>,
+}
+
+impl SnapshotStops {
+    /// A snapshot is of this moment: all locks are held.
+    fn note(&self, engine: &Engine, opens_reader: bool) {
+        let mut state = self.state.lock();
+        let log = engine.change_log();
+        if opens_reader && state.reader.is_none() {
+            state.reader = Some(log.open(Overflow::Keep));
+            engine.set_logging(LogUser::Replicas, true);
+        }
+        state.stops.push_back(log.appended());
+    }
+
+    /// The reader that was opened.
+    pub fn take_reader(&self) -> Option<LogReader> {
+        self.state.lock().reader.take()
+    }
+
+    /// The first stop that is at or after `from`, if it is at or before `until`. Those before are forgotten.
+    pub fn next(&self, from: u64, until: u64) -> Option<u64> {
+        let mut state = self.state.lock();
+        while state.stops.pop_front_if(|stop| *stop < from).is_some() {}
+        state.stops.front().copied().filter(|stop| *stop <= until)
+    }
+
+    /// The first one has been reached.
+    pub fn pass(&self) {
+        self.state.lock().stops.pop_front();
+    }
+}
+
+/// How a snapshot is written.
+pub struct SnapshotPlan {
+    pub sync: u64,
+    /// What all who get it have said.
+    pub handshake: Handshake,
+    /// Where it goes; None: into a file.
+    pub fan_out: Option<FanOut>,
+    pub stops: Arc<SnapshotStops>,
+    pub opens_reader: bool,
+}
+
+/// Starts the thread.
+pub fn begin(shared: &Arc<Shared>, plan: SnapshotPlan) -> io::Result<()> {
+    let shared = Arc::clone(shared);
+    let work = move || {
+        let sync = plan.sync;
+        if let Err(reason) = write(&shared, plan) {
+            post(&shared, SyncEvent::Failed { sync, reason });
+        }
+    };
+    thread::Builder::new().name("snapshot".to_owned()).spawn(work).map(drop)
+}
+
+fn post(shared: &Shared, event: SyncEvent) {
+    shared.replication.post(ReplicationMessage::Sync(event));
+}
+
+fn write(shared: &Shared, plan: SnapshotPlan) -> Result<(), String> {
+    let (engine, status) = (&*shared.engine, shared.engine.replication());
+    let SnapshotPlan { sync, handshake, fan_out, stops, opens_reader } = plan;
+    let options = options(engine, &handshake);
+    let failed = |error: io::Error| error.to_string();
+    let applying = status.is_replica().then(|| status.applying.lock());
+    let leads = applying.is_none();
+    let note = || {
+        if leads {
+            stops.note(engine, opens_reader)
+        }
+    };
+    let mut file = SnapshotFile::begin(engine, &options, note, || false).map_err(failed)?;
+    let at = if leads { SnapshotAt::Log(file.offset()) } else { SnapshotAt::Stream(status.offset()) };
+    drop(applying);
+    if file.has_element_expiries() && options.data && !reads_element_expiries(&handshake, &options) {
+        return Err(
+            "there are hashes whose fields have expiries, which the replica's RDB version has no form for".to_owned()
+        );
+    }
+    let (proceed, answer) = bounded(1);
+    post(shared, SyncEvent::Begun { sync, at, proceed });
+    let Ok((id, offset)) = answer.recv() else { return Ok(()) };
+    for (name, value) in [("repl-stream-db", "0".to_owned()), ("repl-id", id.to_string())] {
+        file.add_field(name, value);
+    }
+    file.add_field("repl-offset", offset.to_string());
+    match fan_out {
+        Some(mut fan_out) => {
+            file.write(&mut fan_out).map_err(failed)?;
+            fan_out.finish().map_err(failed)
+        }
+        None => {
+            let mut to = ScratchEnd { file: engine.host().scratch_file().map_err(failed)?, len: 0 };
+            file.write(&mut to).map_err(failed)?;
+            let ScratchEnd { file, len } = to;
+            post(shared, SyncEvent::InFile { sync, file: Arc::new(std::sync::Mutex::new(file)), len });
+            Ok(())
+        }
+    }
+}
+
+/// The end of a file without a name.
+struct ScratchEnd {
+    file: Box<dyn Scratch>,
+    len: u64,
+}
+
+impl Write for ScratchEnd {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.append_at(self.len, bytes)?;
+        self.len += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Where a replica's thread has the bytes from.
+pub enum SnapshotSource {
+    /// While they are written.
+    FanOut(Taker),
+    /// A file of so many bytes.
+    File(Arc<std::sync::Mutex<Box<dyn Scratch>>>, u64),
+}
+
+/// A replica that is sent a snapshot.
+pub struct Transfer {
+    pub token: usize,
+    pub client: u64,
+    pub stream: SocketStream,
+    /// Bytes that go before it.
+    pub head: Vec<u8>,
+    pub source: SnapshotSource,
+    /// How long the replica may take nothing.
+    pub patience: Duration,
+    pub cancelled: Arc<AtomicBool>,
+}
+
+/// Starts the thread.
+pub fn send(shared: &Arc<Shared>, transfer: Transfer) -> io::Result<()> {
+    let shared = Arc::clone(shared);
+    let work = move || {
+        let Transfer { token, client, stream, head, source, patience, cancelled } = transfer;
+        let (result, stream) = match PatientStream::new(stream, patience, cancelled) {
+            Err(error) => (Err(error), None),
+            Ok(mut to) => {
+                let result = to.write_all(&head).and_then(|()| pour(source, &mut to));
+                (result, to.into_stream().ok())
+            }
+        };
+        post(&shared, SyncEvent::Sent { token, client, stream, result });
+    };
+    thread::Builder::new().name("replica-sync".to_owned()).spawn(work).map(drop)
+}
+
+/// Bytes of a file that are sent at a time.
+const PART: usize = 64 << 10;
+
+fn pour(source: SnapshotSource, to: &mut PatientStream) -> io::Result<u64> {
+    match source {
+        SnapshotSource::FanOut(taker) => {
+            let mark = engine::status::replication_status::new_id();
+            write!(to, "$EOF:{mark}\r\n")?;
+            let sent = taker.pour(to)?;
+            write!(to, "{mark}")?;
+            to.flush()?;
+            Ok(sent)
+        }
+        SnapshotSource::File(file, len) => {
+            write!(to, "${len}\r\n")?;
+            let (mut part, mut sent) = (vec![0; PART], 0);
+            while sent < len {
+                let part = &mut part[..PART.min((len - sent) as usize)];
+                file.lock().unwrap_or_else(PoisonError::into_inner).read_at(sent, part)?;
+                to.write_all(part)?;
+                sent += part.len() as u64;
+            }
+            to.flush()?;
+            Ok(sent)
+        }
+    }
+}
+
+/// A socket that is waited for, for a while.
+struct PatientStream {
+    stream: SocketStream,
+    poll: Poll,
+    events: Events,
+    patience: Duration,
+    cancelled: Arc<AtomicBool>,
+}
+
+/// How often it is looked whether the transfer is to end.
+const LOOK: Duration = Duration::from_millis(100);
+
+impl PatientStream {
+    fn new(mut stream: SocketStream, patience: Duration, cancelled: Arc<AtomicBool>) -> io::Result<PatientStream> {
+        let poll = Poll::new()?;
+        stream.register(poll.registry(), Token(0))?;
+        Ok(PatientStream { stream, poll, events: Events::with_capacity(4), patience, cancelled })
+    }
+
+    fn into_stream(mut self) -> io::Result<SocketStream> {
+        self.stream.deregister(self.poll.registry())?;
+        Ok(self.stream)
+    }
+
+    fn wait(&mut self, since: Instant) -> io::Result<()> {
+        if self.cancelled.load(Relaxed) {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+        if since.elapsed() > self.patience {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        match self.poll.poll(&mut self.events, Some(LOOK)) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Write for PatientStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let since = Instant::now();
+        loop {
+            match self.stream.write(bytes)? {
+                Some(written) => return Ok(written),
+                None => self.wait(since)?,
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let since = Instant::now();
+        loop {
+            let is_through = match &mut self.stream {
+                SocketStream::Tls(stream) => stream.flush()?,
+                _ => true,
+            };
+            if is_through {
+                return Ok(());
+            }
+            self.wait(since)?;
+        }
+    }
+}

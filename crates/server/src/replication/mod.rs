@@ -1,0 +1,14 @@
+//! The threads that replicate.
+//!
+//! ```text
+//!   log -> [ the primary's thread: stream, backlog ] -> sockets of replicas
+//!   a thread a snapshot -> a thread for each replica that gets it
+//! ```
+//!
+//! In: the change log, connections that said PSYNC, what the engine's status says. Out: bytes to replicas, and numbers
+//! for INFO. They wait for no shard's lock but to begin a snapshot.
+
+pub mod full_sync;
+pub mod primary_thread;
+pub mod replica;
+pub mod sync_queue;

@@ -1,0 +1,569 @@
+//! The thread that frames the change log into the stream, keeps its last bytes, and serves all replicas.
+//!
+//! ```text
+//!   wait -> events, messages -> read the log up to its end, stopping where snapshots begin -> backlog
+//!        -> each replica: what its socket takes of the backlog -> what is due by time
+//! ```
+//!
+//! Where the server follows another one the backlog is fed with that one's bytes instead.
+
+use crate::connection::socket::Readiness;
+use crate::replication::full_sync::{SnapshotStops, Transfer};
+use crate::replication::replica::{Ended, Phase, Replica};
+use crate::replication::sync_queue::{Sync, SyncState};
+use crate::system::{clock, log};
+use crate::workers::replication_handle::{NewReplica, ReplicationMessage};
+use crate::workers::shared::Shared;
+use commands::replication::{good_replicas, wait_replicas};
+use engine::config::{ClientClass, Config, Directive};
+use engine::keyspace::record::LogUser;
+use engine::propagation::log_batch::put_command;
+use engine::propagation::log_reader::LogReader;
+use engine::status::replication_status::{BacklogStatus, new_id};
+use engine::time::UnixMs;
+use mio::{Events, Poll, Token, Waker};
+use persistence::aof::framing::{FramedBytes, Framing};
+use replication::backlog::Backlog;
+use replication::follower::OutputLimit;
+use replication::ids::{History, ReplicationId};
+use replication::stream::Marks;
+use slab::Slab;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// The token of the waker.
+const WAKE: Token = Token(usize::MAX);
+/// The longest sleep.
+const TICK: Duration = Duration::from_millis(100);
+/// Between two checks of what changes slowly, in milliseconds.
+const SECOND: i64 = 1000;
+/// Bytes of the log that are taken before replicas are sent something.
+const AT_ONCE: u64 = 1 << 20;
+/// How often the log is read for a snapshot's beginning.
+const PATIENCE: usize = 1 << 20;
+
+/// The stream's bytes on their way into the backlog.
+struct StreamBytes<'b>(&'b mut Backlog);
+
+impl FramedBytes for StreamBytes<'_> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.0.append(bytes);
+    }
+}
+
+/// See the module's documentation.
+pub struct PrimaryThread {
+    pub(super) shared: Arc<Shared>,
+    poll: Poll,
+    pub(super) replicas: Slab<Replica>,
+    pub(super) backlog: Option<Backlog>,
+    framing: Framing,
+    marks: Marks,
+    /// None: there are no own changes to be framed.
+    pub(super) reader: Option<LogReader>,
+    /// Up to where the log was framed.
+    read_to: u64,
+    pub(super) stops: Arc<SnapshotStops>,
+    /// Lengths of the log and of the stream where snapshots have begun.
+    pub(super) begun_at: Vec<(u64, u64)>,
+    pub(super) syncs: BTreeMap<u64, Sync>,
+    pub(super) last_sync: u64,
+    /// What replicas were refused a snapshot for, so that it is said once.
+    pub(super) refused: BTreeSet<String>,
+    /// Clients wait to hear how far replicas are.
+    asks: bool,
+    pinged_at: UnixMs,
+    checked_at: UnixMs,
+    /// Since when there is no replica.
+    alone_since: UnixMs,
+}
+
+/// Starts the thread, which ends when the server does.
+pub fn start(shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
+    let poll = Poll::new()?;
+    shared.replication.set_waker(Waker::new(poll.registry(), WAKE)?);
+    let now = clock::now().unix_ms();
+    let thread = PrimaryThread {
+        shared: Arc::clone(shared),
+        poll,
+        replicas: Slab::new(),
+        backlog: None,
+        framing: Framing::default(),
+        marks: Marks::default(),
+        reader: None,
+        read_to: 0,
+        stops: Arc::default(),
+        begun_at: Vec::new(),
+        syncs: BTreeMap::new(),
+        last_sync: 0,
+        refused: BTreeSet::new(),
+        asks: false,
+        pinged_at: now,
+        checked_at: now,
+        alone_since: now,
+    };
+    thread::Builder::new().name("replication".to_owned()).spawn(move || thread.run())
+}
+
+impl PrimaryThread {
+    fn run(mut self) {
+        let mut events = Events::with_capacity(256);
+        loop {
+            self.wait(&mut events);
+            let now = clock::now().unix_ms();
+            for event in &events {
+                let token = event.token().0;
+                if let Some(replica) = self.replicas.get_mut(token) {
+                    replica.note(Readiness::of(event), event.is_writable());
+                    self.listen(token, now);
+                }
+            }
+            while let Some(message) = self.shared.replication.take() {
+                self.take(message, now);
+            }
+            self.read_log();
+            self.ask();
+            let config = self.shared.engine.config().snapshot();
+            if now.since(self.checked_at) >= SECOND {
+                self.checked_at = now;
+                self.check_due(&config, now);
+            }
+            self.begin_syncs(&config, now);
+            self.send(&config, now);
+            self.publish(&config);
+            if self.shared.stopping.load(Relaxed) {
+                return;
+            }
+        }
+    }
+
+    fn wait(&mut self, events: &mut Events) {
+        let shared = Arc::clone(&self.shared);
+        let handle = &shared.replication;
+        handle.begin_sleep();
+        let time = if handle.has_messages() || self.has_unread() { Duration::ZERO } else { TICK };
+        if self.poll.poll(events, Some(time)).is_err() {
+            events.clear();
+        }
+        handle.end_sleep();
+    }
+
+    fn has_unread(&self) -> bool {
+        self.reader.is_some() && self.shared.engine.change_log().appended() > self.read_to
+    }
+
+    pub(super) fn registry(&self) -> &mio::Registry {
+        self.poll.registry()
+    }
+
+    fn take(&mut self, message: ReplicationMessage, now: UnixMs) {
+        match message {
+            ReplicationMessage::Replica(new) => self.attach(*new, now),
+            ReplicationMessage::Sync(event) => self.take_sync(event, now),
+            ReplicationMessage::Follow { offset, goes_on } => self.follow(offset, goes_on, now),
+            ReplicationMessage::Feed(bytes) => {
+                if let Some(backlog) = &mut self.backlog {
+                    backlog.append(&bytes);
+                }
+            }
+            ReplicationMessage::Lead { reader } => self.lead(reader, now),
+            ReplicationMessage::Kill(client) => {
+                if let Some(token) = self.token_of(client) {
+                    self.close(token, now);
+                }
+            }
+            ReplicationMessage::AskReplicas => self.asks = true,
+        }
+    }
+
+    /// Says something of a replica; not again and again of one that was refused.
+    fn tell(&self, name: &str, text: std::fmt::Arguments<'_>) {
+        if self.refused.contains(name) { log::verbose(text) } else { log::notice(text) }
+    }
+
+    fn token_of(&self, client: u64) -> Option<usize> {
+        self.replicas.iter().find(|(_, replica)| replica.info.id == client).map(|(token, _)| token)
+    }
+
+    /// The history that the stream is of.
+    pub(super) fn history(&self) -> History {
+        self.shared.engine.replication().history()
+    }
+
+    /// The stream is another server's.
+    fn follow(&mut self, offset: u64, goes_on: bool, now: UnixMs) {
+        self.shared.engine.set_logging(LogUser::Replicas, false);
+        self.reader = None;
+        self.marks.clear();
+        // They have to learn the history's name.
+        self.close_all(now);
+        if !goes_on || self.backlog.is_none() {
+            let size = self.shared.engine.config().snapshot().bytes(Directive::REPL_BACKLOG_SIZE);
+            self.backlog = Some(Backlog::new(offset, size));
+        }
+    }
+
+    /// The stream is the server's own.
+    fn lead(&mut self, reader: LogReader, now: UnixMs) {
+        self.close_all(now);
+        self.alone_since = now;
+        if self.backlog.is_some() {
+            self.begin_reading(reader);
+        } else {
+            self.shared.engine.set_logging(LogUser::Replicas, false);
+        }
+    }
+
+    /// Frames from where the reader begins.
+    fn begin_reading(&mut self, mut reader: LogReader) {
+        // Nothing that it has lies before its beginning.
+        self.read_to = reader.read(0, |_, _| ControlFlow::Break(())).unwrap_or(0);
+        self.framing = Framing::default();
+        self.marks.clear();
+        self.reader = Some(reader);
+    }
+
+    fn attach(&mut self, new: NewReplica, now: UnixMs) {
+        let asked = new.request.asked.clone();
+        let mut replica = Replica::new(new, now);
+        self.tell(&replica.name(), format_args!("Replica {} asks for synchronization", replica.name()));
+        let status = self.shared.engine.replication();
+        status.add_replica(&replica.shown);
+        let entry = self.replicas.vacant_entry();
+        let token = entry.key();
+        if replica.register(self.poll.registry(), token).is_err() {
+            status.remove_replica(replica.info.id);
+            self.shared.engine.clients().remove(replica.info.id);
+            return;
+        }
+        entry.insert(replica);
+        if let Some((id, next)) = asked
+            && self.go_on(token, &id, next, now)
+        {
+            self.shared.engine.replication().counts.partial_ok.fetch_add(1, Relaxed);
+            return;
+        }
+        self.shared.engine.replication().counts.full.fetch_add(1, Relaxed);
+        if self.backlog.is_none() {
+            self.begin_backlog();
+        }
+        self.listen(token, now);
+    }
+
+    /// The history begins, with a name of its own.
+    fn begin_backlog(&mut self) {
+        let status = self.shared.engine.replication();
+        status.update_history(|history| *history = History::new(new_id()));
+        let size = self.shared.engine.config().snapshot().bytes(Directive::REPL_BACKLOG_SIZE);
+        self.backlog = Some(Backlog::new(status.offset(), size));
+        let history = status.history();
+        log::notice(format_args!(
+            "Replication backlog created, my new replication IDs are '{}' and '{}'",
+            history.id, history.second
+        ));
+    }
+
+    /// Sends a replica only what it lacks, if the backlog has it.
+    fn go_on(&mut self, token: usize, id: &[u8], next: i64, now: UnixMs) -> bool {
+        let history = self.history();
+        let replica = &mut self.replicas[token];
+        if id.first() == Some(&b'?') {
+            let name = replica.name();
+            self.tell(&name, format_args!("Full resync requested by replica {name}"));
+            return false;
+        }
+        let counts = &self.shared.engine.replication().counts;
+        let asked = String::from_utf8_lossy(id);
+        if !ReplicationId::parse(id).is_some_and(|id| history.has(id, next)) {
+            counts.partial_err.fetch_add(1, Relaxed);
+            log::notice(format_args!(
+                "Partial resynchronization not accepted: Replication ID mismatch (Replica asked for '{asked}' from \
+                 {next}, my replication IDs are '{}' and, up to {}, '{}')",
+                history.id, history.second_offset, history.second
+            ));
+            return false;
+        }
+        let offset = u64::try_from(next - 1).unwrap_or(u64::MAX);
+        let Some(backlog) = self.backlog.as_ref().filter(|backlog| backlog.has(offset)) else {
+            counts.partial_err.fetch_add(1, Relaxed);
+            log::notice(format_args!(
+                "Unable to partial resync with replica {} for lack of backlog (Replica request was: {asked}:{next}).",
+                replica.name()
+            ));
+            return false;
+        };
+        log::notice(format_args!(
+            "Partial resynchronization request from {} accepted. Sending {} bytes of backlog starting from offset \
+             {next}.",
+            replica.name(),
+            backlog.end() - offset
+        ));
+        match replica.handshake.psync2 {
+            true => replica.say(format!("+CONTINUE {}\r\n", history.id).as_bytes()),
+            false => replica.say(b"+CONTINUE\r\n"),
+        }
+        replica.position = offset;
+        replica.go_online(now);
+        self.count_good(now);
+        true
+    }
+
+    /// Frames what the log has, up to its end or for a while. Where a snapshot has begun the stream's offset is noted,
+    /// and a replica that begins there is told the database.
+    pub(super) fn read_log(&mut self) {
+        if self.reader.is_none()
+            && let Some(reader) = self.stops.take_reader()
+        {
+            self.begin_reading(reader);
+        }
+        let (Some(reader), Some(backlog)) = (&mut self.reader, &mut self.backlog) else { return };
+        let end = self.shared.engine.change_log().appended();
+        let most = backlog.end() + AT_ONCE;
+        loop {
+            // Looked for after the end was: a snapshot is noted before anything is appended after it.
+            let stop = self.stops.next(self.read_to, end);
+            let until = stop.unwrap_or(end);
+            if self.read_to < until {
+                let framing = &mut self.framing;
+                let read = reader.read(until, |head, run| {
+                    framing.put(head, run, &mut StreamBytes(backlog));
+                    if backlog.end() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+                });
+                // The log keeps all for this sink, so it is not dropped.
+                self.read_to = read.unwrap_or(until);
+                self.marks.note(self.read_to, backlog.end());
+            }
+            if self.read_to < until || stop.is_none() {
+                return;
+            }
+            self.begun_at.push((until, backlog.end()));
+            self.framing = Framing::default();
+            self.stops.pass();
+        }
+    }
+
+    /// The stream's offset where a snapshot has begun, when the log was that long.
+    pub(super) fn offset_of(&mut self, log: u64) -> Option<u64> {
+        for _ in 0..PATIENCE {
+            if self.begun_at.iter().any(|(at, _)| *at == log) {
+                break;
+            }
+            // What was appended without locks may still be on its way into the log.
+            thread::yield_now();
+            self.read_log();
+        }
+        let found = self.begun_at.iter().rposition(|(at, _)| *at == log)?;
+        let (_, offset) = self.begun_at.remove(found);
+        self.begun_at.retain(|(at, _)| *at > log);
+        Some(offset)
+    }
+
+    /// Adds a command of the stream's own.
+    fn add(&mut self, words: &[&[u8]]) {
+        let Some(backlog) = self.backlog.as_mut().filter(|_| self.reader.is_some()) else { return };
+        let mut text = Vec::new();
+        put_command(&mut text, words.iter().copied());
+        backlog.append(&text);
+    }
+
+    fn ask(&mut self) {
+        if std::mem::take(&mut self.asks) && !self.replicas.is_empty() {
+            while self.has_unread() {
+                self.read_log();
+            }
+            self.add(&[b"REPLCONF", b"GETACK", b"*"]);
+        }
+    }
+
+    fn listen(&mut self, token: usize, now: UnixMs) {
+        let Some(replica) = self.replicas.get_mut(token) else { return };
+        match replica.listen() {
+            Ok(false) => {}
+            Ok(true) => {
+                if replica.phase == Phase::AwaitsAck {
+                    replica.go_online(now);
+                }
+                let (shown, acks) = (&replica.shown, replica.acks);
+                shown.acked.store(acks.applied, Relaxed);
+                shown.synced.store(acks.synced, Relaxed);
+                shown.acked_log.store(self.marks.log_at(acks.applied), Relaxed);
+                shown.synced_log.store(self.marks.log_at(acks.synced), Relaxed);
+                shown.acked_at.store(now.0, Relaxed);
+                replica.info.active_at.store(now.0, Relaxed);
+                wait_replicas::end_waits(&self.shared.engine);
+            }
+            Err(ended) => self.end(token, &ended, now),
+        }
+    }
+
+    fn end(&mut self, token: usize, ended: &Ended, now: UnixMs) {
+        if let (Some(replica), Ended::Spoke(word)) = (self.replicas.get(token), ended) {
+            log::warning(format_args!(
+                "Replica generated a reply to command '{word}', disconnecting it: {}",
+                replica.name()
+            ));
+        }
+        self.close(token, now);
+    }
+
+    /// What is due by time.
+    fn check_due(&mut self, config: &Config, now: UnixMs) {
+        let seconds = |directive| config.int(directive).saturating_mul(SECOND);
+        if now.since(self.pinged_at) >= seconds(Directive::REPL_PING_REPLICA_PERIOD) && !self.replicas.is_empty() {
+            self.pinged_at = now;
+            self.add(&[b"PING"]);
+        }
+        let timeout = seconds(Directive::REPL_TIMEOUT);
+        let mut late = Vec::new();
+        for (token, replica) in &mut self.replicas {
+            let silence = now.since(UnixMs(replica.shown.acked_at.load(Relaxed)));
+            match replica.phase {
+                Phase::Online | Phase::AwaitsAck if replica.acknowledges && silence > timeout => late.push(token),
+                Phase::Waiting | Phase::InSync(_) if !replica.is_away() => replica.say(b"\n"),
+                _ => {}
+            }
+        }
+        for token in late {
+            let name = self.replicas[token].name();
+            log::warning(format_args!("Disconnecting timedout replica (streaming sync): {name}"));
+            self.close(token, now);
+        }
+        self.free_backlog(seconds(Directive::REPL_BACKLOG_TTL), now);
+        if let Some(backlog) = &mut self.backlog {
+            backlog.resize(config.bytes(Directive::REPL_BACKLOG_SIZE));
+        }
+        self.count_good(now);
+    }
+
+    /// Nobody has followed for so long that nobody will come back. Without it the stream does not grow, so that the
+    /// history must not keep its name.
+    fn free_backlog(&mut self, ttl: i64, now: UnixMs) {
+        let is_idle = self.replicas.is_empty() && self.reader.is_some() && self.syncs.is_empty();
+        if ttl == 0 || !is_idle || now.since(self.alone_since) <= ttl {
+            return;
+        }
+        self.shared.engine.set_logging(LogUser::Replicas, false);
+        (self.reader, self.backlog) = (None, None);
+        self.marks.clear();
+        self.shared.engine.replication().update_history(|history| *history = History::new(new_id()));
+        let seconds = ttl / SECOND;
+        log::notice(format_args!("Replication backlog freed after {seconds} seconds without connected replicas."));
+    }
+
+    /// Sends all replicas what their sockets take, and ends those that are too far behind.
+    fn send(&mut self, config: &Config, now: UnixMs) {
+        let limit = config.output_buffer_limit(ClientClass::Replica);
+        let limit = OutputLimit {
+            hard: limit.hard_bytes,
+            soft: limit.soft_bytes,
+            soft_ms: limit.soft_seconds.saturating_mul(SECOND),
+        };
+        let kept = config.bytes(Directive::REPL_BACKLOG_SIZE);
+        let (mut ended, mut slow, mut total) = (Vec::new(), Vec::new(), 0);
+        for (token, replica) in &mut self.replicas {
+            match replica.send(self.backlog.as_ref()) {
+                Ok(sent) => total += sent,
+                Err(reason) => ended.push((token, reason)),
+            }
+            let pending = replica.pending(self.backlog.as_ref());
+            replica.shown.pending.store(pending, Relaxed);
+            if replica.lag.is_over(pending, limit, kept, now.0) {
+                slow.push(token);
+            }
+        }
+        self.shared.engine.replication().counts.output_bytes.fetch_add(total, Relaxed);
+        for token in slow {
+            let name = self.replicas[token].name();
+            log::warning(format_args!(
+                "Client {name} scheduled to be closed ASAP for overcoming of output buffer limits."
+            ));
+            self.close(token, now);
+        }
+        for (token, reason) in ended {
+            self.end(token, &reason, now);
+        }
+    }
+
+    /// Lets go of what nobody needs, and shows how far all is.
+    fn publish(&mut self, config: &Config) {
+        let status = self.shared.engine.replication();
+        let Some(backlog) = &mut self.backlog else { return status.set_backlog(BacklogStatus::default()) };
+        let needs = |replica: &Replica| replica.phase != Phase::Waiting && !replica.handshake.rdb_only;
+        let all = self.replicas.iter().map(|(_, replica)| replica).filter(|replica| needs(replica));
+        let begun = self.begun_at.iter().map(|(_, offset)| *offset).min().unwrap_or(u64::MAX);
+        backlog.trim(all.map(|replica| replica.position).min().unwrap_or(u64::MAX).min(begun));
+        let acked = self.replicas.iter().map(|(_, replica)| replica.acks.applied).min();
+        self.marks.trim(acked.unwrap_or(backlog.end()));
+        if self.reader.is_some() {
+            status.set_offset(backlog.end());
+        }
+        let len = backlog.len().min(config.bytes(Directive::REPL_BACKLOG_SIZE));
+        let first = backlog.end() - len + 1;
+        status.set_backlog(BacklogStatus { is_active: true, first, len, memory: backlog.len() });
+    }
+
+    fn close_all(&mut self, now: UnixMs) {
+        let tokens: Vec<usize> = self.replicas.iter().map(|(token, _)| token).collect();
+        tokens.into_iter().for_each(|token| self.close(token, now));
+    }
+
+    /// Ends a replica's connection; one whose socket is elsewhere ends when it comes back.
+    pub(super) fn close(&mut self, token: usize, now: UnixMs) {
+        let Some(replica) = self.replicas.get(token) else { return };
+        let (client, name) = (replica.info.id, replica.name());
+        self.shared.engine.clients().remove(client);
+        if replica.is_away() {
+            return replica.cancelled.store(true, Relaxed);
+        }
+        if !replica.handshake.rdb_only {
+            self.tell(&name, format_args!("Connection with replica {name} lost."));
+        }
+        self.replicas.remove(token);
+        for sync in self.syncs.values_mut().filter(|sync| sync.state != SyncState::Sent) {
+            sync.members.retain(|member| *member != token);
+            sync.takers.remove(&token);
+        }
+        self.shared.engine.replication().remove_replica(client);
+        self.note_leaving(now);
+    }
+
+    /// There is one replica less.
+    pub(super) fn note_leaving(&mut self, now: UnixMs) {
+        if self.replicas.is_empty() {
+            self.alone_since = now;
+        }
+        self.count_good(now);
+    }
+
+    /// Whether enough replicas follow.
+    pub(super) fn count_good(&self, now: UnixMs) {
+        let config = self.shared.engine.config().snapshot();
+        good_replicas::refresh(&self.shared.engine, &config, now);
+    }
+
+    /// Gives a replica's socket to a thread that sends it the snapshot.
+    pub(super) fn hand_out(&mut self, token: usize, source: super::full_sync::SnapshotSource, now: UnixMs) {
+        let timeout = self.shared.engine.config().snapshot().int(Directive::REPL_TIMEOUT);
+        let Some(replica) = self.replicas.get_mut(token) else { return };
+        let Some((stream, head)) = replica.take_stream(self.poll.registry()) else { return self.close(token, now) };
+        let transfer = Transfer {
+            token,
+            client: replica.info.id,
+            stream,
+            head,
+            source,
+            patience: Duration::from_secs(timeout.max(1) as u64),
+            cancelled: Arc::clone(&replica.cancelled),
+        };
+        if let Err(error) = super::full_sync::send(&self.shared, transfer) {
+            log::warning(format_args!("Can't start a thread for a replica: {error}"));
+            // Its socket is gone with the thread that did not start.
+            self.forget(token, now);
+        }
+    }
+}

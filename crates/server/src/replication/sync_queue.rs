@@ -1,0 +1,217 @@
+//! Which replicas get a snapshot together, when it begins, and what becomes of it.
+
+use crate::replication::full_sync::{self, SnapshotPlan, SnapshotSource};
+use crate::replication::primary_thread::PrimaryThread;
+use crate::replication::replica::Phase;
+use crate::system::log;
+use crate::workers::replication_handle::{SnapshotAt, SyncEvent};
+use engine::config::{Config, Directive};
+use engine::status::replication_status::ReplicaState;
+use engine::time::UnixMs;
+use persistence::fan_out::{FanOut, Pace, Taker};
+use replication::follower::{Handshake, SnapshotVersion};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes that the slowest of the replicas that get one snapshot may be behind.
+const FAN_OUT: usize = 16 << 20;
+
+/// How far a snapshot is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncState {
+    /// It is not known yet when it begins.
+    Beginning,
+    /// It is being written into a file.
+    Writing,
+    /// Replicas have their threads.
+    Sent,
+}
+
+/// A snapshot and who gets it.
+pub struct Sync {
+    pub state: SyncState,
+    pub members: Vec<usize>,
+    /// Where they take it from; empty where it goes into a file first.
+    pub takers: BTreeMap<usize, Taker>,
+}
+
+/// Who may share a snapshot: those of whom this is the same.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Kind {
+    version: SnapshotVersion,
+    skips_checksum: bool,
+    without_data: bool,
+    without_functions: bool,
+    to_sockets: bool,
+}
+
+impl Kind {
+    fn of(handshake: &Handshake, config: &Config) -> Kind {
+        let Handshake { skips_checksum, without_data, without_functions, eof, .. } = *handshake;
+        let is_filtered = without_data || without_functions;
+        let to_sockets = eof && (config.flag(Directive::REPL_DISKLESS_SYNC) || is_filtered);
+        Kind { version: handshake.snapshot_version(), skips_checksum, without_data, without_functions, to_sockets }
+    }
+}
+
+impl PrimaryThread {
+    /// Begins a snapshot for the replicas that have waited long enough, and for those that can share it. One begins at
+    /// a time.
+    pub(super) fn begin_syncs(&mut self, config: &Config, now: UnixMs) {
+        let begins = |sync: &Sync| sync.state == SyncState::Beginning;
+        if self.syncs.values().any(begins) {
+            return;
+        }
+        let waits = |phase: Phase| phase == Phase::Waiting;
+        let waiting = || self.replicas.iter().filter(|(_, replica)| waits(replica.phase));
+        let Some(first) = waiting().min_by_key(|(_, replica)| replica.since).map(|(_, replica)| replica) else {
+            return;
+        };
+        let kind = Kind::of(&first.handshake, config);
+        let members: Vec<usize> =
+            waiting().filter(|(_, it)| Kind::of(&it.handshake, config) == kind).map(|(token, _)| token).collect();
+        let delay = config.int(Directive::REPL_DISKLESS_SYNC_DELAY).saturating_mul(1000);
+        let enough = config.int(Directive::REPL_DISKLESS_SYNC_MAX_REPLICAS);
+        let is_enough = enough > 0 && members.len() as i64 >= enough;
+        if kind.to_sockets && config.flag(Directive::REPL_DISKLESS_SYNC) && !is_enough && now.since(first.since) < delay
+        {
+            return;
+        }
+        let handshake = first.handshake.clone();
+        self.begin_sync(kind, members, handshake, config, now);
+    }
+
+    fn begin_sync(&mut self, kind: Kind, members: Vec<usize>, handshake: Handshake, config: &Config, now: UnixMs) {
+        self.last_sync += 1;
+        let sync = self.last_sync;
+        let target = if kind.to_sockets { "replicas sockets" } else { "disk" };
+        if !members.iter().all(|token| self.refused.contains(&self.replicas[*token].name())) {
+            log::notice(format_args!("Starting BGSAVE for SYNC with target: {target} using: normal sync"));
+        }
+        let patience = Duration::from_secs(config.int(Directive::REPL_TIMEOUT).max(1) as u64);
+        let fan_out = kind.to_sockets.then(|| FanOut::new(Pace { bytes: FAN_OUT, patience }));
+        let mut takers = BTreeMap::new();
+        for &token in &members {
+            self.replicas[token].phase = Phase::InSync(sync);
+            if let Some(taker) = fan_out.as_ref().and_then(FanOut::join) {
+                takers.insert(token, taker);
+            }
+        }
+        self.syncs.insert(sync, Sync { state: SyncState::Beginning, members, takers });
+        let opens_reader = self.reader.is_none();
+        let plan = SnapshotPlan { sync, handshake, fan_out, stops: Arc::clone(&self.stops), opens_reader };
+        if let Err(error) = full_sync::begin(&self.shared, plan) {
+            self.fail(sync, &error.to_string(), now);
+        }
+    }
+
+    /// Takes what the threads tell that write and send snapshots.
+    pub(super) fn take_sync(&mut self, event: SyncEvent, now: UnixMs) {
+        match event {
+            SyncEvent::Begun { sync, at, proceed } => {
+                let offset = match at {
+                    SnapshotAt::Log(length) => self.offset_of(length),
+                    SnapshotAt::Stream(offset) => Some(offset),
+                };
+                let Some(offset) = offset else { return self.fail(sync, "its offset is not known", now) };
+                let id = self.history().id;
+                self.tell_offset(sync, &format!("+FULLRESYNC {id} {offset}\r\n"), offset, now);
+                // A thread that is not there any more needs no answer.
+                let _ = proceed.send((id, offset));
+            }
+            SyncEvent::InFile { sync, file, len } => {
+                let Some(ended) = self.syncs.remove(&sync) else { return };
+                for token in ended.members {
+                    if let Some(replica) = self.replicas.get(token) {
+                        replica.shown.set_state(ReplicaState::SendBulk);
+                    }
+                    self.hand_out(token, SnapshotSource::File(Arc::clone(&file), len), now);
+                }
+            }
+            SyncEvent::Failed { sync, reason } => self.fail(sync, &reason, now),
+            SyncEvent::Sent { token, client, stream, result } => {
+                let sent = stream.filter(|_| result.is_ok());
+                let is_it = self.replicas.get(token).is_some_and(|replica| replica.info.id == client);
+                match sent {
+                    Some(stream) if is_it => self.finish(token, stream, now),
+                    _ if is_it => {
+                        let name = self.replicas[token].name();
+                        let error = result.err().map(|error| error.to_string()).unwrap_or_default();
+                        log::warning(format_args!("Failed to send the snapshot to replica {name}: {error}"));
+                        self.forget(token, now);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// All who get the snapshot begin at this offset of the stream.
+    fn tell_offset(&mut self, sync: u64, line: &str, offset: u64, now: UnixMs) {
+        let Some(known) = self.syncs.get_mut(&sync) else { return };
+        let (members, mut takers) = (known.members.clone(), std::mem::take(&mut known.takers));
+        known.state = SyncState::Writing;
+        for &token in &members {
+            let Some(replica) = self.replicas.get_mut(token) else { continue };
+            replica.position = offset;
+            if replica.acknowledges {
+                replica.say(line.as_bytes());
+            }
+            if let Some(taker) = takers.remove(&token) {
+                self.hand_out(token, SnapshotSource::FanOut(taker), now);
+            }
+        }
+        let goes_on = self.replicas.iter().any(|(token, it)| members.contains(&token) && !it.is_away());
+        if !goes_on {
+            self.syncs.remove(&sync);
+        }
+    }
+
+    /// A replica has its snapshot.
+    fn finish(&mut self, token: usize, stream: crate::connection::socket::SocketStream, now: UnixMs) {
+        let Some(replica) = self.replicas.get_mut(token) else { return };
+        let is_cancelled = replica.cancelled.load(std::sync::atomic::Ordering::Relaxed);
+        replica.put_stream(stream);
+        if replica.handshake.rdb_only || is_cancelled {
+            return self.close(token, now);
+        }
+        log::notice(format_args!("Synchronization with replica {} succeeded", replica.name()));
+        // Who was told a length knows the end by itself. Others first say that they have seen it.
+        replica.go_online(now);
+        if replica.handshake.eof {
+            replica.phase = Phase::AwaitsAck;
+        }
+        self.refused.remove(&self.replicas[token].name());
+        self.count_good(now);
+        let registry = self.registry().try_clone();
+        let registered = registry.and_then(|registry| self.replicas[token].register(&registry, token));
+        if registered.is_err() {
+            self.close(token, now);
+        }
+    }
+
+    /// A replica's socket is gone.
+    pub(super) fn forget(&mut self, token: usize, now: UnixMs) {
+        if let Some(replica) = self.replicas.try_remove(token) {
+            self.shared.engine.clients().remove(replica.info.id);
+            self.shared.engine.replication().remove_replica(replica.info.id);
+            self.note_leaving(now);
+        }
+    }
+
+    /// There will be no snapshot: who waits for it is told, and comes again.
+    fn fail(&mut self, sync: u64, reason: &str, now: UnixMs) {
+        let Some(failed) = self.syncs.remove(&sync) else { return };
+        for token in failed.members {
+            let Some(replica) = self.replicas.get_mut(token).filter(|replica| !replica.is_away()) else { continue };
+            if self.refused.insert(replica.name()) {
+                log::warning(format_args!("There is no snapshot for replica {}: {reason}", replica.name()));
+            }
+            replica.say(format!("-NOMASTERLINK There is no snapshot: {reason}\r\n").as_bytes());
+            // What its socket does not take at once it need not know.
+            let _ = replica.send(None);
+            self.close(token, now);
+        }
+    }
+}
