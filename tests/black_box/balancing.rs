@@ -162,6 +162,18 @@ fn large_argument(peer: &mut Peer, round: usize) {
     expect_bytes(&mut peer.socket, format!(":{}\r\n", PART * PARTS).as_bytes());
 }
 
+/// One round after the other until the crowd stops; then nothing that it did is missing.
+fn be_busy(mut peer: Peer, crowd: &Crowd) {
+    let mut round = 0;
+    while !crowd.stop.load(Relaxed) {
+        ROUNDS[peer.number % ROUNDS.len()](&mut peer, round);
+        crowd.rounds.fetch_add(1, Relaxed);
+        round += 1;
+    }
+    let expected = format!(":{}\r\n", peer.count);
+    peer.ask(&format!("INCRBY count{} 0", peer.number), &expected);
+}
+
 /// Clients that are ended while they are busy, one after the other: each of them finds its connection closed.
 fn kill_all(server: &Server, victims: Vec<TcpStream>, crowd: &Crowd) {
     let mut killer = server.client();
@@ -198,10 +210,11 @@ fn bytes_of_closed(socket: &mut TcpStream) -> Vec<u8> {
     buffer[..read].to_vec()
 }
 
+const ROUNDS: [Round; 7] = [pipeline, big_replies, transaction, subscription, wait, large_argument, redirected];
+const EACH: usize = 2;
+
 #[test]
 fn busy_connections_of_one_worker_spread_and_nothing_is_lost() {
-    const ROUNDS: [Round; 7] = [pipeline, big_replies, transaction, subscription, wait, large_argument, redirected];
-    const EACH: usize = 2;
     const VICTIMS: usize = 4;
     let server = Server::start_with_threads(WORKERS, &["--maxclients", "1000"]);
     // Workers get new connections in turn: of every four the first goes to the first worker, and the others are idle.
@@ -222,16 +235,7 @@ fn busy_connections_of_one_worker_spread_and_nothing_is_lost() {
     std::thread::scope(|scope| {
         for (number, socket) in of_first.into_iter().enumerate() {
             let (server, crowd) = (&server, &crowd);
-            scope.spawn(move || {
-                let mut peer = Peer { server, socket, number, count: 0 };
-                let mut round = 0;
-                while !crowd.stop.load(Relaxed) {
-                    ROUNDS[number % ROUNDS.len()](&mut peer, round);
-                    crowd.rounds.fetch_add(1, Relaxed);
-                    round += 1;
-                }
-                peer.ask(&format!("INCRBY count{number} 0"), &format!(":{}\r\n", peer.count));
-            });
+            scope.spawn(move || be_busy(Peer { server, socket, number, count: 0 }, crowd));
         }
         scope.spawn(|| kill_all(&server, victims, &crowd));
         let spread = eventually(|| {
@@ -244,6 +248,60 @@ fn busy_connections_of_one_worker_spread_and_nothing_is_lost() {
     idle.iter().for_each(|(_, socket)| socket.shutdown(Shutdown::Both).expect("an open connection"));
     let mut client = server.client();
     assert!(eventually(|| listed(&mut client) == 1), "{}", ask(&mut client, "CLIENT LIST"));
+    drop(client);
+    assert!(server.stop().success());
+}
+
+#[test]
+fn workers_come_and_go_and_nothing_is_lost() {
+    let server = Server::start_with_threads(2, &["--maxclients", "1000"]);
+    let crowd = Crowd { stop: AtomicBool::new(false), rounds: AtomicUsize::new(0), kills: AtomicUsize::new(0) };
+    let mut client = server.client();
+    // One that listens all the time, and idle ones that nobody hears of until the end.
+    let mut listener = server.socket();
+    send(&mut listener, b"SUBSCRIBE all\r\n");
+    expect_bytes(&mut listener, b"*3\r\n$9\r\nsubscribe\r\n$3\r\nall\r\n:1\r\n");
+    let mut idle: Vec<TcpStream> = (0..100).map(|_| server.socket()).collect();
+    std::thread::scope(|scope| {
+        for number in 0..ROUNDS.len() * EACH {
+            let (server, crowd) = (&server, &crowd);
+            scope.spawn(move || be_busy(Peer { server, socket: server.socket(), number, count: 0 }, crowd));
+        }
+        for (at, workers) in [4, 1, 3, 5, 2, 1, 17, 1, 4, 3, 1, 2].into_iter().enumerate() {
+            assert_eq!(ask(&mut client, &format!("CONFIG SET io-threads {workers}")), "OK");
+            assert!(ask(&mut client, "INFO server").contains(&format!("worker_threads:{workers}\r\n")));
+            let before = crowd.rounds.load(Relaxed);
+            let goes_on = eventually(|| crowd.rounds.load(Relaxed) >= before + 2 * ROUNDS.len() * EACH);
+            if !goes_on {
+                crowd.stop.store(true, Relaxed);
+            }
+            assert!(goes_on, "it stands still with {workers} workers");
+            assert_eq!(ask_integer(&mut client, &format!("PUBLISH all {at:02}")), 1);
+            expect_bytes(&mut listener, format!("*3\r\n$7\r\nmessage\r\n$3\r\nall\r\n$2\r\n{at:02}\r\n").as_bytes());
+        }
+        crowd.stop.store(true, Relaxed);
+    });
+    for socket in &mut idle {
+        send(socket, b"PING\r\n");
+        expect_bytes(socket, b"+PONG\r\n");
+    }
+    send(&mut listener, b"UNSUBSCRIBE all\r\n");
+    expect_bytes(&mut listener, b"*3\r\n$11\r\nunsubscribe\r\n$3\r\nall\r\n:0\r\n");
+    assert_eq!(ask(&mut client, "CONFIG SET threads 1"), "OK");
+    assert!(eventually(|| worker_ticks(&server).len() == 1), "{:?}", worker_ticks(&server));
+    // Who comes and goes has left no trace in what counts them.
+    drop((idle, listener));
+    assert!(eventually(|| ask(&mut client, "CLIENT LIST").matches("id=").count() == 1));
+    // Keys expire in the background of whoever is there.
+    let keys = ask_integer(&mut client, "DBSIZE");
+    for workers in [3, 1, 2] {
+        assert_eq!(ask(&mut client, &format!("CONFIG SET threads {workers}")), "OK");
+        let requests: String = (0..500).map(|i| format!("SET short{i} x PX 1\r\n")).collect();
+        let mut socket = server.socket();
+        send(&mut socket, requests.as_bytes());
+        expect_bytes(&mut socket, "+OK\r\n".repeat(500).as_bytes());
+        assert!(eventually(|| ask_integer(&mut client, "DBSIZE") == keys));
+    }
     drop(client);
     assert!(server.stop().success());
 }

@@ -45,6 +45,7 @@ pub const ROOMS: &[(&str, &[&str])] = &[
         &[
             "time",
             "glob",
+            "per_worker",
             "config",
             "error",
             "data",

@@ -20,6 +20,7 @@ pub mod glob;
 pub mod host;
 pub mod keyspace;
 pub mod locks;
+pub mod per_worker;
 pub mod propagation;
 pub mod scripts;
 pub mod snapshot;

@@ -323,7 +323,7 @@ impl Pace<'_> {
         let now = self.engine.host().nanos();
         let looked = now.since(self.since);
         if looked >= LOOK {
-            let all = looked.saturating_mul(self.engine.metrics().len() as u64);
+            let all = looked.saturating_mul(self.engine.workers() as u64);
             let done = busy(self.engine);
             let used = done.saturating_sub(self.done);
             let is_busy = used.saturating_mul(BUSY_SHARE) > all;

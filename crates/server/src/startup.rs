@@ -2,7 +2,7 @@
 
 use crate::aof::disk::Disk;
 use crate::aof::writer;
-use crate::event_loop::worker::Worker;
+use crate::event_loop::worker::{Worker, WorkerEnd};
 use crate::host::engine_host::EngineHost;
 use crate::host::lazy_free::LazyFree;
 use crate::listener::acceptor::Acceptor;
@@ -20,18 +20,18 @@ use crate::system::log;
 use crate::system::oom;
 use crate::system::prefault;
 use crate::system::rlimit;
-use crate::workers::mailbox::Mailbox;
 use crate::workers::notifier::Notifier;
-use crate::workers::shared::Shared;
+use crate::workers::shared::{Shared, worker_count};
 use engine::config::{Config, Directive};
 use engine::{Engine, Options};
 use mio::Poll;
+use parking_lot::Mutex;
 use persistence::aof::Aof;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst, fence};
 use std::thread;
 
 /// Threads that free memory in the background: they run only when nobody else wants to. More of them have a larger
@@ -81,7 +81,7 @@ pub fn serve(
     let failed = |error: io::Error| format!("Can't start: {error}");
     let polls = (0..workers).map(|_| Poll::new()).collect::<io::Result<Vec<Poll>>>().map_err(failed)?;
     let acceptor = Arc::new(Acceptor::new(polls[0].registry(), tls).map_err(failed)?);
-    let shared = Arc::new(Shared::new(engine, workers, notifier));
+    let shared = Arc::new(Shared::new(engine, notifier));
     let signals = SignalLoop::new(Arc::clone(&shared), Arc::clone(&acceptor)).map_err(failed)?;
     let threads = start_workers(&shared, &acceptor, polls).map_err(|error| format!("Can't start a worker: {error}"))?;
     host.set_server(&shared, &acceptor);
@@ -97,8 +97,12 @@ pub fn serve(
     let result = signals.run().map_err(|error| format!("Can't wait for signals: {error}"));
     shared.notifier.ring();
     shared.replication.wake();
-    for thread in threads.into_iter().chain([logger, replicator]) {
+    // One that ends may have started another just before.
+    while let Some(thread) = threads.next() {
         // A worker that panicked has ended the process.
+        let _ = thread.join();
+    }
+    for thread in [logger, replicator] {
         let _ = thread.join();
     }
     daemon.stop();
@@ -152,37 +156,55 @@ fn load(shared: &Arc<Shared>, kinds: Vec<&'static str>) -> io::Result<()> {
 /// items, as the parser of `cjson` does for each level; what runs over the stack ends the process.
 const WORKER_STACK: usize = 64 << 20;
 
-fn start_workers(
-    shared: &Arc<Shared>,
-    acceptor: &Arc<Acceptor>,
-    polls: Vec<Poll>,
-) -> io::Result<Vec<thread::JoinHandle<()>>> {
-    let mut boxes = Vec::with_capacity(polls.len());
-    let mut made = Vec::with_capacity(polls.len());
-    for (index, poll) in polls.into_iter().enumerate() {
-        let (mailbox, inbox) = Mailbox::new(&poll)?;
-        boxes.push(mailbox);
-        made.push(Worker::new(index, Arc::clone(shared), Arc::clone(acceptor), poll, inbox));
+/// Threads of workers that have not been waited for.
+#[derive(Default)]
+struct WorkerThreads(Mutex<Vec<thread::JoinHandle<()>>>);
+
+impl WorkerThreads {
+    /// Takes one.
+    fn next(&self) -> Option<thread::JoinHandle<()>> {
+        self.0.lock().pop()
     }
-    shared.set_mailboxes(boxes);
-    let start = |(index, worker): (usize, Worker)| {
-        let shared = Arc::clone(shared);
-        thread::Builder::new().name(format!("worker-{index}")).stack_size(WORKER_STACK).spawn(move || {
-            affinity::pin(&shared.engine.config().snapshot(), Directive::SERVER_CPULIST);
-            if let Err(error) = worker.run() {
-                log::warning(format_args!("Worker {index} cannot go on: {error}"));
-                shared.request_stop();
-            }
-        })
-    };
-    made.into_iter().enumerate().map(start).collect()
+
+    fn add(&self, thread: thread::JoinHandle<()>) {
+        let mut threads = self.0.lock();
+        threads.retain(|thread| !thread.is_finished());
+        threads.push(thread);
+    }
 }
 
-/// `threads`, or one worker a core.
-fn worker_count(config: &Config) -> usize {
-    match config.int(Directive::THREADS) {
-        0 => thread::available_parallelism().map_or(1, usize::from),
-        threads => threads.max(1) as usize,
+fn start_workers(shared: &Arc<Shared>, acceptor: &Arc<Acceptor>, polls: Vec<Poll>) -> io::Result<Arc<WorkerThreads>> {
+    let workers = polls.len();
+    polls.into_iter().try_for_each(|poll| shared.add(poll))?;
+    let threads = Arc::<WorkerThreads>::default();
+    let (weak, acceptor, started) = (Arc::downgrade(shared), Arc::clone(acceptor), Arc::clone(&threads));
+    shared.set_starter(Box::new(move |index| {
+        let Some(shared) = weak.upgrade() else { return Ok(()) };
+        let acceptor = Arc::clone(&acceptor);
+        let thread = thread::Builder::new().name(format!("worker-{index}")).stack_size(WORKER_STACK);
+        started.add(thread.spawn(move || work(index, &shared, &acceptor))?);
+        Ok(())
+    }));
+    shared.resize(workers)?;
+    Ok(threads)
+}
+
+/// What a worker's thread does, until the server stops or there is nothing left to do for the worker.
+fn work(index: usize, shared: &Arc<Shared>, acceptor: &Arc<Acceptor>) {
+    affinity::pin(&shared.engine.config().snapshot(), Directive::SERVER_CPULIST);
+    // The server stops: either this worker was told so, or it sees it.
+    fence(SeqCst);
+    let slot = shared.slot(index);
+    let mut parts = slot.take();
+    while let Some((poll, inbox)) = parts {
+        match Worker::new(index, Arc::clone(shared), Arc::clone(acceptor), poll, inbox).run() {
+            Ok(WorkerEnd::Stopped) => return,
+            Ok(WorkerEnd::Left(poll, inbox)) => parts = slot.leave(poll, inbox),
+            Err(error) => {
+                log::warning(format_args!("Worker {index} cannot go on: {error}"));
+                return shared.request_stop();
+            }
+        }
     }
 }
 

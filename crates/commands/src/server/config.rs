@@ -18,6 +18,7 @@ use engine::config::{
     directive_table, is_sensitive, os_message, rewrite as rewritten,
 };
 use engine::stats::command_log::LogReason;
+use engine::stats::metrics::WorkerMetrics;
 use engine::time::UnixUs;
 use engine::{Engine, Error, Word};
 use std::io;
@@ -288,7 +289,7 @@ fn warn_of_low_limit(engine: &Engine, limit: u64) {
 
 fn reset_statistics(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     cx.keys.each_shard(|_, shard, _| shard.stats.reset())?;
-    cx.engine.metrics().iter().for_each(|worker| worker.reset());
+    cx.engine.metrics().iter().for_each(WorkerMetrics::reset);
     cx.engine.scripts().reset_evicted();
     cx.engine.host().reset_stats();
     cx.engine.users().log.reset_counts();

@@ -19,6 +19,7 @@
 use crate::clients::tracking::{Stale, Tracker};
 use crate::glob;
 use crate::locks::sync::{Mutex, RwLock};
+use crate::per_worker::{PerWorker, WORKERS_MAX};
 use crossbeam_utils::CachePadded;
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
@@ -105,7 +106,7 @@ pub struct PubSub {
     /// Clients with a subscription.
     subscribers: AtomicUsize,
     monitors: AtomicUsize,
-    workers: Box<[CachePadded<Side>]>,
+    workers: PerWorker<Side>,
 }
 
 /// What one worker has to itself.
@@ -147,7 +148,6 @@ impl PubSub {
         let hasher = RandomState::default();
         let channels = || CachePadded::new(RwLock::new(HashMap::with_hasher(hasher.clone())));
         let channels = || (0..SHARDS).map(|_| channels()).collect();
-        let side = || CachePadded::new(Side { outgoing: Mutex::new(vec![Vec::new(); workers]), ..Side::default() });
         PubSub {
             channels: channels(),
             shard_channels: channels(),
@@ -155,7 +155,7 @@ impl PubSub {
             pattern_count: AtomicUsize::new(0),
             subscribers: AtomicUsize::new(0),
             monitors: AtomicUsize::new(0),
-            workers: (0..workers).map(|_| side()).collect(),
+            workers: PerWorker::new(workers),
             hasher,
         }
     }
@@ -170,7 +170,7 @@ impl PubSub {
     pub fn subscribe(&self, worker: usize, token: usize, kind: ChannelKind, name: &Name) {
         self.workers[worker].local.lock().names(kind).entry(Arc::clone(name)).or_default().insert(token);
         let add = |counts: &mut Counts| {
-            counts.resize(self.workers.len(), 0);
+            counts.resize(counts.len().max(worker + 1), 0);
             counts[worker] += 1;
         };
         match kind {
@@ -236,7 +236,7 @@ impl PubSub {
     pub fn publish(&self, from: usize, kind: ChannelKind, channel: &[u8], payload: &[u8]) -> u64 {
         let mut sum = Counts::new();
         let mut add = |counts: &Counts| {
-            sum.resize(counts.len(), 0);
+            sum.resize(sum.len().max(counts.len()), 0);
             sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
         };
         if let Some(counts) = self.channels(kind, channel).read().get(channel) {
@@ -264,10 +264,16 @@ impl PubSub {
     pub fn post(&self, from: usize, to: usize, push: Push) {
         let side = &self.workers[from];
         // A client that has become a replica is no worker's, and gets none.
-        let mut outgoing = side.outgoing.lock();
-        let Some(pushes) = outgoing.get_mut(to) else { return };
-        pushes.push(push);
-        drop(outgoing);
+        if to >= WORKERS_MAX {
+            return;
+        }
+        {
+            let mut outgoing = side.outgoing.lock();
+            if to >= outgoing.len() {
+                outgoing.resize_with(to + 1, Vec::new);
+            }
+            outgoing[to].push(push);
+        }
         let flag = if from == to { &side.for_itself } else { &side.for_others };
         flag.store(true, Relaxed);
     }
@@ -288,7 +294,7 @@ impl PubSub {
         let side = &self.workers[worker];
         side.for_itself.load(Relaxed).then(|| {
             side.for_itself.store(false, Relaxed);
-            std::mem::take(&mut side.outgoing.lock()[worker])
+            side.outgoing.lock().get_mut(worker).map(std::mem::take).unwrap_or_default()
         })
     }
 

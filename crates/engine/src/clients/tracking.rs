@@ -23,6 +23,7 @@
 use crate::clients::pubsub::{PubSub, Push};
 use crate::clients::registry::ClientInfo;
 use crate::locks::sync::{Mutex, RwLock};
+use crate::per_worker::PerWorker;
 use crate::propagation::effects::{Author, ClientIds, Effects, TrackedChange};
 use crossbeam_utils::CachePadded;
 use foldhash::fast::RandomState;
@@ -188,7 +189,7 @@ pub struct Tracking {
     max_keys: AtomicUsize,
     trackers: RwLock<HashMap<u64, Arc<Tracker>>>,
     prefixes: RwLock<Prefixes>,
-    workers: Box<[CachePadded<Side>]>,
+    workers: PerWorker<Side>,
 }
 
 /// Who wants to hear of names that begin so, by client.
@@ -204,7 +205,7 @@ impl Tracking {
             max_keys: AtomicUsize::new(0),
             trackers: RwLock::new(HashMap::new()),
             prefixes: RwLock::new(BTreeMap::new()),
-            workers: (0..workers).map(|_| CachePadded::default()).collect(),
+            workers: PerWorker::new(workers),
         }
     }
 

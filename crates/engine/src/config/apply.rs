@@ -99,6 +99,9 @@ pub trait ServerHooks {
     /// Whether the system allows so many clients.
     fn max_clients(&self) -> Applied;
 
+    /// How many workers there are.
+    fn threads(&self) -> Applied;
+
     /// Probes of idle connections.
     fn keepalive(&self) -> Applied;
 

@@ -396,6 +396,11 @@ fn evaluate(
         if entry.always_applied || value != *new.value(entry.directive) || matches!(entry.kind, DirectiveKind::Bind) {
             changed.push(*found);
         }
+        if entry.directive == Directive::IO_THREADS
+            && wanted.iter().all(|(it, _)| it.entry.directive != Directive::THREADS)
+        {
+            new.replace(Directive::THREADS, value.clone());
+        }
         new.replace(entry.directive, value);
     }
     Ok((new, changed))

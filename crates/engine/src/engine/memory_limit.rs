@@ -22,12 +22,13 @@ use crate::config::{Config, Directive};
 use crate::engine::Engine;
 use crate::expiry::eviction::{Drawn, Evicted, Eviction, EvictionPolicy, Pool};
 use crate::host::threads::Server;
+use crate::locks::sync::Mutex;
+use crate::per_worker::PerWorker;
 use crate::propagation::change_log::LogKeeper;
 use crate::propagation::effects::{Author, Effects};
 use crate::stats::metrics::sum;
 use crate::status::deny_reasons::Paused;
 use crate::time::UnixMs;
-use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// The memory limit, and how near to it the data is.
@@ -41,7 +42,9 @@ pub struct MemoryLimit {
     /// Pieces of garbage that had been freed when the allocator was asked; [`UNKNOWN`] before it is.
     freed: AtomicUsize,
     /// One for each worker.
-    pools: Box<[CachePadded<Pool>]>,
+    pools: PerWorker<Pool>,
+    /// Who changes `base` by what workers have counted.
+    measuring: Mutex<()>,
     /// Unix time in milliseconds since when there has been too much that eviction did not bring down at once; 0 for
     /// none.
     exceeded_since: AtomicI64,
@@ -76,7 +79,8 @@ impl MemoryLimit {
             base: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
             freed: AtomicUsize::new(0),
-            pools: (0..workers).map(|_| CachePadded::default()).collect(),
+            pools: PerWorker::new(workers),
+            measuring: Mutex::default(),
             exceeded_since: AtomicI64::new(0),
             exceeded_ms: AtomicU64::new(0),
         }
@@ -148,9 +152,9 @@ impl Engine {
             return;
         }
         memory_limit.freed.store(self.host().freeing().1, Relaxed);
+        let _alone = memory_limit.measuring.lock();
         memory_limit.base.store(self.host().allocated().wrapping_sub(self.counted()), Relaxed);
-        memory_limit
-            .set_over(self.in_use() > memory_limit.limit() + memory_limit.slack() * self.metrics().len() as u64);
+        memory_limit.set_over(self.in_use() > memory_limit.limit() + memory_limit.slack() * self.workers() as u64);
     }
 
     /// What workers have counted.
@@ -171,6 +175,24 @@ impl Engine {
         let own = self.host().own_allocated();
         self.metrics()[worker].allocated.set(own);
         own
+    }
+
+    /// To be called on a worker's thread before its first turn: what another thread has counted for the worker stays in
+    /// use.
+    pub fn begin_worker(&self, worker: usize) {
+        let _alone = self.memory_limit().measuring.lock();
+        let (metrics, base) = (&self.metrics()[worker], &self.memory_limit().base);
+        let (before, own) = (metrics.allocated.get(), self.host().own_allocated());
+        let less = before.wrapping_sub(own);
+        // What is in use looks like less for a moment, never like more: nothing is evicted for it.
+        if (less as i64) < 0 {
+            base.fetch_add(less, Relaxed);
+            metrics.allocated.set(own);
+        } else {
+            metrics.allocated.set(own);
+            base.fetch_add(less, Relaxed);
+        }
+        metrics.has_room_until.set(own);
     }
 
     /// To be called by every worker after each of its turns.
@@ -222,7 +244,7 @@ impl Engine {
                 // Messages about evicted keys are no reason to evict more: they go with this turn.
                 slack + REST_OF_TURN
             } else {
-                ((limit - in_use) / (2 * self.metrics().len() as u64)).clamp(slack, REST_OF_TURN / 4)
+                ((limit - in_use) / (2 * self.workers() as u64)).clamp(slack, REST_OF_TURN / 4)
             };
             let own = self.count_allocated(server.worker);
             self.metrics()[server.worker].has_room_until.set(own.wrapping_add(share));

@@ -18,6 +18,7 @@ use crate::engine::memory_limit::MemoryLimit;
 use crate::host::clock::Clock;
 use crate::host::peer_connections::PeerConnections;
 use crate::keyspace::{Keyspace, Options};
+use crate::per_worker::PerWorker;
 use crate::propagation::effects::{Author, Effects, ReadyKey};
 use crate::snapshot::open_snapshots::OpenSnapshots;
 use crate::stats::command_log::{CommandLog, LogReason};
@@ -30,7 +31,7 @@ use crate::time::UnixMs;
 use crossbeam_utils::CachePadded;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 
 /// An in-memory data structure store that any number of threads may use at once.
 pub struct Engine {
@@ -39,7 +40,9 @@ pub struct Engine {
     clients: Clients,
     users: Users,
     /// By worker, each on cache lines of its own.
-    metrics: Box<[CachePadded<WorkerMetrics>]>,
+    metrics: PerWorker<WorkerMetrics>,
+    /// Workers that take new connections and share the background's work: the first so many.
+    workers: AtomicUsize,
     pause: Pause,
     /// Blocking commands that had to wait so far.
     arrivals: CachePadded<AtomicU64>,
@@ -94,7 +97,8 @@ impl Engine {
             host,
             clients: Clients::default(),
             users: Users::default(),
-            metrics: (0..options.workers).map(|_| CachePadded::default()).collect(),
+            metrics: PerWorker::new(options.workers),
+            workers: AtomicUsize::new(options.workers),
             rates: Rates::default(),
             pubsub: PubSub::new(options.workers),
             latency: LatencyMonitor::default(),
@@ -187,8 +191,20 @@ impl Engine {
     }
 
     /// Counters, one set a worker.
-    pub fn metrics(&self) -> &[CachePadded<WorkerMetrics>] {
+    #[inline(always)]
+    pub fn metrics(&self) -> &PerWorker<WorkerMetrics> {
         &self.metrics
+    }
+
+    /// How many workers there are. Others may be on their way out.
+    #[inline(always)]
+    pub fn workers(&self) -> usize {
+        self.workers.load(Relaxed)
+    }
+
+    /// There are so many workers from now on, one at least.
+    pub fn set_workers(&self, workers: usize) {
+        self.workers.store(workers.max(1), SeqCst);
     }
 
     /// How fast the counters grow; [`sample_rates`](Self::sample_rates) keeps it up to date.

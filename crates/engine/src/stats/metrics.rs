@@ -1,9 +1,9 @@
 //! Counters of the workers. Each worker writes only its own lines; a reader sums them up.
 
 use crate::locks::sync::Mutex;
+use crate::per_worker::PerWorker;
 use crate::stats::histogram::{Histogram, HistogramSnapshot};
 use crate::time::{Nanos, UnixMs};
-use crossbeam_utils::CachePadded;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -269,7 +269,7 @@ impl WorkerMetrics {
 }
 
 /// What all workers counted of the command number `id`.
-pub fn command(workers: &[CachePadded<WorkerMetrics>], id: usize) -> CommandTotals {
+pub fn command(workers: &PerWorker<WorkerMetrics>, id: usize) -> CommandTotals {
     let mut sum = CommandTotals::default();
     for stats in workers.iter().filter_map(|worker| worker.by_command.get()?.get(id)) {
         sum.calls += stats.calls.get();
@@ -284,19 +284,19 @@ pub fn command(workers: &[CachePadded<WorkerMetrics>], id: usize) -> CommandTota
 }
 
 /// The largest value of one counter among all workers.
-pub fn max(workers: &[CachePadded<WorkerMetrics>], counter: impl Fn(&WorkerMetrics) -> &Counter) -> u64 {
+pub fn max(workers: &PerWorker<WorkerMetrics>, counter: impl Fn(&WorkerMetrics) -> &Counter) -> u64 {
     workers.iter().map(|worker| counter(worker).get()).max().unwrap_or(0)
 }
 
 /// The sum of one counter over all workers.
-pub fn sum(workers: &[CachePadded<WorkerMetrics>], counter: impl Fn(&WorkerMetrics) -> &Counter) -> u64 {
+pub fn sum(workers: &PerWorker<WorkerMetrics>, counter: impl Fn(&WorkerMetrics) -> &Counter) -> u64 {
     workers.iter().fold(0, |sum, worker| sum.wrapping_add(counter(worker).get()))
 }
 
 /// Error replies of all workers by code.
-pub fn errors(workers: &[CachePadded<WorkerMetrics>]) -> BTreeMap<Vec<u8>, u64> {
+pub fn errors(workers: &PerWorker<WorkerMetrics>) -> BTreeMap<Vec<u8>, u64> {
     let mut sum = BTreeMap::new();
-    for worker in workers {
+    for worker in workers.iter() {
         for (code, count) in &*worker.errors.lock() {
             *sum.entry(code.clone()).or_default() += count;
         }
@@ -321,7 +321,7 @@ pub struct Totals {
 
 impl Totals {
     /// The sums over these workers.
-    pub fn of(workers: &[CachePadded<WorkerMetrics>]) -> Totals {
+    pub fn of(workers: &PerWorker<WorkerMetrics>) -> Totals {
         Totals {
             commands: sum(workers, |worker| &worker.commands),
             input_bytes: sum(workers, |worker| &worker.input_bytes),
@@ -388,23 +388,24 @@ mod tests {
 
     #[test]
     fn errors_are_counted_by_code_and_those_of_scripts_up_to_a_limit() {
-        let worker = CachePadded::new(WorkerMetrics::default());
+        let workers = PerWorker::<WorkerMetrics>::new(1);
+        let worker = &workers[0];
         for n in 0..200 {
             worker.count_custom_error(format!("{n} x").as_bytes());
         }
         worker.count_error(b"ERR one");
         worker.count_error(b"ERR two");
         worker.count_custom_error(b"1 x");
-        let counted = errors(std::slice::from_ref(&worker));
+        let counted = errors(&workers);
         assert_eq!((counted[&b"ERR"[..]], counted[&b"1"[..]], counted[OVERFLOW]), (2, 2, 72));
         assert_eq!((counted.len(), worker.error_replies.get()), (ERROR_CODES_MAX + 2, 203));
         worker.reset();
-        assert!(errors(std::slice::from_ref(&worker)).is_empty());
+        assert!(errors(&workers).is_empty());
     }
 
     #[test]
     fn commands_are_counted_by_worker_and_summed() {
-        let workers: [CachePadded<WorkerMetrics>; 3] = Default::default();
+        let workers = PerWorker::<WorkerMetrics>::new(3);
         workers[0].command(1, || 2).count(100, true);
         workers[2].command(1, || 2).count(300, false);
         workers[2].command(1, || 2).failed.add(1);
@@ -412,7 +413,7 @@ mod tests {
         assert_eq!((sum.calls, sum.nanos, sum.failed, sum.rejected), (2, 400, 1, 0));
         assert_eq!((sum.durations.total(), sum.durations.percentile(50.0)), (1, 100));
         assert_eq!(command(&workers, 0).calls, 0);
-        workers.iter().for_each(|worker| worker.reset());
+        workers.iter().for_each(WorkerMetrics::reset);
         assert_eq!((command(&workers, 1).calls, command(&workers, 1).durations.total()), (0, 0));
     }
 }

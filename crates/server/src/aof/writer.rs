@@ -183,8 +183,8 @@ fn tend(shared: &Shared, aof: &Aof, group: &mut Group) {
 
 /// Those look again who wait for the log: workers that keep replies, WAITAOF, and who may not write meanwhile.
 fn tell(shared: &Shared, aof: &Aof) {
-    let keepers = shared.await_durability.iter().enumerate().filter(|(_, keeps)| keeps.load(Relaxed));
-    keepers.for_each(|(worker, _)| shared.post(worker, WorkerMessage::Durable));
+    let keepers = shared.running().filter(|worker| shared.slot(*worker).awaits_durability.load(Relaxed));
+    keepers.for_each(|worker| shared.post(worker, WorkerMessage::Durable));
     end_waits(&shared.engine, aof);
     wait_replicas::end_waits(&shared.engine);
     regulate(&shared.engine, aof);

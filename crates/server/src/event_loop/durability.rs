@@ -112,7 +112,7 @@ impl Worker {
                 aof.stats.kept.fetch_add(held.len() as u64, Relaxed);
             }
             self.durable_replies.push(held);
-            self.shared.await_durability[self.index].store(true, Relaxed);
+            self.shared.slot(self.index).awaits_durability.store(true, Relaxed);
         }
         for (token, more) in too_much {
             self.end_slow_reader(token, more, "scheduled to be closed ASAP", now.unix_ms());
@@ -136,7 +136,7 @@ impl Worker {
             }
         }
         if self.durable_replies.is_empty() {
-            shared.await_durability[self.index].store(false, Relaxed);
+            shared.slot(self.index).awaits_durability.store(false, Relaxed);
         }
     }
 

@@ -24,6 +24,7 @@ use crate::workers::mailbox::WorkerMessage;
 use crate::workers::replication_handle::{NewReplica, ReplicationMessage};
 use commands::core::queued;
 use commands::pubsub::{channels, tracking};
+use engine::per_worker::WORKERS_MAX;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -31,10 +32,10 @@ impl Worker {
     /// Gives connections to workers with time, if this one has too little.
     pub fn balance(&mut self) {
         let clock = self.nanos();
-        if self.shared.workers() == 1 || !self.load_balance.is_due(clock) {
+        if self.workers == 1 || self.is_unwanted() || !self.load_balance.is_due(clock) {
             return;
         }
-        let workers = self.shared.engine.metrics().iter();
+        let workers = self.shared.engine.metrics().iter().take(self.workers);
         let busy = workers.map(|worker| worker.turn_nanos.get() + worker.present_turn_nanos(clock)).collect();
         match self.load_balance.end_window(clock, busy) {
             BalanceStep::Rest => {}
@@ -73,7 +74,7 @@ impl Worker {
     }
 
     /// Another worker serves the connection from now on, which must be movable.
-    fn hand_over(&mut self, token: usize, worker: usize) {
+    pub(super) fn hand_over(&mut self, token: usize, worker: usize) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         if self.poller.deregister(connection.socket.stream()).is_err() {
             connection.abort();
@@ -97,7 +98,7 @@ impl Worker {
         connection.memory.end(self.metrics());
         let info = Arc::clone(&connection.session.info);
         info.is_replica.store(true, Relaxed);
-        info.worker.store(self.shared.workers(), Relaxed);
+        info.worker.store(WORKERS_MAX, Relaxed);
         self.shared.release(self.index);
         let is_there = deregistered.is_ok() && self.shared.engine.clients().get(info.id).is_some();
         let (Some(request), true) = (connection.session.sync.take(), is_there) else {

@@ -36,6 +36,9 @@ impl Worker {
                 self.enforce_output_limits(&waiting, now);
             }
             self.balance();
+            self.give_away();
+        } else if self.gives_away {
+            self.give_away();
         }
         if !paused && self.timers.take_idle_check(now) {
             if self.connections.len() * 4 < self.connections.capacity() {

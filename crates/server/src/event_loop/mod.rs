@@ -4,7 +4,7 @@
 //!   worker.rs        the loop: poll, tick, housekeeping
 //!   tick.rs          read, run, write;   deprioritized.rs  the same for connections that are served after others
 //!   replies.rs push.rs durability.rs     what goes out, and when
-//!   handover.rs                          connections that another worker is to serve
+//!   handover.rs retirement.rs            connections that another worker is to serve
 //!   messages.rs blocked_clients.rs housekeeping.rs client_eviction.rs script_reentry.rs
 //! ```
 //!
@@ -26,6 +26,7 @@ pub mod push;
 pub mod push_targets;
 pub mod replies;
 pub mod reply_buffer;
+pub mod retirement;
 pub mod script_reentry;
 pub mod settings;
 pub mod tick;

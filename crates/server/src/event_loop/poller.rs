@@ -29,6 +29,11 @@ impl Poller {
         Poller { poll }
     }
 
+    /// The poll, for another thread.
+    pub fn into_poll(self) -> Poll {
+        self.poll
+    }
+
     /// Events of the socket are told from now on, each change once.
     pub fn register(&self, stream: &mut SocketStream, token: usize) -> io::Result<()> {
         stream.register(self.poll.registry(), Token(token))
@@ -80,7 +85,7 @@ mod tests {
         };
         wait();
         assert!(wait().is_empty(), "each change is told once");
-        mailbox.post(WorkerMessage::Stop, false);
+        let _ = mailbox.post(WorkerMessage::Stop, false);
         assert_eq!(wait(), [PollEvent::Messages]);
         theirs.write_all(b"x").unwrap();
         let told = wait();

@@ -46,7 +46,19 @@ use slab::Slab;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
+
+/// How long a worker on its way out waits before it gives more connections away.
+const GIVE_AWAY_PAUSE: Duration = Duration::from_millis(1);
+
+/// How a worker's run has ended.
+pub enum WorkerEnd {
+    /// The server stops.
+    Stopped,
+    /// Nothing is left to do; this is for the worker's next thread.
+    Left(Poll, Inbox),
+}
 
 /// What a worker owns. Each part is a type with a file of its own; the methods wire them.
 pub struct Worker {
@@ -84,6 +96,10 @@ pub struct Worker {
     pub(super) apart_reply: Reply,
     /// The connection whose reply buffer is looked at next.
     pub(super) next_resized: usize,
+    /// How many workers there were when it last looked; one with a higher number is on its way out.
+    pub(super) workers: usize,
+    /// On its way out, it has connections that others could take over.
+    pub(super) gives_away: bool,
     /// The shards whose keys it expires.
     pub(super) shards: Range<usize>,
     /// DEBUG SLEEP stops all workers until then.
@@ -119,18 +135,26 @@ impl Worker {
             is_lent: false,
             apart_reply: Reply::default(),
             next_resized: 0,
-            shards: shared.shards_of(index),
+            workers: 0,
+            gives_away: false,
+            shards: 0..0,
             asleep_until: None,
-            stopping: false,
+            // Who stops the server tells those workers that it sees.
+            stopping: shared.stopping.load(SeqCst),
             shared,
         }
     }
 
-    /// Runs until the server stops.
-    pub fn run(mut self) -> io::Result<()> {
+    /// Runs until the server stops, or until it is not wanted any more and has nothing left to do.
+    pub fn run(mut self) -> io::Result<WorkerEnd> {
         become_worker(self.index);
+        self.shared.engine.begin_worker(self.index);
         let mut events = Events::with_capacity(1024);
         while !self.stopping {
+            self.follow_workers();
+            if self.may_leave() {
+                return Ok(WorkerEnd::Left(self.poller.into_poll(), self.inbox));
+            }
             let time = self.sleep_time();
             if !self.poller.wait(&mut events, time)? {
                 continue;
@@ -158,7 +182,7 @@ impl Worker {
         }
         self.release_replies(clock::now());
         self.flush_on_shutdown();
-        Ok(())
+        Ok(WorkerEnd::Stopped)
     }
 
     /// Does nothing at all for as long as it was told to; returns the time after that.
@@ -192,6 +216,9 @@ impl Worker {
         }
         let engine = &self.shared.engine;
         let pause = (self.index == 0 && engine.is_paused()).then(|| engine.pause().until());
+        if self.gives_away {
+            return GIVE_AWAY_PAUSE;
+        }
         let has_tries = !self.retries.is_empty() || engine.has_deferred();
         let most = if has_tries { RETRY as i64 / 1000 } else { self.settings.timer_interval * 1000 };
         self.timers.sleep(clock::now().unix_us, [self.wait_timeouts.next(), pause], most)
@@ -238,7 +265,9 @@ impl Worker {
 
     /// Lets some of those in that want to be connected.
     pub fn accept(&mut self) {
-        self.accept_pending = self.acceptor.accept(&self.shared);
+        if let Some(more) = self.acceptor.accept(&self.shared) {
+            self.accept_pending = more;
+        }
     }
 
     /// Puts the connection on the list for the next tick, once.

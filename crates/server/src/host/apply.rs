@@ -8,12 +8,15 @@ use crate::system::allocator;
 use crate::system::log;
 use crate::system::oom;
 use crate::system::rlimit;
-use engine::config::{Applied, Config, Directive, ServerHooks};
+use crate::workers::shared::{Shared, worker_count};
+use engine::config::{Applied, Config, Directive, ServerHooks, os_message};
 
 /// A configuration that the process is to follow.
 pub struct DirectiveChange<'c> {
     /// None before there are listeners.
     pub acceptor: Option<&'c Acceptor>,
+    /// Likewise.
+    pub shared: Option<&'c Shared>,
     pub config: &'c Config,
 }
 
@@ -58,6 +61,16 @@ impl ServerHooks for DirectiveChange<'_> {
                 log::warning(error);
                 NO_TLS.to_owned()
             })?;
+        }
+        Ok(())
+    }
+
+    fn threads(&self) -> Applied {
+        let Some(shared) = self.shared else { return Ok(()) };
+        let (before, workers) = (shared.workers(), worker_count(self.config));
+        if before != workers {
+            shared.resize(workers).map_err(|error| format!("Unable to start workers: {}", os_message(&error)))?;
+            log::notice(format_args!("There are {workers} workers now, {before} until now."));
         }
         Ok(())
     }

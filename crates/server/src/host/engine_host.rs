@@ -209,8 +209,10 @@ impl Files for EngineHost {
 impl Threads<Engine> for EngineHost {
     fn after_others(&self, left: &Arc<AtomicUsize>) {
         if let Some(shared) = self.shared() {
-            left.fetch_add(shared.workers(), Relaxed);
-            shared.post_all(|| WorkerMessage::Settle { left: Arc::clone(left) });
+            // One that ends meanwhile starts again for it.
+            let all: Vec<usize> = shared.running().collect();
+            left.fetch_add(all.len(), Relaxed);
+            all.into_iter().for_each(|worker| shared.post(worker, WorkerMessage::Settle { left: Arc::clone(left) }));
         }
     }
 
@@ -299,7 +301,7 @@ impl Process for EngineHost {
     }
 
     fn apply(&self, hook: ServerHook, config: &Config) -> Result<(), String> {
-        hook(&DirectiveChange { acceptor: self.acceptor().as_deref(), config })
+        hook(&DirectiveChange { acceptor: self.acceptor().as_deref(), shared: self.shared().as_deref(), config })
     }
 }
 

@@ -112,13 +112,13 @@ impl Acceptor {
         self.state.lock().listeners.clear();
     }
 
-    /// Accepts some connections and gives each to the worker with the fewest; true if there may be more. Waits for
-    /// nobody who is at that.
-    pub fn accept(&self, shared: &Arc<Shared>) -> bool {
-        let Some(mut state) = self.state.try_lock() else { return true };
+    /// Accepts some connections and gives each to the worker with the fewest; true if there may be more. None while
+    /// another thread is at that, for which nobody waits: who knows of connections tries again.
+    pub fn accept(&self, shared: &Arc<Shared>) -> Option<bool> {
+        let mut state = self.state.try_lock()?;
         let admission = Admission::of(&shared.engine);
         if state.rests_until.is_some_and(|until| Instant::now() < until) {
-            return false;
+            return Some(false);
         }
         state.rests_until = None;
         let mut more = false;
@@ -128,11 +128,11 @@ impl Acceptor {
                 Err(error) => {
                     log::warning(format_args!("Accepting client connection: {error}"));
                     state.rests_until = Some(Instant::now() + REST);
-                    return false;
+                    return Some(false);
                 }
             }
         }
-        more
+        Some(more)
     }
 
     /// True if there may be more.

@@ -107,7 +107,7 @@ fn watch_workers() {
     while let Some(server) = SERVER.get().and_then(Weak::upgrade) {
         let period = PERIOD.load(Relaxed);
         if period > 0 {
-            let now: Vec<u64> = server.engine.metrics().iter().map(|worker| worker.turn_nanos.get()).collect();
+            let now: Vec<u64> = watched(&server.engine);
             let stands = before.len() == now.len() && before.iter().zip(&now).any(|(before, now)| before == now);
             if stands && !stuck {
                 log_threads("WATCHDOG TIMER EXPIRED");
@@ -119,6 +119,11 @@ fn watch_workers() {
         drop(server);
         thread::sleep(Duration::from_millis(period.max(PERIOD_MIN)));
     }
+}
+
+/// For how long each worker has been busy; those aside that are on their way out.
+fn watched(engine: &engine::Engine) -> Vec<u64> {
+    engine.metrics().iter().take(engine.workers()).map(|worker| worker.turn_nanos.get()).collect()
 }
 
 fn log_threads(cause: &str) {

@@ -9,6 +9,7 @@
 //! tried again later, as those are whose locks are not free, and their clients' further requests stay in their sockets.
 
 use engine::Engine;
+use engine::per_worker::PerWorker;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
 
@@ -19,17 +20,14 @@ const FREE: usize = FULL / 2;
 /// What waits for each worker.
 pub struct Congestion {
     /// Bytes by worker.
-    waiting: Box<[AtomicUsize]>,
+    waiting: PerWorker<AtomicUsize>,
     full: Mutex<Vec<bool>>,
 }
 
 impl Congestion {
-    /// For so many workers.
+    /// For so many workers at the start.
     pub fn new(workers: usize) -> Congestion {
-        Congestion {
-            waiting: (0..workers).map(|_| AtomicUsize::new(0)).collect(),
-            full: Mutex::new(vec![false; workers]),
-        }
+        Congestion { waiting: PerWorker::new(workers), full: Mutex::default() }
     }
 
     /// So much more waits for a worker.
@@ -52,7 +50,8 @@ impl Congestion {
     #[cold]
     fn settle(&self, engine: &Engine) {
         let mut full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
-        for (worker, (full, waiting)) in full.iter_mut().zip(&self.waiting).enumerate() {
+        full.resize(self.waiting.iter().count(), false);
+        for (worker, (full, waiting)) in full.iter_mut().zip(self.waiting.iter()).enumerate() {
             *full = waiting.load(SeqCst) >= if *full { FREE } else { FULL };
             engine.pubsub().set_full(worker, *full);
         }

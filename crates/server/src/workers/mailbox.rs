@@ -9,6 +9,7 @@
 
 use crate::connection::socket::SocketStream;
 use crate::connection::state::Connection as ClientConnection;
+use crate::workers::wake_state::{Ring, WakeState};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use engine::Engine;
 use engine::acl::users::UserChange;
@@ -67,21 +68,20 @@ pub struct Mailbox {
     messages: Sender<WorkerMessage>,
     once: Arc<Once>,
     waker: Arc<Waker>,
-    woken: Arc<AtomicBool>,
+    wake_state: Arc<WakeState>,
 }
 
 /// The receiving side.
 pub struct Inbox {
     messages: Receiver<WorkerMessage>,
     once: Arc<Once>,
-    /// The worker is woken and has not looked into its mailbox since: who writes need not wake it again.
-    woken: Arc<AtomicBool>,
+    wake_state: Arc<WakeState>,
 }
 
 impl Inbox {
     /// Called before messages are taken: for those that come later the worker is woken anew.
     pub fn hear(&self) {
-        self.woken.swap(false, AcqRel);
+        self.wake_state.hear();
     }
 
     /// The next message, if there is one.
@@ -118,6 +118,11 @@ impl DeferredMessages {
         }
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
     /// Takes all, in order.
     pub fn take(&mut self) -> Vec<WorkerMessage> {
         std::mem::take(&mut self.messages)
@@ -125,28 +130,47 @@ impl DeferredMessages {
 }
 
 impl Mailbox {
-    /// A mailbox that wakes `poll`.
+    /// A mailbox that wakes `poll`, of a worker without a thread.
     pub fn new(poll: &Poll) -> io::Result<(Mailbox, Inbox)> {
         let (messages, inbox) = unbounded();
-        let woken = Arc::<AtomicBool>::default();
+        let wake_state = Arc::new(WakeState::ended());
         let once = Arc::<Once>::default();
-        let inbox = Inbox { messages: inbox, once: Arc::clone(&once), woken: Arc::clone(&woken) };
+        let inbox = Inbox { messages: inbox, once: Arc::clone(&once), wake_state: Arc::clone(&wake_state) };
         let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
-        Ok((Mailbox { messages, once, waker, woken }, inbox))
+        Ok((Mailbox { messages, once, waker, wake_state }, inbox))
     }
 
     /// Puts a message in and wakes the worker, unless it is the worker who writes to itself: it looks into its mailbox
-    /// in every tick. A worker that has ended takes none.
-    pub fn post(&self, message: WorkerMessage, to_self: bool) {
+    /// in every tick. True if it has no thread: the caller has to start one.
+    #[must_use]
+    pub fn post(&self, message: WorkerMessage, to_self: bool) -> bool {
         let lies_there = match &message {
             WorkerMessage::PauseChanged => self.once.pause_changed.swap(true, AcqRel),
             WorkerMessage::Durable => self.once.durable.swap(true, AcqRel),
             _ => false,
         };
-        if (lies_there || self.messages.send(message).is_ok()) && !to_self && !self.woken.swap(true, AcqRel) {
+        (lies_there || self.messages.send(message).is_ok()) && !to_self && self.wake()
+    }
+
+    /// Has the worker look around. True if it has no thread: the caller has to start one.
+    #[must_use]
+    pub fn wake(&self) -> bool {
+        let ring = self.wake_state.ring();
+        if ring == Ring::Wake {
             // A waker fails only when its poll is gone, and then nobody waits for the message.
             let _ = self.waker.wake();
         }
+        ring == Ring::Start
+    }
+
+    /// Messages that the worker has not taken.
+    pub fn waiting(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Whether the worker has a thread, and how it gets and loses one.
+    pub fn wake_state(&self) -> &WakeState {
+        &self.wake_state
     }
 }
 
@@ -160,19 +184,21 @@ mod tests {
     fn a_worker_is_woken_once_until_it_has_heard() {
         let mut poll = Poll::new().unwrap();
         let (mailbox, inbox) = Mailbox::new(&poll).unwrap();
+        assert!(mailbox.wake(), "it has no thread yet");
+        inbox.hear();
         let mut is_woken = || {
             let mut events = Events::with_capacity(4);
             poll.poll(&mut events, Some(Duration::ZERO)).unwrap();
             !events.is_empty()
         };
-        mailbox.post(WorkerMessage::Kill { client: 1 }, true);
+        let _ = mailbox.post(WorkerMessage::Kill { client: 1 }, true);
         assert!(!is_woken());
-        mailbox.post(WorkerMessage::Kill { client: 2 }, false);
+        let _ = mailbox.post(WorkerMessage::Kill { client: 2 }, false);
         assert!(is_woken());
-        mailbox.post(WorkerMessage::Kill { client: 3 }, false);
+        let _ = mailbox.post(WorkerMessage::Kill { client: 3 }, false);
         assert!(!is_woken());
         inbox.hear();
-        mailbox.post(WorkerMessage::Kill { client: 4 }, false);
+        let _ = mailbox.post(WorkerMessage::Kill { client: 4 }, false);
         assert!(is_woken());
         assert_eq!(std::iter::from_fn(|| inbox.take()).count(), 4);
     }
@@ -183,8 +209,8 @@ mod tests {
         let (mailbox, inbox) = Mailbox::new(&poll).unwrap();
         for _ in 0..2 {
             for _ in 0..1000 {
-                mailbox.post(WorkerMessage::PauseChanged, false);
-                mailbox.post(WorkerMessage::Durable, false);
+                let _ = mailbox.post(WorkerMessage::PauseChanged, false);
+                let _ = mailbox.post(WorkerMessage::Durable, false);
             }
             assert!(matches!(inbox.take(), Some(WorkerMessage::PauseChanged)));
             assert!(matches!(inbox.take(), Some(WorkerMessage::Durable)));

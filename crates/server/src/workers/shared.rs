@@ -1,18 +1,24 @@
 //! What all threads of the server share.
 
+use crate::system::log;
 use crate::workers::congestion::Congestion;
 use crate::workers::mailbox::{Mailbox, WorkerMessage};
 use crate::workers::notifier::Notifier;
 use crate::workers::replication_handle::ReplicationHandle;
-use crossbeam_utils::CachePadded;
+use crate::workers::slot::WorkerSlot;
 use engine::Engine;
 use engine::clients::pubsub::Push;
+use engine::config::{Config, Directive};
+use engine::per_worker::{PerWorker, WORKERS_MAX};
 use engine::time::Nanos;
+use mio::Poll;
 use std::cell::Cell;
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, fence};
+use std::thread;
 
 thread_local! {
     /// The worker that this thread is.
@@ -35,14 +41,25 @@ pub fn this_worker() -> usize {
     }
 }
 
+/// Starts a thread for a worker.
+pub type Starter = dyn Fn(usize) -> io::Result<()> + Send + Sync;
+
+/// `threads`, or one worker a core.
+pub fn worker_count(config: &Config) -> usize {
+    match config.int(Directive::THREADS) {
+        0 => thread::available_parallelism().map_or(1, usize::from),
+        threads => threads.max(1) as usize,
+    }
+}
+
 /// The engine and the state of the server around it.
 pub struct Shared {
     /// The data, and the commands' part of the server's state.
     pub engine: Arc<Engine>,
-    workers: usize,
-    /// Connections of each worker, for spreading new ones.
-    loads: Box<[AtomicUsize]>,
-    mailboxes: OnceLock<Vec<Mailbox>>,
+    slots: PerWorker<WorkerSlot>,
+    /// How many of them have been used.
+    used: AtomicUsize,
+    starter: OnceLock<Box<Starter>>,
     /// Messages for clients that workers have not taken yet.
     pub congestion: Congestion,
     /// Wakes the main thread, which ends the server.
@@ -53,41 +70,91 @@ pub struct Shared {
     pub notifier: Notifier,
     /// The thread that serves replicas.
     pub replication: ReplicationHandle,
-    /// Of each worker, which writes it with each tick, whether it keeps replies until the log is durable.
-    pub await_durability: Box<[CachePadded<AtomicBool>]>,
     /// Connections that were let in, and that were refused, since the statistics were reset.
     pub connections_received: AtomicU64,
     pub connections_rejected: AtomicU64,
 }
 
 impl Shared {
-    /// For so many workers, whose mailboxes are set later.
-    pub fn new(engine: Arc<Engine>, workers: usize, notifier: Notifier) -> Shared {
+    /// For as many workers as the engine has at the start. None of them has a thread yet.
+    pub fn new(engine: Arc<Engine>, notifier: Notifier) -> Shared {
+        let workers = engine.workers();
         Shared {
             engine,
-            workers,
-            loads: (0..workers).map(|_| AtomicUsize::new(0)).collect(),
-            mailboxes: OnceLock::new(),
+            slots: PerWorker::new(workers),
+            used: AtomicUsize::new(0),
+            starter: OnceLock::new(),
             congestion: Congestion::new(workers),
             stop: OnceLock::new(),
             stopping: AtomicBool::new(false),
             notifier,
             replication: ReplicationHandle::default(),
-            await_durability: (0..workers).map(|_| CachePadded::default()).collect(),
             connections_received: AtomicU64::new(0),
             connections_rejected: AtomicU64::new(0),
         }
     }
 
-    /// The shards whose background work is this worker's.
-    pub fn shards_of(&self, worker: usize) -> Range<usize> {
+    /// The shards whose background work is this worker's, as one of so many; none for one that is on its way out.
+    pub fn shards_of(&self, worker: usize, workers: usize) -> Range<usize> {
         let shards = self.engine.locks().len();
-        worker * shards / self.workers..(worker + 1) * shards / self.workers
+        if worker < workers { worker * shards / workers..(worker + 1) * shards / workers } else { 0..0 }
     }
 
-    /// Called once, before the workers run.
-    pub fn set_mailboxes(&self, mailboxes: Vec<Mailbox>) {
-        assert!(self.mailboxes.set(mailboxes).is_ok(), "mailboxes are set once");
+    /// Called once: what starts threads for workers.
+    pub fn set_starter(&self, starter: Box<Starter>) {
+        assert!(self.starter.set(starter).is_ok(), "the starter is set once");
+    }
+
+    /// The next worker's place, with this poll. Only one thread at a time may do this.
+    pub fn add(&self, poll: Poll) -> io::Result<()> {
+        let worker = self.used.load(SeqCst);
+        let (mailbox, inbox) = Mailbox::new(&poll)?;
+        self.slots[worker].put(poll, inbox);
+        assert!(self.slots[worker].mailbox.set(mailbox).is_ok(), "a worker has one mailbox");
+        self.used.store(worker + 1, SeqCst);
+        Ok(())
+    }
+
+    /// From now on there are so many workers. Those that come share the work at once; those that go do so when all
+    /// their connections have gone to others. Only one thread at a time may do this.
+    pub fn resize(&self, workers: usize) -> io::Result<()> {
+        let before = self.workers();
+        for _ in self.used.load(SeqCst)..workers {
+            self.add(Poll::new()?)?;
+        }
+        self.engine.set_workers(workers);
+        let started = (0..workers).try_for_each(|worker| self.rouse(worker));
+        if started.is_err() {
+            self.engine.set_workers(before);
+        }
+        // Those that are to go hear of it.
+        self.running().try_for_each(|worker| self.rouse(worker))?;
+        started
+    }
+
+    /// Has a worker look around; it has a thread then.
+    fn rouse(&self, worker: usize) -> io::Result<()> {
+        let wants_thread = self.slots[worker].mailbox.get().is_some_and(Mailbox::wake);
+        if wants_thread { self.start(worker) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn start(&self, worker: usize) -> io::Result<()> {
+        let started = self.starter.get().map_or(Ok(()), |starter| starter(worker));
+        if started.is_err() {
+            self.slots[worker].mailbox.get().into_iter().for_each(|mailbox| mailbox.wake_state().fail());
+        }
+        started
+    }
+
+    /// Workers with threads, those on their way out among them.
+    pub fn running(&self) -> impl Iterator<Item = usize> {
+        (0..self.used.load(SeqCst)).filter(|worker| self.slots[*worker].is_running())
+    }
+
+    /// The place of a worker.
+    pub fn slot(&self, worker: usize) -> &WorkerSlot {
+        &self.slots[worker]
     }
 
     /// Called once, by the main thread.
@@ -97,13 +164,24 @@ impl Shared {
 
     /// Sends a message to a worker.
     pub fn post(&self, worker: usize, message: WorkerMessage) {
-        if let Some(mailbox) = self.mailboxes.get().and_then(|mailboxes| mailboxes.get(worker)) {
-            mailbox.post(message, SELF.get() == worker);
+        // A client that has become a replica is no worker's.
+        if worker >= WORKERS_MAX {
+            return;
+        }
+        let Some(mailbox) = self.slots[worker].mailbox.get() else { return };
+        if mailbox.post(message, SELF.get() == worker)
+            && let Err(error) = self.start(worker)
+        {
+            // What lies there is taken by the next thread.
+            log::warning(format_args!("Can't start a worker: {error}"));
         }
     }
 
     /// Sends a worker what its clients are to be told.
     pub fn post_pushes(&self, worker: usize, pushes: Vec<Push>) {
+        if worker >= WORKERS_MAX {
+            return;
+        }
         if worker >= self.workers {
             // For a client that has become a replica: it gets the stream and nothing else.
             return;
@@ -115,31 +193,38 @@ impl Shared {
 
     /// Sends a message to every worker.
     pub fn post_all(&self, message: impl Fn() -> WorkerMessage) {
-        (0..self.workers).for_each(|worker| self.post(worker, message()));
+        // A worker that starts meanwhile sees what was written before.
+        fence(SeqCst);
+        self.running().for_each(|worker| self.post(worker, message()));
     }
 
     /// How many workers there are.
     pub fn workers(&self) -> usize {
-        self.workers
+        self.engine.workers()
     }
 
     /// Sends a message to every worker but the one that the calling thread is.
     pub fn post_others(&self, message: impl Fn() -> WorkerMessage) {
-        (0..self.workers).filter(|worker| *worker != SELF.get()).for_each(|worker| self.post(worker, message()));
+        self.running().filter(|worker| *worker != SELF.get()).for_each(|worker| self.post(worker, message()));
     }
 
     /// The worker that a new connection goes to.
     pub fn assign(&self) -> usize {
         let worker = self.least_crowded();
-        self.loads[worker].fetch_add(1, Relaxed);
+        self.slots[worker].load.fetch_add(1, Relaxed);
         worker
     }
 
     /// The worker with the fewest connections, of those that come to serve them soon, if there is one.
     pub fn least_crowded(&self) -> usize {
         let clock = self.engine.host().nanos();
-        let by = |worker: &usize| (self.is_stuck(*worker, clock), self.loads[*worker].load(Relaxed));
-        (0..self.workers).min_by_key(by).unwrap_or(0)
+        let by = |worker: &usize| (self.is_stuck(*worker, clock), self.slots[*worker].load.load(Relaxed));
+        (0..self.workers()).min_by_key(by).unwrap_or(0)
+    }
+
+    /// Messages that a worker has not taken.
+    pub fn backlog(&self, worker: usize) -> usize {
+        self.slots[worker].mailbox.get().map_or(0, Mailbox::waiting)
     }
 
     /// Whether one command or the like has had the worker's thread for so long that others wait for it.
@@ -149,13 +234,13 @@ impl Shared {
 
     /// A connection of one worker is another's from now on.
     pub fn reassign(&self, from: usize, to: usize) {
-        self.loads[from].fetch_sub(1, Relaxed);
-        self.loads[to].fetch_add(1, Relaxed);
+        self.slots[from].load.fetch_sub(1, Relaxed);
+        self.slots[to].load.fetch_add(1, Relaxed);
     }
 
     /// Connections now.
     pub fn connections(&self) -> usize {
-        self.loads.iter().map(|load| load.load(Relaxed)).sum()
+        self.slots.iter().map(|slot| slot.load.load(Relaxed)).sum()
     }
 
     /// A connection of a worker is another thread's from now on.
@@ -165,7 +250,7 @@ impl Shared {
 
     /// A client is gone.
     pub fn forget(&self, worker: usize, client: u64) {
-        self.loads[worker].fetch_sub(1, Relaxed);
+        self.slots[worker].load.fetch_sub(1, Relaxed);
         self.engine.clients().remove(client);
     }
 

@@ -25,7 +25,6 @@ pub const FIELDS: &[(&str, &str, &str)] = &[
     ("redis_git_sha1", "00000000", "builds that know their commit"),
     ("redis_git_dirty", "0", "builds that know their commit"),
     ("gcc_version", "0.0.0", "builds by a C compiler"),
-    ("io_threads_active", "0", IO_THREADS),
     ("cluster_connections", "0", CLUSTER),
     ("module", module::AS_FIELD, MODULES),
     ("engines_count", "1", "engines of scripts beside Lua"),

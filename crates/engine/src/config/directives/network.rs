@@ -22,8 +22,8 @@ directives! { after 0;
     BOOK_PORT = integer("book-port", 0, 0, PORT_MAX).applied(Server(|server| server.book_port()));
     /// Events of the loop for each thread of input and output.
     EVENTS_PER_IO_THREAD = integer("events-per-io-thread", 2, 0, INT_MAX).hidden().unsupported("Every thread of Cinnabar reads and writes for itself");
-    /// Valkey's name of `threads`: it counts where `threads` is not given.
-    IO_THREADS = integer("io-threads", 1, 1, 256).immutable();
+    /// Valkey's name of `threads`: it counts where `threads` is not given. A change is one of `threads` too.
+    IO_THREADS = integer("io-threads", 1, 1, 256).always_applied().applied(Server(|server| server.threads()));
     /// Let threads of input and output work when they have little to do.
     IO_THREADS_ALWAYS_ACTIVE = flag("io-threads-always-active", false).hidden().unsupported("Every thread of Cinnabar reads and writes for itself").unmet(Unmet::Shown);
     /// With how many threads of input and output replies are not copied.
@@ -57,7 +57,7 @@ directives! { after 0;
     /// Seconds of silence after which the system asks whether a client is still there; 0 never does.
     TCP_KEEPALIVE = integer("tcp-keepalive", 300, 0, INT_MAX).applied(Server(|server| server.keepalive()));
     /// Workers, each of which executes commands; 0 is one for each processor.
-    THREADS = integer("threads", 0, 0, 1024).immutable().confirmed();
+    THREADS = integer("threads", 0, 0, 1024).applied(Server(|server| server.threads()));
     /// The path of a Unix socket to listen on.
     UNIXSOCKET = text("unixsocket", "").immutable();
     /// The group that the Unix socket belongs to.

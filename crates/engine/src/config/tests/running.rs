@@ -79,13 +79,30 @@ fn hooks_run_for_what_changed() {
 
 #[test]
 fn immutable_directives_of_newer_versions_confirm_their_value() {
-    let store = store("threads 3");
+    let store = store("");
     let refused = |name: &str| {
         Err(format!("CONFIG SET failed (possibly related to argument '{name}') - can't set immutable config"))
     };
-    assert_eq!(set(&store, &[("threads", "3"), ("mptcp", "no")]), Ok(()));
-    assert_eq!(set(&store, &[("threads", "4")]), refused("threads"));
+    assert_eq!(set(&store, &[("mptcp", "no")]), Ok(()));
+    assert_eq!(set(&store, &[("mptcp", "yes")]), refused("mptcp"));
     assert_eq!(set(&store, &[("daemonize", "no")]), refused("daemonize"));
+}
+
+#[test]
+fn io_threads_are_threads_too_unless_both_are_given() {
+    let store = store("");
+    let both = |store: &ConfigStore| (get(store, "threads"), get(store, "io-threads"));
+    let host = FakeHost::default();
+    // The value that it has already may be news for the other.
+    assert_eq!(set_with(&store, &[("io-threads", "1")], ANYONE, &host), Ok(()));
+    assert_eq!(both(&store), ("1".to_owned(), "1".to_owned()));
+    assert_eq!(host.applied.borrow().len(), 1);
+    assert_eq!(set(&store, &[("threads", "3")]), Ok(()));
+    assert_eq!(both(&store), ("3".to_owned(), "1".to_owned()));
+    for pairs in [[("io-threads", "5"), ("threads", "7")], [("threads", "7"), ("io-threads", "5")]] {
+        assert_eq!(set(&store, &pairs), Ok(()));
+        assert_eq!(both(&store), ("7".to_owned(), "5".to_owned()));
+    }
 }
 
 #[test]

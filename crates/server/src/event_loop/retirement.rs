@@ -1,0 +1,73 @@
+//! Workers come and go while the server runs (CONFIG SET `io-threads`, `threads`).
+//!
+//! ```text
+//!   fewer workers    one on its way out: no new connections, no shards to look after
+//!                      gives its connections to others, a few at a time, as soon as each can move
+//!                      has none left, and nothing else to do: its thread ends       slot.rs, wake_state.rs
+//!   more workers     a thread starts, or the one that was on its way out stays
+//! ```
+//!
+//! All of it follows from one number that each worker looks at in each tick. What is sent to a worker without a thread
+//! starts one, which does it and ends again: so nothing depends on when who sees that number.
+
+use crate::event_loop::worker::Worker;
+
+/// Connections that are given away at a time, and messages that may wait for a worker that gets one.
+const AT_ONCE: usize = 16;
+const BACKLOG_MAX: usize = 32;
+
+impl Worker {
+    /// Looks whether there are more workers or fewer than before.
+    #[inline]
+    pub fn follow_workers(&mut self) {
+        let workers = self.shared.workers();
+        if workers != self.workers {
+            self.workers = workers;
+            self.shards = self.shared.shards_of(self.index, workers);
+            self.gives_away = self.is_unwanted();
+        }
+    }
+
+    /// Whether it is on its way out.
+    #[inline]
+    pub fn is_unwanted(&self) -> bool {
+        self.index >= self.workers
+    }
+
+    /// Whether its thread may end: it is on its way out and there is nothing that it has to do. What comes from now on
+    /// is noticed.
+    pub fn may_leave(&mut self) -> bool {
+        if !self.is_unwanted() || !self.connections.is_empty() {
+            return false;
+        }
+        self.inbox.hear();
+        // Who wants it back has said so before it was woken.
+        self.follow_workers();
+        self.is_unwanted()
+            && self.inbox.is_empty()
+            && self.deferred_messages.is_empty()
+            && self.run_queue.is_idle()
+            && self.durable_replies.is_empty()
+            && self.barrier.is_empty()
+            && self.asleep_until.is_none()
+    }
+
+    /// On its way out: gives some of its connections to workers that stay.
+    pub fn give_away(&mut self) {
+        // Who waits for this worker's clients to settle would miss those that leave.
+        if !self.is_unwanted() || !self.barrier.is_empty() {
+            return;
+        }
+        let movable = self.connections.iter().filter(|(_, connection)| connection.is_movable());
+        let tokens: Vec<usize> = movable.map(|(token, _)| token).take(AT_ONCE).collect();
+        self.gives_away = tokens.len() == AT_ONCE;
+        for token in tokens {
+            let worker = self.shared.least_crowded();
+            if self.shared.backlog(worker) > BACKLOG_MAX {
+                self.gives_away = true;
+                return;
+            }
+            self.hand_over(token, worker);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Whether a worker waits, has been woken, or has no thread.
+//!
+//! ```text
+//!              ring: wake its poll              ring: start a thread
+//!   LISTENS ------------------------> WOKEN <------------------------ ENDED
+//!      ^                                |                               ^
+//!      +-------- hear, then look -------+        LISTENS --- leave -----+
+//! ```
+//!
+//! A message is put in before its ring. A worker that leaves hears, looks whether it has anything to do, and leaves only
+//! if nobody has rung since: so each message is seen by the thread that is there or starts another one, and of those
+//! that ring for a worker without a thread one starts it.
+
+use std::sync::atomic::{AtomicU8, Ordering::AcqRel, Ordering::Acquire};
+
+const LISTENS: u8 = 0;
+const WOKEN: u8 = 1;
+const ENDED: u8 = 2;
+
+/// What who rings has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ring {
+    /// Nothing: the worker has not looked since it was woken.
+    Woken,
+    /// Wake the worker's poll.
+    Wake,
+    /// Start a thread for the worker.
+    Start,
+}
+
+/// The state of one worker.
+#[derive(Debug)]
+pub struct WakeState(AtomicU8);
+
+impl WakeState {
+    /// Of a worker without a thread.
+    pub fn ended() -> WakeState {
+        WakeState(AtomicU8::new(ENDED))
+    }
+
+    /// There is something for the worker.
+    pub fn ring(&self) -> Ring {
+        match self.0.swap(WOKEN, AcqRel) {
+            LISTENS => Ring::Wake,
+            ENDED => Ring::Start,
+            _ => Ring::Woken,
+        }
+    }
+
+    /// Called by the worker before it looks: for what comes later it is woken anew.
+    pub fn hear(&self) {
+        self.0.swap(LISTENS, AcqRel);
+    }
+
+    /// The worker has looked and has nothing to do. True if nobody has rung since it heard: its thread is to end.
+    pub fn leave(&self) -> bool {
+        self.0.compare_exchange(LISTENS, ENDED, AcqRel, Acquire).is_ok()
+    }
+
+    /// No thread could be started: the next one that rings tries again.
+    pub fn fail(&self) {
+        self.0.swap(ENDED, AcqRel);
+    }
+
+    /// Whether the worker has no thread.
+    pub fn has_ended(&self) -> bool {
+        self.0.load(Acquire) == ENDED
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use std::thread;
+
+    #[test]
+    fn a_worker_is_woken_once_and_started_once() {
+        let state = WakeState::ended();
+        assert!(state.has_ended());
+        assert_eq!([state.ring(), state.ring()], [Ring::Start, Ring::Woken]);
+        state.hear();
+        assert_eq!([state.ring(), state.ring()], [Ring::Wake, Ring::Woken]);
+        assert!(!state.leave(), "it has been woken and has not looked");
+        state.hear();
+        assert!(state.leave() && state.has_ended());
+        assert_eq!(state.ring(), Ring::Start);
+        state.fail();
+        assert_eq!(state.ring(), Ring::Start);
+    }
+
+    /// Takes what is there until there is nothing for a moment, then leaves.
+    fn work(state: &WakeState, queue: &AtomicUsize, taken: &AtomicUsize) {
+        loop {
+            state.hear();
+            taken.fetch_add(queue.swap(0, SeqCst), SeqCst);
+            if state.leave() {
+                return;
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_left_with_a_worker_that_has_ended() {
+        let (state, queue, taken) = (WakeState::ended(), AtomicUsize::new(0), AtomicUsize::new(0));
+        let all = Arc::new((state, queue, taken));
+        let start = |_| {
+            let all = Arc::clone(&all);
+            thread::spawn(move || {
+                for _ in 0..5000 {
+                    all.1.fetch_add(1, SeqCst);
+                    if all.0.ring() == Ring::Start {
+                        work(&all.0, &all.1, &all.2);
+                    }
+                }
+            })
+        };
+        let threads: Vec<_> = (0..3).map(start).collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!((all.1.load(SeqCst), all.2.load(SeqCst)), (0, 15_000));
+        assert!(all.0.has_ended());
+    }
+}
