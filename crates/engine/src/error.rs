@@ -41,6 +41,20 @@ macro_rules! errors {
 }
 
 errors! {
+    // HOTKEYS, in the words of Redis.
+    HotKeysInProgress = "ERR hotkey tracking session already in progress";
+    HotKeysNotStopped = "ERR hotkey tracking session in progress, stop tracking first";
+    HotKeysNoMetrics = "ERR METRICS parameter is required";
+    HotKeysMetrics = "ERR METRICS count must be > 0 and <= 2";
+    HotKeysCpuTwice = "ERR METRICS CPU defined more than once!";
+    HotKeysNetTwice = "ERR METRICS NET defined more than once!";
+    HotKeysMetricsCount = "ERR METRICS count does not match number of metric types provided";
+    HotKeysUnknownMetrics = "ERR METRICS no valid metrics passed. Supported: CPU|NET";
+    HotKeysCount = "ERR COUNT must be between 1 and 64";
+    HotKeysDuration = "ERR DURATION must be between 1 and 1000000";
+    HotKeysSample = "ERR SAMPLE ratio must be positive";
+    HotKeysSlots = "ERR SLOTS parameter cannot be used in non-cluster mode";
+
     // Values and arguments, of any command.
     WrongType = "WRONGTYPE Operation against a key holding the wrong kind of value";
     Syntax = "ERR syntax error";

@@ -1,4 +1,5 @@
-//! What is written down of every command: its count and time, its entry in the command log, the line that monitors get.
+//! What is written down of every command: its count and time, its entry in the command log, the line that monitors
+//! get, what HOTKEYS wants to know.
 //!
 //! The clock is read once a command, when it has ended, which is the beginning of the next: the worker sets it anew
 //! before each batch. What a call of a command within a command (EXEC, a script) takes is part of both.
@@ -11,6 +12,7 @@ use crate::core::busy_script;
 use crate::core::command::{ADMIN, CommandEntry, FAST, SKIP_COMMANDLOG, SKIP_MONITOR};
 use crate::core::command_table::{CommandTable, lookup};
 use crate::core::context::{Context, Flow, Now};
+use crate::core::key_spec::keys_and_flags;
 use crate::core::redact::{monitor_line, shown_arg, shown_args};
 use crate::core::session::{LoggedArgs, Session, Took, Unfinished};
 use engine::stats::command_log::{LogReason, LoggedCommand};
@@ -148,11 +150,33 @@ fn tell(
     {
         engine.pubsub().feed_monitors(session.worker, &line);
     }
+    let hot_keys = keys_of_call(engine, session, entry, args);
     if end != End::Now {
         let args = shown_args(entry, args, kept.as_deref());
-        session.unfinished = Some(Box::new(Unfinished { entry, clock: start.clock, args, took, line }));
-    } else if is_notable(engine, &took) {
+        session.unfinished = Some(Box::new(Unfinished { entry, clock: start.clock, args, took, line, hot_keys }));
+        return;
+    }
+    note_hot_keys(engine, session, &took, &hot_keys);
+    if is_notable(engine, &took) {
         note(engine, session, entry, took, now, || shown_args(entry, args, kept.as_deref()));
+    }
+}
+
+/// The command's keys, if HOTKEYS wants to know. What a script calls is its own.
+fn keys_of_call(engine: &Engine, session: &Session, entry: &CommandEntry, args: &Args<'_>) -> Vec<Vec<u8>> {
+    if !engine.hot_keys().is_on() || session.in_script {
+        return Vec::new();
+    }
+    // What the handler may have made a value of is too long a name anyway.
+    let is_there = |index: &usize| !args.own_indices().any(|own| own == *index);
+    let keys = keys_and_flags(entry.command, args).unwrap_or_default();
+    keys.iter().map(|(index, _)| *index).filter(is_there).filter_map(|index| Some(args.get(index)?.to_vec())).collect()
+}
+
+fn note_hot_keys(engine: &Engine, session: &Session, took: &Took, keys: &[Vec<u8>]) {
+    if !keys.is_empty() && engine.hot_keys().is_on() {
+        let keys = keys.iter().map(Vec::as_slice);
+        engine.hot_keys().note(session.worker, took.nanos, (took.request + took.answer) as u64, keys);
     }
 }
 
@@ -211,7 +235,8 @@ pub(crate) fn piece(engine: &Engine, session: &mut Session, clock: Nanos, answer
 pub fn unblocked(engine: &Engine, session: &mut Session, reply: &[u8], now: Now) {
     let Some(mut unfinished) = session.unfinished.take() else { return };
     unfinished.took.answer += reply.len();
-    let Unfinished { entry, clock, args, took, .. } = *unfinished;
+    let Unfinished { entry, clock, args, took, hot_keys, .. } = *unfinished;
+    note_hot_keys(engine, session, &took, &hot_keys);
     let worker = &engine.metrics()[session.worker];
     let stats = stats(worker, entry);
     if reply.starts_with(b"-NOPERM") {
@@ -234,7 +259,8 @@ pub fn unblocked(engine: &Engine, session: &mut Session, reply: &[u8], now: Now)
 }
 
 fn finish(engine: &Engine, session: &Session, unfinished: Unfinished, now: Now) {
-    let Unfinished { entry, args, took, line, .. } = unfinished;
+    let Unfinished { entry, args, took, line, hot_keys, .. } = unfinished;
+    note_hot_keys(engine, session, &took, &hot_keys);
     if let Some(line) = line {
         engine.pubsub().feed_monitors(session.worker, &line);
     }

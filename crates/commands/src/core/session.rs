@@ -291,6 +291,8 @@ pub struct Unfinished {
     pub(crate) took: Took,
     /// What monitors will be told.
     pub(crate) line: Option<Vec<u8>>,
+    /// Its keys, while HOTKEYS wants to know.
+    pub(crate) hot_keys: Vec<Vec<u8>>,
 }
 
 /// What a command took.

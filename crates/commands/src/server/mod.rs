@@ -12,6 +12,7 @@ pub mod command;
 pub mod config;
 pub mod connection;
 pub(crate) mod debug;
+pub mod hotkeys;
 pub mod info;
 pub(crate) mod latency;
 pub(crate) mod lolwut;
@@ -30,6 +31,7 @@ pub const COMMANDS: &[&[Command]] = &[
     config::COMMANDS,
     connection::COMMANDS,
     debug::COMMANDS,
+    hotkeys::COMMANDS,
     info::COMMANDS,
     latency::COMMANDS,
     latency::commandlog::COMMANDS,

@@ -22,6 +22,7 @@ use crate::per_worker::PerWorker;
 use crate::propagation::effects::{Author, Effects, ReadyKey};
 use crate::snapshot::open_snapshots::OpenSnapshots;
 use crate::stats::command_log::{CommandLog, LogReason};
+use crate::stats::hot_keys::HotKeys;
 use crate::stats::latency_monitor::LatencyMonitor;
 use crate::stats::metrics::{Rates, Totals, WorkerMetrics};
 use crate::status::deny_reasons::Paused;
@@ -50,6 +51,7 @@ pub struct Engine {
     pubsub: PubSub,
     latency: LatencyMonitor,
     command_log: CommandLog,
+    hot_keys: HotKeys,
     attention: CachePadded<Attention>,
     /// `latency-tracking`.
     tracks_latency: AtomicBool,
@@ -61,8 +63,8 @@ pub struct Engine {
     memory_limit: MemoryLimit,
 }
 
-/// The least of the thresholds above which a command is reported (command log, latency monitor, MONITOR), so that most
-/// commands compare with this one only.
+/// The least of the thresholds above which a command is reported (command log, latency monitor, HOTKEYS, MONITOR), so
+/// that most commands compare with this one only.
 struct Attention {
     nanos: AtomicU64,
     bytes: AtomicU64,
@@ -103,6 +105,7 @@ impl Engine {
             pubsub: PubSub::new(options.workers),
             latency: LatencyMonitor::default(),
             command_log: CommandLog::default(),
+            hot_keys: HotKeys::new(options.workers),
             attention: CachePadded::default(),
             tracks_latency: AtomicBool::new(true),
             pause: Pause::default(),
@@ -224,7 +227,7 @@ impl Engine {
     }
 
     /// Whether a command that took so long and moved so many bytes, in its request or in its reply, is of interest to
-    /// the command log, the latency monitor or clients in MONITOR.
+    /// the command log, the latency monitor, HOTKEYS or clients in MONITOR.
     #[inline]
     pub fn wants_to_know(&self, nanos: u64, bytes: u64) -> bool {
         nanos >= self.attention.nanos.load(Relaxed) || bytes >= self.attention.bytes.load(Relaxed)
@@ -233,7 +236,7 @@ impl Engine {
     /// To be called when a threshold has changed.
     pub fn refresh_attention(&self) {
         let log = |reason| self.command_log.threshold(reason);
-        let (nanos, bytes) = match self.pubsub.is_monitored() {
+        let (nanos, bytes) = match self.pubsub.is_monitored() || self.hot_keys.is_on() {
             true => (0, 0),
             false => (
                 self.latency.threshold().min(log(LogReason::Slow)),
@@ -252,6 +255,11 @@ impl Engine {
     /// SLOWLOG and COMMANDLOG.
     pub fn command_log(&self) -> &CommandLog {
         &self.command_log
+    }
+
+    /// Which keys take the most.
+    pub fn hot_keys(&self) -> &HotKeys {
+        &self.hot_keys
     }
 
     /// Whether histograms of each command's durations are kept.

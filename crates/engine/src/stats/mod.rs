@@ -4,6 +4,8 @@
 //! the path of an ordinary command, or knows what a command is.
 
 pub mod command_log;
+pub mod heavy_hitters;
 pub mod histogram;
+pub mod hot_keys;
 pub mod latency_monitor;
 pub mod metrics;

@@ -1,0 +1,292 @@
+//! HOTKEYS: which keys take most of the time and of the traffic.
+//!
+//! ```text
+//!   START - any number of commands - STOP, or the end of DURATION - GET - RESET
+//! ```
+//!
+//! As Redis 8.6 has it. Valkey 9.2 has another command of this name, without START and STOP: there a directive
+//! (`hotkey-top-k`) switches it on, and GET tells how often the keys of the last window were asked for. SLOTS asks for a
+//! cluster. A key longer than [`NAME_MAX`](engine::stats::heavy_hitters::NAME_MAX) is left out.
+
+use crate::core::args::Args;
+use crate::core::command::{ADMIN, Command, Group, NO_SCRIPT};
+use crate::core::context::Context;
+use crate::core::help::HELP;
+use engine::Engine;
+use engine::Error;
+use engine::data::slot::SLOTS;
+use engine::stats::hot_keys::{CpuTimes, HotKey, HotKeyReport, HotKeySettings};
+use engine::time::UnixMs;
+
+const SUB: Command =
+    Command { group: Group::Server, since: "8.6.0", arity: 2, flags: ADMIN.and(NO_SCRIPT), ..Command::DEFAULT };
+
+/// HOTKEYS and its subcommands.
+pub const COMMANDS: &[Command] = &[Command {
+    name: "hotkeys",
+    group: Group::Server,
+    since: "8.6.0",
+    arity: -2,
+    summary: "A container for hotkeys tracking commands.",
+    complexity: "Depends on subcommand.",
+    subcommands: &[
+        Command {
+            name: "get",
+            summary: "Returns the keys that took the most while they were tracked.",
+            complexity: "O(K) where K is the number of keys returned.",
+            tips: &["nondeterministic_output", "request_policy:special", "response_policy:special"],
+            run: get,
+            ..SUB
+        },
+        Command { group: Group::Server, since: "8.6.0", ..HELP },
+        Command {
+            name: "reset",
+            summary: "Forgets what tracking of keys has found.",
+            complexity: "O(1)",
+            tips: &["request_policy:special"],
+            run: reset,
+            ..SUB
+        },
+        Command {
+            name: "start",
+            arity: -2,
+            syntax: "(METRICS metrics: count:int [CPU] [NET]) [COUNT k:int] [DURATION seconds:int] [SAMPLE ratio:int] \
+                     [SLOTS slots: count:int (slot:int)...]",
+            summary: "Starts tracking which keys take the most.",
+            complexity: "O(1)",
+            tips: &["request_policy:special"],
+            run: start,
+            ..SUB
+        },
+        Command {
+            name: "stop",
+            summary: "Stops tracking which keys take the most.",
+            complexity: "O(1)",
+            tips: &["request_policy:special"],
+            run: stop,
+            ..SUB
+        },
+    ],
+    ..Command::DEFAULT
+}];
+
+const METRICS_MAX: i64 = 2;
+const COUNT: i64 = 10;
+const COUNT_MAX: i64 = 64;
+const SECONDS_MAX: i64 = 1_000_000;
+
+fn start(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    if cx.engine.hot_keys().is_on() {
+        return Err(Error::HotKeysInProgress);
+    }
+    let settings = settings(args)?;
+    if !cx.engine.hot_keys().begin(settings, cx.now.unix_ms(), cpu(cx.engine)) {
+        return Err(Error::HotKeysInProgress);
+    }
+    cx.engine.refresh_attention();
+    cx.reply.ok();
+    Ok(())
+}
+
+/// The number at `index`, or this error.
+fn number(args: &Args<'_>, index: usize, most: i64, error: Error) -> Result<i64, Error> {
+    let number = args.get(index).and_then(resp::number::parse_i64);
+    number.filter(|number| (1..=most).contains(number)).ok_or(error)
+}
+
+fn settings(args: &Args<'_>) -> Result<HotKeySettings, Error> {
+    if args.len() < 4 || !args.is(2, "metrics") {
+        return Err(Error::HotKeysNoMetrics);
+    }
+    let metrics = number(args, 3, METRICS_MAX, Error::HotKeysMetrics)? as usize;
+    let mut settings =
+        HotKeySettings { by_time: false, by_bytes: false, count: COUNT as usize, sample: 1, duration: None };
+    let end = 4 + metrics;
+    for at in 4..end.min(args.len()) {
+        let (wanted, twice) = match () {
+            () if args.is(at, "cpu") => (&mut settings.by_time, Error::HotKeysCpuTwice),
+            () if args.is(at, "net") => (&mut settings.by_bytes, Error::HotKeysNetTwice),
+            // Metrics of later versions.
+            () => continue,
+        };
+        if std::mem::replace(wanted, true) {
+            return Err(twice);
+        }
+    }
+    if end > args.len() {
+        return Err(Error::HotKeysMetricsCount);
+    }
+    if !settings.by_time && !settings.by_bytes {
+        return Err(Error::HotKeysUnknownMetrics);
+    }
+    for at in (end..args.len()).step_by(2) {
+        let value = at + 1;
+        match () {
+            () if value == args.len() => return Err(Error::Syntax),
+            () if args.is(at, "count") => {
+                settings.count = number(args, value, COUNT_MAX, Error::HotKeysCount)? as usize;
+            }
+            () if args.is(at, "duration") => {
+                settings.duration = Some(number(args, value, SECONDS_MAX, Error::HotKeysDuration)? * 1000);
+            }
+            () if args.is(at, "sample") => {
+                settings.sample = number(args, value, i32::MAX.into(), Error::HotKeysSample)? as u64;
+            }
+            () if args.is(at, "slots") => return Err(Error::HotKeysSlots),
+            () => return Err(Error::Syntax),
+        }
+    }
+    Ok(settings)
+}
+
+fn stop(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    end_if_over(cx.engine, cx.now.unix_ms());
+    if cx.engine.hot_keys().stop(cx.now.unix_ms(), cpu(cx.engine)) {
+        cx.engine.refresh_attention();
+        cx.reply.ok();
+    } else {
+        cx.reply.null();
+    }
+    Ok(())
+}
+
+fn reset(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    end_if_over(cx.engine, cx.now.unix_ms());
+    if !cx.engine.hot_keys().reset() {
+        return Err(Error::HotKeysNotStopped);
+    }
+    cx.reply.ok();
+    Ok(())
+}
+
+fn get(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    end_if_over(cx.engine, cx.now.unix_ms());
+    match cx.engine.hot_keys().report(cx.now.unix_ms(), cpu(cx.engine)) {
+        Some(report) => write(cx, &report),
+        None => cx.reply.null(),
+    }
+    Ok(())
+}
+
+/// Ends tracking when its time is over. To be called now and then.
+pub fn end_if_over(engine: &Engine, now: UnixMs) {
+    if engine.hot_keys().is_over(now) {
+        engine.hot_keys().stop(now, cpu(engine));
+        engine.refresh_attention();
+    }
+}
+
+/// Processor time of the process until now.
+fn cpu(engine: &Engine) -> CpuTimes {
+    let process = engine.host().process();
+    (process.user, process.system)
+}
+
+fn write(cx: &mut Context<'_>, report: &HotKeyReport) {
+    let HotKeySettings { by_time, by_bytes, sample, .. } = report.settings;
+    let reply = &mut *cx.reply;
+    reply.array(1);
+    reply.map(7 + if by_time { 3 } else { 0 } + if by_bytes { 2 } else { 0 });
+    reply.bulk(b"tracking-active");
+    reply.int(report.is_on.into());
+    reply.bulk(b"sample-ratio");
+    reply.int(sample as i64);
+    reply.bulk(b"selected-slots");
+    reply.array(1);
+    reply.array(2);
+    reply.int(0);
+    reply.int(SLOTS as i64 - 1);
+    let mut field = |name: &str, value: u64| {
+        cx.reply.bulk(name.as_bytes());
+        cx.reply.int(value as i64);
+    };
+    field("all-commands-all-slots-us", report.nanos / 1000);
+    field("net-bytes-all-commands-all-slots", report.bytes);
+    field("collection-start-time-unix-ms", report.began.0 as u64);
+    field("collection-duration-ms", report.lasted as u64);
+    if by_time {
+        field("total-cpu-time-user-ms", report.cpu.0.as_millis() as u64);
+        field("total-cpu-time-sys-ms", report.cpu.1.as_millis() as u64);
+    }
+    if by_bytes {
+        field("total-net-bytes", report.sampled_bytes);
+    }
+    if by_time {
+        write_list(cx, "by-cpu-time-us", &report.by_time, 1000);
+    }
+    if by_bytes {
+        write_list(cx, "by-net-bytes", &report.by_bytes, 1);
+    }
+}
+
+/// Keys with numbers in this unit; those that come to nothing are left out.
+fn write_list(cx: &mut Context<'_>, name: &str, keys: &[HotKey], unit: u64) {
+    cx.reply.bulk(name.as_bytes());
+    let keys: Vec<&HotKey> = keys.iter().filter(|(_, weight)| weight / unit > 0).collect();
+    cx.reply.array(2 * keys.len());
+    for (key, weight) in keys {
+        cx.reply.bulk(key);
+        cx.reply.int((weight / unit) as i64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+
+    #[test]
+    fn arguments_are_those_of_redis() {
+        let mut client = Client::new();
+        for (words, error) in [
+            ("", "METRICS parameter is required"),
+            ("COUNT 3", "METRICS parameter is required"),
+            ("METRICS 0 CPU", "METRICS count must be > 0 and <= 2"),
+            ("METRICS 3 CPU NET", "METRICS count must be > 0 and <= 2"),
+            ("METRICS x CPU", "METRICS count must be > 0 and <= 2"),
+            ("METRICS 2 CPU", "METRICS count does not match number of metric types provided"),
+            ("METRICS 1 CPU NET", "syntax error"),
+            ("METRICS 2 CPU cpu", "METRICS CPU defined more than once!"),
+            ("METRICS 2 NET NET", "METRICS NET defined more than once!"),
+            ("METRICS 2 GPU NYET", "METRICS no valid metrics passed. Supported: CPU|NET"),
+            ("METRICS 1 CPU COUNT 65", "COUNT must be between 1 and 64"),
+            ("METRICS 1 CPU COUNT", "syntax error"),
+            ("METRICS 1 CPU DURATION 0", "DURATION must be between 1 and 1000000"),
+            ("METRICS 1 CPU SAMPLE 0", "SAMPLE ratio must be positive"),
+            ("METRICS 1 CPU SLOTS 1 0", "SLOTS parameter cannot be used in non-cluster mode"),
+        ] {
+            client.is(&format!("HOTKEYS START {words}"), &format!("-ERR {error}"));
+        }
+        client.is("HOTKEYS STOP x", "-ERR wrong number of arguments for 'hotkeys|stop' command");
+        client.is("HOTKEYS STOP", "nil").is("HOTKEYS GET", "nil").is("HOTKEYS RESET", "+OK");
+        client.is("HOTKEYS START METRICS 2 GPU CPU", "+OK");
+        client.is("HOTKEYS START", "-ERR hotkey tracking session already in progress");
+        client.is("HOTKEYS RESET", "-ERR hotkey tracking session in progress, stop tracking first");
+        client.is("HOTKEYS STOP", "+OK").is("HOTKEYS RESET", "+OK").is("HOTKEYS GET", "nil");
+    }
+
+    /// What is told of keys, as words.
+    fn told(client: &mut Client) -> String {
+        client.run("HOTKEYS GET").replace(|c: char| !c.is_ascii_graphic(), " ")
+    }
+
+    #[test]
+    fn the_bytes_of_keys_are_told_whatever_runs_their_commands() {
+        let mut client = Client::new();
+        client.is("HOTKEYS START METRICS 1 NET COUNT 3", "+OK");
+        client.is("SET often aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "+OK");
+        (0..3).for_each(|_| _ = client.run("GET often"));
+        client.is("EVAL return(redis.call('set',KEYS[1],1)) 1 scripted", "+OK");
+        client.is("MULTI", "+OK").is("SET queued 1", "+QUEUED");
+        client.run("EXEC");
+        client.is("PING", "+PONG").is("GET rare", "nil");
+        let all = told(&mut client);
+        let keys = all.split("by-net-bytes").nth(1).unwrap();
+        let at = |key: &str| keys.find(key);
+        assert!(at("often") < at("scripted") && at("scripted") < at("queued") && at("rare").is_none(), "{all}");
+        assert!(all.contains("tracking-active") && !all.contains("by-cpu-time-us"), "{all}");
+        client.is("HOTKEYS STOP", "+OK");
+        client.run("GET often");
+        let after = told(&mut client);
+        assert_eq!(after.split("by-net-bytes").nth(1), Some(keys));
+    }
+}

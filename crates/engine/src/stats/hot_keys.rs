@@ -1,0 +1,294 @@
+//! Which keys take most of the time and of the traffic, for as long as somebody wants to know (HOTKEYS).
+//!
+//! ```text
+//!   command -> how long, how many bytes, which keys -> its worker's own lists       a lock that nobody else wants
+//!   HOTKEYS GET -> the lists of all workers together, the heaviest first
+//! ```
+//!
+//! While it is off no command looks at anything here: it is one of the reasons for which a command's end is looked at
+//! more closely at all. A worker sees by the session's number that its lists are of an earlier one.
+
+use crate::locks::sync::Mutex;
+use crate::per_worker::PerWorker;
+use crate::stats::heavy_hitters::HeavyHitters;
+use crate::time::UnixMs;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::time::Duration;
+
+/// How many more names are kept than are wanted, so that the wanted ones are right.
+const SPARE: usize = 10;
+
+/// What is to be found out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HotKeySettings {
+    /// Keys by the time that their commands take.
+    pub by_time: bool,
+    /// Keys by the bytes of requests and replies.
+    pub by_bytes: bool,
+    /// How many keys of each.
+    pub count: usize,
+    /// One command of so many is looked at.
+    pub sample: u64,
+    /// For so many milliseconds; none: until it is stopped.
+    pub duration: Option<i64>,
+}
+
+/// Processor time of the process: of its own, and of the system for it.
+pub type CpuTimes = (Duration, Duration);
+
+/// One session, from its start on.
+#[derive(Clone, Copy, Debug)]
+struct Session {
+    settings: HotKeySettings,
+    began: UnixMs,
+    cpu_before: CpuTimes,
+    /// When it was stopped, and the processor time then.
+    ended: Option<(UnixMs, CpuTimes)>,
+}
+
+/// What one worker has found.
+#[derive(Debug, Default)]
+struct Found {
+    session: u64,
+    sample: u64,
+    by_time: Option<HeavyHitters>,
+    by_bytes: Option<HeavyHitters>,
+    nanos: u64,
+    bytes: u64,
+}
+
+/// The keys that take the most.
+#[derive(Debug)]
+pub struct HotKeys {
+    on: AtomicBool,
+    /// Counts up with each session.
+    number: AtomicU64,
+    session: Mutex<Option<Session>>,
+    workers: PerWorker<Mutex<Found>>,
+}
+
+/// A key with what it took.
+pub type HotKey = (Vec<u8>, u64);
+
+/// What a session has found.
+#[derive(Debug, PartialEq, Eq)]
+pub struct HotKeyReport {
+    /// It goes on.
+    pub is_on: bool,
+    /// What it was to find out.
+    pub settings: HotKeySettings,
+    /// When it began.
+    pub began: UnixMs,
+    /// For how many milliseconds it has gone on.
+    pub lasted: i64,
+    /// Processor time of the process meanwhile.
+    pub cpu: CpuTimes,
+    /// Nanoseconds of all commands with keys, sampled or not.
+    pub nanos: u64,
+    /// Bytes of their requests and replies.
+    pub bytes: u64,
+    /// Bytes of those that were sampled.
+    pub sampled_bytes: u64,
+    /// Nanoseconds by key, the most first.
+    pub by_time: Vec<HotKey>,
+    /// Bytes by key, the most first.
+    pub by_bytes: Vec<HotKey>,
+}
+
+impl HotKeys {
+    /// For so many workers at the start.
+    pub fn new(workers: usize) -> HotKeys {
+        HotKeys {
+            on: AtomicBool::new(false),
+            number: AtomicU64::new(0),
+            session: Mutex::new(None),
+            workers: PerWorker::new(workers),
+        }
+    }
+
+    /// Whether a session is on.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.on.load(Relaxed)
+    }
+
+    /// Begins a session; what the last one found is forgotten. False if one is on.
+    pub fn begin(&self, settings: HotKeySettings, now: UnixMs, cpu_before: CpuTimes) -> bool {
+        let mut session = self.session.lock();
+        if self.is_on() {
+            return false;
+        }
+        *session = Some(Session { settings, began: now, cpu_before, ended: None });
+        self.number.fetch_add(1, Release);
+        self.on.store(true, Relaxed);
+        true
+    }
+
+    /// Ends the session; what it has found stays. False if none is on.
+    pub fn stop(&self, now: UnixMs, cpu: CpuTimes) -> bool {
+        let mut session = self.session.lock();
+        let was_on = self.on.swap(false, Relaxed);
+        if let Some(session) = session.as_mut().filter(|_| was_on) {
+            let end = session.settings.duration.map_or(now, |most| UnixMs(now.0.min(session.began.0 + most)));
+            session.ended = Some((end, cpu));
+        }
+        was_on
+    }
+
+    /// Whether the session has gone on for as long as it was to.
+    pub fn is_over(&self, now: UnixMs) -> bool {
+        self.is_on()
+            && self
+                .session
+                .lock()
+                .is_some_and(|it| it.settings.duration.is_some_and(|most| now.since(it.began) >= most))
+    }
+
+    /// Forgets what was found. False if a session is on.
+    pub fn reset(&self) -> bool {
+        let mut session = self.session.lock();
+        if self.is_on() {
+            return false;
+        }
+        *session = None;
+        self.number.fetch_add(1, Release);
+        self.workers.iter().for_each(|found| *found.lock() = Found::default());
+        true
+    }
+
+    /// A command of this worker's has taken so many nanoseconds, and its request and reply so many bytes: each of its
+    /// keys the same part of it.
+    pub fn note<'k>(&self, worker: usize, nanos: u64, bytes: u64, keys: impl ExactSizeIterator<Item = &'k [u8]>) {
+        let (number, count) = (self.number.load(Acquire), keys.len() as u64);
+        let mut found = self.workers[worker].lock();
+        if found.session != number {
+            let Some(settings) = self.session.lock().map(|session| session.settings) else { return };
+            *found = Found::of(number, &settings);
+        }
+        if count == 0 {
+            return;
+        }
+        found.nanos += nanos;
+        found.bytes += bytes;
+        if found.sample > 1 && fastrand::u64(..found.sample) > 0 {
+            return;
+        }
+        let Found { by_time, by_bytes, .. } = &mut *found;
+        for key in keys {
+            by_time.iter_mut().for_each(|list| list.add(key, nanos / count));
+            by_bytes.iter_mut().for_each(|list| list.add(key, bytes / count));
+        }
+    }
+
+    /// What the present session has found so far, or the last one. `cpu`: the processor time now.
+    pub fn report(&self, now: UnixMs, cpu: CpuTimes) -> Option<HotKeyReport> {
+        let session = (*self.session.lock())?;
+        let number = self.number.load(Acquire);
+        let (mut times, mut traffic) = (BTreeMap::new(), BTreeMap::new());
+        let (mut nanos, mut bytes, mut sampled_bytes) = (0, 0, 0);
+        for worker in self.workers.iter() {
+            let found = worker.lock();
+            if found.session != number {
+                continue;
+            }
+            nanos += found.nanos;
+            bytes += found.bytes;
+            sampled_bytes += found.by_bytes.as_ref().map_or(0, HeavyHitters::total);
+            for (list, sums) in [(&found.by_time, &mut times), (&found.by_bytes, &mut traffic)] {
+                for (key, weight) in list.iter().flat_map(HeavyHitters::iter) {
+                    *sums.entry(key.to_vec()).or_default() += weight;
+                }
+            }
+        }
+        let (until, cpu) = session.ended.unwrap_or((now, cpu));
+        let since = |now: Duration, before: Duration| now.saturating_sub(before);
+        Some(HotKeyReport {
+            is_on: session.ended.is_none(),
+            settings: session.settings,
+            began: session.began,
+            lasted: until.since(session.began),
+            cpu: (since(cpu.0, session.cpu_before.0), since(cpu.1, session.cpu_before.1)),
+            nanos,
+            bytes,
+            sampled_bytes,
+            by_time: heaviest(times, session.settings.count),
+            by_bytes: heaviest(traffic, session.settings.count),
+        })
+    }
+}
+
+impl Found {
+    fn of(session: u64, settings: &HotKeySettings) -> Found {
+        let list = |wanted: bool| wanted.then(|| HeavyHitters::new(settings.count * SPARE));
+        let (by_time, by_bytes) = (list(settings.by_time), list(settings.by_bytes));
+        Found { session, sample: settings.sample, by_time, by_bytes, nanos: 0, bytes: 0 }
+    }
+}
+
+fn heaviest(sums: BTreeMap<Vec<u8>, u64>, count: usize) -> Vec<HotKey> {
+    let mut all: Vec<HotKey> = sums.into_iter().collect();
+    all.sort_by(|(one, weight), (other, other_weight)| other_weight.cmp(weight).then_with(|| one.cmp(other)));
+    all.truncate(count);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SETTINGS: HotKeySettings =
+        HotKeySettings { by_time: true, by_bytes: true, count: 2, sample: 1, duration: None };
+
+    fn cpu(ms: u64) -> CpuTimes {
+        (Duration::from_millis(ms), Duration::from_millis(2 * ms))
+    }
+
+    fn note(hot: &HotKeys, worker: usize, nanos: u64, bytes: u64, keys: &[&str]) {
+        let keys: Vec<&[u8]> = keys.iter().map(|key| key.as_bytes()).collect();
+        hot.note(worker, nanos, bytes, keys.into_iter());
+    }
+
+    fn key(name: &str, weight: u64) -> HotKey {
+        (name.into(), weight)
+    }
+
+    #[test]
+    fn what_workers_have_found_is_told_together() {
+        let hot = HotKeys::new(2);
+        assert!(hot.report(UnixMs(1), cpu(0)).is_none() && !hot.stop(UnixMs(1), cpu(0)));
+        assert!(hot.begin(SETTINGS, UnixMs(1000), cpu(10)) && hot.is_on());
+        assert!(!hot.begin(SETTINGS, UnixMs(1000), cpu(10)) && !hot.reset());
+        note(&hot, 0, 100, 10, &["a"]);
+        note(&hot, 1, 100, 30, &["a"]);
+        note(&hot, 40, 300, 60, &["b", "c", "a"]);
+        note(&hot, 0, 1000, 1000, &[]);
+        let report = hot.report(UnixMs(1500), cpu(15)).unwrap();
+        assert!(report.is_on && report.lasted == 500 && report.cpu == cpu(5));
+        assert_eq!((report.nanos, report.bytes, report.sampled_bytes), (500, 100, 100));
+        assert_eq!(report.by_time, [key("a", 300), key("b", 100)]);
+        assert_eq!(report.by_bytes, [key("a", 60), key("b", 20)]);
+        assert!(hot.stop(UnixMs(2000), cpu(20)) && !hot.is_on());
+        let report = hot.report(UnixMs(9000), cpu(90)).unwrap();
+        assert!(!report.is_on && report.lasted == 1000 && report.cpu == cpu(10));
+        assert!(hot.reset() && hot.report(UnixMs(9000), cpu(90)).is_none());
+        assert!(hot.begin(HotKeySettings { by_bytes: false, ..SETTINGS }, UnixMs(10_000), cpu(0)));
+        note(&hot, 1, 7, 7, &["d"]);
+        let report = hot.report(UnixMs(10_000), cpu(0)).unwrap();
+        assert_eq!((report.by_time, report.by_bytes.len(), report.nanos), (vec![key("d", 7)], 0, 7));
+    }
+
+    #[test]
+    fn a_session_ends_when_its_time_is_over_and_only_some_commands_are_looked_at() {
+        let hot = HotKeys::new(1);
+        let settings = HotKeySettings { sample: 10, duration: Some(1000), ..SETTINGS };
+        assert!(hot.begin(settings, UnixMs(0), cpu(0)));
+        (0..10_000).for_each(|_| note(&hot, 0, 1, 1, &["a"]));
+        assert!(!hot.is_over(UnixMs(999)) && hot.is_over(UnixMs(1000)));
+        assert!(hot.stop(UnixMs(1049), cpu(1)));
+        let report = hot.report(UnixMs(5000), cpu(9)).unwrap();
+        assert_eq!((report.lasted, report.bytes), (1000, 10_000));
+        assert!((1..5000).contains(&report.sampled_bytes), "{report:?}");
+        assert_eq!(report.by_time[0].1, report.sampled_bytes);
+    }
+}
