@@ -307,6 +307,48 @@ fn workers_come_and_go_and_nothing_is_lost() {
 }
 
 #[test]
+fn who_waits_and_who_tracks_moves_to_workers_that_stay() {
+    const WAITING: usize = 20;
+    let server = Server::start_with_threads(5, &[]);
+    let mut client = server.client();
+    let mut waiting: Vec<TcpStream> = (0..WAITING).map(|_| server.socket()).collect();
+    for (number, socket) in waiting.iter_mut().enumerate() {
+        send(socket, format!("PING\r\nBLPOP wait{number:02} 0\r\n").as_bytes());
+        expect_bytes(socket, b"+PONG\r\n");
+    }
+    let mut trackers: Vec<TcpStream> = (0..WAITING).map(|_| server.socket()).collect();
+    for socket in &mut trackers {
+        send(socket, b"HELLO 3\r\nCLIENT TRACKING ON\r\nGET tracked\r\nECHO end-of-hello\r\n");
+        let mut hello = Vec::new();
+        while !hello.ends_with(b"$12\r\nend-of-hello\r\n") {
+            hello.extend(bytes_of(socket, 1));
+        }
+    }
+    assert!(eventually(|| ask(&mut client, "INFO clients").contains(&format!("blocked_clients:{WAITING}\r\n"))));
+    // These give up by themselves.
+    let mut impatient: Vec<TcpStream> = (0..WAITING).map(|_| server.socket()).collect();
+    impatient.iter_mut().for_each(|socket| send(socket, b"BLPOP never 2\r\n"));
+    for workers in [1, 4, 2, 1] {
+        assert_eq!(ask(&mut client, &format!("CONFIG SET io-threads {workers}")), "OK");
+        assert!(eventually(|| worker_ticks(&server).len() == workers), "{:?}", worker_ticks(&server));
+        assert_eq!(ask(&mut client, &format!("SET tracked {workers}")), "OK");
+        for socket in &mut trackers {
+            expect_bytes(socket, b">2\r\n$10\r\ninvalidate\r\n*1\r\n$7\r\ntracked\r\n");
+            send(socket, b"GET tracked\r\n");
+            expect_bytes(socket, format!("$1\r\n{workers}\r\n").as_bytes());
+        }
+    }
+    for (number, mut socket) in waiting.into_iter().enumerate() {
+        assert_eq!(ask_integer(&mut client, &format!("RPUSH wait{number:02} x")), 1);
+        expect_bytes(&mut socket, format!("*2\r\n$6\r\nwait{number:02}\r\n$1\r\nx\r\n").as_bytes());
+        send(&mut socket, b"PING\r\n");
+        expect_bytes(&mut socket, b"+PONG\r\n");
+    }
+    impatient.iter_mut().for_each(|socket| expect_bytes(socket, b"*-1\r\n"));
+    assert!(eventually(|| ask(&mut client, "INFO clients").contains("blocked_clients:0\r\n")));
+}
+
+#[test]
 fn who_connects_is_answered_while_a_worker_is_held() {
     // One call of a library's function, which can neither be interrupted nor go on in steps.
     const HELD: &str = "EVAL \"return string.find(string.rep('a', 5000), '.-.-.-.-.-b')\" 0\r\n";

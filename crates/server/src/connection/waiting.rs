@@ -34,6 +34,11 @@ impl Waiting {
         self.blocked.is_some() || self.postponed
     }
 
+    /// Whether it waits for something that its worker does.
+    pub fn is_busy_here(&self) -> bool {
+        self.postponed || self.apart || self.delayed
+    }
+
     /// The command waits with this ticket.
     pub fn block(&mut self, ticket: Arc<Ticket>) {
         self.blocked = Some(ticket);

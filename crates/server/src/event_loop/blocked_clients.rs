@@ -21,9 +21,11 @@ impl Worker {
 
     /// The wait has ended, with this reply. The connection may have gone meanwhile.
     pub fn unblock(&mut self, ticket: &Arc<Ticket>, reply: &[u8]) {
-        let token = ticket.token;
+        let token = ticket.client.token.load(Relaxed);
         self.wait_timeouts.remove(WaitTimeout::of(ticket));
-        let Some(connection) = self.connections.get_mut(token) else { return };
+        let Some(connection) = self.connections.get_mut(token).filter(|it| it.client() == ticket.client.id) else {
+            return self.send_on(ticket, reply);
+        };
         if !connection.waiting.unblock(ticket) {
             return;
         }
@@ -40,6 +42,15 @@ impl Worker {
         sink.raw(&connection.output.take_held_back());
         self.note_reply(token, start);
         self.enqueue(token);
+    }
+
+    /// The client is another worker's by now, or on its way here, if there is still such a client.
+    #[cold]
+    fn send_on(&self, ticket: &Arc<Ticket>, reply: &[u8]) {
+        if self.shared.engine.clients().get(ticket.client.id).is_some() {
+            let message = WorkerMessage::Reply { ticket: Arc::clone(ticket), bytes: reply.to_vec() };
+            self.shared.post(ticket.client.worker.load(Relaxed), message);
+        }
     }
 
     /// Ends waits whose time has come, and the pause.

@@ -7,12 +7,12 @@
 //!
 //! **What moves along**: input that has not run, parsed or not, an argument that is being received, output that the
 //! socket has not taken, a transaction and watched keys, the memory that it counts for. **What does not move**: who
-//! waits, has a chunked command or replies that wait for the log; and subscribers, monitors and who tracks, whose
-//! messages go by way of their worker.
+//! has a chunked command or replies that wait for the log; and subscribers and monitors, whose messages go by way of
+//! their worker. Who waits for a key or tracks moves only from a worker that is on its way out.
 //!
 //! **What is on its way to the client's old worker** is not lost. Who ends a client takes it off the list of clients
 //! before its worker is told, and the new worker looks at the list after it was made known as the client's: one of the
-//! two sees the other. Invalidations for a client that tracks nothing itself are sent on. Nothing else is sent to a
+//! two sees the other. Invalidations, and what a blocked client has waited for, are sent on. Nothing else is sent to a
 //! client that can move.
 
 use crate::connection::socket::Readiness;
@@ -20,6 +20,7 @@ use crate::connection::state::Connection;
 use crate::connection::visits::Visits;
 use crate::event_loop::worker::Worker;
 use crate::schedule::load_balance::{BalanceStep, MoveCandidate};
+use crate::schedule::wait_timeouts::WaitTimeout;
 use crate::workers::mailbox::WorkerMessage;
 use crate::workers::replication_handle::{NewReplica, ReplicationMessage};
 use commands::core::queued;
@@ -81,6 +82,7 @@ impl Worker {
             return self.enqueue(token);
         }
         let mut connection = self.connections.remove(token);
+        self.wait_timeouts.remove(connection.waiting.ticket().and_then(|ticket| WaitTimeout::of(ticket)));
         connection.memory.end(self.metrics());
         connection.session.worker = worker;
         connection.session.info.worker.store(worker, Relaxed);
@@ -118,6 +120,7 @@ impl Worker {
         let token = entry.key();
         connection.session.token = token;
         connection.session.info.token.store(token, Relaxed);
+        self.wait_timeouts.add(connection.waiting.ticket().and_then(|ticket| WaitTimeout::of(ticket)));
         connection.moved_at = Some(clock);
         // Served alone at first, as a new one: a list may have the token already, of one that had it before.
         connection.visits = Visits::default();

@@ -16,6 +16,7 @@ use crate::schedule::fairness::VISIT_BYTES;
 use commands::pubsub::channels::encode;
 use commands::pubsub::tracking;
 use engine::clients::pubsub::{Name, Push};
+use engine::clients::registry::ClientInfo;
 use engine::clients::tracking::Tracker;
 use engine::stats::metrics::WorkerMetrics;
 use engine::time::{UnixMs, UnixUs};
@@ -50,6 +51,10 @@ impl Worker {
         let mut sent = 0;
         for together in pushes.chunk_by(goes_with).flat_map(|alike| alike.chunks(TOGETHER)) {
             let push = &together[0];
+            if let Some(client) = moved(connections, push).filter(|it| shared.engine.clients().get(it.id).is_some()) {
+                shared.post_pushes(client.worker.load(Relaxed), together.to_vec());
+                continue;
+            }
             if let Some((tracker, target)) = redirection(connections, push).filter(|(_, it)| *it != Target::Here) {
                 if target == Target::Away && shared.engine.clients().get(tracker.target().id).is_some() {
                     // Its connection is another worker's by now, or on its way here.
@@ -142,6 +147,17 @@ fn redirection<'p>(connections: &Slab<Connection>, push: &'p Push) -> Option<(&'
         None => Target::Away,
     };
     Some((tracker, target))
+}
+
+/// The client that is to be told of what it tracks itself, if it is not here any more, or not yet.
+fn moved<'p>(connections: &Slab<Connection>, push: &'p Push) -> Option<&'p Arc<ClientInfo>> {
+    let tracker = match push {
+        Push::Invalidation { tracker, .. } if tracker.redirect.is_none() && !tracker.has_ended() => tracker,
+        Push::RedirectionBroken(tracker) => tracker,
+        _ => return None,
+    };
+    let found = connections.get(tracker.client.token.load(Relaxed)).filter(|it| it.client() == tracker.client.id);
+    found.is_none().then_some(&tracker.client)
 }
 
 /// Whether this is the connection, if the push is for one only.

@@ -58,7 +58,7 @@ impl Worker {
         if !self.is_unwanted() || !self.barrier.is_empty() {
             return;
         }
-        let movable = self.connections.iter().filter(|(_, connection)| connection.is_movable());
+        let movable = self.connections.iter().filter(|(_, connection)| connection.may_leave());
         let tokens: Vec<usize> = movable.map(|(token, _)| token).take(AT_ONCE).collect();
         self.gives_away = tokens.len() == AT_ONCE;
         for token in tokens {

@@ -3,6 +3,7 @@
 use engine::clients::waiters::Ticket;
 use engine::time::UnixMs;
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// When a wait ends: the earliest is the least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,7 +17,8 @@ pub struct WaitTimeout {
 impl WaitTimeout {
     /// When the ticket's wait ends; None: it waits for good.
     pub fn of(ticket: &Ticket) -> Option<WaitTimeout> {
-        ticket.deadline.map(|deadline| WaitTimeout { deadline, arrival: ticket.arrival, token: ticket.token })
+        let token = ticket.client.token.load(Relaxed);
+        ticket.deadline.map(|deadline| WaitTimeout { deadline, arrival: ticket.arrival, token })
     }
 }
 
