@@ -199,7 +199,7 @@ fn work(index: usize, shared: &Arc<Shared>, acceptor: &Arc<Acceptor>) {
     while let Some((poll, inbox)) = parts {
         match Worker::new(index, Arc::clone(shared), Arc::clone(acceptor), poll, inbox).run() {
             Ok(WorkerEnd::Stopped) => return,
-            Ok(WorkerEnd::Left(poll, inbox)) => parts = slot.leave(poll, inbox),
+            Ok(WorkerEnd::Left(poll, inbox)) => parts = slot.detach(poll, inbox),
             Err(error) => {
                 log::warning(format_args!("Worker {index} cannot go on: {error}"));
                 return shared.request_stop();

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! As Redis 8.6 has it. Valkey 9.2 has another command of this name, without START and STOP: there a directive
-//! (`hotkey-top-k`) switches it on, and GET tells how often the keys of the last window were asked for. SLOTS asks for a
-//! cluster. A key longer than [`NAME_MAX`](engine::stats::heavy_hitters::NAME_MAX) is left out.
+//! (`hotkey-top-k`) switches it on, and GET tells how often the keys of the last window were asked for. SLOTS asks for
+//! a cluster. A key longer than [`NAME_MAX`](engine::stats::heavy_hitters::NAME_MAX) is left out.
 
 use crate::core::args::Args;
 use crate::core::command::{ADMIN, Command, Group, NO_SCRIPT};
@@ -15,7 +15,7 @@ use crate::core::help::HELP;
 use engine::Engine;
 use engine::Error;
 use engine::data::slot::SLOTS;
-use engine::stats::hot_keys::{CpuTimes, HotKey, HotKeyReport, HotKeySettings};
+use engine::stats::hot_key_tracking::{CpuTimes, HotKey, HotKeyReport, HotKeySettings};
 use engine::time::UnixMs;
 
 const SUB: Command =
@@ -168,7 +168,7 @@ fn get(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Ends tracking when its time is over. To be called now and then.
+/// Ends tracking when its time has come. To be called now and then.
 pub fn end_if_over(engine: &Engine, now: UnixMs) {
     if engine.hot_keys().is_over(now) {
         engine.hot_keys().stop(now, cpu(engine));

@@ -22,7 +22,7 @@ use crate::per_worker::PerWorker;
 use crate::propagation::effects::{Author, Effects, ReadyKey};
 use crate::snapshot::open_snapshots::OpenSnapshots;
 use crate::stats::command_log::{CommandLog, LogReason};
-use crate::stats::hot_keys::HotKeys;
+use crate::stats::hot_key_tracking::HotKeys;
 use crate::stats::latency_monitor::LatencyMonitor;
 use crate::stats::metrics::{Rates, Totals, WorkerMetrics};
 use crate::status::deny_reasons::Paused;

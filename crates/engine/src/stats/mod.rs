@@ -6,6 +6,6 @@
 pub mod command_log;
 pub mod heavy_hitters;
 pub mod histogram;
-pub mod hot_keys;
+pub mod hot_key_tracking;
 pub mod latency_monitor;
 pub mod metrics;

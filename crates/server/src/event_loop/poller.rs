@@ -73,7 +73,8 @@ mod tests {
     #[test]
     fn sockets_and_messages_are_told_apart() {
         let poll = Poll::new().unwrap();
-        let (mailbox, _inbox) = Mailbox::new(&poll).unwrap();
+        let (mailbox, inbox) = Mailbox::new(&poll).unwrap();
+        inbox.hear();
         let mut poller = Poller::new(poll);
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let mut stream = SocketStream::Unix(ours);

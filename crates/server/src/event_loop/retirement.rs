@@ -3,7 +3,7 @@
 //! ```text
 //!   fewer workers    one on its way out: no new connections, no shards to look after
 //!                      gives its connections to others, a few at a time, as soon as each can move
-//!                      has none left, and nothing else to do: its thread ends       slot.rs, wake_state.rs
+//!                      has none left, and nothing else to do: its thread ends       worker_slot.rs, wake_state.rs
 //!   more workers     a thread starts, or the one that was on its way out stays
 //! ```
 //!

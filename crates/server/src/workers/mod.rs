@@ -8,5 +8,5 @@ pub mod mailbox;
 pub mod notifier;
 pub mod replication_handle;
 pub mod shared;
-pub mod slot;
 pub mod wake_state;
+pub mod worker_slot;

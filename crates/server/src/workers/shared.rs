@@ -5,7 +5,7 @@ use crate::workers::congestion::Congestion;
 use crate::workers::mailbox::{Mailbox, WorkerMessage};
 use crate::workers::notifier::Notifier;
 use crate::workers::replication_handle::ReplicationHandle;
-use crate::workers::slot::WorkerSlot;
+use crate::workers::worker_slot::WorkerSlot;
 use engine::Engine;
 use engine::clients::pubsub::Push;
 use engine::config::{Config, Directive};

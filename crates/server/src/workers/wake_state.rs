@@ -4,12 +4,12 @@
 //!              ring: wake its poll              ring: start a thread
 //!   LISTENS ------------------------> WOKEN <------------------------ ENDED
 //!      ^                                |                               ^
-//!      +-------- hear, then look -------+        LISTENS --- leave -----+
+//!      +-------- hear, then look -------+        LISTENS --- detach ----+
 //! ```
 //!
-//! A message is put in before its ring. A worker that leaves hears, looks whether it has anything to do, and leaves only
-//! if nobody has rung since: so each message is seen by the thread that is there or starts another one, and of those
-//! that ring for a worker without a thread one starts it.
+//! A message is put in before its ring. A thread that wants to end hears, looks whether it has anything to do, and
+//! detaches only if nobody has rung since: so each message is seen by the thread that is there or starts another one,
+//! and of those that ring for a worker without a thread one starts it.
 
 use std::sync::atomic::{AtomicU8, Ordering::AcqRel, Ordering::Acquire};
 
@@ -53,7 +53,7 @@ impl WakeState {
     }
 
     /// The worker has looked and has nothing to do. True if nobody has rung since it heard: its thread is to end.
-    pub fn leave(&self) -> bool {
+    pub fn detach(&self) -> bool {
         self.0.compare_exchange(LISTENS, ENDED, AcqRel, Acquire).is_ok()
     }
 
@@ -82,9 +82,9 @@ mod tests {
         assert_eq!([state.ring(), state.ring()], [Ring::Start, Ring::Woken]);
         state.hear();
         assert_eq!([state.ring(), state.ring()], [Ring::Wake, Ring::Woken]);
-        assert!(!state.leave(), "it has been woken and has not looked");
+        assert!(!state.detach(), "it has been woken and has not looked");
         state.hear();
-        assert!(state.leave() && state.has_ended());
+        assert!(state.detach() && state.has_ended());
         assert_eq!(state.ring(), Ring::Start);
         state.fail();
         assert_eq!(state.ring(), Ring::Start);
@@ -95,7 +95,7 @@ mod tests {
         loop {
             state.hear();
             taken.fetch_add(queue.swap(0, SeqCst), SeqCst);
-            if state.leave() {
+            if state.detach() {
                 return;
             }
         }

@@ -140,6 +140,7 @@ fn legal(entry: &DirectiveEntry) -> String {
                 let default = entry.print(&entry.default_value());
                 return names.iter().rev().find(|name| name.as_bytes() != default).unwrap().to_string();
             }
+            DirectiveKind::Choices(names) if names.contains(&"port") => "port unixsocket",
             DirectiveKind::Choices(_) => "nosave force",
             DirectiveKind::Text if entry.check.is_some() => "some-name",
             DirectiveKind::Text => "some \"thing\"\n\\",

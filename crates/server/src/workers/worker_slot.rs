@@ -37,9 +37,9 @@ impl WorkerSlot {
 
     /// A thread has nothing to do any more: puts down what it has, if there is nothing for the worker. Otherwise it
     /// gets it back and goes on.
-    pub fn leave(&self, poll: Poll, inbox: Inbox) -> Option<(Poll, Inbox)> {
+    pub fn detach(&self, poll: Poll, inbox: Inbox) -> Option<(Poll, Inbox)> {
         self.put(poll, inbox);
-        if self.mailbox.get().is_some_and(|mailbox| mailbox.wake_state().leave()) {
+        if self.mailbox.get().is_some_and(|mailbox| mailbox.wake_state().detach()) {
             return None;
         }
         self.take()
@@ -68,10 +68,10 @@ mod tests {
         inbox.hear();
         assert_eq!(std::iter::from_fn(|| inbox.take()).count(), 2);
         assert!(!mailbox.post(WorkerMessage::Durable, false));
-        let (poll, inbox) = slot.leave(poll, inbox).expect("something has come");
+        let (poll, inbox) = slot.detach(poll, inbox).expect("something has come");
         inbox.hear();
         assert!(inbox.take().is_some());
-        assert!(slot.leave(poll, inbox).is_none() && !slot.is_running());
+        assert!(slot.detach(poll, inbox).is_none() && !slot.is_running());
         assert!(mailbox.wake() && slot.take().is_some());
     }
 }

@@ -1,4 +1,4 @@
-//! Which keys take most of the time and of the traffic, for as long as somebody wants to know (HOTKEYS).
+//! Which keys take most of the time and of the traffic, while a client wants to know (HOTKEYS).
 //!
 //! ```text
 //!   command -> how long, how many bytes, which keys -> its worker's own lists       a lock that nobody else wants
@@ -16,8 +16,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::time::Duration;
 
-/// How many more names are kept than are wanted, so that the wanted ones are right.
+/// How many times as many names are kept as are wanted, and how many at least, so that the wanted ones are right.
 const SPARE: usize = 10;
+const KEPT_MIN: usize = 256;
 
 /// What is to be found out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,7 +221,7 @@ impl HotKeys {
 
 impl Found {
     fn of(session: u64, settings: &HotKeySettings) -> Found {
-        let list = |wanted: bool| wanted.then(|| HeavyHitters::new(settings.count * SPARE));
+        let list = |wanted: bool| wanted.then(|| HeavyHitters::new((settings.count * SPARE).max(KEPT_MIN)));
         let (by_time, by_bytes) = (list(settings.by_time), list(settings.by_bytes));
         Found { session, sample: settings.sample, by_time, by_bytes, nanos: 0, bytes: 0 }
     }
