@@ -121,4 +121,87 @@ mod tests {
         assert_eq!((all.1.load(SeqCst), all.2.load(SeqCst)), (0, 15_000));
         assert!(all.0.has_ended());
     }
+
+    /// What the thread of a worker does next.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    enum Step {
+        Hear,
+        Look,
+        Detach,
+        Ended,
+    }
+
+    /// Threads that send a message each, and those of the worker: all steps that they take, one at a time.
+    struct Interleaving {
+        state: WakeState,
+        waiting: usize,
+        taken: usize,
+        /// How many of the two steps of sending each has done.
+        senders: Vec<usize>,
+        threads: Vec<Step>,
+    }
+
+    impl Clone for Interleaving {
+        fn clone(&self) -> Self {
+            let Interleaving { state, senders, threads, .. } = self;
+            let state = WakeState(AtomicU8::new(state.0.load(Acquire)));
+            Interleaving { state, senders: senders.clone(), threads: threads.clone(), ..*self }
+        }
+    }
+
+    impl Interleaving {
+        fn send(&mut self, sender: usize) {
+            if self.senders[sender] == 0 {
+                self.waiting += 1;
+            } else if self.state.ring() == Ring::Start {
+                self.threads.push(Step::Hear);
+            }
+            self.senders[sender] += 1;
+        }
+
+        fn go_on(&mut self, thread: usize) {
+            self.threads[thread] = match self.threads[thread] {
+                Step::Hear => {
+                    self.state.hear();
+                    Step::Look
+                }
+                Step::Look if self.waiting > 0 => {
+                    self.taken += std::mem::take(&mut self.waiting);
+                    Step::Hear
+                }
+                Step::Look => Step::Detach,
+                Step::Detach if self.state.detach() => Step::Ended,
+                Step::Detach => Step::Hear,
+                Step::Ended => unreachable!("it takes no more steps"),
+            };
+        }
+
+        /// Goes through all orders of the steps that are left; returns how many there are.
+        fn explore(self) -> usize {
+            let running = self.threads.iter().filter(|step| **step != Step::Ended).count();
+            assert!(running <= 1, "a worker has one thread");
+            let (mut ways, mut ends) = (0, true);
+            for sender in (0..self.senders.len()).filter(|sender| self.senders[*sender] < 2) {
+                let mut next = self.clone();
+                next.send(sender);
+                (ways, ends) = (ways + next.explore(), false);
+            }
+            for thread in (0..self.threads.len()).filter(|thread| self.threads[*thread] != Step::Ended) {
+                let mut next = self.clone();
+                next.go_on(thread);
+                (ways, ends) = (ways + next.explore(), false);
+            }
+            if ends {
+                assert!(self.waiting == 0 && self.taken == self.senders.len() && self.state.has_ended());
+            }
+            ways + usize::from(ends)
+        }
+    }
+
+    #[test]
+    fn no_order_of_steps_leaves_a_message_behind_or_starts_two_threads() {
+        let state = WakeState::ended();
+        let all = Interleaving { state, waiting: 0, taken: 0, senders: vec![0; 2], threads: Vec::new() };
+        assert!(all.explore() > 100);
+    }
 }

@@ -19,6 +19,7 @@ pub mod absent;
 pub mod command_stats;
 pub mod key_sizes;
 mod replication_section;
+mod worker_times;
 
 use crate::core::args::Args;
 use crate::core::command::{Command, Group, LOADING, STALE};
@@ -44,7 +45,6 @@ use engine::{Engine, Error};
 use std::fmt::{Display, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
 
 pub(crate) const COMMANDS: &[Command] = &[Command {
     name: "info",
@@ -282,7 +282,7 @@ fn server(text: &mut Text, source: &Source<'_>) {
     text.field("lru_clock", now_us.seconds() & 0xFF_FFFF);
     text.field("executable", &process.executable);
     text.field("config_file", String::from_utf8_lossy(&process.config_file));
-    text.field("io_threads_active", u8::from(others_work(source.engine)));
+    text.field("io_threads_active", u8::from(worker_times::others_work(source.engine)));
     text.field("availability_zone", String::from_utf8_lossy(config.text(Directive::AVAILABILITY_ZONE)));
     text.field("worker_threads", source.engine.workers());
     listeners(text, config);
@@ -584,19 +584,9 @@ fn cpu(text: &mut Text, source: &Source<'_>) {
     text.absent(&["used_cpu_sys_children", "used_cpu_user_children"]);
     text.field("used_cpu_sys_main_thread", format_args!("{:.6}", source.process.main_system.as_secs_f64()));
     text.field("used_cpu_user_main_thread", format_args!("{:.6}", source.process.main_user.as_secs_f64()));
-    for (index, worker) in source.engine.metrics().iter().take(source.engine.workers()).enumerate() {
-        let seconds = worker.turn_nanos.get() as f64 / 1e9;
-        match index {
-            0 => text.field("used_active_time_main_thread", format_args!("{seconds:.6}")),
-            _ => text.field(&format!("used_active_time_io_thread_{index}"), format_args!("{seconds:.6}")),
-        }
+    for (name, seconds) in worker_times::all(source.engine) {
+        text.field(&name, format_args!("{seconds:.6}"));
     }
-}
-
-/// Whether another worker than the first, which stands for Valkey's main thread, has something to do at this moment.
-fn others_work(engine: &Engine) -> bool {
-    let now = engine.host().nanos();
-    engine.metrics().iter().take(engine.workers()).skip(1).any(|worker| worker.present_turn_nanos(now) > 0)
 }
 
 fn cluster(text: &mut Text, _: &Source<'_>) {
