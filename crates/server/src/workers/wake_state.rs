@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn no_order_of_steps_leaves_a_message_behind_or_starts_two_threads() {
         let state = WakeState::ended();
-        let all = Interleaving { state, waiting: 0, taken: 0, senders: vec![0; 2], threads: Vec::new() };
-        assert!(all.explore() > 100);
+        let all = Interleaving { state, waiting: 0, taken: 0, senders: vec![0; 3], threads: Vec::new() };
+        assert!(all.explore() > 1000);
     }
 }
