@@ -211,7 +211,7 @@ impl Connection {
     /// Whether it may be served by another worker when this one is to end: so may who waits for a key, too, and who
     /// tracks, which [is not worth it](Self::is_movable) otherwise.
     pub fn may_leave(&self) -> bool {
-        let is_held = self.chunked.is_running() || self.waiting.is_busy_here() || self.closing;
+        let is_held = self.chunked.is_running() || self.waiting.is_busy_here() || self.closing || self.leaving;
         let is_told = self.session.subscriptions.is_some() || self.session.info.monitor.load(Relaxed);
         !is_held && !self.output.has_held() && !self.output.is_listed() && !is_told && !self.socket.has_hung_up()
     }

@@ -91,6 +91,8 @@ impl Worker {
                 connection.close();
                 self.enqueue(token);
             } else {
+                // What it was told before may have come in the same tick; one that is gone gets nothing.
+                let _ = connection.flush_all();
                 self.close(token);
             }
         }

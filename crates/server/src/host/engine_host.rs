@@ -23,6 +23,7 @@ use engine::host::memory::{Memory, MemoryStats};
 use engine::host::peers::{Peer, Peers};
 use engine::host::process::{Process, ProcessInfo};
 use engine::host::threads::{Task, Threads, WorkerTask};
+use engine::per_worker::WORKERS_MAX;
 use engine::propagation::effects::{EffectSink, Event, Garbage};
 use engine::time::{Nanos, UnixMs, UnixUs};
 use std::ffi::OsString;
@@ -326,7 +327,7 @@ impl Log for EngineHost {
 impl Connections for EngineHost {
     fn kill(&self, worker: usize, client: u64) {
         if let Some(shared) = self.shared() {
-            if worker == shared.workers() {
+            if worker >= WORKERS_MAX {
                 return shared.replication.post(ReplicationMessage::Kill(client));
             }
             shared.post(worker, WorkerMessage::Kill { client });

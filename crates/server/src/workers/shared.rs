@@ -180,9 +180,6 @@ impl Shared {
     /// Sends a worker what its clients are to be told.
     pub fn post_pushes(&self, worker: usize, pushes: Vec<Push>) {
         if worker >= WORKERS_MAX {
-            return;
-        }
-        if worker >= self.workers {
             // For a client that has become a replica: it gets the stream and nothing else.
             return;
         }
@@ -245,7 +242,7 @@ impl Shared {
 
     /// A connection of a worker is another thread's from now on.
     pub fn release(&self, worker: usize) {
-        self.loads[worker].fetch_sub(1, Relaxed);
+        self.slots[worker].load.fetch_sub(1, Relaxed);
     }
 
     /// A client is gone.
