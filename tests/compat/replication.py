@@ -10,6 +10,7 @@ snapshots. What cannot be held by an old replica is refused, and a backup by val
 import argparse
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -165,6 +166,28 @@ def together(primary, peers, seed):
     print(f"{len(replicas)} follow together")
 
 
+def limit(primary, name, program):
+    """What was streamed before a replica came is nothing that it is behind by; one that does not read is disconnected, and comes back."""
+    primary("CONFIG", "SET", "client-output-buffer-limit", "replica 1mb 0 0", "repl-backlog-size", "64kb")
+    fill = lambda: [primary("SET", f"large:{number}", "x" * 100_000) for number in range(100)]
+    fill()
+    with tempfile.TemporaryDirectory() as folder:
+        server = Server(program, folder, *DEBUG, "--replicaof", f"127.0.0.1 {port_of(primary)}")
+        with server as replica:
+            until(f"{name} follows", lambda: field(replica, "master_link_status") == "up")
+            server.process.send_signal(signal.SIGSTOP)
+            try:
+                fill()
+                until("the replica is disconnected", lambda: field(primary, "connected_slaves") == "0")
+            finally:
+                server.process.send_signal(signal.SIGCONT)
+            until(f"{name} comes back", lambda: field(primary, "connected_slaves") == "1" and field(replica, "master_link_status") == "up")
+            same(primary, [replica])
+    primary("CONFIG", "SET", "client-output-buffer-limit", "replica 256mb 64mb 60", "repl-backlog-size", "10mb")
+    until("nobody follows", lambda: field(primary, "connected_slaves") == "0")
+    print("who does not read is disconnected")
+
+
 def backup(primary, server, peers_dir):
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "dump.rdb")
@@ -202,6 +225,7 @@ def main():
                 follow(primary, name, program, options.seed)
             together(primary, peers, options.seed)
             if "valkey 9" in peers:
+                limit(primary, "valkey 9", peers["valkey 9"])
                 backup(primary, options.server, options.peers)
             if "redis 7.0" in peers:
                 refuse(primary, peers["redis 7.0"])

@@ -9,6 +9,7 @@ use engine::config::{Config, Directive};
 use engine::status::replication_status::ReplicaState;
 use engine::time::UnixMs;
 use persistence::fan_out::{FanOut, Pace, Taker};
+use replication::backlog::Backlog;
 use replication::follower::{Handshake, SnapshotVersion};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -92,8 +93,11 @@ impl PrimaryThread {
         let patience = Duration::from_secs(config.int(Directive::REPL_TIMEOUT).max(1) as u64);
         let fan_out = kind.to_sockets.then(|| FanOut::new(Pace { bytes: FAN_OUT, patience }));
         let mut takers = BTreeMap::new();
+        let end = self.backlog.as_ref().map_or(0, Backlog::end);
         for &token in &members {
-            self.replicas[token].phase = Phase::InSync(sync);
+            let replica = &mut self.replicas[token];
+            // It will begin there or later: nothing before is kept for it, or counts as what it has still to be sent.
+            (replica.phase, replica.position) = (Phase::InSync(sync), end);
             if let Some(taker) = fan_out.as_ref().and_then(FanOut::join) {
                 takers.insert(token, taker);
             }
