@@ -85,7 +85,6 @@ fn main() {
         bytes = common::allocated() - before;
         store
     });
-    stores[Setting::Limited as usize].limit();
 
     let mut rows: Vec<Row> = CASES
         .iter()
@@ -140,6 +139,9 @@ fn fill(store: &Store, keys: usize) {
 
 /// What the slowest thread took, and the mean thread's processor time.
 fn round(store: &Store, row: &Row, sizes: &Sizes) -> Took {
+    if row.case.setting == Setting::Limited {
+        store.limit();
+    }
     let barrier = Barrier::new(row.threads);
     let took: Vec<Took> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..row.threads)

@@ -44,12 +44,12 @@ impl Store {
         Store { engine, log }
     }
 
-    /// There may be no more than now, but for what threads keep for their next allocations.
+    /// There may be no more than there is now.
     pub fn limit(&self) {
         let mut command = Vec::new();
         encode_command(&mut command, &[&b"CONFIG"[..], b"SET", b"maxmemory-policy", b"allkeys-lru"]);
         Client::new(&self.engine, 0).run(&command);
-        self.engine.limit_memory(self.engine.host().allocated() + (8 << 20));
+        self.engine.limit_memory(self.engine.host().allocated());
     }
 
     /// What a worker does after each of its turns.

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   commands, under their shards' locks                                             sinks, each with a reader
-//!     lock - reserve - unlock                       [ block ] - [ block ] - [ block ]     the append-only file
+//!     reserve a place by one exchange of a word     [ block ] - [ block ] - [ block ]     the append-only file
 //!     copy the text into the block - publish             ^           ^                    replicas, ...
 //! ```
 //!
@@ -24,8 +24,8 @@ use crossbeam_utils::CachePadded;
 use std::any::Any;
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::*};
-use structures::log_block::{LARGE, Label, LogTail};
+use std::sync::atomic::{AtomicBool, Ordering::*};
+use structures::log_block::{LARGE, Label, LogEnd, LogTail, Space};
 
 /// What the engine asks of the sink that turns the log on and off: the append-only file.
 pub trait LogKeeper: Any + Send + Sync {
@@ -90,35 +90,43 @@ pub(crate) fn is_group(tag: u32) -> bool {
 }
 
 /// See the module's documentation.
-#[derive(Default)]
+/// See the module's documentation.
 pub struct ChangeLog {
-    /// All that appending writes and other threads write, too.
-    front: CachePadded<Front>,
+    /// Where places are reserved.
+    end: Arc<LogEnd>,
+    /// There are sinks. Where there are none nothing is appended.
+    is_read: AtomicBool,
+    /// Held to go on in another block, and while sinks come and go.
+    tail: CachePadded<Mutex<Tail>>,
     /// Called whenever something is to be appended.
     #[cfg(any(test, feature = "testing"))]
     watcher: std::sync::OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 #[derive(Default)]
-struct Front {
-    /// Held for a reservation, and while sinks come and go.
-    tail: Mutex<Tail>,
-    /// Bytes that were reserved so far.
-    end: AtomicU64,
-}
-
-#[derive(Default)]
 struct Tail {
     log: LogTail,
-    /// Where there are none nothing is appended.
     sinks: Vec<Arc<Sink>>,
+}
+
+impl Default for ChangeLog {
+    fn default() -> ChangeLog {
+        let tail = Tail::default();
+        ChangeLog {
+            end: Arc::clone(tail.log.end()),
+            is_read: AtomicBool::new(false),
+            tail: CachePadded::new(Mutex::new(tail)),
+            #[cfg(any(test, feature = "testing"))]
+            watcher: std::sync::OnceLock::new(),
+        }
+    }
 }
 
 impl ChangeLog {
     /// Its length now. The last of it may not be published yet.
     #[inline]
     pub fn appended(&self) -> u64 {
-        self.front.end.load(Acquire)
+        self.end.offset()
     }
 
     /// Appends whole commands, and returns the log's length afterwards, which a reply that must be durable waits for.
@@ -128,19 +136,11 @@ impl ChangeLog {
         if text.len() >= LARGE || text.is_empty() {
             return self.append_owned(head, text.to_vec());
         }
-        let (space, end) = {
-            let mut tail = self.front.tail.lock();
-            if tail.sinks.is_empty() {
-                return self.appended();
-            }
-            if !tail.log.fits(text.len()) {
-                tail.turn();
-            }
-            let space = tail.log.reserve(text.len());
-            let end = tail.log.end();
-            self.front.end.store(end, Release);
-            (space, end)
-        };
+        if !self.is_read.load(Acquire) {
+            return self.appended();
+        }
+        let space = self.reserve(text.len());
+        let end = space.end();
         interleave();
         let written = space.write(text);
         interleave();
@@ -148,17 +148,47 @@ impl ChangeLog {
         end
     }
 
+    #[inline]
+    fn reserve(&self, len: usize) -> Space {
+        loop {
+            let Some(offer) = self.end.offer(len) else {
+                self.turn(len);
+                continue;
+            };
+            interleave();
+            if let Some(space) = offer.take() {
+                return space;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Makes room for so many bytes, unless another thread has done so.
+    #[cold]
+    #[inline(never)]
+    fn turn(&self, len: usize) {
+        let mut tail = self.tail.lock();
+        if self.end.offer(len).is_none() {
+            tail.log.turn();
+            self.drop_slow_sinks(&mut tail);
+        }
+    }
+
+    fn drop_slow_sinks(&self, tail: &mut Tail) {
+        let end = self.appended();
+        tail.sinks.retain(|sink| !sink.is_lost(end));
+        self.is_read.store(!tail.sinks.is_empty(), Release);
+    }
+
     /// The same of commands that keep the bytes that they come in, if these are many.
     #[inline(never)]
     fn append_owned(&self, head: RecordHead, text: Vec<u8>) -> u64 {
-        let mut tail = self.front.tail.lock();
+        let mut tail = self.tail.lock();
         if tail.sinks.is_empty() || text.is_empty() {
             return self.appended();
         }
-        tail.log.append_owned(head.label(), text);
-        tail.drop_slow_sinks();
-        let end = tail.log.end();
-        self.front.end.store(end, Release);
+        let end = tail.log.append_owned(head.label(), text);
+        self.drop_slow_sinks(&mut tail);
         end
     }
 
@@ -182,28 +212,17 @@ impl ChangeLog {
     /// A reader of what is appended from now on. Where no command is under way, as under all shards' locks, that is
     /// what changes what there is now.
     pub fn open(self: &Arc<Self>, overflow: Overflow) -> LogReader {
-        let mut tail = self.front.tail.lock();
+        let mut tail = self.tail.lock();
         let sink = Arc::new(Sink::new(tail.log.cursor(), overflow));
         tail.sinks.push(Arc::clone(&sink));
+        self.is_read.store(true, Release);
         LogReader::new(Arc::clone(self), sink)
     }
 
     pub(crate) fn close(&self, sink: &Arc<Sink>) {
-        self.front.tail.lock().sinks.retain(|other| !Arc::ptr_eq(other, sink));
-    }
-}
-
-impl Tail {
-    #[cold]
-    #[inline(never)]
-    fn turn(&mut self) {
-        self.log.turn();
-        self.drop_slow_sinks();
-    }
-
-    fn drop_slow_sinks(&mut self) {
-        let end = self.log.end();
-        self.sinks.retain(|sink| !sink.is_lost(end));
+        let mut tail = self.tail.lock();
+        tail.sinks.retain(|other| !Arc::ptr_eq(other, sink));
+        self.is_read.store(!tail.sinks.is_empty(), Release);
     }
 }
 
