@@ -41,14 +41,16 @@ impl Store {
             engine.set_logging(LogUser::File, true);
             log
         });
+        if setting == Setting::Limited {
+            let mut command = Vec::new();
+            encode_command(&mut command, &[&b"CONFIG"[..], b"SET", b"maxmemory-policy", b"allkeys-lru"]);
+            Client::new(&engine, 0).run(&command);
+        }
         Store { engine, log }
     }
 
     /// There may be no more than there is now.
     pub fn limit(&self) {
-        let mut command = Vec::new();
-        encode_command(&mut command, &[&b"CONFIG"[..], b"SET", b"maxmemory-policy", b"allkeys-lru"]);
-        Client::new(&self.engine, 0).run(&command);
         self.engine.limit_memory(self.engine.host().allocated());
     }
 
