@@ -125,7 +125,7 @@ fn change_within(edit: &mut Edit<'_>, word: &[u8], n: u64) {
         }
     });
     if edit.string().is_ok_and(|text| text.is_some()) {
-        let _ = edit.with_bytes(n as usize % 2_000_000, |bytes| bytes[n as usize % 1000] = 1);
+        let _ = edit.with_bytes(1000 + n as usize % 2_000_000, |bytes| bytes[n as usize % 1000] = 1);
     }
 }
 

@@ -17,6 +17,7 @@ pub mod intset;
 pub mod list;
 pub mod listpack;
 pub mod log_block;
+pub mod log_end;
 pub mod lzf;
 pub mod member;
 mod member_hash;

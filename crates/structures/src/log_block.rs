@@ -3,17 +3,17 @@
 //! ```text
 //!   LogCursor          LogCursor                LogTail: behind a lock of its owner's
 //!       v                  v                        v
-//!   [ block ] --next--> [ block ] --next--> ... [ block ] <-- LogEnd: one word, by which threads reserve places
+//!   [ block ] --next--> [ block ] --next--> ... [ block ] <-- LogEnd: a word, by which places are reserved
 //!
 //!   heads | head 0 | head 1 |   0    |   0    | ...         one for each record: 0 until the record is published
 //!   text  | record 0 ..... | record 1 . | (reserved) |      one after the other, with nothing in between
 //! ```
 //!
 //! A writer takes three steps, all of them without a lock. It reserves the next place in the text and the next head by
-//! one exchange of a word ([`Offer::take`]); nobody else gets these. It [writes](Space::write) its bytes there. Then it
+//! one exchange of a word ([`Space::take`]); nobody else gets these. It [writes](Space::write) its bytes there. Then it
 //! [publishes](Written::publish) them: it stores the head with release. A reader loads the head with acquire, and finds
 //! the bytes written. It stops where a head is 0, so it never passes a record that is not whole, and sees the records in
-//! the order of their reservation. Where there is no room, whoever has the tail's lock [turns](LogTail::turn).
+//! the order of their reservation. Where there is no room, a thread with the tail's lock [turns](LogTail::turn).
 //!
 //! Texts of records in a row lie in a row. So a reader looks at heads only and takes the text of many records as one
 //! slice. A large record is a block of its own, made of the bytes that it came in.
@@ -27,18 +27,14 @@
 //! and is read only after it was published. A block is written anew only by who has it alone
 //! ([`Arc::get_mut`]) and only where all is published: then no space, cursor or slice is left of it.
 
-use crossbeam_utils::CachePadded;
+use crate::log_end::{self, HEADS, Offer, Place, TEXT};
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, Range};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::sync::{Arc, OnceLock};
 
-/// Bytes of text in a block that many records share.
-pub const TEXT: usize = 64 << 10;
-/// Records in such a block at most.
-const HEADS: usize = TEXT / 64;
 /// Records from this length on are better blocks of their own.
 pub const LARGE: usize = TEXT / 2;
 /// Blocks that were closed and that the tail keeps to write them anew.
@@ -95,7 +91,7 @@ struct Next {
 }
 
 /// A piece of the log.
-struct LogBlock {
+pub struct LogBlock {
     /// Bytes of the log before it.
     start: u64,
     heads: Box<[RecordMark]>,
@@ -178,164 +174,23 @@ impl RecordMark {
     }
 }
 
-/// Bits of [`Reserved`]: of the text's bytes, and of the records.
-const TEXT_BITS: u32 = 17;
-const RECORD_BITS: u32 = 11;
-const _: () = assert!(TEXT < 1 << TEXT_BITS && HEADS < 1 << RECORD_BITS);
-
-/// What is reserved in the block at the end, as one word:
-///
-/// ```text
-///   | turns so far, 35 bits | closed | records, 11 bits | bytes of text, 17 bits |
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Reserved(u64);
-
-impl Reserved {
-    const CLOSED: u64 = 1 << (TEXT_BITS + RECORD_BITS);
-    const TURN: u64 = Reserved::CLOSED << 1;
-
-    fn text(self) -> usize {
-        (self.0 & ((1 << TEXT_BITS) - 1)) as usize
-    }
-
-    fn records(self) -> usize {
-        (self.0 >> TEXT_BITS & ((1 << RECORD_BITS) - 1)) as usize
-    }
-
-    fn turns(self) -> u64 {
-        self.0 / Reserved::TURN
-    }
-
-    fn fits(self, len: usize) -> bool {
-        self.0 & Reserved::CLOSED == 0 && len <= TEXT - self.text() && self.records() < HEADS
-    }
-
-    /// With one more record, which must [fit](Self::fits).
-    fn and(self, len: usize) -> Reserved {
-        Reserved(self.0 + (1 << TEXT_BITS) + len as u64)
-    }
-
-    /// Nothing yet, in the next block.
-    fn turned(self, is_closed: bool) -> Reserved {
-        let closed = if is_closed { Reserved::CLOSED } else { 0 };
-        Reserved((self.turns() + 1).wrapping_mul(Reserved::TURN) | closed)
-    }
-}
-
-/// A block that is at the end, or was lately.
-#[derive(Default)]
-struct Recent {
-    start: AtomicU64,
-    block: AtomicPtr<LogBlock>,
-}
-
-/// Blocks whose places are told apart.
-const RECENT: usize = 8;
-
-/// The end of a log, where threads reserve places, each by one exchange of a word.
-pub struct LogEnd {
-    reserved: CachePadded<AtomicU64>,
-    /// By turns, modulo their number. Stored before the word names them, and not again for so many turns.
-    recent: CachePadded<[Recent; RECENT]>,
-}
-
-impl LogEnd {
-    fn reserved(&self) -> Reserved {
-        Reserved(self.reserved.load(Acquire))
-    }
-
-    fn recent(&self, turns: u64) -> &Recent {
-        &self.recent[turns as usize % RECENT]
-    }
-
-    /// Bytes that were reserved so far.
-    #[inline]
-    pub fn offset(&self) -> u64 {
-        loop {
-            let reserved = self.reserved();
-            // What is stored here later on belongs to a turn that the second look sees.
-            let start = self.recent(reserved.turns()).start.load(Acquire);
-            if self.reserved().turns() == reserved.turns() {
-                return start + reserved.text() as u64;
-            }
-        }
-    }
-
-    /// The next place for so many bytes, which it is still to [take](Offer::take). None: there is no room, so the tail
-    /// has to [turn](LogTail::turn).
-    ///
-    /// # Panics
-    /// When they are none.
-    #[inline]
-    pub fn offer(&self, len: usize) -> Option<Offer<'_>> {
-        assert!(len > 0, "a record has text");
-        let reserved = self.reserved();
-        let recent = self.recent(reserved.turns());
-        let (block, start) = (NonNull::new(recent.block.load(Acquire))?, recent.start.load(Acquire));
-        reserved.fits(len).then_some(Offer { end: self, reserved, block, start, len })
-    }
-
-    /// Makes `block` the one at the end, behind what is reserved by then and `skipped` bytes more. Answers that. For the
-    /// tail alone, which has the block alone.
-    fn turn(&self, block: &mut Arc<LogBlock>, is_closed: bool, skipped: usize) -> (u64, Reserved) {
-        let mut reserved = self.reserved();
-        loop {
-            let end = self.recent(reserved.turns()).start.load(Acquire) + reserved.text() as u64;
-            let start = end + skipped as u64;
-            Arc::get_mut(block).expect("nobody else has a block that is to come").start = start;
-            let (next, recent) = (reserved.turned(is_closed), self.recent(reserved.turned(is_closed).turns()));
-            recent.start.store(start, Release);
-            recent.block.store(Arc::as_ptr(block).cast_mut(), Release);
-            match self.reserved.compare_exchange(reserved.0, next.0, AcqRel, Acquire) {
-                Ok(_) => return (end, reserved),
-                Err(other) => reserved = Reserved(other),
-            }
-        }
-    }
-}
-
-/// A place that is the next one as long as nobody else takes it.
-pub struct Offer<'e> {
-    end: &'e LogEnd,
-    reserved: Reserved,
-    block: NonNull<LogBlock>,
-    start: u64,
-    len: usize,
-}
-
-impl Offer<'_> {
-    /// Reserves it. None: another thread was faster.
-    #[inline]
-    pub fn take(self) -> Option<Space> {
-        let Offer { end, reserved, block, start, len } = self;
-        // That the word is the same says that nobody has turned since: turns are counted, and come back to a number only
-        // after more bytes than a log can have. So `block` and `start` are those of the block that it is about.
-        end.reserved.compare_exchange(reserved.0, reserved.and(len).0, AcqRel, Relaxed).ok()?;
-        Some(Space {
-            block,
-            head: reserved.records(),
-            at: reserved.text(),
-            len,
-            end: start + (reserved.text() + len) as u64,
-        })
-    }
-}
+/// The end of a log. One is made by its [tail](LogTail) only.
+pub type LogEnd = log_end::LogEnd<LogBlock>;
 
 /// A place in the log that was reserved and is still to be written.
 #[must_use = "readers wait for it"]
-pub struct Space {
-    block: NonNull<LogBlock>,
-    head: usize,
-    at: usize,
-    len: usize,
-    end: u64,
-}
+pub struct Space(Place<LogBlock>);
 
 impl Space {
+    /// Reserves what was offered. None: another thread was faster.
+    #[inline]
+    pub fn take(offer: Offer<'_, LogBlock>) -> Option<Space> {
+        offer.take().map(Space)
+    }
+
     /// Where it ends in the log.
     pub fn end(&self) -> u64 {
-        self.end
+        self.0.end
     }
 
     /// Writes the record's text.
@@ -344,13 +199,13 @@ impl Space {
     /// When it is not as long as was reserved.
     #[inline]
     pub fn write(self, text: &[u8]) -> Written {
-        assert_eq!(text.len(), self.len, "all that is reserved is written");
-        // SAFETY: the tail keeps the block until this place is published, which only `Written` can do: the word counted it
-        // when the tail closed the block, or else the block is still the one at the end. The place is within the text, as
-        // the word told that it fits, and no other `Space` has any of it. Readers do not look at it before it is
+        assert_eq!(text.len(), self.0.len, "all that is reserved is written");
+        // SAFETY: the tail keeps the block until this place is published, which only `Written` can do: the end's word
+        // counts the place, and the tail reads the word when it closes the block. The place is within the text, as the
+        // word has told that it fits, and no other `Space` has any of it. Readers do not look at it before it is
         // published. What the caller has borrowed does not overlap it: nothing else refers to it.
         unsafe {
-            let to = self.block.as_ref().text.start.as_ptr().add(self.at);
+            let to = self.0.block.as_ref().text.start.as_ptr().add(self.0.at);
             to.copy_from_nonoverlapping(text.as_ptr(), text.len());
         }
         Written(self)
@@ -365,9 +220,10 @@ impl Written {
     /// Readers may see it from now on.
     #[inline]
     pub fn publish(self, label: Label) {
+        let Place { block, head, len, .. } = self.0.0;
         // SAFETY: as in `Space::write`; the block is not touched any more after the store that publishes.
-        let block = unsafe { self.0.block.as_ref() };
-        block.heads[self.0.head].publish(self.0.len, label);
+        let block = unsafe { block.as_ref() };
+        block.heads[head].publish(len, label);
     }
 }
 
@@ -383,8 +239,7 @@ pub struct LogTail {
 impl Default for LogTail {
     fn default() -> Self {
         let block = Arc::new(LogBlock::empty(0));
-        let end = LogEnd { reserved: AtomicU64::new(Reserved::CLOSED).into(), recent: CachePadded::default() };
-        end.recent[0].block.store(Arc::as_ptr(&block).cast_mut(), Release);
+        let end = LogEnd::closed(Arc::as_ptr(&block));
         LogTail { end: Arc::new(end), block, closed: VecDeque::new() }
     }
 }
@@ -398,8 +253,8 @@ impl LogTail {
     /// Goes on in another block: one of those before, if nobody reads one any more.
     pub fn turn(&mut self) {
         let mut block = self.reused().unwrap_or_else(|| Arc::new(LogBlock::shared(0)));
-        let (_, reserved) = self.end.turn(&mut block, false, 0);
-        self.close(reserved.records(), block);
+        let (_, records) = turn(&self.end, &mut block, false, 0);
+        self.close(records, block);
     }
 
     /// Appends a record that keeps its own bytes, and answers where it ends in the log.
@@ -409,9 +264,9 @@ impl LogTail {
     pub fn append_owned(&mut self, label: Label, text: Vec<u8>) -> u64 {
         assert!(!text.is_empty(), "a record has text");
         let mut last = Arc::new(LogBlock::empty(0));
-        let (start, reserved) = self.end.turn(&mut last, true, text.len());
+        let (start, records) = turn(&self.end, &mut last, true, text.len());
         let end = start + text.len() as u64;
-        self.close(reserved.records(), Arc::new(LogBlock::owned(start, label, text)));
+        self.close(records, Arc::new(LogBlock::owned(start, label, text)));
         self.close(1, last);
         // It is large, so only readers are to keep it: neither the tail nor a block before it.
         self.closed.retain(|block| !is_done(block));
@@ -436,9 +291,18 @@ impl LogTail {
 
     /// A reader of what is reserved from now on.
     pub fn cursor(&self) -> LogCursor {
-        let reserved = self.end.reserved();
-        LogCursor { block: Arc::clone(&self.block), head: reserved.records(), at: reserved.text() }
+        let (head, at) = self.end.reserved();
+        LogCursor { block: Arc::clone(&self.block), head, at }
     }
+}
+
+/// Makes a block that nobody else has the one at the end, so many bytes behind what is reserved by then. Answers how many
+/// bytes of the log and records of its last block these are.
+fn turn(end: &LogEnd, block: &mut Arc<LogBlock>, is_closed: bool, skipped: usize) -> (u64, usize) {
+    end.turn(is_closed, skipped, |start| {
+        Arc::get_mut(block).expect("nobody else has a block that is to come").start = start;
+        Arc::as_ptr(block)
+    })
 }
 
 /// Whether all that was reserved in a block that was closed is published.
@@ -449,8 +313,8 @@ fn is_done(block: &LogBlock) -> bool {
 impl Drop for LogTail {
     fn drop(&mut self) {
         // Nobody reserves a place from here on, and whoever has an offer does not get it.
-        let (_, reserved) = self.end.turn(&mut Arc::new(LogBlock::empty(0)), true, 0);
-        if !self.block.is_complete(reserved.records()) {
+        let (_, records) = turn(&self.end, &mut Arc::new(LogBlock::empty(0)), true, 0);
+        if !self.block.is_complete(records) {
             std::mem::forget(Arc::clone(&self.block));
         }
         for block in self.closed.drain(..) {
@@ -575,7 +439,7 @@ mod tests {
         if tail.end.offer(len).is_none() {
             tail.turn();
         }
-        tail.end.offer(len).and_then(Offer::take).expect("there is room")
+        tail.end.offer(len).and_then(Space::take).expect("there is room")
     }
 
     fn add(tail: &mut LogTail, tag: u32, text: &[u8]) {
@@ -610,16 +474,16 @@ mod tests {
         let mut tail = begun();
         let end = Arc::clone(tail.end());
         let [first, second] = [(); 2].map(|()| end.offer(2).expect("room"));
-        let space = first.take().expect("nobody was faster");
+        let space = Space::take(first).expect("nobody was faster");
         assert_eq!((space.end(), end.offset()), (2, 2));
-        assert!(second.take().is_none());
+        assert!(Space::take(second).is_none());
         let late = end.offer(2).expect("room");
         tail.turn();
-        assert!(late.take().is_none() && end.offer(TEXT + 1).is_none());
+        assert!(Space::take(late).is_none() && end.offer(log_end::TEXT + 1).is_none());
         space.write(b"ab").publish(label(0));
         let late = end.offer(2).expect("room");
         drop(tail);
-        assert!(late.take().is_none() && end.offer(1).is_none() && end.offset() == 2);
+        assert!(Space::take(late).is_none() && end.offer(1).is_none() && end.offset() == 2);
     }
 
     #[test]
@@ -705,7 +569,7 @@ mod tests {
                         let space = loop {
                             match end.offer(text.len()) {
                                 Some(offer) => {
-                                    if let Some(space) = offer.take() {
+                                    if let Some(space) = Space::take(offer) {
                                         break space;
                                     }
                                 }

@@ -156,7 +156,7 @@ impl ChangeLog {
                 continue;
             };
             interleave();
-            if let Some(space) = offer.take() {
+            if let Some(space) = Space::take(offer) {
                 return space;
             }
             std::hint::spin_loop();
@@ -231,7 +231,7 @@ mod tests {
     use super::*;
     use crate::propagation::log_reader::SinkDropped;
     use std::ops::ControlFlow;
-    use structures::log_block::TEXT;
+    use structures::log_end::TEXT;
 
     /// All that a sink can read now.
     fn texts(reader: &mut LogReader) -> Result<Vec<(RecordHead, Vec<u8>)>, SinkDropped> {
