@@ -12,8 +12,8 @@
 //! A writer takes three steps, all of them without a lock. It reserves the next place in the text and the next head by
 //! one exchange of a word ([`Space::take`]); nobody else gets these. It [writes](Space::write) its bytes there. Then it
 //! [publishes](Written::publish) them: it stores the head with release. A reader loads the head with acquire, and finds
-//! the bytes written. It stops where a head is 0, so it never passes a record that is not whole, and sees the records in
-//! the order of their reservation. Where there is no room, a thread with the tail's lock [turns](LogTail::turn).
+//! the bytes written. It stops where a head is 0, so it never passes a record that is not whole, and sees the records
+//! in the order of their reservation. Where there is no room, a thread with the tail's lock [turns](LogTail::turn).
 //!
 //! Texts of records in a row lie in a row. So a reader looks at heads only and takes the text of many records as one
 //! slice. A large record is a block of its own, made of the bytes that it came in.
@@ -296,8 +296,8 @@ impl LogTail {
     }
 }
 
-/// Makes a block that nobody else has the one at the end, so many bytes behind what is reserved by then. Answers how many
-/// bytes of the log and records of its last block these are.
+/// Makes a block that nobody else has the one at the end, so many bytes behind what is reserved by then. Answers how
+/// many bytes of the log and records of its last block these are.
 fn turn(end: &LogEnd, block: &mut Arc<LogBlock>, is_closed: bool, skipped: usize) -> (u64, usize) {
     end.turn(is_closed, skipped, |start| {
         Arc::get_mut(block).expect("nobody else has a block that is to come").start = start;
@@ -312,7 +312,7 @@ fn is_done(block: &LogBlock) -> bool {
 
 impl Drop for LogTail {
     fn drop(&mut self) {
-        // Nobody reserves a place from here on, and whoever has an offer does not get it.
+        // Nobody reserves a place from here on, and a thread with an offer does not get it.
         let (_, records) = turn(&self.end, &mut Arc::new(LogBlock::empty(0)), true, 0);
         if !self.block.is_complete(records) {
             std::mem::forget(Arc::clone(&self.block));

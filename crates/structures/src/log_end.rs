@@ -125,8 +125,8 @@ impl<B> LogEnd<B> {
     }
 
     /// Goes on in another block, so many bytes behind what is reserved by then. `begin` is told where it begins, and
-    /// answers which it is; more than once, if places are reserved meanwhile. For one thread at a time. Answers how many
-    /// bytes of the log and records of the block before are reserved.
+    /// answers which it is; more than once, if places are reserved meanwhile. For one thread at a time. Answers how
+    /// many bytes of the log and records of the block before are reserved.
     pub(crate) fn turn(&self, is_closed: bool, skipped: usize, mut begin: impl FnMut(u64) -> *const B) -> (u64, usize) {
         let mut reserved = self.word();
         loop {
@@ -169,8 +169,8 @@ impl<B> Offer<'_, B> {
     #[inline]
     pub(crate) fn take(self) -> Option<Place<B>> {
         let Offer { end, reserved, block, start, len } = self;
-        // That the word is the same says that nobody has turned since: turns are counted, and come back to a number only
-        // after more bytes than a log can have. So `block` and `start` are those of the block that the word is about.
+        // That the word is the same says that nobody has turned since: turns are counted, and come back to a number
+        // only after more bytes than a log can have. So `block` and `start` are those of the block that it is about.
         end.reserved.compare_exchange(reserved.0, reserved.and(len).0, AcqRel, Relaxed).ok()?;
         let (head, at) = (reserved.records(), reserved.text());
         Some(Place { block, head, at, len, end: start + (at + len) as u64 })
