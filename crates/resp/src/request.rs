@@ -397,8 +397,9 @@ fn number_line(cursor: &mut Cursor, buf: &[u8], line: Line) -> Result<Option<i64
     if line == Line::Bulk && buf[start] != b'$' {
         return Err(ProtocolError::ExpectedDollar(buf[start]));
     }
-    // The byte after `\r` is passed over unseen, as Redis and Valkey 8 do: Valkey's suite writes `\r\r\n` in places,
-    // and expects the error that the next line makes.
+    if buf[end + 1] != b'\n' {
+        return Err(ProtocolError::InvalidCrlf);
+    }
     let value = parse_i64(&buf[start + 1..end]).ok_or(invalid)?;
     cursor.position = end + 2;
     Ok(Some(value))
@@ -521,9 +522,9 @@ mod tests {
             ("*-0\r\n".into(), "invalid multibulk length"),
             ("*\x001\r\n".into(), "invalid multibulk length"),
             ("*1\n$4\nping\n".into(), ""),
-            ("*1\rX".into(), ""),
-            ("*x\rX".into(), "invalid multibulk length"),
-            ("*1\r\n$4\rX".into(), ""),
+            ("*1\rX".into(), "invalid CRLF in request"),
+            ("*x\rX".into(), "invalid CRLF in request"),
+            ("*1\r\n$4\rX".into(), "invalid CRLF in request"),
             ("*1\r\n$4\r\nPINGxy".into(), "invalid CRLF in request"),
             (big("*", line), ""),
             (big("*", line + 1), "too big mbulk count string"),
