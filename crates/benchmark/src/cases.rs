@@ -24,7 +24,7 @@ const CASES: &[(&[&str], &str, &str)] = &[
     (&["sadd"], "SADD", "SADD myset element:__rand_int__"),
     (&["hset"], "HSET", "HSET myhash element:__rand_int__ __data__"),
     (&["spop"], "SPOP", "SPOP myset"),
-    (&["zadd"], "ZADD", "ZADD myzset __rand_int__ element:__rand_int__"),
+    (&["zadd"], "ZADD", "ZADD myzset __rand_int__ element:__rand_1st__"),
     (&["zpopmin"], "ZPOPMIN", "ZPOPMIN myzset"),
     (
         &["lrange", "lrange_100", "lrange_300", "lrange_500", "lrange_600"],
@@ -61,7 +61,7 @@ pub fn cases(options: &Options, data: &[u8]) -> Vec<Case> {
             "mset" => repeated("MSET", &["key:__rand_int__", "__data__"], MANY),
             "mget" => repeated("MGET", &["key:__rand_int__"], MANY),
             // A place that takes no number is no score.
-            "zadd" if !ranged => words("ZADD myzset 0 element:__rand_int__"),
+            "zadd" if !ranged => words("ZADD myzset 0 element:__rand_1st__"),
             _ => words(command),
         };
         add(title, command);

@@ -366,7 +366,8 @@ impl<'p> Loader<'p> {
     fn record(&mut self, due: Instant, replies: u64) {
         let now = Instant::now();
         let latency = (now.saturating_duration_since(due).as_micros() as u64).clamp(1, LATENCY_MAX);
-        if now >= self.recording_from {
+        // What was sent before does not count, whenever its reply comes.
+        if due >= self.recording_from {
             self.latencies.saturating_record_n(latency, replies);
         }
         self.shared.finished.fetch_add(replies, Relaxed);
