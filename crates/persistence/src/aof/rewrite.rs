@@ -133,18 +133,19 @@ fn put_object(out: &mut Vec<u8>, key: &[u8], object: &Object) {
 }
 
 fn put_hash(out: &mut Vec<u8>, key: &[u8], hash: View<'_>) {
-    let mut timed = Vec::new();
+    hash.visit_all(|field, value, expiry| {
+        if let Some(at) = expiry {
+            let (at, field, value) = (at.to_string(), field.to_vec(), value.to_vec());
+            words(out, &[b"HSETEX", key, b"PXAT", at.as_bytes(), b"FIELDS", b"1", &field, &value]);
+        }
+    });
     let mut command = FileBytes::new(out, b"HMSET", key, 2);
     hash.visit_all(|field, value, expiry| {
-        command.add(field.to_vec());
-        command.add(value.to_vec());
-        timed.extend(expiry.map(|at| (field.to_vec(), at)));
+        if expiry.is_none() {
+            command.add(field.to_vec());
+            command.add(value.to_vec());
+        }
     });
-    drop(command);
-    for (field, at) in timed {
-        let at = at.to_string();
-        words(out, &[b"HPEXPIREAT", key, at.as_bytes(), b"FIELDS", b"1", &field]);
-    }
 }
 
 /// One command with a limited number of elements, again and again.

@@ -224,6 +224,8 @@ fn json(text: &str) -> String {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
             c if c.is_control() => write!(out, "\\u{:04x}", c as u32).expect("a String takes everything"),
             c => out.push(c),
         }
@@ -250,12 +252,14 @@ mod tests {
     #[test]
     fn lines_in_every_format() {
         let made = |format| line(format, 7, "now", Level::Verbose, "a \"b\\c\"\n\td");
+        let escaped = json("\u{8}\u{c}\u{b}");
         assert_eq!(made(Format::Legacy), "7:M now - a \"b\\c\"\n\td\n");
         assert_eq!(made(Format::Logfmt), "pid=7 role=primary timestamp=\"now\" level=info message=\"a 'b\\c' \td\"\n");
         assert_eq!(
             made(Format::Json),
             "{\"pid\":7,\"role\":\"primary\",\"timestamp\":\"now\",\"level\":\"info\",\"message\":\"a \\\"b\\\\c\\\"\\n\\td\"}\n"
         );
+        assert_eq!(escaped, "\\b\\f\\u000b");
     }
 
     #[test]
