@@ -148,7 +148,7 @@ fn a_save_keeps_nobody_waiting_but_its_client() {
         ("MGET a b", "[\"2\", \"2\"]"),
         ("LASTSAVE", &ask(&mut client, "LASTSAVE")),
         ("MULTI", "OK"),
-        ("SAVE", "-ERR Command not allowed inside a transaction"),
+        ("SAVE", "-ERR Command 'save' not allowed inside a transaction"),
         ("DISCARD", "OK"),
         ("CONFIG SET rdb-key-save-delay 0", "OK"),
     ] {

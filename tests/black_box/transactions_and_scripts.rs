@@ -198,9 +198,9 @@ fn what_needs_free_locks_is_refused_where_they_are_held() {
         let reply = ask(&mut client, line);
         assert!(reply.starts_with(expected), "{line}: {reply}");
     };
-    for line in ["SAVE", "SHUTDOWN NOSAVE"] {
+    for (line, name) in [("SAVE", "save"), ("SHUTDOWN NOSAVE", "shutdown")] {
         is("MULTI", "OK");
-        is(line, "-ERR Command not allowed inside a transaction");
+        is(line, &format!("-ERR Command '{name}' not allowed inside a transaction"));
         is("EXEC", "-EXECABORT Transaction discarded because of previous errors.");
     }
     if is_peer() {
@@ -210,11 +210,11 @@ fn what_needs_free_locks_is_refused_where_they_are_held() {
         is("MULTI", "OK");
         is("SET k v", "QUEUED");
         is(line, "QUEUED");
-        is("EXEC", "-ERR Command not allowed inside a transaction");
+        is("EXEC", "-ERR Command 'debug' not allowed inside a transaction");
     }
     is("DEBUG SET-DISABLE-DENY-SCRIPTS 1", "OK");
     for words in ["'DEBUG','RELOAD'", "'DEBUG','LOADAOF'", "'SAVE'", "'SHUTDOWN','NOSAVE'"] {
-        is(&format!("EVAL return(redis.call({words})) 0"), "-ERR This Redis command is not allowed from script");
+        is(&format!("EVAL return(redis.call({words})) 0"), "-ERR This Valkey command is not allowed from script");
     }
     is("GET k", "\"v\"");
 }

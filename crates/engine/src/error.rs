@@ -268,7 +268,7 @@ errors! {
     MonitorDenied = "ERR MONITOR isn't allowed for DENY BLOCKING client";
 
     // Transactions and waiting.
-    NotInMulti = "ERR Command not allowed inside a transaction";
+    NotInMulti(command: Word) = "ERR Command '{}' not allowed inside a transaction";
     DiscardWithoutMulti = "ERR DISCARD without MULTI";
     ExecWithoutMulti = "ERR EXEC without MULTI";
     ExecAbort = "EXECABORT Transaction discarded because of previous errors.";
@@ -279,7 +279,7 @@ errors! {
 
     // Scripts and functions.
     NoScript = "NOSCRIPT No matching script.";
-    NotFromScript = "ERR This Redis command is not allowed from script";
+    NotFromScript = "ERR This Valkey command is not allowed from script";
     ScriptUnknownCommand = "ERR Unknown command called from script";
     ScriptWrongArity = "ERR Wrong number of args calling command from script";
     ScriptReadOnly = "ERR Write commands are not allowed from read-only scripts.";

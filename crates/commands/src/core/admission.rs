@@ -120,7 +120,7 @@ pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &AdmissionR
         return Verdict::Refuse(Error::NoAuth);
     }
     if session.multi.is_some() && request.flags.has(NO_MULTI) {
-        return Verdict::Refuse(Error::NotInMulti);
+        return Verdict::Refuse(Error::NotInMulti(Word::of(request.name)));
     }
     if let Some(call) = &request.call {
         let context = if session.multi.is_some() { rights::IN_MULTI } else { rights::TOPLEVEL };

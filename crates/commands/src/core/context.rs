@@ -8,7 +8,7 @@ use engine::clients::waiters::Ticket;
 use engine::data::key_hash::KeyHash;
 use engine::keyspace::keys::{Key, Keys};
 use engine::time::{UnixMs, UnixUs};
-use engine::{Engine, Error};
+use engine::{Engine, Error, Word};
 use resp::Reply;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -147,10 +147,10 @@ impl Context<'_> {
     ///
     /// # Errors
     /// [`Error::NotInMulti`] or [`Error::NotFromScript`].
-    pub fn must_be_alone(&self) -> Result<(), Error> {
+    pub fn must_be_alone(&self, command: &str) -> Result<(), Error> {
         match self.blocking {
             Blocking::Refused if self.session.in_script => Err(Error::NotFromScript),
-            Blocking::Refused => Err(Error::NotInMulti),
+            Blocking::Refused => Err(Error::NotInMulti(Word::of(command))),
             _ => Ok(()),
         }
     }

@@ -224,7 +224,7 @@ fn set_expiries(cx: &mut Context<'_>, args: &Args<'_>, unit: i64, base: UnixMs) 
                     REMOVED
                 }
                 Some(_) => {
-                    hash.set_expiry(field, Some(expiry.0 as u64));
+                    hash.set_expiry(field, Some(expiry.0.max(0) as u64));
                     DONE
                 }
             };
@@ -406,7 +406,7 @@ fn hsetex(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Ok(());
     }
     let ttl = match (options.lifetime, expiry) {
-        (_, Some(at)) => FieldTtl::At(at.0 as u64),
+        (_, Some(at)) => FieldTtl::At(at.0.max(0) as u64),
         (Lifetime::Keep, None) => FieldTtl::Keep,
         _ => FieldTtl::Clear,
     };
@@ -473,7 +473,7 @@ fn hgetex(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             let Some(present) = found.map(|(_, expiry)| expiry) else { continue };
             match expiry {
                 Some(_) if over => _ = hash.remove(field, now),
-                Some(at) => hash.set_expiry(field, Some(at.0 as u64)),
+                Some(at) => hash.set_expiry(field, Some(at.0.max(0) as u64)),
                 None if present.is_some() => hash.set_expiry(field, None),
                 None => continue,
             }

@@ -148,7 +148,7 @@ fn restore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     let clock = engine.access_clock(now);
     let meta = clock.marked(options.idle.map(|idle| idle as u64), options.frequency.map(|frequency| frequency as u8));
-    edit.put(value.into_entry(key.name, expiry.map(|at| at.0 as u64), meta));
+    edit.put(value.into_entry(key.name, expiry.map(|at| at.0.max(0) as u64), meta));
     if let Some(at) = expiry.filter(|_| !options.absolute) {
         // The log is replayed at another time.
         edit.log_as(|| {

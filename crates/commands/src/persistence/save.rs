@@ -60,7 +60,7 @@ pub(crate) const COMMANDS: &[Command] = &[
 ];
 
 fn save_command(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    cx.must_be_alone()?;
+    cx.must_be_alone("save")?;
     if cx.engine.persistence_status().is_running() {
         return Err(Error::SaveRunning);
     }

@@ -38,7 +38,7 @@ fn shutdown(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         cx.reply.ok();
         return Ok(());
     }
-    cx.must_be_alone()?;
+    cx.must_be_alone("shutdown")?;
     let ending = match (given("save"), given("nosave")) {
         (true, _) => Ending::Save,
         (_, true) => Ending::NoSave,

@@ -99,9 +99,9 @@ impl Options {
     }
 }
 
-/// What a prefix takes up besides its bytes: its place among the client's and in the table of all, with the client's
-/// place there.
-const PREFIX_OVERHEAD: usize = 128;
+/// What a client counts for each of its prefixes: two nodes of a tree, without the bytes that they stand for. Valkey counts
+/// so, and `maxmemory-clients` ends the same clients as there.
+const PREFIX_BYTES: usize = 24;
 
 fn begin(cx: &mut Context<'_>, options: Options) -> Result<(), Error> {
     let session = &mut *cx.session;
@@ -121,8 +121,7 @@ fn begin(cx: &mut Context<'_>, options: Options) -> Result<(), Error> {
     info.broadcasts.store(mode == TrackingMode::Broadcast, Relaxed);
     info.tracks.store(true, Relaxed);
     let mut tracker = Tracker::new(info, options.redirect, mode, options.no_loop);
-    let bytes = prefixes.iter().map(|prefix| prefix.len() + PREFIX_OVERHEAD).sum();
-    info.prefix_bytes.store(bytes, Relaxed);
+    info.prefix_bytes.store(prefixes.len() * PREFIX_BYTES, Relaxed);
     tracker.prefixes = prefixes;
     session.tracker = Some(cx.engine.tracking().begin(tracker));
     Ok(())

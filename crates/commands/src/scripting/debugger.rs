@@ -387,7 +387,7 @@ impl Debugger {
                     limit => self.say(format!("<value> replies are truncated at {limit} bytes.").as_bytes()),
                 }
             }
-            _ => self.say(b"<error> Unknown Lua debugger command or wrong number of arguments."),
+            _ => self.say(b"<error> Unknown debugger command or wrong number of arguments."),
         }
         Next::Stay
     }

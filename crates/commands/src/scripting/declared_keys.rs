@@ -257,7 +257,7 @@ impl<'t> Analysis<'t> {
         }
         let is_binding = self.bindings.binary_search(&at).is_ok();
         match name {
-            b"_G" | b"load" | b"loadstring" => false,
+            b"_G" | b"load" | b"loadstring" | b"getfenv" | b"setfenv" => false,
             b"redis" | b"server" => is_binding || self.calls_with_keys(at),
             _ if self.is_table(at) => {
                 let is_length = at > 0 && self.is_sign(at - 1, b"#");

@@ -334,7 +334,7 @@ pub(super) fn invoke(
             known.set(reach);
         }
         match obstacle {
-            None => return reply(cx, command, outcome.map_err(broken)?, name, protocol),
+            None => return reply(cx, command, outcome.map_err(broken)?, protocol),
             Some(Obstacle::LongScript) => return Err(Error::WouldBlock),
             Some(Obstacle::OtherKeys) => cx.keys.escalate_anew()?,
         }
@@ -362,14 +362,8 @@ fn count_errors(cx: &Context<'_>, command: &Args<'_>, errors: &[ErrorTable]) {
     }
 }
 
-fn reply(
-    cx: &mut Context<'_>,
-    command: &Args<'_>,
-    outcome: Outcome,
-    name: &[u8],
-    protocol: resp::Protocol,
-) -> Result<(), Error> {
-    let (text, counted) = match outcome {
+fn reply(cx: &mut Context<'_>, command: &Args<'_>, outcome: Outcome, protocol: resp::Protocol) -> Result<(), Error> {
+    let (mut text, counted) = match outcome {
         Ok(value) => {
             let told = if let Value::Table(table) = &value { ErrorTable::of(table) } else { None };
             match told {
@@ -383,18 +377,16 @@ fn reply(
                 }
             }
         }
-        Err(failed) if failed.is_odd => {
-            return Err(Error::ScriptFailed(Word::of(name), Word::of(&failed.text)));
-        }
         Err(Failed { mut text, counted, place, .. }) => {
             if let Some((source, line)) = place {
                 let line = line.to_string();
-                text =
-                    [&text[..], b" script: ", name, b", on ", source.as_bytes(), b":", line.as_bytes(), b"."].concat();
+                text = [&text[..], b" script: on ", source.as_bytes(), b":", line.as_bytes(), b"."].concat();
             }
             (text, counted)
         }
     };
+    // A line's end would belong to the code that is counted.
+    text.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n')).for_each(|byte| *byte = b' ');
     if !counted {
         cx.engine.metrics()[cx.session.worker].count_custom_error(&text);
     }

@@ -88,10 +88,14 @@ pub(super) struct Failed {
 /// What the error of a run is, which has just been [noted](note).
 pub(super) fn failed(lua: &Lua, error: Value) -> mlua::Result<Failed> {
     let error = clean(lua, error)?;
+    let mut is_odd = false;
     let (text, counted) = match &error {
         Value::Table(table) => match ErrorTable::of(table) {
             Some(told) => (told.text, told.counted),
-            None => return Ok(Failed { text: error.to_string()?.into(), counted: false, place: None, is_odd: true }),
+            None => {
+                is_odd = true;
+                (b"ERR unknown error".to_vec(), false)
+            }
         },
         Value::String(_) | Value::Integer(_) | Value::Number(_) => {
             let text = lua.coerce_string(error)?.map(|text| text.as_bytes().to_vec()).unwrap_or_default();
@@ -99,7 +103,7 @@ pub(super) fn failed(lua: &Lua, error: Value) -> mlua::Result<Failed> {
         }
         other => (format!("ERR {}", other.to_string()?).into(), false),
     };
-    Ok(Failed { text, counted, place: PLACE.take(), is_odd: false })
+    Ok(Failed { text, counted, place: PLACE.take(), is_odd })
 }
 
 /// As [`message`], in the words of Lua's own functions.

@@ -155,6 +155,7 @@ impl Interpreter {
         native.set("api", api::table(&lua)?)?;
         native.set("libraries", lua_libraries::all(&lua)?)?;
         native.set("registration", functions::registration(&lua)?)?;
+        native.set("insecure_api", scripts.has_insecure_api())?;
         math_random::add(&lua, &native)?;
         let sandbox = lua.load(include_str!("sandbox.lua")).set_name("=sandbox");
         let (runner, globals): (Table, Table) = sandbox.call(native)?;
@@ -456,6 +457,41 @@ mod tests {
                 assert_eq!(eval(show, "2 k l a b c"), "[:2 :3 :0 c :0 k]", "{change} {words}");
             }
         }
+    }
+
+    #[test]
+    fn insecure_functions_show_scripts_and_not_the_sandbox() {
+        let mut client = Client::new();
+        let no_such = |name: &str| {
+            format!(
+                "-ERR user_script:1: Script attempted to access nonexistent global variable '{name}' script: on @user_script:1."
+            )
+        };
+        assert_eq!(client.run_words(&["EVAL", "return getfenv()", "0"]), no_such("getfenv"));
+        client.engine().scripts().set_insecure_api(true);
+        let kept = "-ERR user_script:1: 'setfenv' cannot change environment of given object script: on @user_script:1.";
+        for (script, shown) in [
+            ("return getfenv()", "[]"),
+            ("return {getfenv() == _G, getfenv(1) == _G, getfenv('1') == _G, getfenv(pcall) == _G}", "[:1 :1 :1 :1]"),
+            ("return {getfenv(load) == _G, getfenv(getfenv) == _G, getfenv(load).os.execute == nil}", "[:1 :1 :1]"),
+            (
+                "for level = 0, 9 do local ok, env = pcall(getfenv, level) if ok and env ~= _G then return level end end",
+                "nil",
+            ),
+            ("setfenv(1, {x = 7}) return x", ":7"),
+            ("local function f() return y end setfenv(f, {y = 8}) return f()", ":8"),
+            ("setfenv(pcall, {}) return 1", kept),
+            ("setfenv(0, {}) return 1", kept),
+            ("return type(newproxy())", "userdata"),
+            (
+                "return newproxy(true)",
+                "-ERR user_script:1: newproxy gives no metatable here script: on @user_script:1.",
+            ),
+        ] {
+            assert_eq!(client.run_words(&["EVAL", script, "0"]), shown, "{script}");
+        }
+        client.engine().scripts().set_insecure_api(false);
+        assert_eq!(client.run_words(&["EVAL", "return newproxy()", "0"]), no_such("newproxy"));
     }
 
     #[test]

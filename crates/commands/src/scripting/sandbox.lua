@@ -257,6 +257,44 @@ base._G = globals
 local globals_meta = { __index = base, __newindex = refuse, __metatable = guard({ __index = guard({}) }) }
 setmetatable(globals, globals_meta)
 
+-- The variables that this file sees are nobody else's, and those that all scripts share stay.
+if native.insecure_api then
+    local getfenv, setfenv, newproxy = getfenv, setfenv, newproxy
+    local own = getfenv(1)
+
+    -- A level is counted from the caller of a function that is here, so many levels above.
+    local function above(f, depth)
+        f = f == nil and 1 or f
+        local level = tonumber(f)
+        return level and level > 0 and level + depth or f
+    end
+
+    -- Who has ended with this call has no level any more.
+    function base.getfenv(f)
+        local ok, env = pcall(getfenv, above(f, 2))
+        if not ok and not env:find('tail call', 1, true) then
+            error(env, 2)
+        end
+        return ok and env ~= own and env or globals
+    end
+
+    function base.setfenv(f, env)
+        local ok, present = pcall(getfenv, above(f, 2))
+        if not ok or present == own or tonumber(f) == 0 then
+            error("'setfenv' cannot change environment of given object", 2)
+        end
+        return (setfenv(above(f, 1), env))
+    end
+
+    -- What a metatable of its own would run when it is collected could call commands in the midst of another.
+    function base.newproxy(is_table)
+        if is_table then
+            error('newproxy gives no metatable here', 2)
+        end
+        return newproxy()
+    end
+end
+
 getmetatable('').__metatable = guard({ __index = base.string })
 
 -- What the function that is called next is, and what it gets: a closure a call would cost more.

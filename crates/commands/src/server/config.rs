@@ -239,6 +239,11 @@ impl EngineHooks for Change<'_> {
         Ok(())
     }
 
+    fn script_api(&self) -> Applied {
+        self.engine.scripts().set_insecure_api(self.config.flag(Directive::LUA_ENABLE_INSECURE_API));
+        Ok(())
+    }
+
     fn encoding_limits(&self) -> Applied {
         self.engine.encoding_limits().load(self.config);
         Ok(())

@@ -304,8 +304,9 @@ fn reset(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     tracking::end(cx.engine, cx.session);
     let session = &mut *cx.session;
     session.use_user(None, !cx.engine.users().asks());
-    session.no_touch = false;
+    (session.no_touch, session.import_source) = (false, false);
     session.replies = Replies::On;
+    session.info.import_source.store(false, Relaxed);
     session.info.no_touch.store(false, Relaxed);
     session.info.no_evict.store(false, Relaxed);
     session.info.read_only.store(false, Relaxed);
@@ -384,8 +385,10 @@ mod tests {
     fn reset_makes_the_connection_new() {
         let mut client = Client::new();
         client.is("SELECT 3", "+OK").is("CLIENT SETNAME x", "+OK").is("CLIENT NO-TOUCH on", "+OK");
+        client.session().import_source = true;
         client.is("RESET", "+RESET").is("CLIENT GETNAME", "nil");
-        assert_eq!((client.session().db, client.session().no_touch), (0, false));
+        let session = client.session();
+        assert_eq!((session.db, session.no_touch, session.import_source), (0, false, false));
         client.is("SELECT 16", "-ERR DB index is out of range").is("SELECT -1", "-ERR DB index is out of range");
         client.is("SELECT x", "-ERR value is not an integer or out of range");
     }

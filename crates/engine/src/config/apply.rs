@@ -62,6 +62,9 @@ pub trait EngineHooks {
     /// How many keys are tracked for clients that cache them.
     fn tracked_keys(&self) -> Applied;
 
+    /// Which functions of Lua's scripts have.
+    fn script_api(&self) -> Applied;
+
     /// How large small collections may grow.
     fn encoding_limits(&self) -> Applied;
 

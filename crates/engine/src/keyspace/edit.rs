@@ -124,9 +124,10 @@ impl<'k> Edit<'k> {
         self.db.table.at(self.slot_ref()?)?.expiry().map(|at| UnixMs(at as i64))
     }
 
-    /// Whether an expiry has passed.
+    /// Whether an expiry has passed, so that what would get it goes instead. While another server's data is being
+    /// imported, that one decides what goes.
     pub fn is_past(&self, expiry: UnixMs) -> bool {
-        expiry <= self.origin.expiry_now()
+        expiry <= self.origin.expiry_now() && !self.keyspace.is_importing()
     }
 
     /// Makes the key a string. An expiry in the past is stored all the same: the command decides beforehand whether the

@@ -101,9 +101,9 @@ impl<'e> Keys<'e> {
         self.now
     }
 
-    /// Whether an expiry has passed.
+    /// As [`Edit::is_past`](super::edit::Edit::is_past), of an expiry that a command is to write.
     pub fn is_over(&self, expiry: UnixMs) -> bool {
-        expiry <= self.now
+        expiry <= self.now && !self.keyspace.is_importing()
     }
 
     /// Who asks, and at what time.

@@ -114,6 +114,8 @@ pub struct Scripts {
     interpreters: CachePadded<AtomicUsize>,
     /// DEBUG SET-DISABLE-DENY-SCRIPTS.
     deny_disabled: AtomicBool,
+    /// `lua-enable-insecure-api`.
+    insecure_api: AtomicBool,
 }
 
 /// Generations of scripts, of all engines.
@@ -133,6 +135,7 @@ impl Default for Scripts {
             long_count: 0.into(),
             interpreters: CachePadded::default(),
             deny_disabled: false.into(),
+            insecure_api: false.into(),
         }
     }
 }
@@ -208,6 +211,18 @@ impl Scripts {
         self.interpreters.store(0, Relaxed);
         self.crowded.store(false, Relaxed);
         scripts
+    }
+
+    /// Whether scripts have `getfenv` and its kin. Interpreters are made anew for a change.
+    pub fn set_insecure_api(&self, enabled: bool) {
+        if self.insecure_api.swap(enabled, Relaxed) != enabled {
+            drop(self.flush());
+        }
+    }
+
+    /// Whether new interpreters have `getfenv` and its kin.
+    pub fn has_insecure_api(&self) -> bool {
+        self.insecure_api.load(Relaxed)
     }
 
     /// Scripts, and the bytes that they take up.

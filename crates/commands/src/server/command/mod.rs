@@ -176,12 +176,7 @@ fn describe(reply: &mut Reply, entry: &CommandEntry) {
     for spec in command.keys {
         describe_keys(reply, spec);
     }
-    // Valkey has a set when there are none.
-    if entry.subcommands.is_empty() {
-        reply.set(0)
-    } else {
-        reply.array(entry.subcommands.len())
-    }
+    reply.array(entry.subcommands.len());
     entry.subcommands.iter().for_each(|sub| describe(reply, sub));
 }
 

@@ -21,7 +21,7 @@ pub fn reload(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if !(2..args.len()).all(known) {
         return Err(Error::DebugReloadOption);
     }
-    cx.must_be_alone()?;
+    cx.must_be_alone("debug")?;
     let engine = cx.engine;
     if !given("nosave") {
         save(cx).map_err(|error| match error.kind() {
@@ -78,7 +78,7 @@ const LOOK: Duration = Duration::from_micros(200);
 
 /// Empties the keyspace and reads the append-only file.
 pub fn load_aof(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    cx.must_be_alone()?;
+    cx.must_be_alone("debug")?;
     let engine = cx.engine;
     let failed = |aof::LoadFailed| Error::DebugLoadAof;
     cx.keys.escalate()?;

@@ -19,6 +19,8 @@ directives! { after super::network::END;
     ENABLE_MODULE_COMMAND = choice("enable-module-command", &["no", "yes", "local"], "no").immutable();
     /// Who may change protected directives by CONFIG SET: nobody, everybody, or clients on this machine (`local`).
     ENABLE_PROTECTED_CONFIGS = choice("enable-protected-configs", &["no", "yes", "local"], "no").immutable();
+    /// Functions by which a script can reach the variables of others: `getfenv`, `setfenv` and `newproxy`.
+    LUA_ENABLE_INSECURE_API = flag("lua-enable-insecure-api", false).alias("lua-enable-deprecated-api").hidden().protected().applied(Engine(|engine| engine.script_api()));
     /// Without a password and a `bind`, only clients on this machine are served.
     PROTECTED_MODE = flag("protected-mode", true);
     /// The password of the default user, which clients give with AUTH; empty asks for none.
