@@ -38,7 +38,7 @@ pub fn check_beginning(name: &str, file: &mut dyn Read, now: UnixMs) -> (CheckRe
     let mut checker = Checker { now, kind: Some(kind::STRING), ..Checker::default() };
     checker.say(&format!("Checking RDB file {name}"));
     let mut source = Source::new(file, true);
-    let options = LoadOptions { relaxed: false, check_sum: true, sanitize: true };
+    let options = LoadOptions { relaxed: false, check_sum: true };
     let result = load::load(&mut source, options, &EncodingLimits::new(&Config::default()), &mut checker);
     let is_sound = match result {
         Ok(()) => {

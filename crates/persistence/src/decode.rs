@@ -90,20 +90,12 @@ pub fn is_one_string(kind: u8) -> bool {
     )
 }
 
-/// Reads a value of type `kind`, from an input of a version of `family`. `sanitize`: packed sets are searched for
-/// members that come twice, too (`sanitize-dump-payload`); without that such a set is taken as it is, since nothing
-/// relies on it but its counts.
+/// Reads a value of type `kind`, from an input of a version of `family`. Packed values are searched for what comes twice, too.
 ///
 /// # Errors
 /// The input ends early, cannot be read, has a type that is not known, or a value that cannot be; a collection without
 /// elements is [`Reason::Empty`].
-pub fn value(
-    source: &mut Source<'_>,
-    kind: u8,
-    family: Family,
-    limits: &EncodingLimits,
-    sanitize: bool,
-) -> Result<Decoded> {
+pub fn value(source: &mut Source<'_>, kind: u8, family: Family, limits: &EncodingLimits) -> Result<Decoded> {
     Ok(Decoded::Object(match kind {
         kind::STRING => return Ok(Decoded::string(source.string()?)),
         kind::LIST => list_of_elements(source, limits)?,
@@ -114,7 +106,7 @@ pub fn value(
         kind::LIST_QUICKLIST | kind::LIST_QUICKLIST_2 => quicklist(source, kind, limits)?,
         kind::SET => set(source, limits)?,
         kind::SET_INTSET => intset(source, limits)?,
-        kind::SET_LISTPACK => packed_set(source, limits, sanitize)?,
+        kind::SET_LISTPACK => packed_set(source, limits)?,
         kind::ZSET | kind::ZSET_2 => sorted_set(source, kind, limits)?,
         kind::ZSET_ZIPLIST => {
             let pack = packed(source, from_ziplist, "Zset ziplist")?;
@@ -294,9 +286,9 @@ fn intset(source: &mut Source<'_>, limits: &EncodingLimits) -> Result<Object> {
     Ok(Object::Set(set))
 }
 
-fn packed_set(source: &mut Source<'_>, limits: &EncodingLimits, sanitize: bool) -> Result<Object> {
+fn packed_set(source: &mut Source<'_>, limits: &EncodingLimits) -> Result<Object> {
     let pack = packed(source, listpack, "Set listpack")?;
-    if sanitize && !are_distinct(pack.iter()) {
+    if !are_distinct(pack.iter()) {
         return source.corrupt("Set listpack integrity check failed");
     }
     let (limits, len) = (limits.set(), pack.len());

@@ -168,15 +168,15 @@ pub fn verify(bytes: &[u8], relaxed: bool, skip_sum: bool) -> Option<Payload<'_>
     (skip_sum || stated == 0 || stated == sum()).then_some(Payload { body, version })
 }
 
-/// Reads the value of a payload. `sanitize`: as [`decode::value`] takes it.
+/// Reads the value of a payload.
 ///
 /// # Errors
 /// The value cannot be read ([`decode::value`]), or more bytes follow it.
-pub fn restore(payload: Payload<'_>, limits: &EncodingLimits, sanitize: bool) -> Result<Decoded> {
+pub fn restore(payload: Payload<'_>, limits: &EncodingLimits) -> Result<Decoded> {
     let mut bytes = payload.body;
     let mut source = Source::new(&mut bytes, false);
     let kind = source.byte()?;
-    let value = decode::value(&mut source, kind, Family::of(payload.version), limits, sanitize)?;
+    let value = decode::value(&mut source, kind, Family::of(payload.version), limits)?;
     if !source.is_at_end()? {
         return source.corrupt("bytes after the value");
     }
@@ -191,13 +191,13 @@ pub fn fuzz(data: &[u8]) {
     let Some((which, body)) = data.split_first() else { return };
     let version = [VERSION_COMMON, crate::format::VERSION_REDIS, crate::format::VERSION_VALKEY][usize::from(which % 3)];
     let limits = EncodingLimits::new(&engine::config::Config::default());
-    let Ok(decoded) = restore(Payload { body, version }, &limits, which & 8 != 0) else { return };
+    let Ok(decoded) = restore(Payload { body, version }, &limits) else { return };
     let entry = decoded.into_entry(b"key", None, 0);
     for family in [Family::Valkey, Family::Redis] {
         let style = Style { compress: which & 4 != 0, family };
         let again = dump(&entry.value(), &style);
-        let read = restore(verify(&again, false, false).expect("a footer of our own"), &limits, false)
-            .expect("what was written");
+        let read =
+            restore(verify(&again, false, false).expect("a footer of our own"), &limits).expect("what was written");
         let second = read.into_entry(b"key", None, 0);
         assert_eq!(dump(&second.value(), &style).len(), again.len());
     }

@@ -136,8 +136,6 @@ pub struct LoadOptions {
     pub relaxed: bool,
     /// The checksum is looked at (`rdbchecksum`).
     pub check_sum: bool,
-    /// As [`decode::value`] takes it.
-    pub sanitize: bool,
 }
 
 /// Reads a whole file.
@@ -191,7 +189,7 @@ pub fn load(source: &mut Source<'_>, options: LoadOptions, limits: &EncodingLimi
             kind if !decode::is_type(kind, family) => return source.corrupt(format!("Invalid object type: {kind}")),
             kind => {
                 let next = std::mem::take(&mut next);
-                key(source, sink, (db, kind, family), next, (limits, options.sanitize))?;
+                key(source, sink, (db, kind, family), next, limits)?;
             }
         }
     }
@@ -220,7 +218,7 @@ fn key(
     sink: &mut dyn Sink,
     (db, kind, family): (u64, u8, Family),
     said: Attributes,
-    (limits, sanitize): (&EncodingLimits, bool),
+    limits: &EncodingLimits,
 ) -> Result<()> {
     let name = source.string()?;
     sink.progress(source.offset(), Doing::Value);
@@ -235,7 +233,7 @@ fn key(
         source.give_room(bytes);
         return Ok(());
     }
-    match decode::value(source, kind, family, limits, sanitize) {
+    match decode::value(source, kind, family, limits) {
         Err(fault) if matches!(fault.reason, Reason::Empty) => {
             sink.empty_key(&name);
             Ok(())
@@ -345,7 +343,7 @@ pub fn fuzz(data: &[u8]) {
     let mut bytes = data;
     let mut source = Source::new(&mut bytes, true);
     let mut sink = Count(0);
-    let options = LoadOptions { relaxed: data.len().is_multiple_of(2), check_sum: false, sanitize: true };
+    let options = LoadOptions { relaxed: data.len().is_multiple_of(2), check_sum: false };
     let _ = load(&mut source, options, &limits, &mut sink);
     assert!(source.offset() <= data.len() as u64 && sink.0 <= data.len());
 }

@@ -253,7 +253,7 @@ fn memory_for_old_values_is_bounded_while_a_large_one_is_written() {
     save_options.sum = false;
     save::save(&engine, &save_options, &mut file).expect("saved");
     let (mut input, mut found) = (&file.1[..], Unchanged::default());
-    let options = load::LoadOptions { relaxed: false, check_sum: false, sanitize: true };
+    let options = load::LoadOptions { relaxed: false, check_sum: false };
     load::load(&mut Source::new(&mut input, false), options, &test_limits(), &mut found).expect("what was written");
     assert_eq!(at, 2 * FIELDS as usize, "everything was changed");
     let peak = engine.persistence_status().progress.copied_peak.load(Relaxed);

@@ -172,7 +172,7 @@ proptest! {
         for (family, dump) in [(Family::Valkey, dump as fn(&_, &_) -> _), (Family::Redis, dump), (Family::Redis, dump_widely)] {
             let bytes: Vec<u8> = dump(&entry.value(), &style(family));
             let payload = verify(&bytes, false, false).expect("a footer that is right");
-            let again = restore(payload, &test_limits(), true).expect("what was written").into_entry(b"key", Some(9), 7);
+            let again = restore(payload, &test_limits()).expect("what was written").into_entry(b"key", Some(9), 7);
             prop_assert_eq!(told(&again.value()), told(&entry.value()));
             use engine::data::value::ValueExt;
             // The last element may take a list's bytes over the limit, where it is read as a quicklist; as in Valkey.
@@ -188,7 +188,7 @@ proptest! {
             while !gradual.step(&entry.value(), max) {}
             let bytes = gradual.finish();
             let payload = verify(&bytes, false, false).expect("a footer that is right");
-            let again = restore(payload, &test_limits(), true).expect("what was written").into_entry(b"key", None, 7);
+            let again = restore(payload, &test_limits()).expect("what was written").into_entry(b"key", None, 7);
             prop_assert_eq!(told(&again.value()), told(&entry.value()));
             prop_assert_eq!(bytes[bytes.len() - 10..][..2].to_vec(), {
                 let wide = dump_widely(&entry.value(), &style(Family::Valkey));
@@ -277,12 +277,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Collected, crate::source::Fault> {
     let mut input = bytes;
     let mut source = Source::new(&mut input, true);
     let mut all = Collected::default();
-    load::load(
-        &mut source,
-        load::LoadOptions { relaxed: false, check_sum: true, sanitize: true },
-        &test_limits(),
-        &mut all,
-    )?;
+    load::load(&mut source, load::LoadOptions { relaxed: false, check_sum: true }, &test_limits(), &mut all)?;
     all.0.sort();
     Ok(all)
 }

@@ -124,11 +124,10 @@ fn restore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     let config = engine.config().snapshot();
     let relaxed = config.choice(Directive::RDB_VERSION_CHECK) == "relaxed";
-    let sanitize = config.choice(Directive::SANITIZE_DUMP_PAYLOAD) != "no";
     let skip_sum = engine.persistence_status().skips_checksums();
     let payload = dump::verify(&args[3], relaxed, skip_sum).ok_or(Error::BadPayload)?;
-    engine.persistence_status().sanitizations.fetch_add(sanitize.into(), Relaxed);
-    let value = dump::restore(payload, engine.encoding_limits(), sanitize).map_err(|fault| {
+    engine.persistence_status().sanitizations.fetch_add(1, Relaxed);
+    let value = dump::restore(payload, engine.encoding_limits()).map_err(|fault| {
         engine.host().detail(&load::describe(&fault, "restoreCommand"));
         Error::BadPayloadData
     })?;

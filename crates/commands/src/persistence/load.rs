@@ -110,7 +110,7 @@ fn read(
     mode: Mode,
 ) -> Result<LoadedFile, Fault> {
     let now = engine.host().unix_us(UnixUs(0)).ms();
-    let inserter = Inserter { engine, mode, sanitize: options.sanitize, now, queue: Queue::default() };
+    let inserter = Inserter { engine, mode, now, queue: Queue::default() };
     let mut result = None;
     engine.host().alongside(&|| inserter.help(), &mut || {
         let mut loader = Loader::new(&inserter, Delay::new(config.int(Directive::KEY_LOAD_DELAY)));
@@ -238,7 +238,6 @@ impl Queue {
 struct Inserter<'e> {
     engine: &'e Engine,
     mode: Mode,
-    sanitize: bool,
     /// Unix time in milliseconds.
     now: UnixMs,
     queue: Queue,
@@ -288,7 +287,7 @@ impl Inserter<'_> {
             let (value, rest) = rest.split_at(later.value_len);
             bytes = rest;
             source.restart(value, later.offset);
-            match decode::value(&mut source, later.kind, later.family, self.engine.encoding_limits(), self.sanitize) {
+            match decode::value(&mut source, later.kind, later.family, self.engine.encoding_limits()) {
                 Ok(value) => {
                     keys.entries.push((later.hash, value.into_entry(name, later.expiry, later.meta)));
                 }
@@ -540,12 +539,9 @@ pub(crate) fn load_base(engine: &Engine, source: &mut Source<'_>, options: LoadO
 }
 
 pub(crate) fn options(engine: &Engine, config: &Config) -> LoadOptions {
-    // What clients bring is one thing, what servers wrote another.
-    let sanitize = config.choice(Directive::SANITIZE_DUMP_PAYLOAD) == "yes";
-    engine.persistence_status().sanitizations.fetch_add(sanitize.into(), Relaxed);
+    engine.persistence_status().sanitizations.fetch_add(1, Relaxed);
     LoadOptions {
         relaxed: config.choice(Directive::RDB_VERSION_CHECK) == "relaxed",
         check_sum: config.flag(Directive::RDBCHECKSUM) && !engine.persistence_status().skips_checksums(),
-        sanitize,
     }
 }

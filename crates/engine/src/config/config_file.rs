@@ -107,12 +107,13 @@ impl LoadError {
 const INCLUDE_DEPTH_MAX: usize = 100;
 
 /// Directives of the past: read over, with one value.
-const FORGOTTEN: [&[u8]; 5] = [
+const FORGOTTEN: [&[u8]; 6] = [
     b"dynamic-hz",
     b"io-threads-do-reads",
     b"list-max-ziplist-entries",
     b"list-max-ziplist-value",
     b"lua-replicate-commands",
+    b"sanitize-dump-payload",
 ];
 
 /// Reads the whole configuration that the command line asks for.

@@ -3,7 +3,7 @@
 use crate::config::apply::Apply::{Engine, EngineChange};
 use crate::config::directive::{Directive, directives};
 use crate::config::directive_entry::{
-    DirectiveEntry, DirectiveKind, INT_MAX, INT_MIN, Unmet, choice, flag, integer, memory, special, text,
+    DirectiveEntry, DirectiveKind, INT_MAX, INT_MIN, Unmet, flag, integer, memory, special, text,
 };
 use crate::config::validators;
 
@@ -30,8 +30,6 @@ directives! { after super::memory::END;
     LOCALE_COLLATE = text("locale-collate", "").keeps_empty().checked(validators::locale).unsupported("Cinnabar sorts by the order of bytes").unmet(Unmet::Shown);
     /// Which events of keys are published: `K` and `E` choose the channels, the other letters the classes.
     NOTIFY_KEYSPACE_EVENTS = special("notify-keyspace-events", DirectiveKind::KeyspaceEvents, "").applied(Engine(|engine| engine.keyspace_events()));
-    /// Check packed values of RESTORE, and of loaded files, deeply: always, never, or for clients only.
-    SANITIZE_DUMP_PAYLOAD = choice("sanitize-dump-payload", &["no", "yes", "clients"], "no");
     /// Members up to which a set of integers stays packed.
     SET_MAX_INTSET_ENTRIES = integer("set-max-intset-entries", 512, 0, i64::MAX).applied(EngineChange(|engine| engine.encoding_limits()));
     /// Members up to which a set stays packed.
