@@ -1,9 +1,8 @@
 //! What commands there are and what arguments they take: the server's answer to COMMAND DOCS, as the program keeps it.
 //!
 //! A server tells best what it can do, so it is asked. Where there is none, or it does not answer, `docs.resp` takes
-//! its place: the same answer as bytes, of Valkey 8.1.1 and, for commands that are newer, 9.1.2; names, summaries,
-//! versions, groups and arguments only. Both come through [`Docs::read`], which leaves out what it does not understand:
-//! a hint is no reason to fail.
+//! its place: the same answer as bytes, of Valkey 9.1.2; names, summaries, versions, groups and arguments only. Both
+//! come through [`Docs::read`], which leaves out what it does not understand: a hint is no reason to fail.
 
 use resp::Value;
 use resp::reply_value::Decoder;
