@@ -90,7 +90,8 @@ pub fn is_one_string(kind: u8) -> bool {
     )
 }
 
-/// Reads a value of type `kind`, from an input of a version of `family`. Packed values are searched for what comes twice, too.
+/// Reads a value of type `kind`, from an input of a version of `family`. Packed values are searched for what comes
+/// twice, too.
 ///
 /// # Errors
 /// The input ends early, cannot be read, has a type that is not known, or a value that cannot be; a collection without

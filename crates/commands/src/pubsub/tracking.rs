@@ -99,8 +99,8 @@ impl Options {
     }
 }
 
-/// What a client counts for each of its prefixes: two nodes of a tree, without the bytes that they stand for. Valkey counts
-/// so, and `maxmemory-clients` ends the same clients as there.
+/// What a client counts for each of its prefixes: two nodes of a tree, without the bytes that they stand for. Valkey
+/// counts so, and `maxmemory-clients` ends the same clients as there.
 const PREFIX_BYTES: usize = 24;
 
 fn begin(cx: &mut Context<'_>, options: Options) -> Result<(), Error> {
