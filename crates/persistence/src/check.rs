@@ -8,14 +8,14 @@
 //!  [additional info] While doing: read-object-value
 //! ```
 
-use crate::format::kind;
-use crate::load::{self, Doing, LoadOptions, LoadedKey, Sink};
+use crate::format::{Family, is_known, kind};
+use crate::load::{self, Doing, INVALID_TYPE, LoadOptions, LoadedKey, Sink};
 use crate::source::{Fault, Reason, Source};
 use engine::config::Config;
 use engine::keyspace::encoding_limits::EncodingLimits;
 use engine::keyspace::origin::is_due;
 use engine::time::UnixMs;
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::io::Read;
 
 /// The lines that tell of a file, and whether it is sound.
@@ -38,11 +38,14 @@ pub fn check_beginning(name: &str, file: &mut dyn Read, now: UnixMs) -> (CheckRe
     let mut checker = Checker { now, kind: Some(kind::STRING), ..Checker::default() };
     checker.say(&format!("Checking RDB file {name}"));
     let mut source = Source::new(file, true);
-    let options = LoadOptions { relaxed: false, check_sum: true };
+    let options = LoadOptions { relaxed: true, check_sum: true };
     let result = load::load(&mut source, options, &EncodingLimits::new(&Config::default()), &mut checker);
     let is_sound = match result {
         Ok(()) => {
-            checker.say("\\o/ RDB looks OK! \\o/");
+            checker.say(match checker.strange {
+                Some(_) => "\\o/ RDB looks OK, but loading requires config 'rdb-version-check relaxed'",
+                None => "\\o/ RDB looks OK! \\o/",
+            });
             true
         }
         Err(fault) => {
@@ -50,8 +53,9 @@ pub fn check_beginning(name: &str, file: &mut dyn Read, now: UnixMs) -> (CheckRe
             false
         }
     };
-    let Checker { keys, expires, expired, mut text, .. } = checker;
+    let Checker { keys, expires, expired, functions, mut text, .. } = checker;
     let _ = write!(text, "[info] {keys} keys read\n[info] {expires} expires\n[info] {expired} already expired\n");
+    let _ = writeln!(text, "[info] {functions} functions");
     (CheckReport { text, is_sound }, source.offset())
 }
 
@@ -67,11 +71,24 @@ struct Checker {
     keys: u64,
     expires: u64,
     expired: u64,
+    functions: u64,
+    /// The version, and what it is called, if it is none that is read whole.
+    strange: Option<(&'static str, u16)>,
 }
 
 impl Checker {
     fn say(&mut self, line: &str) {
         let _ = writeln!(self.text, "[offset {}] {line}", self.offset);
+    }
+
+    /// What is said of a type that nobody knows.
+    fn unknown_type(&self, kind: impl Display) -> String {
+        match self.strange {
+            Some((name, version)) => {
+                format!("Unknown object type {kind} in RDB file with {} version {version}", name.to_lowercase())
+            }
+            None => format!("{INVALID_TYPE}{kind}"),
+        }
     }
 
     fn tell_fault(&mut self, fault: &Fault) {
@@ -81,8 +98,10 @@ impl Checker {
             Reason::Truncated => self.say("Unexpected EOF reading RDB file"),
             Reason::Checksum { .. } => self.say("RDB CRC error"),
             Reason::Version(_) | Reason::Io(_) => self.say(&fault.reason.to_string()),
-            Reason::Foreign { kind, .. } => self.say(&format!("Invalid object type: {kind}")),
-            Reason::Corrupt(text) if matches!(self.doing, Doing::Start | Doing::Type) => self.say(text),
+            Reason::Foreign { kind, .. } => self.say(&self.unknown_type(kind)),
+            Reason::Corrupt(text) if matches!(self.doing, Doing::Start | Doing::Type) => {
+                self.say(&text.strip_prefix(INVALID_TYPE).map_or(text.to_string(), |kind| self.unknown_type(kind)));
+            }
             reason => self.say(&format!(
                 "Internal error in RDB reading offset {}, function at {} -> {reason}",
                 fault.offset,
@@ -106,6 +125,20 @@ impl Sink for Checker {
             self.expired += u64::from(is_due(at.max(0) as u64, self.now));
         }
         (self.name, self.kind) = (None, None);
+        Ok(())
+    }
+
+    fn version(&mut self, offset: u64, version: u16) {
+        self.offset = offset;
+        let name = if Family::of(version) == Family::Redis { "Foreign" } else { "Future" };
+        self.strange = (!is_known(version)).then_some((name, version));
+        if self.strange.is_some() {
+            self.say(&format!("{name} RDB version {version} detected"));
+        }
+    }
+
+    fn function(&mut self, _: Vec<u8>) -> Result<(), String> {
+        self.functions += 1;
         Ok(())
     }
 
@@ -199,7 +232,7 @@ mod tests {
         assert_eq!(
             report.text,
             "[offset 0] Checking RDB file x\n[offset 11] Selecting DB ID 0\n[offset 26] \\o/ RDB looks OK! \\o/\n\
-             [info] 1 keys read\n[info] 1 expires\n[info] 1 already expired\n"
+             [info] 1 keys read\n[info] 1 expires\n[info] 1 already expired\n[info] 0 functions\n"
         );
         let report = told(&good[..24]);
         assert!(!report.is_sound);
@@ -208,7 +241,7 @@ mod tests {
             "[offset 0] Checking RDB file x\n[offset 11] Selecting DB ID 0\n--- RDB ERROR DETECTED ---\n\
              [offset 24] Unexpected EOF reading RDB file\n[additional info] While doing: read-object-value\n\
              [additional info] Reading key 'k'\n[additional info] Reading type 0 (string)\n\
-             [info] 1 keys read\n[info] 0 expires\n[info] 0 already expired\n"
+             [info] 1 keys read\n[info] 0 expires\n[info] 0 already expired\n[info] 0 functions\n"
         );
         // What is cut off is told of by where it begins; after a key there is none.
         let cut = told(b"REDIS0003\x00\x01k\x05val").text;
@@ -218,6 +251,20 @@ mod tests {
             unknown.contains("[offset 15] Invalid object type: 99\n[additional info] While doing: read-type\n[info]"),
             "{unknown}"
         );
+        let future = told(b"VALKEY987\xfe\x00\x63").text;
+        for line in [
+            "[offset 9] Future RDB version 987 detected\n",
+            "[offset 12] Unknown object type 99 in RDB file with future version 987\n",
+        ] {
+            assert!(future.contains(line), "{future}");
+        }
+        let foreign = told(b"REDIS0075\xff\0\0\0\0\0\0\0\0").text;
+        for line in [
+            "[offset 9] Foreign RDB version 75 detected\n",
+            "RDB looks OK, but loading requires config 'rdb-version-check relaxed'\n",
+        ] {
+            assert!(foreign.contains(line), "{foreign}");
+        }
         assert!(told(b"hello").text.contains("While doing: start"));
         assert!(told(b"NOFILE0003").text.contains("Wrong signature"));
     }

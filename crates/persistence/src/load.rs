@@ -70,6 +70,9 @@ pub trait Sink {
         Ok(())
     }
 
+    /// The version that the file's first bytes tell.
+    fn version(&mut self, _offset: u64, _version: u16) {}
+
     /// Something that the file says of itself.
     fn field(&mut self, _name: &[u8], _value: &[u8]) {}
 
@@ -138,6 +141,9 @@ pub struct LoadOptions {
     pub check_sum: bool,
 }
 
+/// How a type is told that nobody knows; its number follows.
+pub(crate) const INVALID_TYPE: &str = "Invalid object type: ";
+
 /// Reads a whole file.
 ///
 /// # Errors
@@ -145,6 +151,7 @@ pub struct LoadOptions {
 /// be or a wrong checksum; or the sink does not take what was read.
 pub fn load(source: &mut Source<'_>, options: LoadOptions, limits: &EncodingLimits, sink: &mut dyn Sink) -> Result<()> {
     let version = header(source, options)?;
+    sink.version(source.offset(), version);
     let family = Family::of(version);
     let (mut db, mut next) = (0, Attributes::default());
     loop {
@@ -186,7 +193,9 @@ pub fn load(source: &mut Source<'_>, options: LoadOptions, limits: &EncodingLimi
             kind if !decode::is_type(kind, family) && family != Family::Valkey && FOREIGN.contains(&kind) => {
                 return Err(source.fault(Reason::Foreign { kind, version }));
             }
-            kind if !decode::is_type(kind, family) => return source.corrupt(format!("Invalid object type: {kind}")),
+            kind if !decode::is_type(kind, family) => {
+                return source.corrupt(format!("{INVALID_TYPE}{kind}"));
+            }
             kind => {
                 let next = std::mem::take(&mut next);
                 key(source, sink, (db, kind, family), next, limits)?;
