@@ -128,10 +128,16 @@ fn flush(cx: &mut Context<'_>, args: &Args<'_>, only: Option<u32>) -> Result<(),
         2 if args.is(1, "sync") => false,
         _ => return Err(Error::Syntax),
     };
+    // What is being saved has lost its worth, and a save would hurry to its end while keys go.
+    let saves = cx.engine.persistence_status();
+    let is_saving = only.is_none() && saves.is_running_in_background();
+    if is_saving {
+        saves.cancel();
+    }
     let (mut work, removed) = empty(cx, only, background)?;
     // The log is told of a flush even when there was nothing to remove.
     cx.keys.effects.dirty += removed.max(1);
-    work.saves = only.is_none() && wants_save(cx);
+    work.saves = only.is_none() && wants_save(cx, is_saving);
     if background && !work.saves {
         cx.reply.ok();
     } else {
@@ -140,20 +146,15 @@ fn flush(cx: &mut Context<'_>, args: &Args<'_>, only: Option<u32>) -> Result<(),
     Ok(())
 }
 
-/// After FLUSHALL: what a save in the background saves has lost its worth. Whether the empty data set is to be saved
-/// before the reply, as who has save points is not to find at the next start what was flushed; in the background if it
-/// cannot be now.
-fn wants_save(cx: &mut Context<'_>) -> bool {
+/// After FLUSHALL: whether the empty data set is to be saved before the reply, as who has save points is not to find at
+/// the next start what was flushed; in the background if it cannot be now. `was_saving`: a save was told to end.
+fn wants_save(cx: &mut Context<'_>, was_saving: bool) -> bool {
     let saves = cx.engine.persistence_status();
-    let is_running = saves.is_running_in_background();
-    if is_running {
-        saves.cancel();
-    }
     if cx.engine.config().snapshot().save_points().is_empty() {
         return false;
     }
     // A transaction holds the locks that a save needs.
-    let later = is_running || matches!(cx.blocking, Blocking::Refused);
+    let later = was_saving || matches!(cx.blocking, Blocking::Refused);
     if later {
         saves.scheduled.store(true, Relaxed);
     }
