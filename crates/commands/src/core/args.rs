@@ -311,8 +311,6 @@ mod tests {
         let long = [&b"*10\r\n"[..], &b"$1\r\nx\r\n".repeat(10)].concat();
         for (request, is_sent, rendered) in [
             (&set[..], true, &set[..]),
-            (b"*3\rX$3\rXSET\r\n$1\r\nk\r\n$12\r\nvvvvvvvvvvvv\r\n", false, set),
-            (b"*3\r\n$3\r\nSET\r\n$1\rXk\r\n$12\r\nvvvvvvvvvvvv\r\n", false, set),
             (b"SET k vvvvvvvvvvvv\r\n", false, set),
             (b"SET \"k\" vvvvvvvvvvvv\n", false, set),
             (&long, false, &long),

@@ -484,7 +484,7 @@ mod tests {
             ("setfenv(0, {}) return 1", kept),
             ("return type(newproxy())", "userdata"),
             (
-                "return newproxy(true)",
+                "local proxy = newproxy(true) return proxy",
                 "-ERR user_script:1: newproxy gives no metatable here script: on @user_script:1.",
             ),
         ] {
