@@ -10,6 +10,7 @@ use crate::core::command::{Command, CommandEntry, Group, KeyPlan, RUNS_QUEUED};
 use crate::core::command_table::{accepted, find, lookup};
 use crate::core::context::{Blocking, Context, Flow, KeyArgs, Now, Piecewise};
 use crate::core::key_spec::{self, key_indices};
+use crate::core::redact::monitor_line;
 use crate::core::session::{Replies, Session};
 use crate::core::{busy_script, http_guard, instrument, lazy_free, queued, tracked_reads};
 use engine::data::key_hash::KeyHash;
@@ -148,7 +149,7 @@ pub fn run<'e>(
                 Verdict::Run => run_admitted(engine, session, entry, &prepared.keys, args, now, reply),
                 Verdict::Wait => return Flow::Postponed,
                 Verdict::Refuse(error) => {
-                    reject(engine, session, args, &error, reply);
+                    reject(engine, session, args, &error, now, reply);
                     Flow::Next
                 }
             }
@@ -159,12 +160,12 @@ pub fn run<'e>(
         }
         None => {
             let unknown = find(args).err().filter(|_| !admission::needs_password(engine, session));
-            reject(engine, session, args, &unknown.unwrap_or(Error::NoAuth), reply);
+            reject(engine, session, args, &unknown.unwrap_or(Error::NoAuth), now, reply);
             Flow::Next
         }
     };
     match flow {
-        Flow::NotNow => retry_later(engine, session, args, reply, start),
+        Flow::NotNow => retry_later(engine, session, args, now, reply, start),
         flow => {
             if session.replies != Replies::On && !matches!(flow, Flow::More(_) | Flow::Wait(_)) {
                 mute(session, reply, start);
@@ -194,26 +195,37 @@ fn run_admitted(
 /// The command wants a lock that a script has for long: it is run again later, or refused once the server is busy with
 /// that.
 #[cold]
-fn retry_later(engine: &Engine, session: &mut Session, args: &Args<'_>, reply: &mut Reply, start: usize) -> Flow {
+fn retry_later(
+    engine: &Engine,
+    session: &mut Session,
+    args: &Args<'_>,
+    now: Now,
+    reply: &mut Reply,
+    start: usize,
+) -> Flow {
     reply.truncate(start);
     session.kept = None;
     if !engine.scripts().is_busy() {
         return Flow::NotNow;
     }
-    reject(engine, session, args, &busy_script::busy(engine), reply);
+    reject(engine, session, args, &busy_script::busy(engine), now, reply);
     end_reply(session, reply, start);
     Flow::Next
 }
 
-/// Replies why a command does not run, and counts it where there is one of that name.
+/// Replies why a command does not run, and counts it where there is one of that name. Monitors see the end of what was
+/// queued even so.
 #[cold]
-fn reject(engine: &Engine, session: &mut Session, args: &Args<'_>, error: &Error, reply: &mut Reply) {
+fn reject(engine: &Engine, session: &mut Session, args: &Args<'_>, error: &Error, now: Now, reply: &mut Reply) {
     let entry = lookup(args);
     session.info.last_command.store(entry.map_or(0, |entry| entry.id + 1), Relaxed);
     if let Some(entry) = entry {
         instrument::count_rejected(engine, session.worker, entry);
     }
     let runs_queued = entry.is_some_and(|entry| entry.command.flags.has(RUNS_QUEUED));
+    if let Some(entry) = entry.filter(|_| runs_queued && engine.pubsub().is_monitored()) {
+        engine.pubsub().feed_monitors(session.worker, &monitor_line(session, entry, args, now));
+    }
     let instead = queued::refused(engine, session, runs_queued, error);
     refuse(engine, session, instead.as_ref().unwrap_or(error), reply);
 }

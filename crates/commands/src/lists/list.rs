@@ -375,6 +375,15 @@ fn ltrim(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Ok(());
     };
     let kept = range(start, stop, len);
+    if kept == (0..len) {
+        let rules = cx.engine.encoding_limits().list();
+        edit.with(|list: &mut List| list.shrunk(&rules))?;
+        // Clients hear of it, but nothing was changed for those who watch the key.
+        edit.event(EventClass::LIST, "ltrim");
+        edit.unchanged();
+        cx.reply.ok();
+        return Ok(());
+    }
     if kept.is_empty() {
         // The whole list goes as one, to be freed in the background.
         edit.remove();
@@ -395,6 +404,16 @@ fn ltrim(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 mod tests {
     use super::*;
     use crate::testing::Client;
+
+    #[test]
+    fn who_watches_a_list_does_not_mind_that_nothing_was_trimmed() {
+        let mut client = Client::with_events();
+        client.is("RPUSH l a b", ":2").is("WATCH l", "+OK");
+        client.events();
+        client.is("LTRIM l 0 -1", "+OK").is("MULTI", "+OK").is("EXEC", "[]");
+        assert_eq!(client.events(), ["0 ltrim l"]);
+        client.is("WATCH l", "+OK").is("LTRIM l 1 -1", "+OK").is("MULTI", "+OK").is("EXEC", "nil");
+    }
 
     #[test]
     fn indices_are_from_either_end_and_ranges_end_with_the_list() {
