@@ -9,6 +9,8 @@
 mod accounts;
 #[path = "black_box/admission.rs"]
 mod admission;
+#[path = "black_box/all_commands.rs"]
+mod all_commands;
 #[path = "black_box/append_only.rs"]
 mod append_only;
 #[path = "black_box/bad_clients.rs"]

@@ -125,6 +125,56 @@ const ADMINISTRATION: &[&str] = &[
     "MODULE LIST",
 ];
 
+/// Commands of one who may do everything in database 0, and nothing in others.
+const OTHER_DATABASES: &[&str] = &[
+    "SELECT 1",
+    "MOVE mine 1",
+    "COPY mine mine2 DB 1",
+    "SWAPDB 0 1",
+    "FLUSHALL",
+    "MULTI; SELECT 1",
+    "MULTI; MOVE mine 1",
+    "EVAL return(redis.call('select',1)) 0",
+    "EVAL return(redis.call('move','mine','1')) 0",
+];
+
+/// Commands of one who may only read keys that begin with `secret`, and only write those that begin with `mine`.
+const HALF: &[&str] = &[
+    "SET secret v",
+    "APPEND secret v",
+    "DEL secret",
+    "UNLINK mine secret",
+    "EXPIRE secret 100",
+    "SETRANGE secret 0 v",
+    "BITFIELD secret SET u8 0 1",
+    "GETEX secret PERSIST",
+    "GETDEL secret",
+    "LPOP secret-list",
+    "LMOVE secret-list mine-list LEFT LEFT",
+    "SPOP secret-set",
+    "SMOVE secret-set mine-set hidden-value",
+    "RENAME secret mine",
+    "MOVE secret 1",
+    "SORT secret-list ALPHA STORE secret-other",
+    "SINTERSTORE secret-other secret-set",
+    "GET mine",
+    "GETSET mine v",
+    "SET mine v GET",
+    "GETRANGE mine 0 -1",
+    "DUMP mine",
+    "LRANGE mine-list 0 -1",
+    "LPOP mine-list",
+    "SMEMBERS mine-set",
+    "SUNIONSTORE mine-other mine-set",
+    "COPY mine mine-other",
+    "RENAME mine mine-other",
+    "SORT mine-list ALPHA STORE mine-other",
+    "XREAD STREAMS mine-x 0",
+    "MULTI; GET mine",
+    "EVAL return(redis.call('get','mine')) 0",
+    "EVAL return(redis.call('set','secret','v')) 0",
+];
+
 const LIBRARY: &str = "#!lua name=lib
 local function read(keys, args) return server.call('get', keys[1] or args[1]) end
 local function write(keys, args) return server.call('set', args[1], 'v') end
@@ -145,6 +195,8 @@ fn fill(admin: &mut Connection) {
         "ZADD mine-z 1 v",
         "XADD mine-x 1-1 f v",
         "ACL SETUSER high on nopass +@all ~mine* resetchannels &mine*",
+        "ACL SETUSER one on nopass +@all ~* &* resetdbs db=0",
+        "ACL SETUSER half on nopass +@all %R~secret* %W~mine* &*",
         "ACL SETUSER low on nopass ~* &* +@read +@write +@connection -@dangerous -@scripting -client",
     ] {
         assert!(!ask(admin, line).starts_with('-'), "{line}");
@@ -197,6 +249,12 @@ fn what_is_denied_has_no_effect_by_any_way_in() {
         // Protected commands come before rights.
         deny(&server, &mut admin, "low", line, true);
     }
+    for line in OTHER_DATABASES {
+        deny(&server, &mut admin, "one", line, true);
+    }
+    for line in HALF {
+        deny(&server, &mut admin, "half", line, true);
+    }
     assert!(server.stop().success());
 }
 
@@ -223,6 +281,39 @@ fn rights_that_are_taken_count_for_who_waits_and_for_what_is_queued() {
             assert_eq!(ask_integer(&mut admin, "LLEN q"), 1, "{rule}");
             assert!(ask(&mut admin, "ACL LOG 1").contains("\"u\""), "{rule}");
             ask_integer(&mut admin, "DEL q p");
+        }
+        assert!(server.stop().success());
+    }
+}
+
+/// What waits, a right that it needs and that is taken, and what would serve it.
+const WAITING: &[(&str, &str, &str)] = &[
+    ("BLMOVE q d LEFT LEFT 0", "resetkeys ~q", "RPUSH q v"),
+    ("BLMOVE q d LEFT LEFT 0", "resetkeys %R~q ~d", "RPUSH q v"),
+    ("BLMPOP 0 2 none q LEFT", "resetkeys ~q", "RPUSH q v"),
+    ("BZPOPMIN q 0", "resetkeys %R~q", "ZADD q 1 v"),
+    ("BZMPOP 0 1 q MAX", "-bzmpop", "ZADD q 1 v"),
+    ("XREAD BLOCK 0 STREAMS q $", "resetkeys %W~q", "XADD q 1-1 f v"),
+    ("BLPOP q 0", "resetdbs db=1", "RPUSH q v"),
+];
+
+#[test]
+fn who_waits_is_served_by_the_rights_of_that_moment() {
+    for threads in [1, 4] {
+        let server = Server::start_with_threads(threads, &["--enable-debug-command", "yes"]);
+        let mut admin = server.client();
+        for (line, rules, serves) in WAITING {
+            assert_eq!(ask(&mut admin, "ACL SETUSER u reset on nopass +@all ~*"), "OK");
+            let mut waiting = server.socket();
+            send(&mut waiting, format!("AUTH u x\r\n{line}\r\n").as_bytes());
+            assert!(eventually(|| ask(&mut admin, "INFO clients").contains("blocked_clients:1\\r\\n")), "{line}");
+            assert_eq!(ask(&mut admin, &format!("ACL SETUSER u {rules}")), "OK");
+            assert!(!ask(&mut admin, serves).starts_with('-'), "{serves}");
+            let mut reply = [0; 13];
+            waiting.read_exact(&mut reply).expect("an answer");
+            assert_eq!(&reply, b"+OK\r\n-NOPERM ", "{line} without {rules}");
+            assert_eq!([ask_integer(&mut admin, "EXISTS q"), ask_integer(&mut admin, "EXISTS d")], [1, 0], "{line}");
+            assert_eq!(ask_integer(&mut admin, "DEL q"), 1);
         }
         assert!(server.stop().success());
     }

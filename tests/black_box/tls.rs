@@ -389,5 +389,13 @@ fn keys_leave_for_another_server_with_tls() {
         let error = migrate("stays", other.server.port).expect_err("a server without TLS");
         assert!(error.contains("IOERR"), "{error}");
         assert_eq!([len_of(&other, "k"), len_of(&other, "stays"), len_of(server, "stays")], [1, 0, 1]);
+        // A connection without TLS is not used again when there is to be TLS.
+        server.config("tls-cluster no").expect("a mode");
+        dialogue(&mut client, &[("SET plain v", "OK")]);
+        assert_eq!(migrate("plain", other.server.port), Ok("OK".to_owned()));
+        server.config("tls-cluster yes").expect("a mode");
+        let error = migrate("stays", other.server.port).expect_err("a server without TLS");
+        assert!(error.contains("IOERR"), "{error}");
+        assert_eq!(len_of(server, "stays"), 1);
     });
 }

@@ -1,4 +1,5 @@
-//! TLS that the server and the tools have in common: names of ciphers, whom to trust, a client's options and stream.
+//! TLS as bytes, and what the server and the tools have in common of it: names of ciphers, whom to trust, a client's
+//! options and stream, the records of a server's connection.
 #![forbid(unsafe_code)]
 #![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
 
@@ -6,6 +7,9 @@ pub mod ciphers;
 pub mod client_options;
 pub mod client_stream;
 pub mod peer_verifier;
+pub mod records;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod testing;
 
 pub use rustls::ClientConfig;
 pub use rustls::pki_types::ServerName;

@@ -4,6 +4,8 @@ use crate::acl::catalog::CommandCatalog;
 use crate::acl::pattern::Pattern;
 use crate::acl::rule_error::RuleError;
 use crate::acl::selector::Selector;
+#[cfg(any(test, feature = "fuzzing"))]
+use crate::acl::{catalog::CommandNumber, selector::KeyAccess};
 use sha2::{Digest, Sha256};
 
 /// The user that connections have which have not logged in.
@@ -214,4 +216,116 @@ pub fn merge_selectors(words: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, usize> {
         }
     }
     open.map_or(Ok(merged), |(start, _)| Err(start))
+}
+
+/// A few commands, for rules about them.
+#[cfg(any(test, feature = "fuzzing"))]
+struct FewCommands;
+
+#[cfg(any(test, feature = "fuzzing"))]
+impl FewCommands {
+    const NAMES: [&str; 6] = ["get", "set", "config", "config|get", "config|set", "select"];
+
+    fn number(id: usize) -> CommandNumber {
+        let full_name = Self::NAMES[id].to_owned();
+        let subcommands = if full_name == "config" { id + 1..id + 3 } else { 0..0 };
+        CommandNumber { id, is_inner: full_name.contains('|'), full_name, subcommands }
+    }
+}
+
+#[cfg(any(test, feature = "fuzzing"))]
+impl CommandCatalog for FewCommands {
+    fn count(&self) -> usize {
+        Self::NAMES.len()
+    }
+
+    fn find(&self, full_name: &[u8]) -> Option<CommandNumber> {
+        Self::NAMES.iter().position(|name| name.as_bytes().eq_ignore_ascii_case(full_name)).map(Self::number)
+    }
+
+    fn of_category(&self, category: &[u8]) -> Option<Vec<CommandNumber>> {
+        let ids = match &*category.to_ascii_lowercase() {
+            b"read" => 0..1,
+            b"write" => 1..2,
+            b"admin" => 2..5,
+            _ => return None,
+        };
+        Some(ids.map(Self::number).collect())
+    }
+}
+
+/// What a user may do, as far as a few commands, keys and databases tell.
+#[cfg(any(test, feature = "fuzzing"))]
+fn rights(user: &User) -> impl PartialEq + std::fmt::Debug {
+    let of = |selector: &Selector| {
+        let commands = (0..FewCommands::NAMES.len()).flat_map(|id| [None, Some(&b"0"[..])].map(|arg| (id, arg)));
+        let commands: Vec<bool> = commands.map(|(id, arg)| selector.allows_command(id, arg)).collect();
+        let access = [(true, false), (false, true), (true, true)];
+        let access = access.map(|(reads, writes)| KeyAccess { reads, writes });
+        let keys = [&b"a"[..], b"k1", b"other"].map(|key| access.map(|access| selector.allows_key(key, access)));
+        (commands, keys, [None, Some(0), Some(3)].map(|db| selector.allows_db(db)), selector.channels().is_none())
+    };
+    (user.enabled, user.no_password, user.passwords.clone(), user.selectors.iter().map(of).collect::<Vec<_>>())
+}
+
+/// Any lines as rules, one after the other. A rule that is refused changes nothing; and who is described is who the
+/// description makes, unless blanks or parentheses within the rules make it ambiguous, as they do in Valkey.
+#[cfg(any(test, feature = "fuzzing"))]
+pub fn fuzz(data: &[u8]) {
+    let context = RuleContext { catalog: &FewCommands, all_channels: data.first().is_some_and(|byte| byte & 1 == 1) };
+    let split = |text: &[u8], at: fn(&u8) -> bool| text.split(at).map(<[u8]>::to_vec).collect::<Vec<_>>();
+    let Ok(rules) = merge_selectors(&split(data, |byte| matches!(byte, b'\n' | b' '))) else { return };
+    let mut user = User::new(b"u", context);
+    for rule in &rules {
+        let before = user.describe();
+        if user.apply(rule, context).is_err() {
+            assert_eq!(user.describe(), before);
+        }
+    }
+    let is_plain = |rule: &Vec<u8>| {
+        let inner = rule.strip_prefix(b"(").and_then(|rest| rest.strip_suffix(b")")).unwrap_or(rule);
+        inner.iter().all(|byte| (b' '..=b'~').contains(byte) && !b"()\"'\\".contains(byte))
+    };
+    if !rules.iter().all(is_plain) {
+        return;
+    }
+    let described = user.describe();
+    let mut again = User::new(b"u", RuleContext { all_channels: !context.all_channels, ..context });
+    for rule in merge_selectors(&split(&described, |byte| *byte == b' ')).expect("parentheses are closed") {
+        match again.apply(&rule, context) {
+            Ok(()) => {}
+            // `%RW~*` is described as `~*`, which nothing may follow.
+            Err(RuleError::KeysAfterAll) => return,
+            Err(error) => panic!("{error:?} in {:?}", String::from_utf8_lossy(&rule)),
+        }
+    }
+    assert_eq!(String::from_utf8_lossy(&again.describe()), String::from_utf8_lossy(&described));
+    assert_eq!(rights(&again), rights(&user), "{:?}", String::from_utf8_lossy(&described));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+        #[test]
+        fn who_is_described_is_who_the_description_makes(
+            rules in prop::collection::vec(
+                prop_oneof![
+                    "[-+]@?(all|read|write|admin|get|set|config|config\\|get|config\\|set|select\\|[ab0])",
+                    "(~|%R~|%W~|%RW~|&)[ak1*?]{0,3}",
+                    "(on|off|nopass|resetpass|reset|resetkeys|resetchannels|clearselectors|alldbs|resetdbs|allkeys)",
+                    "db=[0-3,]{1,4}",
+                    "[<>][ab]?",
+                    "\\([-+]@?(all|read|get|config) ~[ak1]\\)",
+                    any::<String>(),
+                ],
+                0..10,
+            ),
+        ) {
+            fuzz(rules.join("\n").as_bytes());
+        }
+    }
 }

@@ -17,6 +17,17 @@ pub enum Apply {
     Server(ServerHook),
 }
 
+impl Apply {
+    /// Whether both do the same. False says nothing.
+    pub(super) fn is_same(self, other: Apply) -> bool {
+        match (self, other) {
+            (Apply::Server(hook), Apply::Server(other)) => std::ptr::fn_addr_eq(hook, other),
+            (Apply::Engine(hook), Apply::Engine(other)) => std::ptr::fn_addr_eq(hook, other),
+            _ => false,
+        }
+    }
+}
+
 /// A hook that the engine runs.
 pub type EngineHook = fn(&dyn EngineHooks) -> Applied;
 /// A hook that the process around the engine runs.

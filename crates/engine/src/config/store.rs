@@ -406,7 +406,8 @@ fn evaluate(
     Ok((new, changed))
 }
 
-/// Runs the hooks; on an error, those that ran run again with the old values, and the answer says which one failed.
+/// Runs the hooks, each once; on an error, those that ran run again with the old values, and the answer says which one
+/// failed.
 fn apply(
     changed: &[FoundDirective],
     new: &Config,
@@ -414,6 +415,9 @@ fn apply(
     hooks: &dyn ApplyHooks,
 ) -> Result<(), (usize, String)> {
     for (at, found) in changed.iter().enumerate() {
+        if changed[..at].iter().any(|before| before.entry.apply.is_same(found.entry.apply)) {
+            continue;
+        }
         if let Err(text) = hooks.apply(found.entry.directive, new) {
             for undone in &changed[..=at] {
                 // The old values were in force a moment ago; when they fail now, there is nothing to fall back to.

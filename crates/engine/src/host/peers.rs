@@ -21,4 +21,9 @@ pub trait Peer: io::Read + io::Write + Send {
     /// # Errors
     /// The system refuses it, as it does a time of zero.
     fn set_patience(&mut self, patience: Duration) -> io::Result<()>;
+
+    /// Whether nobody between here and there can read along.
+    fn is_encrypted(&self) -> bool {
+        false
+    }
 }

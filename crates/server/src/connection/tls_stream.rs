@@ -7,7 +7,7 @@
 //! rest of the records here, and the caller with the same bytes: it offers them again, as it would those that a plain
 //! socket did not take. So what is unsent is known to the connection's output alone, with its limits.
 
-use crate::tls::records::{RECORD_MAX, Records, sealed_max};
+use cinnabar_tls::records::{RECORD_MAX, Records, sealed_max};
 use mio::net::TcpStream;
 use rustls::{Error, ServerConfig};
 use std::cell::RefCell;

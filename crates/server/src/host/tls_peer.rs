@@ -26,6 +26,10 @@ impl Peer for TlsPeer {
     fn set_patience(&mut self, patience: Duration) -> io::Result<()> {
         self.0.sock.set_patience(patience)
     }
+
+    fn is_encrypted(&self) -> bool {
+        true
+    }
 }
 
 impl Read for TlsPeer {

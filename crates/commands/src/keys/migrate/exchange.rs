@@ -9,6 +9,7 @@
 //! command that gets no answer at all tries once more with a new one.
 
 use super::Order;
+use engine::config::Directive;
 use engine::host::peer_connections::PeerConnection;
 use engine::host::peers::Peer;
 use engine::propagation::log_batch::put_command;
@@ -48,7 +49,10 @@ struct Broken {
 pub fn exchange(engine: &Engine, order: &Order, commands: &[u8], count: usize) -> PeerAnswers {
     let mut may_retry = true;
     loop {
-        let mut link = match engine.links().take(&order.address).map_or_else(|| connect(engine, order), Ok) {
+        // One that was kept may be of a time when `tls-cluster` was another.
+        let encrypts = engine.config().snapshot().flag(Directive::TLS_CLUSTER);
+        let kept = engine.links().take(&order.address).filter(|link| link.peer.is_encrypted() == encrypts);
+        let mut link = match kept.map_or_else(|| connect(engine, order), Ok) {
             Ok(link) => link,
             Err(error) => return PeerAnswers::failed(error),
         };
