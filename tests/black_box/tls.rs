@@ -380,10 +380,10 @@ fn keys_leave_for_another_server_with_tls() {
         let other = server.authority.start(2, &["--tls-cluster", "yes"]);
         let mut client = server.server.client();
         dialogue(&mut client, &[("SET k v", "OK"), ("SET stays v", "OK")]);
-        let mut migrate = |key: &str, port: u16| {
+        let migrate = |key: &str, port: u16| {
             let mut command = redis::cmd("MIGRATE");
             command.arg("127.0.0.1").arg(port).arg(key).arg(0).arg(2000);
-            command.query::<String>(&mut client).map_err(|error| error.to_string())
+            command.query::<String>(&mut server.server.client()).map_err(|error| error.to_string())
         };
         assert_eq!(migrate("k", other.port), Ok("OK".to_owned()));
         let error = migrate("stays", other.server.port).expect_err("a server without TLS");

@@ -33,7 +33,8 @@ fn settings() -> (Arc<ServerConfig>, ClientConfig) {
 /// Before their handshake; `fragment`: bytes of the client's records at most.
 pub fn pair(fragment: Option<usize>) -> (Records, ClientConnection) {
     let (server, client) = &*SETTINGS;
-    let client = ClientConfig { max_fragment_size: fragment, ..client.clone() };
+    let mut client = client.clone();
+    client.max_fragment_size = fragment;
     let name = ServerName::try_from("localhost").expect("a name");
     let client = ClientConnection::new(Arc::new(client), name).expect("a client");
     (Records::new(Arc::clone(server)).expect("a server"), client)
