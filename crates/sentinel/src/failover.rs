@@ -1,0 +1,159 @@
+//! A failover's steps up to the promotion of a replica. Only who is elected goes beyond the first.
+
+use crate::model::effect::Level;
+use crate::model::instance::{FailoverState, Flags, InstanceId};
+use crate::sentinel::{DESYNC_MAX, Sentinel};
+
+impl Sentinel {
+    /// The epoch of a failover that waits for votes or is under way.
+    pub(crate) fn failover_epoch(&self, primary: InstanceId) -> Option<u64> {
+        let failover = &self.instances.group(primary).failover;
+        (failover.state > FailoverState::None).then_some(failover.epoch)
+    }
+
+    pub(crate) fn enter(&mut self, primary: InstanceId, state: FailoverState) {
+        let now = self.now;
+        let failover = &mut self.instances.group_mut(primary).failover;
+        failover.state = state;
+        failover.state_since = now;
+    }
+
+    /// Begins a failover in a new epoch.
+    pub(crate) fn start_failover(&mut self, primary: InstanceId) {
+        self.current_epoch += 1;
+        let epoch = self.current_epoch;
+        self.enter(primary, FailoverState::WaitStart);
+        self.instances[primary].flags.insert(Flags::FAILOVER_IN_PROGRESS);
+        self.instances.group_mut(primary).failover.epoch = epoch;
+        self.event_text(Level::Warning, "+new-epoch", Some(primary), &epoch.to_string());
+        self.event_of(Level::Warning, "+try-failover", primary, "");
+        let started = self.now + self.random.i64(0..DESYNC_MAX);
+        self.instances.group_mut(primary).failover.started = started;
+    }
+
+    /// Begins one where the primary is down and the last attempt, by any Sentinel, is long enough ago.
+    pub(crate) fn start_failover_if_needed(&mut self, primary: InstanceId) -> bool {
+        let flags = self.instances[primary].flags;
+        if !flags.has(Flags::O_DOWN) || flags.has(Flags::FAILOVER_IN_PROGRESS) {
+            return false;
+        }
+        let now = self.now;
+        let group = self.instances.group_mut(primary);
+        let wait = group.failover_timeout * 2;
+        let failover = &mut group.failover;
+        if now - failover.started < wait {
+            if failover.delay_logged != failover.started {
+                failover.delay_logged = failover.started;
+                let seconds = (failover.started + wait - now) / 1000;
+                let text = format!("Next failover delay: no failover is started before {seconds} seconds have passed");
+                self.log(Level::Notice, text);
+            }
+            return false;
+        }
+        self.start_failover(primary);
+        true
+    }
+
+    /// Does the step that is next, if it can be done.
+    pub(crate) fn go_on_with_failover(&mut self, primary: InstanceId) {
+        if !self.instances[primary].flags.has(Flags::FAILOVER_IN_PROGRESS) {
+            return;
+        }
+        match self.instances.group(primary).failover.state {
+            FailoverState::WaitStart => self.wait_for_election(primary),
+            FailoverState::SelectReplica => self.select(primary),
+            FailoverState::SendReplicaOfNoOne => self.promote(primary),
+            FailoverState::WaitPromotion => self.wait_for_promotion(primary),
+            FailoverState::ReconfigureReplicas => self.reconfigure_replicas(primary),
+            FailoverState::None | FailoverState::UpdateConfig => {}
+        }
+    }
+
+    fn wait_for_election(&mut self, primary: InstanceId) {
+        let epoch = self.instances.group(primary).failover.epoch;
+        let leader = self.elected(primary, epoch);
+        let elected = leader.is_some_and(|leader| leader.eq_ignore_ascii_case(&self.my_id));
+        if !elected && !self.instances[primary].flags.has(Flags::FORCE_FAILOVER) {
+            let group = self.instances.group(primary);
+            if self.now - group.failover.started > self.periods.election.min(group.failover_timeout) {
+                self.event_of(Level::Warning, "-failover-abort-not-elected", primary, "");
+                self.abort_failover(primary);
+            }
+            return;
+        }
+        self.event_of(Level::Warning, "+elected-leader", primary, "");
+        if self.simulated.after_election {
+            self.simulate_crash();
+        }
+        self.enter(primary, FailoverState::SelectReplica);
+        self.event_of(Level::Warning, "+failover-state-select-slave", primary, "");
+    }
+
+    fn select(&mut self, primary: InstanceId) {
+        let Some(replica) = self.select_replica(primary) else {
+            self.event_of(Level::Warning, "-failover-abort-no-good-slave", primary, "");
+            self.abort_failover(primary);
+            return;
+        };
+        self.event_of(Level::Warning, "+selected-slave", replica, "");
+        self.instances[replica].flags.insert(Flags::PROMOTED);
+        self.instances.group_mut(primary).failover.promoted = Some(replica);
+        self.enter(primary, FailoverState::SendReplicaOfNoOne);
+        self.event_of(Level::Notice, "+failover-state-send-slaveof-noone", replica, "");
+    }
+
+    fn promote(&mut self, primary: InstanceId) {
+        let coordinated = self.instances[primary].flags.has(Flags::COORDINATED_FAILOVER);
+        let group = self.instances.group(primary);
+        let passed = self.now - group.failover.state_since;
+        let left = group.failover_timeout - passed;
+        let Some(promoted) = group.failover.promoted else {
+            // It was removed meanwhile.
+            self.event_of(Level::Warning, "-failover-abort-slave-timeout", primary, "");
+            self.abort_failover(primary);
+            return;
+        };
+        let (asked, late, why) = if coordinated {
+            (primary, left < 1000, "-failover-abort-master-timeout")
+        } else {
+            (promoted, left < 0, "-failover-abort-slave-timeout")
+        };
+        let disconnected = self.links[self.instances[asked].link].disconnected;
+        if late && (coordinated || disconnected) {
+            self.event_of(Level::Warning, why, primary, "");
+            self.abort_failover(primary);
+            return;
+        }
+        if disconnected {
+            return;
+        }
+        let sent = if coordinated {
+            let address = self.instances[promoted].address.clone();
+            self.send_failover_to(primary, &address, left)
+        } else {
+            self.send_replica_of(promoted, None)
+        };
+        if sent {
+            self.event_of(Level::Notice, "+failover-state-wait-promotion", promoted, "");
+            self.enter(primary, FailoverState::WaitPromotion);
+        }
+    }
+
+    /// The replica's INFO tells that it is promoted.
+    fn wait_for_promotion(&mut self, primary: InstanceId) {
+        let group = self.instances.group(primary);
+        if self.now - group.failover.state_since > group.failover_timeout {
+            self.event_of(Level::Warning, "-failover-abort-slave-timeout", primary, "");
+            self.abort_failover(primary);
+        }
+    }
+
+    fn abort_failover(&mut self, primary: InstanceId) {
+        let flags = Flags::FAILOVER_IN_PROGRESS.and(Flags::FORCE_FAILOVER).and(Flags::COORDINATED_FAILOVER);
+        self.instances[primary].flags.remove(flags);
+        self.enter(primary, FailoverState::None);
+        if let Some(promoted) = self.instances.group_mut(primary).failover.promoted.take() {
+            self.instances[promoted].flags.remove(Flags::PROMOTED);
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! A Sentinel: watches primaries and their replicas, agrees with other Sentinels, and fails over.
+//!
+//! ```text
+//! tick(now), connected, received(bytes), closed, script_ended        SENTINEL ..., PUBLISH hello, INFO, ROLE
+//!                         \                                            /
+//!                          +------------->  Sentinel  <---------------+
+//!                                               |
+//!         effects: connect, send, close, publish, log, run a script, kill it, exit
+//! ```
+//!
+//! One state machine without sockets, threads and clocks: time and bytes come in, effects go out. What it has to know
+//! at once (names of hosts, whether the configuration is on the disk) it asks its [`Host`]. Instances (primaries,
+//! replicas, other Sentinels) lie in one table and name each other by number; two instances that are the same Sentinel
+//! seen from two primaries share one link.
+#![forbid(unsafe_code)]
+#![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
+
+mod commands;
+mod config_lines;
+mod config_load;
+mod creation;
+mod down;
+mod events;
+mod failover;
+mod hello;
+mod info_text;
+mod model;
+mod orders;
+mod reconfiguration;
+mod refresh;
+mod reset;
+mod scripts;
+mod selection;
+mod sentinel;
+mod traffic;
+mod votes;
+
+pub use config_lines::REWRITTEN;
+pub use config_load::{load_order, statement_place};
+pub use model::effect::{ConfigLine, ConnectionId, Effect, Host, Level, Millis, ScriptId};
+pub use model::info_report::InfoReport;
+pub use model::instance_transport::HELLO_CHANNEL;
+pub use sentinel::Sentinel;

@@ -1,0 +1,259 @@
+//! An instance: a primary, a replica or another Sentinel, and what is known of it.
+
+use crate::model::effect::Millis;
+use crate::model::instance_address::Address;
+
+/// The number of an instance; never given twice.
+pub(crate) type InstanceId = u64;
+
+/// The number of a link to an instance; never given twice.
+pub(crate) type TransportId = u64;
+
+/// What an instance is taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Primary,
+    Replica,
+    Sentinel,
+}
+
+impl Kind {
+    /// The word that events and replies have for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Primary => "master",
+            Kind::Replica => "slave",
+            Kind::Sentinel => "sentinel",
+        }
+    }
+}
+
+/// The role that an instance says it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Primary,
+    Replica,
+}
+
+/// A set of states of an instance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Flags(u16);
+
+macro_rules! flags {
+    ($($name:ident = $bit:literal;)*) => {
+        impl Flags {
+            $(pub const $name: Flags = Flags(1 << $bit);)*
+        }
+    };
+}
+
+flags! {
+    S_DOWN = 0;
+    O_DOWN = 1;
+    PRIMARY_DOWN = 2;
+    FAILOVER_IN_PROGRESS = 3;
+    PROMOTED = 4;
+    RECONF_SENT = 5;
+    RECONF_IN_PROGRESS = 6;
+    RECONF_DONE = 7;
+    FORCE_FAILOVER = 8;
+    COORDINATED_FAILOVER = 9;
+    SCRIPT_KILL_SENT = 10;
+    PRIMARY_REBOOT = 11;
+}
+
+impl Flags {
+    /// The flags of both.
+    pub const fn and(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+
+    /// Whether one of these is there.
+    pub fn has(self, any: Flags) -> bool {
+        self.0 & any.0 != 0
+    }
+
+    pub fn insert(&mut self, flags: Flags) {
+        self.0 |= flags.0;
+    }
+
+    pub fn remove(&mut self, flags: Flags) {
+        self.0 &= !flags.0;
+    }
+}
+
+/// Whether an instance knows FAILOVER, and whether it is in one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OwnFailover {
+    Unsupported,
+    Idle,
+    Busy,
+}
+
+/// Steps of a failover, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum FailoverState {
+    None,
+    WaitStart,
+    SelectReplica,
+    SendReplicaOfNoOne,
+    WaitPromotion,
+    ReconfigureReplicas,
+    UpdateConfig,
+}
+
+impl FailoverState {
+    /// The word that SENTINEL MASTER has for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            FailoverState::None => "none",
+            FailoverState::WaitStart => "wait_start",
+            FailoverState::SelectReplica => "select_slave",
+            FailoverState::SendReplicaOfNoOne => "send_slaveof_noone",
+            FailoverState::WaitPromotion => "wait_promotion",
+            FailoverState::ReconfigureReplicas => "reconf_slaves",
+            FailoverState::UpdateConfig => "update_config",
+        }
+    }
+}
+
+/// What an instance said last of its replication.
+#[derive(Clone, Debug)]
+pub(crate) struct Reported {
+    pub role: Option<Role>,
+    pub role_since: Millis,
+    /// When it last turned to another primary.
+    pub primary_changed: Millis,
+    pub primary_host: Option<String>,
+    pub primary_port: i64,
+    pub primary_link_up: bool,
+    /// For how long the link to its primary is down.
+    pub primary_link_down: Millis,
+    pub priority: i64,
+    pub announced: bool,
+    pub offset: u64,
+    pub own_failover: OwnFailover,
+    pub own_failover_since: Millis,
+}
+
+/// A failover, as far as it has come.
+#[derive(Clone, Debug)]
+pub(crate) struct Failover {
+    pub state: FailoverState,
+    pub epoch: u64,
+    pub state_since: Millis,
+    pub started: Millis,
+    /// For which start it was logged that the next is put off.
+    pub delay_logged: Millis,
+    pub promoted: Option<InstanceId>,
+}
+
+/// What only a primary has.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    pub replicas: Vec<InstanceId>,
+    pub sentinels: Vec<InstanceId>,
+    pub config_epoch: u64,
+    pub quorum: i64,
+    pub parallel_syncs: i64,
+    pub failover_timeout: Millis,
+    pub reboot_down_after: Millis,
+    pub reboot_since: Millis,
+    pub auth_pass: Option<Vec<u8>>,
+    pub auth_user: Option<Vec<u8>>,
+    pub notification_script: Option<Vec<u8>>,
+    pub client_reconfig_script: Option<Vec<u8>>,
+    /// Commands that its servers have under other names: old, new.
+    pub renamed: Vec<(Vec<u8>, Vec<u8>)>,
+    pub failover: Failover,
+}
+
+/// An instance.
+#[derive(Clone, Debug)]
+pub(crate) struct Instance {
+    pub kind: Kind,
+    pub flags: Flags,
+    pub name: String,
+    pub run_id: Option<String>,
+    pub address: Address,
+    pub link: TransportId,
+    /// Of a replica or a Sentinel: the primary that it belongs to.
+    pub primary: Option<InstanceId>,
+    pub last_publish: Millis,
+    pub last_hello: Millis,
+    pub last_down_reply: Millis,
+    pub s_down_since: Millis,
+    pub o_down_since: Millis,
+    pub down_after: Millis,
+    /// When INFO came last; 0: never.
+    pub info_refresh: Millis,
+    pub info: Option<Vec<u8>>,
+    /// When a replica was told of the promoted one.
+    pub reconf_sent: Millis,
+    /// Who this Sentinel (of a primary: this one) voted for.
+    pub leader: Option<String>,
+    pub leader_epoch: u64,
+    pub reported: Reported,
+    pub group: Option<Box<Group>>,
+}
+
+impl Reported {
+    /// What is assumed before anything was said.
+    pub fn new(kind: Kind, now: Millis) -> Reported {
+        Reported {
+            role: match kind {
+                Kind::Primary => Some(Role::Primary),
+                Kind::Replica => Some(Role::Replica),
+                Kind::Sentinel => None,
+            },
+            role_since: now,
+            primary_changed: now,
+            primary_host: None,
+            primary_port: 0,
+            primary_link_up: false,
+            primary_link_down: 0,
+            priority: 100,
+            announced: true,
+            offset: 0,
+            own_failover: OwnFailover::Unsupported,
+            own_failover_since: now,
+        }
+    }
+}
+
+impl Group {
+    /// A primary's, of which nothing is known yet.
+    pub fn new(quorum: i64, failover_timeout: Millis) -> Group {
+        Group {
+            replicas: Vec::new(),
+            sentinels: Vec::new(),
+            config_epoch: 0,
+            quorum,
+            parallel_syncs: 1,
+            failover_timeout,
+            reboot_down_after: 0,
+            reboot_since: 0,
+            auth_pass: None,
+            auth_user: None,
+            notification_script: None,
+            client_reconfig_script: None,
+            renamed: Vec::new(),
+            failover: Failover {
+                state: FailoverState::None,
+                epoch: 0,
+                state_since: 0,
+                started: 0,
+                delay_logged: 0,
+                promoted: None,
+            },
+        }
+    }
+}
+
+impl Instance {
+    /// Whether it was up for longer than this.
+    pub fn not_down_for(&self, ms: Millis, now: Millis) -> bool {
+        let recent = self.s_down_since.max(self.o_down_since);
+        recent == 0 || now - recent > ms
+    }
+}

@@ -1,0 +1,218 @@
+//! What an answer to INFO changes: who there is, who is what, and what is put right again.
+
+use crate::model::effect::{Effect, Level};
+use crate::model::info_report::InfoReport;
+use crate::model::instance::{FailoverState, Flags, InstanceId, Kind, OwnFailover, Role};
+use crate::sentinel::Sentinel;
+
+impl Sentinel {
+    /// An instance has answered INFO.
+    pub(crate) fn refresh(&mut self, id: InstanceId, text: &[u8]) {
+        let report = InfoReport::parse(text);
+        self.instances[id].info = Some(text.to_vec());
+        self.note_run_id(id, report.run_id.as_deref());
+        if self.instances[id].kind == Kind::Primary {
+            self.find_replicas(id, &report);
+        }
+        self.note_replication(id, &report);
+        self.instances[id].info_refresh = self.now;
+        self.note_role(id, report.role);
+        if self.tilt.since.is_some() || self.instances[id].kind != Kind::Replica {
+            return;
+        }
+        match report.role {
+            Some(Role::Primary) => self.replica_says_primary(id),
+            Some(Role::Replica) => self.replica_says_replica(id),
+            None => {}
+        }
+    }
+
+    fn note_run_id(&mut self, id: InstanceId, run_id: Option<&str>) {
+        let Some(run_id) = run_id else {
+            return;
+        };
+        let known = self.instances[id].run_id.as_deref();
+        if known.is_some_and(|known| known != run_id) {
+            self.event_of(Level::Notice, "+reboot", id, "");
+            if self.instances[id].kind == Kind::Primary && self.instances.group(id).reboot_down_after != 0 {
+                self.instances[id].flags.insert(Flags::PRIMARY_REBOOT);
+                self.instances.group_mut(id).reboot_since = self.now;
+            }
+        }
+        self.instances[id].run_id = Some(run_id.to_string());
+    }
+
+    fn find_replicas(&mut self, primary: InstanceId, report: &InfoReport) {
+        for (host, port) in &report.replicas {
+            let known = self.address(host, *port, false).ok().and_then(|address| {
+                let name = crate::model::instance_address::joined(self.announced(&address), address.port);
+                self.instances.replica_named(primary, &name)
+            });
+            if known.is_none()
+                && let Ok(replica) = self.create(Kind::Replica, "", host, *port, 0, Some(primary))
+            {
+                self.event_of(Level::Notice, "+slave", replica, "");
+                self.save();
+            }
+        }
+    }
+
+    fn note_replication(&mut self, id: InstanceId, report: &InfoReport) {
+        let now = self.now;
+        let reported = &mut self.instances[id].reported;
+        reported.primary_link_down = report.primary_link_down;
+        if let Some(host) = &report.primary_host
+            && !reported.primary_host.as_ref().is_some_and(|known| known.eq_ignore_ascii_case(host))
+        {
+            reported.primary_host = Some(host.clone());
+            reported.primary_changed = now;
+        }
+        if let Some(port) = report.primary_port
+            && reported.primary_port != port
+        {
+            reported.primary_port = port;
+            reported.primary_changed = now;
+        }
+        reported.primary_link_up = report.primary_link_up.unwrap_or(reported.primary_link_up);
+        reported.priority = report.priority.unwrap_or(reported.priority);
+        reported.offset = report.offset.unwrap_or(reported.offset);
+        reported.announced = report.announced.unwrap_or(reported.announced);
+        let own_failover = match report.failing_over {
+            Some(true) => OwnFailover::Busy,
+            Some(false) => OwnFailover::Idle,
+            None => reported.own_failover,
+        };
+        if own_failover != reported.own_failover {
+            reported.own_failover = own_failover;
+            reported.own_failover_since = now;
+        }
+    }
+
+    fn note_role(&mut self, id: InstanceId, role: Option<Role>) {
+        if self.instances[id].reported.role == role {
+            return;
+        }
+        let now = self.now;
+        let reported = &mut self.instances[id].reported;
+        reported.role = role;
+        reported.role_since = now;
+        if role == Some(Role::Replica) {
+            reported.primary_changed = now;
+        }
+        let expected = match self.instances[id].kind {
+            Kind::Primary => Some(Role::Primary),
+            Kind::Replica => Some(Role::Replica),
+            Kind::Sentinel => None,
+        };
+        let event = if role == expected { "+role-change" } else { "-role-change" };
+        let word = if role == Some(Role::Primary) { "master" } else { "slave" };
+        self.event_of(Level::Verbose, event, id, &format!(" new reported role is {word}"));
+    }
+
+    /// A replica is a primary: because it was promoted, or because it is not told better.
+    fn replica_says_primary(&mut self, id: InstanceId) {
+        let primary = self.instances.primary_of(id);
+        let promoted = self.instances[id].flags.has(Flags::PROMOTED);
+        let in_progress = self.instances[primary].flags.has(Flags::FAILOVER_IN_PROGRESS);
+        if promoted && in_progress && self.instances.group(primary).failover.state == FailoverState::WaitPromotion {
+            self.promoted(id, primary);
+            return;
+        }
+        // The others' word that it was promoted may be under way.
+        let wait = self.periods.publish * 4;
+        let instance = &self.instances[id];
+        if !promoted
+            && self.looks_sane(primary)
+            && instance.not_down_for(wait, self.now)
+            && self.now - instance.reported.role_since > wait
+        {
+            let address = self.instances[primary].address.clone();
+            if self.send_replica_of(id, Some(&address)) {
+                self.event_of(Level::Notice, "+convert-to-slave", id, "");
+            }
+        }
+    }
+
+    fn promoted(&mut self, id: InstanceId, primary: InstanceId) {
+        let group = self.instances.group_mut(primary);
+        // From here on this configuration is what other Sentinels are to follow.
+        group.config_epoch = group.failover.epoch;
+        self.enter(primary, FailoverState::ReconfigureReplicas);
+        self.save();
+        self.event_of(Level::Warning, "+promoted-slave", id, "");
+        if self.simulated.after_promotion {
+            self.simulate_crash();
+        }
+        if self.instances[primary].flags.has(Flags::COORDINATED_FAILOVER) {
+            self.send_kill_clients(primary);
+            self.send_kill_clients(id);
+        }
+        self.event_of(Level::Warning, "+failover-state-reconf-slaves", primary, "");
+        let (from, to) = (self.instances[primary].address.clone(), self.instances[id].address.clone());
+        self.call_client_reconfig_script(primary, "leader", &from, &to);
+        self.hurry_hello(primary);
+    }
+
+    /// Ends the process as SENTINEL SIMULATE-FAILURE asked for.
+    pub(crate) fn simulate_crash(&mut self) {
+        self.log(Level::Warning, "Sentinel CRASH because of SENTINEL simulate-failure".to_string());
+        self.effects.push(Effect::Exit(99));
+    }
+
+    fn replica_says_replica(&mut self, id: InstanceId) {
+        let primary = self.instances.primary_of(id);
+        let reported = self.instances[id].reported.clone();
+        if reported.own_failover == OwnFailover::Busy {
+            self.fix_replica(id, reported.own_failover_since);
+        }
+        let address = self.instances[primary].address.clone();
+        let host = reported.primary_host.as_deref().unwrap_or_default();
+        if reported.primary_port != i64::from(address.port) || !self.is_host_of(&address, host) {
+            self.fix_replica(id, reported.primary_changed);
+        }
+        self.note_reconfiguration(id);
+    }
+
+    /// A replica has the wrong primary for so long that nobody else will put it right.
+    fn fix_replica(&mut self, id: InstanceId, since: i64) {
+        let primary = self.instances.primary_of(id);
+        let wait = self.instances.group(primary).failover_timeout;
+        if self.looks_sane(primary) && self.instances[id].not_down_for(wait, self.now) && self.now - since > wait {
+            let address = self.instances[primary].address.clone();
+            if self.send_replica_of(id, Some(&address)) {
+                self.event_of(Level::Notice, "+fix-slave-config", id, "");
+            }
+        }
+    }
+
+    /// How far a replica is that was told of the promoted one.
+    fn note_reconfiguration(&mut self, id: InstanceId) {
+        let reported = self.instances[id].reported.clone();
+        if self.instances[id].flags.has(Flags::RECONF_SENT)
+            && let Some(promoted) = self.instances.group(id).failover.promoted
+            && let Some(host) = &reported.primary_host
+        {
+            let address = self.instances[promoted].address.clone();
+            if self.is_host_of(&address, host) && reported.primary_port == i64::from(address.port) {
+                let flags = &mut self.instances[id].flags;
+                flags.remove(Flags::RECONF_SENT);
+                flags.insert(Flags::RECONF_IN_PROGRESS);
+                self.event_of(Level::Notice, "+slave-reconf-inprog", id, "");
+            }
+        }
+        if self.instances[id].flags.has(Flags::RECONF_IN_PROGRESS) && reported.primary_link_up {
+            let flags = &mut self.instances[id].flags;
+            flags.remove(Flags::RECONF_IN_PROGRESS);
+            flags.insert(Flags::RECONF_DONE);
+            self.event_of(Level::Notice, "+slave-reconf-done", id, "");
+        }
+    }
+
+    /// The primary is up, and says that it is one.
+    fn looks_sane(&self, primary: InstanceId) -> bool {
+        let instance = &self.instances[primary];
+        instance.reported.role == Some(Role::Primary)
+            && !instance.flags.has(Flags::S_DOWN.and(Flags::O_DOWN))
+            && self.now - instance.info_refresh < self.periods.info * 2
+    }
+}

@@ -1,0 +1,38 @@
+//! Which replica is promoted.
+
+use crate::model::instance::{Flags, InstanceId};
+use crate::sentinel::Sentinel;
+use std::cmp::{Ordering, Reverse};
+
+impl Sentinel {
+    /// The best replica of a primary: of those that are up and were in touch with it, the one with the smallest
+    /// priority, then the most of its stream, then the smallest run id.
+    pub(crate) fn select_replica(&self, primary: InstanceId) -> Option<InstanceId> {
+        let instance = &self.instances[primary];
+        let down = instance.flags.has(Flags::S_DOWN);
+        let down_for = if down { self.now - instance.s_down_since } else { 0 };
+        let link_down_max = down_for + instance.down_after * 10;
+        let info_age_max = if down { self.periods.ping * 5 } else { self.periods.info * 3 };
+        let fit = |id: &InstanceId| {
+            let replica = &self.instances[*id];
+            let link = &self.links[replica.link];
+            !replica.flags.has(Flags::S_DOWN.and(Flags::O_DOWN))
+                && !link.disconnected
+                && self.now - link.last_available <= self.periods.ping * 5
+                && replica.reported.priority != 0
+                && self.now - replica.info_refresh <= info_age_max
+                && replica.reported.primary_link_down <= link_down_max
+        };
+        let replicas = self.instances.group(primary).replicas.iter().copied().filter(fit);
+        replicas.min_by(|&a, &b| self.compare(a, b))
+    }
+
+    fn compare(&self, a: InstanceId, b: InstanceId) -> Ordering {
+        let rank = |id: InstanceId| {
+            let replica = &self.instances[id];
+            let run_id = replica.run_id.as_ref().map(|run_id| run_id.to_ascii_lowercase());
+            (replica.reported.priority, Reverse(replica.reported.offset), run_id.is_none(), run_id)
+        };
+        rank(a).cmp(&rank(b))
+    }
+}

@@ -1,0 +1,55 @@
+//! Who leads a failover: each Sentinel votes once an epoch, and the one with most of the votes of all leads.
+
+use crate::model::effect::Level;
+use crate::model::instance::InstanceId;
+use crate::sentinel::{DESYNC_MAX, Sentinel};
+use std::collections::BTreeMap;
+
+impl Sentinel {
+    /// Votes for a candidate, if this Sentinel has not voted in that epoch. Answers who it voted for last, and when.
+    /// The vote is on the disk before anybody hears of it.
+    pub(crate) fn vote(&mut self, primary: InstanceId, epoch: u64, candidate: &str) -> (Option<String>, u64) {
+        if epoch > self.current_epoch {
+            self.current_epoch = epoch;
+            self.save();
+            self.event_text(Level::Warning, "+new-epoch", Some(primary), &epoch.to_string());
+        }
+        if self.instances[primary].leader_epoch < epoch && self.current_epoch <= epoch {
+            let instance = &mut self.instances[primary];
+            instance.leader = Some(candidate.to_string());
+            instance.leader_epoch = epoch;
+            self.save();
+            self.event_text(Level::Warning, "+vote-for-leader", Some(primary), &format!("{candidate} {epoch}"));
+            // Who votes for another leaves it time before it tries itself.
+            if !candidate.eq_ignore_ascii_case(&self.my_id) {
+                let started = self.now + self.random.i64(0..DESYNC_MAX);
+                self.instances.group_mut(primary).failover.started = started;
+            }
+        }
+        let instance = &self.instances[primary];
+        (instance.leader.clone(), instance.leader_epoch)
+    }
+
+    /// Who was elected in that epoch: by more than half of all Sentinels that are known, and by the quorum. Votes of a
+    /// later epoch do not count: two that began failovers in one epoch could both be elected by them.
+    pub(crate) fn elected(&mut self, primary: InstanceId, epoch: u64) -> Option<String> {
+        let group = self.instances.group(primary);
+        let (voters, quorum) = (group.sentinels.len() + 1, group.quorum);
+        let mut votes: BTreeMap<String, usize> = BTreeMap::new();
+        for &id in &group.sentinels {
+            let sentinel = &self.instances[id];
+            if let Some(leader) = sentinel.leader.as_ref().filter(|_| sentinel.leader_epoch == epoch) {
+                *votes.entry(leader.clone()).or_default() += 1;
+            }
+        }
+        let most = votes.iter().max_by_key(|(_, votes)| **votes).map(|(leader, _)| leader.clone());
+        let candidate = most.unwrap_or_else(|| self.my_id.clone());
+        if let (Some(mine), voted) = self.vote(primary, epoch, &candidate)
+            && voted == epoch
+        {
+            *votes.entry(mine).or_default() += 1;
+        }
+        let (leader, votes) = votes.into_iter().max_by_key(|(_, votes)| *votes)?;
+        (votes > voters / 2 && votes as i64 >= quorum).then_some(leader)
+    }
+}

@@ -1,0 +1,244 @@
+//! SENTINEL's replies, and what a Sentinel writes into its configuration and reads again.
+
+use resp::reply::{Protocol, Reply};
+use sentinel::{ConfigLine, Effect, Host, Level, Sentinel};
+use std::sync::{Arc, Mutex};
+
+const NOW: i64 = 1_700_000_000_000;
+
+#[derive(Clone, Default)]
+struct Surroundings {
+    saved: Arc<Mutex<Vec<ConfigLine>>>,
+    full: Arc<Mutex<bool>>,
+}
+
+impl Host for Surroundings {
+    fn resolve(&mut self, name: &str) -> Option<String> {
+        (name == "db").then(|| "10.0.0.9".to_string())
+    }
+
+    fn is_executable(&mut self, path: &[u8]) -> bool {
+        path == b"/bin/told"
+    }
+
+    fn save(&mut self, lines: Vec<ConfigLine>) -> Result<(), String> {
+        if *self.full.lock().unwrap() {
+            return Err("disk full".to_string());
+        }
+        *self.saved.lock().unwrap() = lines;
+        Ok(())
+    }
+
+    fn log_level(&self) -> String {
+        "notice".to_string()
+    }
+
+    fn set_log_level(&mut self, _: &str) {}
+
+    fn requirepass(&self) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn port(&self) -> u16 {
+        26379
+    }
+}
+
+struct Client {
+    sentinel: Sentinel,
+    surroundings: Surroundings,
+}
+
+impl Client {
+    fn with(lines: &[&str]) -> Client {
+        let surroundings = Surroundings::default();
+        let mut sentinel = Sentinel::new(Box::new(surroundings.clone()), 1, NOW);
+        for line in lines {
+            sentinel.statement(&resp::words::split(line.as_bytes()).unwrap()).unwrap();
+        }
+        sentinel.start(NOW);
+        Client { sentinel, surroundings }
+    }
+
+    fn new() -> Client {
+        Client::with(&["monitor main 10.0.0.1 6379 2"])
+    }
+
+    fn run(&mut self, line: &str) -> String {
+        let words = resp::words::split(line.as_bytes()).unwrap();
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        let mut reply = Reply::new(Vec::new(), Protocol::Resp2);
+        self.sentinel.command(&words, &mut reply, NOW);
+        String::from_utf8(reply.into_inner()).unwrap().replace("\r\n", " ").trim_end().to_string()
+    }
+
+    #[track_caller]
+    fn is(&mut self, line: &str, wanted: &str) -> &mut Client {
+        assert_eq!(self.run(line), wanted, "{line}");
+        self
+    }
+
+    fn saved(&self) -> String {
+        let lines = self.surroundings.saved.lock().unwrap();
+        lines
+            .iter()
+            .filter(|line| line.needed)
+            .map(|line| String::from_utf8(line.line.clone()).unwrap() + "\n")
+            .collect()
+    }
+
+    fn events(&mut self) -> Vec<String> {
+        let effects = self.sentinel.take_effects().into_iter();
+        let published = effects.filter_map(|effect| match effect {
+            Effect::Publish { channel, message } => Some(format!("{channel} {message}")),
+            _ => None,
+        });
+        published.collect()
+    }
+}
+
+#[test]
+fn where_the_primary_is() {
+    let mut client = Client::new();
+    client.is("get-master-addr-by-name main", "*2 $8 10.0.0.1 $4 6379").is("GET-PRIMARY-ADDR-BY-NAME nope", "*-1");
+    client.is("primary nope", "-ERR No such master with that name").is("sentinels main", "*0").is("slaves main", "*0");
+    assert!(
+        client.run("master main").starts_with("*40 $4 name $4 main $2 ip $8 10.0.0.1 $4 port $4 6379 $5 runid $0 ")
+    );
+    client.is(
+        "ckquorum main",
+        "-NOQUORUM 1 usable Sentinels. Not enough available Sentinels to reach the specified quorum for this master",
+    );
+    client.is("failover main", "-NOGOODSLAVE No suitable replica to promote");
+    client.is("failover main coordinated", "-NOGOODPRIMARY Primary does not support FAILOVER command");
+}
+
+#[test]
+fn a_vote_is_given_once_an_epoch() {
+    let mut client = Client::new();
+    client.is("is-master-down-by-addr 10.0.0.1 6379 5 *", "*3 :0 $1 * :0");
+    client.is("is-master-down-by-addr 10.0.0.1 6379 5 a", "*3 :0 $1 a :5");
+    assert!(client.saved().contains("sentinel leader-epoch main 5\n"), "before anybody hears of it");
+    client.is("is-master-down-by-addr 10.0.0.1 6379 5 b", "*3 :0 $1 a :5");
+    client.is("is-master-down-by-addr 10.0.0.1 6379 4 b", "*3 :0 $1 a :5");
+    client.is("is-master-down-by-addr 10.0.0.1 6379 6 b", "*3 :0 $1 b :6");
+    client.is("is-master-down-by-addr 10.0.0.2 6379 7 b", "*3 :0 $1 * :0");
+    // After a restart it is still known in which epoch.
+    let lines = client.saved();
+    let lines: Vec<&str> = lines.lines().map(|line| line.strip_prefix("sentinel ").unwrap()).collect();
+    let mut again = Client::with(&sorted(lines));
+    again.is("is-master-down-by-addr 10.0.0.1 6379 6 c", "*3 :0 $1 * :6");
+}
+
+fn sorted(mut lines: Vec<&str>) -> Vec<&str> {
+    sentinel::load_order(&mut lines, |line| line.split(' ').next().unwrap().as_bytes());
+    lines
+}
+
+#[test]
+fn watching_begins_and_ends() {
+    let mut client = Client::new();
+    client.events();
+    client.is("monitor other 10.0.0.2 1 0", "-ERR Quorum must be 1 or greater.");
+    client.is("monitor other db 1 1", "-ERR Invalid IP address or hostname specified");
+    client.is("monitor other 10.0.0.2 70000 1", "-ERR Invalid port number.");
+    client.is("monitor main 10.0.0.2 1 1", "-ERR Duplicate master name.");
+    client.is(
+        "monitor \"a\\nb\" 10.0.0.2 1 1",
+        "-ERR Invalid argument at index 2 for SENTINEL MONITOR: control characters are not allowed",
+    );
+    client.is("config set resolve-hostnames yes announce-hostnames yes", "+OK").is("monitor other db 1 1", "+OK");
+    client.is("get-master-addr-by-name other", "*2 $2 db $1 1");
+    assert_eq!(client.events(), ["+monitor master other db 1 quorum 1"]);
+    client.is("reset o*", ":1").is("remove other", "+OK").is("remove other", "-ERR No such master with that name");
+    assert_eq!(client.events(), ["+reset-master master other db 1", "-monitor master other db 1"]);
+}
+
+#[test]
+fn settings_of_a_primary() {
+    let mut client = Client::new();
+    client.events();
+    client.is("set main down-after-milliseconds 5 auth-pass secret rename-command config cfg", "+OK");
+    let wanted = ["down-after-milliseconds 5", "auth-pass ******", "rename-command config cfg"];
+    assert_eq!(client.events(), wanted.map(|text| format!("+set master main 10.0.0.1 6379 {text}")));
+    client.is("set main quorum 0", "-ERR Invalid argument '0' for SENTINEL SET 'quorum'");
+    client.is("set main quorum", "-ERR Unknown option or number of arguments for SENTINEL SET 'quorum'");
+    assert!(
+        client
+            .run("set main notification-script /bin/told")
+            .starts_with("-ERR Reconfiguration of scripts path is denied")
+    );
+    let saved = client.saved();
+    for line in
+        ["down-after-milliseconds main 5", "auth-pass main \"secret\"", "rename-command main \"config\" \"cfg\""]
+    {
+        assert!(saved.contains(&format!("sentinel {line}\n")), "{saved}");
+    }
+    *client.surroundings.full.lock().unwrap() = true;
+    client.is("flushconfig", "-ERR Failed to save config file. Check server logs.");
+    let warned =
+        |effect: &Effect| matches!(effect, Effect::Log { level: Level::Warning, text } if text.ends_with("disk full"));
+    assert!(client.sentinel.take_effects().iter().any(warned));
+}
+
+#[test]
+fn settings_of_the_sentinel() {
+    let mut client = Client::new();
+    client.is("config get announce-*", "*6 $18 announce-hostnames $2 no $11 announce-ip $0  $13 announce-port $1 0");
+    client.is("config set announce-port x", "-ERR Invalid value 'x' to SENTINEL CONFIG SET 'announce-port'");
+    client.is("config set announce-port 1 nope 2", "-ERR Invalid argument 'nope' to SENTINEL CONFIG SET");
+    client.is("config get announce-port", "*2 $13 announce-port $1 0");
+    client.is("config set announce-port 7 sentinel-pass p", "+OK");
+    assert!(client.saved().contains("sentinel announce-port 7\nsentinel sentinel-pass \"p\"\n"));
+    client.is("debug info-period 0", "-ERR Invalid argument '0' for SENTINEL DEBUG 'info-period'");
+    client.is("debug info-period", "-ERR Unknown option or number of arguments for SENTINEL DEBUG 'info-period'");
+    client.is("debug INFO-PERIOD 5", "+OK");
+    assert!(client.run("debug").starts_with("*26 $11 INFO-PERIOD $1 5 $11 PING-PERIOD $4 1000 "));
+}
+
+#[test]
+fn scripts_are_called_for_what_is_important() {
+    let mut client = Client::with(&["monitor main 10.0.0.1 6379 2", "notification-script main /bin/told"]);
+    client.sentinel.tick(NOW + 1);
+    let runs = |effect: &Effect| matches!(effect, Effect::RunScript { argv, .. } if argv[1] == b"+monitor");
+    assert!(client.sentinel.take_effects().iter().any(runs));
+    assert!(client.run("pending-scripts").starts_with("*1 *10 $4 argv *3 $9 /bin/told $8 +monitor "));
+}
+
+#[test]
+fn statements_that_are_wrong() {
+    for (line, wanted) in [
+        ("nope", "Unrecognized sentinel configuration statement."),
+        ("monitor main 10.0.0.1 1", "Unrecognized sentinel configuration statement."),
+        ("monitor x 10.0.0.1 1 0", "Quorum must be 1 or greater."),
+        ("monitor main 10.0.0.1 1 1", "Duplicate master name."),
+        ("monitor x nobody 1 1", "Can't resolve instance hostname."),
+        ("monitor x 10.0.0.1 70000 1", "Invalid port number."),
+        ("down-after-milliseconds main 0", "negative or zero time parameter."),
+        ("primary-reboot-down-after-period main -1", "negative time parameter."),
+        ("myid x", "Malformed Sentinel id in myid option."),
+        ("notification-script main /x", "Notification script seems non existing or non executable."),
+        ("auth-pass nope x", "No such master with specified name."),
+        ("deny-scripts-reconfig x", "Please specify yes or no for the deny-scripts-reconfig options."),
+    ] {
+        let mut client = Client::new();
+        let words = resp::words::split(line.as_bytes()).unwrap();
+        assert_eq!(client.sentinel.statement(&words), Err(wanted.to_string()), "{line}");
+    }
+}
+
+#[test]
+fn tilt_is_entered_when_time_jumps() {
+    let mut client = Client::new();
+    client.events();
+    client.sentinel.tick(NOW + 100);
+    client.sentinel.tick(NOW + 60_000);
+    assert_eq!(client.events(), ["+tilt #tilt mode entered"]);
+    assert!(client.sentinel.info(NOW + 60_000).contains("sentinel_tilt:1\r\nsentinel_tilt_since_seconds:0\r\n"));
+    let mut now = NOW + 60_000;
+    while now < NOW + 91_000 {
+        now += 100;
+        client.sentinel.tick(now);
+    }
+    assert_eq!(client.events(), ["-tilt #tilt mode exited", "+sdown master main 10.0.0.1 6379"]);
+}

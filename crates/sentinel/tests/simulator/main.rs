@@ -1,0 +1,105 @@
+//! Several Sentinels with virtual servers, network and clocks. One seed decides what fails and when; a failure is one
+//! number.
+//!
+//! `CINNABAR_SEED=7 cargo test -p cinnabar-sentinel --test simulator` runs one again, `CINNABAR_SEEDS=1000` more.
+
+mod host;
+mod server;
+mod world;
+
+use world::World;
+
+fn seeds() -> std::ops::Range<u64> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    match number("CINNABAR_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("CINNABAR_SEEDS").unwrap_or(6),
+    }
+}
+
+const SECOND: i64 = 1000;
+
+#[test]
+fn a_dead_primary_is_replaced_once() {
+    for seed in seeds() {
+        let mut world = World::new(seed, 3, 3);
+        world.run(15 * SECOND);
+        world.check_discovered();
+        let old = world.primary();
+        world.crash_server(old);
+        world.run(30 * SECOND);
+        let new = world.agreed_primary();
+        assert_ne!(new, old, "seed {seed}: no failover");
+        // The best replica: of those with the smallest priority the one that has most.
+        assert_eq!(new, world.best_replica_of(old), "seed {seed}");
+        world.restart_server(old);
+        world.run(40 * SECOND);
+        world.check_settled();
+        assert_eq!(world.agreed_primary(), new, "seed {seed}: the old one took over again");
+        assert_eq!(world.failovers(), 1, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_minority_fails_nothing_over() {
+    for seed in seeds() {
+        let mut world = World::new(seed, 5, 3);
+        world.run(15 * SECOND);
+        let old = world.primary();
+        // Two Sentinels of five see no server any more.
+        world.isolate_sentinels(2);
+        world.run(60 * SECOND);
+        assert_eq!(world.failovers(), 0, "seed {seed}");
+        world.heal();
+        world.run(40 * SECOND);
+        world.check_settled();
+        assert_eq!(world.agreed_primary(), old, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_primary_that_is_cut_off_becomes_a_replica() {
+    for seed in seeds() {
+        let mut world = World::new(seed, 3, 3);
+        world.run(15 * SECOND);
+        let old = world.primary();
+        // With it goes one Sentinel, which goes on telling its clients of the old primary until it hears better.
+        world.split_with_primary(1);
+        world.run(40 * SECOND);
+        assert!(world.primaries() > 1, "seed {seed}: both sides have one");
+        world.heal();
+        world.run(60 * SECOND);
+        world.check_settled();
+        assert_ne!(world.agreed_primary(), old, "seed {seed}");
+    }
+}
+
+#[test]
+fn whatever_fails_it_heals() {
+    for seed in seeds() {
+        let sentinels = 3 + (seed % 3) as usize;
+        let mut world = World::new(seed, sentinels, 3);
+        world.run(10 * SECOND);
+        for _ in 0..12 {
+            world.trouble();
+            world.run(world.some_time());
+        }
+        world.end_trouble();
+        world.run(120 * SECOND);
+        world.check_settled();
+    }
+}
+
+#[test]
+fn a_seed_gives_the_same_run_twice() {
+    let run = || {
+        let mut world = World::new(99, 3, 3);
+        world.run(10 * SECOND);
+        (0..4).for_each(|_| {
+            world.trouble();
+            world.run(5 * SECOND);
+        });
+        world.history()
+    };
+    assert_eq!(run(), run());
+}

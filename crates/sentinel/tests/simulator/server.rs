@@ -1,0 +1,122 @@
+//! A virtual server: as much of one as a Sentinel sees.
+
+use resp::reply_value::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+pub struct Server {
+    pub up: bool,
+    /// None: it is a primary.
+    pub primary: Option<(String, i64)>,
+    pub link_up: bool,
+    pub offset: u64,
+    pub priority: i64,
+    pub run: u64,
+    pub number: usize,
+    subscribed: BTreeSet<u64>,
+    queued: BTreeMap<u64, Vec<Vec<String>>>,
+}
+
+impl Server {
+    pub fn new(number: usize, primary: Option<(String, i64)>) -> Server {
+        Server {
+            up: true,
+            link_up: primary.is_some(),
+            primary,
+            offset: 100 + number as u64,
+            priority: 100,
+            run: 1,
+            number,
+            subscribed: BTreeSet::new(),
+            queued: BTreeMap::new(),
+        }
+    }
+
+    pub fn restart(&mut self) {
+        self.up = true;
+        self.run += 1;
+        self.subscribed.clear();
+        self.queued.clear();
+    }
+
+    pub fn closed(&mut self, connection: u64) {
+        self.subscribed.remove(&connection);
+        self.queued.remove(&connection);
+    }
+
+    pub fn subscribers(&self) -> Vec<u64> {
+        self.subscribed.iter().copied().collect()
+    }
+
+    /// What a command is answered with, and a message that it published.
+    pub fn command(&mut self, connection: u64, command: &Value, replicas: &str) -> (Vec<u8>, Option<Vec<u8>>) {
+        let words = words(command);
+        let name = words[0].to_ascii_uppercase();
+        if name == "EXEC" {
+            let queued = self.queued.remove(&connection).unwrap_or_default();
+            queued.iter().for_each(|words| self.run(words));
+            return (format!("*{}\r\n{}", queued.len(), "+OK\r\n".repeat(queued.len())).into_bytes(), None);
+        }
+        if let Some(queued) = self.queued.get_mut(&connection) {
+            queued.push(words);
+            return (b"+QUEUED\r\n".to_vec(), None);
+        }
+        let reply = match name.as_str() {
+            "PING" => b"+PONG\r\n".to_vec(),
+            "INFO" => bulk(&self.info(replicas)),
+            "MULTI" => {
+                self.queued.insert(connection, Vec::new());
+                b"+OK\r\n".to_vec()
+            }
+            "SUBSCRIBE" => {
+                self.subscribed.insert(connection);
+                [b"*3\r\n$9\r\nsubscribe\r\n".to_vec(), bulk(&words[1]), b":1\r\n".to_vec()].concat()
+            }
+            "PUBLISH" => {
+                let message = [b"*3\r\n$7\r\nmessage\r\n".to_vec(), bulk(&words[1]), bulk(&words[2])].concat();
+                return (b":1\r\n".to_vec(), Some(message));
+            }
+            _ => b"+OK\r\n".to_vec(),
+        };
+        (reply, None)
+    }
+
+    fn run(&mut self, words: &[String]) {
+        if words[0] != "SLAVEOF" {
+            return;
+        }
+        self.primary = match (words[1].as_str(), words[2].parse()) {
+            ("NO", _) => None,
+            (host, Ok(port)) => Some((host.to_string(), port)),
+            (_, Err(_)) => None,
+        };
+        self.link_up = false;
+    }
+
+    fn info(&self, replicas: &str) -> String {
+        let id = format!("{:040}", self.number as u64 * 1000 + self.run);
+        let replication = match &self.primary {
+            None => format!("role:master\r\n{replicas}"),
+            Some((host, port)) => format!(
+                "role:slave\r\nmaster_host:{host}\r\nmaster_port:{port}\r\nmaster_link_status:{}\r\n\
+                 slave_repl_offset:{}\r\nslave_priority:{}\r\nreplica_announced:1\r\n",
+                if self.link_up { "up" } else { "down" },
+                self.offset,
+                self.priority,
+            ),
+        };
+        format!("# Server\r\nrun_id:{id}\r\n{replication}")
+    }
+}
+
+pub fn words(command: &Value) -> Vec<String> {
+    let Value::Array(items) = command else { panic!("no command: {command:?}") };
+    let text = |item: &Value| match item {
+        Value::Bulk(text) => String::from_utf8_lossy(text).into_owned(),
+        other => panic!("no word: {other:?}"),
+    };
+    items.iter().map(text).collect()
+}
+
+fn bulk(text: &str) -> Vec<u8> {
+    format!("${}\r\n{text}\r\n", text.len()).into_bytes()
+}
