@@ -248,6 +248,11 @@ FILES = [
     Case("a.conf", {"a.conf": "port {port}\ndir sub\ninclude b.conf\n", "sub": None, "b.conf": "timeout 1\n"}),
     Case("a.conf", {"a.conf": "port {port}\ndir sub\nlogfile ''\n", "sub": None}),
     Case("a.conf", {"a.conf": "port {port}\nsentinel monitor a 127.0.0.1 1 1\n"}),
+    Case("--sentinel"),
+    Case("--port {port} --sentinel"),
+    Case("a.conf --sentinel", {"a.conf": "port {port}\nsentinel monitor a 127.0.0.1 1 0\n"}),
+    Case("a.conf --sentinel", {"a.conf": "port {port}\nsentinel nope\n"}),
+    Case("a.conf --sentinel", {"a.conf": "port {port}\nsentinel auth-pass a b\n"}),
     Case("a.conf", {"a.conf": "port {port}\naclfile users\n", "users": "\nuser default on nopass ~* &* +@all\n"}),
     Case("a.conf", {"a.conf": "port {port}\nrename-command GET b\nrename-command b c\nrename-command SET \"\"\n"}),
     Case("a.conf", {"a.conf": "port {port}\nclient-output-buffer-limit normal 1 2 3 slave 4 5 6\n"
@@ -260,9 +265,6 @@ FILES = [
 
 # Where our way is another one.
 OWN = [
-    Case("--sentinel", expected="status 1\nPID:M TIME # There is no Sentinel in Valkey. Exiting..."),
-    Case("--port {port} --sentinel", expected="status 1"),
-    Case("a.conf --sentinel", {"a.conf": "port {port}\nsentinel monitor a 127.0.0.1 1 1\n"}, expected="status 1"),
     Case("--test-memory 2", expected="Your memory passed this test."),
     Case("--test-memory x", expected="status 0"),
     Case("--test-memory 99999999999999", expected="Unable to allocate 99999999999999 megabytes"),

@@ -45,6 +45,7 @@ pub mod persistence;
 pub mod pubsub;
 pub mod replication;
 pub mod scripting;
+pub mod sentinel;
 pub mod server;
 mod sets;
 mod sorted_sets;
@@ -79,8 +80,12 @@ const ROOMS: &[&[&[Command]]] = &[
     transactions::COMMANDS,
 ];
 
+/// The commands of this process: a Sentinel has few.
 pub(crate) fn all() -> impl Iterator<Item = &'static Command> {
-    ROOMS.iter().copied().flatten().copied().flatten()
+    let is_sentinel = core::mode::is_sentinel();
+    let shared = move |command: &&Command| !is_sentinel || sentinel::shares(command);
+    let (own, client) = if is_sentinel { (sentinel::COMMANDS, Some(sentinel::client())) } else { (&[][..], None) };
+    ROOMS.iter().copied().flatten().copied().flatten().filter(shared).chain(own).chain(client)
 }
 
 /// Makes the commands known to the whole process, some of them by other names (`rename-command`). To be called before

@@ -10,6 +10,7 @@ mod listener;
 mod process;
 mod replication;
 mod schedule;
+mod sentinel;
 mod startup;
 mod system;
 mod tls;
@@ -19,9 +20,11 @@ use cinnabar_allocator as _;
 use commands::version::{CINNABAR, build_id};
 use engine::config::{Invocation, LoadError, LoadedConfig, load, parse_command_line};
 use process::daemon::Daemon;
+use sentinel::desk::SentinelDesk;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 fn main() -> ExitCode {
     let arguments: Vec<&[u8]> = host::engine_host::arguments().iter().map(|argument| argument.as_bytes()).collect();
@@ -29,32 +32,39 @@ fn main() -> ExitCode {
         Invocation::Serve(command_line) => command_line,
         other => return answer(&other),
     };
+    command_line.sentinel |= std::env::args_os().next().is_some_and(|program| sentinel::begin::is_meant(&program));
+    if command_line.sentinel {
+        commands::core::mode::become_sentinel();
+    }
     // Loading may change the working directory, which the names may be relative to.
     command_line.config_file = command_line.config_file.as_deref().map(system::files::absolute);
     let config_file = command_line.config_file.clone().unwrap_or_default();
     let executable = host::engine_host::executable();
-    let loaded = match load(&command_line, &host::config_host::ConfigHost) {
+    let mut loaded = match load(&command_line, &host::config_host::ConfigHost) {
         Ok(loaded) => loaded,
-        Err(error @ LoadError::Text { .. }) => {
-            // Nobody may listen.
-            let _ = std::io::stderr().write_all(&error.report(CINNABAR));
-            return ExitCode::FAILURE;
-        }
-        Err(LoadError::File { message }) => {
-            system::log::warning(message);
-            return ExitCode::FAILURE;
-        }
+        Err(error) => return refuse(&error),
     };
     system::log::open(&loaded.config);
     process::crash::catch_panics();
+    let sentinel = match command_line.sentinel.then(|| sentinel::begin::begin(&mut loaded, &config_file)).transpose() {
+        Ok(sentinel) => sentinel,
+        Err(error) => return refuse(&error),
+    };
     process::banner::starting(!arguments.is_empty());
-    match run(loaded, config_file, executable) {
+    match run(loaded, config_file, executable, sentinel) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            system::log::warning(message);
-            ExitCode::FAILURE
-        }
+        Err(message) => refuse(&LoadError::File { message }),
     }
+}
+
+/// There is no start.
+fn refuse(error: &LoadError) -> ExitCode {
+    match error {
+        // Nobody may listen.
+        LoadError::Text { .. } => _ = std::io::stderr().write_all(&error.report(CINNABAR)),
+        LoadError::File { message } => system::log::warning(message),
+    }
+    ExitCode::FAILURE
 }
 
 /// What is not serving.
@@ -76,10 +86,6 @@ fn answer(invocation: &Invocation) -> ExitCode {
             false
         }
         Invocation::CheckSystem => process::self_test::check_system(std::io::stdout()).unwrap_or(false),
-        Invocation::Sentinel => {
-            system::log::warning("There is no Sentinel in Cinnabar. Exiting...");
-            false
-        }
         Invocation::Help | Invocation::Serve(_) => {
             println!("{USAGE}");
             true
@@ -88,14 +94,19 @@ fn answer(invocation: &Invocation) -> ExitCode {
     if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn run(loaded: LoadedConfig, config_file: Vec<u8>, executable: String) -> Result<(), String> {
+fn run(
+    loaded: LoadedConfig,
+    config_file: Vec<u8>,
+    executable: String,
+    sentinel: Option<Arc<SentinelDesk>>,
+) -> Result<(), String> {
     process::unsupported::refuse(&loaded)?;
     let LoadedConfig { config, renames, users, .. } = loaded;
     commands::install(&renames);
     let daemon = Daemon::start(&config)?;
     // The last to read the environment came before.
     process::title::take(&config, &executable, &config_file);
-    startup::serve(config, &users, config_file, executable, &daemon)
+    startup::serve(config, &users, config_file, executable, &daemon, sentinel)
 }
 
 const USAGE: &str = "\
@@ -105,6 +116,7 @@ Usage: ./cinnabar-server [/path/to/cinnabar.conf] [options] [-]
        ./cinnabar-server -h or --help
        ./cinnabar-server --test-memory <megabytes>
        ./cinnabar-server --check-system
+       ./cinnabar-server /path/to/sentinel.conf --sentinel
 
 Examples:
        ./cinnabar-server --port 7777 --threads 4

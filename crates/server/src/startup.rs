@@ -13,6 +13,7 @@ use crate::process::crash;
 use crate::process::daemon::Daemon;
 use crate::process::signals::SignalLoop;
 use crate::replication::primary_thread;
+use crate::sentinel::desk::SentinelDesk;
 use crate::system::affinity;
 use crate::system::allocator;
 use crate::system::clock;
@@ -46,8 +47,10 @@ pub fn serve(
     config_file: Vec<u8>,
     executable: String,
     daemon: &Daemon,
+    sentinel: Option<Arc<SentinelDesk>>,
 ) -> Result<(), String> {
-    let workers = worker_count(&config);
+    // A Sentinel has few clients; its messages to them go out by the first worker.
+    let workers = if sentinel.is_some() { 1 } else { worker_count(&config) };
     let clients = rlimit::admit(config.int(Directive::MAXCLIENTS).max(0) as u64)?;
     oom::apply(&config)?;
     affinity::choose_pages(&config);
@@ -90,7 +93,8 @@ pub fn serve(
     let logger = writer::start(&shared, rung).map_err(|error| format!("Can't start a background thread: {error}"))?;
     let replicator =
         primary_thread::start(&shared).map_err(|error| format!("Can't start a background thread: {error}"))?;
-    load(&shared, kinds).map_err(|error| format!("Can't start a thread for loading: {error}"))?;
+    let begun = sentinel.map_or_else(|| load(&shared, kinds), |desk| desk.start(&shared, &acceptor));
+    begun.map_err(|error| format!("Can't start a thread for loading, or for the Sentinel: {error}"))?;
     acceptor.open(listeners).map_err(failed)?;
     daemon.ready();
     affinity::pin(&shared.engine.config().snapshot(), Directive::SERVER_CPULIST);

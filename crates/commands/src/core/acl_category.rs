@@ -47,7 +47,7 @@ fn of_group(command: &Command) -> Option<&'static str> {
         Group::Geo => Some("geo"),
         Group::Stream => Some("stream"),
         Group::Bitmap => Some("bitmap"),
-        Group::PubSub | Group::Server | Group::Cluster => None,
+        Group::PubSub | Group::Server | Group::Cluster | Group::Sentinel => None,
     }
 }
 

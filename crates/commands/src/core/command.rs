@@ -164,6 +164,8 @@ pub enum Group {
     HyperLogLog,
     /// CLUSTER and its like.
     Cluster,
+    /// SENTINEL.
+    Sentinel,
     /// Places, which are sorted sets.
     Geo,
     /// Streams.

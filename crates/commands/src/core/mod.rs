@@ -21,6 +21,7 @@ pub mod instrument;
 pub(crate) mod key_spec;
 pub(crate) mod lazy_free;
 pub mod lending;
+pub mod mode;
 pub mod queued;
 pub(crate) mod redact;
 pub mod rights;

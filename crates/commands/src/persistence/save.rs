@@ -10,6 +10,7 @@ use crate::core::args::Args;
 use crate::core::busy_script;
 use crate::core::command::{ADMIN, Command, FAST, Group, LOADING, NO_ASYNC_LOADING, NO_MULTI, NO_SCRIPT, STALE};
 use crate::core::context::{Blocking, Context};
+use crate::core::mode;
 use crate::persistence::aof;
 use crate::persistence::write_options::options;
 use engine::config::{Config, Directive};
@@ -339,6 +340,7 @@ fn save_at_end(engine: &Engine, ending: Ending, forced: bool) -> bool {
     let wanted = match ending {
         Ending::Save => true,
         Ending::NoSave => false,
+        Ending::Usual if mode::is_sentinel() => false,
         Ending::Usual => !engine.config().snapshot().save_points().is_empty(),
     };
     if engine.persistence_status().is_running_in_background() {

@@ -14,8 +14,8 @@ use crate::persistence::{aof, save};
 use crate::replication::good_replicas;
 use crate::server::acl;
 use engine::config::{
-    Applied, Apply, ApplyHooks, Caller, Config, Directive, EngineHooks, NO_CONFIG_FILE, RewriteInput, SetError,
-    directive_table, is_sensitive, os_message, rewrite as rewritten,
+    Applied, Apply, ApplyHooks, Caller, Config, Directive, EngineHooks, NO_CONFIG_FILE, RewriteInput, SentinelState,
+    SetError, directive_table, is_sensitive, os_message, rewrite_with_sentinel as rewritten,
 };
 use engine::stats::command_log::LogReason;
 use engine::stats::metrics::WorkerMetrics;
@@ -321,6 +321,18 @@ pub(crate) fn rewrite_file(cx: &mut Context<'_>, all: bool) -> Result<(), Error>
 }
 
 fn write_file(engine: &Engine, all: bool) -> Result<(), Error> {
+    write_file_with(engine, all, SentinelState::default())
+}
+
+/// Writes what a Sentinel remembers, with the configuration of its process.
+///
+/// # Errors
+/// There is no file, or it cannot be written.
+pub fn write_sentinel(engine: &Engine, sentinel: SentinelState<'_>) -> Result<(), Error> {
+    write_file_with(engine, false, sentinel)
+}
+
+fn write_file_with(engine: &Engine, all: bool, sentinel: SentinelState<'_>) -> Result<(), Error> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let host = engine.host();
     let file = host.process().config_file;
@@ -336,7 +348,7 @@ fn write_file(engine: &Engine, all: bool) -> Result<(), Error> {
         let config = engine.config().snapshot();
         let users: Vec<Vec<u8>> = acl::lines(engine).collect();
         let input = RewriteInput { old: &old, config: &config, users: &users, modules: &[], all };
-        host.replace_file(&file, &rewritten(input))
+        host.replace_file(&file, &rewritten(input, sentinel))
     });
     result.map_err(|error| Error::ConfigNotRewritten(Word::of(os_message(&error))))
 }

@@ -8,12 +8,12 @@ use crate::core::command::{
     TELLS_DISK_ERRORS,
 };
 use crate::core::context::{Context, Flow};
+use crate::core::mode;
 use crate::core::queued::forget;
 use crate::core::rights::{self, databases_at};
 use crate::core::session::{Replies, Session};
 use crate::pubsub::channels;
 use crate::pubsub::tracking;
-use crate::server::info::absent;
 use crate::server::module;
 use crate::version;
 use engine::acl::denial_log::Denied;
@@ -207,7 +207,10 @@ fn reply_hello(cx: &mut Context<'_>) {
     };
     let zone = config.text(Directive::AVAILABILITY_ZONE);
     let reply = &mut *cx.reply;
-    reply.map(7 + usize::from(!zone.is_empty()));
+    // A Sentinel has no role.
+    let role = if cx.engine.replication().is_replica() { "replica" } else { "master" };
+    let role = (!mode::is_sentinel()).then_some(("role", role));
+    reply.map(6 + usize::from(role.is_some()) + usize::from(!zone.is_empty()));
     for (key, value) in [("server", server), ("version", version)] {
         reply.bulk(key.as_bytes());
         reply.bulk(value.as_bytes());
@@ -216,8 +219,7 @@ fn reply_hello(cx: &mut Context<'_>) {
     reply.int(if reply.protocol() == Protocol::Resp3 { 3 } else { 2 });
     reply.bulk(b"id");
     reply.int(cx.session.info.id as i64);
-    let role = if cx.engine.replication().is_replica() { "replica" } else { "master" };
-    for (key, value) in [("mode", absent::MODE), ("role", role)] {
+    for (key, value) in [("mode", mode::name())].into_iter().chain(role) {
         reply.bulk(key.as_bytes());
         reply.bulk(value.as_bytes());
     }

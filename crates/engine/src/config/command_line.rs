@@ -25,8 +25,6 @@ pub enum Invocation {
     TestMemory(Option<u64>),
     /// `--check-system`
     CheckSystem,
-    /// `--sentinel` anywhere: another program than this one.
-    Sentinel,
 }
 
 /// Where the configuration comes from.
@@ -38,6 +36,8 @@ pub struct CommandLine {
     pub read_stdin: bool,
     /// Configuration text that comes last.
     pub options: Vec<u8>,
+    /// `--sentinel` anywhere: watch other servers instead of being one.
+    pub sentinel: bool,
 }
 
 /// Reads the arguments after the program's name.
@@ -50,10 +50,12 @@ pub fn parse_command_line(arguments: &[&[u8]]) -> Invocation {
         }
         [b"--test-memory", ..] => return Invocation::TestMemory(None),
         [b"--check-system", ..] => return Invocation::CheckSystem,
-        _ if arguments.contains(&(b"--sentinel" as &[u8])) => return Invocation::Sentinel,
         _ => {}
     }
-    let mut line = CommandLine::default();
+    let is_sentinel = |argument: &&[u8]| *argument == b"--sentinel";
+    let sentinel = arguments.iter().any(is_sentinel);
+    let arguments: Vec<&[u8]> = arguments.iter().copied().filter(|argument| !is_sentinel(argument)).collect();
+    let mut line = CommandLine { sentinel, ..CommandLine::default() };
     let mut first_option = 0;
     if let Some(first) = arguments.first()
         && first.first() != Some(&b'-')
@@ -145,10 +147,21 @@ mod tests {
             (vec!["--test-memory", "12"], Invocation::TestMemory(Some(12))),
             (vec!["--test-memory"], Invocation::TestMemory(None)),
             (vec!["--check-system"], Invocation::CheckSystem),
-            (vec!["a.conf", "--port", "1", "--sentinel"], Invocation::Sentinel),
         ] {
             let arguments: Vec<&[u8]> = arguments.iter().map(|argument| argument.as_bytes()).collect();
             assert_eq!(parse_command_line(&arguments), wanted);
         }
+    }
+
+    #[test]
+    fn a_sentinel_is_asked_for_anywhere() {
+        let arguments: [&[u8]; 4] = [b"a.conf", b"--sentinel", b"--port", b"1"];
+        let Invocation::Serve(line) = parse_command_line(&arguments) else { panic!("not serving") };
+        assert!(line.sentinel);
+        assert_eq!((line.config_file.as_deref(), &line.options[..]), (Some(&b"a.conf"[..]), &b"port \"1\" "[..]));
+        assert_eq!(
+            parse_command_line(&arguments[..1]),
+            Invocation::Serve(CommandLine { config_file: line.config_file, ..CommandLine::default() })
+        );
     }
 }

@@ -64,6 +64,19 @@ pub struct LoadedConfig {
     pub modules: Vec<Vec<Vec<u8>>>,
     /// Settings of modules (names with a dot) and their values.
     pub module_settings: Vec<(Vec<u8>, Vec<u8>)>,
+    /// `sentinel` lines, where a Sentinel is asked for.
+    pub sentinel: Vec<SentinelStatement>,
+}
+
+/// A `sentinel` line.
+#[derive(Clone, Debug, Default)]
+pub struct SentinelStatement {
+    /// Where it stands in the text.
+    pub number: usize,
+    /// As it stands there.
+    pub line: Vec<u8>,
+    /// Its words without the first.
+    pub words: Vec<Vec<u8>>,
 }
 
 /// Why the server must not start.
@@ -121,8 +134,14 @@ const FORGOTTEN: [&[u8]; 6] = [
 /// # Errors
 /// A file that cannot be read, or the first line that is no valid directive: the server must not start.
 pub fn load(command_line: &CommandLine, host: &dyn ConfigFiles) -> Result<LoadedConfig, LoadError> {
-    let mut loader =
-        Loader { host, loaded: LoadedConfig::default(), save_seen: false, threads_seen: [false; 2], depth: 0 };
+    let sentinel = command_line.sentinel;
+    let loaded = LoadedConfig::default();
+    let mut loader = Loader { host, loaded, sentinel, save_seen: false, threads_seen: [false; 2], depth: 0 };
+    if sentinel {
+        // Who asks it for a primary comes from other machines, without a password.
+        loader.loaded.config.replace(Directive::PORT, DirectiveValue::Integer(SENTINEL_PORT));
+        loader.loaded.config.replace(Directive::PROTECTED_MODE, DirectiveValue::Flag(false));
+    }
     if let Ok(path) = host.change_dir(b".") {
         loader.loaded.config.replace(Directive::DIR, DirectiveValue::Text(Some(path.into())));
     }
@@ -144,9 +163,14 @@ pub fn load(command_line: &CommandLine, host: &dyn ConfigFiles) -> Result<Loaded
     loader.finish()
 }
 
+/// Where a Sentinel is, if nothing else is said.
+const SENTINEL_PORT: i64 = 26379;
+
 struct Loader<'h> {
     host: &'h dyn ConfigFiles,
     loaded: LoadedConfig,
+    /// A Sentinel is asked for.
+    sentinel: bool,
     /// The first `save` replaces the defaults, the others add.
     save_seen: bool,
     /// `io-threads`, `threads`
@@ -184,8 +208,12 @@ impl Loader<'_> {
                 continue;
             };
             name.make_ascii_lowercase();
+            let is_sentinel = self.sentinel && name == b"sentinel";
             if name == b"include" && words.len() == 2 {
                 self.include(&words[1], &located)?;
+            } else if is_sentinel && words.len() > 1 {
+                let words = words.split_off(1);
+                self.loaded.sentinel.push(SentinelStatement { number: at + 1, line: line.to_vec(), words });
             } else {
                 self.line(&words).map_err(located)?;
             }

@@ -46,10 +46,27 @@ pub struct RewriteInput<'a> {
     pub all: bool,
 }
 
+/// What a Sentinel remembers, in lines of its own.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SentinelState<'a> {
+    /// `sentinel` with a statement's name, the whole line, and whether it is written though there was none.
+    pub lines: &'a [(&'static str, Vec<u8>, bool)],
+    /// All statements that it writes: lines of them that are left over go.
+    pub rewritten: &'a [&'static str],
+}
+
 /// The new text of the configuration file.
 pub fn rewrite(input: RewriteInput<'_>) -> Vec<u8> {
+    rewrite_with_sentinel(input, SentinelState::default())
+}
+
+/// The new text of a Sentinel's configuration file.
+pub fn rewrite_with_sentinel(input: RewriteInput<'_>, sentinel: SentinelState<'_>) -> Vec<u8> {
     let mut text = Text::read(input.old, input.all);
-    for entry in AREAS.iter().flat_map(|(_, area)| area.iter()) {
+    // A Sentinel has no data to save.
+    let is_written =
+        |entry: &&DirectiveEntry| !matches!(entry.kind, DirectiveKind::Save) || sentinel.rewritten.is_empty();
+    for entry in AREAS.iter().flat_map(|(_, area)| area.iter()).filter(is_written) {
         text.processed.insert(entry.name.as_bytes());
         for (line, mut needed) in lines(entry, input.config) {
             if entry.directive == Directive::THREADS {
@@ -65,6 +82,10 @@ pub fn rewrite(input: RewriteInput<'_>) -> Vec<u8> {
         for body in bodies {
             text.put(name, [name, body].join(&b' '), true);
         }
+    }
+    text.processed.extend(sentinel.rewritten.iter().map(|option| option.as_bytes()));
+    for (option, line, needed) in sentinel.lines {
+        text.put(option.as_bytes(), line.clone(), *needed);
     }
     text.finish()
 }
@@ -95,10 +116,11 @@ impl Text {
             self.lines.push(line.to_vec());
             return;
         }
-        let name = words::split(line).and_then(|words| words.into_iter().next()).unwrap_or_default();
-        let name = name.to_ascii_lowercase();
+        let words = words::split(line).unwrap_or_default();
+        let name = words.first().map_or(Vec::new(), |name| name.to_ascii_lowercase());
         let known = match directive_table::find(&name) {
             Some(found) => found.entry.name.as_bytes().to_vec(),
+            None if name == b"sentinel" && words.len() > 1 => sentinel_option(&words[1]),
             None if LINES_ONLY.contains(&name.as_slice()) => name,
             None => {
                 self.lines.push([b"# ??? ", line].concat());
@@ -150,6 +172,17 @@ impl Text {
         }
         text
     }
+}
+
+/// What a `sentinel` line says something of, under its present name.
+fn sentinel_option(statement: &[u8]) -> Vec<u8> {
+    let statement = statement.to_ascii_lowercase();
+    let present: &[u8] = match statement.as_slice() {
+        b"known-slave" => b"known-replica",
+        b"master-reboot-down-after-period" => b"primary-reboot-down-after-period",
+        other => other,
+    };
+    [b"sentinel ", present].concat()
 }
 
 /// The lines of a directive, each with whether it must be in the file: without it, the default would come back.

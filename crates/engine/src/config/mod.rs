@@ -32,8 +32,8 @@ mod tests;
 
 pub use apply::{Applied, Apply, EngineHook, EngineHooks, ServerHook, ServerHooks};
 pub use command_line::{CommandLine, Invocation, parse_command_line};
-pub use config_file::{ConfigFiles, LoadError, LoadedConfig, load, os_message};
-pub use config_rewrite::{NO_CONFIG_FILE, RewriteInput, rewrite};
+pub use config_file::{ConfigFiles, LoadError, LoadedConfig, SentinelStatement, load, os_message};
+pub use config_rewrite::{NO_CONFIG_FILE, RewriteInput, SentinelState, rewrite, rewrite_with_sentinel};
 pub use directive::Directive;
 pub use directive_entry::{DirectiveEntry, DirectiveKind, Preset, Unit, Unmet};
 pub use directive_table::is_sensitive;

@@ -326,6 +326,14 @@ impl ConfigEdit {
         self.config.replace(directive, DirectiveValue::Integer(number));
     }
 
+    /// Puts the choice of this name in force; a name that the directive does not have changes nothing.
+    pub fn choose(&mut self, directive: Directive, name: &[u8]) {
+        let entry = directive_table::entry(directive);
+        if let Ok(value) = entry.parse(&[name], self.config.value(directive)) {
+            self.config.replace(directive, value);
+        }
+    }
+
     /// Puts this flag in force.
     #[cfg(any(test, feature = "testing"))]
     pub fn set_flag(&mut self, directive: Directive, flag: bool) {

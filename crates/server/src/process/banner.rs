@@ -2,7 +2,7 @@
 //! instead of it, before "Server initialized".
 
 use crate::system::log;
-use commands::server::info::absent;
+use commands::core::mode;
 use commands::version::CINNABAR;
 use engine::config::{Config, Directive};
 use std::io::{IsTerminal, stdout};
@@ -22,7 +22,7 @@ pub fn starting(configured: bool) {
 
 /// The picture, or a line where nobody looks at a terminal and `always-show-logo` is not set.
 pub fn show(config: &Config) {
-    let (mode, port) = (absent::MODE, config.int(Directive::PORT));
+    let (mode, port) = (mode::name(), config.int(Directive::PORT));
     let seen =
         config.text(Directive::LOGFILE).is_empty() && !config.flag(Directive::SYSLOG_ENABLED) && stdout().is_terminal();
     if config.flag(Directive::ALWAYS_SHOW_LOGO) || seen {

@@ -70,6 +70,8 @@ impl Level {
 
 /// What the server is to others: a primary, as all who follow nobody.
 const ROLE: (char, &str) = ('M', "primary");
+/// A Sentinel is none of that.
+const SENTINEL: (char, &str) = ('X', "sentinel");
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
@@ -175,6 +177,10 @@ pub fn log(level: Level, text: impl Display) {
     }
 }
 
+fn role() -> (char, &'static str) {
+    if commands::core::mode::is_sentinel() { SENTINEL } else { ROLE }
+}
+
 /// Writes text as it is, whatever the level.
 pub fn raw(text: &str) {
     let file = STYLE.read().unwrap_or_else(PoisonError::into_inner).file.clone();
@@ -199,7 +205,7 @@ fn stamp(time: Zoned, stamp: Stamp) -> String {
 }
 
 fn line(format: Format, pid: u32, time: &str, level: Level, text: &str) -> String {
-    let ((message, role_name), level_name) = (ROLE, level.name());
+    let ((message, role_name), level_name) = (role(), level.name());
     match format {
         Format::Legacy => format!("{pid}:{message} {time} {} {text}\n", level.sign()),
         Format::Logfmt => {

@@ -97,6 +97,7 @@ fn group_name(group: Group) -> &'static str {
         Group::Scripting => "scripting",
         Group::HyperLogLog => "hyperloglog",
         Group::Cluster => "cluster",
+        Group::Sentinel => "sentinel",
         Group::Geo => "geo",
         Group::Stream => "stream",
         Group::Bitmap => "bitmap",

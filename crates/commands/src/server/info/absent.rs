@@ -6,7 +6,7 @@
 use crate::server::module;
 
 /// Of one server without a cluster, as `server_mode` and HELLO call it.
-pub const MODE: &str = "standalone";
+pub const MODE: &str = crate::core::mode::STANDALONE;
 
 const REPLICATION: &str = "replication";
 const CLUSTER: &str = "cluster mode";

@@ -25,6 +25,7 @@ use crate::core::args::Args;
 use crate::core::command::{Command, Group, LOADING, STALE};
 use crate::core::command_table::CommandTable;
 use crate::core::context::{Blocking, Context, Flow, Piecewise};
+use crate::core::mode;
 use crate::core::worker_barrier::Others;
 use crate::persistence::aof;
 use crate::server::info::key_sizes::KeySizes;
@@ -213,7 +214,7 @@ impl Piecewise for Info {
 }
 
 /// Whether these words ask for a section.
-fn is_shown(sections: &[Vec<u8>], name: &str) -> bool {
+pub(crate) fn is_shown(sections: &[Vec<u8>], name: &str) -> bool {
     let by_default = !EXTRA.contains(&name);
     let asked = match name {
         CLUSTER_INFO => "cluster_info",
@@ -228,8 +229,15 @@ fn is_shown(sections: &[Vec<u8>], name: &str) -> bool {
 }
 
 fn write_sections(cx: &mut Context<'_>, sections: &[Vec<u8>], key_sizes: String) -> Result<(), Error> {
+    let text = text_of(cx, |name| is_shown(sections, name), key_sizes);
+    cx.reply.verbatim(b"txt", text.as_bytes());
+    Ok(())
+}
+
+/// The sections that are to be shown.
+pub(crate) fn text_of(cx: &mut Context<'_>, shows: impl Fn(&str) -> bool, key_sizes: String) -> String {
     // Before there is anything that this command itself needs memory for.
-    let is_measured = is_shown(sections, "Memory");
+    let is_measured = shows("Memory");
     let source = Source {
         memory: if is_measured { cx.engine.host().memory() } else { MemoryStats::default() },
         engine: cx.engine,
@@ -240,12 +248,11 @@ fn write_sections(cx: &mut Context<'_>, sections: &[Vec<u8>], key_sizes: String)
         key_sizes,
     };
     let mut text = Text::default();
-    for (name, write_fields) in SECTIONS.iter().filter(|(name, _)| is_shown(sections, name)) {
+    for (name, write_fields) in SECTIONS.iter().filter(|(name, _)| shows(name)) {
         text.title(name);
         write_fields(&mut text, &source);
     }
-    cx.reply.verbatim(b"txt", text.0.as_bytes());
-    Ok(())
+    text.0
 }
 
 /// What this server is built on, whatever it is set to.
@@ -263,7 +270,7 @@ fn server(text: &mut Text, source: &Source<'_>) {
     text.absent(&["redis_git_sha1", "redis_git_dirty"]);
     text.field("redis_build_id", format_args!("{:016x}", version::build_id()));
     let compatible = config.flag(Directive::EXTENDED_REDIS_COMPATIBILITY);
-    text.field(if compatible { "redis_mode" } else { "server_mode" }, absent::MODE);
+    text.field(if compatible { "redis_mode" } else { "server_mode" }, mode::name());
     text.field("os", &process.os);
     text.field("arch_bits", usize::BITS);
     text.field("monotonic_clock", MONOTONIC_CLOCK);

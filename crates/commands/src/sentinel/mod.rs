@@ -1,0 +1,166 @@
+//! The commands of a Sentinel.
+//!
+//! In: requests of clients and of other Sentinels. Out: questions to the one state machine of the process, behind
+//! [`Desk`]; which thread it lives on is not known here. Most commands that a Sentinel has are those of a server
+//! ([`shares`]); the others of a server it does not know.
+
+mod subcommands;
+
+use crate::core::args::Args;
+use crate::core::command::{ADMIN, Channels, Command, FAST, Group, LOADING, PUBSUB, STALE};
+use crate::core::context::Context;
+use crate::server::{client, info};
+use ::sentinel::{Millis, Sentinel};
+use engine::{Engine, Error};
+use std::sync::{Arc, LazyLock, OnceLock};
+
+/// Where the Sentinel of the process is asked.
+pub trait Desk: Send + Sync {
+    /// Lets `visit` ask it, and tells what time it is; what it wants done is done after that.
+    fn visit(&self, visit: &mut dyn FnMut(&mut Sentinel, Millis));
+}
+
+static DESK: OnceLock<Arc<dyn Desk>> = OnceLock::new();
+
+/// Tells the commands where the Sentinel is; once, before the first of them.
+pub fn install(desk: Arc<dyn Desk>) {
+    // The first one stays.
+    let _ = DESK.set(desk);
+}
+
+/// Commands of a server that a Sentinel has, too.
+const SHARED: [&str; 9] =
+    ["acl", "auth", "command", "hello", "ping", "psubscribe", "punsubscribe", "subscribe", "unsubscribe"];
+
+/// Sections of INFO that a Sentinel has, too.
+const OF_THE_PROCESS: [&str; 4] = ["Server", "Clients", "Stats", "CPU"];
+
+/// Whether a Sentinel has this command of a server.
+pub(crate) fn shares(command: &Command) -> bool {
+    SHARED.contains(&command.name) || command.name == "shutdown"
+}
+
+/// What a Sentinel has of its own.
+pub(crate) const COMMANDS: &[Command] = &[
+    Command {
+        name: "info",
+        group: Group::Server,
+        arity: -1,
+        flags: LOADING.and(STALE),
+        categories: &["dangerous"],
+        syntax: "[section]...",
+        summary: "Returns information and statistics about the server.",
+        complexity: "O(1)",
+        tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
+        history: &[("7.0.0", "Added support for taking multiple section arguments.")],
+        takes_no_lock: true,
+        run: tell,
+        ..Command::DEFAULT
+    },
+    Command {
+        name: "publish",
+        group: Group::PubSub,
+        since: "2.0.0",
+        arity: 3,
+        flags: PUBSUB.and(LOADING).and(STALE).and(FAST),
+        channels: Channels::One,
+        syntax: "channel message",
+        summary: "Posts a message to a channel.",
+        complexity: "O(N+M) where N is the number of clients subscribed to the receiving channel and M is the total number of subscribed patterns (by any client).",
+        takes_no_lock: true,
+        run: publish,
+        ..Command::DEFAULT
+    },
+    Command {
+        name: "role",
+        group: Group::Server,
+        since: "2.8.12",
+        arity: 1,
+        flags: LOADING.and(STALE).and(FAST),
+        categories: &["admin", "dangerous"],
+        summary: "Returns the replication role.",
+        complexity: "O(1)",
+        takes_no_lock: true,
+        run: role,
+        ..Command::DEFAULT
+    },
+    Command {
+        name: "sentinel",
+        group: Group::Sentinel,
+        since: "2.8.4",
+        arity: -2,
+        flags: ADMIN,
+        summary: "A container for Sentinel commands.",
+        complexity: "Depends on subcommand.",
+        subcommands: subcommands::SUBCOMMANDS,
+        ..Command::DEFAULT
+    },
+];
+
+/// CLIENT, without what is about keys and versions of the data.
+pub(crate) fn client() -> &'static Command {
+    const LACKING: [&str; 3] = ["capa", "import-source", "no-touch"];
+    static CLIENT: LazyLock<Command> = LazyLock::new(|| {
+        let [all] = client::COMMANDS else { return Command::DEFAULT };
+        let subcommands = all.subcommands.iter().filter(|sub| !LACKING.contains(&sub.name));
+        let subcommands: Vec<Command> = subcommands.map(|sub| Command { ..*sub }).collect();
+        Command { subcommands: subcommands.leak(), ..*all }
+    });
+    &CLIENT
+}
+
+fn ask(cx: &mut Context<'_>, mut question: impl FnMut(&mut Sentinel, &mut Context<'_>, Millis)) -> Result<(), Error> {
+    let Some(desk) = DESK.get() else {
+        return Err(Error::Loading);
+    };
+    desk.visit(&mut |sentinel, now| question(sentinel, cx, now));
+    Ok(())
+}
+
+fn run(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    ask(cx, |sentinel, cx, now| {
+        let words: Vec<&[u8]> = args.from(1).collect();
+        sentinel.command(&words, cx.reply, now);
+    })
+}
+
+fn publish(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    ask(cx, |sentinel, cx, now| sentinel.publish(&args[1], &args[2], cx.reply, now))
+}
+
+fn role(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    ask(cx, |sentinel, cx, _| {
+        let names = sentinel.primary_names();
+        cx.reply.array(2);
+        cx.reply.bulk(b"sentinel");
+        cx.reply.array(names.len());
+        names.iter().for_each(|name| cx.reply.bulk(name.as_bytes()));
+    })
+}
+
+fn tell(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let sections: Vec<Vec<u8>> = args.from(1).map(<[u8]>::to_vec).collect();
+    let shows = |name: &str| info::is_shown(&sections, name);
+    let mut text = info::text_of(cx, |name| OF_THE_PROCESS.contains(&name) && shows(name), String::new());
+    let is_told = shows("Sentinel");
+    ask(cx, |sentinel, cx, now| {
+        if is_told {
+            if !text.is_empty() {
+                text.push_str("\r\n");
+            }
+            text.push_str(&sentinel.info(now));
+        }
+        cx.reply.bulk(text.as_bytes());
+    })
+}
+
+/// Has the configuration file tell what a Sentinel remembers.
+///
+/// # Errors
+/// It cannot be written, and why.
+pub fn save(engine: &Engine, lines: Vec<::sentinel::ConfigLine>) -> Result<(), String> {
+    let lines: Vec<_> = lines.into_iter().map(|line| (line.option, line.line, line.needed)).collect();
+    let state = engine::config::SentinelState { lines: &lines, rewritten: &::sentinel::REWRITTEN };
+    crate::server::config::write_sentinel(engine, state)
+        .map_err(|error| error.text().map_or_else(String::new, |text| String::from_utf8_lossy(&text).into_owned()))
+}

@@ -1,0 +1,49 @@
+//! From the configuration to a Sentinel that can be asked.
+
+use super::desk::SentinelDesk;
+use super::sentinel_host::SentinelHost;
+use crate::system::files;
+use ::sentinel::{Sentinel, load_order};
+use engine::config::{LoadError, LoadedConfig};
+use std::ffi::OsStr;
+use std::fs::OpenOptions;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Whether a program of this name is a Sentinel without being told.
+pub fn is_meant(program: &OsStr) -> bool {
+    let name = Path::new(program).file_name().map_or(&b""[..], OsStrExt::as_bytes);
+    name.windows(b"-sentinel".len()).any(|part| part == b"-sentinel")
+}
+
+/// Checks what a Sentinel needs, and reads its statements.
+///
+/// # Errors
+/// It must not start: a line for the log, or a report for standard error.
+pub fn begin(loaded: &mut LoadedConfig, config_file: &[u8]) -> Result<Arc<SentinelDesk>, LoadError> {
+    let log = |message: String| LoadError::File { message };
+    if config_file.is_empty() {
+        return Err(log("Sentinel needs config file on disk to save state. Exiting...".to_owned()));
+    }
+    if let Err(error) = OpenOptions::new().append(true).open(files::path(config_file)) {
+        let (file, why) = (String::from_utf8_lossy(config_file), engine::config::os_message(&error));
+        return Err(log(format!("Sentinel config file {file} is not writable: {why}. Exiting...")));
+    }
+    let host = SentinelHost::new();
+    let seed = fresh_seed();
+    let mut sentinel = Sentinel::new(Box::new(host.clone()), seed, super::desk::now());
+    let mut statements = std::mem::take(&mut loaded.sentinel);
+    load_order(&mut statements, |statement| statement.words.first().map_or(&b""[..], Vec::as_slice));
+    for statement in statements {
+        let line = Some((statement.number, statement.line));
+        sentinel.statement(&statement.words).map_err(|message| LoadError::Text { line, message })?;
+    }
+    Ok(Arc::new(SentinelDesk::new(sentinel, host)))
+}
+
+/// Two Sentinels must not do the same at the same time.
+fn fresh_seed() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(std::process::id())
+}

@@ -1,0 +1,65 @@
+//! The Sentinel behind its lock.
+
+use super::driver;
+use super::sentinel_host::SentinelHost;
+use crate::listener::acceptor::Acceptor;
+use crate::workers::shared::Shared;
+use ::sentinel::{Millis, Sentinel};
+use mio::{Poll, Token, Waker};
+use parking_lot::{Mutex, MutexGuard};
+use std::ffi::OsString;
+use std::io;
+use std::sync::{Arc, OnceLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The token under which the thread's waker reports; connections count from 1.
+pub(super) const WAKE: Token = Token(0);
+
+/// Where the Sentinel is asked.
+pub struct SentinelDesk {
+    sentinel: Mutex<Sentinel>,
+    host: SentinelHost,
+    waker: OnceLock<Waker>,
+    /// What scripts are given; the process has none any more when its title has taken the place.
+    pub(super) environment: Vec<(OsString, OsString)>,
+}
+
+/// The wall clock, whose jumps a Sentinel wants to see.
+pub(super) fn now() -> Millis {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+impl SentinelDesk {
+    pub(super) fn new(sentinel: Sentinel, host: SentinelHost) -> SentinelDesk {
+        let environment = std::env::vars_os().collect();
+        SentinelDesk { sentinel: Mutex::new(sentinel), host, waker: OnceLock::new(), environment }
+    }
+
+    pub(super) fn sentinel(&self) -> MutexGuard<'_, Sentinel> {
+        self.sentinel.lock()
+    }
+
+    /// Begins to watch.
+    ///
+    /// # Errors
+    /// The system has no thread or poll for it.
+    pub fn start(self: &Arc<Self>, shared: &Arc<Shared>, acceptor: &Arc<Acceptor>) -> io::Result<()> {
+        self.host.set_engine(&shared.engine);
+        let poll = Poll::new()?;
+        // It is set once: nobody else starts it.
+        let _ = self.waker.set(Waker::new(poll.registry(), WAKE)?);
+        commands::sentinel::install(Arc::clone(self) as Arc<dyn commands::sentinel::Desk>);
+        driver::start(Arc::clone(self), Arc::clone(shared), Arc::clone(acceptor), poll)
+    }
+}
+
+impl commands::sentinel::Desk for SentinelDesk {
+    fn visit(&self, visit: &mut dyn FnMut(&mut Sentinel, Millis)) {
+        visit(&mut self.sentinel(), now());
+        if let Some(waker) = self.waker.get() {
+            // The thread looks after its next tick at the latest.
+            let _ = waker.wake();
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The Sentinel's thread, and how others ask it.
+//!
+//! ```text
+//! worker: SENTINEL ...  -> desk (one lock over the state machine) <-  thread: time, replies of servers
+//!                                       | effects
+//!                                       v
+//!                          thread: sockets, scripts, messages to subscribers, the log
+//! ```
+//!
+//! In: what servers and other Sentinels answer, questions of clients through the [`desk`]. Out: bytes on sockets,
+//! tasks for the worker. When something is to happen is not decided here.
+
+pub mod begin;
+mod children;
+pub mod desk;
+mod driver;
+mod peer;
+mod sentinel_host;

@@ -1,0 +1,141 @@
+//! A connection to a server or another Sentinel.
+
+use mio::net::TcpStream;
+use mio::{Interest, Registry, Token};
+use rustls::{ClientConfig, ClientConnection};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+
+/// The connection, from the moment on that it is asked for.
+pub(super) struct Peer {
+    stream: TcpStream,
+    /// What is not sent yet; with TLS that is in there.
+    output: Vec<u8>,
+    tls: Option<Box<ClientConnection>>,
+    is_open: bool,
+}
+
+/// Bytes that may wait to be sent: who takes so few is not well.
+const OUTPUT_MAX: usize = 16 << 20;
+
+impl Peer {
+    /// Asks for a connection, from the address `source` if it is not empty and can be had.
+    pub fn open(ip: &str, port: u16, source: &str, tls: Option<Arc<ClientConfig>>) -> io::Result<Peer> {
+        let unknown = || io::Error::from(ErrorKind::InvalidInput);
+        let address = SocketAddr::new(ip.parse().map_err(|_| unknown())?, port);
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_nonblocking(true)?;
+        socket.set_tcp_nodelay(true)?;
+        if !source.is_empty()
+            && let Some(own) = (source, 0).to_socket_addrs()?.find(|own| own.is_ipv4() == address.is_ipv4())
+        {
+            // A source that cannot be had is passed over, as with all connections to other servers.
+            let _ = socket.bind(&own.into());
+        }
+        match socket.connect(&address.into()) {
+            Err(error) if error.raw_os_error() != Some(nix::errno::Errno::EINPROGRESS as i32) => return Err(error),
+            _ => {}
+        }
+        let stream = TcpStream::from_std(socket.into());
+        let tls = tls.map(|settings| encrypted(settings, address)).transpose()?;
+        Ok(Peer { stream, output: Vec::new(), tls, is_open: false })
+    }
+
+    pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        registry.register(&mut self.stream, token, Interest::READABLE | Interest::WRITABLE)
+    }
+
+    /// The address on this side, once: when the connection has just opened.
+    pub fn opened(&mut self) -> io::Result<Option<String>> {
+        if self.is_open {
+            return Ok(None);
+        }
+        if let Some(error) = self.stream.take_error()? {
+            return Err(error);
+        }
+        match self.stream.peer_addr() {
+            Err(error) if error.kind() == ErrorKind::NotConnected => return Ok(None),
+            result => result?,
+        };
+        self.is_open = true;
+        Ok(Some(self.stream.local_addr()?.ip().to_string()))
+    }
+
+    /// Sends bytes, now or as soon as it can.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if let Some(tls) = &mut self.tls {
+            tls.writer().write_all(bytes)?;
+            return self.flush();
+        }
+        self.output.extend_from_slice(bytes);
+        if self.output.len() > OUTPUT_MAX {
+            return Err(ErrorKind::OutOfMemory.into());
+        }
+        self.flush()
+    }
+
+    pub fn flush(&mut self) -> io::Result<()> {
+        while let Some(tls) = self.tls.as_mut().filter(|tls| self.is_open && tls.wants_write()) {
+            match tls.write_tls(&mut self.stream) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                result => _ = result?,
+            }
+        }
+        while self.is_open && !self.output.is_empty() {
+            match self.stream.write(&self.output) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(sent) => _ = self.output.drain(..sent),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// All that is there, and whether more may come.
+    pub fn read(&mut self) -> (Vec<u8>, bool) {
+        let mut bytes = Vec::new();
+        if let Some(tls) = &mut self.tls {
+            let more = read_records(tls, &mut self.stream, &mut bytes).is_ok();
+            return (bytes, more && self.flush().is_ok());
+        }
+        let mut part = [0; 16 << 10];
+        loop {
+            match self.stream.read(&mut part) {
+                Ok(0) => return (bytes, false),
+                Ok(len) => bytes.extend_from_slice(&part[..len]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return (bytes, true),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return (bytes, false),
+            }
+        }
+    }
+}
+
+/// Bytes of a connection that wait to be encrypted.
+fn encrypted(settings: Arc<ClientConfig>, address: SocketAddr) -> io::Result<Box<ClientConnection>> {
+    let mut tls = ClientConnection::new(settings, address.ip().into()).map_err(io::Error::other)?;
+    tls.set_buffer_limit(Some(OUTPUT_MAX));
+    Ok(Box::new(tls))
+}
+
+/// Takes what has come, until there is no more; an error at the end of the connection, too.
+fn read_records(tls: &mut ClientConnection, stream: &mut TcpStream, bytes: &mut Vec<u8>) -> io::Result<()> {
+    loop {
+        match tls.read_tls(stream) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            result => _ = result?,
+        }
+        tls.process_new_packets().map_err(io::Error::other)?;
+        match tls.reader().read_to_end(bytes) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            result => _ = result?,
+        }
+    }
+}
