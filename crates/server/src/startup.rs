@@ -49,7 +49,6 @@ pub fn serve(
     daemon: &Daemon,
     sentinel: Option<Arc<SentinelDesk>>,
 ) -> Result<(), String> {
-    // A Sentinel has few clients; its messages to them go out by the first worker.
     let workers = if sentinel.is_some() { 1 } else { worker_count(&config) };
     let clients = rlimit::admit(config.int(Directive::MAXCLIENTS).max(0) as u64)?;
     oom::apply(&config)?;
@@ -93,8 +92,7 @@ pub fn serve(
     let logger = writer::start(&shared, rung).map_err(|error| format!("Can't start a background thread: {error}"))?;
     let replicator =
         primary_thread::start(&shared).map_err(|error| format!("Can't start a background thread: {error}"))?;
-    let begun = sentinel.map_or_else(|| load(&shared, kinds), |desk| desk.start(&shared, &acceptor));
-    begun.map_err(|error| format!("Can't start a thread for loading, or for the Sentinel: {error}"))?;
+    begin(&shared, &acceptor, kinds, sentinel).map_err(|error| format!("Can't start a thread: {error}"))?;
     acceptor.open(listeners).map_err(failed)?;
     daemon.ready();
     affinity::pin(&shared.engine.config().snapshot(), Directive::SERVER_CPULIST);
@@ -112,6 +110,16 @@ pub fn serve(
     daemon.stop();
     log::warning("Cinnabar is now ready to exit, bye bye...");
     result
+}
+
+/// Begins to watch, or to read the data set. A Sentinel has one worker: its messages to subscribers go out by that.
+fn begin(
+    shared: &Arc<Shared>,
+    acceptor: &Arc<Acceptor>,
+    kinds: Vec<&'static str>,
+    sentinel: Option<Arc<SentinelDesk>>,
+) -> io::Result<()> {
+    sentinel.map_or_else(|| load(shared, kinds), |desk| desk.start(shared, acceptor))
 }
 
 /// Reads the data set; clients are told to wait meanwhile. What cannot be read ends the process.
