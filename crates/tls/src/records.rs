@@ -40,6 +40,9 @@ pub struct Records {
 
 impl Records {
     /// Of a connection on which nothing has come.
+    ///
+    /// # Errors
+    /// The settings are none that a connection can be made with.
     pub fn new(settings: Arc<ServerConfig>) -> Result<Records, Error> {
         let tls = UnbufferedServerConnection::new(settings)?;
         Ok(Records { tls, partial: Vec::new(), plain: Vec::new(), taken: 0, sealed: Vec::new(), ended: false })
@@ -94,6 +97,9 @@ impl Records {
     /// Opens `came`: what was [`partial`](Self::partial), and what has come since. Returns how many bytes of plaintext
     /// were put in `to`, of which all that was opened before has been taken. An error ends the connection; what is
     /// sealed then tells the peer.
+    ///
+    /// # Errors
+    /// What came is not what a peer of this connection may send.
     pub fn open(&mut self, came: &mut [u8], to: &mut [u8]) -> Result<usize, Error> {
         let (mut at, mut filled) = (0, 0);
         let result = loop {
@@ -151,6 +157,9 @@ impl Records {
 
     /// Makes records of `plain` in `to`, which has room as [`sealed_max`] says. Returns their bytes; what is sealed
     /// already goes before them.
+    ///
+    /// # Errors
+    /// There is no room, or the connection may send nothing any more.
     pub fn seal(&mut self, plain: &[u8], to: &mut [u8]) -> Result<usize, Error> {
         self.write(|traffic| match traffic {
             ConnectionState::WriteTraffic(mut traffic) => Some(traffic.encrypt(plain, to)),
@@ -159,6 +168,9 @@ impl Records {
     }
 
     /// Makes the record in `to` that says that nothing more goes.
+    ///
+    /// # Errors
+    /// As of [`seal`](Self::seal).
     pub fn seal_end(&mut self, to: &mut [u8]) -> Result<usize, Error> {
         self.write(|traffic| match traffic {
             ConnectionState::WriteTraffic(mut traffic) => Some(traffic.queue_close_notify(to)),
