@@ -67,6 +67,22 @@ fn a_client_that_publishes_to_itself_gets_the_reply_first() {
 }
 
 #[test]
+fn a_message_is_there_before_what_is_answered_after_its_publisher_has_its_reply() {
+    on_each_thread_count(&[], |server| {
+        let subscribe = || after(server, b"SUBSCRIBE news\r\n", b"*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n");
+        let mut subscribers: Vec<TcpStream> = (0..8).map(|_| subscribe()).collect();
+        let mut publisher = server.client();
+        for _ in 0..50 {
+            assert_eq!(ask_integer(&mut publisher, "PUBLISH news x"), 8);
+            for socket in &mut subscribers {
+                send(socket, b"PING\r\n");
+                expect_bytes(socket, b"*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$1\r\nx\r\n*2\r\n$4\r\npong\r\n$0\r\n\r\n");
+            }
+        }
+    });
+}
+
+#[test]
 fn a_subscription_after_a_message_does_not_get_it() {
     on_each_thread_count(&[], |server| {
         let mut socket = server.socket();

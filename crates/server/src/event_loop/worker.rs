@@ -149,6 +149,8 @@ impl Worker {
     pub fn run(mut self) -> io::Result<WorkerEnd> {
         become_worker(self.index);
         self.shared.engine.begin_worker(self.index);
+        // What has started this thread counts as a ring. What lies there already is seen before the first sleep.
+        self.inbox.hear();
         let mut events = Events::with_capacity(1024);
         while !self.stopping {
             self.follow_workers();
