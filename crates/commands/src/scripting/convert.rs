@@ -237,7 +237,7 @@ fn write_good_table(out: &mut Out<'_>, table: &Table, depth: usize) {
         return out.reply.end_set(mark, len);
     }
     if let Some(digits) = text(table, "big_number") {
-        return out.reply.big_number(one_line(&digits));
+        return out.reply.big_number(one_line(engine::before_nul(&digits)));
     }
     if let Ok(Value::Table(verbatim)) = table.raw_get("verbatim_string")
         && let (Some(told), Some(string)) = (text(&verbatim, "format"), text(&verbatim, "string"))
