@@ -6,6 +6,9 @@
 //! | [`backlog`] | the last bytes of the stream |
 //! | [`stream`] | which offset of the change log is which of the stream |
 //! | [`follower`] | what a replica says of itself, how far it is, how far behind it may be |
+//! | [`link`] | a replica's side: from its connection to the stream |
+//! | [`snapshot_frame`] | where a snapshot ends |
+//! | [`units`] | a stream as commands and whole transactions |
 //!
 //! Bytes and times come in, bytes and decisions go out. No module opens a socket, starts a thread, reads a clock or
 //! trusts a length it was told.
@@ -17,3 +20,6 @@ pub mod backlog;
 pub mod follower;
 pub mod ids;
 pub mod stream;
+pub mod link;
+pub mod snapshot_frame;
+pub mod units;

@@ -1,0 +1,559 @@
+//! A replica's side of a link to its primary.
+//!
+//! ```text
+//!   PING - AUTH - REPLCONF ... - PSYNC id next -+- +CONTINUE ------------------------------+- stream
+//!                                               +- +FULLRESYNC id offset - $length - data -+
+//!                                               +- an error of one who knows SYNC only: the same without a name
+//! ```
+//!
+//! Bytes and times come in; what is to be sent lies in [`Link::take_output`], and what has come is an [`Arrived`]. Who
+//! has the socket calls [`Link::take`] with all that has not been taken yet, and [`Link::tick`] now and then.
+
+use crate::ids::{ID_LEN, ReplicationId};
+use crate::snapshot_frame::{Frame, FramePart};
+use crate::units::{Unit, Units};
+use std::fmt;
+
+/// A line of a primary, at most.
+const LINE_MAX: usize = 1024;
+/// Milliseconds between two words of how far the replica is.
+const ACK_PERIOD: u64 = 1000;
+
+/// What a replica says of itself.
+#[derive(Clone, Debug, Default)]
+pub struct LinkSettings {
+    /// The user at the primary; empty: the default one.
+    pub user: Vec<u8>,
+    /// Its password; empty: none is sent.
+    pub password: Vec<u8>,
+    /// Where its own clients come.
+    pub port: u16,
+    /// The address that the primary is to tell of; empty: the one it sees.
+    pub announce_ip: Vec<u8>,
+    /// The version that it reads files of.
+    pub version: &'static str,
+    /// Milliseconds of silence after which the link is broken.
+    pub timeout: u64,
+}
+
+/// Up to where the replica has a history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// Its name.
+    pub id: ReplicationId,
+    /// Bytes of it.
+    pub offset: u64,
+}
+
+/// Why a link ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkError {
+    /// Nothing came for too long, while this was to come.
+    Timeout(&'static str),
+    /// The primary does not want the password.
+    Auth(String),
+    /// It answered something else than it should.
+    Unexpected(&'static str, String),
+    /// It cannot be followed now, and is to be asked again.
+    Later(String),
+    /// It gave up the snapshot.
+    Aborted(String),
+    /// What it sends is no stream of commands.
+    Protocol,
+}
+
+impl fmt::Display for LinkError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LinkError::Timeout(what) => write!(formatter, "Timeout {what}"),
+            LinkError::Auth(text) => write!(formatter, "Unable to AUTH to PRIMARY: {text}"),
+            LinkError::Unexpected(what, text) => write!(formatter, "Unexpected reply to {what} from primary: {text}"),
+            LinkError::Later(text) => {
+                write!(formatter, "PRIMARY is currently unable to PSYNC but should be in the future: {text}")
+            }
+            LinkError::Aborted(text) => write!(formatter, "PRIMARY aborted replication with an error: {text}"),
+            LinkError::Protocol => formatter.write_str("Protocol error from the primary"),
+        }
+    }
+}
+
+/// What has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrived<'b> {
+    /// Nothing to tell of; unless bytes were taken, more has to come.
+    Nothing,
+    /// A primary that knows no more than SYNC, or no name: its history cannot be gone on with later.
+    Unnamed,
+    /// A snapshot of this moment will come.
+    FullSync(Position),
+    /// The stream goes on where the replica is, by another name if one is told.
+    Continue(Option<ReplicationId>),
+    /// The snapshot begins, of so many bytes if that is known.
+    Snapshot(Option<u64>),
+    /// A part of it.
+    Data(&'b [u8]),
+    /// It has ended.
+    SnapshotEnd,
+    /// Whole commands and transactions.
+    Commands(&'b [u8]),
+    /// Bytes of the stream that ask for [`Link::ack`].
+    GetAck(&'b [u8]),
+}
+
+#[derive(Debug)]
+enum State {
+    Ping,
+    /// Answers to come, one after the other, before PSYNC goes out.
+    Options(std::vec::IntoIter<Question>),
+    Psync,
+    Header {
+        /// The first word of it is counted as silence no more.
+        sync: bool,
+    },
+    Snapshot(Frame),
+    /// The snapshot has come; the stream begins when it is in place.
+    Loading,
+    Stream(Units),
+}
+
+/// What was asked before PSYNC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Question {
+    Auth,
+    Option,
+}
+
+/// A link, from its connection to its end.
+#[derive(Debug)]
+pub struct Link {
+    settings: LinkSettings,
+    position: Option<Position>,
+    state: State,
+    output: Vec<u8>,
+    last_input: u64,
+    next_ack: u64,
+    /// PSYNC is the end of a failover that the primary asked for.
+    is_failover: bool,
+}
+
+impl Link {
+    /// A link that has just been connected, of a replica that has this.
+    pub fn new(settings: LinkSettings, position: Option<Position>, now: u64) -> Link {
+        let (state, output) = (State::Ping, command(&[b"PING"]));
+        Link { settings, position, state, output, last_input: now, next_ack: 0, is_failover: false }
+    }
+
+    /// Its PSYNC tells the primary that it is to follow this server from then on.
+    pub fn set_failover(&mut self) {
+        self.is_failover = true;
+    }
+
+    /// What is to be sent.
+    pub fn take_output(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.output)
+    }
+
+    /// Whether the stream has begun.
+    pub fn is_streaming(&self) -> bool {
+        matches!(self.state, State::Stream(_))
+    }
+
+    /// What INFO and ROLE call its state.
+    pub fn is_in_handshake(&self) -> bool {
+        matches!(self.state, State::Ping | State::Options(_) | State::Psync)
+    }
+
+    /// Takes what `input` begins with: how many bytes, and what they are. All that has not been taken is to come again.
+    ///
+    /// # Errors
+    /// The link is of no use any more.
+    pub fn take<'b>(&mut self, input: &'b [u8], now: u64) -> Result<(usize, Arrived<'b>), LinkError> {
+        match &mut self.state {
+            State::Loading => Ok((0, Arrived::Nothing)),
+            State::Snapshot(frame) => {
+                let (taken, part) = frame.take(input);
+                if taken > 0 {
+                    self.last_input = now;
+                }
+                match part {
+                    FramePart::Data(data) => Ok((taken, Arrived::Data(data))),
+                    FramePart::Incomplete => Ok((taken, Arrived::Nothing)),
+                    FramePart::End => {
+                        self.state = State::Loading;
+                        Ok((taken, Arrived::SnapshotEnd))
+                    }
+                }
+            }
+            State::Stream(units) => Ok(match units.next(input)? {
+                Unit::Incomplete => (0, Arrived::Nothing),
+                Unit::Commands(len) => (len, Arrived::Commands(&input[..len])),
+                Unit::GetAck(len) => (len, Arrived::GetAck(&input[..len])),
+            }),
+            State::Ping | State::Options(_) | State::Psync | State::Header { .. } => {
+                // A byte that only keeps the link alive, as some send it.
+                if input.first() == Some(&0) {
+                    return Ok((1, Arrived::Nothing));
+                }
+                let Some(end) = input.iter().take(LINE_MAX).position(|byte| *byte == b'\n') else {
+                    let text = || LinkError::Unexpected("a line", String::from("too long"));
+                    return if input.len() >= LINE_MAX { Err(text()) } else { Ok((0, Arrived::Nothing)) };
+                };
+                self.last_input = now;
+                let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
+                if line.is_empty() {
+                    return Ok((end + 1, Arrived::Nothing));
+                }
+                Ok((end + 1, self.line(line)?))
+            }
+        }
+    }
+
+    fn line<'b>(&mut self, line: &[u8]) -> Result<Arrived<'b>, LinkError> {
+        let text = || String::from_utf8_lossy(line).into_owned();
+        match &mut self.state {
+            State::Ping => {
+                let refusals = [&b"-NOAUTH"[..], b"-NOPERM", b"-ERR operation not permitted"];
+                if line[0] != b'+' && !refusals.iter().any(|refusal| line.starts_with(refusal)) {
+                    return Err(LinkError::Unexpected("PING", text()));
+                }
+                self.ask();
+            }
+            State::Options(left) => match left.next() {
+                Some(Question::Auth) if line[0] == b'-' => return Err(LinkError::Auth(text())),
+                _ if left.len() == 0 => self.psync(),
+                _ => {}
+            },
+            State::Psync => return self.psync_answer(line),
+            State::Header { .. } => return self.header(line),
+            State::Snapshot(_) | State::Loading | State::Stream(_) => {}
+        }
+        Ok(Arrived::Nothing)
+    }
+
+    /// Says all that a primary may want to know.
+    fn ask(&mut self) {
+        let (settings, mut asked) = (&self.settings, Vec::new());
+        let mut ask = |question, words: &[&[u8]]| {
+            self.output.extend(command(words));
+            asked.push(question);
+        };
+        match (settings.user.is_empty(), settings.password.is_empty()) {
+            (_, true) => {}
+            (true, _) => ask(Question::Auth, &[b"AUTH", &settings.password]),
+            (false, _) => ask(Question::Auth, &[b"AUTH", &settings.user, &settings.password]),
+        }
+        let port = settings.port.to_string();
+        ask(Question::Option, &[b"REPLCONF", b"listening-port", port.as_bytes()]);
+        if !settings.announce_ip.is_empty() {
+            ask(Question::Option, &[b"REPLCONF", b"ip-address", &settings.announce_ip]);
+        }
+        ask(Question::Option, &[b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"]);
+        ask(Question::Option, &[b"REPLCONF", b"version", settings.version.as_bytes()]);
+        self.state = State::Options(asked.into_iter());
+    }
+
+    fn psync(&mut self) {
+        let next = self.position.map_or_else(|| "-1".to_owned(), |position| (position.offset + 1).to_string());
+        let id = self.position.as_ref().map_or("?", |position| position.id.as_str());
+        let mut words: Vec<&[u8]> = vec![b"PSYNC", id.as_bytes(), next.as_bytes()];
+        if self.is_failover {
+            words.push(b"FAILOVER");
+        }
+        self.output.extend(command(&words));
+        self.state = State::Psync;
+    }
+
+    fn psync_answer<'b>(&mut self, line: &[u8]) -> Result<Arrived<'b>, LinkError> {
+        let text = || String::from_utf8_lossy(line).into_owned();
+        if let Some(rest) = line.strip_prefix(b"+FULLRESYNC") {
+            let mut words = rest.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+            let id = words.next().and_then(ReplicationId::parse);
+            let offset = words.next().and_then(|word| std::str::from_utf8(word).ok()?.parse().ok());
+            self.state = State::Header { sync: false };
+            self.position = id.zip(offset).map(|(id, offset)| Position { id, offset });
+            return Ok(self.position.map_or(Arrived::Unnamed, Arrived::FullSync));
+        }
+        if let Some(rest) = line.strip_prefix(b"+CONTINUE") {
+            let id = rest.strip_prefix(b" ").and_then(|id| ReplicationId::parse(&id[..id.len().min(ID_LEN)]));
+            if let (Some(id), Some(position)) = (id, &mut self.position) {
+                position.id = id;
+            }
+            if self.position.is_none() {
+                return Err(LinkError::Unexpected("PSYNC", text()));
+            }
+            self.begin_stream();
+            return Ok(Arrived::Continue(id));
+        }
+        if line.starts_with(b"-NOMASTERLINK") || line.starts_with(b"-LOADING") {
+            return Err(LinkError::Later(text()));
+        }
+        if self.is_failover {
+            return Err(LinkError::Unexpected("PSYNC FAILOVER", text()));
+        }
+        if line[0] != b'-' {
+            return Err(LinkError::Unexpected("PSYNC", text()));
+        }
+        self.output.extend(command(&[b"SYNC"]));
+        (self.state, self.position) = (State::Header { sync: true }, None);
+        Ok(Arrived::Unnamed)
+    }
+
+    fn header<'b>(&mut self, line: &[u8]) -> Result<Arrived<'b>, LinkError> {
+        let text = || String::from_utf8_lossy(line).into_owned();
+        if line[0] == b'-' {
+            return Err(LinkError::Aborted(text()));
+        }
+        let frame = line.strip_prefix(b"$").and_then(Frame::parse);
+        let frame = frame.ok_or_else(|| LinkError::Unexpected("SYNC", text()))?;
+        let len = frame.len();
+        self.state = State::Snapshot(frame);
+        Ok(Arrived::Snapshot(len))
+    }
+
+    /// What came is in place: the stream follows.
+    pub fn begin_stream(&mut self) {
+        self.state = State::Stream(Units::default());
+        self.next_ack = 0;
+    }
+
+    /// The offset of the data of which nothing of the stream has come yet; None if the history has no name.
+    pub fn position(&self) -> Option<Position> {
+        self.position
+    }
+
+    /// Something has come from the primary.
+    pub fn note_input(&mut self, now: u64) {
+        self.last_input = now;
+    }
+
+    /// When something came last.
+    pub fn last_input(&self) -> u64 {
+        self.last_input
+    }
+
+    /// Says how far the replica is; `durable`: how much of it is on its disk, where it has a log.
+    pub fn ack(&mut self, offset: u64, durable: Option<u64>, now: u64) {
+        let (offset, durable) = (offset.to_string(), durable.map(|offset| offset.to_string()));
+        let mut words: Vec<&[u8]> = vec![b"REPLCONF", b"ACK", offset.as_bytes()];
+        if let Some(durable) = &durable {
+            words.extend([&b"FACK"[..], durable.as_bytes()]);
+        }
+        self.output.extend(command(&words));
+        self.next_ack = now + ACK_PERIOD;
+    }
+
+    /// Whether it is time to say how far the replica is.
+    pub fn owes_ack(&self, now: u64) -> bool {
+        self.is_streaming() && now >= self.next_ack
+    }
+
+    /// Keeps the primary from giving up a replica that is busy with its snapshot.
+    pub fn keep_alive(&mut self, now: u64) {
+        if !self.is_streaming() && now >= self.next_ack {
+            self.output.push(b'\n');
+            self.next_ack = now + ACK_PERIOD;
+        }
+    }
+
+    /// Looks whether the primary is there.
+    ///
+    /// # Errors
+    /// Nothing came for too long.
+    pub fn tick(&self, now: u64) -> Result<(), LinkError> {
+        let what = match self.state {
+            State::Stream(_) => "PRIMARY timeout: no data nor PING received...",
+            State::Header { sync: true } => "receiving the answer to SYNC from PRIMARY",
+            State::Header { sync: false } | State::Snapshot(_) => "receiving bulk data from PRIMARY...",
+            State::Loading => return Ok(()),
+            State::Ping | State::Options(_) | State::Psync => "connecting to the PRIMARY...",
+        };
+        if now.saturating_sub(self.last_input) > self.settings.timeout { Err(LinkError::Timeout(what)) } else { Ok(()) }
+    }
+}
+
+fn command(words: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    resp::encode_command(&mut bytes, words);
+    bytes
+}
+
+/// Fuzz hook: whatever a primary sends, in whatever pieces, it is taken or refused, and no byte is taken twice.
+#[cfg(any(test, feature = "fuzzing"))]
+pub fn fuzz(data: &[u8]) {
+    let position = Position { id: ReplicationId::of(1, 1), offset: 7 };
+    let (piece, data) = data.split_first().map_or((1, data), |(first, rest)| (usize::from(*first) + 1, rest));
+    let settings = LinkSettings { version: "9.0.0", timeout: 1000, ..LinkSettings::default() };
+    let mut link = Link::new(settings, (piece % 2 == 0).then_some(position), 0);
+    let (mut start, mut end) = (0, 0);
+    while end < data.len() {
+        end = (end + piece).min(data.len());
+        loop {
+            let Ok((taken, arrived)) = link.take(&data[start..end], 1) else { return };
+            assert!(taken <= end - start, "what is taken is there");
+            start += taken;
+            match arrived {
+                Arrived::SnapshotEnd => link.begin_stream(),
+                Arrived::Nothing if taken == 0 => break,
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ID: &str = "0123456789012345678901234567890123456789";
+    const OTHER: &str = "abcdefabcdefabcdefabcdefabcdefabcdefabcd";
+
+    fn settings() -> LinkSettings {
+        LinkSettings { port: 7000, version: "9.0.0", timeout: 60_000, ..LinkSettings::default() }
+    }
+
+    fn position() -> Position {
+        Position { id: ReplicationId::parse(ID.as_bytes()).unwrap(), offset: 100 }
+    }
+
+    /// Words of what is to be sent.
+    fn sent(link: &mut Link) -> String {
+        let output = String::from_utf8(link.take_output()).unwrap();
+        let words: Vec<&str> = output.split("\r\n").filter(|line| !line.starts_with(['*', '$'])).collect();
+        words.join(" ").trim().to_owned()
+    }
+
+    /// Takes all of this: what came that is worth telling, as text.
+    fn feed(link: &mut Link, mut input: &[u8]) -> Result<Vec<String>, LinkError> {
+        let mut told = Vec::new();
+        loop {
+            let (taken, arrived) = link.take(input, 0)?;
+            input = &input[taken..];
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            told.push(match arrived {
+                Arrived::Nothing if taken == 0 => break,
+                Arrived::Nothing => continue,
+                Arrived::Unnamed => "unnamed".to_owned(),
+                Arrived::FullSync(position) => format!("full {} {}", position.id, position.offset),
+                Arrived::Continue(id) => format!("continue {}", id.map_or(String::new(), |id| id.to_string())),
+                Arrived::Snapshot(len) => format!("snapshot {len:?}"),
+                Arrived::Data(data) => format!("data {}", text(data)),
+                Arrived::SnapshotEnd => "end".to_owned(),
+                Arrived::Commands(bytes) => format!("commands {}", bytes.len()),
+                Arrived::GetAck(bytes) => format!("getack {}", bytes.len()),
+            });
+        }
+        Ok(told)
+    }
+
+    /// A link that has said PSYNC.
+    fn asking(position: Option<Position>) -> Link {
+        let mut link = Link::new(settings(), position, 0);
+        assert_eq!(sent(&mut link), "PING");
+        feed(&mut link, b"+PONG\r\n").unwrap();
+        let said = sent(&mut link);
+        assert_eq!(
+            said,
+            "REPLCONF listening-port 7000 REPLCONF capa eof capa psync2 REPLCONF version 9.0.0"
+        );
+        // Errors of those who do not know an option are nothing.
+        feed(&mut link, b"+OK\r\n-ERR what\r\n+OK\r\n").unwrap();
+        link
+    }
+
+    #[test]
+    fn a_handshake_says_who_the_replica_is() {
+        let settings = LinkSettings {
+            user: b"u".to_vec(),
+            password: b"p".to_vec(),
+            announce_ip: b"10.0.0.1".to_vec(),
+            ..settings()
+        };
+        let mut link = Link::new(settings.clone(), None, 0);
+        link.take_output();
+        feed(&mut link, b"-NOAUTH Authentication required.\r\n").unwrap();
+        assert_eq!(
+            sent(&mut link),
+            "AUTH u p REPLCONF listening-port 7000 REPLCONF ip-address 10.0.0.1 REPLCONF capa eof capa psync2 \
+             REPLCONF version 9.0.0"
+        );
+        feed(&mut link, b"+OK\r\n+OK\r\n+OK\r\n+OK\r\n").unwrap();
+        assert_eq!(sent(&mut link), "");
+        feed(&mut link, b"+OK\r\n").unwrap();
+        assert_eq!(sent(&mut link), "PSYNC ? -1");
+        let mut link = Link::new(settings, None, 0);
+        feed(&mut link, b"+PONG\r\n").unwrap();
+        assert!(matches!(feed(&mut link, b"-WRONGPASS\r\n"), Err(LinkError::Auth(_))));
+        let mut link = Link::new(LinkSettings::default(), None, 0);
+        assert!(matches!(feed(&mut link, b"-ERR nothing\r\n"), Err(LinkError::Unexpected("PING", _))));
+        assert!(matches!(feed(&mut link, &[b'x'; LINE_MAX]), Err(LinkError::Unexpected("a line", _))));
+    }
+
+    #[test]
+    fn a_snapshot_comes_by_its_length_or_up_to_its_mark() {
+        let mut link = asking(None);
+        assert_eq!(sent(&mut link), "PSYNC ? -1");
+        let text = format!("\n+FULLRESYNC {ID} 14\r\n\n\n$3\r\nabc*1\r\n");
+        assert_eq!(
+            feed(&mut link, text.as_bytes()).unwrap(),
+            [format!("full {ID} 14"), "snapshot Some(3)".into(), "data abc".into(), "end".into()]
+        );
+        assert_eq!(link.position().map(|position| position.offset), Some(14));
+        link.begin_stream();
+        assert_eq!(feed(&mut link, b"*1\r\n$4\r\nPING\r\n").unwrap(), ["commands 14"]);
+        let mut link = asking(None);
+        let text = format!("+FULLRESYNC {ID} 14\r\n$EOF:{OTHER}\r\nabc{OTHER}");
+        let told = feed(&mut link, text.as_bytes()).unwrap();
+        assert_eq!(told, [format!("full {ID} 14"), "snapshot None".into(), "data abc".into(), "end".into()]);
+    }
+
+    #[test]
+    fn a_primary_may_go_on_with_the_stream_or_with_another_name() {
+        for (answer, id) in [("+CONTINUE\r\n".to_owned(), ID), (format!("+CONTINUE {OTHER}\r\n"), OTHER)] {
+            let mut link = asking(Some(position()));
+            assert_eq!(sent(&mut link), format!("PSYNC {ID} 101"));
+            assert_eq!(feed(&mut link, answer.as_bytes()).unwrap().len(), 1);
+            assert!(link.is_streaming() && link.position().is_some_and(|known| known.id.as_str() == id));
+        }
+        assert!(feed(&mut asking(None), b"+CONTINUE\r\n").is_err());
+    }
+
+    #[test]
+    fn who_cannot_be_followed_is_asked_later_or_in_the_old_way() {
+        for answer in ["-NOMASTERLINK Can't SYNC\r\n", "-LOADING wait\r\n"] {
+            assert!(matches!(feed(&mut asking(None), answer.as_bytes()), Err(LinkError::Later(_))), "{answer}");
+        }
+        let mut link = asking(Some(position()));
+        assert_eq!(feed(&mut link, b"-ERR unknown command\r\n").unwrap(), ["unnamed"]);
+        assert!(sent(&mut link).ends_with("SYNC") && link.position().is_none());
+        assert_eq!(feed(&mut link, b"$2\r\nab").unwrap(), ["snapshot Some(2)", "data ab", "end"]);
+        let mut link = asking(None);
+        assert!(matches!(feed(&mut link, b"+FULLRESYNC\r\n-ERR no\r\n"), Err(LinkError::Aborted(_))));
+        assert!(matches!(feed(&mut asking(None), b"+WHAT\r\n"), Err(LinkError::Unexpected("PSYNC", _))));
+        assert!(matches!(feed(&mut asking(None), b"+FULLRESYNC\r\n!3\r\n"), Err(LinkError::Unexpected("SYNC", _))));
+    }
+
+    #[test]
+    fn acknowledgements_go_out_each_second_and_silence_ends_the_link() {
+        let mut link = asking(Some(position()));
+        assert!(!link.owes_ack(0) && link.tick(60_000).is_ok() && link.tick(60_001).is_err());
+        feed(&mut link, b"+CONTINUE\r\n").unwrap();
+        link.take_output();
+        assert!(link.owes_ack(0));
+        link.ack(100, Some(90), 0);
+        assert_eq!(sent(&mut link), "REPLCONF ACK 100 FACK 90");
+        assert!(!link.owes_ack(999) && link.owes_ack(1000));
+        link.note_input(70_000);
+        assert!(link.tick(130_000).is_ok() && link.tick(130_001).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_taken_or_refused(data in prop::collection::vec(any::<u8>(), 0..400)) {
+            fuzz(&data);
+            let mut after = format!("\x03+PONG\r\n+OK\r\n+OK\r\n+OK\r\n+FULLRESYNC {ID} 1\r\n$2\r\nab").into_bytes();
+            after.extend_from_slice(&data);
+            fuzz(&after);
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! A primary's stream as units that may be applied: commands, and transactions as a whole.
+//!
+//! ```text
+//!   *2 SELECT 0 | *3 SET k v | *1 MULTI | *2 INCR a | *1 EXEC | *3 REPLCONF GETACK * | *1 MULTI | *2 IN
+//!   [ units, in one go as far as they are there              ]  [ asks for an answer ]  [ not yet      ]
+//! ```
+//!
+//! Nothing is taken out of a command but what tells these apart. Every byte counts, those of empty lines, too.
+
+use crate::link::LinkError;
+
+/// What a stream goes on with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Whole commands and transactions, so many bytes.
+    Commands(usize),
+    /// So many bytes that ask how far the replica is, and are nothing to run.
+    GetAck(usize),
+    /// More has to come first.
+    Incomplete,
+}
+
+/// A line that says how many or how long, at most.
+const LINE_MAX: usize = 64 << 10;
+
+/// The longest of the words that matter.
+const WORD_MAX: usize = 8;
+
+/// Where a stream is. The same input is to come again, with more behind it, until its bytes have been handed out.
+#[derive(Debug, Default)]
+pub struct Units {
+    /// The next byte to look at.
+    at: usize,
+    /// Up to here are units.
+    whole: usize,
+    /// Within a command: arguments to come.
+    missing: u64,
+    /// Arguments of the command so far.
+    seen: u32,
+    in_multi: bool,
+    kind: Kind,
+}
+
+/// What the present command is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Kind {
+    #[default]
+    Other,
+    Multi,
+    Exec,
+    Replconf,
+    GetAck,
+}
+
+impl Units {
+    /// The next unit at the beginning of `input`. It is taken out: what comes next begins behind it.
+    ///
+    /// # Errors
+    /// The bytes are no commands.
+    pub fn next(&mut self, input: &[u8]) -> Result<Unit, LinkError> {
+        while let Some(kind) = self.command(input)? {
+            match kind {
+                Kind::Multi => self.in_multi = true,
+                Kind::Exec => self.in_multi = false,
+                Kind::GetAck if !self.in_multi && self.whole > 0 => {
+                    // What comes before it is to be applied first: it is looked at again.
+                    return Ok(Unit::Commands(self.hand_out()));
+                }
+                Kind::GetAck if !self.in_multi => {
+                    self.whole = self.at;
+                    return Ok(Unit::GetAck(self.hand_out()));
+                }
+                _ => {}
+            }
+            if !self.in_multi {
+                self.whole = self.at;
+            }
+        }
+        match self.whole {
+            0 => Ok(Unit::Incomplete),
+            _ => {
+                // What has been looked at behind it stays so.
+                let (at, whole) = (self.at, std::mem::take(&mut self.whole));
+                self.at = at - whole;
+                Ok(Unit::Commands(whole))
+            }
+        }
+    }
+
+    /// Takes out what is whole; what comes behind it is looked at anew.
+    fn hand_out(&mut self) -> usize {
+        let whole = std::mem::take(&mut self.whole);
+        self.at = 0;
+        whole
+    }
+
+    /// Goes on up to the end of a command.
+    fn command(&mut self, input: &[u8]) -> Result<Option<Kind>, LinkError> {
+        if self.missing == 0 {
+            match input.get(self.at) {
+                None => return Ok(None),
+                Some(b'*') => {
+                    let Some((count, next)) = number(input, self.at)? else { return Ok(None) };
+                    (self.at, self.seen, self.kind) = (next, 0, Kind::Other);
+                    let Ok(count) = u64::try_from(count) else { return Ok(Some(Kind::Other)) };
+                    if count == 0 {
+                        return Ok(Some(Kind::Other));
+                    }
+                    self.missing = count;
+                }
+                Some(_) => return self.line(input),
+            }
+        }
+        while self.missing > 0 {
+            if input.get(self.at).is_some_and(|byte| *byte != b'$') {
+                return Err(LinkError::Protocol);
+            }
+            let Some((len, start)) = number(input, self.at)? else { return Ok(None) };
+            let len = usize::try_from(len).map_err(|_| LinkError::Protocol)?;
+            let end = start.checked_add(len).and_then(|end| end.checked_add(2)).ok_or(LinkError::Protocol)?;
+            if end > input.len() {
+                return Ok(None);
+            }
+            if self.seen < 2 && len <= WORD_MAX {
+                self.kind = kind(self.kind, self.seen, &input[start..start + len]);
+            }
+            self.at = end;
+            self.seen += 1;
+            self.missing -= 1;
+        }
+        Ok(Some(self.kind))
+    }
+
+    /// A command on a line of its own, or an empty line.
+    fn line(&mut self, input: &[u8]) -> Result<Option<Kind>, LinkError> {
+        let rest = &input[self.at..];
+        let Some(end) = rest.iter().take(LINE_MAX).position(|byte| *byte == b'\n') else {
+            return if rest.len() >= LINE_MAX { Err(LinkError::Protocol) } else { Ok(None) };
+        };
+        let words = rest[..end].split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        self.kind = words.take(2).zip(0..).fold(Kind::Other, |known, (word, index)| kind(known, index, word));
+        self.at += end + 1;
+        Ok(Some(self.kind))
+    }
+}
+
+/// What a command is known to be with its word number `index`.
+fn kind(known: Kind, index: u32, word: &[u8]) -> Kind {
+    match (index, known) {
+        (0, _) if word.eq_ignore_ascii_case(b"multi") => Kind::Multi,
+        (0, _) if word.eq_ignore_ascii_case(b"exec") || word.eq_ignore_ascii_case(b"discard") => Kind::Exec,
+        (0, _) if word.eq_ignore_ascii_case(b"replconf") => Kind::Replconf,
+        (1, Kind::Replconf) if word.eq_ignore_ascii_case(b"getack") => Kind::GetAck,
+        (1, Kind::Replconf) => Kind::Other,
+        _ => known,
+    }
+}
+
+/// The number on the line at `at`, behind its first byte, and where the next line begins.
+fn number(input: &[u8], at: usize) -> Result<Option<(i64, usize)>, LinkError> {
+    /// Digits of the longest number, with a sign and the line's end.
+    const DIGITS_MAX: usize = 24;
+    let Some(rest) = input.get(at + 1..) else { return Ok(None) };
+    let Some(end) = rest.iter().take(DIGITS_MAX).position(|byte| *byte == b'\r') else {
+        return if rest.len() >= DIGITS_MAX { Err(LinkError::Protocol) } else { Ok(None) };
+    };
+    if rest.len() < end + 2 {
+        return Ok(None);
+    }
+    let text = std::str::from_utf8(&rest[..end]).ok().and_then(|digits| digits.parse().ok());
+    text.map(|number| Some((number, at + 1 + end + 2))).ok_or(LinkError::Protocol)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn bytes(lines: &[&str]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for line in lines {
+            resp::encode_command(&mut bytes, &line.split(' ').collect::<Vec<_>>());
+        }
+        bytes
+    }
+
+    /// What is handed out of an input that comes in these pieces: units as text, and the bytes that are left.
+    fn units(pieces: &[&[u8]]) -> Result<(Vec<(bool, Vec<u8>)>, Vec<u8>), LinkError> {
+        let (mut units, mut pending, mut found) = (Units::default(), Vec::new(), Vec::new());
+        for piece in pieces {
+            pending.extend_from_slice(piece);
+            loop {
+                let (asks, len) = match units.next(&pending)? {
+                    Unit::Incomplete => break,
+                    Unit::Commands(len) => (false, len),
+                    Unit::GetAck(len) => (true, len),
+                };
+                found.push((asks, pending.drain(..len).collect()));
+            }
+        }
+        Ok((found, pending))
+    }
+
+    #[test]
+    fn transactions_are_handed_out_whole_and_requests_for_an_answer_apart() {
+        let before = bytes(&["SELECT 0", "SET k v", "MULTI", "INCR a", "EXEC"]);
+        let asks = bytes(&["replconf getack *"]);
+        let after = bytes(&["REPLCONF ACK 1", "MULTI", "DEL a", "REPLCONF GETACK *"]);
+        let all = [&before[..], &asks, &after].concat();
+        let (found, left) = units(&[&all]).unwrap();
+        let ack = bytes(&["REPLCONF ACK 1"]);
+        assert_eq!(found, [(false, before), (true, asks), (false, ack.clone())]);
+        assert_eq!(left, after[ack.len()..]);
+    }
+
+    #[test]
+    fn what_is_no_command_ends_the_link() {
+        for text in ["*x\r\n", "*1\r\n!3\r\n", "*1\r\n$-1\r\n", "*1\r\n$99999999999999999999999999\r\n"] {
+            assert_eq!(units(&[text.as_bytes()]), Err(LinkError::Protocol), "{text}");
+        }
+        let most = format!("*1\r\n${}\r\n", i64::MAX);
+        assert_eq!(units(&[most.as_bytes()]).unwrap().0, []);
+        let (found, left) = units(&[b"\n\r\nPING\r\nMULTI\r\nset a b\r\n"]).unwrap();
+        assert_eq!(found, [(false, b"\n\r\nPING\r\n".to_vec())]);
+        assert_eq!(left, b"MULTI\r\nset a b\r\n");
+    }
+
+    proptest! {
+        #[test]
+        fn where_the_stream_is_cut_does_not_matter(
+            lines in prop::collection::vec(prop::sample::select(vec![
+                "SET k v", "MULTI", "EXEC", "REPLCONF GETACK *", "PING", "SELECT 3", "SET key aaaaaaaaaaaaaaaaaaaaaaaaa",
+            ]), 0..40),
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
+        ) {
+            let all = bytes(&lines);
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(all.len() + 1)).collect();
+            cuts.extend([0, all.len()]);
+            cuts.sort_unstable();
+            let pieces: Vec<&[u8]> = cuts.windows(2).map(|cut| &all[cut[0]..cut[1]]).collect();
+            let (found, left) = units(&pieces).unwrap();
+            let (whole, left_of_whole) = units(&[&all]).unwrap();
+            let joined = |units: &[(bool, Vec<u8>)]| units.iter().flat_map(|(_, bytes)| bytes.clone()).collect::<Vec<_>>();
+            prop_assert_eq!(&left, &left_of_whole);
+            prop_assert_eq!(joined(&found), joined(&whole));
+            let asks = |units: Vec<(bool, Vec<u8>)>| units.into_iter().filter(|(asks, _)| *asks).count();
+            prop_assert_eq!(asks(found), asks(whole));
+        }
+    }
+}
