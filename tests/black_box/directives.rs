@@ -54,11 +54,9 @@ fn del_leaves_freeing_to_others_if_it_may() {
 #[test]
 fn there_is_no_start_without_what_a_promise_needs() {
     let folder = Folder::new();
-    for (directive, value, reason) in [
-        ("cluster-enabled", "yes", "Cinnabar has no cluster mode"),
-        ("replicaof", "127.0.0.1 1", "Cinnabar has no replication"),
-        ("rdma-port", "1", "No RDMA building support."),
-    ] {
+    for (directive, value, reason) in
+        [("cluster-enabled", "yes", "Cinnabar has no cluster mode"), ("rdma-port", "1", "No RDMA building support.")]
+    {
         let log = folder.path().join("log");
         let option = format!("--{directive}");
         let arguments = ["--port", "0", "--logfile", &log.to_string_lossy(), &option, value];
@@ -72,35 +70,41 @@ fn there_is_no_start_without_what_a_promise_needs() {
 #[test]
 fn what_has_no_effect_is_said_and_kept() {
     let mut server = Server::start_with(|folder, port| {
-        let text =
-            format!("port {port}\nrepl-timeout 5\nslave-priority 7\nactive-defrag-cycle-us 7\nrepl-backlog-size 1mb\n");
+        let text = format!(
+            "port {port}\ncluster-node-timeout 5\ncluster-migration-barrier 7\nactive-defrag-cycle-us 7\nlocale-collate C\n"
+        );
         let file = folder.write("the.conf", &text);
         vec![file.to_string_lossy().into_owned()]
     });
-    let line = "These directives of the configuration have no effect: active-defrag-cycle-us (";
     let log = server.folder.read("stdout");
+    let line = "These directives of the configuration have no effect: ";
     assert_eq!(log.matches(line).count(), 1, "{log}");
-    assert!(
-        log.contains("; repl-backlog-size, repl-timeout, replica-priority (Cinnabar has no replication)\n"),
-        "{log}"
-    );
-    let refused = "-ERR CONFIG SET failed (possibly related to argument 'repl-timeout') - Cinnabar has no replication";
+    for part in
+        ["active-defrag-cycle-us (", "cluster-node-timeout", "(Cinnabar has no cluster mode)", "locale-collate ("]
+    {
+        assert!(log.contains(part), "{log}");
+    }
+    let refused =
+        "-ERR CONFIG SET failed (possibly related to argument 'cluster-node-timeout') - Cinnabar has no cluster mode";
     dialogue(
         &mut server.client(),
         &[
-            ("CONFIG GET repl-timeout", "[\"repl-timeout\", \"60\"]"),
-            ("CONFIG SET repl-timeout 5", refused),
-            ("CONFIG SET repl-timeout 60", "OK"),
-            ("CONFIG SET repl-backlog-size 2mb", "OK"),
+            ("CONFIG GET cluster-node-timeout", "[\"cluster-node-timeout\", \"15000\"]"),
+            ("CONFIG SET cluster-node-timeout 5", refused),
+            ("CONFIG SET cluster-node-timeout 15000", "OK"),
+            ("CONFIG SET locale-collate POSIX", "OK"),
             ("CONFIG REWRITE", "OK"),
         ],
     );
     let file = server.folder.read("the.conf");
     assert!(
-        file.contains("\nrepl-timeout 60\nreplica-priority 7\nactive-defrag-cycle-us 7\nrepl-backlog-size 2mb\n"),
+        file.contains("\ncluster-node-timeout 15000\ncluster-migration-barrier 7\nactive-defrag-cycle-us 7\nlocale-collate \"POSIX\"\n"),
         "{file}"
     );
     server.crash();
-    assert_eq!(ask(&mut server.client(), "CONFIG GET replica-priority"), "[\"replica-priority\", \"100\"]");
+    assert_eq!(
+        ask(&mut server.client(), "CONFIG GET cluster-migration-barrier"),
+        "[\"cluster-migration-barrier\", \"1\"]"
+    );
     assert!(ask_integer(&mut server.client(), "DBSIZE") == 0);
 }

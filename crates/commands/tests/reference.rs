@@ -141,7 +141,8 @@ fn setting(entry: &DirectiveEntry) -> String {
 
 /// Whether an empty text means that the directive is not set.
 fn is_absent(entry: &DirectiveEntry) -> bool {
-    matches!((entry.kind, entry.default), (DirectiveKind::Text, Preset::Text(""))) && !entry.keeps_empty
+    let is_text = matches!((entry.kind, entry.default), (DirectiveKind::Text, Preset::Text("")));
+    is_text && !entry.keeps_empty || matches!(entry.kind, DirectiveKind::ReplicaOf)
 }
 
 // ---- directives -----------------------------------------------------------------------------------------------------

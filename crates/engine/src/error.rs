@@ -261,6 +261,10 @@ errors! {
     SaveFailed = "MISCONF Valkey is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify the data set are disabled, because this instance is configured to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Valkey logs for details about the RDB error.";
     AofFailed(reason: Word) = "MISCONF Errors writing to the AOF file: {}";
     TooFewReplicas = "NOREPLICAS Not enough good replicas to write.";
+    ReadOnlyReplica = "READONLY You can't write against a read only replica.";
+    PrimaryDown = "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
+    InvalidPrimaryPort = "ERR Invalid master port";
+    UnblockedByRole = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)";
     BusyScript = "BUSY Valkey is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
     BusyFunction = "BUSY Valkey is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.";
     Subscribed(command: Word) = "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context";

@@ -51,6 +51,14 @@ pub struct Unread<'a> {
 
 /// Takes what is read. An error's text ends the reading.
 pub trait Sink {
+    /// The first bytes are those of a file that can be read. What this one takes the place of is there until now.
+    ///
+    /// # Errors
+    /// As [`key`](Sink::key).
+    fn begin(&mut self) -> std::result::Result<(), String> {
+        Ok(())
+    }
+
     /// A key with its value.
     ///
     /// # Errors
@@ -152,6 +160,7 @@ pub(crate) const INVALID_TYPE: &str = "Invalid object type: ";
 pub fn load(source: &mut Source<'_>, options: LoadOptions, limits: &EncodingLimits, sink: &mut dyn Sink) -> Result<()> {
     let version = header(source, options)?;
     sink.version(source.offset(), version);
+    sink.begin().or_else(|text| source.corrupt(text))?;
     let family = Family::of(version);
     let (mut db, mut next) = (0, Attributes::default());
     loop {

@@ -6,7 +6,7 @@
 //! | [`backlog`] | the last bytes of the stream |
 //! | [`stream`] | which offset of the change log is which of the stream |
 //! | [`follower`] | what a replica says of itself, how far it is, how far behind it may be |
-//! | [`link`] | a replica's side: from its connection to the stream |
+//! | [`primary_link`] | a replica's side: from its connection to the stream |
 //! | [`snapshot_frame`] | where a snapshot ends |
 //! | [`units`] | a stream as commands and whole transactions |
 //!
@@ -19,7 +19,7 @@
 pub mod backlog;
 pub mod follower;
 pub mod ids;
-pub mod stream;
-pub mod link;
+pub mod primary_link;
 pub mod snapshot_frame;
+pub mod stream;
 pub mod units;

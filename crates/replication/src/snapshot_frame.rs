@@ -23,7 +23,7 @@ pub enum Frame {
         /// Those that have not come.
         left: u64,
     },
-    /// It is over where this is.
+    /// It ends where this is.
     Mark([u8; ID_LEN]),
 }
 
@@ -38,7 +38,7 @@ impl Frame {
     }
 
     /// Bytes of the whole snapshot, if that was told.
-    pub fn len(&self) -> Option<u64> {
+    pub fn size(&self) -> Option<u64> {
         match self {
             Frame::Length { total, .. } => Some(*total),
             Frame::Mark(_) => None,
@@ -70,7 +70,7 @@ impl Frame {
 mod tests {
     use super::*;
 
-    /// What a frame makes of input that comes in pieces, and what is left behind its end.
+    /// What a frame makes of input that comes chunk by chunk, and what is left behind its end.
     fn read(line: &[u8], input: &[u8], piece: usize) -> Option<(Vec<u8>, Vec<u8>)> {
         let mut frame = Frame::parse(line)?;
         let (mut pending, mut data, mut pieces) = (Vec::new(), Vec::new(), input.chunks(piece));

@@ -7,7 +7,7 @@
 //!
 //! Nothing is taken out of a command but what tells these apart. Every byte counts, those of empty lines, too.
 
-use crate::link::LinkError;
+use crate::primary_link::LinkError;
 
 /// What a stream goes on with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,8 +184,11 @@ mod tests {
         bytes
     }
 
+    /// Whether an answer is asked for, and the bytes.
+    type Found = (bool, Vec<u8>);
+
     /// What is handed out of an input that comes in these pieces: units as text, and the bytes that are left.
-    fn units(pieces: &[&[u8]]) -> Result<(Vec<(bool, Vec<u8>)>, Vec<u8>), LinkError> {
+    fn units(pieces: &[&[u8]]) -> Result<(Vec<Found>, Vec<u8>), LinkError> {
         let (mut units, mut pending, mut found) = (Units::default(), Vec::new(), Vec::new());
         for piece in pieces {
             pending.extend_from_slice(piece);

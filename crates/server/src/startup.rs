@@ -12,7 +12,7 @@ use crate::process::banner;
 use crate::process::crash;
 use crate::process::daemon::Daemon;
 use crate::process::signals::SignalLoop;
-use crate::replication::primary_thread;
+use crate::replication::{link_thread, primary_thread};
 use crate::sentinel::desk::SentinelDesk;
 use crate::system::affinity;
 use crate::system::allocator;
@@ -23,6 +23,7 @@ use crate::system::prefault;
 use crate::system::rlimit;
 use crate::workers::notifier::Notifier;
 use crate::workers::shared::{Shared, worker_count};
+use commands::replication::follow;
 use engine::config::{Config, Directive};
 use engine::{Engine, Options};
 use mio::Poll;
@@ -104,9 +105,7 @@ pub fn serve(
         // A worker that panicked has ended the process.
         let _ = thread.join();
     }
-    for thread in [logger, replicator] {
-        let _ = thread.join();
-    }
+    [logger, replicator].into_iter().for_each(|thread| _ = thread.join());
     daemon.stop();
     log::warning("Cinnabar is now ready to exit, bye bye...");
     result
@@ -119,7 +118,12 @@ fn begin(
     kinds: Vec<&'static str>,
     sentinel: Option<Arc<SentinelDesk>>,
 ) -> io::Result<()> {
-    sentinel.map_or_else(|| load(shared, kinds), |desk| desk.start(shared, acceptor))
+    if let Some(desk) = sentinel {
+        return desk.start(shared, acceptor);
+    }
+    follow::begin(&shared.engine);
+    load(shared, kinds)?;
+    link_thread::start(shared, acceptor)
 }
 
 /// Reads the data set; clients are told to wait meanwhile. What cannot be read ends the process.
@@ -141,15 +145,8 @@ fn load(shared: &Arc<Shared>, kinds: Vec<&'static str>) -> io::Result<()> {
             if commands::persistence::aof::load_and_begin(&shared.engine).is_err() {
                 std::process::exit(1);
             }
-        } else if let Err(failure) = commands::persistence::load::load_file(&shared.engine, false) {
-            log::warning(failure.text);
-            if failure.is_corrupt {
-                commands::persistence::load::report(&shared.engine);
-                log::warning("Terminating server after rdb file reading failure.");
-            } else {
-                log::warning("Fatal error loading the DB, check server logs. Exiting.");
-            }
-            std::process::exit(1);
+        } else {
+            load_snapshot(&shared.engine);
         }
         shared.engine.persistence_status().set_loading(false);
         for kind in ["tcp", "unix", "tls", "book"].iter().filter(|kind| kinds.contains(*kind)) {
@@ -162,6 +159,23 @@ fn load(shared: &Arc<Shared>, kinds: Vec<&'static str>) -> io::Result<()> {
         return Ok(());
     }
     thread::Builder::new().name("loader".to_owned()).spawn(work).map(drop)
+}
+
+/// Reads the snapshot; a replica goes on with the history that it is of.
+fn load_snapshot(engine: &Engine) {
+    match commands::persistence::load::load_file(engine, false) {
+        Ok(loaded) => follow::adopt(engine, loaded.and_then(|loaded| loaded.history)),
+        Err(failure) => {
+            log::warning(failure.text);
+            if failure.is_corrupt {
+                commands::persistence::load::report(engine);
+                log::warning("Terminating server after rdb file reading failure.");
+            } else {
+                log::warning("Fatal error loading the DB, check server logs. Exiting.");
+            }
+            std::process::exit(1);
+        }
+    }
 }
 
 /// Stack of a worker in bytes, of which nearly all is never touched. Lua's patterns recurse once for each of their

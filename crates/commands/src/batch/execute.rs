@@ -23,8 +23,8 @@ use crate::core::session::Session;
 use engine::Engine;
 use engine::keyspace::held_locks::{HeldLocks, LockTimeout};
 use engine::keyspace::keys::Keys;
-use engine::keyspace::origin::Origin;
 use engine::stats::metrics::{CommandStats, WorkerMetrics};
+use engine::status::deny_reasons::DenyReasons;
 use resp::{ProtocolError, Reply, Span};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -189,11 +189,12 @@ impl BatchRun<'_> {
         // Before the gate has let a command in: at worst it is admitted anew.
         let admitted = engine.epoch();
         let own = engine.pubsub().own(session.worker);
-        let rights = session.open_at;
-        let gate = Gate { engine, worker: session.worker, own, rights, is_limited: self.is_limited };
+        let is_primary = session.is_primary;
+        let rights = if is_primary { engine.users().generation() } else { session.open_at };
+        let gate = Gate { engine, worker: session.worker, own, rights, is_limited: self.is_limited, is_primary };
         let worker = &engine.metrics()[session.worker];
         let (db, patience) = (session.db, session.patience);
-        let mut keys = Keys::new(engine, HeldLocks::Nothing, db, Origin::client(now.unix_ms()));
+        let mut keys = Keys::new(engine, HeldLocks::Nothing, db, session.origin(engine, now));
         keys.set_no_touch(session.no_touch);
         keys.set_patience(patience);
         keys.set_admitted(admitted);
@@ -248,16 +249,25 @@ struct Gate<'e> {
     /// The number of changes of users by which the client's user may do everything.
     rights: u64,
     is_limited: bool,
+    /// It is the stream of the server that is followed.
+    is_primary: bool,
 }
 
 impl Gate<'_> {
     #[inline(always)]
     fn is_open(&self, item: &BatchItem<'_>) -> bool {
-        self.engine.persistence_status().deny_reasons().is_limit_only()
+        let reasons = self.engine.persistence_status().deny_reasons();
+        (reasons.is_limit_only() || self.is_open_to(item, reasons))
             && self.rights == self.engine.users().generation()
             && !self.engine.scripts().is_busy()
             && !self.own.load(Relaxed)
             && (!self.is_limited || self.has_room(item))
+    }
+
+    /// On a server that follows another one.
+    #[inline(never)]
+    fn is_open_to(&self, item: &BatchItem<'_>, reasons: DenyReasons) -> bool {
+        if self.is_primary { reasons.lets_primary_run() } else { item.reads() && reasons.lets_reads_run() }
     }
 
     #[inline(never)]

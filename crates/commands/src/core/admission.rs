@@ -7,12 +7,13 @@
 //! | a command that a script calls | its flags, and what the script has declared and done so far |
 //! | the retry of a client that waits | the flags of its command |
 //! | the log's replay | nothing: it was admitted once ([`Asker::is_obeyed`]) |
+//! | the stream of the server that is followed | whether there is a pause; it was admitted there |
 //!
 //! The checks come in Valkey's order, so that of several reasons clients are told the same one:
 //!
 //! ```text
-//!   protected commands - authentication - MULTI - rights - memory - disk - replicas - subscriptions - loading -
-//!   busy script - monitors - pause
+//!   protected commands - authentication - MULTI - rights - memory - disk - replicas - read-only replica -
+//!   subscriptions - link to the primary - loading - busy script - monitors - pause
 //! ```
 //!
 //! **At which moment.** All reasons are bits of one word ([`DenyReasons`]), which others set; with each change of what
@@ -25,7 +26,7 @@ use crate::core::args::Args;
 use crate::core::busy_script;
 use crate::core::command::{
     ALLOW_BUSY, ALLOW_SUBSCRIBED, Command, CommandEntry, DENY_OOM, Flags, LOADING, MAY_REPLICATE, NO_AUTH, NO_MULTI,
-    PROTECTED, READONLY, RUNS_QUEUED, TELLS_DISK_ERRORS, WRITE,
+    PROTECTED, READONLY, RUNS_QUEUED, STALE, TELLS_DISK_ERRORS, WRITE,
 };
 use crate::core::context::{Context, Now, Piecewise};
 use crate::core::rights::{self, Call};
@@ -73,7 +74,8 @@ impl<'r> AdmissionRequest<'r> {
         if let Some((queued, missing)) = session.queued_flags().filter(|_| own.has(RUNS_QUEUED)) {
             (flags, lacking) = (flags.and(queued), lacking.and(missing));
         }
-        let (asker, name, has_keys) = (Asker::Client, &*entry.full_name, !entry.command.keys.is_empty());
+        let asker = if session.is_primary { Asker::Primary } else { Asker::Client };
+        let (name, has_keys) = (&*entry.full_name, !entry.command.keys.is_empty());
         let call = Some(Call::of(entry, args, session.next_db()));
         AdmissionRequest { asker, name, own, flags, lacking, has_keys, call }
     }
@@ -108,7 +110,9 @@ pub(crate) fn is_open(engine: &Engine, session: &mut Session) -> bool {
 #[cold]
 pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &AdmissionRequest<'_>, now: Now) -> Verdict {
     if request.asker.is_obeyed() {
-        return Verdict::Run;
+        session.admitted = engine.persistence_status().deny_reasons();
+        let waits = request.asker == Asker::Primary && has_to_wait(session.admitted, request);
+        return if waits { Verdict::Wait } else { Verdict::Run };
     }
     if request.own.has(PROTECTED)
         && let Err(error) = permitted(engine, session, request.name)
@@ -166,6 +170,9 @@ fn refusal(engine: &Engine, session: &Session, request: &AdmissionRequest<'_>) -
     if is_mixed && !request.own.has(ALLOW_SUBSCRIBED) {
         return Some(Error::Subscribed(Word::of(request.name)));
     }
+    if state.is_stale() && request.lacking.has(STALE) {
+        return Some(Error::PrimaryDown);
+    }
     if state.is_loading() && request.lacking.has(LOADING) {
         return Some(Error::Loading);
     }
@@ -191,7 +198,11 @@ fn refusal_of_write(engine: &Engine, state: DenyReasons, flags: Flags, may_grow:
     if state.is_unlogged() && (writes || is_told) {
         return Some(unlogged(engine));
     }
-    (state.is_short_of_replicas() && writes).then_some(Error::TooFewReplicas)
+    // Who follows another server has no say in whether that one's replicas are enough.
+    if state.is_short_of_replicas() && writes && !engine.is_following() {
+        return Some(Error::TooFewReplicas);
+    }
+    (state.is_read_only_replica() && writes).then_some(Error::ReadOnlyReplica)
 }
 
 /// What the system calls an error that has no number.

@@ -38,6 +38,7 @@ pub(crate) fn is_subscriber(client: &ClientInfo) -> bool {
 /// The letters of the `flags` field.
 pub(crate) fn flags(client: &ClientInfo) -> String {
     let letters = [
+        ('M', client.is_primary.load(Relaxed)),
         ('O', client.monitor.load(Relaxed)),
         ('S', client.is_replica.load(Relaxed)),
         ('P', is_subscriber(client)),

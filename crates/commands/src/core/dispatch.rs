@@ -414,6 +414,29 @@ pub(crate) fn replay<'e>(
     }
 }
 
+/// Runs something that is no command, with the rights of a replay, to its end.
+pub(crate) fn internal(
+    engine: &Engine,
+    now: Now,
+    run: impl FnOnce(&mut Context<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let (mut session, mut reply) = (Session::local(), Reply::default());
+    let keys = Keys::new(engine, HeldLocks::Nothing, 0, Origin { asker: Asker::Replay, now: now.unix_ms() });
+    let (flow, blocking, command, key_args) = (Flow::Next, Blocking::Refused, &NO_COMMAND, &[][..]);
+    let mut cx =
+        Context { engine, keys, reply: &mut reply, session: &mut session, command, now, flow, blocking, key_args };
+    let result = run(&mut cx);
+    let Context { keys, session, .. } = cx;
+    let effects = keys.release();
+    if effects.seen().is_some() {
+        follow_up(engine, effects, session, now);
+    }
+    result
+}
+
+/// What runs where no command does.
+static NO_COMMAND: Command = Command::DEFAULT;
+
 /// How many keys are forgotten after a command while clients hold copies of too many.
 const FORGOTTEN_AT_ONCE: usize = 100;
 

@@ -79,6 +79,8 @@ pub struct Session {
     pub no_touch: bool,
     /// CLIENT IMPORT-SOURCE.
     pub import_source: bool,
+    /// It is the link to the server that this one follows.
+    pub is_primary: bool,
     /// Between MULTI and EXEC.
     pub multi: Option<Box<Multi>>,
     /// WATCH: the keys, and the flag that a change of one raises.
@@ -143,7 +145,11 @@ impl Session {
     /// server imports.
     #[inline(always)]
     pub(crate) fn origin(&self, engine: &Engine, now: Now) -> Origin {
-        let asker = if self.import_source && engine.is_importing() { Asker::Import } else { Asker::Client };
+        let asker = match self {
+            Session { is_primary: true, .. } => Asker::Primary,
+            Session { import_source: true, .. } if engine.is_importing() => Asker::Import,
+            _ => Asker::Client,
+        };
         Origin { asker, now: now.unix_ms() }
     }
 
@@ -169,6 +175,7 @@ impl Session {
             replies: Replies::On,
             no_touch: false,
             import_source: false,
+            is_primary: false,
             multi: None,
             watching: None,
             admitted: DenyReasons::default(),

@@ -26,8 +26,9 @@ use persistence::format::Family;
 use persistence::load::{self, Doing, LoadOptions, LoadedKey, Sink, Unread};
 use persistence::source::{Fault, Reason, Source};
 use persistence::{check, decode};
+use replication::ids::ReplicationId;
 use std::collections::VecDeque;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -41,6 +42,8 @@ pub struct LoadedFile {
     pub expired: u64,
     /// Collections that were left out because they had no elements.
     pub empty: u64,
+    /// The history that the data is of, how much of it, and the database that its stream had selected.
+    pub history: Option<(ReplicationId, u64, u32)>,
 }
 
 /// Why nothing was loaded.
@@ -78,7 +81,9 @@ pub fn load_file(engine: &Engine, merge: bool) -> Result<Option<LoadedFile>, Loa
     while !engine.pass_locks(&mut 0, || false) {}
     let options = options(engine, &config);
     let mut source = Source::new(&mut *file, options.check_sum);
-    let result = read(engine, &config, &mut source, options, Mode { merge, expires: true });
+    // What a primary has not said to be over is not.
+    let mode = Mode { merge, expires: !engine.is_following() };
+    let result = read(engine, &config, &mut source, options, mode, &|| Ok(()));
     engine.end_reserving();
     saves.set_loading(false);
     let loaded = result.map_err(|fault| LoadFailure {
@@ -95,6 +100,47 @@ pub fn load_file(engine: &Engine, merge: bool) -> Result<Option<LoadedFile>, Loa
     Ok(Some(loaded))
 }
 
+/// Reads a snapshot that another server sends, in the place of what there is, which stays until the first bytes are
+/// good, when it is `emptied`. `size`: bytes of it; 0 if that is not known. Commands that need data are refused from
+/// then on; who admitted them before has seen to it that none changes anything any more.
+///
+/// # Errors
+/// It cannot be read or is faulty. There may be something of it, and nothing of what there was.
+pub fn load_in_place(
+    engine: &Engine,
+    reader: &mut dyn Read,
+    size: u64,
+    emptied: &dyn Fn(),
+) -> Result<LoadedFile, LoadFailure> {
+    let (config, host) = (engine.config().snapshot(), engine.host());
+    let (saves, began) = (engine.persistence_status(), host.unix_us(UnixUs(0)));
+    let options = options(engine, &config);
+    let mut source = Source::new(reader, options.check_sum);
+    let begin = || {
+        saves.loading.started_at.store(began.seconds(), Relaxed);
+        saves.loading.total_bytes.store(size, Relaxed);
+        saves.loading.loaded_bytes.store(0, Relaxed);
+        saves.set_loading(true);
+        while !engine.pass_locks(&mut 0, || false) {}
+        emptied();
+        Ok(())
+    };
+    let result = read(engine, &config, &mut source, options, Mode { merge: false, expires: false }, &begin);
+    engine.end_reserving();
+    let loaded = result.map_err(|fault| {
+        if saves.deny_reasons().is_loading() {
+            emptied();
+        }
+        saves.set_loading(false);
+        LoadFailure { text: describe(&fault, "rdbLoadObject"), is_corrupt: matches!(fault.reason, Reason::Corrupt(_)) }
+    })?;
+    saves.set_loading(false);
+    saves.loading.keys_loaded.store(loaded.keys, Relaxed);
+    saves.loading.keys_expired.store(loaded.expired, Relaxed);
+    host.notice(&format!("Done loading RDB, keys loaded: {}, keys expired: {}.", loaded.keys, loaded.expired));
+    Ok(loaded)
+}
+
 /// What becomes of keys that are there already, or that are over.
 #[derive(Clone, Copy)]
 struct Mode {
@@ -102,21 +148,27 @@ struct Mode {
     expires: bool,
 }
 
+/// What is done when the file's first bytes are good.
+type Begin<'b> = &'b dyn Fn() -> Result<(), String>;
+
 fn read(
     engine: &Engine,
     config: &Config,
     source: &mut Source<'_>,
     options: LoadOptions,
     mode: Mode,
+    begin: Begin<'_>,
 ) -> Result<LoadedFile, Fault> {
     let now = engine.host().unix_us(UnixUs(0)).ms();
     let inserter = Inserter { engine, mode, now, queue: Queue::default() };
     let mut result = None;
     engine.host().alongside(&|| inserter.help(), &mut || {
-        let mut loader = Loader::new(&inserter, Delay::new(config.int(Directive::KEY_LOAD_DELAY)));
+        let mut loader = Loader::new(&inserter, Delay::new(config.int(Directive::KEY_LOAD_DELAY)), begin);
         let read = load::load(source, options, engine.encoding_limits(), &mut loader).map(|()| {
             loader.flush();
-            loader.loaded
+            let (id, offset, db) = loader.history;
+            let history = id.zip(offset).map(|(id, offset)| (id, offset, db));
+            LoadedFile { history, ..loader.loaded }
         });
         inserter.finish();
         // What a helper could not read or put in is an error, too, and the one that ended the reading.
@@ -378,6 +430,9 @@ struct Loader<'i, 'e> {
     batches: Vec<Collected>,
     delay: Delay,
     libraries: fcall::FromFile<'e>,
+    begin: Begin<'i>,
+    /// The history's name, the offset in it, the database of its stream.
+    history: (Option<ReplicationId>, Option<u64>, u32),
     loaded: LoadedFile,
     /// Of the worker whose client has it load.
     lending: Lending<'e>,
@@ -387,7 +442,7 @@ struct Loader<'i, 'e> {
 const EMPTY_TOLD: u64 = 10;
 
 impl<'i, 'e> Loader<'i, 'e> {
-    fn new(inserter: &'i Inserter<'e>, delay: Delay) -> Self {
+    fn new(inserter: &'i Inserter<'e>, delay: Delay, begin: Begin<'i>) -> Self {
         let engine = inserter.engine;
         let batches = (0..engine.locks().len().div_ceil(TOGETHER)).map(|_| Collected::default()).collect();
         Loader {
@@ -397,6 +452,8 @@ impl<'i, 'e> Loader<'i, 'e> {
             batches,
             delay,
             libraries: fcall::FromFile::new(engine),
+            begin,
+            history: (None, None, 0),
             loaded: LoadedFile::default(),
             lending: Lending::without_locks(engine),
         }
@@ -455,6 +512,10 @@ impl<'i, 'e> Loader<'i, 'e> {
 }
 
 impl Sink for Loader<'_, '_> {
+    fn begin(&mut self) -> Result<(), String> {
+        (self.begin)()
+    }
+
     fn key(&mut self, found: LoadedKey) -> Result<(), String> {
         let LoadedKey { db, name, value, expiry, idle, frequency } = found;
         if let Some((hash, expiry, meta)) = self.place((db, &name), expiry, idle, frequency)? {
@@ -504,6 +565,9 @@ impl Sink for Loader<'_, '_> {
             b"valkey-ver" | b"redis-ver" | b"cinnabar-ver" => {
                 self.engine.host().notice(&format!("Loading RDB produced by version {text}"));
             }
+            b"repl-id" => self.history.0 = ReplicationId::parse(value),
+            b"repl-offset" => self.history.1 = text.parse().ok(),
+            b"repl-stream-db" => self.history.2 = text.parse().unwrap_or(0),
             b"ctime" => {
                 let age = text.parse().map_or(0, |then: i64| (self.inserter.now.seconds() - then).max(0));
                 self.engine.host().notice(&format!("RDB age {age} seconds"));
@@ -533,7 +597,7 @@ impl Sink for Loader<'_, '_> {
 /// Reads the base of a log. Nothing in it counts as expired: what comes after it may rely on it.
 pub(crate) fn load_base(engine: &Engine, source: &mut Source<'_>, options: LoadOptions) -> Result<LoadedFile, String> {
     let config = engine.config().snapshot();
-    let result = read(engine, &config, source, options, Mode { merge: false, expires: false });
+    let result = read(engine, &config, source, options, Mode { merge: false, expires: false }, &|| Ok(()));
     engine.end_reserving();
     result.map_err(|fault| describe(&fault, "rdbLoadObject"))
 }

@@ -4,14 +4,19 @@
 //! [status](engine::status::replication_status) is to be, and connections that are handed to the threads that
 //! replicate. It opens no socket and frames no stream.
 
+pub mod applier;
+pub mod follow;
 pub mod good_replicas;
 pub(crate) mod psync;
 pub(crate) mod replconf;
+pub(crate) mod replicaof;
 pub(crate) mod role;
+pub mod snapshot_load;
 pub mod snapshot_options;
 pub mod wait_replicas;
 
 use crate::core::command::Command;
 
 /// The commands of this room.
-pub const COMMANDS: &[&[Command]] = &[psync::COMMANDS, replconf::COMMANDS, role::COMMANDS, wait_replicas::COMMANDS];
+pub const COMMANDS: &[&[Command]] =
+    &[psync::COMMANDS, replconf::COMMANDS, replicaof::COMMANDS, role::COMMANDS, wait_replicas::COMMANDS];

@@ -45,6 +45,8 @@ pub struct ClientInfo {
     pub is_replica: AtomicBool,
     /// Said READONLY.
     pub read_only: AtomicBool,
+    /// It is the server that this one follows.
+    pub is_primary: AtomicBool,
     /// CLIENT CAPA REDIRECT: it follows a redirection to another server.
     pub redirects: AtomicBool,
     /// CLIENT IMPORT-SOURCE: it brings the data of another server.
@@ -186,6 +188,7 @@ impl ClientInfo {
             no_evict: AtomicBool::new(false),
             is_replica: AtomicBool::new(false),
             read_only: AtomicBool::new(false),
+            is_primary: AtomicBool::new(false),
             redirects: AtomicBool::new(false),
             import_source: AtomicBool::new(false),
             buffers: ClientBuffers::default(),

@@ -169,7 +169,7 @@ impl Config {
     }
 
     /// The primary to follow from the start.
-    pub(super) fn upstream(&self) -> Option<&Upstream> {
+    pub fn upstream(&self) -> Option<&Upstream> {
         match self.value(Directive::REPLICAOF) {
             DirectiveValue::ReplicaOf(upstream) => upstream.as_ref(),
             _ => wrong_kind(Directive::REPLICAOF),
@@ -332,6 +332,11 @@ impl ConfigEdit {
         if let Ok(value) = entry.parse(&[name], self.config.value(directive)) {
             self.config.replace(directive, value);
         }
+    }
+
+    /// The server follows this one, or nobody.
+    pub fn set_upstream(&mut self, upstream: Option<Upstream>) {
+        self.config.replace(Directive::REPLICAOF, DirectiveValue::ReplicaOf(upstream));
     }
 
     /// Puts this flag in force.

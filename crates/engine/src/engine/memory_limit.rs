@@ -260,6 +260,9 @@ impl Engine {
         if rests || self.scripts().is_busy() {
             return Outcome::Enough;
         }
+        if self.is_following() && config.flag(Directive::REPLICA_IGNORE_MAXMEMORY) {
+            return Outcome::Enough;
+        }
         let Some(policy) =
             EvictionPolicy::named(config.choice(Directive::MAXMEMORY_POLICY)).filter(|_| !self.is_importing())
         else {

@@ -103,6 +103,8 @@ pub struct Keyspace {
     expiry_paused: AtomicBool,
     /// `import-mode`.
     importing: AtomicBool,
+    /// Another server is followed.
+    following: AtomicBool,
     persistence_status: PersistenceStatus,
     last_stats: LastStats,
 }
@@ -129,6 +131,7 @@ impl Keyspace {
             scripts: Scripts::default(),
             expiry_paused: AtomicBool::new(false),
             importing: AtomicBool::new(false),
+            following: AtomicBool::new(false),
             persistence_status: PersistenceStatus::default(),
             last_stats: LastStats::new(shards),
         }
@@ -192,7 +195,7 @@ impl Keyspace {
 
     /// Whether expired keys stay, hidden from clients, until a command writes to them.
     pub fn keeps_expired(&self) -> bool {
-        self.is_paused() || self.is_importing() || self.is_unlogged()
+        self.is_paused() || self.is_importing() || self.is_following() || self.is_unlogged()
     }
 
     /// The log cannot be written: nothing goes by itself, since that could not be logged.
@@ -203,6 +206,17 @@ impl Keyspace {
     /// The data of another server is being brought (`import-mode`), which decides what goes.
     pub fn is_importing(&self) -> bool {
         self.importing.load(Relaxed)
+    }
+
+    /// Another server is followed, which decides what goes.
+    #[inline]
+    pub fn is_following(&self) -> bool {
+        self.following.load(Relaxed)
+    }
+
+    /// Says whether one is. What commands are admitted by is the caller's.
+    pub fn set_following(&self, on: bool) {
+        self.following.store(on, Relaxed);
     }
 
     /// Sets `import-mode`.

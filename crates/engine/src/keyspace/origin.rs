@@ -3,7 +3,7 @@
 //! | asker | expired data |
 //! | --- | --- |
 //! | [`Client`](Asker::Client), [`Script`](Asker::Script) | is not there: hidden, and removed unless [the engine keeps it](crate::keyspace::Keyspace::keeps_expired) |
-//! | [`Replay`](Asker::Replay), [`Import`](Asker::Import) | is there: the server that ran the command first found it, and tells of its removal |
+//! | [`Replay`](Asker::Replay), [`Import`](Asker::Import), [`Primary`](Asker::Primary) | is there: the server that ran the command first found it, and tells of its removal |
 //!
 //! One value says that of a command's whole run ([`Keys::origin`](crate::keyspace::keys::Keys::origin)). What has
 //! expired is judged by [`Keys::expiry_now`](crate::keyspace::keys::Keys::expiry_now) and by no other clock.
@@ -21,17 +21,19 @@ pub enum Asker {
     Replay,
     /// A client that brings the data of another server (`import-mode`, CLIENT IMPORT-SOURCE).
     Import,
+    /// The server that this one follows.
+    Primary,
 }
 
 impl Asker {
     /// Whether it is told of the end of data instead of judging it by the time.
     pub fn sees_expired(self) -> bool {
-        matches!(self, Asker::Replay | Asker::Import)
+        matches!(self, Asker::Replay | Asker::Import | Asker::Primary)
     }
 
     /// Whether its commands were accepted once and are not refused now.
     pub fn is_obeyed(self) -> bool {
-        self == Asker::Replay
+        matches!(self, Asker::Replay | Asker::Primary)
     }
 }
 
@@ -74,9 +76,13 @@ mod tests {
 
     #[test]
     fn what_is_over_is_a_matter_of_who_asks() {
-        for (asker, expected) in
-            [(Asker::Client, UnixMs(7)), (Asker::Script, UnixMs(7)), (Asker::Replay, NO_TIME), (Asker::Import, NO_TIME)]
-        {
+        for (asker, expected) in [
+            (Asker::Client, UnixMs(7)),
+            (Asker::Script, UnixMs(7)),
+            (Asker::Replay, NO_TIME),
+            (Asker::Import, NO_TIME),
+            (Asker::Primary, NO_TIME),
+        ] {
             assert_eq!(Origin { asker, now: UnixMs(7) }.expiry_now(), expected, "{asker:?}");
         }
     }

@@ -69,6 +69,18 @@ impl DenyReasons {
         self.reasons() == 0
     }
 
+    /// Nothing that keeps a read from running: a limit to memory, or that writes are the primary's, at most.
+    #[inline]
+    pub fn lets_reads_run(self) -> bool {
+        self.reasons() & !(DenyReasons::LIMITED | DenyReasons::READ_ONLY_REPLICA) == 0
+    }
+
+    /// Nothing that the server that is followed has to wait for.
+    #[inline]
+    pub fn lets_primary_run(self) -> bool {
+        self.paused() == Paused::Nothing
+    }
+
     /// Nothing but a limit to memory, at most.
     #[inline]
     pub fn is_limit_only(self) -> bool {

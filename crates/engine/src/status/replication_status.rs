@@ -6,7 +6,9 @@ use crate::locks::sync::Mutex;
 use crate::time::UnixMs;
 use replication::ids::{History, ReplicationId};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 
 /// The server that this one follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +60,10 @@ pub struct LinkStatus {
     pub last_io: UnixMs,
     /// Unix time in milliseconds since when it is down.
     pub down_since: UnixMs,
+    /// The data set is what the history says, up to its offset: it can be gone on with.
+    pub can_resume: bool,
+    /// The database that the stream has selected.
+    pub stream_db: u32,
     /// Bytes of the primary's stream that have come, applied or not.
     pub read_offset: u64,
     /// Bytes of the snapshot that is coming: all, if they are known, and those that have come.
@@ -214,6 +220,8 @@ pub struct ReplicationStatus {
     offset: AtomicU64,
     primary: Mutex<Option<PrimaryAddress>>,
     is_replica: AtomicBool,
+    /// How often the primary was changed.
+    generation: AtomicU64,
     link: Mutex<LinkStatus>,
     replicas: Mutex<Vec<Arc<ReplicaInfo>>>,
     backlog: Mutex<BacklogStatus>,
@@ -232,6 +240,7 @@ impl Default for ReplicationStatus {
             offset: AtomicU64::new(0),
             primary: Mutex::new(None),
             is_replica: AtomicBool::new(false),
+            generation: AtomicU64::new(0),
             link: Mutex::default(),
             replicas: Mutex::default(),
             backlog: Mutex::default(),
@@ -284,6 +293,13 @@ impl ReplicationStatus {
         let mut held = self.primary.lock();
         self.is_replica.store(primary.is_some(), Relaxed);
         *held = primary;
+        self.generation.fetch_add(1, Release);
+    }
+
+    /// How often [`set_primary`](Self::set_primary) was called: whether a link is still the wanted one. Who asks while
+    /// it has [`applying`](Self::applying) knows that it stays so as long as it has it.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Acquire)
     }
 
     /// How the link to the primary is.

@@ -10,7 +10,7 @@ use crate::system::files::{self, Nameless, Temporary, path};
 use crate::system::{affinity, allocator, clock, log, proc};
 use crate::workers::mailbox::WorkerMessage;
 use crate::workers::replication_handle::ReplicationMessage;
-use crate::workers::shared::{Shared, this_worker};
+use crate::workers::shared::{LINK_WORKER, Shared, this_worker};
 use engine::Engine;
 use engine::acl::users::UserChange;
 use engine::clients::waiters::{Delivery, Ticket};
@@ -251,16 +251,29 @@ impl Threads<Engine> for EngineHost {
 
 impl Peers for EngineHost {
     fn connect(&self, host: &[u8], port: &[u8], patience: Duration) -> io::Result<Box<dyn Peer>> {
-        let config = self.shared().map(|shared| shared.engine.config().snapshot());
-        let source = config.as_ref().map_or(&b""[..], |config| config.text(Directive::BIND_SOURCE_ADDR));
-        let encrypts = config.as_ref().is_some_and(|config| config.flag(Directive::TLS_CLUSTER));
-        let settings = self.acceptor().filter(|_| encrypts).and_then(|acceptor| acceptor.tls.settings());
-        let peer = blocking_pool::connect(host, port, source, patience)?;
-        match settings {
-            Some(settings) => Ok(Box::new(TlsPeer::new(peer, Arc::clone(&settings.client))?)),
-            None if encrypts => Err(io::ErrorKind::Unsupported.into()),
-            None => Ok(Box::new(peer)),
-        }
+        let Some(config) = self.shared().map(|shared| shared.engine.config().snapshot()) else {
+            return Err(io::ErrorKind::NotConnected.into());
+        };
+        let encrypts = config.flag(Directive::TLS_CLUSTER);
+        open_peer(self.acceptor().as_deref(), &config, host, port, patience, encrypts)
+    }
+}
+
+/// A connection to another server, with TLS if it `encrypts`.
+pub fn open_peer(
+    acceptor: Option<&Acceptor>,
+    config: &Config,
+    host: &[u8],
+    port: &[u8],
+    patience: Duration,
+    encrypts: bool,
+) -> io::Result<Box<dyn Peer>> {
+    let settings = acceptor.filter(|_| encrypts).and_then(|acceptor| acceptor.tls.settings());
+    let peer = blocking_pool::connect(host, port, config.text(Directive::BIND_SOURCE_ADDR), patience)?;
+    match settings {
+        Some(settings) => Ok(Box::new(TlsPeer::new(peer, Arc::clone(&settings.client))?)),
+        None if encrypts => Err(io::ErrorKind::Unsupported.into()),
+        None => Ok(Box::new(peer)),
     }
 }
 
@@ -326,10 +339,12 @@ impl Log for EngineHost {
 
 impl Connections for EngineHost {
     fn kill(&self, worker: usize, client: u64) {
-        if let Some(shared) = self.shared() {
-            if worker >= WORKERS_MAX {
-                return shared.replication.post(ReplicationMessage::Kill(client));
-            }
+        let Some(shared) = self.shared() else { return };
+        if worker == LINK_WORKER {
+            shared.killed_link.store(client, Relaxed);
+        } else if worker >= WORKERS_MAX {
+            shared.replication.post(ReplicationMessage::Kill(client));
+        } else {
             shared.post(worker, WorkerMessage::Kill { client });
         }
     }
@@ -356,6 +371,15 @@ impl Connections for EngineHost {
         if let Some(shared) = self.shared() {
             shared.post_all(|| WorkerMessage::RightsChanged { changes: Arc::clone(changes) });
         }
+    }
+
+    fn primary_changed(&self) {
+        let Some(shared) = self.shared() else { return };
+        if !shared.engine.replication().is_replica() {
+            // Before clients may write.
+            shared.replication.lead(&shared.engine);
+        }
+        shared.wake_link_thread();
     }
 
     fn pause_changed(&self) {

@@ -1,4 +1,4 @@
-//! The threads that replicate.
+//! The threads that replicate: one that serves replicas, one that follows a primary.
 //!
 //! ```text
 //!   log -> [ the primary's thread: stream, backlog ] -> sockets of replicas
@@ -9,6 +9,8 @@
 //! for INFO. They wait for no shard's lock but to begin a snapshot.
 
 pub mod full_sync;
+pub mod link_thread;
 pub mod primary_thread;
 pub mod replica;
+mod snapshot_reader;
 pub mod sync_queue;

@@ -52,10 +52,8 @@ pub enum ReplicationMessage {
     Sync(SyncEvent),
     /// The server follows another one from this offset on, and its status has the history already. What is in the
     /// backlog is of no use, unless the stream `goes_on` there.
-    #[expect(dead_code, reason = "the thread that follows a primary comes next")]
     Follow { offset: u64, goes_on: bool },
     /// Bytes of the primary's stream, which were applied: replicas get them as they are.
-    #[expect(dead_code, reason = "the thread that follows a primary comes next")]
     Feed(Vec<u8>),
     /// The server follows nobody any more: its own change log is the stream from now on.
     /// The reader begins where the server's own changes do.
@@ -92,7 +90,6 @@ impl ReplicationHandle {
 
     /// The server follows nobody any more, and its history has a new name already: its own changes are the stream from
     /// now on. To be called while nobody can write.
-    #[expect(dead_code, reason = "the thread that follows a primary comes next")]
     pub fn lead(&self, engine: &Engine) {
         let reader = engine.change_log().open(Overflow::Keep);
         engine.set_logging(LogUser::Replicas, true);

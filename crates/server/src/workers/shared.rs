@@ -18,12 +18,15 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, fence};
-use std::thread;
+use std::thread::{self, Thread};
 
 thread_local! {
     /// The worker that this thread is.
     static SELF: Cell<usize> = const { Cell::new(usize::MAX) };
 }
+
+/// What the client of the link to the primary has for its worker.
+pub const LINK_WORKER: usize = usize::MAX;
 
 /// Nanoseconds of one turn after which a worker counts as stuck.
 const STUCK: u64 = 10_000_000;
@@ -68,6 +71,10 @@ pub struct Shared {
     pub stopping: AtomicBool,
     /// Wakes the thread that writes the log.
     pub notifier: Notifier,
+    /// The thread that keeps the link to the primary.
+    link_thread: OnceLock<Thread>,
+    /// The client of the link that is to end.
+    pub killed_link: AtomicU64,
     /// The thread that serves replicas.
     pub replication: ReplicationHandle,
     /// Connections that were let in, and that were refused, since the statistics were reset.
@@ -88,6 +95,8 @@ impl Shared {
             stop: OnceLock::new(),
             stopping: AtomicBool::new(false),
             notifier,
+            link_thread: OnceLock::new(),
+            killed_link: AtomicU64::new(0),
             replication: ReplicationHandle::default(),
             connections_received: AtomicU64::new(0),
             connections_rejected: AtomicU64::new(0),
@@ -155,6 +164,18 @@ impl Shared {
     /// The place of a worker.
     pub fn slot(&self, worker: usize) -> &WorkerSlot {
         &self.slots[worker]
+    }
+
+    /// Called once, when the thread is there.
+    pub fn set_link_thread(&self, thread: Thread) {
+        assert!(self.link_thread.set(thread).is_ok(), "the link's thread is set once");
+    }
+
+    /// Whom the server follows has changed.
+    pub fn wake_link_thread(&self) {
+        if let Some(thread) = self.link_thread.get() {
+            thread.unpark();
+        }
     }
 
     /// Called once, by the main thread.

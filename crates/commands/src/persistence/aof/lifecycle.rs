@@ -109,6 +109,23 @@ fn turn_off(engine: &Engine, aof: &Aof) {
     engine.host().log_changed();
 }
 
+/// Another server's data set takes the place of this one: what was logged of this one is of no use any more.
+pub fn stop_for_sync(engine: &Engine) {
+    if let Some(aof) = of(engine).filter(|aof| aof.state() != State::Off) {
+        turn_off(engine, aof);
+    }
+}
+
+/// The other data set is there: it is the base of the log from now on.
+pub fn restart_after_sync(engine: &Engine) {
+    let wants = engine.config().snapshot().flag(Directive::APPENDONLY);
+    if let Some(aof) = of(engine).filter(|aof| wants && aof.state() == State::Off)
+        && let Err(error) = turn_on(engine, aof, false)
+    {
+        engine.host().log(&format!("FATAL: this replica can't rewrite its log after the sync: {error}"));
+    }
+}
+
 /// Writes and syncs what there is.
 fn flush(engine: &Engine, aof: &Aof) -> io::Result<()> {
     let result = aof.journal.write().and_then(|()| aof.journal.sync().map(drop));

@@ -11,7 +11,7 @@ mod wait;
 
 use engine::time::UnixMs;
 pub(crate) use lifecycle::{follow, load_again, set_policy, set_timestamps, write_before_loading};
-pub use lifecycle::{load_and_begin, stop_at_end};
+pub use lifecycle::{load_and_begin, restart_after_sync, stop_at_end, stop_for_sync};
 pub use replay::LoadFailed;
 pub(crate) use rewrite::is_rewriting;
 pub use wait::end_waits;

@@ -132,6 +132,7 @@ fn parse_ids(args: &Args<'_>, index: &mut usize) -> Result<Vec<u64>, Error> {
 
 fn kind_of(client: &ClientInfo) -> Kind {
     match () {
+        () if client.is_primary.load(Relaxed) => Kind::Primary,
         () if client.is_replica.load(Relaxed) => Kind::Replica,
         () if is_subscriber(client) => Kind::PubSub,
         () => Kind::Normal,

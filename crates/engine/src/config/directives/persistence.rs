@@ -43,7 +43,7 @@ directives! { after super::data::END;
     /// Do not sync the log while a snapshot or a rewrite is written.
     NO_APPENDFSYNC_ON_REWRITE = flag("no-appendfsync-on-rewrite", false);
     /// Delete the snapshot of a synchronization.
-    RDB_DEL_SYNC_FILES = flag("rdb-del-sync-files", false).unsupported("Cinnabar has no replication");
+    RDB_DEL_SYNC_FILES = flag("rdb-del-sync-files", false);
     /// Microseconds to wait after each saved key, for tests.
     RDB_KEY_SAVE_DELAY = integer("rdb-key-save-delay", 0, INT_MIN, INT_MAX).hidden();
     /// Sync the snapshot every few megabytes.

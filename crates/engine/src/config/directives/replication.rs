@@ -3,7 +3,7 @@
 use crate::config::apply::Apply::Engine;
 use crate::config::directive::{Directive, directives};
 use crate::config::directive_entry::{
-    DirectiveEntry, DirectiveKind, INT_MAX, PORT_MAX, Unmet, choice, flag, integer, memory, special, text,
+    DirectiveEntry, DirectiveKind, INT_MAX, PORT_MAX, choice, flag, integer, memory, special, text,
 };
 
 const NO_REPLICATION: &str = "Cinnabar has no replication";
@@ -16,9 +16,9 @@ directives! { after super::persistence::END;
     /// Replicas without which writes are refused; 0 asks for none.
     MIN_REPLICAS_TO_WRITE = integer("min-replicas-to-write", 0, 0, INT_MAX).alias("min-slaves-to-write").applied(Engine(|engine| engine.wanted_replicas()));
     /// The password for the primary.
-    PRIMARYAUTH = text("primaryauth", "").alias("masterauth").sensitive().unsupported(NO_REPLICATION).unmet(Unmet::Shown);
+    PRIMARYAUTH = text("primaryauth", "").alias("masterauth").sensitive();
     /// The user at the primary.
-    PRIMARYUSER = text("primaryuser", "").alias("masteruser").sensitive().unsupported(NO_REPLICATION).unmet(Unmet::Shown);
+    PRIMARYUSER = text("primaryuser", "").alias("masteruser").sensitive();
     /// What happens when a replicated command fails.
     PROPAGATION_ERROR_BEHAVIOR = choice("propagation-error-behavior", &["ignore", "panic", "panic-on-replicas"], "ignore").unsupported("Cinnabar goes on after a command that fails when it is replayed");
     /// Bytes of changes that are kept for replicas that come back.
@@ -27,8 +27,9 @@ directives! { after super::persistence::END;
     REPL_BACKLOG_TTL = integer("repl-backlog-ttl", 3600, 0, i64::MAX);
     /// Send fewer and larger packets to replicas.
     REPL_DISABLE_TCP_NODELAY = flag("repl-disable-tcp-nodelay", false).unsupported(NO_REPLICATION);
-    /// Load a primary's snapshot without a file.
-    REPL_DISKLESS_LOAD = choice("repl-diskless-load", &["disabled", "on-empty-db", "swapdb", "flush-before-load"], "disabled").denied_while_loading().unsupported(NO_REPLICATION);
+    /// Load a primary's snapshot without a file. With `swapdb` it goes through one: the old data is served until that
+    /// is whole.
+    REPL_DISKLESS_LOAD = choice("repl-diskless-load", &["disabled", "on-empty-db", "swapdb", "flush-before-load"], "disabled").denied_while_loading();
     /// Send snapshots without a file.
     REPL_DISKLESS_SYNC = flag("repl-diskless-sync", true);
     /// Seconds to wait for more replicas before a snapshot is sent.
@@ -42,23 +43,23 @@ directives! { after super::persistence::END;
     /// Seconds of silence after which a replication link counts as broken.
     REPL_TIMEOUT = integer("repl-timeout", 60, 1, INT_MAX);
     /// The address that a replica tells its primary.
-    REPLICA_ANNOUNCE_IP = text("replica-announce-ip", "").alias("slave-announce-ip").unsupported(NO_REPLICATION);
+    REPLICA_ANNOUNCE_IP = text("replica-announce-ip", "").alias("slave-announce-ip");
     /// The port that a replica tells its primary.
-    REPLICA_ANNOUNCE_PORT = integer("replica-announce-port", 0, 0, PORT_MAX).alias("slave-announce-port").unsupported(NO_REPLICATION);
+    REPLICA_ANNOUNCE_PORT = integer("replica-announce-port", 0, 0, PORT_MAX).alias("slave-announce-port");
     /// Whether Sentinel is told of this replica.
     REPLICA_ANNOUNCED = flag("replica-announced", true);
     /// A replica goes on when its disk fails.
     REPLICA_IGNORE_DISK_WRITE_ERRORS = flag("replica-ignore-disk-write-errors", false).unsupported(NO_REPLICATION);
     /// A replica leaves eviction to its primary.
-    REPLICA_IGNORE_MAXMEMORY = flag("replica-ignore-maxmemory", true).alias("slave-ignore-maxmemory").unsupported(NO_REPLICATION);
+    REPLICA_IGNORE_MAXMEMORY = flag("replica-ignore-maxmemory", true).alias("slave-ignore-maxmemory");
     /// Free a replica's old data in the background.
     REPLICA_LAZY_FLUSH = flag("replica-lazy-flush", true).alias("slave-lazy-flush").unsupported(NO_REPLICATION);
     /// Which replica Sentinel prefers: the lowest above 0.
     REPLICA_PRIORITY = integer("replica-priority", 100, 0, INT_MAX).alias("slave-priority");
     /// A replica refuses writes of clients.
-    REPLICA_READ_ONLY = flag("replica-read-only", true).alias("slave-read-only").unsupported(NO_REPLICATION).unmet(Unmet::Shown);
+    REPLICA_READ_ONLY = flag("replica-read-only", true).alias("slave-read-only").applied(Engine(|engine| engine.replica_admission()));
     /// A replica answers while its link is broken.
-    REPLICA_SERVE_STALE_DATA = flag("replica-serve-stale-data", true).alias("slave-serve-stale-data").unsupported(NO_REPLICATION);
+    REPLICA_SERVE_STALE_DATA = flag("replica-serve-stale-data", true).alias("slave-serve-stale-data").applied(Engine(|engine| engine.replica_admission()));
     /// The primary that this server follows.
-    REPLICAOF = special("replicaof", DirectiveKind::ReplicaOf, "no one").alias("slaveof").immutable().unsupported(NO_REPLICATION).unmet(Unmet::Refused);
+    REPLICAOF = special("replicaof", DirectiveKind::ReplicaOf, "no one").alias("slaveof").immutable();
 }

@@ -131,11 +131,17 @@ fn the_server_can_change_what_is_reported() {
 
 #[test]
 fn what_is_unsupported_is_refused_or_kept_for_the_file() {
-    let text = "replica-priority 7\nactivedefrag yes\nmasterauth a\nrepl-backlog-size 1mb\ntimeout 3";
+    let text = "cluster-node-timeout 7\nactivedefrag yes\nlocale-collate C\ntimeout 3";
     let store = store(text);
-    let unmet = |store: &ConfigStore| store.snapshot().unmet().map(|(entry, _)| entry.name).collect::<Vec<_>>();
-    assert_eq!(unmet(&store), ["activedefrag", "primaryauth", "repl-backlog-size", "replica-priority"]);
-    for (name, shown) in [("slave-priority", "100"), ("activedefrag", "no"), ("primaryauth", "a"), ("timeout", "3")] {
+    let unmet = |store: &ConfigStore| {
+        let mut names: Vec<_> = store.snapshot().unmet().map(|(entry, _)| entry.name).collect();
+        names.sort_unstable();
+        names
+    };
+    assert_eq!(unmet(&store), ["activedefrag", "cluster-node-timeout", "locale-collate"]);
+    for (name, shown) in
+        [("cluster-node-timeout", "15000"), ("activedefrag", "no"), ("locale-collate", "C"), ("timeout", "3")]
+    {
         assert_eq!(get(&store, name), shown);
     }
     let rewritten = |store: &ConfigStore| {
@@ -143,16 +149,17 @@ fn what_is_unsupported_is_refused_or_kept_for_the_file() {
         let input = RewriteInput { old: text.as_bytes(), config: &config, users: &[], modules: &[], all: false };
         String::from_utf8(rewrite(input)).unwrap()
     };
-    let kept = "replica-priority 7\nactivedefrag yes\nprimaryauth \"a\"\nrepl-backlog-size 1mb\ntimeout 3\n";
+    let kept = "cluster-node-timeout 7\nactivedefrag yes\nlocale-collate \"C\"\ntimeout 3\n";
     assert!(rewritten(&store).starts_with(kept), "{}", rewritten(&store));
     let refused =
         |name: &str, reason: &str| Err(format!("CONFIG SET failed (possibly related to argument '{name}') - {reason}"));
-    assert_eq!(set(&store, &[("replica-priority", "7")]), refused("replica-priority", "Cinnabar has no replication"));
+    let reason = "Cinnabar has no cluster mode";
+    assert_eq!(set(&store, &[("cluster-node-timeout", "7")]), refused("cluster-node-timeout", reason));
     // What may be set replaces what the file said.
-    let pairs = [("activedefrag", "no"), ("replica-priority", "100"), ("primaryauth", "b")];
+    let pairs = [("activedefrag", "no"), ("cluster-node-timeout", "15000"), ("locale-collate", "POSIX")];
     assert_eq!(set(&store, &pairs), Ok(()));
-    assert_eq!(unmet(&store), ["primaryauth", "repl-backlog-size"]);
-    let kept = "replica-priority 100\nactivedefrag no\nprimaryauth \"b\"\nrepl-backlog-size 1mb\ntimeout 3\n";
+    assert_eq!(unmet(&store), ["locale-collate"]);
+    let kept = "cluster-node-timeout 15000\nactivedefrag no\nlocale-collate \"POSIX\"\ntimeout 3\n";
     assert!(rewritten(&store).starts_with(kept), "{}", rewritten(&store));
 }
 

@@ -6,8 +6,9 @@
 //!                                               +- an error of one who knows SYNC only: the same without a name
 //! ```
 //!
-//! Bytes and times come in; what is to be sent lies in [`Link::take_output`], and what has come is an [`Arrived`]. Who
-//! has the socket calls [`Link::take`] with all that has not been taken yet, and [`Link::tick`] now and then.
+//! Bytes and times come in; what is to be sent lies in [`PrimaryLink::take_output`], and what has come is an
+//! [`Arrived`]. Who has the socket calls [`PrimaryLink::take`] with all that has not been taken yet, and
+//! [`PrimaryLink::tick`] now and then.
 
 use crate::ids::{ID_LEN, ReplicationId};
 use crate::snapshot_frame::{Frame, FramePart};
@@ -77,6 +78,8 @@ impl fmt::Display for LinkError {
     }
 }
 
+impl std::error::Error for LinkError {}
+
 /// What has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrived<'b> {
@@ -96,7 +99,7 @@ pub enum Arrived<'b> {
     SnapshotEnd,
     /// Whole commands and transactions.
     Commands(&'b [u8]),
-    /// Bytes of the stream that ask for [`Link::ack`].
+    /// Bytes of the stream that ask for [`PrimaryLink::ack`].
     GetAck(&'b [u8]),
 }
 
@@ -125,7 +128,7 @@ enum Question {
 
 /// A link, from its connection to its end.
 #[derive(Debug)]
-pub struct Link {
+pub struct PrimaryLink {
     settings: LinkSettings,
     position: Option<Position>,
     state: State,
@@ -136,11 +139,11 @@ pub struct Link {
     is_failover: bool,
 }
 
-impl Link {
+impl PrimaryLink {
     /// A link that has just been connected, of a replica that has this.
-    pub fn new(settings: LinkSettings, position: Option<Position>, now: u64) -> Link {
+    pub fn new(settings: LinkSettings, position: Option<Position>, now: u64) -> PrimaryLink {
         let (state, output) = (State::Ping, command(&[b"PING"]));
-        Link { settings, position, state, output, last_input: now, next_ack: 0, is_failover: false }
+        PrimaryLink { settings, position, state, output, last_input: now, next_ack: 0, is_failover: false }
     }
 
     /// Its PSYNC tells the primary that it is to follow this server from then on.
@@ -305,7 +308,7 @@ impl Link {
         }
         let frame = line.strip_prefix(b"$").and_then(Frame::parse);
         let frame = frame.ok_or_else(|| LinkError::Unexpected("SYNC", text()))?;
-        let len = frame.len();
+        let len = frame.size();
         self.state = State::Snapshot(frame);
         Ok(Arrived::Snapshot(len))
     }
@@ -383,7 +386,7 @@ pub fn fuzz(data: &[u8]) {
     let position = Position { id: ReplicationId::of(1, 1), offset: 7 };
     let (piece, data) = data.split_first().map_or((1, data), |(first, rest)| (usize::from(*first) + 1, rest));
     let settings = LinkSettings { version: "9.0.0", timeout: 1000, ..LinkSettings::default() };
-    let mut link = Link::new(settings, (piece % 2 == 0).then_some(position), 0);
+    let mut link = PrimaryLink::new(settings, (piece % 2 == 0).then_some(position), 0);
     let (mut start, mut end) = (0, 0);
     while end < data.len() {
         end = (end + piece).min(data.len());
@@ -417,14 +420,14 @@ mod tests {
     }
 
     /// Words of what is to be sent.
-    fn sent(link: &mut Link) -> String {
+    fn sent(link: &mut PrimaryLink) -> String {
         let output = String::from_utf8(link.take_output()).unwrap();
         let words: Vec<&str> = output.split("\r\n").filter(|line| !line.starts_with(['*', '$'])).collect();
         words.join(" ").trim().to_owned()
     }
 
     /// Takes all of this: what came that is worth telling, as text.
-    fn feed(link: &mut Link, mut input: &[u8]) -> Result<Vec<String>, LinkError> {
+    fn feed(link: &mut PrimaryLink, mut input: &[u8]) -> Result<Vec<String>, LinkError> {
         let mut told = Vec::new();
         loop {
             let (taken, arrived) = link.take(input, 0)?;
@@ -447,15 +450,12 @@ mod tests {
     }
 
     /// A link that has said PSYNC.
-    fn asking(position: Option<Position>) -> Link {
-        let mut link = Link::new(settings(), position, 0);
+    fn asking(position: Option<Position>) -> PrimaryLink {
+        let mut link = PrimaryLink::new(settings(), position, 0);
         assert_eq!(sent(&mut link), "PING");
         feed(&mut link, b"+PONG\r\n").unwrap();
         let said = sent(&mut link);
-        assert_eq!(
-            said,
-            "REPLCONF listening-port 7000 REPLCONF capa eof capa psync2 REPLCONF version 9.0.0"
-        );
+        assert_eq!(said, "REPLCONF listening-port 7000 REPLCONF capa eof capa psync2 REPLCONF version 9.0.0");
         // Errors of those who do not know an option are nothing.
         feed(&mut link, b"+OK\r\n-ERR what\r\n+OK\r\n").unwrap();
         link
@@ -469,7 +469,7 @@ mod tests {
             announce_ip: b"10.0.0.1".to_vec(),
             ..settings()
         };
-        let mut link = Link::new(settings.clone(), None, 0);
+        let mut link = PrimaryLink::new(settings.clone(), None, 0);
         link.take_output();
         feed(&mut link, b"-NOAUTH Authentication required.\r\n").unwrap();
         assert_eq!(
@@ -481,10 +481,10 @@ mod tests {
         assert_eq!(sent(&mut link), "");
         feed(&mut link, b"+OK\r\n").unwrap();
         assert_eq!(sent(&mut link), "PSYNC ? -1");
-        let mut link = Link::new(settings, None, 0);
+        let mut link = PrimaryLink::new(settings, None, 0);
         feed(&mut link, b"+PONG\r\n").unwrap();
         assert!(matches!(feed(&mut link, b"-WRONGPASS\r\n"), Err(LinkError::Auth(_))));
-        let mut link = Link::new(LinkSettings::default(), None, 0);
+        let mut link = PrimaryLink::new(LinkSettings::default(), None, 0);
         assert!(matches!(feed(&mut link, b"-ERR nothing\r\n"), Err(LinkError::Unexpected("PING", _))));
         assert!(matches!(feed(&mut link, &[b'x'; LINE_MAX]), Err(LinkError::Unexpected("a line", _))));
     }

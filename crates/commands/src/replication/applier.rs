@@ -1,0 +1,239 @@
+//! Applying a primary's stream: its bytes go through the one path of batches, with look-ahead, and replies go nowhere.
+//!
+//! Nothing here waits. A command that cannot run now, because a script has a lock for long or there is a pause, is left
+//! for the next call. How far the stream is applied is told to the byte, so that it can be gone on with anywhere.
+
+use crate::batch::Batch;
+use crate::batch::command_cache::CommandCache;
+use crate::batch::execute::{BatchEnd, BatchRun};
+use crate::batch::item::BatchItem;
+use crate::batch::parse::{Filled, RequestSource};
+use crate::batch::prefetch::Prefetcher;
+use crate::batch::requests::Requests;
+use crate::core::args::Args;
+use crate::core::context::{Flow, Now};
+use crate::core::dispatch;
+use crate::core::queued;
+use crate::core::session::{LendingMode, Session};
+use engine::Engine;
+use engine::clients::registry::ClientInfo;
+use engine::keyspace::held_locks::LockTimeout;
+use replication::units::{Unit, Units};
+use resp::{Protocol, Reply, RequestLimits, Span};
+use std::sync::Arc;
+
+/// What a call came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// Bytes that need not come again.
+    pub taken: usize,
+    /// Bytes of those, and of earlier calls, whose transaction has not run.
+    pub open: usize,
+    /// What comes next cannot run now.
+    pub is_stuck: bool,
+}
+
+/// The stream is no stream of commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoCommands;
+
+/// The client that a primary is, with what its commands run with.
+pub struct Applier {
+    session: Session,
+    batch: Batch<'static>,
+    prefetcher: Prefetcher,
+    command_cache: CommandCache,
+    reply: Reply,
+    /// Bytes of the transaction that waits for its end.
+    open: usize,
+}
+
+impl Applier {
+    /// Of the connection that `info` tells of, on the thread that counts as this worker, in database `db`.
+    pub fn new(info: Arc<ClientInfo>, worker: usize, db: u32) -> Applier {
+        let mut session = Session::new(info);
+        (session.worker, session.db, session.is_primary) = (worker, db, true);
+        session.patience = LockTimeout::Short;
+        Applier {
+            session,
+            batch: Batch::default(),
+            prefetcher: Prefetcher::default(),
+            command_cache: CommandCache::default(),
+            reply: Reply::new(Vec::new(), Protocol::Resp2),
+            open: 0,
+        }
+    }
+
+    /// The database that is selected, outside of a transaction.
+    pub fn db(&self) -> u32 {
+        self.session.db
+    }
+
+    /// The log's length after its last write that was logged.
+    pub fn logged_at(&self) -> u64 {
+        self.session.logged_at
+    }
+
+    /// Runs what `bytes` begins with, whole commands; what has not been taken is to come again.
+    ///
+    /// # Errors
+    /// What comes next is no command.
+    pub fn apply(&mut self, engine: &Engine, bytes: &[u8], now: Now) -> Result<Applied, NoCommands> {
+        let mut batch = std::mem::take(&mut self.batch).renewed();
+        let (mut requests, mut offset) = (Requests::resp(), 0);
+        let (mut taken, mut is_stuck) = (0, false);
+        let mut result = Ok(());
+        while offset < bytes.len() && !is_stuck && result.is_ok() {
+            let limits = RequestLimits { authenticated: true, max_bulk_len: i64::MAX };
+            let (db, command_cache) = (self.session.db, &mut self.command_cache);
+            let mut source = RequestSource { engine, token: 0, db, limits, command_cache };
+            let filled = batch.fill(&mut source, &mut requests, bytes, &mut offset);
+            if matches!(filled, Filled::Input { .. }) && offset < bytes.len() {
+                // Only whole commands come.
+                result = Err(NoCommands);
+            }
+            engine.metrics()[self.session.worker].set_clock(engine.host().nanos());
+            let (mut items, spans) = batch.begin(engine, &mut self.prefetcher);
+            while !items.is_empty() && !is_stuck && result.is_ok() {
+                let done = match self.run_some(engine, items, spans, now) {
+                    Ok((done, stuck)) => {
+                        is_stuck = stuck;
+                        done
+                    }
+                    Err(error) => {
+                        result = Err(error);
+                        0
+                    }
+                };
+                items = &mut items[done..];
+                taken = items.first().map_or(offset, |next| bytes.len() - next.bytes.len());
+                self.reply.truncate(0);
+            }
+            batch.clear();
+        }
+        self.batch = batch.renewed();
+        self.open = if self.session.multi.is_some() { self.open_in(&bytes[..taken]) } else { 0 };
+        result.map(|()| Applied { taken, open: self.open, is_stuck })
+    }
+
+    /// Of bytes that were taken while a transaction has not run: how many are its own, with those from before.
+    fn open_in(&self, taken: &[u8]) -> usize {
+        match Units::default().next(taken) {
+            Ok(Unit::Commands(whole) | Unit::GetAck(whole)) => taken.len() - whole,
+            Ok(Unit::Incomplete) | Err(_) => self.open + taken.len(),
+        }
+    }
+
+    /// Runs what `items` begins with. Returns how many are done with, and whether the next one cannot run now.
+    fn run_some(
+        &mut self,
+        engine: &Engine,
+        items: &mut [BatchItem<'_>],
+        spans: &[Span],
+        now: Now,
+    ) -> Result<(usize, bool), NoCommands> {
+        let (session, prefetcher, reply) = (&mut self.session, &mut self.prefetcher, &mut self.reply);
+        let mut run = BatchRun {
+            engine,
+            session,
+            prefetcher,
+            now,
+            reply,
+            reply_max: usize::MAX,
+            is_limited: false,
+            is_lent: false,
+        };
+        let (mut done, end) = run.run(items, spans);
+        match end {
+            BatchEnd::Next | BatchEnd::Full => {}
+            BatchEnd::Retry { .. } => return Ok((done - 1, true)),
+            BatchEnd::Later => return Ok((done, true)),
+            BatchEnd::Violation(_) => return Err(NoCommands),
+            BatchEnd::Chunked(mut work, command) => {
+                while !dispatch::step(engine, &mut self.session, command, &mut **work, now, &mut self.reply) {}
+            }
+            BatchEnd::Apart => {
+                let mode = std::mem::replace(&mut self.session.lending, LendingMode::Apart);
+                let (session, reply) = (&mut self.session, &mut self.reply);
+                let run =
+                    |prepared: &_, args: &mut Args<'_>| dispatch::run(engine, session, prepared, args, now, reply);
+                let flow = items[done].call(spans, run);
+                self.session.lending = mode;
+                if matches!(flow, Some(Flow::NotNow | Flow::Postponed)) {
+                    return Ok((done, true));
+                }
+                done += 1;
+                self.follow(engine, flow.unwrap_or_default());
+            }
+            BatchEnd::Flow(flow) => self.follow(engine, flow),
+        }
+        Ok((done, false))
+    }
+
+    /// A primary waits for nothing, and its link does not end by what it sends.
+    fn follow(&mut self, engine: &Engine, flow: Flow) {
+        if let Flow::Wait(ticket) = flow
+            && ticket.finish()
+        {
+            engine.cancel_wait(&ticket);
+        }
+    }
+
+    /// The link has ended: a transaction that is not whole is none.
+    pub fn end(&mut self, engine: &Engine) {
+        queued::forget(engine, &mut self.session);
+        self.session.multi = None;
+        self.open = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Client;
+
+    fn applier(client: &mut Client) -> Applier {
+        client.is("REPLICAOF host 1", "+OK");
+        Applier::new(Arc::clone(&client.session().info), 0, 0)
+    }
+
+    fn bytes(lines: &[&str]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        lines.iter().for_each(|line| resp::encode_command(&mut bytes, &line.split(' ').collect::<Vec<_>>()));
+        bytes
+    }
+
+    #[test]
+    fn a_primary_is_obeyed_and_transactions_are_one_moment() {
+        let mut client = Client::new();
+        client.is("SET old v PX 10", "+OK");
+        let mut applier = applier(&mut client);
+        client.later(20);
+        let now = client.now();
+        let stream = bytes(&["SELECT 3", "SET a 1", "MULTI", "INCR a", "LPUSH l x", "EXEC", "SELECT 0", "PERSIST old"]);
+        let applied = applier.apply(client.engine(), &stream, now).unwrap();
+        assert_eq!(applied, Applied { taken: stream.len(), open: 0, is_stuck: false });
+        client.is("GET old", "v").select(3).is("GET a", "2").is("LLEN l", ":1");
+        let half = bytes(&["SELECT 3", "INCR a", "MULTI", "INCR a"]);
+        let applied = applier.apply(client.engine(), &half, now).unwrap();
+        assert_eq!((applied.taken, applied.open), (half.len(), bytes(&["MULTI", "INCR a"]).len()));
+        client.is("GET a", "3");
+        applier.apply(client.engine(), &bytes(&["EXEC"]), now).unwrap();
+        client.is("GET a", "4");
+        assert_eq!(applier.apply(client.engine(), b"*1\r\n!", now), Err(NoCommands));
+    }
+
+    #[test]
+    fn what_cannot_run_now_is_left_for_later() {
+        let mut client = Client::new();
+        let mut applier = applier(&mut client);
+        let now = client.now();
+        let stream = bytes(&["SET k 1", "INCR k"]);
+        client.is("CLIENT PAUSE 1000 WRITE", "+OK");
+        let applied = applier.apply(client.engine(), &stream, now).unwrap();
+        assert_eq!(applied, Applied { taken: 0, open: 0, is_stuck: true });
+        client.is("CLIENT UNPAUSE", "+OK");
+        assert_eq!(applier.apply(client.engine(), &stream, now).unwrap().taken, stream.len());
+        client.is("GET k", "2");
+    }
+}

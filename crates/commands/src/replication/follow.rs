@@ -1,0 +1,92 @@
+//! Whom the server follows: the change from one primary to another, or to none, and what commands are admitted by then.
+//!
+//! Who changes it has the right to apply the primary's stream for the moment
+//! ([`applying`](engine::status::replication_status::ReplicationStatus::applying)), so that nothing of a former
+//! primary's is applied any more afterwards.
+
+use engine::config::{Config, Directive, Upstream};
+use engine::locks::sync::lock_soon;
+use engine::status::replication_status::{LinkState, PrimaryAddress, new_id};
+use engine::time::{UnixMs, UnixUs};
+use engine::{Engine, Error};
+use replication::ids::{History, ReplicationId};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The server follows this one from now on, or nobody. False: the stream is being applied, and it is to be tried again
+/// a little later. What was admitted before may still run when this returns.
+pub(crate) fn follow(engine: &Engine, primary: Option<PrimaryAddress>) -> bool {
+    let status = engine.replication();
+    let Some(applying) = lock_soon(&status.applying) else { return false };
+    let was = status.primary();
+    status.set_primary(primary.clone());
+    let now = engine.host().unix_us(UnixUs(0)).ms();
+    status.update_link(|link| {
+        link.state = if primary.is_some() { LinkState::Connect } else { LinkState::None };
+        // What a primary has is of its own history.
+        link.can_resume |= was.is_none();
+        link.down_since = if was.is_some() && primary.is_some() { now } else { UnixMs(0) };
+    });
+    if was.is_some() && primary.is_none() {
+        // What it has of the former primary's history goes on by a name of its own.
+        status.update_history(|history| history.shift(new_id(), status.offset()));
+    }
+    engine.set_following(primary.is_some());
+    let upstream = primary.map(|primary| Upstream { host: primary.host.as_slice().into(), port: primary.port });
+    engine.config().update(|config| config.set_upstream(upstream));
+    drop(applying);
+    if !status.is_replica() {
+        // The stream is the server's own before clients may write.
+        engine.host().primary_changed();
+    }
+    refresh(engine, &engine.config().snapshot());
+    if was.is_none() && status.is_replica() {
+        end_waits(engine);
+    }
+    if status.is_replica() {
+        engine.host().primary_changed();
+    }
+    true
+}
+
+/// Sets what commands are admitted by as the server's role, its link and these directives have it.
+pub fn refresh(engine: &Engine, config: &Config) {
+    let status = engine.replication();
+    let is_replica = status.is_replica();
+    let is_up = status.link().state == LinkState::Connected;
+    let reasons = engine.persistence_status();
+    reasons.set_read_only_replica(is_replica && config.flag(Directive::REPLICA_READ_ONLY));
+    reasons.set_stale(is_replica && !is_up && !config.flag(Directive::REPLICA_SERVE_STALE_DATA));
+}
+
+/// Before there are clients: follows the primary that the configuration names. Returns whether there is one.
+pub fn begin(engine: &Engine) -> bool {
+    let config = engine.config().snapshot();
+    let Some(Upstream { host, port }) = config.upstream() else { return false };
+    let status = engine.replication();
+    status.set_primary(Some(PrimaryAddress { host: host.to_vec(), port: *port }));
+    status.update_link(|link| link.state = LinkState::Connect);
+    engine.set_following(true);
+    refresh(engine, &config);
+    true
+}
+
+/// What was read when the server started is of this history, up to this offset: a replica goes on with it.
+pub fn adopt(engine: &Engine, history: Option<(ReplicationId, u64, u32)>) {
+    let status = engine.replication();
+    if let Some((id, offset, db)) = history.filter(|_| status.is_replica()) {
+        status.update_history(|known| *known = History::new(id));
+        status.set_offset(offset);
+        status.update_link(|link| (link.can_resume, link.stream_db) = (true, db));
+    }
+}
+
+/// Who waits for keys of a primary waits in vain for a replica's.
+fn end_waits(engine: &Engine) {
+    for ticket in engine.clients().all().iter().filter_map(|client| client.ticket()) {
+        if !ticket.request().lasts() && ticket.finish() {
+            let reply = ticket.request().error_reply(&Error::UnblockedByRole);
+            engine.host().deliver(&ticket, reply);
+            engine.host().kill(ticket.client.worker.load(Relaxed), ticket.client.id);
+        }
+    }
+}

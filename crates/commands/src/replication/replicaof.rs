@@ -1,0 +1,137 @@
+//! REPLICAOF and SLAVEOF: whom the server follows.
+
+use crate::core::admission::Settle;
+use crate::core::args::Args;
+use crate::core::client_line::described;
+use crate::core::command::{ADMIN, Command, Group, NO_ASYNC_LOADING, NO_SCRIPT, STALE};
+use crate::core::context::{Context, Flow, Piecewise};
+use crate::replication::follow::follow;
+use engine::Error;
+use engine::status::replication_status::PrimaryAddress;
+
+const REPLICAOF: Command = Command {
+    group: Group::Server,
+    arity: 3,
+    flags: ADMIN.and(NO_SCRIPT).and(STALE).and(NO_ASYNC_LOADING),
+    syntax: "(args: (host-port: host port:int) | (no-one: NO ONE))",
+    complexity: "O(1)",
+    run: replicaof,
+    ..Command::DEFAULT
+};
+
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "replicaof",
+        since: "5.0.0",
+        summary: "Configures a server as replica of another, or promotes it to a primary.",
+        ..REPLICAOF
+    },
+    Command {
+        name: "slaveof",
+        since: "1.0.0",
+        summary: "Sets a server as a replica of another, or promotes it to being a primary.",
+        deprecated: Some(("5.0.0", "`REPLICAOF`")),
+        ..REPLICAOF
+    },
+];
+
+fn replicaof(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let status = cx.engine.replication();
+    let primary = if args.is(1, "no") && args.is(2, "one") {
+        None
+    } else {
+        let port = args.int(2).ok().and_then(|port| u16::try_from(port).ok()).ok_or(Error::InvalidPrimaryPort)?;
+        Some(PrimaryAddress { host: args[1].to_vec(), port })
+    };
+    let present = status.primary();
+    let is_same = match (&present, &primary) {
+        (Some(present), Some(wanted)) => present.port == wanted.port && present.host.eq_ignore_ascii_case(&wanted.host),
+        (None, None) => {
+            cx.reply.ok();
+            return Ok(());
+        }
+        _ => false,
+    };
+    if is_same {
+        cx.engine.host().notice(
+            "REPLICAOF would result into synchronization with the primary we are already connected with. No operation performed.",
+        );
+        cx.reply.simple("OK Already connected to specified master");
+        return Ok(());
+    }
+    let mut work = Replicaof { primary, user: described(cx.engine, &cx.session.info, cx.now_ms()) };
+    if work.change(cx) {
+        Settle::then_ok(cx);
+    } else {
+        cx.flow = Flow::more(work);
+    }
+    Ok(())
+}
+
+/// Waits until nothing of the former primary's is being applied.
+struct Replicaof {
+    primary: Option<PrimaryAddress>,
+    user: String,
+}
+
+impl Replicaof {
+    fn change(&mut self, cx: &mut Context<'_>) -> bool {
+        let (engine, user) = (cx.engine, &self.user);
+        if !follow(engine, self.primary.clone()) {
+            return false;
+        }
+        engine.host().notice(&match &self.primary {
+            None => format!("PRIMARY MODE enabled (user request from '{user}')"),
+            Some(PrimaryAddress { host, port }) => {
+                let host = String::from_utf8_lossy(host);
+                format!("REPLICAOF {host}:{port} enabled (user request from '{user}')")
+            }
+        });
+        true
+    }
+}
+
+impl Piecewise for Replicaof {
+    fn step(&mut self, cx: &mut Context<'_>) -> bool {
+        if !self.change(cx) {
+            return false;
+        }
+        cx.reply.ok();
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::replication::follow::refresh;
+    use crate::testing::Client;
+
+    #[test]
+    fn a_server_follows_another_one_until_it_is_told_to_lead() {
+        let mut client = Client::new();
+        client.is("REPLICAOF no one", "+OK").is("REPLICAOF host x", "-ERR Invalid master port");
+        client.is("REPLICAOF host 65536", "-ERR Invalid master port").is("SET k v", "+OK");
+        let old = client.engine().replication().history();
+        client.is("REPLICAOF host 6380", "+OK").is("GET k", "v");
+        client.is("SLAVEOF HOST 6380", "+OK Already connected to specified master");
+        client
+            .is("SET k w", "-READONLY You can't write against a read only replica.")
+            .is("CONFIG GET replicaof", "[replicaof host 6380]");
+        client.configure("replica-read-only", "no");
+        refresh(client.engine(), &client.engine().config().snapshot());
+        client.is("SET k w", "+OK");
+        client.configure("replica-serve-stale-data", "no");
+        refresh(client.engine(), &client.engine().config().snapshot());
+        client.is("GET k", "-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.");
+        client.is("REPLICAOF NO ONE", "+OK").is("GET k", "w").is("CONFIG GET replicaof", "[replicaof ]");
+        let new = client.engine().replication().history();
+        assert!(new.second == old.id && new.id != old.id && new.second_offset == 1);
+    }
+
+    #[test]
+    fn nothing_expires_on_a_replica_and_nobody_sees_what_has() {
+        let mut client = Client::new();
+        client.is("SET k v PX 10", "+OK").is("REPLICAOF host 1", "+OK").later(20).is("GET k", "nil").is("DBSIZE", ":1");
+        client.is("REPLICAOF NO ONE", "+OK").is("GET k", "nil").is("DBSIZE", ":0");
+    }
+}

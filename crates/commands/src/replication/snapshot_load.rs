@@ -1,0 +1,44 @@
+//! A primary's snapshot in the place of the data set.
+
+use crate::core::context::Now;
+use crate::core::dispatch;
+use crate::keys::flush::empty_all;
+use crate::persistence::load::{LoadFailure, LoadedFile, load_in_place};
+use engine::Engine;
+use engine::time::UnixUs;
+use std::io::Read;
+
+/// Reads a snapshot. What there is stays until its first bytes are good. `size`: bytes of it; 0 if that is not known.
+///
+/// # Errors
+/// It cannot be read or is faulty. Nothing is there then, unless the first bytes were the fault.
+pub fn load_snapshot(engine: &Engine, reader: &mut dyn Read, size: u64) -> Result<LoadedFile, LoadFailure> {
+    let empty = || {
+        let now = Now { unix_us: engine.host().unix_us(UnixUs(0)) };
+        // It fails only where a script has a lock for long.
+        while dispatch::internal(engine, now, empty_all).is_err() {}
+    };
+    load_in_place(engine, reader, size, &empty)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Client;
+
+    #[test]
+    fn what_there_is_stays_until_a_snapshot_is_one() {
+        let mut client = Client::new();
+        client.is("SET k v", "+OK");
+        assert!(load_snapshot(client.engine(), &mut &b"REDIS0x11"[..], 9).is_err());
+        client.is("GET k", "v");
+        let mut half = b"REDIS0011\xfe\x00\x00\x01a".as_slice();
+        assert!(load_snapshot(client.engine(), &mut half, 0).is_err());
+        client.is("DBSIZE", ":0").is("SET k v", "+OK");
+        // No checksum behind the end.
+        let mut whole = b"REDIS0011\xfe\x00\x00\x01a\x01b\xff\0\0\0\0\0\0\0\0".as_slice();
+        let loaded = load_snapshot(client.engine(), &mut whole, 0).map(|loaded| loaded.keys);
+        assert_eq!(loaded, Ok(1));
+        client.is("GET a", "b").is("GET k", "nil");
+    }
+}

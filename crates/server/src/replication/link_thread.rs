@@ -1,0 +1,574 @@
+//! The thread that keeps the link to the primary, and applies what comes over it.
+//!
+//! ```text
+//!   whom the server follows -> connect - handshake -+- snapshot -> file or keyspace -+
+//!                                                   +--------------------------------+- stream -> batches -> keyspace
+//!                                                                                                 unchanged -> replicas
+//! ```
+//!
+//! It waits for the primary's bytes for a moment at a time, so that it soon sees that another primary is wanted. What
+//! it applies it applies with the right to do so, which who changes the primary takes away.
+
+use crate::aof::writer;
+use crate::host::engine_host;
+use crate::listener::acceptor::Acceptor;
+use crate::replication::snapshot_reader::{KeptAlive, SnapshotReader, Wire};
+use crate::system::files::{Temporary, path};
+use crate::system::{affinity, clock, log};
+use crate::workers::replication_handle::ReplicationMessage;
+use crate::workers::shared::{LINK_WORKER, Shared, become_worker};
+use commands::persistence::aof as log_file;
+use commands::persistence::load::LoadFailure;
+use commands::replication::applier::{Applier, NoCommands};
+use commands::replication::follow;
+use commands::replication::snapshot_load::load_snapshot;
+use engine::Engine;
+use engine::clients::registry::ClientInfo;
+use engine::config::{Config, Directive, os_message};
+use engine::host::files::NewFile;
+use engine::locks::sync::unlock_fairly;
+use engine::status::replication_status::{LinkState, PrimaryAddress, ReplicationStatus, new_id};
+use persistence::aof::{Aof, State};
+use replication::ids::{History, ReplicationId};
+use replication::primary_link::{Arrived, LinkError, LinkSettings, Position, PrimaryLink};
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long it waits for bytes before it looks around.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long it waits to be connected.
+const CONNECT: Duration = Duration::from_secs(5);
+/// Between two attempts to follow.
+const RETRY: Duration = Duration::from_secs(1);
+/// How long it waits where a command cannot run.
+const STUCK: Duration = Duration::from_micros(200);
+/// The stack of a thread that runs commands.
+const STACK: usize = 64 << 20;
+/// The thread's place among those who run commands is so far behind those of the workers at the start. Where as many
+/// more come they share counters with it, no more.
+const BESIDE: usize = 15;
+/// Places of the stream whose durability is not known yet, at most.
+const MARKS: usize = 1024;
+
+/// Starts the thread.
+pub fn start(shared: &Arc<Shared>, acceptor: &Arc<Acceptor>) -> io::Result<()> {
+    let thread = LinkThread {
+        shared: Arc::clone(shared),
+        acceptor: Arc::clone(acceptor),
+        worker: shared.workers() + BESIDE,
+        told: Cell::new(u64::MAX),
+    };
+    let builder = thread::Builder::new().name("replica".to_owned()).stack_size(STACK);
+    let started = builder.spawn(move || {
+        affinity::pin(&thread.shared.engine.config().snapshot(), Directive::SERVER_CPULIST);
+        become_worker(thread.worker);
+        thread.run();
+    })?;
+    shared.set_link_thread(started.thread().clone());
+    Ok(())
+}
+
+/// Whether a link is still the one that is wanted.
+#[derive(Clone, Copy)]
+pub struct Wanted<'w> {
+    shared: &'w Shared,
+    generation: u64,
+}
+
+impl Wanted<'_> {
+    pub fn is_wanted(&self) -> bool {
+        self.shared.engine.replication().generation() == self.generation && !self.shared.stopping.load(Relaxed)
+    }
+}
+
+/// Why a link ended.
+enum End {
+    /// Another primary is wanted, or none, or the server ends.
+    Unwanted,
+    Io(io::Error),
+    Link(LinkError),
+    /// The snapshot could not be loaded.
+    Load(String),
+    /// The stream cannot be applied.
+    Stream,
+}
+
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> End {
+        End::Io(error)
+    }
+}
+
+impl From<LinkError> for End {
+    fn from(error: LinkError) -> End {
+        End::Link(error)
+    }
+}
+
+struct LinkThread {
+    shared: Arc<Shared>,
+    acceptor: Arc<Acceptor>,
+    /// Its place among those who run commands.
+    worker: usize,
+    /// The generation of the primary that the thread of replicas was told of.
+    told: Cell<u64>,
+}
+
+/// What a link has applied.
+struct Progress {
+    /// The number of the client that the primary is.
+    client: u64,
+    applier: Applier,
+    /// Offset of the next byte that is not applied.
+    offset: u64,
+    /// Bytes behind it that were taken and belong to a transaction that has not run.
+    open: Vec<u8>,
+    /// The history has a name: the primary is told how far it is.
+    is_named: bool,
+    /// Offsets of the stream with the log's lengths then.
+    marks: VecDeque<(u64, u64)>,
+    durable: u64,
+}
+
+impl LinkThread {
+    fn engine(&self) -> &Engine {
+        &self.shared.engine
+    }
+
+    fn status(&self) -> &ReplicationStatus {
+        self.shared.engine.replication()
+    }
+
+    fn run(&self) {
+        let mut next = Instant::now();
+        let mut generation = u64::MAX;
+        while !self.shared.stopping.load(Relaxed) {
+            let present = self.status().generation();
+            let is_new = std::mem::replace(&mut generation, present) != present;
+            let is_loading = self.engine().persistence_status().deny_reasons().is_loading();
+            match self.status().primary().filter(|_| !is_loading && (is_new || next <= Instant::now())) {
+                Some(primary) => {
+                    let had_stream = self.follow(&primary, generation);
+                    next = Instant::now() + if had_stream { Duration::ZERO } else { RETRY };
+                }
+                None => {
+                    if is_loading {
+                        generation = u64::MAX;
+                    }
+                    thread::park_timeout(LOOK);
+                }
+            }
+        }
+    }
+
+    /// Follows a primary until the link ends. Returns whether its stream came.
+    fn follow(&self, primary: &PrimaryAddress, generation: u64) -> bool {
+        let wanted = Wanted { shared: &self.shared, generation };
+        let name = format!("{}:{}", String::from_utf8_lossy(&primary.host), primary.port);
+        log::notice(format_args!("Connecting to PRIMARY {name}"));
+        self.set_state(wanted, LinkState::Connecting);
+        let result = self.connect(primary).map_err(End::Io).and_then(|wire| {
+            log::notice("PRIMARY <-> REPLICA sync started");
+            self.keep(wire, wanted)
+        });
+        let had_stream = self.status().link().state == LinkState::Connected;
+        match result {
+            Ok(()) | Err(End::Unwanted) => {}
+            Err(_) if !wanted.is_wanted() => {}
+            Err(End::Io(error)) if had_stream => {
+                log::notice(format_args!("Connection with primary lost: {}", os_message(&error)));
+            }
+            Err(End::Io(error)) => {
+                log::warning(format_args!("Error condition on socket for SYNC: {}", os_message(&error)))
+            }
+            Err(End::Link(error @ LinkError::Later(_))) => log::notice(error),
+            Err(End::Link(error)) => log::warning(error),
+            Err(End::Load(text)) => {
+                log::warning(text);
+                log::warning("Failed trying to load the PRIMARY synchronization DB, check server logs.");
+            }
+            Err(End::Stream) => log::warning("The primary's stream cannot be applied."),
+        }
+        self.set_state(wanted, LinkState::Connect);
+        if had_stream && wanted.is_wanted() {
+            log::notice(format_args!("Reconnecting to PRIMARY {name} after failure"));
+        }
+        had_stream
+    }
+
+    fn connect(&self, primary: &PrimaryAddress) -> io::Result<Wire> {
+        let config = self.engine().config().snapshot();
+        let (port, encrypts) = (primary.port.to_string(), config.flag(Directive::TLS_REPLICATION));
+        let acceptor = Some(&*self.acceptor);
+        let mut peer = engine_host::open_peer(acceptor, &config, &primary.host, port.as_bytes(), CONNECT, encrypts)?;
+        peer.set_patience(LOOK)?;
+        Ok(Wire::new(peer))
+    }
+
+    /// The link is so far now, and clients are admitted accordingly, if it is still wanted.
+    fn set_state(&self, wanted: Wanted<'_>, state: LinkState) {
+        let status = self.status();
+        let _applying = status.applying.lock();
+        if !wanted.is_wanted() {
+            return;
+        }
+        let now = clock::now().unix_ms();
+        status.update_link(|link| {
+            if link.state == LinkState::Connected && state != LinkState::Connected {
+                link.down_since = now;
+            }
+            link.state = state;
+        });
+        follow::refresh(self.engine(), &self.engine().config().snapshot());
+    }
+
+    fn settings(&self, config: &Config) -> LinkSettings {
+        let announced = config.int(Directive::REPLICA_ANNOUNCE_PORT);
+        let own = if config.flag(Directive::TLS_REPLICATION) { Directive::TLS_PORT } else { Directive::PORT };
+        let port = if announced > 0 { announced } else { config.int(own) };
+        LinkSettings {
+            user: config.text(Directive::PRIMARYUSER).to_vec(),
+            password: config.text(Directive::PRIMARYAUTH).to_vec(),
+            port: u16::try_from(port).unwrap_or(0),
+            announce_ip: config.text(Directive::REPLICA_ANNOUNCE_IP).to_vec(),
+            version: "9.0.0",
+            timeout: config.int(Directive::REPL_TIMEOUT).unsigned_abs() * 1000,
+        }
+    }
+
+    /// The whole conversation with a primary.
+    fn keep(&self, mut wire: Wire, wanted: Wanted<'_>) -> Result<(), End> {
+        let status = self.status();
+        self.set_state(wanted, LinkState::Handshake);
+        let can_resume = status.link().can_resume;
+        let position = can_resume.then(|| Position { id: status.history().id, offset: status.offset() });
+        if let Some(position) = position {
+            let Position { id, offset } = position;
+            log::notice(format_args!("Trying a partial resynchronization (request {id}:{}).", offset + 1));
+        } else {
+            log::notice("Partial resynchronization not possible (no cached primary)");
+        }
+        let mut link = PrimaryLink::new(self.settings(&self.engine().config().snapshot()), position, wire.now());
+        let mut progress = None;
+        let result = self.converse(&mut wire, &mut link, wanted, &mut progress);
+        if let Some(Progress { mut applier, client, .. }) = progress {
+            self.engine().clients().remove(client);
+            applier.end(self.engine());
+        }
+        result
+    }
+
+    fn converse(
+        &self,
+        wire: &mut Wire,
+        link: &mut PrimaryLink,
+        wanted: Wanted<'_>,
+        progress: &mut Option<Progress>,
+    ) -> Result<(), End> {
+        while wanted.is_wanted() {
+            if let Some(progress) = progress.as_ref()
+                && self.shared.killed_link.load(Relaxed) == progress.client
+            {
+                return Err(End::Io(io::ErrorKind::ConnectionAborted.into()));
+            }
+            wire.send(link)?;
+            let now = wire.now();
+            let (taken, arrived) = link.take(wire.input(), now)?;
+            match arrived {
+                Arrived::Nothing if taken == 0 => {
+                    self.look_around(link, progress.as_mut(), now)?;
+                    wire.send(link)?;
+                    if wire.fill(self.status())? > 0 {
+                        self.note_input(link, wire, progress.as_ref());
+                    }
+                }
+                Arrived::Commands(bytes) => {
+                    if let Some(progress) = progress.as_mut() {
+                        self.apply(progress, bytes, wanted)?;
+                    }
+                    self.tell_others();
+                }
+                Arrived::GetAck(bytes) => {
+                    if let Some(progress) = progress.as_mut() {
+                        let offset = progress.offset;
+                        self.count(progress, bytes, wanted)?;
+                        self.ack(link, progress, offset, now);
+                    }
+                }
+                Arrived::FullSync(Position { id, offset }) => {
+                    log::notice(format_args!("Full resync from primary: {id}:{offset}"));
+                    self.status().update_link(|link| link.can_resume = false);
+                }
+                Arrived::Unnamed => self.status().update_link(|link| link.can_resume = false),
+                Arrived::Continue(id) => {
+                    log::notice("Successful partial resynchronization with primary.");
+                    *progress = Some(self.resume(id, wanted)?);
+                }
+                Arrived::Snapshot(size) => {
+                    wire.advance(taken);
+                    *progress = Some(self.synchronize(wire, link, size, wanted)?);
+                    continue;
+                }
+                Arrived::Nothing | Arrived::Data(_) | Arrived::SnapshotEnd => {}
+            }
+            wire.advance(taken);
+        }
+        Err(End::Unwanted)
+    }
+
+    fn look_around(&self, link: &mut PrimaryLink, progress: Option<&mut Progress>, now: u64) -> Result<(), End> {
+        link.tick(now)?;
+        if let Some(progress) = progress.filter(|progress| progress.is_named && link.owes_ack(now)) {
+            let offset = progress.offset;
+            self.ack(link, progress, offset, now);
+        }
+        Ok(())
+    }
+
+    fn note_input(&self, link: &mut PrimaryLink, wire: &Wire, progress: Option<&Progress>) {
+        link.note_input(wire.now());
+        let read = progress.map(|progress| progress.offset + (progress.open.len() + wire.input().len()) as u64);
+        let now = clock::now().unix_ms();
+        self.status().update_link(|link| {
+            link.last_io = now;
+            link.read_offset = read.unwrap_or(link.read_offset);
+        });
+    }
+
+    /// Says how far the replica is, in memory and in its log.
+    fn ack(&self, link: &mut PrimaryLink, progress: &mut Progress, offset: u64, now: u64) {
+        let aof = persistence::aof::of(self.engine()).filter(|aof| aof.state() == State::On);
+        let durable = aof.map(|aof| {
+            let synced = aof.journal.synced();
+            while progress.marks.front().is_some_and(|(_, length)| *length <= synced) {
+                progress.durable = progress.marks.pop_front().map_or(progress.durable, |(offset, _)| offset);
+            }
+            progress.durable.min(offset)
+        });
+        if progress.is_named {
+            link.ack(offset, durable, now);
+        }
+    }
+
+    /// Goes on with what there is, by another name if there is one.
+    fn resume(&self, id: Option<ReplicationId>, wanted: Wanted<'_>) -> Result<Progress, End> {
+        let status = self.status();
+        let applying = status.applying.lock();
+        if !wanted.is_wanted() {
+            return Err(End::Unwanted);
+        }
+        let offset = status.offset();
+        let new = id.filter(|id| *id != status.history().id);
+        if let Some(id) = new {
+            status.update_history(|history| history.shift(id, offset));
+        }
+        if self.told.replace(wanted.generation) != wanted.generation || new.is_some() {
+            self.shared.replication.post(ReplicationMessage::Follow { offset, goes_on: true });
+        }
+        drop(applying);
+        self.begin_stream(wanted, offset, true)
+    }
+
+    fn begin_stream(&self, wanted: Wanted<'_>, offset: u64, is_named: bool) -> Result<Progress, End> {
+        let db = self.status().link().stream_db;
+        let primary = self.status().primary().ok_or(End::Unwanted)?;
+        let address = format!("{}:{}", String::from_utf8_lossy(&primary.host), primary.port);
+        let clients = self.engine().clients();
+        let client = clients.next_id();
+        let info = Arc::new(ClientInfo::new(client, &address, "", -1, LINK_WORKER, clock::now().unix_ms()));
+        info.is_primary.store(true, Relaxed);
+        clients.add(&info);
+        let now = clock::now().unix_ms();
+        self.status().update_link(|link| (link.last_io, link.read_offset) = (now, offset));
+        self.set_state(wanted, LinkState::Connected);
+        let applier = Applier::new(info, self.worker, db);
+        Ok(Progress { client, applier, offset, open: Vec::new(), is_named, marks: VecDeque::new(), durable: 0 })
+    }
+
+    /// Bytes that are nothing to run.
+    fn count(&self, progress: &mut Progress, bytes: &[u8], wanted: Wanted<'_>) -> Result<(), End> {
+        let status = self.status();
+        let _applying = status.applying.lock();
+        if !wanted.is_wanted() {
+            return Err(End::Unwanted);
+        }
+        progress.offset += bytes.len() as u64;
+        status.set_offset(progress.offset);
+        self.shared.replication.post(ReplicationMessage::Feed(bytes.to_vec()));
+        Ok(())
+    }
+
+    fn apply(&self, progress: &mut Progress, bytes: &[u8], wanted: Wanted<'_>) -> Result<(), End> {
+        let (engine, status) = (self.engine(), self.status());
+        let mut left = bytes;
+        while !left.is_empty() {
+            let applying = status.applying.lock();
+            if !wanted.is_wanted() {
+                return Err(End::Unwanted);
+            }
+            let applied = progress.applier.apply(engine, left, clock::now()).map_err(|NoCommands| {
+                status.update_link(|link| link.can_resume = false);
+                End::Stream
+            })?;
+            let (taken, rest) = left.split_at(applied.taken);
+            left = rest;
+            progress.open.extend_from_slice(taken);
+            let mut whole = std::mem::take(&mut progress.open);
+            progress.open = whole.split_off(whole.len() - applied.open);
+            progress.offset += whole.len() as u64;
+            status.set_offset(progress.offset);
+            if progress.applier.db() != status.link().stream_db {
+                status.update_link(|link| link.stream_db = progress.applier.db());
+            }
+            if !whole.is_empty() {
+                self.shared.replication.post(ReplicationMessage::Feed(whole));
+            }
+            unlock_fairly(applying);
+            if applied.is_stuck {
+                self.tell_others();
+                thread::sleep(STUCK);
+            }
+        }
+        if engine.has_log() {
+            self.write_log(progress);
+        }
+        Ok(())
+    }
+
+    /// What was applied goes into the append-only file, and it is remembered up to where.
+    fn write_log(&self, progress: &mut Progress) {
+        let Some(aof) = persistence::aof::of(self.engine()).filter(|aof| aof.state() == State::On) else { return };
+        write_waiting(&self.shared, aof);
+        if progress.marks.len() == MARKS {
+            // The places between are known less exactly.
+            progress.marks.pop_back();
+        }
+        progress.marks.push_back((progress.offset, self.engine().change_log().appended()));
+    }
+
+    /// What others are to be told of what was applied.
+    fn tell_others(&self) {
+        let engine = self.engine();
+        if engine.tracking().has_pending(self.worker) {
+            engine.tracking().broadcast(engine.pubsub(), self.worker);
+        }
+        for (worker, pushes) in engine.pubsub().take_outgoing(self.worker) {
+            self.shared.post_pushes(worker, pushes);
+        }
+        engine.end_turn(self.worker);
+    }
+
+    /// Takes the primary's snapshot in the place of what there is.
+    fn synchronize(
+        &self,
+        wire: &mut Wire,
+        link: &mut PrimaryLink,
+        size: Option<u64>,
+        wanted: Wanted<'_>,
+    ) -> Result<Progress, End> {
+        let (status, config) = (self.status(), self.engine().config().snapshot());
+        status.update_link(|link| (link.sync_total, link.sync_read) = (size, 0));
+        self.set_state(wanted, LinkState::Sync);
+        let kind = size.map_or_else(
+            || "streamed RDB from primary with EOF".to_owned(),
+            |size| format!("{size} bytes from primary"),
+        );
+        let is_direct = match config.choice(Directive::REPL_DISKLESS_LOAD) {
+            "flush-before-load" => true,
+            "on-empty-db" => (0..self.engine().databases()).all(|db| self.engine().len(db as u32) == 0),
+            _ => false,
+        };
+        let to = if is_direct { "parser" } else { "disk" };
+        log::notice(format_args!("PRIMARY <-> REPLICA sync: receiving {kind} to {to}"));
+        let applying = if is_direct {
+            let applying = status.applying.lock();
+            self.load_from_link(wire, link, size, wanted)?;
+            applying
+        } else {
+            let name = config.text(Directive::DBFILENAME).to_vec();
+            self.store(wire, link, &name, wanted)?;
+            let applying = status.applying.lock();
+            self.load_file(wire, link, &name, wanted)?;
+            if config.flag(Directive::RDB_DEL_SYNC_FILES) && !keeps_files(&config) {
+                let _ = std::fs::remove_file(path(&name));
+            }
+            applying
+        };
+        let position = link.position();
+        let (id, offset) = position.map_or_else(|| (new_id(), 0), |position| (position.id, position.offset));
+        status.update_history(|known| *known = History::new(id));
+        status.set_offset(offset);
+        status.update_link(|link| (link.can_resume, link.stream_db) = (position.is_some(), 0));
+        self.told.set(wanted.generation);
+        self.shared.replication.post(ReplicationMessage::Follow { offset, goes_on: false });
+        drop(applying);
+        log_file::restart_after_sync(self.engine());
+        log::notice("PRIMARY <-> REPLICA sync: Finished with success");
+        link.begin_stream();
+        link.note_input(wire.now());
+        self.begin_stream(wanted, offset, position.is_some())
+    }
+
+    /// Reads the snapshot into the keyspace as it comes.
+    fn load_from_link(
+        &self,
+        wire: &mut Wire,
+        link: &mut PrimaryLink,
+        size: Option<u64>,
+        wanted: Wanted<'_>,
+    ) -> Result<(), End> {
+        if !wanted.is_wanted() {
+            return Err(End::Unwanted);
+        }
+        log_file::stop_for_sync(self.engine());
+        log::notice("PRIMARY <-> REPLICA sync: Loading DB in memory");
+        let mut reader = SnapshotReader::new(wire, link, self.status(), wanted);
+        let loaded = load_snapshot(self.engine(), &mut reader, size.unwrap_or(0));
+        let whole = loaded
+            .and_then(|_| reader.finish().map_err(|error| LoadFailure { text: error.to_string(), is_corrupt: false }));
+        whole.map_err(|failure| End::Load(failure.text))
+    }
+
+    /// Writes the snapshot to the file that this server's own saves go to.
+    fn store(&self, wire: &mut Wire, link: &mut PrimaryLink, name: &[u8], wanted: Wanted<'_>) -> Result<(), End> {
+        let mut file = Box::new(Temporary::create(path(name), true)?);
+        let mut reader = SnapshotReader::new(wire, link, self.status(), wanted);
+        io::copy(&mut reader, &mut *file)?;
+        Ok(file.commit()?)
+    }
+
+    fn load_file(&self, wire: &mut Wire, link: &mut PrimaryLink, name: &[u8], wanted: Wanted<'_>) -> Result<(), End> {
+        if !wanted.is_wanted() {
+            return Err(End::Unwanted);
+        }
+        log_file::stop_for_sync(self.engine());
+        log::notice("PRIMARY <-> REPLICA sync: Loading DB in memory");
+        let file = std::fs::File::open(path(name))?;
+        let size = file.metadata()?.len();
+        let mut reader = KeptAlive::new(file, wire, link);
+        let loaded = load_snapshot(self.engine(), &mut reader, size);
+        loaded.map(drop).map_err(|failure| End::Load(failure.text))
+    }
+}
+
+/// Whether the data set is to be on the disk.
+fn keeps_files(config: &Config) -> bool {
+    config.flag(Directive::APPENDONLY) || !config.save_points().is_empty()
+}
+
+/// Writes what the log has, while nobody syncs it.
+fn write_waiting(shared: &Shared, aof: &Aof) {
+    if aof.journal.waiting() == 0 || aof.has_failed() {
+        return;
+    }
+    let attempt = aof.attempt();
+    log_file::wrote(&shared.engine, aof, attempt, &writer::write(aof));
+    if aof.keeps_replies() {
+        shared.notifier.ring();
+    }
+}

@@ -1,0 +1,169 @@
+//! A link's bytes, and the snapshot in them as something to read from.
+
+use crate::replication::link_thread::Wanted;
+use engine::host::peers::Peer;
+use engine::status::replication_status::ReplicationStatus;
+use replication::primary_link::{Arrived, PrimaryLink};
+use std::io::{self, ErrorKind, Read, Write};
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+/// Bytes that are read at once, if they are there.
+const READ: usize = 256 << 10;
+/// Room for input that is kept while the link is silent.
+const KEPT: usize = 4 << 20;
+
+/// A connection to a primary, with what has come and has not been taken.
+pub struct Wire {
+    peer: Box<dyn Peer>,
+    bytes: Vec<u8>,
+    /// What of `bytes` has come and has not been taken.
+    filled: Range<usize>,
+    began: Instant,
+}
+
+impl Wire {
+    /// A new connection.
+    pub fn new(peer: Box<dyn Peer>) -> Wire {
+        Wire { peer, bytes: vec![0; READ], filled: 0..0, began: Instant::now() }
+    }
+
+    /// Milliseconds since it was connected.
+    pub fn now(&self) -> u64 {
+        self.began.elapsed().as_millis() as u64
+    }
+
+    /// What has come and has not been taken.
+    pub fn input(&self) -> &[u8] {
+        &self.bytes[self.filled.clone()]
+    }
+
+    /// So much of it has been taken.
+    pub fn advance(&mut self, len: usize) {
+        self.filled.start += len;
+        if self.filled.is_empty() {
+            self.filled = 0..0;
+            self.bytes.truncate(KEPT);
+        }
+    }
+
+    /// Reads once, for as long as the peer's patience goes; how much has come. An end of the connection is an error.
+    pub fn fill(&mut self, status: &ReplicationStatus) -> io::Result<usize> {
+        if self.bytes.len() - self.filled.end < READ / 2 {
+            self.bytes.copy_within(self.filled.clone(), 0);
+            self.filled = 0..self.filled.len();
+            // It grows as bytes come in, and with what is there.
+            if self.bytes.len() - self.filled.end < READ / 2 {
+                self.bytes.resize(self.bytes.len() + self.filled.len().max(READ), 0);
+            }
+        }
+        match self.peer.read(&mut self.bytes[self.filled.end..]) {
+            Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+            Ok(read) => {
+                self.filled.end += read;
+                status.counts.input_bytes.fetch_add(read as u64, Relaxed);
+                Ok(read)
+            }
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) =>
+            {
+                Ok(0)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends what the link has to say.
+    pub fn send(&mut self, link: &mut PrimaryLink) -> io::Result<()> {
+        let output = link.take_output();
+        if output.is_empty() { Ok(()) } else { self.peer.write_all(&output).and_then(|()| self.peer.flush()) }
+    }
+}
+
+/// The snapshot that a link brings, while it does.
+pub struct SnapshotReader<'r> {
+    wire: &'r mut Wire,
+    link: &'r mut PrimaryLink,
+    status: &'r ReplicationStatus,
+    wanted: Wanted<'r>,
+    /// Bytes of the input that are the snapshot's.
+    data: usize,
+    /// It has come to its end.
+    pub has_ended: bool,
+}
+
+impl<'r> SnapshotReader<'r> {
+    /// Of a link whose snapshot has begun.
+    pub fn new(
+        wire: &'r mut Wire,
+        link: &'r mut PrimaryLink,
+        status: &'r ReplicationStatus,
+        wanted: Wanted<'r>,
+    ) -> SnapshotReader<'r> {
+        SnapshotReader { wire, link, status, wanted, data: 0, has_ended: false }
+    }
+
+    /// Reads what must be its end.
+    pub fn finish(&mut self) -> io::Result<()> {
+        match self.read(&mut [0]) {
+            Ok(0) => Ok(()),
+            Ok(_) => Err(ErrorKind::InvalidData.into()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Read for SnapshotReader<'_> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        while self.data == 0 && !self.has_ended {
+            if !self.wanted.is_wanted() {
+                return Err(io::Error::other("another primary is wanted"));
+            }
+            let now = self.wire.now();
+            match self.link.take(self.wire.input(), now).map_err(io::Error::other)? {
+                (taken, Arrived::Data(_)) => self.data = taken,
+                (taken, Arrived::SnapshotEnd) => {
+                    self.wire.advance(taken);
+                    self.has_ended = true;
+                }
+                (0, _) => {
+                    self.link.tick(now).map_err(io::Error::other)?;
+                    self.link.keep_alive(now);
+                    self.wire.send(self.link)?;
+                    self.wire.fill(self.status)?;
+                }
+                (taken, _) => self.wire.advance(taken),
+            }
+        }
+        let len = self.data.min(to.len());
+        to[..len].copy_from_slice(&self.wire.input()[..len]);
+        self.wire.advance(len);
+        self.data -= len;
+        self.status.update_link(|link| link.sync_read += len as u64);
+        Ok(len)
+    }
+}
+
+/// A file that is read while the primary is told now and then that its replica is there.
+pub struct KeptAlive<'r> {
+    file: std::fs::File,
+    wire: &'r mut Wire,
+    link: &'r mut PrimaryLink,
+}
+
+impl<'r> KeptAlive<'r> {
+    /// Reads this file.
+    pub fn new(file: std::fs::File, wire: &'r mut Wire, link: &'r mut PrimaryLink) -> KeptAlive<'r> {
+        KeptAlive { file, wire, link }
+    }
+}
+
+impl Read for KeptAlive<'_> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        self.link.keep_alive(self.wire.now());
+        // A primary that is gone is found out afterwards.
+        let _ = self.wire.send(self.link);
+        self.file.read(to)
+    }
+}

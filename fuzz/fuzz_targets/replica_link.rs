@@ -1,0 +1,6 @@
+//! What a primary sends of any bytes: it is taken or refused, and no byte is taken twice.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| replication::primary_link::fuzz(data));

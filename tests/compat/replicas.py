@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+"""replicas - Cinnabar as a replica of real servers: what they have it has, whatever happens to the link.
+
+    replicas.py --server target/release/cinnabar-server --peers ~/.cache/peers [--commands 20000] [--seed 1]
+
+Every real server among the peers is a primary, and a Cinnabar, too, where it can be one. Random commands of all families run on it, in transactions and
+scripts and in several databases, while the link is cut from both ends, too late for what the primary has kept at times, and while the
+replica is restarted. Now and then the primary rests, and both must have the same data.
+"""
+import argparse
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+
+from wire import Client, free_port
+
+PEERS = ["newest/bin/valkey-server", "newest/bin/redis-server", "matching/bin/valkey-server", "valkey/bin/valkey-server", "redis/bin/redis-server"]
+ROUNDS = 8
+PATIENCE = 60
+
+
+class Failed(Exception):
+    pass
+
+
+class Server:
+    def __init__(self, binary, scratch, *options):
+        self.binary, self.scratch, self.options, self.port = binary, scratch, options, free_port()
+        self.log = os.path.join(scratch, f"log-{self.port}")
+        self.start()
+
+    def start(self, *more):
+        command = [self.binary, "--port", str(self.port), "--enable-debug-command", "yes", "--dir", self.scratch, "--dbfilename", f"dump-{self.port}.rdb",
+                   "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", *self.options, *more]
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(command, cwd=self.scratch, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        for _ in range(400):
+            try:
+                self.client = Client(self.port)
+                if not isinstance(self.client("PING"), bytes) or b"LOADING" not in self.client("PING"):
+                    return
+            except OSError:
+                pass
+            time.sleep(0.05)
+        raise Failed(f"{self.binary} does not start")
+
+    def __call__(self, *words):
+        return self.client(*words)
+
+    def info(self, section="replication"):
+        lines = self("INFO", section).decode("latin-1").split("\r\n")
+        return dict(line.split(":", 1) for line in lines if ":" in line)
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+
+    def restart(self):
+        self.stop()
+        self.start()
+
+
+def until(what, holds):
+    end = time.time() + PATIENCE
+    while not holds():
+        if time.time() > end:
+            raise Failed(f"in vain: {what}")
+        time.sleep(0.02)
+
+
+KEYS = [f"key:{number}" for number in range(60)]
+
+
+def some(rng, count=3):
+    return [f"e{rng.randrange(40)}" for _ in range(rng.randrange(1, count + 1))]
+
+
+def commands(rng):
+    """One random command, or several that belong together."""
+    key = lambda kind: f"{kind}:{rng.randrange(12)}"
+    number = lambda most=100: rng.randrange(most)
+    s, l, h, z, t, x = (key(kind) for kind in ("string", "list", "hash", "zset", "set", "stream"))
+    text = "v" * number(200) + str(number(1000))
+    choices = [
+        ["SET", s, text], ["SET", s, number()], ["SET", s, text, "PX", rng.choice([1, 50, 100000])], ["APPEND", s, text], ["SETRANGE", s, number(), "xyz"],
+        ["INCR", key("number")], ["INCRBYFLOAT", key("float"), "0.1"], ["GETDEL", s], ["GETEX", s, "EX", 100], ["MSET", key("string"), 1, key("string"), 2],
+        ["SETBIT", key("bits"), number(2000), 1], ["BITOP", "XOR", key("bits"), key("bits"), key("bits")], ["BITFIELD", key("bits"), "INCRBY", "u5", number(), 3],
+        ["PFADD", key("hll"), *some(rng)], ["PFMERGE", key("hll"), key("hll")],
+        ["LPUSH", l, *some(rng)], ["RPUSH", l, text], ["LPOP", l], ["RPOP", l, 2], ["LINSERT", l, "BEFORE", "e1", "new"], ["LREM", l, 1, "e2"], ["LTRIM", l, 0, 80],
+        ["LMOVE", l, key("list"), "LEFT", "RIGHT"], ["LSET", l, 0, "set"], ["LMPOP", 2, l, key("list"), "LEFT"], ["BLPOP", l, 0.01], ["BLMOVE", l, key("list"), "LEFT", "LEFT", 0.01],
+        ["SADD", t, *some(rng, 8)], ["SADD", t, number()], ["SREM", t, *some(rng)], ["SPOP", t], ["SPOP", t, 3], ["SMOVE", t, key("set"), "e3"],
+        ["SUNIONSTORE", key("set"), t, key("set")], ["SINTERSTORE", key("set"), t, key("set")], ["SDIFFSTORE", key("set"), t, key("set")],
+        ["HSET", h, f"f{number(20)}", text], ["HDEL", h, f"f{number(20)}"], ["HINCRBY", h, "n", 3], ["HINCRBYFLOAT", h, "d", "1.5"], ["HSETNX", h, f"f{number(20)}", 1],
+        ["ZADD", z, number(), f"e{number(40)}", number(1000) / 8, f"e{number(40)}"], ["ZINCRBY", z, 1.5, f"e{number(40)}"], ["ZREM", z, *some(rng)], ["ZPOPMIN", z], ["ZPOPMAX", z, 2],
+        ["ZUNIONSTORE", key("zset"), 2, z, key("zset")], ["ZRANGESTORE", key("zset"), z, 0, 10], ["ZREMRANGEBYRANK", z, 0, 1], ["BZPOPMIN", z, 0.01],
+        ["GEOADD", key("geo"), rng.uniform(-100, 100), rng.uniform(-60, 60), f"p{number(20)}"], ["GEOSEARCHSTORE", key("zset"), key("geo"), "FROMLONLAT", 0, 0, "BYRADIUS", 5000, "km"],
+        ["XADD", x, "*", "f", text], ["XADD", x, "MAXLEN", "~", 50, "*", "a", 1, "b", 2], ["XTRIM", x, "MAXLEN", 20], ["XGROUP", "CREATE", x, f"g{number(3)}", "0", "MKSTREAM"],
+        ["XREADGROUP", "GROUP", f"g{number(3)}", f"c{number(3)}", "COUNT", 3, "STREAMS", x, ">"], ["XAUTOCLAIM", x, f"g{number(3)}", f"c{number(3)}", 0, "0", "COUNT", 2],
+        ["XGROUP", "DELCONSUMER", x, f"g{number(3)}", f"c{number(3)}"], ["XSETID", x, "9999999999999-1"], ["XDEL", x, "1-1"],
+        ["EXPIRE", rng.choice([s, l, h, z, t, x]), rng.choice([1, 1000])], ["PEXPIRE", s, rng.choice([1, 30])], ["PERSIST", s], ["RENAME", s, key("string")], ["COPY", l, key("list"), "REPLACE"],
+        ["DEL", rng.choice([s, l, h, z, t, x])], ["UNLINK", rng.choice([s, l, h])], ["MOVE", s, number(3)], ["SORT", l, "ALPHA", "STORE", key("list")], ["PUBLISH", "channel", text],
+        ["EVAL", "for n = 1, 5 do redis.call('rpush', KEYS[1], ARGV[1] .. n) end redis.call('spop', KEYS[2]) return redis.call('incr', KEYS[3])", 3, l, t, key("number"), text[:20]],
+        ["EVAL", "return redis.call('set', KEYS[1], redis.call('time')[2])", 1, s], ["SELECT", number(4)], ["GET", s], ["TOUCH", s],
+    ]
+    chance = rng.random()
+    if chance < 0.05:
+        return [["MULTI"], *(rng.choice(choices[:-2]) for _ in range(rng.randrange(1, 6))), ["EXEC"]]
+    if chance < 0.002 + 0.05:
+        return [rng.choice([["FLUSHDB"], ["SWAPDB", 0, 1], ["FLUSHALL"], ["SET", "large", "x" * 300_000], ["FUNCTION", "LOAD", "REPLACE", "#!lua name=lib\nserver.register_function('f', function() return 1 end)"]])]
+    return [rng.choice(choices)]
+
+
+def fields_that_expire(rng):
+    h = f"hash:{rng.randrange(12)}"
+    return [["HEXPIRE", h, rng.choice([1, 1000]), "FIELDS", 1, f"f{rng.randrange(20)}"], ["HPERSIST", h, "FIELDS", 1, f"f{rng.randrange(20)}"]]
+
+
+def write(client, rng, count, has_field_ttl):
+    for _ in range(count):
+        batch = fields_that_expire(rng) if has_field_ttl and rng.random() < 0.03 else commands(rng)
+        for words in batch:
+            client(*words)
+
+
+def is_up(replica):
+    role = replica("ROLE")
+    return isinstance(role, list) and len(role) == 5 and role[3] == b"connected"
+
+
+def same(primary, replica):
+    """Both have the same data, once nothing is under way."""
+    def is_even():
+        return is_up(replica) and primary.info()["master_repl_offset"] == replica("ROLE")[4][1:].decode()
+
+    primary("DEBUG", "SET-ACTIVE-EXPIRE", 0)
+    until("the replica catches up", is_even)
+    digests = primary("DEBUG", "DIGEST"), replica("DEBUG", "DIGEST")
+    if digests[0] != digests[1]:
+        time.sleep(0.3)
+        until("the replica catches up", is_even)
+        digests = primary("DEBUG", "DIGEST"), replica("DEBUG", "DIGEST")
+    primary("DEBUG", "SET-ACTIVE-EXPIRE", 1)
+    different = differing(primary, replica) if digests[0] != digests[1] else []
+    if different:
+        raise Failed(f"{len(different)} keys differ: {different[:3]}")
+
+
+def content(server, key):
+    """What a key holds, in a form that all servers tell alike."""
+    kind = server("TYPE", key)[1:]
+    expiry = server("PEXPIRETIME", key)
+    pairs = lambda flat: list(zip(flat[::2], flat[1::2]))
+    if kind == b"string":
+        return expiry, server("GET", key)
+    if kind == b"list":
+        return expiry, server("LRANGE", key, 0, -1)
+    if kind == b"set":
+        return expiry, sorted(server("SMEMBERS", key))
+    if kind == b"zset":
+        return expiry, [(member, float(score)) for member, score in pairs(server("ZRANGE", key, 0, -1, "WITHSCORES"))]
+    if kind == b"hash":
+        fields = dict(pairs(server("HGETALL", key)))
+        times = server("HPEXPIRETIME", key, "FIELDS", len(fields), *fields) if fields else []
+        return expiry, fields, dict(zip(fields, times)) if isinstance(times, list) else None
+    if kind == b"stream":
+        return expiry, server("XRANGE", key, "-", "+"), [dict(pairs(group)).get(b"last-delivered-id") for group in server("XINFO", "GROUPS", key)]
+    return expiry, kind
+
+
+def differing(primary, replica):
+    """Keys that hold something else, whatever the digests say: some have the texts of numbers in them."""
+    found = []
+    for db in range(4):
+        primary("SELECT", db)
+        replica("SELECT", db)
+        keys = set(primary("KEYS", "*")) | set(replica("KEYS", "*"))
+        for key in sorted(keys):
+            if primary("DEBUG", "DIGEST-VALUE", key) != replica("DEBUG", "DIGEST-VALUE", key):
+                contents = content(primary, key), content(replica, key)
+                if contents[0] != contents[1]:
+                    found.append((db, key, *contents))
+    primary("SELECT", 0)
+    replica("SELECT", 0)
+    return found
+
+
+def disturb(rng, primary, replica, how):
+    if how == "primary cuts":
+        primary("CLIENT", "KILL", "TYPE", "replica")
+    elif how == "replica cuts":
+        replica("CLIENT", "KILL", "TYPE", "primary")
+    elif how == "full sync":
+        primary("CLIENT", "KILL", "TYPE", "replica")
+        primary("CONFIG", "SET", "repl-backlog-size", 16384)
+        primary("DEBUG", "CHANGE-REPL-ID")
+        primary("CLIENT", "KILL", "TYPE", "replica")
+    elif how == "other primary":
+        replica("REPLICAOF", "NO", "ONE")
+        replica("REPLICAOF", "127.0.0.1", primary.port)
+    elif how == "restart":
+        replica.restart()
+
+
+DISTURBANCES = ["nothing", "primary cuts", "replica cuts", "full sync", "other primary", "restart", "primary cuts", "full sync"]
+
+
+def follow(binary, peer, scratch, args, options):
+    rng = random.Random(args.seed)
+    primary = Server(peer, scratch, "--save", "")
+    replica = Server(binary, scratch, "--save", "", "--replicaof", f"127.0.0.1 {primary.port}", *options)
+    try:
+        has_field_ttl = isinstance(primary("HPERSIST", "none", "FIELDS", 1, "f"), list)
+        until("the first sync", lambda: is_up(replica))
+        refused = replica("SET", "k", "v")
+        if refused != b"-READONLY You can't write against a read only replica.":
+            raise Failed(f"a write is answered {refused}")
+        writer = Client(primary.port)
+        for step in range(ROUNDS):
+            write(writer, rng, args.commands // ROUNDS // 2, has_field_ttl)
+            disturb(rng, primary, replica, DISTURBANCES[step % len(DISTURBANCES)])
+            write(writer, rng, args.commands // ROUNDS // 2, has_field_ttl)
+            same(primary, replica)
+        replica("REPLICAOF", "NO", "ONE")
+        if replica("SET", "own", "x") != b"+OK":
+            raise Failed("a primary refuses a write")
+        counts = primary.info("stats")
+        return f"full {counts['sync_full']}, partial {counts['sync_partial_ok']}"
+    finally:
+        for server in (primary, replica):
+            server.stop()
+
+
+OPTIONS = [("disk", []), ("flush-before-load", ["--repl-diskless-load", "flush-before-load"]), ("swapdb, threads", ["--repl-diskless-load", "swapdb", "--threads", "4"]), ("aof", ["--appendonly", "yes"])]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--server", required=True)
+    parser.add_argument("--peers", required=True)
+    parser.add_argument("--commands", type=int, default=8000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--itself", action="store_true")
+    args = parser.parse_args()
+    binary, peers = os.path.abspath(args.server), os.path.abspath(os.path.expanduser(args.peers))
+    failed = 0
+    found = [os.path.join(peers, peer) for peer in PEERS if os.path.exists(os.path.join(peers, peer))] + ([binary] if args.itself else [])
+    for peer in found:
+        for name, options in OPTIONS:
+            label = f"{os.path.relpath(peer, peers)} -> {name}"
+            if args.only not in label:
+                continue
+            with tempfile.TemporaryDirectory() as scratch:
+                try:
+                    print(f"{label}: {follow(binary, peer, scratch, args, options)}", flush=True)
+                except (Failed, EOFError, OSError) as error:
+                    failed += 1
+                    print(f"{label}: {type(error).__name__} {error}", flush=True)
+                    for log in sorted(os.listdir(scratch)):
+                        if log.startswith("log-"):
+                            with open(os.path.join(scratch, log), errors="replace") as file:
+                                print(f"--- {log}", *file.read().splitlines()[-25:], sep="\n")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
