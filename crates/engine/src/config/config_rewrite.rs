@@ -14,6 +14,7 @@
 //! Lines that nothing here understands become comments (`# ??? `), several empty lines become one.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 
 use super::directive::Directive;
 use super::directive_entry::{DirectiveEntry, DirectiveKind, Unit};
@@ -216,7 +217,7 @@ fn lines(entry: &DirectiveEntry, config: &Config) -> Vec<(Vec<u8>, bool)> {
         }
         (DirectiveValue::Bind(_), _) if !changed => Vec::new(),
         (DirectiveValue::Bind(addresses), _) if addresses.is_empty() => vec![(quoted(b""), true)],
-        (DirectiveValue::Bind(_), _) => vec![(plain(entry.print(value)), true)],
+        (DirectiveValue::Bind(addresses), _) => vec![(plain(bind_text(addresses)), true)],
         (DirectiveValue::OutputBufferLimits(limits), _) => {
             let DirectiveValue::OutputBufferLimits(defaults) = default else {
                 return Vec::new();
@@ -228,6 +229,23 @@ fn lines(entry: &DirectiveEntry, config: &Config) -> Vec<(Vec<u8>, bool)> {
         (DirectiveValue::ReplicaOf(Some(_)), _) => vec![(plain(entry.print(value)), true)],
         _ => vec![(plain(entry.print(value)), changed)],
     }
+}
+
+/// Addresses in a row. What is none, and would not be read again as it is, is quoted.
+fn bind_text(addresses: &[Arc<[u8]>]) -> Vec<u8> {
+    let mut text = Vec::new();
+    for (at, address) in addresses.iter().enumerate() {
+        if at > 0 {
+            text.push(b' ');
+        }
+        let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b".:%*-_[]/".contains(byte);
+        if !address.is_empty() && address.iter().all(is_plain) {
+            text.extend_from_slice(address);
+        } else {
+            words::quote(&mut text, address);
+        }
+    }
+    text
 }
 
 fn limit_text(class: &str, limit: &OutputBufferLimit) -> Vec<u8> {
