@@ -12,6 +12,7 @@ use engine::clients::waiters::AwaitedKey;
 use engine::clients::watch::WatchFlag;
 use engine::keyspace::held_locks::LockTimeout;
 use engine::keyspace::origin::{Asker, Origin};
+use engine::propagation::log_batch::LogBatch;
 use engine::status::deny_reasons::DenyReasons;
 use engine::time::{Nanos, UnixMs};
 use replication::follower::{Handshake, SyncRequest};
@@ -104,6 +105,8 @@ pub struct Session {
     pub(crate) keeps_reply: bool,
     /// How large arguments of its running command will be shown.
     pub(crate) kept: Option<Box<LoggedArgs>>,
+    /// What its transaction has for the log before the script that it runs now.
+    pub(crate) group: Option<Box<LogBatch>>,
     /// Its command that is chunked or waits.
     pub(crate) unfinished: Option<Box<Unfinished>>,
     /// What it has said of itself as a replica.
@@ -188,6 +191,7 @@ impl Session {
             caching: false,
             keeps_reply: false,
             kept: None,
+            group: None,
             unfinished: None,
             handshake: None,
             sync: None,

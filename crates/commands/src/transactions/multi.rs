@@ -251,7 +251,15 @@ impl CommandGroup {
         // What a log is read for was measured when it ran.
         let is_new = cx.keys.origin().asker != Asker::Replay;
         let start = is_new.then(|| instrument::begin(cx.engine, cx.session, entry, args, cx.now, cx.reply));
-        if let Err(error) = (entry.command.run)(cx, args) {
+        if entry.runs_scripts() {
+            // What the script changes comes behind what has run before it.
+            cx.session.group = Some(Box::new(std::mem::take(&mut self.batch)));
+        }
+        let result = (entry.command.run)(cx, args);
+        if entry.runs_scripts() {
+            self.batch = cx.session.group.take().map(|batch| *batch).unwrap_or_default();
+        }
+        if let Err(error) = result {
             let worker = cx.session.worker;
             if is_new || cx.session.in_script {
                 instrument::count_failed(cx.engine, worker, entry);
@@ -292,8 +300,13 @@ impl CommandGroup {
     /// All have run: their records go into the log, as a transaction if there are several.
     pub fn end(self, cx: &mut Context<'_>) {
         let CommandGroup { batch, effects, command } = self;
-        if let Some(length) = cx.keys.record_together(batch) {
-            cx.session.logged_at = length;
+        match &mut cx.session.group {
+            Some(outer) => outer.absorb(batch),
+            None => {
+                if let Some(length) = cx.keys.record_together(batch) {
+                    cx.session.logged_at = length;
+                }
+            }
         }
         cx.command = command;
         cx.keys.effects = effects;
@@ -411,6 +424,18 @@ mod tests {
         client.is("MULTI", "+OK").is("PING", "+QUEUED").is("EXEC", "[+PONG]");
         client.is("SET k v PX 10", "+OK").later(20).is("WATCH k", "+OK").is("FLUSHDB", "+OK");
         client.is("MULTI", "+OK").is("PING", "+QUEUED").is("EXEC", "[+PONG]");
+    }
+
+    #[test]
+    fn what_a_script_of_a_transaction_writes_is_at_its_place_in_the_log() {
+        let mut client = Client::new();
+        let log = client.log();
+        client.is("MULTI", "+OK").is("SET a 1", "+QUEUED");
+        client.run_words(&["EVAL", "redis.call('append', 'a', 2) return redis.call('incr', 'b')", "0"]);
+        client.is("APPEND a 3", "+QUEUED").is("EXEC", "[+OK :1 :3]").is("GET a", "123");
+        let names: Vec<String> =
+            log.take().iter().map(|(_, record)| String::from_utf8(record.join(&b' ')).unwrap()).collect();
+        assert_eq!(names, ["MULTI", "SET a 1", "append a 2", "incr b", "APPEND a 3", "EXEC"]);
     }
 
     #[test]

@@ -71,6 +71,21 @@ impl LogBatch {
         self.commands += 1;
     }
 
+    /// Adds what another one has, behind what is there.
+    pub fn absorb(&mut self, other: LogBatch) {
+        if self.commands == 0 {
+            *self = other;
+            return;
+        }
+        let LogBatch { bytes, commands, first, last } = other;
+        if commands > 0 {
+            self.turn_to(first);
+            self.bytes.extend_from_slice(&bytes);
+            self.commands += commands - 1;
+            self.last = last;
+        }
+    }
+
     /// Appends all to a log, as one group if there are several, and returns its length if there was any. The locks of
     /// what they change must be held. `shard`: the only one that they change.
     pub fn append_to(self, log: &ChangeLog, shard: Option<usize>) -> Option<u64> {
@@ -101,6 +116,24 @@ mod tests {
         let mut out = Vec::new();
         put_command(&mut out, [&b"SET"[..], b"k", &[b'v'; 12]].into_iter());
         assert_eq!(out, b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$12\r\nvvvvvvvvvvvv\r\n");
+    }
+
+    #[test]
+    fn a_group_within_another_one_comes_at_its_place() {
+        let log = MemoryLog::default();
+        let mut outer = LogBatch::default();
+        outer.push(1, [&b"A"[..]].into_iter());
+        outer.absorb(LogBatch::default());
+        let mut inner = LogBatch::default();
+        inner.absorb(LogBatch::default());
+        inner.push(2, [&b"B"[..]].into_iter());
+        inner.push(3, [&b"C"[..]].into_iter());
+        outer.absorb(inner);
+        outer.push(3, [&b"D"[..]].into_iter());
+        outer.append_to(&log.log(), None);
+        let names: Vec<(u32, Vec<u8>)> = log.take().into_iter().map(|(db, record)| (db, record[0].clone())).collect();
+        let expected = [(1, "MULTI"), (1, "A"), (2, "B"), (3, "C"), (3, "D"), (3, "EXEC")];
+        assert_eq!(names, expected.map(|(db, name)| (db, name.as_bytes().to_vec())));
     }
 
     #[test]
