@@ -55,8 +55,15 @@ class Server:
         return dict(line.split(":", 1) for line in lines if ":" in line)
 
     def stop(self):
-        self.process.terminate()
-        self.process.wait()
+        """Asks again: a server that writes the base of its log does not end."""
+        for _ in range(PATIENCE):
+            self.process.terminate()
+            try:
+                return self.process.wait(1)
+            except subprocess.TimeoutExpired:
+                pass
+        self.process.kill()
+        raise Failed("the server does not end")
 
     def restart(self):
         self.stop()
