@@ -289,14 +289,15 @@ pub fn fuzz(data: &[u8]) {
     if !rules.iter().all(is_plain) {
         return;
     }
+    // A pattern `%RW~*` is described as `~*`, which takes the place of those before it and lets none follow.
+    if rules.iter().any(|rule| rule.contains(&b'%') && rule.windows(2).any(|pair| pair == b"~*")) {
+        return;
+    }
     let described = user.describe();
     let mut again = User::new(b"u", RuleContext { all_channels: !context.all_channels, ..context });
     for rule in merge_selectors(&split(&described, |byte| *byte == b' ')).expect("parentheses are closed") {
-        match again.apply(&rule, context) {
-            Ok(()) => {}
-            // `%RW~*` is described as `~*`, which nothing may follow.
-            Err(RuleError::KeysAfterAll) => return,
-            Err(error) => panic!("{error:?} in {:?}", String::from_utf8_lossy(&rule)),
+        if let Err(error) = again.apply(&rule, context) {
+            panic!("{error:?} in {:?}", String::from_utf8_lossy(&rule));
         }
     }
     assert_eq!(String::from_utf8_lossy(&again.describe()), String::from_utf8_lossy(&described));
