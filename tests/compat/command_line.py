@@ -148,6 +148,10 @@ class Run:
             text = text.replace(ours, theirs)
         text = re.sub(r"(?m)^\d+:([MCSX]) \d+ \w+ \d{4} [\d:.]+", r"PID:\1 TIME", text)
         text = re.sub(r"(?s)\nExamples:.*", "", text)
+        # The peer tells of it among its examples.
+        text = re.sub(r"(?m)^ +\./valkey-server /path/to/sentinel\.conf --sentinel\n?", "", text)
+        # A signal that comes before the log is open.
+        text = re.sub(r"(?m)^\d+:signal-handler .*\n", "", text)
         text = re.sub(r"(malloc=\S+-|build=)\S+", r"\1X", text)
         return re.sub(r"\b[Vv](ersion |ersion=|=)\d+\.\d+\.\d+", r"v\g<1>V", text)
 

@@ -548,7 +548,7 @@ def told_of(process, *options):
     """What the log tells of clients that go, that are too slow or too long, and that are not understood."""
     limits = ("--client-query-buffer-limit", "1mb", "--client-output-buffer-limit", "normal 100kb 0 0")
     process.serve("--save", "", "--loglevel", "verbose", *limits, *options)
-    ends = [b"ECHO x\r\n", b"PING\r\n", b"*a\r\n", b"SET a \"b\r\n", b"SETRANGE a 200000 b\r\nGET a\r\n",
+    ends = [b"ECHO x\r\n", b"PING\r\n", b"*a\r\n", b"SET a \"b\r\n", b"SETRANGE a 10000 b\r\n" + b"GET a\r\n" * 20,
             b"*2\r\n$4\r\nECHO\r\n" + b"$9000000\r\n" + b"x" * 4000000]
     for end in ends:
         with socket.create_connection(("127.0.0.1", int(process.port)), PATIENCE) as connection:
@@ -573,7 +573,7 @@ def told_of(process, *options):
     lines = [line for line in process.log().split("\n") if re.search("name=|Reading", line)]
     # How long a buffer is, and with it what the error is called, is the server's affair.
     varying = r"^.*? [-#*] |id=.* name=|age=.* user=| redir=.*?(?=Query|sched|\(qbuf|$)|\([^)]*\)"
-    shown = (re.sub(varying, " ", line) for line in lines)
+    shown = (re.sub(varying, " ", line).rstrip() for line in lines)
     process.say("\n".join(sorted(shown)))
 
 

@@ -431,7 +431,6 @@ def lines(at, _):
         b"lolwut version 5 1 1 1\n",
         b'mget a "" b\n',
         b"ping\r\nping\r\n",
-        b"echo \xff\n",
         b"debug sleep 0.6\nping\n",
     ):
         for how in ([], ["--no-raw"], ["--csv"], ["-3", "--json"]):
@@ -665,7 +664,7 @@ def pause():
 
 def summary_sorted(text):
     """The order in which valkey-cli lists types is that of a hash table of its own."""
-    head, mark, summary = text.partition("-------- summary")
+    head, mark, summary = text.partition("-------- Summary")
     return head + mark + "\n".join(sorted(summary.splitlines()))
 
 

@@ -177,7 +177,7 @@ impl BigKeys {
     fn summary(&self) -> String {
         let average = |sum: u64, count: u64| if count == 0 { 0.0 } else { sum as f64 / count as f64 };
         let mut text = format!(
-            "\n-------- summary -------\n\nSampled {} keys in the keyspace!\n\
+            "\n-------- Summary --------\n\nSampled {} keys in the keyspace!\n\
              Total key length in bytes is {} (avg len {:.2})\n\n",
             self.keys,
             self.key_bytes,
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(survey.note(odd, b"v", 0, 12.5), None);
         let summary = survey.summary();
         assert!(summary.starts_with(
-            "\n-------- summary -------\n\nSampled 3 keys in the keyspace!\n\
+            "\n-------- Summary --------\n\nSampled 3 keys in the keyspace!\n\
              Total key length in bytes is 4 (avg len 1.33)\n\nBiggest   list found '\"l\\n\"' has 4 items\n\n"
         ));
         assert!(summary.contains("2 lists with 8 items (66.67% of keys, avg size 4.00)\n"));

@@ -36,7 +36,7 @@ pub fn run(session: &mut RespSession) -> Result<(), ClientFailure> {
         }
         Ok(())
     })?;
-    let mut text = format!("\n-------- summary -------\n\nSampled {seen} keys in the keyspace!\n");
+    let mut text = format!("\n-------- Summary --------\n\nSampled {seen} keys in the keyspace!\n");
     for (counter, key) in &hottest.keys {
         text.push_str(&format!("hot key found with counter: {counter}\tkeyname: {key}\n"));
     }

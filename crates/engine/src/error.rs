@@ -263,6 +263,7 @@ errors! {
     TooFewReplicas = "NOREPLICAS Not enough good replicas to write.";
     ReadOnlyReplica = "READONLY You can't write against a read only replica.";
     PrimaryDown = "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
+    ScriptStale = "ERR Can not execute the command on a stale replica";
     InvalidPrimaryPort = "ERR Invalid master port";
     UnblockedByRole = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)";
     BusyScript = "BUSY Valkey is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";

@@ -244,8 +244,22 @@ fn call(client: &mut Client, line: &str) -> Result<()> {
     if reply.is_error() { Err(Error::other(format!("{line} is answered {reply}"))) } else { Ok(()) }
 }
 
+/// The observer's own question for the log's file.
+const OBSERVED_BY: &str = "cmdstat_config|get calls";
+
 /// What is counted, by name; of each command and each kind of error, too.
 fn parse_info(text: &str) -> BTreeMap<String, i64> {
+    let mut counts = all_counts(text);
+    if let Some(own) = counts.remove(OBSERVED_BY)
+        && let Some(all) = counts.get_mut("total_commands_processed")
+    {
+        *all -= own;
+    }
+    counts.retain(|name, _| !name.starts_with("cmdstat_config|get "));
+    counts
+}
+
+fn all_counts(text: &str) -> BTreeMap<String, i64> {
     let mut counts = BTreeMap::new();
     for line in text.lines() {
         let Some((name, value)) = line.split_once(':') else { continue };

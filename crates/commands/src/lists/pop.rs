@@ -319,6 +319,8 @@ mod tests {
         client.is("LMPOP 1 a LEFT COUNT 1 COUNT 1", "-ERR syntax error");
         client.is("BLMPOP x 0 a LEFT", "-ERR numkeys should be greater than 0");
         client.is("BLMPOP x 1 a LEFT", "-ERR timeout is not a float or out of range");
+        client.is("BLMPOP 0x7FFFFFFFFFFFFF 1 a LEFT", "-ERR timeout is out of range");
+        client.is("BLMPOP -0x1 1 a LEFT", "-ERR timeout is negative");
         client.is("BLPOP a -1", "-ERR timeout is negative");
     }
 

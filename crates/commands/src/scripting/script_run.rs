@@ -13,7 +13,7 @@ use super::flags::ScriptFlags;
 use super::functions::Callable;
 use super::interpreter::Compiled;
 use crate::core::args::{Args, OwnWords};
-use crate::core::command::{CommandEntry, KeyPlan, MAY_REPLICATE, NO_SCRIPT, WRITE};
+use crate::core::command::{CommandEntry, KeyPlan, MAY_REPLICATE, NO_SCRIPT, STALE, WRITE};
 use crate::core::command_table::{CommandTable, lookup};
 use crate::core::context::Context;
 use crate::core::key_spec::key_indices;
@@ -181,6 +181,9 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
         let only_reads = self.call.read_only || self.call.flags.has(ScriptFlags::NO_WRITES);
         if only_reads && command.flags.has(WRITE.and(MAY_REPLICATE)) {
             return refused(Error::ScriptReadOnly);
+        }
+        if self.cx.engine.persistence_status().deny_reasons().is_stale() && !command.flags.has(STALE) {
+            return refused(Error::ScriptStale);
         }
         let may_grow = self.call.flags.has(ScriptFlags::ALLOW_OOM);
         let refusal = admission::refusal_in_script(self.cx.engine, command.flags, may_grow, self.changed);

@@ -109,6 +109,13 @@ impl Wait {
     }
 }
 
+/// A timeout may be hexadecimal, which scores may not.
+#[cold]
+fn hexadecimal(seconds: &[u8]) -> Option<f64> {
+    LongDouble::parse(seconds).filter(|_| seconds.iter().any(|byte| byte.eq_ignore_ascii_case(&b'x')))?;
+    resp::number::parse_f64_c(seconds)
+}
+
 /// Why a timeout is none that is no double: it is read with a wider range, so 1e400 is a number.
 #[cold]
 fn beyond_doubles(seconds: &[u8]) -> Error {
@@ -130,7 +137,8 @@ impl Context<'_> {
     /// # Errors
     /// The timeout is no number, negative or too large.
     pub fn deadline(&self, seconds: &[u8]) -> Result<Option<UnixMs>, Error> {
-        let seconds = resp::number::parse_f64(seconds).ok_or_else(|| beyond_doubles(seconds))?;
+        let seconds =
+            resp::number::parse_f64(seconds).or_else(|| hexadecimal(seconds)).ok_or_else(|| beyond_doubles(seconds))?;
         let milliseconds = (seconds * 1000.0).ceil();
         if milliseconds >= i64::MAX as f64 {
             return Err(Error::TimeoutOutOfRange);
