@@ -57,6 +57,9 @@ const WORDS: [&str; 62] = [
     "script|load return(1)",
     "select 1",
     "shutdown",
+    // The server would be another's replica, which takes no writes.
+    "replicaof",
+    "slaveof",
     "shutdown ABORT",
     "shutdown NOSAVE",
     "sort l BY w_* GET h->* STORE sorted",
