@@ -24,7 +24,7 @@ const LARGE: usize = 4;
 /// Bytes of room for the input of a client that has sent a part of a command, and the most that is kept of it after
 /// longer ones.
 const INPUT_ROOM: usize = 16 << 10;
-const INPUT_ROOM_MAX: usize = 64 << 10;
+const INPUT_ROOM_MAX: usize = 32 << 10;
 
 /// A connection's input.
 #[derive(Debug)]
