@@ -179,11 +179,14 @@ fn without_times(reply: &Value) -> Value {
     }
 }
 
-/// Sorts every list of names, and every list of table rows (subcommands), at all depths. An empty set is taken for an
-/// empty array: versions differ in how they say that a command has no subcommands.
+/// Sorts every list of names, of table rows (subcommands) and of what has a name (functions), at all depths. An empty
+/// set is taken for an empty array: versions differ in how they say that a command has no subcommands.
 fn deeply_sorted(value: &Value) -> Value {
     let all = |values: &[Value]| values.iter().map(deeply_sorted).collect::<Vec<_>>();
-    let is_row = |value: &Value| value.elements().is_some_and(|e| e.len() > 6);
+    let is_row = |value: &Value| match value {
+        Value::Map(pairs) => pairs.first().is_some_and(|(key, _)| key.text() == Some(b"name")),
+        other => other.elements().is_some_and(|e| e.len() > 6 || e.first().and_then(Value::text) == Some(b"name")),
+    };
     match value {
         Value::Map(pairs) => Value::Map(pairs.iter().map(|(k, v)| (k.clone(), deeply_sorted(v))).collect()),
         Value::Set(values) if values.is_empty() => Value::Array(Vec::new()),
@@ -316,5 +319,17 @@ mod tests {
         let c = Value::Array(vec![entry("c", &["a", "b"], vec![x])]);
         assert!(agree(Rule::CommandInfo, &a, &b) && !agree(Rule::Exact, &a, &b));
         assert!(!agree(Rule::CommandInfo, &a, &c));
+    }
+
+    #[test]
+    fn functions_of_a_library_compare_without_order() {
+        let row = |name: &str| Value::Array(vec![Value::Bulk(b"name".to_vec()), Value::Bulk(name.into()), Value::Null]);
+        let map = |name: &str| Value::Map(vec![(Value::Bulk(b"name".to_vec()), Value::Bulk(name.into()))]);
+        let all = |values: [Value; 2]| Value::Array(vec![Value::Array(values.into())]);
+        for function in [row as fn(&str) -> Value, map] {
+            let a = all([function("f"), function("g")]);
+            assert!(agree(Rule::Nested, &a, &all([function("g"), function("f")])));
+            assert!(!agree(Rule::Nested, &a, &all([function("g"), function("h")])));
+        }
     }
 }

@@ -12,7 +12,7 @@
 //! The checks come in Valkey's order, so that of several reasons clients are told the same one:
 //!
 //! ```text
-//!   protected commands - authentication - MULTI - rights - memory - disk - replicas - read-only replica -
+//!   authentication - protected commands - MULTI - rights - memory - disk - replicas - read-only replica -
 //!   subscriptions - link to the primary - loading - busy script - monitors - pause
 //! ```
 //!
@@ -114,14 +114,14 @@ pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &AdmissionR
         let waits = request.asker == Asker::Primary && has_to_wait(session.admitted, request);
         return if waits { Verdict::Wait } else { Verdict::Run };
     }
+    session.refresh_rights(engine);
+    if !request.flags.has(NO_AUTH) && needs_password(engine, session) {
+        return Verdict::Refuse(Error::NoAuth);
+    }
     if request.own.has(PROTECTED)
         && let Err(error) = permitted(engine, session, request.name)
     {
         return Verdict::Refuse(error);
-    }
-    session.refresh_rights(engine);
-    if !request.flags.has(NO_AUTH) && needs_password(engine, session) {
-        return Verdict::Refuse(Error::NoAuth);
     }
     if session.multi.is_some() && request.flags.has(NO_MULTI) {
         return Verdict::Refuse(Error::NotInMulti(Word::of(request.name)));

@@ -114,7 +114,11 @@ impl Parser<'_> {
         } else if word(b"0x") {
             let end = run(2, u8::is_ascii_hexdigit);
             let text = std::str::from_utf8(&digits[2..end]).unwrap_or_default();
-            (u64::from_str_radix(text, 16).ok().map(|number| number as f64), end, false)
+            match end {
+                // C reads the zero alone.
+                2 => (Some(0.0), 1, false),
+                _ => (u64::from_str_radix(text, 16).ok().map(|number| number as f64), end, false),
+            }
         } else {
             let mut end = run(0, u8::is_ascii_digit);
             if digits.get(end) == Some(&b'.') {
@@ -131,13 +135,15 @@ impl Parser<'_> {
             let text = std::str::from_utf8(&digits[..end]).unwrap_or_default();
             (text.parse().ok(), end, strict && sign != Some(b'+'))
         };
-        let starts_as_number = negative || digits.first().is_some_and(u8::is_ascii_digit);
+        let starts_as_number = negative || sign.is_none() && digits.first().is_some_and(u8::is_ascii_digit);
         match number {
             Some(number) if strict || self.options.decode_invalid => {
                 self.at += len + usize::from(sign.is_some());
                 Token::Number(if negative { -number } else { number })
             }
-            _ if starts_as_number || number.is_some() => Token::Invalid("invalid number"),
+            _ if starts_as_number || self.options.decode_invalid && sign == Some(b'+') => {
+                Token::Invalid("invalid number")
+            }
             _ => Token::Invalid("invalid token"),
         }
     }

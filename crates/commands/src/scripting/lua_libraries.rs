@@ -91,6 +91,28 @@ mod tests {
         vec(prop_oneof![tag, any::<u8>(), Just(0), Just(0xff)], 0..64)
     }
 
+    /// As lua-cjson tells it: what C reads as a number and JSON does not is one where that is allowed.
+    #[test]
+    fn what_is_wrong_with_a_number_is_told() {
+        for (text, are_allowed, not_allowed) in [
+            ("+", "invalid number at character 1", "invalid token at character 1"),
+            ("+1", "1", "invalid token at character 1"),
+            ("-", "invalid number at character 1", "invalid number at character 1"),
+            ("01", "1", "invalid number at character 1"),
+            ("inf", "inf", "invalid token at character 1"),
+            ("0x", "invalid token at character 2", "invalid number at character 1"),
+        ] {
+            for (allowed, expected) in [(true, are_allowed), (false, not_allowed)] {
+                let script = format!(
+                    "cjson.decode_invalid_numbers({allowed})
+                    return tostring(select(2, pcall(cjson.decode, '{text}')))"
+                );
+                let said: String = libraries().load(script).eval().expect("an answer");
+                assert!(said.lines().next().expect("a line").ends_with(expected), "{text}, {allowed}: {said}");
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_decoded_or_refused(bytes in packed()) {

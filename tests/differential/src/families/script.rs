@@ -2,6 +2,7 @@
 //! of all kinds; the libraries; the server's functions. Scripts are put together from parts, so that most are new.
 
 use super::{Family, row};
+use crate::compare::Rule;
 use crate::words::{Word, one_of};
 use fastrand::Rng;
 
@@ -37,7 +38,7 @@ pub const FAMILY: Family = Family {
         row(2, "SADD key value"),
         row(2, "GET key"),
     ],
-    rules: &[],
+    rules: &[("FUNCTION LIST", Rule::Nested)],
 };
 
 const WORDS: &[Word] = &[
