@@ -296,7 +296,7 @@ fn room_for_input_comes_with_parts_of_requests_and_goes_with_silence() {
         assert_eq!(room("half"), 16384);
         send(large, format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$400000\r\n{}\r\n", "x".repeat(400_000)).as_bytes());
         expect_bytes(large, b"+OK\r\n");
-        assert_eq!(room("large"), 65536);
+        assert_eq!(room("large"), 32768);
         send(late, b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$500000000\r\n");
         assert!(eventually(|| room("late") > 0));
         assert!(room("late") < 17_000, "what is only announced takes nothing: {}", room("late"));
@@ -304,7 +304,7 @@ fn room_for_input_comes_with_parts_of_requests_and_goes_with_silence() {
         assert!(eventually(|| room("late") > 1 << 20), "{}", room("late"));
         assert!(room("late") < 17_000 + (1 << 20), "{}", room("late"));
         pause(0);
-        assert!(eventually(|| (1..65536).contains(&room("large"))), "half of it is given back at a time");
+        assert!(eventually(|| (1..32768).contains(&room("large"))), "half of it is given back at a time");
         assert!(eventually(|| room("half") == 0 && room("large") == 0 && room("late") < 1000));
     });
 }

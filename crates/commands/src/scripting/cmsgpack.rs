@@ -3,7 +3,7 @@
 //! Numbers that are integers are packed as the shortest integer, tables with the keys 1 to n and no others as arrays,
 //! all others as maps. Tables deeper than [`DEPTH_MAX`] become nil, so that one that contains itself comes to an end.
 
-use super::failure::{bad_argument, message};
+use super::failure::{bad_argument, bare_message, message};
 use super::lua_arguments::{FunctionWords, number};
 use mlua::{Lua, MultiValue, Table, Value};
 
@@ -234,8 +234,10 @@ impl Reader<'_> {
         let table = self.lua.create_table()?;
         for _ in 0..len {
             let (key, value) = (self.value(depth + 1)?, self.value(depth + 1)?);
-            if key.is_nil() || matches!(key, Value::Number(number) if number.is_nan()) {
-                return Err(message(self.lua, "Bad data format in input."));
+            match key {
+                Value::Nil => return Err(bare_message("table index is nil")),
+                Value::Number(number) if number.is_nan() => return Err(bare_message("table index is NaN")),
+                _ => {}
             }
             table.raw_set(key, value)?;
         }

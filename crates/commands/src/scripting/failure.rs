@@ -47,6 +47,11 @@ pub(super) fn message(lua: &Lua, text: impl AsRef<[u8]>) -> mlua::Error {
     mlua::Error::external(Failure::Message([place.as_bytes(), text.as_ref()].concat()))
 }
 
+/// The error of Lua itself in such a function: it begins with no place.
+pub(super) fn bare_message(text: &str) -> mlua::Error {
+    mlua::Error::external(Failure::Message(text.as_bytes().to_vec()))
+}
+
 thread_local! {
     /// Where what failed last has failed.
     static PLACE: RefCell<Option<SourceLine>> = const { RefCell::new(None) };
