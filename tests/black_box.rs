@@ -65,6 +65,8 @@ mod rights;
 mod scripts;
 #[path = "black_box/secrets.rs"]
 mod secrets;
+#[path = "black_box/sentinel_within.rs"]
+mod sentinel_within;
 #[path = "black_box/snapshots.rs"]
 mod snapshots;
 #[path = "black_box/startup.rs"]

@@ -1,22 +1,26 @@
 #!/usr/bin/env python3
-"""Sentinels of Cinnabar in one group with real ones, on real servers.
+"""Sentinels of Cinnabar in one group with real ones.
 
     tests/compat/sentinel.py --server target/release/cinnabar-server --peers ~/.cache/peers
 
-For each real Sentinel: a primary with two replicas, watched by real Sentinels and by Cinnabar's, once with one of
-Cinnabar's and once with two. All find each other; the primary dies and all agree on the next one; the old one comes
-back as a replica; a failover by hand, and one that is coordinated where the servers know that. A Sentinel that is
-started again from the file that it wrote, by its own program or by the other one, goes on as it was. What SENTINEL
-replies is compared: the names of fields, errors and simple answers.
+Each group is a primary with two replicas, watched by three Sentinels. All find each other; the primary dies and all
+agree on the next one; the old one comes back as a replica; a failover by hand, and one that is coordinated where the
+servers know that. Which servers and which Sentinels there are stands in `groups`: Cinnabar's or real ones, or three
+servers of Cinnabar's with a Sentinel within each.
+
+In some groups more is looked at. A Sentinel that is started again from the file that it wrote, by its own program or by
+the other one, goes on as it was. What SENTINEL replies is compared: the names of fields, errors and simple answers, in
+RESP2 and RESP3. Scripts are called with the same words. A Sentinel that stood still says so, and decides nothing.
 """
 import argparse
+import concurrent.futures
 import os
 import signal
 import subprocess
 import tempfile
 import time
 
-from wire import TextClient, free_port
+from wire import TextClient, free_port, request
 
 PATIENCE = 60
 
@@ -40,10 +44,15 @@ class Process:
     """A server or a Sentinel."""
 
     def __init__(self, program, directory, name, lines, words=()):
+        self.prepare(program, directory, name, lines, None, words)
+
+    def prepare(self, program, directory, name, lines, first, words=()):
+        """`first`: the port of the primary that `sentinel` lines speak of; its own where there is none."""
         self.port = free_port()
         self.program, self.words = program, list(words)
         self.file = os.path.join(directory, f"{name}.conf")
         self.log = os.path.join(directory, f"{name}.log")
+        lines = [line % (first or self.port) if line == MONITOR else line for line in lines]
         with open(self.file, "w") as file:
             file.write("\n".join([f"port {self.port}", f"logfile {self.log}", f"dir {directory}", *lines, ""]))
         self.start()
@@ -72,28 +81,65 @@ def named(reply):
     return dict(zip(reply[::2], reply[1::2]))
 
 
-class Group:
-    """A primary with two replicas and three Sentinels."""
+class Within:
+    """The Sentinel of a server that has one; it comes and goes with it."""
 
-    def __init__(self, directory, server, sentinels):
-        lines = ["save ''", "repl-diskless-sync-delay 0", "enable-debug-command yes"]
-        self.servers = [Process(server, directory, "server0", lines)]
+    def __init__(self, server):
+        self.server, self.port = server, server.sentinel_port
+
+    def __call__(self, *words):
+        client = TextClient(self.port)
+        try:
+            return client(*words)
+        finally:
+            client.socket.close()
+
+
+# So that a group needs no more time than it has to.
+PERIODS = ("info-period", "1000", "publish-period", "500", "tilt-period", "3000")
+MONITOR = """sentinel monitor group 127.0.0.1 %d 2
+sentinel down-after-milliseconds group 2000
+sentinel failover-timeout group 6000"""
+LINES = ["save ''", "repl-diskless-sync-delay 0", "enable-debug-command yes", "loglevel notice"]
+
+
+class Group:
+    """A primary with two replicas and three Sentinels. `sentinels`: program and words of each, None for one within the
+    server of the same number."""
+
+    def __init__(self, directory, servers, sentinels, lines=()):
+        self.directory, self.servers, self.sentinels = directory, [], []
+        for number, (program, sentinel) in enumerate(zip(servers, sentinels)):
+            server = Process.__new__(Process)
+            server.sentinel_port = free_port()
+            os.mkdir(os.path.join(directory, f"server{number}"))
+            first = self.servers[0].port if self.servers else None
+            own = [f"replicaof 127.0.0.1 {first}"] if self.servers else []
+            within = [f"sentinel-port {server.sentinel_port}", MONITOR] if sentinel is None else []
+            self.servers.append(server)
+            server.prepare(program, os.path.join(directory, f"server{number}"), "server", [*LINES, *own, *within], first)
         first = self.servers[0].port
-        lines.append(f"replicaof 127.0.0.1 {first}")
-        self.servers += [Process(server, directory, f"server{n}", lines) for n in (1, 2)]
-        monitor = [
-            f"sentinel monitor group 127.0.0.1 {first} 2",
-            "sentinel down-after-milliseconds group 1500",
-            "sentinel failover-timeout group 6000",
-        ]
-        self.sentinels = [
-            Process(program, directory, f"sentinel{n}", monitor, words) for n, (program, words) in enumerate(sentinels)
-        ]
+        for number, sentinel in enumerate(sentinels):
+            if sentinel is None:
+                self.sentinels.append(Within(self.servers[number]))
+            else:
+                program, words = sentinel
+                file = [MONITOR % first, "sentinel deny-scripts-reconfig no", *lines]
+                self.sentinels.append(Process(program, directory, f"sentinel{number}", file, words))
+        self.hurry()
+
+    def hurry(self):
+        for sentinel in self.sentinels:
+            assert sentinel("SENTINEL", "DEBUG", *PERIODS) == "+OK"
 
     def primary(self):
         """The port that all Sentinels name, if it is one."""
-        ports = {tuple(s("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "group")) for s in self.sentinels}
+        ports = {tuple(s("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "group")) for s in self.present()}
         return int(ports.pop()[1]) if len(ports) == 1 else None
+
+    def present(self):
+        """The Sentinels whose process is there."""
+        return [s for s in self.sentinels if not isinstance(s, Within) or s.server.process.poll() is None]
 
     def at(self, port):
         return next(server for server in self.servers if server.port == port)
@@ -115,9 +161,10 @@ class Group:
         return follow and fit and all(flag == "master" for flag in flags)
 
     def stop(self):
-        for process in self.servers + self.sentinels:
-            process.process.kill()
-            process.process.wait()
+        for process in self.servers + [s for s in self.sentinels if isinstance(s, Process)]:
+            if hasattr(process, "process"):
+                process.process.kill()
+                process.process.wait()
 
 
 def switch(group, old):
@@ -125,27 +172,25 @@ def switch(group, old):
 
 
 def take_turns(group, coordinated):
-    """Failovers of all kinds, one after the other."""
+    """Failovers of all kinds, one after the other; answers how long the first one took."""
     until("all find each other", group.discovered)
     old = group.primary()
     until("all is well", lambda: group.settled(old))
     group.at(old).kill()
     began = time.monotonic()
     new = switch(group, old)
-    print(f"    another primary after {time.monotonic() - began:.1f} s")
+    took = time.monotonic() - began
     assert group.at(new).field("role") == "master"
     group.at(old).start()
+    until("Sentinels are asked again", lambda: group.hurry() is None)
     until("the old primary follows", lambda: group.settled(new))
-    for sentinel in group.sentinels:
+    sentinel = group.sentinels[0]
+    for words in [[], ["COORDINATED"]] if coordinated else [[]]:
         old = group.primary()
-        until("it can be done", lambda: sentinel("SENTINEL", "FAILOVER", "group") == "+OK")
+        until("it can be done", lambda: sentinel("SENTINEL", "FAILOVER", "group", *words) == "+OK")
         new = switch(group, old)
         until("all is well", lambda: group.settled(new))
-    for sentinel in group.sentinels if coordinated else []:
-        old = group.primary()
-        until("it can be done", lambda: sentinel("SENTINEL", "FAILOVER", "group", "COORDINATED") == "+OK")
-        new = switch(group, old)
-        until("all is well", lambda: group.settled(new))
+    return took
 
 
 def start_anew(group):
@@ -159,11 +204,65 @@ def start_anew(group):
         sentinel.start()
     assert ids == [sentinel("SENTINEL", "MYID") for sentinel in group.sentinels]
     assert group.primary() == primary
+    group.hurry()
     until("all is well", lambda: group.discovered() and group.settled(primary))
     group.at(primary).kill()
     new = switch(group, primary)
     group.at(primary).start()
     until("all is well", lambda: group.settled(new))
+
+
+SCRIPT = """#!/bin/sh
+echo "$@" >> %s
+"""
+
+
+def call_scripts(group):
+    """A failover is told to scripts, of all Sentinels with the same words."""
+    files = []
+    for number, sentinel in enumerate(group.sentinels):
+        paths = []
+        for name in ("notification", "client-reconfig"):
+            path = os.path.join(group.directory, f"{name}{number}")
+            with open(path, "w") as file:
+                file.write(SCRIPT % (path + ".calls"))
+            os.chmod(path, 0o755)
+            assert sentinel("SENTINEL", "SET", "group", f"{name}-script", path) == "+OK"
+            paths.append(path + ".calls")
+        files.append(paths)
+    old = group.primary()
+    group.at(old).kill()
+    new = switch(group, old)
+    group.at(old).start()
+    until("all is well", lambda: group.settled(new))
+    switched = f"group 127.0.0.1 {old} 127.0.0.1 {new}"
+
+    def told():
+        told = [[open(path).read().splitlines() for path in paths] for paths in files]
+        return told if all(f"+switch-master {switched}" in events for events, _ in told) else None
+
+    told = until("all scripts were called", told)
+    down = f"+sdown master group 127.0.0.1 {old}"
+    assert all(down in events for events, _ in told), told
+    observers = [f"group observer start 127.0.0.1 {old} 127.0.0.1 {new}"] * 2
+    leader = [f"group leader start 127.0.0.1 {old} 127.0.0.1 {new}"]
+    assert sorted(call for _, calls in told for call in calls) == leader + observers, told
+
+
+def stand_still(group):
+    """A Sentinel that stood still trusts nothing for a while."""
+    old = group.primary()
+    for sentinel in group.sentinels:
+        state = lambda name: next(line for line in sentinel("INFO").split("\r\n") if line.startswith(name + ":"))
+        before = state("sentinel_total_tilt")
+        sentinel.process.send_signal(signal.SIGSTOP)
+        time.sleep(3)
+        sentinel.process.send_signal(signal.SIGCONT)
+        until("it says so", lambda: state("sentinel_tilt") == "sentinel_tilt:1")
+        assert state("sentinel_total_tilt") != before
+        until("it has ended", lambda: state("sentinel_tilt") == "sentinel_tilt:0")
+        assert state("sentinel_tilt_since_seconds") == "sentinel_tilt_since_seconds:-1"
+    until("all is well", lambda: group.settled(old))
 
 
 # Whose replies are the same, whatever has happened before.
@@ -223,8 +322,9 @@ ALIKE = [
 ]
 
 
-def compare(group, ours, theirs):
-    """Replies of the one and of the other."""
+def compare(group):
+    """Replies of the first one, which is ours, and of the last."""
+    ours, theirs = group.sentinels[0], group.sentinels[2]
     different = []
     for line in ALIKE:
         words = line.split()
@@ -235,33 +335,107 @@ def compare(group, ours, theirs):
         names = [(reply if what == "MASTER" else reply[0])[::2] for reply in replies]
         if names[0] != names[1]:
             different.append(f"fields of {what}: {names}")
+    for line in TYPED:
+        types = [types_of(sentinel.port, line) for sentinel in (ours, theirs)]
+        if types[0] != types[1]:
+            different.append(f"types of {line}: {types}")
     assert not different, "\n    ".join(["replies differ:"] + different)
+
+
+# Whose replies are of other types in RESP3.
+TYPED = [
+    "SENTINEL MASTER group",
+    "SENTINEL MASTERS",
+    "SENTINEL REPLICAS group",
+    "SENTINEL SENTINELS group",
+    "SENTINEL CONFIG GET *",
+    "SENTINEL DEBUG",
+    "SENTINEL GET-MASTER-ADDR-BY-NAME nope",
+    "SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 1 0 *",
+    "SENTINEL INFO-CACHE nope",
+    "ROLE",
+    "INFO sentinel",
+]
+
+
+def types_of(port, line):
+    """The types of a reply in RESP3: of an aggregate's first items, too."""
+    client = TextClient(port)
+    client.socket.sendall(request(["HELLO", "3"]) + request(line.split()))
+    types = [read_types(client.file), read_types(client.file)][1]
+    client.socket.close()
+    return types
+
+
+def read_types(file):
+    """Reads a reply and answers the signs of its types."""
+    line = file.readline().decode("latin-1").strip()
+    sign, rest = line[:1], line[1:]
+    if sign in "*%~>":
+        items = [read_types(file) for _ in range(int(rest) * (2 if sign == "%" else 1))]
+        return sign + "(" + "".join(items[:4]) + ")"
+    if sign in "$=" and int(rest) >= 0:
+        file.read(int(rest) + 2)
+    return sign
+
+
+def groups(ours, peers):
+    """Name, servers, Sentinels, whether FAILOVER is known, and what is looked at besides."""
+    real = lambda name, kind: os.path.join(peers, name, "bin", kind)
+    cinnabar, valkey = ours, real("newest", "valkey-server")
+    own = (ours, ["--sentinel"])
+    sentinel = lambda name, kind: (real(name, kind), [])
+    newest = sentinel("newest", "valkey-sentinel")
+    former = (real("matching", "valkey-server"), ["--sentinel"])
+    return [
+        ("Valkey 9.1, one of ours", [cinnabar] * 3, [own, newest, newest], True, [compare, call_scripts]),
+        ("Valkey 9.1, two of ours", [cinnabar, valkey, cinnabar], [own, own, newest], True, [start_anew, stand_still]),
+        ("Valkey 9.1, real servers", [valkey] * 3, [own, newest, own], True, []),
+        ("Valkey 8.1", [cinnabar] * 3, [own, former, former], False, []),
+        ("Valkey 8.0", [cinnabar] * 3, [own, own, sentinel("valkey", "valkey-sentinel")], False, []),
+        ("Redis 8.0", [cinnabar] * 3, [own, *[sentinel("newest", "redis-sentinel")] * 2], False, []),
+        ("Redis 7.0", [cinnabar] * 3, [own, *[sentinel("redis", "redis-sentinel")] * 2], False, []),
+        ("within", [cinnabar] * 3, [None] * 3, True, []),
+        ("within, with a real one", [cinnabar] * 3, [None, None, newest], True, []),
+    ]
+
+
+def run(group):
+    """Answers what went wrong."""
+    name, servers, sentinels, coordinated, more = group
+    with tempfile.TemporaryDirectory() as directory:
+        group = None
+        began = time.monotonic()
+        try:
+            group = Group(directory, servers, sentinels)
+            took = take_turns(group, coordinated)
+            for look in more:
+                look(group)
+            print(f"{name}: another primary after {took:.1f} s, all in {time.monotonic() - began:.0f} s", flush=True)
+            return None
+        except Exception as error:
+            logs = [os.path.join(folder, file) for folder, _, files in os.walk(directory) for file in files]
+            for log in sorted(log for log in logs if log.endswith(".log")):
+                with open(log, errors="replace") as lines:
+                    print(f"---- {name}: {log}", *lines.read().splitlines()[-40:], sep="\n")
+            return f"{name}: {type(error).__name__}: {error}"
+        finally:
+            if group:
+                group.stop()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--server", required=True)
     parser.add_argument("--peers", required=True)
+    parser.add_argument("--group", help="only those whose name has this")
+    parser.add_argument("--jobs", type=int, default=3, help="groups at a time")
     args = parser.parse_args()
-    peers = os.path.expanduser(args.peers)
-    newest = os.path.join(peers, "newest", "bin")
-    ours = (os.path.abspath(args.server), ["--sentinel"])
-    for name, program, server in [
-        ("Valkey", "valkey-sentinel", "valkey-server"),
-        ("Redis", "redis-sentinel", "redis-server"),
-    ]:
-        real = (os.path.join(newest, program), [])
-        for sentinels in ([ours, real, real], [ours, ours, real]):
-            print(f"{name}: {sentinels.count(ours)} of 3 are Cinnabar's")
-            with tempfile.TemporaryDirectory() as directory:
-                group = Group(directory, os.path.join(newest, server), sentinels)
-                try:
-                    take_turns(group, coordinated=name == "Valkey")
-                    if name == "Valkey":
-                        compare(group, group.sentinels[0], group.sentinels[2])
-                        start_anew(group)
-                finally:
-                    group.stop()
+    all_groups = groups(os.path.abspath(args.server), os.path.expanduser(args.peers))
+    chosen = [group for group in all_groups if (args.group or "") in group[0]]
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        wrong = [failure for failure in pool.map(run, chosen) if failure]
+    assert not wrong, "\n".join(wrong)
     print("ok")
 
 

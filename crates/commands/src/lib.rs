@@ -80,7 +80,7 @@ const ROOMS: &[&[&[Command]]] = &[
     transactions::COMMANDS,
 ];
 
-/// The commands of this process: a Sentinel has few.
+/// The commands of this process, or of the Sentinel within it: a Sentinel has few.
 pub(crate) fn all() -> impl Iterator<Item = &'static Command> {
     let is_sentinel = core::mode::is_sentinel();
     let shared = move |command: &&Command| !is_sentinel || sentinel::shares(command);

@@ -36,14 +36,16 @@ impl Sentinel {
             let Some((_, _, Some(open))) = self.links.slot(connection) else {
                 return;
             };
-            if !pubsub {
-                match open.awaited.pop_front() {
-                    Some(awaited) => self.reply(link, awaited, &value),
-                    None => self.close(connection),
+            match &value {
+                Value::Array(items) | Value::Push(items) if pubsub => {
+                    self.links[link].pubsub_activity = self.now;
+                    self.message(items);
                 }
-            } else if let Value::Array(items) | Value::Push(items) = &value {
-                self.links[link].pubsub_activity = self.now;
-                self.message(items);
+                _ => match open.awaited.pop_front() {
+                    Some(awaited) => self.reply(link, awaited, &value),
+                    // Nobody has asked; or SUBSCRIBE was refused, and a new connection may fare better.
+                    None => self.close(connection),
+                },
             }
         }
     }
@@ -180,7 +182,8 @@ impl Sentinel {
         };
         let mut bytes = Vec::new();
         encode_command(&mut bytes, &words);
-        if !pubsub {
+        // What answers SUBSCRIBE is a message, unless it is refused.
+        if args[0] != b"SUBSCRIBE" {
             connection.awaited.push_back(Awaited { instance: Some(id), reply_to });
         }
         self.effects.push(Effect::Send { connection: connection.id, bytes });

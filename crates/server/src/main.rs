@@ -18,7 +18,7 @@ mod workers;
 
 use cinnabar_allocator as _;
 use commands::version::{CINNABAR, build_id};
-use engine::config::{Invocation, LoadError, LoadedConfig, load, parse_command_line};
+use engine::config::{Directive, Invocation, LoadError, LoadedConfig, load, parse_command_line};
 use process::daemon::Daemon;
 use sentinel::desk::SentinelDesk;
 use std::io::Write;
@@ -46,7 +46,8 @@ fn main() -> ExitCode {
     };
     system::log::open(&loaded.config);
     process::crash::catch_panics();
-    let sentinel = match command_line.sentinel.then(|| sentinel::begin::begin(&mut loaded, &config_file)).transpose() {
+    let wants_sentinel = command_line.sentinel || loaded.config.int(Directive::SENTINEL_PORT) != 0;
+    let sentinel = match wants_sentinel.then(|| sentinel::begin::begin(&mut loaded, &config_file)).transpose() {
         Ok(sentinel) => sentinel,
         Err(error) => return refuse(&error),
     };

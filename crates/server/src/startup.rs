@@ -2,7 +2,7 @@
 
 use crate::aof::disk::Disk;
 use crate::aof::writer;
-use crate::event_loop::worker::{Worker, WorkerEnd};
+use crate::event_loop::worker_threads::start_workers;
 use crate::host::engine_host::EngineHost;
 use crate::host::lazy_free::LazyFree;
 use crate::listener::acceptor::Acceptor;
@@ -14,6 +14,7 @@ use crate::process::daemon::Daemon;
 use crate::process::signals::SignalLoop;
 use crate::replication::{link_thread, primary_thread};
 use crate::sentinel::desk::SentinelDesk;
+use crate::sentinel::within_server::SentinelWithin;
 use crate::system::affinity;
 use crate::system::allocator;
 use crate::system::clock;
@@ -23,17 +24,17 @@ use crate::system::prefault;
 use crate::system::rlimit;
 use crate::workers::notifier::Notifier;
 use crate::workers::shared::{Shared, worker_count};
+use commands::core::mode;
 use commands::replication::follow;
 use engine::config::{Config, Directive};
 use engine::{Engine, Options};
 use mio::Poll;
-use parking_lot::Mutex;
 use persistence::aof::Aof;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst, fence};
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
 /// Threads that free memory in the background: they run only when nobody else wants to. More of them have a larger
@@ -50,7 +51,7 @@ pub fn serve(
     daemon: &Daemon,
     sentinel: Option<Arc<SentinelDesk>>,
 ) -> Result<(), String> {
-    let workers = if sentinel.is_some() { 1 } else { worker_count(&config) };
+    let workers = if mode::is_sentinel() { 1 } else { worker_count(&config) };
     let clients = rlimit::admit(config.int(Directive::MAXCLIENTS).max(0) as u64)?;
     oom::apply(&config)?;
     affinity::choose_pages(&config);
@@ -93,18 +94,17 @@ pub fn serve(
     let logger = writer::start(&shared, rung).map_err(|error| format!("Can't start a background thread: {error}"))?;
     let replicator =
         primary_thread::start(&shared).map_err(|error| format!("Can't start a background thread: {error}"))?;
-    begin(&shared, &acceptor, kinds, sentinel).map_err(|error| format!("Can't start a thread: {error}"))?;
+    let (alone, within) = if mode::is_sentinel() { (sentinel, None) } else { (None, sentinel) };
+    let within = within.map(|desk| SentinelWithin::start(&desk, &shared.engine)).transpose()?;
+    begin(&shared, &acceptor, kinds, alone).map_err(|error| format!("Can't start a thread: {error}"))?;
     acceptor.open(listeners).map_err(failed)?;
     daemon.ready();
     affinity::pin(&shared.engine.config().snapshot(), Directive::SERVER_CPULIST);
     let result = signals.run().map_err(|error| format!("Can't wait for signals: {error}"));
     shared.notifier.ring();
     shared.replication.wake();
-    // One that ends may have started another just before.
-    while let Some(thread) = threads.next() {
-        // A worker that panicked has ended the process.
-        let _ = thread.join();
-    }
+    threads.join();
+    within.into_iter().for_each(SentinelWithin::stop);
     [logger, replicator].into_iter().for_each(|thread| _ = thread.join());
     daemon.stop();
     log::warning("Cinnabar is now ready to exit, bye bye...");
@@ -119,7 +119,7 @@ fn begin(
     sentinel: Option<Arc<SentinelDesk>>,
 ) -> io::Result<()> {
     if let Some(desk) = sentinel {
-        return desk.start(shared, acceptor);
+        return desk.start(shared, acceptor).map(drop);
     }
     follow::begin(&shared.engine);
     load(shared, kinds)?;
@@ -174,62 +174,6 @@ fn load_snapshot(engine: &Engine) {
                 log::warning("Fatal error loading the DB, check server logs. Exiting.");
             }
             std::process::exit(1);
-        }
-    }
-}
-
-/// Stack of a worker in bytes, of which nearly all is never touched. Lua's patterns recurse once for each of their
-/// items, as the parser of `cjson` does for each level; what runs over the stack ends the process.
-const WORKER_STACK: usize = 64 << 20;
-
-/// Threads of workers that have not been waited for.
-#[derive(Default)]
-struct WorkerThreads(Mutex<Vec<thread::JoinHandle<()>>>);
-
-impl WorkerThreads {
-    /// Takes one.
-    fn next(&self) -> Option<thread::JoinHandle<()>> {
-        self.0.lock().pop()
-    }
-
-    fn add(&self, thread: thread::JoinHandle<()>) {
-        let mut threads = self.0.lock();
-        threads.retain(|thread| !thread.is_finished());
-        threads.push(thread);
-    }
-}
-
-fn start_workers(shared: &Arc<Shared>, acceptor: &Arc<Acceptor>, polls: Vec<Poll>) -> io::Result<Arc<WorkerThreads>> {
-    let workers = polls.len();
-    polls.into_iter().try_for_each(|poll| shared.add(poll))?;
-    let threads = Arc::<WorkerThreads>::default();
-    let (weak, acceptor, started) = (Arc::downgrade(shared), Arc::clone(acceptor), Arc::clone(&threads));
-    shared.set_starter(Box::new(move |index| {
-        let Some(shared) = weak.upgrade() else { return Ok(()) };
-        let acceptor = Arc::clone(&acceptor);
-        let thread = thread::Builder::new().name(format!("worker-{index}")).stack_size(WORKER_STACK);
-        started.add(thread.spawn(move || work(index, &shared, &acceptor))?);
-        Ok(())
-    }));
-    shared.resize(workers)?;
-    Ok(threads)
-}
-
-/// What a worker's thread does, until the server stops or there is nothing left to do for the worker.
-fn work(index: usize, shared: &Arc<Shared>, acceptor: &Arc<Acceptor>) {
-    affinity::pin(&shared.engine.config().snapshot(), Directive::SERVER_CPULIST);
-    // The server stops: either this worker was told so, or it sees it.
-    fence(SeqCst);
-    let slot = shared.slot(index);
-    let mut parts = slot.take();
-    while let Some((poll, inbox)) = parts {
-        match Worker::new(index, Arc::clone(shared), Arc::clone(acceptor), poll, inbox).run() {
-            Ok(WorkerEnd::Stopped) => return,
-            Ok(WorkerEnd::Left(poll, inbox)) => parts = slot.detach(poll, inbox),
-            Err(error) => {
-                log::warning(format_args!("Worker {index} cannot go on: {error}"));
-                return shared.request_stop();
-            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::core::acl_category::{CATEGORIES, categories};
 use crate::core::command::Command;
+use crate::core::mode;
 use engine::Engine;
 use engine::acl::catalog::{CommandCatalog, CommandNumber};
 use engine::acl::user::RuleContext;
@@ -15,16 +16,22 @@ pub struct Catalog {
 }
 
 static CATALOG: OnceLock<Catalog> = OnceLock::new();
+/// That of a Sentinel within a server's process.
+static CATALOG_OF_SENTINEL: OnceLock<Catalog> = OnceLock::new();
+
+fn place() -> &'static OnceLock<Catalog> {
+    if mode::is_sentinel_within() { &CATALOG_OF_SENTINEL } else { &CATALOG }
+}
 
 impl Catalog {
-    /// The catalog of all commands that exist.
+    /// The catalog of all commands that exist for this thread.
     pub fn get() -> &'static Catalog {
-        CATALOG.get().expect("commands are installed before users are asked for")
+        place().get().expect("commands are installed before users are asked for")
     }
 
-    /// Sets the catalog up for the whole process, of these commands in the order of their table.
+    /// Sets the catalog up for the whole process, or for the Sentinel within it, of these commands in the order of their table.
     pub(crate) fn install(commands: impl Iterator<Item = &'static Command>) {
-        CATALOG.get_or_init(|| {
+        place().get_or_init(|| {
             let mut known: Vec<(&'static Command, CommandNumber)> = Vec::new();
             for command in commands {
                 let id = known.len();

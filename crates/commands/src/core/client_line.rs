@@ -4,7 +4,6 @@
 //! id=3 addr=127.0.0.1:45672 laddr=127.0.0.1:6379 fd=11 name= age=0 idle=0 flags=N ... tot-cmds=0
 //! ```
 
-use crate::core::command::CommandEntry;
 use crate::core::command_table::CommandTable;
 use engine::Engine;
 use engine::acl::user::DEFAULT_USER;
@@ -13,23 +12,7 @@ use engine::clients::registry::{ClientInfo, Details};
 use engine::config::Directive;
 use engine::time::UnixMs;
 use std::fmt::Write;
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
-
-/// Name of the command with this id in the command table.
-fn command_name(id: usize) -> &'static str {
-    static NAMES: OnceLock<Vec<&'static str>> = OnceLock::new();
-    let names = NAMES.get_or_init(|| {
-        let mut names = vec![""; CommandTable::get().ids()];
-        let mut note = |entry: &'static CommandEntry| names[entry.id] = &entry.full_name;
-        for entry in CommandTable::get().iter() {
-            note(entry);
-            entry.subcommands.iter().for_each(&mut note);
-        }
-        names
-    });
-    names.get(id).copied().unwrap_or_default()
-}
 
 pub(crate) fn is_subscriber(client: &ClientInfo) -> bool {
     client.subscriptions.iter().any(|names| names.load(Relaxed) > 0)
@@ -79,7 +62,7 @@ fn write_fields(out: &mut Vec<u8>, client: &ClientInfo, now_ms: UnixMs, hides: b
     let seconds_since = |then: i64| (now_ms.0 - then).max(0) / 1000;
     let command = match client.last_command.load(Relaxed) {
         0 => "NULL",
-        id => command_name(id - 1),
+        id => CommandTable::get().name_of(id - 1),
     };
     let mut text = String::with_capacity(360);
     let _ = write!(text, "id={} addr={} laddr={} fd={} name=", client.id, client.addr, client.laddr, client.fd);

@@ -2,6 +2,7 @@
 
 use crate::core::args::Args;
 use crate::core::command::{Command, CommandEntry};
+use crate::core::mode;
 use engine::{Error, Word};
 use std::sync::OnceLock;
 
@@ -10,9 +11,13 @@ pub struct CommandTable {
     /// Commands by the [`slot`] of their name; few share one.
     slots: Vec<Vec<(u64, CommandEntry)>>,
     count: usize,
+    /// Names by id, once somebody has asked for one.
+    names: OnceLock<Vec<&'static str>>,
 }
 
 static TABLE: OnceLock<CommandTable> = OnceLock::new();
+/// That of a Sentinel within a server's process.
+static TABLE_OF_SENTINEL: OnceLock<CommandTable> = OnceLock::new();
 
 /// A power of two, well above the number of commands.
 const SLOTS: usize = 2048;
@@ -35,18 +40,23 @@ fn slot(packed: u64) -> usize {
     (packed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 53) as usize
 }
 
+#[inline(always)]
+fn place() -> &'static OnceLock<CommandTable> {
+    if mode::is_sentinel_within() { &TABLE_OF_SENTINEL } else { &TABLE }
+}
+
 impl CommandTable {
-    /// The table of all commands that exist, under their present names.
+    /// The table of all commands that exist for this thread, under their present names.
     #[inline(always)]
     pub fn get() -> &'static CommandTable {
-        TABLE.get().expect("commands::install comes before the first command")
+        place().get().expect("commands::install comes before the first command")
     }
 
-    /// Sets the table up for the whole process: of these commands, of which some are given other names
+    /// Sets the table up for the whole process, or for the Sentinel within it: of these commands, of which some are given other names
     /// (`rename-command`), one after the other; one with an empty new name can no longer be called. The first to do so
     /// decides: true for it.
     pub(crate) fn install(commands: impl Iterator<Item = &'static Command>, renames: &[(Vec<u8>, Vec<u8>)]) -> bool {
-        TABLE.get().is_none() && TABLE.set(CommandTable::new(commands, renames)).is_ok()
+        place().get().is_none() && place().set(CommandTable::new(commands, renames)).is_ok()
     }
 
     pub(crate) fn new(
@@ -60,7 +70,8 @@ impl CommandTable {
                 *name = to.to_ascii_lowercase();
             }
         }
-        let mut table = CommandTable { slots: (0..SLOTS).map(|_| Vec::new()).collect(), count: 0 };
+        let slots = (0..SLOTS).map(|_| Vec::new()).collect();
+        let mut table = CommandTable { slots, count: 0, names: OnceLock::new() };
         for (name, command) in named {
             assert!(name.is_empty() || table.find(&name).is_none(), "two commands are called {}", command.name);
             let entry = CommandEntry::new(command, &name, None, &mut table.count);
@@ -95,6 +106,18 @@ impl CommandTable {
     /// Whether there is none, which is never so.
     pub fn is_empty(&self) -> bool {
         self.count == 0
+    }
+
+    /// Name of the command or subcommand with this id.
+    pub(crate) fn name_of(&'static self, id: usize) -> &'static str {
+        let names = self.names.get_or_init(|| {
+            let mut names = vec![""; self.ids()];
+            for entry in self.iter().flat_map(|entry| [entry].into_iter().chain(&entry.subcommands)) {
+                names[entry.id] = &*entry.full_name;
+            }
+            names
+        });
+        names.get(id).copied().unwrap_or_default()
     }
 
     /// Number of commands and subcommands; ids are below it.

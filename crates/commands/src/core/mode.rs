@@ -1,17 +1,34 @@
-//! What the process is to others: a server of its own, or a Sentinel, which has other commands.
+//! What commands are asked of: a server, or a Sentinel, which has other commands. That is the whole process, or within a
+//! server's process the threads that are its Sentinel's.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 static SENTINEL: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    static WITHIN_SERVER: Cell<bool> = const { Cell::new(false) };
+}
 
 /// The process is a Sentinel. To be called before commands are looked for.
 pub fn become_sentinel() {
     SENTINEL.store(true, Relaxed);
 }
 
-/// Whether the process is a Sentinel.
+/// The calling thread is one of the Sentinel within a server's process, until it is told otherwise.
+pub fn enter_sentinel_within(is_within: bool) {
+    WITHIN_SERVER.set(is_within);
+}
+
+/// Whether the calling thread is one of the Sentinel within a server's process.
+#[inline(always)]
+pub fn is_sentinel_within() -> bool {
+    WITHIN_SERVER.get()
+}
+
+/// Whether the calling thread is a Sentinel's.
 pub fn is_sentinel() -> bool {
-    SENTINEL.load(Relaxed)
+    is_sentinel_within() || SENTINEL.load(Relaxed)
 }
 
 /// The word that INFO, HELLO and the log have for it.

@@ -9,6 +9,7 @@ mod subcommands;
 use crate::core::args::Args;
 use crate::core::command::{ADMIN, Channels, Command, FAST, Group, LOADING, PUBSUB, STALE};
 use crate::core::context::Context;
+use crate::core::mode;
 use crate::server::{client, info};
 use ::sentinel::{Millis, Sentinel};
 use engine::{Engine, Error};
@@ -35,9 +36,9 @@ const SHARED: [&str; 9] =
 /// Sections of INFO that a Sentinel has, too.
 const OF_THE_PROCESS: [&str; 4] = ["Server", "Clients", "Stats", "CPU"];
 
-/// Whether a Sentinel has this command of a server.
+/// Whether a Sentinel has this command of a server. Within a server it ends when that does, not by itself.
 pub(crate) fn shares(command: &Command) -> bool {
-    SHARED.contains(&command.name) || command.name == "shutdown"
+    SHARED.contains(&command.name) || command.name == "shutdown" && !mode::is_sentinel_within()
 }
 
 /// What a Sentinel has of its own.
@@ -160,7 +161,11 @@ fn tell(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 /// It cannot be written, and why.
 pub fn save(engine: &Engine, lines: Vec<::sentinel::ConfigLine>) -> Result<(), String> {
     let lines: Vec<_> = lines.into_iter().map(|line| (line.option, line.line, line.needed)).collect();
-    let state = engine::config::SentinelState { lines: &lines, rewritten: &::sentinel::REWRITTEN };
+    let state = engine::config::SentinelState {
+        lines: &lines,
+        rewritten: &::sentinel::REWRITTEN,
+        alone: mode::is_sentinel_within(),
+    };
     crate::server::config::write_sentinel(engine, state)
         .map_err(|error| error.text().map_or_else(String::new, |text| String::from_utf8_lossy(&text).into_owned()))
 }

@@ -64,7 +64,7 @@ pub struct LoadedConfig {
     pub modules: Vec<Vec<Vec<u8>>>,
     /// Settings of modules (names with a dot) and their values.
     pub module_settings: Vec<(Vec<u8>, Vec<u8>)>,
-    /// `sentinel` lines, where a Sentinel is asked for.
+    /// `sentinel` lines; without a Sentinel there are none.
     pub sentinel: Vec<SentinelStatement>,
 }
 
@@ -208,8 +208,8 @@ impl Loader<'_> {
                 continue;
             };
             name.make_ascii_lowercase();
-            let is_sentinel = self.sentinel && name == b"sentinel";
-            if name == b"include" && words.len() == 2 {
+            let (is_include, is_sentinel) = (name == b"include", name == b"sentinel");
+            if is_include && words.len() == 2 {
                 self.include(&words[1], &located)?;
             } else if is_sentinel && words.len() > 1 {
                 let words = words.split_off(1);
@@ -261,8 +261,7 @@ impl Loader<'_> {
                 self.loaded.module_settings.push((name.to_vec(), values.join(&b' ')));
                 Ok(())
             }
-            b"sentinel" if values.is_empty() => Ok(()),
-            b"sentinel" => Err("sentinel directive while not in sentinel mode".to_string()),
+            b"sentinel" => Ok(()),
             _ => Err("Bad directive or wrong number of arguments".to_string()),
         }
     }
@@ -347,6 +346,13 @@ impl Loader<'_> {
     }
 
     fn finish(mut self) -> Result<LoadedConfig, LoadError> {
+        if !self.sentinel
+            && self.loaded.config.int(Directive::SENTINEL_PORT) == 0
+            && let Some(SentinelStatement { number, line, .. }) = self.loaded.sentinel.first()
+        {
+            let message = "sentinel directive while not in sentinel mode".to_string();
+            return Err(LoadError::Text { line: Some((*number, line.clone())), message });
+        }
         if self.threads_seen == [true, false] {
             let config = &mut self.loaded.config;
             config.replace(Directive::THREADS, config.value(Directive::IO_THREADS).clone());

@@ -54,6 +54,8 @@ pub struct SentinelState<'a> {
     pub lines: &'a [(&'static str, Vec<u8>, bool)],
     /// All statements that it writes: lines of them that are left over go.
     pub rewritten: &'a [&'static str],
+    /// All other lines stay as they are: they are those of the server that it is within.
+    pub alone: bool,
 }
 
 /// The new text of the configuration file.
@@ -64,25 +66,8 @@ pub fn rewrite(input: RewriteInput<'_>) -> Vec<u8> {
 /// The new text of a Sentinel's configuration file.
 pub fn rewrite_with_sentinel(input: RewriteInput<'_>, sentinel: SentinelState<'_>) -> Vec<u8> {
     let mut text = Text::read(input.old, input.all);
-    // A Sentinel has no data to save.
-    let is_written =
-        |entry: &&DirectiveEntry| !matches!(entry.kind, DirectiveKind::Save) || sentinel.rewritten.is_empty();
-    for entry in AREAS.iter().flat_map(|(_, area)| area.iter()).filter(is_written) {
-        text.processed.insert(entry.name.as_bytes());
-        for (line, mut needed) in lines(entry, input.config) {
-            if entry.directive == Directive::THREADS {
-                needed = text.needs_threads(input.config);
-            }
-            text.put(entry.name.as_bytes(), line, needed);
-        }
-    }
-    let with_file = !input.config.text(Directive::ACLFILE).is_empty();
-    let users = if with_file { &[] } else { input.users };
-    for (name, bodies) in [(b"user" as &[u8], users), (b"loadmodule", input.modules)] {
-        text.processed.insert(name);
-        for body in bodies {
-            text.put(name, [name, body].join(&b' '), true);
-        }
+    if !sentinel.alone {
+        text.put_configuration(input, sentinel.rewritten.is_empty());
     }
     text.processed.extend(sentinel.rewritten.iter().map(|option| option.as_bytes()));
     for (option, line, needed) in sentinel.lines {
@@ -130,6 +115,28 @@ impl Text {
         };
         self.free.entry(known).or_default().push_back(self.lines.len());
         self.lines.push(line.to_vec());
+    }
+
+    /// Puts all that is not a Sentinel's. A Sentinel has no data to save.
+    fn put_configuration(&mut self, input: RewriteInput<'_>, saves: bool) {
+        let is_written = |entry: &&DirectiveEntry| saves || !matches!(entry.kind, DirectiveKind::Save);
+        for entry in AREAS.iter().flat_map(|(_, area)| area.iter()).filter(is_written) {
+            self.processed.insert(entry.name.as_bytes());
+            for (line, mut needed) in lines(entry, input.config) {
+                if entry.directive == Directive::THREADS {
+                    needed = self.needs_threads(input.config);
+                }
+                self.put(entry.name.as_bytes(), line, needed);
+            }
+        }
+        let with_file = !input.config.text(Directive::ACLFILE).is_empty();
+        let users = if with_file { &[] } else { input.users };
+        for (name, bodies) in [(b"user" as &[u8], users), (b"loadmodule", input.modules)] {
+            self.processed.insert(name);
+            for body in bodies {
+                self.put(name, [name, body].join(&b' '), true);
+            }
+        }
     }
 
     /// Puts a line where one of the directive was, or at the end when it is needed.

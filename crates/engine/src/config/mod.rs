@@ -26,6 +26,7 @@ mod directives;
 pub mod keyspace_events;
 pub mod store;
 mod validators;
+mod within_server;
 
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ mod host;
 mod server;
 mod world;
 
-use world::World;
+use world::{Flaw, World};
 
 fn seeds() -> std::ops::Range<u64> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
@@ -88,6 +88,94 @@ fn whatever_fails_it_heals() {
         world.run(120 * SECOND);
         world.check_settled();
     }
+}
+
+#[test]
+fn clocks_that_jump_take_nothing_down() {
+    for seed in seeds() {
+        assert_eq!(taken_for_down(seed, Flaw::None), 0, "seed {seed}");
+    }
+}
+
+/// How often something that is well is taken for down, while clocks jump.
+fn taken_for_down(seed: u64, flaw: Flaw) -> usize {
+    let mut world = World::with_flaw(seed, 3, 3, flaw);
+    world.run(15 * SECOND);
+    for _ in 0..6 {
+        // Pings are on their way, for less time than would make a difference.
+        world.isolate_sentinels(3);
+        world.run(SECOND);
+        (0..3).for_each(|node| world.jump_far(node));
+        world.run(SECOND / 2);
+        world.heal();
+        world.run(3 * SECOND);
+    }
+    world.said("+sdown")
+}
+
+#[test]
+fn a_vote_outlives_who_gave_it() {
+    for seed in seeds() {
+        // What may not be ends the run at once.
+        let mut world = World::new(seed, 5, 3);
+        elect_and_restart(&mut world);
+        world.end_trouble();
+        world.run(120 * SECOND);
+        world.check_settled();
+    }
+}
+
+/// The primary dies, and each Sentinel that has voted dies and comes back at once.
+fn elect_and_restart(world: &mut World) {
+    world.run(15 * SECOND);
+    world.crash_server(world.primary());
+    for _ in 0..100 {
+        world.run(100);
+        world.restart_voters();
+    }
+}
+
+/// Seeds that a mistake has to be found with, at the latest.
+const ENOUGH_SEEDS: u64 = 60;
+
+/// The first seed with which something is that may never be.
+fn seed_that_finds(flaw: Flaw, sentinels: usize) -> Option<u64> {
+    (0..ENOUGH_SEEDS).find(|&seed| {
+        let mut world = World::with_flaw(seed, sentinels, 3, flaw);
+        world.run(10 * SECOND);
+        for _ in 0..12 {
+            world.trouble();
+            world.run(world.some_time());
+            if !world.violations().is_empty() {
+                return true;
+            }
+        }
+        false
+    })
+}
+
+#[test]
+fn votes_that_are_forgotten_are_found() {
+    assert!((0..ENOUGH_SEEDS).any(|seed| {
+        let mut world = World::with_flaw(seed, 5, 3, Flaw::Forgets);
+        elect_and_restart(&mut world);
+        !world.violations().is_empty()
+    }));
+}
+
+#[test]
+fn votes_for_all_are_found() {
+    assert!(seed_that_finds(Flaw::VotesForAll, 3).is_some());
+}
+
+#[test]
+fn a_leader_without_a_majority_is_found() {
+    assert!(seed_that_finds(Flaw::CountsItsSideOnly, 3).is_some());
+}
+
+#[test]
+fn clocks_that_are_trusted_are_found() {
+    assert!((0..ENOUGH_SEEDS).any(|seed| taken_for_down(seed, Flaw::TrustsClocks) > 0));
 }
 
 #[test]

@@ -11,6 +11,20 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// A Sentinel (first) or a server, by its number among all.
 type Node = usize;
 
+/// A mistake that is made on purpose, to see that it is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    None,
+    /// What a Sentinel remembers is not on the disk: one that was restarted votes again.
+    Forgets,
+    /// A Sentinel tells everybody who asks that it votes for them.
+    VotesForAll,
+    /// More than half of the Sentinels that are reached is enough to be elected.
+    CountsItsSideOnly,
+    /// Jumps of the clock are not noticed.
+    TrustsClocks,
+}
+
 const START: i64 = 1_700_000_000_000;
 const SERVER_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
@@ -20,8 +34,8 @@ struct Member {
     disk: Disk,
     clock: i64,
     next_tick: i64,
-    /// The epoch of its failover that waits or is under way.
-    epoch: u64,
+    /// The epoch that it was elected in last.
+    leads: u64,
     seed: u64,
 }
 
@@ -53,12 +67,22 @@ pub struct World {
     leaders: BTreeMap<u64, String>,
     /// Who a Sentinel voted for in an epoch.
     votes: BTreeMap<(Node, u64), String>,
-    promoted: usize,
+    /// What was promoted in an epoch.
+    promoted: BTreeMap<u64, String>,
+    /// Who has voted for another and was not restarted since.
+    voters: BTreeSet<Node>,
+    flaw: Flaw,
+    violations: Vec<String>,
 }
 
 impl World {
     /// The first server is the primary of the others.
     pub fn new(seed: u64, sentinels: usize, servers: usize) -> World {
+        World::with_flaw(seed, sentinels, servers, Flaw::None)
+    }
+
+    /// The same, with a mistake.
+    pub fn with_flaw(seed: u64, sentinels: usize, servers: usize, flaw: Flaw) -> World {
         let mut random = fastrand::Rng::with_seed(seed);
         let primary = |number: usize| (number > 0).then(|| (ip(sentinels), i64::from(SERVER_PORT)));
         let mut world = World {
@@ -72,13 +96,16 @@ impl World {
             history: Vec::new(),
             leaders: BTreeMap::new(),
             votes: BTreeMap::new(),
-            promoted: 0,
+            promoted: BTreeMap::new(),
+            voters: BTreeSet::new(),
+            flaw,
+            violations: Vec::new(),
             random: random.fork(),
         };
         for node in 0..sentinels {
             let seed = random.u64(..);
             let (disk, clock) = (Disk::default(), random.i64(-5000..5000));
-            world.members.push(Member { sentinel: None, disk, clock, next_tick: 0, epoch: 0, seed });
+            world.members.push(Member { sentinel: None, disk, clock, next_tick: 0, leads: 0, seed });
             world.start_sentinel(node, true);
         }
         world
@@ -86,7 +113,8 @@ impl World {
 
     fn start_sentinel(&mut self, node: Node, first: bool) {
         let sentinels = self.side.len() - self.servers.len();
-        let (quorum, primary) = (sentinels / 2 + 1, ip(sentinels));
+        let quorum = if self.flaw == Flaw::CountsItsSideOnly { 1 } else { sentinels / 2 + 1 };
+        let primary = ip(sentinels);
         let member = &mut self.members[node];
         member.seed += 1;
         let now = self.now + member.clock;
@@ -99,7 +127,10 @@ impl World {
                 .map(|line| split(line.as_bytes()).expect("words"))
                 .collect()
         } else {
-            let lines = member.disk.lock().expect("nobody panicked").clone();
+            let mut lines = member.disk.lock().expect("nobody panicked").clone();
+            if self.flaw == Flaw::Forgets {
+                lines.retain(|line| !["sentinel leader-epoch", "sentinel current-epoch"].contains(&line.option));
+            }
             lines.iter().map(|line| split(&line.line).expect("words")[1..].to_vec()).collect()
         };
         load_order(&mut statements, |words| &words[0]);
@@ -107,6 +138,10 @@ impl World {
             sentinel.statement(words).expect("what was written can be read");
         }
         sentinel.start(now);
+        if self.flaw == Flaw::TrustsClocks {
+            let mut reply = Reply::new(Vec::new(), Protocol::Resp2);
+            sentinel.command(&[b"debug", b"tilt-trigger", b"1000000000"], &mut reply, now);
+        }
         member.next_tick = self.now;
         member.sentinel = Some(sentinel);
     }
@@ -278,7 +313,12 @@ impl World {
             "PUBLISH" => sentinel.publish(args[1], args[2], &mut reply, now),
             _ => reply.ok(),
         });
-        self.reply(id, reply.into_inner());
+        let mut reply = reply.into_inner();
+        if self.flaw == Flaw::VotesForAll && words.get(1).is_some_and(|word| word == "is-master-down-by-addr") {
+            let (epoch, candidate) = (&words[4], &words[5]);
+            reply = format!("*3\r\n:1\r\n${}\r\n{candidate}\r\n:{epoch}\r\n", candidate.len()).into_bytes();
+        }
+        self.reply(id, reply);
     }
 
     fn drop_connection(&mut self, id: u64, tell: bool) {
@@ -330,34 +370,49 @@ impl World {
 
     // What a Sentinel says, and what may never be.
     fn event(&mut self, node: Node, channel: &str, message: &str) {
-        let seed = self.seed;
         self.history.push(format!("{} {node} {channel} {message}", self.now - START));
         let id = self.members[node].sentinel.as_ref().expect("it spoke").my_id().to_string();
         match channel {
-            "+new-epoch" => self.members[node].epoch = message.parse().expect("an epoch"),
             "+vote-for-leader" => {
                 let (leader, epoch) = message.split_once(' ').expect("leader and epoch");
                 let epoch = epoch.parse().expect("an epoch");
+                if leader != id {
+                    self.voters.insert(node);
+                }
                 let earlier = self.votes.insert((node, epoch), leader.to_string());
-                assert!(
-                    earlier.is_none_or(|earlier| earlier == leader),
-                    "seed {seed}: {node} voted twice in {epoch}\n{}",
-                    self.history.join("\n")
-                );
+                if earlier.is_some_and(|earlier| earlier != leader) {
+                    self.violate(format!("{node} voted twice in {epoch}"));
+                }
             }
             "+elected-leader" => {
                 let voted = self.votes.iter().filter(|((voter, _), leader)| *voter == node && **leader == id);
                 let epoch = voted.map(|((_, epoch), _)| *epoch).max().expect("it voted for itself");
+                self.members[node].leads = epoch;
                 let earlier = self.leaders.insert(epoch, id.clone());
-                assert!(
-                    earlier.is_none_or(|earlier| earlier == id),
-                    "seed {seed}: two leaders in {epoch}\n{}",
-                    self.history.join("\n")
-                );
+                if earlier.is_some_and(|earlier| earlier != id) {
+                    self.violate(format!("two leaders in {epoch}"));
+                }
             }
-            "+promoted-slave" => self.promoted += 1,
+            "+promoted-slave" => {
+                let epoch = self.members[node].leads;
+                let earlier = self.promoted.insert(epoch, message.to_string());
+                if earlier.is_some_and(|earlier| earlier != message) {
+                    self.violate(format!("two replicas were promoted in {epoch}"));
+                }
+            }
             _ => {}
         }
+    }
+
+    /// What may never be was. Without a mistake made on purpose that is the end.
+    fn violate(&mut self, what: String) {
+        assert!(self.flaw != Flaw::None, "seed {}: {what}\n{}", self.seed, self.history.join("\n"));
+        self.violations.push(what);
+    }
+
+    /// What was that may never be.
+    pub fn violations(&self) -> &[String] {
+        &self.violations
     }
 
     // Trouble.
@@ -390,8 +445,27 @@ impl World {
         self.connections_of(node).into_iter().for_each(|id| self.drop_connection(id, true));
     }
 
+    /// Who has voted for another dies and comes back at once.
+    pub fn restart_voters(&mut self) {
+        for node in std::mem::take(&mut self.voters) {
+            self.crash_sentinel(node);
+            self.start_sentinel(node, false);
+        }
+    }
+
     fn jump(&mut self, node: Node) {
         let by = self.random.i64(-20_000..20_000);
+        self.jump_by(node, by);
+    }
+
+    /// A Sentinel's clock jumps by more than it lets pass.
+    pub fn jump_far(&mut self, node: Node) {
+        let by = self.random.i64(2_500..20_000);
+        let by = if self.random.bool() { by } else { -by };
+        self.jump_by(node, by);
+    }
+
+    fn jump_by(&mut self, node: Node, by: i64) {
         self.history.push(format!("{} clock of {node} jumps by {by}", self.now - START));
         self.members[node].clock += by;
     }
@@ -411,6 +485,10 @@ impl World {
                 self.history.push(format!("{} the network falls apart", self.now - START));
                 let random = &mut self.random;
                 self.side.iter_mut().for_each(|side| *side = random.u8(..2));
+                if self.flaw == Flaw::CountsItsSideOnly {
+                    // Who is on the other side is not counted among all.
+                    (0..self.members.len()).for_each(|node| _ = self.ask_if_up(node, &[b"reset", b"group"]));
+                }
             }
         }
     }
@@ -459,7 +537,12 @@ impl World {
     }
 
     pub fn failovers(&self) -> usize {
-        self.promoted
+        self.promoted.len()
+    }
+
+    /// How often there was such an event.
+    pub fn said(&self, event: &str) -> usize {
+        self.history.iter().filter(|line| line.split(' ').nth(2) == Some(event)).count()
     }
 
     pub fn history(&self) -> Vec<String> {
@@ -476,6 +559,10 @@ impl World {
         self.tell(node, |sentinel, now| sentinel.command(args, &mut reply, now));
         let (value, _) = Decoder::new().decode(reply.as_slice()).expect("a reply").expect("whole");
         value
+    }
+
+    fn ask_if_up(&mut self, node: Node, args: &[&[u8]]) -> Option<Value> {
+        self.members[node].sentinel.is_some().then(|| self.ask(node, args))
     }
 
     /// The server that all Sentinels name.

@@ -32,3 +32,4 @@ pub mod settings;
 pub mod tick;
 pub mod tick_input;
 pub mod worker;
+pub mod worker_threads;

@@ -18,6 +18,7 @@ use crate::system::log;
 use crate::system::log_limit::LogLimit;
 use crate::tls::certificate::Certificate;
 use crate::workers::shared::Shared;
+use commands::core::mode;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use engine::config::{Config, Directive};
 use mio::{Events, Poll, Token, Waker};
@@ -66,7 +67,11 @@ impl Handshakes {
                 bad_headers: LogLimit::default(),
                 reloads: index == 0,
             };
-            thread::Builder::new().name(format!("tls-{index}")).spawn(move || worker.run())?;
+            let is_within = mode::is_sentinel_within();
+            thread::Builder::new().name(format!("tls-{index}")).spawn(move || {
+                mode::enter_sentinel_within(is_within);
+                worker.run();
+            })?;
             Ok((sender, waker))
         };
         let threads = (0..processors.div_ceil(2).min(THREADS_MAX)).map(start).collect::<io::Result<_>>()?;

@@ -10,6 +10,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::ffi::OsString;
 use std::io;
 use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The token under which the thread's waker reports; connections count from 1.
@@ -40,11 +41,11 @@ impl SentinelDesk {
         self.sentinel.lock()
     }
 
-    /// Begins to watch.
+    /// Begins to watch, on a thread of its own.
     ///
     /// # Errors
     /// The system has no thread or poll for it.
-    pub fn start(self: &Arc<Self>, shared: &Arc<Shared>, acceptor: &Arc<Acceptor>) -> io::Result<()> {
+    pub fn start(self: &Arc<Self>, shared: &Arc<Shared>, acceptor: &Arc<Acceptor>) -> io::Result<JoinHandle<()>> {
         self.host.set_engine(&shared.engine);
         let poll = Poll::new()?;
         // It is set once: nobody else starts it.
@@ -54,12 +55,19 @@ impl SentinelDesk {
     }
 }
 
+impl SentinelDesk {
+    /// Has the thread look around.
+    pub(super) fn wake(&self) {
+        if let Some(waker) = self.waker.get() {
+            // It looks at its next tick at the latest.
+            let _ = waker.wake();
+        }
+    }
+}
+
 impl commands::sentinel::Desk for SentinelDesk {
     fn visit(&self, visit: &mut dyn FnMut(&mut Sentinel, Millis)) {
         visit(&mut self.sentinel(), now());
-        if let Some(waker) = self.waker.get() {
-            // The thread looks after its next tick at the latest.
-            let _ = waker.wake();
-        }
+        self.wake();
     }
 }

@@ -8,6 +8,7 @@ use crate::system::log;
 use crate::workers::mailbox::WorkerMessage;
 use crate::workers::shared::Shared;
 use ::sentinel::{ConnectionId, Effect, Level};
+use commands::core::mode;
 use engine::clients::pubsub::ChannelKind;
 use engine::config::Directive;
 use mio::event::Event;
@@ -16,6 +17,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 struct Driver {
@@ -34,16 +36,21 @@ pub(super) fn start(
     shared: Arc<Shared>,
     acceptor: Arc<Acceptor>,
     poll: Poll,
-) -> io::Result<()> {
+) -> io::Result<JoinHandle<()>> {
     let (peers, scripts, next_tick) = (BTreeMap::new(), Scripts::default(), Instant::now());
     let mut driver = Driver { desk, shared, acceptor, poll, peers, scripts, next_tick };
+    let is_within = mode::is_sentinel_within();
     let run = move || {
+        mode::enter_sentinel_within(is_within);
         if let Err(error) = driver.run() {
             log::warning(format_args!("The Sentinel cannot go on: {error}"));
+            // Nobody must go on asking what is not kept up to date.
             driver.shared.request_stop();
+            driver.acceptor.close();
+            driver.shared.post_all(|| WorkerMessage::Stop);
         }
     };
-    std::thread::Builder::new().name("sentinel".to_owned()).spawn(run).map(drop)
+    std::thread::Builder::new().name("sentinel".to_owned()).spawn(run)
 }
 
 impl Driver {

@@ -9,6 +9,8 @@
 //!
 //! In: what servers and other Sentinels answer, questions of clients through the [`desk`]. Out: bytes on sockets,
 //! tasks for the worker. When something is to happen is not decided here.
+//!
+//! The process is a Sentinel, or has one [within](within_server) a server.
 
 pub mod begin;
 mod children;
@@ -16,3 +18,4 @@ pub mod desk;
 mod driver;
 mod peer;
 mod sentinel_host;
+pub mod within_server;

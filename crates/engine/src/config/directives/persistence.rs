@@ -38,8 +38,8 @@ directives! { after super::data::END;
     DIR = special("dir", DirectiveKind::Dir, ".").protected().denied_while_loading();
     /// Microseconds to wait after each loaded key, for tests.
     KEY_LOAD_DELAY = integer("key-load-delay", 0, INT_MIN, INT_MAX).hidden();
-    /// Bytes after which a load serves clients.
-    LOADING_PROCESS_EVENTS_INTERVAL_BYTES = integer("loading-process-events-interval-bytes", 2097152, 1024, INT_MAX).hidden().unsupported("Clients of Cinnabar are served by other threads than the one that loads");
+    /// Bytes after which a load serves clients, at the latest. They are served all the time, by other threads.
+    LOADING_PROCESS_EVENTS_INTERVAL_BYTES = integer("loading-process-events-interval-bytes", 2097152, 1024, INT_MAX).hidden();
     /// Do not sync the log while a snapshot or a rewrite is written.
     NO_APPENDFSYNC_ON_REWRITE = flag("no-appendfsync-on-rewrite", false);
     /// Delete the snapshot of a synchronization.
