@@ -37,7 +37,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
         "server",
         &["allocator", "resp", "structures", "replication", "engine", "sentinel", "persistence", "commands", "tls"],
     ),
-    ("cli", &["resp", "tls"]),
+    ("cli", &["resp", "tls", "replication"]),
     ("benchmark", &["resp", "tls"]),
     ("bench", &["allocator", "resp", "structures", "engine", "persistence", "commands"]),
 ];

@@ -52,6 +52,12 @@ pub enum Mode {
     LatencyDistribution,
     /// Seconds.
     IntrinsicLatency(u64),
+    /// `--replica`: what a primary sends to its replicas.
+    Replica,
+    /// `--rdb`: the data set into this file.
+    Rdb(String),
+    /// `--functions-rdb`: the functions into this file.
+    FunctionsRdb(String),
     /// The script's file.
     Eval(String),
     /// `--test_hint`: what may follow this line.
@@ -166,6 +172,21 @@ struct Draft {
     follow_redirects: bool,
     ask_password: bool,
     tls: ClientOptions,
+}
+
+impl Draft {
+    /// A file is to be written of one kind only.
+    fn set_dump(&mut self, mode: Mode) -> Result<(), UsageError> {
+        let is_other = matches!(
+            (&mode, &self.mode),
+            (Mode::Rdb(_), Some(Mode::FunctionsRdb(_))) | (Mode::FunctionsRdb(_), Some(Mode::Rdb(_)))
+        );
+        if is_other {
+            return Err(error("Option --functions-rdb and --rdb are mutually exclusive."));
+        }
+        self.mode = Some(mode);
+        Ok(())
+    }
 }
 
 enum Apply {
@@ -399,10 +420,15 @@ const FLAGS: &[Flag] = &[
         draft.tls.ciphersuites = Some(utf8(text, "list of ciphers")?);
         Ok(())
     }),
-    lacking(
-        &["--replica", "--slave", "--rdb", "--functions-rdb"],
-        "this comes with replication, which is not built yet",
-    ),
+    switch(&["--replica", "--slave"], "Print the commands that a primary sends to its replicas.", |draft| {
+        draft.mode = Some(Mode::Replica);
+    }),
+    value(&["--rdb"], "<file>", "Write the server's data set to a file; - is standard output.", |draft, text| {
+        draft.set_dump(Mode::Rdb(utf8(text, "file name")?))
+    }),
+    value(&["--functions-rdb"], "<file>", "The same of its functions, without the keys.", |draft, text| {
+        draft.set_dump(Mode::FunctionsRdb(utf8(text, "file name")?))
+    }),
     Flag { names: &["--help"], apply: Apply::Help, help: "Print this help." },
     Flag { names: &["-v", "--version"], apply: Apply::Version, help: "Print the version." },
 ];

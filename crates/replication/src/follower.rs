@@ -27,6 +27,8 @@ pub struct Handshake {
     pub psync2: bool,
     /// It can take the snapshot over a second connection.
     pub dual_channel: bool,
+    /// The same by Redis's name.
+    pub rdb_channel_repl: bool,
     /// It does not want a checksum.
     pub skips_checksum: bool,
     /// Its version, as a number for each part.
@@ -41,6 +43,8 @@ pub struct Handshake {
     pub rdb_channel: bool,
     /// The client whose connection gets this one's snapshot.
     pub rdb_client: Option<u64>,
+    /// The client whose connection gets the stream behind this one's snapshot.
+    pub main_client: Option<u64>,
 }
 
 /// What a replica asks for.
@@ -90,6 +94,7 @@ impl Handshake {
                 b"eof" => self.eof = true,
                 b"psync2" => self.psync2 = true,
                 b"dual-channel" => self.dual_channel |= dual_channel,
+                b"rdb-channel-repl" => self.rdb_channel_repl |= dual_channel,
                 b"skip-rdb-checksum" => self.skips_checksum = true,
                 // What newer replicas can do besides.
                 _ => {}
@@ -98,6 +103,10 @@ impl Handshake {
             b"rdb-filter-only" => self.filter(value)?,
             b"version" => self.version = Some(version(value).ok_or_else(|| BadOption::Version(value.to_vec()))?),
             b"rdb-channel" => self.rdb_channel = bit(value)?,
+            b"main-ch-client-id" => {
+                let id = parse_i64(value).ok_or(BadOption::NotAnInteger)?;
+                self.main_client = u64::try_from(id).ok();
+            }
             b"set-rdb-client-id" => {
                 let id = parse_i64(value).ok_or(BadOption::NotAnInteger)?;
                 self.rdb_client = u64::try_from(id).ok();
@@ -116,6 +125,11 @@ impl Handshake {
             }
         }
         Ok(())
+    }
+
+    /// It takes a snapshot for nobody but itself.
+    pub fn is_backup(&self) -> bool {
+        self.rdb_only && self.version.is_none() && !self.rdb_channel
     }
 
     /// What it reads.

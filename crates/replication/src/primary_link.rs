@@ -4,6 +4,18 @@
 //!   PING - AUTH - REPLCONF ... - PSYNC id next -+- +CONTINUE ------------------------------+- stream
 //!                                               +- +FULLRESYNC id offset - $length - data -+
 //!                                               +- an error of one who knows SYNC only: the same without a name
+//!                                               +- +DUALCHANNELSYNC, +RDBCHANNELSYNC client: the snapshot comes over
+//!                                                  a connection of its own
+//! ```
+//!
+//! Two connections, each a link, as Valkey has it and as Redis has it:
+//!
+//! ```text
+//!   the snapshot's   AUTH - REPLCONF rdb-channel 1 ... - SYNC - $ENDOFF:offset id db client - $EOF:mark - data
+//!   the stream's                                                `- REPLCONF set-rdb-client-id client - PSYNC - stream
+//!
+//!   the snapshot's   AUTH - REPLCONF rdb-channel 1 main-ch-client-id client ... - PSYNC ? -1 - +FULLRESYNC id offset - ...
+//!   the stream's                                                                               `- stream
 //! ```
 //!
 //! Bytes and times come in; what is to be sent lies in [`PrimaryLink::take_output`], and what has come is an
@@ -35,6 +47,19 @@ pub struct LinkSettings {
     pub version: &'static str,
     /// Milliseconds of silence after which the link is broken.
     pub timeout: u64,
+    /// A snapshot may come over a connection of its own.
+    pub dual_channel: bool,
+}
+
+/// Where a snapshot that comes over a connection of its own ends in the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotEnd {
+    /// The offset of its moment.
+    pub position: Position,
+    /// The database that the stream has selected there.
+    pub db: u32,
+    /// What the primary calls the connection, and is to be told on the other one; None: it knows already.
+    pub client: Option<u64>,
 }
 
 /// Up to where the replica has a history.
@@ -91,6 +116,10 @@ pub enum Arrived<'b> {
     FullSync(Position),
     /// The stream goes on where the replica is, by another name if one is told.
     Continue(Option<ReplicationId>),
+    /// The snapshot is to be asked for over another connection, on which the primary is told what it calls this one.
+    DualChannel(Option<u64>),
+    /// Over that one: where the stream is to go on behind the snapshot, which will come.
+    EndOffset(SnapshotEnd),
     /// The snapshot begins, of so many bytes if that is known.
     Snapshot(Option<u64>),
     /// A part of it.
@@ -109,6 +138,12 @@ enum State {
     /// Answers to come, one after the other, before PSYNC goes out.
     Options(std::vec::IntoIter<Question>),
     Psync,
+    /// Another connection is asked for the snapshot.
+    Apart,
+    /// The primary is told which one that is.
+    Associating,
+    /// On that one: where the snapshot ends in the stream.
+    EndOffset,
     Header {
         /// The first word of it is counted as silence no more.
         sync: bool,
@@ -124,6 +159,8 @@ enum State {
 enum Question {
     Auth,
     Option,
+    /// Without it there is no snapshot over this connection.
+    Needed,
 }
 
 /// A link, from its connection to its end.
@@ -137,13 +174,46 @@ pub struct PrimaryLink {
     next_ack: u64,
     /// PSYNC is the end of a failover that the primary asked for.
     is_failover: bool,
+    /// The stream comes over another link, and goes on where this one will say.
+    is_for_snapshot: bool,
 }
 
 impl PrimaryLink {
     /// A link that has just been connected, of a replica that has this.
     pub fn new(settings: LinkSettings, position: Option<Position>, now: u64) -> PrimaryLink {
         let (state, output) = (State::Ping, command(&[b"PING"]));
-        PrimaryLink { settings, position, state, output, last_input: now, next_ack: 0, is_failover: false }
+        let (is_failover, is_for_snapshot) = (false, false);
+        PrimaryLink { settings, position, state, output, last_input: now, next_ack: 0, is_failover, is_for_snapshot }
+    }
+
+    /// One that only brings a snapshot, for a stream that comes over another one, which the primary calls `main`.
+    pub fn for_snapshot(settings: LinkSettings, main: Option<u64>, now: u64) -> PrimaryLink {
+        let mut link = PrimaryLink::new(settings, None, now);
+        link.output.clear();
+        let port = link.settings.port.to_string();
+        let mut asked = Vec::from_iter(link.authenticate());
+        let main = main.map(|client| client.to_string());
+        let last = main.as_ref().map_or(["version", link.settings.version], |client| ["main-ch-client-id", client]);
+        let words = ["REPLCONF", "capa", "eof", "rdb-only", "1", "rdb-channel", "1", "listening-port", &port];
+        let words: Vec<&[u8]> = words.into_iter().chain(last).map(str::as_bytes).collect();
+        link.output.extend(command(&words));
+        asked.push(Question::Needed);
+        if !link.settings.announce_ip.is_empty() {
+            link.output.extend(command(&[b"REPLCONF", b"ip-address", &link.settings.announce_ip]));
+            asked.push(Question::Needed);
+        }
+        link.state = State::Options(asked.into_iter());
+        link.is_for_snapshot = main.is_none();
+        link
+    }
+
+    /// The snapshot ends there and comes over that connection: the stream is asked for.
+    pub fn associate(&mut self, end: &SnapshotEnd) {
+        self.position = Some(end.position);
+        let Some(client) = end.client else { return self.begin_stream() };
+        let client = client.to_string();
+        self.output.extend(command(&[b"REPLCONF", b"set-rdb-client-id", client.as_bytes()]));
+        self.state = State::Associating;
     }
 
     /// Its PSYNC tells the primary that it is to follow this server from then on.
@@ -192,7 +262,13 @@ impl PrimaryLink {
                 Unit::Commands(len) => (len, Arrived::Commands(&input[..len])),
                 Unit::GetAck(len) => (len, Arrived::GetAck(&input[..len])),
             }),
-            State::Ping | State::Options(_) | State::Psync | State::Header { .. } => {
+            State::Ping
+            | State::Options(_)
+            | State::Psync
+            | State::Apart
+            | State::Associating
+            | State::EndOffset
+            | State::Header { .. } => {
                 // A byte that only keeps the link alive, as some send it.
                 if input.first() == Some(&0) {
                     return Ok((1, Arrived::Nothing));
@@ -223,9 +299,18 @@ impl PrimaryLink {
             }
             State::Options(left) => match left.next() {
                 Some(Question::Auth) if line[0] == b'-' => return Err(LinkError::Auth(text())),
-                _ if left.len() == 0 => self.psync(),
-                _ => {}
+                Some(Question::Needed) if line[0] == b'-' => return Err(LinkError::Unexpected("REPLCONF", text())),
+                _ if left.len() > 0 => {}
+                _ if self.is_for_snapshot => {
+                    self.output.extend(command(&[b"SYNC"]));
+                    self.state = State::EndOffset;
+                }
+                _ => self.psync(),
             },
+            State::Apart => return Err(LinkError::Unexpected("nothing", text())),
+            State::Associating if line[0] == b'-' => return Err(LinkError::Unexpected("REPLCONF", text())),
+            State::Associating => self.psync(),
+            State::EndOffset => return self.end_offset(line),
             State::Psync => return self.psync_answer(line),
             State::Header { .. } => return self.header(line),
             State::Snapshot(_) | State::Loading | State::Stream(_) => {}
@@ -235,24 +320,35 @@ impl PrimaryLink {
 
     /// Says all that a primary may want to know.
     fn ask(&mut self) {
-        let (settings, mut asked) = (&self.settings, Vec::new());
+        let mut asked = Vec::from_iter(self.authenticate());
+        let settings = &self.settings;
         let mut ask = |question, words: &[&[u8]]| {
             self.output.extend(command(words));
             asked.push(question);
         };
-        match (settings.user.is_empty(), settings.password.is_empty()) {
-            (_, true) => {}
-            (true, _) => ask(Question::Auth, &[b"AUTH", &settings.password]),
-            (false, _) => ask(Question::Auth, &[b"AUTH", &settings.user, &settings.password]),
-        }
         let port = settings.port.to_string();
         ask(Question::Option, &[b"REPLCONF", b"listening-port", port.as_bytes()]);
         if !settings.announce_ip.is_empty() {
             ask(Question::Option, &[b"REPLCONF", b"ip-address", &settings.announce_ip]);
         }
-        ask(Question::Option, &[b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"]);
+        let mut words: Vec<&[u8]> = vec![b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"];
+        if settings.dual_channel {
+            words.extend([&b"capa"[..], b"dual-channel", b"capa", b"rdb-channel-repl"]);
+        }
+        ask(Question::Option, &words);
         ask(Question::Option, &[b"REPLCONF", b"version", settings.version.as_bytes()]);
         self.state = State::Options(asked.into_iter());
+    }
+
+    /// Says who asks, if that is wanted.
+    fn authenticate(&mut self) -> Option<Question> {
+        let LinkSettings { user, password, .. } = &self.settings;
+        if password.is_empty() {
+            return None;
+        }
+        let words: &[&[u8]] = if user.is_empty() { &[b"AUTH", password] } else { &[b"AUTH", user, password] };
+        self.output.extend(command(words));
+        Some(Question::Auth)
     }
 
     fn psync(&mut self) {
@@ -268,6 +364,7 @@ impl PrimaryLink {
 
     fn psync_answer<'b>(&mut self, line: &[u8]) -> Result<Arrived<'b>, LinkError> {
         let text = || String::from_utf8_lossy(line).into_owned();
+        let unexpected = |what| LinkError::Unexpected(what, text());
         if let Some(rest) = line.strip_prefix(b"+FULLRESYNC") {
             let mut words = rest.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
             let id = words.next().and_then(ReplicationId::parse);
@@ -287,6 +384,15 @@ impl PrimaryLink {
             self.begin_stream();
             return Ok(Arrived::Continue(id));
         }
+        if line.starts_with(b"+DUALCHANNELSYNC") && self.settings.dual_channel {
+            self.state = State::Apart;
+            return Ok(Arrived::DualChannel(None));
+        }
+        if let Some(rest) = line.strip_prefix(b"+RDBCHANNELSYNC ").filter(|_| self.settings.dual_channel) {
+            let client = std::str::from_utf8(rest).ok().and_then(|client| client.trim_ascii().parse().ok());
+            self.state = State::Apart;
+            return client.map(|client| Arrived::DualChannel(Some(client))).ok_or_else(|| unexpected("PSYNC"));
+        }
         if line.starts_with(b"-NOMASTERLINK") || line.starts_with(b"-LOADING") {
             return Err(LinkError::Later(text()));
         }
@@ -299,6 +405,18 @@ impl PrimaryLink {
         self.output.extend(command(&[b"SYNC"]));
         (self.state, self.position) = (State::Header { sync: true }, None);
         Ok(Arrived::Unnamed)
+    }
+
+    fn end_offset<'b>(&mut self, line: &[u8]) -> Result<Arrived<'b>, LinkError> {
+        let text = || String::from_utf8_lossy(line).into_owned();
+        if line[0] == b'-' {
+            return Err(LinkError::Aborted(text()));
+        }
+        let end = line.strip_prefix(b"$ENDOFF:").and_then(SnapshotEnd::parse);
+        let end = end.ok_or_else(|| LinkError::Unexpected("SYNC", text()))?;
+        self.position = Some(end.position);
+        self.state = State::Header { sync: true };
+        Ok(Arrived::EndOffset(end))
     }
 
     fn header<'b>(&mut self, line: &[u8]) -> Result<Arrived<'b>, LinkError> {
@@ -367,10 +485,26 @@ impl PrimaryLink {
             State::Stream(_) => "PRIMARY timeout: no data nor PING received...",
             State::Header { sync: true } => "receiving the answer to SYNC from PRIMARY",
             State::Header { sync: false } | State::Snapshot(_) => "receiving bulk data from PRIMARY...",
-            State::Loading => return Ok(()),
-            State::Ping | State::Options(_) | State::Psync => "connecting to the PRIMARY...",
+            State::EndOffset => "receiving the answer to SYNC from PRIMARY",
+            // What comes over another connection is waited for there.
+            State::Loading | State::Apart => return Ok(()),
+            State::Ping | State::Options(_) | State::Psync | State::Associating => "connecting to the PRIMARY...",
         };
         if now.saturating_sub(self.last_input) > self.settings.timeout { Err(LinkError::Timeout(what)) } else { Ok(()) }
+    }
+}
+
+impl SnapshotEnd {
+    /// `offset id db client`, as they stand on the line.
+    fn parse(line: &[u8]) -> Option<SnapshotEnd> {
+        let mut words = std::str::from_utf8(line).ok()?.split(' ');
+        let offset = words.next()?.parse().ok()?;
+        let id = ReplicationId::parse(words.next()?.as_bytes())?;
+        // -1: none, so the stream begins by selecting one.
+        let db: i64 = words.next()?.parse().ok()?;
+        let client = words.next()?.parse().ok()?;
+        let (position, db) = (Position { id, offset }, u32::try_from(db).unwrap_or(0));
+        Some(SnapshotEnd { position, db, client: Some(client) })
     }
 }
 
@@ -439,6 +573,8 @@ mod tests {
                 Arrived::Unnamed => "unnamed".to_owned(),
                 Arrived::FullSync(position) => format!("full {} {}", position.id, position.offset),
                 Arrived::Continue(id) => format!("continue {}", id.map_or(String::new(), |id| id.to_string())),
+                Arrived::DualChannel(client) => format!("dual channel {client:?}"),
+                Arrived::EndOffset(end) => format!("end {} {} {:?}", end.position.offset, end.db, end.client),
                 Arrived::Snapshot(len) => format!("snapshot {len:?}"),
                 Arrived::Data(data) => format!("data {}", text(data)),
                 Arrived::SnapshotEnd => "end".to_owned(),
@@ -531,6 +667,67 @@ mod tests {
         assert!(matches!(feed(&mut link, b"+FULLRESYNC\r\n-ERR no\r\n"), Err(LinkError::Aborted(_))));
         assert!(matches!(feed(&mut asking(None), b"+WHAT\r\n"), Err(LinkError::Unexpected("PSYNC", _))));
         assert!(matches!(feed(&mut asking(None), b"+FULLRESYNC\r\n!3\r\n"), Err(LinkError::Unexpected("SYNC", _))));
+    }
+
+    #[test]
+    fn a_snapshot_may_come_over_a_connection_of_its_own() {
+        let settings = LinkSettings { dual_channel: true, password: b"p".to_vec(), ..settings() };
+        let mut main = PrimaryLink::new(settings.clone(), Some(position()), 0);
+        feed(&mut main, b"+PONG\r\n").unwrap();
+        assert!(sent(&mut main).contains("capa eof capa psync2 capa dual-channel capa rdb-channel-repl"));
+        feed(&mut main, b"+OK\r\n+OK\r\n+OK\r\n+OK\r\n").unwrap();
+        sent(&mut main);
+        assert_eq!(feed(&mut main, b"+DUALCHANNELSYNC\r\n").unwrap(), ["dual channel None"]);
+        let mut snapshot = PrimaryLink::for_snapshot(settings.clone(), None, 0);
+        assert_eq!(
+            sent(&mut snapshot),
+            "AUTH p REPLCONF capa eof rdb-only 1 rdb-channel 1 listening-port 7000 version 9.0.0"
+        );
+        feed(&mut snapshot, b"+OK\r\n+OK\r\n").unwrap();
+        assert_eq!(sent(&mut snapshot), "SYNC");
+        let (_, arrived) = snapshot.take(format!("$ENDOFF:500 {OTHER} -1 17\r\n").as_bytes(), 0).unwrap();
+        let Arrived::EndOffset(end) = arrived else { panic!("{arrived:?}") };
+        assert!((end.db, end.client, end.position.offset) == (0, Some(17), 500) && end.position.id.as_str() == OTHER);
+        main.associate(&end);
+        assert_eq!(sent(&mut main), "REPLCONF set-rdb-client-id 17");
+        feed(&mut main, b"+OK\r\n").unwrap();
+        assert_eq!(sent(&mut main), format!("PSYNC {OTHER} 501"));
+        assert_eq!(feed(&mut main, format!("+CONTINUE {OTHER}\r\n").as_bytes()).unwrap().len(), 1);
+        assert!(main.is_streaming());
+        let told = feed(&mut snapshot, format!("\n$EOF:{ID}\r\nabc{ID}").as_bytes()).unwrap();
+        assert_eq!(told, ["snapshot None", "data abc", "end"]);
+        let mut refused = PrimaryLink::for_snapshot(settings, None, 0);
+        feed(&mut refused, b"+OK\r\n").unwrap();
+        assert!(feed(&mut refused, b"-ERR no such option\r\n").is_err());
+        for line in ["$ENDOFF:1 x 0 1", "$ENDOFF:-1", "$5", "-ERR no"] {
+            let mut link = PrimaryLink::for_snapshot(super::tests::settings(), None, 0);
+            feed(&mut link, b"+OK\r\n").unwrap();
+            assert!(feed(&mut link, format!("{line}\r\n").as_bytes()).is_err(), "{line}");
+        }
+        // Who has not said that it can is not told to.
+        assert!(feed(&mut asking(None), b"+DUALCHANNELSYNC\r\n").is_err());
+    }
+
+    #[test]
+    fn a_redis_begins_the_stream_by_itself_when_the_snapshot_does() {
+        let settings = LinkSettings { dual_channel: true, ..settings() };
+        let mut main = PrimaryLink::new(settings.clone(), None, 0);
+        feed(&mut main, b"+PONG\r\n+OK\r\n+OK\r\n+OK\r\n").unwrap();
+        assert_eq!(feed(&mut main, b"+RDBCHANNELSYNC 5\r\n").unwrap(), ["dual channel Some(5)"]);
+        let mut snapshot = PrimaryLink::for_snapshot(settings.clone(), Some(5), 0);
+        assert!(sent(&mut snapshot).ends_with("rdb-channel 1 listening-port 7000 main-ch-client-id 5"));
+        feed(&mut snapshot, b"+OK\r\n").unwrap();
+        assert_eq!(sent(&mut snapshot), "PSYNC ? -1");
+        let (_, arrived) = snapshot.take(format!("+FULLRESYNC {OTHER} 500\r\n").as_bytes(), 0).unwrap();
+        let Arrived::FullSync(position) = arrived else { panic!("{arrived:?}") };
+        sent(&mut main);
+        main.associate(&SnapshotEnd { position, db: 0, client: None });
+        assert!(main.is_streaming() && sent(&mut main).is_empty() && main.position() == Some(position));
+        let told = feed(&mut snapshot, format!("$EOF:{ID}\r\nabc{ID}").as_bytes()).unwrap();
+        assert_eq!(told, ["snapshot None", "data abc", "end"]);
+        let mut link = PrimaryLink::new(settings, None, 0);
+        feed(&mut link, b"+PONG\r\n+OK\r\n+OK\r\n+OK\r\n").unwrap();
+        assert!(feed(&mut link, b"+RDBCHANNELSYNC x\r\n").is_err());
     }
 
     #[test]

@@ -25,8 +25,8 @@
 use crate::core::args::Args;
 use crate::core::busy_script;
 use crate::core::command::{
-    ALLOW_BUSY, ALLOW_SUBSCRIBED, Command, CommandEntry, DENY_OOM, Flags, LOADING, MAY_REPLICATE, NO_AUTH, NO_MULTI,
-    PROTECTED, READONLY, RUNS_QUEUED, STALE, TELLS_DISK_ERRORS, WRITE,
+    ALLOW_BUSY, ALLOW_SUBSCRIBED, Command, CommandEntry, DENY_OOM, Flags, LOADING, MAY_REPLICATE, NO_ASYNC_LOADING,
+    NO_AUTH, NO_MULTI, PROTECTED, READONLY, RUNS_QUEUED, STALE, TELLS_DISK_ERRORS, WRITE,
 };
 use crate::core::context::{Context, Now, Piecewise};
 use crate::core::rights::{self, Call};
@@ -173,7 +173,8 @@ fn refusal(engine: &Engine, session: &Session, request: &AdmissionRequest<'_>) -
     if state.is_stale() && request.lacking.has(STALE) {
         return Some(Error::PrimaryDown);
     }
-    if state.is_loading() && request.lacking.has(LOADING) {
+    let is_loading = state.is_loading() && request.lacking.has(LOADING);
+    if is_loading || state.is_async_loading() && request.flags.has(NO_ASYNC_LOADING) {
         return Some(Error::Loading);
     }
     // What is for such times must not need a lock, as the script may have it: WATCH, and the end of what is watched.

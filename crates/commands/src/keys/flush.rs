@@ -8,16 +8,12 @@ use crate::core::args::Args;
 use crate::core::command::{ALL_DBS, Command, FAST, Group, READONLY, WRITE};
 use crate::core::context::{Blocking, Context, Flow, Piecewise};
 use crate::core::rights::databases_at;
+use crate::keys::exchange::{presence, replace};
 use crate::persistence::save::save_now;
-use engine::clients::watch::Presence;
 use engine::config::Directive;
-use engine::data::key_hash::KeyHasher;
 use engine::data::table::{ExpiryIndex, Table};
-use engine::data::value::{KeyEntry, Object};
-use engine::keyspace::origin::is_due;
-use engine::keyspace::shard::Db;
+use engine::data::value::Object;
 use engine::scripts::function_libraries::LibraryChange;
-use engine::time::UnixMs;
 use engine::{Engine, Error};
 use std::mem::{swap, take};
 use std::sync::Arc;
@@ -166,25 +162,16 @@ fn wants_save(cx: &mut Context<'_>, was_saving: bool) -> bool {
 fn empty(cx: &mut Context<'_>, only: Option<u32>, background: bool) -> Result<(FreeBeforeReply, u64), Error> {
     let mut work = FreeBeforeReply::default();
     let mut removed = 0;
-    let (engine, hasher, now) = (cx.engine, cx.engine.hasher(), cx.keys.expiry_now());
+    let (engine, now) = (cx.engine, cx.keys.expiry_now());
     cx.keys.escalate()?;
     cx.keys.each_shard(|shard_index, shard, effects| {
         engine.tracking().clear(&mut shard.tracked);
         for (index, db) in shard.dbs.iter_mut().filter(|(index, _)| only.is_none_or(|only| only == *index)) {
-            let Db { table, watchers, wait_queues, streamed_replies, .. } = db;
-            // Some wait for a key's end.
-            if !wait_queues.is_empty() {
-                effects.rare().ready.extend(wait_queues.keys().map(|key| (index, key.to_vec())));
-            }
-            watchers.touch_all(|key| (presence(table, hasher.local_of(key), key, now), Presence::Missing));
-            shard.stats.dirty += table.len() as u64;
-            removed += table.len() as u64;
-            engine.keys_went(shard_index, index);
-            let names = streamed_replies.names();
-            names.iter().for_each(|name| leave_to_readers(db, name, hasher));
-            let Db { table, expiry, captures, .. } = db;
+            shard.stats.dirty += db.table.len() as u64;
+            removed += db.table.len() as u64;
+            let left = replace(engine, effects, (shard_index, index), db, Default::default(), now);
             // Who reads what there was frees it.
-            let Some((table, expiry)) = captures.detach(take(table), take(expiry)) else { continue };
+            let Some((table, expiry)) = left else { continue };
             if background {
                 effects.discard_table(table, expiry);
             } else if !table.is_empty() {
@@ -250,25 +237,6 @@ impl Piecewise for FreeBeforeReply {
         }
         cx.reply.ok();
         true
-    }
-}
-
-/// A collection of which a reply is being written is not freed yet.
-fn leave_to_readers(db: &mut Db, name: &[u8], hasher: &KeyHasher) {
-    let local = hasher.local_of(name);
-    let local_of = |entry: &KeyEntry| hasher.local_of(entry.key());
-    if let Some(entry) = db.table.remove(local, |entry| *entry.key() == *name, local_of) {
-        db.captures.removed(&db.table, hasher, local, &entry);
-        drop(entry.into_payload().and_then(|object| db.leave_behind(name, object)));
-    }
-}
-
-/// How a key stands in a database.
-fn presence(table: &Table, local: u64, key: &[u8], now: UnixMs) -> Presence {
-    match table.find(local, |entry| entry.key() == key) {
-        None => Presence::Missing,
-        Some(entry) if entry.expiry().is_some_and(|expiry| is_due(expiry, now)) => Presence::Stale,
-        Some(_) => Presence::Live,
     }
 }
 

@@ -4,6 +4,7 @@
 //! a value's type only where the reply depends on it.
 
 pub mod dump;
+pub(crate) mod exchange;
 pub mod expire;
 pub mod expire_option;
 pub mod flush;

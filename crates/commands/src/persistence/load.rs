@@ -17,16 +17,19 @@ use engine::Engine;
 use engine::config::{Config, Directive};
 use engine::data::key_hash::KeyHash;
 use engine::data::value::KeyEntry;
+use engine::keyspace::Keyspace;
 use engine::keyspace::held_locks::HeldLocks;
 use engine::keyspace::keys::{Key, Keys};
 use engine::keyspace::origin::is_due;
 use engine::keyspace::origin::{Asker, Origin};
+use engine::scripts::function_libraries::Libraries;
 use engine::time::{UnixMs, UnixUs};
 use persistence::format::Family;
 use persistence::load::{self, Doing, LoadOptions, LoadedKey, Sink, Unread};
 use persistence::source::{Fault, Reason, Source};
 use persistence::{check, decode};
 use replication::ids::ReplicationId;
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -83,7 +86,7 @@ pub fn load_file(engine: &Engine, merge: bool) -> Result<Option<LoadedFile>, Loa
     let mut source = Source::new(&mut *file, options.check_sum);
     // What a primary has not said to be over is not.
     let mode = Mode { merge, expires: !engine.is_following() };
-    let result = read(engine, &config, &mut source, options, mode, &|| Ok(()));
+    let result = read(Target::served(engine), &config, &mut source, options, mode, &|| Ok(()));
     engine.end_reserving();
     saves.set_loading(false);
     let loaded = result.map_err(|fault| LoadFailure {
@@ -125,7 +128,8 @@ pub fn load_in_place(
         emptied();
         Ok(())
     };
-    let result = read(engine, &config, &mut source, options, Mode { merge: false, expires: false }, &begin);
+    let mode = Mode { merge: false, expires: false };
+    let result = read(Target::served(engine), &config, &mut source, options, mode, &begin);
     engine.end_reserving();
     let loaded = result.map_err(|fault| {
         if saves.deny_reasons().is_loading() {
@@ -141,29 +145,47 @@ pub fn load_in_place(
     Ok(loaded)
 }
 
+/// Where keys and functions go.
+#[derive(Clone, Copy)]
+pub(super) struct Target<'e> {
+    pub engine: &'e Engine,
+    pub keyspace: &'e Keyspace,
+    /// Functions go here if not among those that are called.
+    pub libraries: Option<&'e RefCell<Libraries>>,
+}
+
+impl<'e> Target<'e> {
+    /// Into the data set that is served.
+    fn served(engine: &'e Engine) -> Target<'e> {
+        Target { engine, keyspace: engine, libraries: None }
+    }
+}
+
 /// What becomes of keys that are there already, or that are over.
 #[derive(Clone, Copy)]
-struct Mode {
-    merge: bool,
-    expires: bool,
+pub(super) struct Mode {
+    pub merge: bool,
+    pub expires: bool,
 }
 
 /// What is done when the file's first bytes are good.
-type Begin<'b> = &'b dyn Fn() -> Result<(), String>;
+pub(super) type Begin<'b> = &'b dyn Fn() -> Result<(), String>;
 
-fn read(
-    engine: &Engine,
+pub(super) fn read(
+    target: Target<'_>,
     config: &Config,
     source: &mut Source<'_>,
     options: LoadOptions,
     mode: Mode,
     begin: Begin<'_>,
 ) -> Result<LoadedFile, Fault> {
+    let engine = target.engine;
     let now = engine.host().unix_us(UnixUs(0)).ms();
-    let inserter = Inserter { engine, mode, now, queue: Queue::default() };
+    let inserter = Inserter { engine, keyspace: target.keyspace, mode, now, queue: Queue::default() };
     let mut result = None;
     engine.host().alongside(&|| inserter.help(), &mut || {
-        let mut loader = Loader::new(&inserter, Delay::new(config.int(Directive::KEY_LOAD_DELAY)), begin);
+        let libraries = fcall::FromFile::new(engine, target.libraries);
+        let mut loader = Loader::new(&inserter, libraries, Delay::new(config.int(Directive::KEY_LOAD_DELAY)), begin);
         let read = load::load(source, options, engine.encoding_limits(), &mut loader).map(|()| {
             loader.flush();
             let (id, offset, db) = loader.history;
@@ -289,6 +311,8 @@ impl Queue {
 /// Puts entries into their tables.
 struct Inserter<'e> {
     engine: &'e Engine,
+    /// Whose tables they are.
+    keyspace: &'e Keyspace,
     mode: Mode,
     /// Unix time in milliseconds.
     now: UnixMs,
@@ -368,12 +392,12 @@ impl Inserter<'_> {
         let mut entries = batch.keys.entries;
         // In the order of the file within a shard.
         entries.sort_by_key(|(hash, _)| hash.shard());
-        entries.iter().for_each(|(hash, _)| self.engine.prefetch_bucket(batch.db, *hash));
+        entries.iter().for_each(|(hash, _)| self.keyspace.prefetch_bucket(batch.db, *hash));
         let (mut inserted, mut name, mut entries) = (0, Vec::new(), entries.into_iter().peekable());
         while let Some((first, _)) = entries.peek() {
             let (first, shard) = (*first, first.shard());
-            let held = HeldLocks::keys(self.engine, std::iter::once(first));
-            let mut keys = Keys::new(self.engine, held, batch.db, Origin { asker: Asker::Replay, now: self.now });
+            let held = HeldLocks::keys(self.keyspace, std::iter::once(first));
+            let mut keys = Keys::new(self.keyspace, held, batch.db, Origin { asker: Asker::Replay, now: self.now });
             while let Some((hash, entry)) = entries.next_if(|(hash, _)| hash.shard() == shard) {
                 name.clear();
                 name.extend_from_slice(entry.key());
@@ -442,7 +466,7 @@ struct Loader<'i, 'e> {
 const EMPTY_TOLD: u64 = 10;
 
 impl<'i, 'e> Loader<'i, 'e> {
-    fn new(inserter: &'i Inserter<'e>, delay: Delay, begin: Begin<'i>) -> Self {
+    fn new(inserter: &'i Inserter<'e>, libraries: fcall::FromFile<'e>, delay: Delay, begin: Begin<'i>) -> Self {
         let engine = inserter.engine;
         let batches = (0..engine.locks().len().div_ceil(TOGETHER)).map(|_| Collected::default()).collect();
         Loader {
@@ -451,7 +475,7 @@ impl<'i, 'e> Loader<'i, 'e> {
             db: 0,
             batches,
             delay,
-            libraries: fcall::FromFile::new(engine),
+            libraries,
             begin,
             history: (None, None, 0),
             loaded: LoadedFile::default(),
@@ -550,7 +574,7 @@ impl Sink for Loader<'_, '_> {
         let loading = &self.engine.persistence_status().loading;
         let left = loading.total_bytes.load(Relaxed).saturating_sub(loading.loaded_bytes.load(Relaxed));
         if let Some(db) = u32::try_from(db).ok().filter(|db| (*db as usize) < self.engine.databases()) {
-            self.engine.reserve_keys(db, keys.min(left / KEY_MIN));
+            self.inserter.keyspace.reserve_keys(db, keys.min(left / KEY_MIN));
         }
     }
 
@@ -597,7 +621,8 @@ impl Sink for Loader<'_, '_> {
 /// Reads the base of a log. Nothing in it counts as expired: what comes after it may rely on it.
 pub(crate) fn load_base(engine: &Engine, source: &mut Source<'_>, options: LoadOptions) -> Result<LoadedFile, String> {
     let config = engine.config().snapshot();
-    let result = read(engine, &config, source, options, Mode { merge: false, expires: false }, &|| Ok(()));
+    let mode = Mode { merge: false, expires: false };
+    let result = read(Target::served(engine), &config, source, options, mode, &|| Ok(()));
     engine.end_reserving();
     result.map_err(|fault| describe(&fault, "rdbLoadObject"))
 }

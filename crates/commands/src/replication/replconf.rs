@@ -3,6 +3,7 @@
 use crate::core::args::Args;
 use crate::core::command::{ADMIN, ALLOW_BUSY, Command, Group, LOADING, NO_SCRIPT, STALE, SYSTEM};
 use crate::core::context::Context;
+use engine::config::Directive;
 use engine::{Error, Word};
 use replication::follower::BadOption;
 
@@ -30,8 +31,20 @@ fn replconf(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         if args.is(index, "set-cluster-node-id") {
             return Err(Error::ClusterDisabled);
         }
+        if args.is(index, "set-rdb-client-id") {
+            let client = args.int(index + 1)?;
+            if !u64::try_from(client).is_ok_and(|client| cx.engine.replication().awaits_psync(client)) {
+                return Err(text(&format!("ERR Unrecognized RDB client id {client}")));
+            }
+        }
+        let config = cx.engine.config().snapshot();
+        let mut dual_channel = config.flag(Directive::DUAL_CHANNEL_REPLICATION_ENABLED);
+        if dual_channel && args.is(index + 1, "dual-channel") && !config.flag(Directive::REPL_DISKLESS_SYNC) {
+            dual_channel = false;
+            cx.engine.host().notice("Dual channel capability ignored: repl-diskless-sync disabled");
+        }
         let said = cx.session.handshake.get_or_insert_default();
-        said.set(&args[index], &args[index + 1], false).map_err(refusal)?;
+        said.set(&args[index], &args[index + 1], dual_channel).map_err(refusal)?;
     }
     cx.reply.ok();
     Ok(())
@@ -50,6 +63,10 @@ fn refusal(option: BadOption) -> Error {
         }
         BadOption::Version(text) => format!("ERR Unrecognized version format: {}", text.escape_ascii()),
     };
+    self::text(&text)
+}
+
+fn text(text: &str) -> Error {
     Error::Verbatim(Word::of(text.as_bytes()))
 }
 
@@ -65,6 +82,7 @@ mod tests {
         client.is("REPLCONF nope 1", "-ERR Unrecognized REPLCONF option: nope");
         client.is("REPLCONF version 9.x", "-ERR Unrecognized version format: 9.x").is("REPLCONF version 9.0.0", "+OK");
         client.is("REPLCONF rdb-only 2", "-ERR value is out of range, value must between 0 and 1");
+        client.is("REPLCONF set-rdb-client-id 7", "-ERR Unrecognized RDB client id 7");
         client.is("REPLCONF listening-port x", "-ERR value is not an integer or out of range");
     }
 }

@@ -16,7 +16,7 @@ pub fn options(engine: &Engine, handshake: &Handshake) -> SaveOptions {
     let is_redis = config.choice(Directive::RDB_VERSION_COMPAT) == "redis";
     options.style.family = match handshake.snapshot_version() {
         // A backup: it is to be whole.
-        SnapshotVersion::Oldest if is_backup(handshake) => options.style.family,
+        SnapshotVersion::Oldest if handshake.is_backup() => options.style.family,
         SnapshotVersion::Oldest if is_redis => Family::Redis,
         SnapshotVersion::Oldest => Family::Common,
         SnapshotVersion::Common | SnapshotVersion::Valkey => Family::Valkey,
@@ -27,14 +27,9 @@ pub fn options(engine: &Engine, handshake: &Handshake) -> SaveOptions {
     options
 }
 
-/// It takes a snapshot for nobody but itself.
-fn is_backup(handshake: &Handshake) -> bool {
-    handshake.rdb_only && handshake.version.is_none() && !handshake.rdb_channel
-}
-
 /// Whether a replica that has said this of itself reads collections whose elements have expiries, written so.
 pub fn reads_element_expiries(handshake: &Handshake, options: &SaveOptions) -> bool {
-    is_backup(handshake)
+    handshake.is_backup()
         || handshake.snapshot_version() == SnapshotVersion::Valkey
         || options.style.family == Family::Redis
 }

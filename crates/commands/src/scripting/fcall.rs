@@ -22,6 +22,7 @@ use engine::scripts::script_cache::Running;
 use engine::time::UnixMs;
 use engine::{Engine, Error, Word, glob};
 use persistence::dump;
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -249,12 +250,14 @@ fn load(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 /// Adds the libraries that a file has, of which all are made by one interpreter.
 pub(crate) struct FromFile<'e> {
     engine: &'e Engine,
+    /// Where they go if not among those that are called.
+    beside: Option<&'e RefCell<Libraries>>,
     interpreter: Option<Interpreter>,
 }
 
 impl<'e> FromFile<'e> {
-    pub fn new(engine: &'e Engine) -> Self {
-        FromFile { engine, interpreter: None }
+    pub fn new(engine: &'e Engine, beside: Option<&'e RefCell<Libraries>>) -> Self {
+        FromFile { engine, beside, interpreter: None }
     }
 
     /// Adds a library. `replace`: in the place of what has its name. Its text may run for as long as it takes.
@@ -266,6 +269,12 @@ impl<'e> FromFile<'e> {
         let Some(interpreter) = &self.interpreter else { return Ok(()) };
         let made = functions::make(interpreter, scripts, code, Duration::MAX)?;
         let library = made.library(code, scripts.next_library_id());
+        if let Some(beside) = self.beside {
+            let mut libraries = beside.borrow_mut();
+            let change = put_one(&libraries, library, replace)?;
+            libraries.apply(change);
+            return Ok(());
+        }
         let held = HeldLocks::Anything(Box::new(self.engine.locks().escalated()));
         let mut keys = Keys::new(self.engine, held, 0, Origin::client(UnixMs(0)));
         keys.change_libraries(|libraries| put_one(libraries, library, replace))

@@ -101,7 +101,9 @@ fn set(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Err(Error::Syntax);
     }
     let pairs: Vec<(&[u8], &[u8])> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
-    let caller = Caller { local: cx.session.info.is_local(), loading: false };
+    let state = cx.engine.persistence_status().deny_reasons();
+    let loading = state.is_loading() || state.is_async_loading();
+    let caller = Caller { local: cx.session.info.is_local(), loading };
     let in_transaction = !cx.may_block();
     let epoch = cx.engine.epoch();
     match cx.engine.config().set(&pairs, caller, &Hooks { engine: cx.engine, in_transaction }) {

@@ -111,13 +111,22 @@ pub struct Accounts {
     pub functions: u64,
     /// Bytes that wait to be written to the append-only file.
     pub log: u64,
+    /// Bytes of the stream for replicas that come back.
+    pub backlog: u64,
+    /// Those beyond, which replicas have still to be sent.
+    pub replicas: u64,
+    /// Bytes of the primary's stream that wait for the end of its snapshot.
+    pub buffered: u64,
 }
 
 impl Accounts {
     pub fn new(engine: &Engine, overview: Overview, memory: MemoryStats) -> Accounts {
         let clients = engine.clients().all().iter().map(|client| client.memory.load(Relaxed)).sum::<usize>() as u64;
         let (scripts, functions) = (engine.scripts().totals().1 as u64, engine.scripts().library_bytes() as u64);
-        Accounts { memory, overview, clients, scripts, functions, log: engine.not_counted() }
+        let (stream, buffered) = (engine.replication().backlog(), engine.replication().link().buffered);
+        let (backlog, replicas) = (stream.len, stream.memory.saturating_sub(stream.len));
+        let log = engine.not_counted();
+        Accounts { memory, overview, clients, scripts, functions, log, backlog, replicas, buffered }
     }
 
     /// Bytes of the tables of all databases, without the keys.
@@ -132,7 +141,8 @@ impl Accounts {
 
     /// Bytes that are not keys and values.
     pub fn overhead(&self) -> u64 {
-        let others = self.scripts + self.functions + self.log;
+        let stream = self.backlog + self.replicas + self.buffered;
+        let others = self.scripts + self.functions + self.log + stream;
         self.memory.startup + self.clients + others + self.tables() + self.overview.total(|db| db.expiry_bytes) as u64
     }
 
@@ -158,7 +168,7 @@ pub fn difference(whole: u64, part: u64) -> i64 {
 
 fn stats(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let accounts = Accounts::new(cx.engine, Overview::of(&mut cx.keys), cx.engine.host().memory());
-    let Accounts { memory, overview, clients, scripts, functions, log } = &accounts;
+    let Accounts { memory, overview, clients, scripts, functions, log, backlog, replicas, buffered } = &accounts;
     let selected = cx.session.db;
     let keys = overview.total(|db| db.keys) as u64;
     let mut fields = Fields { cx, count: 0 };
@@ -166,9 +176,9 @@ fn stats(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     fields.int("peak.allocated", memory.peak);
     fields.int("total.allocated", memory.allocated);
     fields.int("startup.allocated", memory.startup);
-    for absent in ["replication.backlog", "clients.slaves"] {
-        fields.int(absent, 0);
-    }
+    fields.int("replication.backlog", *backlog);
+    fields.int("replicas.repl.buffer", *buffered);
+    fields.int("clients.slaves", *replicas);
     fields.int("clients.normal", *clients);
     fields.int("cluster.links", 0);
     fields.int("aof.buffer", *log);

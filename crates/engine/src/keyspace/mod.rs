@@ -6,6 +6,7 @@
 //! for a lock.
 
 mod barrier;
+mod beside;
 pub mod edit;
 pub mod encoding_limits;
 pub mod held_locks;

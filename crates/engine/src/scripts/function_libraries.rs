@@ -82,7 +82,8 @@ impl Libraries {
         self.by_function.get(&name.to_ascii_lowercase()[..])
     }
 
-    pub(crate) fn apply(&mut self, change: LibraryChange) {
+    /// Changes them.
+    pub fn apply(&mut self, change: LibraryChange) {
         if change.clear {
             *self = Libraries::default();
         }

@@ -40,6 +40,7 @@ impl DenyReasons {
     pub(super) const CONGESTED: u64 = 256;
     pub(super) const READ_ONLY_REPLICA: u64 = 512;
     pub(super) const STALE: u64 = 1024;
+    pub(super) const ASYNC_LOADING: u64 = 2048;
     /// The lowest bit of the epoch's number, above those of all reasons.
     pub(super) const EPOCH: u64 = 1 << 16;
     /// Reasons that are only measured now and then: with them no epoch begins.
@@ -99,6 +100,11 @@ impl DenyReasons {
     /// The data set is being read: only commands that need no data run.
     pub fn is_loading(self) -> bool {
         self.0 & DenyReasons::LOADING != 0
+    }
+
+    /// Another data set is being read beside the one that is served, which it will replace.
+    pub fn is_async_loading(self) -> bool {
+        self.0 & DenyReasons::ASYNC_LOADING != 0
     }
 
     /// There is a limit to memory: what there is has to be looked at before every command.

@@ -102,6 +102,11 @@ impl PersistenceStatus {
         self.set(DenyReasons::LOADING, on);
     }
 
+    /// Whether another data set is being read beside the one that is served.
+    pub fn set_async_loading(&self, on: bool) {
+        self.set(DenyReasons::ASYNC_LOADING, on);
+    }
+
     /// Whether writes are refused because saving fails.
     pub fn refuse_writes(&self, on: bool) {
         self.set(DenyReasons::FAILED, on);

@@ -70,6 +70,10 @@ pub struct LinkStatus {
     pub sync_total: Option<u64>,
     /// See above.
     pub sync_read: u64,
+    /// Bytes of the stream that wait for the end of the snapshot, and the most that there were.
+    pub buffered: u64,
+    /// See above.
+    pub buffered_peak: u64,
 }
 
 /// How far a replica is, as INFO names it.
@@ -80,7 +84,9 @@ pub enum ReplicaState {
     WaitBgsave,
     /// It gets one.
     SendBulk,
-    /// It has one and waits for its stream over another connection.
+    /// It gets changes, and a snapshot before them over another connection.
+    BgTransfer,
+    /// It got a snapshot for another connection.
     RdbTransmitted,
     /// It gets changes.
     Online,
@@ -92,7 +98,8 @@ impl ReplicaState {
         match self {
             ReplicaState::WaitBgsave => "wait_bgsave",
             ReplicaState::SendBulk => "send_bulk",
-            ReplicaState::RdbTransmitted => "bg_transfer",
+            ReplicaState::BgTransfer => "bg_transfer",
+            ReplicaState::RdbTransmitted => "rdb_transmitted",
             ReplicaState::Online => "online",
         }
     }
@@ -107,8 +114,10 @@ pub struct ReplicaInfo {
     pub ip: String,
     /// The port that it has named; 0 without.
     pub port: u16,
-    /// `main-channel`, `rdb-channel` or `replica`, as INFO shows it.
-    pub kind: &'static str,
+    /// Its snapshot is for another connection.
+    pub is_rdb_channel: bool,
+    /// That one has not asked for the stream behind it yet, which is kept for it.
+    pub awaits_psync: AtomicBool,
     /// It has asked for a snapshot and nothing else.
     pub wants_only_rdb: bool,
     state: AtomicU8,
@@ -128,12 +137,13 @@ pub struct ReplicaInfo {
 
 impl ReplicaInfo {
     /// One that waits for a snapshot.
-    pub fn new(client: u64, ip: String, port: u16, kind: &'static str, wants_only_rdb: bool, now: UnixMs) -> Self {
+    pub fn new(client: u64, ip: String, port: u16, is_rdb_channel: bool, wants_only_rdb: bool, now: UnixMs) -> Self {
         ReplicaInfo {
             client,
             ip,
             port,
-            kind,
+            is_rdb_channel,
+            awaits_psync: AtomicBool::new(false),
             wants_only_rdb,
             state: AtomicU8::new(ReplicaState::WaitBgsave as u8),
             acked: AtomicU64::new(0),
@@ -150,8 +160,18 @@ impl ReplicaInfo {
         match self.state.load(Relaxed) {
             0 => ReplicaState::WaitBgsave,
             1 => ReplicaState::SendBulk,
-            2 => ReplicaState::RdbTransmitted,
+            2 => ReplicaState::BgTransfer,
+            3 => ReplicaState::RdbTransmitted,
             _ => ReplicaState::Online,
+        }
+    }
+
+    /// As INFO names the connection.
+    pub fn kind(&self) -> &'static str {
+        match self.state() {
+            _ if self.is_rdb_channel => "rdb-channel",
+            ReplicaState::BgTransfer => "main-channel",
+            _ => "replica",
         }
     }
 
@@ -325,6 +345,17 @@ impl ReplicationStatus {
     /// This client follows no longer.
     pub fn remove_replica(&self, client: u64) {
         self.replicas.lock().retain(|replica| replica.client != client);
+    }
+
+    /// Whether this client gets a snapshot for another connection that has not asked for the stream behind it yet.
+    pub fn awaits_psync(&self, client: u64) -> bool {
+        let replicas = self.replicas.lock();
+        replicas.iter().any(|replica| replica.client == client && replica.awaits_psync.load(Relaxed))
+    }
+
+    /// How many such clients there are.
+    pub fn waiting_psync(&self) -> usize {
+        self.replicas.lock().iter().filter(|replica| replica.awaits_psync.load(Relaxed)).count()
     }
 
     /// Replicas that get changes and were heard of within so many seconds; any time if there is no limit.

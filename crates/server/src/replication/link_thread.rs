@@ -19,6 +19,7 @@ use crate::workers::replication_handle::ReplicationMessage;
 use crate::workers::shared::{LINK_WORKER, Shared, become_worker};
 use commands::persistence::aof as log_file;
 use commands::persistence::load::LoadFailure;
+use commands::persistence::load_beside::load_beside;
 use commands::replication::applier::{Applier, NoCommands};
 use commands::replication::follow;
 use commands::replication::snapshot_load::load_snapshot;
@@ -26,7 +27,7 @@ use engine::Engine;
 use engine::clients::registry::ClientInfo;
 use engine::config::{Config, Directive, os_message};
 use engine::host::files::NewFile;
-use engine::locks::sync::unlock_fairly;
+use engine::locks::sync::{MutexGuard, unlock_fairly};
 use engine::status::replication_status::{LinkState, PrimaryAddress, ReplicationStatus, new_id};
 use persistence::aof::{Aof, State};
 use replication::ids::{History, ReplicationId};
@@ -35,12 +36,12 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long it waits for bytes before it looks around.
-const LOOK: Duration = Duration::from_millis(100);
+pub(super) const LOOK: Duration = Duration::from_millis(100);
 /// How long it waits to be connected.
 const CONNECT: Duration = Duration::from_secs(5);
 /// Between two attempts to follow.
@@ -54,6 +55,9 @@ const STACK: usize = 64 << 20;
 const BESIDE: usize = 15;
 /// Places of the stream whose durability is not known yet, at most.
 const MARKS: usize = 1024;
+
+/// Where a snapshot comes from that is not in a file.
+const SOCKET: &str = "socket";
 
 /// Starts the thread.
 pub fn start(shared: &Arc<Shared>, acceptor: &Arc<Acceptor>) -> io::Result<()> {
@@ -78,22 +82,31 @@ pub fn start(shared: &Arc<Shared>, acceptor: &Arc<Acceptor>) -> io::Result<()> {
 pub struct Wanted<'w> {
     shared: &'w Shared,
     generation: u64,
+    /// The other connection, without which this one is of no use, is lost.
+    is_lost: Option<&'w AtomicBool>,
 }
 
-impl Wanted<'_> {
+impl<'w> Wanted<'w> {
+    /// The same, which it is no more once another connection is lost.
+    pub fn unless(self, is_lost: &'w AtomicBool) -> Wanted<'w> {
+        Wanted { is_lost: Some(is_lost), ..self }
+    }
+
     pub fn is_wanted(&self) -> bool {
-        self.shared.engine.replication().generation() == self.generation && !self.shared.stopping.load(Relaxed)
+        let is_lost = self.is_lost.is_some_and(|lost| lost.load(Relaxed));
+        let is_present = self.shared.engine.replication().generation() == self.generation;
+        is_present && !is_lost && !self.shared.stopping.load(Relaxed)
     }
 }
 
 /// Why a link ended.
-enum End {
+pub(super) enum End {
     /// Another primary is wanted, or none, or the server ends.
     Unwanted,
     Io(io::Error),
     Link(LinkError),
-    /// The snapshot could not be loaded.
-    Load(String),
+    /// The snapshot could not be loaded, from where it comes.
+    Load(String, &'static str),
     /// The stream cannot be applied.
     Stream,
 }
@@ -110,8 +123,8 @@ impl From<LinkError> for End {
     }
 }
 
-struct LinkThread {
-    shared: Arc<Shared>,
+pub(super) struct LinkThread {
+    pub(super) shared: Arc<Shared>,
     acceptor: Arc<Acceptor>,
     /// Its place among those who run commands.
     worker: usize,
@@ -120,7 +133,7 @@ struct LinkThread {
 }
 
 /// What a link has applied.
-struct Progress {
+pub(super) struct Progress {
     /// The number of the client that the primary is.
     client: u64,
     applier: Applier,
@@ -136,11 +149,11 @@ struct Progress {
 }
 
 impl LinkThread {
-    fn engine(&self) -> &Engine {
+    pub(super) fn engine(&self) -> &Engine {
         &self.shared.engine
     }
 
-    fn status(&self) -> &ReplicationStatus {
+    pub(super) fn status(&self) -> &ReplicationStatus {
         self.shared.engine.replication()
     }
 
@@ -168,7 +181,7 @@ impl LinkThread {
 
     /// Follows a primary until the link ends. Returns whether its stream came.
     fn follow(&self, primary: &PrimaryAddress, generation: u64) -> bool {
-        let wanted = Wanted { shared: &self.shared, generation };
+        let wanted = Wanted { shared: &self.shared, generation, is_lost: None };
         let name = format!("{}:{}", String::from_utf8_lossy(&primary.host), primary.port);
         log::notice(format_args!("Connecting to PRIMARY {name}"));
         self.set_state(wanted, LinkState::Connecting);
@@ -188,9 +201,11 @@ impl LinkThread {
             }
             Err(End::Link(error @ LinkError::Later(_))) => log::notice(error),
             Err(End::Link(error)) => log::warning(error),
-            Err(End::Load(text)) => {
+            Err(End::Load(text, from)) => {
                 log::warning(text);
-                log::warning("Failed trying to load the PRIMARY synchronization DB, check server logs.");
+                log::warning(format_args!(
+                    "Failed trying to load the PRIMARY synchronization DB from {from}, check server logs."
+                ));
             }
             Err(End::Stream) => log::warning("The primary's stream cannot be applied."),
         }
@@ -201,7 +216,7 @@ impl LinkThread {
         had_stream
     }
 
-    fn connect(&self, primary: &PrimaryAddress) -> io::Result<Wire> {
+    pub(super) fn connect(&self, primary: &PrimaryAddress) -> io::Result<Wire> {
         let config = self.engine().config().snapshot();
         let (port, encrypts) = (primary.port.to_string(), config.flag(Directive::TLS_REPLICATION));
         let acceptor = Some(&*self.acceptor);
@@ -227,7 +242,7 @@ impl LinkThread {
         follow::refresh(self.engine(), &self.engine().config().snapshot());
     }
 
-    fn settings(&self, config: &Config) -> LinkSettings {
+    pub(super) fn settings(&self, config: &Config) -> LinkSettings {
         let announced = config.int(Directive::REPLICA_ANNOUNCE_PORT);
         let own = if config.flag(Directive::TLS_REPLICATION) { Directive::TLS_PORT } else { Directive::PORT };
         let port = if announced > 0 { announced } else { config.int(own) };
@@ -238,6 +253,7 @@ impl LinkThread {
             announce_ip: config.text(Directive::REPLICA_ANNOUNCE_IP).to_vec(),
             version: "9.0.0",
             timeout: config.int(Directive::REPL_TIMEOUT).unsigned_abs() * 1000,
+            dual_channel: config.flag(Directive::DUAL_CHANNEL_REPLICATION_ENABLED),
         }
     }
 
@@ -314,7 +330,12 @@ impl LinkThread {
                     *progress = Some(self.synchronize(wire, link, size, wanted)?);
                     continue;
                 }
-                Arrived::Nothing | Arrived::Data(_) | Arrived::SnapshotEnd => {}
+                Arrived::DualChannel(client) => {
+                    wire.advance(taken);
+                    *progress = self.synchronize_apart(wire, link, client, wanted)?;
+                    continue;
+                }
+                Arrived::Nothing | Arrived::Data(_) | Arrived::SnapshotEnd | Arrived::EndOffset(_) => {}
             }
             wire.advance(taken);
         }
@@ -374,7 +395,7 @@ impl LinkThread {
         self.begin_stream(wanted, offset, true)
     }
 
-    fn begin_stream(&self, wanted: Wanted<'_>, offset: u64, is_named: bool) -> Result<Progress, End> {
+    pub(super) fn begin_stream(&self, wanted: Wanted<'_>, offset: u64, is_named: bool) -> Result<Progress, End> {
         let db = self.status().link().stream_db;
         let primary = self.status().primary().ok_or(End::Unwanted)?;
         let address = format!("{}:{}", String::from_utf8_lossy(&primary.host), primary.port);
@@ -471,47 +492,62 @@ impl LinkThread {
         size: Option<u64>,
         wanted: Wanted<'_>,
     ) -> Result<Progress, End> {
+        let (offset, is_named) = self.load(wire, link, size, 0, wanted)?;
+        link.begin_stream();
+        link.note_input(wire.now());
+        self.begin_stream(wanted, offset, is_named)
+    }
+
+    /// Takes the snapshot in the place of what there is: at which offset of the stream it ends, and whether its history
+    /// has a name. `db`: the database that the stream has selected there.
+    pub(super) fn load(
+        &self,
+        wire: &mut Wire,
+        link: &mut PrimaryLink,
+        size: Option<u64>,
+        db: u32,
+        wanted: Wanted<'_>,
+    ) -> Result<(u64, bool), End> {
         let (status, config) = (self.status(), self.engine().config().snapshot());
-        status.update_link(|link| (link.sync_total, link.sync_read) = (size, 0));
+        let now = clock::now().unix_ms();
+        status.update_link(|link| (link.sync_total, link.sync_read, link.last_io) = (size, 0, now));
         self.set_state(wanted, LinkState::Sync);
         let kind = size.map_or_else(
             || "streamed RDB from primary with EOF".to_owned(),
             |size| format!("{size} bytes from primary"),
         );
-        let is_direct = match config.choice(Directive::REPL_DISKLESS_LOAD) {
-            "flush-before-load" => true,
-            "on-empty-db" => (0..self.engine().databases()).all(|db| self.engine().len(db as u32) == 0),
-            _ => false,
-        };
-        let to = if is_direct { "parser" } else { "disk" };
+        let way = LoadWay::of(self.engine(), &config);
+        let to = if way == LoadWay::File { "disk" } else { "parser" };
         log::notice(format_args!("PRIMARY <-> REPLICA sync: receiving {kind} to {to}"));
-        let applying = if is_direct {
-            let applying = status.applying.lock();
-            self.load_from_link(wire, link, size, wanted)?;
-            applying
-        } else {
-            let name = config.text(Directive::DBFILENAME).to_vec();
-            self.store(wire, link, &name, wanted)?;
-            let applying = status.applying.lock();
-            self.load_file(wire, link, &name, wanted)?;
-            if config.flag(Directive::RDB_DEL_SYNC_FILES) && !keeps_files(&config) {
-                let _ = std::fs::remove_file(path(&name));
+        let applying = match way {
+            LoadWay::InPlace => {
+                let applying = status.applying.lock();
+                self.load_from_link(wire, link, size, wanted)?;
+                applying
             }
-            applying
+            LoadWay::Beside => self.load_beside(wire, link, size, wanted)?,
+            LoadWay::File => {
+                let name = config.text(Directive::DBFILENAME).to_vec();
+                self.store(wire, link, &name, wanted)?;
+                let applying = status.applying.lock();
+                self.load_file(wire, link, &name, wanted)?;
+                if config.flag(Directive::RDB_DEL_SYNC_FILES) && !keeps_files(&config) {
+                    let _ = std::fs::remove_file(path(&name));
+                }
+                applying
+            }
         };
         let position = link.position();
         let (id, offset) = position.map_or_else(|| (new_id(), 0), |position| (position.id, position.offset));
         status.update_history(|known| *known = History::new(id));
         status.set_offset(offset);
-        status.update_link(|link| (link.can_resume, link.stream_db) = (position.is_some(), 0));
+        status.update_link(|link| (link.can_resume, link.stream_db) = (position.is_some(), db));
         self.told.set(wanted.generation);
         self.shared.replication.post(ReplicationMessage::Follow { offset, goes_on: false });
         drop(applying);
         log_file::restart_after_sync(self.engine());
         log::notice("PRIMARY <-> REPLICA sync: Finished with success");
-        link.begin_stream();
-        link.note_input(wire.now());
-        self.begin_stream(wanted, offset, position.is_some())
+        Ok((offset, position.is_some()))
     }
 
     /// Reads the snapshot into the keyspace as it comes.
@@ -531,7 +567,32 @@ impl LinkThread {
         let loaded = load_snapshot(self.engine(), &mut reader, size.unwrap_or(0));
         let whole = loaded
             .and_then(|_| reader.finish().map_err(|error| LoadFailure { text: error.to_string(), is_corrupt: false }));
-        whole.map_err(|failure| End::Load(failure.text))
+        whole.map_err(|failure| End::Load(failure.text, SOCKET))
+    }
+
+    /// Reads the snapshot beside what there is, which is served on if it is of the same history, and puts it in the
+    /// place of that when it is whole. Returns the right to apply.
+    fn load_beside(
+        &self,
+        wire: &mut Wire,
+        link: &mut PrimaryLink,
+        size: Option<u64>,
+        wanted: Wanted<'_>,
+    ) -> Result<MutexGuard<'_, ()>, End> {
+        let status = self.status();
+        let serves = link.position().is_some_and(|position| position.id == status.history().id);
+        log::notice("PRIMARY <-> REPLICA sync: Loading DB in memory");
+        let mut reader = SnapshotReader::new(wire, link, status, wanted);
+        let loaded = load_beside(self.engine(), &mut reader, size.unwrap_or(0), serves);
+        let beside = loaded.map_err(|failure| End::Load(failure.text, SOCKET))?;
+        reader.finish().map_err(|error| End::Load(error.to_string(), SOCKET))?;
+        let applying = status.applying.lock();
+        if !wanted.is_wanted() {
+            return Err(End::Unwanted);
+        }
+        log_file::stop_for_sync(self.engine());
+        beside.exchange();
+        Ok(applying)
     }
 
     /// Writes the snapshot to the file that this server's own saves go to.
@@ -552,7 +613,30 @@ impl LinkThread {
         let size = file.metadata()?.len();
         let mut reader = KeptAlive::new(file, wire, link);
         let loaded = load_snapshot(self.engine(), &mut reader, size);
-        loaded.map(drop).map_err(|failure| End::Load(failure.text))
+        loaded.map(drop).map_err(|failure| End::Load(failure.text, "disk"))
+    }
+}
+
+/// How a snapshot gets into the keyspace.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LoadWay {
+    /// By a file.
+    File,
+    /// As it comes, in the place of what there was.
+    InPlace,
+    /// As it comes, beside what is there.
+    Beside,
+}
+
+impl LoadWay {
+    fn of(engine: &Engine, config: &Config) -> LoadWay {
+        let is_empty = || (0..engine.databases()).all(|db| engine.len(db as u32) == 0);
+        match config.choice(Directive::REPL_DISKLESS_LOAD) {
+            "flush-before-load" => LoadWay::InPlace,
+            "on-empty-db" if is_empty() => LoadWay::InPlace,
+            "swapdb" => LoadWay::Beside,
+            _ => LoadWay::File,
+        }
     }
 }
 

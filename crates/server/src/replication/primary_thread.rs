@@ -9,7 +9,7 @@
 
 use crate::connection::socket::Readiness;
 use crate::replication::full_sync::{SnapshotStops, Transfer};
-use crate::replication::replica::{Ended, Phase, Replica};
+use crate::replication::replica::{Ended, Heard, Phase, Replica};
 use crate::replication::sync_queue::{Sync, SyncState};
 use crate::system::{clock, log};
 use crate::workers::replication_handle::{NewReplica, ReplicationMessage};
@@ -24,7 +24,7 @@ use engine::time::UnixMs;
 use mio::{Events, Poll, Token, Waker};
 use persistence::aof::framing::{FramedBytes, Framing};
 use replication::backlog::Backlog;
-use replication::follower::OutputLimit;
+use replication::follower::{Handshake, OutputLimit};
 use replication::ids::{History, ReplicationId};
 use replication::stream::Marks;
 use slab::Slab;
@@ -44,6 +44,8 @@ const TICK: Duration = Duration::from_millis(100);
 const SECOND: i64 = 1000;
 /// Bytes of the log that are taken before replicas are sent something.
 const AT_ONCE: u64 = 1 << 20;
+/// Milliseconds for which the stream behind a snapshot is kept for the connection that is to ask for it.
+const GRACE: i64 = 60 * SECOND;
 /// How often the log is read for a snapshot's beginning.
 const PATIENCE: usize = 1 << 20;
 
@@ -232,27 +234,56 @@ impl PrimaryThread {
         let asked = new.request.asked.clone();
         let mut replica = Replica::new(new, now);
         self.tell(&replica.name(), format_args!("Replica {} asks for synchronization", replica.name()));
-        let status = self.shared.engine.replication();
-        status.add_replica(&replica.shown);
         let entry = self.replicas.vacant_entry();
         let token = entry.key();
         if replica.register(self.poll.registry(), token).is_err() {
-            status.remove_replica(replica.info.id);
             self.shared.engine.clients().remove(replica.info.id);
             return;
         }
         entry.insert(replica);
-        if let Some((id, next)) = asked
-            && self.go_on(token, &id, next, now)
-        {
+        match asked {
+            Some((id, next)) => self.answer(token, &id, next, now),
+            None => self.queue(token),
+        }
+        self.listen(token, now);
+    }
+
+    /// A replica has asked for what comes after `next` - 1 bytes of a history.
+    fn answer(&mut self, token: usize, id: &[u8], next: i64, now: UnixMs) {
+        if self.go_on(token, id, next, now) {
             self.shared.engine.replication().counts.partial_ok.fetch_add(1, Relaxed);
             return;
         }
-        self.shared.engine.replication().counts.full.fetch_add(1, Relaxed);
+        let Some(replica) = self.replicas.get_mut(token) else { return };
+        let Handshake { dual_channel, rdb_channel_repl, .. } = replica.handshake;
+        if !dual_channel && !rdb_channel_repl {
+            return self.queue(token);
+        }
+        // Nothing is known of it until its other connection comes.
+        replica.phase = Phase::Offered;
+        if dual_channel {
+            replica.say(b"+DUALCHANNELSYNC\r\n");
+        } else {
+            replica.say(format!("+RDBCHANNELSYNC {}\r\n", replica.info.id).as_bytes());
+        }
+        log::notice(format_args!(
+            "Dual channel replication: Replica {} is capable of dual channel synchronization, and partial sync isn't \
+             possible. Full sync will continue with dedicated RDB channel.",
+            replica.name()
+        ));
+    }
+
+    /// A replica is to get a snapshot.
+    fn queue(&mut self, token: usize) {
+        let status = self.shared.engine.replication();
+        status.counts.full.fetch_add(1, Relaxed);
+        if let Some(replica) = self.replicas.get_mut(token) {
+            replica.phase = Phase::Waiting;
+            status.add_replica(&replica.shown);
+        }
         if self.backlog.is_none() {
             self.begin_backlog();
         }
-        self.listen(token, now);
     }
 
     /// The history begins, with a name of its own.
@@ -308,9 +339,34 @@ impl PrimaryThread {
             false => replica.say(b"+CONTINUE\r\n"),
         }
         replica.position = offset;
-        replica.go_online(now);
+        self.shared.engine.replication().add_replica(&replica.shown);
+        match replica.rdb_client.take().and_then(|client| self.token_of(client)) {
+            Some(snapshots) => self.associate(token, snapshots, now),
+            None => self.replicas[token].go_online(now),
+        }
         self.count_good(now);
         true
+    }
+
+    /// Where a snapshot begins that this connection gets for another one: the stream goes over that one from there on.
+    /// False: it is gone.
+    pub(super) fn begin_main(&mut self, client: u64, offset: u64, now: UnixMs) -> bool {
+        let main = self.token_of(client).filter(|token| self.replicas[*token].phase == Phase::Offered);
+        let Some(replica) = main.and_then(|token| self.replicas.get_mut(token)) else { return false };
+        replica.position = offset;
+        self.shared.engine.replication().add_replica(&replica.shown);
+        replica.load_beside(now);
+        true
+    }
+
+    /// The stream goes over this connection from now on, while the snapshot goes over another.
+    fn associate(&mut self, token: usize, snapshots: usize, now: UnixMs) {
+        self.replicas[token].load_beside(now);
+        let other = &mut self.replicas[snapshots];
+        other.shown.awaits_psync.store(false, Relaxed);
+        if other.phase == Phase::Transmitted {
+            self.close(snapshots, now);
+        }
     }
 
     /// Frames what the log has, up to its end or for a while. Where a snapshot has begun the stream's offset is noted,
@@ -383,9 +439,14 @@ impl PrimaryThread {
     fn listen(&mut self, token: usize, now: UnixMs) {
         let Some(replica) = self.replicas.get_mut(token) else { return };
         match replica.listen() {
-            Ok(false) => {}
-            Ok(true) => {
-                if replica.phase == Phase::AwaitsAck {
+            Ok(Heard::Nothing) => {}
+            Ok(Heard::Asked(id, next)) => self.answer(token, &id, next, now),
+            Ok(Heard::Names(client)) => self.name_snapshot(token, client),
+            Ok(Heard::Acked) => {
+                if replica.phase == Phase::BesideLoad {
+                    log::notice(format_args!("Synchronization with replica {} succeeded", replica.name()));
+                }
+                if matches!(replica.phase, Phase::AwaitsAck | Phase::BesideLoad) {
                     replica.go_online(now);
                 }
                 let (shown, acks) = (&replica.shown, replica.acks);
@@ -401,7 +462,27 @@ impl PrimaryThread {
         }
     }
 
+    /// A replica says over which connection it gets its snapshot.
+    fn name_snapshot(&mut self, token: usize, client: i64) {
+        let id = u64::try_from(client).ok();
+        let is_known = id.is_some_and(|client| self.shared.engine.replication().awaits_psync(client));
+        let Some(replica) = self.replicas.get_mut(token) else { return };
+        if is_known {
+            replica.rdb_client = id;
+            replica.say(b"+OK\r\n");
+        } else {
+            replica.say(format!("-ERR Unrecognized RDB client id {client}\r\n").as_bytes());
+        }
+    }
+
     fn end(&mut self, token: usize, ended: &Ended, now: UnixMs) {
+        // The stream's beginning is kept for the connection that will ask for it.
+        if let Some(replica) = self.replicas.get_mut(token)
+            && replica.phase == Phase::Transmitted
+            && matches!(ended, Ended::Gone)
+        {
+            return replica.drop_socket();
+        }
         if let (Some(replica), Ended::Spoke(word)) = (self.replicas.get(token), ended) {
             log::warning(format_args!(
                 "Replica generated a reply to command '{word}', disconnecting it: {}",
@@ -419,14 +500,24 @@ impl PrimaryThread {
             self.add(&[b"PING"]);
         }
         let timeout = seconds(Directive::REPL_TIMEOUT);
-        let mut late = Vec::new();
+        let (mut late, mut forsaken) = (Vec::new(), Vec::new());
         for (token, replica) in &mut self.replicas {
             let silence = now.since(UnixMs(replica.shown.acked_at.load(Relaxed)));
             match replica.phase {
                 Phase::Online | Phase::AwaitsAck if replica.acknowledges && silence > timeout => late.push(token),
                 Phase::Waiting | Phase::InSync(_) if !replica.is_away() => replica.say(b"\n"),
+                Phase::Transmitted if now.since(replica.since) > GRACE => forsaken.push(token),
                 _ => {}
             }
+        }
+        for token in forsaken {
+            log::notice(format_args!(
+                "Dual channel replication: Replica main channel failed to establish PSYNC within the grace period ({} \
+                 seconds). Freeing RDB client {}.",
+                GRACE / SECOND,
+                self.replicas[token].info.id
+            ));
+            self.close(token, now);
         }
         for token in late {
             let name = self.replicas[token].name();
@@ -493,8 +584,7 @@ impl PrimaryThread {
     fn publish(&mut self, config: &Config) {
         let status = self.shared.engine.replication();
         let Some(backlog) = &mut self.backlog else { return status.set_backlog(BacklogStatus::default()) };
-        let needs = |replica: &Replica| replica.phase != Phase::Waiting && !replica.handshake.rdb_only;
-        let all = self.replicas.iter().map(|(_, replica)| replica).filter(|replica| needs(replica));
+        let all = self.replicas.iter().map(|(_, replica)| replica).filter(|replica| replica.needs_stream());
         let begun = self.begun_at.iter().map(|(_, offset)| *offset).min().unwrap_or(u64::MAX);
         backlog.trim(all.map(|replica| replica.position).min().unwrap_or(u64::MAX).min(begun));
         let acked = self.replicas.iter().map(|(_, replica)| replica.acks.applied).min();
@@ -517,6 +607,7 @@ impl PrimaryThread {
         let Some(replica) = self.replicas.get(token) else { return };
         let (client, name) = (replica.info.id, replica.name());
         self.shared.engine.clients().remove(client);
+        replica.shown.awaits_psync.store(false, Relaxed);
         if replica.is_away() {
             return replica.cancelled.store(true, Relaxed);
         }

@@ -8,6 +8,7 @@ use engine::time::UnixMs;
 use mio::{Registry, Token};
 use replication::backlog::Backlog;
 use replication::follower::{Acks, Handshake, Lag};
+use resp::number::parse_i64;
 use resp::{Progress, RequestLimits, RequestParser};
 use std::io::{self, IoSlice};
 use std::sync::Arc;
@@ -21,14 +22,31 @@ const INPUT_MAX: usize = 64 << 10;
 /// How far a replica is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
+    /// It was told to get a snapshot over another connection, and asks for the stream behind it then.
+    Offered,
     /// It waits for a snapshot.
     Waiting,
     /// It waits for this one, or gets it.
     InSync(u64),
     /// It has it, and does not get the stream before it has said so.
     AwaitsAck,
+    /// It got it for another connection, which has not asked for the stream behind it yet.
+    Transmitted,
+    /// It gets the stream, and the snapshot before it over another connection.
+    BesideLoad,
     /// It gets the stream.
     Online,
+}
+
+/// What a replica has said.
+pub enum Heard {
+    Nothing,
+    /// How far it is.
+    Acked,
+    /// The client whose connection gets its snapshot.
+    Names(i64),
+    /// A history that it has, and the first byte that it lacks.
+    Asked(Vec<u8>, i64),
 }
 
 /// Why a replica's connection ends.
@@ -55,7 +73,10 @@ pub struct Replica {
     pub since: UnixMs,
     /// It is to end while another thread has its socket.
     pub cancelled: Arc<AtomicBool>,
-    /// None: the thread that sends the snapshot has it.
+    /// The client whose connection gets its snapshot.
+    pub rdb_client: Option<u64>,
+    /// The thread that sends the snapshot has its socket.
+    is_away: bool,
     socket: Option<Socket>,
     /// Bytes that go before the stream.
     own: Vec<u8>,
@@ -74,8 +95,7 @@ impl Replica {
             Some(ip) => String::from_utf8_lossy(ip).into_owned(),
             None => info.addr.rsplit_once(':').map_or(&*info.addr, |(ip, _)| ip.trim_matches(['[', ']'])).to_owned(),
         };
-        let kind = if handshake.rdb_channel { "rdb-channel" } else { "replica" };
-        let shown = ReplicaInfo::new(info.id, ip, handshake.port, kind, handshake.rdb_only, now);
+        let shown = ReplicaInfo::new(info.id, ip, handshake.port, handshake.rdb_channel, handshake.rdb_only, now);
         Replica {
             info,
             shown: Arc::new(shown),
@@ -87,6 +107,8 @@ impl Replica {
             lag: Lag::default(),
             since: now,
             cancelled: Arc::default(),
+            rdb_client: None,
+            is_away: false,
             socket: Some(Socket::new(stream)),
             own: Vec::new(),
             input,
@@ -115,18 +137,39 @@ impl Replica {
     pub fn take_stream(&mut self, registry: &Registry) -> Option<(SocketStream, Vec<u8>)> {
         let mut stream = self.socket.take()?.into_stream();
         stream.deregister(registry).ok()?;
+        self.is_away = true;
         Some((stream, std::mem::take(&mut self.own)))
     }
 
     /// Gives it back.
     pub fn put_stream(&mut self, stream: SocketStream) {
         self.socket = Some(Socket::new(stream));
-        self.writable = true;
+        (self.is_away, self.writable) = (false, true);
+    }
+
+    /// It is of no use any more.
+    pub fn drop_socket(&mut self) {
+        self.socket = None;
     }
 
     /// Whether the thread that sends the snapshot has it.
     pub fn is_away(&self) -> bool {
-        self.socket.is_none()
+        self.is_away
+    }
+
+    /// Whether it, or the connection that it gets a snapshot for, has still to be sent the stream from its position.
+    pub fn needs_stream(&self) -> bool {
+        match self.phase {
+            Phase::Waiting | Phase::Offered => false,
+            Phase::InSync(_) | Phase::AwaitsAck | Phase::Transmitted | Phase::BesideLoad | Phase::Online => {
+                !self.handshake.rdb_only || self.shown.awaits_psync.load(Relaxed)
+            }
+        }
+    }
+
+    /// Whether the stream goes over its socket.
+    fn is_streamed(&self) -> bool {
+        matches!(self.phase, Phase::Online | Phase::BesideLoad)
     }
 
     /// Sends this before the stream.
@@ -142,6 +185,13 @@ impl Replica {
         self.writable |= is_writable;
     }
 
+    /// It gets the stream from now on, while its snapshot goes over another connection.
+    pub fn load_beside(&mut self, now: UnixMs) {
+        self.phase = Phase::BesideLoad;
+        self.shown.set_state(ReplicaState::BgTransfer);
+        self.shown.acked_at.store(now.0, Relaxed);
+    }
+
     /// It gets the stream from now on.
     pub fn go_online(&mut self, now: UnixMs) {
         self.phase = Phase::Online;
@@ -152,20 +202,19 @@ impl Replica {
     /// Bytes of the stream that it has still to be sent.
     pub fn pending(&self, backlog: Option<&Backlog>) -> u64 {
         let behind = backlog.map_or(0, |backlog| backlog.end().saturating_sub(self.position));
-        let gets_stream = !self.handshake.rdb_only && self.phase != Phase::Waiting;
-        self.own.len() as u64 + if gets_stream { behind } else { 0 }
+        self.own.len() as u64 + if self.needs_stream() { behind } else { 0 }
     }
 
     /// Sends what its socket takes; how many bytes that were.
     pub fn send(&mut self, backlog: Option<&Backlog>) -> Result<u64, Ended> {
-        let mut sent = 0;
+        let (mut sent, is_streamed) = (0, self.is_streamed());
         let Some(socket) = &mut self.socket else { return Ok(0) };
         while self.writable {
             let written = if !self.own.is_empty() {
                 let written = socket.stream().write(&self.own).map_err(|_| Ended::Gone)?;
                 self.own.drain(..written.unwrap_or(0));
                 written
-            } else if let Some(backlog) = backlog.filter(|_| self.phase == Phase::Online) {
+            } else if let Some(backlog) = backlog.filter(|_| is_streamed) {
                 let mut pieces = [IoSlice::new(&[]); PIECES];
                 let mut count = 0;
                 for (piece, bytes) in pieces.iter_mut().zip(backlog.after(self.position)) {
@@ -189,10 +238,10 @@ impl Replica {
         Ok(sent)
     }
 
-    /// Reads what it says; whether it has acknowledged something.
-    pub fn listen(&mut self) -> Result<bool, Ended> {
-        let Some(socket) = &mut self.socket else { return Ok(false) };
-        let (mut buffer, mut acked) = ([0; 4096], false);
+    /// Reads what it says. Acknowledgements are heard together; what is to be answered ends the reading for now.
+    pub fn listen(&mut self) -> Result<Heard, Ended> {
+        let Some(socket) = &mut self.socket else { return Ok(Heard::Nothing) };
+        let (mut buffer, mut acked) = ([0; 4096], Heard::Nothing);
         while socket.is_readable() {
             let read = socket.read(&mut buffer).map_err(|_| Ended::Gone)?;
             self.input.extend_from_slice(&buffer[..read]);
@@ -209,8 +258,17 @@ impl Replica {
             match self.parser.parse(&self.input, &limits, &mut spans) {
                 Ok(Progress::Command { consumed, owned }) => {
                     let words: Vec<&[u8]> = spans.iter().map(|span| span.of(&self.input)).collect();
-                    acked |= owned.is_empty() && take_words(&words, &mut self.acks)?;
+                    let is_offered = self.phase == Phase::Offered;
+                    let heard = match owned.is_empty() {
+                        true => take_words(&words, &mut self.acks, is_offered)?,
+                        false => Heard::Nothing,
+                    };
                     self.input.drain(..consumed);
+                    match heard {
+                        Heard::Nothing => {}
+                        Heard::Acked => acked = Heard::Acked,
+                        Heard::Names(_) | Heard::Asked(..) => return Ok(heard),
+                    }
                 }
                 Ok(Progress::Empty { consumed }) => _ = self.input.drain(..consumed),
                 Ok(Progress::Incomplete) => return Ok(acked),
@@ -221,12 +279,22 @@ impl Replica {
     }
 }
 
-/// Whether this was an acknowledgement.
-fn take_words(words: &[&[u8]], acks: &mut Acks) -> Result<bool, Ended> {
+/// What a command says. `is_offered`: it may ask for the stream behind a snapshot.
+fn take_words(words: &[&[u8]], acks: &mut Acks, is_offered: bool) -> Result<Heard, Ended> {
     let is = |index: usize, word: &str| words.get(index).is_some_and(|it| it.eq_ignore_ascii_case(word.as_bytes()));
+    let number = |index: usize| words.get(index).and_then(|word| parse_i64(word));
     if is(0, "replconf") && is(1, "ack") {
-        return Ok(acks.take(words[2..].iter().copied()));
+        return Ok(if acks.take(words[2..].iter().copied()) { Heard::Acked } else { Heard::Nothing });
     }
-    let name = words.first().map(|word| String::from_utf8_lossy(word).into_owned()).unwrap_or_default();
-    if is(0, "replconf") && is(1, "getack") { Ok(false) } else { Err(Ended::Spoke(name)) }
+    if is(0, "replconf") && is(1, "getack") {
+        return Ok(Heard::Nothing);
+    }
+    if is_offered {
+        match (is(0, "replconf") && is(1, "set-rdb-client-id"), is(0, "psync"), number(2)) {
+            (true, _, Some(client)) => return Ok(Heard::Names(client)),
+            (_, true, Some(next)) => return Ok(Heard::Asked(words[1].to_vec(), next)),
+            _ => {}
+        }
+    }
+    Err(Ended::Spoke(words.first().map(|word| String::from_utf8_lossy(word).into_owned()).unwrap_or_default()))
 }

@@ -1,6 +1,7 @@
 //! A link's bytes, and the snapshot in them as something to read from.
 
 use crate::replication::link_thread::Wanted;
+use crate::system::{clock, log};
 use engine::host::peers::Peer;
 use engine::status::replication_status::ReplicationStatus;
 use replication::primary_link::{Arrived, PrimaryLink};
@@ -50,6 +51,11 @@ impl Wire {
 
     /// Reads once, for as long as the peer's patience goes; how much has come. An end of the connection is an error.
     pub fn fill(&mut self, status: &ReplicationStatus) -> io::Result<usize> {
+        self.fill_at_most(status, usize::MAX)
+    }
+
+    /// The same of so many bytes, which are not none.
+    pub fn fill_at_most(&mut self, status: &ReplicationStatus, most: usize) -> io::Result<usize> {
         if self.bytes.len() - self.filled.end < READ / 2 {
             self.bytes.copy_within(self.filled.clone(), 0);
             self.filled = 0..self.filled.len();
@@ -58,7 +64,9 @@ impl Wire {
                 self.bytes.resize(self.bytes.len() + self.filled.len().max(READ), 0);
             }
         }
-        match self.peer.read(&mut self.bytes[self.filled.end..]) {
+        let room = &mut self.bytes[self.filled.end..];
+        let most = room.len().min(most);
+        match self.peer.read(&mut room[..most]) {
             Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
             Ok(read) => {
                 self.filled.end += read;
@@ -89,6 +97,7 @@ pub struct SnapshotReader<'r> {
     wanted: Wanted<'r>,
     /// Bytes of the input that are the snapshot's.
     data: usize,
+    progress: SyncProgress,
     /// It has come to its end.
     pub has_ended: bool,
 }
@@ -101,7 +110,8 @@ impl<'r> SnapshotReader<'r> {
         status: &'r ReplicationStatus,
         wanted: Wanted<'r>,
     ) -> SnapshotReader<'r> {
-        SnapshotReader { wire, link, status, wanted, data: 0, has_ended: false }
+        let progress = SyncProgress::new(status.link().sync_total, wire.now());
+        SnapshotReader { wire, link, status, wanted, data: 0, progress, has_ended: false }
     }
 
     /// Reads what must be its end.
@@ -126,12 +136,16 @@ impl Read for SnapshotReader<'_> {
                 (taken, Arrived::SnapshotEnd) => {
                     self.wire.advance(taken);
                     self.has_ended = true;
+                    self.progress.end(now);
                 }
                 (0, _) => {
                     self.link.tick(now).map_err(io::Error::other)?;
                     self.link.keep_alive(now);
                     self.wire.send(self.link)?;
-                    self.wire.fill(self.status)?;
+                    if self.wire.fill(self.status)? > 0 {
+                        let now = clock::now().unix_ms();
+                        self.status.update_link(|link| link.last_io = now);
+                    }
                 }
                 (taken, _) => self.wire.advance(taken),
             }
@@ -141,7 +155,55 @@ impl Read for SnapshotReader<'_> {
         self.wire.advance(len);
         self.data -= len;
         self.status.update_link(|link| link.sync_read += len as u64);
+        self.progress.note(len as u64, self.wire.now());
         Ok(len)
+    }
+}
+
+/// How far a snapshot is, for the log.
+struct SyncProgress {
+    total: Option<u64>,
+    read: u64,
+    /// Milliseconds, as the connection counts them.
+    began: u64,
+    told: u64,
+}
+
+impl SyncProgress {
+    /// Milliseconds between two lines.
+    const EVERY: u64 = 5000;
+
+    fn new(total: Option<u64>, now: u64) -> SyncProgress {
+        SyncProgress { total, read: 0, began: now, told: now }
+    }
+
+    fn note(&mut self, bytes: u64, now: u64) {
+        self.read += bytes;
+        if now.saturating_sub(self.told) >= Self::EVERY {
+            self.told = now;
+            let of_all = self.total.map(|total| {
+                let percent = self.read as f64 * 100.0 / total.max(1) as f64;
+                format!(" of {total} ({percent:.2}%)")
+            });
+            let (read, speed) = (self.read, self.speed(now));
+            log::notice(format_args!(
+                "PRIMARY <-> REPLICA sync: {read}{} bytes received, {speed:.2} MB/s",
+                of_all.unwrap_or_default()
+            ));
+        }
+    }
+
+    fn end(&self, now: u64) {
+        let (read, seconds) = (self.read, now.saturating_sub(self.began) as f64 / 1000.0);
+        let speed = self.speed(now);
+        log::notice(format_args!(
+            "PRIMARY <-> REPLICA sync: {read} bytes received in {seconds:.3} seconds, {speed:.2} MB/s"
+        ));
+    }
+
+    /// Megabytes a second.
+    fn speed(&self, now: u64) -> f64 {
+        self.read as f64 / 1000.0 / now.saturating_sub(self.began).max(1) as f64
     }
 }
 

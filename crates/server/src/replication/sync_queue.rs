@@ -11,8 +11,10 @@ use engine::time::UnixMs;
 use persistence::fan_out::{FanOut, Pace, Taker};
 use replication::backlog::Backlog;
 use replication::follower::{Handshake, SnapshotVersion};
+use replication::ids::ReplicationId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// Bytes that the slowest of the replicas that get one snapshot may be behind.
@@ -37,6 +39,15 @@ pub struct Sync {
     pub takers: BTreeMap<usize, Taker>,
 }
 
+/// Where a snapshot begins.
+struct SnapshotStart {
+    id: ReplicationId,
+    /// Bytes of the stream before it.
+    offset: u64,
+    /// The database that the stream has selected there.
+    db: u32,
+}
+
 /// Who may share a snapshot: those of whom this is the same.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Kind {
@@ -44,6 +55,7 @@ struct Kind {
     skips_checksum: bool,
     without_data: bool,
     without_functions: bool,
+    is_backup: bool,
     to_sockets: bool,
 }
 
@@ -52,11 +64,17 @@ impl Kind {
         let Handshake { skips_checksum, without_data, without_functions, eof, .. } = *handshake;
         let is_filtered = without_data || without_functions;
         let to_sockets = eof && (config.flag(Directive::REPL_DISKLESS_SYNC) || is_filtered);
-        Kind { version: handshake.snapshot_version(), skips_checksum, without_data, without_functions, to_sockets }
+        let (version, is_backup) = (handshake.snapshot_version(), handshake.is_backup());
+        Kind { version, skips_checksum, without_data, without_functions, is_backup, to_sockets }
     }
 }
 
 impl PrimaryThread {
+    /// The database that the stream of the server that this one follows has selected.
+    fn stream_db(&self) -> u32 {
+        self.shared.engine.replication().link().stream_db
+    }
+
     /// Begins a snapshot for the replicas that have waited long enough, and for those that can share it. One begins at
     /// a time.
     pub(super) fn begin_syncs(&mut self, config: &Config, now: UnixMs) {
@@ -88,7 +106,8 @@ impl PrimaryThread {
         let sync = self.last_sync;
         let target = if kind.to_sockets { "replicas sockets" } else { "disk" };
         if !members.iter().all(|token| self.refused.contains(&self.replicas[*token].name())) {
-            log::notice(format_args!("Starting BGSAVE for SYNC with target: {target} using: normal sync"));
+            let way = if handshake.rdb_channel { "dual-channel" } else { "normal sync" };
+            log::notice(format_args!("Starting BGSAVE for SYNC with target: {target} using: {way}"));
         }
         let patience = Duration::from_secs(config.int(Directive::REPL_TIMEOUT).max(1) as u64);
         let fan_out = kind.to_sockets.then(|| FanOut::new(Pace { bytes: FAN_OUT, patience }));
@@ -120,7 +139,8 @@ impl PrimaryThread {
                 };
                 let Some(offset) = offset else { return self.fail(sync, "its offset is not known", now) };
                 let id = self.history().id;
-                self.tell_offset(sync, &format!("+FULLRESYNC {id} {offset}\r\n"), offset, now);
+                let db = if matches!(at, SnapshotAt::Stream(_)) { self.stream_db() } else { 0 };
+                self.tell_offset(sync, SnapshotStart { id, offset, db }, now);
                 // A thread that is not there any more needs no answer.
                 let _ = proceed.send((id, offset));
             }
@@ -152,15 +172,30 @@ impl PrimaryThread {
     }
 
     /// All who get the snapshot begin at this offset of the stream.
-    fn tell_offset(&mut self, sync: u64, line: &str, offset: u64, now: UnixMs) {
+    fn tell_offset(&mut self, sync: u64, start: SnapshotStart, now: UnixMs) {
+        let SnapshotStart { id, offset, db } = start;
         let Some(known) = self.syncs.get_mut(&sync) else { return };
         let (members, mut takers) = (known.members.clone(), std::mem::take(&mut known.takers));
         known.state = SyncState::Writing;
         for &token in &members {
             let Some(replica) = self.replicas.get_mut(token) else { continue };
             replica.position = offset;
-            if replica.acknowledges {
-                replica.say(line.as_bytes());
+            if let Some(main) = replica.handshake.main_client {
+                replica.say(format!("+FULLRESYNC {id} {offset}\r\n").as_bytes());
+                if !self.begin_main(main, offset, now) {
+                    self.close(token, now);
+                    continue;
+                }
+            } else if replica.handshake.rdb_channel {
+                replica.shown.awaits_psync.store(true, Relaxed);
+                let client = replica.info.id;
+                replica.say(format!("$ENDOFF:{offset} {id} {db} {client}\r\n").as_bytes());
+                log::notice(format_args!(
+                    "Dual channel replication: Sending to replica {} RDB end offset {offset} and client-id {client}",
+                    replica.name()
+                ));
+            } else if replica.acknowledges {
+                replica.say(format!("+FULLRESYNC {id} {offset}\r\n").as_bytes());
             }
             if let Some(taker) = takers.remove(&token) {
                 self.hand_out(token, SnapshotSource::FanOut(taker), now);
@@ -175,8 +210,13 @@ impl PrimaryThread {
     /// A replica has its snapshot.
     fn finish(&mut self, token: usize, stream: crate::connection::socket::SocketStream, now: UnixMs) {
         let Some(replica) = self.replicas.get_mut(token) else { return };
-        let is_cancelled = replica.cancelled.load(std::sync::atomic::Ordering::Relaxed);
+        let is_cancelled = replica.cancelled.load(Relaxed);
         replica.put_stream(stream);
+        if replica.shown.awaits_psync.load(Relaxed) && !is_cancelled {
+            (replica.phase, replica.since) = (Phase::Transmitted, now);
+            replica.shown.set_state(ReplicaState::RdbTransmitted);
+            return self.register_again(token, now);
+        }
         if replica.handshake.rdb_only || is_cancelled {
             return self.close(token, now);
         }
@@ -188,6 +228,11 @@ impl PrimaryThread {
         }
         self.refused.remove(&self.replicas[token].name());
         self.count_good(now);
+        self.register_again(token, now);
+    }
+
+    /// The socket is the thread's own again.
+    fn register_again(&mut self, token: usize, now: UnixMs) {
         let registry = self.registry().try_clone();
         let registered = registry.and_then(|registry| self.replicas[token].register(&registry, token));
         if registered.is_err() {

@@ -389,11 +389,10 @@ fn memory(text: &mut Text, source: &Source<'_>) {
     text.compared("mem_fragmentation", memory.rss, memory.allocated);
     // Nothing else is left out.
     text.field("mem_not_counted_for_evict", accounts.log);
-    let backlog = source.engine.replication().backlog();
-    text.field("mem_replication_backlog", backlog.len);
-    text.field("mem_total_replication_buffers", backlog.memory);
-    text.field("mem_replicas_repl_buffer", backlog.memory.saturating_sub(backlog.len));
-    text.absent(&["mem_clients_slaves"]);
+    text.field("mem_replication_backlog", accounts.backlog);
+    text.field("mem_total_replication_buffers", accounts.backlog + accounts.replicas + accounts.buffered);
+    text.field("mem_replicas_repl_buffer", accounts.buffered);
+    text.field("mem_clients_slaves", accounts.replicas);
     text.field("mem_clients_normal", accounts.clients);
     text.absent(&["mem_cluster_links", "mem_cluster_slot_import", "mem_cluster_slot_export"]);
     text.field("mem_aof_buffer", accounts.log);
@@ -424,7 +423,7 @@ fn scripts(text: &mut Text, source: &Source<'_>, accounts: &Accounts) {
 fn persistence(text: &mut Text, source: &Source<'_>) {
     let saves = source.engine.persistence_status();
     text.field("loading", u8::from(saves.deny_reasons().is_loading()));
-    text.absent(&["async_loading"]);
+    text.field("async_loading", u8::from(saves.deny_reasons().is_async_loading()));
     let progress = &saves.progress;
     let (keys, total) = (progress.keys.load(Relaxed), progress.total.load(Relaxed));
     text.field("current_cow_peak", progress.copied_peak.load(Relaxed));
@@ -458,7 +457,7 @@ fn persistence(text: &mut Text, source: &Source<'_>) {
         "slot_migration_fork_in_progress",
     ]);
     aof.sizes.iter().for_each(|(name, value)| text.field(name, value));
-    if saves.deny_reasons().is_loading() {
+    if saves.deny_reasons().is_loading() || saves.deny_reasons().is_async_loading() {
         loading(text, source);
     }
 }

@@ -27,10 +27,11 @@ pub(super) fn replication(text: &mut Text, source: &Source<'_>) {
             replica.port,
             replica.state().as_str(),
             replica.acked.load(Relaxed),
-            replica.kind,
+            replica.kind(),
         );
     }
-    text.absent(&["replicas_waiting_psync", "master_failover_state"]);
+    text.field("replicas_waiting_psync", status.waiting_psync());
+    text.absent(&["master_failover_state"]);
     let (history, backlog) = (status.history(), status.backlog());
     text.field("master_replid", history.id);
     text.field("master_replid2", history.second);
@@ -54,6 +55,8 @@ fn link(text: &mut Text, source: &Source<'_>, primary: &PrimaryAddress) {
     text.field("master_sync_in_progress", i32::from(link.state == LinkState::Sync));
     text.field("slave_read_repl_offset", link.read_offset);
     text.field("slave_repl_offset", status.offset());
+    text.field("replicas_repl_buffer_size", link.buffered);
+    text.field("replicas_repl_buffer_peak", link.buffered_peak);
     if link.state == LinkState::Sync {
         let total = link.sync_total.map_or(0, |total| total as i64);
         let left = link.sync_total.map_or(0, |total| total.saturating_sub(link.sync_read) as i64);

@@ -10,7 +10,7 @@ const NO_REPLICATION: &str = "Cinnabar has no replication";
 
 directives! { after super::persistence::END;
     /// Send snapshot and changes over two connections.
-    DUAL_CHANNEL_REPLICATION_ENABLED = flag("dual-channel-replication-enabled", false).unsupported(NO_REPLICATION);
+    DUAL_CHANNEL_REPLICATION_ENABLED = flag("dual-channel-replication-enabled", false);
     /// Seconds since its last word after which a replica does not count.
     MIN_REPLICAS_MAX_LAG = integer("min-replicas-max-lag", 10, 0, INT_MAX).alias("min-slaves-max-lag").applied(Engine(|engine| engine.wanted_replicas()));
     /// Replicas without which writes are refused; 0 asks for none.
@@ -27,8 +27,8 @@ directives! { after super::persistence::END;
     REPL_BACKLOG_TTL = integer("repl-backlog-ttl", 3600, 0, i64::MAX);
     /// Send fewer and larger packets to replicas.
     REPL_DISABLE_TCP_NODELAY = flag("repl-disable-tcp-nodelay", false).unsupported(NO_REPLICATION);
-    /// Load a primary's snapshot without a file. With `swapdb` it goes through one: the old data is served until that
-    /// is whole.
+    /// Load a primary's snapshot without a file. With `swapdb` the old data stays, and takes up memory, until the new
+    /// one is whole.
     REPL_DISKLESS_LOAD = choice("repl-diskless-load", &["disabled", "on-empty-db", "swapdb", "flush-before-load"], "disabled").denied_while_loading();
     /// Send snapshots without a file.
     REPL_DISKLESS_SYNC = flag("repl-diskless-sync", true);

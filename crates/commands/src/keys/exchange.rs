@@ -1,0 +1,140 @@
+//! Tables in the place of others: nothing in that of a database that is emptied, or those of a data set that was read
+//! beside the one that is served.
+//!
+//! Readers see the old data whole until they see the new one whole: all shards' locks are held, but only to exchange
+//! tables, which does not depend on how much is in them.
+
+use crate::core::context::Context;
+use engine::clients::watch::Presence;
+use engine::data::key_hash::KeyHasher;
+use engine::data::table::{ExpiryIndex, Table};
+use engine::data::value::KeyEntry;
+use engine::keyspace::origin::is_due;
+use engine::keyspace::shard::{Databases, Db};
+use engine::propagation::effects::Effects;
+use engine::scripts::function_libraries::{Libraries, LibraryChange};
+use engine::time::UnixMs;
+use engine::{Engine, Error};
+use std::collections::BTreeSet;
+use std::mem;
+
+/// A whole data set: tables by shards, and the functions.
+pub(crate) struct DataSet {
+    pub shards: Vec<Databases>,
+    pub libraries: Libraries,
+}
+
+/// Puts a data set in the place of the one that is served. It is taken when all locks are there.
+///
+/// # Errors
+/// A script has a lock for long: nothing has happened.
+pub(crate) fn exchange_all(cx: &mut Context<'_>, new: impl FnOnce() -> DataSet) -> Result<(), Error> {
+    let (engine, now) = (cx.engine, cx.keys.expiry_now());
+    cx.keys.escalate()?;
+    let DataSet { shards, libraries } = new();
+    let mut shards = shards.into_iter();
+    cx.keys.each_shard(|shard_index, shard, effects| {
+        engine.tracking().clear(&mut shard.tracked);
+        let mut new = shards.next().unwrap_or_default();
+        let numbers: BTreeSet<u32> = shard.dbs.iter().chain(new.iter()).map(|(number, _)| number).collect();
+        for number in numbers {
+            let Db { table, expiry, .. } = mem::take(&mut new[number]);
+            let db = &mut shard.dbs[number];
+            shard.stats.dirty += (db.table.len() + table.len()) as u64;
+            if let Some((table, expiry)) = replace(engine, effects, (shard_index, number), db, (table, expiry), now) {
+                effects.discard_table(table, expiry);
+            }
+        }
+    })?;
+    if engine.tracking().is_on() {
+        cx.keys.effects.rare().flushed = true;
+    }
+    let add = libraries.iter().cloned().collect();
+    cx.keys.change_libraries(|_| Ok(LibraryChange { clear: true, add, ..LibraryChange::default() }))?;
+    // It is no change that others are told of.
+    cx.keys.effects.dirty = 0;
+    Ok(())
+}
+
+/// Puts a table in the place of a database's in a shard, whose lock is held. What comes back nobody needs any more.
+pub(super) fn replace(
+    engine: &Engine,
+    effects: &mut Effects,
+    (shard, number): (usize, u32),
+    db: &mut Db,
+    new: (Table, ExpiryIndex),
+    now: UnixMs,
+) -> Option<(Table, ExpiryIndex)> {
+    let hasher = engine.hasher();
+    // Some wait for a key's end.
+    if !db.wait_queues.is_empty() {
+        effects.rare().ready.extend(db.wait_queues.keys().map(|key| (number, key.to_vec())));
+    }
+    let seen = |table: &Table, key: &[u8]| presence(table, hasher.local_of(key), key, now);
+    let Db { table, watchers, .. } = db;
+    watchers.touch_all(|key| (seen(table, key), seen(&new.0, key)));
+    engine.keys_went(shard, number);
+    let names = db.streamed_replies.names();
+    names.iter().for_each(|name| leave_to_readers(db, name, hasher));
+    let (table, expiry) = (mem::replace(&mut db.table, new.0), mem::replace(&mut db.expiry, new.1));
+    if !db.table.is_empty() {
+        engine.table_came(shard, number, db);
+    }
+    db.captures.detach(table, expiry)
+}
+
+/// A collection of which a reply is being written is not freed yet.
+fn leave_to_readers(db: &mut Db, name: &[u8], hasher: &KeyHasher) {
+    let local = hasher.local_of(name);
+    let local_of = |entry: &KeyEntry| hasher.local_of(entry.key());
+    if let Some(entry) = db.table.remove(local, |entry| *entry.key() == *name, local_of) {
+        db.captures.removed(&db.table, hasher, local, &entry);
+        drop(entry.into_payload().and_then(|object| db.leave_behind(name, object)));
+    }
+}
+
+/// How a key stands in a database.
+pub(super) fn presence(table: &Table, local: u64, key: &[u8], now: UnixMs) -> Presence {
+    match table.find(local, |entry| entry.key() == key) {
+        None => Presence::Missing,
+        Some(entry) if entry.expiry().is_some_and(|expiry| is_due(expiry, now)) => Presence::Stale,
+        Some(_) => Presence::Live,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::context::Now;
+    use crate::core::dispatch;
+    use crate::testing::Client;
+    use engine::keyspace::held_locks::HeldLocks;
+    use engine::keyspace::keys::Keys;
+    use engine::keyspace::origin::{Asker, Origin};
+    use engine::time::UnixUs;
+
+    #[test]
+    fn what_was_put_in_beside_is_there_at_once_and_what_was_there_is_gone() {
+        let mut client = Client::new();
+        client.is("SET old 1", "+OK").is("SET both 1 EX 100", "+OK").select(5).is("SET fifth 1", "+OK").select(0);
+        let engine = client.engine();
+        let beside = engine.beside();
+        for (db, name) in [(0, "both"), (0, "new"), (3, "third"), (6, "sixth")] {
+            let hash = beside.hasher().hash(name.as_bytes());
+            let held = HeldLocks::keys(&beside, std::iter::once(hash));
+            let mut keys = Keys::new(&beside, held, db, Origin { asker: Asker::Replay, now: UnixMs(0) });
+            let key = keys.key(name.as_bytes());
+            let mut edit = keys.edit(key);
+            edit.set_string(engine::data::value::NewString::Bytes(b"2"), engine::keyspace::edit::Ttl::Clear);
+            edit.commit_silently(0);
+            keys.unlock();
+        }
+        assert_eq!(engine.len(0), 2);
+        let data = || DataSet { shards: beside.take_data(), libraries: Libraries::default() };
+        let now = Now { unix_us: UnixUs(0) };
+        assert_eq!(dispatch::internal(engine, now, |cx| exchange_all(cx, data)), Ok(()));
+        assert_eq!([0, 3, 5, 6].map(|db| client.engine().len(db)), [2, 1, 0, 1]);
+        client.is("GET old", "nil").is("GET both", "2").is("TTL both", ":-1").is("GET new", "2");
+        client.select(5).is("GET fifth", "nil").select(6).is("GET sixth", "2");
+    }
+}

@@ -1,0 +1,31 @@
+//! A second data set beside the one that is served: filled while no client sees it, and then put in its place.
+//!
+//! Keys lie in the same shards of both and have the same hashes, so tables change places as they are.
+
+use crate::keyspace::shard::{Databases, Db};
+use crate::keyspace::{Keyspace, Options};
+use std::sync::Arc;
+
+impl Keyspace {
+    /// An empty data set like this one, whose changes nobody hears of.
+    pub fn beside(&self) -> Keyspace {
+        let options =
+            Options { shards: self.locks.len(), databases: self.databases, hash_seed: 0, workers: 1 }.within_limits();
+        let config = (*self.config.snapshot()).clone();
+        let mut beside = Keyspace::new(&options, config, Arc::clone(&self.clock));
+        beside.hasher = self.hasher.clone();
+        beside
+    }
+
+    /// Takes out all that it has, by shards.
+    pub fn take_data(&self) -> Vec<Databases> {
+        (0..self.locks.len()).map(|index| std::mem::take(&mut self.locks.one(index).dbs)).collect()
+    }
+
+    /// A database of a shard, whose lock is held, has got its table from another data set.
+    pub fn table_came(&self, shard: usize, number: u32, db: &Db) {
+        self.keys_came(shard, number, db.table.len());
+        // The background looks what expires in it.
+        self.expires_at(shard, Some(0));
+    }
+}
