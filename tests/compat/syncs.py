@@ -207,7 +207,7 @@ def main():
     failed = 0
     for case in CASES:
         for pair in pairs:
-            names = ["cinnabar" if server == binary else os.path.relpath(server, folder).split("/")[0] for server in pair]
+            names = ["cinnabar" if server == binary else os.path.relpath(server, folder).replace("/bin/", " ") for server in pair]
             label = f"{case.__name__}: {names[0]} -> {names[1]}"
             # The replica is ours where its own behaviour is what is looked at.
             if args.only not in label or case is beside and pair[1] != binary:

@@ -111,6 +111,7 @@ def cases(port, folder):
         times,
         scripts,
         pipes,
+        feeds,
         lines,
         prompts,
         messages,
@@ -397,6 +398,46 @@ def pipes(at, _):
     ):
         yield Case("pipe", at + ["--pipe"], setup=EVERY_TYPE, stdin=stdin)
     yield Case("pipe", at + ["--pipe", "--pipe-timeout", "1"], stdin=b"blpop none 0\r\n")
+
+
+def feeds(at, folder):
+    """What a primary sends: its data set, and then its commands."""
+    quick = [("CONFIG", "SET", "repl-diskless-sync-delay", "0"), *EVERY_TYPE]
+    by_file = [*quick, ("CONFIG", "SET", "repl-diskless-sync", "no")]
+    back = [("CONFIG", "SET", "repl-diskless-sync", "yes")]
+    sizes = (r"\d+ bytes",)
+    file = os.path.join(folder, "fetched.rdb")
+    for option in "--rdb", "--functions-rdb":
+        yield Case("snapshot", at + [option, file], setup=quick, figures=sizes)
+        yield Case("snapshot by a file", at + [option, file], setup=by_file, teardown=back, figures=sizes)
+        yield Case("snapshot", at + [option, "-"], setup=quick, figures=sizes, view=without_snapshot)
+        yield Case("snapshot", at + [option, os.path.join(folder, "none", "file")], setup=quick, figures=sizes)
+        yield Case("snapshot", at + [option])
+    yield Case("snapshot", at + ["--rdb", file, "--functions-rdb", file])
+    for name in "--replica", "--slave":
+        yield Case("commands of a primary", at + [name], setup=quick, meanwhile=changes, seconds=0.5, figures=sizes, view=without_select)
+    yield Case("commands of a primary by a file", at + ["--replica"], setup=by_file, teardown=back, meanwhile=changes, seconds=0.5, figures=sizes)
+
+
+def without_snapshot(text):
+    """But for the format's name."""
+    return text[:5] + text[text.rindex("\n-- standard error"):]
+
+
+def without_select(text):
+    """valkey-cli takes the first command for an answer to its own."""
+    return text.replace('"SELECT","0"\n', "")
+
+
+def changes(server):
+    """Once there is a replica, it is told of these, and its connection ends."""
+    until = time.monotonic() + 20
+    while b"state=online" not in server.call("INFO", "replication") and time.monotonic() < until:
+        time.sleep(0.05)
+    for words in ("SET", "k", "v w"), ("RPUSH", "list", "a", b"\xff\n"), ("DEL", "number"):
+        server.call(*words)
+    time.sleep(0.3)
+    server.call("CLIENT", "KILL", "TYPE", "replica")
 
 
 def lines(at, _):
