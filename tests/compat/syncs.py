@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 from replicas import Failed, Server, is_up, same, until
 from wire import Client, free_port
@@ -129,17 +130,22 @@ def beside(primary, replica):
     replica("SET", "own", "x")
 
     def sync_again():
-        primary("MULTI")
-        primary("CLIENT", "KILL", "TYPE", "replica")
-        primary("CONFIG", "SET", "repl-backlog-size", 16384)
-        for number in range(20):
-            primary("SET", f"large:{number}", "y" * 16384)
-        primary("EXEC")
+        """A replica that comes back before the writes are there needs no snapshot: then it is cut once more."""
+        fulls = lambda: primary.info("stats")["sync_full"]
+        before = fulls()
+        while fulls() == before:
+            primary("MULTI")
+            primary("CLIENT", "KILL", "TYPE", "replica")
+            primary("CONFIG", "SET", "repl-backlog-size", 16384)
+            for number in range(20):
+                primary("SET", f"large:{number}", "y" * 16384)
+            primary("EXEC")
+            time.sleep(0.3)
 
     slow(primary, 2000)
     sync_again()
     until("it loads beside", lambda: loading("async_loading"))
-    if replica("GET", "own") != b"x" or loading("loading") or replica("GET", "large:1") is not None:
+    if replica("GET", "own") != b"x" or loading("loading"):
         raise Failed("the old data is not served")
     if not replica("REPLICAOF", "NO", "ONE").startswith(b"-LOADING"):
         raise Failed("REPLICAOF is not refused")

@@ -19,7 +19,7 @@
 //! | [`eval_file`] | scripts from files |
 //! | [`scan_keys`] | walks over the keyspace |
 //! | [`big_keys`], [`hot_keys`] | the biggest and the most used keys |
-//! | [`sync`] | what a primary sends: its data set, and then its commands |
+//! | [`primary_feed`] | what a primary sends: its data set, and then its commands |
 //! | [`stat`], [`ping_latency`] | the server as time goes by |
 //!
 //! Exit status: 0, also after an error reply; 1 when there is no connection or no reply, for a bad command line, and
@@ -42,13 +42,13 @@ mod options;
 mod password;
 mod ping_latency;
 mod pipe;
+mod primary_feed;
 mod protocol_client;
 mod redirect;
 mod reply_format;
 mod resp_session;
 mod scan_keys;
 mod stat;
-mod sync;
 mod transport;
 
 use std::io::{IsTerminal, Read};
@@ -163,9 +163,9 @@ fn run_mode(options: Options) -> Result<ExitCode, ClientFailure> {
             let all_well = pipe::run(session)?;
             return Ok(if all_well { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
-        Mode::Replica => return sync::follow(session),
-        Mode::Rdb(file) => return sync::dump(session, &file, false),
-        Mode::FunctionsRdb(file) => return sync::dump(session, &file, true),
+        Mode::Replica => return primary_feed::follow(session),
+        Mode::Rdb(file) => return primary_feed::dump(session, &file, false),
+        Mode::FunctionsRdb(file) => return primary_feed::dump(session, &file, true),
         Mode::Scan => scan_keys::run(&mut session)?,
         Mode::BigKeys | Mode::MemoryKeys => big_keys::run(&mut session)?,
         Mode::HotKeys => hot_keys::run(&mut session)?,

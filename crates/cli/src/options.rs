@@ -52,11 +52,8 @@ pub enum Mode {
     LatencyDistribution,
     /// Seconds.
     IntrinsicLatency(u64),
-    /// `--replica`: what a primary sends to its replicas.
     Replica,
-    /// `--rdb`: the data set into this file.
     Rdb(String),
-    /// `--functions-rdb`: the functions into this file.
     FunctionsRdb(String),
     /// The script's file.
     Eval(String),
@@ -110,7 +107,7 @@ pub struct Options {
     /// `-e`: an error reply ends the program with status 1.
     pub errors_are_fatal: bool,
     pub show_pushes: bool,
-    /// `-c`: go where nodes of a cluster say that keys are.
+    /// Go where nodes of a cluster say that keys are.
     pub follow_redirects: bool,
     /// Standard output is a terminal.
     pub for_people: bool,
@@ -174,19 +171,13 @@ struct Draft {
     tls: ClientOptions,
 }
 
-impl Draft {
-    /// A file is to be written of one kind only.
-    fn set_dump(&mut self, mode: Mode) -> Result<(), UsageError> {
-        let is_other = matches!(
-            (&mode, &self.mode),
-            (Mode::Rdb(_), Some(Mode::FunctionsRdb(_))) | (Mode::FunctionsRdb(_), Some(Mode::Rdb(_)))
-        );
-        if is_other {
-            return Err(error("Option --functions-rdb and --rdb are mutually exclusive."));
-        }
-        self.mode = Some(mode);
-        Ok(())
+/// A file is to be written, of one kind only.
+fn set_dump(draft: &mut Draft, mode: Mode) -> Result<(), UsageError> {
+    if matches!(&draft.mode, Some(Mode::Rdb(_) | Mode::FunctionsRdb(_))) && draft.mode != Some(mode.clone()) {
+        return Err(error("Option --functions-rdb and --rdb are mutually exclusive."));
     }
+    draft.mode = Some(mode);
+    Ok(())
 }
 
 enum Apply {
@@ -424,10 +415,10 @@ const FLAGS: &[Flag] = &[
         draft.mode = Some(Mode::Replica);
     }),
     value(&["--rdb"], "<file>", "Write the server's data set to a file; - is standard output.", |draft, text| {
-        draft.set_dump(Mode::Rdb(utf8(text, "file name")?))
+        set_dump(draft, Mode::Rdb(utf8(text, "file name")?))
     }),
     value(&["--functions-rdb"], "<file>", "The same of its functions, without the keys.", |draft, text| {
-        draft.set_dump(Mode::FunctionsRdb(utf8(text, "file name")?))
+        set_dump(draft, Mode::FunctionsRdb(utf8(text, "file name")?))
     }),
     Flag { names: &["--help"], apply: Apply::Help, help: "Print this help." },
     Flag { names: &["-v", "--version"], apply: Apply::Version, help: "Print the version." },

@@ -6,6 +6,7 @@
 //! | [`backlog`] | the last bytes of the stream |
 //! | [`stream`] | which offset of the change log is which of the stream |
 //! | [`follower`] | what a replica says of itself, how far it is, how far behind it may be |
+//! | [`arrived`] | what comes over a replica's link, and why one ends |
 //! | [`primary_link`] | a replica's side: from its connection to the stream |
 //! | [`snapshot_frame`] | where a snapshot ends |
 //! | [`units`] | a stream as commands and whole transactions |
@@ -16,6 +17,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
 
+pub mod arrived;
 pub mod backlog;
 pub mod follower;
 pub mod ids;

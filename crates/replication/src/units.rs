@@ -7,7 +7,7 @@
 //!
 //! Nothing is taken out of a command but what tells these apart. Every byte counts, those of empty lines, too.
 
-use crate::primary_link::LinkError;
+use crate::arrived::LinkError;
 
 /// What a stream goes on with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use crate::core::args::Args;
 use crate::core::command::{ALL_DBS, Command, FAST, Group, READONLY, WRITE};
 use crate::core::context::{Blocking, Context, Flow, Piecewise};
 use crate::core::rights::databases_at;
-use crate::keys::exchange::{presence, replace};
+use crate::keys::table_exchange::{presence, replace};
 use crate::persistence::save::save_now;
 use engine::config::Directive;
 use engine::data::table::{ExpiryIndex, Table};

@@ -4,7 +4,6 @@
 //! a value's type only where the reply depends on it.
 
 pub mod dump;
-pub(crate) mod exchange;
 pub mod expire;
 pub mod expire_option;
 pub mod flush;
@@ -14,6 +13,7 @@ pub mod object;
 pub mod scan;
 pub mod scan_words;
 pub mod sort;
+pub(crate) mod table_exchange;
 
 use crate::core::command::Command;
 

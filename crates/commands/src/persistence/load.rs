@@ -147,7 +147,7 @@ pub fn load_in_place(
 
 /// Where keys and functions go.
 #[derive(Clone, Copy)]
-pub(super) struct Target<'e> {
+pub(crate) struct Target<'e> {
     pub engine: &'e Engine,
     pub keyspace: &'e Keyspace,
     /// Functions go here if not among those that are called.
@@ -163,15 +163,15 @@ impl<'e> Target<'e> {
 
 /// What becomes of keys that are there already, or that are over.
 #[derive(Clone, Copy)]
-pub(super) struct Mode {
+pub(crate) struct Mode {
     pub merge: bool,
     pub expires: bool,
 }
 
 /// What is done when the file's first bytes are good.
-pub(super) type Begin<'b> = &'b dyn Fn() -> Result<(), String>;
+pub(crate) type Begin<'b> = &'b dyn Fn() -> Result<(), String>;
 
-pub(super) fn read(
+pub(crate) fn read(
     target: Target<'_>,
     config: &Config,
     source: &mut Source<'_>,

@@ -5,7 +5,6 @@
 
 pub mod aof;
 pub mod load;
-pub mod load_beside;
 pub mod save;
 pub mod shutdown;
 pub mod write_options;

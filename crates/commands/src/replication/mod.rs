@@ -7,6 +7,7 @@
 pub mod applier;
 pub mod follow;
 pub mod good_replicas;
+pub mod load_beside;
 pub(crate) mod psync;
 pub(crate) mod replconf;
 pub(crate) mod replicaof;

@@ -357,6 +357,9 @@ mod tests {
             scripts: 0,
             functions: 0,
             log: 0,
+            backlog: 0,
+            replicas: 0,
+            buffered: 0,
             memory: MemoryStats {
                 allocated,
                 active: allocated,

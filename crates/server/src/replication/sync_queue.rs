@@ -155,6 +155,8 @@ impl PrimaryThread {
             }
             SyncEvent::Failed { sync, reason } => self.fail(sync, &reason, now),
             SyncEvent::Sent { token, client, stream, result } => {
+                let bytes = result.as_ref().map_or(0, |bytes| *bytes);
+                self.shared.engine.replication().counts.output_bytes.fetch_add(bytes, Relaxed);
                 let sent = stream.filter(|_| result.is_ok());
                 let is_it = self.replicas.get(token).is_some_and(|replica| replica.info.id == client);
                 match sent {

@@ -7,7 +7,7 @@
 
 use crate::core::context::Now;
 use crate::core::dispatch;
-use crate::keys::exchange::{DataSet, exchange_all};
+use crate::keys::table_exchange::{DataSet, exchange_all};
 use crate::persistence::load::{LoadFailure, LoadedFile, Mode, Target, describe, options, read};
 use engine::Engine;
 use engine::keyspace::Keyspace;
