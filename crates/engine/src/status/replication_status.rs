@@ -251,6 +251,8 @@ pub struct ReplicationStatus {
     pub applying: Mutex<()>,
     /// How often replicas were synchronized.
     pub counts: SyncCounts,
+    /// Snapshots for replicas that are being written.
+    pub snapshots: AtomicU64,
 }
 
 impl Default for ReplicationStatus {
@@ -267,6 +269,7 @@ impl Default for ReplicationStatus {
             waits: Mutex::default(),
             applying: Mutex::default(),
             counts: SyncCounts::default(),
+            snapshots: AtomicU64::new(0),
         }
     }
 }

@@ -89,8 +89,11 @@ pub struct SnapshotPlan {
 pub fn begin(shared: &Arc<Shared>, plan: SnapshotPlan) -> io::Result<()> {
     let shared = Arc::clone(shared);
     let work = move || {
-        let sync = plan.sync;
-        if let Err(reason) = write(&shared, plan) {
+        let (sync, snapshots) = (plan.sync, &shared.engine.replication().snapshots);
+        snapshots.fetch_add(1, Relaxed);
+        let written = write(&shared, plan);
+        snapshots.fetch_sub(1, Relaxed);
+        if let Err(reason) = written {
             post(&shared, SyncEvent::Failed { sync, reason });
         }
     };

@@ -253,7 +253,10 @@ impl PrimaryThread {
 
     /// There will be no snapshot: who waits for it is told, and comes again.
     fn fail(&mut self, sync: u64, reason: &str, now: UnixMs) {
-        let Some(failed) = self.syncs.remove(&sync) else { return };
+        let Some(failed) = self.syncs.remove(&sync) else {
+            // Those who were to get it are told by the end of their connections.
+            return log::warning(format_args!("Background RDB transfer error: {reason}"));
+        };
         for token in failed.members {
             let Some(replica) = self.replicas.get_mut(token).filter(|replica| !replica.is_away()) else { continue };
             if self.refused.insert(replica.name()) {

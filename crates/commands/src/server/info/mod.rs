@@ -437,7 +437,8 @@ fn persistence(text: &mut Text, source: &Source<'_>) {
     text.field("current_save_keys_total", total);
     let unsaved = source.overview.stats.dirty.saturating_sub(saves.changes.load(Relaxed));
     text.field("rdb_changes_since_last_save", unsaved);
-    text.field("rdb_bgsave_in_progress", u8::from(saves.is_running_in_background()));
+    let is_saving = saves.is_running_in_background() || source.engine.replication().snapshots.load(Relaxed) > 0;
+    text.field("rdb_bgsave_in_progress", u8::from(is_saving));
     text.field("rdb_last_save_time", saves.last_save.load(Relaxed));
     text.field("rdb_last_bgsave_status", if saves.has_failed() { "err" } else { "ok" });
     text.field("rdb_last_bgsave_time_sec", saves.last_seconds().unwrap_or(-1));
