@@ -52,7 +52,7 @@ class Process:
         self.program, self.words = program, list(words)
         self.file = os.path.join(directory, f"{name}.conf")
         self.log = os.path.join(directory, f"{name}.log")
-        lines = [line % (first or self.port) if line == MONITOR else line for line in lines]
+        lines = [line % (first or self.port) if "%d" in line else line for line in lines]
         with open(self.file, "w") as file:
             file.write("\n".join([f"port {self.port}", f"logfile {self.log}", f"dir {directory}", *lines, ""]))
         self.start()
@@ -107,7 +107,7 @@ class Group:
     """A primary with two replicas and three Sentinels. `sentinels`: program and words of each, None for one within the
     server of the same number."""
 
-    def __init__(self, directory, servers, sentinels, lines=()):
+    def __init__(self, directory, servers, sentinels, monitor=MONITOR, hurries=True):
         self.directory, self.servers, self.sentinels = directory, [], []
         for number, (program, sentinel) in enumerate(zip(servers, sentinels)):
             server = Process.__new__(Process)
@@ -115,7 +115,7 @@ class Group:
             os.mkdir(os.path.join(directory, f"server{number}"))
             first = self.servers[0].port if self.servers else None
             own = [f"replicaof 127.0.0.1 {first}"] if self.servers else []
-            within = [f"sentinel-port {server.sentinel_port}", MONITOR] if sentinel is None else []
+            within = [f"sentinel-port {server.sentinel_port}", monitor] if sentinel is None else []
             self.servers.append(server)
             server.prepare(program, os.path.join(directory, f"server{number}"), "server", [*LINES, *own, *within], first)
         first = self.servers[0].port
@@ -124,9 +124,10 @@ class Group:
                 self.sentinels.append(Within(self.servers[number]))
             else:
                 program, words = sentinel
-                file = [MONITOR % first, "sentinel deny-scripts-reconfig no", *lines]
+                file = [monitor % first, "sentinel deny-scripts-reconfig no"]
                 self.sentinels.append(Process(program, directory, f"sentinel{number}", file, words))
-        self.hurry()
+        if hurries:
+            self.hurry()
 
     def hurry(self):
         for sentinel in self.sentinels:
@@ -267,6 +268,7 @@ def stand_still(group):
 
 # Whose replies are the same, whatever has happened before.
 ALIKE = [
+    "SENTINEL PENDING-SCRIPTS",
     "SENTINEL NOPE",
     "SENTINEL MASTER",
     "SENTINEL MASTER nope",
@@ -292,7 +294,7 @@ ALIKE = [
     "SENTINEL SET group nope 1",
     "SENTINEL SET group rename-command a",
     "SENTINEL SET group notification-script /bin/true",
-    "SENTINEL SET group down-after-milliseconds 1500 failover-timeout 6000",
+    "SENTINEL SET group down-after-milliseconds 2000 failover-timeout 6000",
     "SENTINEL CONFIG GET *",
     "SENTINEL CONFIG GET nope",
     "SENTINEL CONFIG SET nope 1",
@@ -305,7 +307,6 @@ ALIKE = [
     "SENTINEL DEBUG nope 1",
     "SENTINEL DEBUG info-period x",
     "SENTINEL DEBUG info-period 10000",
-    "SENTINEL PENDING-SCRIPTS",
     "SENTINEL SIMULATE-FAILURE help",
     "SENTINEL SIMULATE-FAILURE nope",
     "SENTINEL FLUSHCONFIG",
@@ -424,14 +425,70 @@ def run(group):
                 group.stop()
 
 
+def measure(name, servers, sentinels, runs):
+    """How long nobody can write after a primary was killed, as a client sees it that asks Sentinels; in seconds."""
+    times = []
+    with tempfile.TemporaryDirectory() as directory:
+        group = Group(directory, servers, sentinels, monitor=MEASURED, hurries=False)
+        try:
+            until("all find each other", group.discovered)
+            for _ in range(runs):
+                until("all is well", lambda: (port := group.primary()) and group.settled(port))
+                old = group.primary()
+                # The next one is not put off because of the last one.
+                time.sleep(11)
+                group.at(old).kill()
+                began = time.monotonic()
+                while not writes(group, old):
+                    time.sleep(0.01)
+                times.append(time.monotonic() - began)
+                group.at(old).start()
+        finally:
+            group.stop()
+    times.sort()
+    shown = " ".join(f"{seconds:.2f}" for seconds in times)
+    print(f"{name}: median {times[len(times) // 2]:.2f} s of {shown}", flush=True)
+
+
+def writes(group, old):
+    """Whether the primary that a Sentinel names takes a write, and is another one."""
+    for sentinel in group.present():
+        try:
+            port = int(sentinel("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "group")[1])
+            if port != old and group.at(port)("SET", "key", "value") == "+OK":
+                return True
+        except (OSError, EOFError):
+            pass
+    return False
+
+
+MEASURED = """sentinel monitor group 127.0.0.1 %d 2
+sentinel down-after-milliseconds group 1000
+sentinel failover-timeout group 5000"""
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--server", required=True)
     parser.add_argument("--peers", required=True)
     parser.add_argument("--group", help="only those whose name has this")
     parser.add_argument("--jobs", type=int, default=3, help="groups at a time")
+    parser.add_argument("--measure", type=int, metavar="N", help="instead: how long N failovers take, ours and real")
     args = parser.parse_args()
-    all_groups = groups(os.path.abspath(args.server), os.path.expanduser(args.peers))
+    ours, peers = os.path.abspath(args.server), os.path.expanduser(args.peers)
+    if args.measure:
+        own = (ours, ["--sentinel"])
+        valkey, real = (os.path.join(peers, "newest", "bin", name) for name in ("valkey-server", "valkey-sentinel"))
+        setups = [
+            ("Cinnabar and valkey-sentinel", [ours] * 3, [(real, [])] * 3),
+            ("Cinnabar and its Sentinels", [ours] * 3, [own] * 3),
+            ("Cinnabar with Sentinels within", [ours] * 3, [None] * 3),
+            ("Valkey and valkey-sentinel", [valkey] * 3, [(real, [])] * 3),
+        ]
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            list(pool.map(lambda setup: measure(*setup, args.measure), setups))
+        return
+    all_groups = groups(ours, peers)
     chosen = [group for group in all_groups if (args.group or "") in group[0]]
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         wrong = [failure for failure in pool.map(run, chosen) if failure]

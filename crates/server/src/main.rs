@@ -11,6 +11,7 @@ mod process;
 mod replication;
 mod schedule;
 mod sentinel;
+mod sentinel_within;
 mod startup;
 mod system;
 mod tls;

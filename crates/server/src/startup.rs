@@ -14,7 +14,7 @@ use crate::process::daemon::Daemon;
 use crate::process::signals::SignalLoop;
 use crate::replication::{link_thread, primary_thread};
 use crate::sentinel::desk::SentinelDesk;
-use crate::sentinel::within_server::SentinelWithin;
+use crate::sentinel_within::SentinelWithin;
 use crate::system::affinity;
 use crate::system::allocator;
 use crate::system::clock;

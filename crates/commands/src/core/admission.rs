@@ -137,6 +137,8 @@ pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &AdmissionR
     }
     session.admitted = engine.persistence_status().deny_reasons();
     match refusal(engine, session, request) {
+        // A server that hands the lead over under a pause is a replica before that ends: who waits then is cut off.
+        Some(Error::ReadOnlyReplica) if has_to_wait(session.admitted, request) => Verdict::Wait,
         Some(error) => Verdict::Refuse(error),
         None if has_to_wait(session.admitted, request) => Verdict::Wait,
         None => Verdict::Run,
@@ -326,6 +328,18 @@ mod tests {
         assert_eq!(refused(&mut client, "INFO"), None);
         saves.set_loading(false);
         assert_eq!(verdict(&mut client, "DEL k"), Verdict::Run);
+    }
+
+    #[test]
+    fn a_pause_outlasts_the_change_to_a_replica() {
+        let mut client = Client::new();
+        let engine = client.shared_engine().clone();
+        engine.begin_pause(Paused::Writes, UnixMs(i64::MAX), UnixMs(0));
+        engine.persistence_status().set_read_only_replica(true);
+        assert_eq!(verdict(&mut client, "SET k v"), Verdict::Wait);
+        assert_eq!(verdict(&mut client, "GET k"), Verdict::Run);
+        engine.end_pause();
+        assert_eq!(refused(&mut client, "SET k v"), Some(Error::ReadOnlyReplica));
     }
 
     #[test]

@@ -24,9 +24,9 @@ pub mod directive_table;
 pub mod directive_value;
 mod directives;
 pub mod keyspace_events;
+mod sentinel_config;
 pub mod store;
 mod validators;
-mod within_server;
 
 #[cfg(test)]
 mod tests;

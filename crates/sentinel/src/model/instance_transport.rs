@@ -100,8 +100,9 @@ impl Transport {
         self.command.as_ref().map_or(0, |connection| connection.awaited.len())
     }
 
-    /// The times of a link that was just made.
+    /// The times of a link that was just made. It is connected at once: the time until then counts as silence.
     pub fn restart(&mut self, now: Millis) {
+        self.last_reconnect = 0;
         self.open_ping = now;
         self.last_ping = 0;
         self.last_available = now;

@@ -57,7 +57,7 @@ impl SentinelDesk {
 
 impl SentinelDesk {
     /// Has the thread look around.
-    pub(super) fn wake(&self) {
+    pub fn wake(&self) {
         if let Some(waker) = self.waker.get() {
             // It looks at its next tick at the latest.
             let _ = waker.wake();

@@ -10,7 +10,7 @@
 //! In: what servers and other Sentinels answer, questions of clients through the [`desk`]. Out: bytes on sockets,
 //! tasks for the worker. When something is to happen is not decided here.
 //!
-//! The process is a Sentinel, or has one [within](within_server) a server.
+//! The process is a Sentinel, or has one [within](crate::sentinel_within) a server.
 
 pub mod begin;
 mod children;
@@ -18,4 +18,3 @@ pub mod desk;
 mod driver;
 mod peer;
 mod sentinel_host;
-pub mod within_server;

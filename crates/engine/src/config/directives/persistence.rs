@@ -3,7 +3,7 @@
 use crate::config::apply::Apply::{Engine, EngineChange};
 use crate::config::directive::{Directive, directives};
 use crate::config::directive_entry::{
-    DirectiveEntry, DirectiveKind, INT_MAX, INT_MIN, choice, flag, integer, memory, special, text,
+    DirectiveEntry, DirectiveKind, INT_MAX, INT_MIN, Unmet, choice, flag, integer, memory, special, text,
 };
 use crate::config::validators;
 
@@ -39,7 +39,7 @@ directives! { after super::data::END;
     /// Microseconds to wait after each loaded key, for tests.
     KEY_LOAD_DELAY = integer("key-load-delay", 0, INT_MIN, INT_MAX).hidden();
     /// Bytes after which a load serves clients, at the latest. They are served all the time, by other threads.
-    LOADING_PROCESS_EVENTS_INTERVAL_BYTES = integer("loading-process-events-interval-bytes", 2097152, 1024, INT_MAX).hidden();
+    LOADING_PROCESS_EVENTS_INTERVAL_BYTES = integer("loading-process-events-interval-bytes", 2097152, 1024, INT_MAX).hidden().unsupported("Clients of Cinnabar are served by other threads than the one that loads").unmet(Unmet::Shown);
     /// Do not sync the log while a snapshot or a rewrite is written.
     NO_APPENDFSYNC_ON_REWRITE = flag("no-appendfsync-on-rewrite", false);
     /// Delete the snapshot of a synchronization.

@@ -4,13 +4,13 @@
 //! its clients and the Sentinel's thread are its own. So it answers and votes however busy the server's workers are, and
 //! nothing that is done to the server's clients is done to those of the Sentinel.
 
-use super::desk::SentinelDesk;
 use crate::event_loop::worker_threads::{WorkerThreads, start_workers};
 use crate::host::engine_host::EngineHost;
 use crate::host::lazy_free::LazyFree;
 use crate::listener::acceptor::Acceptor;
 use crate::listener::sockets;
 use crate::listener::tls_state::TlsState;
+use crate::sentinel::desk::SentinelDesk;
 use crate::workers::mailbox::WorkerMessage;
 use crate::workers::notifier::Notifier;
 use crate::workers::shared::Shared;
