@@ -110,6 +110,7 @@ pub const ROOMS: &[(&str, &[&str])] = &[
             "sentinel",
             "host",
             "replication",
+            "sentinel_within",
             "startup",
             "root",
         ],

@@ -1,8 +1,8 @@
 //! A Sentinel within a server's process (`sentinel-port`).
 //!
 //! It shares nothing with the server but the process and the configuration file: an engine without data, a worker for
-//! its clients and the Sentinel's thread are its own. So it answers and votes however busy the server's workers are, and
-//! nothing that is done to the server's clients is done to those of the Sentinel.
+//! its clients and the Sentinel's thread are its own. So it answers and votes however busy the server's workers are,
+//! and nothing that is done to the server's clients is done to those of the Sentinel.
 
 use crate::event_loop::worker_threads::{WorkerThreads, start_workers};
 use crate::host::engine_host::EngineHost;

@@ -29,8 +29,8 @@ impl Catalog {
         place().get().expect("commands are installed before users are asked for")
     }
 
-    /// Sets the catalog up for the whole process, or for the Sentinel within it, of these commands in the order of their
-    /// table.
+    /// Sets the catalog up for the whole process, or for the Sentinel within it, of these commands in the order of
+    /// their table.
     pub(crate) fn install(commands: impl Iterator<Item = &'static Command>) {
         place().get_or_init(|| {
             let mut known: Vec<(&'static Command, CommandNumber)> = Vec::new();

@@ -52,9 +52,9 @@ impl CommandTable {
         place().get().expect("commands::install comes before the first command")
     }
 
-    /// Sets the table up for the whole process, or for the Sentinel within it: of these commands, of which some are given
-    /// other names (`rename-command`), one after the other; one with an empty new name can no longer be called. The first
-    /// to do so decides: true for it.
+    /// Sets the table up for the whole process, or for the Sentinel within it: of these commands, of which some are
+    /// given other names (`rename-command`), one after the other; one with an empty new name can no longer be called.
+    /// The first to do so decides: true for it.
     pub(crate) fn install(commands: impl Iterator<Item = &'static Command>, renames: &[(Vec<u8>, Vec<u8>)]) -> bool {
         place().get().is_none() && place().set(CommandTable::new(commands, renames)).is_ok()
     }

@@ -1,5 +1,5 @@
-//! What commands are asked of: a server, or a Sentinel, which has other commands. That is the whole process, or within a
-//! server's process the threads that are its Sentinel's.
+//! What commands are asked of: a server, or a Sentinel, which has other commands. That is the whole process, or within
+//! a server's process the threads that are its Sentinel's.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -50,8 +50,8 @@ directives! { after 0;
     RDMA_PORT = integer("rdma-port", 0, 0, PORT_MAX).unsupported("No RDMA building support.").unmet(Unmet::Refused);
     /// Bytes of an RDMA connection's receive buffer.
     RDMA_RX_SIZE = integer("rdma-rx-size", 1048576, 65536, 16777216).immutable().unsupported("No RDMA building support.");
-    /// The port of a Sentinel within the server's process, which `sentinel` lines of the configuration file tell what to
-    /// watch, and which writes there what it remembers. 0: there is none.
+    /// The port of a Sentinel within the server's process, which `sentinel` lines of the configuration file tell what
+    /// to watch, and which writes there what it remembers. 0: there is none.
     SENTINEL_PORT = integer("sentinel-port", 0, 0, PORT_MAX).immutable();
     /// The mark that the system's firewall sees on connections (SO_MARK); 0 sets none.
     SOCKET_MARK_ID = integer("socket-mark-id", 0, 0, UINT_MAX).immutable();
