@@ -8,8 +8,9 @@
 //!  [additional info] While doing: read-object-value
 //! ```
 
+use crate::check_stats::FileStats;
 use crate::format::{Family, is_known, kind};
-use crate::load::{self, Doing, INVALID_TYPE, LoadOptions, LoadedKey, Sink};
+use crate::load::{self, Doing, LoadOptions, LoadedKey, Sink};
 use crate::source::{Fault, Reason, Source};
 use engine::config::Config;
 use engine::keyspace::encoding_limits::EncodingLimits;
@@ -25,6 +26,8 @@ pub struct CheckReport {
     pub text: String,
     /// Whether the file can be loaded.
     pub is_sound: bool,
+    /// What it has, by database and type.
+    pub stats: FileStats,
 }
 
 /// Reads a file. `name` is what it is called in the report; `now`: Unix time in milliseconds.
@@ -53,10 +56,10 @@ pub fn check_beginning(name: &str, file: &mut dyn Read, now: UnixMs) -> (CheckRe
             false
         }
     };
-    let Checker { keys, expires, expired, functions, mut text, .. } = checker;
+    let Checker { keys, expires, expired, functions, stats, mut text, .. } = checker;
     let _ = write!(text, "[info] {keys} keys read\n[info] {expires} expires\n[info] {expired} already expired\n");
     let _ = writeln!(text, "[info] {functions} functions");
-    (CheckReport { text, is_sound }, source.offset())
+    (CheckReport { text, is_sound, stats }, source.offset())
 }
 
 #[derive(Default)]
@@ -72,6 +75,7 @@ struct Checker {
     expires: u64,
     expired: u64,
     functions: u64,
+    stats: FileStats,
     /// The version, and what it is called, if it is none that is read whole.
     strange: Option<(&'static str, u16)>,
 }
@@ -87,7 +91,7 @@ impl Checker {
             Some((name, version)) => {
                 format!("Unknown object type {kind} in RDB file with {} version {version}", name.to_lowercase())
             }
-            None => format!("{INVALID_TYPE}{kind}"),
+            None => format!("Invalid object type: {kind}"),
         }
     }
 
@@ -98,10 +102,8 @@ impl Checker {
             Reason::Truncated => self.say("Unexpected EOF reading RDB file"),
             Reason::Checksum { .. } => self.say("RDB CRC error"),
             Reason::Version(_) | Reason::Io(_) => self.say(&fault.reason.to_string()),
-            Reason::Foreign { kind, .. } => self.say(&self.unknown_type(kind)),
-            Reason::Corrupt(text) if matches!(self.doing, Doing::Start | Doing::Type) => {
-                self.say(&text.strip_prefix(INVALID_TYPE).map_or(text.to_string(), |kind| self.unknown_type(kind)));
-            }
+            Reason::Foreign { kind, .. } | Reason::UnknownType(kind) => self.say(&self.unknown_type(kind)),
+            Reason::Corrupt(text) if matches!(self.doing, Doing::Start | Doing::Type) => self.say(text),
             reason => self.say(&format!(
                 "Internal error in RDB reading offset {}, function at {} -> {reason}",
                 fault.offset,
@@ -120,10 +122,11 @@ impl Checker {
 
 impl Sink for Checker {
     fn key(&mut self, found: LoadedKey) -> Result<(), String> {
-        if let Some(at) = found.expiry.filter(|at| *at != -1) {
-            self.expires += 1;
-            self.expired += u64::from(is_due(at.max(0) as u64, self.now));
-        }
+        let expiry = found.expiry.filter(|at| *at != -1);
+        let is_over = expiry.is_some_and(|at| is_due(at.max(0) as u64, self.now));
+        self.expires += u64::from(expiry.is_some());
+        self.expired += u64::from(is_over);
+        self.stats.add_key(found.db, &found.name, &found.value, expiry.is_some(), is_over);
         (self.name, self.kind) = (None, None);
         Ok(())
     }
@@ -153,6 +156,7 @@ impl Sink for Checker {
 
     fn database(&mut self, db: u64) {
         self.say(&format!("Selecting DB ID {db}"));
+        self.stats.add_database(db);
     }
 
     fn name(&mut self, _kind: u8, name: &[u8]) {

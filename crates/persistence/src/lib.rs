@@ -16,6 +16,7 @@
 
 pub mod aof;
 pub mod check;
+pub mod check_stats;
 mod chunked_values;
 pub mod decode;
 pub mod dump;

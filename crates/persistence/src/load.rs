@@ -149,8 +149,13 @@ pub struct LoadOptions {
     pub check_sum: bool,
 }
 
-/// How a type is told that nobody knows; its number follows.
-pub(crate) const INVALID_TYPE: &str = "Invalid object type: ";
+/// Whether the file's first bytes are those of one that would be loaded.
+///
+/// # Errors
+/// They cannot be read, or say that it is none or of a version that is not known.
+pub fn check_header(source: &mut Source<'_>, options: LoadOptions) -> Result<()> {
+    header(source, options).map(drop)
+}
 
 /// Reads a whole file.
 ///
@@ -202,9 +207,7 @@ pub fn load(source: &mut Source<'_>, options: LoadOptions, limits: &EncodingLimi
             kind if !decode::is_type(kind, family) && family != Family::Valkey && FOREIGN.contains(&kind) => {
                 return Err(source.fault(Reason::Foreign { kind, version }));
             }
-            kind if !decode::is_type(kind, family) => {
-                return source.corrupt(format!("{INVALID_TYPE}{kind}"));
-            }
+            kind if !decode::is_type(kind, family) => return Err(source.fault(Reason::UnknownType(kind))),
             kind => {
                 let next = std::mem::take(&mut next);
                 key(source, sink, (db, kind, family), next, limits)?;

@@ -44,6 +44,8 @@ pub enum Reason {
         /// The version in the header.
         version: u16,
     },
+    /// A type, or an opcode, that nothing here reads.
+    UnknownType(u8),
     /// Anything else that cannot be.
     Corrupt(Cow<'static, str>),
 }
@@ -61,6 +63,7 @@ impl std::fmt::Display for Reason {
             Reason::Foreign { kind, version } => {
                 write!(f, "Can't handle foreign type or opcode {kind} in RDB with version {version}")
             }
+            Reason::UnknownType(kind) => write!(f, "Unknown type or opcode {kind}"),
             Reason::Corrupt(what) => f.write_str(what),
         }
     }

@@ -103,6 +103,17 @@ pub fn load_file(engine: &Engine, merge: bool) -> Result<Option<LoadedFile>, Loa
     Ok(Some(loaded))
 }
 
+/// Whether the file that `dbfilename` names begins as one that would be loaded.
+///
+/// # Errors
+/// It cannot be read, or does not.
+pub fn check_file(engine: &Engine) -> Result<(), LoadFailure> {
+    let (config, host) = (engine.config().snapshot(), engine.host());
+    let Ok((mut file, _)) = host.open_file(config.text(Directive::DBFILENAME)) else { return Ok(()) };
+    load::check_header(&mut Source::new(&mut *file, false), options(engine, &config))
+        .map_err(|fault| LoadFailure { text: describe(&fault, "rdbLoadObject"), is_corrupt: false })
+}
+
 /// Reads a snapshot that another server sends, in the place of what there is, which stays until the first bytes are
 /// good, when it is `emptied`. `size`: bytes of it; 0 if that is not known. Commands that need data are refused from
 /// then on; who admitted them before has seen to it that none changes anything any more.
@@ -213,6 +224,7 @@ pub fn describe(fault: &Fault, function: &str) -> String {
         Reason::Truncated => {
             format!("Short read or OOM loading DB. Unrecoverable error, aborting now: at offset {}", fault.offset)
         }
+        Reason::UnknownType(_) => "Unknown type or opcode when loading DB. Unrecoverable error, aborting now.".to_owned(),
         Reason::Version(_) | Reason::Foreign { .. } => format!("{}", fault.reason),
         reason => format!("Internal error in RDB reading offset {}, function at {function} -> {reason}", fault.offset),
     }

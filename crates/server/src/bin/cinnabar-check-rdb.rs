@@ -1,4 +1,4 @@
-//! cinnabar-check-rdb: whether an RDB file can be loaded, told as `valkey-check-rdb` tells it.
+//! cinnabar-check-rdb: whether an RDB file can be loaded, and what it has, told as `valkey-check-rdb` tells it.
 //!
 //! Ends with 0 if the file is sound, with 1 if it is not or there is none.
 #![forbid(unsafe_code)]
@@ -6,33 +6,97 @@
 use commands::version::CINNABAR;
 use engine::time::UnixMs;
 use persistence::check::check;
+use persistence::check_stats::StatsFormat;
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::OpenOptions;
+use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// What is asked for.
+struct Options {
+    file: OsString,
+    stats: Option<StatsFormat>,
+    /// The file that statistics go to instead of the standard output.
+    output: Option<OsString>,
+}
+
+impl Options {
+    /// None if they are wrong.
+    fn parse(arguments: &[OsString]) -> Option<Options> {
+        let (file, mut rest) = arguments.split_first()?;
+        let (mut format, mut wants_stats, mut output) = (StatsFormat::Table, false, None);
+        while let Some((option, more)) = rest.split_first() {
+            rest = more;
+            let mut value = || {
+                let (value, more) = more.split_first()?;
+                rest = more;
+                Some(value.clone())
+            };
+            match option.to_str()? {
+                "--stats" => wants_stats = true,
+                "--output" => output = Some(value()?),
+                "--format" => {
+                    format = match value()?.to_str()? {
+                        "table" => StatsFormat::Table,
+                        "info" => StatsFormat::Info,
+                        "csv" => StatsFormat::Csv,
+                        _ => return None,
+                    };
+                }
+                _ => return None,
+            }
+        }
+        Some(Options { file: file.clone(), stats: wants_stats.then_some(format), output })
+    }
+}
+
 fn main() -> ExitCode {
-    let arguments: Vec<OsString> = std::env::args_os().collect();
-    let [_, name] = &arguments[..] else {
-        let program = arguments.first().map(|name| name.to_string_lossy()).unwrap_or_default();
-        eprintln!("Usage: {program} <rdb-file-name>");
-        return ExitCode::FAILURE;
-    };
-    if name == "-v" || name == "--version" {
+    let mut arguments = std::env::args_os();
+    let program = arguments.next().unwrap_or_default();
+    let arguments: Vec<OsString> = arguments.collect();
+    if let [name] = &arguments[..]
+        && (name == "-v" || name == "--version")
+    {
         println!("cinnabar-check-rdb v={CINNABAR} bits=64");
         return ExitCode::SUCCESS;
     }
-    let shown = name.to_string_lossy();
-    let mut file = match File::open(name) {
-        Ok(file) => file,
-        Err(error) => {
-            println!("[offset 0] Checking RDB file {shown}");
-            eprintln!("{error}");
-            return ExitCode::FAILURE;
-        }
+    let Some(options) = Options::parse(&arguments) else {
+        let program = program.to_string_lossy();
+        eprintln!("Usage: {program} <rdb-file-name> [--format table|info|csv] [--stats] [--output <file>]");
+        return ExitCode::FAILURE;
     };
+    match run(&options) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(text) => {
+            eprintln!("{text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether the file is sound.
+fn run(options: &Options) -> Result<bool, String> {
+    let shown = options.file.to_string_lossy();
+    let mut file = std::fs::File::open(&options.file).map_err(|error| {
+        println!("[offset 0] Checking RDB file {shown}");
+        error.to_string()
+    })?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as i64);
     let report = check(&shown, &mut file, UnixMs(now));
     print!("{}", report.text);
-    if report.is_sound { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if let Some(format) = options.stats {
+        let mut out = BufWriter::new(stats_output(options)?);
+        let written = report.stats.write(format, &mut out).and_then(|()| out.flush());
+        written.map_err(|error| error.to_string())?;
+    }
+    Ok(report.is_sound)
+}
+
+fn stats_output(options: &Options) -> Result<Box<dyn Write>, String> {
+    let Some(path) = &options.output else { return Ok(Box::new(io::stdout())) };
+    let file = OpenOptions::new().write(true).create(true).truncate(true).open(path);
+    let file = file.map_err(|error| format!("Cannot open output file: '{}': {error}", path.to_string_lossy()))?;
+    Ok(Box::new(file))
 }

@@ -29,7 +29,13 @@ pub fn reload(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             _ => Error::DebugSave,
         })?;
     }
+    let failed = |failure: load::LoadFailure| {
+        engine.host().log(&failure.text);
+        Error::DebugLoad
+    };
     if !given("noflush") {
+        // What there is stays when the file could not take its place.
+        load::check_file(engine).map_err(failed)?;
         cx.keys.escalate()?;
         // Nobody is to see the keyspace empty.
         engine.persistence_status().set_loading(true);
@@ -39,18 +45,10 @@ pub fn reload(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     let loaded = load::load_file(engine, given("merge"));
     engine.persistence_status().set_loading(false);
-    match loaded {
-        Ok(Some(_)) => {
-            engine.host().log("DB reloaded by DEBUG RELOAD");
-            cx.reply.ok();
-            Ok(())
-        }
-        Ok(None) => Err(Error::DebugLoad),
-        Err(failure) => {
-            engine.host().log(&failure.text);
-            Err(Error::DebugLoad)
-        }
-    }
+    loaded.map_err(failed)?.ok_or(Error::DebugLoad)?;
+    engine.host().log("DB reloaded by DEBUG RELOAD");
+    cx.reply.ok();
+    Ok(())
 }
 
 /// Saves on another thread if one is to be had, and lends the worker meanwhile.
