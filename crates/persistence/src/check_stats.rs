@@ -1,8 +1,8 @@
 //! What a file has, by database and type, told as `valkey-check-rdb --stats` tells it.
 //!
 //! ```text
-//!  db.0.type.name                	string	list 	set  	zset 	hash 	module	stream
-//!  db.0.keys.total               	4    	2    	1    	1    	1    	0    	1
+//!  db.0.type.name                  string  list   set    zset   hash   module  stream
+//!  db.0.keys.total                 4      2      1      1      1      0      1
 //! ```
 //!
 //! Sizes are bytes of text: those of a field count with its value's, those of a member with its score's. Percentiles are

@@ -23,6 +23,7 @@ use crate::core::session::Session;
 use engine::Engine;
 use engine::keyspace::held_locks::{HeldLocks, LockTimeout};
 use engine::keyspace::keys::Keys;
+use engine::keyspace::origin::Asker;
 use engine::stats::metrics::{CommandStats, WorkerMetrics};
 use engine::status::deny_reasons::DenyReasons;
 use resp::{ProtocolError, Reply, Span};
@@ -189,7 +190,7 @@ impl BatchRun<'_> {
         // Before the gate has let a command in: at worst it is admitted anew.
         let admitted = engine.epoch();
         let own = engine.pubsub().own(session.worker);
-        let is_primary = session.is_primary;
+        let is_primary = session.asker == Asker::Primary;
         let rights = if is_primary { engine.users().generation() } else { session.open_at };
         let gate = Gate { engine, worker: session.worker, own, rights, is_limited: self.is_limited, is_primary };
         let worker = &engine.metrics()[session.worker];

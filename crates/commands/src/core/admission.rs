@@ -74,7 +74,7 @@ impl<'r> AdmissionRequest<'r> {
         if let Some((queued, missing)) = session.queued_flags().filter(|_| own.has(RUNS_QUEUED)) {
             (flags, lacking) = (flags.and(queued), lacking.and(missing));
         }
-        let asker = if session.is_primary { Asker::Primary } else { Asker::Client };
+        let asker = session.asker;
         let (name, has_keys) = (&*entry.full_name, !entry.command.keys.is_empty());
         let call = Some(Call::of(entry, args, session.next_db()));
         AdmissionRequest { asker, name, own, flags, lacking, has_keys, call }
@@ -85,11 +85,6 @@ impl<'r> AdmissionRequest<'r> {
         let (asker, name, own) = (Asker::Client, command.name, command.flags);
         let (flags, lacking, has_keys) = (own, own.complement(), !command.keys.is_empty());
         AdmissionRequest { asker, name, own, flags, lacking, has_keys, call }
-    }
-
-    /// One that is read from the log.
-    pub fn replayed(command: &'r Command) -> AdmissionRequest<'r> {
-        AdmissionRequest { asker: Asker::Replay, ..AdmissionRequest::of_command(command, None) }
     }
 }
 

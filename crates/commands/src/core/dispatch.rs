@@ -390,15 +390,15 @@ pub(crate) fn replay<'e>(
 ) {
     let prepared = prepare(engine, args);
     let Some(entry) = prepared.entry else { return };
-    if admission::admit(engine, session, &AdmissionRequest::replayed(entry.command), now) != Verdict::Run {
+    let request = AdmissionRequest::of(engine, session, entry, args);
+    if admission::admit(engine, session, &request, now) != Verdict::Run {
         return;
     }
     if session.multi.is_some() && queued::queue(engine, session, entry, &prepared.keys, args, reply) {
         return;
     }
     let held = HeldLocks::keys(engine, prepared.keys.iter().map(|(_, hash)| *hash));
-    let origin = Origin { asker: Asker::Replay, now: now.unix_ms() };
-    let keys = Keys::new(engine, held, session.db, origin);
+    let keys = Keys::new(engine, held, session.db, session.origin(engine, now));
     let (command, key_args) = (entry.command, &prepared.keys[..]);
     let (flow, blocking) = (Flow::Next, Blocking::Refused);
     let mut cx = Context { engine, keys, reply, session, command, now, flow, blocking, key_args };

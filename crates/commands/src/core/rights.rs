@@ -202,7 +202,7 @@ pub(crate) fn check(
     context: &'static str,
     now: Now,
 ) -> Result<(), (Denied, Error)> {
-    if session.is_primary {
+    if session.asker.is_obeyed() {
         return Ok(());
     }
     session.refresh_rights(engine);
@@ -304,6 +304,6 @@ impl Session {
     /// Whether its user may do everything, as far as others have not changed that meanwhile.
     #[inline(always)]
     pub(crate) fn is_unrestricted(&self, engine: &Engine) -> bool {
-        self.open_at == engine.users().generation() || self.is_primary
+        self.open_at == engine.users().generation() || self.asker.is_obeyed()
     }
 }

@@ -80,8 +80,8 @@ pub struct Session {
     pub no_touch: bool,
     /// CLIENT IMPORT-SOURCE.
     pub import_source: bool,
-    /// It is the link to the server that this one follows.
-    pub is_primary: bool,
+    /// Whose commands it brings: a client's, but for the link to a primary and the replay of the log.
+    pub(crate) asker: Asker,
     /// Between MULTI and EXEC.
     pub multi: Option<Box<Multi>>,
     /// WATCH: the keys, and the flag that a change of one raises.
@@ -149,9 +149,8 @@ impl Session {
     #[inline(always)]
     pub(crate) fn origin(&self, engine: &Engine, now: Now) -> Origin {
         let asker = match self {
-            Session { is_primary: true, .. } => Asker::Primary,
-            Session { import_source: true, .. } if engine.is_importing() => Asker::Import,
-            _ => Asker::Client,
+            Session { asker: Asker::Client, import_source: true, .. } if engine.is_importing() => Asker::Import,
+            session => session.asker,
         };
         Origin { asker, now: now.unix_ms() }
     }
@@ -178,7 +177,7 @@ impl Session {
             replies: Replies::On,
             no_touch: false,
             import_source: false,
-            is_primary: false,
+            asker: Asker::Client,
             multi: None,
             watching: None,
             admitted: DenyReasons::default(),

@@ -16,14 +16,14 @@ use crate::scripting::fcall;
 use engine::Engine;
 use engine::config::{Config, Directive};
 use engine::data::key_hash::KeyHash;
-use engine::data::value::KeyEntry;
+use engine::data::value::{KeyEntry, Object};
 use engine::keyspace::Keyspace;
 use engine::keyspace::held_locks::HeldLocks;
 use engine::keyspace::keys::{Key, Keys};
-use engine::keyspace::origin::is_due;
-use engine::keyspace::origin::{Asker, Origin};
+use engine::keyspace::origin::{Asker, Origin, is_due};
 use engine::scripts::function_libraries::Libraries;
 use engine::time::{UnixMs, UnixUs};
+use persistence::decode::Decoded;
 use persistence::format::Family;
 use persistence::load::{self, Doing, LoadOptions, LoadedKey, Sink, Unread};
 use persistence::source::{Fault, Reason, Source};
@@ -31,6 +31,7 @@ use persistence::{check, decode};
 use replication::ids::ReplicationId;
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::fmt::{self, Display, Formatter};
 use std::io::{ErrorKind, Read};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -45,8 +46,21 @@ pub struct LoadedFile {
     pub expired: u64,
     /// Collections that were left out because they had no elements.
     pub empty: u64,
+    /// Hashes that were left out because all of their fields had expired.
+    pub all_expired: u64,
     /// The history that the data is of, how much of it, and the database that its stream had selected.
     pub history: Option<(ReplicationId, u64, u32)>,
+}
+
+/// As the log tells of it.
+impl Display for LoadedFile {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "Done loading RDB, keys loaded: {}, keys expired: {}", self.keys, self.expired)?;
+        if self.empty > 0 {
+            write!(f, ", empty keys skipped: {}", self.empty)?;
+        }
+        write!(f, ", all fields expired hashes: {}.", self.all_expired)
+    }
 }
 
 /// Why nothing was loaded.
@@ -96,8 +110,7 @@ pub fn load_file(engine: &Engine, merge: bool) -> Result<Option<LoadedFile>, Loa
     saves.loading.keys_loaded.store(loaded.keys, Relaxed);
     saves.loading.keys_expired.store(loaded.expired, Relaxed);
     saves.changes.store(engine.stats().dirty, Relaxed);
-    let empty = if loaded.empty > 0 { format!(", empty keys skipped: {}", loaded.empty) } else { String::new() };
-    host.notice(&format!("Done loading RDB, keys loaded: {}, keys expired: {}{empty}.", loaded.keys, loaded.expired));
+    host.notice(&loaded.to_string());
     let took = host.unix_us(UnixUs(0)).since(began).max(0) as f64 / 1e6;
     host.notice(&format!("DB loaded from disk: {took:.3} seconds"));
     Ok(Some(loaded))
@@ -152,7 +165,7 @@ pub fn load_in_place(
     saves.set_loading(false);
     saves.loading.keys_loaded.store(loaded.keys, Relaxed);
     saves.loading.keys_expired.store(loaded.expired, Relaxed);
-    host.notice(&format!("Done loading RDB, keys loaded: {}, keys expired: {}.", loaded.keys, loaded.expired));
+    host.notice(&loaded.to_string());
     Ok(loaded)
 }
 
@@ -211,8 +224,12 @@ pub(crate) fn read(
             None => read,
         });
     });
-    let (keys, empty) = (inserter.queue.inserted.load(Relaxed), inserter.queue.empty.load(Relaxed));
-    result.map_or(Ok(LoadedFile::default()), |result| result.map(|loaded| LoadedFile { keys, empty, ..loaded }))
+    let queue = &inserter.queue;
+    let [keys, empty, all_expired] =
+        [&queue.inserted, &queue.empty, &queue.all_expired].map(|count| count.load(Relaxed));
+    result.map_or(Ok(LoadedFile::default()), |result| {
+        result.map(|loaded| LoadedFile { keys, empty, all_expired, ..loaded })
+    })
 }
 
 /// A fault as a line for the log. `function`: what was at work.
@@ -224,7 +241,9 @@ pub fn describe(fault: &Fault, function: &str) -> String {
         Reason::Truncated => {
             format!("Short read or OOM loading DB. Unrecoverable error, aborting now: at offset {}", fault.offset)
         }
-        Reason::UnknownType(_) => "Unknown type or opcode when loading DB. Unrecoverable error, aborting now.".to_owned(),
+        Reason::UnknownType(_) => {
+            "Unknown type or opcode when loading DB. Unrecoverable error, aborting now.".to_owned()
+        }
         Reason::Version(_) | Reason::Foreign { .. } => format!("{}", fault.reason),
         reason => format!("Internal error in RDB reading offset {}, function at {function} -> {reason}", fault.offset),
     }
@@ -298,6 +317,7 @@ struct Queue {
     changed: Condvar,
     inserted: AtomicU64,
     empty: AtomicU64,
+    all_expired: AtomicU64,
     failed: AtomicBool,
 }
 
@@ -377,13 +397,29 @@ impl Inserter<'_> {
             source.restart(value, later.offset);
             match decode::value(&mut source, later.kind, later.family, self.engine.encoding_limits()) {
                 Ok(value) => {
-                    keys.entries.push((later.hash, value.into_entry(name, later.expiry, later.meta)));
+                    let value = self.without_expired_fields(value);
+                    keys.entries
+                        .extend(value.map(|value| (later.hash, value.into_entry(name, later.expiry, later.meta))));
                 }
                 Err(Fault { reason: Reason::Empty, .. }) => self.tell_empty(name),
                 Err(fault) => return Err(fault),
             }
         }
         Ok(())
+    }
+
+    /// A hash without its fields that have expired; None if all have. Who follows a primary is told by it when they go.
+    fn without_expired_fields(&self, mut value: Decoded) -> Option<Decoded> {
+        if let Decoded::Object(Object::Hash(hash)) = &mut value
+            && self.mode.expires
+        {
+            while hash.pop_due(self.now.0 as u64, |_| ()) {}
+            if hash.view().is_empty() {
+                self.queue.all_expired.fetch_add(1, Relaxed);
+                return None;
+            }
+        }
+        Some(value)
     }
 
     fn tell_empty(&self, name: &[u8]) {
@@ -556,7 +592,8 @@ impl Sink for Loader<'_, '_> {
         let LoadedKey { db, name, value, expiry, idle, frequency } = found;
         if let Some((hash, expiry, meta)) = self.place((db, &name), expiry, idle, frequency)? {
             let at = hash.shard() / TOGETHER;
-            self.batches[at].entries.push((hash, value.into_entry(&name, expiry, meta)));
+            let value = self.inserter.without_expired_fields(value);
+            self.batches[at].entries.extend(value.map(|value| (hash, value.into_entry(&name, expiry, meta))));
             self.submit_if_worth(at);
         }
         Ok(())

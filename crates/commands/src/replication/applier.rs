@@ -18,6 +18,7 @@ use crate::core::session::{LendingMode, Session};
 use engine::Engine;
 use engine::clients::registry::ClientInfo;
 use engine::keyspace::held_locks::LockTimeout;
+use engine::keyspace::origin::Asker;
 use replication::units::{Unit, Units};
 use resp::{Protocol, Reply, RequestLimits, Span};
 use std::sync::Arc;
@@ -52,7 +53,7 @@ impl Applier {
     /// Of the connection that `info` tells of, on the thread that counts as this worker, in database `db`.
     pub fn new(info: Arc<ClientInfo>, worker: usize, db: u32) -> Applier {
         let mut session = Session::new(info);
-        (session.worker, session.db, session.is_primary) = (worker, db, true);
+        (session.worker, session.db, session.asker) = (worker, db, Asker::Primary);
         session.patience = LockTimeout::Short;
         Applier {
             session,
