@@ -18,6 +18,8 @@ const BLOCK: usize = 64 << 10;
 #[derive(Debug, Default)]
 pub struct Backlog {
     blocks: VecDeque<Block>,
+    /// Bytes of the stream before what it has; the first block may have some of these still.
+    start: u64,
     /// Bytes of the stream so far.
     end: u64,
     /// Bytes that are to be kept.
@@ -34,7 +36,7 @@ struct Block {
 impl Backlog {
     /// An empty one, of a stream that has so many bytes already.
     pub fn new(offset: u64, size: u64) -> Backlog {
-        Backlog { blocks: VecDeque::new(), end: offset, size }
+        Backlog { blocks: VecDeque::new(), start: offset, end: offset, size }
     }
 
     /// Bytes of the stream so far.
@@ -44,7 +46,7 @@ impl Backlog {
 
     /// Bytes of the stream before what it has.
     pub fn start(&self) -> u64 {
-        self.blocks.front().map_or(self.end, |block| block.start)
+        self.start
     }
 
     /// Bytes that it has.
@@ -83,6 +85,7 @@ impl Backlog {
     /// `needed`.
     pub fn trim(&mut self, needed: u64) {
         let keep = self.end.saturating_sub(self.size).min(needed);
+        self.start = self.start.max(keep);
         while self.blocks.front().is_some_and(|block| block.start + block.bytes.len() as u64 <= keep) {
             self.blocks.pop_front();
         }

@@ -23,10 +23,13 @@ use crate::system::oom;
 use crate::system::prefault;
 use crate::system::rlimit;
 use crate::workers::notifier::Notifier;
+use crate::workers::replication_handle::ReplicationMessage;
 use crate::workers::shared::{Shared, worker_count};
 use commands::core::mode;
 use commands::replication::follow;
 use engine::config::{Config, Directive};
+use engine::keyspace::record::LogUser;
+use engine::propagation::log_reader::Overflow;
 use engine::{Engine, Options};
 use mio::Poll;
 use persistence::aof::Aof;
@@ -146,7 +149,7 @@ fn load(shared: &Arc<Shared>, kinds: Vec<&'static str>) -> io::Result<()> {
                 std::process::exit(1);
             }
         } else {
-            load_snapshot(&shared.engine);
+            load_snapshot(&shared);
         }
         shared.engine.persistence_status().set_loading(false);
         for kind in ["tcp", "unix", "tls", "book"].iter().filter(|kind| kinds.contains(*kind)) {
@@ -161,10 +164,25 @@ fn load(shared: &Arc<Shared>, kinds: Vec<&'static str>) -> io::Result<()> {
     thread::Builder::new().name("loader".to_owned()).spawn(work).map(drop)
 }
 
-/// Reads the snapshot; a replica goes on with the history that it is of.
-fn load_snapshot(engine: &Engine) {
+/// Reads the snapshot; the history that it is of goes on.
+fn load_snapshot(shared: &Shared) {
+    let engine = &*shared.engine;
+    // Of a primary: what has expired meanwhile is told to replicas that come back.
+    let reader = (!engine.replication().is_replica()).then(|| {
+        engine.set_logging(LogUser::Replicas, true);
+        engine.change_log().open(Overflow::Keep)
+    });
     match commands::persistence::load::load_file(engine, false) {
-        Ok(loaded) => follow::adopt(engine, loaded.and_then(|loaded| loaded.history)),
+        Ok(loaded) => match (loaded.and_then(|loaded| loaded.history), reader) {
+            (Some(history), reader) => {
+                follow::adopt(engine, history);
+                if let Some(reader) = reader {
+                    shared.replication.post(ReplicationMessage::Resume { reader, offset: history.1 });
+                }
+            }
+            (None, Some(_)) => engine.set_logging(LogUser::Replicas, false),
+            (None, None) => {}
+        },
         Err(failure) => {
             log::warning(failure.text);
             if failure.is_corrupt {

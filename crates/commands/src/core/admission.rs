@@ -35,6 +35,7 @@ use engine::config::{Directive, os_message};
 use engine::host::threads::Server;
 use engine::keyspace::origin::Asker;
 use engine::status::deny_reasons::{DenyReasons, Paused};
+use engine::time::UnixMs;
 use engine::{Engine, Error, Word};
 use persistence::aof::{self, Aof};
 use std::io;
@@ -106,8 +107,13 @@ pub(crate) fn is_open(engine: &Engine, session: &mut Session) -> bool {
 pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &AdmissionRequest<'_>, now: Now) -> Verdict {
     if request.asker.is_obeyed() {
         session.admitted = engine.persistence_status().deny_reasons();
-        let waits = request.asker == Asker::Primary && has_to_wait(session.admitted, request);
-        return if waits { Verdict::Wait } else { Verdict::Run };
+        if request.asker == Asker::Primary {
+            if has_to_wait(session.admitted, request) {
+                return Verdict::Wait;
+            }
+            see_disk(engine, session.admitted, request, now);
+        }
+        return Verdict::Run;
     }
     session.refresh_rights(engine);
     if !request.flags.has(NO_AUTH) && needs_password(engine, session) {
@@ -137,6 +143,24 @@ pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &AdmissionR
         Some(error) => Verdict::Refuse(error),
         None if has_to_wait(session.admitted, request) => Verdict::Wait,
         None => Verdict::Run,
+    }
+}
+
+/// How often the log is told that a replica goes on without its disk, in milliseconds.
+const TOLD_EVERY: i64 = 10_000;
+
+/// A replica whose disk fails ends rather than write what it cannot save, unless `replica-ignore-disk-write-errors`.
+fn see_disk(engine: &Engine, state: DenyReasons, request: &AdmissionRequest<'_>, now: Now) {
+    let writes = request.flags.has(WRITE);
+    if !state.is_failed() && !state.is_unlogged() || !writes && !request.own.has(TELLS_DISK_ERRORS) {
+        return;
+    }
+    let goes_on = engine.config().snapshot().flag(Directive::REPLICA_IGNORE_DISK_WRITE_ERRORS);
+    assert!(goes_on || !writes, "Replica was unable to write command to disk.");
+    let (now, told_at) = (now.unix_ms(), &engine.replication().disk_told_at);
+    if now.since(UnixMs(told_at.load(Relaxed))) > TOLD_EVERY {
+        told_at.store(now.0, Relaxed);
+        engine.host().log("Replica is applying a command even though it is unable to write to disk.");
     }
 }
 

@@ -14,6 +14,11 @@ use engine::time::UnixMs;
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
+/// Name of the client's last command, if it had one.
+pub(crate) fn last_command(client: &ClientInfo) -> Option<&'static str> {
+    client.last_command.load(Relaxed).checked_sub(1).map(|id| CommandTable::get().name_of(id))
+}
+
 pub(crate) fn is_subscriber(client: &ClientInfo) -> bool {
     client.subscriptions.iter().any(|names| names.load(Relaxed) > 0)
 }
@@ -60,10 +65,7 @@ fn write_fields(out: &mut Vec<u8>, client: &ClientInfo, now_ms: UnixMs, hides: b
     };
     let unsent = buffers.reply_first > 0 || buffers.reply_chunks > 0;
     let seconds_since = |then: i64| (now_ms.0 - then).max(0) / 1000;
-    let command = match client.last_command.load(Relaxed) {
-        0 => "NULL",
-        id => CommandTable::get().name_of(id - 1),
-    };
+    let command = last_command(client).unwrap_or("NULL");
     let mut text = String::with_capacity(360);
     let _ = write!(text, "id={} addr={} laddr={} fd={} name=", client.id, client.addr, client.laddr, client.fd);
     out.extend_from_slice(text.as_bytes());

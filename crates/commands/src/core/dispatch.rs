@@ -12,7 +12,8 @@ use crate::core::context::{Blocking, Context, Flow, KeyArgs, Now, Piecewise};
 use crate::core::key_spec::{self, key_indices};
 use crate::core::redact::monitor_line;
 use crate::core::session::{Replies, Session};
-use crate::core::{busy_script, http_guard, instrument, lazy_free, queued, tracked_reads};
+use crate::core::unexpected_errors::tell_unexpected;
+use crate::core::{busy_script, client_line, http_guard, instrument, lazy_free, queued, tracked_reads};
 use engine::data::key_hash::KeyHash;
 use engine::host::threads::Server;
 use engine::keyspace::held_locks::HeldLocks;
@@ -235,6 +236,10 @@ fn refuse(engine: &Engine, session: &Session, error: &Error, reply: &mut Reply) 
     let Some(text) = error.text() else { return false };
     if !error.is_counted() {
         engine.metrics()[session.worker].count_error(&text);
+    }
+    if session.is_primary {
+        let name = client_line::last_command(&session.info).unwrap_or("<unknown>");
+        tell_unexpected(engine, Asker::Primary, name, &text);
     }
     reply.error(text);
     true

@@ -15,12 +15,13 @@ use crate::core::context::{Context, Flow, Now};
 use crate::core::key_spec::keys_and_flags;
 use crate::core::redact::{monitor_line, shown_arg, shown_args};
 use crate::core::session::{LoggedArgs, Session, Took, Unfinished};
+use crate::core::unexpected_errors::tell_unexpected;
+use engine::keyspace::origin::Asker;
 use engine::stats::command_log::{LogReason, LoggedCommand};
 use engine::stats::metrics::{CommandStats, WorkerMetrics};
 use engine::time::{Nanos, UnixMs};
 use engine::{Engine, Error};
 use resp::Reply;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// What is known when a command begins.
 #[derive(Clone, Copy)]
@@ -210,11 +211,7 @@ pub(crate) fn count_unexpected(engine: &Engine, worker: usize, read: &str, faile
     count_failed(engine, worker, failed);
     let text = busy_script::text(engine, error);
     engine.metrics()[worker].count_error(&text);
-    engine.persistence_status().loading.errors.fetch_add(1, Relaxed);
-    let text = String::from_utf8_lossy(&text);
-    engine.host().log(&format!(
-        "== CRITICAL == This server is sending an error to its AOF-loading-client: '-{text}' after processing the command '{read}'"
-    ));
+    tell_unexpected(engine, Asker::Replay, read, &text);
 }
 
 /// One more piece of an unfinished command was done since the clock showed `clock`, and wrote `answer` bytes.

@@ -27,4 +27,5 @@ pub(crate) mod redact;
 pub mod rights;
 pub(crate) mod session;
 pub(crate) mod tracked_reads;
+pub(crate) mod unexpected_errors;
 pub(crate) mod worker_barrier;

@@ -107,13 +107,14 @@ fn flushdb(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     flush(cx, args, Some(db))
 }
 
-/// Empties all databases at once, and forgets the functions; the memory is freed in the background.
-pub(crate) fn empty_all(cx: &mut Context<'_>) -> Result<(), Error> {
-    drop(empty(cx, None, true)?);
+/// Empties all databases at once, and forgets the functions. The memory is freed in the background, or with what is
+/// returned.
+pub(crate) fn empty_all(cx: &mut Context<'_>, background: bool) -> Result<FreeBeforeReply, Error> {
+    let work = empty(cx, None, background)?.0;
     cx.keys.change_libraries(|_| Ok(LibraryChange { clear: true, ..LibraryChange::default() }))?;
     // Who reads a file in their place logs nothing.
     cx.keys.effects.dirty = 0;
-    Ok(())
+    Ok(work)
 }
 
 /// One database, or all.
@@ -164,6 +165,9 @@ fn empty(cx: &mut Context<'_>, only: Option<u32>, background: bool) -> Result<(F
     let mut removed = 0;
     let (engine, now) = (cx.engine, cx.keys.expiry_now());
     cx.keys.escalate()?;
+    if only.is_none() {
+        engine.replica_keys().clear();
+    }
     cx.keys.each_shard(|shard_index, shard, effects| {
         engine.tracking().clear(&mut shard.tracked);
         for (index, db) in shard.dbs.iter_mut().filter(|(index, _)| only.is_none_or(|only| only == *index)) {
@@ -187,7 +191,7 @@ fn empty(cx: &mut Context<'_>, only: Option<u32>, background: bool) -> Result<(F
 
 /// FLUSHALL SYNC and FLUSHDB SYNC, when nothing is locked any more.
 #[derive(Default)]
-struct FreeBeforeReply {
+pub(crate) struct FreeBeforeReply {
     tables: Vec<(Table, ExpiryIndex)>,
     /// Collections from these tables that take more than a piece.
     large: Vec<Object>,

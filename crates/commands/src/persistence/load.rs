@@ -563,6 +563,7 @@ impl<'i, 'e> Loader<'i, 'e> {
         let expiry = expiry.filter(|at| *at != -1).map(|at| at.max(0) as u64);
         if self.inserter.mode.expires && expiry.is_some_and(|at| is_due(at, now)) {
             self.loaded.expired += 1;
+            self.engine.record_left_out(db, name);
             return Ok(None);
         }
         if db != self.db {

@@ -12,13 +12,14 @@ use crate::core::command::{ADMIN, Command, FAST, Group, LOADING, NO_ASYNC_LOADIN
 use crate::core::context::{Blocking, Context};
 use crate::core::mode;
 use crate::persistence::aof;
+use crate::persistence::history_fields;
 use crate::persistence::write_options::options;
 use engine::config::{Config, Directive};
 use engine::keyspace::held_locks::LockTimeout;
 use engine::status::deny_reasons::Paused;
 use engine::time::{UnixMs, UnixUs};
 use engine::{Engine, Error};
-use persistence::save::{self, SavedSize};
+use persistence::save::SavedSize;
 use std::io::{self, ErrorKind};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -216,7 +217,7 @@ fn write(engine: &Engine, give_up: &dyn Fn() -> bool) -> io::Result<SavedSize> {
     let config = engine.config().snapshot();
     let in_steps = config.flag(Directive::RDB_SAVE_INCREMENTAL_FSYNC);
     let mut file = engine.host().create_file(config.text(Directive::DBFILENAME), in_steps)?;
-    let written = save::save_unless(engine, &options(engine, &config, false), give_up, &mut *file)?;
+    let written = history_fields::begin(engine, &options(engine, &config, false), give_up)?.write(&mut *file)?;
     file.commit()?;
     Ok(written)
 }

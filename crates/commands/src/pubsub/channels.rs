@@ -347,10 +347,7 @@ fn shard_publish(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error>
 
 fn send(cx: &mut Context<'_>, args: &Args<'_>, kind: ChannelKind) -> Result<(), Error> {
     let receivers = cx.engine.pubsub().publish(cx.session.worker, kind, &args[1], &args[2]);
-    let words: Vec<&[u8]> = args.from(0).collect();
-    if let Some(length) = cx.engine.record_for_replicas(cx.keys.db_index(), words.into_iter()) {
-        cx.session.logged_at = length;
-    }
+    cx.keys.tell_replicas(args.from(0));
     cx.reply.int(receivers as i64);
     Ok(())
 }

@@ -70,13 +70,20 @@ pub fn begin(engine: &Engine) -> bool {
     true
 }
 
-/// What was read when the server started is of this history, up to this offset: a replica goes on with it.
-pub fn adopt(engine: &Engine, history: Option<(ReplicationId, u64, u32)>) {
+/// What was read when the server started is of this history, up to this offset: a replica goes on with it, and a primary
+/// by another name.
+pub fn adopt(engine: &Engine, (id, offset, db): (ReplicationId, u64, u32)) {
     let status = engine.replication();
-    if let Some((id, offset, db)) = history.filter(|_| status.is_replica()) {
+    status.set_offset(offset);
+    if status.is_replica() {
         status.update_history(|known| *known = History::new(id));
-        status.set_offset(offset);
         status.update_link(|link| (link.can_resume, link.stream_db) = (true, db));
+    } else {
+        status.update_history(|known| {
+            let own = known.id;
+            *known = History::new(id);
+            known.shift(own, offset);
+        });
     }
 }
 

@@ -14,6 +14,7 @@ pub(crate) mod replicaof;
 pub(crate) mod role;
 pub mod snapshot_load;
 pub mod snapshot_options;
+pub(crate) mod stream_catch_up;
 pub mod wait_replicas;
 
 use crate::core::command::Command;

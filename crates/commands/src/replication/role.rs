@@ -2,7 +2,8 @@
 
 use crate::core::args::Args;
 use crate::core::command::{Command, FAST, Group, LOADING, NO_SCRIPT, STALE};
-use crate::core::context::Context;
+use crate::core::context::{Context, Flow, Piecewise};
+use crate::replication::stream_catch_up::StreamCatchUp;
 use engine::Error;
 use engine::status::replication_status::LinkState;
 use std::sync::atomic::Ordering::Relaxed;
@@ -21,6 +22,27 @@ pub const COMMANDS: &[Command] = &[Command {
 }];
 
 fn role(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    match StreamCatchUp::begin(cx) {
+        Some(catch_up) => cx.flow = Flow::more(Role(catch_up)),
+        None => reply(cx),
+    }
+    Ok(())
+}
+
+/// A ROLE whose offset is not known yet.
+struct Role(StreamCatchUp);
+
+impl Piecewise for Role {
+    fn step(&mut self, cx: &mut Context<'_>) -> bool {
+        if !self.0.is_done(cx.engine) {
+            return false;
+        }
+        reply(cx);
+        true
+    }
+}
+
+fn reply(cx: &mut Context<'_>) {
     let status = cx.engine.replication();
     if let Some(primary) = status.primary() {
         let link = status.link();
@@ -30,7 +52,7 @@ fn role(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
         cx.reply.int(primary.port.into());
         cx.reply.bulk(link.state.as_str().as_bytes());
         cx.reply.int(if link.state == LinkState::Connected { status.offset() as i64 } else { -1 });
-        return Ok(());
+        return;
     }
     let replicas: Vec<_> = status.replicas().into_iter().filter(|replica| replica.is_online()).collect();
     cx.reply.array(3);
@@ -43,7 +65,6 @@ fn role(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
         cx.reply.bulk(replica.port.to_string().as_bytes());
         cx.reply.bulk(replica.acked.load(Relaxed).to_string().as_bytes());
     }
-    Ok(())
 }
 
 #[cfg(test)]

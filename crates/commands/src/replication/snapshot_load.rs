@@ -1,10 +1,11 @@
 //! A primary's snapshot in the place of the data set.
 
-use crate::core::context::Now;
+use crate::core::context::{Context, Now};
 use crate::core::dispatch;
 use crate::keys::flush::empty_all;
 use crate::persistence::load::{LoadFailure, LoadedFile, load_in_place};
 use engine::Engine;
+use engine::config::Directive;
 use engine::time::UnixUs;
 use std::io::Read;
 
@@ -15,8 +16,15 @@ use std::io::Read;
 pub fn load_snapshot(engine: &Engine, reader: &mut dyn Read, size: u64) -> Result<LoadedFile, LoadFailure> {
     let empty = || {
         let now = Now { unix_us: engine.host().unix_us(UnixUs(0)) };
+        let background = engine.config().snapshot().flag(Directive::REPLICA_LAZY_FLUSH);
+        // What is not freed in the background is freed here, when no lock is held any more.
+        let mut removed = None;
+        let mut empty = |cx: &mut Context<'_>| {
+            removed = Some(empty_all(cx, background)?);
+            Ok(())
+        };
         // It fails only where a script has a lock for long.
-        while dispatch::internal(engine, now, empty_all).is_err() {}
+        while dispatch::internal(engine, now, &mut empty).is_err() {}
     };
     load_in_place(engine, reader, size, &empty)
 }

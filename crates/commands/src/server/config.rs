@@ -303,6 +303,7 @@ fn reset_statistics(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error>
     cx.keys.each_shard(|_, shard, _| shard.stats.reset())?;
     cx.engine.metrics().iter().for_each(WorkerMetrics::reset);
     cx.engine.scripts().reset_evicted();
+    cx.engine.replication().counts.reset();
     cx.engine.host().reset_stats();
     cx.engine.users().log.reset_counts();
     cx.reply.ok();

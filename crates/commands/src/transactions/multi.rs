@@ -24,6 +24,7 @@ use crate::core::key_spec::key_indices;
 use crate::core::queued::{close_group, stop_watching, unwatch};
 use crate::core::rights::{self, Call};
 use crate::core::session::{Multi, Watching};
+use crate::core::unexpected_errors::tell_unexpected;
 use crate::core::{busy_script, instrument, lazy_free, tracked_reads};
 use engine::Error;
 use engine::acl::denial_log::Denied;
@@ -263,7 +264,11 @@ impl CommandGroup {
             let worker = cx.session.worker;
             if is_new || cx.session.in_script {
                 instrument::count_failed(cx.engine, worker, entry);
-                cx.engine.metrics()[worker].count_error(&busy_script::text(cx.engine, &error));
+                let text = busy_script::text(cx.engine, &error);
+                cx.engine.metrics()[worker].count_error(&text);
+                if cx.session.is_primary {
+                    tell_unexpected(cx.engine, Asker::Primary, self.command.name, &text);
+                }
             } else {
                 instrument::count_unexpected(cx.engine, worker, self.command.name, entry, &error);
             }

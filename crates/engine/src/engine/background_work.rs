@@ -1,9 +1,9 @@
 //! What workers do now and then, step by step: keys expire, and readers are forgotten where there are too many.
 
 use crate::engine::Engine;
-use crate::expiry::background::{Expired, STEP, expire_step};
+use crate::expiry::background::{Expired, STEP, expire_replica_key, expire_step};
 use crate::host::threads::Server;
-use crate::propagation::effects::Author;
+use crate::propagation::effects::{Author, Effects};
 use std::ops::Range;
 
 impl Engine {
@@ -30,6 +30,30 @@ impl Engine {
             }
         }
         false
+    }
+
+    /// Removes up to `budget` keys that clients of a writable replica have given an expiry, which has passed; true when
+    /// more may be due. A server that follows nobody has none.
+    pub fn expire_replica_keys(&self, server: Server, budget: usize) -> bool {
+        if self.replica_keys().is_empty() || self.expiry_stands() {
+            return false;
+        }
+        if !self.is_following() {
+            self.replica_keys().clear();
+            return false;
+        }
+        for _ in 0..budget {
+            let now = server.now_us.ms();
+            let Some((db, name)) = self.replica_keys().pop_due(now) else { return false };
+            let mut effects = Effects::default();
+            if !expire_replica_key(self, &mut effects, (db, &name), now) {
+                self.replica_keys().remember(db, &name, now.0.max(0) as u64);
+                return false;
+            }
+            let ready = self.publish(&mut effects, Author { worker: server.worker, client: 0 });
+            self.serve(ready, server);
+        }
+        true
     }
 
     /// Forgets keys that clients have read, and tells these, until there are no more than there

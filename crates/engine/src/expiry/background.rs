@@ -104,6 +104,29 @@ pub(crate) fn expire_step(
     Expired { effects, count: keys + elements, more: keys == max || elements == max }
 }
 
+/// Removes a key that a client of a writable replica has given an expiry, if that has passed. False: a long script has
+/// its shard, and it is to be tried again.
+pub(crate) fn expire_replica_key(
+    keyspace: &Keyspace,
+    effects: &mut Effects,
+    (db, name): (u32, &[u8]),
+    now: UnixMs,
+) -> bool {
+    let hash = keyspace.hasher().hash(name);
+    let (index, local) = (hash.shard(), hash.local());
+    let Some(mut guard) = keyspace.locks().one_unless(index, || true) else { return false };
+    let shard = &mut *guard;
+    let found = shard.dbs[db].table.find(local, |entry| entry.key() == name);
+    if found.and_then(|entry| entry.expiry()).is_some_and(|at| is_due(at, now)) {
+        removal::expire(keyspace, shard, effects, db, local, name);
+    }
+    keyspace.record_expired(shard, effects);
+    effects.settle(|| keyspace.config().snapshot().flag(Directive::LAZYFREE_LAZY_EXPIRE), || true);
+    drop(effects.take_foreground());
+    keyspace.settle_lengths(index, shard);
+    true
+}
+
 fn expire_keys(
     keyspace: &Keyspace,
     shard: &mut Shard,

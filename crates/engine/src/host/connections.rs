@@ -1,6 +1,7 @@
 //! Clients' connections, and what the threads that serve them are told.
 
 use crate::acl::users::UserChange;
+use replication::ids::ReplicationId;
 use std::sync::Arc;
 
 /// Clients' connections, and the threads that serve them.
@@ -19,6 +20,12 @@ pub trait Connections: Send + Sync {
 
     /// Whom the server follows, or how, has changed: the thread that keeps the link looks at it again.
     fn primary_changed(&self) {}
+
+    /// Notes the place of the stream that replicas get, if there is one: a snapshot is of this moment. Called under all
+    /// locks.
+    fn mark_stream(&self) -> Option<Box<dyn StreamMark>> {
+        None
+    }
 
     /// A client waits for replicas: they are asked how far they are.
     fn ask_replicas(&self) {}
@@ -49,6 +56,13 @@ pub trait Connections: Send + Sync {
 
     /// Counts connections anew (CONFIG RESETSTAT).
     fn reset_stats(&self) {}
+}
+
+/// A place of the stream that replicas get.
+pub trait StreamMark {
+    /// The history's name, and its bytes up to there; None if it has ended meanwhile. Waits for the thread that knows it:
+    /// no lock may be held.
+    fn position(&self) -> Option<(ReplicationId, u64)>;
 }
 
 /// The certificates in use, as far as there are any.

@@ -552,6 +552,9 @@ impl<'k> Edit<'k> {
     fn key_due(&mut self, old: Option<u64>, new: Option<u64>) {
         self.db.expiry.keys.change(old, new, self.local);
         self.keyspace.expires_at(self.key.hash.shard(), new);
+        if let Some(expiry) = new.filter(|_| self.keyspace.is_following() && self.origin.asker.is_client()) {
+            self.keyspace.replica_keys().remember(self.db_index, self.key.name, expiry);
+        }
     }
 
     /// The earliest expiry of the key's elements has changed.

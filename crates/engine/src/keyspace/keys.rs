@@ -15,6 +15,7 @@ use crate::keyspace::held_locks::{HeldLocks, LockTimeout, Locks};
 use crate::keyspace::in_place_edit::InPlaceEdit;
 use crate::keyspace::lru::Used;
 use crate::keyspace::origin::{Asker, Origin, is_due};
+use crate::keyspace::record::LogUser;
 use crate::keyspace::removal;
 use crate::keyspace::shard::Shard;
 use crate::locks::protocol::GrowRight;
@@ -584,7 +585,15 @@ impl<'e> Keys<'e> {
         let shard = self.held.single().map(|(index, _)| index);
         let length = self.keyspace.record(&self.effects, db, shard, text)?;
         self.held.each_mut(|shard| shard.logged_to = length);
-        (self.effects.dirty > 0).then_some(length)
+        let is_own = self.effects.dirty > 0 || self.effects.seen().is_some_and(|rare| rare.told.is_some());
+        is_own.then_some(length)
+    }
+
+    /// Replicas are told of these words as of a command, though it changes nothing.
+    pub fn tell_replicas<'a>(&mut self, words: impl Iterator<Item = &'a [u8]>) {
+        if self.keyspace.is_logged_for(LogUser::Replicas) {
+            self.effects.rare().told = Some((self.db, words.map(<[u8]>::to_vec).collect()));
+        }
     }
 
     /// The same of commands that belong together.

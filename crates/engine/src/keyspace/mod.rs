@@ -19,6 +19,7 @@ pub mod origin;
 mod prefetching;
 pub mod record;
 pub mod removal;
+pub mod replica_keys;
 pub mod shard;
 pub mod shard_words;
 pub mod slot_keys;
@@ -34,6 +35,7 @@ use crate::host::clock::Clock;
 use crate::keyspace::encoding_limits::EncodingLimits;
 use crate::keyspace::last_stats::LastStats;
 use crate::keyspace::lru::{AccessClock, AccessPolicy};
+use crate::keyspace::replica_keys::ReplicaKeys;
 use crate::keyspace::shard::Shard;
 use crate::keyspace::shard_words::{DueTimes, Lengths};
 use crate::keyspace::table_hints::TableHints;
@@ -106,6 +108,7 @@ pub struct Keyspace {
     importing: AtomicBool,
     /// Another server is followed.
     following: AtomicBool,
+    replica_keys: ReplicaKeys,
     persistence_status: PersistenceStatus,
     last_stats: LastStats,
 }
@@ -133,6 +136,7 @@ impl Keyspace {
             expiry_paused: AtomicBool::new(false),
             importing: AtomicBool::new(false),
             following: AtomicBool::new(false),
+            replica_keys: ReplicaKeys::default(),
             persistence_status: PersistenceStatus::default(),
             last_stats: LastStats::new(shards),
         }
@@ -220,6 +224,11 @@ impl Keyspace {
         self.following.store(on, Relaxed);
     }
 
+    /// What expires on a writable replica.
+    pub fn replica_keys(&self) -> &ReplicaKeys {
+        &self.replica_keys
+    }
+
     /// Sets `import-mode`.
     pub fn set_importing(&self, on: bool) {
         self.importing.store(on, Relaxed);
@@ -232,7 +241,13 @@ impl Keyspace {
 
     /// Whether nothing may expire by itself now.
     pub(crate) fn expiry_is_paused(&self) -> bool {
-        self.expiry_paused.load(Relaxed) || self.keeps_expired() || self.persistence_status.deny_reasons().is_loading()
+        self.expiry_stands() || self.keeps_expired()
+    }
+
+    /// Whether not even what expires on a writable replica may go.
+    pub(crate) fn expiry_stands(&self) -> bool {
+        let is_off = self.expiry_paused.load(Relaxed) || self.is_paused() || self.is_unlogged();
+        is_off || self.persistence_status.deny_reasons().is_loading()
     }
 
     /// Whether events of this class are published.

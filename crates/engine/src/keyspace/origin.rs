@@ -31,6 +31,11 @@ impl Asker {
         matches!(self, Asker::Replay | Asker::Import | Asker::Primary)
     }
 
+    /// Whether it is a client of this server, directly or through a script.
+    pub fn is_client(self) -> bool {
+        matches!(self, Asker::Client | Asker::Script)
+    }
+
     /// Whether its commands were accepted once and are not refused now.
     pub fn is_obeyed(self) -> bool {
         matches!(self, Asker::Replay | Asker::Primary)

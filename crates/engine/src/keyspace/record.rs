@@ -95,16 +95,6 @@ impl Keyspace {
         }
     }
 
-    /// Tells replicas of something that is no change, and returns the log's length then, if there are any.
-    pub fn record_for_replicas<'a>(&self, db: u32, words: impl ExactSizeIterator<Item = &'a [u8]>) -> Option<u64> {
-        self.is_logged_for(LogUser::Replicas).then(|| {
-            let mut text = Vec::new();
-            put_command(&mut text, words);
-            let head = RecordHead { only_replicas: true, ..RecordHead::command(db, None) };
-            self.log.append_text(head, Cow::Owned(text))
-        })
-    }
-
     /// Adds what [`record`](Self::record) would append, for commands that are logged together with others.
     pub fn collect<'t>(&self, batch: &mut LogBatch, effects: &Effects, db: u32, text: impl FnOnce() -> Cow<'t, [u8]>) {
         self.collect_expired(batch, effects);
@@ -116,6 +106,9 @@ impl Keyspace {
                 }
                 Logged::Nothing => {}
             }
+        }
+        if let Some((db, words)) = effects.seen().and_then(|rare| rare.told.as_ref()) {
+            batch.push_told(*db, words.iter().map(Vec::as_slice));
         }
     }
 
@@ -147,6 +140,15 @@ impl Keyspace {
     /// Puts the removal of a key from a shard into the log, as a change of its own.
     pub(crate) fn record_removal(&self, shard: &mut Shard, db: u32, word: &[u8], name: &[u8]) {
         self.record_alone(shard, db, [word, name].into_iter());
+    }
+
+    /// Tells the log of a key that was not loaded because it had expired. There may be replicas that have it.
+    pub fn record_left_out(&self, db: u32, name: &[u8]) {
+        if self.has_log() {
+            let mut text = Vec::new();
+            put_command(&mut text, [self.removal_word(), name].into_iter());
+            self.log.append_text(RecordHead::command(db, None), Cow::Owned(text));
+        }
     }
 
     fn record_alone<'a>(&self, shard: &mut Shard, db: u32, words: impl ExactSizeIterator<Item = &'a [u8]>) {

@@ -44,14 +44,27 @@ pub struct RecordHead {
     pub is_group: bool,
     /// The shard that it changed, if that is the only one.
     pub shard: Option<u16>,
-    /// It changes nothing, and only replicas are told: the append-only file leaves it out.
-    pub only_replicas: bool,
+    /// Who is to have it.
+    pub readers: Readers,
+}
+
+/// Whom a record is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Readers {
+    /// Everybody.
+    #[default]
+    All,
+    /// Replicas only: it changes nothing, or the file has it without what changes nothing.
+    Replicas,
+    /// The append-only file only: replicas have it with what changes nothing.
+    File,
 }
 
 /// The bit of a tag that says that the record is a group. A database's number has fewer bits.
 const GROUP: u32 = 1 << 31;
-/// The bit that says that it is for replicas only.
+/// The bits that say that it is for replicas only, or for the file only.
 const ONLY_REPLICAS: u32 = 1 << 30;
+const ONLY_FILE: u32 = 1 << 29;
 
 impl RecordHead {
     /// That of one command.
@@ -61,7 +74,7 @@ impl RecordHead {
             last: db,
             is_group: false,
             shard: shard.map(|shard| shard as u16),
-            only_replicas: false,
+            readers: Readers::All,
         }
     }
 
@@ -69,18 +82,27 @@ impl RecordHead {
     #[inline]
     fn label(self) -> Label {
         let group = if self.is_group { GROUP } else { 0 };
-        let tag = self.first | group | if self.only_replicas { ONLY_REPLICAS } else { 0 };
+        let readers = match self.readers {
+            Readers::All => 0,
+            Readers::Replicas => ONLY_REPLICAS,
+            Readers::File => ONLY_FILE,
+        };
+        let tag = self.first | group | readers;
         let shard = self.shard.map_or(0, |shard| u64::from(shard) + 1);
         Label { tag, note: u64::from(self.last) << 32 | shard }
     }
 
     pub(crate) fn of(label: Label) -> RecordHead {
         RecordHead {
-            first: label.tag & !(GROUP | ONLY_REPLICAS),
+            first: label.tag & !(GROUP | ONLY_REPLICAS | ONLY_FILE),
             last: (label.note >> 32) as u32,
             is_group: is_group(label.tag),
             shard: (label.note as u32).checked_sub(1).map(|shard| shard as u16),
-            only_replicas: label.tag & ONLY_REPLICAS != 0,
+            readers: match label.tag & (ONLY_REPLICAS | ONLY_FILE) {
+                ONLY_REPLICAS => Readers::Replicas,
+                ONLY_FILE => Readers::File,
+                _ => Readers::All,
+            },
         }
     }
 }

@@ -130,6 +130,8 @@ pub struct RareEffects {
     pub expired: Vec<(u32, Vec<u8>)>,
     /// Elements of collections that were found expired and removed, as commands that remove them; logged likewise.
     pub expired_elements: Vec<(u32, Record)>,
+    /// A command of which replicas are told though it changes nothing.
+    pub told: Option<(u32, Record)>,
     /// What the command removed and is dear to free.
     pub garbage: Vec<Garbage>,
     /// Values of keys that were found expired or were evicted.

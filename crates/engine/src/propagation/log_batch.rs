@@ -1,7 +1,8 @@
 //! Commands as the log has them: as clients send them.
 
-use crate::propagation::change_log::{ChangeLog, RecordHead};
+use crate::propagation::change_log::{ChangeLog, Readers, RecordHead};
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// Appends a command as clients send it.
 pub fn put_command<'a>(out: &mut Vec<u8>, words: impl ExactSizeIterator<Item = &'a [u8]>) {
@@ -32,6 +33,8 @@ pub struct LogBatch {
     commands: usize,
     first: u32,
     last: u32,
+    /// Where the commands lie that change nothing, of which replicas only are told.
+    told: Vec<Range<usize>>,
 }
 
 impl LogBatch {
@@ -43,6 +46,16 @@ impl LogBatch {
     /// Adds a command that runs in a database.
     pub fn push<'a>(&mut self, db: u32, words: impl ExactSizeIterator<Item = &'a [u8]>) {
         self.push_with(db, |out| put_command(out, words));
+    }
+
+    /// Adds a command that changes nothing, of which replicas only are told.
+    pub fn push_told<'a>(&mut self, db: u32, words: impl ExactSizeIterator<Item = &'a [u8]>) {
+        let mut start = 0;
+        self.push_with(db, |out| {
+            start = out.len();
+            put_command(out, words);
+        });
+        self.told.push(start..self.bytes.len());
     }
 
     /// Adds what `render` writes: one command.
@@ -77,9 +90,11 @@ impl LogBatch {
             *self = other;
             return;
         }
-        let LogBatch { bytes, commands, first, last } = other;
+        let LogBatch { bytes, commands, first, last, told } = other;
         if commands > 0 {
             self.turn_to(first);
+            let at = self.bytes.len();
+            self.told.extend(told.into_iter().map(|place| place.start + at..place.end + at));
             self.bytes.extend_from_slice(&bytes);
             self.commands += commands - 1;
             self.last = last;
@@ -89,10 +104,32 @@ impl LogBatch {
     /// Appends all to a log, as one group if there are several, and returns its length if there was any. The locks of
     /// what they change must be held. `shard`: the only one that they change.
     pub fn append_to(self, log: &ChangeLog, shard: Option<usize>) -> Option<u64> {
-        let LogBatch { bytes, commands, first, last } = self;
-        let head = RecordHead { last, is_group: commands > 1, ..RecordHead::command(first, shard) };
+        let LogBatch { bytes, commands, first, last, told } = self;
+        let changes = commands - told.len();
+        let mut readers = Readers::All;
+        if !told.is_empty() {
+            readers = Readers::Replicas;
+            if changes > 0 {
+                let text = without(&bytes, &told);
+                let one = RecordHead::command(first, shard);
+                log.append_text(RecordHead { last, is_group: changes > 1, readers: Readers::File, ..one }, text.into());
+            }
+        }
+        let head = RecordHead { last, is_group: commands > 1, readers, ..RecordHead::command(first, shard) };
         (commands > 0).then(|| log.append_text(head, Cow::Owned(bytes)))
     }
+}
+
+/// The bytes without those at these places, which ascend.
+fn without(bytes: &[u8], places: &[Range<usize>]) -> Vec<u8> {
+    let mut left = Vec::with_capacity(bytes.len());
+    let mut from = 0;
+    for place in places {
+        left.extend_from_slice(&bytes[from..place.start]);
+        from = place.end;
+    }
+    left.extend_from_slice(&bytes[from..]);
+    left
 }
 
 /// What comes before the commands of a group for who reads them as a client's.
@@ -109,7 +146,10 @@ pub fn put_select(out: &mut Vec<u8>, db: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::propagation::log_reader::Overflow;
     use crate::testing::MemoryLog;
+    use std::ops::ControlFlow;
+    use std::sync::Arc;
 
     #[test]
     fn commands_are_rendered_as_clients_send_them() {
@@ -134,6 +174,29 @@ mod tests {
         let names: Vec<(u32, Vec<u8>)> = log.take().into_iter().map(|(db, record)| (db, record[0].clone())).collect();
         let expected = [(1, "MULTI"), (1, "A"), (2, "B"), (3, "C"), (3, "D"), (3, "EXEC")];
         assert_eq!(names, expected.map(|(db, name)| (db, name.as_bytes().to_vec())));
+    }
+
+    #[test]
+    fn what_changes_nothing_is_for_replicas_at_its_place() {
+        let log = Arc::new(ChangeLog::default());
+        let mut reader = log.open(Overflow::Keep);
+        let (mut inner, mut outer) = (LogBatch::default(), LogBatch::default());
+        inner.push_told(0, [&b"T"[..]].into_iter());
+        outer.push(0, [&b"A"[..]].into_iter());
+        outer.absorb(inner);
+        outer.push(0, [&b"B"[..]].into_iter());
+        outer.append_to(&log, None);
+        let mut alone = LogBatch::default();
+        alone.push_told(0, [&b"T"[..]].into_iter());
+        alone.append_to(&log, None);
+        let mut all = Vec::new();
+        let read = reader.read(u64::MAX, |head, run| {
+            let text = String::from_utf8_lossy(run.text()).replace("*1\r\n$1\r\n", "").replace("\r\n", "");
+            all.push((head.readers, head.is_group, text));
+            ControlFlow::Continue(())
+        });
+        let expected = [(Readers::File, true, "AB"), (Readers::Replicas, true, "ATB"), (Readers::Replicas, false, "T")];
+        assert!(read.is_ok() && all == expected.map(|(readers, is_group, text)| (readers, is_group, text.to_owned())));
     }
 
     #[test]

@@ -76,10 +76,10 @@ impl DenyReasons {
         self.reasons() & !(DenyReasons::LIMITED | DenyReasons::READ_ONLY_REPLICA) == 0
     }
 
-    /// Nothing that the server that is followed has to wait for.
+    /// Nothing that the commands of the server that is followed have to wait for, or end by.
     #[inline]
     pub fn lets_primary_run(self) -> bool {
-        self.paused() == Paused::Nothing
+        self.paused() == Paused::Nothing && !self.is_failed() && !self.is_unlogged()
     }
 
     /// Nothing but a limit to memory, at most.

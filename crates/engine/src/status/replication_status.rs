@@ -233,11 +233,22 @@ pub struct SyncCounts {
     pub input_bytes: AtomicU64,
 }
 
+impl SyncCounts {
+    /// Counts anew.
+    pub fn reset(&self) {
+        for count in [&self.full, &self.partial_ok, &self.partial_err, &self.output_bytes, &self.input_bytes] {
+            count.store(0, Relaxed);
+        }
+    }
+}
+
 /// See the module's documentation.
 pub struct ReplicationStatus {
     history: Mutex<History>,
     /// Bytes of the stream so far.
     offset: AtomicU64,
+    /// The change log's length that they are of, where it is the stream's source.
+    framed: AtomicU64,
     primary: Mutex<Option<PrimaryAddress>>,
     is_replica: AtomicBool,
     /// How often the primary was changed.
@@ -253,6 +264,9 @@ pub struct ReplicationStatus {
     pub counts: SyncCounts,
     /// Snapshots for replicas that are being written.
     pub snapshots: AtomicU64,
+    /// Unix time in milliseconds when the log was last told that the primary's commands are applied though the disk
+    /// fails.
+    pub disk_told_at: AtomicI64,
 }
 
 impl Default for ReplicationStatus {
@@ -260,6 +274,7 @@ impl Default for ReplicationStatus {
         ReplicationStatus {
             history: Mutex::new(History::new(new_id())),
             offset: AtomicU64::new(0),
+            framed: AtomicU64::new(0),
             primary: Mutex::new(None),
             is_replica: AtomicBool::new(false),
             generation: AtomicU64::new(0),
@@ -270,6 +285,7 @@ impl Default for ReplicationStatus {
             applying: Mutex::default(),
             counts: SyncCounts::default(),
             snapshots: AtomicU64::new(0),
+            disk_told_at: AtomicI64::new(0),
         }
     }
 }
@@ -298,6 +314,17 @@ impl ReplicationStatus {
     /// The stream is so long now.
     pub fn set_offset(&self, offset: u64) {
         self.offset.store(offset, Relaxed);
+    }
+
+    /// The same of a stream that is made of the change log: it has it up to `framed`.
+    pub fn set_framed(&self, offset: u64, framed: u64) {
+        self.offset.store(offset, Relaxed);
+        self.framed.store(framed, Release);
+    }
+
+    /// Whether the stream's offset counts what the change log had when it was so long.
+    pub fn counts(&self, log: u64) -> bool {
+        self.framed.load(Acquire) >= log
     }
 
     /// Whether the server follows another one.

@@ -21,7 +21,7 @@ use super::file_bytes::FileBytes;
 use super::framing::Framing;
 use super::storage::LogFile;
 use engine::locks::sync::{Mutex, spin};
-use engine::propagation::change_log::ChangeLog;
+use engine::propagation::change_log::{ChangeLog, Readers};
 use engine::propagation::log_reader::{LogReader, Overflow};
 use std::collections::VecDeque;
 use std::io;
@@ -95,7 +95,7 @@ impl Output {
         let Output { reader, framing, pending, .. } = self;
         let Some(reader) = reader else { return };
         let taken = reader.read(until, |head, run| {
-            if !head.only_replicas {
+            if head.readers != Readers::Replicas {
                 framing.put(head, run, pending);
             }
             if pending.len() < AT_ONCE { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }

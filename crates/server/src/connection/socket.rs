@@ -79,6 +79,15 @@ impl SocketStream {
         registry.deregister(self.source())
     }
 
+    /// Whether small pieces go out at once, or when more has come together.
+    pub fn set_nodelay(&self, on: bool) -> io::Result<()> {
+        match self {
+            SocketStream::Tcp(stream) => stream.set_nodelay(on),
+            SocketStream::Tls(stream) => stream.tcp().set_nodelay(on),
+            SocketStream::Unix(_) => Ok(()),
+        }
+    }
+
     /// Its number, as CLIENT LIST shows it.
     pub fn fd(&self) -> RawFd {
         match self {

@@ -58,6 +58,7 @@ impl Worker {
         }
         let mut more =
             self.timers.expires(now) && engine.expire_due(self.shards.clone(), server, self.settings.expire_budget);
+        more |= self.index == 0 && engine.expire_replica_keys(server, self.settings.expire_budget);
         more |= self.index == 0 && engine.go_on_making_room(server);
         self.timers.set_expires_more(more);
     }

@@ -91,7 +91,7 @@ pub struct Tcp(TcpStream);
 
 /// Connects to the first address of that name which answers in time, from the address `source` if it is not empty and
 /// the system lets it.
-pub fn connect(host: &[u8], port: &[u8], source: &[u8], patience: Duration) -> io::Result<Tcp> {
+pub fn connect(host: &[u8], port: &[u8], source: &[u8], patience: Duration, protocol: Protocol) -> io::Result<Tcp> {
     let unknown = || io::Error::from(ErrorKind::InvalidInput);
     let host = std::str::from_utf8(host).map_err(|_| unknown())?;
     let source = std::str::from_utf8(source).map_err(|_| unknown())?;
@@ -100,7 +100,7 @@ pub fn connect(host: &[u8], port: &[u8], source: &[u8], patience: Duration) -> i
     let port: u16 = std::str::from_utf8(&port[..digits]).ok().and_then(|port| port.parse().ok()).unwrap_or(0);
     let mut failure = unknown();
     for address in (host, port).to_socket_addrs().map_err(|_| unknown())? {
-        match open_from(&address, source, patience) {
+        match open_from(&address, source, patience, protocol) {
             Ok(peer) => return Ok(peer),
             Err(error) => failure = error,
         }
@@ -109,19 +109,19 @@ pub fn connect(host: &[u8], port: &[u8], source: &[u8], patience: Duration) -> i
 }
 
 /// A source address that cannot be had is passed over. Who does not answer is not asked twice.
-fn open_from(address: &SocketAddr, source: &str, patience: Duration) -> io::Result<Tcp> {
-    match open(address, source, patience) {
+fn open_from(address: &SocketAddr, source: &str, patience: Duration, protocol: Protocol) -> io::Result<Tcp> {
+    match open(address, source, patience, protocol) {
         Err(error)
             if !source.is_empty() && !matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::ConnectionRefused) =>
         {
-            open(address, "", patience)
+            open(address, "", patience, protocol)
         }
         opened => opened,
     }
 }
 
-fn open(address: &SocketAddr, source: &str, patience: Duration) -> io::Result<Tcp> {
-    let socket = Socket::new(Domain::for_address(*address), Type::STREAM, Some(Protocol::TCP))?;
+fn open(address: &SocketAddr, source: &str, patience: Duration, protocol: Protocol) -> io::Result<Tcp> {
+    let socket = Socket::new(Domain::for_address(*address), Type::STREAM, Some(protocol))?;
     if !source.is_empty() {
         let unknown = || io::Error::from(ErrorKind::AddrNotAvailable);
         let own = (source, 0).to_socket_addrs()?.find(|own| own.is_ipv4() == address.is_ipv4()).ok_or_else(unknown)?;

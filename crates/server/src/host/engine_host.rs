@@ -11,12 +11,13 @@ use crate::system::{affinity, allocator, clock, log, proc};
 use crate::workers::mailbox::WorkerMessage;
 use crate::workers::replication_handle::ReplicationMessage;
 use crate::workers::shared::{LINK_WORKER, Shared, this_worker};
+use crate::workers::stream_stops::StreamStop;
 use engine::Engine;
 use engine::acl::users::UserChange;
 use engine::clients::waiters::{Delivery, Ticket};
 use engine::config::{Config, Directive, ServerHook};
 use engine::host::clock::Clock;
-use engine::host::connections::{Certificates, ConnectionStats, Connections};
+use engine::host::connections::{Certificates, ConnectionStats, Connections, StreamMark};
 use engine::host::files::{Files, NewFile, Scratch};
 use engine::host::log::Log;
 use engine::host::memory::{Memory, MemoryStats};
@@ -26,6 +27,8 @@ use engine::host::threads::{Task, Threads, WorkerTask};
 use engine::per_worker::WORKERS_MAX;
 use engine::propagation::effects::{EffectSink, Event, Garbage};
 use engine::time::{Nanos, UnixMs, UnixUs};
+use replication::ids::ReplicationId;
+use socket2::Protocol;
 use std::ffi::OsString;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read};
@@ -126,6 +129,8 @@ impl Clock for EngineHost {
         let until = Instant::now() + time;
         if let Some(shared) = self.shared() {
             shared.post_others(|| WorkerMessage::Sleep { until });
+            shared.replication.post(ReplicationMessage::Sleep { until });
+            *shared.link_sleeps_until.lock() = Some(until);
         }
         std::thread::sleep(time);
     }
@@ -255,21 +260,37 @@ impl Peers for EngineHost {
             return Err(io::ErrorKind::NotConnected.into());
         };
         let encrypts = config.flag(Directive::TLS_CLUSTER);
-        open_peer(self.acceptor().as_deref(), &config, host, port, patience, encrypts)
+        open_peer(
+            self.acceptor().as_deref(),
+            &config,
+            host,
+            port,
+            patience,
+            LinkKind { encrypts, protocol: Protocol::TCP },
+        )
     }
 }
 
-/// A connection to another server, with TLS if it `encrypts`.
+/// What kind of connection to another server.
+pub struct LinkKind {
+    /// With TLS.
+    pub encrypts: bool,
+    /// TCP, or Multipath TCP.
+    pub protocol: Protocol,
+}
+
+/// A connection to another server.
 pub fn open_peer(
     acceptor: Option<&Acceptor>,
     config: &Config,
     host: &[u8],
     port: &[u8],
     patience: Duration,
-    encrypts: bool,
+    link: LinkKind,
 ) -> io::Result<Box<dyn Peer>> {
+    let LinkKind { encrypts, protocol } = link;
     let settings = acceptor.filter(|_| encrypts).and_then(|acceptor| acceptor.tls.settings());
-    let peer = blocking_pool::connect(host, port, config.text(Directive::BIND_SOURCE_ADDR), patience)?;
+    let peer = blocking_pool::connect(host, port, config.text(Directive::BIND_SOURCE_ADDR), patience, protocol)?;
     match settings {
         Some(settings) => Ok(Box::new(TlsPeer::new(peer, Arc::clone(&settings.client))?)),
         None if encrypts => Err(io::ErrorKind::Unsupported.into()),
@@ -349,6 +370,11 @@ impl Connections for EngineHost {
         }
     }
 
+    fn mark_stream(&self) -> Option<Box<dyn StreamMark>> {
+        let shared = self.shared()?;
+        shared.replication.mark(&shared.engine).map(|stop| Box::new(MarkedStop { shared, stop }) as Box<dyn StreamMark>)
+    }
+
     fn ask_replicas(&self) {
         if let Some(shared) = self.shared() {
             shared.replication.post(ReplicationMessage::AskReplicas);
@@ -413,6 +439,18 @@ impl Connections for EngineHost {
             shared.connections_rejected.store(0, Relaxed);
         }
         self.lazy_free.reset_freed();
+    }
+}
+
+/// A place of the stream that the thread knows which frames the log.
+struct MarkedStop {
+    shared: Arc<Shared>,
+    stop: Arc<StreamStop>,
+}
+
+impl StreamMark for MarkedStop {
+    fn position(&self) -> Option<(ReplicationId, u64)> {
+        self.shared.replication.position_of(&self.stop)
     }
 }
 

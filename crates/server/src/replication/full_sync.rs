@@ -14,65 +14,16 @@ use crate::workers::replication_handle::{ReplicationMessage, SnapshotAt, SyncEve
 use crate::workers::shared::Shared;
 use commands::replication::snapshot_options::{options, reads_element_expiries};
 use crossbeam_channel::bounded;
-use engine::Engine;
 use engine::host::files::Scratch;
-use engine::keyspace::record::LogUser;
-use engine::propagation::log_reader::{LogReader, Overflow};
 use mio::{Events, Poll, Token};
-use parking_lot::Mutex;
 use persistence::fan_out::{FanOut, Taker};
 use persistence::save::SnapshotFile;
 use replication::follower::Handshake;
-use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// Where snapshots begin in the log, for who frames it.
-#[derive(Default)]
-pub struct SnapshotStops {
-    state: Mutex<Stops>,
-}
-
-#[derive(Default)]
-struct Stops {
-    /// Lengths of the log, ascending.
-    stops: VecDeque<u64>,
-    /// One that was opened in the moment of a snapshot, as there was none yet.
-    reader: Option<LogReader>,
-}
-
-impl SnapshotStops {
-    /// A snapshot is of this moment: all locks are held.
-    fn note(&self, engine: &Engine, opens_reader: bool) {
-        let mut state = self.state.lock();
-        let log = engine.change_log();
-        if opens_reader && state.reader.is_none() {
-            state.reader = Some(log.open(Overflow::Keep));
-            engine.set_logging(LogUser::Replicas, true);
-        }
-        state.stops.push_back(log.appended());
-    }
-
-    /// The reader that was opened.
-    pub fn take_reader(&self) -> Option<LogReader> {
-        self.state.lock().reader.take()
-    }
-
-    /// The first stop that is at or after `from`, if it is at or before `until`. Those before are forgotten.
-    pub fn next(&self, from: u64, until: u64) -> Option<u64> {
-        let mut state = self.state.lock();
-        while state.stops.pop_front_if(|stop| *stop < from).is_some() {}
-        state.stops.front().copied().filter(|stop| *stop <= until)
-    }
-
-    /// The first one has been reached.
-    pub fn pass(&self) {
-        self.state.lock().stops.pop_front();
-    }
-}
 
 /// How a snapshot is written.
 pub struct SnapshotPlan {
@@ -81,7 +32,6 @@ pub struct SnapshotPlan {
     pub handshake: Handshake,
     /// Where it goes; None: into a file.
     pub fan_out: Option<FanOut>,
-    pub stops: Arc<SnapshotStops>,
     pub opens_reader: bool,
 }
 
@@ -106,18 +56,15 @@ fn post(shared: &Shared, event: SyncEvent) {
 
 fn write(shared: &Shared, plan: SnapshotPlan) -> Result<(), String> {
     let (engine, status) = (&*shared.engine, shared.engine.replication());
-    let SnapshotPlan { sync, handshake, fan_out, stops, opens_reader } = plan;
+    let SnapshotPlan { sync, handshake, fan_out, opens_reader } = plan;
     let options = options(engine, &handshake);
     let failed = |error: io::Error| error.to_string();
     let applying = status.is_replica().then(|| status.applying.lock());
     let leads = applying.is_none();
-    let note = || {
-        if leads {
-            stops.note(engine, opens_reader)
-        }
-    };
+    let mut stop = None;
+    let note = || stop = leads.then(|| shared.replication.stops.note(engine, opens_reader));
     let mut file = SnapshotFile::begin(engine, &options, note, || false).map_err(failed)?;
-    let at = if leads { SnapshotAt::Log(file.offset()) } else { SnapshotAt::Stream(status.offset()) };
+    let at = stop.map_or_else(|| SnapshotAt::Stream(status.offset()), SnapshotAt::Log);
     drop(applying);
     if file.has_element_expiries() && options.data && !reads_element_expiries(&handshake, &options) {
         return Err(

@@ -10,7 +10,7 @@
 //! it applies it applies with the right to do so, which who changes the primary takes away.
 
 use crate::aof::writer;
-use crate::host::engine_host;
+use crate::host::engine_host::{self, LinkKind};
 use crate::listener::acceptor::Acceptor;
 use crate::replication::snapshot_reader::{KeptAlive, SnapshotReader, Wire};
 use crate::system::files::{Temporary, path};
@@ -33,6 +33,7 @@ use persistence::aof::{Aof, State};
 use replication::arrived::{Arrived, LinkError, Position};
 use replication::ids::{History, ReplicationId};
 use replication::primary_link::{LinkSettings, PrimaryLink};
+use socket2::Protocol;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io;
@@ -219,9 +220,10 @@ impl LinkThread {
 
     pub(super) fn connect(&self, primary: &PrimaryAddress) -> io::Result<Wire> {
         let config = self.engine().config().snapshot();
-        let (port, encrypts) = (primary.port.to_string(), config.flag(Directive::TLS_REPLICATION));
-        let acceptor = Some(&*self.acceptor);
-        let mut peer = engine_host::open_peer(acceptor, &config, &primary.host, port.as_bytes(), CONNECT, encrypts)?;
+        let (acceptor, port) = (Some(&*self.acceptor), primary.port.to_string());
+        let protocol = if config.flag(Directive::REPL_MPTCP) { Protocol::MPTCP } else { Protocol::TCP };
+        let kind = LinkKind { encrypts: config.flag(Directive::TLS_REPLICATION), protocol };
+        let mut peer = engine_host::open_peer(acceptor, &config, &primary.host, port.as_bytes(), CONNECT, kind)?;
         peer.set_patience(LOOK)?;
         Ok(Wire::new(peer))
     }
@@ -288,6 +290,9 @@ impl LinkThread {
         progress: &mut Option<Progress>,
     ) -> Result<(), End> {
         while wanted.is_wanted() {
+            if let Some(until) = self.shared.link_sleeps_until.lock().take() {
+                thread::sleep(until.saturating_duration_since(Instant::now()));
+            }
             if let Some(progress) = progress.as_ref()
                 && self.shared.killed_link.load(Relaxed) == progress.client
             {
@@ -520,6 +525,7 @@ impl LinkThread {
         let way = LoadWay::of(self.engine(), &config);
         let to = if way == LoadWay::File { "disk" } else { "parser" };
         log::notice(format_args!("PRIMARY <-> REPLICA sync: receiving {kind} to {to}"));
+        let mut file = None;
         let applying = match way {
             LoadWay::InPlace => {
                 let applying = status.applying.lock();
@@ -535,6 +541,7 @@ impl LinkThread {
                 if config.flag(Directive::RDB_DEL_SYNC_FILES) && !keeps_files(&config) {
                     let _ = std::fs::remove_file(path(&name));
                 }
+                file = Some(name);
                 applying
             }
         };
@@ -545,8 +552,8 @@ impl LinkThread {
         status.update_link(|link| (link.can_resume, link.stream_db) = (position.is_some(), db));
         self.told.set(wanted.generation);
         self.shared.replication.post(ReplicationMessage::Follow { offset, goes_on: false });
+        log_file::restart_after_sync(self.engine(), file.as_deref());
         drop(applying);
-        log_file::restart_after_sync(self.engine());
         log::notice("PRIMARY <-> REPLICA sync: Finished with success");
         Ok((offset, position.is_some()))
     }

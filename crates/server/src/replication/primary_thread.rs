@@ -8,15 +8,17 @@
 //! Where the server follows another one the backlog is fed with that one's bytes instead.
 
 use crate::connection::socket::Readiness;
-use crate::replication::full_sync::{SnapshotStops, Transfer};
+use crate::replication::full_sync::Transfer;
 use crate::replication::replica::{Ended, Heard, Phase, Replica};
 use crate::replication::sync_queue::{Sync, SyncState};
 use crate::system::{clock, log};
 use crate::workers::replication_handle::{NewReplica, ReplicationMessage};
 use crate::workers::shared::Shared;
+use crate::workers::stream_stops::StreamStop;
 use commands::replication::{good_replicas, wait_replicas};
 use engine::config::{ClientClass, Config, Directive};
 use engine::keyspace::record::LogUser;
+use engine::propagation::change_log::Readers;
 use engine::propagation::log_batch::put_command;
 use engine::propagation::log_reader::LogReader;
 use engine::status::replication_status::{BacklogStatus, new_id};
@@ -34,7 +36,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The token of the waker.
 const WAKE: Token = Token(usize::MAX);
@@ -70,9 +72,6 @@ pub struct PrimaryThread {
     pub(super) reader: Option<LogReader>,
     /// Up to where the log was framed.
     read_to: u64,
-    pub(super) stops: Arc<SnapshotStops>,
-    /// Lengths of the log and of the stream where snapshots have begun.
-    pub(super) begun_at: Vec<(u64, u64)>,
     pub(super) syncs: BTreeMap<u64, Sync>,
     pub(super) last_sync: u64,
     /// What replicas were refused a snapshot for, so that it is said once.
@@ -99,8 +98,6 @@ pub fn start(shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
         marks: Marks::default(),
         reader: None,
         read_to: 0,
-        stops: Arc::default(),
-        begun_at: Vec::new(),
         syncs: BTreeMap::new(),
         last_sync: 0,
         refused: BTreeSet::new(),
@@ -174,12 +171,19 @@ impl PrimaryThread {
                 }
             }
             ReplicationMessage::Lead { reader } => self.lead(reader, now),
+            ReplicationMessage::Resume { reader, offset } => self.resume(reader, offset, now),
+            ReplicationMessage::Where { stop, answer } => {
+                let position = self.offset_of(&stop).map(|offset| (self.history().id, offset));
+                // Who does not wait any more needs no answer.
+                let _ = answer.send(position);
+            }
             ReplicationMessage::Kill(client) => {
                 if let Some(token) = self.token_of(client) {
                     self.close(token, now);
                 }
             }
             ReplicationMessage::AskReplicas => self.asks = true,
+            ReplicationMessage::Sleep { until } => thread::sleep(until.saturating_duration_since(Instant::now())),
         }
     }
 
@@ -221,6 +225,14 @@ impl PrimaryThread {
         }
     }
 
+    /// The stream goes on where the data set that was read had it, with what had expired meanwhile.
+    fn resume(&mut self, reader: LogReader, offset: u64, now: UnixMs) {
+        let size = self.shared.engine.config().snapshot().bytes(Directive::REPL_BACKLOG_SIZE);
+        self.backlog = Some(Backlog::new(offset, size));
+        self.alone_since = now;
+        self.begin_reading(reader);
+    }
+
     /// Frames from where the reader begins.
     fn begin_reading(&mut self, mut reader: LogReader) {
         // Nothing that it has lies before its beginning.
@@ -232,6 +244,10 @@ impl PrimaryThread {
 
     fn attach(&mut self, new: NewReplica, now: UnixMs) {
         let asked = new.request.asked.clone();
+        if self.shared.engine.config().snapshot().flag(Directive::REPL_DISABLE_TCP_NODELAY) {
+            // A socket that does not take it sends as before.
+            let _ = new.stream.set_nodelay(false);
+        }
         let mut replica = Replica::new(new, now);
         self.tell(&replica.name(), format_args!("Replica {} asks for synchronization", replica.name()));
         let entry = self.replicas.vacant_entry();
@@ -373,7 +389,7 @@ impl PrimaryThread {
     /// and a replica that begins there is told the database.
     pub(super) fn read_log(&mut self) {
         if self.reader.is_none()
-            && let Some(reader) = self.stops.take_reader()
+            && let Some(reader) = self.shared.replication.stops.take_reader()
         {
             self.begin_reading(reader);
         }
@@ -382,12 +398,14 @@ impl PrimaryThread {
         let most = backlog.end() + AT_ONCE;
         loop {
             // Looked for after the end was: a snapshot is noted before anything is appended after it.
-            let stop = self.stops.next(self.read_to, end);
+            let stop = self.shared.replication.stops.next(self.read_to, end);
             let until = stop.unwrap_or(end);
             if self.read_to < until {
                 let framing = &mut self.framing;
                 let read = reader.read(until, |head, run| {
-                    framing.put(head, run, &mut StreamBytes(backlog));
+                    if head.readers != Readers::File {
+                        framing.put(head, run, &mut StreamBytes(backlog));
+                    }
                     if backlog.end() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
                 });
                 // The log keeps all for this sink, so it is not dropped.
@@ -397,26 +415,22 @@ impl PrimaryThread {
             if self.read_to < until || stop.is_none() {
                 return;
             }
-            self.begun_at.push((until, backlog.end()));
             self.framing = Framing::default();
-            self.stops.pass();
+            self.shared.replication.stops.pass(backlog.end());
         }
     }
 
-    /// The stream's offset where a snapshot has begun, when the log was that long.
-    pub(super) fn offset_of(&mut self, log: u64) -> Option<u64> {
+    /// The stream's offset where a snapshot has begun; None if it has ended meanwhile.
+    pub(super) fn offset_of(&mut self, stop: &StreamStop) -> Option<u64> {
         for _ in 0..PATIENCE {
-            if self.begun_at.iter().any(|(at, _)| *at == log) {
+            self.read_log();
+            if stop.offset().is_some() || self.reader.is_none() {
                 break;
             }
             // What was appended without locks may still be on its way into the log.
             thread::yield_now();
-            self.read_log();
         }
-        let found = self.begun_at.iter().rposition(|(at, _)| *at == log)?;
-        let (_, offset) = self.begun_at.remove(found);
-        self.begun_at.retain(|(at, _)| *at > log);
-        Some(offset)
+        stop.offset()
     }
 
     /// Adds a command of the stream's own.
@@ -585,12 +599,12 @@ impl PrimaryThread {
         let status = self.shared.engine.replication();
         let Some(backlog) = &mut self.backlog else { return status.set_backlog(BacklogStatus::default()) };
         let all = self.replicas.iter().map(|(_, replica)| replica).filter(|replica| replica.needs_stream());
-        let begun = self.begun_at.iter().map(|(_, offset)| *offset).min().unwrap_or(u64::MAX);
+        let begun = self.shared.replication.stops.first_needed().unwrap_or(u64::MAX);
         backlog.trim(all.map(|replica| replica.position).min().unwrap_or(u64::MAX).min(begun));
         let acked = self.replicas.iter().map(|(_, replica)| replica.acks.applied).min();
         self.marks.trim(acked.unwrap_or(backlog.end()));
         if self.reader.is_some() {
-            status.set_offset(backlog.end());
+            status.set_framed(backlog.end(), self.read_to);
         }
         let len = backlog.len().min(config.bytes(Directive::REPL_BACKLOG_SIZE));
         let first = backlog.end() - len + 1;

@@ -123,7 +123,7 @@ impl PrimaryThread {
         }
         self.syncs.insert(sync, Sync { state: SyncState::Beginning, members, takers });
         let opens_reader = self.reader.is_none();
-        let plan = SnapshotPlan { sync, handshake, fan_out, stops: Arc::clone(&self.stops), opens_reader };
+        let plan = SnapshotPlan { sync, handshake, fan_out, opens_reader };
         if let Err(error) = full_sync::begin(&self.shared, plan) {
             self.fail(sync, &error.to_string(), now);
         }
@@ -134,7 +134,7 @@ impl PrimaryThread {
         match event {
             SyncEvent::Begun { sync, at, proceed } => {
                 let offset = match at {
-                    SnapshotAt::Log(length) => self.offset_of(length),
+                    SnapshotAt::Log(stop) => self.offset_of(&stop),
                     SnapshotAt::Stream(offset) => Some(offset),
                 };
                 let Some(offset) = offset else { return self.fail(sync, "its offset is not known", now) };

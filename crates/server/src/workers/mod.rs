@@ -8,5 +8,6 @@ pub mod mailbox;
 pub mod notifier;
 pub mod replication_handle;
 pub mod shared;
+pub mod stream_stops;
 pub mod wake_state;
 pub mod worker_slot;

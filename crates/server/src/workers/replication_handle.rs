@@ -1,7 +1,8 @@
 //! What other threads tell the thread that serves replicas.
 
 use crate::connection::socket::SocketStream;
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crate::workers::stream_stops::{StreamStop, StreamStops};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use engine::Engine;
 use engine::clients::registry::ClientInfo;
 use engine::host::files::Scratch;
@@ -12,6 +13,10 @@ use replication::follower::SyncRequest;
 use replication::ids::ReplicationId;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// How long the thread is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A connection that becomes a replica's.
 pub struct NewReplica {
@@ -36,10 +41,10 @@ pub enum SyncEvent {
 }
 
 /// The moment of a snapshot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum SnapshotAt {
-    /// The change log's length.
-    Log(u64),
+    /// A length of the change log.
+    Log(Arc<StreamStop>),
     /// The stream's length, of a server that follows another one.
     Stream(u64),
 }
@@ -58,10 +63,17 @@ pub enum ReplicationMessage {
     /// The server follows nobody any more: its own change log is the stream from now on.
     /// The reader begins where the server's own changes do.
     Lead { reader: LogReader },
+    /// The data set that was read when the server started is of a history, up to this offset. The reader begins with
+    /// what was not read, as it had expired.
+    Resume { reader: LogReader, offset: u64 },
+    /// A snapshot's name and offset are wanted.
+    Where { stop: Arc<StreamStop>, answer: Sender<Option<(ReplicationId, u64)>> },
     /// The client's connection is to end.
     Kill(u64),
     /// A client waits for replicas.
     AskReplicas,
+    /// Nothing is to be done before (DEBUG SLEEP).
+    Sleep { until: Instant },
 }
 
 /// The way to that thread.
@@ -71,12 +83,20 @@ pub struct ReplicationHandle {
     waker: OnceLock<Waker>,
     /// The thread sleeps, or is about to: who has something for it wakes it.
     sleeps: AtomicBool,
+    /// Where snapshots have begun.
+    pub stops: StreamStops,
 }
 
 impl Default for ReplicationHandle {
     fn default() -> Self {
         let (messages, inbox) = unbounded();
-        ReplicationHandle { messages, inbox, waker: OnceLock::new(), sleeps: AtomicBool::new(false) }
+        ReplicationHandle {
+            messages,
+            inbox,
+            waker: OnceLock::new(),
+            sleeps: AtomicBool::new(false),
+            stops: StreamStops::default(),
+        }
     }
 }
 
@@ -94,6 +114,19 @@ impl ReplicationHandle {
         let reader = engine.change_log().open(Overflow::Keep);
         engine.set_logging(LogUser::Replicas, true);
         self.post(ReplicationMessage::Lead { reader });
+    }
+
+    /// Notes the stream's place of this moment, of a snapshot, if there is a stream. All locks are held.
+    pub fn mark(&self, engine: &Engine) -> Option<Arc<StreamStop>> {
+        engine.is_logged_for(LogUser::Replicas).then(|| self.stops.note(engine, false))
+    }
+
+    /// The history's name and its length there.
+    pub fn position_of(&self, stop: &Arc<StreamStop>) -> Option<(ReplicationId, u64)> {
+        let (answer, answered) = bounded(1);
+        self.post(ReplicationMessage::Where { stop: Arc::clone(stop), answer });
+        // The thread waits for nothing, but it may have ended with the server.
+        answered.recv_timeout(PATIENCE).ok().flatten()
     }
 
     /// Wakes the thread if it sleeps: there may be something in the change log.

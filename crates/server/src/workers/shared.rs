@@ -12,6 +12,7 @@ use engine::config::{Config, Directive};
 use engine::per_worker::{PerWorker, WORKERS_MAX};
 use engine::time::Nanos;
 use mio::Poll;
+use parking_lot::Mutex;
 use std::cell::Cell;
 use std::io;
 use std::ops::Range;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, fence};
 use std::thread::{self, Thread};
+use std::time::Instant;
 
 thread_local! {
     /// The worker that this thread is.
@@ -75,6 +77,8 @@ pub struct Shared {
     link_thread: OnceLock<Thread>,
     /// The client of the link that is to end.
     pub killed_link: AtomicU64,
+    /// It does nothing before (DEBUG SLEEP).
+    pub link_sleeps_until: Mutex<Option<Instant>>,
     /// The thread that serves replicas.
     pub replication: ReplicationHandle,
     /// Connections that were let in, and that were refused, since the statistics were reset.
@@ -97,6 +101,7 @@ impl Shared {
             notifier,
             link_thread: OnceLock::new(),
             killed_link: AtomicU64::new(0),
+            link_sleeps_until: Mutex::default(),
             replication: ReplicationHandle::default(),
             connections_received: AtomicU64::new(0),
             connections_rejected: AtomicU64::new(0),

@@ -3,6 +3,7 @@
 use super::replay::{LoadFailed, load_files};
 use super::rewrite::wants_rdb;
 use super::rewrite::{cancel, start, tidy, write_base};
+use super::synced_base;
 use engine::Engine;
 use engine::config::{Config, Directive, os_message};
 use engine::keyspace::record::LogUser;
@@ -116,10 +117,17 @@ pub fn stop_for_sync(engine: &Engine) {
     }
 }
 
-/// The other data set is there: it is the base of the log from now on.
-pub fn restart_after_sync(engine: &Engine) {
+/// The other data set is there: it is the base of the log from now on. `file`: it lies there, too, and nothing of the
+/// primary's stream is applied before this returns.
+pub fn restart_after_sync(engine: &Engine, file: Option<&[u8]>) {
     let wants = engine.config().snapshot().flag(Directive::APPENDONLY);
-    if let Some(aof) = of(engine).filter(|aof| wants && aof.state() == State::Off)
+    let Some(aof) = of(engine).filter(|aof| wants && aof.state() == State::Off) else { return };
+    let adopted = file.map_or(Ok(false), |file| synced_base::adopt(engine, aof, file));
+    if let Err(error) = &adopted {
+        let error = os_message(error);
+        engine.host().log(&format!("The primary's snapshot cannot become the base of the log: {error}"));
+    }
+    if !matches!(adopted, Ok(true))
         && let Err(error) = turn_on(engine, aof, false)
     {
         engine.host().log(&format!("FATAL: this replica can't rewrite its log after the sync: {error}"));

@@ -7,6 +7,7 @@
 mod lifecycle;
 mod replay;
 mod rewrite;
+mod synced_base;
 mod wait;
 
 use engine::time::UnixMs;

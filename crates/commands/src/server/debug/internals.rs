@@ -20,6 +20,13 @@ pub fn change_replication_id(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(
     Ok(())
 }
 
+/// Sends replicas these words as if they were a command.
+pub fn replicate(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    cx.keys.tell_replicas(args.from(2));
+    cx.reply.ok();
+    Ok(())
+}
+
 pub fn log(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     cx.engine.host().log(&format!("DEBUG LOG: {}", String::from_utf8_lossy(&args[2])));
     cx.reply.ok();

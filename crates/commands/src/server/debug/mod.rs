@@ -84,6 +84,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
     sub("quicklist-packed-threshold", 3..=3, switches::quicklist_packed_threshold),
     sub("reload", 2..=5, reload::reload),
     sub("replybuffer", 4..=4, switches::reply_buffer),
+    sub("replicate", 3..=ANY, internals::replicate),
     sub("restart", 2..=ANY, crashes::restart),
     sub("sdslen", 3..=3, debug_values::string_lengths),
     sub("segfault", 2..=2, crashes::segfault),

@@ -40,7 +40,7 @@ pub fn reload(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         // Nobody is to see the keyspace empty.
         engine.persistence_status().set_loading(true);
         cx.keys.enter_epoch();
-        empty_all(cx)?;
+        drop(empty_all(cx, true)?);
         cx.keys.unlock();
     }
     let loaded = load::load_file(engine, given("merge"));
@@ -85,7 +85,7 @@ pub fn load_aof(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     engine.persistence_status().set_loading(true);
     cx.keys.enter_epoch();
     let logs = engine.suspend_logging();
-    empty_all(cx)?;
+    drop(empty_all(cx, true)?);
     cx.keys.unlock();
     let loaded = aof::load_again(engine);
     engine.resume_logging(logs);

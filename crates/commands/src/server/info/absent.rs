@@ -46,7 +46,6 @@ pub const FIELDS: &[(&str, &str, &str)] = &[
     ("expired_stale_perc", "0.00", SAMPLED_EXPIRY),
     ("expired_keys_with_volatile_items_stale_perc", "0.00", SAMPLED_EXPIRY),
     ("expired_time_cap_reached_count", "0", SAMPLED_EXPIRY),
-    ("slave_expires_tracked_keys", "0", REPLICATION),
     ("active_defrag_hits", "0", DEFRAGMENTATION),
     ("active_defrag_misses", "0", DEFRAGMENTATION),
     ("active_defrag_key_hits", "0", DEFRAGMENTATION),

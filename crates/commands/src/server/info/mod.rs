@@ -28,6 +28,7 @@ use crate::core::context::{Blocking, Context, Flow, Piecewise};
 use crate::core::mode;
 use crate::core::worker_barrier::Others;
 use crate::persistence::aof;
+use crate::replication::stream_catch_up::StreamCatchUp;
 use crate::server::info::key_sizes::KeySizes;
 use crate::server::memory::{Accounts, difference, ratio};
 use crate::version;
@@ -73,7 +74,7 @@ const SECTIONS: &[(&str, Fields)] = &[
     ("Memory", memory),
     ("Persistence", persistence),
     ("Stats", stats),
-    ("Replication", replication_section::replication),
+    (REPLICATION, replication_section::replication),
     ("CPU", cpu),
     ("Modules", |text, _| text.absent(&["module"])),
     ("Commandstats", |text, source| command_stats::command_stats(&mut text.0, source.engine)),
@@ -93,6 +94,7 @@ const ALL: [&str; 2] = ["all", "everything"];
 /// Sections that have to be asked for, and those that only their own name brings.
 const EXTRA: [&str; 7] = ["TLS", "Commandstats", "Latencystats", CLUSTER_INFO, ENGINES, "Debug", KEY_SIZES];
 const HIDDEN: [&str; 2] = ["Debug", KEY_SIZES];
+const REPLICATION: &str = "Replication";
 const KEY_SIZES: &str = "Keysizes";
 const CLUSTER_INFO: &str = "Cluster Info";
 const ENGINES: &str = "Scripting Engines";
@@ -168,9 +170,10 @@ fn info(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let sections: Vec<Vec<u8>> = args.from(1).map(<[u8]>::to_vec).collect();
     let key_sizes = is_shown(&sections, KEY_SIZES).then(KeySizes::default);
     let is_monitored = cx.engine.pubsub().is_monitored() && cx.blocking == Blocking::Allowed;
-    if is_monitored || key_sizes.is_some() {
+    let stream = StreamCatchUp::begin(cx).filter(|_| is_shown(&sections, REPLICATION));
+    if is_monitored || key_sizes.is_some() || stream.is_some() {
         let others = if is_monitored { Others::ask(cx.engine) } else { Others::none() };
-        cx.flow = Flow::more(Info { sections, others, are_done: !is_monitored, key_sizes });
+        cx.flow = Flow::more(Info { sections, others, are_done: !is_monitored, stream, key_sizes });
     } else {
         write_sections(cx, &sections, String::new())?;
     }
@@ -178,12 +181,15 @@ fn info(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 /// An INFO that takes its time: while there are monitors, who compare what it tells with what they see, what clients
-/// asked for before comes first; and all keys are walked through where it tells of their sizes.
+/// asked for before comes first; the stream's offset counts that, too; and all keys are walked through where it tells of
+/// their sizes.
 struct Info {
     sections: Vec<Vec<u8>>,
     others: Others,
     /// They are done; what they have posted is taken before the next step.
     are_done: bool,
+    /// The stream, whose offset is not known yet.
+    stream: Option<StreamCatchUp>,
     /// The walk, where there is one.
     key_sizes: Option<KeySizes>,
 }
@@ -208,6 +214,10 @@ impl Piecewise for Info {
             self.are_done = self.others.are_done(cx.engine);
             return false;
         }
+        if self.stream.as_ref().is_some_and(|stream| !stream.is_done(cx.engine)) {
+            return false;
+        }
+        self.stream = None;
         let done = self.piece(cx);
         cx.ends(done)
     }
@@ -524,8 +534,8 @@ fn stats(text: &mut Text, source: &Source<'_>) {
     text.field("latest_fork_usec", engine.persistence_status().snapshot_nanos.load(Relaxed) / 1000);
     text.field("total_forks", engine.persistence_status().forks.load(Relaxed));
     text.field("migrate_cached_sockets", engine.links().len());
+    text.field("slave_expires_tracked_keys", engine.replica_keys().len());
     text.absent(&[
-        "slave_expires_tracked_keys",
         "active_defrag_hits",
         "active_defrag_misses",
         "active_defrag_key_hits",

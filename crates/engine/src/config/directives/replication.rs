@@ -20,13 +20,13 @@ directives! { after super::persistence::END;
     /// The user at the primary.
     PRIMARYUSER = text("primaryuser", "").alias("masteruser").sensitive();
     /// What happens when a replicated command fails.
-    PROPAGATION_ERROR_BEHAVIOR = choice("propagation-error-behavior", &["ignore", "panic", "panic-on-replicas"], "ignore").unsupported("Cinnabar goes on after a command that fails when it is replayed");
+    PROPAGATION_ERROR_BEHAVIOR = choice("propagation-error-behavior", &["ignore", "panic", "panic-on-replicas"], "ignore");
     /// Bytes of changes that are kept for replicas that come back.
     REPL_BACKLOG_SIZE = memory("repl-backlog-size", 10 << 20, 1, i64::MAX).clamped(16 << 10, i64::MAX);
     /// Seconds without replicas after which the backlog is freed.
     REPL_BACKLOG_TTL = integer("repl-backlog-ttl", 3600, 0, i64::MAX);
     /// Send fewer and larger packets to replicas.
-    REPL_DISABLE_TCP_NODELAY = flag("repl-disable-tcp-nodelay", false).unsupported(NO_REPLICATION);
+    REPL_DISABLE_TCP_NODELAY = flag("repl-disable-tcp-nodelay", false);
     /// Load a primary's snapshot without a file. With `swapdb` the old data stays, and takes up memory, until the new
     /// one is whole.
     REPL_DISKLESS_LOAD = choice("repl-diskless-load", &["disabled", "on-empty-db", "swapdb", "flush-before-load"], "disabled").denied_while_loading();
@@ -37,7 +37,7 @@ directives! { after super::persistence::END;
     /// Replicas that end that wait.
     REPL_DISKLESS_SYNC_MAX_REPLICAS = integer("repl-diskless-sync-max-replicas", 0, 0, INT_MAX);
     /// Connect to the primary with Multipath TCP.
-    REPL_MPTCP = flag("repl-mptcp", false).immutable().confirmed().unsupported(NO_REPLICATION);
+    REPL_MPTCP = flag("repl-mptcp", false).immutable().confirmed();
     /// Seconds between pings to replicas.
     REPL_PING_REPLICA_PERIOD = integer("repl-ping-replica-period", 10, 1, INT_MAX).alias("repl-ping-slave-period");
     /// Seconds of silence after which a replication link counts as broken.
@@ -49,11 +49,11 @@ directives! { after super::persistence::END;
     /// Whether Sentinel is told of this replica.
     REPLICA_ANNOUNCED = flag("replica-announced", true);
     /// A replica goes on when its disk fails.
-    REPLICA_IGNORE_DISK_WRITE_ERRORS = flag("replica-ignore-disk-write-errors", false).unsupported(NO_REPLICATION);
+    REPLICA_IGNORE_DISK_WRITE_ERRORS = flag("replica-ignore-disk-write-errors", false);
     /// A replica leaves eviction to its primary.
     REPLICA_IGNORE_MAXMEMORY = flag("replica-ignore-maxmemory", true).alias("slave-ignore-maxmemory");
     /// Free a replica's old data in the background.
-    REPLICA_LAZY_FLUSH = flag("replica-lazy-flush", true).alias("slave-lazy-flush").unsupported(NO_REPLICATION);
+    REPLICA_LAZY_FLUSH = flag("replica-lazy-flush", true).alias("slave-lazy-flush");
     /// Which replica Sentinel prefers: the lowest above 0.
     REPLICA_PRIORITY = integer("replica-priority", 100, 0, INT_MAX).alias("slave-priority");
     /// A replica refuses writes of clients.

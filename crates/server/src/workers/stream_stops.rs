@@ -1,0 +1,83 @@
+//! Moments of the change log whose offset in the stream is wanted, as snapshots begin there.
+//!
+//! Who begins a snapshot notes the log's length under all locks. The thread that frames the log stops there before it
+//! goes on, and notes the stream's offset.
+
+use engine::Engine;
+use engine::keyspace::record::LogUser;
+use engine::propagation::log_reader::{LogReader, Overflow};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::{Arc, OnceLock, Weak};
+
+/// Such a moment. What the stream has after it is kept for as long as somebody has this.
+#[derive(Debug)]
+pub struct StreamStop {
+    log: u64,
+    offset: OnceLock<u64>,
+}
+
+impl StreamStop {
+    /// The stream's offset then, once that is known.
+    pub fn offset(&self) -> Option<u64> {
+        self.offset.get().copied()
+    }
+}
+
+/// All of them.
+#[derive(Default)]
+pub struct StreamStops {
+    state: Mutex<Stops>,
+}
+
+#[derive(Default)]
+struct Stops {
+    /// To come, by the log's length.
+    ahead: VecDeque<Arc<StreamStop>>,
+    passed: Vec<Weak<StreamStop>>,
+    /// One that was opened in such a moment, as there was none yet.
+    reader: Option<LogReader>,
+}
+
+impl StreamStops {
+    /// A snapshot is of this moment: all locks are held. `opens_reader`: the stream begins with it.
+    pub fn note(&self, engine: &Engine, opens_reader: bool) -> Arc<StreamStop> {
+        let mut state = self.state.lock();
+        let log = engine.change_log();
+        if opens_reader && state.reader.is_none() {
+            state.reader = Some(log.open(Overflow::Keep));
+            engine.set_logging(LogUser::Replicas, true);
+        }
+        let stop = Arc::new(StreamStop { log: log.appended(), offset: OnceLock::new() });
+        state.ahead.push_back(Arc::clone(&stop));
+        stop
+    }
+
+    /// The reader that was opened.
+    pub fn take_reader(&self) -> Option<LogReader> {
+        self.state.lock().reader.take()
+    }
+
+    /// The first stop that is at or after `from`, if it is at or before `until`. Those before are forgotten.
+    pub fn next(&self, from: u64, until: u64) -> Option<u64> {
+        let mut state = self.state.lock();
+        while state.ahead.pop_front_if(|stop| stop.log < from).is_some() {}
+        state.ahead.front().map(|stop| stop.log).filter(|stop| *stop <= until)
+    }
+
+    /// The first one has been reached, at this offset of the stream.
+    pub fn pass(&self, offset: u64) {
+        let mut state = self.state.lock();
+        let Some(stop) = state.ahead.pop_front() else { return };
+        // Nobody else sets it.
+        let _ = stop.offset.set(offset);
+        state.passed.push(Arc::downgrade(&stop));
+    }
+
+    /// The first offset that somebody still needs the stream from.
+    pub fn first_needed(&self) -> Option<u64> {
+        let mut state = self.state.lock();
+        state.passed.retain(|stop| stop.strong_count() > 0);
+        state.passed.iter().filter_map(|stop| stop.upgrade()?.offset()).min()
+    }
+}
