@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 """replicas - Cinnabar as a replica of real servers: what they have it has, whatever happens to the link.
 
-    replicas.py --server target/release/cinnabar-server --peers ~/.cache/peers [--commands 20000] [--seed 1]
+    replicas.py --server target/release/cinnabar-server --peers ~/.cache/peers [--commands 200000] [--seed 1] [--quick] [--reverse] [--chain]
 
-Every real server among the peers is a primary, and a Cinnabar, too, where it can be one. Random commands of all families run on it, in transactions and
+Every real server among the peers is a primary, and with --itself a Cinnabar, too. Random commands of all families run on it, in transactions and
 scripts and in several databases, while the link is cut from both ends, too late for what the primary has kept at times, and while the
-replica is restarted. Now and then the primary rests, and both must have the same data.
+replica is restarted. Now and then the primary rests, and both must have the same data. With --quick each primary has one replica, of another kind
+than the next primary's. With --reverse the real servers are the replicas, and Cinnabar is the primary.
+
+With --chain three servers of which Cinnabar is one follow each other, and change their places: the second leads, the first follows its own replica,
+and in the end all three follow each other in a circle until one is told to lead.
 """
 import argparse
 import os
@@ -116,7 +120,7 @@ def commands(rng):
     if chance < 0.05:
         return [["MULTI"], *(rng.choice(choices[:-2]) for _ in range(rng.randrange(1, 6))), ["EXEC"]]
     if chance < 0.002 + 0.05:
-        return [rng.choice([["FLUSHDB"], ["SWAPDB", 0, 1], ["FLUSHALL"], ["SET", "large", "x" * 300_000], ["FUNCTION", "LOAD", "REPLACE", "#!lua name=lib\nserver.register_function('f', function() return 1 end)"]])]
+        return [rng.choice([["FLUSHDB"], ["SWAPDB", 0, 1], ["FLUSHALL"], ["SET", "large", "x" * 300_000], ["FUNCTION", "LOAD", "REPLACE", "#!lua name=lib\nredis.register_function('f', function() return 1 end)"]])]
     return [rng.choice(choices)]
 
 
@@ -198,7 +202,7 @@ def disturb(rng, primary, replica, how):
     if how == "primary cuts":
         primary("CLIENT", "KILL", "TYPE", "replica")
     elif how == "replica cuts":
-        replica("CLIENT", "KILL", "TYPE", "primary")
+        replica("CLIENT", "KILL", "TYPE", "master")
     elif how == "full sync":
         primary("CLIENT", "KILL", "TYPE", "replica")
         primary("CONFIG", "SET", "repl-backlog-size", 16384)
@@ -216,10 +220,11 @@ DISTURBANCES = ["nothing", "primary cuts", "replica cuts", "full sync", "other p
 
 def follow(binary, peer, scratch, args, options):
     rng = random.Random(args.seed)
-    primary = Server(peer, scratch, "--save", "")
-    replica = Server(binary, scratch, "--save", "", "--replicaof", f"127.0.0.1 {primary.port}", *options)
+    primary = Server(binary if args.reverse else peer, scratch, "--save", "")
+    follower = peer if args.reverse else binary
+    replica = Server(follower, scratch, "--save", "", "--replicaof", f"127.0.0.1 {primary.port}", *options)
     try:
-        has_field_ttl = isinstance(primary("HPERSIST", "none", "FIELDS", 1, "f"), list)
+        has_field_ttl = all(isinstance(server("HPERSIST", "none", "FIELDS", 1, "f"), list) for server in (primary, replica))
         until("the first sync", lambda: is_up(replica))
         refused = replica("SET", "k", "v")
         if refused != b"-READONLY You can't write against a read only replica.":
@@ -240,7 +245,64 @@ def follow(binary, peer, scratch, args, options):
             server.stop()
 
 
+def chain(binaries, scratch, args):
+    """Three servers in a row, which change their places."""
+    rng = random.Random(args.seed)
+    servers = []
+    try:
+        for binary in binaries:
+            servers.append(Server(binary, scratch, "--save", ""))
+        first, second, third = servers
+        point = lambda replica, primary: replica("REPLICAOF", "127.0.0.1", primary.port)
+        count = args.commands // 6
+        point(second, first)
+        point(third, second)
+        until("the chain", lambda: is_up(second) and is_up(third))
+        for cut in (second, third, first):
+            write(Client(first.port), rng, count, False)
+            cut("CLIENT", "KILL", "TYPE", "replica")
+            cut("CLIENT", "KILL", "TYPE", "primary")
+            write(Client(first.port), rng, count, False)
+            same(first, second)
+            same(first, third)
+        # A primary follows its replica.
+        second("REPLICAOF", "NO", "ONE")
+        point(first, second)
+        lead(second, [first, third], rng, count)
+        # Nobody leads, and nothing is lost by it.
+        point(second, third)
+        time.sleep(1.5)
+        if any(server("PING") != b"+PONG" for server in servers):
+            raise Failed("a server in a circle does not answer")
+        third("REPLICAOF", "NO", "ONE")
+        point(first, third)
+        lead(third, [first, second], rng, count)
+        return "full " + ", ".join(server.info("stats")["sync_full"] for server in servers)
+    finally:
+        for server in servers:
+            server.stop()
+
+
+def lead(primary, replicas, rng, count):
+    until("all follow the new primary", lambda: all(is_up(replica) for replica in replicas))
+    write(Client(primary.port), rng, count, False)
+    for replica in replicas:
+        same(primary, replica)
+
+
+def chains(binary, peers):
+    """Which servers are in a row: each can lead each other one."""
+    newest, older = (os.path.join(peers, PEERS[number]) for number in (0, 2))
+    if not os.path.exists(newest):
+        return []
+    others = [newest, older if os.path.exists(older) else newest]
+    return [[binary, *others], [others[0], binary, others[1]], [*others, binary], [binary, others[0], binary]]
+
+
 OPTIONS = [("disk", []), ("flush-before-load", ["--repl-diskless-load", "flush-before-load"]), ("swapdb, threads", ["--repl-diskless-load", "swapdb", "--threads", "4"]), ("aof", ["--appendonly", "yes"])]
+
+# Those that other servers know, too.
+REVERSED = ("disk", "aof")
 
 
 def main():
@@ -251,18 +313,29 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="")
     parser.add_argument("--itself", action="store_true")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--reverse", action="store_true")
+    parser.add_argument("--chain", action="store_true")
     args = parser.parse_args()
     binary, peers = os.path.abspath(args.server), os.path.abspath(os.path.expanduser(args.peers))
     failed = 0
     found = [os.path.join(peers, peer) for peer in PEERS if os.path.exists(os.path.join(peers, peer))] + ([binary] if args.itself else [])
-    for peer in found:
-        for name, options in OPTIONS:
-            label = f"{os.path.relpath(peer, peers)} -> {name}"
-            if args.only not in label:
-                continue
+    named = lambda path: "cinnabar" if path == binary else os.path.relpath(path, peers)
+    runs = []
+    if args.chain:
+        for row in chains(binary, peers):
+            runs.append((" -> ".join(map(named, row)), lambda scratch, row=row: chain(row, scratch, args)))
+    else:
+        for number, peer in enumerate(found):
+            kinds = [kind for kind in OPTIONS if not args.reverse or kind[0] in REVERSED]
+            for name, options in [kinds[number % len(kinds)]] if args.quick else kinds:
+                run = lambda scratch, peer=peer, options=options: follow(binary, peer, scratch, args, options)
+                runs.append((f"cinnabar -> {named(peer)}, {name}" if args.reverse else f"{named(peer)} -> {name}", run))
+    for label, run in runs:
+        if args.only in label:
             with tempfile.TemporaryDirectory() as scratch:
                 try:
-                    print(f"{label}: {follow(binary, peer, scratch, args, options)}", flush=True)
+                    print(f"{label}: {run(scratch)}", flush=True)
                 except (Failed, EOFError, OSError) as error:
                     failed += 1
                     print(f"{label}: {type(error).__name__} {error}", flush=True)

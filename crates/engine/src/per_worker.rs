@@ -11,6 +11,10 @@ use std::sync::OnceLock;
 /// Workers that there can be at a time.
 pub const WORKERS_MAX: usize = 1024;
 
+/// What the thread counts as that applies a primary's stream: it runs commands as workers do, and has a place beside
+/// theirs.
+pub const LINK_PLACE: usize = WORKERS_MAX;
+
 /// Workers of a block.
 const BLOCK: usize = 16;
 
@@ -21,17 +25,21 @@ type Block<T> = Box<[CachePadded<T>]>;
 pub struct PerWorker<T> {
     first: Block<T>,
     later: OnceLock<Box<[OnceLock<Block<T>>]>>,
+    link: CachePadded<T>,
 }
 
 impl<T: Default> PerWorker<T> {
     /// For so many workers from the start.
     pub fn new(workers: usize) -> PerWorker<T> {
-        PerWorker { first: block(workers), later: OnceLock::new() }
+        PerWorker { first: block(workers), later: OnceLock::new(), link: CachePadded::default() }
     }
 
     #[cold]
     #[inline(never)]
     fn later(&self, worker: usize) -> &T {
+        if worker == LINK_PLACE {
+            return &self.link;
+        }
         assert!(worker < WORKERS_MAX, "there is no worker {worker}");
         let blocks = || (self.first.len()..WORKERS_MAX).step_by(BLOCK).map(|_| OnceLock::new()).collect();
         let (at, within) = ((worker - self.first.len()) / BLOCK, (worker - self.first.len()) % BLOCK);
@@ -43,10 +51,11 @@ impl<T: Default> PerWorker<T> {
 }
 
 impl<T> PerWorker<T> {
-    /// What all workers have, in their order; of those that never were, too, where they share a block.
+    /// What all workers have, in their order; of those that never were, too, where they share a block. Last what the
+    /// thread has that applies a primary's stream.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         let later = self.later.get().into_iter().flatten().map_while(OnceLock::get);
-        self.first.iter().chain(later.flatten()).map(|it| &**it)
+        self.first.iter().chain(later.flatten()).chain([&self.link]).map(|it| &**it)
     }
 }
 
@@ -82,13 +91,15 @@ mod tests {
         assert_eq!(sum(&all), 1 + 2 + 3 + 18 + 19 + 41);
         all[WORKERS_MAX - 1].store(9, Relaxed);
         assert_eq!(all[WORKERS_MAX - 1].load(Relaxed), 9);
+        all[LINK_PLACE].store(5, Relaxed);
+        assert_eq!((all.iter().last().map(|it| it.load(Relaxed)), all[0].load(Relaxed)), (Some(5), 1));
     }
 
     #[test]
     fn nothing_is_taken_for_workers_that_never_were() {
         let all = PerWorker::<AtomicUsize>::new(2);
-        assert_eq!(all.iter().count(), 2);
+        assert_eq!(all.iter().count(), 2 + 1);
         all[2].store(1, Relaxed);
-        assert_eq!(all.iter().count(), 2 + BLOCK);
+        assert_eq!(all.iter().count(), 2 + BLOCK + 1);
     }
 }

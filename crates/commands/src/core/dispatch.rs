@@ -12,7 +12,6 @@ use crate::core::context::{Blocking, Context, Flow, KeyArgs, Now, Piecewise};
 use crate::core::key_spec::{self, key_indices};
 use crate::core::redact::monitor_line;
 use crate::core::session::{Replies, Session};
-use crate::core::unexpected_errors::tell_unexpected;
 use crate::core::{busy_script, client_line, http_guard, instrument, lazy_free, queued, tracked_reads};
 use engine::data::key_hash::KeyHash;
 use engine::host::threads::Server;
@@ -239,7 +238,7 @@ fn refuse(engine: &Engine, session: &Session, error: &Error, reply: &mut Reply) 
     }
     if session.is_primary {
         let name = client_line::last_command(&session.info).unwrap_or("<unknown>");
-        tell_unexpected(engine, Asker::Primary, name, &text);
+        instrument::tell_unexpected(engine, Asker::Primary, name, &text);
     }
     reply.error(text);
     true

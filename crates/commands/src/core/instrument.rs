@@ -15,13 +15,14 @@ use crate::core::context::{Context, Flow, Now};
 use crate::core::key_spec::keys_and_flags;
 use crate::core::redact::{monitor_line, shown_arg, shown_args};
 use crate::core::session::{LoggedArgs, Session, Took, Unfinished};
-use crate::core::unexpected_errors::tell_unexpected;
+use engine::config::Directive;
 use engine::keyspace::origin::Asker;
 use engine::stats::command_log::{LogReason, LoggedCommand};
 use engine::stats::metrics::{CommandStats, WorkerMetrics};
 use engine::time::{Nanos, UnixMs};
 use engine::{Engine, Error};
 use resp::Reply;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// What is known when a command begins.
 #[derive(Clone, Copy)]
@@ -212,6 +213,27 @@ pub(crate) fn count_unexpected(engine: &Engine, worker: usize, read: &str, faile
     let text = busy_script::text(engine, error);
     engine.metrics()[worker].count_error(&text);
     tell_unexpected(engine, Asker::Replay, read, &text);
+}
+
+/// Bytes of an error that the log shows.
+const SHOWN: usize = 4096;
+
+/// The command called `name`, which was accepted once, by the log's writer or by the primary, has replied this error: the
+/// data may not be what it was there. `propagation-error-behavior` may end the server.
+#[cold]
+pub(crate) fn tell_unexpected(engine: &Engine, asker: Asker, name: &str, error: &[u8]) {
+    let config = engine.config().snapshot();
+    let behavior = config.choice(Directive::PROPAGATION_ERROR_BEHAVIOR);
+    let (who, whom, is_fatal) = match asker {
+        Asker::Primary => ("replica", "primary", behavior != "ignore" && config.flag(Directive::REPLICA_READ_ONLY)),
+        _ => ("server", "AOF-loading-client", behavior == "panic"),
+    };
+    engine.persistence_status().loading.errors.fetch_add(1, Relaxed);
+    let text = String::from_utf8_lossy(&error[..error.len().min(SHOWN)]);
+    engine.host().log(&format!(
+        "== CRITICAL == This {who} is sending an error to its {whom}: '-{text}' after processing the command '{name}'"
+    ));
+    assert!(!is_fatal, "This {who} panicked sending an error to its {whom} after processing the command '{name}'");
 }
 
 /// One more piece of an unfinished command was done since the clock showed `clock`, and wrote `answer` bytes.

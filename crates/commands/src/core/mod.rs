@@ -27,5 +27,4 @@ pub(crate) mod redact;
 pub mod rights;
 pub(crate) mod session;
 pub(crate) mod tracked_reads;
-pub(crate) mod unexpected_errors;
 pub(crate) mod worker_barrier;

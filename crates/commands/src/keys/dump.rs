@@ -139,7 +139,9 @@ fn restore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if expiry.is_some_and(|at| edit.is_past(at)) {
         if existed {
             edit.remove();
-            edit.log_as(|| vec![vec![engine.removal_word().to_vec(), key.name.to_vec()]]);
+            let is_lazy = engine.config().snapshot().flag(Directive::LAZYFREE_LAZY_SERVER_DEL);
+            let word: &[u8] = if is_lazy { b"UNLINK" } else { b"DEL" };
+            edit.log_as(|| vec![vec![word.to_vec(), key.name.to_vec()]]);
             edit.commit(EventClass::GENERIC, "del");
         }
         cx.reply.ok();

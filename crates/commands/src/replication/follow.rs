@@ -70,7 +70,8 @@ pub fn begin(engine: &Engine) -> bool {
     true
 }
 
-/// What was read when the server started is of this history, up to this offset: a replica goes on with it, and a primary
+/// What was read when the server started is of this history, up to this offset: a replica goes on with it, and a
+/// primary
 /// by another name.
 pub fn adopt(engine: &Engine, (id, offset, db): (ReplicationId, u64, u32)) {
     let status = engine.replication();

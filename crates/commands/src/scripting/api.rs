@@ -6,6 +6,7 @@ use super::failure::{self, refusal};
 use crate::core::args::Args;
 use crate::core::command_table::lookup;
 use crate::version;
+use engine::propagation::change_log::Readers;
 use mlua::{Lua, MultiValue, Table, Value};
 use resp::Protocol;
 use sha1::{Digest, Sha1};
@@ -166,7 +167,14 @@ fn set_repl(lua: &Lua, words: MultiValue) -> mlua::Result<()> {
     if is_none || flags & !REPL_ALL != 0 {
         return Err(refusal("Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE."));
     }
-    RUN.with(|run| run.set_logging(flags & REPL_AOF != 0));
+    RUN.with(|run| {
+        run.set_logging(match flags {
+            REPL_ALL => Some(Readers::All),
+            REPL_AOF => Some(Readers::File),
+            REPL_REPLICA => Some(Readers::Replicas),
+            _ => None,
+        });
+    });
     Ok(())
 }
 

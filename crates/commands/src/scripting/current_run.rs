@@ -3,6 +3,7 @@
 
 use crate::core::args::Args;
 use crate::core::command::CommandEntry;
+use engine::propagation::change_log::Readers;
 use engine::time::Nanos;
 use mlua::{Either, Lua, MultiValue, Value};
 use resp::Protocol;
@@ -29,8 +30,8 @@ pub(super) trait Commands {
     /// Whether its client's user may run this command.
     fn may_call(&mut self, entry: &CommandEntry, args: &Args<'_>) -> bool;
 
-    /// Whether what its commands change goes into the log.
-    fn set_logging(&mut self, on: bool);
+    /// Who gets what its commands change from the log.
+    fn set_logging(&mut self, readers: Option<Readers>);
 
     /// A line for the server's log.
     fn log(&mut self, level: i64, line: &str);

@@ -24,6 +24,7 @@ use engine::Word;
 use engine::config::Directive;
 use engine::data::key_hash::KeyHash;
 use engine::locks::protocol::GrowRight;
+use engine::propagation::change_log::Readers;
 use engine::scripts::script_cache::Running;
 use engine::time::Nanos;
 use engine::{Engine, Error};
@@ -102,7 +103,7 @@ pub(super) struct ScriptRun<'r, 'c> {
     is_confined: bool,
     over: bool,
     changed: bool,
-    logging: bool,
+    logging: Option<Readers>,
     pub protocol: Protocol,
     own_protocol: Protocol,
     watch: Watch,
@@ -135,7 +136,7 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
             is_confined,
             over: false,
             changed: false,
-            logging: true,
+            logging: Some(Readers::All),
             protocol: Protocol::Resp2,
             own_protocol,
             watch: Watch { began, next: began.after(LONG), is_long: false, running: None },
@@ -465,8 +466,8 @@ impl Commands for ScriptRun<'_, '_> {
         self.cx.session.user.as_ref().is_none_or(|user| call.check(user, self.cx.engine.databases()).is_ok())
     }
 
-    fn set_logging(&mut self, on: bool) {
-        self.logging = on;
+    fn set_logging(&mut self, readers: Option<Readers>) {
+        self.logging = readers;
     }
 
     fn log(&mut self, level: i64, line: &str) {

@@ -155,8 +155,9 @@ impl Popped {
     }
 }
 
-/// Takes up to `count` members out; none when there is no such key.
-fn pop(cx: &mut Context<'_>, key: Key<'_>, end: End, count: usize) -> Result<Option<Popped>, Error> {
+/// Takes up to `count` members out; none when there is no such key. `says_count`: the log is told how many, even if that
+/// is one.
+fn pop(cx: &mut Context<'_>, key: Key<'_>, end: End, count: usize, says_count: bool) -> Result<Option<Popped>, Error> {
     let mut edit = cx.keys.edit(key);
     let Some(len) = edit.collection::<SortedSet>()?.map(SortedSet::len) else { return Ok(None) };
     let ranks = end.ranks(len, count);
@@ -166,7 +167,7 @@ fn pop(cx: &mut Context<'_>, key: Key<'_>, end: End, count: usize) -> Result<Opt
     let popped = take(&mut edit, end, ranks, len)?;
     edit.log_as(|| {
         let mut record = vec![end.event().to_ascii_uppercase().into_bytes(), key.name.to_vec()];
-        if popped.len() > 1 {
+        if popped.len() > 1 || says_count {
             record.push(popped.len().to_string().into_bytes());
         }
         vec![record]
@@ -201,7 +202,7 @@ fn pop_one(cx: &mut Context<'_>, args: &mut Args<'_>, end: End) -> Result<(), Er
         return Err(Error::Syntax);
     }
     let count = args.get(2).map(|text| parse_count(text).ok_or(Error::NotPositive)).transpose()?;
-    let Some(popped) = pop(cx, cx.key(args, 1), end, count.unwrap_or(1))? else {
+    let Some(popped) = pop(cx, cx.key(args, 1), end, count.unwrap_or(1), false)? else {
         cx.reply.array(0);
         return Ok(());
     };
@@ -215,7 +216,7 @@ fn pop_or_wait(cx: &mut Context<'_>, args: &mut Args<'_>, end: End) -> Result<()
     let last = args.len() - 1;
     let deadline = cx.deadline(&args[last])?;
     for index in 1..last {
-        if let Some(popped) = pop(cx, cx.key(args, index), end, 1)? {
+        if let Some(popped) = pop(cx, cx.key(args, index), end, 1, false)? {
             cx.reply.array(3);
             cx.reply.bulk(&args[index]);
             popped.reply(cx, end, false);
@@ -278,7 +279,7 @@ impl Several {
     /// Replies members of the first key that has some; false when there is none.
     fn pop(&self, cx: &mut Context<'_>, args: &Args<'_>) -> Result<bool, Error> {
         for index in self.keys.clone() {
-            let Some(popped) = pop(cx, cx.key(args, index), self.end, self.count)? else { continue };
+            let Some(popped) = pop(cx, cx.key(args, index), self.end, self.count, true)? else { continue };
             cx.reply.array(2);
             cx.reply.bulk(&args[index]);
             cx.reply.array(popped.len());

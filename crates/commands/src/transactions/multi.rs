@@ -24,7 +24,6 @@ use crate::core::key_spec::key_indices;
 use crate::core::queued::{close_group, stop_watching, unwatch};
 use crate::core::rights::{self, Call};
 use crate::core::session::{Multi, Watching};
-use crate::core::unexpected_errors::tell_unexpected;
 use crate::core::{busy_script, instrument, lazy_free, tracked_reads};
 use engine::Error;
 use engine::acl::denial_log::Denied;
@@ -32,6 +31,7 @@ use engine::clients::waiters::AwaitedKey;
 use engine::data::key_hash::KeyHash;
 use engine::keyspace::origin::Asker;
 use engine::keyspace::origin::is_due;
+use engine::propagation::change_log::Readers;
 use engine::propagation::effects::Effects;
 use engine::propagation::log_batch::LogBatch;
 use engine::time::UnixMs;
@@ -184,7 +184,7 @@ fn exec(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     for mut queued in commands {
         let call = Call::of(queued.entry, &queued.args, cx.session.db);
         match rights::check(cx.engine, cx.session, &call, rights::IN_MULTI, cx.now) {
-            Ok(()) => group.run(cx, queued.entry, &mut queued.args, true),
+            Ok(()) => group.run(cx, queued.entry, &mut queued.args, Some(Readers::All)),
             Err((denied, _)) => {
                 let error = Error::NoPermissionAtExec(lost_right(denied));
                 cx.engine.metrics()[cx.session.worker].count_error(&busy_script::text(cx.engine, &error));
@@ -236,12 +236,18 @@ impl CommandGroup {
         CommandGroup { batch: LogBatch::default(), effects: std::mem::take(&mut cx.keys.effects), command: cx.command }
     }
 
-    /// Runs a command to its end. Its keys' locks must be held, or the right to take any. `log`: what it changes is to
-    /// go into the log; what it finds to be over and removes does in any case.
-    pub fn run(&mut self, cx: &mut Context<'_>, entry: &'static CommandEntry, args: &mut Args<'_>, log: bool) {
+    /// Runs a command to its end. Its keys' locks must be held, or the right to take any. `readers`: who gets
+    /// what it changes from the log; what it finds to be over and removes all get.
+    pub fn run(
+        &mut self,
+        cx: &mut Context<'_>,
+        entry: &'static CommandEntry,
+        args: &mut Args<'_>,
+        readers: Option<Readers>,
+    ) {
         let db = cx.session.db;
         let has_log = cx.engine.has_log();
-        if has_log && log {
+        if has_log && readers.is_some() {
             args.make_lasting();
         }
         let flow = std::mem::take(&mut cx.flow);
@@ -267,7 +273,7 @@ impl CommandGroup {
                 let text = busy_script::text(cx.engine, &error);
                 cx.engine.metrics()[worker].count_error(&text);
                 if cx.session.is_primary {
-                    tell_unexpected(cx.engine, Asker::Primary, self.command.name, &text);
+                    instrument::tell_unexpected(cx.engine, Asker::Primary, self.command.name, &text);
                 }
             } else {
                 instrument::count_unexpected(cx.engine, worker, self.command.name, entry, &error);
@@ -290,10 +296,18 @@ impl CommandGroup {
         }
         let mut effects = std::mem::take(&mut cx.keys.effects);
         lazy_free::settle(cx.engine, entry.command, &mut effects);
-        if has_log && log {
+        if has_log && readers == Some(Readers::All) {
             cx.engine.collect(&mut self.batch, &effects, db, || args.text());
         } else if has_log {
             cx.engine.collect_expired(&mut self.batch, &effects);
+            if let Some(readers) = readers {
+                let mut own = LogBatch::default();
+                if readers == Readers::File && effects.seen().is_some() {
+                    effects.rare().told = None;
+                }
+                cx.engine.collect_own(&mut own, &effects, db, || args.text());
+                self.batch.absorb_for(own, readers);
+            }
         }
         if has_log && entry.command.keys.is_empty() {
             // It may have read shards that this transaction has not locked.

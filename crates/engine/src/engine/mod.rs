@@ -275,7 +275,17 @@ impl Engine {
 
     /// To be called about ten times a second, by one thread.
     pub fn sample_rates(&self, now: UnixMs) {
-        self.rates.sample(now, || Totals::of(&self.metrics));
+        self.rates.sample(now, || self.totals());
+    }
+
+    /// What workers and replication have done.
+    pub fn totals(&self) -> Totals {
+        let counts = &self.replication().counts;
+        Totals {
+            replication_input: counts.input_bytes.load(Relaxed),
+            replication_output: counts.output_bytes.load(Relaxed),
+            ..Totals::of(&self.metrics)
+        }
     }
 
     /// Stops what workers do by the clock, and lets them go on with it (DEBUG PAUSE-CRON).

@@ -60,7 +60,8 @@ pub trait Connections: Send + Sync {
 
 /// A place of the stream that replicas get.
 pub trait StreamMark {
-    /// The history's name, and its bytes up to there; None if it has ended meanwhile. Waits for the thread that knows it:
+    /// The history's name, and its bytes up to there; None if it has ended meanwhile. Waits for the thread that knows
+    /// it:
     /// no lock may be held.
     fn position(&self) -> Option<(ReplicationId, u64)>;
 }

@@ -98,6 +98,17 @@ impl Keyspace {
     /// Adds what [`record`](Self::record) would append, for commands that are logged together with others.
     pub fn collect<'t>(&self, batch: &mut LogBatch, effects: &Effects, db: u32, text: impl FnOnce() -> Cow<'t, [u8]>) {
         self.collect_expired(batch, effects);
+        self.collect_own(batch, effects, db, text);
+    }
+
+    /// The part of [`collect`](Self::collect) that is the command's own work.
+    pub fn collect_own<'t>(
+        &self,
+        batch: &mut LogBatch,
+        effects: &Effects,
+        db: u32,
+        text: impl FnOnce() -> Cow<'t, [u8]>,
+    ) {
         if effects.dirty > 0 {
             match effects.logged() {
                 Logged::Verbatim => batch.push_text(db, text()),

@@ -33,8 +33,16 @@ pub struct LogBatch {
     commands: usize,
     first: u32,
     last: u32,
-    /// Where the commands lie that change nothing, of which replicas only are told.
-    told: Vec<Range<usize>>,
+    /// What not all readers get.
+    only: Vec<Only>,
+}
+
+/// Commands that not all readers of the log get.
+#[derive(Debug)]
+struct Only {
+    readers: Readers,
+    place: Range<usize>,
+    commands: usize,
 }
 
 impl LogBatch {
@@ -50,12 +58,21 @@ impl LogBatch {
 
     /// Adds a command that changes nothing, of which replicas only are told.
     pub fn push_told<'a>(&mut self, db: u32, words: impl ExactSizeIterator<Item = &'a [u8]>) {
-        let mut start = 0;
-        self.push_with(db, |out| {
-            start = out.len();
-            put_command(out, words);
-        });
-        self.told.push(start..self.bytes.len());
+        let mut told = LogBatch::default();
+        told.push(db, words);
+        self.absorb_for(told, Readers::Replicas);
+    }
+
+    /// Adds what another one has, of one database, for these readers.
+    pub fn absorb_for(&mut self, other: LogBatch, readers: Readers) {
+        let commands = other.commands;
+        if commands > 0 {
+            self.turn_to(other.first);
+            let start = self.bytes.len();
+            self.bytes.extend_from_slice(&other.bytes);
+            self.commands += commands - 1;
+            self.only.push(Only { readers, place: start..self.bytes.len(), commands });
+        }
     }
 
     /// Adds what `render` writes: one command.
@@ -90,11 +107,11 @@ impl LogBatch {
             *self = other;
             return;
         }
-        let LogBatch { bytes, commands, first, last, told } = other;
+        let LogBatch { bytes, commands, first, last, only } = other;
         if commands > 0 {
             self.turn_to(first);
             let at = self.bytes.len();
-            self.told.extend(told.into_iter().map(|place| place.start + at..place.end + at));
+            self.only.extend(only.into_iter().map(|it| Only { place: it.place.start + at..it.place.end + at, ..it }));
             self.bytes.extend_from_slice(&bytes);
             self.commands += commands - 1;
             self.last = last;
@@ -104,24 +121,30 @@ impl LogBatch {
     /// Appends all to a log, as one group if there are several, and returns its length if there was any. The locks of
     /// what they change must be held. `shard`: the only one that they change.
     pub fn append_to(self, log: &ChangeLog, shard: Option<usize>) -> Option<u64> {
-        let LogBatch { bytes, commands, first, last, told } = self;
-        let changes = commands - told.len();
-        let mut readers = Readers::All;
-        if !told.is_empty() {
-            readers = Readers::Replicas;
-            if changes > 0 {
-                let text = without(&bytes, &told);
-                let one = RecordHead::command(first, shard);
-                log.append_text(RecordHead { last, is_group: changes > 1, readers: Readers::File, ..one }, text.into());
+        let LogBatch { bytes, commands, first, last, only } = self;
+        let head = |readers, commands| RecordHead {
+            last,
+            is_group: commands > 1,
+            readers,
+            ..RecordHead::command(first, shard)
+        };
+        if only.is_empty() {
+            return (commands > 0).then(|| log.append_text(head(Readers::All, commands), Cow::Owned(bytes)));
+        }
+        let mut end = None;
+        for readers in [Readers::File, Readers::Replicas] {
+            let others = || only.iter().filter(|it| it.readers != readers);
+            let own = commands - others().map(|it| it.commands).sum::<usize>();
+            if own > 0 {
+                end = Some(log.append_text(head(readers, own), without(&bytes, others().map(|it| &it.place)).into()));
             }
         }
-        let head = RecordHead { last, is_group: commands > 1, readers, ..RecordHead::command(first, shard) };
-        (commands > 0).then(|| log.append_text(head, Cow::Owned(bytes)))
+        end
     }
 }
 
 /// The bytes without those at these places, which ascend.
-fn without(bytes: &[u8], places: &[Range<usize>]) -> Vec<u8> {
+fn without<'p>(bytes: &[u8], places: impl Iterator<Item = &'p Range<usize>>) -> Vec<u8> {
     let mut left = Vec::with_capacity(bytes.len());
     let mut from = 0;
     for place in places {

@@ -313,6 +313,10 @@ pub struct Totals {
     pub input_bytes: u64,
     /// See [`WorkerMetrics::output_bytes`].
     pub output_bytes: u64,
+    /// Bytes that came from the primary, and that were sent to replicas; not among those above.
+    pub replication_input: u64,
+    /// See above.
+    pub replication_output: u64,
     /// See [`WorkerMetrics::turns`].
     pub turns: u64,
     /// See [`WorkerMetrics::turn_nanos`].
@@ -320,12 +324,14 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// The sums over these workers.
+    /// The sums over these workers. What replication has moved is no worker's.
     pub fn of(workers: &PerWorker<WorkerMetrics>) -> Totals {
         Totals {
             commands: sum(workers, |worker| &worker.commands),
             input_bytes: sum(workers, |worker| &worker.input_bytes),
             output_bytes: sum(workers, |worker| &worker.output_bytes),
+            replication_input: 0,
+            replication_output: 0,
             turns: sum(workers, |worker| &worker.turns),
             turn_nanos: sum(workers, |worker| &worker.turn_nanos),
         }
@@ -364,6 +370,8 @@ impl Rates {
             commands: rate(old.commands, new.commands),
             input_bytes: rate(old.input_bytes, new.input_bytes),
             output_bytes: rate(old.output_bytes, new.output_bytes),
+            replication_input: rate(old.replication_input, new.replication_input),
+            replication_output: rate(old.replication_output, new.replication_output),
             turns: rate(old.turns, new.turns),
             turn_nanos: rate(old.turn_nanos, new.turn_nanos),
         }

@@ -7,7 +7,7 @@ use crate::host::lazy_free::LazyFree;
 use crate::host::tls_peer::TlsPeer;
 use crate::listener::acceptor::Acceptor;
 use crate::system::files::{self, Nameless, Temporary, path};
-use crate::system::{affinity, allocator, clock, log, proc};
+use crate::system::{affinity, allocator, clock, log, oom, proc};
 use crate::workers::mailbox::WorkerMessage;
 use crate::workers::replication_handle::ReplicationMessage;
 use crate::workers::shared::{LINK_WORKER, Shared, this_worker};
@@ -405,6 +405,8 @@ impl Connections for EngineHost {
             // Before clients may write.
             shared.replication.lead(&shared.engine);
         }
+        // A score that cannot be written has been told of.
+        let _ = oom::apply(&shared.engine.config().snapshot());
         shared.wake_link_thread();
     }
 

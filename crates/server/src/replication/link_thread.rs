@@ -28,6 +28,7 @@ use engine::clients::registry::ClientInfo;
 use engine::config::{Config, Directive, os_message};
 use engine::host::files::NewFile;
 use engine::locks::sync::{MutexGuard, unlock_fairly};
+use engine::per_worker::LINK_PLACE;
 use engine::status::replication_status::{LinkState, PrimaryAddress, ReplicationStatus, new_id};
 use persistence::aof::{Aof, State};
 use replication::arrived::{Arrived, LinkError, Position};
@@ -52,9 +53,6 @@ const RETRY: Duration = Duration::from_secs(1);
 const STUCK: Duration = Duration::from_micros(200);
 /// The stack of a thread that runs commands.
 const STACK: usize = 64 << 20;
-/// The thread's place among those who run commands is so far behind those of the workers at the start. Where as many
-/// more come they share counters with it, no more.
-const BESIDE: usize = 15;
 /// Places of the stream whose durability is not known yet, at most.
 const MARKS: usize = 1024;
 
@@ -63,16 +61,11 @@ const SOCKET: &str = "socket";
 
 /// Starts the thread.
 pub fn start(shared: &Arc<Shared>, acceptor: &Arc<Acceptor>) -> io::Result<()> {
-    let thread = LinkThread {
-        shared: Arc::clone(shared),
-        acceptor: Arc::clone(acceptor),
-        worker: shared.workers() + BESIDE,
-        told: Cell::new(u64::MAX),
-    };
+    let thread = LinkThread { shared: Arc::clone(shared), acceptor: Arc::clone(acceptor), told: Cell::new(u64::MAX) };
     let builder = thread::Builder::new().name("replica".to_owned()).stack_size(STACK);
     let started = builder.spawn(move || {
         affinity::pin(&thread.shared.engine.config().snapshot(), Directive::SERVER_CPULIST);
-        become_worker(thread.worker);
+        become_worker(LINK_PLACE);
         thread.run();
     })?;
     shared.set_link_thread(started.thread().clone());
@@ -128,8 +121,6 @@ impl From<LinkError> for End {
 pub(super) struct LinkThread {
     pub(super) shared: Arc<Shared>,
     acceptor: Arc<Acceptor>,
-    /// Its place among those who run commands.
-    worker: usize,
     /// The generation of the primary that the thread of replicas was told of.
     told: Cell<u64>,
 }
@@ -413,7 +404,7 @@ impl LinkThread {
         let now = clock::now().unix_ms();
         self.status().update_link(|link| (link.last_io, link.read_offset) = (now, offset));
         self.set_state(wanted, LinkState::Connected);
-        let applier = Applier::new(info, self.worker, db);
+        let applier = Applier::new(info, LINK_PLACE, db);
         Ok(Progress { client, applier, offset, open: Vec::new(), is_named, marks: VecDeque::new(), durable: 0 })
     }
 
@@ -481,13 +472,13 @@ impl LinkThread {
     /// What others are to be told of what was applied.
     fn tell_others(&self) {
         let engine = self.engine();
-        if engine.tracking().has_pending(self.worker) {
-            engine.tracking().broadcast(engine.pubsub(), self.worker);
+        if engine.tracking().has_pending(LINK_PLACE) {
+            engine.tracking().broadcast(engine.pubsub(), LINK_PLACE);
         }
-        for (worker, pushes) in engine.pubsub().take_outgoing(self.worker) {
+        for (worker, pushes) in engine.pubsub().take_outgoing(LINK_PLACE) {
             self.shared.post_pushes(worker, pushes);
         }
-        engine.end_turn(self.worker);
+        engine.end_turn(LINK_PLACE);
     }
 
     /// Takes the primary's snapshot in the place of what there is.

@@ -576,7 +576,7 @@ impl PrimaryThread {
                 Err(reason) => ended.push((token, reason)),
             }
             let pending = replica.pending(self.backlog.as_ref());
-            replica.shown.pending.store(pending, Relaxed);
+            replica.show(pending);
             if replica.lag.is_over(pending, limit, kept, now.0) {
                 slow.push(token);
             }

@@ -2,7 +2,7 @@
 
 use crate::connection::socket::{Readiness, Socket, SocketStream};
 use crate::workers::replication_handle::NewReplica;
-use engine::clients::registry::ClientInfo;
+use engine::clients::registry::{BufferSizes, ClientInfo};
 use engine::status::replication_status::{ReplicaInfo, ReplicaState};
 use engine::time::UnixMs;
 use mio::{Registry, Token};
@@ -235,7 +235,18 @@ impl Replica {
                 Some(bytes) => sent += bytes as u64,
             }
         }
+        self.info.output_bytes.fetch_add(sent, Relaxed);
         Ok(sent)
+    }
+
+    /// Shows others what is held for it: input, and what is still to be sent.
+    pub fn show(&self, pending: u64) {
+        let (query, pending) = (self.input.len(), usize::try_from(pending).unwrap_or(usize::MAX));
+        let held = self.own.len() + self.input.capacity() + size_of::<Replica>();
+        let (reply_bytes, reply_chunks) = (pending, usize::from(pending > 0));
+        self.info.buffers.show(BufferSizes { query, reply_bytes, reply_chunks, ..BufferSizes::default() });
+        self.info.memory.store(held, Relaxed);
+        self.shown.pending.store(pending as u64, Relaxed);
     }
 
     /// Reads what it says. Acknowledgements are heard together; what is to be answered ends the reading for now.
@@ -244,6 +255,7 @@ impl Replica {
         let (mut buffer, mut acked) = ([0; 4096], Heard::Nothing);
         while socket.is_readable() {
             let read = socket.read(&mut buffer).map_err(|_| Ended::Gone)?;
+            self.info.input_bytes.fetch_add(read as u64, Relaxed);
             self.input.extend_from_slice(&buffer[..read]);
             if socket.has_ended() {
                 return Err(Ended::Gone);

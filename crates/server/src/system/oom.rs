@@ -20,8 +20,9 @@ pub fn apply(config: &Config) -> Result<(), String> {
         },
         way => {
             let original = *base.get_or_insert_with(read);
-            // The other two are of replicas and of child processes, which there are none of.
-            let [wanted, ..] = config.oom_score_adj_values();
+            // The third is of child processes, which there are none of.
+            let [primary, replica, ..] = config.oom_score_adj_values();
+            let wanted = if config.upstream().is_some() { replica } else { primary };
             let wanted = if way == "absolute" { wanted } else { original.saturating_add(wanted) };
             wanted.clamp(-1000, 1000)
         }

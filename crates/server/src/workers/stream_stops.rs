@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock, Weak};
 
-/// Such a moment. What the stream has after it is kept for as long as somebody has this.
+/// Such a moment. What the stream has after it is kept for as long as this is held.
 #[derive(Debug)]
 pub struct StreamStop {
     log: u64,
@@ -74,7 +74,7 @@ impl StreamStops {
         state.passed.push(Arc::downgrade(&stop));
     }
 
-    /// The first offset that somebody still needs the stream from.
+    /// The first offset that is still needed by a holder of a stop the stream from.
     pub fn first_needed(&self) -> Option<u64> {
         let mut state = self.state.lock();
         state.passed.retain(|stop| stop.strong_count() > 0);

@@ -8,7 +8,8 @@ use persistence::aof::{Aof, State};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Whether the data set stays what the file has until the log goes on behind it: nobody but the primary changes it, whose
+/// Whether the data set stays what the file has until the log goes on behind it: nobody but the primary changes it,
+/// whose
 /// stream the caller does not apply meanwhile.
 fn stays_the_same(engine: &Engine) -> bool {
     let config = engine.config().snapshot();

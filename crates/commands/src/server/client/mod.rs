@@ -17,6 +17,7 @@ use crate::core::help::HELP;
 use crate::core::session::Replies;
 use crate::core::worker_barrier::Others;
 use crate::pubsub::tracking;
+use crate::replication::stream_catch_up::StreamCatchUp;
 use crate::server::client::client_list::Filter;
 use crate::server::connection::{is_clean, set_name};
 use engine::clients::registry::ClientInfo;
@@ -347,22 +348,23 @@ fn info(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 fn list(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let filter = Filter::parse(args, false, cx.engine)?;
     let others = if cx.blocking == Blocking::Allowed { Others::ask(cx.engine) } else { Others::none() };
-    let mut listing = List { filter, others };
+    let mut listing = List { filter, others, stream: StreamCatchUp::begin(cx) };
     if !listing.step(cx) {
         cx.flow = Flow::more(listing);
     }
     Ok(())
 }
 
-/// A list of clients that shows what they had asked for before.
+/// A list of clients that shows what they had asked for before, and of replicas what they were sent of that.
 struct List {
     filter: Filter,
     others: Others,
+    stream: Option<StreamCatchUp>,
 }
 
 impl Piecewise for List {
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
-        if !self.others.are_done(cx.engine) {
+        if !self.others.are_done(cx.engine) || self.stream.as_ref().is_some_and(|stream| !stream.is_done(cx.engine)) {
             return false;
         }
         let mut text = Vec::new();

@@ -41,8 +41,6 @@ pub const FIELDS: &[(&str, &str, &str)] = &[
     ("loading_rdb_used_mem", "0", "memory use as a file's header tells it"),
     ("total_net_cluster_slot_import_bytes", "0", CLUSTER),
     ("total_net_cluster_slot_export_bytes", "0", CLUSTER),
-    ("instantaneous_input_repl_kbps", "0.00", REPLICATION),
-    ("instantaneous_output_repl_kbps", "0.00", REPLICATION),
     ("expired_stale_perc", "0.00", SAMPLED_EXPIRY),
     ("expired_keys_with_volatile_items_stale_perc", "0.00", SAMPLED_EXPIRY),
     ("expired_time_cap_reached_count", "0", SAMPLED_EXPIRY),

@@ -181,7 +181,8 @@ fn info(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 /// An INFO that takes its time: while there are monitors, who compare what it tells with what they see, what clients
-/// asked for before comes first; the stream's offset counts that, too; and all keys are walked through where it tells of
+/// asked for before comes first; the stream's offset counts that, too; and all keys are walked through where it tells
+/// of
 /// their sizes.
 struct Info {
     sections: Vec<Vec<u8>>,
@@ -343,10 +344,11 @@ fn tls(text: &mut Text, source: &Source<'_>) {
 }
 
 fn clients(text: &mut Text, source: &Source<'_>) {
-    text.field("connected_clients", source.engine.clients().len());
+    let clients = source.engine.clients().all();
+    let clients: Vec<_> = clients.into_iter().filter(|client| !client.is_replica.load(Relaxed)).collect();
+    text.field("connected_clients", clients.len());
     text.absent(&["cluster_connections"]);
     text.field("maxclients", source.config.int(Directive::MAXCLIENTS));
-    let clients = source.engine.clients().all();
     let most = |bytes: fn(&ClientInfo) -> usize| clients.iter().map(|client| bytes(client)).max().unwrap_or(0);
     text.field("client_recent_max_input_buffer", most(|client| client.buffers.sizes().query));
     text.field("client_recent_max_output_buffer", most(|client| client.buffers.sizes().reply_bytes));
@@ -492,19 +494,24 @@ fn stats(text: &mut Text, source: &Source<'_>) {
     let engine = source.engine;
     let connections = engine.host().connections();
     let workers = engine.metrics();
-    let (totals, rates, shards) = (Totals::of(workers), engine.rates().per_second(), &source.overview.stats);
+    let (totals, rates, shards) = (engine.totals(), engine.rates().per_second(), &source.overview.stats);
     text.field("total_connections_received", connections.received);
     text.field("total_commands_processed", totals.commands);
     text.field("instantaneous_ops_per_sec", rates.commands);
-    text.field("total_net_input_bytes", totals.input_bytes);
-    text.field("total_net_output_bytes", totals.output_bytes);
-    let syncs = &source.engine.replication().counts;
-    text.field("total_net_repl_input_bytes", syncs.input_bytes.load(Relaxed));
-    text.field("total_net_repl_output_bytes", syncs.output_bytes.load(Relaxed));
+    let all = |totals: &Totals| {
+        (totals.input_bytes + totals.replication_input, totals.output_bytes + totals.replication_output)
+    };
+    let kilobytes = |bytes: u64| format!("{:.2}", bytes as f64 / 1024.0);
+    text.field("total_net_input_bytes", all(&totals).0);
+    text.field("total_net_output_bytes", all(&totals).1);
+    text.field("total_net_repl_input_bytes", totals.replication_input);
+    text.field("total_net_repl_output_bytes", totals.replication_output);
     text.absent(&["total_net_cluster_slot_import_bytes", "total_net_cluster_slot_export_bytes"]);
-    text.field("instantaneous_input_kbps", format_args!("{:.2}", rates.input_bytes as f64 / 1024.0));
-    text.field("instantaneous_output_kbps", format_args!("{:.2}", rates.output_bytes as f64 / 1024.0));
-    text.absent(&["instantaneous_input_repl_kbps", "instantaneous_output_repl_kbps"]);
+    text.field("instantaneous_input_kbps", kilobytes(all(&rates).0));
+    text.field("instantaneous_output_kbps", kilobytes(all(&rates).1));
+    text.field("instantaneous_input_repl_kbps", kilobytes(rates.replication_input));
+    text.field("instantaneous_output_repl_kbps", kilobytes(rates.replication_output));
+    let syncs = &engine.replication().counts;
     text.field("rejected_connections", connections.rejected);
     text.field("sync_full", syncs.full.load(Relaxed));
     text.field("sync_partial_ok", syncs.partial_ok.load(Relaxed));
