@@ -98,6 +98,11 @@ impl Lifetime {
         }
     }
 
+    /// Whether it means the same whenever it is read, and is written as the log has it.
+    pub fn is_absolute_ms(self) -> bool {
+        matches!(self, Lifetime::Until(ExpireOption { seconds: false, absolute: true, .. }))
+    }
+
     /// The same as an edit wants it.
     pub fn ttl(self, expiry: Option<UnixMs>) -> Ttl {
         match (self, expiry) {

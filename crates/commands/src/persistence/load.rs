@@ -397,9 +397,7 @@ impl Inserter<'_> {
             source.restart(value, later.offset);
             match decode::value(&mut source, later.kind, later.family, self.engine.encoding_limits()) {
                 Ok(value) => {
-                    let value = self.without_expired_fields(value);
-                    keys.entries
-                        .extend(value.map(|value| (later.hash, value.into_entry(name, later.expiry, later.meta))));
+                    keys.entries.push((later.hash, value.into_entry(name, later.expiry, later.meta)));
                 }
                 Err(Fault { reason: Reason::Empty, .. }) => self.tell_empty(name),
                 Err(fault) => return Err(fault),
@@ -408,18 +406,16 @@ impl Inserter<'_> {
         Ok(())
     }
 
-    /// A hash without its fields that have expired; None if all have. Who follows a primary is told by it when they go.
-    fn without_expired_fields(&self, mut value: Decoded) -> Option<Decoded> {
-        if let Decoded::Object(Object::Hash(hash)) = &mut value
-            && self.mode.expires
-        {
-            while hash.pop_due(self.now.0 as u64, |_| ()) {}
-            if hash.view().is_empty() {
-                self.queue.all_expired.fetch_add(1, Relaxed);
-                return None;
-            }
+    /// Takes out elements that have expired; false when there is no other.
+    fn drop_expired(&self, db: u32, name: &[u8], entry: &mut KeyEntry) -> bool {
+        let Some(object) = entry.payload_mut() else { return true };
+        if object.next_expiry().is_none_or(|at| !is_due(at, self.now)) {
+            return true;
         }
-        Some(value)
+        let mut words = vec![object.element_words().removal.to_vec(), name.to_vec()];
+        while object.pop_due(self.now.0.max(0) as u64, |element| words.push(element.to_vec())) {}
+        self.engine.record_left_out(db, words.iter().map(Vec::as_slice));
+        !object.is_empty()
     }
 
     fn tell_empty(&self, name: &[u8]) {
@@ -446,9 +442,13 @@ impl Inserter<'_> {
             let (first, shard) = (*first, first.shard());
             let held = HeldLocks::keys(self.keyspace, std::iter::once(first));
             let mut keys = Keys::new(self.keyspace, held, batch.db, Origin { asker: Asker::Replay, now: self.now });
-            while let Some((hash, entry)) = entries.next_if(|(hash, _)| hash.shard() == shard) {
+            while let Some((hash, mut entry)) = entries.next_if(|(hash, _)| hash.shard() == shard) {
                 name.clear();
                 name.extend_from_slice(entry.key());
+                if self.mode.expires && !self.drop_expired(batch.db, &name, &mut entry) {
+                    self.queue.all_expired.fetch_add(1, Relaxed);
+                    continue;
+                }
                 let mut edit = keys.edit(Key { name: &name, hash });
                 if edit.exists() && !self.mode.merge {
                     edit.unchanged();
@@ -563,7 +563,7 @@ impl<'i, 'e> Loader<'i, 'e> {
         let expiry = expiry.filter(|at| *at != -1).map(|at| at.max(0) as u64);
         if self.inserter.mode.expires && expiry.is_some_and(|at| is_due(at, now)) {
             self.loaded.expired += 1;
-            self.engine.record_left_out(db, name);
+            self.engine.record_left_out(db, [self.engine.removal_word(), name].into_iter());
             return Ok(None);
         }
         if db != self.db {
@@ -593,8 +593,7 @@ impl Sink for Loader<'_, '_> {
         let LoadedKey { db, name, value, expiry, idle, frequency } = found;
         if let Some((hash, expiry, meta)) = self.place((db, &name), expiry, idle, frequency)? {
             let at = hash.shard() / TOGETHER;
-            let value = self.inserter.without_expired_fields(value);
-            self.batches[at].entries.extend(value.map(|value| (hash, value.into_entry(&name, expiry, meta))));
+            self.batches[at].entries.push((hash, value.into_entry(&name, expiry, meta)));
             self.submit_if_worth(at);
         }
         Ok(())

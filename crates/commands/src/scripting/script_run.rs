@@ -183,6 +183,10 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
         if only_reads && command.flags.has(WRITE.and(MAY_REPLICATE)) {
             return refused(Error::ScriptReadOnly);
         }
+        // It ran once already, where it was accepted.
+        if self.cx.keys.origin().asker.is_obeyed() {
+            return Ok(entry);
+        }
         if self.cx.engine.persistence_status().deny_reasons().is_stale() && !command.flags.has(STALE) {
             return refused(Error::ScriptStale);
         }

@@ -175,9 +175,7 @@ fn msetex(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         Some(Condition::AllExist) => all_are(cx, args, 2, end, true),
     };
     if holds {
-        // One that is absolute already is logged as it came.
-        let is_relative = !args.iter().skip(end).any(|word| word.eq_ignore_ascii_case(b"pxat")) || condition.is_some();
-        if let Some(at) = expiry.filter(|_| is_relative && cx.engine.has_log()) {
+        if let Some(at) = expiry.filter(|_| !lifetime.is_absolute_ms() && cx.engine.has_log()) {
             cx.keys.effects.rare().logged = Logged::As(vec![logged_msetex(args, end, at)]);
         }
         set_all(cx, args, 2, end, lifetime.ttl(expiry));

@@ -245,7 +245,8 @@ fn set_as_told(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         if options.get {
             edit.log_as(|| vec![logged_set(key.name, &value, options.lifetime)]);
         }
-        store(edit, key.name, value, options.lifetime.ttl(expiry));
+        let is_as_said = options.lifetime.is_absolute_ms() && !options.get;
+        store(edit, key.name, value, options.lifetime.ttl(expiry), is_as_said);
     }
     match (options.get, holds) {
         (true, _) => {}
@@ -264,8 +265,9 @@ fn logged_set(key: &[u8], value: &[u8], lifetime: Lifetime) -> Record {
     record
 }
 
-/// Makes the key this string and commits. An expiry that has passed removes the key instead.
-fn store(mut edit: Edit<'_>, key: &[u8], value: Arg<'_>, ttl: Ttl) {
+/// Makes the key this string and commits. An expiry that has passed removes the key instead. `is_as_said`: the command
+/// says it in the way that the log has it.
+fn store(mut edit: Edit<'_>, key: &[u8], value: Arg<'_>, ttl: Ttl, is_as_said: bool) {
     let Ttl::At(at) = ttl else {
         edit.set_string(NewString::encode(value), ttl);
         return edit.commit(EventClass::STRING, "set");
@@ -273,7 +275,9 @@ fn store(mut edit: Edit<'_>, key: &[u8], value: Arg<'_>, ttl: Ttl) {
     if edit.is_past(at) {
         return edit.expire_at_once();
     }
-    edit.log_as(|| vec![[logged_set(key, &value, Lifetime::Unsaid), pxat(at).to_vec()].concat()]);
+    if !is_as_said {
+        edit.log_as(|| vec![[logged_set(key, &value, Lifetime::Unsaid), pxat(at).to_vec()].concat()]);
+    }
     edit.set_string(NewString::encode(value), ttl);
     edit.event(EventClass::STRING, "set");
     edit.commit(EventClass::GENERIC, "expire");
@@ -305,7 +309,7 @@ fn set_with_expiry(cx: &mut Context<'_>, args: &mut Args<'_>, seconds: bool) -> 
     let value = args.take(3);
     let key = cx.key(args, 1);
     let edit = cx.keys.edit(key);
-    store(edit, key.name, value, Ttl::At(expiry));
+    store(edit, key.name, value, Ttl::At(expiry), false);
     cx.reply.ok();
     Ok(())
 }
@@ -316,7 +320,7 @@ fn setnx(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let edit = cx.keys.edit(key);
     let missing = !edit.exists();
     if missing {
-        store(edit, key.name, value, Ttl::Clear);
+        store(edit, key.name, value, Ttl::Clear, false);
     }
     cx.reply.int(i64::from(missing));
     Ok(())
@@ -329,7 +333,7 @@ fn getset(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     edit.count_read();
     reply_string(cx.reply, edit.string()?);
     edit.log_as(|| vec![logged_set(key.name, &value, Lifetime::Unsaid)]);
-    store(edit, key.name, value, Ttl::Clear);
+    store(edit, key.name, value, Ttl::Clear, false);
     Ok(())
 }
 

@@ -153,11 +153,12 @@ impl Keyspace {
         self.record_alone(shard, db, [word, name].into_iter());
     }
 
-    /// Tells the log of a key that was not loaded because it had expired. There may be replicas that have it.
-    pub fn record_left_out(&self, db: u32, name: &[u8]) {
+    /// Tells the log of what was not loaded because it had expired, as of the command that removes it. There may be
+    /// replicas that have it.
+    pub fn record_left_out<'a>(&self, db: u32, words: impl ExactSizeIterator<Item = &'a [u8]>) {
         if self.has_log() {
             let mut text = Vec::new();
-            put_command(&mut text, [self.removal_word(), name].into_iter());
+            put_command(&mut text, words);
             self.log.append_text(RecordHead::command(db, None), Cow::Owned(text));
         }
     }

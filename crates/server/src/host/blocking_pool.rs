@@ -167,17 +167,18 @@ mod tests {
     fn a_peer_that_says_nothing_is_given_up() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port().to_string();
-        let mut peer = connect(b"127.0.0.1", port.as_bytes(), b"", Duration::from_millis(20)).unwrap();
+        let mut peer = connect(b"127.0.0.1", port.as_bytes(), b"", Duration::from_millis(20), Protocol::TCP).unwrap();
         let error = peer.read(&mut [0; 8]).unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{error}");
         drop((peer, listener));
-        let refused =
-            connect(b"127.0.0.1", port.as_bytes(), b"", Duration::from_secs(1)).err().map(|error| error.kind());
+        let refused = connect(b"127.0.0.1", port.as_bytes(), b"", Duration::from_secs(1), Protocol::TCP)
+            .err()
+            .map(|error| error.kind());
         assert_eq!(refused, Some(ErrorKind::ConnectionRefused));
         for (host, port) in [(&b"\xff"[..], &b"1"[..]), (b"a b", b"1")] {
-            let kind = connect(host, port, b"", Duration::from_secs(1)).err().map(|error| error.kind());
+            let kind = connect(host, port, b"", Duration::from_secs(1), Protocol::TCP).err().map(|error| error.kind());
             assert_eq!(kind, Some(ErrorKind::InvalidInput));
-            assert!(connect(b"127.0.0.1", b"x", b"", Duration::from_secs(1)).is_err());
+            assert!(connect(b"127.0.0.1", b"x", b"", Duration::from_secs(1), Protocol::TCP).is_err());
         }
     }
 
@@ -192,7 +193,7 @@ mod tests {
             (b"192.0.2.1", "127.0.0.1"),
             (b"no address", "127.0.0.1"),
         ] {
-            let _peer = connect(b"127.0.0.1", port.as_bytes(), source, Duration::from_secs(1)).unwrap();
+            let _peer = connect(b"127.0.0.1", port.as_bytes(), source, Duration::from_secs(1), Protocol::TCP).unwrap();
             assert_eq!(listener.accept().unwrap().1.ip().to_string(), seen);
         }
     }
