@@ -3,6 +3,7 @@
 use crate::Engine;
 use crate::keyspace::record::LogUser;
 use crate::locks::sync::Mutex;
+use crate::propagation::change_log::Readers;
 use crate::propagation::change_log::{ChangeLog, RecordHead};
 use crate::propagation::effects::Record;
 use crate::propagation::log_reader::{LogReader, Overflow};
@@ -45,6 +46,9 @@ impl MemoryLog {
     pub fn take(&self) -> Vec<(u32, Record)> {
         let mut records = Vec::new();
         let visit = |head: RecordHead, run: &Run<'_>| {
+            if head.readers == Readers::Replicas {
+                return ControlFlow::Continue(());
+            }
             let mut db = head.first;
             let bound = |word: &[u8]| head.is_group.then(|| vec![word.to_vec()]);
             records.extend(bound(b"MULTI").map(|begin| (db, begin)));

@@ -179,13 +179,38 @@ impl Queue {
     }
 }
 
+/// What comes next.
+pub enum NextBlock {
+    /// These bytes.
+    Block(Arc<Vec<u8>>),
+    /// Nothing in that time.
+    Later,
+    /// Nothing any more.
+    End,
+}
+
 impl Taker {
     /// The next block of bytes, when there is one; None at the end.
     ///
     /// # Errors
     /// `TimedOut`: this one was too slow. `ConnectionAborted`: the file ended early.
     pub fn block(&mut self) -> io::Result<Option<Arc<Vec<u8>>>> {
+        loop {
+            match self.block_within(Duration::from_secs(1))? {
+                NextBlock::Block(block) => return Ok(Some(block)),
+                NextBlock::Later => {}
+                NextBlock::End => return Ok(None),
+            }
+        }
+    }
+
+    /// The next block of bytes, if it comes within this time.
+    ///
+    /// # Errors
+    /// Those of [`block`](Self::block).
+    pub fn block_within(&mut self, time: Duration) -> io::Result<NextBlock> {
         let mut queue = self.shared.queue();
+        let mut waited = false;
         loop {
             let first = queue.first;
             let Some(next) = queue.takers.get_mut(&self.number) else { return Err(io::ErrorKind::TimedOut.into()) };
@@ -195,14 +220,18 @@ impl Taker {
                 queue.trim();
                 drop(queue);
                 self.shared.changed.notify_all();
-                return Ok(Some(block));
+                return Ok(NextBlock::Block(block));
             }
             match queue.state {
-                State::Complete => return Ok(None),
+                State::Complete => return Ok(NextBlock::End),
                 State::Broken => return Err(io::ErrorKind::ConnectionAborted.into()),
                 State::Open | State::Running => {}
             }
-            queue = self.shared.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            if waited {
+                return Ok(NextBlock::Later);
+            }
+            let result = self.shared.changed.wait_timeout(queue, time).unwrap_or_else(PoisonError::into_inner);
+            (queue, waited) = (result.0, result.1.timed_out());
         }
     }
 

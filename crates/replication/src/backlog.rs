@@ -54,6 +54,11 @@ impl Backlog {
         self.end - self.start()
     }
 
+    /// Bytes of memory that they take up.
+    pub fn memory(&self) -> u64 {
+        self.blocks.iter().map(|block| block.bytes.capacity() as u64).sum()
+    }
+
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

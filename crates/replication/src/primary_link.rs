@@ -395,6 +395,11 @@ impl PrimaryLink {
         }
     }
 
+    /// Nothing may come for so many milliseconds from now on.
+    pub fn set_timeout(&mut self, timeout: u64) {
+        self.settings.timeout = timeout;
+    }
+
     /// Looks whether the primary is there.
     ///
     /// # Errors

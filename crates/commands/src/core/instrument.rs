@@ -218,8 +218,8 @@ pub(crate) fn count_unexpected(engine: &Engine, worker: usize, read: &str, faile
 /// Bytes of an error that the log shows.
 const SHOWN: usize = 4096;
 
-/// The command called `name`, which was accepted once, by the log's writer or by the primary, has replied this error: the
-/// data may not be what it was there. `propagation-error-behavior` may end the server.
+/// The command called `name`, which was accepted once, by the log's writer or by the primary, has replied this error:
+/// the data may not be what it was there. `propagation-error-behavior` may end the server.
 #[cold]
 pub(crate) fn tell_unexpected(engine: &Engine, asker: Asker, name: &str, error: &[u8]) {
     let config = engine.config().snapshot();

@@ -124,8 +124,9 @@ impl Accounts {
         let clients = engine.clients().all().iter().map(|client| client.memory.load(Relaxed)).sum::<usize>() as u64;
         let (scripts, functions) = (engine.scripts().totals().1 as u64, engine.scripts().library_bytes() as u64);
         let (stream, buffered) = (engine.replication().backlog(), engine.replication().link().buffered);
-        let (backlog, replicas) = (stream.len, stream.memory.saturating_sub(stream.len));
-        let log = engine.not_counted();
+        let replicas = engine.replication().kept_for_replicas();
+        let backlog = stream.memory.saturating_sub(replicas);
+        let log = engine.not_counted().saturating_sub(replicas);
         Accounts { memory, overview, clients, scripts, functions, log, backlog, replicas, buffered }
     }
 

@@ -155,8 +155,8 @@ impl Popped {
     }
 }
 
-/// Takes up to `count` members out; none when there is no such key. `says_count`: the log is told how many, even if that
-/// is one.
+/// Takes up to `count` members out; none when there is no such key. `says_count`: the log is told how many, even if
+/// that is one.
 fn pop(cx: &mut Context<'_>, key: Key<'_>, end: End, count: usize, says_count: bool) -> Result<Option<Popped>, Error> {
     let mut edit = cx.keys.edit(key);
     let Some(len) = edit.collection::<SortedSet>()?.map(SortedSet::len) else { return Ok(None) };

@@ -25,7 +25,6 @@ use crate::core::queued::{close_group, stop_watching, unwatch};
 use crate::core::rights::{self, Call};
 use crate::core::session::{Multi, Watching};
 use crate::core::{busy_script, instrument, lazy_free, tracked_reads};
-use engine::Error;
 use engine::acl::denial_log::Denied;
 use engine::clients::waiters::AwaitedKey;
 use engine::data::key_hash::KeyHash;
@@ -35,6 +34,7 @@ use engine::propagation::change_log::Readers;
 use engine::propagation::effects::Effects;
 use engine::propagation::log_batch::LogBatch;
 use engine::time::UnixMs;
+use engine::{Engine, Error};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -296,24 +296,29 @@ impl CommandGroup {
         }
         let mut effects = std::mem::take(&mut cx.keys.effects);
         lazy_free::settle(cx.engine, entry.command, &mut effects);
-        if has_log && readers == Some(Readers::All) {
-            cx.engine.collect(&mut self.batch, &effects, db, || args.text());
-        } else if has_log {
-            cx.engine.collect_expired(&mut self.batch, &effects);
-            if let Some(readers) = readers {
-                let mut own = LogBatch::default();
-                if readers == Readers::File && effects.seen().is_some() {
-                    effects.rare().told = None;
-                }
-                cx.engine.collect_own(&mut own, &effects, db, || args.text());
-                self.batch.absorb_for(own, readers);
-            }
+        if has_log {
+            self.collect(cx.engine, &mut effects, db, args, readers);
         }
         if has_log && entry.command.keys.is_empty() {
             // It may have read shards that this transaction has not locked.
             cx.session.seen_to = cx.session.seen_to.max(seen_unlocked(cx.engine, entry.command));
         }
         self.effects.absorb(effects);
+    }
+
+    /// Adds what a command changed to what goes into the log.
+    fn collect(&mut self, engine: &Engine, effects: &mut Effects, db: u32, args: &Args<'_>, readers: Option<Readers>) {
+        if readers == Some(Readers::All) {
+            return engine.collect(&mut self.batch, effects, db, || args.text());
+        }
+        engine.collect_expired(&mut self.batch, effects);
+        let Some(readers) = readers else { return };
+        if readers == Readers::File && effects.seen().is_some() {
+            effects.rare().told = None;
+        }
+        let mut own = LogBatch::default();
+        engine.collect_own(&mut own, effects, db, || args.text());
+        self.batch.absorb_for(own, readers);
     }
 
     /// All have run: their records go into the log, as a transaction if there are several.

@@ -164,7 +164,7 @@ impl Engine {
 
     /// Bytes that are in use and no reason to evict.
     pub fn not_counted(&self) -> u64 {
-        self.log_keeper().map_or(0, LogKeeper::waiting)
+        self.log_keeper().map_or(0, LogKeeper::waiting) + self.replication().kept_for_replicas()
     }
 
     fn in_use(&self) -> u64 {

@@ -256,6 +256,8 @@ pub struct ReplicationStatus {
     link: Mutex<LinkStatus>,
     replicas: Mutex<Vec<Arc<ReplicaInfo>>>,
     backlog: Mutex<BacklogStatus>,
+    /// Bytes that the stream takes up beyond the wanted size of the backlog, for replicas that are behind.
+    for_replicas: AtomicU64,
     waits: Mutex<Vec<ReplicaWait>>,
     /// Held while a part of the primary's stream is applied and counted, and while a snapshot begins: so the snapshot
     /// is of the offset.
@@ -281,6 +283,7 @@ impl Default for ReplicationStatus {
             link: Mutex::default(),
             replicas: Mutex::default(),
             backlog: Mutex::default(),
+            for_replicas: AtomicU64::new(0),
             waits: Mutex::default(),
             applying: Mutex::default(),
             counts: SyncCounts::default(),
@@ -408,9 +411,16 @@ impl ReplicationStatus {
         *self.backlog.lock()
     }
 
-    /// They are these now.
-    pub fn set_backlog(&self, backlog: BacklogStatus) {
+    /// They are these now. `size`: how many bytes are wanted.
+    pub fn set_backlog(&self, backlog: BacklogStatus, size: u64) {
+        let for_replicas = if self.replicas.lock().is_empty() { 0 } else { backlog.memory.saturating_sub(size) };
+        self.for_replicas.store(for_replicas, Relaxed);
         *self.backlog.lock() = backlog;
+    }
+
+    /// Bytes that the stream takes up beyond the wanted size of the backlog, for replicas that are behind.
+    pub fn kept_for_replicas(&self) -> u64 {
+        self.for_replicas.load(Relaxed)
     }
 
     /// A client waits for replicas. Those whose clients are gone go.

@@ -16,7 +16,7 @@ use commands::replication::snapshot_options::{options, reads_element_expiries};
 use crossbeam_channel::bounded;
 use engine::host::files::Scratch;
 use mio::{Events, Poll, Token};
-use persistence::fan_out::{FanOut, Taker};
+use persistence::fan_out::{FanOut, NextBlock, Taker};
 use persistence::save::SnapshotFile;
 use replication::follower::Handshake;
 use std::io::{self, Write};
@@ -154,10 +154,20 @@ const PART: usize = 64 << 10;
 
 fn pour(source: SnapshotSource, to: &mut PatientStream) -> io::Result<u64> {
     match source {
-        SnapshotSource::FanOut(taker) => {
+        SnapshotSource::FanOut(mut taker) => {
             let mark = engine::status::replication_status::new_id();
             write!(to, "$EOF:{mark}\r\n")?;
-            let sent = taker.pour(to)?;
+            let mut sent = 0;
+            loop {
+                match taker.block_within(LOOK)? {
+                    NextBlock::Block(block) => {
+                        to.write_all(&block)?;
+                        sent += block.len() as u64;
+                    }
+                    NextBlock::Later => to.see_peer()?,
+                    NextBlock::End => break,
+                }
+            }
             write!(to, "{mark}")?;
             to.flush()?;
             Ok(sent)
@@ -184,6 +194,8 @@ struct PatientStream {
     events: Events,
     patience: Duration,
     cancelled: Arc<AtomicBool>,
+    /// The peer has closed its side.
+    is_closed: bool,
 }
 
 /// How often it is looked whether the transfer is to end.
@@ -193,7 +205,7 @@ impl PatientStream {
     fn new(mut stream: SocketStream, patience: Duration, cancelled: Arc<AtomicBool>) -> io::Result<PatientStream> {
         let poll = Poll::new()?;
         stream.register(poll.registry(), Token(0))?;
-        Ok(PatientStream { stream, poll, events: Events::with_capacity(4), patience, cancelled })
+        Ok(PatientStream { stream, poll, events: Events::with_capacity(4), patience, cancelled, is_closed: false })
     }
 
     fn into_stream(mut self) -> io::Result<SocketStream> {
@@ -202,16 +214,28 @@ impl PatientStream {
     }
 
     fn wait(&mut self, since: Instant) -> io::Result<()> {
-        if self.cancelled.load(Relaxed) {
-            return Err(io::ErrorKind::ConnectionAborted.into());
-        }
         if since.elapsed() > self.patience {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        match self.poll.poll(&mut self.events, Some(LOOK)) {
-            Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
-            _ => Ok(()),
+        self.look(LOOK)
+    }
+
+    /// Looks whether there is still a replica that wants it, while there is nothing to send.
+    fn see_peer(&mut self) -> io::Result<()> {
+        self.look(Duration::ZERO)?;
+        if self.is_closed { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(()) }
+    }
+
+    fn look(&mut self, time: Duration) -> io::Result<()> {
+        if self.cancelled.load(Relaxed) {
+            return Err(io::ErrorKind::ConnectionAborted.into());
         }
+        match self.poll.poll(&mut self.events, Some(time)) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            _ => {}
+        }
+        self.is_closed |= self.events.iter().any(|event| event.is_read_closed() || event.is_error());
+        Ok(())
     }
 }
 

@@ -246,7 +246,7 @@ impl LinkThread {
             port: u16::try_from(port).unwrap_or(0),
             announce_ip: config.text(Directive::REPLICA_ANNOUNCE_IP).to_vec(),
             version: "9.0.0",
-            timeout: config.int(Directive::REPL_TIMEOUT).unsigned_abs() * 1000,
+            timeout: timeout(config),
             dual_channel: config.flag(Directive::DUAL_CHANNEL_REPLICATION_ENABLED),
         }
     }
@@ -340,6 +340,7 @@ impl LinkThread {
     }
 
     fn look_around(&self, link: &mut PrimaryLink, progress: Option<&mut Progress>, now: u64) -> Result<(), End> {
+        link.set_timeout(timeout(&self.engine().config().snapshot()));
         link.tick(now)?;
         if let Some(progress) = progress.filter(|progress| progress.is_named && link.owes_ack(now)) {
             let offset = progress.offset;
@@ -637,6 +638,11 @@ impl LoadWay {
             _ => LoadWay::File,
         }
     }
+}
+
+/// `repl-timeout` in milliseconds.
+fn timeout(config: &Config) -> u64 {
+    config.int(Directive::REPL_TIMEOUT).unsigned_abs() * 1000
 }
 
 /// Whether the data set is to be on the disk.

@@ -315,6 +315,16 @@ impl PrimaryThread {
         ));
     }
 
+    /// The backlog has what was written by now, and no more than is asked for now.
+    fn keep_as_asked(&mut self) {
+        self.read_log();
+        let size = self.shared.engine.config().snapshot().bytes(Directive::REPL_BACKLOG_SIZE);
+        if let Some(backlog) = &mut self.backlog {
+            backlog.resize(size);
+        }
+        self.trim();
+    }
+
     /// Sends a replica only what it lacks, if the backlog has it.
     fn go_on(&mut self, token: usize, id: &[u8], next: i64, now: UnixMs) -> bool {
         let history = self.history();
@@ -324,6 +334,8 @@ impl PrimaryThread {
             self.tell(&name, format_args!("Full resync requested by replica {name}"));
             return false;
         }
+        self.keep_as_asked();
+        let replica = &mut self.replicas[token];
         let counts = &self.shared.engine.replication().counts;
         let asked = String::from_utf8_lossy(id);
         if !ReplicationId::parse(id).is_some_and(|id| history.has(id, next)) {
@@ -594,21 +606,27 @@ impl PrimaryThread {
         }
     }
 
-    /// Lets go of what nobody needs, and shows how far all is.
-    fn publish(&mut self, config: &Config) {
-        let status = self.shared.engine.replication();
-        let Some(backlog) = &mut self.backlog else { return status.set_backlog(BacklogStatus::default()) };
+    /// Lets go of what nobody needs.
+    fn trim(&mut self) {
+        let Some(backlog) = &mut self.backlog else { return };
         let all = self.replicas.iter().map(|(_, replica)| replica).filter(|replica| replica.needs_stream());
         let begun = self.shared.replication.stops.first_needed().unwrap_or(u64::MAX);
         backlog.trim(all.map(|replica| replica.position).min().unwrap_or(u64::MAX).min(begun));
+    }
+
+    /// Lets go of what nobody needs, and shows how far all is.
+    fn publish(&mut self, config: &Config) {
+        self.trim();
+        let status = self.shared.engine.replication();
+        let Some(backlog) = &self.backlog else { return status.set_backlog(BacklogStatus::default(), 0) };
         let acked = self.replicas.iter().map(|(_, replica)| replica.acks.applied).min();
         self.marks.trim(acked.unwrap_or(backlog.end()));
         if self.reader.is_some() {
             status.set_framed(backlog.end(), self.read_to);
         }
-        let len = backlog.len().min(config.bytes(Directive::REPL_BACKLOG_SIZE));
-        let first = backlog.end() - len + 1;
-        status.set_backlog(BacklogStatus { is_active: true, first, len, memory: backlog.len() });
+        let (first, len, memory) = (backlog.start() + 1, backlog.len(), backlog.memory());
+        let size = config.bytes(Directive::REPL_BACKLOG_SIZE);
+        status.set_backlog(BacklogStatus { is_active: true, first, len, memory }, size);
     }
 
     fn close_all(&mut self, now: UnixMs) {

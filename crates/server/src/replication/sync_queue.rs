@@ -133,9 +133,9 @@ impl PrimaryThread {
     pub(super) fn take_sync(&mut self, event: SyncEvent, now: UnixMs) {
         match event {
             SyncEvent::Begun { sync, at, proceed } => {
-                let offset = match at {
-                    SnapshotAt::Log(stop) => self.offset_of(&stop),
-                    SnapshotAt::Stream(offset) => Some(offset),
+                let offset = match &at {
+                    SnapshotAt::Log(stop) => self.offset_of(stop),
+                    SnapshotAt::Stream(offset) => Some(*offset),
                 };
                 let Some(offset) = offset else { return self.fail(sync, "its offset is not known", now) };
                 let id = self.history().id;

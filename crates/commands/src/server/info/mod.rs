@@ -344,8 +344,8 @@ fn tls(text: &mut Text, source: &Source<'_>) {
 }
 
 fn clients(text: &mut Text, source: &Source<'_>) {
-    let clients = source.engine.clients().all();
-    let clients: Vec<_> = clients.into_iter().filter(|client| !client.is_replica.load(Relaxed)).collect();
+    let mut clients = source.engine.clients().all();
+    clients.retain(|client| !client.is_replica.load(Relaxed));
     text.field("connected_clients", clients.len());
     text.absent(&["cluster_connections"]);
     text.field("maxclients", source.config.int(Directive::MAXCLIENTS));
@@ -400,7 +400,7 @@ fn memory(text: &mut Text, source: &Source<'_>) {
     text.compared("rss_overhead", memory.rss, memory.resident);
     text.compared("mem_fragmentation", memory.rss, memory.allocated);
     // Nothing else is left out.
-    text.field("mem_not_counted_for_evict", accounts.log);
+    text.field("mem_not_counted_for_evict", accounts.log + accounts.replicas);
     text.field("mem_replication_backlog", accounts.backlog);
     text.field("mem_total_replication_buffers", accounts.backlog + accounts.replicas + accounts.buffered);
     text.field("mem_replicas_repl_buffer", accounts.buffered);
@@ -498,9 +498,7 @@ fn stats(text: &mut Text, source: &Source<'_>) {
     text.field("total_connections_received", connections.received);
     text.field("total_commands_processed", totals.commands);
     text.field("instantaneous_ops_per_sec", rates.commands);
-    let all = |totals: &Totals| {
-        (totals.input_bytes + totals.replication_input, totals.output_bytes + totals.replication_output)
-    };
+    let all = |it: &Totals| (it.input_bytes + it.replication_input, it.output_bytes + it.replication_output);
     let kilobytes = |bytes: u64| format!("{:.2}", bytes as f64 / 1024.0);
     text.field("total_net_input_bytes", all(&totals).0);
     text.field("total_net_output_bytes", all(&totals).1);

@@ -6,8 +6,6 @@ use crate::config::directive_entry::{
     DirectiveEntry, DirectiveKind, INT_MAX, PORT_MAX, choice, flag, integer, memory, special, text,
 };
 
-const NO_REPLICATION: &str = "Cinnabar has no replication";
-
 directives! { after super::persistence::END;
     /// Send snapshot and changes over two connections.
     DUAL_CHANNEL_REPLICATION_ENABLED = flag("dual-channel-replication-enabled", false);
