@@ -236,7 +236,7 @@ fn refuse(engine: &Engine, session: &Session, error: &Error, reply: &mut Reply) 
     if !error.is_counted() {
         engine.metrics()[session.worker].count_error(&text);
     }
-    if session.is_primary {
+    if session.asker == Asker::Primary {
         let name = client_line::last_command(&session.info).unwrap_or("<unknown>");
         instrument::tell_unexpected(engine, Asker::Primary, name, &text);
     }

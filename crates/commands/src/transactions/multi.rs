@@ -272,7 +272,7 @@ impl CommandGroup {
                 instrument::count_failed(cx.engine, worker, entry);
                 let text = busy_script::text(cx.engine, &error);
                 cx.engine.metrics()[worker].count_error(&text);
-                if cx.session.is_primary {
+                if cx.session.asker == Asker::Primary {
                     instrument::tell_unexpected(cx.engine, Asker::Primary, self.command.name, &text);
                 }
             } else {
