@@ -7,6 +7,7 @@ use crate::core::dispatch;
 use crate::core::session::Session;
 use engine::config::{ApplyHooks, Caller, Config, Directive};
 use engine::data::event_class::EventClass;
+use engine::keyspace::origin::Asker;
 use engine::propagation::effects::{EffectSink, Event, Garbage};
 use engine::testing::MemoryLog;
 use engine::time::{UnixMs, UnixUs};
@@ -144,11 +145,13 @@ impl Client {
 
     /// Runs what a log holds once more, as a server does that starts.
     pub fn replay(&mut self, log: &MemoryLog) -> &mut Client {
+        let asker = std::mem::replace(&mut self.session.asker, Asker::Replay);
         for (db, record) in log.take() {
             self.session.db = db;
             let mut args: Args<'_> = record.iter().map(Vec::as_slice).collect();
             dispatch::replay(&self.engine, &mut self.session, &mut args, self.now, &mut Reply::default());
         }
+        self.session.asker = asker;
         self.select(0)
     }
 

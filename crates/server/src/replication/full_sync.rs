@@ -217,16 +217,16 @@ impl PatientStream {
         if since.elapsed() > self.patience {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        self.look(LOOK)
+        self.watch(LOOK)
     }
 
     /// Looks whether there is still a replica that wants it, while there is nothing to send.
     fn see_peer(&mut self) -> io::Result<()> {
-        self.look(Duration::ZERO)?;
+        self.watch(Duration::ZERO)?;
         if self.is_closed { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(()) }
     }
 
-    fn look(&mut self, time: Duration) -> io::Result<()> {
+    fn watch(&mut self, time: Duration) -> io::Result<()> {
         if self.cancelled.load(Relaxed) {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
