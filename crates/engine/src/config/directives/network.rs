@@ -52,7 +52,7 @@ directives! { after 0;
     RDMA_RX_SIZE = integer("rdma-rx-size", 1048576, 65536, 16777216).immutable().unsupported("No RDMA building support.");
     /// The port of a Sentinel within the server's process, which `sentinel` lines of the configuration file tell what
     /// to watch, and which writes there what it remembers. 0: there is none.
-    SENTINEL_PORT = integer("sentinel-port", 0, 0, PORT_MAX).immutable();
+    SENTINEL_PORT = integer("sentinel-port", 0, 0, PORT_MAX).immutable().confirmed();
     /// The mark that the system's firewall sees on connections (SO_MARK); 0 sets none.
     SOCKET_MARK_ID = integer("socket-mark-id", 0, 0, UINT_MAX).immutable();
     /// Connections that may wait to be accepted; the system may allow fewer.
