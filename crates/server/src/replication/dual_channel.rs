@@ -8,6 +8,7 @@
 //! What waits takes up memory of this server and not of the primary, up to the limit for replicas' output: then it is
 //! left to the primary. Without either of the connections the other is of no use.
 
+use crate::replication::full_sync::stop_if_told;
 use crate::replication::link_thread::{End, LOOK, LinkThread, Progress, Wanted};
 use crate::replication::snapshot_reader::Wire;
 use crate::system::log::{self, Level};
@@ -41,6 +42,7 @@ impl LinkThread {
             _ => None,
         };
         let end = self.until(&mut snapshots, &mut source, wanted, ends)?;
+        stop_if_told(self.status());
         link.associate(&end);
         let (is_done, is_lost) = (AtomicBool::new(false), AtomicBool::new(false));
         let limit = config.output_buffer_limit(ClientClass::Replica).hard_bytes;

@@ -10,15 +10,19 @@
 //! thread that frames the log stops there, and knows the stream's offset of that moment.
 
 use crate::connection::socket::SocketStream;
+use crate::system::log;
 use crate::workers::replication_handle::{ReplicationMessage, SnapshotAt, SyncEvent};
 use crate::workers::shared::Shared;
 use commands::replication::snapshot_options::{options, reads_element_expiries};
 use crossbeam_channel::bounded;
 use engine::host::files::Scratch;
+use engine::status::replication_status::ReplicationStatus;
 use mio::{Events, Poll, Token};
 use persistence::fan_out::{FanOut, NextBlock, Taker};
 use persistence::save::SnapshotFile;
 use replication::follower::Handshake;
+use signal_hook::consts::SIGSTOP;
+use signal_hook::low_level::raise;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError};
@@ -41,6 +45,7 @@ pub fn begin(shared: &Arc<Shared>, plan: SnapshotPlan) -> io::Result<()> {
     let work = move || {
         let (sync, snapshots) = (plan.sync, &shared.engine.replication().snapshots);
         snapshots.fetch_add(1, Relaxed);
+        shared.engine.persistence_status().forks.fetch_add(1, Relaxed);
         let written = write(&shared, plan);
         snapshots.fetch_sub(1, Relaxed);
         if let Err(reason) = written {
@@ -74,6 +79,7 @@ fn write(shared: &Shared, plan: SnapshotPlan) -> Result<(), String> {
     let (proceed, answer) = bounded(1);
     post(shared, SyncEvent::Begun { sync, at, proceed });
     let Ok((id, offset)) = answer.recv() else { return Ok(()) };
+    stop_if_told(status);
     for (name, value) in [("repl-stream-db", "0".to_owned()), ("repl-id", id.to_string())] {
         file.add_field(name, value);
     }
@@ -90,6 +96,13 @@ fn write(shared: &Shared, plan: SnapshotPlan) -> Result<(), String> {
             post(shared, SyncEvent::InFile { sync, file: Arc::new(std::sync::Mutex::new(file)), len });
             Ok(())
         }
+    }
+}
+
+/// Stops the process until it is told to go on from outside, if a client has asked for that.
+pub fn stop_if_told(status: &ReplicationStatus) {
+    if status.stops_after_fork.load(Relaxed) && raise(SIGSTOP).is_err() {
+        log::warning("The process cannot stop itself.");
     }
 }
 

@@ -46,8 +46,6 @@ const TICK: Duration = Duration::from_millis(100);
 const SECOND: i64 = 1000;
 /// Bytes of the log that are taken before replicas are sent something.
 const AT_ONCE: u64 = 1 << 20;
-/// Milliseconds for which the stream behind a snapshot is kept for the connection that is to ask for it.
-const GRACE: i64 = 60 * SECOND;
 /// How often the log is read for a snapshot's beginning.
 const PATIENCE: usize = 1 << 20;
 
@@ -527,20 +525,20 @@ impl PrimaryThread {
         }
         let timeout = seconds(Directive::REPL_TIMEOUT);
         let (mut late, mut forsaken) = (Vec::new(), Vec::new());
+        let grace = self.shared.engine.replication().grace.load(Relaxed);
         for (token, replica) in &mut self.replicas {
             let silence = now.since(UnixMs(replica.shown.acked_at.load(Relaxed)));
             match replica.phase {
                 Phase::Online | Phase::AwaitsAck if replica.acknowledges && silence > timeout => late.push(token),
                 Phase::Waiting | Phase::InSync(_) if !replica.is_away() => replica.say(b"\n"),
-                Phase::Transmitted if now.since(replica.since) > GRACE => forsaken.push(token),
+                Phase::Transmitted if now.since(replica.since) > grace.saturating_mul(SECOND) => forsaken.push(token),
                 _ => {}
             }
         }
         for token in forsaken {
             log::notice(format_args!(
-                "Dual channel replication: Replica main channel failed to establish PSYNC within the grace period ({} \
+                "Dual channel replication: Replica main channel failed to establish PSYNC within the grace period ({grace} \
                  seconds). Freeing RDB client {}.",
-                GRACE / SECOND,
                 self.replicas[token].info.id
             ));
             self.close(token, now);

@@ -36,6 +36,20 @@ pub fn pause_cron(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error
     Ok(())
 }
 
+/// Whether the process stops itself where a full synchronization begins.
+pub fn pause_after_fork(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    cx.engine.replication().stops_after_fork.store(number(args) != 0, Relaxed);
+    cx.reply.ok();
+    Ok(())
+}
+
+/// Seconds for which the stream behind a snapshot is kept for the connection that is to ask for it.
+pub fn delay_rdb_client_free(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    cx.engine.replication().grace.store(number(args), Relaxed);
+    cx.reply.ok();
+    Ok(())
+}
+
 /// Whether keys expire in the background.
 pub fn set_active_expire(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     cx.engine.pause_expiry(number(args) == 0);
