@@ -249,7 +249,7 @@ fn several_who_join_a_file_get_the_same_bytes() {
     let files: Vec<Vec<u8>> = thread::scope(|scope| {
         let pour = |taker: crate::fan_out::Taker| {
             let mut bytes = Vec::new();
-            taker.pour(&mut bytes, &|| false).map(|_| bytes)
+            taker.pour(&mut bytes).map(|_| bytes)
         };
         let takers: Vec<_> = takers.into_iter().map(|taker| scope.spawn(move || pour(taker))).collect();
         file.write(&mut fan_out).expect("written");
