@@ -1,8 +1,12 @@
 //! A failover's steps up to the promotion of a replica. Only who is elected goes beyond the first.
 
-use crate::model::effect::Level;
+use crate::model::effect::{Level, Millis};
 use crate::model::instance::{FailoverState, Flags, InstanceId};
 use crate::sentinel::{DESYNC_MAX, Sentinel};
+
+/// Two that ask for votes at the same moment both miss a majority where few are left to vote. So each lets those go
+/// first that come before it; it votes for them then, and does not begin.
+const RANK_DELAY: Millis = 100;
 
 impl Sentinel {
     /// The epoch of a failover that waits for votes or is under way.
@@ -38,6 +42,9 @@ impl Sentinel {
             return false;
         }
         let now = self.now;
+        if now - self.instances[primary].o_down_since < self.rank(primary) * RANK_DELAY {
+            return false;
+        }
         let group = self.instances.group_mut(primary);
         let wait = group.failover_timeout * 2;
         let failover = &mut group.failover;
@@ -52,6 +59,17 @@ impl Sentinel {
         }
         self.start_failover(primary);
         true
+    }
+
+    /// How many of the Sentinels that this one is in touch with come before it, by their ids.
+    fn rank(&self, primary: InstanceId) -> Millis {
+        let sentinels = self.instances.group(primary).sentinels.iter().map(|&id| &self.instances[id]);
+        let before = sentinels.filter(|sentinel| {
+            !sentinel.flags.has(Flags::S_DOWN)
+                && !self.links[sentinel.link].disconnected
+                && sentinel.run_id.as_ref().is_some_and(|id| *id < self.my_id)
+        });
+        before.count() as Millis
     }
 
     /// Does the step that is next, if it can be done.

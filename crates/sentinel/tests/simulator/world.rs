@@ -69,8 +69,8 @@ pub struct World {
     votes: BTreeMap<(Node, u64), String>,
     /// What was promoted in an epoch.
     promoted: BTreeMap<u64, String>,
-    /// Who has voted for another and was not restarted since.
-    voters: BTreeSet<Node>,
+    /// Who has voted for another, and was not restarted since; in which epoch.
+    voters: BTreeMap<Node, u64>,
     flaw: Flaw,
     violations: Vec<String>,
 }
@@ -97,7 +97,7 @@ impl World {
             leaders: BTreeMap::new(),
             votes: BTreeMap::new(),
             promoted: BTreeMap::new(),
-            voters: BTreeSet::new(),
+            voters: BTreeMap::new(),
             flaw,
             violations: Vec::new(),
             random: random.fork(),
@@ -377,7 +377,7 @@ impl World {
                 let (leader, epoch) = message.split_once(' ').expect("leader and epoch");
                 let epoch = epoch.parse().expect("an epoch");
                 if leader != id {
-                    self.voters.insert(node);
+                    self.voters.insert(node, epoch);
                 }
                 let earlier = self.votes.insert((node, epoch), leader.to_string());
                 if earlier.is_some_and(|earlier| earlier != leader) {
@@ -445,11 +445,14 @@ impl World {
         self.connections_of(node).into_iter().for_each(|id| self.drop_connection(id, true));
     }
 
-    /// Who has voted for another dies and comes back at once.
+    /// Who has voted for another dies and comes back at once. Then the question of a rival comes, which is late.
     pub fn restart_voters(&mut self) {
-        for node in std::mem::take(&mut self.voters) {
+        for (node, epoch) in std::mem::take(&mut self.voters) {
             self.crash_sentinel(node);
             self.start_sentinel(node, false);
+            let address = (ip(self.members.len()), SERVER_PORT.to_string(), epoch.to_string());
+            let (host, port, epoch) = (address.0.as_bytes(), address.1.as_bytes(), address.2.as_bytes());
+            self.ask(node, &[b"is-master-down-by-addr", host, port, epoch, &[b'f'; 40]]);
         }
     }
 
