@@ -217,6 +217,24 @@ impl Lag {
     }
 }
 
+/// Fuzz hook: whatever a replica says of itself and of how far it is, it is taken or refused, and what it has
+/// acknowledged stays so.
+#[cfg(any(test, feature = "fuzzing"))]
+pub fn fuzz(data: &[u8]) {
+    let (mut handshake, mut acks) = (Handshake::default(), Acks::default());
+    for line in data.split(|byte| *byte == b'\n') {
+        let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+        let before = acks;
+        acks.take(words.iter().copied());
+        assert!(acks.applied >= before.applied && acks.synced >= before.synced, "an acknowledgement is not taken back");
+        for pair in words.chunks_exact(2) {
+            // What is refused is told by the error.
+            let _ = handshake.set(pair[0], pair[1], true);
+        }
+    }
+    let _ = handshake.snapshot_version();
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
