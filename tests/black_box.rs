@@ -7,6 +7,8 @@
 
 #[path = "black_box/accounts.rs"]
 mod accounts;
+#[path = "black_box/acknowledged.rs"]
+mod acknowledged;
 #[path = "black_box/admission.rs"]
 mod admission;
 #[path = "black_box/all_commands.rs"]

@@ -62,6 +62,8 @@ pub enum Arrived<'b> {
     Commands(&'b [u8]),
     /// Bytes of the stream that ask for [`PrimaryLink::ack`].
     GetAck(&'b [u8]),
+    /// Bytes of the stream that tell of [a set](crate::in_sync_set::InSyncSet::of_command).
+    InSync(&'b [u8]),
 }
 
 /// Why a link ended.

@@ -1,5 +1,6 @@
 //! What a replica says of itself before it asks for the stream, and what its primary makes of that.
 
+use crate::in_sync_member::Introduction;
 use resp::number::parse_i64;
 
 /// What a snapshot is to be written in.
@@ -45,6 +46,8 @@ pub struct Handshake {
     pub rdb_client: Option<u64>,
     /// The client whose connection gets the stream behind this one's snapshot.
     pub main_client: Option<u64>,
+    /// It knows the in-sync set.
+    pub introduction: Option<Introduction>,
 }
 
 /// What a replica asks for.
@@ -97,7 +100,7 @@ impl Handshake {
                 b"rdb-channel-repl" => self.rdb_channel_repl |= dual_channel,
                 b"skip-rdb-checksum" => self.skips_checksum = true,
                 // What newer replicas can do besides.
-                _ => {}
+                other => self.introduction = Introduction::parse(other).or(self.introduction),
             },
             b"rdb-only" => self.rdb_only = bit(value)?,
             b"rdb-filter-only" => self.filter(value)?,

@@ -14,7 +14,7 @@ use std::fmt;
 pub const ID_LEN: usize = 40;
 
 /// The name of a history.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReplicationId([u8; ID_LEN]);
 
 impl ReplicationId {

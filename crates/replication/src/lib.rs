@@ -5,6 +5,9 @@
 //! | [`ids`] | names of histories, and how far one goes that two names have |
 //! | [`backlog`] | the last bytes of the stream |
 //! | [`stream`] | which offset of the change log is which of the stream |
+//! | [`in_sync_set`] | which servers have what was acknowledged |
+//! | [`in_sync_member`] | what a server remembers of that |
+//! | [`acknowledging`] | a primary that acknowledges what enough of them have |
 //! | [`follower`] | what a replica says of itself, how far it is, how far behind it may be |
 //! | [`arrived`] | what comes over a replica's link, and why one ends |
 //! | [`primary_link`] | a replica's side: from its connection to the stream |
@@ -17,10 +20,13 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
 
+pub mod acknowledging;
 pub mod arrived;
 pub mod backlog;
 pub mod follower;
 pub mod ids;
+pub mod in_sync_member;
+pub mod in_sync_set;
 pub mod primary_link;
 pub mod snapshot_frame;
 pub mod stream;

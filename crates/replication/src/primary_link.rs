@@ -24,6 +24,8 @@
 
 use crate::arrived::{Arrived, LinkError, Position, SnapshotEnd};
 use crate::ids::{ID_LEN, ReplicationId};
+use crate::in_sync_member::CAPABILITY;
+use crate::in_sync_set::Term;
 use crate::snapshot_frame::{Frame, FramePart};
 use crate::units::{Unit, Units};
 
@@ -45,6 +47,8 @@ pub struct LinkSettings {
     pub announce_ip: Vec<u8>,
     /// The version that it reads files of.
     pub version: &'static str,
+    /// What it tells of the in-sync set, among its capabilities; empty: nothing.
+    pub introduction: String,
     /// Milliseconds of silence after which the link is broken.
     pub timeout: u64,
     /// A snapshot may come over a connection of its own.
@@ -95,14 +99,26 @@ pub struct PrimaryLink {
     is_failover: bool,
     /// The stream comes over another link, and goes on where this one will say.
     is_for_snapshot: bool,
+    /// The latest term that the primary knows, once it has answered PSYNC; None: it does not know of any.
+    pub term: Option<Term>,
 }
 
 impl PrimaryLink {
     /// A link that has just been connected, of a replica that has this.
     pub fn new(settings: LinkSettings, position: Option<Position>, now: u64) -> PrimaryLink {
         let (state, output) = (State::Ping, command(&[b"PING"]));
-        let (is_failover, is_for_snapshot) = (false, false);
-        PrimaryLink { settings, position, state, output, last_input: now, next_ack: 0, is_failover, is_for_snapshot }
+        let (is_failover, is_for_snapshot, term) = (false, false, None);
+        PrimaryLink {
+            settings,
+            position,
+            state,
+            output,
+            last_input: now,
+            next_ack: 0,
+            is_failover,
+            is_for_snapshot,
+            term,
+        }
     }
 
     /// One that only brings a snapshot, for a stream that comes over another one, which the primary calls `main`.
@@ -180,6 +196,7 @@ impl PrimaryLink {
                 Unit::Incomplete => (0, Arrived::Nothing),
                 Unit::Commands(len) => (len, Arrived::Commands(&input[..len])),
                 Unit::GetAck(len) => (len, Arrived::GetAck(&input[..len])),
+                Unit::InSync(len) => (len, Arrived::InSync(&input[..len])),
             }),
             State::Ping
             | State::Options(_)
@@ -254,6 +271,9 @@ impl PrimaryLink {
         if settings.dual_channel {
             words.extend([&b"capa"[..], b"dual-channel", b"capa", b"rdb-channel-repl"]);
         }
+        if !settings.introduction.is_empty() {
+            words.extend([&b"capa"[..], settings.introduction.as_bytes()]);
+        }
         ask(Question::Option, &words);
         ask(Question::Option, &[b"REPLCONF", b"version", settings.version.as_bytes()]);
         self.state = State::Options(asked.into_iter());
@@ -284,6 +304,8 @@ impl PrimaryLink {
     fn psync_answer<'b>(&mut self, line: &[u8]) -> Result<Arrived<'b>, LinkError> {
         let text = || String::from_utf8_lossy(line).into_owned();
         let unexpected = |what| LinkError::Unexpected(what, text());
+        let mut words = line.split(|byte| *byte == b' ');
+        self.term = words.find_map(|word| Term::parse(word.strip_prefix(CAPABILITY.as_bytes())?));
         if let Some(rest) = line.strip_prefix(b"+FULLRESYNC") {
             let mut words = rest.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
             let id = words.next().and_then(ReplicationId::parse);
@@ -450,6 +472,7 @@ pub fn fuzz(data: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::in_sync_set::InSyncSet;
     use proptest::prelude::*;
 
     const ID: &str = "0123456789012345678901234567890123456789";
@@ -490,6 +513,7 @@ mod tests {
                 Arrived::SnapshotEnd => "end".to_owned(),
                 Arrived::Commands(bytes) => format!("commands {}", bytes.len()),
                 Arrived::GetAck(bytes) => format!("getack {}", bytes.len()),
+                Arrived::InSync(bytes) => InSyncSet::of_command(bytes).map_or(String::new(), |set| set.to_string()),
             });
         }
         Ok(told)
@@ -513,6 +537,7 @@ mod tests {
             user: b"u".to_vec(),
             password: b"p".to_vec(),
             announce_ip: b"10.0.0.1".to_vec(),
+            introduction: "in-sync:x".to_owned(),
             ..settings()
         };
         let mut link = PrimaryLink::new(settings.clone(), None, 0);
@@ -521,7 +546,7 @@ mod tests {
         assert_eq!(
             sent(&mut link),
             "AUTH u p REPLCONF listening-port 7000 REPLCONF ip-address 10.0.0.1 REPLCONF capa eof capa psync2 \
-             REPLCONF version 9.0.0"
+             capa in-sync:x REPLCONF version 9.0.0"
         );
         feed(&mut link, b"+OK\r\n+OK\r\n+OK\r\n+OK\r\n").unwrap();
         assert_eq!(sent(&mut link), "");
@@ -640,6 +665,16 @@ mod tests {
         let mut link = PrimaryLink::new(settings, None, 0);
         feed(&mut link, b"+PONG\r\n+OK\r\n+OK\r\n+OK\r\n").unwrap();
         assert!(feed(&mut link, b"+RDBCHANNELSYNC x\r\n").is_err());
+    }
+
+    #[test]
+    fn a_primary_tells_its_term_and_its_set() {
+        let mut link = asking(Some(position()));
+        let set = format!("in-sync 3:{ID} 7 1/{OTHER}");
+        let word = format!("*2\r\n$4\r\nPING\r\n${}\r\n{set}\r\n", set.len());
+        let told = feed(&mut link, format!("+CONTINUE {OTHER} in-sync:3:{ID}\r\nPING\r\n{word}").as_bytes()).unwrap();
+        assert_eq!(told[1..], ["commands 6".to_owned(), set]);
+        assert_eq!(link.term.map(|term| term.number), Some(3));
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! Nothing is taken out of a command but what tells these apart. Every byte counts, those of empty lines, too.
 
 use crate::arrived::LinkError;
+use crate::in_sync_set::WORD;
 
 /// What a stream goes on with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub enum Unit {
     Commands(usize),
     /// So many bytes that ask how far the replica is, and are nothing to run.
     GetAck(usize),
+    /// So many bytes that tell of the in-sync set, and are nothing to run.
+    InSync(usize),
     /// More has to come first.
     Incomplete,
 }
@@ -50,6 +53,8 @@ enum Kind {
     Exec,
     Replconf,
     GetAck,
+    Ping,
+    InSync,
 }
 
 impl Units {
@@ -62,13 +67,17 @@ impl Units {
             match kind {
                 Kind::Multi => self.in_multi = true,
                 Kind::Exec => self.in_multi = false,
-                Kind::GetAck if !self.in_multi && self.whole > 0 => {
+                Kind::GetAck | Kind::InSync if !self.in_multi && self.whole > 0 => {
                     // What comes before it is to be applied first: it is looked at again.
                     return Ok(Unit::Commands(self.hand_out()));
                 }
                 Kind::GetAck if !self.in_multi => {
                     self.whole = self.at;
                     return Ok(Unit::GetAck(self.hand_out()));
+                }
+                Kind::InSync if !self.in_multi => {
+                    self.whole = self.at;
+                    return Ok(Unit::InSync(self.hand_out()));
                 }
                 _ => {}
             }
@@ -121,7 +130,7 @@ impl Units {
             if end > input.len() {
                 return Ok(None);
             }
-            if self.seen < 2 && len <= WORD_MAX {
+            if self.seen < 2 && (len <= WORD_MAX || self.kind == Kind::Ping) {
                 self.kind = kind(self.kind, self.seen, &input[start..start + len]);
             }
             self.at = end;
@@ -150,6 +159,8 @@ fn kind(known: Kind, index: u32, word: &[u8]) -> Kind {
         (0, _) if word.eq_ignore_ascii_case(b"multi") => Kind::Multi,
         (0, _) if word.eq_ignore_ascii_case(b"exec") || word.eq_ignore_ascii_case(b"discard") => Kind::Exec,
         (0, _) if word.eq_ignore_ascii_case(b"replconf") => Kind::Replconf,
+        (0, _) if word.eq_ignore_ascii_case(b"ping") => Kind::Ping,
+        (1, Kind::Ping) if word.starts_with(WORD) => Kind::InSync,
         (1, Kind::Replconf) if word.eq_ignore_ascii_case(b"getack") => Kind::GetAck,
         (1, Kind::Replconf) => Kind::Other,
         _ => known,
@@ -195,7 +206,7 @@ mod tests {
             loop {
                 let (asks, len) = match units.next(&pending)? {
                     Unit::Incomplete => break,
-                    Unit::Commands(len) => (false, len),
+                    Unit::Commands(len) | Unit::InSync(len) => (false, len),
                     Unit::GetAck(len) => (true, len),
                 };
                 found.push((asks, pending.drain(..len).collect()));

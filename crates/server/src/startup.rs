@@ -26,7 +26,7 @@ use crate::workers::notifier::Notifier;
 use crate::workers::replication_handle::ReplicationMessage;
 use crate::workers::shared::{Shared, worker_count};
 use commands::core::mode;
-use commands::replication::follow;
+use commands::replication::{acknowledge, follow};
 use engine::config::{Config, Directive};
 use engine::keyspace::record::LogUser;
 use engine::propagation::log_reader::Overflow;
@@ -125,6 +125,7 @@ fn begin(
         return desk.start(shared, acceptor).map(drop);
     }
     follow::begin(&shared.engine);
+    acknowledge::begin(&shared.engine);
     load(shared, kinds)?;
     link_thread::start(shared, acceptor)
 }
@@ -151,6 +152,7 @@ fn load(shared: &Arc<Shared>, kinds: Vec<&'static str>) -> io::Result<()> {
         } else {
             load_snapshot(&shared);
         }
+        crate::replication::in_sync_replicas::begin_logging(&shared);
         shared.engine.persistence_status().set_loading(false);
         for kind in ["tcp", "unix", "tls", "book"].iter().filter(|kind| kinds.contains(*kind)) {
             log::notice(format_args!("Ready to accept connections {kind}"));

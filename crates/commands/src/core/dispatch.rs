@@ -6,7 +6,7 @@
 
 use crate::core::admission::{self, AdmissionRequest, Verdict};
 use crate::core::args::Args;
-use crate::core::command::{Command, CommandEntry, Group, KeyPlan, RUNS_QUEUED};
+use crate::core::command::{Command, CommandEntry, Group, KeyPlan, READONLY, RUNS_QUEUED, WRITE};
 use crate::core::command_table::{accepted, find, lookup};
 use crate::core::context::{Blocking, Context, Flow, KeyArgs, Now, Piecewise};
 use crate::core::key_spec::{self, key_indices};
@@ -368,8 +368,14 @@ pub(crate) fn run_held(engine: &Engine, cx: &mut Context<'_>, args: &mut Args<'_
 #[inline(always)]
 fn note_seen(cx: &mut Context<'_>) {
     let seen_to = match cx.keys.logged_to() {
-        Some(length) => length,
-        None => seen_unlocked(cx.engine, cx.command),
+        Some(length) => {
+            cx.session.has_looked = true;
+            length
+        }
+        None => {
+            cx.session.has_looked |= cx.command.flags.has(READONLY) || cx.command.flags.has(WRITE);
+            seen_unlocked(cx.engine, cx.command)
+        }
     };
     cx.session.seen_to = cx.session.seen_to.max(seen_to);
 }

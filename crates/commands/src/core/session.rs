@@ -13,6 +13,7 @@ use engine::clients::watch::WatchFlag;
 use engine::keyspace::held_locks::LockTimeout;
 use engine::keyspace::origin::{Asker, Origin};
 use engine::propagation::log_batch::LogBatch;
+use engine::status::acknowledgement::AckNeed;
 use engine::status::deny_reasons::DenyReasons;
 use engine::time::{Nanos, UnixMs};
 use replication::follower::{Handshake, SyncRequest};
@@ -96,6 +97,10 @@ pub struct Session {
     pub logged_at: u64,
     /// The log's length after the last change that its commands can have seen, its own included.
     pub seen_to: u64,
+    /// Its commands have looked at the data since this was taken back.
+    pub has_looked: bool,
+    /// CLIENT ACKNOWLEDGE; None: what the configuration says.
+    pub acknowledge: Option<AckNeed>,
     /// What it subscribes to, if anything.
     pub subscriptions: Option<Box<Subscriptions>>,
     /// CLIENT TRACKING, and whether CLIENT CACHING was called for the next command.
@@ -185,6 +190,8 @@ impl Session {
             lending: LendingMode::Never,
             logged_at: 0,
             seen_to: 0,
+            has_looked: false,
+            acknowledge: None,
             subscriptions: None,
             tracker: None,
             caching: false,

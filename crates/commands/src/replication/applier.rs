@@ -120,7 +120,7 @@ impl Applier {
     /// Of bytes that were taken while a transaction has not run: how many are its own, with those from before.
     fn open_in(&self, taken: &[u8]) -> usize {
         match Units::default().next(taken) {
-            Ok(Unit::Commands(whole) | Unit::GetAck(whole)) => taken.len() - whole,
+            Ok(Unit::Commands(whole) | Unit::GetAck(whole) | Unit::InSync(whole)) => taken.len() - whole,
             Ok(Unit::Incomplete) | Err(_) => self.open + taken.len(),
         }
     }

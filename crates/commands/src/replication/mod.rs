@@ -4,6 +4,7 @@
 //! [status](engine::status::replication_status) is to be, and connections that are handed to the threads that
 //! replicate. It opens no socket and frames no stream.
 
+pub mod acknowledge;
 pub mod applier;
 pub mod follow;
 pub mod good_replicas;

@@ -100,7 +100,7 @@ pub(crate) const COMMANDS: &[Command] = &[
 
 /// CLIENT, without what is about keys and versions of the data.
 pub(crate) fn client() -> &'static Command {
-    const LACKING: [&str; 3] = ["capa", "import-source", "no-touch"];
+    const LACKING: [&str; 4] = ["acknowledge", "capa", "import-source", "no-touch"];
     static CLIENT: LazyLock<Command> = LazyLock::new(|| {
         let [all] = client::COMMANDS else { return Command::DEFAULT };
         let subcommands = all.subcommands.iter().filter(|sub| !LACKING.contains(&sub.name));

@@ -11,7 +11,7 @@ use crate::core::context::Context;
 use crate::core::help::HELP;
 use crate::core::tracked_reads;
 use crate::persistence::{aof, save};
-use crate::replication::{follow, good_replicas};
+use crate::replication::{acknowledge, follow, good_replicas};
 use crate::server::acl;
 use engine::config::{
     Applied, Apply, ApplyHooks, Caller, Config, Directive, EngineHooks, NO_CONFIG_FILE, RewriteInput, SentinelState,
@@ -232,6 +232,13 @@ impl EngineHooks for Change<'_> {
     fn wanted_replicas(&self) -> Applied {
         let now = self.engine.host().unix_us(UnixUs(0)).ms();
         good_replicas::refresh(self.engine, self.config, now);
+        Ok(())
+    }
+
+    fn acknowledging_replicas(&self) -> Applied {
+        if self.config.int(Directive::MIN_REPLICAS_TO_ACKNOWLEDGE) > 0 {
+            acknowledge::ask(self.engine);
+        }
         Ok(())
     }
 

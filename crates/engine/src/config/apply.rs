@@ -70,6 +70,9 @@ pub trait EngineHooks {
     /// Whether writes wait for replicas.
     fn wanted_replicas(&self) -> Applied;
 
+    /// Whether replies wait for replicas.
+    fn acknowledging_replicas(&self) -> Applied;
+
     /// What clients of a replica may do.
     fn replica_admission(&self) -> Applied;
 

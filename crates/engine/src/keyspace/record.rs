@@ -6,6 +6,7 @@ use crate::keyspace::shard::Shard;
 use crate::propagation::change_log::{ChangeLog, LogKeeper, RecordHead};
 use crate::propagation::effects::{Effects, Logged};
 use crate::propagation::log_batch::{LogBatch, put_command};
+use crate::propagation::log_reader::{LogReader, Overflow};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -43,6 +44,16 @@ impl Keyspace {
             true => self.logs.fetch_or(user as u8, Relaxed),
             false => self.logs.fetch_and(!(user as u8), Relaxed),
         };
+    }
+
+    /// Changes go into the log for this user of it from this moment on, in which nothing runs; what was before is not
+    /// read.
+    pub fn begin_logging(&self, user: LogUser) -> LogReader {
+        let all = self.locks().escalated();
+        let reader = self.log.open(Overflow::Keep);
+        self.set_logging(user, true);
+        drop(all);
+        reader
     }
 
     /// Whether changes go into the log for this user of it.

@@ -4,6 +4,7 @@
 //! In: the beginning and the end of each of these. Out: one word of reasons, which admission reads, and numbers for
 //! INFO. It knows nothing of keys, shards or files.
 
+pub mod acknowledgement;
 pub mod deny_reasons;
 pub mod pause;
 pub mod persistence_status;

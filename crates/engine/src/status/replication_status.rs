@@ -3,6 +3,7 @@
 
 use crate::clients::waiters::Ticket;
 use crate::locks::sync::Mutex;
+use crate::status::acknowledgement::Acknowledgement;
 use crate::time::UnixMs;
 use replication::ids::{History, ReplicationId};
 use std::sync::Arc;
@@ -274,6 +275,8 @@ pub struct ReplicationStatus {
     pub stops_after_fork: AtomicBool,
     /// Seconds for which the stream behind a snapshot is kept for the connection that is to ask for it.
     pub grace: AtomicI64,
+    /// What is acknowledged by replicas.
+    pub acknowledgement: Acknowledgement,
 }
 
 impl Default for ReplicationStatus {
@@ -296,6 +299,7 @@ impl Default for ReplicationStatus {
             disk_told_at: AtomicI64::new(0),
             stops_after_fork: AtomicBool::new(false),
             grace: AtomicI64::new(60),
+            acknowledgement: Acknowledgement::new(new_id()),
         }
     }
 }

@@ -1,24 +1,39 @@
-//! Replies that wait until the log is durable up to where it was when their commands had run.
+//! Replies that wait until the log is kept up to where it was when their commands had run: by the disk, by replicas, or
+//! by both.
 //!
 //! ```text
-//!   queue    tick 7: offset 4200, replies of clients 1, 5, 9     tick 8: offset 4410, replies of 2, 5
-//!   durable up to 4300: those of tick 7 go                       the log cannot be written: those of readers go
+//!   queue    tick 7: replies of clients 1 (disk), 5 (2 replicas), 9 (disk)     tick 8: 2 (disk), 5 (2 replicas)
+//!   what is kept grows: those go that waited for no more                       a tick has waited for too long: its clients hear
+//!                                                                              that the outcome is open
 //! ```
 
+use engine::status::acknowledgement::AckNeed;
 use std::collections::VecDeque;
 use std::ops::Range;
 
 /// A reply that waits.
+#[derive(Clone)]
 pub struct HeldReply {
     /// Another connection may have the token when the reply goes: the client's number tells.
     pub token: usize,
     pub client: u64,
     bytes: Range<usize>,
     /// How long the log was after the client's own last write.
-    logged_at: u64,
+    pub logged_at: u64,
+    /// How long it was after the last change that the reply can tell of.
+    pub seen_to: u64,
+    /// The replicas that it waits for.
+    pub need: AckNeed,
+    /// It waits for them only as it comes behind others.
+    pub is_behind: bool,
 }
 
 impl HeldReply {
+    /// One whose bytes are these of its tick's.
+    pub fn new(token: usize, client: u64, bytes: Range<usize>) -> HeldReply {
+        HeldReply { token, client, bytes, logged_at: 0, seen_to: 0, need: AckNeed::default(), is_behind: false }
+    }
+
     /// What it counts as.
     pub fn memory(&self) -> usize {
         self.bytes.len() + size_of::<HeldReply>()
@@ -28,21 +43,21 @@ impl HeldReply {
 /// Replies of a tick.
 #[derive(Default)]
 pub struct HeldReplies {
-    /// How long the log was after it.
-    offset: u64,
+    /// When they began to wait, in milliseconds, and how often the server had changed whom it follows.
+    pub since: u64,
+    pub generation: u64,
     bytes: Vec<u8>,
     replies: Vec<HeldReply>,
 }
 
 impl HeldReplies {
     /// Replies whose bytes are parts of `bytes`.
-    pub fn new(offset: u64, bytes: Vec<u8>) -> HeldReplies {
-        HeldReplies { offset, bytes, replies: Vec::new() }
+    pub fn new(bytes: Vec<u8>, since: u64, generation: u64) -> HeldReplies {
+        HeldReplies { since, generation, bytes, replies: Vec::new() }
     }
 
-    /// Adds the reply that lies at `bytes`; returns what it counts as.
-    pub fn push(&mut self, token: usize, client: u64, bytes: Range<usize>, logged_at: u64) -> usize {
-        let reply = HeldReply { token, client, bytes, logged_at };
+    /// Adds a reply; returns what it counts as.
+    pub fn push(&mut self, reply: HeldReply) -> usize {
         let memory = reply.memory();
         self.replies.push(reply);
         memory
@@ -58,15 +73,15 @@ impl HeldReplies {
         self.replies.iter().map(|reply| (reply, &self.bytes[reply.bytes.clone()]))
     }
 
-    /// Takes the replies out of clients that wait for no write of their own.
-    fn split_readers(mut self, released: u64) -> (HeldReplies, HeldReplies) {
-        let mut writers = HeldReplies { offset: self.offset, ..HeldReplies::default() };
-        for reply in self.replies.extract_if(.., |reply| reply.logged_at > released) {
-            let start = writers.bytes.len();
-            writers.bytes.extend_from_slice(&self.bytes[reply.bytes.clone()]);
-            writers.replies.push(HeldReply { bytes: start..writers.bytes.len(), ..reply });
+    /// Takes those out of which this is true; the others are second.
+    fn split(mut self, goes: impl Fn(&HeldReply) -> bool) -> (HeldReplies, HeldReplies) {
+        let mut others = HeldReplies::new(Vec::new(), self.since, self.generation);
+        for reply in self.replies.extract_if(.., |reply| !goes(reply)) {
+            let start = others.bytes.len();
+            others.bytes.extend_from_slice(&self.bytes[reply.bytes.clone()]);
+            others.replies.push(HeldReply { bytes: start..others.bytes.len(), ..reply });
         }
-        (self, writers)
+        (self, others)
     }
 }
 
@@ -89,20 +104,33 @@ impl DurableReplies {
         }
     }
 
-    /// The next that may go: the log is durable up to `released`.
-    pub fn pop(&mut self, released: u64) -> Option<HeldReplies> {
-        self.queue.pop_front_if(|held| held.offset <= released)
+    /// Takes those that may go, in order. Of two replies to one client the first goes first: what a later one waits for
+    /// includes what the earlier does.
+    pub fn take(&mut self, may_go: impl Fn(&HeldReply) -> bool) -> Vec<HeldReplies> {
+        self.take_of(|_| true, may_go)
     }
 
-    /// The log cannot be written: takes all but those of clients whose own writes wait.
-    pub fn take_readers(&mut self, released: u64) -> Vec<HeldReplies> {
-        let mut readers = Vec::new();
-        for held in std::mem::take(&mut self.queue) {
-            let (readable, writers) = held.split_readers(released);
-            readers.push(readable);
-            self.push(writers);
-        }
-        readers
+    /// Takes those that wait for replicas, of ticks of which this is true.
+    pub fn take_overdue(&mut self, is_over: impl Fn(&HeldReplies) -> bool) -> Vec<HeldReplies> {
+        self.take_of(is_over, |reply| reply.need.replicas > 0)
+    }
+
+    fn take_of(
+        &mut self,
+        looks_at: impl Fn(&HeldReplies) -> bool,
+        goes: impl Fn(&HeldReply) -> bool,
+    ) -> Vec<HeldReplies> {
+        let mut taken = Vec::new();
+        self.queue.retain_mut(|held| {
+            if !looks_at(held) || !held.replies.iter().any(&goes) {
+                return true;
+            }
+            let (going, others) = std::mem::take(held).split(&goes);
+            taken.push(going);
+            *held = others;
+            held.len() > 0
+        });
+        taken
     }
 }
 
@@ -110,36 +138,46 @@ impl DurableReplies {
 mod tests {
     use super::*;
 
-    fn texts(held: &HeldReplies) -> Vec<(usize, &[u8])> {
-        held.iter().map(|(reply, bytes)| (reply.token, bytes)).collect()
+    fn texts(taken: &[HeldReplies]) -> Vec<(usize, &[u8])> {
+        taken.iter().flat_map(|held| held.iter().map(|(reply, bytes)| (reply.token, bytes))).collect()
+    }
+
+    /// A reply of two bytes that waits for the log up to here.
+    fn reply(token: usize, seen_to: u64) -> HeldReply {
+        HeldReply { seen_to, ..HeldReply::new(token, 100, 2 * token..2 * token + 2) }
     }
 
     #[test]
-    fn replies_go_when_the_log_is_durable_up_to_their_tick() {
+    fn replies_go_when_what_they_wait_for_is_kept() {
         let mut waiting = DurableReplies::default();
-        waiting.push(HeldReplies::new(5, Vec::new()));
+        waiting.push(HeldReplies::new(Vec::new(), 0, 0));
         assert!(waiting.is_empty(), "a tick without replies holds nothing up");
         for offset in [10, 20] {
-            let mut held = HeldReplies::new(offset, b"+A+B".to_vec());
-            assert_eq!(held.push(1, 100, 0..2, offset), 2 + size_of::<HeldReply>());
-            held.push(2, 200, 2..4, 0);
+            let mut held = HeldReplies::new(b"+A+B".to_vec(), offset, 0);
+            assert_eq!(held.push(reply(0, offset)), 2 + size_of::<HeldReply>());
+            held.push(reply(1, offset + 5));
             waiting.push(held);
         }
-        assert!(waiting.pop(9).is_none());
-        assert_eq!(texts(&waiting.pop(10).unwrap()), [(1, &b"+A"[..]), (2, b"+B")]);
-        assert!(waiting.pop(19).is_none() && !waiting.is_empty());
-        assert!(waiting.pop(20).is_some() && waiting.is_empty());
+        let take = |waiting: &mut DurableReplies, kept: u64| waiting.take(|reply| reply.seen_to <= kept);
+        assert!(take(&mut waiting, 9).is_empty());
+        assert_eq!(texts(&take(&mut waiting, 10)), [(0, &b"+A"[..])]);
+        assert_eq!(texts(&take(&mut waiting, 20)), [(1, &b"+B"[..]), (0, b"+A")]);
+        assert!(!waiting.is_empty());
+        assert_eq!(texts(&take(&mut waiting, 25)), [(1, &b"+B"[..])]);
+        assert!(waiting.is_empty());
     }
 
     #[test]
-    fn readers_do_not_wait_for_a_log_that_cannot_be_written() {
+    fn who_waits_for_replicas_waits_for_a_while() {
         let mut waiting = DurableReplies::default();
-        let mut held = HeldReplies::new(10, b"+A+B+C".to_vec());
-        (0..3).for_each(|n| _ = held.push(n, 0, 2 * n..2 * n + 2, [0, 10, 3][n]));
-        waiting.push(held);
-        let readers = waiting.take_readers(5);
-        assert_eq!(texts(&readers[0]), [(0, &b"+A"[..]), (2, b"+C")]);
-        assert!(waiting.pop(9).is_none());
-        assert_eq!(texts(&waiting.pop(10).unwrap()), [(1, &b"+B"[..])]);
+        for since in [100, 200] {
+            let mut held = HeldReplies::new(b"+A+B".to_vec(), since, 0);
+            held.push(HeldReply { need: AckNeed { replicas: 1, durable: false }, ..reply(0, 10) });
+            held.push(reply(1, 10));
+            waiting.push(held);
+        }
+        let overdue = waiting.take_overdue(|held| held.since < 200);
+        assert_eq!(texts(&overdue), [(0, &b"+A"[..])]);
+        assert_eq!(texts(&waiting.take(|_| true)), [(1, &b"+B"[..]), (0, b"+A"), (1, b"+B")]);
     }
 }

@@ -10,6 +10,7 @@
 use crate::connection::output_buffer::{OutputBuffer, Resized};
 use crate::connection::output_patience::{OUTPUT_FULL, OutputPatience};
 use crate::connection::socket::Socket;
+use engine::status::acknowledgement::AckNeed;
 use engine::time::UnixMs;
 use std::io;
 
@@ -25,6 +26,8 @@ pub struct Output {
     /// Replies that wait until the log is durable, and their bytes.
     held_replies: u32,
     held_bytes: usize,
+    /// The replicas that the last of them waits for.
+    held_need: AckNeed,
     /// It has messages among the unsent bytes that no write was tried for yet.
     pushed: bool,
     /// Messages that wait for the end of a chunked reply.
@@ -155,6 +158,12 @@ impl Output {
     /// Bytes of replies that wait until the log is durable.
     pub fn held_bytes(&self) -> usize {
         self.held_bytes
+    }
+
+    /// What a reply waits for that is held behind others.
+    pub fn hold_need(&mut self, need: AckNeed) -> AckNeed {
+        self.held_need = if self.held_replies > 0 { self.held_need.and(need) } else { need };
+        self.held_need
     }
 
     /// A reply waits until the log is durable.

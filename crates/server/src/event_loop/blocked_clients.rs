@@ -33,6 +33,7 @@ impl Worker {
         session.logged_at = session.logged_at.max(ticket.request().logged_at());
         // What it is told of may be the change of a client that served it.
         session.seen_to = self.shared.engine.change_log().appended();
+        session.has_looked = true;
         self.shared.engine.cancel_wait(ticket);
         let start = self.replies.len();
         let sink = self.replies.sink();

@@ -1,4 +1,4 @@
-//! Writing the log before replies, and replies that wait until it is durable.
+//! Writing the log before replies, and replies that wait until it is kept: by the disk, by replicas, or by both.
 //!
 //! ```text
 //!   everysec, no   commands ran - what they changed is written - replies are sent
@@ -6,56 +6,91 @@
 //!                  commands ran - replies are kept with the log's offset .... durable up to there: they are sent
 //!                                                                        .... it cannot be written: all are sent but
 //!                                                                             those of clients whose own writes wait
+//!   replicas       commands ran - replies are kept with the log's offset .... replicas have it: they are sent
+//!                                                                        .... for too long: errors are sent
 //! ```
 //!
 //! Where replies are kept these are also those of commands that only read: what they saw may not be durable yet. A
 //! client waits for its own last change and for the last change in the shards that it has read, and for nothing else
 //! that was appended meanwhile. Once it is known that the log cannot be written, only clients wait that have written
-//! what may be lost: how that ended is open until the disk takes it. A connection that has kept replies gets later ones
-//! after these.
+//! what may be lost: how that ended is open until the disk takes it. A connection that has kept replies gets later
+//! ones after these, and what those wait for includes what the earlier ones do.
 //!
 //! **What is kept is limited.** It counts as its client's output, and a client with much of it runs no more commands;
 //! and while the log is far behind, no client writes ([`regulate`]), which also limits those that want no replies.
+//! Who waits for replicas waits for `acknowledge-timeout`, and no longer than the server leads.
 
 use crate::aof::durable_replies::{HeldReplies, HeldReply};
 use crate::aof::writer::{commit, write};
 use crate::connection::state::Connection;
+use crate::event_loop::open_outcome;
 use crate::event_loop::reply_buffer::ReplyPart;
 use crate::event_loop::worker::Worker;
 use commands::persistence::aof::{is_far_behind, regulate, wrote};
 use commands::{Now, Session};
+use engine::Engine;
+use engine::status::acknowledgement::{AckNeed, Acknowledgement};
 use persistence::aof::journal::Policy;
 use persistence::aof::{Aof, of};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst, fence};
+
+/// Nanoseconds of a millisecond.
+const MILLISECOND: u64 = 1_000_000;
+
+/// Up to where the log is kept.
+struct Kept<'e> {
+    /// By the disk, and whether it takes no more; None: nobody waits for it.
+    disk: Option<(u64, bool)>,
+    /// By replicas.
+    replicas: &'e Acknowledgement,
+    /// Nobody else can have acknowledged.
+    is_leased: bool,
+}
+
+impl<'e> Kept<'e> {
+    fn of(engine: &'e Engine) -> Kept<'e> {
+        let aof = of(engine).filter(|aof| aof.keeps_replies());
+        let replicas = &engine.replication().acknowledgement;
+        let is_leased = replicas.is_asked() && replicas.is_leased(engine.host().nanos().0 / MILLISECOND);
+        Kept { disk: aof.map(|aof| (aof.journal.released(), aof.has_failed())), replicas, is_leased }
+    }
+
+    /// Whether a reply may go that tells of the log up to `seen_to`, to a client whose last write is at `logged_at`.
+    fn lets_go(&self, seen_to: u64, logged_at: u64, need: AckNeed) -> bool {
+        let is_on_disk = match self.disk {
+            None => true,
+            Some((released, has_failed)) => seen_to <= released || has_failed && logged_at <= released,
+        };
+        is_on_disk && (need.replicas == 0 || self.is_leased && self.replicas.is_held(need, seen_to))
+    }
+}
 
 impl Worker {
     /// To be called before replies are sent: what their commands changed is written, or they are held.
     pub fn log_before_replies(&mut self, now: Now) {
         let shared = Arc::clone(&self.shared);
-        let Some(aof) = of(&shared.engine) else { return };
-        if !aof.keeps_replies() {
-            if shared.engine.has_log() {
+        let engine = &*shared.engine;
+        let seen_to = self.seen_to();
+        // Who leads no more when replies go may have led when their commands ran.
+        let generation = engine.replication().generation();
+        let has_changed = std::mem::replace(&mut self.generation, generation) != generation;
+        let mut disk_is_behind = false;
+        if let Some(aof) = of(engine) {
+            if aof.keeps_replies() {
+                disk_is_behind = seen_to > aof.journal.released() && !commit(&shared, aof, seen_to);
+            } else if engine.has_log() {
                 self.write_log(aof, now);
             }
-            return self.release_replies(now);
         }
-        let seen_to = self.seen_to();
-        let is_durable = seen_to <= aof.journal.released() || commit(&shared, aof, seen_to);
-        let has_failed = aof.has_failed();
-        if is_durable || has_failed {
-            self.release_replies(now);
+        self.release_replies(now);
+        let asks = engine.replication().acknowledgement.is_asked();
+        if asks || disk_is_behind || !self.durable_replies.is_empty() {
+            self.hold_some(asks, has_changed, now);
         }
-        let released = aof.journal.released();
-        match (has_failed, is_durable) {
-            (true, _) => self.hold_some(seen_to, now, |session| session.logged_at > released),
-            (false, true) if self.durable_replies.is_empty() => {}
-            (false, true) => self.hold_some(seen_to, now, |_| false),
-            (false, false) => {
-                self.hold_some(seen_to, now, |session| session.seen_to > released);
-                regulate(&shared.engine, aof);
-                shared.notifier.ring();
-            }
+        if disk_is_behind && let Some(aof) = of(engine).filter(|aof| !aof.has_failed()) {
+            regulate(engine, aof);
+            shared.notifier.ring();
         }
     }
 
@@ -82,19 +117,45 @@ impl Worker {
         self.metrics().log_nanos.add(self.nanos().since(began));
     }
 
-    /// Holds those of this tick's replies that are for such clients, or for connections that have some held already.
-    fn hold_some(&mut self, offset: u64, now: Now, is_one: impl Fn(&Session) -> bool) {
+    /// Holds those of this tick's replies that may not go yet, and those behind others that are held. `asks`: clients
+    /// may wait for replicas; `has_changed`: whom the server follows, meanwhile.
+    fn hold_some(&mut self, asks: bool, has_changed: bool, now: Now) {
+        let shared = Arc::clone(&self.shared);
+        let kept = Kept::of(&shared.engine);
+        let leads = has_changed || !shared.engine.replication().is_replica();
+        let wanted = self.settings.acknowledge;
+        let need_of = |session: &Session| match session.acknowledge {
+            _ if !asks || !leads || !session.has_looked => AckNeed::default(),
+            Some(need) => need,
+            None => wanted,
+        };
         let connections = &self.connections;
-        let is_held = |connection: &Connection| connection.output.has_held() || is_one(&connection.session);
-        let waits = |token| connections.get(token).is_some_and(is_held);
-        let all = self.replies.tokens().all(waits);
-        let (bytes, parts) = if all { self.replies.take() } else { self.replies.extract(waits) };
-        self.hold(HeldReplies::new(offset, bytes), parts, now);
+        let waits = |connection: &Connection| {
+            let session = &connection.session;
+            let need = need_of(session);
+            let is_void = has_changed && need.replicas > 0;
+            connection.output.has_held() || is_void || !kept.lets_go(session.seen_to, session.logged_at, need)
+        };
+        let is_one = |token| connections.get(token).is_some_and(waits);
+        let all = self.replies.tokens().all(is_one);
+        let (bytes, parts) = if all { self.replies.take() } else { self.replies.extract(is_one) };
+        let needs: Vec<AckNeed> = parts.iter().map(|(token, _)| need_of(&connections[*token].session)).collect();
+        if asks {
+            let tokens: Vec<usize> = self.replies.tokens().chain(parts.iter().map(|(token, _)| *token)).collect();
+            for token in tokens {
+                if let Some(connection) = self.connections.get_mut(token) {
+                    connection.session.has_looked = false;
+                }
+            }
+        }
+        let held =
+            HeldReplies::new(bytes, self.nanos().0 / MILLISECOND, if has_changed { u64::MAX } else { self.generation });
+        self.hold(held, parts, &needs, now);
     }
 
-    fn hold(&mut self, mut held: HeldReplies, parts: Vec<ReplyPart>, now: Now) {
+    fn hold(&mut self, mut held: HeldReplies, parts: Vec<ReplyPart>, needs: &[AckNeed], now: Now) {
         let mut too_much = Vec::new();
-        for (token, bytes) in parts {
+        for ((token, bytes), need) in parts.into_iter().zip(needs) {
             let Some(connection) = self.connections.get_mut(token) else { continue };
             connection.output.end_reply();
             if bytes.is_empty() {
@@ -105,7 +166,12 @@ impl Worker {
                 continue;
             }
             let session = &connection.session;
-            connection.output.hold(held.push(token, session.info.id, bytes, session.logged_at));
+            let is_behind = need.replicas == 0;
+            let need = connection.output.hold_need(*need);
+            let mut reply = HeldReply::new(token, session.info.id, bytes);
+            (reply.logged_at, reply.seen_to) = (session.logged_at, session.seen_to);
+            (reply.need, reply.is_behind) = (need, is_behind);
+            connection.output.hold(held.push(reply));
         }
         if held.len() > 0 {
             if let Some(aof) = of(&self.shared.engine) {
@@ -113,30 +179,54 @@ impl Worker {
             }
             self.durable_replies.push(held);
             self.shared.slot(self.index).awaits_durability.store(true, Relaxed);
+            // Who tells that more is kept looks whether a worker waits after it has said so.
+            fence(SeqCst);
+            self.release_replies(now);
         }
         for (token, more) in too_much {
             self.end_slow_reader(token, more, "scheduled to be closed ASAP", now.unix_ms());
         }
     }
 
-    /// Sends what need not wait any more.
+    /// Sends what need not wait any more, and errors to those who have waited for replicas for too long.
     pub fn release_replies(&mut self, now: Now) {
         if self.durable_replies.is_empty() {
             return;
         }
         let shared = Arc::clone(&self.shared);
-        let Some(aof) = of(&shared.engine) else { return };
-        let released = if aof.keeps_replies() { aof.journal.released() } else { u64::MAX };
-        while let Some(held) = self.durable_replies.pop(released) {
+        let kept = Kept::of(&shared.engine);
+        let generation = shared.engine.replication().generation();
+        let time = self.nanos().0 / MILLISECOND;
+        let patience = self.settings.acknowledge_timeout;
+        // What ran while the server led tells of nothing that it could still promise.
+        let overdue = self.durable_replies.take_overdue(|held| held.generation != generation);
+        self.send_open(&overdue, now);
+        let may_go = |reply: &HeldReply| kept.lets_go(reply.seen_to, reply.logged_at, reply.need);
+        for held in self.durable_replies.take(may_go) {
             held.iter().for_each(|(reply, bytes)| self.send_held(reply, bytes, now));
         }
-        if aof.has_failed() {
-            for held in self.durable_replies.take_readers(released) {
-                held.iter().for_each(|(reply, bytes)| self.send_held(reply, bytes, now));
-            }
-        }
+        let overdue = self.durable_replies.take_overdue(|held| time.saturating_sub(held.since) >= patience);
+        self.send_open(&overdue, now);
         if self.durable_replies.is_empty() {
             shared.slot(self.index).awaits_durability.store(false, Relaxed);
+        }
+    }
+
+    fn send_open(&mut self, overdue: &[HeldReplies], now: Now) {
+        for (reply, bytes) in overdue.iter().flat_map(HeldReplies::iter) {
+            let found = self.connections.get_mut(reply.token).filter(|it| it.client() == reply.client);
+            let Some(connection) = found else { continue };
+            let told = match reply.is_behind {
+                true => Some(bytes.to_vec()),
+                false => open_outcome::instead_of(bytes, connection.protocol),
+            };
+            match told {
+                Some(told) => self.send_held(reply, &told, now),
+                None => {
+                    connection.output.release(reply.memory());
+                    self.close(reply.token);
+                }
+            }
         }
     }
 

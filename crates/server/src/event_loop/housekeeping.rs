@@ -19,7 +19,7 @@ impl Worker {
     /// Does what is due after a tick.
     pub fn housekeep(&mut self, now: Now) {
         let server = Server { worker: self.index, now_us: now.unix_us };
-        let now = now.unix_ms();
+        let (time, now) = (now, now.unix_ms());
         let paused = self.shared.engine.are_timers_paused();
         self.expire(server, now, paused);
         if self.timers.take_due(now, self.settings.timer_interval) {
@@ -30,6 +30,7 @@ impl Worker {
                 self.do_for_all(now);
             }
             let waiting = self.wake_throttled(now);
+            self.release_replies(time);
             self.replies.give_back_room();
             self.pipeline.give_back_room();
             if !paused {

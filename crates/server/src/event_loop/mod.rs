@@ -20,6 +20,7 @@ pub mod durability;
 pub mod handover;
 pub mod housekeeping;
 pub mod messages;
+pub mod open_outcome;
 pub mod pipeline;
 pub mod poller;
 pub mod push;

@@ -24,6 +24,8 @@ impl Worker {
         self.post_pushes();
         if self.shared.engine.has_log() || !self.durable_replies.is_empty() {
             self.log_before_replies(now);
+        } else {
+            self.generation = self.shared.engine.replication().generation();
         }
         let metrics = &self.shared.engine.metrics()[self.index];
         let (mut unsent, mut unfinished) = (Vec::new(), Vec::new());

@@ -2,6 +2,7 @@
 
 use crate::connection::connection_limits::ClientLimits;
 use engine::config::{Config, ConfigStore, Directive};
+use engine::status::acknowledgement::{AckNeed, REPLICAS_MAX};
 use resp::RequestLimits;
 
 /// Milliseconds between two looks at timers when nothing else happens, at most: `hz` can only ask for more of them.
@@ -25,6 +26,10 @@ pub struct Settings {
     pub timer_interval: i64,
     /// Keys that may expire at once.
     pub expire_budget: usize,
+    /// What replies of clients wait for that have not said.
+    pub acknowledge: AckNeed,
+    /// For how many milliseconds they do.
+    pub acknowledge_timeout: u64,
     /// What clients' memory may come to.
     pub clients: ClientLimits,
 }
@@ -52,6 +57,11 @@ impl Settings {
             max_bulk_len: config.int(Directive::PROTO_MAX_BULK_LEN),
             timeout: config.int(Directive::TIMEOUT).saturating_mul(1000),
             book_timeout: config.int(Directive::BOOK_IDLE_TIMEOUT).saturating_mul(1000),
+            acknowledge: AckNeed {
+                replicas: config.int(Directive::MIN_REPLICAS_TO_ACKNOWLEDGE).clamp(0, REPLICAS_MAX as i64) as u8,
+                durable: false,
+            },
+            acknowledge_timeout: config.int(Directive::ACKNOWLEDGE_TIMEOUT).unsigned_abs(),
             clients: ClientLimits::of(config),
             timer_interval: (1000 / config.int(Directive::HZ).max(1)).min(TIMER_INTERVAL_MAX),
             expire_budget: EXPIRE_BUDGET

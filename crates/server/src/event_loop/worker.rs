@@ -88,6 +88,8 @@ pub struct Worker {
     /// What goes out: replies of this tick, of earlier ticks until the log is durable, messages.
     pub(super) replies: ReplyBuffer,
     pub(super) durable_replies: DurableReplies,
+    /// How often the server had changed whom it follows when replies were looked at last.
+    pub(super) generation: u64,
     pub(super) write_delay: WriteDelay,
     pub(super) push_targets: PushTargets,
     /// A script has the thread: only what can be done with locks that are free is run.
@@ -130,6 +132,7 @@ impl Worker {
             pipeline: Pipeline::default(),
             replies: ReplyBuffer::default(),
             durable_replies: DurableReplies::default(),
+            generation: 0,
             write_delay: WriteDelay::default(),
             push_targets: PushTargets::default(),
             is_lent: false,

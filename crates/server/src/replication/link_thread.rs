@@ -33,6 +33,8 @@ use engine::status::replication_status::{LinkState, PrimaryAddress, ReplicationS
 use persistence::aof::{Aof, State};
 use replication::arrived::{Arrived, LinkError, Position};
 use replication::ids::{History, ReplicationId};
+use replication::in_sync_member::Membership;
+use replication::in_sync_set::Term;
 use replication::primary_link::{LinkSettings, PrimaryLink};
 use socket2::Protocol;
 use std::cell::Cell;
@@ -137,7 +139,7 @@ pub(super) struct Progress {
     /// The history has a name: the primary is told how far it is.
     is_named: bool,
     /// Offsets of the stream with the log's lengths then.
-    marks: VecDeque<(u64, u64)>,
+    pub(super) marks: VecDeque<(u64, u64)>,
     durable: u64,
 }
 
@@ -245,9 +247,12 @@ impl LinkThread {
             password: config.text(Directive::PRIMARYAUTH).to_vec(),
             port: u16::try_from(port).unwrap_or(0),
             announce_ip: config.text(Directive::REPLICA_ANNOUNCE_IP).to_vec(),
+            introduction: self.introduction(),
             version: "9.0.0",
             timeout: timeout(config),
-            dual_channel: config.flag(Directive::DUAL_CHANNEL_REPLICATION_ENABLED),
+            // Whose snapshot it is has to be known before that comes.
+            dual_channel: config.flag(Directive::DUAL_CHANNEL_REPLICATION_ENABLED)
+                && self.status().acknowledgement.membership().term == Term::NONE,
         }
     }
 
@@ -292,6 +297,9 @@ impl LinkThread {
             wire.send(link)?;
             let now = wire.now();
             let (taken, arrived) = link.take(wire.input(), now)?;
+            if matches!(arrived, Arrived::FullSync(_) | Arrived::Unnamed | Arrived::Continue(_)) {
+                self.meet(link, wanted)?;
+            }
             match arrived {
                 Arrived::Nothing if taken == 0 => {
                     self.look_around(link, progress.as_mut(), now)?;
@@ -313,6 +321,7 @@ impl LinkThread {
                         self.ack(link, progress, offset, now);
                     }
                 }
+                Arrived::InSync(bytes) => self.take_set(progress.as_mut(), bytes, wanted)?,
                 Arrived::FullSync(Position { id, offset }) => {
                     log::notice(format_args!("Full resync from primary: {id}:{offset}"));
                     self.status().update_link(|link| link.can_resume = false);
@@ -342,9 +351,14 @@ impl LinkThread {
     fn look_around(&self, link: &mut PrimaryLink, progress: Option<&mut Progress>, now: u64) -> Result<(), End> {
         link.set_timeout(timeout(&self.engine().config().snapshot()));
         link.tick(now)?;
-        if let Some(progress) = progress.filter(|progress| progress.is_named && link.owes_ack(now)) {
-            let offset = progress.offset;
-            self.ack(link, progress, offset, now);
+        if let Some(progress) = progress.filter(|progress| progress.is_named) {
+            let known = progress.durable;
+            self.sync_log(progress);
+            let is_more = self.durable(progress).is_some_and(|durable| durable > known);
+            if is_more || link.owes_ack(now) {
+                let offset = progress.offset;
+                self.ack(link, progress, offset, now);
+            }
         }
         Ok(())
     }
@@ -361,17 +375,20 @@ impl LinkThread {
 
     /// Says how far the replica is, in memory and in its log.
     fn ack(&self, link: &mut PrimaryLink, progress: &mut Progress, offset: u64, now: u64) {
-        let aof = persistence::aof::of(self.engine()).filter(|aof| aof.state() == State::On);
-        let durable = aof.map(|aof| {
-            let synced = aof.journal.synced();
-            while progress.marks.front().is_some_and(|(_, length)| *length <= synced) {
-                progress.durable = progress.marks.pop_front().map_or(progress.durable, |(offset, _)| offset);
-            }
-            progress.durable.min(offset)
-        });
+        let durable = self.durable(progress).map(|durable| durable.min(offset));
         if progress.is_named {
             link.ack(offset, durable, now);
         }
+    }
+
+    /// How much of the stream the own log has on the disk, if there is one.
+    fn durable(&self, progress: &mut Progress) -> Option<u64> {
+        let aof = persistence::aof::of(self.engine()).filter(|aof| aof.state() == State::On)?;
+        let synced = aof.journal.synced();
+        while progress.marks.front().is_some_and(|(_, length)| *length <= synced) {
+            progress.durable = progress.marks.pop_front().map_or(progress.durable, |(offset, _)| offset);
+        }
+        Some(progress.durable)
     }
 
     /// Goes on with what there is, by another name if there is one.
@@ -410,7 +427,7 @@ impl LinkThread {
     }
 
     /// Bytes that are nothing to run.
-    fn count(&self, progress: &mut Progress, bytes: &[u8], wanted: Wanted<'_>) -> Result<(), End> {
+    pub(super) fn count(&self, progress: &mut Progress, bytes: &[u8], wanted: Wanted<'_>) -> Result<(), End> {
         let status = self.status();
         let _applying = status.applying.lock();
         if !wanted.is_wanted() {
@@ -514,7 +531,9 @@ impl LinkThread {
             || "streamed RDB from primary with EOF".to_owned(),
             |size| format!("{size} bytes from primary"),
         );
-        let way = LoadWay::of(self.engine(), &config);
+        // Who may hold what was acknowledged keeps it until there is something better.
+        let keeps = status.acknowledgement.membership().set.is_some();
+        let way = if keeps { LoadWay::File } else { LoadWay::of(self.engine(), &config) };
         let to = if way == LoadWay::File { "disk" } else { "parser" };
         log::notice(format_args!("PRIMARY <-> REPLICA sync: receiving {kind} to {to}"));
         let mut file = None;
@@ -541,6 +560,7 @@ impl LinkThread {
         let (id, offset) = position.map_or_else(|| (new_id(), 0), |position| (position.id, position.offset));
         status.update_history(|known| *known = History::new(id));
         status.set_offset(offset);
+        status.acknowledgement.update_membership(Membership::replace);
         status.update_link(|link| (link.can_resume, link.stream_db) = (position.is_some(), db));
         self.told.set(wanted.generation);
         self.shared.replication.post(ReplicationMessage::Follow { offset, goes_on: false });
@@ -564,6 +584,7 @@ impl LinkThread {
         log_file::stop_for_sync(self.engine());
         log::notice("PRIMARY <-> REPLICA sync: Loading DB in memory");
         let mut reader = SnapshotReader::new(wire, link, self.status(), wanted);
+        self.lose();
         let loaded = load_snapshot(self.engine(), &mut reader, size.unwrap_or(0));
         let whole = loaded
             .and_then(|_| reader.finish().map_err(|error| LoadFailure { text: error.to_string(), is_corrupt: false }));
@@ -613,6 +634,9 @@ impl LinkThread {
         let size = file.metadata()?.len();
         let mut reader = KeptAlive::new(file, wire, link);
         let loaded = load_snapshot(self.engine(), &mut reader, size);
+        if loaded.is_err() {
+            self.lose();
+        }
         loaded.map(drop).map_err(|failure| End::Load(failure.text, "disk"))
     }
 }

@@ -10,6 +10,8 @@
 
 mod dual_channel;
 pub mod full_sync;
+pub mod in_sync_replicas;
+mod link_membership;
 pub mod link_thread;
 pub mod primary_thread;
 pub mod replica;

@@ -9,6 +9,7 @@
 
 use crate::connection::socket::Readiness;
 use crate::replication::full_sync::Transfer;
+use crate::replication::in_sync_replicas::{self, Acknowledging, FollowerChange};
 use crate::replication::replica::{Ended, Heard, Phase, Replica};
 use crate::replication::sync_queue::{Sync, SyncState};
 use crate::system::{clock, log};
@@ -65,7 +66,8 @@ pub struct PrimaryThread {
     pub(super) replicas: Slab<Replica>,
     pub(super) backlog: Option<Backlog>,
     framing: Framing,
-    marks: Marks,
+    pub(super) marks: Marks,
+    pub(super) acknowledging: Acknowledging,
     /// None: there are no own changes to be framed.
     pub(super) reader: Option<LogReader>,
     /// Up to where the log was framed.
@@ -94,6 +96,7 @@ pub fn start(shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
         backlog: None,
         framing: Framing::default(),
         marks: Marks::default(),
+        acknowledging: Acknowledging::default(),
         reader: None,
         read_to: 0,
         syncs: BTreeMap::new(),
@@ -112,7 +115,7 @@ impl PrimaryThread {
         let mut events = Events::with_capacity(256);
         loop {
             self.wait(&mut events);
-            let now = clock::now().unix_ms();
+            let (now, before) = (clock::now().unix_ms(), self.monotonic());
             for event in &events {
                 let token = event.token().0;
                 if let Some(replica) = self.replicas.get_mut(token) {
@@ -130,6 +133,7 @@ impl PrimaryThread {
                 self.checked_at = now;
                 self.check_due(&config, now);
             }
+            self.acknowledge(&config, before);
             self.begin_syncs(&config, now);
             self.send(&config, now);
             self.publish(&config);
@@ -180,7 +184,13 @@ impl PrimaryThread {
                     self.close(token, now);
                 }
             }
-            ReplicationMessage::AskReplicas => self.asks = true,
+            ReplicationMessage::Acknowledge { reader } => self.begin_acknowledging(reader),
+            ReplicationMessage::AskReplicas => {
+                self.asks = true;
+                if !self.shared.engine.persistence_status().deny_reasons().is_loading() {
+                    in_sync_replicas::begin_logging(&self.shared);
+                }
+            }
             ReplicationMessage::Sleep { until } => thread::sleep(until.saturating_duration_since(Instant::now())),
         }
     }
@@ -206,7 +216,9 @@ impl PrimaryThread {
         self.marks.clear();
         // They have to learn the history's name.
         self.close_all(now);
-        if !goes_on || self.backlog.is_none() {
+        // What the server has added to its own stream after it was told to follow is in no other one.
+        let is_there = self.backlog.as_ref().is_some_and(|backlog| goes_on && backlog.end() == offset);
+        if !is_there {
             let size = self.shared.engine.config().snapshot().bytes(Directive::REPL_BACKLOG_SIZE);
             self.backlog = Some(Backlog::new(offset, size));
         }
@@ -216,6 +228,10 @@ impl PrimaryThread {
     fn lead(&mut self, reader: LogReader, now: UnixMs) {
         self.close_all(now);
         self.alone_since = now;
+        self.promote();
+        if self.backlog.is_none() && self.keeps_log() {
+            self.begin_backlog();
+        }
         if self.backlog.is_some() {
             self.begin_reading(reader);
         } else {
@@ -232,11 +248,14 @@ impl PrimaryThread {
     }
 
     /// Frames from where the reader begins.
-    fn begin_reading(&mut self, mut reader: LogReader) {
+    pub(super) fn begin_reading(&mut self, mut reader: LogReader) {
         // Nothing that it has lies before its beginning.
         self.read_to = reader.read(0, |_, _| ControlFlow::Break(())).unwrap_or(0);
         self.framing = Framing::default();
         self.marks.clear();
+        if let Some(backlog) = &self.backlog {
+            self.marks.note(self.read_to, backlog.end());
+        }
         self.reader = Some(reader);
     }
 
@@ -255,6 +274,9 @@ impl PrimaryThread {
             return;
         }
         entry.insert(replica);
+        if let Err(reason) = self.admit_follower(token) {
+            return self.refuse(token, reason, now);
+        }
         match asked {
             Some((id, next)) => self.answer(token, &id, next, now),
             None => self.queue(token),
@@ -300,8 +322,18 @@ impl PrimaryThread {
         }
     }
 
+    /// Tells a replica why it cannot follow now; it comes again.
+    fn refuse(&mut self, token: usize, reason: &str, now: UnixMs) {
+        let replica = &mut self.replicas[token];
+        log::warning(format_args!("Replica {} is refused: {reason}", replica.name()));
+        replica.say(format!("-NOMASTERLINK {reason}\r\n").as_bytes());
+        // What its socket does not take at once it need not know.
+        let _ = replica.send(None);
+        self.close(token, now);
+    }
+
     /// The history begins, with a name of its own.
-    fn begin_backlog(&mut self) {
+    pub(super) fn begin_backlog(&mut self) {
         let status = self.shared.engine.replication();
         status.update_history(|history| *history = History::new(new_id()));
         let size = self.shared.engine.config().snapshot().bytes(Directive::REPL_BACKLOG_SIZE);
@@ -325,7 +357,7 @@ impl PrimaryThread {
 
     /// Sends a replica only what it lacks, if the backlog has it.
     fn go_on(&mut self, token: usize, id: &[u8], next: i64, now: UnixMs) -> bool {
-        let history = self.history();
+        let (history, word) = (self.history(), self.term_word(&self.replicas[token]));
         let replica = &mut self.replicas[token];
         if id.first() == Some(&b'?') {
             let name = replica.name();
@@ -361,7 +393,7 @@ impl PrimaryThread {
             backlog.end() - offset
         ));
         match replica.handshake.psync2 {
-            true => replica.say(format!("+CONTINUE {}\r\n", history.id).as_bytes()),
+            true => replica.say(format!("+CONTINUE {}{word}\r\n", history.id).as_bytes()),
             false => replica.say(b"+CONTINUE\r\n"),
         }
         replica.position = offset;
@@ -370,6 +402,7 @@ impl PrimaryThread {
             Some(snapshots) => self.associate(token, snapshots, now),
             None => self.replicas[token].go_online(now),
         }
+        self.note_follower(token, FollowerChange::Joined);
         self.count_good(now);
         true
     }
@@ -443,12 +476,14 @@ impl PrimaryThread {
         stop.offset()
     }
 
-    /// Adds a command of the stream's own.
-    fn add(&mut self, words: &[&[u8]]) {
-        let Some(backlog) = self.backlog.as_mut().filter(|_| self.reader.is_some()) else { return };
+    /// Adds a command of the stream's own; how long the stream is then, if it is the server's own.
+    pub(super) fn add(&mut self, words: &[&[u8]]) -> Option<u64> {
+        let leads = self.reader.is_some() && !self.shared.engine.replication().is_replica();
+        let backlog = self.backlog.as_mut().filter(|_| leads)?;
         let mut text = Vec::new();
         put_command(&mut text, words.iter().copied());
         backlog.append(&text);
+        Some(backlog.end())
     }
 
     fn ask(&mut self) {
@@ -480,6 +515,7 @@ impl PrimaryThread {
                 shown.synced_log.store(self.marks.log_at(acks.synced), Relaxed);
                 shown.acked_at.store(now.0, Relaxed);
                 replica.info.active_at.store(now.0, Relaxed);
+                self.note_follower(token, FollowerChange::Acknowledged);
                 wait_replicas::end_waits(&self.shared.engine);
             }
             Err(ended) => self.end(token, &ended, now),
@@ -559,7 +595,7 @@ impl PrimaryThread {
     /// history must not keep its name.
     fn free_backlog(&mut self, ttl: i64, now: UnixMs) {
         let is_idle = self.replicas.is_empty() && self.reader.is_some() && self.syncs.is_empty();
-        if ttl == 0 || !is_idle || now.since(self.alone_since) <= ttl {
+        if ttl == 0 || !is_idle || self.keeps_log() || now.since(self.alone_since) <= ttl {
             return;
         }
         self.shared.engine.set_logging(LogUser::Replicas, false);
@@ -619,7 +655,7 @@ impl PrimaryThread {
         let Some(backlog) = &self.backlog else { return status.set_backlog(BacklogStatus::default(), 0) };
         let acked = self.replicas.iter().map(|(_, replica)| replica.acks.applied).min();
         self.marks.trim(acked.unwrap_or(backlog.end()));
-        if self.reader.is_some() {
+        if self.reader.is_some() && !status.is_replica() {
             status.set_framed(backlog.end(), self.read_to);
         }
         let (first, len, memory) = (backlog.start() + 1, backlog.len(), backlog.memory());
@@ -644,6 +680,7 @@ impl PrimaryThread {
         if !replica.handshake.rdb_only {
             self.tell(&name, format_args!("Connection with replica {name} lost."));
         }
+        self.note_follower(token, FollowerChange::Left);
         self.replicas.remove(token);
         for sync in self.syncs.values_mut().filter(|sync| sync.state != SyncState::Sent) {
             sync.members.retain(|member| *member != token);

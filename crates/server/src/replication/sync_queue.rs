@@ -1,6 +1,7 @@
 //! Which replicas get a snapshot together, when it begins, and what becomes of it.
 
 use crate::replication::full_sync::{self, SnapshotPlan, SnapshotSource};
+use crate::replication::in_sync_replicas::FollowerChange;
 use crate::replication::primary_thread::PrimaryThread;
 use crate::replication::replica::Phase;
 use crate::system::log;
@@ -180,7 +181,8 @@ impl PrimaryThread {
         let (members, mut takers) = (known.members.clone(), std::mem::take(&mut known.takers));
         known.state = SyncState::Writing;
         for &token in &members {
-            let Some(replica) = self.replicas.get_mut(token) else { continue };
+            let Some(word) = self.replicas.get(token).map(|replica| self.term_word(replica)) else { continue };
+            let replica = &mut self.replicas[token];
             replica.position = offset;
             if let Some(main) = replica.handshake.main_client {
                 replica.say(format!("+FULLRESYNC {id} {offset}\r\n").as_bytes());
@@ -197,7 +199,7 @@ impl PrimaryThread {
                     replica.name()
                 ));
             } else if replica.acknowledges {
-                replica.say(format!("+FULLRESYNC {id} {offset}\r\n").as_bytes());
+                replica.say(format!("+FULLRESYNC {id} {offset}{word}\r\n").as_bytes());
             }
             if let Some(taker) = takers.remove(&token) {
                 self.hand_out(token, SnapshotSource::FanOut(taker), now);
@@ -228,6 +230,7 @@ impl PrimaryThread {
         if replica.handshake.eof {
             replica.phase = Phase::AwaitsAck;
         }
+        self.note_follower(token, FollowerChange::Joined);
         self.refused.remove(&self.replicas[token].name());
         self.count_good(now);
         self.register_again(token, now);
@@ -244,6 +247,7 @@ impl PrimaryThread {
 
     /// A replica's socket is gone.
     pub(super) fn forget(&mut self, token: usize, now: UnixMs) {
+        self.note_follower(token, FollowerChange::Left);
         if let Some(replica) = self.replicas.try_remove(token) {
             self.shared.engine.clients().remove(replica.info.id);
             self.shared.engine.replication().remove_replica(replica.info.id);

@@ -70,6 +70,8 @@ pub enum ReplicationMessage {
     Where { stop: Arc<StreamStop>, answer: Sender<Option<(ReplicationId, u64)>> },
     /// The client's connection is to end.
     Kill(u64),
+    /// Replies wait for replicas from now on: changes are in the log from where the reader begins.
+    Acknowledge { reader: LogReader },
     /// A client waits for replicas.
     AskReplicas,
     /// Nothing is to be done before (DEBUG SLEEP).

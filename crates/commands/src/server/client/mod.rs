@@ -17,6 +17,7 @@ use crate::core::help::HELP;
 use crate::core::session::Replies;
 use crate::core::worker_barrier::Others;
 use crate::pubsub::tracking;
+use crate::replication::acknowledge;
 use crate::replication::stream_catch_up::StreamCatchUp;
 use crate::server::client::client_list::Filter;
 use crate::server::connection::{is_clean, set_name};
@@ -45,6 +46,16 @@ const SUB: Command =
 const EACH_CLIENT: &str = "O(N) where N is the number of client connections";
 
 const SUBCOMMANDS: &[Command] = &[
+    Command {
+        name: "acknowledge",
+        since: "9.1.0",
+        arity: -3,
+        flags: COMMON.and(NO_MULTI),
+        syntax: "replicas:int [DURABLE]",
+        summary: "Makes replies wait until so many replicas have what they tell of.",
+        run: acknowledge::acknowledge,
+        ..SUB
+    },
     Command {
         name: "caching",
         since: "6.0.0",

@@ -4,6 +4,7 @@ use super::{Source, Text};
 use crate::replication::good_replicas;
 use engine::config::Directive;
 use engine::status::replication_status::{LinkState, PrimaryAddress};
+use replication::in_sync_set::Term;
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -41,6 +42,30 @@ pub(super) fn replication(text: &mut Text, source: &Source<'_>) {
     text.field("repl_backlog_size", source.config.bytes(Directive::REPL_BACKLOG_SIZE));
     text.field("repl_backlog_first_byte_offset", backlog.first);
     text.field("repl_backlog_histlen", backlog.len);
+    in_sync_set(text, source);
+}
+
+/// What the server knows of the in-sync set, if there is one.
+fn in_sync_set(text: &mut Text, source: &Source<'_>) {
+    let status = source.engine.replication();
+    let known = status.acknowledgement.membership();
+    if known.term == Term::NONE && !status.acknowledgement.is_asked() {
+        return;
+    }
+    let state = match status.is_replica() {
+        true if known.is_in_sync() => "in-sync",
+        true => "out-of-sync",
+        false => status.acknowledgement.state(),
+    };
+    text.field("in_sync_state", state);
+    text.field("in_sync_id", known.id);
+    text.field("in_sync_term", known.term.number);
+    if let Some(set) = known.set {
+        let members: Vec<String> = set.quorum.members.iter().map(ToString::to_string).collect();
+        text.field("in_sync_epoch", set.epoch);
+        text.field("in_sync_needed", set.quorum.needed);
+        text.field("in_sync_members", members.join(","));
+    }
 }
 
 /// What there is to say of the link to the primary.
@@ -70,7 +95,9 @@ fn link(text: &mut Text, source: &Source<'_>, primary: &PrimaryAddress) {
     if !is_up {
         text.field("master_link_down_since_seconds", now.since(link.down_since) / 1000);
     }
-    text.field("slave_priority", source.config.int(Directive::REPLICA_PRIORITY));
+    // Sentinel promotes none of priority 0.
+    let may_lead = status.acknowledgement.is_in_sync() || source.config.flag(Directive::REPLICA_MAY_LOSE_ACKNOWLEDGED);
+    text.field("slave_priority", if may_lead { source.config.int(Directive::REPLICA_PRIORITY) } else { 0 });
     text.field("slave_read_only", i32::from(source.engine.persistence_status().deny_reasons().is_read_only_replica()));
     text.field("replica_announced", i32::from(source.config.flag(Directive::REPLICA_ANNOUNCED)));
 }

@@ -7,10 +7,18 @@ use crate::config::directive_entry::{
 };
 
 directives! { after super::persistence::END;
+    /// Milliseconds for which a replica's word keeps another server from acknowledging: a primary that was replaced
+    /// answers no longer, and the new one waits for so long. To be the same on all servers.
+    ACKNOWLEDGE_LEASE = integer("acknowledge-lease", 2000, 100, 60_000);
+    /// Milliseconds that a reply waits for replicas, before it is an error that says that the outcome is open.
+    ACKNOWLEDGE_TIMEOUT = integer("acknowledge-timeout", 5000, 1, INT_MAX);
     /// Send snapshot and changes over two connections.
     DUAL_CHANNEL_REPLICATION_ENABLED = flag("dual-channel-replication-enabled", false);
     /// Seconds since its last word after which a replica does not count.
     MIN_REPLICAS_MAX_LAG = integer("min-replicas-max-lag", 10, 0, INT_MAX).alias("min-slaves-max-lag").applied(Engine(|engine| engine.wanted_replicas()));
+    /// Replicas that have what clients are told of, before they are told; 0 asks for none. CLIENT ACKNOWLEDGE is the
+    /// same for a connection.
+    MIN_REPLICAS_TO_ACKNOWLEDGE = integer("min-replicas-to-acknowledge", 0, 0, 16).applied(Engine(|engine| engine.acknowledging_replicas()));
     /// Replicas without which writes are refused; 0 asks for none.
     MIN_REPLICAS_TO_WRITE = integer("min-replicas-to-write", 0, 0, INT_MAX).alias("min-slaves-to-write").applied(Engine(|engine| engine.wanted_replicas()));
     /// The password for the primary.
@@ -52,6 +60,9 @@ directives! { after super::persistence::END;
     REPLICA_IGNORE_MAXMEMORY = flag("replica-ignore-maxmemory", true).alias("slave-ignore-maxmemory");
     /// Free a replica's old data in the background.
     REPLICA_LAZY_FLUSH = flag("replica-lazy-flush", true).alias("slave-lazy-flush");
+    /// Whether the server leads, or follows another one, even if acknowledged writes may be lost thereby. For an
+    /// operator who knows that nothing better is left.
+    REPLICA_MAY_LOSE_ACKNOWLEDGED = flag("replica-may-lose-acknowledged", false);
     /// Which replica Sentinel prefers: the lowest above 0.
     REPLICA_PRIORITY = integer("replica-priority", 100, 0, INT_MAX).alias("slave-priority");
     /// A replica refuses writes of clients.

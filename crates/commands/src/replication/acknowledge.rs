@@ -1,0 +1,81 @@
+//! CLIENT ACKNOWLEDGE, and who asks for acknowledged writes at all: replies wait until replicas have what they tell of.
+
+use crate::core::args::Args;
+use crate::core::context::{Context, Flow, Piecewise};
+use engine::config::Directive;
+use engine::keyspace::record::LogUser;
+use engine::status::acknowledgement::{AckNeed, REPLICAS_MAX};
+use engine::{Engine, Error};
+
+/// CLIENT ACKNOWLEDGE replicas [DURABLE]
+pub(crate) fn acknowledge(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let replicas = args.int(2)?;
+    let durable = match args.len() {
+        3 => false,
+        4 if args.is(3, "durable") => true,
+        _ => return Err(Error::Syntax),
+    };
+    let replicas = u8::try_from(replicas).ok().filter(|replicas| usize::from(*replicas) <= REPLICAS_MAX);
+    let need = AckNeed { replicas: replicas.ok_or(Error::OutOfRange)?, durable };
+    cx.session.acknowledge = Some(need);
+    if need.replicas > 0 {
+        ask(cx.engine);
+        cx.flow = Flow::more(LogBegins);
+    } else {
+        cx.reply.ok();
+    }
+    Ok(())
+}
+
+/// Waits until changes have places in a log that replies can wait for.
+struct LogBegins;
+
+impl Piecewise for LogBegins {
+    fn step(&mut self, cx: &mut Context<'_>) -> bool {
+        let has_begun = cx.engine.is_logged_for(LogUser::Replicas) || cx.engine.replication().is_replica();
+        if has_begun {
+            cx.reply.ok();
+        }
+        has_begun
+    }
+}
+
+/// A client or the configuration asks for acknowledged writes.
+pub(crate) fn ask(engine: &Engine) {
+    if engine.replication().acknowledgement.ask() {
+        engine.host().ask_replicas();
+    }
+}
+
+/// Before there are clients: whether the configuration asks.
+pub fn begin(engine: &Engine) {
+    if engine.config().snapshot().int(Directive::MIN_REPLICAS_TO_ACKNOWLEDGE) > 0 {
+        ask(engine);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+    use engine::keyspace::record::LogUser;
+    use engine::status::acknowledgement::AckNeed;
+
+    #[test]
+    fn a_client_says_what_its_replies_wait_for() {
+        let mut client = Client::new();
+        client.engine().set_logging(LogUser::Replicas, true);
+        assert!(!client.engine().replication().acknowledgement.is_asked());
+        client.is("CLIENT ACKNOWLEDGE 0", "+OK");
+        assert!(!client.engine().replication().acknowledgement.is_asked());
+        client.is("CLIENT ACKNOWLEDGE 2 durable", "+OK");
+        assert_eq!(client.session().acknowledge, Some(AckNeed { replicas: 2, durable: true }));
+        assert!(client.engine().replication().acknowledgement.is_asked());
+        client.is("CLIENT ACKNOWLEDGE x", "-ERR value is not an integer or out of range");
+        client
+            .is("CLIENT ACKNOWLEDGE -1", "-ERR value is out of range")
+            .is("CLIENT ACKNOWLEDGE 17", "-ERR value is out of range");
+        client.is("CLIENT ACKNOWLEDGE 1 what", "-ERR syntax error");
+        client.is("RESET", "+RESET");
+        assert_eq!(client.session().acknowledge, None);
+    }
+}

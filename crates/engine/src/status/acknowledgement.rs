@@ -1,0 +1,148 @@
+//! What is known of acknowledged writes: who asks for them, up to where replicas hold the change log, and what this
+//! server remembers of the in-sync set. The thread that serves replicas and the one that follows a primary write it;
+//! workers read whether a reply may go.
+
+use crate::locks::sync::Mutex;
+use replication::in_sync_member::Membership;
+use replication::in_sync_set::MemberId;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+
+/// Replicas that a client may wait for.
+pub const REPLICAS_MAX: usize = 16;
+
+/// What replies wait for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AckNeed {
+    /// So many replicas have what the reply tells of; 0: it does not wait.
+    pub replicas: u8,
+    /// They have it on their disks.
+    pub durable: bool,
+}
+
+impl AckNeed {
+    /// Both of these.
+    pub fn and(self, other: AckNeed) -> AckNeed {
+        AckNeed { replicas: self.replicas.max(other.replicas), durable: self.durable || other.durable }
+    }
+}
+
+/// Up to where so many replicas have the change log, for each number.
+type HeldLengths = [AtomicU64; REPLICAS_MAX + 1];
+
+/// See the module's documentation.
+pub struct Acknowledgement {
+    /// A client or the configuration has asked.
+    is_asked: AtomicBool,
+    /// In memory, and on disks; one more than the length, 0: nothing is acknowledged.
+    held: [HeldLengths; 2],
+    /// By the host's clock in milliseconds: until then nobody else can acknowledge.
+    leased_until: AtomicI64,
+    /// What the server remembers.
+    membership: Mutex<Membership>,
+    /// INFO's word for whether the server acknowledges.
+    state: Mutex<&'static str>,
+}
+
+impl Acknowledgement {
+    /// Of a server that goes by this name in sets.
+    pub fn new(id: MemberId) -> Acknowledgement {
+        Acknowledgement {
+            is_asked: AtomicBool::new(false),
+            held: std::array::from_fn(|_| std::array::from_fn(|_| AtomicU64::new(0))),
+            leased_until: AtomicI64::new(0),
+            membership: Mutex::new(Membership::new(id)),
+            state: Mutex::new("off"),
+        }
+    }
+
+    /// Whether a client or the configuration has asked for acknowledged writes.
+    #[inline]
+    pub fn is_asked(&self) -> bool {
+        self.is_asked.load(Relaxed)
+    }
+
+    /// It is asked for; true if that is new. From about now on, and for good.
+    pub fn ask(&self) -> bool {
+        !self.is_asked.swap(true, SeqCst)
+    }
+
+    /// Whether so many replicas have the log up to here.
+    #[inline]
+    pub fn is_held(&self, need: AckNeed, log: u64) -> bool {
+        let held = &self.held[usize::from(need.durable)];
+        need.replicas == 0 || held.get(usize::from(need.replicas)).is_some_and(|held| held.load(SeqCst) > log)
+    }
+
+    /// So many replicas have the log up to here; None: nothing is acknowledged. True if that is new.
+    pub fn set_held(&self, replicas: usize, durable: bool, log: Option<u64>) -> bool {
+        let value = log.map_or(0, |log| log.saturating_add(1));
+        self.held[usize::from(durable)][replicas].swap(value, SeqCst) != value
+    }
+
+    /// Whether nobody else can have acknowledged by now.
+    pub fn is_leased(&self, now_ms: u64) -> bool {
+        (now_ms as i64) < self.leased_until.load(SeqCst)
+    }
+
+    /// Until then nobody else can. True if it was over.
+    pub fn set_leased_until(&self, until_ms: u64, now_ms: u64) -> bool {
+        let until = i64::try_from(until_ms).unwrap_or(i64::MAX);
+        self.leased_until.swap(until, SeqCst) <= now_ms as i64 && until > now_ms as i64
+    }
+
+    /// Nothing is acknowledged any more. True if something was.
+    pub fn close(&self) -> bool {
+        self.leased_until.store(0, SeqCst);
+        self.held.iter().flatten().fold(false, |any, held| any | (held.swap(0, SeqCst) != 0))
+    }
+
+    /// What the server remembers of the in-sync set.
+    pub fn membership(&self) -> Membership {
+        self.membership.lock().clone()
+    }
+
+    /// Changes that.
+    pub fn update_membership<R>(&self, change: impl FnOnce(&mut Membership) -> R) -> R {
+        change(&mut self.membership.lock())
+    }
+
+    /// Whether the server is to be promoted when its primary is gone.
+    pub fn is_in_sync(&self) -> bool {
+        self.membership.lock().is_in_sync()
+    }
+
+    /// INFO's word for whether the server acknowledges.
+    pub fn state(&self) -> &'static str {
+        *self.state.lock()
+    }
+
+    /// It is this now.
+    pub fn set_state(&self, state: &'static str) {
+        *self.state.lock() = state;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_held_before_that_is_said() {
+        let status = Acknowledgement::new(MemberId::NONE);
+        let need = AckNeed { replicas: 2, durable: false };
+        assert!(!status.is_held(need, 0) && status.is_held(AckNeed::default(), 100));
+        assert!(status.set_held(2, false, Some(10)) && !status.set_held(2, false, Some(10)));
+        assert!(status.is_held(need, 10) && !status.is_held(need, 11));
+        assert!(!status.is_held(AckNeed { durable: true, ..need }, 0));
+        assert!(!status.is_held(AckNeed { replicas: u8::MAX, ..need }, 0));
+        assert!(status.close() && !status.is_held(need, 0) && !status.close());
+    }
+
+    #[test]
+    fn a_lease_that_had_ended_and_has_not_is_news() {
+        let status = Acknowledgement::new(MemberId::NONE);
+        assert!(!status.is_leased(0) && status.set_leased_until(100, 50) && status.is_leased(99));
+        assert!(!status.set_leased_until(150, 99) && !status.is_leased(150));
+        assert!(status.set_leased_until(u64::MAX, 200) && status.is_leased(1 << 40));
+    }
+}

@@ -1,0 +1,413 @@
+//! The servers, their network, their clients, and who promotes. One seed decides all.
+
+use crate::checker::Call;
+use crate::server::{Feed, Item, Message, Planted, Role, Server, WaitingReply};
+use replication::acknowledging::{AckSettings, AcknowledgingPrimary, Gate};
+use replication::arrived::Position;
+use replication::follower::Acks;
+use replication::ids::History;
+use replication::in_sync_member::Introduction;
+use replication::in_sync_set::{MemberId, Term};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Registers.
+pub const KEYS: usize = 2;
+/// How long a reply waits.
+const PATIENCE: u64 = 2000;
+/// How long a link may be silent.
+const SILENCE: u64 = 1500;
+
+enum Event {
+    Told { to: usize, from: usize, link: u64, message: Message },
+    Asked { to: usize, call: usize },
+    Synced { server: usize, name: (MemberId, u64), length: usize },
+}
+
+pub struct World {
+    pub servers: Vec<Server>,
+    pub calls: Vec<(usize, Call)>,
+    pub settings: AckSettings,
+    pub durable: bool,
+    now: u64,
+    random: fastrand::Rng,
+    planted: Planted,
+    events: BTreeMap<(u64, u64), Event>,
+    count: u64,
+    cut: BTreeSet<(usize, usize)>,
+    /// When the last message of a link's direction arrives: they do not overtake each other.
+    arrivals: BTreeMap<(u64, usize), u64>,
+    pub answered: usize,
+}
+
+impl World {
+    pub fn new(seed: u64, servers: usize, replicas: usize, durable: bool, planted: Planted) -> World {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut all: Vec<Server> = (0..servers).map(|_| Server::new(random.u128(..))).collect();
+        for server in &mut all {
+            // The one that is faster by a twentieth takes over from one that is slower.
+            (server.rate, server.ahead) = (random.u64(960..=1040), random.u64(0..1 << 40));
+        }
+        let first = &mut all[0];
+        first.role = Role::Primary(Box::new(AcknowledgingPrimary::new(&first.memory, first.position())));
+        let settings = AckSettings { replicas, lease: 400, silence: 1000 };
+        let (events, cut, arrivals) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
+        let (calls, now, count, answered) = (Vec::new(), 1, 0, 0);
+        World { servers: all, calls, settings, durable, now, random, planted, events, count, cut, arrivals, answered }
+    }
+
+    fn at(&mut self, time: u64, event: Event) {
+        self.count += 1;
+        self.events.insert((time, self.count), event);
+    }
+
+    fn send(&mut self, from: usize, to: usize, link: u64, message: Message) {
+        let delay = if self.random.u8(..) < 8 { self.random.u64(1..300) } else { self.random.u64(1..6) };
+        let arrives = self.arrivals.entry((link, to)).or_default();
+        *arrives = (*arrives).max(self.now + delay);
+        let time = *arrives;
+        self.at(time, Event::Told { to, from, link, message });
+    }
+
+    fn reaches(&self, a: usize, b: usize) -> bool {
+        !self.cut.contains(&(a.min(b), a.max(b)))
+    }
+
+    /// Goes on for so many milliseconds.
+    pub fn run(&mut self, time: u64) {
+        let end = self.now + time;
+        while self.now < end {
+            self.now += 1;
+            while self.events.first_key_value().is_some_and(|((time, _), _)| *time <= self.now) {
+                if let Some((_, event)) = self.events.pop_first() {
+                    self.take(event);
+                }
+            }
+            if self.random.u8(..) < 12 {
+                self.call();
+            }
+            for server in 0..self.servers.len() {
+                self.serve(server);
+            }
+        }
+    }
+
+    fn is_awake(&self, server: usize) -> bool {
+        self.servers[server].up && self.servers[server].stopped_until <= self.now
+    }
+
+    fn take(&mut self, event: Event) {
+        match event {
+            Event::Told { to, .. } | Event::Asked { to, .. } if !self.is_awake(to) => {
+                // Who stands still hears it later; who is down does not.
+                if self.servers[to].up {
+                    let later = self.servers[to].stopped_until;
+                    self.at(later, event);
+                }
+            }
+            Event::Told { to, from, .. } if !self.reaches(from, to) => {}
+            Event::Told { to, from, link, message } => self.hear(to, from, link, message),
+            Event::Asked { to, call } => self.ask(to, call),
+            Event::Synced { server, name, length } => {
+                let server = &mut self.servers[server];
+                if server.disk_name() == name {
+                    server.synced = server.synced.max(length.min(server.items.len()));
+                    server.next_ack = true;
+                }
+            }
+        }
+    }
+
+    fn call(&mut self) {
+        let to = self.random.usize(..self.servers.len());
+        let key = self.random.usize(..KEYS);
+        let call = self.calls.len();
+        let write = self.random.bool().then_some(call as u64 + 1);
+        self.calls.push((key, Call { write, called: self.now, replied: None, seen: 0 }));
+        let time = self.now + self.random.u64(0..5);
+        self.at(time, Event::Asked { to, call });
+    }
+
+    /// A client's command runs.
+    fn ask(&mut self, to: usize, call: usize) {
+        let (key, Call { write, .. }) = self.calls[call];
+        let server = &mut self.servers[to];
+        if !matches!(server.role, Role::Primary(_)) {
+            return;
+        }
+        let (seen, mut offset) = match write {
+            Some(value) => {
+                server.items.push(Item::Write { key, value });
+                (0, server.items.len() as u64)
+            }
+            None => server.read(key),
+        };
+        if write.is_none() && self.planted == Planted::HastyReads {
+            offset = 0;
+        }
+        server.held.push(WaitingReply { call, offset, since: self.now, seen });
+    }
+
+    fn hear(&mut self, to: usize, from: usize, link: u64, message: Message) {
+        let (now, any_term) = (self.now, self.planted == Planted::AnyTerm);
+        let server = &mut self.servers[to];
+        let clock = server.clock(now);
+        match (&mut server.role, message) {
+            (Role::Primary(_), Message::Psync { said, position }) => self.admit(to, from, link, said, position),
+            (Role::Primary(primary), Message::Ack(acks)) => {
+                if let Some(feed) = server.feeds.iter().find(|feed| feed.link == link) {
+                    primary.acknowledged(feed.member, acks, clock);
+                }
+            }
+            (Role::Replica { link: Some(own), streams }, message) if *own == link => {
+                server.heard = now;
+                match message {
+                    Message::Continue { id, term } => {
+                        if server.memory.meet(Some(term)).is_err() && !any_term {
+                            server.role = Role::Replica { link: None, streams: false };
+                            return;
+                        }
+                        *streams = true;
+                        if id != server.history.id {
+                            let length = server.items.len() as u64;
+                            server.history.shift(id, length);
+                        }
+                    }
+                    Message::Full { id, term, items } => {
+                        if server.memory.meet(Some(term)).is_err() && !any_term {
+                            server.role = Role::Replica { link: None, streams: false };
+                            return;
+                        }
+                        *streams = true;
+                        server.blank = false;
+                        (server.items, server.history, server.synced) = (items, History::new(id), 0);
+                        server.memory.replace();
+                        server.disk_count += 1;
+                        server.written = 0;
+                        server.next_ack = true;
+                    }
+                    Message::Items(items) if *streams => {
+                        for item in items {
+                            if let Item::Set(set) = &item
+                                && server.memory.take(set.clone()).is_err()
+                                && !any_term
+                            {
+                                server.role = Role::Replica { link: None, streams: false };
+                                return;
+                            }
+                            server.items.push(item);
+                        }
+                        server.next_ack = true;
+                    }
+                    _ => server.role = Role::Replica { link: None, streams: false },
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A replica asks its primary for what it lacks.
+    fn admit(&mut self, to: usize, from: usize, link: u64, said: Introduction, position: Option<Position>) {
+        let server = &mut self.servers[to];
+        let (has_all, can_continue) = (server.has(said.claim), position.is_some() && server.has(position));
+        let own = server.position();
+        let Role::Primary(primary) = &mut server.role else { return };
+        let may = primary.may_follow(&said, has_all, own) || self.planted == Planted::AnyClaim;
+        server.feeds.retain(|feed| feed.link != link && feed.member != said.id);
+        primary.left(said.id);
+        if !may {
+            return self.send(to, from, link, Message::Refused);
+        }
+        let (id, term) = (server.history.id, primary.set().term);
+        primary.joined(said.id);
+        let (message, sent) = match position.filter(|_| can_continue && self.random.u8(..) < 200) {
+            Some(position) => (Message::Continue { id, term }, position.offset as usize),
+            None => (Message::Full { id, term, items: server.items.clone() }, server.items.len()),
+        };
+        server.feeds.push(Feed { link, member: said.id, sent });
+        self.send(to, from, link, message);
+    }
+
+    /// What a server does of itself.
+    fn serve(&mut self, number: usize) {
+        if !self.is_awake(number) {
+            return;
+        }
+        let (now, settings) = (self.now, self.settings);
+        let server = &mut self.servers[number];
+        let clock = server.clock(now);
+        server.speak(now, &settings, self.planted);
+        if server.written < server.items.len() {
+            server.written = server.items.len();
+            let (name, length, delay) = (server.disk_name(), server.written, self.random.u64(0..=server.disk));
+            self.at(now + delay, Event::Synced { server: number, name, length });
+        }
+        match &self.servers[number].role {
+            Role::Primary(_) => {
+                let server = &mut self.servers[number];
+                if clock >= server.next_contact {
+                    server.next_contact = clock + settings.lease / 4;
+                    server.items.push(Item::Probe);
+                }
+                let length = server.items.len();
+                let Role::Primary(primary) = &mut server.role else { return };
+                primary.note_sent(length as u64, clock);
+                let mut messages = Vec::new();
+                for feed in server.feeds.iter_mut().filter(|feed| feed.sent < length) {
+                    messages.push((feed.link, server.items[feed.sent..].to_vec()));
+                    feed.sent = length;
+                }
+                for (link, items) in messages {
+                    self.send(number, (link % 16) as usize, link, Message::Items(items));
+                }
+                self.release(number);
+            }
+            Role::Replica { link, .. } => {
+                let (is_lost, follows) = (link.is_none(), self.servers[number].follows);
+                let server = &mut self.servers[number];
+                if follows != number && (is_lost || now - server.heard > SILENCE) && now >= server.next_contact {
+                    server.next_contact = now + 300;
+                    server.heard = now;
+                    self.count += 1;
+                    // Who has it can be told from its number.
+                    let link = self.count * 16 + number as u64;
+                    let server = &mut self.servers[number];
+                    server.role = Role::Replica { link: Some(link), streams: false };
+                    let position = (!server.items.is_empty()).then(|| server.position());
+                    let mut said = server.introduction();
+                    if self.planted == Planted::AnyTerm {
+                        said.term = Term::NONE;
+                    }
+                    self.send(number, follows, link, Message::Psync { said, position });
+                } else if let Role::Replica { link: Some(link), streams: true } = server.role
+                    && std::mem::take(&mut server.next_ack)
+                {
+                    let acks = Acks { applied: server.items.len() as u64, synced: server.synced as u64 };
+                    self.send(number, follows, link, Message::Ack(acks));
+                }
+            }
+        }
+    }
+
+    /// Replies go whose time has come.
+    fn release(&mut self, number: usize) {
+        let (now, settings, planted) = (self.now, self.settings, self.planted);
+        let server = &mut self.servers[number];
+        let clock = server.clock(now);
+        let Role::Primary(primary) = &mut server.role else { return };
+        let held = primary.held(settings.replicas, self.durable, &[]);
+        let is_leased = planted == Planted::NoLease || clock < primary.leased_until(&settings);
+        let (calls, random) = (&mut self.calls, &mut self.random);
+        let mut answered = 0;
+        server.held.retain(|reply| {
+            if is_leased && held.is_some_and(|held| held >= reply.offset) {
+                let call = &mut calls[reply.call].1;
+                (call.replied, call.seen) = (Some(now + random.u64(0..5)), reply.seen);
+                answered += 1;
+                return false;
+            }
+            now - reply.since < PATIENCE
+        });
+        self.answered += answered;
+    }
+
+    /// Something goes wrong, or a server is promoted.
+    pub fn trouble(&mut self) {
+        let number = self.random.usize(..self.servers.len());
+        match self.random.u8(..12) {
+            0 | 1 => self.crash(number),
+            2 | 3 => self.servers[number].stopped_until = self.now + self.random.u64(1..4000),
+            4 | 5 => {
+                let other = self.random.usize(..self.servers.len());
+                self.cut.insert((number.min(other), number.max(other)));
+            }
+            6 => (0..self.servers.len()).for_each(|other| _ = self.cut.insert((number.min(other), number.max(other)))),
+            7 => self.cut.clear(),
+            8 => self.servers[number].disk = self.random.u64(1..1500),
+            // What it leads to is not known: the server may be the wrong one.
+            9 => self.promote(number),
+            _ => _ = self.fail_over(),
+        }
+    }
+
+    /// A server's process ends and comes back, with nothing. One at a time: what two have lost nobody has.
+    fn crash(&mut self, number: usize) {
+        let is_blank = |(other, server): (usize, &Server)| other != number && (server.blank || !server.up);
+        let others_know = !self.servers.iter().enumerate().any(is_blank);
+        let was_primary = matches!(self.servers[number].role, Role::Primary(_));
+        if !others_know {
+            return;
+        }
+        let name = self.random.u128(..);
+        self.servers[number].crash(name, self.planted);
+        let server = &mut self.servers[number];
+        if was_primary && self.random.bool() {
+            // As its configuration has it.
+            let primary = AcknowledgingPrimary::new(&server.memory, server.position());
+            server.role = Role::Primary(Box::new(primary));
+        } else {
+            server.stopped_until = self.now + 200;
+        }
+    }
+
+    /// As Sentinels do: of the members of the set that are reached the one with the most is promoted, and the others
+    /// that are reached follow it.
+    pub fn fail_over(&mut self) -> Option<usize> {
+        let seen = |server: &usize| self.is_awake(*server) && self.reaches_most(*server);
+        let candidates = (0..self.servers.len()).filter(seen).filter(|number| {
+            let server = &self.servers[*number];
+            matches!(server.role, Role::Replica { .. }) && server.is_in_sync() && !server.items.is_empty()
+        });
+        let best = candidates.max_by_key(|number| self.servers[*number].items.len());
+        if let Some(best) = best {
+            self.promote(best);
+        }
+        best
+    }
+
+    fn reaches_most(&self, server: usize) -> bool {
+        let reached = (0..self.servers.len()).filter(|other| *other != server && self.reaches(server, *other));
+        reached.count() * 2 >= self.servers.len() - 1
+    }
+
+    fn promote(&mut self, number: usize) {
+        if !self.is_awake(number) || self.servers[number].items.is_empty() {
+            return;
+        }
+        let name = self.random.u128(..);
+        self.servers[number].promote(name, self.planted);
+        for other in (0..self.servers.len()).filter(|other| *other != number) {
+            if self.is_awake(other) && (self.random.u8(..) < 220) {
+                self.servers[other].follow(number);
+            }
+        }
+    }
+
+    /// All is well again: everybody follows this one.
+    pub fn heal(&mut self, number: usize) {
+        self.cut.clear();
+        let now = self.now;
+        for server in self.servers.iter_mut().filter(|server| server.up) {
+            (server.stopped_until, server.disk) = (now, 10);
+        }
+        let name = self.random.u128(..);
+        self.servers[number].promote(name, self.planted);
+        (0..self.servers.len()).filter(|other| *other != number).for_each(|other| {
+            if self.servers[other].follows != number || matches!(self.servers[other].role, Role::Primary(_)) {
+                self.servers[other].follow(number);
+            }
+        });
+    }
+
+    /// The server whose clients are answered.
+    pub fn acknowledging(&self) -> Vec<usize> {
+        let may = |server: &Server| match &server.role {
+            Role::Primary(primary) => primary.gate() == Gate::Open,
+            Role::Replica { .. } => false,
+        };
+        (0..self.servers.len()).filter(|number| may(&self.servers[*number])).collect()
+    }
+
+    pub fn some_time(&mut self) -> u64 {
+        self.random.u64(50..3000)
+    }
+}

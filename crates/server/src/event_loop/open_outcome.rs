@@ -1,0 +1,69 @@
+//! What a client is told in the place of replies that have waited for too long: whether what they tell of is kept is
+//! open.
+
+use resp::reply_value::{Decoder, Value};
+use resp::{Protocol, Reply};
+
+/// The text of each error.
+const TEXT: &str = "UNACKNOWLEDGED Not enough replicas have confirmed what this tells of. The outcome is open: it may be \
+                    kept or lost";
+
+/// The same number of errors as there are replies in `bytes`, and the messages between them. None: it is not known how
+/// many there are, as with a part of a reply.
+pub fn instead_of(bytes: &[u8], protocol: Protocol) -> Option<Vec<u8>> {
+    let mut told = Reply::new(Vec::new(), protocol);
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let (len, is_message) = match protocol {
+            Protocol::Book => (book_frame(rest)?, false),
+            _ => {
+                let (value, len) = Decoder::new().decode(rest).ok()??;
+                (len, matches!(value, Value::Push(_)))
+            }
+        };
+        let (reply, left) = rest.split_at_checked(len)?;
+        if is_message {
+            told.raw(reply);
+        } else {
+            let is_book = protocol == Protocol::Book;
+            if is_book {
+                told.begin_frame();
+            }
+            told.error(TEXT);
+            if is_book {
+                told.end_frame();
+            }
+        }
+        rest = left;
+    }
+    Some(told.take())
+}
+
+/// Bytes of the book protocol's reply at the beginning.
+fn book_frame(bytes: &[u8]) -> Option<usize> {
+    let (total, _) = bytes.split_first_chunk()?;
+    usize::try_from(u32::from_le_bytes(*total)).ok()?.checked_add(4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reply_is_an_error_and_messages_stay() {
+        let error = format!("-{TEXT}\r\n");
+        let told =
+            |bytes: &str, protocol| instead_of(bytes.as_bytes(), protocol).map(|it| String::from_utf8(it).unwrap());
+        assert_eq!(told("+OK\r\n*2\r\n$1\r\nx\r\n:1\r\n", Protocol::Resp2), Some(error.repeat(2)));
+        let push = ">2\r\n$1\r\nx\r\n$1\r\ny\r\n";
+        assert_eq!(told(&format!("+OK\r\n{push}_\r\n"), Protocol::Resp3), Some(format!("{error}{push}{error}")));
+        assert_eq!(told("*2\r\n$1\r\nx\r\n", Protocol::Resp2), None);
+        assert_eq!(instead_of(&[9, 0], Protocol::Book), None);
+        let mut book = Reply::new(Vec::new(), Protocol::Book);
+        book.begin_frame();
+        book.int(7);
+        book.end_frame();
+        let told = instead_of(&book.take(), Protocol::Book).unwrap();
+        assert_eq!(book_frame(&told), Some(told.len()));
+    }
+}

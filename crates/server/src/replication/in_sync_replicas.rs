@@ -1,0 +1,268 @@
+//! Acknowledged writes, as the thread that serves replicas has them: the state machine is told what replicas say, its
+//! words go into the stream, and workers hear up to where the log is held.
+//!
+//! ```text
+//!   REPLCONF ACK -> in-sync set, lease -> PING "in-sync ..." and GETACK into the stream
+//!                                      -> lengths of the log -> workers that hold replies
+//! ```
+
+use crate::replication::primary_thread::PrimaryThread;
+use crate::replication::replica::Replica;
+use crate::workers::mailbox::WorkerMessage;
+use crate::workers::replication_handle::ReplicationMessage;
+use crate::workers::shared::Shared;
+use engine::config::{Config, Directive};
+use engine::keyspace::record::LogUser;
+use engine::propagation::log_reader::LogReader;
+use engine::status::acknowledgement::REPLICAS_MAX;
+use replication::acknowledging::{AckSettings, AcknowledgingPrimary, Gate};
+use replication::arrived::Position;
+use replication::follower::Acks;
+use replication::ids::ReplicationId;
+use replication::in_sync_member::CAPABILITY;
+use replication::in_sync_set::Term;
+use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst, fence};
+
+/// Nanoseconds of a millisecond.
+const MILLISECOND: u64 = 1_000_000;
+/// How often a lease is asked for in its time, and how many leases of silence end a membership.
+const ASKS: u64 = 4;
+const SILENCE: u64 = 2;
+
+/// What the thread has for acknowledged writes.
+#[derive(Default)]
+pub(super) struct Acknowledging {
+    pub primary: Option<AcknowledgingPrimary>,
+    /// The stream's length when replicas were asked last, and the time.
+    asked_at: u64,
+    asked_time: u64,
+    /// The epoch that is remembered.
+    told: Option<(Term, u64, Gate)>,
+}
+
+/// The changes go into the log from now on, if the server leads: replies that wait for replicas wait for places of it.
+pub fn begin_logging(shared: &Shared) {
+    let engine = &*shared.engine;
+    let status = engine.replication();
+    let is_needed = status.acknowledgement.is_asked() && !status.is_replica();
+    if is_needed && !engine.is_logged_for(LogUser::Replicas) {
+        shared.replication.post(ReplicationMessage::Acknowledge { reader: engine.begin_logging(LogUser::Replicas) });
+    }
+}
+
+fn settings(config: &Config) -> AckSettings {
+    let lease = config.int(Directive::ACKNOWLEDGE_LEASE).unsigned_abs();
+    let replicas = config.int(Directive::MIN_REPLICAS_TO_ACKNOWLEDGE).clamp(1, REPLICAS_MAX as i64) as usize;
+    AckSettings { replicas, lease, silence: SILENCE * lease }
+}
+
+impl PrimaryThread {
+    /// The clock that does not go back, in milliseconds.
+    pub(super) fn monotonic(&self) -> u64 {
+        self.shared.engine.host().nanos().0 / MILLISECOND
+    }
+
+    /// A client has asked for acknowledged writes: the stream begins with this, unless it has begun.
+    pub(super) fn begin_acknowledging(&mut self, reader: LogReader) {
+        if self.reader.is_none() && !self.shared.engine.replication().is_replica() {
+            if self.backlog.is_none() {
+                self.begin_backlog();
+            }
+            self.begin_reading(reader);
+        }
+    }
+
+    /// The server leads from now on.
+    pub(super) fn promote(&mut self) {
+        self.acknowledging = Acknowledging::default();
+    }
+
+    /// Whether replies wait, or may, for places of the log, which therefore must go on.
+    pub(super) fn keeps_log(&self) -> bool {
+        let acknowledgement = &self.shared.engine.replication().acknowledgement;
+        acknowledgement.is_asked() || acknowledgement.membership().term != Term::NONE
+    }
+
+    /// Where the server was when it was promoted, or is if it never was.
+    fn promoted_at(&self, end: u64) -> Position {
+        let history = self.history();
+        match u64::try_from(history.second_offset - 1) {
+            Ok(offset) if history.second != ReplicationId::NONE => Position { id: history.second, offset },
+            _ => Position { id: history.id, offset: end },
+        }
+    }
+
+    /// Whether a replica may follow, with what it says of itself; if not, why.
+    pub(super) fn admit_follower(&mut self, token: usize) -> Result<(), &'static str> {
+        let Some(said) = self.replicas[token].handshake.introduction else { return Ok(()) };
+        let history = self.history();
+        let end = self.backlog.as_ref().map_or_else(|| self.shared.engine.replication().offset(), |it| it.end());
+        let has_all = said.claim.is_none_or(|Position { id, offset }| {
+            i64::try_from(offset).is_ok_and(|offset| history.has(id, offset + 1)) && offset <= end
+        });
+        self.begin_leading(end);
+        let may = match &mut self.acknowledging.primary {
+            Some(primary) => primary.may_follow(&said, has_all, Position { id: history.id, offset: end }),
+            None => has_all || said.term == Term::NONE,
+        };
+        self.remember();
+        if may { Ok(()) } else { Err("The replica may hold acknowledged writes that this server lacks") }
+    }
+
+    /// What a replica is told of the server's term, behind the history's name.
+    pub(super) fn term_word(&self, replica: &Replica) -> String {
+        let term = self.shared.engine.replication().acknowledgement.membership().term;
+        match replica.handshake.introduction {
+            Some(_) if term != Term::NONE => format!(" {CAPABILITY}{term}"),
+            _ => String::new(),
+        }
+    }
+
+    /// A replica has come or gone, or has said how far it is.
+    pub(super) fn note_follower(&mut self, token: usize, change: FollowerChange) {
+        let now = self.monotonic();
+        let Some(replica) = self.replicas.get(token) else { return };
+        let (Some(primary), Some(said)) = (&mut self.acknowledging.primary, replica.handshake.introduction) else {
+            return;
+        };
+        match change {
+            FollowerChange::Joined => primary.joined(said.id),
+            FollowerChange::Left => primary.left(said.id),
+            FollowerChange::Acknowledged => primary.acknowledged(said.id, replica.acks, now),
+        }
+    }
+
+    fn begin_leading(&mut self, end: u64) {
+        let status = self.shared.engine.replication();
+        if status.is_replica() || self.reader.is_none() {
+            if self.acknowledging.primary.take().is_some() {
+                self.acknowledging = Acknowledging::default();
+            }
+            return;
+        }
+        let is_forced = self.shared.engine.config().snapshot().flag(Directive::REPLICA_MAY_LOSE_ACKNOWLEDGED);
+        let mut known = status.acknowledgement.membership();
+        match &self.acknowledging.primary {
+            Some(primary) if is_forced && !primary.is_confirmed() => known.term = primary.set().term,
+            Some(_) => return,
+            None => {}
+        }
+        if !self.keeps_log() {
+            return;
+        }
+        let position = self.promoted_at(end);
+        let primary = match is_forced {
+            true => AcknowledgingPrimary::forced(&known, position),
+            false => AcknowledgingPrimary::new(&known, position),
+        };
+        self.acknowledging.primary = Some(primary);
+        let online = |(_, replica): &(usize, &Replica)| replica.shown.is_online();
+        let tokens: Vec<usize> = self.replicas.iter().filter(online).map(|(token, _)| token).collect();
+        tokens.into_iter().for_each(|token| self.note_follower(token, FollowerChange::Joined));
+    }
+
+    /// Does what is due; `before`: when the stream was shorter.
+    pub(super) fn acknowledge(&mut self, config: &Config, before: u64) {
+        let end = self.backlog.as_ref().map_or(0, |backlog| backlog.end());
+        self.begin_leading(end);
+        let (settings, now) = (settings(config), self.monotonic());
+        let Some(mut primary) = self.acknowledging.primary.take() else {
+            if self.shared.engine.replication().acknowledgement.close() {
+                self.wake_holders();
+            }
+            return;
+        };
+        primary.tick(&settings, now);
+        while let Some(word) = primary.next_word() {
+            let Some(end) = self.add(&[b"PING", word.as_bytes()]) else { break };
+            primary.appended(end);
+            primary.tick(&settings, now);
+        }
+        self.ask_for_acks(&settings, now);
+        if let Some(backlog) = &self.backlog {
+            primary.note_sent(backlog.end(), before);
+        }
+        let is_news = self.tell_held(&primary, &settings, now);
+        self.acknowledging.primary = Some(primary);
+        self.remember();
+        if is_news {
+            self.wake_holders();
+        }
+    }
+
+    /// Asks replicas how far they are, when there is something new, or a lease is to be had.
+    fn ask_for_acks(&mut self, settings: &AckSettings, now: u64) {
+        let asked = &self.acknowledging;
+        let end = self.backlog.as_ref().map_or(0, |backlog| backlog.end());
+        let is_due = end > asked.asked_at || now >= asked.asked_time + settings.lease / ASKS;
+        let is_asked = self.shared.engine.replication().acknowledgement.is_asked();
+        if is_due && is_asked && self.replicas.iter().any(|(_, replica)| replica.shown.is_online()) {
+            self.acknowledging.asked_time = now;
+            self.acknowledging.asked_at = self.add(&[b"REPLCONF", b"GETACK", b"*"]).unwrap_or(end);
+        }
+    }
+
+    /// Shows workers up to where the log is held; whether that is news.
+    fn tell_held(&self, primary: &AcknowledgingPrimary, settings: &AckSettings, now: u64) -> bool {
+        let status = &self.shared.engine.replication().acknowledgement;
+        let others: Vec<Acks> = self
+            .replicas
+            .iter()
+            .filter(|(_, it)| it.handshake.introduction.is_none() && it.acknowledges && it.shown.is_online())
+            .map(|(_, replica)| replica.acks)
+            .collect();
+        let mut is_news = status.set_leased_until(primary.leased_until(settings), now);
+        for durable in [false, true] {
+            for replicas in 1..=REPLICAS_MAX {
+                let held = primary.held(replicas, durable, &others).map(|stream| self.marks.log_at(stream));
+                is_news |= status.set_held(replicas, durable, held);
+                if held.is_none() {
+                    // No more have more.
+                    (replicas + 1..=REPLICAS_MAX).for_each(|more| is_news |= status.set_held(more, durable, None));
+                    break;
+                }
+            }
+        }
+        is_news
+    }
+
+    /// What the server would go on with if it followed another one.
+    fn remember(&mut self) {
+        let Some(primary) = &self.acknowledging.primary else { return };
+        let status = self.shared.engine.replication();
+        let told = (primary.set().term, primary.set().epoch, primary.gate());
+        if self.acknowledging.told == Some(told) {
+            return;
+        }
+        status.acknowledgement.update_membership(|membership| {
+            // Whom it follows tells it then.
+            if !status.is_replica() {
+                *membership = primary.membership();
+            }
+        });
+        status.acknowledgement.set_state(match primary.gate() {
+            Gate::Unconfirmed => "unconfirmed",
+            Gate::Confirmed(_) => "waiting",
+            Gate::Open => "open",
+        });
+        self.acknowledging.told = Some(told);
+    }
+
+    fn wake_holders(&self) {
+        fence(SeqCst);
+        let shared = &self.shared;
+        let holders = shared.running().filter(|worker| shared.slot(*worker).awaits_durability.load(Relaxed));
+        holders.for_each(|worker| shared.post(worker, WorkerMessage::Durable));
+    }
+}
+
+/// What has changed of a replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FollowerChange {
+    /// It gets the stream.
+    Joined,
+    /// It gets it no more.
+    Left,
+    /// It has said how far it is.
+    Acknowledged,
+}

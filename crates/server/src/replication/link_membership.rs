@@ -1,0 +1,88 @@
+//! What a replica does about the in-sync set: it introduces itself, follows nobody who was replaced, and remembers the
+//! sets that it is told of.
+
+use crate::replication::link_thread::{End, LOOK, LinkThread, Progress, Wanted};
+use commands::persistence::aof as log_file;
+use engine::config::Directive;
+use engine::status::replication_status::new_id;
+use persistence::aof::State;
+use persistence::aof::journal::Policy;
+use replication::arrived::{LinkError, Position};
+use replication::in_sync_member::{EarlierTerm, Introduction, Membership};
+use replication::in_sync_set::{InSyncSet, Term};
+use replication::primary_link::PrimaryLink;
+
+impl LinkThread {
+    /// What is told of this server to its primary.
+    pub(super) fn introduction(&self) -> String {
+        let (status, known) = (self.status(), self.status().acknowledgement.membership());
+        if self.engine().config().snapshot().flag(Directive::REPLICA_MAY_LOSE_ACKNOWLEDGED) {
+            return Introduction { id: known.id, term: Term::NONE, claim: None }.to_word();
+        }
+        let is_there = status.link().can_resume;
+        let own = is_there.then(|| Position { id: status.history().id, offset: status.offset() });
+        Introduction { id: known.id, term: known.term, claim: known.claim.or(own) }.to_word()
+    }
+
+    /// Whether the server may follow who has just answered: it was not replaced.
+    pub(super) fn meet(&self, link: &PrimaryLink, wanted: Wanted<'_>) -> Result<(), End> {
+        let _applying = self.status().applying.lock();
+        if !wanted.is_wanted() {
+            return Err(End::Unwanted);
+        }
+        let may_lose = self.engine().config().snapshot().flag(Directive::REPLICA_MAY_LOSE_ACKNOWLEDGED);
+        let met = self.status().acknowledgement.update_membership(|known| {
+            known.meet(link.term).or_else(|error| {
+                if may_lose {
+                    *known = Membership::new(new_id());
+                    known.meet(link.term)
+                } else {
+                    Err(error)
+                }
+            })
+        });
+        met.map_err(|EarlierTerm| End::Link(replaced()))
+    }
+
+    /// A set was in the stream.
+    pub(super) fn take_set(
+        &self,
+        progress: Option<&mut Progress>,
+        bytes: &[u8],
+        wanted: Wanted<'_>,
+    ) -> Result<(), End> {
+        let Some(progress) = progress else { return Ok(()) };
+        if let Some(set) = InSyncSet::of_command(bytes) {
+            let _applying = self.status().applying.lock();
+            if !wanted.is_wanted() {
+                return Err(End::Unwanted);
+            }
+            let taken = self.status().acknowledgement.update_membership(|known| known.take(set));
+            taken.map_err(|EarlierTerm| End::Link(replaced()))?;
+        }
+        self.count(progress, bytes, wanted)
+    }
+
+    /// With `appendfsync always` a primary that waits for the disk is not kept waiting for longer than a sync takes.
+    pub(super) fn sync_log(&self, progress: &Progress) {
+        let aof = persistence::aof::of(self.engine()).filter(|aof| aof.state() == State::On && !aof.has_failed());
+        let Some(aof) = aof.filter(|aof| aof.journal.policy() == Policy::Always) else { return };
+        let (attempt, length) = (aof.attempt(), self.engine().change_log().appended());
+        if progress.marks.back().is_some_and(|(_, length)| *length > aof.journal.synced())
+            && let Some(result) = aof.journal.commit(length, LOOK)
+        {
+            log_file::wrote(self.engine(), aof, attempt, &result);
+        }
+    }
+
+    /// The data is lost, and with it what it held of acknowledged writes.
+    pub(super) fn lose(&self) {
+        self.status().acknowledgement.update_membership(|known| known.forget(new_id()));
+    }
+}
+
+/// Why a primary is not followed that was replaced by another one.
+fn replaced() -> LinkError {
+    let text = "it was replaced, or has forgotten what was acknowledged (replica-may-lose-acknowledged is 'no')";
+    LinkError::Later(text.to_owned())
+}

@@ -1,0 +1,160 @@
+//! Writes that are acknowledged by replicas: processes that follow each other, one of which stands still or is gone.
+
+use crate::dialogue::ask;
+use crate::harness::{Server, eventually, expect_bytes, is_peer, send};
+use redis::Connection;
+
+const OPTIONS: [&str; 8] = [
+    "--min-replicas-to-acknowledge",
+    "1",
+    "--acknowledge-timeout",
+    "400",
+    "--acknowledge-lease",
+    "300",
+    "--repl-diskless-sync-delay",
+    "0",
+];
+
+const OPEN: &str = "-UNACKNOWLEDGED Not enough replicas have confirmed what this tells of. The outcome is open: it may be \
+                    kept or lost";
+
+/// A field of INFO replication.
+fn told(client: &mut Connection, field: &str) -> Option<String> {
+    let info: String = redis::cmd("INFO").arg("replication").query(client).expect("INFO");
+    info.lines().find_map(|line| Some(line.strip_prefix(field)?.strip_prefix(':')?.to_owned()))
+}
+
+fn follow(replica: &Server, primary: &Server) {
+    assert_eq!(ask(&mut replica.client(), &format!("REPLICAOF 127.0.0.1 {}", primary.port)), "OK");
+}
+
+/// A primary with so many replicas, all of which are in its set.
+fn group(replicas: usize, options: &[&str]) -> (Server, Vec<Server>) {
+    let options = [&OPTIONS[..], options].concat();
+    let primary = Server::start(&options);
+    let replicas: Vec<Server> = (0..replicas).map(|_| Server::start(&options)).collect();
+    replicas.iter().for_each(|replica| follow(replica, &primary));
+    expect_members(&primary, replicas.len());
+    (primary, replicas)
+}
+
+fn expect_members(primary: &Server, count: usize) {
+    let mut client = primary.client();
+    let are_members = || told(&mut client, "in_sync_members").is_some_and(|ids| ids.split(',').count() == count);
+    assert!(eventually(are_members), "the replicas are not in sync");
+    // It is the first one, or the lease of the one before has ended.
+    assert!(eventually(|| ask(&mut client, "SET settled 1") == "OK"));
+}
+
+#[test]
+fn a_reply_waits_for_one_of_the_replicas() {
+    if is_peer() {
+        return;
+    }
+    let (primary, replicas) = group(2, &[]);
+    let mut client = primary.client();
+    assert_eq!(ask(&mut client, "SET k 1"), "OK");
+    replicas[0].signal("STOP");
+    assert_eq!([ask(&mut client, "SET k 2"), ask(&mut client, "GET k")], ["OK", "\"2\""]);
+    replicas[1].signal("STOP");
+    assert_eq!(ask(&mut client, "SET k 3"), OPEN);
+    assert_eq!(ask(&mut client, "GET k"), OPEN);
+    assert_eq!([ask(&mut client, "PING"), ask(&mut client, "CLIENT ACKNOWLEDGE 0")], ["PONG", "OK"]);
+    assert_eq!(ask(&mut client, "GET k"), "\"3\"");
+    for replica in &replicas {
+        replica.signal("CONT");
+    }
+    assert_eq!(ask(&mut client, "CLIENT ACKNOWLEDGE 2"), "OK");
+    assert!(eventually(|| ask(&mut client, "SET k 4") == "OK"));
+    for replica in &replicas {
+        let mut reader = replica.client();
+        assert_eq!(ask(&mut reader, "GET k"), "\"4\"", "it is there before the reply is");
+        assert_eq!(told(&mut reader, "in_sync_state").as_deref(), Some("in-sync"));
+    }
+}
+
+#[test]
+fn replies_stay_in_order_and_others_are_served_meanwhile() {
+    if is_peer() {
+        return;
+    }
+    let (primary, replicas) = group(1, &[]);
+    replicas[0].signal("STOP");
+    let mut socket = primary.socket();
+    send(&mut socket, b"MULTI\r\nSET k 1\r\nEXEC\r\nPING\r\n");
+    let mut other = primary.client();
+    assert_eq!(ask(&mut other, "CLIENT ACKNOWLEDGE 0"), "OK");
+    assert!(eventually(|| ask(&mut other, "GET k") == "\"1\""), "the worker goes on");
+    // Another tick's, which waits for nothing itself.
+    send(&mut socket, b"ECHO x\r\n");
+    let error = format!("{OPEN}\r\n");
+    expect_bytes(&mut socket, format!("{}$1\r\nx\r\n", error.repeat(4)).as_bytes());
+    replicas[0].signal("CONT");
+    let mut client = primary.client();
+    assert!(eventually(|| ask(&mut client, "SET k 2") == "OK"));
+    send(&mut socket, b"BLPOP l 0\r\nPING\r\n");
+    assert_eq!(ask(&mut client, "RPUSH l v"), "1");
+    expect_bytes(&mut socket, b"*2\r\n$1\r\nl\r\n$1\r\nv\r\n+PONG\r\n");
+}
+
+#[test]
+fn durable_ones_wait_for_the_disk_of_a_replica() {
+    if is_peer() {
+        return;
+    }
+    let (primary, replicas) = group(1, &["--appendonly", "yes", "--appendfsync", "always"]);
+    let mut client = primary.client();
+    assert_eq!(ask(&mut client, "CLIENT ACKNOWLEDGE 1 DURABLE"), "OK");
+    assert!(eventually(|| ask(&mut client, "SET k 1") == "OK"));
+    assert_eq!(ask(&mut replicas[0].client(), "CONFIG SET appendonly no"), "OK");
+    assert_eq!(ask(&mut client, "SET k 2"), OPEN);
+    assert_eq!([ask(&mut client, "CLIENT ACKNOWLEDGE 1"), ask(&mut client, "SET k 3")], ["OK", "OK"]);
+}
+
+#[test]
+fn what_was_acknowledged_survives_the_primary_which_does_not_come_back_as_one() {
+    if is_peer() {
+        return;
+    }
+    let (primary, replicas) = group(2, &[]);
+    let mut client = primary.client();
+    let acknowledged = (0..100).take_while(|n| ask(&mut client, &format!("SET k {n}")) == "OK").count();
+    assert_eq!(acknowledged, 100);
+    primary.signal("STOP");
+    let offset =
+        |replica: &Server| told(&mut replica.client(), "slave_repl_offset").map(|text| text.parse::<u64>().ok());
+    let best = usize::from(offset(&replicas[1]) > offset(&replicas[0]));
+    let (new, other) = (&replicas[best], &replicas[1 - best]);
+    assert_eq!(ask(&mut new.client(), "REPLICAOF NO ONE"), "OK");
+    // Alone it does not know whether the other one has more.
+    assert_eq!(told(&mut new.client(), "in_sync_state").as_deref(), Some("unconfirmed"));
+    assert_eq!(ask(&mut new.client(), "GET k"), OPEN);
+    follow(other, new);
+    let mut client = new.client();
+    assert!(eventually(|| ask(&mut client, "GET k") == "\"99\""));
+    assert_eq!(ask(&mut client, "SET k 100"), "OK");
+    primary.signal("CONT");
+    let mut old = primary.client();
+    assert_eq!([ask(&mut old, "SET k x"), ask(&mut old, "GET k")], [OPEN, OPEN], "it has been replaced");
+    follow(&primary, new);
+    expect_members(new, 2);
+    assert!(eventually(|| ask(&mut old, "GET k") == "\"100\""));
+}
+
+#[test]
+fn who_has_forgotten_is_not_followed() {
+    if is_peer() {
+        return;
+    }
+    let (mut primary, replicas) = group(1, &["--save", ""]);
+    assert_eq!(ask(&mut primary.client(), "SET k 1"), "OK");
+    primary.restart();
+    let mut old = primary.client();
+    assert_eq!(ask(&mut old, "SET k 2"), OPEN);
+    let mut kept = replicas[0].client();
+    assert_eq!(ask(&mut kept, "GET k"), "\"1\"");
+    assert_eq!(ask(&mut kept, "CONFIG SET replica-may-lose-acknowledged yes"), "OK");
+    assert!(eventually(|| ask(&mut kept, "GET k") == "\"2\""), "an operator has decided");
+    assert_eq!(ask(&mut old, "CONFIG SET replica-may-lose-acknowledged yes"), "OK");
+    assert!(eventually(|| ask(&mut old, "SET k 3") == "OK"));
+}
