@@ -5,9 +5,9 @@
 //!  db.0.keys.total                 4      2      1      1      1      0      1
 //! ```
 //!
-//! Sizes are bytes of text: those of a field count with its value's, those of a member with its score's. Percentiles are
-//! those of HDR histograms of three digits; what is above a histogram's range is in no percentile. A member of a sorted set
-//! is one element in every encoding, where the reference counts two in packed ones.
+//! Sizes are bytes of text: those of a field count with its value's, those of a member with its score's. Percentiles
+//! are those of HDR histograms of three digits; what is above a histogram's range is in no percentile. A member of a
+//! sorted set is one element in every encoding, where the reference counts two in packed ones.
 
 use crate::decode::Decoded;
 use engine::data::value::Object;
@@ -125,12 +125,12 @@ impl FileStats {
         self.databases.entry(db).or_default();
     }
 
-    /// The file has this key; whether it has an expiry, and is over.
-    pub(crate) fn add_key(&mut self, db: u64, name: &[u8], value: &Decoded, expires: bool, is_over: bool) {
+    /// The file has this key; whether it has an expiry, and has expired.
+    pub(crate) fn add_key(&mut self, db: u64, name: &[u8], value: &Decoded, expires: bool, has_expired: bool) {
         let stats = &mut self.databases.entry(db).or_default()[column(value)];
         stats.count_key(name, value);
         stats.expires += u64::from(expires);
-        stats.expired += u64::from(is_over);
+        stats.expired += u64::from(has_expired);
     }
 
     /// Writes all figures of all databases up to the last one.
