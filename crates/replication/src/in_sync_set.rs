@@ -11,6 +11,7 @@
 //! before.
 
 use crate::ids::ReplicationId;
+use crate::in_sync_member::CAPABILITY;
 use std::fmt;
 
 /// A server, as long as it remembers: one that has lost its data goes on by another name.
@@ -40,6 +41,11 @@ impl Term {
         let split = text.iter().position(|byte| *byte == b':')?;
         let number = std::str::from_utf8(&text[..split]).ok()?.parse().ok()?;
         Some(Term { number, leader: MemberId::parse(&text[split + 1..])? })
+    }
+
+    /// The term that a primary tells with its answer to PSYNC.
+    pub fn of_answer(line: &[u8]) -> Option<Term> {
+        line.split(|byte| *byte == b' ').find_map(|word| Term::parse(word.strip_prefix(CAPABILITY.as_bytes())?))
     }
 
     /// Whether who has heard of this one may follow a primary of that one. Of two with one number it is the first

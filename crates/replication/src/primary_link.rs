@@ -24,7 +24,6 @@
 
 use crate::arrived::{Arrived, LinkError, Position, SnapshotEnd};
 use crate::ids::{ID_LEN, ReplicationId};
-use crate::in_sync_member::CAPABILITY;
 use crate::in_sync_set::Term;
 use crate::snapshot_frame::{Frame, FramePart};
 use crate::units::{Unit, Units};
@@ -304,8 +303,7 @@ impl PrimaryLink {
     fn psync_answer<'b>(&mut self, line: &[u8]) -> Result<Arrived<'b>, LinkError> {
         let text = || String::from_utf8_lossy(line).into_owned();
         let unexpected = |what| LinkError::Unexpected(what, text());
-        let mut words = line.split(|byte| *byte == b' ');
-        self.term = words.find_map(|word| Term::parse(word.strip_prefix(CAPABILITY.as_bytes())?));
+        self.term = Term::of_answer(line);
         if let Some(rest) = line.strip_prefix(b"+FULLRESYNC") {
             let mut words = rest.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
             let id = words.next().and_then(ReplicationId::parse);
@@ -671,9 +669,8 @@ mod tests {
     fn a_primary_tells_its_term_and_its_set() {
         let mut link = asking(Some(position()));
         let set = format!("in-sync 3:{ID} 7 1/{OTHER}");
-        let word = format!("*2\r\n$4\r\nPING\r\n${}\r\n{set}\r\n", set.len());
-        let told = feed(&mut link, format!("+CONTINUE {OTHER} in-sync:3:{ID}\r\nPING\r\n{word}").as_bytes()).unwrap();
-        assert_eq!(told[1..], ["commands 6".to_owned(), set]);
+        let text = format!("+CONTINUE in-sync:3:{ID}\r\nPING\r\n*2\r\n$4\r\nPING\r\n${}\r\n{set}\r\n", set.len());
+        assert_eq!(feed(&mut link, text.as_bytes()).unwrap()[1..], ["commands 6".to_owned(), set]);
         assert_eq!(link.term.map(|term| term.number), Some(3));
     }
 

@@ -11,6 +11,7 @@
 mod dual_channel;
 pub mod full_sync;
 pub mod in_sync_replicas;
+mod kept_stream;
 mod link_membership;
 pub mod link_thread;
 pub mod primary_thread;

@@ -22,7 +22,7 @@ use engine::keyspace::record::LogUser;
 use engine::propagation::change_log::Readers;
 use engine::propagation::log_batch::put_command;
 use engine::propagation::log_reader::LogReader;
-use engine::status::replication_status::{BacklogStatus, new_id};
+use engine::status::replication_status::BacklogStatus;
 use engine::time::UnixMs;
 use mio::{Events, Poll, Token, Waker};
 use persistence::aof::framing::{FramedBytes, Framing};
@@ -44,7 +44,7 @@ const WAKE: Token = Token(usize::MAX);
 /// The longest sleep.
 const TICK: Duration = Duration::from_millis(100);
 /// Between two checks of what changes slowly, in milliseconds.
-const SECOND: i64 = 1000;
+pub(super) const SECOND: i64 = 1000;
 /// Bytes of the log that are taken before replicas are sent something.
 const AT_ONCE: u64 = 1 << 20;
 /// How often the log is read for a snapshot's beginning.
@@ -81,7 +81,7 @@ pub struct PrimaryThread {
     pinged_at: UnixMs,
     checked_at: UnixMs,
     /// Since when there is no replica.
-    alone_since: UnixMs,
+    pub(super) alone_since: UnixMs,
 }
 
 /// Starts the thread, which ends when the server does.
@@ -332,29 +332,6 @@ impl PrimaryThread {
         self.close(token, now);
     }
 
-    /// The history begins, with a name of its own.
-    pub(super) fn begin_backlog(&mut self) {
-        let status = self.shared.engine.replication();
-        status.update_history(|history| *history = History::new(new_id()));
-        let size = self.shared.engine.config().snapshot().bytes(Directive::REPL_BACKLOG_SIZE);
-        self.backlog = Some(Backlog::new(status.offset(), size));
-        let history = status.history();
-        log::notice(format_args!(
-            "Replication backlog created, my new replication IDs are '{}' and '{}'",
-            history.id, history.second
-        ));
-    }
-
-    /// The backlog has what was written by now, and no more than is asked for now.
-    fn keep_as_asked(&mut self) {
-        self.read_log();
-        let size = self.shared.engine.config().snapshot().bytes(Directive::REPL_BACKLOG_SIZE);
-        if let Some(backlog) = &mut self.backlog {
-            backlog.resize(size);
-        }
-        self.trim();
-    }
-
     /// Sends a replica only what it lacks, if the backlog has it.
     fn go_on(&mut self, token: usize, id: &[u8], next: i64, now: UnixMs) -> bool {
         let (history, word) = (self.history(), self.term_word(&self.replicas[token]));
@@ -591,21 +568,6 @@ impl PrimaryThread {
         self.count_good(now);
     }
 
-    /// Nobody has followed for so long that nobody will come back. Without it the stream does not grow, so that the
-    /// history must not keep its name.
-    fn free_backlog(&mut self, ttl: i64, now: UnixMs) {
-        let is_idle = self.replicas.is_empty() && self.reader.is_some() && self.syncs.is_empty();
-        if ttl == 0 || !is_idle || self.keeps_log() || now.since(self.alone_since) <= ttl {
-            return;
-        }
-        self.shared.engine.set_logging(LogUser::Replicas, false);
-        (self.reader, self.backlog) = (None, None);
-        self.marks.clear();
-        self.shared.engine.replication().update_history(|history| *history = History::new(new_id()));
-        let seconds = ttl / SECOND;
-        log::notice(format_args!("Replication backlog freed after {seconds} seconds without connected replicas."));
-    }
-
     /// Sends all replicas what their sockets take, and ends those that are too far behind.
     fn send(&mut self, config: &Config, now: UnixMs) {
         let limit = config.output_buffer_limit(ClientClass::Replica);
@@ -638,14 +600,6 @@ impl PrimaryThread {
         for (token, reason) in ended {
             self.end(token, &reason, now);
         }
-    }
-
-    /// Lets go of what nobody needs.
-    fn trim(&mut self) {
-        let Some(backlog) = &mut self.backlog else { return };
-        let all = self.replicas.iter().map(|(_, replica)| replica).filter(|replica| replica.needs_stream());
-        let begun = self.shared.replication.stops.first_needed().unwrap_or(u64::MAX);
-        backlog.trim(all.map(|replica| replica.position).min().unwrap_or(u64::MAX).min(begun));
     }
 
     /// Lets go of what nobody needs, and shows how far all is.

@@ -1,0 +1,58 @@
+//! How much of the stream is kept for replicas that come back, and since when.
+
+use crate::replication::primary_thread::{PrimaryThread, SECOND};
+use crate::system::log;
+use engine::config::Directive;
+use engine::keyspace::record::LogUser;
+use engine::status::replication_status::new_id;
+use engine::time::UnixMs;
+use replication::backlog::Backlog;
+use replication::ids::History;
+
+impl PrimaryThread {
+    /// The history begins, with a name of its own.
+    pub(super) fn begin_backlog(&mut self) {
+        let status = self.shared.engine.replication();
+        status.update_history(|history| *history = History::new(new_id()));
+        let size = self.shared.engine.config().snapshot().bytes(Directive::REPL_BACKLOG_SIZE);
+        self.backlog = Some(Backlog::new(status.offset(), size));
+        let history = status.history();
+        log::notice(format_args!(
+            "Replication backlog created, my new replication IDs are '{}' and '{}'",
+            history.id, history.second
+        ));
+    }
+
+    /// The backlog has what was written by now, and no more than is asked for now.
+    pub(super) fn keep_as_asked(&mut self) {
+        self.read_log();
+        let size = self.shared.engine.config().snapshot().bytes(Directive::REPL_BACKLOG_SIZE);
+        if let Some(backlog) = &mut self.backlog {
+            backlog.resize(size);
+        }
+        self.trim();
+    }
+
+    /// Lets go of what nobody needs.
+    pub(super) fn trim(&mut self) {
+        let Some(backlog) = &mut self.backlog else { return };
+        let all = self.replicas.iter().map(|(_, replica)| replica).filter(|replica| replica.needs_stream());
+        let begun = self.shared.replication.stops.first_needed().unwrap_or(u64::MAX);
+        backlog.trim(all.map(|replica| replica.position).min().unwrap_or(u64::MAX).min(begun));
+    }
+
+    /// Nobody has followed for so long that nobody will come back. Without it the stream does not grow, so that the
+    /// history must not keep its name.
+    pub(super) fn free_backlog(&mut self, ttl: i64, now: UnixMs) {
+        let is_idle = self.replicas.is_empty() && self.reader.is_some() && self.syncs.is_empty();
+        if ttl == 0 || !is_idle || self.keeps_log() || now.since(self.alone_since) <= ttl {
+            return;
+        }
+        self.shared.engine.set_logging(LogUser::Replicas, false);
+        (self.reader, self.backlog) = (None, None);
+        self.marks.clear();
+        self.shared.engine.replication().update_history(|history| *history = History::new(new_id()));
+        let seconds = ttl / SECOND;
+        log::notice(format_args!("Replication backlog freed after {seconds} seconds without connected replicas."));
+    }
+}
