@@ -264,6 +264,20 @@ errors! {
     ReadOnlyReplica = "READONLY You can't write against a read only replica.";
     PrimaryDown = "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
     ScriptStale = "ERR Can not execute the command on a stale replica";
+    Redirect(host: Word, port: Word) = "REDIRECT {}:{}";
+    NoFailover = "ERR No failover in progress.";
+    FailoverTimeout = "ERR FAILOVER timeout must be greater than 0";
+    FailoverInProgress = "ERR FAILOVER already in progress.";
+    FailoverOfReplica = "ERR FAILOVER is not valid when server is a replica.";
+    FailoverAlone = "ERR FAILOVER requires connected replicas.";
+    FailoverForce = "ERR FAILOVER with force option requires both a timeout and target HOST and IP.";
+    FailoverUnknown = "ERR FAILOVER target HOST and PORT is not a replica.";
+    FailoverOffline = "ERR FAILOVER target replica is not online.";
+    FailingOver = "ERR REPLICAOF not allowed while failing over.";
+    SyncFailingOver = "NOMASTERLINK Can't SYNC while failing over";
+    SyncWithoutLink = "NOMASTERLINK Can't SYNC while not connected with my master";
+    NotAReplica = "ERR PSYNC FAILOVER can't be sent to a master.";
+    OtherHistory = "ERR PSYNC FAILOVER replid must match my replid.";
     InvalidPrimaryPort = "ERR Invalid master port";
     UnblockedByRole = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)";
     BusyScript = "BUSY Valkey is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
@@ -384,6 +398,7 @@ errors! {
     SaveRunning = "ERR Background save already in progress";
     SaveNotRunning = "ERR Background saving is currently not in progress or scheduled";
     SaveDuringRewrite = "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to schedule a BGSAVE whenever possible.";
+    ShutdownFailover = "ERR SHUTDOWN FAILOVER is only supported in cluster mode.";
     NoShutdown = "ERR No shutdown in progress.";
     ShutdownFailed = "ERR Errors trying to SHUTDOWN. Check logs.";
 

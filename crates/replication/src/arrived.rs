@@ -75,6 +75,8 @@ pub enum LinkError {
     Auth(String),
     /// It answered something else than it should.
     Unexpected(&'static str, String),
+    /// It does not take over.
+    FailoverRefused(String),
     /// It cannot be followed now, and is to be asked again.
     Later(String),
     /// It gave up the snapshot.
@@ -89,6 +91,7 @@ impl fmt::Display for LinkError {
             LinkError::Timeout(what) => write!(formatter, "Timeout {what}"),
             LinkError::Auth(text) => write!(formatter, "Unable to AUTH to PRIMARY: {text}"),
             LinkError::Unexpected(what, text) => write!(formatter, "Unexpected reply to {what} from primary: {text}"),
+            LinkError::FailoverRefused(text) => write!(formatter, "The failover's target does not take over: {text}"),
             LinkError::Later(text) => {
                 write!(formatter, "PRIMARY is currently unable to PSYNC but should be in the future: {text}")
             }

@@ -8,6 +8,7 @@
 //! | [`in_sync_set`] | which servers have what was acknowledged |
 //! | [`in_sync_member`] | what a server remembers of that |
 //! | [`acknowledging`] | a primary that acknowledges what enough of them have |
+//! | [`failover_state`] | a primary that hands its role to a replica |
 //! | [`follower`] | what a replica says of itself, how far it is, how far behind it may be |
 //! | [`arrived`] | what comes over a replica's link, and why one ends |
 //! | [`primary_link`] | a replica's side: from its connection to the stream |
@@ -23,6 +24,7 @@
 pub mod acknowledging;
 pub mod arrived;
 pub mod backlog;
+pub mod failover_state;
 pub mod follower;
 pub mod ids;
 pub mod in_sync_member;

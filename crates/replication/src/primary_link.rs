@@ -32,6 +32,8 @@ use crate::units::{Unit, Units};
 const LINE_MAX: usize = 1024;
 /// Milliseconds between two words of how far the replica is.
 const ACK_PERIOD: u64 = 1000;
+/// Milliseconds after which that is said where something is new: a primary may wait for it that does not ask.
+const ACK_SOON: u64 = 20;
 
 /// What a replica says of itself.
 #[derive(Clone, Debug, Default)]
@@ -94,6 +96,8 @@ pub struct PrimaryLink {
     output: Vec<u8>,
     last_input: u64,
     next_ack: u64,
+    /// How far the replica was by its last word.
+    acked: u64,
     /// PSYNC is the end of a failover that the primary asked for.
     is_failover: bool,
     /// The stream comes over another link, and goes on where this one will say.
@@ -114,6 +118,7 @@ impl PrimaryLink {
             output,
             last_input: now,
             next_ack: 0,
+            acked: 0,
             is_failover,
             is_for_snapshot,
             term,
@@ -153,6 +158,16 @@ impl PrimaryLink {
     /// Its PSYNC tells the primary that it is to follow this server from then on.
     pub fn set_failover(&mut self) {
         self.is_failover = true;
+    }
+
+    /// Whether it does.
+    pub fn is_failover(&self) -> bool {
+        self.is_failover
+    }
+
+    /// Whether PSYNC was sent and is not answered.
+    pub fn awaits_answer(&self) -> bool {
+        matches!(self.state, State::Psync)
     }
 
     /// What is to be sent.
@@ -332,11 +347,11 @@ impl PrimaryLink {
             self.state = State::Apart;
             return client.map(|client| Arrived::DualChannel(Some(client))).ok_or_else(|| unexpected("PSYNC"));
         }
+        if self.is_failover {
+            return Err(LinkError::FailoverRefused(text()));
+        }
         if line.starts_with(b"-NOMASTERLINK") || line.starts_with(b"-LOADING") {
             return Err(LinkError::Later(text()));
-        }
-        if self.is_failover {
-            return Err(LinkError::Unexpected("PSYNC FAILOVER", text()));
         }
         if line[0] != b'-' {
             return Err(LinkError::Unexpected("PSYNC", text()));
@@ -393,18 +408,22 @@ impl PrimaryLink {
 
     /// Says how far the replica is; `durable`: how much of it is on its disk, where it has a log.
     pub fn ack(&mut self, offset: u64, durable: Option<u64>, now: u64) {
+        (self.next_ack, self.acked) = (now + ACK_PERIOD, offset);
         let (offset, durable) = (offset.to_string(), durable.map(|offset| offset.to_string()));
         let mut words: Vec<&[u8]> = vec![b"REPLCONF", b"ACK", offset.as_bytes()];
         if let Some(durable) = &durable {
             words.extend([&b"FACK"[..], durable.as_bytes()]);
         }
         self.output.extend(command(&words));
-        self.next_ack = now + ACK_PERIOD;
     }
 
-    /// Whether it is time to say how far the replica is.
-    pub fn owes_ack(&self, now: u64) -> bool {
-        self.is_streaming() && now >= self.next_ack
+    /// Milliseconds until it is to say how far the replica is, which is at `offset`.
+    pub fn owes_ack_in(&self, offset: u64, now: u64) -> u64 {
+        let early = if offset == self.acked { 0 } else { ACK_PERIOD - ACK_SOON };
+        match self.state {
+            State::Stream(_) => self.next_ack.saturating_sub(now + early),
+            _ => ACK_PERIOD,
+        }
     }
 
     /// Keeps the primary from giving up a replica that is busy with its snapshot.
@@ -675,15 +694,28 @@ mod tests {
     }
 
     #[test]
+    fn a_replica_is_asked_to_take_over_and_may_refuse() {
+        for answer in ["+CONTINUE\r\n", "-LOADING wait\r\n", "-NOPERM no\r\n", "+WHAT\r\n"] {
+            let mut link = PrimaryLink::new(settings(), Some(position()), 0);
+            link.set_failover();
+            feed(&mut link, b"+PONG\r\n+OK\r\n+OK\r\n+OK\r\n").unwrap();
+            assert!(sent(&mut link).ends_with(&format!("PSYNC {ID} 101 FAILOVER")) && link.awaits_answer());
+            let refused = matches!(feed(&mut link, answer.as_bytes()), Err(LinkError::FailoverRefused(_)));
+            assert_eq!((refused, link.awaits_answer()), (answer != "+CONTINUE\r\n", refused), "{answer}");
+        }
+    }
+
+    #[test]
     fn acknowledgements_go_out_each_second_and_silence_ends_the_link() {
         let mut link = asking(Some(position()));
-        assert!(!link.owes_ack(0) && link.tick(60_000).is_ok() && link.tick(60_001).is_err());
+        assert!(link.owes_ack_in(100, 0) > 0 && link.tick(60_000).is_ok() && link.tick(60_001).is_err());
         feed(&mut link, b"+CONTINUE\r\n").unwrap();
         link.take_output();
-        assert!(link.owes_ack(0));
+        assert_eq!(link.owes_ack_in(100, 0), 0);
         link.ack(100, Some(90), 0);
         assert_eq!(sent(&mut link), "REPLCONF ACK 100 FACK 90");
-        assert!(!link.owes_ack(999) && link.owes_ack(1000));
+        assert_eq!([0, 999, 1000].map(|now| link.owes_ack_in(100, now)), [1000, 1, 0]);
+        assert_eq!([0, 19, 20].map(|now| link.owes_ack_in(101, now)), [20, 1, 0], "something is new");
         link.note_input(70_000);
         assert!(link.tick(130_000).is_ok() && link.tick(130_001).is_err());
     }

@@ -192,7 +192,9 @@ impl BatchRun<'_> {
         let own = engine.pubsub().own(session.worker);
         let is_primary = session.asker == Asker::Primary;
         let rights = if is_primary { engine.users().generation() } else { session.open_at };
-        let gate = Gate { engine, worker: session.worker, own, rights, is_limited: self.is_limited, is_primary };
+        let is_sent_on = session.info.redirects.load(Relaxed);
+        let gate =
+            Gate { engine, worker: session.worker, own, rights, is_limited: self.is_limited, is_primary, is_sent_on };
         let worker = &engine.metrics()[session.worker];
         let (db, patience) = (session.db, session.patience);
         let mut keys = Keys::new(engine, HeldLocks::Nothing, db, session.origin(engine, now));
@@ -252,6 +254,8 @@ struct Gate<'e> {
     is_limited: bool,
     /// It is the stream of the server that is followed.
     is_primary: bool,
+    /// The client follows redirections.
+    is_sent_on: bool,
 }
 
 impl Gate<'_> {
@@ -268,7 +272,10 @@ impl Gate<'_> {
     /// On a server that follows another one.
     #[inline(never)]
     fn is_open_to(&self, item: &BatchItem<'_>, reasons: DenyReasons) -> bool {
-        if self.is_primary { reasons.lets_primary_run() } else { item.reads() && reasons.lets_reads_run() }
+        match self.is_primary {
+            true => reasons.lets_primary_run(),
+            false => !self.is_sent_on && item.reads() && reasons.lets_reads_run(),
+        }
     }
 
     #[inline(never)]

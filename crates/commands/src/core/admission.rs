@@ -12,7 +12,7 @@
 //! The checks come in Valkey's order, so that of several reasons clients are told the same one:
 //!
 //! ```text
-//!   authentication - protected commands - MULTI - rights - memory - disk - replicas - read-only replica -
+//!   authentication - protected commands - MULTI - rights - redirection - memory - disk - replicas - read-only replica -
 //!   subscriptions - link to the primary - loading - busy script - monitors - pause
 //! ```
 //!
@@ -38,6 +38,7 @@ use engine::status::deny_reasons::{DenyReasons, Paused};
 use engine::time::UnixMs;
 use engine::{Engine, Error, Word};
 use persistence::aof::{self, Aof};
+use replication::failover_state::FailoverState;
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -133,7 +134,13 @@ pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &AdmissionR
             return Verdict::Refuse(error);
         }
     }
-    if engine.persistence_status().deny_reasons().is_limited() {
+    session.admitted = engine.persistence_status().deny_reasons();
+    if session.admitted.follows()
+        && let Some(verdict) = sent_on(engine, session, request)
+    {
+        return verdict;
+    }
+    if session.admitted.is_limited() {
         engine.make_room(Server { worker: session.worker, now_us: now.unix_us });
     }
     session.admitted = engine.persistence_status().deny_reasons();
@@ -162,6 +169,21 @@ fn see_disk(engine: &Engine, state: DenyReasons, request: &AdmissionRequest<'_>,
         told_at.store(now.0, Relaxed);
         engine.host().log("Replica is applying a command even though it is unable to write to disk.");
     }
+}
+
+/// What becomes of a command about keys of a client that follows redirections, on a server that follows another one.
+fn sent_on(engine: &Engine, session: &Session, request: &AdmissionRequest<'_>) -> Option<Verdict> {
+    let info = &session.info;
+    let is_about_keys = request.flags.has(WRITE) || request.flags.has(READONLY) && !info.read_only.load(Relaxed);
+    if !info.redirects.load(Relaxed) || !is_about_keys {
+        return None;
+    }
+    // Until the other one leads it would send the client back.
+    if engine.replication().failover.lock().state() == FailoverState::InProgress {
+        return Some(Verdict::Wait);
+    }
+    let primary = engine.replication().primary()?;
+    Some(Verdict::Refuse(primary.redirect()))
 }
 
 /// Whether the configuration lets this client have a protected command: DEBUG, or MODULE.
@@ -274,6 +296,11 @@ pub(crate) struct Settle {
 }
 
 impl Settle {
+    /// For a command that is chunked already.
+    pub fn new() -> Settle {
+        Settle { next: 0 }
+    }
+
     /// For a command that has changed what others are admitted by. Who holds all locks, as a transaction with such a
     /// command does, knows already that nothing else is under way.
     pub fn then_ok(cx: &mut Context<'_>) {
@@ -281,13 +308,18 @@ impl Settle {
             cx.keys.enter_epoch();
             cx.reply.ok();
         } else {
-            cx.flow = crate::core::context::Flow::more(Settle { next: 0 });
+            cx.flow = crate::core::context::Flow::more(Settle::new());
         }
     }
 }
 
 impl Piecewise for Settle {
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
+        if cx.keys.reaches_all() {
+            cx.keys.enter_epoch();
+            cx.reply.ok();
+            return true;
+        }
         let (engine, patience) = (cx.engine, cx.session.patience);
         let done = engine.pass_locks(&mut self.next, patience.from_now(engine));
         if done {

@@ -46,6 +46,10 @@ pub(crate) fn refused(engine: &Engine, session: &mut Session, runs_queued: bool,
     if runs_queued {
         close_group(session);
         unwatch(engine, session);
+        // The transaction may run elsewhere.
+        if let Error::Redirect(..) = error {
+            return None;
+        }
         let reason = busy_script::text(engine, error);
         return Some(Error::ExecRefused(Word::of(reason.strip_prefix(b"ERR ").unwrap_or(&reason))));
     }

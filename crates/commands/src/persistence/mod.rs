@@ -4,6 +4,7 @@
 //! the crate `persistence`'s; files and threads are the host's.
 
 pub mod aof;
+pub mod ending;
 mod history_fields;
 pub mod load;
 pub mod save;

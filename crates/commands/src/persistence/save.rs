@@ -10,13 +10,11 @@ use crate::core::args::Args;
 use crate::core::busy_script;
 use crate::core::command::{ADMIN, Command, FAST, Group, LOADING, NO_ASYNC_LOADING, NO_MULTI, NO_SCRIPT, STALE};
 use crate::core::context::{Blocking, Context};
-use crate::core::mode;
 use crate::persistence::aof;
 use crate::persistence::history_fields;
 use crate::persistence::write_options::options;
 use engine::config::{Config, Directive};
 use engine::keyspace::held_locks::LockTimeout;
-use engine::status::deny_reasons::Paused;
 use engine::time::{UnixMs, UnixUs};
 use engine::{Engine, Error};
 use persistence::save::SavedSize;
@@ -257,133 +255,4 @@ pub fn refresh(engine: &Engine, config: &Config) {
         && config.flag(Directive::STOP_WRITES_ON_BGSAVE_ERROR)
         && !config.save_points().is_empty();
     engine.persistence_status().refuse_writes(refuse);
-}
-
-/// How the server ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// It saves if there are save points.
-    Usual,
-    /// It saves, whether there are save points or not.
-    Save,
-    /// It does not save.
-    NoSave,
-}
-
-/// Between two looks at replicas, while the server is about to end.
-const REPLICAS_LOOK: Duration = Duration::from_millis(10);
-
-/// Nobody writes until this is dropped.
-#[must_use]
-pub struct HeldWrites<'e>(&'e Engine);
-
-impl Drop for HeldWrites<'_> {
-    fn drop(&mut self) {
-        self.0.release_writes();
-        self.0.host().pause_changed();
-    }
-}
-
-/// Before the server ends replicas get what they lack, for as long as `shutdown-timeout`; nobody writes meanwhile.
-pub fn await_replicas(engine: &Engine) -> Option<HeldWrites<'_>> {
-    let (status, host) = (engine.replication(), engine.host());
-    let seconds = engine.config().snapshot().int(Directive::SHUTDOWN_TIMEOUT);
-    let lagging = || {
-        let (end, replicas) = (engine.change_log().appended(), status.replicas());
-        replicas.into_iter().filter(move |it| it.is_online() && it.acked_log.load(Relaxed) < end).collect::<Vec<_>>()
-    };
-    if seconds <= 0 || status.is_replica() || lagging().is_empty() {
-        return None;
-    }
-    host.notice("Waiting for replicas before shutting down.");
-    engine.hold_writes();
-    let held = HeldWrites(engine);
-    host.ask_replicas();
-    let began = host.nanos();
-    while !lagging().is_empty() && host.nanos().since(began) < (seconds as u64).saturating_mul(1_000_000_000) {
-        host.rest(REPLICAS_LOOK);
-    }
-    let (left, all) = (lagging(), status.replicas().len());
-    for replica in &left {
-        let behind = status.offset().saturating_sub(replica.acked.load(Relaxed));
-        host.notice(&format!(
-            "Lagging replica {}:{} reported offset {behind} behind master, lag={}, state={}.",
-            replica.ip,
-            replica.port,
-            replica.lag(host.unix_us(UnixUs(0)).ms()),
-            replica.state().as_str()
-        ));
-    }
-    if all > 0 {
-        host.notice(&format!("{} of {all} replicas are in sync when shutting down.", all - left.len().min(all)));
-    }
-    Some(held)
-}
-
-/// Saves before the server ends, if it is to; a save in the background is given up. False if that failed and nothing is
-/// `forced`: then the server goes on.
-pub fn before_end(engine: &Engine, ending: Ending, forced: bool) -> bool {
-    // Who comes second would take the save of the first away.
-    let mut ended = engine.persistence_status().end_turn();
-    if *ended {
-        return true;
-    }
-    engine.host().notice("User requested shutdown...");
-    let saved = aof::stop_at_end(engine, forced) && save_at_end(engine, ending, forced);
-    if !saved && !forced {
-        engine.host().log("Errors trying to shut down the server. Check the logs for more information.");
-    }
-    *ended = saved || forced;
-    *ended
-}
-
-fn save_at_end(engine: &Engine, ending: Ending, forced: bool) -> bool {
-    let wanted = match ending {
-        Ending::Save => true,
-        Ending::NoSave => false,
-        Ending::Usual if mode::is_sentinel() => false,
-        Ending::Usual => !engine.config().snapshot().save_points().is_empty(),
-    };
-    if engine.persistence_status().is_running_in_background() {
-        engine.host().log("There is a child saving an .rdb. Killing it!");
-    }
-    engine.persistence_status().cancel();
-    // What is not loaded yet must not take the place of what is there.
-    if !wanted || engine.persistence_status().deny_reasons().is_loading() {
-        return true;
-    }
-    engine.host().notice("Saving the final RDB snapshot before exiting.");
-    // What is written after the last cut would be lost, also by who was admitted before.
-    let now = engine.host().unix_us(UnixUs(0)).ms();
-    engine.begin_pause(Paused::Writes, UnixMs(now.0.saturating_add(ENDING_MAX)), now);
-    engine.host().pause_changed();
-    while !engine.pass_locks(&mut 0, || false) {}
-    let saved = save_last(engine);
-    if !saved {
-        let then = if forced { ". Exit anyway." } else { ", can't exit." };
-        engine.host().log(&format!("Error trying to save the DB{then}"));
-        engine.end_pause();
-        engine.host().pause_changed();
-    }
-    saved
-}
-
-/// How long clients may not write because the server ends, in milliseconds: until it has ended.
-const ENDING_MAX: i64 = 24 * 3600 * 1000;
-
-/// Saves as soon as nobody else does.
-fn save_last(engine: &Engine) -> bool {
-    loop {
-        match save_now(engine, None) {
-            Ok(()) => return true,
-            Err(error)
-                if matches!(error.kind(), ErrorKind::ResourceBusy) && engine.persistence_status().is_running() =>
-            {
-                engine.persistence_status().cancel();
-                engine.host().rest(Duration::from_millis(1));
-            }
-            Err(error) if matches!(error.kind(), ErrorKind::ResourceBusy) => {}
-            Err(_) => return false,
-        }
-    }
 }

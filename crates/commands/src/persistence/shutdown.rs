@@ -1,10 +1,12 @@
 //! SHUTDOWN.
 
 use crate::core::args::Args;
+use crate::core::client_line::described;
 use crate::core::command::{ADMIN, ALLOW_BUSY, Command, Group, LOADING, NO_MULTI, NO_SCRIPT, STALE};
 use crate::core::context::{Context, Flow};
-use crate::persistence::save::{self, Ending};
-use engine::Error;
+use crate::persistence::ending::{self, HowToEnd, LastSave};
+use engine::config::Directive;
+use engine::{Engine, Error};
 
 pub(crate) const COMMANDS: &[Command] = &[Command {
     name: "shutdown",
@@ -22,36 +24,57 @@ pub(crate) const COMMANDS: &[Command] = &[Command {
     ..Command::DEFAULT
 }];
 
-/// There is no cluster to hand over.
 fn shutdown(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let given = |word: &str| (1..args.len()).any(|index| args.is(index, word));
     const KNOWN: [&str; 7] = ["nosave", "save", "now", "force", "safe", "failover", "abort"];
     let known = |index: usize| KNOWN.iter().any(|word| args.is(index, word));
-    if !(1..args.len()).all(known) || given("save") && given("nosave") || given("abort") && args.len() > 2 {
+    // An ABORT may be said twice.
+    let is_only_abort = (1..args.len()).all(|index| args.is(index, "abort"));
+    if !(1..args.len()).all(known) || given("save") && given("nosave") || given("abort") && !is_only_abort {
         return Err(Error::Syntax);
     }
+    if given("failover") {
+        return Err(Error::ShutdownFailover);
+    }
+    let engine = cx.engine;
     if given("abort") {
-        if !cx.engine.persistence_status().settle_end() {
+        let status = engine.persistence_status();
+        if !status.shutdown.abort() && !status.settle_end() {
             return Err(Error::NoShutdown);
         }
-        cx.engine.host().notice("Shutdown manually aborted.");
+        engine.host().notice("Shutdown manually aborted.");
         cx.reply.ok();
         return Ok(());
     }
     cx.must_be_alone("shutdown")?;
-    let ending = match (given("save"), given("nosave")) {
-        (true, _) => Ending::Save,
-        (_, true) => Ending::NoSave,
-        _ => Ending::Usual,
+    let saves = match (given("save"), given("nosave")) {
+        (true, _) => LastSave::Always,
+        (_, true) => LastSave::Never,
+        _ => LastSave::Usual,
     };
-    let held = if given("now") { None } else { save::await_replicas(cx.engine) };
-    if !save::before_end(cx.engine, ending, given("force")) {
+    let how = HowToEnd { saves, is_now: given("now"), is_forced: given("force") };
+    let asker = described(engine, &cx.session.info, cx.now_ms());
+    if ending::waits(engine, how) {
+        return end_elsewhere(cx, args, how, asker);
+    }
+    if !ending::end_server(engine, how, Some(&asker)) {
         return Err(Error::ShutdownFailed);
     }
-    // Whatever they have written: there is no other way past them.
-    cx.engine.scripts().busy().iter().for_each(|running| running.kill());
-    // Nobody writes any more.
-    std::mem::forget(held);
     cx.flow = Flow::Shutdown;
+    Ok(())
+}
+
+/// The client waits, and another thread for what is to be waited for.
+fn end_elsewhere(cx: &mut Context<'_>, args: &Args<'_>, how: HowToEnd, asker: String) -> Result<(), Error> {
+    let waiting = cx.wait_elsewhere(args).ok_or(Error::ShutdownFailed)?;
+    let work = move |engine: &Engine| match ending::end_server(engine, how, Some(&asker)) {
+        true => engine.host().stop(),
+        false => waiting.end(engine, Err(Error::ShutdownFailed)),
+    };
+    if let Err(error) = cx.engine.host().in_background(Directive::SERVER_CPULIST, Box::new(work)) {
+        cx.engine.host().log(&format!("Can't start a thread to end the server: {error}"));
+        cx.wait_no_more();
+        return Err(Error::ShutdownFailed);
+    }
     Ok(())
 }

@@ -2,7 +2,8 @@
 //!
 //! Who changes it has the right to apply the primary's stream for the moment
 //! ([`applying`](engine::status::replication_status::ReplicationStatus::applying)), so that nothing of a former
-//! primary's is applied any more afterwards.
+//! primary's is applied any more afterwards. A primary that becomes a replica first makes all that was written part of
+//! its stream ([`step_down`](crate::replication::step_down)).
 
 use engine::config::{Config, Directive, Upstream};
 use engine::locks::sync::lock_soon;
@@ -12,9 +13,18 @@ use engine::{Engine, Error};
 use replication::ids::{History, ReplicationId};
 use std::sync::atomic::Ordering::Relaxed;
 
+/// What becomes of clients that wait for a primary's keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waits {
+    /// They are told that they wait in vain for a replica's.
+    End,
+    /// They go on waiting: whether the server stays a replica is to be seen.
+    Keep,
+}
+
 /// The server follows this one from now on, or nobody. False: the stream is being applied, and it is to be tried again
 /// a little later. What was admitted before may still run when this returns.
-pub(crate) fn follow(engine: &Engine, primary: Option<PrimaryAddress>) -> bool {
+pub(crate) fn follow(engine: &Engine, primary: Option<PrimaryAddress>, waits: Waits) -> bool {
     let status = engine.replication();
     let Some(applying) = lock_soon(&status.applying) else { return false };
     let was = status.primary();
@@ -23,7 +33,9 @@ pub(crate) fn follow(engine: &Engine, primary: Option<PrimaryAddress>) -> bool {
     status.update_link(|link| {
         link.state = if primary.is_some() { LinkState::Connect } else { LinkState::None };
         // What a primary has is of its own history.
-        link.can_resume |= was.is_none();
+        if was.is_none() {
+            (link.can_resume, link.stream_db) = (true, 0);
+        }
         link.down_since = if was.is_some() && primary.is_some() { now } else { UnixMs(0) };
     });
     if was.is_some() && primary.is_none() {
@@ -39,7 +51,7 @@ pub(crate) fn follow(engine: &Engine, primary: Option<PrimaryAddress>) -> bool {
         engine.host().primary_changed();
     }
     refresh(engine, &engine.config().snapshot());
-    if was.is_none() && status.is_replica() {
+    if was.is_none() && status.is_replica() && waits == Waits::End {
         end_waits(engine);
     }
     if status.is_replica() {
@@ -54,6 +66,7 @@ pub fn refresh(engine: &Engine, config: &Config) {
     let is_replica = status.is_replica();
     let is_up = status.link().state == LinkState::Connected;
     let reasons = engine.persistence_status();
+    reasons.set_follows(is_replica);
     reasons.set_read_only_replica(is_replica && config.flag(Directive::REPLICA_READ_ONLY));
     reasons.set_stale(is_replica && !is_up && !config.flag(Directive::REPLICA_SERVE_STALE_DATA));
 }
@@ -88,13 +101,22 @@ pub fn adopt(engine: &Engine, (id, offset, db): (ReplicationId, u64, u32)) {
     }
 }
 
-/// Who waits for keys of a primary waits in vain for a replica's.
-fn end_waits(engine: &Engine) {
-    for ticket in engine.clients().all().iter().filter_map(|client| client.ticket()) {
-        if !ticket.request().lasts() && ticket.finish() {
-            let reply = ticket.request().error_reply(&Error::UnblockedByRole);
-            engine.host().deliver(&ticket, reply);
-            engine.host().kill(ticket.client.worker.load(Relaxed), ticket.client.id);
+/// Who waits for keys of a primary waits in vain for a replica's, but for those who only read from replicas. Clients
+/// that follow redirections are told where to wait, the others are told so and lose their connections.
+pub(crate) fn end_waits(engine: &Engine) {
+    let Some(primary) = engine.replication().primary() else { return };
+    for client in engine.clients().all() {
+        let Some(ticket) = client.ticket() else { continue };
+        let request = ticket.request();
+        let reads_replicas = client.read_only.load(Relaxed) && !request.writes();
+        if request.lasts() || reads_replicas || !ticket.finish() {
+            continue;
+        }
+        let is_sent_on = client.redirects.load(Relaxed) && !ticket.keys().is_empty();
+        let error = if is_sent_on { primary.redirect() } else { Error::UnblockedByRole };
+        engine.host().deliver(&ticket, request.error_reply(&error));
+        if !is_sent_on {
+            engine.host().close(client.worker.load(Relaxed), client.id);
         }
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod acknowledge;
 pub mod applier;
+pub mod failover_command;
 pub mod follow;
 pub mod good_replicas;
 pub mod load_beside;
@@ -15,11 +16,18 @@ pub(crate) mod replicaof;
 pub(crate) mod role;
 pub mod snapshot_load;
 pub mod snapshot_options;
+pub mod step_down;
 pub(crate) mod stream_catch_up;
 pub mod wait_replicas;
 
 use crate::core::command::Command;
 
 /// The commands of this room.
-pub const COMMANDS: &[&[Command]] =
-    &[psync::COMMANDS, replconf::COMMANDS, replicaof::COMMANDS, role::COMMANDS, wait_replicas::COMMANDS];
+pub const COMMANDS: &[&[Command]] = &[
+    failover_command::COMMANDS,
+    psync::COMMANDS,
+    replconf::COMMANDS,
+    replicaof::COMMANDS,
+    role::COMMANDS,
+    wait_replicas::COMMANDS,
+];

@@ -3,8 +3,10 @@
 use crate::core::args::Args;
 use crate::core::command::{ADMIN, Command, Group, NO_ASYNC_LOADING, NO_MULTI, NO_SCRIPT};
 use crate::core::context::{Context, Flow};
+use crate::replication::failover_command;
 use engine::status::replication_status::LinkState;
 use engine::{Error, Word};
+use replication::failover_state::FailoverState;
 use replication::follower::SyncRequest;
 
 pub const COMMANDS: &[Command] = &[
@@ -32,8 +34,8 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 fn psync(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    if args.get(3).is_some_and(|word| word.eq_ignore_ascii_case(b"failover")) && !cx.engine.replication().is_replica() {
-        return Err(text("ERR PSYNC FAILOVER can't be sent to a master."));
+    if args.get(3).is_some_and(|word| word.eq_ignore_ascii_case(b"failover")) {
+        failover_command::take_over(cx, &args[1])?;
     }
     let offset = args.int(2)?;
     let asked = Some((args[1].to_vec(), offset));
@@ -44,18 +46,17 @@ fn sync(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     hand_over(cx, None)
 }
 
-fn text(text: &str) -> Error {
-    Error::Verbatim(Word::of(text.as_bytes()))
-}
-
 fn hand_over(cx: &mut Context<'_>, asked: Option<(Vec<u8>, i64)>) -> Result<(), Error> {
     let status = cx.engine.replication();
+    if status.failover.lock().state() != FailoverState::None {
+        return Err(Error::SyncFailingOver);
+    }
     if status.is_replica() && status.link().state != LinkState::Connected {
-        return Err(text("NOMASTERLINK Can't SYNC while not connected with my master"));
+        return Err(Error::SyncWithoutLink);
     }
     let handshake = cx.session.handshake.as_deref().cloned().unwrap_or_default();
     if (handshake.without_data || handshake.without_functions) && !handshake.eof {
-        return Err(text("ERR Filtered replica requires EOF capability"));
+        return Err(Error::Verbatim(Word::of("ERR Filtered replica requires EOF capability")));
     }
     cx.session.sync = Some(Box::new(SyncRequest { handshake, asked }));
     cx.flow = Flow::Replicate;

@@ -5,9 +5,11 @@ use crate::core::args::Args;
 use crate::core::client_line::described;
 use crate::core::command::{ADMIN, Command, Group, NO_ASYNC_LOADING, NO_SCRIPT, STALE};
 use crate::core::context::{Context, Flow, Piecewise};
-use crate::replication::follow::follow;
+use crate::replication::follow::{Waits, follow};
+use crate::replication::step_down;
 use engine::Error;
 use engine::status::replication_status::PrimaryAddress;
+use replication::failover_state::{FailoverState, Target};
 
 const REPLICAOF: Command = Command {
     group: Group::Server,
@@ -37,6 +39,9 @@ pub const COMMANDS: &[Command] = &[
 
 fn replicaof(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let status = cx.engine.replication();
+    if status.failover.lock().state() != FailoverState::None {
+        return Err(Error::FailingOver);
+    }
     let primary = if args.is(1, "no") && args.is(2, "one") {
         None
     } else {
@@ -59,45 +64,55 @@ fn replicaof(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         cx.reply.simple("OK Already connected to specified master");
         return Ok(());
     }
-    let mut work = Replicaof { primary, user: described(cx.engine, &cx.session.info, cx.now_ms()) };
-    if work.change(cx) {
-        Settle::then_ok(cx);
-    } else {
-        cx.flow = Flow::more(work);
+    let user = described(cx.engine, &cx.session.info, cx.now_ms());
+    match primary {
+        Some(primary) if present.is_none() => {
+            let text = notice(Some(&primary), &user);
+            let order = step_down::begin(cx, Target { host: primary.host, port: primary.port });
+            let mut work = step_down::Await::new(order, text);
+            if !work.step(cx) {
+                cx.flow = Flow::more(work);
+            }
+        }
+        primary => {
+            let mut work = Replicaof { primary, user, settle: None };
+            if !work.step(cx) {
+                cx.flow = Flow::more(work);
+            }
+        }
     }
     Ok(())
 }
 
-/// Waits until nothing of the former primary's is being applied.
+fn notice(primary: Option<&PrimaryAddress>, user: &str) -> String {
+    match primary {
+        None => format!("PRIMARY MODE enabled (user request from '{user}')"),
+        Some(PrimaryAddress { host, port }) => {
+            let host = String::from_utf8_lossy(host);
+            format!("REPLICAOF {host}:{port} enabled (user request from '{user}')")
+        }
+    }
+}
+
+/// A replica is to follow another server, or nobody. Waits until nothing of the former primary's is being applied.
 struct Replicaof {
     primary: Option<PrimaryAddress>,
     user: String,
-}
-
-impl Replicaof {
-    fn change(&mut self, cx: &mut Context<'_>) -> bool {
-        let (engine, user) = (cx.engine, &self.user);
-        if !follow(engine, self.primary.clone()) {
-            return false;
-        }
-        engine.host().notice(&match &self.primary {
-            None => format!("PRIMARY MODE enabled (user request from '{user}')"),
-            Some(PrimaryAddress { host, port }) => {
-                let host = String::from_utf8_lossy(host);
-                format!("REPLICAOF {host}:{port} enabled (user request from '{user}')")
-            }
-        });
-        true
-    }
+    /// It has changed.
+    settle: Option<Settle>,
 }
 
 impl Piecewise for Replicaof {
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
-        if !self.change(cx) {
-            return false;
-        }
-        cx.reply.ok();
-        true
+        let settle = match &mut self.settle {
+            Some(settle) => settle,
+            None if !follow(cx.engine, self.primary.clone(), Waits::End) => return false,
+            settle => {
+                cx.engine.host().notice(&notice(self.primary.as_ref(), &self.user));
+                settle.insert(Settle::new())
+            }
+        };
+        settle.step(cx)
     }
 }
 

@@ -25,7 +25,7 @@
 
 use crate::core::admission::{self, Verdict};
 use crate::core::args::Args;
-use crate::core::command::Command;
+use crate::core::command::{Command, WRITE};
 use crate::core::command_table::lookup;
 use crate::core::context::{Blocking, Context, Flow, KeyArgs, Now};
 use crate::core::rights::{self, Call};
@@ -320,6 +320,10 @@ impl WaitRequest for BlockedClient {
 
     fn logged_at(&self) -> u64 {
         self.logged_at.load(Relaxed)
+    }
+
+    fn writes(&self) -> bool {
+        self.command.flags.has(WRITE)
     }
 
     fn lasts(&self) -> bool {

@@ -24,6 +24,11 @@ pub trait WaitRequest: Any + Send + Sync {
         0
     }
 
+    /// Whether its command may write.
+    fn writes(&self) -> bool {
+        true
+    }
+
     /// Whether other clients cannot end it (CLIENT UNBLOCK).
     fn lasts(&self) -> bool {
         false

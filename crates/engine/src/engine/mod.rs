@@ -3,6 +3,7 @@
 //! On top of all other rooms: it owns their parts and hands them down, and none of them knows of it.
 
 mod background_work;
+pub mod held_writes;
 pub mod host;
 mod memory_limit;
 pub mod serving;
@@ -26,7 +27,7 @@ use crate::stats::hot_key_tracking::HotKeys;
 use crate::stats::latency_monitor::LatencyMonitor;
 use crate::stats::metrics::{Rates, Totals, WorkerMetrics};
 use crate::status::deny_reasons::Paused;
-use crate::status::pause::Pause;
+use crate::status::pause::{Hold, Pause};
 use crate::status::replication_status::ReplicationStatus;
 use crate::time::UnixMs;
 use crossbeam_utils::CachePadded;
@@ -161,15 +162,15 @@ impl Engine {
         self.pause().end_if_over(self.persistence_status(), now)
     }
 
-    /// Nobody writes until as many have called [`release_writes`](Self::release_writes); commands that run already end
-    /// first.
-    pub fn hold_writes(&self) {
-        self.pause().hold(self.persistence_status(), true);
+    /// Nobody writes until as many have called [`release_writes`](Self::release_writes) for the same reason; commands
+    /// that run already end first.
+    pub fn hold_writes(&self, hold: Hold) {
+        self.pause().hold(self.persistence_status(), hold, true);
     }
 
     /// Ends what [`hold_writes`](Self::hold_writes) began.
-    pub fn release_writes(&self) {
-        self.pause().hold(self.persistence_status(), false);
+    pub fn release_writes(&self, hold: Hold) {
+        self.pause().hold(self.persistence_status(), hold, false);
     }
 
     /// A number above all that were given before.

@@ -63,6 +63,10 @@ impl WaitRequest for Retriable {
         self.0.logged_at()
     }
 
+    fn writes(&self) -> bool {
+        self.0.writes()
+    }
+
     fn lasts(&self) -> bool {
         self.0.lasts()
     }

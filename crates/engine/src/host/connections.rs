@@ -1,13 +1,18 @@
 //! Clients' connections, and what the threads that serve them are told.
 
 use crate::acl::users::UserChange;
+use replication::failover_state::Target;
 use replication::ids::ReplicationId;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
+use std::sync::{Arc, OnceLock};
 
 /// Clients' connections, and the threads that serve them.
 pub trait Connections: Send + Sync {
     /// Ends the connection of a client that `worker` serves (CLIENT KILL).
     fn kill(&self, _worker: usize, _client: u64) {}
+
+    /// Ends it when it has been sent what it was replied so far.
+    fn close(&self, _worker: usize, _client: u64) {}
 
     /// Users have changed: workers look whose connections have to end.
     fn rights_changed(&self, _changes: &Arc<[UserChange]>) {}
@@ -29,6 +34,21 @@ pub trait Connections: Send + Sync {
 
     /// A client waits for replicas: they are asked how far they are.
     fn ask_replicas(&self) {}
+
+    /// All that was written until now becomes part of the stream; `offset` is told how long that is then, and replicas
+    /// are asked how far they are.
+    fn frame_changes(&self, offset: &Arc<OnceLock<u64>>) {
+        let _ = offset.set(0);
+    }
+
+    /// The server is to follow another one once all that was written is part of the stream. False: there is no stream,
+    /// and it is done by the caller.
+    fn step_down(&self, _order: &Arc<StepDown>) -> bool {
+        false
+    }
+
+    /// A failover was asked for, or taken back: who serves the replicas looks at it.
+    fn failover_changed(&self) {}
 
     /// A script runs for so long that others are not to wait for it: the thread that it has serves other clients for a
     /// moment, who may only call what is for such times. Called under the locks of the script.
@@ -64,6 +84,35 @@ pub trait StreamMark {
     /// it:
     /// no lock may be held.
     fn position(&self) -> Option<(ReplicationId, u64)>;
+}
+
+/// The order to follow another server, for who frames the change log: it is carried out once all that was written is
+/// part of the stream.
+#[derive(Debug)]
+pub struct StepDown {
+    /// Whom the server is to follow.
+    pub primary: Target,
+    /// Nobody writes any more: who gives the order has all locks, and has seen to it that none runs that was admitted
+    /// before. Otherwise that is for who carries it out.
+    pub is_quiet: bool,
+    is_done: AtomicBool,
+}
+
+impl StepDown {
+    /// An order.
+    pub fn new(primary: Target, is_quiet: bool) -> StepDown {
+        StepDown { primary, is_quiet, is_done: AtomicBool::new(false) }
+    }
+
+    /// Whether the server follows.
+    pub fn is_done(&self) -> bool {
+        self.is_done.load(Acquire)
+    }
+
+    /// It does.
+    pub fn set_done(&self) {
+        self.is_done.store(true, Release);
+    }
 }
 
 /// The certificates in use, as far as there are any.

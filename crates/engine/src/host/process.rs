@@ -15,6 +15,9 @@ pub trait Process: Send + Sync {
     /// Ends the process the hard way (DEBUG SEGFAULT).
     fn crash(&self) {}
 
+    /// Ends the server: all that was to be done before has been done.
+    fn stop(&self) {}
+
     /// Begins anew as another process with the same number, as the server was called; returns only when that fails.
     fn restart(&self) -> io::Error {
         io::ErrorKind::Unsupported.into()

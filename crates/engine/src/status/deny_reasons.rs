@@ -41,6 +41,7 @@ impl DenyReasons {
     pub(super) const READ_ONLY_REPLICA: u64 = 512;
     pub(super) const STALE: u64 = 1024;
     pub(super) const ASYNC_LOADING: u64 = 2048;
+    pub(super) const FOLLOWS: u64 = 4096;
     /// The lowest bit of the epoch's number, above those of all reasons.
     pub(super) const EPOCH: u64 = 1 << 16;
     /// Reasons that are only measured now and then: with them no epoch begins.
@@ -73,7 +74,7 @@ impl DenyReasons {
     /// Nothing that keeps a read from running: a limit to memory, or that writes are the primary's, at most.
     #[inline]
     pub fn lets_reads_run(self) -> bool {
-        self.reasons() & !(DenyReasons::LIMITED | DenyReasons::READ_ONLY_REPLICA) == 0
+        self.reasons() & !(DenyReasons::LIMITED | DenyReasons::READ_ONLY_REPLICA | DenyReasons::FOLLOWS) == 0
     }
 
     /// Nothing that the commands of the server that is followed have to wait for, or end by.
@@ -135,6 +136,11 @@ impl DenyReasons {
     /// The server follows another one and takes writes from nobody else.
     pub fn is_read_only_replica(self) -> bool {
         self.0 & DenyReasons::READ_ONLY_REPLICA != 0
+    }
+
+    /// The server follows another one: some clients are sent there.
+    pub fn follows(self) -> bool {
+        self.0 & DenyReasons::FOLLOWS != 0
     }
 
     /// The server has lost the one that it follows, and is not to answer with what it has.

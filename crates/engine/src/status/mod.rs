@@ -9,3 +9,4 @@ pub mod deny_reasons;
 pub mod pause;
 pub mod persistence_status;
 pub mod replication_status;
+pub mod shutdown_status;

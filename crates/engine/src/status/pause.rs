@@ -1,5 +1,5 @@
-//! CLIENT PAUSE: for a time clients do not write, or do nothing at all, and neither do expiry and eviction. MIGRATE
-//! holds writes back likewise while it sends keys that do not rest otherwise.
+//! Times in which clients do not write, or do nothing at all, and neither do expiry and eviction: CLIENT PAUSE, and
+//! what the server itself holds writes back for.
 //!
 //! What has to wait is part of the word that every command looks at
 //! ([`DenyReasons`](crate::status::deny_reasons::DenyReasons)); here is why, and until when.
@@ -9,6 +9,41 @@ use crate::status::deny_reasons::Paused;
 use crate::status::persistence_status::PersistenceStatus;
 use crate::time::UnixMs;
 use std::sync::atomic::{AtomicI64, Ordering};
+
+/// What the server itself holds writes back for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// It is about to end, and replicas get what they lack.
+    Shutdown,
+    /// It hands its role to a replica.
+    Failover,
+    /// It begins to follow another one: all that was written becomes part of the stream first.
+    StepDown,
+    /// Keys are sent to another server that do not rest otherwise.
+    Migrate,
+    /// The log is far behind.
+    Log,
+}
+
+impl Hold {
+    const ALL: [Hold; 5] = [Hold::Shutdown, Hold::Failover, Hold::StepDown, Hold::Migrate, Hold::Log];
+
+    /// As INFO shows it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Hold::Shutdown => "shutdown_in_progress",
+            Hold::Failover => "failover_in_progress",
+            Hold::StepDown => "step_down",
+            Hold::Migrate => "migrate",
+            Hold::Log => "log",
+        }
+    }
+
+    /// Whether it is for the sake of replicas: nothing may be written then, for any reason.
+    fn is_for_replicas(self) -> bool {
+        matches!(self, Hold::Shutdown | Hold::Failover | Hold::StepDown)
+    }
+}
 
 /// The pause of a server.
 pub struct Pause {
@@ -21,14 +56,20 @@ pub struct Pause {
 struct Causes {
     /// What clients have asked for.
     called: Paused,
-    /// Who holds writes back.
-    holds: usize,
+    /// How many hold writes back, for each reason.
+    holds: [usize; Hold::ALL.len()],
 }
 
 impl Default for Pause {
     fn default() -> Self {
-        let causes = Causes { called: Paused::Nothing, holds: 0 };
+        let causes = Causes { called: Paused::Nothing, holds: [0; Hold::ALL.len()] };
         Pause { until: AtomicI64::new(0), causes: Mutex::new(causes) }
+    }
+}
+
+impl Causes {
+    fn held(&self) -> impl Iterator<Item = Hold> {
+        Hold::ALL.into_iter().filter(|hold| self.holds[*hold as usize] > 0)
     }
 }
 
@@ -36,6 +77,17 @@ impl Pause {
     /// Whether a client has asked for it.
     pub fn is_called(&self) -> bool {
         self.causes.lock().called != Paused::Nothing
+    }
+
+    /// What the server itself holds writes back for, the first of several.
+    pub fn held(&self) -> Option<Hold> {
+        self.causes.lock().held().next()
+    }
+
+    /// Whether nothing at all may be written: a client has asked for it, or replicas are to get what there is.
+    pub fn is_strict(&self) -> bool {
+        let causes = self.causes.lock();
+        causes.called != Paused::Nothing || causes.held().any(Hold::is_for_replicas)
     }
 
     /// When it ends that clients have asked for, as Unix time in milliseconds; the greatest while it is only held.
@@ -67,16 +119,17 @@ impl Pause {
         over
     }
 
-    pub(crate) fn hold(&self, saves: &PersistenceStatus, on: bool) {
+    pub(crate) fn hold(&self, saves: &PersistenceStatus, hold: Hold, on: bool) {
         let mut causes = self.causes.lock();
-        causes.holds = if on { causes.holds + 1 } else { causes.holds - 1 };
+        let count = &mut causes.holds[hold as usize];
+        *count = if on { *count + 1 } else { *count - 1 };
         let until = if causes.called == Paused::Nothing { UnixMs(i64::MAX) } else { self.until() };
         self.publish(saves, &causes, until);
     }
 
     /// The causes are locked: one thread at a time.
     fn publish(&self, saves: &PersistenceStatus, causes: &Causes, until: UnixMs) {
-        let held = if causes.holds > 0 { Paused::Writes } else { Paused::Nothing };
+        let held = if causes.held().next().is_some() { Paused::Writes } else { Paused::Nothing };
         self.until.store(until.0, Ordering::Release);
         saves.set_paused(causes.called.max(held));
     }
@@ -110,11 +163,12 @@ mod tests {
     fn writes_that_are_held_back_wait_for_all_who_do_that() {
         let (pause, saves) = (Pause::default(), PersistenceStatus::default());
         let paused = || saves.deny_reasons().paused();
-        pause.hold(&saves, true);
-        pause.hold(&saves, true);
+        pause.hold(&saves, Hold::Migrate, true);
+        pause.hold(&saves, Hold::Failover, true);
+        assert!(pause.is_strict() && pause.held() == Some(Hold::Failover));
         pause.begin(&saves, Paused::All, UnixMs(200), UnixMs(0));
         assert_eq!((paused(), pause.until(), pause.is_called()), (Paused::All, UnixMs(200), true));
-        pause.hold(&saves, false);
+        pause.hold(&saves, Hold::Failover, false);
         assert!(
             pause.end_if_over(&saves, UnixMs(200)) && !pause.end_if_over(&saves, UnixMs(200)) && !pause.is_called()
         );
@@ -122,7 +176,8 @@ mod tests {
         pause.begin(&saves, Paused::Writes, UnixMs(20), UnixMs(0));
         pause.end(&saves);
         assert_eq!(paused(), Paused::Writes);
-        pause.hold(&saves, false);
+        assert!(!pause.is_strict() && pause.held() == Some(Hold::Migrate));
+        pause.hold(&saves, Hold::Migrate, false);
         assert_eq!(paused(), Paused::Nothing);
     }
 }

@@ -2,6 +2,7 @@
 //! commands that may not run meanwhile.
 
 use crate::status::deny_reasons::{DenyReasons, Paused};
+use crate::status::shutdown_status::ShutdownStatus;
 use crate::time::UnixMs;
 use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
@@ -25,6 +26,8 @@ pub struct PersistenceStatus {
     skips_checksums: AtomicBool,
     /// A signal has asked for the server's end, which has not begun.
     end_wanted: AtomicBool,
+    /// The end while it is on its way.
+    pub shutdown: ShutdownStatus,
     /// Held by who ends the server; whether all is done for it.
     ended: Mutex<bool>,
     /// The rewrite of the log is to end.
@@ -125,6 +128,11 @@ impl PersistenceStatus {
     /// Whether clients may not write because the server follows another one.
     pub fn set_read_only_replica(&self, on: bool) {
         self.set(DenyReasons::READ_ONLY_REPLICA, on);
+    }
+
+    /// Whether the server follows another one.
+    pub fn set_follows(&self, on: bool) {
+        self.set(DenyReasons::FOLLOWS, on);
     }
 
     /// Whether the server has lost the one that it follows, and is not to answer with what it has.

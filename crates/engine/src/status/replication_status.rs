@@ -2,9 +2,11 @@
 //! and who follows it. For INFO, ROLE, WAIT and admission; the threads that replicate write it.
 
 use crate::clients::waiters::Ticket;
+use crate::error::{Error, Word};
 use crate::locks::sync::Mutex;
 use crate::status::acknowledgement::Acknowledgement;
 use crate::time::UnixMs;
+use replication::failover_state::Failover;
 use replication::ids::{History, ReplicationId};
 use std::sync::Arc;
 use std::sync::atomic::{
@@ -18,6 +20,13 @@ pub struct PrimaryAddress {
     pub host: Vec<u8>,
     /// Its port.
     pub port: u16,
+}
+
+impl PrimaryAddress {
+    /// What clients are told that follow redirections.
+    pub fn redirect(&self) -> Error {
+        Error::Redirect(Word::of(&self.host), Word::of(self.port.to_string()))
+    }
 }
 
 /// How far the link to the primary is, as ROLE names it.
@@ -260,6 +269,9 @@ pub struct ReplicationStatus {
     /// Bytes that the stream takes up beyond the wanted size of the backlog, for replicas that are behind.
     for_replicas: AtomicU64,
     waits: Mutex<Vec<ReplicaWait>>,
+    /// The role on its way to a replica. Who changes the primary for its sake has this lock, and takes
+    /// [`applying`](Self::applying) after it.
+    pub failover: Mutex<Failover>,
     /// Held while a part of the primary's stream is applied and counted, and while a snapshot begins: so the snapshot
     /// is of the offset.
     pub applying: Mutex<()>,
@@ -293,6 +305,7 @@ impl Default for ReplicationStatus {
             backlog: Mutex::default(),
             for_replicas: AtomicU64::new(0),
             waits: Mutex::default(),
+            failover: Mutex::default(),
             applying: Mutex::default(),
             counts: SyncCounts::default(),
             snapshots: AtomicU64::new(0),

@@ -60,6 +60,7 @@ impl Worker {
     pub fn take_message(&mut self, message: WorkerMessage, now: Now) {
         match message {
             WorkerMessage::Reply { ticket, bytes } => self.unblock(&ticket, &bytes),
+            WorkerMessage::Close { client } => self.close_after_reply(client),
             WorkerMessage::PauseChanged => self.release_postponed(),
             WorkerMessage::Pushes { pushes, bytes } => {
                 self.shared.congestion.remove(&self.shared.engine, self.index, bytes);

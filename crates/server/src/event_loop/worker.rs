@@ -291,6 +291,18 @@ impl Worker {
         }
     }
 
+    /// Ends the connection of this client when it has been sent what it was replied.
+    pub fn close_after_reply(&mut self, id: u64) {
+        let found = self.connections.iter_mut().find(|(_, connection)| connection.client() == id);
+        if let Some((token, connection)) = found {
+            connection.close();
+            self.enqueue(token);
+        } else if let Some(client) = self.shared.engine.clients().get(id) {
+            // It was handed to another worker meanwhile.
+            self.shared.engine.host().close(client.worker.load(std::sync::atomic::Ordering::Relaxed), id);
+        }
+    }
+
     /// Ends a connection at once; what it has not been sent is lost. Its token may stay on lists: they are looked up
     /// with care, since another connection may have it by then.
     pub fn close(&mut self, token: usize) {

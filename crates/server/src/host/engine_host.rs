@@ -17,7 +17,7 @@ use engine::acl::users::UserChange;
 use engine::clients::waiters::{Delivery, Ticket};
 use engine::config::{Config, Directive, ServerHook};
 use engine::host::clock::Clock;
-use engine::host::connections::{Certificates, ConnectionStats, Connections, StreamMark};
+use engine::host::connections::{Certificates, ConnectionStats, Connections, StepDown, StreamMark};
 use engine::host::files::{Files, NewFile, Scratch};
 use engine::host::log::Log;
 use engine::host::memory::{Memory, MemoryStats};
@@ -325,6 +325,12 @@ impl Process for EngineHost {
         }
     }
 
+    fn stop(&self) {
+        if let Some(shared) = self.shared() {
+            shared.request_stop();
+        }
+    }
+
     fn restart(&self) -> io::Error {
         // Files and sockets close themselves.
         let mut arguments = arguments().to_vec();
@@ -391,6 +397,32 @@ impl Connections for EngineHost {
 
     fn while_long(&self) {
         script_reentry::serve(true);
+    }
+
+    fn close(&self, worker: usize, client: u64) {
+        if let Some(shared) = self.shared().filter(|_| worker < WORKERS_MAX) {
+            shared.post(worker, WorkerMessage::Close { client });
+        }
+    }
+
+    fn frame_changes(&self, offset: &Arc<OnceLock<u64>>) {
+        if let Some(shared) = self.shared() {
+            shared.replication.post(ReplicationMessage::FrameChanges(Arc::clone(offset)));
+        }
+    }
+
+    fn step_down(&self, order: &Arc<StepDown>) -> bool {
+        let shared = self.shared();
+        if let Some(shared) = &shared {
+            shared.replication.post(ReplicationMessage::StepDown(Arc::clone(order)));
+        }
+        shared.is_some()
+    }
+
+    fn failover_changed(&self) {
+        if let Some(shared) = self.shared() {
+            shared.replication.post(ReplicationMessage::FailoverChanged);
+        }
     }
 
     fn rights_changed(&self, changes: &Arc<[UserChange]>) {

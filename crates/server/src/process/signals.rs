@@ -5,7 +5,7 @@ use crate::system::files;
 use crate::system::log;
 use crate::workers::mailbox::WorkerMessage;
 use crate::workers::shared::Shared;
-use commands::persistence::save::{Ending, await_replicas, before_end};
+use commands::persistence::ending::{HowToEnd, LastSave, end_server};
 use engine::config::Directive;
 use mio::{Events, Poll, Token, Waker};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
@@ -91,22 +91,16 @@ impl SignalLoop {
         let config = engine.config().snapshot();
         let directive = if name == "SIGINT" { Directive::SHUTDOWN_ON_SIGINT } else { Directive::SHUTDOWN_ON_SIGTERM };
         let has = |word| config.has_choice(directive, word);
-        let (force, interrupted) = (has("force"), Arc::clone(&self.interrupted));
-        let ending = match (has("save"), has("nosave")) {
-            (true, _) => Ending::Save,
-            (_, true) => Ending::NoSave,
-            _ => Ending::Usual,
+        let saves = match (has("save"), has("nosave")) {
+            (true, _) => LastSave::Always,
+            (_, true) => LastSave::Never,
+            _ => LastSave::Usual,
         };
-        let now = has("now");
-        let end = move || {
-            let held = if now { None } else { await_replicas(&shared.engine) };
-            if before_end(&shared.engine, ending, force) {
-                // Nobody writes any more.
-                std::mem::forget(held);
-                shared.request_stop();
-            } else {
-                interrupted.store(false, Relaxed);
-            }
+        let how = HowToEnd { saves, is_now: has("now"), is_forced: has("force") };
+        let interrupted = Arc::clone(&self.interrupted);
+        let end = move || match end_server(&shared.engine, how, None) {
+            true => shared.request_stop(),
+            false => interrupted.store(false, Relaxed),
         };
         if let Err(error) = std::thread::Builder::new().name("ending".to_owned()).spawn(end) {
             log::warning(format_args!("Can't start a thread to end the server: {error}"));

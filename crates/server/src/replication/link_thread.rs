@@ -20,9 +20,9 @@ use crate::workers::shared::{LINK_WORKER, Shared, become_worker};
 use commands::persistence::aof as log_file;
 use commands::persistence::load::LoadFailure;
 use commands::replication::applier::{Applier, NoCommands};
-use commands::replication::follow;
 use commands::replication::load_beside::load_beside;
 use commands::replication::snapshot_load::load_snapshot;
+use commands::replication::{failover_command, follow};
 use engine::Engine;
 use engine::clients::registry::ClientInfo;
 use engine::config::{Config, Directive, os_message};
@@ -32,6 +32,7 @@ use engine::per_worker::LINK_PLACE;
 use engine::status::replication_status::{LinkState, PrimaryAddress, ReplicationStatus, new_id};
 use persistence::aof::{Aof, State};
 use replication::arrived::{Arrived, LinkError, Position};
+use replication::failover_state::FailoverState;
 use replication::ids::{History, ReplicationId};
 use replication::in_sync_member::Membership;
 use replication::in_sync_set::Term;
@@ -47,6 +48,9 @@ use std::time::{Duration, Instant};
 
 /// How long it waits for bytes before it looks around.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
+/// The same where it owes its primary a word within so many milliseconds.
+const LOOK_SOON: Duration = Duration::from_millis(20);
+const SOON: u64 = 100;
 /// How long it waits to be connected.
 const CONNECT: Duration = Duration::from_secs(5);
 /// Between two attempts to follow.
@@ -216,9 +220,8 @@ impl LinkThread {
         let (acceptor, port) = (Some(&*self.acceptor), primary.port.to_string());
         let protocol = if config.flag(Directive::REPL_MPTCP) { Protocol::MPTCP } else { Protocol::TCP };
         let kind = LinkKind { encrypts: config.flag(Directive::TLS_REPLICATION), protocol };
-        let mut peer = engine_host::open_peer(acceptor, &config, &primary.host, port.as_bytes(), CONNECT, kind)?;
-        peer.set_patience(LOOK)?;
-        Ok(Wire::new(peer))
+        let peer = engine_host::open_peer(acceptor, &config, &primary.host, port.as_bytes(), CONNECT, kind)?;
+        Wire::new(peer, LOOK)
     }
 
     /// The link is so far now, and clients are admitted accordingly, if it is still wanted.
@@ -269,11 +272,23 @@ impl LinkThread {
             log::notice("Partial resynchronization not possible (no cached primary)");
         }
         let mut link = PrimaryLink::new(self.settings(&self.engine().config().snapshot()), position, wire.now());
+        if status.failover.lock().state() == FailoverState::InProgress {
+            link.set_failover();
+        }
         let mut progress = None;
         let result = self.converse(&mut wire, &mut link, wanted, &mut progress);
         if let Some(Progress { mut applier, client, .. }) = progress {
             self.engine().clients().remove(client);
             applier.end(self.engine());
+        }
+        if link.is_failover() {
+            match &result {
+                Err(End::Link(LinkError::FailoverRefused(text))) => {
+                    failover_command::answered(self.engine(), Some(text.as_bytes()))
+                }
+                Err(_) if link.awaits_answer() => failover_command::lost_answer(self.engine()),
+                _ => {}
+            }
         }
         result
     }
@@ -296,7 +311,11 @@ impl LinkThread {
             }
             wire.send(link)?;
             let now = wire.now();
+            let was_asked = link.is_failover() && link.awaits_answer();
             let (taken, arrived) = link.take(wire.input(), now)?;
+            if was_asked && !link.awaits_answer() {
+                failover_command::answered(self.engine(), None);
+            }
             if matches!(arrived, Arrived::FullSync(_) | Arrived::Unnamed | Arrived::Continue(_)) {
                 self.meet(link, wanted)?;
             }
@@ -304,6 +323,9 @@ impl LinkThread {
                 Arrived::Nothing if taken == 0 => {
                     self.look_around(link, progress.as_mut(), now)?;
                     wire.send(link)?;
+                    let owes = |progress: &Progress| progress.is_named && link.owes_ack_in(progress.offset, now) < SOON;
+                    let patience = if progress.as_ref().is_some_and(owes) { LOOK_SOON } else { LOOK };
+                    wire.set_patience(patience)?;
                     if wire.fill(self.status())? > 0 {
                         self.note_input(link, wire, progress.as_ref());
                     }
@@ -355,8 +377,8 @@ impl LinkThread {
             let known = progress.durable;
             self.sync_log(progress);
             let is_more = self.durable(progress).is_some_and(|durable| durable > known);
-            if is_more || link.owes_ack(now) {
-                let offset = progress.offset;
+            let offset = progress.offset;
+            if is_more || link.owes_ack_in(offset, now) == 0 {
                 self.ack(link, progress, offset, now);
             }
         }

@@ -16,5 +16,6 @@ mod link_membership;
 pub mod link_thread;
 pub mod primary_thread;
 pub mod replica;
+mod role_change;
 mod snapshot_reader;
 pub mod sync_queue;

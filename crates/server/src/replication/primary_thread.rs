@@ -11,6 +11,7 @@ use crate::connection::socket::Readiness;
 use crate::replication::full_sync::Transfer;
 use crate::replication::in_sync_replicas::{self, Acknowledging, FollowerChange};
 use crate::replication::replica::{Ended, Heard, Phase, Replica};
+use crate::replication::role_change::RoleChange;
 use crate::replication::sync_queue::{Sync, SyncState};
 use crate::system::{clock, log};
 use crate::workers::replication_handle::{NewReplica, ReplicationMessage};
@@ -76,6 +77,8 @@ pub struct PrimaryThread {
     pub(super) last_sync: u64,
     /// What replicas were refused a snapshot for, so that it is said once.
     pub(super) refused: BTreeSet<String>,
+    /// The role is to be another server's.
+    pub(super) role_change: RoleChange,
     /// Clients wait to hear how far replicas are.
     asks: bool,
     pinged_at: UnixMs,
@@ -102,6 +105,7 @@ pub fn start(shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
         syncs: BTreeMap::new(),
         last_sync: 0,
         refused: BTreeSet::new(),
+        role_change: RoleChange::default(),
         asks: false,
         pinged_at: now,
         checked_at: now,
@@ -128,6 +132,7 @@ impl PrimaryThread {
             }
             self.read_log();
             self.ask();
+            self.change_role(now);
             let config = self.shared.engine.config().snapshot();
             if now.since(self.checked_at) >= SECOND {
                 self.checked_at = now;
@@ -147,14 +152,15 @@ impl PrimaryThread {
         let shared = Arc::clone(&self.shared);
         let handle = &shared.replication;
         handle.begin_sleep();
-        let time = if handle.has_messages() || self.has_unread() { Duration::ZERO } else { TICK };
+        let patience = self.role_change.patience().unwrap_or(TICK);
+        let time = if handle.has_messages() || self.has_unread() { Duration::ZERO } else { patience };
         if self.poll.poll(events, Some(time)).is_err() {
             events.clear();
         }
         handle.end_sleep();
     }
 
-    fn has_unread(&self) -> bool {
+    pub(super) fn has_unread(&self) -> bool {
         self.reader.is_some() && self.shared.engine.change_log().appended() > self.read_to
     }
 
@@ -192,6 +198,14 @@ impl PrimaryThread {
                 }
             }
             ReplicationMessage::Sleep { until } => thread::sleep(until.saturating_duration_since(Instant::now())),
+            ReplicationMessage::FrameChanges(offset) => {
+                // It is told once.
+                let _ = offset.set(self.frame_all());
+                self.asks = true;
+            }
+            ReplicationMessage::StepDown(order) => self.role_change.order(order),
+            // It is looked at after all messages.
+            ReplicationMessage::FailoverChanged => {}
         }
     }
 
@@ -211,9 +225,7 @@ impl PrimaryThread {
 
     /// The stream is another server's.
     fn follow(&mut self, offset: u64, goes_on: bool, now: UnixMs) {
-        self.shared.engine.set_logging(LogUser::Replicas, false);
-        self.reader = None;
-        self.marks.clear();
+        self.end_stream();
         // They have to learn the history's name.
         self.close_all(now);
         // What the server has added to its own stream after it was told to follow is in no other one.
@@ -411,7 +423,11 @@ impl PrimaryThread {
         if self.reader.is_none()
             && let Some(reader) = self.shared.replication.stops.take_reader()
         {
-            self.begin_reading(reader);
+            match self.shared.engine.replication().is_replica() {
+                false => self.begin_reading(reader),
+                // A snapshot has begun while the server became a replica.
+                true => self.shared.engine.set_logging(LogUser::Replicas, false),
+            }
         }
         let (Some(reader), Some(backlog)) = (&mut self.reader, &mut self.backlog) else { return };
         let end = self.shared.engine.change_log().appended();
@@ -453,6 +469,11 @@ impl PrimaryThread {
         stop.offset()
     }
 
+    /// Nothing of the log lies in the stream any more.
+    pub(super) fn forget_marks(&mut self) {
+        self.marks.clear();
+    }
+
     /// Adds a command of the stream's own; how long the stream is then, if it is the server's own.
     pub(super) fn add(&mut self, words: &[&[u8]]) -> Option<u64> {
         let leads = self.reader.is_some() && !self.shared.engine.replication().is_replica();
@@ -485,6 +506,7 @@ impl PrimaryThread {
                 if matches!(replica.phase, Phase::AwaitsAck | Phase::BesideLoad) {
                     replica.go_online(now);
                 }
+                replica.has_acked = true;
                 let (shown, acks) = (&replica.shown, replica.acks);
                 shown.acked.store(acks.applied, Relaxed);
                 shown.synced.store(acks.synced, Relaxed);
@@ -532,7 +554,10 @@ impl PrimaryThread {
     /// What is due by time.
     fn check_due(&mut self, config: &Config, now: UnixMs) {
         let seconds = |directive| config.int(directive).saturating_mul(SECOND);
-        if now.since(self.pinged_at) >= seconds(Directive::REPL_PING_REPLICA_PERIOD) && !self.replicas.is_empty() {
+        if now.since(self.pinged_at) >= seconds(Directive::REPL_PING_REPLICA_PERIOD)
+            && !self.replicas.is_empty()
+            && !self.role_change.is_wanted()
+        {
             self.pinged_at = now;
             self.add(&[b"PING"]);
         }

@@ -68,6 +68,8 @@ pub struct Replica {
     /// Up to where the stream was sent, or where it will begin.
     pub position: u64,
     pub acks: Acks,
+    /// It has acknowledged something since this was last looked for.
+    pub has_acked: bool,
     pub lag: Lag,
     /// Since when it waits.
     pub since: UnixMs,
@@ -104,6 +106,7 @@ impl Replica {
             phase: Phase::Waiting,
             position: 0,
             acks: Acks::default(),
+            has_acked: false,
             lag: Lag::default(),
             since: now,
             cancelled: Arc::default(),

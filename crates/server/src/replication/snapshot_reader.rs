@@ -9,7 +9,7 @@ use replication::primary_link::PrimaryLink;
 use std::io::{self, ErrorKind, Read, Write};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Bytes that are read at once, if they are there.
 const READ: usize = 256 << 10;
@@ -23,12 +23,30 @@ pub struct Wire {
     /// What of `bytes` has come and has not been taken.
     filled: Range<usize>,
     began: Instant,
+    /// How long it waits for bytes.
+    patience: Duration,
 }
 
 impl Wire {
-    /// A new connection.
-    pub fn new(peer: Box<dyn Peer>) -> Wire {
-        Wire { peer, bytes: vec![0; READ], filled: 0..0, began: Instant::now() }
+    /// A new connection whose bytes are waited for that long.
+    ///
+    /// # Errors
+    /// The connection is of no use.
+    pub fn new(mut peer: Box<dyn Peer>, patience: Duration) -> io::Result<Wire> {
+        peer.set_patience(patience)?;
+        Ok(Wire { peer, bytes: vec![0; READ], filled: 0..0, began: Instant::now(), patience })
+    }
+
+    /// They are waited for that long from now on.
+    ///
+    /// # Errors
+    /// The connection is of no use.
+    pub fn set_patience(&mut self, patience: Duration) -> io::Result<()> {
+        if patience != self.patience {
+            self.peer.set_patience(patience)?;
+            self.patience = patience;
+        }
+        Ok(())
     }
 
     /// Milliseconds since it was connected.

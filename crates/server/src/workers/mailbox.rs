@@ -35,6 +35,8 @@ pub enum WorkerMessage {
     Handover(Box<ClientConnection>),
     /// What a blocked client of this worker has waited for.
     Reply { ticket: Arc<Ticket>, bytes: Vec<u8> },
+    /// This client of this worker's is to have what it was replied, and no more.
+    Close { client: u64 },
     /// CLIENT PAUSE or CLIENT UNPAUSE was called, or the pause has ended.
     PauseChanged,
     /// Users have changed: some connections of theirs end.

@@ -5,6 +5,7 @@ use crate::workers::stream_stops::{StreamStop, StreamStops};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use engine::Engine;
 use engine::clients::registry::ClientInfo;
+use engine::host::connections::StepDown;
 use engine::host::files::Scratch;
 use engine::keyspace::record::LogUser;
 use engine::propagation::log_reader::{LogReader, Overflow};
@@ -76,6 +77,12 @@ pub enum ReplicationMessage {
     AskReplicas,
     /// Nothing is to be done before (DEBUG SLEEP).
     Sleep { until: Instant },
+    /// All that was written is to become part of the stream, and how long that is then is told.
+    FrameChanges(Arc<OnceLock<u64>>),
+    /// The server is to follow another one.
+    StepDown(Arc<StepDown>),
+    /// A failover was asked for, or taken back.
+    FailoverChanged,
 }
 
 /// The way to that thread.

@@ -7,6 +7,7 @@ use crate::persistence::write_options::style;
 use engine::clients::watch::WatchFlag;
 use engine::data::event_class::EventClass;
 use engine::data::key_hash::KeyHash;
+use engine::held_writes::HeldWrites;
 use engine::host::threads::Server;
 use engine::keyspace::held_locks::{HeldLocks, LockTimeout};
 use engine::keyspace::keys::Keys;
@@ -15,6 +16,7 @@ use engine::keyspace::origin::is_due;
 use engine::propagation::effects::Author;
 use engine::propagation::effects::{Logged, Record};
 use engine::propagation::log_batch::put_command;
+use engine::status::pause::Hold;
 use engine::time::{UnixMs, UnixUs};
 use engine::{Engine, Error};
 use persistence::dump::{Gradual, dump_widely};
@@ -71,7 +73,7 @@ pub fn run(
             return Some(first);
         }
         if round == FREE_ROUNDS {
-            hold = Some(Hold::of_writes(engine));
+            hold = Some(hold_writes(engine));
         }
         let parcel = pack_and_watch(engine, db, order, changed, true);
         let answers = send(engine, order, &parcel);
@@ -100,22 +102,10 @@ pub fn at_once(cx: &mut Context<'_>, order: &Order, named: Vec<Named>) -> Result
 }
 
 /// Nobody writes while there is one.
-struct Hold<'e>(&'e Engine);
-
-impl Hold<'_> {
-    fn of_writes(engine: &Engine) -> Hold<'_> {
-        engine.hold_writes();
-        engine.host().pause_changed();
-        while !engine.pass_locks(&mut 0, || false) {}
-        Hold(engine)
-    }
-}
-
-impl Drop for Hold<'_> {
-    fn drop(&mut self) {
-        self.0.release_writes();
-        self.0.host().pause_changed();
-    }
+fn hold_writes(engine: &Engine) -> HeldWrites<'_> {
+    let held = HeldWrites::begin(engine, Hold::Migrate);
+    while !engine.pass_locks(&mut 0, || false) {}
+    held
 }
 
 fn outcome(parcel: &Parcel, error: Option<Error>) -> Result<&'static str, Error> {
@@ -278,11 +268,12 @@ fn try_settle(
     db: u32,
     parcel: Vec<(Sent, bool)>,
 ) -> Result<Vec<Named>, Vec<(Sent, bool)>> {
-    if engine.pause().is_called() {
-        return Err(parcel);
-    }
     let hashes: Vec<KeyHash> = parcel.iter().map(|(sent, _)| sent.hash).collect();
     let Some(held) = HeldLocks::keys_with(engine, hashes.into_iter(), LockTimeout::Short) else { return Err(parcel) };
+    // Under the locks: who has paused and passed all locks knows that nothing is written.
+    if engine.pause().is_strict() {
+        return Err(parcel);
+    }
     let mut keys = Keys::new(engine, held, db, Origin::client(server.now_us.ms()));
     let (mut changed, mut resting) = (Vec::new(), Vec::new());
     for (sent, done) in parcel {

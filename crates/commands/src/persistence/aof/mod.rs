@@ -21,6 +21,7 @@ use crate::core::args::Args;
 use crate::core::command::{ADMIN, BLOCKING, Command, Group, NO_ASYNC_LOADING, NO_SCRIPT};
 use crate::core::context::Context;
 use engine::config::{Directive, os_message};
+use engine::status::pause::Hold;
 use engine::{Engine, Error};
 use persistence::aof::{Aof, RewriteAttempt, State, of};
 use std::io;
@@ -168,8 +169,8 @@ pub fn regulate(engine: &Engine, aof: &Aof) {
     }
     *holds = wanted;
     match wanted {
-        true => engine.hold_writes(),
-        false => engine.release_writes(),
+        true => engine.hold_writes(Hold::Log),
+        false => engine.release_writes(Hold::Log),
     }
     engine.host().pause_changed();
 }

@@ -8,7 +8,6 @@ use crate::server::module;
 /// Of one server without a cluster, as `server_mode` and HELLO call it.
 pub const MODE: &str = crate::core::mode::STANDALONE;
 
-const REPLICATION: &str = "replication";
 const CLUSTER: &str = "cluster mode";
 const DEFRAGMENTATION: &str = "active defragmentation";
 const MODULES: &str = "modules";
@@ -57,7 +56,6 @@ pub const FIELDS: &[(&str, &str, &str)] = &[
     ("io_threaded_poll_processed", "0", IO_THREADS),
     ("io_threaded_total_prefetch_batches", "0", IO_THREADS),
     ("io_threaded_total_prefetch_entries", "0", IO_THREADS),
-    ("master_failover_state", "no-failover", REPLICATION),
     ("used_cpu_sys_children", "0.000000", CHILDREN),
     ("used_cpu_user_children", "0.000000", CHILDREN),
     ("cluster_enabled", "0", CLUSTER),

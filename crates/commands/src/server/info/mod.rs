@@ -303,6 +303,9 @@ fn server(text: &mut Text, source: &Source<'_>) {
     text.field("io_threads_active", u8::from(worker_times::others_work(source.engine)));
     text.field("availability_zone", String::from_utf8_lossy(config.text(Directive::AVAILABILITY_ZONE)));
     text.field("worker_threads", source.engine.workers());
+    if let Some(until) = source.engine.persistence_status().shutdown.waiting_until() {
+        text.field("shutdown_in_milliseconds", until.since(source.now_us.ms()));
+    }
     listeners(text, config);
 }
 
@@ -363,17 +366,17 @@ fn clients(text: &mut Text, source: &Source<'_>) {
     text.field("total_blocking_keys", source.overview.total(|db| db.awaited));
     text.field("total_blocking_keys_on_nokey", source.overview.total(|db| db.awaited_gone));
     let pause = source.engine.pause();
-    let is_called = pause.is_called();
-    let cause = if is_called { "client_pause" } else { "migrate" };
-    let (reason, actions) = match source.engine.paused() {
-        Paused::Nothing => ("none", "none"),
-        Paused::Writes => (cause, "write"),
-        Paused::All => (cause, "all"),
+    // Of several reasons that is shown which lasts the longest, and one of the server's own has no end that is known.
+    let called = ("client_pause", pause.until().since(source.now_us.ms()).max(0));
+    let held = pause.held().map(|hold| (hold.as_str(), i64::MAX - source.now_us.ms().0));
+    let (actions, (reason, left)) = match source.engine.paused() {
+        Paused::Nothing => ("none", ("none", 0)),
+        Paused::Writes => ("write", held.unwrap_or(called)),
+        Paused::All => ("all", called),
     };
-    let left = if is_called { pause.until().since(source.now_us.ms()) } else { 0 };
     text.field("paused_reason", reason);
     text.field("paused_actions", actions);
-    text.field("paused_timeout_milliseconds", left.max(0));
+    text.field("paused_timeout_milliseconds", left);
 }
 
 fn memory(text: &mut Text, source: &Source<'_>) {

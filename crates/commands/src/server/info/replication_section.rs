@@ -32,7 +32,7 @@ pub(super) fn replication(text: &mut Text, source: &Source<'_>) {
         );
     }
     text.field("replicas_waiting_psync", status.waiting_psync());
-    text.absent(&["master_failover_state"]);
+    text.field("master_failover_state", status.failover.lock().state().as_str());
     let (history, backlog) = (status.history(), status.backlog());
     text.field("master_replid", history.id);
     text.field("master_replid2", history.second);

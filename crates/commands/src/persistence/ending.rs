@@ -1,0 +1,216 @@
+//! The server's end: replicas get what they lack, the data set is saved, and then the process may go.
+//!
+//! ```text
+//!   SHUTDOWN, a signal -> writes are held back, replicas catch up -> the log, the last save -> the process ends
+//!                          ^ SHUTDOWN ABORT: it goes on              ^ fails: it goes on
+//! ```
+//!
+//! Waiting is for a thread of its own, and no worker's. Who wants the end while there is one on its way waits for what
+//! becomes of it.
+
+use crate::core::mode;
+use crate::persistence::aof;
+use crate::persistence::save::save_now;
+use engine::Engine;
+use engine::config::Directive;
+use engine::held_writes::HeldWrites;
+use engine::status::deny_reasons::Paused;
+use engine::status::pause::Hold;
+use engine::status::replication_status::ReplicaInfo;
+use engine::status::shutdown_status::ShutdownTurn;
+use engine::time::{UnixMs, UnixUs};
+use std::io::ErrorKind;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// Whether the data set is saved before the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LastSave {
+    /// If there are save points.
+    Usual,
+    /// Whether there are save points or not.
+    Always,
+    /// It is not.
+    Never,
+}
+
+/// How the server is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HowToEnd {
+    /// Whether it saves.
+    pub saves: LastSave,
+    /// Replicas are not waited for.
+    pub is_now: bool,
+    /// It ends even if something fails that is done before.
+    pub is_forced: bool,
+}
+
+/// Between two looks at replicas.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Whether the end takes longer than its last save: others are waited for.
+pub(crate) fn waits(engine: &Engine, how: HowToEnd) -> bool {
+    engine.persistence_status().shutdown.present().is_some() || waits_for_replicas(engine, how)
+}
+
+fn waits_for_replicas(engine: &Engine, how: HowToEnd) -> bool {
+    let has_time = engine.config().snapshot().int(Directive::SHUTDOWN_TIMEOUT) > 0;
+    // A script that keeps the server busy has locks for as long as it likes.
+    !how.is_now && has_time && !engine.replication().replicas().is_empty() && !engine.scripts().is_busy()
+}
+
+fn now(engine: &Engine) -> UnixMs {
+    engine.host().unix_us(UnixUs(0)).ms()
+}
+
+/// Does all that is to be done before the end. `asker`: the client that wants it, in words. False: the server goes on.
+pub fn end_server(engine: &Engine, how: HowToEnd, asker: Option<&str>) -> bool {
+    let status = &engine.persistence_status().shutdown;
+    let seconds = engine.config().snapshot().int(Directive::SHUTDOWN_TIMEOUT).max(0);
+    let until = UnixMs(now(engine).0.saturating_add(seconds.saturating_mul(1000)));
+    let Some(turn) = status.begin(until) else { return await_other(engine) };
+    let asker = asker.map_or(String::new(), |client| format!(" (user request from '{client}')"));
+    engine.host().notice(&format!("User requested shutdown...{asker}"));
+    let (held, end) = match waits_for_replicas(engine, how) {
+        true => await_replicas(engine, turn, until),
+        false => (None, None),
+    };
+    if !status.go_on(turn) {
+        return false;
+    }
+    tell_lagging(engine, end.unwrap_or(engine.replication().offset()));
+    if !before_end(engine, how.saves, how.is_forced) {
+        status.fail(turn);
+        return false;
+    }
+    // Whatever they have written: there is no other way past them.
+    engine.scripts().busy().iter().for_each(|running| running.kill());
+    status.finish(turn);
+    // Nobody writes any more.
+    std::mem::forget(held);
+    true
+}
+
+/// What becomes of the end that is on its way.
+fn await_other(engine: &Engine) -> bool {
+    let status = &engine.persistence_status().shutdown;
+    let Some(turn) = status.present() else { return status.has_ended() };
+    while status.present() == Some(turn) {
+        engine.host().rest(LOOK);
+    }
+    status.has_ended()
+}
+
+/// Nobody writes from now on, and replicas get what they lack. Returns how long the stream is, if that is known.
+fn await_replicas(engine: &Engine, turn: ShutdownTurn, until: UnixMs) -> (Option<HeldWrites<'_>>, Option<u64>) {
+    let (shutdown, host) = (&engine.persistence_status().shutdown, engine.host());
+    let waits = || shutdown.waits(turn) && now(engine) < until;
+    let held = HeldWrites::begin(engine, Hold::Shutdown);
+    let mut next = 0;
+    while waits() && !engine.pass_locks(&mut next, || !waits()) {}
+    let offset = Arc::new(OnceLock::new());
+    host.frame_changes(&offset);
+    let mut is_told = false;
+    while waits() {
+        let end = offset.get().copied().unwrap_or(u64::MAX);
+        if !engine.replication().replicas().iter().any(|replica| lags(replica, end)) {
+            break;
+        }
+        if offset.get().is_some() && !std::mem::replace(&mut is_told, true) {
+            host.notice("Waiting for replicas before shutting down.");
+        }
+        host.rest(LOOK);
+    }
+    (Some(held), offset.get().copied())
+}
+
+fn lags(replica: &ReplicaInfo, end: u64) -> bool {
+    !replica.is_online() || replica.acked.load(Relaxed) < end
+}
+
+fn tell_lagging(engine: &Engine, end: u64) {
+    let (host, replicas) = (engine.host(), engine.replication().replicas());
+    let lagging = || replicas.iter().filter(|replica| lags(replica, end));
+    for replica in lagging() {
+        let behind = end.saturating_sub(replica.acked.load(Relaxed));
+        host.notice(&format!(
+            "Lagging replica {}:{} reported offset {behind} behind master, lag={}, state={}.",
+            replica.ip,
+            replica.port,
+            if replica.is_online() { replica.lag(now(engine)) } else { 0 },
+            replica.state().as_str()
+        ));
+    }
+    if !replicas.is_empty() {
+        let synced = replicas.len() - lagging().count();
+        host.notice(&format!("{synced} of {} replicas are in sync when shutting down.", replicas.len()));
+    }
+}
+
+/// Saves before the server ends, if it is to; a save in the background is given up. False if that failed and nothing is
+/// `forced`: then the server goes on.
+fn before_end(engine: &Engine, saves: LastSave, forced: bool) -> bool {
+    // Who comes second would take the save of the first away.
+    let mut ended = engine.persistence_status().end_turn();
+    if *ended {
+        return true;
+    }
+    let saved = aof::stop_at_end(engine, forced) && save_at_end(engine, saves, forced);
+    if !saved && !forced {
+        engine.host().log("Errors trying to shut down the server. Check the logs for more information.");
+    }
+    *ended = saved || forced;
+    *ended
+}
+
+fn save_at_end(engine: &Engine, saves: LastSave, forced: bool) -> bool {
+    let wanted = match saves {
+        LastSave::Always => true,
+        LastSave::Never => false,
+        LastSave::Usual if mode::is_sentinel() => false,
+        LastSave::Usual => !engine.config().snapshot().save_points().is_empty(),
+    };
+    if engine.persistence_status().is_running_in_background() {
+        engine.host().log("There is a child saving an .rdb. Killing it!");
+    }
+    engine.persistence_status().cancel();
+    // What is not loaded yet must not take the place of what is there.
+    if !wanted || engine.persistence_status().deny_reasons().is_loading() {
+        return true;
+    }
+    engine.host().notice("Saving the final RDB snapshot before exiting.");
+    // What is written after the last cut would be lost, also by who was admitted before.
+    let now = engine.host().unix_us(UnixUs(0)).ms();
+    engine.begin_pause(Paused::Writes, UnixMs(now.0.saturating_add(ENDING_MAX)), now);
+    engine.host().pause_changed();
+    while !engine.pass_locks(&mut 0, || false) {}
+    let saved = save_last(engine);
+    if !saved {
+        let then = if forced { ". Exit anyway." } else { ", can't exit." };
+        engine.host().log(&format!("Error trying to save the DB{then}"));
+        engine.end_pause();
+        engine.host().pause_changed();
+    }
+    saved
+}
+
+/// How long clients may not write because the server ends, in milliseconds: until it has ended.
+const ENDING_MAX: i64 = 24 * 3600 * 1000;
+
+/// Saves as soon as nobody else does.
+fn save_last(engine: &Engine) -> bool {
+    loop {
+        match save_now(engine, None) {
+            Ok(()) => return true,
+            Err(error)
+                if matches!(error.kind(), ErrorKind::ResourceBusy) && engine.persistence_status().is_running() =>
+            {
+                engine.persistence_status().cancel();
+                engine.host().rest(Duration::from_millis(1));
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::ResourceBusy) => {}
+            Err(_) => return false,
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! FAILOVER: the server hands its role to one of its replicas, and what the threads that replicate do about it.
+//!
+//! ```text
+//!   FAILOVER                        writes are held back from now on
+//!   who serves the replicas         all is framed; a replica has it       -> the server follows that one (watch)
+//!   who keeps the link              asks it to take over: PSYNC .. FAILOVER -> it has (answered), or not
+//!   writes go on                    and are refused by a replica, or run on a primary
+//! ```
+//!
+//! What is decided when is told in [`replication::failover_state`].
+
+use crate::core::args::Args;
+use crate::core::client_line::described;
+use crate::core::command::{ADMIN, Command, Group, NO_SCRIPT, STALE};
+use crate::core::context::Context;
+use crate::replication::follow::{self, Waits, follow};
+use engine::status::pause::Hold;
+use engine::status::replication_status::PrimaryAddress;
+use engine::time::UnixMs;
+use engine::{Engine, Error};
+use replication::failover_state::{Decision, Failover, FailoverRequest, FailoverState, Outcome, Target};
+use replication::ids::ReplicationId;
+
+pub(crate) const COMMANDS: &[Command] = &[Command {
+    name: "failover",
+    group: Group::Server,
+    since: "6.2.0",
+    arity: -1,
+    flags: ADMIN.and(NO_SCRIPT).and(STALE),
+    syntax: "[TO target: host port:int [FORCE]] [ABORT] [TIMEOUT milliseconds:int]",
+    summary: "Starts a coordinated failover from a server to one of its replicas.",
+    complexity: "O(1)",
+    run: failover,
+    ..Command::DEFAULT
+}];
+
+fn failover(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    if args.len() == 2 && args.is(1, "abort") {
+        return take_back(cx);
+    }
+    let request = parse(args, cx.now_ms())?;
+    let (engine, status) = (cx.engine, cx.engine.replication());
+    let mut failover = status.failover.lock();
+    if failover.state() != FailoverState::None {
+        return Err(Error::FailoverInProgress);
+    }
+    if status.is_replica() {
+        return Err(Error::FailoverOfReplica);
+    }
+    let replicas = status.replicas();
+    if replicas.is_empty() {
+        return Err(Error::FailoverAlone);
+    }
+    if request.is_forced && (request.target.is_none() || request.deadline.is_none()) {
+        return Err(Error::FailoverForce);
+    }
+    match &request.target {
+        None => engine.host().notice("FAILOVER requested to any replica."),
+        Some(target) => {
+            let is_it = |ip: &str, port| target.is(&Target { host: ip.into(), port });
+            let found = replicas.iter().find(|replica| is_it(&replica.ip, replica.port));
+            if !found.ok_or(Error::FailoverUnknown)?.is_online() {
+                return Err(Error::FailoverOffline);
+            }
+            engine.host().notice(&format!("FAILOVER requested to {target}."));
+        }
+    }
+    if failover.begin(request) {
+        engine.hold_writes(Hold::Failover);
+    }
+    drop(failover);
+    engine.host().failover_changed();
+    cx.reply.ok();
+    Ok(())
+}
+
+fn parse(args: &Args<'_>, now: UnixMs) -> Result<FailoverRequest, Error> {
+    let (mut request, mut at) = (FailoverRequest::default(), 1);
+    while at < args.len() {
+        let left = args.len() - at - 1;
+        if args.is(at, "timeout") && left >= 1 && request.deadline.is_none() {
+            let timeout = args.int(at + 1)?;
+            if timeout <= 0 {
+                return Err(Error::FailoverTimeout);
+            }
+            request.deadline = Some(now.0.saturating_add(timeout));
+            at += 2;
+        } else if args.is(at, "to") && left >= 2 && request.target.is_none() {
+            // No replica has a port that is none.
+            let port = u16::try_from(args.int(at + 2)?).unwrap_or(0);
+            request.target = Some(Target { host: args[at + 1].to_vec(), port });
+            at += 3;
+        } else if args.is(at, "force") && !request.is_forced {
+            request.is_forced = true;
+            at += 1;
+        } else {
+            return Err(Error::Syntax);
+        }
+    }
+    Ok(request)
+}
+
+fn take_back(cx: &mut Context<'_>) -> Result<(), Error> {
+    let mut failover = cx.engine.replication().failover.lock();
+    if failover.state() == FailoverState::None {
+        return Err(Error::NoFailover);
+    }
+    abort(cx.engine, &mut failover, "Failover manually aborted");
+    cx.reply.ok();
+    Ok(())
+}
+
+/// Looks whether a replica is to take over. To be called by who serves the replicas; `is_quiet` and `synced` as in
+/// [`Failover::decide`]. `end_stream`: nothing more becomes part of the stream after it.
+pub fn watch(
+    engine: &Engine,
+    now: UnixMs,
+    is_quiet: bool,
+    synced: impl Iterator<Item = Target>,
+    end_stream: impl FnOnce(),
+) {
+    let mut failover = engine.replication().failover.lock();
+    match failover.decide(now.0, is_quiet, synced) {
+        Decision::Wait => {}
+        Decision::GiveUp => abort(engine, &mut failover, "Replica never caught up before timeout"),
+        Decision::HandOver { target, is_late } => {
+            engine.host().notice(&match is_late {
+                true => format!("FAILOVER to {target} time out exceeded, failing over."),
+                false => format!("Failover target {target} is synced, failing over."),
+            });
+            end_stream();
+            let primary = PrimaryAddress { host: target.host, port: target.port };
+            while !follow(engine, Some(primary.clone()), Waits::Keep) {}
+        }
+    }
+}
+
+/// The server follows another one by now, though not because of a failover: there is none to wait for.
+pub fn drop_waiting(engine: &Engine) {
+    let mut failover = engine.replication().failover.lock();
+    if failover.state() == FailoverState::WaitingForSync {
+        abort(engine, &mut failover, "The server follows another one");
+    }
+}
+
+/// The replica that was asked to take over has answered; `refusal`: the error, if it was one.
+pub fn answered(engine: &Engine, refusal: Option<&[u8]>) {
+    let mut failover = engine.replication().failover.lock();
+    if failover.state() != FailoverState::InProgress {
+        return;
+    }
+    match failover.take_answer(refusal) {
+        Outcome::Refused => abort(engine, &mut failover, "Failover target rejected psync request"),
+        Outcome::TakenOver => {
+            failover.end();
+            // Before writes go on: who waits is told where the keys are now.
+            follow::end_waits(engine);
+            release(engine);
+        }
+    }
+}
+
+/// Its answer is lost with the connection.
+pub fn lost_answer(engine: &Engine) {
+    engine.replication().failover.lock().lose_answer();
+}
+
+/// Gives it up: the server is the primary, with a history of a new name if it was a replica for a while.
+fn abort(engine: &Engine, failover: &mut Failover, reason: &str) {
+    let whom = failover.target().map_or_else(|| "any replica".to_owned(), Target::to_string);
+    engine.host().notice(&format!("FAILOVER to {whom} aborted: {reason}"));
+    if failover.state() == FailoverState::InProgress {
+        while !follow(engine, None, Waits::End) {}
+    }
+    failover.end();
+    release(engine);
+}
+
+fn release(engine: &Engine) {
+    engine.release_writes(Hold::Failover);
+    engine.host().pause_changed();
+}
+
+/// The primary wants this replica to take over (PSYNC .. FAILOVER), if it has the history that the primary has.
+pub(crate) fn take_over(cx: &mut Context<'_>, id: &[u8]) -> Result<(), Error> {
+    let (engine, status) = (cx.engine, cx.engine.replication());
+    let notice = || {
+        let id = String::from_utf8_lossy(id);
+        engine.host().notice(&format!("Failover request received for replid {id}."));
+    };
+    if !status.is_replica() {
+        notice();
+        return Err(Error::NotAReplica);
+    }
+    if ReplicationId::parse(&id.to_ascii_lowercase()) != Some(status.history().id) {
+        notice();
+        return Err(Error::OtherHistory);
+    }
+    if !follow(engine, None, Waits::End) {
+        return Err(Error::WouldBlock);
+    }
+    notice();
+    let user = described(engine, &cx.session.info, cx.now_ms());
+    engine.host().notice(&format!("PRIMARY MODE enabled (failover request from '{user}')"));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::context::Flow;
+    use crate::core::dispatch;
+    use crate::testing::Client;
+    use engine::status::replication_status::{ReplicaInfo, ReplicaState};
+    use resp::Reply;
+    use std::sync::Arc;
+
+    fn add_replica(client: &Client, number: u64, port: u16) -> Arc<ReplicaInfo> {
+        let replica = ReplicaInfo::new(number, "127.0.0.1".to_owned(), port, false, false, UnixMs(0));
+        let replica = Arc::new(replica);
+        client.engine().replication().add_replica(&replica);
+        replica
+    }
+
+    fn look_at(client: &Client, is_quiet: bool, port: u16) {
+        let synced = Target { host: b"127.0.0.1".to_vec(), port };
+        watch(client.engine(), client.now().unix_ms(), is_quiet, std::iter::once(synced), || {});
+    }
+
+    fn state(client: &Client) -> FailoverState {
+        client.engine().replication().failover.lock().state()
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let mut client = Client::new();
+        client.is("FAILOVER", "-ERR FAILOVER requires connected replicas.");
+        client.is("FAILOVER ABORT", "-ERR No failover in progress.");
+        let replica = add_replica(&client, 7, 1);
+        for (line, expected) in [
+            ("FAILOVER FORCE", "-ERR FAILOVER with force option requires both a timeout and target HOST and IP."),
+            (
+                "FAILOVER TO 127.0.0.1 1 FORCE",
+                "-ERR FAILOVER with force option requires both a timeout and target HOST and IP.",
+            ),
+            ("FAILOVER TO 127.0.0.1 2", "-ERR FAILOVER target HOST and PORT is not a replica."),
+            ("FAILOVER TO 127.0.0.1 1", "-ERR FAILOVER target replica is not online."),
+            ("FAILOVER TO 127.0.0.1 x", "-ERR value is not an integer or out of range"),
+            ("FAILOVER TIMEOUT 0", "-ERR FAILOVER timeout must be greater than 0"),
+            ("FAILOVER TO 127.0.0.1", "-ERR syntax error"),
+            ("FAILOVER ABORT TIMEOUT 5", "-ERR syntax error"),
+            ("FAILOVER FORCE FORCE", "-ERR syntax error"),
+        ] {
+            client.is(line, expected);
+        }
+        replica.set_state(ReplicaState::Online);
+        client.is("FAILOVER TO 127.0.0.1 1", "+OK").is("FAILOVER", "-ERR FAILOVER already in progress.");
+        client.is("REPLICAOF NO ONE", "-ERR REPLICAOF not allowed while failing over.");
+        client.is("PSYNC ? -1", "-NOMASTERLINK Can't SYNC while failing over").is("FAILOVER ABORT", "+OK");
+        client.is("REPLICAOF host 1", "+OK").is("FAILOVER", "-ERR FAILOVER is not valid when server is a replica.");
+        client
+            .is("PSYNC x 1 FAILOVER", "-ERR PSYNC FAILOVER replid must match my replid.")
+            .is("REPLICAOF NO ONE", "+OK");
+        client.is("PSYNC x 1 FAILOVER", "-ERR PSYNC FAILOVER can't be sent to a master.");
+    }
+
+    #[test]
+    fn writes_are_held_back_until_it_is_known_who_leads() {
+        let mut client = Client::new();
+        add_replica(&client, 7, 1).set_state(ReplicaState::Online);
+        let is_paused = |client: &Client| client.engine().pause().held() == Some(Hold::Failover);
+        let old = client.engine().replication().history().id;
+        client.is("FAILOVER TIMEOUT 100", "+OK");
+        look_at(&client, false, 1);
+        assert!(is_paused(&client) && state(&client) == FailoverState::WaitingForSync);
+        client.later(100);
+        look_at(&client, true, 1);
+        assert!(!is_paused(&client) && state(&client) == FailoverState::None, "too late");
+        for refusal in [None, Some(&b"-NOPERM no"[..])] {
+            client.is("FAILOVER", "+OK");
+            look_at(&client, true, 1);
+            assert!(is_paused(&client) && state(&client) == FailoverState::InProgress);
+            assert!(client.engine().replication().is_replica());
+            lost_answer(client.engine());
+            answered(client.engine(), refusal);
+            assert!(!is_paused(&client) && state(&client) == FailoverState::None);
+            assert_eq!(client.engine().replication().is_replica(), refusal.is_none());
+            client.is("REPLICAOF NO ONE", "+OK");
+        }
+        assert_ne!(client.engine().replication().history().id, old);
+        client.is("SET k v", "+OK");
+    }
+
+    #[test]
+    fn a_replica_takes_over_when_its_primary_wants_it_to() {
+        let mut client = Client::new();
+        client.is("REPLICAOF host 1", "+OK");
+        let id = client.engine().replication().history().id;
+        let line = format!("PSYNC {id} 1 failover");
+        let mut args: Args<'_> = line.split(' ').map(str::as_bytes).collect();
+        let (engine, now, mut reply) = (Arc::clone(client.shared_engine()), client.now(), Reply::default());
+        let prepared = dispatch::prepare(&engine, &args);
+        let flow = dispatch::run(&engine, client.session(), &prepared, &mut args, now, &mut reply);
+        assert!(matches!(flow, Flow::Replicate) && reply.is_empty());
+        let status = client.engine().replication();
+        assert!(!status.is_replica() && status.history().second == id);
+    }
+}

@@ -1,0 +1,76 @@
+//! A primary that begins to follow another server.
+//!
+//! ```text
+//!   writes are held back - all locks are passed - the log is framed to its end - the server follows - writes go on
+//! ```
+//!
+//! So the history's offset is that of all that was ever written, and nothing is written that is in no history: former
+//! replicas, and the new primary, can go on from there. Who frames the log carries it out from the second step on,
+//! whatever becomes of the client that has asked.
+
+use crate::core::admission::Settle;
+use crate::core::context::{Context, Piecewise};
+use crate::replication::follow::{Waits, follow};
+use engine::Engine;
+use engine::host::connections::StepDown;
+use engine::status::pause::Hold;
+use engine::status::replication_status::PrimaryAddress;
+use replication::failover_state::Target;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Gives the order, which is carried out soon.
+pub(crate) fn begin(cx: &mut Context<'_>, primary: Target) -> Arc<StepDown> {
+    let is_quiet = cx.keys.reaches_all();
+    cx.engine.hold_writes(Hold::StepDown);
+    if is_quiet {
+        cx.keys.enter_epoch();
+    }
+    let order = Arc::new(StepDown::new(primary, is_quiet));
+    if !cx.engine.host().step_down(&order) {
+        finish(cx.engine, &order);
+    }
+    order
+}
+
+/// Carries it out, when nobody writes any more and all that was written is part of the stream.
+pub fn finish(engine: &Engine, order: &StepDown) {
+    // Two may have asked for it: the second one finds a replica.
+    let Target { host, port } = order.primary.clone();
+    let primary = PrimaryAddress { host, port };
+    while !follow(engine, Some(primary.clone()), Waits::End) {}
+    engine.release_writes(Hold::StepDown);
+    engine.host().pause_changed();
+    order.set_done();
+}
+
+/// Between two looks at it.
+const LOOK: Duration = Duration::from_micros(50);
+
+/// Replies when it is done, and nothing runs any more that was admitted by a primary.
+pub(crate) struct Await {
+    order: Arc<StepDown>,
+    /// What the log says then.
+    notice: Option<String>,
+    settle: Settle,
+}
+
+impl Await {
+    /// `notice`: what the log says then.
+    pub fn new(order: Arc<StepDown>, notice: String) -> Await {
+        Await { order, notice: Some(notice), settle: Settle::new() }
+    }
+}
+
+impl Piecewise for Await {
+    fn step(&mut self, cx: &mut Context<'_>) -> bool {
+        if !self.order.is_done() {
+            cx.engine.host().rest(LOOK);
+            return false;
+        }
+        if let Some(notice) = self.notice.take() {
+            cx.engine.host().notice(&notice);
+        }
+        self.settle.step(cx)
+    }
+}

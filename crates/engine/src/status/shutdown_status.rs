@@ -1,0 +1,127 @@
+//! The server's end while it is on its way: replicas get what they lacked first, for a while.
+
+use crate::time::UnixMs;
+use parking_lot::Mutex;
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    /// The server does not end.
+    #[default]
+    None,
+    /// Replicas are waited for, until this time at most.
+    Waiting(UnixMs),
+    /// What is left to do is being done.
+    Ending,
+    /// All is done.
+    Ended,
+}
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub struct ShutdownStatus {
+    /// How many ends have begun, and how far the last one is.
+    state: Mutex<(u64, Phase)>,
+}
+
+/// Who ends the server: one at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShutdownTurn(u64);
+
+impl ShutdownStatus {
+    /// An end begins that waits until then at most; None while there is one.
+    pub fn begin(&self, until: UnixMs) -> Option<ShutdownTurn> {
+        let mut state = self.state.lock();
+        if state.1 != Phase::None {
+            return None;
+        }
+        *state = (state.0 + 1, Phase::Waiting(until));
+        Some(ShutdownTurn(state.0))
+    }
+
+    /// Whether it still waits: nobody has taken it back.
+    pub fn waits(&self, turn: ShutdownTurn) -> bool {
+        let state = self.state.lock();
+        state.0 == turn.0 && matches!(state.1, Phase::Waiting(_))
+    }
+
+    /// It has waited for long enough; false if it was taken back before.
+    #[must_use]
+    pub fn go_on(&self, turn: ShutdownTurn) -> bool {
+        let mut state = self.state.lock();
+        let waits = state.0 == turn.0 && matches!(state.1, Phase::Waiting(_));
+        if waits {
+            state.1 = Phase::Ending;
+        }
+        waits
+    }
+
+    /// It has failed.
+    pub fn fail(&self, turn: ShutdownTurn) {
+        let mut state = self.state.lock();
+        if state.0 == turn.0 {
+            state.1 = Phase::None;
+        }
+    }
+
+    /// All is done.
+    pub fn finish(&self, turn: ShutdownTurn) {
+        let mut state = self.state.lock();
+        if state.0 == turn.0 {
+            state.1 = Phase::Ended;
+        }
+    }
+
+    /// Whether all is done.
+    pub fn has_ended(&self) -> bool {
+        self.state.lock().1 == Phase::Ended
+    }
+
+    /// Takes it back, if it waits.
+    pub fn abort(&self) -> bool {
+        let mut state = self.state.lock();
+        let waits = matches!(state.1, Phase::Waiting(_));
+        if waits {
+            state.1 = Phase::None;
+        }
+        waits
+    }
+
+    /// The end that is on its way and not done.
+    pub fn present(&self) -> Option<ShutdownTurn> {
+        let state = self.state.lock();
+        (!matches!(state.1, Phase::None | Phase::Ended)).then_some(ShutdownTurn(state.0))
+    }
+
+    /// Until when it waits, if it does.
+    pub fn waiting_until(&self) -> Option<UnixMs> {
+        match self.state.lock().1 {
+            Phase::Waiting(until) => Some(until),
+            Phase::None | Phase::Ending | Phase::Ended => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_end_at_a_time_is_taken_back_or_goes_on() {
+        let status = ShutdownStatus::default();
+        let first = status.begin(UnixMs(5)).unwrap();
+        assert!(status.begin(UnixMs(9)).is_none() && status.waits(first));
+        assert_eq!((status.waiting_until(), status.present()), (Some(UnixMs(5)), Some(first)));
+        assert!(status.abort() && !status.abort() && !status.waits(first) && !status.go_on(first));
+        let second = status.begin(UnixMs(9)).unwrap();
+        status.fail(first);
+        assert!(!status.waits(first) && status.go_on(second) && !status.abort());
+        assert_eq!((status.waiting_until(), status.present()), (None, Some(second)));
+        status.fail(second);
+        assert_eq!(status.present(), None);
+        let third = status.begin(UnixMs(9)).unwrap();
+        assert!(status.go_on(third) && !status.has_ended());
+        status.finish(third);
+        assert!(status.has_ended() && status.present().is_none() && status.begin(UnixMs(9)).is_none());
+    }
+}

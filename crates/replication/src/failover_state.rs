@@ -1,0 +1,252 @@
+//! A primary that hands its role to one of its replicas (FAILOVER), as plain data.
+//!
+//! ```text
+//!   none - begin -> waiting for sync -+- a replica has all -------+-> in progress -+- it takes over -> none, a replica
+//!     ^                               +- too late, but by force --+                +- it refuses ----> none, a primary
+//!     +- too late, or taken back -----+
+//! ```
+//!
+//! While it waits nobody writes, so what there is to have does not grow. In progress the old primary follows the
+//! replica already, and asks it to take over: until it has there are two replicas and no primary, never two primaries.
+//!
+//! A connection that breaks between the question and its answer leaves open whether the replica has taken over. It is
+//! asked again: one that calls itself a primary then has.
+
+use std::fmt;
+
+/// How far a failover is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FailoverState {
+    /// There is none.
+    #[default]
+    None,
+    /// A replica is to get what it lacks.
+    WaitingForSync,
+    /// It is asked to take over.
+    InProgress,
+}
+
+impl FailoverState {
+    /// As INFO shows it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            FailoverState::None => "no-failover",
+            FailoverState::WaitingForSync => "waiting-for-sync",
+            FailoverState::InProgress => "failover-in-progress",
+        }
+    }
+}
+
+/// A replica, by the address that it is known by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Its name or address.
+    pub host: Vec<u8>,
+    /// Its port.
+    pub port: u16,
+}
+
+impl Target {
+    /// Whether both are one server.
+    pub fn is(&self, other: &Target) -> bool {
+        self.port == other.port && self.host.eq_ignore_ascii_case(&other.host)
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}:{}", String::from_utf8_lossy(&self.host), self.port)
+    }
+}
+
+/// What FAILOVER asks for.
+#[derive(Clone, Debug, Default)]
+pub struct FailoverRequest {
+    /// None: the first that has all.
+    pub target: Option<Target>,
+    /// Unix time in milliseconds; None: it waits for as long as it takes.
+    pub deadline: Option<i64>,
+    /// Then the target is to take over with what it has.
+    pub is_forced: bool,
+}
+
+/// What is to be done about a failover that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Nothing.
+    Wait,
+    /// This one is asked to take over; `is_late`: the time is up, and it may lack something.
+    HandOver {
+        /// The replica.
+        target: Target,
+        /// See above.
+        is_late: bool,
+    },
+    /// No replica has got all in time.
+    GiveUp,
+}
+
+/// What the replica's answer comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is the primary.
+    TakenOver,
+    /// It is not.
+    Refused,
+}
+
+/// How a primary begins the refusal of what only a replica can do.
+const IS_PRIMARY: &[u8] = b"-ERR PSYNC FAILOVER can't be sent to a master.";
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub struct Failover {
+    number: u64,
+    state: FailoverState,
+    request: FailoverRequest,
+    /// The target was asked, and its answer is lost.
+    is_open: bool,
+}
+
+impl Failover {
+    /// How many have begun: tells one from another.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// How far it is.
+    pub fn state(&self) -> FailoverState {
+        self.state
+    }
+
+    /// Whom it is for, if that is known.
+    pub fn target(&self) -> Option<&Target> {
+        self.request.target.as_ref()
+    }
+
+    /// It begins; false if there is one.
+    #[must_use]
+    pub fn begin(&mut self, request: FailoverRequest) -> bool {
+        if self.state != FailoverState::None {
+            return false;
+        }
+        let number = self.number + 1;
+        *self = Failover { number, state: FailoverState::WaitingForSync, request, is_open: false };
+        true
+    }
+
+    /// What is to be done now. `is_quiet`: nobody writes any more, and all that was written is in the stream; only then
+    /// can a replica have all. `synced`: the replicas that do, in the order in which they came.
+    pub fn decide(&mut self, now: i64, is_quiet: bool, mut synced: impl Iterator<Item = Target>) -> Decision {
+        if self.state != FailoverState::WaitingForSync {
+            return Decision::Wait;
+        }
+        let is_late = self.request.deadline.is_some_and(|deadline| now >= deadline);
+        if is_late && !self.request.is_forced {
+            return Decision::GiveUp;
+        }
+        if !is_quiet {
+            return Decision::Wait;
+        }
+        let target = match self.request.target.take() {
+            Some(target) if is_late => Some(target),
+            Some(target) if synced.any(|replica| replica.is(&target)) => Some(target),
+            Some(target) => {
+                self.request.target = Some(target);
+                None
+            }
+            None => synced.next(),
+        };
+        let Some(target) = target else { return Decision::Wait };
+        self.request.target = Some(target.clone());
+        self.state = FailoverState::InProgress;
+        Decision::HandOver { target, is_late }
+    }
+
+    /// The connection broke after the target was asked and before it has answered.
+    pub fn lose_answer(&mut self) {
+        self.is_open = self.state == FailoverState::InProgress;
+    }
+
+    /// The target has answered; `refusal`: the error, if it was one.
+    pub fn take_answer(&mut self, refusal: Option<&[u8]>) -> Outcome {
+        match refusal {
+            None => Outcome::TakenOver,
+            Some(text) if self.is_open && text.starts_with(IS_PRIMARY) => Outcome::TakenOver,
+            Some(_) => Outcome::Refused,
+        }
+    }
+
+    /// It has ended, one way or the other.
+    pub fn end(&mut self) {
+        *self = Failover { number: self.number, ..Failover::default() };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(port: u16) -> Target {
+        Target { host: b"127.0.0.1".to_vec(), port }
+    }
+
+    fn begun(request: FailoverRequest) -> Failover {
+        let mut failover = Failover::default();
+        assert!(failover.begin(request) && failover.state() == FailoverState::WaitingForSync);
+        failover
+    }
+
+    fn decide(failover: &mut Failover, now: i64, is_quiet: bool, synced: &[u16]) -> Decision {
+        failover.decide(now, is_quiet, synced.iter().map(|port| at(*port)))
+    }
+
+    fn to(port: u16, is_late: bool) -> Decision {
+        Decision::HandOver { target: at(port), is_late }
+    }
+
+    #[test]
+    fn the_first_replica_that_has_all_takes_over_once_nobody_writes() {
+        let mut failover = begun(FailoverRequest::default());
+        assert_eq!(decide(&mut failover, 0, false, &[1]), Decision::Wait);
+        assert_eq!(decide(&mut failover, 0, true, &[]), Decision::Wait);
+        assert_eq!(decide(&mut failover, 0, true, &[1, 2]), to(1, false));
+        assert_eq!((failover.state(), failover.target()), (FailoverState::InProgress, Some(&at(1))));
+        assert_eq!(decide(&mut failover, 0, true, &[2]), Decision::Wait);
+        assert!(!failover.begin(FailoverRequest::default()));
+        failover.end();
+        assert!(failover.state() == FailoverState::None && failover.begin(FailoverRequest::default()));
+        assert_eq!(failover.number(), 2);
+    }
+
+    #[test]
+    fn only_the_wanted_replica_takes_over_and_only_in_time() {
+        let request = FailoverRequest { target: Some(at(2)), deadline: Some(100), is_forced: false };
+        let mut failover = begun(request.clone());
+        assert_eq!(decide(&mut failover, 99, true, &[1]), Decision::Wait);
+        assert_eq!(decide(&mut failover, 99, true, &[1, 2]), to(2, false));
+        assert_eq!(decide(&mut begun(request), 100, true, &[2]), Decision::GiveUp);
+    }
+
+    #[test]
+    fn by_force_it_takes_over_with_what_it_has_but_not_while_somebody_writes() {
+        let request = FailoverRequest { target: Some(at(2)), deadline: Some(100), is_forced: true };
+        let mut failover = begun(request);
+        assert_eq!(decide(&mut failover, 99, true, &[]), Decision::Wait);
+        assert_eq!(decide(&mut failover, 100, false, &[]), Decision::Wait);
+        assert_eq!(decide(&mut failover, 100, true, &[]), to(2, true));
+    }
+
+    #[test]
+    fn who_calls_itself_a_primary_has_taken_over_only_if_it_was_asked_before() {
+        let is_primary = Some(&b"-ERR PSYNC FAILOVER can't be sent to a master."[..]);
+        let mut failover = begun(FailoverRequest::default());
+        failover.lose_answer();
+        assert_eq!(decide(&mut failover, 0, true, &[1]), to(1, false));
+        assert_eq!(failover.take_answer(is_primary), Outcome::Refused);
+        failover.lose_answer();
+        assert_eq!(failover.take_answer(is_primary), Outcome::TakenOver);
+        assert_eq!(failover.take_answer(Some(b"-NOPERM no")), Outcome::Refused);
+        assert_eq!(failover.take_answer(None), Outcome::TakenOver);
+    }
+}

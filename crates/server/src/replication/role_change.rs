@@ -1,0 +1,138 @@
+//! How a primary gives up its role: for another server (REPLICAOF), or for a replica of its own (FAILOVER).
+//!
+//! ```text
+//!   writes are held back -> all locks are passed -> the log is framed to its end: the stream is whole
+//!                                                    -> REPLICAOF: the stream ends here
+//!                                                    -> FAILOVER: a replica has it, and it ends here
+//! ```
+//!
+//! From the moment that the stream is whole nothing is added to it but this server's own words, which change no data.
+
+use crate::replication::primary_thread::PrimaryThread;
+use crate::replication::replica::{Phase, Replica};
+use commands::replication::{failover_command, step_down};
+use engine::host::connections::StepDown;
+use engine::keyspace::held_locks::LockTimeout;
+use engine::keyspace::record::LogUser;
+use engine::time::UnixMs;
+use replication::backlog::Backlog;
+use replication::failover_state::{FailoverState, Target};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often a lock is tried that a long script has.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// What is known of it.
+#[derive(Default)]
+pub struct RoleChange {
+    /// Orders to follow another server.
+    orders: Vec<Arc<StepDown>>,
+    /// The failover that this is of, and whether it waits for a replica.
+    failover: u64,
+    fails_over: bool,
+    /// How many locks have been passed.
+    passed: usize,
+    /// How long the stream was when it was whole.
+    whole_at: Option<u64>,
+}
+
+impl RoleChange {
+    /// The server is to follow another one. Writes are held back already.
+    pub fn order(&mut self, order: Arc<StepDown>) {
+        self.orders.push(order);
+        (self.passed, self.whole_at) = (0, None);
+    }
+
+    /// Whether there is one.
+    pub fn is_wanted(&self) -> bool {
+        self.fails_over || !self.orders.is_empty()
+    }
+
+    /// How soon it is to be looked at again, if a lock is not free.
+    pub fn patience(&self) -> Option<Duration> {
+        (self.is_wanted() && self.whole_at.is_none()).then_some(LOOK)
+    }
+}
+
+impl PrimaryThread {
+    /// Goes on with it, as far as that goes now.
+    pub(super) fn change_role(&mut self, now: UnixMs) {
+        let shared = Arc::clone(&self.shared);
+        let (engine, status) = (&*shared.engine, shared.engine.replication());
+        let (number, fails_over) = {
+            let failover = status.failover.lock();
+            (failover.number(), failover.state() == FailoverState::WaitingForSync)
+        };
+        if self.role_change.failover != number || self.role_change.fails_over != fails_over {
+            let orders = std::mem::take(&mut self.role_change.orders);
+            self.role_change = RoleChange { orders, failover: number, fails_over, ..RoleChange::default() };
+        }
+        if !self.role_change.is_wanted() {
+            return;
+        }
+        if self.role_change.whole_at.is_none() && self.is_quiet() {
+            let end = self.frame_all();
+            self.role_change.whole_at = Some(end);
+            self.replicas.iter_mut().for_each(|(_, replica)| replica.has_acked = false);
+            if fails_over {
+                self.add(&[b"REPLCONF", b"GETACK", b"*"]);
+            }
+        }
+        let whole_at = self.role_change.whole_at;
+        if !self.role_change.orders.is_empty() && whole_at.is_some() {
+            self.end_stream();
+            for order in std::mem::take(&mut self.role_change.orders) {
+                step_down::finish(engine, &order);
+            }
+            return failover_command::drop_waiting(engine);
+        }
+        let synced: Vec<Target> = match whole_at {
+            Some(end) => self.synced(end),
+            None => Vec::new(),
+        };
+        failover_command::watch(engine, now, whole_at.is_some(), synced.into_iter(), || self.end_stream());
+    }
+
+    /// Whether nothing runs any more that may write: what was admitted before has ended.
+    fn is_quiet(&mut self) -> bool {
+        let (engine, change) = (&self.shared.engine, &mut self.role_change);
+        // Who gave the order has all locks.
+        let is_told = change.orders.iter().any(|order| order.is_quiet);
+        is_told || engine.pass_locks(&mut change.passed, LockTimeout::Short.from_now(engine))
+    }
+
+    /// The online replicas that have acknowledged so much since they were asked, and were sent all that there is.
+    fn synced(&self, end: u64) -> Vec<Target> {
+        let sent = self.backlog.as_ref().map_or(0, Backlog::end);
+        let is_synced = |replica: &&Replica| {
+            let has_all = replica.has_acked && replica.acks.applied >= end;
+            replica.phase == Phase::Online && has_all && replica.position == sent
+        };
+        let replicas = self.replicas.iter().map(|(_, replica)| replica).filter(is_synced);
+        replicas.map(|replica| Target { host: replica.shown.ip.clone().into(), port: replica.shown.port }).collect()
+    }
+
+    /// Frames all that the log has. Returns how long the stream is then.
+    pub(super) fn frame_all(&mut self) -> u64 {
+        self.read_log();
+        while self.has_unread() {
+            self.read_log();
+        }
+        let end = self.backlog.as_ref().map(Backlog::end);
+        end.unwrap_or_else(|| self.shared.engine.replication().offset())
+    }
+
+    /// Nothing of the server's own becomes part of the stream any more. Replicas stay, and get what follows when it is
+    /// known whose stream it is.
+    pub(super) fn end_stream(&mut self) {
+        if self.reader.is_some()
+            && let Some(backlog) = &self.backlog
+        {
+            self.shared.engine.replication().set_offset(backlog.end());
+        }
+        self.shared.engine.set_logging(LogUser::Replicas, false);
+        self.reader = None;
+        self.forget_marks();
+    }
+}
