@@ -11,6 +11,7 @@
 //! | [`failover_state`] | a primary that hands its role to a replica |
 //! | [`follower`] | what a replica says of itself, how far it is, how far behind it may be |
 //! | [`arrived`] | what comes over a replica's link, and why one ends |
+//! | [`link_settings`], [`ack_schedule`] | what a replica says of itself, and when how far it is |
 //! | [`primary_link`] | a replica's side: from its connection to the stream |
 //! | [`snapshot_frame`] | where a snapshot ends |
 //! | [`units`] | a stream as commands and whole transactions |
@@ -21,6 +22,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
 
+pub mod ack_schedule;
 pub mod acknowledging;
 pub mod arrived;
 pub mod backlog;
@@ -29,6 +31,7 @@ pub mod follower;
 pub mod ids;
 pub mod in_sync_member;
 pub mod in_sync_set;
+pub mod link_settings;
 pub mod primary_link;
 pub mod snapshot_frame;
 pub mod stream;

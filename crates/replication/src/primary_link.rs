@@ -22,39 +22,16 @@
 //! [`Arrived`]. Who has the socket calls [`PrimaryLink::take`] with all that has not been taken yet, and
 //! [`PrimaryLink::tick`] now and then.
 
+use crate::ack_schedule::{AckSchedule, PERIOD};
 use crate::arrived::{Arrived, LinkError, Position, SnapshotEnd};
 use crate::ids::{ID_LEN, ReplicationId};
 use crate::in_sync_set::Term;
+pub use crate::link_settings::LinkSettings;
 use crate::snapshot_frame::{Frame, FramePart};
 use crate::units::{Unit, Units};
 
 /// A line of a primary, at most.
 const LINE_MAX: usize = 1024;
-/// Milliseconds between two words of how far the replica is.
-const ACK_PERIOD: u64 = 1000;
-/// Milliseconds after which that is said where something is new: a primary may wait for it that does not ask.
-const ACK_SOON: u64 = 20;
-
-/// What a replica says of itself.
-#[derive(Clone, Debug, Default)]
-pub struct LinkSettings {
-    /// The user at the primary; empty: the default one.
-    pub user: Vec<u8>,
-    /// Its password; empty: none is sent.
-    pub password: Vec<u8>,
-    /// Where its own clients come.
-    pub port: u16,
-    /// The address that the primary is to tell of; empty: the one it sees.
-    pub announce_ip: Vec<u8>,
-    /// The version that it reads files of.
-    pub version: &'static str,
-    /// What it tells of the in-sync set, among its capabilities; empty: nothing.
-    pub introduction: String,
-    /// Milliseconds of silence after which the link is broken.
-    pub timeout: u64,
-    /// A snapshot may come over a connection of its own.
-    pub dual_channel: bool,
-}
 
 #[derive(Debug)]
 enum State {
@@ -95,9 +72,7 @@ pub struct PrimaryLink {
     state: State,
     output: Vec<u8>,
     last_input: u64,
-    next_ack: u64,
-    /// How far the replica was by its last word.
-    acked: u64,
+    acks: AckSchedule,
     /// PSYNC is the end of a failover that the primary asked for.
     is_failover: bool,
     /// The stream comes over another link, and goes on where this one will say.
@@ -117,8 +92,7 @@ impl PrimaryLink {
             state,
             output,
             last_input: now,
-            next_ack: 0,
-            acked: 0,
+            acks: AckSchedule::default(),
             is_failover,
             is_for_snapshot,
             term,
@@ -160,14 +134,9 @@ impl PrimaryLink {
         self.is_failover = true;
     }
 
-    /// Whether it does.
-    pub fn is_failover(&self) -> bool {
-        self.is_failover
-    }
-
-    /// Whether PSYNC was sent and is not answered.
-    pub fn awaits_answer(&self) -> bool {
-        matches!(self.state, State::Psync)
+    /// Whether it was asked to take over and has not answered.
+    pub fn awaits_failover(&self) -> bool {
+        self.is_failover && matches!(self.state, State::Psync)
     }
 
     /// What is to be sent.
@@ -388,7 +357,7 @@ impl PrimaryLink {
     /// What came is in place: the stream follows.
     pub fn begin_stream(&mut self) {
         self.state = State::Stream(Units::default());
-        self.next_ack = 0;
+        self.acks.begin();
     }
 
     /// The offset of the data of which nothing of the stream has come yet; None if the history has no name.
@@ -408,7 +377,7 @@ impl PrimaryLink {
 
     /// Says how far the replica is; `durable`: how much of it is on its disk, where it has a log.
     pub fn ack(&mut self, offset: u64, durable: Option<u64>, now: u64) {
-        (self.next_ack, self.acked) = (now + ACK_PERIOD, offset);
+        self.acks.note(offset, now);
         let (offset, durable) = (offset.to_string(), durable.map(|offset| offset.to_string()));
         let mut words: Vec<&[u8]> = vec![b"REPLCONF", b"ACK", offset.as_bytes()];
         if let Some(durable) = &durable {
@@ -419,18 +388,13 @@ impl PrimaryLink {
 
     /// Milliseconds until it is to say how far the replica is, which is at `offset`.
     pub fn owes_ack_in(&self, offset: u64, now: u64) -> u64 {
-        let early = if offset == self.acked { 0 } else { ACK_PERIOD - ACK_SOON };
-        match self.state {
-            State::Stream(_) => self.next_ack.saturating_sub(now + early),
-            _ => ACK_PERIOD,
-        }
+        if self.is_streaming() { self.acks.due_in(offset, now) } else { PERIOD }
     }
 
     /// Keeps the primary from giving up a replica that is busy with its snapshot.
     pub fn keep_alive(&mut self, now: u64) {
-        if !self.is_streaming() && now >= self.next_ack {
+        if !self.is_streaming() && self.acks.renew(now) {
             self.output.push(b'\n');
-            self.next_ack = now + ACK_PERIOD;
         }
     }
 
@@ -699,9 +663,9 @@ mod tests {
             let mut link = PrimaryLink::new(settings(), Some(position()), 0);
             link.set_failover();
             feed(&mut link, b"+PONG\r\n+OK\r\n+OK\r\n+OK\r\n").unwrap();
-            assert!(sent(&mut link).ends_with(&format!("PSYNC {ID} 101 FAILOVER")) && link.awaits_answer());
+            assert!(sent(&mut link).ends_with(&format!("PSYNC {ID} 101 FAILOVER")) && link.awaits_failover());
             let refused = matches!(feed(&mut link, answer.as_bytes()), Err(LinkError::FailoverRefused(_)));
-            assert_eq!((refused, link.awaits_answer()), (answer != "+CONTINUE\r\n", refused), "{answer}");
+            assert_eq!((refused, link.awaits_failover()), (answer != "+CONTINUE\r\n", refused), "{answer}");
         }
     }
 
@@ -714,8 +678,7 @@ mod tests {
         assert_eq!(link.owes_ack_in(100, 0), 0);
         link.ack(100, Some(90), 0);
         assert_eq!(sent(&mut link), "REPLCONF ACK 100 FACK 90");
-        assert_eq!([0, 999, 1000].map(|now| link.owes_ack_in(100, now)), [1000, 1, 0]);
-        assert_eq!([0, 19, 20].map(|now| link.owes_ack_in(101, now)), [20, 1, 0], "something is new");
+        assert_eq!(link.owes_ack_in(100, 0), PERIOD);
         link.note_input(70_000);
         assert!(link.tick(130_000).is_ok() && link.tick(130_001).is_err());
     }

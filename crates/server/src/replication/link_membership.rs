@@ -1,18 +1,37 @@
 //! What a replica does about the in-sync set: it introduces itself, follows nobody who was replaced, and remembers the
 //! sets that it is told of.
 
-use crate::replication::link_thread::{End, LOOK, LinkThread, Progress, Wanted};
+use crate::replication::link_thread::{End, LOOK, LinkThread, Progress, Wanted, timeout};
 use commands::persistence::aof as log_file;
-use engine::config::Directive;
+use engine::config::{Config, Directive};
 use engine::status::replication_status::new_id;
 use persistence::aof::State;
 use persistence::aof::journal::Policy;
 use replication::arrived::{LinkError, Position};
 use replication::in_sync_member::{EarlierTerm, Introduction, Membership};
 use replication::in_sync_set::{InSyncSet, Term};
-use replication::primary_link::PrimaryLink;
+use replication::primary_link::{LinkSettings, PrimaryLink};
 
 impl LinkThread {
+    /// What it says of itself to its primary.
+    pub(super) fn settings(&self, config: &Config) -> LinkSettings {
+        let announced = config.int(Directive::REPLICA_ANNOUNCE_PORT);
+        let own = if config.flag(Directive::TLS_REPLICATION) { Directive::TLS_PORT } else { Directive::PORT };
+        let port = if announced > 0 { announced } else { config.int(own) };
+        LinkSettings {
+            user: config.text(Directive::PRIMARYUSER).to_vec(),
+            password: config.text(Directive::PRIMARYAUTH).to_vec(),
+            port: u16::try_from(port).unwrap_or(0),
+            announce_ip: config.text(Directive::REPLICA_ANNOUNCE_IP).to_vec(),
+            introduction: self.introduction(),
+            version: "9.0.0",
+            timeout: timeout(config),
+            // Whose snapshot it is has to be known before that comes.
+            dual_channel: config.flag(Directive::DUAL_CHANNEL_REPLICATION_ENABLED)
+                && self.status().acknowledgement.membership().term == Term::NONE,
+        }
+    }
+
     /// What is told of this server to its primary.
     pub(super) fn introduction(&self) -> String {
         let (status, known) = (self.status(), self.status().acknowledgement.membership());

@@ -35,8 +35,7 @@ use replication::arrived::{Arrived, LinkError, Position};
 use replication::failover_state::FailoverState;
 use replication::ids::{History, ReplicationId};
 use replication::in_sync_member::Membership;
-use replication::in_sync_set::Term;
-use replication::primary_link::{LinkSettings, PrimaryLink};
+use replication::primary_link::PrimaryLink;
 use socket2::Protocol;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -241,24 +240,6 @@ impl LinkThread {
         follow::refresh(self.engine(), &self.engine().config().snapshot());
     }
 
-    pub(super) fn settings(&self, config: &Config) -> LinkSettings {
-        let announced = config.int(Directive::REPLICA_ANNOUNCE_PORT);
-        let own = if config.flag(Directive::TLS_REPLICATION) { Directive::TLS_PORT } else { Directive::PORT };
-        let port = if announced > 0 { announced } else { config.int(own) };
-        LinkSettings {
-            user: config.text(Directive::PRIMARYUSER).to_vec(),
-            password: config.text(Directive::PRIMARYAUTH).to_vec(),
-            port: u16::try_from(port).unwrap_or(0),
-            announce_ip: config.text(Directive::REPLICA_ANNOUNCE_IP).to_vec(),
-            introduction: self.introduction(),
-            version: "9.0.0",
-            timeout: timeout(config),
-            // Whose snapshot it is has to be known before that comes.
-            dual_channel: config.flag(Directive::DUAL_CHANNEL_REPLICATION_ENABLED)
-                && self.status().acknowledgement.membership().term == Term::NONE,
-        }
-    }
-
     /// The whole conversation with a primary.
     fn keep(&self, mut wire: Wire, wanted: Wanted<'_>) -> Result<(), End> {
         let status = self.status();
@@ -281,14 +262,12 @@ impl LinkThread {
             self.engine().clients().remove(client);
             applier.end(self.engine());
         }
-        if link.is_failover() {
-            match &result {
-                Err(End::Link(LinkError::FailoverRefused(text))) => {
-                    failover_command::answered(self.engine(), Some(text.as_bytes()))
-                }
-                Err(_) if link.awaits_answer() => failover_command::lost_answer(self.engine()),
-                _ => {}
+        match &result {
+            Err(End::Link(LinkError::FailoverRefused(text))) => {
+                failover_command::answered(self.engine(), Some(text.as_bytes()))
             }
+            Err(_) if link.awaits_failover() => failover_command::lost_answer(self.engine()),
+            _ => {}
         }
         result
     }
@@ -311,9 +290,9 @@ impl LinkThread {
             }
             wire.send(link)?;
             let now = wire.now();
-            let was_asked = link.is_failover() && link.awaits_answer();
+            let was_asked = link.awaits_failover();
             let (taken, arrived) = link.take(wire.input(), now)?;
-            if was_asked && !link.awaits_answer() {
+            if was_asked && !link.awaits_failover() {
                 failover_command::answered(self.engine(), None);
             }
             if matches!(arrived, Arrived::FullSync(_) | Arrived::Unnamed | Arrived::Continue(_)) {
@@ -687,7 +666,7 @@ impl LoadWay {
 }
 
 /// `repl-timeout` in milliseconds.
-fn timeout(config: &Config) -> u64 {
+pub(super) fn timeout(config: &Config) -> u64 {
     config.int(Directive::REPL_TIMEOUT).unsigned_abs() * 1000
 }
 

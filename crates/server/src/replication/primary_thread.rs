@@ -66,13 +66,13 @@ pub struct PrimaryThread {
     poll: Poll,
     pub(super) replicas: Slab<Replica>,
     pub(super) backlog: Option<Backlog>,
-    framing: Framing,
+    pub(super) framing: Framing,
     pub(super) marks: Marks,
     pub(super) acknowledging: Acknowledging,
     /// None: there are no own changes to be framed.
     pub(super) reader: Option<LogReader>,
     /// Up to where the log was framed.
-    read_to: u64,
+    pub(super) read_to: u64,
     pub(super) syncs: BTreeMap<u64, Sync>,
     pub(super) last_sync: u64,
     /// What replicas were refused a snapshot for, so that it is said once.
@@ -223,52 +223,12 @@ impl PrimaryThread {
         self.shared.engine.replication().history()
     }
 
-    /// The stream is another server's.
-    fn follow(&mut self, offset: u64, goes_on: bool, now: UnixMs) {
-        self.end_stream();
-        // They have to learn the history's name.
-        self.close_all(now);
-        // What the server has added to its own stream after it was told to follow is in no other one.
-        let is_there = self.backlog.as_ref().is_some_and(|backlog| goes_on && backlog.end() == offset);
-        if !is_there {
-            let size = self.shared.engine.config().snapshot().bytes(Directive::REPL_BACKLOG_SIZE);
-            self.backlog = Some(Backlog::new(offset, size));
-        }
-    }
-
-    /// The stream is the server's own.
-    fn lead(&mut self, reader: LogReader, now: UnixMs) {
-        self.close_all(now);
-        self.alone_since = now;
-        self.promote();
-        if self.backlog.is_none() && self.keeps_log() {
-            self.begin_backlog();
-        }
-        if self.backlog.is_some() {
-            self.begin_reading(reader);
-        } else {
-            self.shared.engine.set_logging(LogUser::Replicas, false);
-        }
-    }
-
     /// The stream goes on where the data set that was read had it, with what had expired meanwhile.
     fn resume(&mut self, reader: LogReader, offset: u64, now: UnixMs) {
         let size = self.shared.engine.config().snapshot().bytes(Directive::REPL_BACKLOG_SIZE);
         self.backlog = Some(Backlog::new(offset, size));
         self.alone_since = now;
         self.begin_reading(reader);
-    }
-
-    /// Frames from where the reader begins.
-    pub(super) fn begin_reading(&mut self, mut reader: LogReader) {
-        // Nothing that it has lies before its beginning.
-        self.read_to = reader.read(0, |_, _| ControlFlow::Break(())).unwrap_or(0);
-        self.framing = Framing::default();
-        self.marks.clear();
-        if let Some(backlog) = &self.backlog {
-            self.marks.note(self.read_to, backlog.end());
-        }
-        self.reader = Some(reader);
     }
 
     fn attach(&mut self, new: NewReplica, now: UnixMs) {
@@ -469,11 +429,6 @@ impl PrimaryThread {
         stop.offset()
     }
 
-    /// Nothing of the log lies in the stream any more.
-    pub(super) fn forget_marks(&mut self) {
-        self.marks.clear();
-    }
-
     /// Adds a command of the stream's own; how long the stream is then, if it is the server's own.
     pub(super) fn add(&mut self, words: &[&[u8]]) -> Option<u64> {
         let leads = self.reader.is_some() && !self.shared.engine.replication().is_replica();
@@ -642,7 +597,7 @@ impl PrimaryThread {
         status.set_backlog(BacklogStatus { is_active: true, first, len, memory }, size);
     }
 
-    fn close_all(&mut self, now: UnixMs) {
+    pub(super) fn close_all(&mut self, now: UnixMs) {
         let tokens: Vec<usize> = self.replicas.iter().map(|(token, _)| token).collect();
         tokens.into_iter().for_each(|token| self.close(token, now));
     }

@@ -1,4 +1,5 @@
-//! How a primary gives up its role: for another server (REPLICAOF), or for a replica of its own (FAILOVER).
+//! Whose stream it is: the server's own, or that of another one, which it follows. And how a primary gives up its role,
+//! for another server (REPLICAOF) or for a replica of its own (FAILOVER).
 //!
 //! ```text
 //!   writes are held back -> all locks are passed -> the log is framed to its end: the stream is whole
@@ -10,13 +11,20 @@
 
 use crate::replication::primary_thread::PrimaryThread;
 use crate::replication::replica::{Phase, Replica};
+use crate::system::log;
 use commands::replication::{failover_command, step_down};
+use engine::config::Directive;
 use engine::host::connections::StepDown;
 use engine::keyspace::held_locks::LockTimeout;
 use engine::keyspace::record::LogUser;
+use engine::propagation::log_reader::LogReader;
+use engine::status::replication_status::new_id;
 use engine::time::UnixMs;
+use persistence::aof::framing::Framing;
 use replication::backlog::Backlog;
 use replication::failover_state::{FailoverState, Target};
+use replication::ids::History;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -133,6 +141,59 @@ impl PrimaryThread {
         }
         self.shared.engine.set_logging(LogUser::Replicas, false);
         self.reader = None;
-        self.forget_marks();
+        self.marks.clear();
+    }
+
+    /// The stream is another server's.
+    pub(super) fn follow(&mut self, offset: u64, goes_on: bool, now: UnixMs) {
+        self.end_stream();
+        // They have to learn the history's name.
+        self.close_all(now);
+        // What the server has added to its own stream after it was told to follow is in no other one.
+        let is_there = self.backlog.as_ref().is_some_and(|backlog| goes_on && backlog.end() == offset);
+        if !is_there {
+            let size = self.shared.engine.config().snapshot().bytes(Directive::REPL_BACKLOG_SIZE);
+            self.backlog = Some(Backlog::new(offset, size));
+        }
+    }
+
+    /// The stream is the server's own.
+    pub(super) fn lead(&mut self, reader: LogReader, now: UnixMs) {
+        self.close_all(now);
+        self.alone_since = now;
+        self.promote();
+        if self.backlog.is_none() && self.keeps_log() {
+            self.begin_backlog();
+        }
+        if self.backlog.is_some() {
+            self.begin_reading(reader);
+        } else {
+            self.shared.engine.set_logging(LogUser::Replicas, false);
+        }
+    }
+
+    /// Frames from where the reader begins.
+    pub(super) fn begin_reading(&mut self, mut reader: LogReader) {
+        // Nothing that it has lies before its beginning.
+        self.read_to = reader.read(0, |_, _| ControlFlow::Break(())).unwrap_or(0);
+        self.framing = Framing::default();
+        self.marks.clear();
+        if let Some(backlog) = &self.backlog {
+            self.marks.note(self.read_to, backlog.end());
+        }
+        self.reader = Some(reader);
+    }
+
+    /// The history begins, with a name of its own.
+    pub(super) fn begin_backlog(&mut self) {
+        let status = self.shared.engine.replication();
+        status.update_history(|history| *history = History::new(new_id()));
+        let size = self.shared.engine.config().snapshot().bytes(Directive::REPL_BACKLOG_SIZE);
+        self.backlog = Some(Backlog::new(status.offset(), size));
+        let history = status.history();
+        log::notice(format_args!(
+            "Replication backlog created, my new replication IDs are '{}' and '{}'",
+            history.id, history.second
+        ));
     }
 }
