@@ -11,19 +11,16 @@
 
 use crate::replication::primary_thread::PrimaryThread;
 use crate::replication::replica::{Phase, Replica};
-use crate::system::log;
 use commands::replication::{failover_command, step_down};
 use engine::config::Directive;
 use engine::host::connections::StepDown;
 use engine::keyspace::held_locks::LockTimeout;
 use engine::keyspace::record::LogUser;
 use engine::propagation::log_reader::LogReader;
-use engine::status::replication_status::new_id;
 use engine::time::UnixMs;
 use persistence::aof::framing::Framing;
 use replication::backlog::Backlog;
 use replication::failover_state::{FailoverState, Target};
-use replication::ids::History;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -182,18 +179,5 @@ impl PrimaryThread {
             self.marks.note(self.read_to, backlog.end());
         }
         self.reader = Some(reader);
-    }
-
-    /// The history begins, with a name of its own.
-    pub(super) fn begin_backlog(&mut self) {
-        let status = self.shared.engine.replication();
-        status.update_history(|history| *history = History::new(new_id()));
-        let size = self.shared.engine.config().snapshot().bytes(Directive::REPL_BACKLOG_SIZE);
-        self.backlog = Some(Backlog::new(status.offset(), size));
-        let history = status.history();
-        log::notice(format_args!(
-            "Replication backlog created, my new replication IDs are '{}' and '{}'",
-            history.id, history.second
-        ));
     }
 }
