@@ -3,11 +3,12 @@
 
 use crate::replication::link_thread::{End, LOOK, LinkThread, Progress, Wanted, timeout};
 use commands::persistence::aof as log_file;
+use commands::replication::failover_command;
 use engine::config::{Config, Directive};
 use engine::status::replication_status::new_id;
 use persistence::aof::State;
 use persistence::aof::journal::Policy;
-use replication::arrived::{LinkError, Position};
+use replication::arrived::{Arrived, LinkError, Position};
 use replication::in_sync_member::{EarlierTerm, Introduction, Membership};
 use replication::in_sync_set::{InSyncSet, Term};
 use replication::primary_link::{LinkSettings, PrimaryLink};
@@ -43,8 +44,27 @@ impl LinkThread {
         Introduction { id: known.id, term: known.term, claim: known.claim.or(own) }.to_word()
     }
 
+    /// Takes what has come. A primary that answers is met, and one that was asked to take over has done so.
+    pub(super) fn take<'b>(
+        &self,
+        link: &mut PrimaryLink,
+        input: &'b [u8],
+        now: u64,
+        wanted: Wanted<'_>,
+    ) -> Result<(usize, Arrived<'b>), End> {
+        let was_asked = link.awaits_failover();
+        let (taken, arrived) = link.take(input, now)?;
+        if was_asked && !link.awaits_failover() {
+            failover_command::answered(self.engine(), None);
+        }
+        if matches!(arrived, Arrived::FullSync(_) | Arrived::Unnamed | Arrived::Continue(_)) {
+            self.meet(link, wanted)?;
+        }
+        Ok((taken, arrived))
+    }
+
     /// Whether the server may follow who has just answered: it was not replaced.
-    pub(super) fn meet(&self, link: &PrimaryLink, wanted: Wanted<'_>) -> Result<(), End> {
+    fn meet(&self, link: &PrimaryLink, wanted: Wanted<'_>) -> Result<(), End> {
         let _applying = self.status().applying.lock();
         if !wanted.is_wanted() {
             return Err(End::Unwanted);

@@ -290,21 +290,12 @@ impl LinkThread {
             }
             wire.send(link)?;
             let now = wire.now();
-            let was_asked = link.awaits_failover();
-            let (taken, arrived) = link.take(wire.input(), now)?;
-            if was_asked && !link.awaits_failover() {
-                failover_command::answered(self.engine(), None);
-            }
-            if matches!(arrived, Arrived::FullSync(_) | Arrived::Unnamed | Arrived::Continue(_)) {
-                self.meet(link, wanted)?;
-            }
+            let (taken, arrived) = self.take(link, wire.input(), now, wanted)?;
             match arrived {
                 Arrived::Nothing if taken == 0 => {
                     self.look_around(link, progress.as_mut(), now)?;
                     wire.send(link)?;
-                    let owes = |progress: &Progress| progress.is_named && link.owes_ack_in(progress.offset, now) < SOON;
-                    let patience = if progress.as_ref().is_some_and(owes) { LOOK_SOON } else { LOOK };
-                    wire.set_patience(patience)?;
+                    wire.set_patience(patience(link, progress.as_ref(), now))?;
                     if wire.fill(self.status())? > 0 {
                         self.note_input(link, wire, progress.as_ref());
                     }
@@ -663,6 +654,12 @@ impl LoadWay {
             _ => LoadWay::File,
         }
     }
+}
+
+/// How long the primary's bytes are waited for.
+fn patience(link: &PrimaryLink, progress: Option<&Progress>, now: u64) -> Duration {
+    let owes = |progress: &Progress| progress.is_named && link.owes_ack_in(progress.offset, now) < SOON;
+    if progress.is_some_and(owes) { LOOK_SOON } else { LOOK }
 }
 
 /// `repl-timeout` in milliseconds.

@@ -17,5 +17,6 @@ pub mod link_thread;
 pub mod primary_thread;
 pub mod replica;
 mod role_change;
+pub mod role_orders;
 mod snapshot_reader;
 pub mod sync_queue;

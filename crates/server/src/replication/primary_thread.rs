@@ -11,7 +11,7 @@ use crate::connection::socket::Readiness;
 use crate::replication::full_sync::Transfer;
 use crate::replication::in_sync_replicas::{self, Acknowledging, FollowerChange};
 use crate::replication::replica::{Ended, Heard, Phase, Replica};
-use crate::replication::role_change::RoleChange;
+use crate::replication::role_orders::RoleOrders;
 use crate::replication::sync_queue::{Sync, SyncState};
 use crate::system::{clock, log};
 use crate::workers::replication_handle::{NewReplica, ReplicationMessage};
@@ -78,7 +78,7 @@ pub struct PrimaryThread {
     /// What replicas were refused a snapshot for, so that it is said once.
     pub(super) refused: BTreeSet<String>,
     /// The role is to be another server's.
-    pub(super) role_change: RoleChange,
+    pub(super) role_change: RoleOrders,
     /// Clients wait to hear how far replicas are.
     asks: bool,
     pinged_at: UnixMs,
@@ -105,7 +105,7 @@ pub fn start(shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
         syncs: BTreeMap::new(),
         last_sync: 0,
         refused: BTreeSet::new(),
-        role_change: RoleChange::default(),
+        role_change: RoleOrders::default(),
         asks: false,
         pinged_at: now,
         checked_at: now,

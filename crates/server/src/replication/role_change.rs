@@ -11,9 +11,9 @@
 
 use crate::replication::primary_thread::PrimaryThread;
 use crate::replication::replica::{Phase, Replica};
+use crate::replication::role_orders::RoleOrders;
 use commands::replication::{failover_command, step_down};
 use engine::config::Directive;
-use engine::host::connections::StepDown;
 use engine::keyspace::held_locks::LockTimeout;
 use engine::keyspace::record::LogUser;
 use engine::propagation::log_reader::LogReader;
@@ -23,42 +23,6 @@ use replication::backlog::Backlog;
 use replication::failover_state::{FailoverState, Target};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// How often a lock is tried that a long script has.
-const LOOK: Duration = Duration::from_millis(1);
-
-/// What is known of it.
-#[derive(Default)]
-pub struct RoleChange {
-    /// Orders to follow another server.
-    orders: Vec<Arc<StepDown>>,
-    /// The failover that this is of, and whether it waits for a replica.
-    failover: u64,
-    fails_over: bool,
-    /// How many locks have been passed.
-    passed: usize,
-    /// How long the stream was when it was whole.
-    whole_at: Option<u64>,
-}
-
-impl RoleChange {
-    /// The server is to follow another one. Writes are held back already.
-    pub fn order(&mut self, order: Arc<StepDown>) {
-        self.orders.push(order);
-        (self.passed, self.whole_at) = (0, None);
-    }
-
-    /// Whether there is one.
-    pub fn is_wanted(&self) -> bool {
-        self.fails_over || !self.orders.is_empty()
-    }
-
-    /// How soon it is to be looked at again, if a lock is not free.
-    pub fn patience(&self) -> Option<Duration> {
-        (self.is_wanted() && self.whole_at.is_none()).then_some(LOOK)
-    }
-}
 
 impl PrimaryThread {
     /// Goes on with it, as far as that goes now.
@@ -71,7 +35,7 @@ impl PrimaryThread {
         };
         if self.role_change.failover != number || self.role_change.fails_over != fails_over {
             let orders = std::mem::take(&mut self.role_change.orders);
-            self.role_change = RoleChange { orders, failover: number, fails_over, ..RoleChange::default() };
+            self.role_change = RoleOrders { orders, failover: number, fails_over, ..RoleOrders::default() };
         }
         if !self.role_change.is_wanted() {
             return;

@@ -303,9 +303,8 @@ fn server(text: &mut Text, source: &Source<'_>) {
     text.field("io_threads_active", u8::from(worker_times::others_work(source.engine)));
     text.field("availability_zone", String::from_utf8_lossy(config.text(Directive::AVAILABILITY_ZONE)));
     text.field("worker_threads", source.engine.workers());
-    if let Some(until) = source.engine.persistence_status().shutdown.waiting_until() {
-        text.field("shutdown_in_milliseconds", until.since(source.now_us.ms()));
-    }
+    let ends_at = source.engine.persistence_status().shutdown.waiting_until();
+    ends_at.into_iter().for_each(|end| text.field("shutdown_in_milliseconds", end.since(source.now_us.ms())));
     listeners(text, config);
 }
 
@@ -365,10 +364,9 @@ fn clients(text: &mut Text, source: &Source<'_>) {
     text.field("total_watched_keys", source.overview.total(|db| db.watched));
     text.field("total_blocking_keys", source.overview.total(|db| db.awaited));
     text.field("total_blocking_keys_on_nokey", source.overview.total(|db| db.awaited_gone));
-    let pause = source.engine.pause();
-    // Of several reasons that is shown which lasts the longest, and one of the server's own has no end that is known.
-    let called = ("client_pause", pause.until().since(source.now_us.ms()).max(0));
-    let held = pause.held().map(|hold| (hold.as_str(), i64::MAX - source.now_us.ms().0));
+    let (pause, now) = (source.engine.pause(), source.now_us.ms());
+    let called = ("client_pause", pause.until().since(now).max(0));
+    let held = pause.held().map(|hold| (hold.as_str(), i64::MAX - now.0));
     let (actions, (reason, left)) = match source.engine.paused() {
         Paused::Nothing => ("none", ("none", 0)),
         Paused::Writes => ("write", held.unwrap_or(called)),
