@@ -156,6 +156,18 @@ impl Server {
     pub fn signal(&self, signal: &str) {
         let command = format!("kill -{signal} {}", self.child.id());
         assert!(Command::new("sh").args(["-c", &command]).status().expect("sh").success());
+        if signal == "STOP" {
+            assert!(eventually(|| self.stands_still()), "it goes on");
+        }
+    }
+
+    /// Whether none of its threads runs: one that has been told to stop may still be at something.
+    fn stands_still(&self) -> bool {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("its threads");
+        tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("stat")).ok()).all(|line| {
+            let state = line.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().next());
+            state == Some("T")
+        })
     }
 
     /// Kills it without a warning, and starts it once more in its folder, where it may have much to load.
