@@ -199,9 +199,11 @@ impl PrimaryThread {
             }
             ReplicationMessage::Sleep { until } => thread::sleep(until.saturating_duration_since(Instant::now())),
             ReplicationMessage::FrameChanges(offset) => {
+                let end = self.frame_all();
                 // It is told once.
-                let _ = offset.set(self.frame_all());
-                self.asks = true;
+                let _ = offset.set(end);
+                // The question makes the stream longer: not for those who have acknowledged all of it.
+                self.asks |= self.replicas.iter().any(|(_, replica)| replica.shown.acked.load(Relaxed) < end);
             }
             ReplicationMessage::StepDown(order) => self.role_change.order(order),
             // It is looked at after all messages.
