@@ -22,8 +22,11 @@ from wire import Client, free_port
 PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "move.md")
 PEERS = ["newest/bin/valkey-server", "newest/bin/redis-server", "matching/bin/valkey-server", "valkey/bin/valkey-server", "redis/bin/redis-server"]
 BEGIN = ["Before", "Start Cinnabar", "Follow the old server"]
+FAILOVER = "Change roles with FAILOVER"
 # What is done one after the other.
 ROUTES = {
+    "failover and back": [*BEGIN, FAILOVER, "The way back with FAILOVER"],
+    "failover for good": [*BEGIN, FAILOVER, "After"],
     "by hand": [*BEGIN, "Change roles by hand", "After"],
     "sentinel": [*BEGIN, "Change roles with Sentinel"],
 }
