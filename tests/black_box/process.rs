@@ -150,13 +150,13 @@ fn the_end_without_a_wish_leaves_a_report() {
 }
 
 /// `3: commands::server::debug::crashes::panic` and `at src/crashes.rs:7:9` of the failed thread, `123 worker-0: S
-/// (sleeping) ep_poll` of others.
+/// (sleeping) ep_poll` or `D (disk sleep) futex` of others.
 fn is_of_a_stack(line: &str) -> bool {
     let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
     let is_number = |text: &str| text.parse::<u32>().is_ok();
     let told = rest.split_once(": ").and_then(|(_, told)| told.split(", last command: ").next());
     let is_frame = first.strip_suffix(':').is_some_and(is_number) || first == "at";
-    let is_thread = is_number(first) && told.is_some_and(|told| (2..=3).contains(&told.split(' ').count()));
+    let is_thread = is_number(first) && told.is_some_and(|told| (2..=4).contains(&told.split(' ').count()));
     line.is_empty() || is_frame || is_thread
 }
 

@@ -60,7 +60,7 @@ pub enum Arrived<'b> {
     SnapshotEnd,
     /// Whole commands and transactions.
     Commands(&'b [u8]),
-    /// Bytes of the stream that ask for [`PrimaryLink::ack`].
+    /// Bytes of the stream that ask for [`PrimaryLink::ack`](crate::primary_link::PrimaryLink::ack).
     GetAck(&'b [u8]),
     /// Bytes of the stream that tell of [a set](crate::in_sync_set::InSyncSet::of_command).
     InSync(&'b [u8]),
