@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::net::TcpStream;
 
 /// Elements of a key, so many that each command on it takes far longer than a few requests.
-const MEMBERS: usize = 80_000;
+const MEMBERS: usize = 200_000;
 const PER_COMMAND: usize = 1000;
 /// Bytes of a long string, as long as a build without optimization takes a while with.
 const BYTES: usize = 48 << 20;
@@ -88,7 +88,7 @@ fn others_are_answered_while_a_command_works_on_large_collections() {
             ("SORT {t}l STORE {t}d", "{t}l"),
             ("COPY {t}z {t}d REPLACE", "{t}z"),
             ("COPY {t}h {t}d REPLACE", "{t}h"),
-            ("SPOP {t}s 30000", "{t}s"),
+            ("SPOP {t}s 100000", "{t}s"),
         ] {
             others_are_answered_during(server, command, key);
         }
@@ -99,7 +99,7 @@ fn others_are_answered_while_a_command_works_on_large_collections() {
 fn others_are_answered_while_a_command_works_on_long_strings_or_on_all_keys() {
     on_each_thread_count(&["--enable-debug-command", "yes"], |server| {
         let mut client = server.client();
-        assert_eq!(ask(&mut client, "DEBUG POPULATE 30000"), "OK");
+        assert_eq!(ask(&mut client, "DEBUG POPULATE 100000"), "OK");
         others_are_answered_during(server, "DEBUG DIGEST", "key:1");
         assert_eq!(ask_integer(&mut client, &format!("SETBIT {{t}}a {} 1", BYTES * 8 - 1)), 0);
         others_are_answered_during(server, "BITOP ONE {t}d {t}a {t}a", "{t}a");
