@@ -10,10 +10,9 @@ At last a primary that has just written is told to follow its replica of before:
 import argparse
 import os
 import sys
-import tempfile
 import threading
 
-from replicas import PEERS, Failed, Server, is_up, same, until
+from replicas import PEERS, Failed, Server, is_up, passes, same, until
 from wire import Client, request
 
 PIPELINE = 50
@@ -106,16 +105,7 @@ def main():
     failed = 0
     for other in [binary] + [os.path.join(peers, peer) for peer in PEERS if os.path.exists(os.path.join(peers, peer))]:
         label = "itself" if other == binary else os.path.relpath(other, peers)
-        with tempfile.TemporaryDirectory() as scratch:
-            try:
-                print(f"{label}: {check(binary, other, scratch, args.rounds)}", flush=True)
-            except (Failed, EOFError, OSError) as error:
-                failed += 1
-                print(f"{label}: {type(error).__name__} {error}", flush=True)
-                for log in sorted(os.listdir(scratch)):
-                    if log.startswith("log-"):
-                        with open(os.path.join(scratch, log), errors="replace") as file:
-                            print(f"--- {log}", *file.read().splitlines()[-25:], sep="\n")
+        failed += not passes(label, lambda scratch: check(binary, other, scratch, args.rounds))
     sys.exit(1 if failed else 0)
 
 

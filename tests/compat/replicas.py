@@ -305,6 +305,21 @@ OPTIONS = [("disk", []), ("flush-before-load", ["--repl-diskless-load", "flush-b
 REVERSED = ("disk", "aof")
 
 
+def passes(label, run):
+    """Runs it in a folder of its own and prints what it returns, or how it failed and the ends of the servers' logs."""
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            print(f"{label}: {run(scratch)}", flush=True)
+            return True
+        except (Failed, EOFError, OSError) as error:
+            print(f"{label}: {type(error).__name__} {error}", flush=True)
+            for log in sorted(os.listdir(scratch)):
+                if log.startswith("log-"):
+                    with open(os.path.join(scratch, log), errors="replace") as file:
+                        print(f"--- {log}", *file.read().splitlines()[-25:], sep="\n")
+            return False
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--server", required=True)
@@ -333,16 +348,7 @@ def main():
                 runs.append((f"cinnabar -> {named(peer)}, {name}" if args.reverse else f"{named(peer)} -> {name}", run))
     for label, run in runs:
         if args.only in label:
-            with tempfile.TemporaryDirectory() as scratch:
-                try:
-                    print(f"{label}: {run(scratch)}", flush=True)
-                except (Failed, EOFError, OSError) as error:
-                    failed += 1
-                    print(f"{label}: {type(error).__name__} {error}", flush=True)
-                    for log in sorted(os.listdir(scratch)):
-                        if log.startswith("log-"):
-                            with open(os.path.join(scratch, log), errors="replace") as file:
-                                print(f"--- {log}", *file.read().splitlines()[-25:], sep="\n")
+            failed += not passes(label, run)
     sys.exit(1 if failed else 0)
 
 

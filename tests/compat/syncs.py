@@ -12,11 +12,10 @@ import argparse
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
-from replicas import Failed, Server, is_up, same, until
+from replicas import Failed, Server, is_up, passes, same, until
 from wire import Client, free_port
 
 PEERS = ["newest/bin/valkey-server", "newest/bin/redis-server", "matching/bin/valkey-server", "valkey/bin/valkey-server"]
@@ -218,17 +217,7 @@ def main():
             # The replica is ours where its own behaviour is what is looked at.
             if args.only not in label or case is beside and pair[1] != binary:
                 continue
-            with tempfile.TemporaryDirectory() as scratch:
-                try:
-                    run(case, pair, scratch)
-                    print(f"{label}: as it should be", flush=True)
-                except (Failed, EOFError, OSError) as error:
-                    failed += 1
-                    print(f"{label}: {type(error).__name__} {error}", flush=True)
-                    for log in sorted(os.listdir(scratch)):
-                        if log.startswith("log-"):
-                            with open(os.path.join(scratch, log), errors="replace") as file:
-                                print(f"--- {log}", *file.read().splitlines()[-25:], sep="\n")
+            failed += not passes(label, lambda scratch: run(case, pair, scratch) or "as it should be")
     sys.exit(1 if failed else 0)
 
 

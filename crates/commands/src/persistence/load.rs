@@ -122,7 +122,8 @@ pub fn load_file(engine: &Engine, merge: bool) -> Result<Option<LoadedFile>, Loa
 pub fn check_file(engine: &Engine) -> Result<(), LoadFailure> {
     let (config, host) = (engine.config().snapshot(), engine.host());
     let Ok((mut file, _)) = host.open_file(config.text(Directive::DBFILENAME)) else { return Ok(()) };
-    load::check_header(&mut Source::new(&mut *file, false), options(engine, &config))
+    let options = LoadOptions { relaxed: is_relaxed(&config), check_sum: false };
+    load::check_header(&mut Source::new(&mut *file, false), options)
         .map_err(|fault| LoadFailure { text: describe(&fault, "rdbLoadObject"), is_corrupt: false })
 }
 
@@ -675,10 +676,15 @@ pub(crate) fn load_base(engine: &Engine, source: &mut Source<'_>, options: LoadO
     result.map_err(|fault| describe(&fault, "rdbLoadObject"))
 }
 
+/// Whether versions that are not known are tried.
+fn is_relaxed(config: &Config) -> bool {
+    config.choice(Directive::RDB_VERSION_CHECK) == "relaxed"
+}
+
 pub(crate) fn options(engine: &Engine, config: &Config) -> LoadOptions {
     engine.persistence_status().sanitizations.fetch_add(1, Relaxed);
     LoadOptions {
-        relaxed: config.choice(Directive::RDB_VERSION_CHECK) == "relaxed",
+        relaxed: is_relaxed(config),
         check_sum: config.flag(Directive::RDBCHECKSUM) && !engine.persistence_status().skips_checksums(),
     }
 }
