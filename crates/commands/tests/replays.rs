@@ -406,6 +406,10 @@ fn what_had_expired_is_not_found_again() {
     check_lines(&[(0, "HSETEX h EX 1 FIELDS 1 f 5"), (0, "HSET h g v"), (2000, "HSETNX h f w")]);
     check_lines(&[(0, "HSETEX h EX 1 FIELDS 1 f 5"), (0, "HSET h g v"), (2000, "HSETEX h FNX FIELDS 1 f 6")]);
     check_lines(&[(0, "HSETEX h EX 1 FIELDS 1 f 5"), (0, "HSET h g v"), (2000, "HSETEX h KEEPTTL FIELDS 1 f 6")]);
+    let fields = [(0, "HSETEX h EX 1 FIELDS 1 f 5"), (0, "HSETEX h EX 90 FIELDS 1 g v")];
+    for line in ["HPEXPIREAT h 1700000060000 FIELDS 2 f g", "HPERSIST h FIELDS 2 f g"] {
+        check_lines(&[fields[0], fields[1], (2000, line)]);
+    }
     check_lines(&[(0, "SET s 5 EX 1"), (2000, "INCR s")]);
 }
 

@@ -241,11 +241,8 @@ fn set_expiries(cx: &mut Context<'_>, args: &Args<'_>, unit: i64, base: UnixMs) 
         edit.log_as(|| vec![removal(key.name, &changed)]);
         commit_removal(edit, changed.len() as u64, "hexpired");
     } else {
-        edit.log_as(|| {
-            let at = expiry.0.to_string().into_bytes();
-            let head = [b"HPEXPIREAT".to_vec(), key.name.to_vec(), at];
-            vec![head.into_iter().chain(args.from(3).map(<[u8]>::to_vec)).collect()]
-        });
+        // Who reads it hides no field that has expired here, so that only those are named that changed.
+        edit.log_as(|| vec![with_fields(&[b"HPEXPIREAT", key.name, expiry.0.to_string().as_bytes()], &changed)]);
         edit.commit_many(changed.len() as u64, EventClass::HASH, "hexpire");
     }
     Ok(())
@@ -304,15 +301,15 @@ fn hpersist(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if !args.is(2, "fields") {
         return Err(Error::Syntax);
     }
-    let (first, now) = (first_field(args, 3, 1)?, now(cx));
-    let mut edit = cx.keys.edit(cx.key(args, 1));
+    let (first, now, key) = (first_field(args, 3, 1)?, now(cx), cx.key(args, 1));
+    let mut edit = cx.keys.edit(key);
     let missing = edit.collection::<Hash>()?.is_none();
     cx.reply.array(args.len() - first);
     if missing {
         args.from(first).for_each(|_| cx.reply.int(MISSING));
         return Ok(());
     }
-    let mut changes = 0;
+    let mut changed: Vec<&[u8]> = Vec::new();
     edit.with(|hash: &mut Hash| {
         for field in args.from(first) {
             cx.reply.int(match hash.view().find(field, now) {
@@ -320,16 +317,17 @@ fn hpersist(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
                 Some((_, None)) => HAS_NONE,
                 Some((_, Some(_))) => {
                     hash.set_expiry(field, None);
-                    changes += 1;
+                    changed.push(field);
                     DONE
                 }
             });
         }
     })?;
-    if changes > 0 {
-        edit.commit_many(changes, EventClass::HASH, "hpersist");
-    } else {
+    if changed.is_empty() {
         edit.unchanged();
+    } else {
+        edit.log_as(|| vec![with_fields(&[b"HPERSIST", key.name], &changed)]);
+        edit.commit_many(changed.len() as u64, EventClass::HASH, "hpersist");
     }
     Ok(())
 }
