@@ -20,12 +20,12 @@ mod grammar;
 #[path = "replays/state.rs"]
 mod state;
 
+use cluster::slot_set::SlotSet;
 use commands::core::dispatch;
 use commands::persistence::aof::load_and_begin;
 use commands::{Args, Flow, Now, Session};
 use disk::Disk;
 use engine::data::slot::slot_of;
-use engine::data::slot_set::SlotSet;
 use engine::host::clock::Clock;
 use engine::host::files::{Files, NewFile};
 use engine::host::threads::Server;

@@ -2,9 +2,9 @@
 //! MIGRATE.
 
 use crate::version::CINNABAR;
+use cluster::slot_set::SlotSet;
 use engine::Engine;
 use engine::config::{Config, Directive};
-use engine::data::slot_set::SlotSet;
 use engine::snapshot::open_snapshots::Purpose;
 use engine::time::UnixUs;
 use persistence::encode::Style;

@@ -5,6 +5,5 @@
 pub mod event_class;
 pub mod key_hash;
 pub mod slot;
-pub mod slot_set;
 pub mod table;
 pub mod value;

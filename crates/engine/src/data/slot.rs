@@ -3,12 +3,11 @@
 //! A key's slot is the CRC-16/XMODEM of its name, or of what stands between the first `{` and the next `}` if that is
 //! not empty: its tag. Keys of one tag lie together.
 
+pub use cluster::SLOTS;
 use structures::crc16::crc16;
 
-/// How many slots there are.
-pub const SLOTS: usize = 1 << SLOT_BITS;
 /// Bits of a slot's number.
-pub(crate) const SLOT_BITS: u32 = 14;
+pub(crate) const SLOT_BITS: u32 = SLOTS.ilog2();
 
 /// The slot of a key.
 #[inline]

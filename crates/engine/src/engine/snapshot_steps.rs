@@ -1,7 +1,6 @@
 //! A snapshot from its beginning to its end: under the locks of its shards at first, then step by step, a shard's lock
 //! at a time.
 
-use crate::data::slot_set::SlotSet;
 use crate::data::table::Table;
 use crate::engine::Engine;
 use crate::keyspace::shard::{Db, Shard};
@@ -13,6 +12,7 @@ use crate::snapshot::before_images::{BeforeImages, Copies};
 use crate::snapshot::capture::{Capture, Part, SnapshotStep};
 use crate::snapshot::encoder::Encode;
 use crate::snapshot::open_snapshots::{BegunSnapshot, OpenSnapshots, Purpose, Seat};
+use cluster::slot_set::SlotSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

@@ -21,12 +21,12 @@
 
 use crate::data::key_hash::KeyHasher;
 use crate::data::slot::slot_of;
-use crate::data::slot_set::SlotSet;
 use crate::data::table::{ExpiryIndex, Table};
 use crate::data::value::{KeyEntry, Object, Value};
 use crate::propagation::effects::Garbage;
 use crate::snapshot::before_images::{BeforeImages, Copies, Removed, SharedImages};
 use crate::snapshot::encoder::{Encode, PIECE_BYTES, ValueCursor};
+use cluster::slot_set::SlotSet;
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use std::ops::Range;

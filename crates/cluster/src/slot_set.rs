@@ -1,6 +1,6 @@
 //! Sets of slots: which part of the keyspace something is about.
 
-use crate::data::slot::SLOTS;
+use crate::SLOTS;
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 

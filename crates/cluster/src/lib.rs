@@ -1,0 +1,22 @@
+//! A node of a cluster as a state machine: packets of the bus, orders and time come in; packets, files to be written and
+//! changes of what the node serves go out. The bus is that of Valkey's clusters, byte by byte.
+//!
+//! ```text
+//!   packets, links that came and went, ticks -> [`bus::Bus`] -> [`bus::Effect`]: connect, send, close, save, follow ...
+//!   CLUSTER's orders ------------------------>                  [`nodes::Nodes`]: what CLUSTER's questions read
+//!                                                               [`slot_map::SlotMap`]: where commands are sent
+//! ```
+//!
+//! Nothing here knows of sockets, threads or clocks, nor of keys: it may be run by the hundred in a simulator.
+
+pub mod node;
+pub mod node_id;
+pub mod nodes;
+pub mod slot_map;
+pub mod slot_set;
+
+/// How many slots a cluster has.
+pub const SLOTS: usize = 16384;
+
+/// Unix time in milliseconds.
+pub type Millis = i64;

@@ -1,0 +1,36 @@
+//! Where commands are sent: what a node's clients need of the cluster, made anew with each change and never changed.
+
+use crate::SLOTS;
+use crate::node::Address;
+use crate::node_id::NodeId;
+use std::collections::BTreeMap;
+
+/// What commands are admitted by.
+#[derive(Clone, Debug)]
+pub struct SlotMap {
+    /// The cluster serves: enough primaries are seen, and all slots are owned, if that is required.
+    pub is_up: bool,
+    /// It is down because slots are without an owner, not because too few primaries are seen.
+    pub lacks_slots: bool,
+    /// This node, or its primary: whose slots reads may be about here.
+    pub served_as: NodeId,
+    /// This node is a replica.
+    pub is_replica: bool,
+    /// Who is named by the numbers below.
+    pub nodes: Vec<(NodeId, Address)>,
+    /// For each slot the owner's number among the nodes.
+    pub owners: Vec<Option<u16>>,
+    /// Slots that go away from here, and where to.
+    pub migrating: BTreeMap<u16, u16>,
+    /// Slots that come here.
+    pub importing: BTreeMap<u16, u16>,
+}
+
+impl SlotMap {
+    /// The owner of a slot.
+    pub fn owner(&self, slot: u16) -> Option<&(NodeId, Address)> {
+        debug_assert!(self.owners.len() == SLOTS, "each slot is told of");
+        let number = self.owners.get(usize::from(slot)).copied().flatten()?;
+        self.nodes.get(usize::from(number))
+    }
+}
