@@ -1,9 +1,9 @@
-//! A node of a cluster as a state machine: packets of the bus, orders and time come in; packets, files to be written and
+//! A node of a cluster as a state machine: packets of the bus, orders and time come in; packets, files to write and
 //! changes of what the node serves go out. The bus is that of Valkey's clusters, byte by byte.
 //!
 //! ```text
 //!   packets, links that came and went, ticks -> [`bus::Bus`] -> [`bus::Effect`]: connect, send, close, save, follow ...
-//!   CLUSTER's orders ------------------------>                  [`nodes::Nodes`]: what CLUSTER's questions read
+//!   CLUSTER's orders ------------------------>                  [`node_table::NodeTable`]: what CLUSTER's questions read
 //!                                                               [`slot_map::SlotMap`]: where commands are sent
 //! ```
 //!
@@ -11,7 +11,7 @@
 
 pub mod node;
 pub mod node_id;
-pub mod nodes;
+pub mod node_table;
 pub mod slot_map;
 pub mod slot_set;
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// All nodes by their names, and whose the slots are.
 #[derive(Clone, Debug)]
-pub struct Nodes {
+pub struct NodeTable {
     myself: NodeId,
     nodes: BTreeMap<NodeId, Node>,
     /// The owner of each slot.
@@ -18,11 +18,11 @@ pub struct Nodes {
     pub importing: BTreeMap<u16, NodeId>,
 }
 
-impl Nodes {
+impl NodeTable {
     /// A cluster of one node.
-    pub fn new(myself: Node) -> Nodes {
+    pub fn new(myself: Node) -> NodeTable {
         let id = myself.id;
-        Nodes {
+        NodeTable {
             myself: id,
             nodes: BTreeMap::from([(id, myself)]),
             owners: vec![None; SLOTS],
