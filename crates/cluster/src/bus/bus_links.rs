@@ -1,0 +1,136 @@
+//! Connections of the bus: one from here to each node, and one from each node to here. This node talks first on those
+//! that it made, and answers on the others.
+
+use super::cluster_bus::Bus;
+use super::model::bus_effect::{Effect, Level};
+use super::model::transports::{LinkInfo, Transport};
+use crate::Millis;
+use crate::link_id::LinkId;
+use crate::node_id::NodeId;
+
+impl Bus {
+    /// Another node has opened a connection. `remote_ip` is where it comes from, `local_ip` where it came to.
+    pub fn link_accepted(&mut self, remote_ip: &str, local_ip: &str, now: Millis) -> LinkId {
+        self.now = now;
+        self.links.add(Transport {
+            created: now,
+            node: None,
+            is_inbound: true,
+            is_connected: true,
+            takes_extensions: false,
+            remote_ip: remote_ip.to_string(),
+            local_ip: local_ip.to_string(),
+            queued: 0,
+        })
+    }
+
+    /// A connection that was asked for stands; `local_ip` is where it goes out.
+    pub fn link_connected(&mut self, link: LinkId, local_ip: &str, now: Millis) {
+        self.now = now;
+        if let Some(link) = self.links.get_mut(link) {
+            link.is_connected = true;
+            link.local_ip = local_ip.to_string();
+        }
+        self.greet(link);
+        self.settle();
+    }
+
+    /// A connection is no more, or never came to be.
+    pub fn link_lost(&mut self, link: LinkId, now: Millis) {
+        self.now = now;
+        self.detach(link);
+    }
+
+    /// So many bytes that were sent on a link have left it.
+    pub fn link_written(&mut self, link: LinkId, bytes: usize) {
+        if let Some(link) = self.links.get_mut(link) {
+            link.queued = link.queued.saturating_sub(bytes as u64);
+        }
+    }
+
+    /// Asks for a connection to a node.
+    pub(super) fn connect(&mut self, node: NodeId) {
+        let Some(to) = self.nodes.get_mut(&node) else {
+            return;
+        };
+        let address = &to.address;
+        let link = self.links.add(Transport {
+            created: self.now,
+            node: Some(node),
+            is_inbound: false,
+            is_connected: false,
+            takes_extensions: false,
+            remote_ip: address.ip.clone(),
+            local_ip: String::new(),
+            queued: 0,
+        });
+        to.link = Some(link);
+        self.effects.push(Effect::Connect { link, ip: address.ip.clone(), port: address.bus_port });
+    }
+
+    /// Closes a link, if it is there.
+    pub(super) fn close_link(&mut self, link: LinkId) {
+        if self.detach(link) {
+            self.effects.push(Effect::Close { link });
+        }
+    }
+
+    fn detach(&mut self, id: LinkId) -> bool {
+        let Some(link) = self.links.links.remove(&id) else {
+            return false;
+        };
+        if let Some(node) = link.node.and_then(|node| self.nodes.get_mut(&node)) {
+            if node.link == Some(id) {
+                node.link = None;
+            } else if node.inbound_link == Some(id) {
+                node.inbound_link = None;
+                node.inbound_lost = self.now;
+            }
+        }
+        true
+    }
+
+    /// A link from elsewhere belongs to a node. One that it had before is closed: it is the older one.
+    pub(super) fn bind_inbound(&mut self, node: NodeId, id: LinkId) {
+        if let Some(older) = self.nodes.get(&node).and_then(|node| node.inbound_link) {
+            self.close_link(older);
+        }
+        let Some(link) = self.links.get_mut(id) else {
+            return;
+        };
+        link.node = Some(node);
+        let ip = link.remote_ip.clone();
+        if let Some(node) = self.nodes.get_mut(&node) {
+            node.inbound_link = Some(id);
+        }
+        let name = self.human_name(node);
+        self.log(Level::Verbose, format!("Bound cluster node {node} ({name}) to connection of client {ip}"));
+    }
+
+    /// A node's name is another from now on: its links say so.
+    pub(super) fn rename_on_links(&mut self, to: NodeId) {
+        let node = self.nodes.get(&to);
+        let links = node.into_iter().flat_map(|node| [node.link, node.inbound_link]).flatten();
+        for link in links.collect::<Vec<_>>() {
+            if let Some(link) = self.links.get_mut(link) {
+                link.node = Some(to);
+            }
+        }
+    }
+
+    /// All links whose other end is known, as CLUSTER LINKS shows them.
+    pub fn links(&self) -> Vec<LinkInfo> {
+        let of_node = |id: &LinkId| {
+            let link = self.links.get(*id)?;
+            let events = match (link.is_connected, link.queued > 0) {
+                (false, _) => "",
+                (true, false) => "r",
+                (true, true) => "rw",
+            };
+            let (is_inbound, created, queued) = (link.is_inbound, link.created, link.queued);
+            Some(LinkInfo { is_inbound, node: link.node?, created, events, queued })
+        };
+        let ids = self.nodes.iter().flat_map(|node| [node.link, node.inbound_link]).flatten();
+        ids.filter_map(|id| of_node(&id)).collect()
+    }
+}

@@ -1,0 +1,121 @@
+//! What others may read.
+
+use super::cluster_bus::Bus;
+use super::model::bus_settings::Settings;
+use super::model::health::DownReason;
+use super::model::message_counters::Counters;
+use crate::Millis;
+use crate::SLOTS;
+use crate::conf::{self, LineFor};
+use crate::node::Node;
+use crate::node_id::NodeId;
+use crate::node_table::NodeTable;
+use crate::slot_map::SlotMap;
+use std::collections::BTreeMap;
+
+impl Bus {
+    /// All nodes that are known.
+    pub fn nodes(&self) -> &NodeTable {
+        &self.nodes
+    }
+
+    /// The greatest epoch that was seen.
+    pub fn current_epoch(&self) -> u64 {
+        self.current_epoch
+    }
+
+    /// The epoch of the last vote that was given.
+    pub fn last_vote_epoch(&self) -> u64 {
+        self.last_vote_epoch
+    }
+
+    /// Whether the cluster serves.
+    pub fn is_up(&self) -> bool {
+        self.health.is_up
+    }
+
+    /// Why it does not.
+    pub fn down_reason(&self) -> Option<DownReason> {
+        self.health.down_reason
+    }
+
+    /// How many primaries have slots.
+    pub fn size(&self) -> usize {
+        self.health.size
+    }
+
+    /// How much was said and heard.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Counts from nothing again.
+    pub fn reset_counters(&mut self) {
+        self.counters = Counters::default();
+    }
+
+    /// The directives it goes by.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// When a manual failover that goes on is given up.
+    pub fn manual_failover_end(&self) -> Option<Millis> {
+        (self.manual.end != 0).then_some(self.manual.end)
+    }
+
+    /// How many nodes say that one has failed, and said so lately.
+    pub fn failure_reports(&self, of: &NodeId, now: Millis) -> Option<usize> {
+        Some(self.count_failure_reports(self.nodes.get(of)?, now))
+    }
+
+    /// Reports are valid for twice the timeout.
+    pub(super) fn count_failure_reports(&self, node: &Node, now: Millis) -> usize {
+        let oldest = now - self.settings.node_timeout.saturating_mul(2);
+        node.failure_reports.values().filter(|reported| **reported > oldest).count()
+    }
+
+    /// `nodes.conf`.
+    pub fn conf(&self) -> Vec<u8> {
+        conf::write(&self.nodes, self.current_epoch, self.last_vote_epoch).into_bytes()
+    }
+
+    /// A node's line as CLUSTER NODES and CLUSTER REPLICAS show it.
+    pub fn node_line(&self, node: &Node, reader: LineFor) -> String {
+        let mut line = String::new();
+        conf::node_line(&mut line, &self.nodes, node, reader);
+        line
+    }
+
+    /// Where commands are sent.
+    pub fn slot_map(&self) -> SlotMap {
+        let mut numbers: BTreeMap<NodeId, u16> = BTreeMap::new();
+        let mut nodes = Vec::new();
+        let mut number = |id: NodeId| {
+            let node = self.nodes.get(&id)?;
+            Some(*numbers.entry(id).or_insert_with(|| {
+                nodes.push((id, node.address.clone()));
+                (nodes.len() - 1) as u16
+            }))
+        };
+        let mut owners = vec![None; SLOTS];
+        for node in self.nodes.iter().filter(|node| !node.slots.is_empty()) {
+            let owner = number(node.id);
+            node.slots.iter().for_each(|slot| owners[usize::from(slot)] = owner);
+        }
+        let mut moving = |slots: &BTreeMap<u16, NodeId>| -> BTreeMap<u16, u16> {
+            slots.iter().filter_map(|(slot, id)| Some((*slot, number(*id)?))).collect()
+        };
+        let (migrating, importing) = (moving(&self.nodes.migrating), moving(&self.nodes.importing));
+        SlotMap {
+            is_up: self.health.is_up,
+            lacks_slots: self.health.down_reason == Some(DownReason::NotFullCoverage),
+            served_as: self.nodes.my_primary(),
+            is_replica: self.nodes.myself().is_replica(),
+            nodes,
+            owners,
+            migrating,
+            importing,
+        }
+    }
+}

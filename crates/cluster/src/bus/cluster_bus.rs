@@ -1,0 +1,190 @@
+//! The bus as a whole: what it keeps, how it begins, and what it is told from outside.
+
+use super::model::bus_effect::{Effect, Level};
+use super::model::bus_settings::{Facts, Settings};
+use super::model::health::Health;
+use super::model::message_counters::Counters;
+use super::model::takeover_state::{Election, ManualFailover};
+use super::model::todo::Todo;
+use super::model::transports::Transports;
+use crate::Millis;
+use crate::conf::{self, ConfError};
+use crate::node::{Address, Flags, Node};
+use crate::node_id::NodeId;
+use crate::node_table::NodeTable;
+use crate::slot_set::SlotSet;
+use std::collections::BTreeMap;
+
+/// How often [`Bus::tick`] is called.
+pub const TICK: Millis = 100;
+
+/// What a node of this kind says of itself.
+const MY_FLAGS: u16 = Flags::EXTENSIONS | Flags::LIGHT_PUBLISH | Flags::LIGHT_MODULE;
+
+/// A node among others.
+#[derive(Debug)]
+pub struct Bus {
+    pub(super) nodes: NodeTable,
+    /// The greatest epoch that was seen.
+    pub(super) current_epoch: u64,
+    /// The epoch of the last vote that was given.
+    pub(super) last_vote_epoch: u64,
+    pub(super) health: Health,
+    pub(super) election: Election,
+    pub(super) manual: ManualFailover,
+    /// Forgotten nodes, and the second until which they stay so.
+    pub(super) forgotten: BTreeMap<NodeId, i64>,
+    pub(super) links: Transports,
+    pub(super) counters: Counters,
+    /// How many nodes were suspected at the last tick.
+    pub(super) suspected: usize,
+    pub(super) ticks: u64,
+    /// Slots that another node may take whatever its epoch is: their migration is agreed on.
+    pub(super) granted: SlotSet,
+    pub(super) settings: Settings,
+    /// What the configuration says that others are told.
+    pub(super) announced: Address,
+    pub(super) facts: Facts,
+    pub(super) random: fastrand::Rng,
+    pub(super) now: Millis,
+    pub(super) effects: Vec<Effect>,
+    pub(super) todo: Todo,
+}
+
+impl Bus {
+    /// A node that knows nobody yet. `address` is what it says of itself; without an ip the others find out.
+    pub fn new(address: Address, settings: Settings, mut random: fastrand::Rng, now: Millis) -> Bus {
+        let (id, shard_id) = (NodeId::random(&mut random), NodeId::random(&mut random));
+        let myself = Node::new(id, shard_id, Flags::MYSELF | Flags::PRIMARY, now);
+        let mut bus = Bus::with_nodes(NodeTable::new(myself), settings, random, now);
+        bus.log(Level::Notice, format!("No cluster configuration found, I'm {id}"));
+        bus.start(address);
+        bus.todo.save(true);
+        bus.settle();
+        bus
+    }
+
+    /// A node that was there before, as `nodes.conf` says.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    pub fn load(
+        nodes_conf: &[u8],
+        address: Address,
+        settings: Settings,
+        mut random: fastrand::Rng,
+        now: Millis,
+    ) -> Result<Bus, ConfError> {
+        let conf = conf::read(nodes_conf, settings.tls_cluster, &mut random, now)?;
+        let mut bus = Bus::with_nodes(conf.nodes, settings, random, now);
+        bus.current_epoch = conf.current_epoch;
+        bus.last_vote_epoch = conf.last_vote_epoch;
+        bus.log(Level::Notice, format!("Node configuration loaded, I'm {}", bus.nodes.my_id()));
+        bus.start(address);
+        bus.settle();
+        Ok(bus)
+    }
+
+    fn with_nodes(nodes: NodeTable, settings: Settings, random: fastrand::Rng, now: Millis) -> Bus {
+        Bus {
+            nodes,
+            current_epoch: 0,
+            last_vote_epoch: 0,
+            health: Health::default(),
+            election: Election::default(),
+            manual: ManualFailover::default(),
+            forgotten: BTreeMap::new(),
+            links: Transports::default(),
+            counters: Counters::default(),
+            suspected: 0,
+            ticks: 0,
+            granted: SlotSet::none(),
+            settings,
+            announced: Address::default(),
+            facts: Facts::default(),
+            random,
+            now,
+            effects: Vec::new(),
+            todo: Todo::default(),
+        }
+    }
+
+    fn start(&mut self, address: Address) {
+        self.take_address(address);
+        self.update_my_flags();
+        self.todo.slot_map_changed();
+    }
+
+    /// The configuration says something else.
+    pub fn set_settings(&mut self, settings: Settings, now: Millis) {
+        self.now = now;
+        if self.settings != settings {
+            self.settings = settings;
+            self.update_my_flags();
+            self.todo.update_state();
+            self.settle();
+        }
+    }
+
+    /// This node is to be reached elsewhere, or is called otherwise.
+    pub fn set_address(&mut self, address: Address, now: Millis) {
+        self.now = now;
+        if self.announced != address {
+            self.take_address(address);
+            self.settle();
+        }
+    }
+
+    /// What is known of replication now. A manual failover that waits for the last writes of its primary goes on.
+    pub fn set_facts(&mut self, facts: Facts, now: Millis) {
+        self.now = now;
+        self.facts = facts;
+        if self.todo.waits_for_offset() {
+            self.settle();
+        }
+    }
+
+    /// Slots that another node may take whatever its epoch is: their migration is agreed on with it.
+    pub fn set_granted_slots(&mut self, slots: SlotSet) {
+        self.granted = slots;
+    }
+
+    /// What is to be done, in order.
+    pub fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    pub(super) fn log(&mut self, level: Level, text: String) {
+        self.effects.push(Effect::Log { level, text });
+    }
+
+    fn update_my_flags(&mut self) {
+        let no_failover = self.settings.replica_no_failover;
+        let myself = self.nodes.myself_mut();
+        let before = myself.flags;
+        myself.flags.set(Flags::NOFAILOVER, no_failover);
+        myself.flags.set(MY_FLAGS, true);
+        if myself.flags != before {
+            self.todo.save(false);
+            self.todo.update_state();
+        }
+    }
+
+    /// The own address as the configuration says it. An ip that is not announced is kept as others saw it, unless one
+    /// was announced before.
+    fn take_address(&mut self, address: Address) {
+        let myself = self.nodes.myself_mut();
+        let was_announced = !self.announced.ip.is_empty();
+        let ip = match address.ip.is_empty() {
+            true if was_announced => String::new(),
+            true => myself.address.ip.clone(),
+            false => address.ip.clone(),
+        };
+        let taken = Address { ip, ..address.clone() };
+        if myself.address != taken {
+            myself.address = taken;
+            self.todo.save(false);
+        }
+        self.announced = address;
+    }
+}

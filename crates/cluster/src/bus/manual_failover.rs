@@ -1,0 +1,67 @@
+//! A failover that was asked for, on both sides.
+//!
+//! The replica asks its primary to pause. The primary does, and its packets say so, with the offset at which it paused.
+//! When the replica has come as far it asks for votes, which are given though the primary works. Whichever of them
+//! gives up, writes go on after a while.
+
+use super::cluster_bus::Bus;
+use super::model::bus_effect::{Effect, Level};
+use crate::node_id::NodeId;
+
+/// Writes are paused for so many times the time that the failover may take.
+const PAUSE_FACTOR: i64 = 2;
+
+impl Bus {
+    /// A replica of this primary wants to take over.
+    pub(super) fn pause_for(&mut self, replica: NodeId) {
+        self.reset_manual_failover();
+        let timeout = self.settings.manual_failover_timeout;
+        self.manual.end = self.now.saturating_add(timeout);
+        self.manual.replica = Some(replica);
+        let until = self.now.saturating_add(timeout.saturating_mul(PAUSE_FACTOR));
+        self.effects.push(Effect::PauseWrites { until });
+        let name = self.human_name(replica);
+        self.log(Level::Notice, format!("Manual failover requested by replica {replica} ({name})."));
+    }
+
+    /// Votes may be asked for now, whatever election there was before.
+    pub(super) fn manual_failover_can_start(&mut self) {
+        if self.election.start != 0 {
+            self.election.start = 0;
+            let text = format!(
+                "Failover election in progress for epoch {}, but received a new manual failover. Resetting the \
+                 election.",
+                self.election.epoch
+            );
+            self.log(Level::Warning, text);
+        }
+        self.manual.can_start = true;
+    }
+
+    /// Gives up what takes too long.
+    pub(super) fn check_manual_failover_timeout(&mut self) {
+        if self.manual.end != 0 && self.manual.end < self.now {
+            self.log(Level::Warning, "Manual failover timed out.".to_string());
+            self.reset_manual_failover();
+        }
+    }
+
+    /// On a replica: goes on if it can.
+    pub(super) fn go_on_with_manual_failover(&mut self) {
+        if !self.nodes.myself().is_replica() {
+            return;
+        }
+        if self.manual.end != 0 && !self.manual.can_start {
+            match self.manual.primary_offset {
+                Some(offset) if offset == self.facts.replication_offset => {
+                    self.manual_failover_can_start();
+                    let text = "All primary replication stream processed, manual failover can start.";
+                    self.log(Level::Notice, text.to_string());
+                }
+                Some(_) => self.todo.handle_manual_failover(),
+                None => {}
+            }
+        }
+        self.handle_failover();
+    }
+}

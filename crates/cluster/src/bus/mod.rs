@@ -1,0 +1,40 @@
+//! The bus: what a node does with what it hears, is told and measures.
+//!
+//! ```text
+//! tick(now), link_accepted, link_connected, link_lost, received(bytes)    orders: add_slots, meet, failover ...
+//!                                      \                                   /
+//!                                       +------------>  Bus  <------------+
+//!                                                        |
+//!          effects: save, connect, send, close, follow, lead, lose slots, deliver a message, log ...
+//! ```
+//!
+//! The driver gives the time with each input, carries out the effects in their order after each input, and calls
+//! [`Bus::tick`] each [`TICK`]. What one input changes is settled at its end: the cluster's state is judged again, the
+//! file is saved before anything is sent, others are told.
+
+mod bus_links;
+mod bus_messages;
+mod bus_tick;
+mod bus_view;
+mod cluster_bus;
+mod cluster_state;
+mod epochs;
+mod manual_failover;
+mod membership;
+mod model;
+mod orders;
+mod roles;
+mod settle;
+mod slot_assignment;
+mod takeover;
+#[cfg(test)]
+pub(crate) mod test_bus;
+
+pub use cluster_bus::{Bus, TICK};
+pub use model::bus_effect::{Effect, Level};
+pub use model::bus_settings::{Facts, Settings};
+pub use model::health::DownReason;
+pub use model::message_counters::{Counters, MESSAGE_TYPES, MessageType, Traffic};
+pub use model::order_error::OrderError;
+pub use model::transports::LinkInfo;
+pub use orders::{FailoverMode, SlotAction};

@@ -1,0 +1,68 @@
+//! What the configuration says, and what is known of replication.
+
+use crate::Millis;
+
+/// Directives that the bus goes by. All may change at run time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// `cluster-node-timeout`: who answers nothing for so long is suspected.
+    pub node_timeout: Millis,
+    /// `cluster-ping-interval`: each node is asked at least so often; 0 for half of the timeout.
+    pub ping_interval: Millis,
+    /// `cluster-require-full-coverage`: the cluster is down while a slot is without an owner that works.
+    pub require_full_coverage: bool,
+    /// `cluster-migration-barrier`: so many replicas stay with a primary when others move.
+    pub migration_barrier: usize,
+    /// `cluster-allow-replica-migration`: replicas move to primaries that have none, and follow their slots.
+    pub allow_replica_migration: bool,
+    /// `cluster-replica-validity-factor`: of so many timeouts the data may lack; 0 for any age.
+    pub replica_validity_factor: i64,
+    /// `cluster-replica-no-failover`: this node takes over only when it is told to.
+    pub replica_no_failover: bool,
+    /// `cluster-blacklist-ttl`, in seconds: so long forgotten nodes stay forgotten.
+    pub blacklist_ttl: i64,
+    /// `cluster-message-gossip-perc`: of so many percent of all nodes each ping tells.
+    pub gossip_perc: usize,
+    /// `cluster-manual-failover-timeout`.
+    pub manual_failover_timeout: Millis,
+    /// `cluster-link-sendbuf-limit`: a link with more waiting is closed; 0 for no limit.
+    pub link_sendbuf_limit: u64,
+    /// `repl-ping-replica-period`, in seconds.
+    pub repl_ping_period: i64,
+    /// `tls-cluster`: nodes reach each other by the port with TLS.
+    pub tls_cluster: bool,
+    /// `tls-replication`: replicas reach their primaries by the port with TLS.
+    pub tls_replication: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            node_timeout: 15_000,
+            ping_interval: 0,
+            require_full_coverage: true,
+            migration_barrier: 1,
+            allow_replica_migration: true,
+            replica_validity_factor: 10,
+            replica_no_failover: false,
+            blacklist_ttl: 60,
+            gossip_perc: 10,
+            manual_failover_timeout: 5000,
+            link_sendbuf_limit: 0,
+            repl_ping_period: 10,
+            tls_cluster: false,
+            tls_replication: false,
+        }
+    }
+}
+
+/// What is known of replication. The driver tells it before each input that may need it, at least before each tick.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// How far this node's history is: what it has written, or what it has processed as a replica.
+    pub replication_offset: i64,
+    /// Replication follows a primary, whether or not the link to it stands.
+    pub is_following: bool,
+    /// When the primary was heard last while the link to it stands; otherwise when the link was lost.
+    pub heard_from_primary: Millis,
+}

@@ -1,0 +1,10 @@
+//! The words of the bus: what it wants done, what it keeps of connections, elections and counts. Nothing here acts.
+
+pub(crate) mod bus_effect;
+pub(crate) mod bus_settings;
+pub(crate) mod health;
+pub(crate) mod message_counters;
+pub(crate) mod order_error;
+pub(crate) mod takeover_state;
+pub(crate) mod todo;
+pub(crate) mod transports;

@@ -1,0 +1,10 @@
+//! What CLUSTER's subcommands change. An order that is refused has changed nothing.
+
+mod failover_order;
+mod node_orders;
+mod reset_order;
+mod set_slot;
+mod slot_orders;
+
+pub use failover_order::FailoverMode;
+pub use set_slot::SlotAction;

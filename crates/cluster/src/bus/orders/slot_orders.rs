@@ -1,0 +1,209 @@
+//! ADDSLOTS, DELSLOTS, FLUSHSLOTS, SET-CONFIG-EPOCH, BUMPEPOCH, and keys that are where they should not be.
+
+use crate::Millis;
+use crate::bus::cluster_bus::Bus;
+use crate::bus::model::bus_effect::Level;
+use crate::bus::model::order_error::OrderError;
+use crate::slot_set::SlotSet;
+
+impl Bus {
+    /// This node owns slots that nobody owned. Ranges are inclusive.
+    ///
+    /// # Errors
+    /// A range is none, or a slot has an owner or was named twice.
+    pub fn add_slots(&mut self, ranges: &[(u16, u16)], now: Millis) -> Result<(), OrderError> {
+        let slots = self.check_slots(ranges, false)?;
+        self.change_slots(&slots, false, now);
+        Ok(())
+    }
+
+    /// Nobody owns these slots any more, as far as this node knows.
+    ///
+    /// # Errors
+    /// A range is none, or a slot has no owner or was named twice.
+    pub fn del_slots(&mut self, ranges: &[(u16, u16)], now: Millis) -> Result<(), OrderError> {
+        let slots = self.check_slots(ranges, true)?;
+        self.change_slots(&slots, true, now);
+        Ok(())
+    }
+
+    fn check_slots(&self, ranges: &[(u16, u16)], delete: bool) -> Result<SlotSet, OrderError> {
+        let mut slots = SlotSet::none();
+        for &(start, end) in ranges {
+            if start > end {
+                return Err(OrderError::StartAfterEnd(start, end));
+            }
+            for slot in start..=end {
+                match (delete, self.nodes.owner(slot).is_some()) {
+                    (true, false) => return Err(OrderError::SlotUnassigned(slot)),
+                    (false, true) => return Err(OrderError::SlotBusy(slot)),
+                    _ if !slots.insert(slot) => return Err(OrderError::SlotTwice(slot)),
+                    _ => {}
+                }
+            }
+        }
+        Ok(slots)
+    }
+
+    fn change_slots(&mut self, slots: &SlotSet, delete: bool, now: Millis) {
+        self.now = now;
+        let owner = (!delete).then(|| self.nodes.my_id());
+        for slot in slots.iter() {
+            self.nodes.importing.remove(&slot);
+            self.assign_slot(slot, owner);
+        }
+        self.todo.save(false);
+        self.todo.update_state();
+        self.settle();
+    }
+
+    /// This node owns nothing any more.
+    ///
+    /// # Errors
+    /// There are keys.
+    pub fn flush_slots(&mut self, has_keys: bool, now: Millis) -> Result<(), OrderError> {
+        if has_keys {
+            return Err(OrderError::FlushSlotsWithKeys);
+        }
+        self.now = now;
+        self.take_all_slots(self.nodes.my_id());
+        self.todo.save(false);
+        self.todo.update_state();
+        self.settle();
+        Ok(())
+    }
+
+    /// This node owns slots that another one gave up for it: the end of a migration that both agreed on.
+    pub fn claim_slots(&mut self, slots: &SlotSet, now: Millis) {
+        self.now = now;
+        let myself = self.nodes.my_id();
+        for slot in slots.iter().filter(|slot| self.nodes.owner(*slot) != Some(myself)).collect::<Vec<_>>() {
+            self.assign_slot(slot, Some(myself));
+        }
+        self.bump_without_consensus();
+        self.todo.save(true);
+        self.todo.update_state();
+        self.todo.broadcast();
+        self.settle();
+    }
+
+    /// Gives this node, which knows nobody, its first epoch.
+    ///
+    /// # Errors
+    /// It is no epoch, others are known, or there is an epoch.
+    pub fn set_config_epoch(&mut self, epoch: i64, now: Millis) -> Result<(), OrderError> {
+        let wanted = u64::try_from(epoch).map_err(|_| OrderError::InvalidEpoch(epoch))?;
+        if self.nodes.len() > 1 {
+            return Err(OrderError::EpochKnowsOthers);
+        }
+        if self.nodes.myself().config_epoch != 0 {
+            return Err(OrderError::EpochNotZero);
+        }
+        self.now = now;
+        self.nodes.myself_mut().config_epoch = wanted;
+        self.current_epoch = self.current_epoch.max(wanted);
+        self.log(Level::Notice, format!("configEpoch set to {wanted} via CLUSTER SET-CONFIG-EPOCH"));
+        self.todo.save(false);
+        self.todo.update_state();
+        self.settle();
+        Ok(())
+    }
+
+    /// Takes the greatest epoch. Answers whether it is a new one, and which it is.
+    pub fn bump_epoch(&mut self, now: Millis) -> (bool, u64) {
+        self.now = now;
+        let is_new = self.bump_without_consensus();
+        self.settle();
+        (is_new, self.nodes.myself().config_epoch)
+    }
+
+    /// The file is to be on the disk.
+    pub fn save_config(&mut self) {
+        self.save(true);
+    }
+
+    /// These slots have keys. A primary takes those that nobody owns; keys of others' slots are to be removed. To be
+    /// called once the data is loaded, and after each [`Effect::Lead`](crate::bus::Effect::Lead).
+    pub fn keys_found(&mut self, populated: &SlotSet, now: Millis) {
+        self.now = now;
+        let myself = self.nodes.my_id();
+        if self.nodes.myself().is_replica() {
+            return;
+        }
+        let mut lost = SlotSet::none();
+        for slot in populated.iter() {
+            match self.nodes.owner(slot) {
+                Some(owner) if owner == myself => {}
+                _ if self.nodes.importing.contains_key(&slot) => {}
+                None => {
+                    let text = format!("I have keys for unassigned slot {slot}. Taking responsibility for it.");
+                    self.log(Level::Notice, text);
+                    self.assign_slot(slot, Some(myself));
+                    self.todo.save(true);
+                    self.todo.update_state();
+                }
+                Some(_) => {
+                    let text = format!(
+                        "I have keys for slot {slot}, but the slot is assigned to another node. Deleting keys in the \
+                         slot."
+                    );
+                    self.log(Level::Notice, text);
+                    lost.insert(slot);
+                }
+            }
+        }
+        self.todo.lose_slots(&lost);
+        self.settle();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::bus::test_bus::bus;
+    use crate::bus::{Effect, OrderError};
+    use crate::slot_set::SlotSet;
+
+    #[test]
+    fn slots_are_added_and_deleted_all_or_none() {
+        let mut bus = bus();
+        assert_eq!(bus.add_slots(&[(3, 5), (5, 6)], 1), Err(OrderError::SlotTwice(5)));
+        assert_eq!(bus.add_slots(&[(6, 5)], 1), Err(OrderError::StartAfterEnd(6, 5)));
+        assert!(bus.nodes().myself().slots.is_empty());
+        bus.add_slots(&[(3, 5), (7, 7)], 1).expect("free");
+        assert_eq!(
+            bus.add_slots(&[(5, 5)], 1).map_err(|error| error.to_string()),
+            Err("Slot 5 is already busy".into())
+        );
+        assert_eq!(bus.del_slots(&[(6, 6)], 1), Err(OrderError::SlotUnassigned(6)));
+        bus.del_slots(&[(4, 5)], 1).expect("owned");
+        assert_eq!(bus.nodes().myself().slots.ranges(), vec![3..=3, 7..=7]);
+        assert!(matches!(bus.take_effects()[0], Effect::Save { .. }));
+        assert_eq!(bus.flush_slots(true, 1), Err(OrderError::FlushSlotsWithKeys));
+        bus.flush_slots(false, 1).expect("no keys");
+        assert!(bus.nodes().myself().slots.is_empty());
+    }
+
+    #[test]
+    fn the_first_epoch_is_given_once() {
+        let mut bus = bus();
+        assert_eq!(bus.set_config_epoch(-1, 1), Err(OrderError::InvalidEpoch(-1)));
+        bus.set_config_epoch(7, 1).expect("none yet");
+        assert_eq!(bus.set_config_epoch(8, 1), Err(OrderError::EpochNotZero));
+        assert_eq!((bus.current_epoch(), bus.bump_epoch(1)), (7, (false, 7)));
+        assert_eq!(crate::bus::test_bus::bus().bump_epoch(1), (true, 1));
+    }
+
+    #[test]
+    fn keys_without_an_owner_are_taken_and_those_of_others_removed() {
+        let mut bus = bus();
+        let other = crate::bus::test_bus::add_primary(&mut bus);
+        bus.nodes.set_owner(9, Some(other));
+        bus.nodes.importing.insert(8, other);
+        bus.nodes.set_owner(8, Some(other));
+        bus.keys_found(&SlotSet::of([1..=2, 8..=9]), 1);
+        assert_eq!(bus.nodes().myself().slots.ranges(), vec![1..=2]);
+        let lost = bus.take_effects().into_iter().filter(|effect| matches!(effect, Effect::LoseSlots(_)));
+        assert_eq!(lost.collect::<Vec<_>>(), [Effect::LoseSlots(SlotSet::of([9..=9]))]);
+        assert_ne!(bus.nodes().owner(9), Some(bus.nodes().my_id()));
+    }
+}

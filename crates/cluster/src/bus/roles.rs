@@ -1,0 +1,118 @@
+//! Primaries become replicas, replicas become primaries.
+
+use super::cluster_bus::Bus;
+use super::model::bus_effect::{Effect, Level};
+use super::model::takeover_state::ManualFailover;
+use crate::node::Flags;
+use crate::node_id::NodeId;
+
+impl Bus {
+    /// A node that was a replica is a primary.
+    pub(super) fn set_as_primary(&mut self, id: NodeId) {
+        let Some(node) = self.nodes.get(&id).filter(|node| !node.is_primary()) else {
+            return;
+        };
+        let (had_primary, shard_id, is_myself) = (node.primary.is_some(), node.shard_id, node.is_myself());
+        let name = self.human_name(id);
+        let text = format!("Reconfiguring node {id} ({name}) as primary for shard {shard_id}");
+        self.log(Level::Notice, text);
+        self.nodes.set_primary(id, None);
+        if let Some(node) = self.nodes.get_mut(&id) {
+            if had_primary && !is_myself {
+                node.flags.set(Flags::MIGRATE_TO, true);
+            }
+            node.flags.set(Flags::REPLICA, false);
+            node.flags.set(Flags::PRIMARY, true);
+        }
+        if is_myself {
+            self.effects.push(Effect::Lead);
+        }
+        self.todo.save(false);
+        self.todo.update_state();
+    }
+
+    /// This node, which owns nothing, is a replica of another one from now on.
+    pub(super) fn become_replica_of(&mut self, primary: NodeId, close_slots: bool, needs_full_sync: bool) {
+        let Some(shard_id) = self.nodes.get(&primary).map(|node| node.shard_id) else {
+            return;
+        };
+        let myself = self.nodes.my_id();
+        if myself == primary {
+            return;
+        }
+        let flags = &mut self.nodes.myself_mut().flags;
+        flags.set(Flags::PRIMARY | Flags::MIGRATE_TO, false);
+        flags.set(Flags::REPLICA, true);
+        if close_slots {
+            self.close_all_slots();
+        }
+        self.nodes.set_primary(myself, Some(primary));
+        self.update_shard_id(myself, shard_id);
+        self.follow(primary, needs_full_sync);
+        self.drop_channels_of_others();
+        self.reset_manual_failover();
+        self.election.start = 0;
+        self.todo.save(false);
+    }
+
+    /// Replication goes to where the primary is now.
+    pub(super) fn follow(&mut self, primary: NodeId, needs_full_sync: bool) {
+        if let Some(node) = self.nodes.get(&primary) {
+            let address = &node.address;
+            let port = if self.settings.tls_replication { address.tls_port } else { address.tcp_port };
+            self.effects.push(Effect::Follow { ip: address.ip.clone(), port, needs_full_sync });
+        }
+    }
+
+    /// A node belongs to a shard. A replica's is that of its primary, whatever it says itself.
+    pub(super) fn update_shard_id(&mut self, id: NodeId, shard_id: NodeId) {
+        let Some(node) = self.nodes.get(&id) else {
+            return;
+        };
+        let root = self.nodes.root_primary(node).shard_id;
+        if node.is_replica() && root != shard_id {
+            let text = format!(
+                "Shard id {shard_id} update request for node id {id} diverges from existing primary shard id {root}, \
+                 rejecting!"
+            );
+            self.log(Level::Notice, text);
+            return;
+        }
+        if node.shard_id != shard_id
+            && let Some(node) = self.nodes.get_mut(&id)
+        {
+            node.shard_id = shard_id;
+            self.todo.save(false);
+        }
+        let myself = self.nodes.myself_mut();
+        if myself.id != id && myself.primary == Some(id) && myself.shard_id != shard_id {
+            myself.shard_id = shard_id;
+            self.todo.save(true);
+        }
+    }
+
+    /// Whether two nodes are in one shard.
+    pub(super) fn are_in_same_shard(&self, one: NodeId, other: NodeId) -> bool {
+        let shard = |id: NodeId| self.nodes.get(&id).map(|node| node.shard_id);
+        shard(one) == shard(other)
+    }
+
+    /// No manual failover goes on. If this primary had paused for one, it goes on whatever came of it.
+    pub(super) fn reset_manual_failover(&mut self) {
+        if self.manual.replica.is_some() {
+            self.effects.push(Effect::Unpause);
+        }
+        self.manual = ManualFailover::default();
+    }
+
+    /// What a node is called in the log.
+    pub(super) fn human_name(&self, id: NodeId) -> String {
+        self.nodes.get(&id).map(|node| node.human_name(self.settings.tls_cluster)).unwrap_or_default()
+    }
+
+    /// How the log names a node in its shard.
+    pub(super) fn named_in_shard(&self, id: NodeId) -> String {
+        let shard = self.nodes.get(&id).map(|node| node.shard_id.to_string()).unwrap_or_default();
+        format!("{id} ({}) in shard {shard}", self.human_name(id))
+    }
+}

@@ -1,0 +1,49 @@
+//! What is done once at the end of each input, however often it was asked for.
+
+use super::cluster_bus::Bus;
+use super::model::bus_effect::Effect;
+use super::model::todo::Todo;
+
+impl Bus {
+    /// Ends an input. What is done here may ask for more; that is done, too.
+    pub(super) fn settle(&mut self) {
+        for _ in 0..3 {
+            let todo = std::mem::take(&mut self.todo);
+            if todo.update_state {
+                self.update_state();
+            }
+            if todo.handle_manual_failover {
+                self.go_on_with_manual_failover();
+            } else if todo.handle_failover {
+                self.handle_failover();
+            }
+            if todo.broadcast {
+                self.broadcast_pong();
+            }
+            self.put_out(todo);
+        }
+    }
+
+    fn put_out(&mut self, todo: Todo) {
+        if !todo.dropped_channels.is_empty() {
+            self.effects.push(Effect::DropShardSubscribers(todo.dropped_channels));
+        }
+        if !todo.lost_slots.is_empty() {
+            self.effects.push(Effect::LoseSlots(todo.lost_slots));
+        }
+        if todo.slot_map_changed && !self.effects.contains(&Effect::SlotMapChanged) {
+            self.effects.push(Effect::SlotMapChanged);
+        }
+        if todo.save {
+            self.save(todo.is_durable);
+        }
+    }
+
+    /// Whatever waits to be carried out comes after the file, which then says all that was known before it.
+    pub(super) fn save(&mut self, durable: bool) {
+        match self.effects.first_mut() {
+            Some(Effect::Save { is_durable }) => *is_durable |= durable,
+            _ => self.effects.insert(0, Effect::Save { is_durable: durable }),
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! The end of each failover: the replica is the primary.
+
+use super::cluster_bus::Bus;
+use super::model::bus_effect::Level;
+
+impl Bus {
+    /// Takes the place of this node's primary, and all its slots. The epoch for it was taken already.
+    pub(super) fn replace_my_primary(&mut self) {
+        let myself = self.nodes.myself();
+        let (id, shard_id) = (myself.id, myself.shard_id);
+        let Some(old) = myself.primary.filter(|_| !myself.is_primary()) else {
+            return;
+        };
+        let name = self.human_name(old);
+        let text =
+            format!("Setting myself to primary in shard {shard_id} after failover; my old primary is {old} ({name})");
+        self.log(Level::Notice, text);
+        self.set_as_primary(id);
+        let slots = self.nodes.get(&old).map(|node| node.slots.clone()).unwrap_or_default();
+        slots.iter().for_each(|slot| self.assign_slot(slot, Some(id)));
+        self.update_state();
+        self.todo.save(true);
+        self.todo.broadcast();
+        self.reset_manual_failover();
+        self.election.start = 0;
+    }
+}

@@ -1,0 +1,15 @@
+//! `nodes.conf`: what a node knows of its cluster, a line for each node and one for the epochs.
+//!
+//! ```text
+//! <id> <ip>:<port>@<bus port>,<hostname>[,<name>=<value>]* <flags> <primary or -> <ping sent> <pong received>
+//!     <config epoch> <link> [<slot> | <slot>-<slot> | [<slot>->-<id>] | [<slot>-<-<id>]]*
+//! vars currentEpoch <epoch> lastVoteEpoch <epoch>
+//! ```
+//!
+//! CLUSTER NODES answers the same lines, as clients see them.
+
+mod conf_read;
+mod conf_write;
+
+pub use conf_read::{Conf, ConfError, read};
+pub use conf_write::{LineFor, node_line, write};
