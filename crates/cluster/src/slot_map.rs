@@ -6,14 +6,14 @@ use crate::node_id::NodeId;
 use std::collections::BTreeMap;
 
 /// What commands are admitted by.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct SlotMap {
     /// The cluster serves: enough primaries are seen, and all slots are owned, if that is required.
     pub is_up: bool,
     /// It is down because slots are without an owner, not because too few primaries are seen.
     pub lacks_slots: bool,
-    /// This node, or its primary: whose slots reads may be about here.
-    pub served_as: NodeId,
+    /// The number of this node, or of its primary if it is a replica: whose slots commands may be about here.
+    pub serving: Option<u16>,
     /// This node is a replica.
     pub is_replica: bool,
     /// Who is named by the numbers below.

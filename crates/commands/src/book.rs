@@ -83,7 +83,7 @@ pub fn run(engine: &Engine, session: &mut Session, args: &mut Args<'_>, now: Now
 /// Who may not run the RESP command may not run this one.
 fn request<'r>(session: &Session, command: &'static Command, args: &'r Args<'r>) -> AdmissionRequest<'r> {
     let name = if command.name == "zquery" { "zrangebyscore" } else { command.name };
-    AdmissionRequest::of_command(command, Call::named(name, command, args, session.db))
+    AdmissionRequest::of_command(command, args, Call::named(name, command, args, session.db))
 }
 
 fn refuse(engine: &Engine, reply: &mut Reply, error: &Error) -> Flow {

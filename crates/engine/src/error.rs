@@ -376,6 +376,13 @@ errors! {
     CachingWithoutOpt = "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled";
     CachingYesWithoutOptin = "ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.";
     CachingNoWithoutOptout = "ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.";
+    CrossSlot = "CROSSSLOT Keys in request don't hash to the same slot";
+    TryAgain = "TRYAGAIN Multiple keys request during rehashing of slot";
+    ClusterDown = "CLUSTERDOWN The cluster is down";
+    ClusterReadsOnly = "CLUSTERDOWN The cluster is down and only accepts read commands";
+    SlotUnbound = "CLUSTERDOWN Hash slot not served";
+    Moved(slot: Word, host: Word, port: Word) = "MOVED {} {}:{}";
+    Ask(slot: Word, host: Word, port: Word) = "ASK {} {}:{}";
     ClusterDisabled = "ERR This instance has cluster support disabled";
     InvalidCommand = "ERR Invalid command specified";
     CommandHasNoKeys = "ERR The command has no key arguments";
@@ -426,6 +433,14 @@ impl Error {
     /// The statistics of errors know it from where it was met first.
     pub fn is_counted(&self) -> bool {
         matches!(self, Error::Script(_))
+    }
+
+    /// It says where else a command may run, or why in a cluster it runs nowhere now: what was asked for may be tried
+    /// there or later, as it is.
+    pub fn says_where(&self) -> bool {
+        use Error::{Ask, ClusterDown, ClusterReadsOnly, CrossSlot, Moved, Redirect, SlotUnbound, TryAgain};
+        let is_sent_on = matches!(self, Redirect(..) | Moved(..) | Ask(..) | TryAgain);
+        is_sent_on || matches!(self, CrossSlot | ClusterDown | ClusterReadsOnly | SlotUnbound)
     }
 }
 

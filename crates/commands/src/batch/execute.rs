@@ -193,8 +193,9 @@ impl BatchRun<'_> {
         let is_primary = session.asker == Asker::Primary;
         let rights = if is_primary { engine.users().generation() } else { session.open_at };
         let is_sent_on = session.info.redirects.load(Relaxed);
-        let gate =
-            Gate { engine, worker: session.worker, own, rights, is_limited: self.is_limited, is_primary, is_sent_on };
+        let (worker, is_limited) = (session.worker, self.is_limited);
+        let reads_replicas = session.info.read_only.load(Relaxed);
+        let gate = Gate { engine, worker, own, rights, is_limited, is_primary, is_sent_on, reads_replicas };
         let worker = &engine.metrics()[session.worker];
         let (db, patience) = (session.db, session.patience);
         let mut keys = Keys::new(engine, HeldLocks::Nothing, db, session.origin(engine, now));
@@ -256,6 +257,8 @@ struct Gate<'e> {
     is_primary: bool,
     /// The client follows redirections.
     is_sent_on: bool,
+    /// In a cluster it reads from replicas.
+    reads_replicas: bool,
 }
 
 impl Gate<'_> {
@@ -269,12 +272,22 @@ impl Gate<'_> {
             && (!self.is_limited || self.has_room(item))
     }
 
-    /// On a server that follows another one.
+    /// On a server that follows another one, or is one of a cluster.
     #[inline(never)]
     fn is_open_to(&self, item: &BatchItem<'_>, reasons: DenyReasons) -> bool {
-        match self.is_primary {
-            true => reasons.lets_primary_run(),
-            false => !self.is_sent_on && item.reads() && reasons.lets_reads_run(),
+        if self.is_primary {
+            return reasons.lets_primary_run();
+        }
+        if !reasons.is_clustered() {
+            return !self.is_sent_on && item.reads() && reasons.lets_reads_run();
+        }
+        let Some((_, key)) = item.keys().0.first() else { return false };
+        let cluster = self.engine.cluster();
+        match reasons.is_clustered_only() {
+            true => cluster.serves(key.slot()),
+            false => {
+                self.reads_replicas && cluster.serves_reads(key.slot()) && item.reads() && reasons.lets_reads_run()
+            }
         }
     }
 

@@ -12,7 +12,7 @@
 //! The checks come in Valkey's order, so that of several reasons clients are told the same one:
 //!
 //! ```text
-//!   authentication - protected commands - MULTI - rights - redirection - memory - disk - replicas - read-only replica -
+//!   authentication - protected commands - MULTI - rights - slots, redirection - memory - disk - replicas - read-only replica -
 //!   subscriptions - link to the primary - loading - busy script - monitors - pause
 //! ```
 //!
@@ -24,11 +24,13 @@
 
 use crate::core::args::Args;
 use crate::core::busy_script;
+use crate::core::cluster_routing::{self, Routed};
 use crate::core::command::{
     ALLOW_BUSY, ALLOW_SUBSCRIBED, Command, CommandEntry, DENY_OOM, Flags, LOADING, MAY_REPLICATE, NO_ASYNC_LOADING,
-    NO_AUTH, NO_MULTI, PROTECTED, READONLY, RUNS_QUEUED, STALE, TELLS_DISK_ERRORS, WRITE,
+    NO_AUTH, NO_MULTI, PROTECTED, PUBSUB, READONLY, RUNS_QUEUED, STALE, TELLS_DISK_ERRORS, WRITE,
 };
 use crate::core::context::{Context, Now, Piecewise};
+use crate::core::dispatch::Prepared;
 use crate::core::rights::{self, Call};
 use crate::core::session::Session;
 use engine::config::{Directive, os_message};
@@ -66,11 +68,19 @@ pub(crate) struct AdmissionRequest<'r> {
     has_keys: bool,
     /// What the client's user needs the right for.
     call: Option<Call<'r>>,
+    /// What says where in a cluster it runs.
+    command: &'static Command,
+    args: &'r Args<'r>,
 }
 
 impl<'r> AdmissionRequest<'r> {
     /// A command of a client with these arguments.
-    pub fn of(engine: &Engine, session: &Session, entry: &'r CommandEntry, args: &'r Args<'_>) -> AdmissionRequest<'r> {
+    pub fn of(
+        engine: &Engine,
+        session: &Session,
+        entry: &'static CommandEntry,
+        args: &'r Args<'_>,
+    ) -> AdmissionRequest<'r> {
         let own = entry.command.flags_of(engine, args);
         let (mut flags, mut lacking) = (own, own.complement());
         if let Some((queued, missing)) = session.queued_flags().filter(|_| own.has(RUNS_QUEUED)) {
@@ -79,28 +89,38 @@ impl<'r> AdmissionRequest<'r> {
         let asker = session.asker;
         let (name, has_keys) = (&*entry.full_name, !entry.command.keys.is_empty());
         let call = Some(Call::of(entry, args, session.next_db()));
-        AdmissionRequest { asker, name, own, flags, lacking, has_keys, call }
+        AdmissionRequest { asker, name, own, flags, lacking, has_keys, call, command: entry.command, args }
     }
 
     /// One that is told from its entry alone, with the rights that it needs.
-    pub fn of_command(command: &'r Command, call: Option<Call<'r>>) -> AdmissionRequest<'r> {
+    pub fn of_command(command: &'static Command, args: &'r Args<'r>, call: Option<Call<'r>>) -> AdmissionRequest<'r> {
         let (asker, name, own) = (Asker::Client, command.name, command.flags);
         let (flags, lacking, has_keys) = (own, own.complement(), !command.keys.is_empty());
-        AdmissionRequest { asker, name, own, flags, lacking, has_keys, call }
+        AdmissionRequest { asker, name, own, flags, lacking, has_keys, call, command, args }
     }
 }
 
-/// Whether every command of the client may run, whatever it is: so it nearly always is. Remembers the state of the
-/// server by which that was decided.
+/// Whether a command with these keys may run, whatever it is: so it nearly always is. Remembers the state of the server
+/// by which that was decided.
 #[inline(always)]
-pub(crate) fn is_open(engine: &Engine, session: &mut Session) -> bool {
+pub(crate) fn is_open(engine: &Engine, session: &mut Session, prepared: &Prepared) -> bool {
     session.admitted = engine.persistence_status().deny_reasons();
-    session.admitted.is_none()
+    (session.admitted.is_none() || session.admitted.is_clustered_only() && is_served(engine, session, prepared))
         && !engine.scripts().is_busy()
         && session.is_unrestricted(engine)
         && session.subscriptions.is_none()
         && session.multi.is_none()
         && !session.info.monitor.load(Relaxed)
+}
+
+/// Whether a command of a client of a cluster is about slots that stay here, one slot if it has several keys.
+#[inline(never)]
+fn is_served(engine: &Engine, session: &Session, prepared: &Prepared) -> bool {
+    let [(_, first), others @ ..] = prepared.keys() else { return false };
+    engine.cluster().serves(first.slot())
+        && others.iter().all(|(_, key)| key.slot() == first.slot())
+        && !session.admitted.is_limited()
+        && !session.asking
 }
 
 /// Whether a command may run now.
@@ -135,7 +155,13 @@ pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &AdmissionR
         }
     }
     session.admitted = engine.persistence_status().deny_reasons();
-    if session.admitted.follows()
+    if session.admitted.is_clustered() {
+        let (writes, publishes) = (request.flags.has(WRITE), request.flags.has(PUBSUB));
+        let routed = Routed { command: request.command, args: request.args, writes, publishes };
+        if let Err(error) = cluster_routing::route(engine, session, routed) {
+            return Verdict::Refuse(error);
+        }
+    } else if session.admitted.follows()
         && let Some(verdict) = sent_on(engine, session, request)
     {
         return verdict;

@@ -6,6 +6,7 @@
 
 use crate::core::admission::{self, AdmissionRequest, Verdict};
 use crate::core::args::Args;
+use crate::core::cluster_routing;
 use crate::core::command::{Command, CommandEntry, Group, KeyPlan, READONLY, RUNS_QUEUED, WRITE};
 use crate::core::command_table::{accepted, find, lookup};
 use crate::core::context::{Blocking, Context, Flow, KeyArgs, Now, Piecewise};
@@ -134,7 +135,7 @@ pub fn run<'e>(
 ) -> Flow {
     let start = reply.len();
     let flow = match prepared.entry {
-        Some(entry) if admission::is_open(engine, session) => {
+        Some(entry) if admission::is_open(engine, session, prepared) => {
             run_admitted(engine, session, entry, &prepared.keys, args, now, reply)
         }
         Some(entry) => {
@@ -167,6 +168,9 @@ pub fn run<'e>(
     match flow {
         Flow::NotNow => retry_later(engine, session, args, now, reply, start),
         flow => {
+            if session.asking {
+                end_asking(session, prepared);
+            }
             if session.replies != Replies::On && !matches!(flow, Flow::More(_) | Flow::Wait(_)) {
                 mute(session, reply, start);
             }
@@ -190,6 +194,13 @@ fn run_admitted(
         tracked_reads::end_caching(session, entry);
     }
     flow
+}
+
+/// ASKING counts for one command, or for a transaction.
+#[cold]
+fn end_asking(session: &mut Session, prepared: &Prepared) {
+    let is_said = prepared.entry.is_some_and(|entry| entry.command.name == "asking");
+    session.asking = is_said || session.multi.is_some();
 }
 
 /// The command wants a lock that a script has for long: it is run again later, or refused once the server is busy with
@@ -314,6 +325,13 @@ pub(crate) fn call_command<'e>(
     keys.set_admitted(admitted);
     let mut cx =
         Context { engine, keys, reply, session, command, now, flow: Flow::Next, blocking: Blocking::Allowed, key_args };
+    // EXEC has no locks yet.
+    if cx.session.open_slot.is_some()
+        && !command.flags.has(RUNS_QUEUED)
+        && let Err(error) = cluster_routing::look_at_keys(&mut cx, args)
+    {
+        return (Flow::Next, refuse(engine, cx.session, &error, cx.reply));
+    }
     let failed = run_held(engine, &mut cx, args, db);
     let flow = std::mem::take(&mut cx.flow);
     // All that it owned has been taken out.

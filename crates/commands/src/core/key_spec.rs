@@ -110,9 +110,30 @@ fn keys_of_specs(command: &'static Command, args: &Args<'_>) -> (CallKeys, Resul
 pub fn for_each(
     command: &'static Command,
     args: &Args<'_>,
+    visit: impl FnMut(usize, &'static KeySpec),
+) -> Result<(), BadKeys> {
+    for_each_of(command.keys.iter().filter(|spec| !spec.flags.has(KeyFlags::NOT_KEY)), args, visit)
+}
+
+/// The places of all that says where in a cluster a call runs: keys, and channels of shards. None if the arguments
+/// cannot be what the entry says.
+pub fn routed_by(command: &'static Command, args: &Args<'_>) -> CallKeys {
+    let mut found = CallKeys::new();
+    if for_each_of(command.keys.iter(), args, |index, spec| found.push((index, spec.flags))).is_err() {
+        return CallKeys::new();
+    }
+    if let Some(correct) = command.keys_of_call {
+        correct(args, &mut found);
+    }
+    found
+}
+
+fn for_each_of(
+    specs: impl Iterator<Item = &'static KeySpec>,
+    args: &Args<'_>,
     mut visit: impl FnMut(usize, &'static KeySpec),
 ) -> Result<(), BadKeys> {
-    for spec in command.keys.iter().filter(|spec| !spec.flags.has(KeyFlags::NOT_KEY)) {
+    for spec in specs {
         let Some(begin) = begin_of(spec, args) else { continue };
         match spec.find {
             FindKeys::Range { last, step, limit } => {

@@ -11,6 +11,7 @@ pub(crate) mod args;
 pub(crate) mod busy_script;
 pub(crate) mod chunked_reply;
 pub mod client_line;
+pub(crate) mod cluster_routing;
 pub mod command;
 pub mod command_table;
 pub mod context;

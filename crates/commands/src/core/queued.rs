@@ -46,8 +46,7 @@ pub(crate) fn refused(engine: &Engine, session: &mut Session, runs_queued: bool,
     if runs_queued {
         close_group(session);
         unwatch(engine, session);
-        // The transaction may run elsewhere.
-        if let Error::Redirect(..) = error {
+        if error.says_where() {
             return None;
         }
         let reason = busy_script::text(engine, error);

@@ -3,7 +3,6 @@
 use crate::core::args::Args;
 use crate::core::command::{CommandEntry, Flags};
 use crate::core::context::{KeyArgs, Now};
-use engine::Engine;
 use engine::acl::user::User;
 use engine::clients::pubsub::{ChannelKind, Name};
 use engine::clients::registry::ClientInfo;
@@ -16,6 +15,7 @@ use engine::propagation::log_batch::LogBatch;
 use engine::status::acknowledgement::AckNeed;
 use engine::status::deny_reasons::DenyReasons;
 use engine::time::{Nanos, UnixMs};
+use engine::{Engine, Error};
 use replication::follower::{Handshake, SyncRequest};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -50,6 +50,15 @@ pub enum LendingMode {
     Apart,
 }
 
+/// A slot that is on its way from one node to another: whether a command about it runs here depends on its keys.
+#[derive(Debug, PartialEq)]
+pub(crate) enum OpenSlot {
+    /// It goes from here, to the node that clients are sent to for what is not here any more.
+    Leaves(Error),
+    /// It comes here, and the client knows it.
+    Arrives,
+}
+
 /// The state of one client between its commands.
 #[derive(Debug)]
 pub struct Session {
@@ -77,6 +86,10 @@ pub struct Session {
     pub(crate) in_script: bool,
     /// CLIENT REPLY.
     pub replies: Replies,
+    /// ASKING: its next command may be about a slot that is on its way here.
+    pub(crate) asking: bool,
+    /// Its present command is about a slot that is on its way.
+    pub(crate) open_slot: Option<Box<OpenSlot>>,
     /// CLIENT NO-TOUCH: its reads leave the access clock alone.
     pub no_touch: bool,
     /// CLIENT IMPORT-SOURCE.
@@ -144,6 +157,7 @@ impl Session {
             && self.subscriptions.is_none()
             && self.tracker.is_none()
             && !self.caching
+            && !self.asking
             && !self.import_source
             && self.replies == Replies::On
             && !self.info.monitor.load(Relaxed)
@@ -180,6 +194,8 @@ impl Session {
             debugs_scripts: false,
             in_script: false,
             replies: Replies::On,
+            asking: false,
+            open_slot: None,
             no_touch: false,
             import_source: false,
             asker: Asker::Client,

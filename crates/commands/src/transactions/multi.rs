@@ -14,6 +14,7 @@
 //! another one; it knows nothing of transactions.
 
 use crate::core::args::Args;
+use crate::core::cluster_routing;
 use crate::core::command::{
     ALLOW_BUSY, Command, CommandEntry, FAST, Group, LOADING, NO_MULTI, NO_SCRIPT, NOT_QUEUED, RUNS_QUEUED,
     RUNS_SCRIPTS, SKIP_COMMANDLOG, STALE, key,
@@ -157,7 +158,7 @@ fn is_stale(table: &engine::data::table::Table, local: u64, name: &[u8], now: Un
     found.and_then(|entry| entry.expiry()).is_some_and(|expiry| is_due(expiry, now))
 }
 
-fn exec(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+fn exec(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let multi = cx.session.multi.as_ref().ok_or(Error::ExecWithoutMulti)?;
     if multi.aborted {
         close_group(cx.session);
@@ -172,9 +173,12 @@ fn exec(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
         let hashes: Vec<KeyHash> = named.chain(watched).collect();
         cx.keys.hold(hashes.into_iter())?;
     }
+    let misses = cluster_routing::look_at_keys(cx, args);
     let watching = stop_watching(cx.session);
-    if watching.is_some_and(|watching| end_watch(cx, &watching)) {
+    let is_broken = watching.is_some_and(|watching| end_watch(cx, &watching));
+    if misses.is_err() || is_broken {
         close_group(cx.session);
+        misses?;
         cx.reply.null_array();
         return Ok(());
     }

@@ -43,6 +43,8 @@ pub struct ClientInfo {
     pub no_evict: AtomicBool,
     /// It is a replica: the thread that serves these has it, and no worker.
     pub is_replica: AtomicBool,
+    /// Its connection has TLS.
+    pub is_tls: AtomicBool,
     /// Said READONLY.
     pub read_only: AtomicBool,
     /// It is the server that this one follows.
@@ -187,6 +189,7 @@ impl ClientInfo {
             no_touch: AtomicBool::new(false),
             no_evict: AtomicBool::new(false),
             is_replica: AtomicBool::new(false),
+            is_tls: AtomicBool::new(false),
             read_only: AtomicBool::new(false),
             is_primary: AtomicBool::new(false),
             redirects: AtomicBool::new(false),

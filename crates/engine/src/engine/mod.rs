@@ -26,10 +26,12 @@ use crate::stats::command_log::{CommandLog, LogReason};
 use crate::stats::hot_key_tracking::HotKeys;
 use crate::stats::latency_monitor::LatencyMonitor;
 use crate::stats::metrics::{Rates, Totals, WorkerMetrics};
+use crate::status::cluster_status::ClusterStatus;
 use crate::status::deny_reasons::Paused;
 use crate::status::pause::{Hold, Pause};
 use crate::status::replication_status::ReplicationStatus;
 use crate::time::UnixMs;
+use cluster::slot_map::SlotMap;
 use crossbeam_utils::CachePadded;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -59,6 +61,7 @@ pub struct Engine {
     timers_paused: AtomicBool,
     open_snapshots: OpenSnapshots,
     replication: ReplicationStatus,
+    cluster: ClusterStatus,
     deferred: Deferred,
     links: PeerConnections,
     memory_limit: MemoryLimit,
@@ -114,6 +117,7 @@ impl Engine {
             timers_paused: AtomicBool::new(false),
             open_snapshots: OpenSnapshots::default(),
             replication: ReplicationStatus::default(),
+            cluster: ClusterStatus::default(),
             deferred: Deferred::default(),
             links: PeerConnections::default(),
             memory_limit: MemoryLimit::new(options.workers),
@@ -181,6 +185,19 @@ impl Engine {
     /// Whose replica the server is, and who follows it.
     pub fn replication(&self) -> &ReplicationStatus {
         &self.replication
+    }
+
+    /// Which slots are served here, if the server is a node of a cluster.
+    #[inline]
+    pub fn cluster(&self) -> &ClusterStatus {
+        &self.cluster
+    }
+
+    /// Slots are others' from now on. What was admitted before may still run until [all locks were
+    /// passed](crate::keyspace::Keyspace::pass_locks).
+    pub fn set_slot_map(&self, map: SlotMap) {
+        self.cluster.set_map(map);
+        self.persistence_status().begin_epoch();
     }
 
     /// Connections to other servers, and keys on their way there.

@@ -42,6 +42,7 @@ impl DenyReasons {
     pub(super) const STALE: u64 = 1024;
     pub(super) const ASYNC_LOADING: u64 = 2048;
     pub(super) const FOLLOWS: u64 = 4096;
+    pub(super) const CLUSTERED: u64 = 8192;
     /// The lowest bit of the epoch's number, above those of all reasons.
     pub(super) const EPOCH: u64 = 1 << 16;
     /// Reasons that are only measured now and then: with them no epoch begins.
@@ -71,10 +72,24 @@ impl DenyReasons {
         self.reasons() == 0
     }
 
-    /// Nothing that keeps a read from running: a limit to memory, or that writes are the primary's, at most.
+    /// Nothing that keeps a read from running: a limit to memory, or that writes are the primary's, at most. Where slots
+    /// are other nodes', it runs if its own are not.
     #[inline]
     pub fn lets_reads_run(self) -> bool {
-        self.reasons() & !(DenyReasons::LIMITED | DenyReasons::READ_ONLY_REPLICA | DenyReasons::FOLLOWS) == 0
+        let harmless = DenyReasons::LIMITED | DenyReasons::READ_ONLY_REPLICA | DenyReasons::FOLLOWS;
+        self.reasons() & !(harmless | DenyReasons::CLUSTERED) == 0
+    }
+
+    /// Slots may be other nodes', and there is nothing else but a limit to memory, at most.
+    #[inline]
+    pub fn is_clustered_only(self) -> bool {
+        self.reasons() & !DenyReasons::LIMITED == DenyReasons::CLUSTERED
+    }
+
+    /// The server is a node of a cluster: commands run where their slots are.
+    #[inline]
+    pub fn is_clustered(self) -> bool {
+        self.0 & DenyReasons::CLUSTERED != 0
     }
 
     /// Nothing that the commands of the server that is followed have to wait for, or end by.

@@ -5,6 +5,7 @@
 //! INFO. It knows nothing of keys, shards or files.
 
 pub mod acknowledgement;
+pub mod cluster_status;
 pub mod deny_reasons;
 pub mod pause;
 pub mod persistence_status;

@@ -6,7 +6,7 @@ use crate::status::shutdown_status::ShutdownStatus;
 use crate::time::UnixMs;
 use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 /// The state of saving and loading.
 #[derive(Default)]
@@ -97,7 +97,8 @@ impl PersistenceStatus {
     /// Why commands may not run now.
     #[inline]
     pub fn deny_reasons(&self) -> DenyReasons {
-        DenyReasons(self.deny_reasons.load(Relaxed))
+        // Who sees an epoch sees what it began with.
+        DenyReasons(self.deny_reasons.load(Acquire))
     }
 
     /// Whether the data set is being read.
@@ -140,6 +141,11 @@ impl PersistenceStatus {
         self.set(DenyReasons::STALE, on);
     }
 
+    /// Whether the server is a node of a cluster.
+    pub fn set_clustered(&self, on: bool) {
+        self.set(DenyReasons::CLUSTERED, on);
+    }
+
     /// Whether there is a limit to memory.
     pub fn set_limited(&self, on: bool) {
         self.set(DenyReasons::LIMITED, on);
@@ -166,7 +172,7 @@ impl PersistenceStatus {
 
     /// Something else has changed that commands are admitted by: the same reasons, in another epoch.
     pub fn begin_epoch(&self) {
-        self.deny_reasons.fetch_add(DenyReasons::EPOCH, Relaxed);
+        self.deny_reasons.fetch_add(DenyReasons::EPOCH, Release);
     }
 
     fn set(&self, reason: u64, on: bool) {

@@ -1,0 +1,227 @@
+//! In a cluster: whether a command runs at this node, or where its client is sent.
+//!
+//! ```text
+//!   slot of all keys and channels --- none ---------------------------> here
+//!        | two of them: CROSSSLOT      nobody's, cluster down ---------> CLUSTERDOWN
+//!        v
+//!   this node's --- stays here ---------------------------------------> here
+//!        |          goes away, or another's that comes here -> the keys are looked at under their locks:
+//!        |                                                     here, ASK or TRYAGAIN
+//!        + its primary's, who reads may read here --------------------> here
+//!        + another's -------------------------------------------------> MOVED
+//! ```
+//!
+//! That is decided at admission, with all else that commands are admitted by: with each change of the slots an epoch
+//! begins, and a command that was admitted before it does not run after the shard has seen it.
+
+use crate::core::args::Args;
+use crate::core::command::{ASKING, Command, RUNS_QUEUED};
+use crate::core::context::Context;
+use crate::core::key_spec;
+use crate::core::session::{OpenSlot, Session};
+use cluster::node::Address;
+use cluster::slot_map::SlotMap;
+use engine::config::Directive;
+use engine::data::key_hash::KeyHash;
+use engine::data::slot::slot_of;
+use engine::keyspace::keys::Keys;
+use engine::{Engine, Error, Word};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What a command that is to be sent to the right node asks for.
+#[derive(Clone, Copy)]
+pub(crate) struct Routed<'r> {
+    pub command: &'static Command,
+    pub args: &'r Args<'r>,
+    /// What it does, or what all that is queued does.
+    pub writes: bool,
+    pub publishes: bool,
+}
+
+/// Whether the command may run here, as its keys' slot has it. Keeps in the session what has to be looked at under its
+/// locks.
+#[cold]
+pub(crate) fn route(engine: &Engine, session: &mut Session, routed: Routed<'_>) -> Result<(), Error> {
+    session.open_slot = None;
+    let runs_queued = routed.command.flags.has(RUNS_QUEUED);
+    let slot = match &session.multi {
+        Some(multi) if runs_queued => {
+            let mut slot = None;
+            multi.commands.iter().try_for_each(|queued| add_slot(&mut slot, queued.entry.command, &queued.args))?;
+            slot
+        }
+        _ => slot_of_call(routed.command, routed.args)?,
+    };
+    let Some(slot) = slot else { return Ok(()) };
+    let map = engine.cluster().map();
+    let Some(owner) = map.owners.get(usize::from(slot)).copied().flatten() else { return Err(Error::SlotUnbound) };
+    let is_own = map.serving == Some(owner);
+    let reads_replicas = session.info.read_only.load(Relaxed);
+    let may_be_open = !map.is_replica || reads_replicas;
+    let destination = map.migrating.get(&slot).filter(|_| may_be_open && is_own);
+    let is_importing = may_be_open && destination.is_none() && map.importing.contains_key(&slot);
+    let is_open = destination.is_some() || is_importing;
+    if is_open && moves_between_databases(session, routed, runs_queued) {
+        return Err(Error::TryAgain);
+    }
+    if !map.is_up {
+        down(engine, routed)?;
+    }
+    if is_open && routed.command.name == "migrate" && !map.is_replica {
+        return Ok(());
+    }
+    // A transaction's keys are looked at when it runs.
+    let looks_at_keys = !routed.publishes && (session.multi.is_none() || runs_queued);
+    if let Some(destination) = destination.filter(|_| looks_at_keys) {
+        session.open_slot = Some(Box::new(OpenSlot::Leaves(sent_to(engine, session, &map, *destination, slot, true))));
+        return Ok(());
+    }
+    if is_importing && (session.asking || routed.command.flags.has(ASKING)) {
+        session.open_slot = looks_at_keys.then(|| Box::new(OpenSlot::Arrives));
+        return Ok(());
+    }
+    if is_own && (!map.is_replica || (reads_replicas || routed.publishes) && !routed.writes) {
+        return Ok(());
+    }
+    Err(sent_to(engine, session, &map, owner, slot, false))
+}
+
+/// Whether commands run while the cluster is down, as it is configured.
+fn down(engine: &Engine, routed: Routed<'_>) -> Result<(), Error> {
+    let config = engine.config().snapshot();
+    if routed.publishes {
+        return match config.flag(Directive::CLUSTER_ALLOW_PUBSUBSHARD_WHEN_DOWN) {
+            true => Ok(()),
+            false => Err(Error::ClusterDown),
+        };
+    }
+    if !config.flag(Directive::CLUSTER_ALLOW_READS_WHEN_DOWN) {
+        return Err(Error::ClusterDown);
+    }
+    if routed.writes { Err(Error::ClusterReadsOnly) } else { Ok(()) }
+}
+
+/// Where a client is sent that asks for what is at another node.
+fn sent_to(engine: &Engine, session: &Session, map: &SlotMap, node: u16, slot: u16, for_once: bool) -> Error {
+    let Some((_, address)) = map.nodes.get(usize::from(node)) else { return Error::SlotUnbound };
+    let host = Word::of(endpoint(engine, session, address));
+    let (slot, port) = (Word::of(slot.to_string()), Word::of(client_port(session, address).to_string()));
+    if for_once { Error::Ask(slot, host, port) } else { Error::Moved(slot, host, port) }
+}
+
+/// How a client is told of a node, as `cluster-preferred-endpoint-type` has it.
+pub(crate) fn endpoint<'a>(engine: &Engine, session: &Session, address: &'a Address) -> &'a str {
+    match engine.config().snapshot().text(Directive::CLUSTER_PREFERRED_ENDPOINT_TYPE) {
+        b"hostname" if address.hostname.is_empty() => "?",
+        b"hostname" => &address.hostname,
+        b"unknown-endpoint" => "",
+        _ => client_ip(session, address),
+    }
+}
+
+/// The address of a node for this client.
+pub(crate) fn client_ip<'a>(session: &Session, address: &'a Address) -> &'a str {
+    let own = if session.info.addr.starts_with('[') { &address.client_ipv6 } else { &address.client_ipv4 };
+    if own.is_empty() { &address.ip } else { own }
+}
+
+/// The port of a node for this client.
+pub(crate) fn client_port(session: &Session, address: &Address) -> u16 {
+    let (announced, own) = match session.info.is_tls.load(Relaxed) {
+        true => (address.client_tls_port, address.tls_port),
+        false => (address.client_port, address.tcp_port),
+    };
+    if announced == 0 { own } else { announced }
+}
+
+/// The slot of all keys and channels that a command names, if it names any.
+///
+/// # Errors
+/// Two of them have different slots.
+pub(crate) fn slot_of_call(command: &'static Command, args: &Args<'_>) -> Result<Option<u16>, Error> {
+    let mut slot = None;
+    add_slot(&mut slot, command, args)?;
+    Ok(slot)
+}
+
+fn add_slot(slot: &mut Option<u16>, command: &'static Command, args: &Args<'_>) -> Result<(), Error> {
+    for (index, _) in key_spec::routed_by(command, args) {
+        let Some(name) = args.get(index) else { continue };
+        let next = slot_of(name);
+        if *slot.get_or_insert(next) != next {
+            return Err(Error::CrossSlot);
+        }
+    }
+    Ok(())
+}
+
+/// Whether a command goes from one database to another: what it would find there is not known while a slot moves.
+fn moves_between_databases(session: &Session, routed: Routed<'_>, runs_queued: bool) -> bool {
+    let moves = |command: &Command, args: &Args<'_>, db: u32| match command.name {
+        "move" => true,
+        "copy" => (3..args.len().saturating_sub(1))
+            .filter(|at| args.is(*at, "db"))
+            .any(|at| resp::number::parse_i64(&args[at + 1]) != Some(i64::from(db))),
+        _ => false,
+    };
+    match &session.multi {
+        Some(multi) if runs_queued => {
+            let mut db = session.db;
+            multi.commands.iter().any(|queued| {
+                db = queued.entry.command.selects(&queued.args).unwrap_or(db);
+                moves(queued.entry.command, &queued.args, db)
+            })
+        }
+        _ => moves(routed.command, routed.args, session.next_db()),
+    }
+}
+
+/// Under the locks of all keys: whether a command about a slot on its way finds here what it needs.
+#[cold]
+pub(crate) fn look_at_keys(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
+    let Some(open) = cx.session.open_slot.take() else { return Ok(()) };
+    let mut found = KeysFound::default();
+    match &cx.session.multi {
+        Some(multi) if cx.command.flags.has(RUNS_QUEUED) => {
+            let (selected, databases) = (cx.session.db, cx.engine.databases());
+            let mut db = selected;
+            for queued in &multi.commands {
+                let next = queued.entry.command.selects(&queued.args).filter(|db| (*db as usize) < databases);
+                db = next.unwrap_or(db);
+                cx.keys.select(db);
+                found.count(&mut cx.keys, &queued.keys, &queued.args);
+            }
+            cx.keys.select(selected);
+        }
+        _ => found.count(&mut cx.keys, cx.key_args, args),
+    }
+    match *open {
+        OpenSlot::Leaves(_) if found.missing && found.present => Err(Error::TryAgain),
+        OpenSlot::Leaves(ask) if found.missing => Err(ask),
+        OpenSlot::Arrives if found.missing && found.differ => Err(Error::TryAgain),
+        _ => Ok(()),
+    }
+}
+
+/// What a command finds here of the keys that it names.
+#[derive(Default)]
+struct KeysFound<'a> {
+    first: Option<&'a [u8]>,
+    /// They are not all the same.
+    differ: bool,
+    missing: bool,
+    present: bool,
+}
+
+impl<'a> KeysFound<'a> {
+    fn count(&mut self, keys: &mut Keys<'_>, named: &[(usize, KeyHash)], args: &'a Args<'_>) {
+        for (index, _) in named {
+            let name = &args[*index];
+            self.differ |= *self.first.get_or_insert(name) != name;
+            match keys.lookup_no_stats(keys.key(name)) {
+                Some(_) => self.present = true,
+                None => self.missing = true,
+            }
+        }
+    }
+}

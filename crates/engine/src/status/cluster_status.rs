@@ -1,0 +1,96 @@
+//! What this server serves as a node of a cluster: the slots that are its own, as commands look at them.
+//!
+//! A byte says of each slot what needs no further look: that is all that most commands read. Whatever is not served
+//! that way is found in the [`SlotMap`], which the cluster's bus makes anew with each change. With a change an
+//! [epoch](crate::status::deny_reasons::Epoch) begins: a command that was admitted by what held before does not run in a
+//! shard that has seen it.
+
+use crate::data::slot::SLOTS;
+use crate::locks::sync::Mutex;
+use cluster::slot_map::SlotMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+/// Any command about this slot runs here.
+const SERVED: u8 = 1;
+/// Reads of clients who want them from replicas run here.
+const READABLE: u8 = 2;
+
+/// Which slots are served here, and where the others are.
+pub struct ClusterStatus {
+    slots: Vec<AtomicU8>,
+    map: Mutex<Arc<SlotMap>>,
+}
+
+impl Default for ClusterStatus {
+    fn default() -> ClusterStatus {
+        let slots = std::iter::repeat_with(AtomicU8::default).take(SLOTS).collect();
+        ClusterStatus { slots, map: Mutex::new(Arc::new(SlotMap::default())) }
+    }
+}
+
+impl ClusterStatus {
+    /// Whether any command about the slot runs here.
+    #[inline]
+    pub fn serves(&self, slot: u16) -> bool {
+        self.has(slot, SERVED)
+    }
+
+    /// Whether reads of who wants them from a replica run here.
+    #[inline]
+    pub fn serves_reads(&self, slot: u16) -> bool {
+        self.has(slot, SERVED | READABLE)
+    }
+
+    #[inline]
+    fn has(&self, slot: u16, bits: u8) -> bool {
+        self.slots.get(usize::from(slot)).is_some_and(|word| word.load(Relaxed) & bits != 0)
+    }
+
+    /// All that is known of slots.
+    pub fn map(&self) -> Arc<SlotMap> {
+        Arc::clone(&self.map.lock())
+    }
+
+    /// Puts another map there. The caller begins an epoch.
+    pub(crate) fn set_map(&self, map: SlotMap) {
+        let (own, bits) = (map.serving, if map.is_replica { READABLE } else { SERVED });
+        for (slot, word) in (0..).zip(&self.slots) {
+            let is_own = map.is_up && own.is_some() && map.owners.get(usize::from(slot)).copied().flatten() == own;
+            let is_open = map.migrating.contains_key(&slot) || map.importing.contains_key(&slot);
+            word.store(if is_own && !is_open { bits } else { 0 }, Relaxed);
+        }
+        *self.map.lock() = Arc::new(map);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(change: impl FnOnce(&mut SlotMap)) -> ClusterStatus {
+        let mut map = SlotMap { is_up: true, serving: Some(0), owners: vec![Some(0); SLOTS], ..SlotMap::default() };
+        map.owners[7] = Some(1);
+        map.owners[8] = None;
+        change(&mut map);
+        let status = ClusterStatus::default();
+        status.set_map(map);
+        status
+    }
+
+    #[test]
+    fn what_is_its_own_and_stays_is_served_without_a_further_look() {
+        let plain = status(|_| {});
+        assert!(plain.serves(6) && !plain.serves(7) && !plain.serves(8) && plain.serves_reads(6));
+        let open = status(|map| {
+            map.migrating.insert(1, 1);
+            map.importing.insert(2, 1);
+        });
+        assert!(open.serves(0) && !open.serves(1) && !open.serves_reads(1) && !open.serves(2));
+        assert!(!status(|map| map.is_up = false).serves(6));
+        let replica = status(|map| map.is_replica = true);
+        assert!(!replica.serves(6) && replica.serves_reads(6) && !replica.serves_reads(7));
+        assert!(!status(|map| map.serving = None).serves(8));
+        assert!(!ClusterStatus::default().serves(0));
+    }
+}
