@@ -35,6 +35,7 @@
 pub mod batch;
 mod bitmaps;
 mod book;
+pub mod cluster;
 pub mod core;
 mod geo;
 mod hashes;
@@ -73,6 +74,7 @@ const ROOMS: &[&[&[Command]]] = &[
     replication::COMMANDS,
     scripting::COMMANDS,
     server::COMMANDS,
+    &[crate::cluster::COMMANDS],
     sets::COMMANDS,
     sorted_sets::COMMANDS,
     streams::COMMANDS,

@@ -178,7 +178,7 @@ fn moves_between_databases(session: &Session, routed: Routed<'_>, runs_queued: b
 
 /// Under the locks of all keys: whether a command about a slot on its way finds here what it needs.
 #[cold]
-pub(crate) fn look_at_keys(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
+pub(crate) fn look_at_keys(cx: &mut Context<'_>, named: &[(usize, KeyHash)], args: &Args<'_>) -> Result<(), Error> {
     let Some(open) = cx.session.open_slot.take() else { return Ok(()) };
     let mut found = KeysFound::default();
     match &cx.session.multi {
@@ -193,7 +193,7 @@ pub(crate) fn look_at_keys(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), 
             }
             cx.keys.select(selected);
         }
-        _ => found.count(&mut cx.keys, cx.key_args, args),
+        _ => found.count(&mut cx.keys, named, args),
     }
     match *open {
         OpenSlot::Leaves(_) if found.missing && found.present => Err(Error::TryAgain),

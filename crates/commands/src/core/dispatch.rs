@@ -328,7 +328,7 @@ pub(crate) fn call_command<'e>(
     // EXEC has no locks yet.
     if cx.session.open_slot.is_some()
         && !command.flags.has(RUNS_QUEUED)
-        && let Err(error) = cluster_routing::look_at_keys(&mut cx, args)
+        && let Err(error) = cluster_routing::look_at_keys(&mut cx, key_args, args)
     {
         return (Flow::Next, refuse(engine, cx.session, &error, cx.reply));
     }

@@ -28,4 +28,3 @@ pub(crate) mod redact;
 pub mod rights;
 pub(crate) mod session;
 pub(crate) mod tracked_reads;
-pub(crate) mod worker_barrier;

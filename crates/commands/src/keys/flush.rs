@@ -245,6 +245,9 @@ impl Piecewise for FreeBeforeReply {
 }
 
 fn swapdb(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    if cx.engine.is_clustered() {
+        return Err(Error::SwapdbInCluster);
+    }
     let number = |index, error| args.int(index).ok().and_then(|n| i32::try_from(n).ok()).ok_or(error);
     let one = number(1, Error::InvalidFirstDbIndex)?;
     let two = number(2, Error::InvalidSecondDbIndex)?;

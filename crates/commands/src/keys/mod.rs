@@ -7,6 +7,7 @@ pub mod dump;
 pub mod expire;
 pub mod expire_option;
 pub mod flush;
+pub(crate) mod key_walk;
 pub mod keyspace;
 pub mod migrate;
 pub mod object;

@@ -1,25 +1,18 @@
-//! Walks over the keys of a database: SCAN, KEYS, RANDOMKEY.
+//! Names of keys: SCAN, KEYS, RANDOMKEY.
 //!
-//! A [`ScanPosition`] goes through the shards in order and through each table in hash order. It is made of pieces: a
-//! piece locks one shard after the other, at most for [`PIECE`] entries, and other clients are served in
-//! between. Where a walk stands is a place on the line of all hashes, which is what SCAN's cursor says, so it
-//! means the same after a table has grown or shrunk. A key that is there all the time is therefore found.
-//!
-//! A KEYS takes as many pieces as there are, and its reply, if it is a long one, is chunked as well; a SCAN stops when
-//! it has seen COUNT entries, whether they matched or not. Keys whose expiry has passed are not shown, and those that
-//! would be are removed on the way.
+//! SCAN and KEYS are [walks](crate::keys::key_walk). A KEYS takes as many pieces as there are, and its reply, if it is
+//! a long one, is chunked as well; a SCAN stops when it has seen COUNT entries, whether they matched or not. Its cursor
+//! is the place where the walk stands.
 
 use crate::core::args::Args;
 use crate::core::command::{Command, Group, READONLY, TOUCHES_ARBITRARY_KEYS};
 use crate::core::context::{Context, Flow, Piecewise};
+use crate::keys::key_walk::{Filter, KeyWalk, PIECE};
 use crate::keys::scan_words::{self, ScanWords, Scanned, parse_cursor};
-use engine::data::value::{KeyEntry, ValueExt};
-use engine::keyspace::keys::Keys;
+use engine::Error;
 use engine::keyspace::origin::is_due;
-use engine::{Error, glob};
 use resp::Reply;
 use std::collections::VecDeque;
-use structures::hashtable::position;
 
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -66,145 +59,13 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// Entries that are visited before others get their turn: some hundred microseconds' worth.
-const PIECE: usize = 1000;
-/// Buckets that a walk looks into for every entry that it may visit; a table that was emptied has few of these
-/// in many of those.
-const BUCKETS_PER_ENTRY: usize = 10;
-
-/// Where a walk stands.
-struct ScanPosition {
-    shard: usize,
-    /// In the shard's table.
-    position: u64,
-    /// Keys before `position` have been visited. Not so when it came from a cursor, which is rounded.
-    exact: bool,
-    /// Whether expired keys that are met are removed: SCAN does so, KEYS only leaves them out.
-    expires: bool,
-}
-
-impl ScanPosition {
-    fn from_cursor(keys: &Keys<'_>, cursor: u64) -> ScanPosition {
-        let hasher = keys.keyspace().hasher();
-        let (shard, position) = hasher.place(cursor).unwrap_or((keys.keyspace().locks().len(), 0));
-        ScanPosition { shard, position, exact: false, expires: true }
-    }
-
-    /// What SCAN is to be called with to go on; 0 at the end.
-    fn cursor(&self, keys: &Keys<'_>) -> u64 {
-        let ended = self.shard >= keys.keyspace().locks().len();
-        if ended { 0 } else { keys.keyspace().hasher().cursor(self.shard, self.position) }
-    }
-
-    /// Visits at least one entry and about `max`, fewer at the end or when there are many empty buckets, and shows
-    /// those that the filter lets through. Returns how much of `max` that was, or None at the end. An error: nothing
-    /// was visited.
-    fn piece(
-        &mut self,
-        keys: &mut Keys<'_>,
-        max: usize,
-        filter: &Filter,
-        mut show: impl FnMut(&KeyEntry),
-    ) -> Result<Option<usize>, Error> {
-        let (mut entries, mut buckets) = (0, 0);
-        let bucket_max = max.saturating_mul(BUCKETS_PER_ENTRY);
-        while self.shard < keys.keyspace().locks().len() {
-            if entries >= max || buckets >= bucket_max {
-                return Ok(Some(entries.max(buckets / BUCKETS_PER_ENTRY)));
-            }
-            // What is there all the time is counted all the time.
-            if keys.keyspace().shard_len(self.shard, keys.db_index()) == Some(0) {
-                (self.shard, self.position, self.exact) = (self.shard + 1, 0, true);
-                continue;
-            }
-            let went = self.shard_piece(keys, filter, |entry| {
-                match entry {
-                    Some(entry) => {
-                        entries += 1;
-                        if filter.shows(entry) {
-                            show(entry);
-                        }
-                    }
-                    None => buckets += 1,
-                }
-                entries < max && buckets < bucket_max
-            });
-            if went.is_err() && entries + buckets > 0 {
-                return Ok(Some(entries.max(buckets / BUCKETS_PER_ENTRY)));
-            }
-            went?;
-        }
-        Ok(None)
-    }
-
-    /// The part of a piece that lies in one shard. `visit` is told of every entry and, with None, of the end of
-    /// every bucket but the table's last, so that one call gets through many small tables; it says whether to go on.
-    fn shard_piece(
-        &mut self,
-        keys: &mut Keys<'_>,
-        filter: &Filter,
-        mut visit: impl FnMut(Option<&KeyEntry>) -> bool,
-    ) -> Result<(), Error> {
-        let (keyspace, db, now) = (keys.keyspace(), keys.db_index(), keys.expiry_now());
-        let mut at = Some(self.position);
-        // A bucket may have been joined with one that was visited before the lock was last given up.
-        let mut visited_below = if self.exact { self.position } else { 0 };
-        let mut expired = Vec::new();
-        keys.with_shard(self.shard, |shard, effects| {
-            let table = &shard.dbs[db].table;
-            while let Some(position_now) = at {
-                at = table.scan(position_now, |entry| {
-                    let is_new =
-                        visited_below == 0 || position(keyspace.hasher().local_of(entry.key())) >= visited_below;
-                    if entry.expiry().is_some_and(|expiry| is_due(expiry, now)) {
-                        if self.expires && filter.shows(entry) {
-                            expired.push(entry.key().to_vec());
-                        }
-                    } else if is_new {
-                        visit(Some(entry));
-                    }
-                });
-                visited_below = 0;
-                if at.is_some() && !visit(None) {
-                    break;
-                }
-            }
-            if !expired.is_empty() {
-                keyspace.remove_expired(shard, effects, db, &expired, now);
-            }
-        })?;
-        match at {
-            Some(position) => self.position = position,
-            None => (self.shard, self.position) = (self.shard + 1, 0),
-        }
-        self.exact = true;
-        Ok(())
-    }
-}
-
-/// Which keys are shown.
-#[derive(Default)]
-struct Filter {
-    /// None: any name.
-    pattern: Option<Vec<u8>>,
-    /// None: any type.
-    kind: Option<&'static str>,
-}
-
-impl Filter {
-    fn shows(&self, entry: &KeyEntry) -> bool {
-        self.kind.is_none_or(|kind| entry.value().kind().name() == kind)
-            && self.pattern.as_ref().is_none_or(|pattern| glob::matches(pattern, entry.key()))
-    }
-}
-
 /// Bytes of names that are handed over at once.
 const CHUNK: usize = 256 << 10;
 
 /// A SCAN or KEYS under way.
 struct NameScan {
     /// None when it has ended, and the reply is going out.
-    walk: Option<ScanPosition>,
+    walk: Option<KeyWalk>,
     filter: Filter,
     /// Entries that are still to be visited; None: all.
     left: Option<usize>,
@@ -215,7 +76,7 @@ struct NameScan {
 }
 
 impl NameScan {
-    fn new(walk: ScanPosition, filter: Filter, left: Option<usize>) -> NameScan {
+    fn new(walk: KeyWalk, filter: Filter, left: Option<usize>) -> NameScan {
         NameScan { walk: Some(walk), filter, left, names: VecDeque::new(), count: 0, with_cursor: left.is_some() }
     }
 
@@ -240,7 +101,7 @@ impl NameScan {
     }
 
     /// One piece of the walk; the reply begins when it was the last.
-    fn gather(&mut self, mut walk: ScanPosition, cx: &mut Context<'_>) -> Result<(), Error> {
+    fn gather(&mut self, mut walk: KeyWalk, cx: &mut Context<'_>) -> Result<(), Error> {
         let NameScan { filter, names, count, .. } = self;
         let max = self.left.map_or(PIECE, |left| left.min(PIECE));
         let used = walk.piece(&mut cx.keys, max, filter, |entry| {
@@ -285,8 +146,8 @@ impl Piecewise for NameScan {
 fn scan(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let cursor = parse_cursor(&args[1])?;
     let words = ScanWords::parse(args, 2, Scanned::Keys)?;
-    let filter = Filter { pattern: words.pattern.map(<[u8]>::to_vec), kind: words.kind };
-    let walk = ScanPosition::from_cursor(&cx.keys, cursor);
+    let filter = Filter { pattern: words.pattern.map(<[u8]>::to_vec), kind: words.kind, slots: None };
+    let walk = KeyWalk::from_cursor(&cx.keys, cursor);
     NameScan::new(walk, filter, Some(words.count)).begin(cx)
 }
 
@@ -300,8 +161,8 @@ fn keys(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         }
         return Ok(());
     }
-    let filter = Filter { pattern: scan_words::pattern(pattern).map(<[u8]>::to_vec), kind: None };
-    let walk = ScanPosition { shard: 0, position: 0, exact: true, expires: false };
+    let filter = Filter { pattern: scan_words::pattern(pattern).map(<[u8]>::to_vec), kind: None, slots: None };
+    let walk = KeyWalk::all(&cx.keys);
     NameScan::new(walk, filter, None).begin(cx)
 }
 

@@ -13,6 +13,7 @@ use crate::core::lending::Lending;
 use crate::core::rights;
 use engine::Error;
 use engine::data::event_class::EventClass;
+use engine::data::slot::{slot_of, slot_of_pattern};
 use engine::data::value::{Object, Str, Value, ValueExt};
 use engine::keyspace::edit::Ttl;
 use engine::keyspace::keys::{Key, Keys};
@@ -85,13 +86,19 @@ fn destination(args: &Args<'_>, keys: &mut CallKeys) {
 }
 
 fn sort(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let options = Options::parse(args, true, || rights::may_read_any_key(cx.engine, cx.session, cx.command, args))?;
+    let options = options_of(cx, args, true)?;
     sort_with(cx, args, &options)
 }
 
 fn sort_ro(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let options = Options::parse(args, false, || rights::may_read_any_key(cx.engine, cx.session, cx.command, args))?;
+    let options = options_of(cx, args, false)?;
     sort_with(cx, args, &options)
+}
+
+fn options_of<'a>(cx: &mut Context<'_>, args: &'a Args<'_>, may_store: bool) -> Result<Options<'a>, Error> {
+    let is_clustered = cx.engine.is_clustered();
+    let may_read_any_key = || rights::may_read_any_key(cx.engine, cx.session, cx.command, args);
+    Options::parse(args, may_store, is_clustered, may_read_any_key)
 }
 
 #[derive(Default)]
@@ -110,8 +117,14 @@ struct Options<'a> {
 
 impl<'a> Options<'a> {
     /// Options count in their order: one that asks for rights is refused before a later one is read.
-    fn parse(args: &'a Args<'_>, may_store: bool, may_read_any_key: impl FnMut() -> bool) -> Result<Self, Error> {
-        let mut may_read_any_key = may_read_any_key;
+    fn parse(
+        args: &'a Args<'_>,
+        may_store: bool,
+        is_clustered: bool,
+        mut may_read_any_key: impl FnMut() -> bool,
+    ) -> Result<Self, Error> {
+        // In a cluster the keys of a pattern have to be where the sorted one is.
+        let stays_in_slot = |at: usize| !is_clustered || slot_of_pattern(&args[at]) == Some(slot_of(&args[1]));
         let mut options = Options::default();
         let mut at = 2;
         while at < args.len() {
@@ -131,6 +144,7 @@ impl<'a> Options<'a> {
             } else if args.is(at, "BY") && left >= 1 {
                 let pattern = Pattern::parse(&args[at + 1]);
                 match pattern {
+                    Pattern::Key { .. } if !stays_in_slot(at + 1) => return Err(Error::SortByInCluster),
                     Pattern::Key { .. } if !may_read_any_key() => return Err(Error::SortByDenied),
                     Pattern::Key { .. } => {}
                     Pattern::Element | Pattern::Fixed => options.keeps_order = true,
@@ -138,6 +152,9 @@ impl<'a> Options<'a> {
                 options.by = Some(pattern);
                 at += 1;
             } else if args.is(at, "GET") && left >= 1 {
+                if &args[at + 1] != b"#" && !stays_in_slot(at + 1) {
+                    return Err(Error::SortGetInCluster);
+                }
                 if !may_read_any_key() {
                     return Err(Error::SortGetDenied);
                 }

@@ -35,6 +35,9 @@ pub(crate) const COMMANDS: &[Command] = &[Command {
 }];
 
 fn failover(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    if cx.engine.is_clustered() {
+        return Err(Error::FailoverInCluster);
+    }
     if args.len() == 2 && args.is(1, "abort") {
         return take_back(cx);
     }

@@ -38,6 +38,9 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 fn replicaof(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    if cx.engine.is_clustered() {
+        return Err(Error::ReplicaofInCluster);
+    }
     let status = cx.engine.replication();
     if status.failover.lock().state() != FailoverState::None {
         return Err(Error::FailingOver);

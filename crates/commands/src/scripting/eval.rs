@@ -284,6 +284,9 @@ fn permit(cx: &Context<'_>, call: &ScriptCall<'_>) -> Result<(), Error> {
     if flags.has(ScriptFlags::UNSPECIFIED) {
         return Ok(());
     }
+    if flags.has(ScriptFlags::NO_CLUSTER) && cx.engine.is_clustered() {
+        return Err(Error::ScriptNoCluster);
+    }
     if flags.has(ScriptFlags::NO_WRITES) {
         return Ok(());
     }

@@ -62,6 +62,7 @@ mod lua_tokens;
 mod math_random;
 mod pack;
 mod script_run;
+mod script_slot;
 
 use engine::Engine;
 use interpreter::Interpreter;

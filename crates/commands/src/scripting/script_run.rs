@@ -12,6 +12,7 @@ use super::failure::Failure;
 use super::flags::ScriptFlags;
 use super::functions::Callable;
 use super::interpreter::Compiled;
+use super::script_slot::ScriptSlot;
 use crate::core::args::{Args, OwnWords};
 use crate::core::command::{CommandEntry, KeyPlan, MAY_REPLICATE, NO_SCRIPT, STALE, WRITE};
 use crate::core::command_table::{CommandTable, lookup};
@@ -93,6 +94,8 @@ pub(super) struct ScriptRun<'r, 'c> {
     group: CommandGroup,
     /// The keys that it was given.
     declared: &'c [(usize, KeyHash)],
+    /// In a cluster: what its commands may be about.
+    slot: Option<ScriptSlot>,
     /// What this run has shown.
     pub reach: Reach,
     /// Why it is to end as if it had not begun.
@@ -124,12 +127,17 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
         cx.keys.in_script(true);
         cx.session.in_script = true;
         let is_confined = call.code.reach().get() == Reach::Confined;
+        let is_obeyed = cx.keys.origin().asker.is_obeyed();
+        let is_clustered = cx.engine.is_clustered() && !is_obeyed;
+        let may_cross = call.flags.has(ScriptFlags::UNSPECIFIED) || call.flags.has(ScriptFlags::ALLOW_CROSS_SLOT_KEYS);
+        let slot = is_clustered.then(|| ScriptSlot::of(declared, may_cross));
         let (own_protocol, began) = (cx.reply.protocol(), cx.engine.host().nanos());
         ScriptRun {
             cx,
             call,
             group,
             declared,
+            slot,
             reach: Reach::Declared,
             obstacle: None,
             claim: None,
@@ -306,6 +314,11 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
         }
         let entry = self.find(found, args)?;
         self.reach(entry, args)?;
+        if let Some(slot) = &mut self.slot
+            && let Err(error) = slot.admit(self.cx, entry, args)
+        {
+            return Err(Refused { error, entry: Some(entry) });
+        }
         if entry.command.flags.has(WRITE.and(MAY_REPLICATE)) {
             if !self.changed {
                 self.prepare_to_change(entry)?;

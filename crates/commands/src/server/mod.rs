@@ -7,7 +7,6 @@
 
 pub mod acl;
 pub mod client;
-pub(crate) mod cluster;
 pub mod command;
 pub mod config;
 pub mod connection;
@@ -19,6 +18,7 @@ pub(crate) mod lolwut;
 pub(crate) mod memory;
 pub(crate) mod module;
 pub(crate) mod time;
+mod worker_barrier;
 
 use crate::core::command::Command;
 
@@ -26,7 +26,6 @@ use crate::core::command::Command;
 pub const COMMANDS: &[&[Command]] = &[
     acl::COMMANDS,
     client::COMMANDS,
-    cluster::COMMANDS,
     command::COMMANDS,
     config::COMMANDS,
     connection::COMMANDS,

@@ -173,7 +173,7 @@ fn exec(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         let hashes: Vec<KeyHash> = named.chain(watched).collect();
         cx.keys.hold(hashes.into_iter())?;
     }
-    let misses = cluster_routing::look_at_keys(cx, args);
+    let misses = cluster_routing::look_at_keys(cx, &[], args);
     let watching = stop_watching(cx.session);
     let is_broken = watching.is_some_and(|watching| end_watch(cx, &watching));
     if misses.is_err() || is_broken {

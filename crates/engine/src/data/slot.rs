@@ -26,6 +26,17 @@ fn slot_of_tag(key: &[u8]) -> u16 {
     crc16(tag).0 & SLOT_MASK
 }
 
+/// The slot of all keys that match a glob pattern, if they have the same: a tag without wildcards comes first in it, or
+/// it has none at all. A pattern with escapes is not looked into.
+pub fn slot_of_pattern(pattern: &[u8]) -> Option<u16> {
+    let wildcard = pattern.iter().position(|byte| b"*?[\\".contains(byte)).unwrap_or(pattern.len());
+    let has_tag = |text: &[u8]| {
+        let open = text.iter().position(|byte| *byte == b'{')?;
+        text[open + 1..].iter().position(|byte| *byte == b'}').filter(|len| *len > 0)
+    };
+    (wildcard == pattern.len() || has_tag(&pattern[..wildcard]).is_some()).then(|| slot_of(pattern))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,6 +76,16 @@ mod tests {
         );
         for key in ["foo{}{bar}", "{}", "{open", "}close{"] {
             assert_eq!(slot_of(key.as_bytes()), crc16_by_bits(key.as_bytes()) & 0x3FFF, "{key} has no tag");
+        }
+    }
+
+    #[test]
+    fn patterns_with_a_tag_are_of_one_slot() {
+        for pattern in ["{a}*", "x{a}[bc]", "plain", "{}plain"] {
+            assert_eq!(slot_of_pattern(pattern.as_bytes()), Some(slot_of(pattern.as_bytes())), "{pattern}");
+        }
+        for pattern in ["*{a}", "{a*}", "{}*", "pl?in", "a\\b", "[{a}]"] {
+            assert_eq!(slot_of_pattern(pattern.as_bytes()), None, "{pattern}");
         }
     }
 

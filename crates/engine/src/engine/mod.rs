@@ -193,6 +193,11 @@ impl Engine {
         &self.cluster
     }
 
+    /// Whether the server is a node of a cluster.
+    pub fn is_clustered(&self) -> bool {
+        self.persistence_status().deny_reasons().is_clustered()
+    }
+
     /// Slots are others' from now on. What was admitted before may still run until [all locks were
     /// passed](crate::keyspace::Keyspace::pass_locks).
     pub fn set_slot_map(&self, map: SlotMap) {

@@ -2,8 +2,8 @@
 //!
 //! A byte says of each slot what needs no further look: that is all that most commands read. Whatever is not served
 //! that way is found in the [`SlotMap`], which the cluster's bus makes anew with each change. With a change an
-//! [epoch](crate::status::deny_reasons::Epoch) begins: a command that was admitted by what held before does not run in a
-//! shard that has seen it.
+//! [epoch](crate::status::deny_reasons::Epoch) begins: a command that was admitted by what held before does not run in
+//! a shard that has seen it.
 
 use crate::data::slot::SLOTS;
 use crate::locks::sync::Mutex;

@@ -72,8 +72,8 @@ impl DenyReasons {
         self.reasons() == 0
     }
 
-    /// Nothing that keeps a read from running: a limit to memory, or that writes are the primary's, at most. Where slots
-    /// are other nodes', it runs if its own are not.
+    /// Nothing that keeps a read from running: a limit to memory, or that writes are the primary's, at most. Where
+    /// slots are other nodes', it runs if its own are not.
     #[inline]
     pub fn lets_reads_run(self) -> bool {
         let harmless = DenyReasons::LIMITED | DenyReasons::READ_ONLY_REPLICA | DenyReasons::FOLLOWS;

@@ -15,12 +15,12 @@ use crate::core::command::{
 use crate::core::context::{Blocking, Context, Flow, Piecewise};
 use crate::core::help::HELP;
 use crate::core::session::Replies;
-use crate::core::worker_barrier::Others;
 use crate::pubsub::tracking;
 use crate::replication::acknowledge;
 use crate::replication::stream_catch_up::StreamCatchUp;
 use crate::server::client::client_list::Filter;
 use crate::server::connection::{is_clean, set_name};
+use crate::server::worker_barrier::Others;
 use engine::clients::registry::ClientInfo;
 use engine::{Error, Word};
 use std::sync::Arc;

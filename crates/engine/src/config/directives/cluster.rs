@@ -10,9 +10,9 @@ const NO_CLUSTER: &str = "Cinnabar has no cluster mode";
 
 directives! { after super::replication::END;
     /// Sharded messages while the cluster is down.
-    CLUSTER_ALLOW_PUBSUBSHARD_WHEN_DOWN = flag("cluster-allow-pubsubshard-when-down", true).unsupported(NO_CLUSTER);
+    CLUSTER_ALLOW_PUBSUBSHARD_WHEN_DOWN = flag("cluster-allow-pubsubshard-when-down", true);
     /// Reads while the cluster is down.
-    CLUSTER_ALLOW_READS_WHEN_DOWN = flag("cluster-allow-reads-when-down", false).unsupported(NO_CLUSTER);
+    CLUSTER_ALLOW_READS_WHEN_DOWN = flag("cluster-allow-reads-when-down", false);
     /// Replicas may move to primaries that have none.
     CLUSTER_ALLOW_REPLICA_MIGRATION = flag("cluster-allow-replica-migration", true).unsupported(NO_CLUSTER);
     /// The bus port that other nodes are told.
@@ -60,7 +60,7 @@ directives! { after super::replication::END;
     /// The port of the cluster's bus.
     CLUSTER_PORT = integer("cluster-port", 0, 0, PORT_MAX).immutable().unsupported(NO_CLUSTER);
     /// How other nodes are named in redirections.
-    CLUSTER_PREFERRED_ENDPOINT_TYPE = choice("cluster-preferred-endpoint-type", &["ip", "hostname", "unknown-endpoint"], "ip").unsupported(NO_CLUSTER);
+    CLUSTER_PREFERRED_ENDPOINT_TYPE = choice("cluster-preferred-endpoint-type", &["ip", "hostname", "unknown-endpoint"], "ip");
     /// This replica never takes over.
     CLUSTER_REPLICA_NO_FAILOVER = flag("cluster-replica-no-failover", false).alias("cluster-slave-no-failover").unsupported(NO_CLUSTER);
     /// How old a replica's data may be for it to take over, in node timeouts.

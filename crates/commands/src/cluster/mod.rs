@@ -10,9 +10,12 @@ use crate::core::command::{
     TOUCHES_ARBITRARY_KEYS, WRITE, key,
 };
 use crate::core::context::Context;
-use engine::Error;
 use engine::data::slot::slot_of;
+use engine::{Engine, Error};
 use std::sync::atomic::Ordering::Relaxed;
+
+mod keys_in_slot;
+mod slot_scan;
 
 const ASKED_OF_A_CLUSTER: Command = Command {
     group: Group::Cluster,
@@ -23,6 +26,7 @@ const ASKED_OF_A_CLUSTER: Command = Command {
     ..Command::DEFAULT
 };
 
+/// What a cluster's clients, operators and nodes ask.
 pub const COMMANDS: &[Command] = &[
     Command {
         name: "asking",
@@ -33,7 +37,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Signals that a cluster client is following an -ASK redirect.",
         complexity: "O(1)",
         categories: &["connection"],
-        run: disabled,
+        run: asking,
         ..Command::DEFAULT
     },
     Command {
@@ -99,6 +103,7 @@ pub const COMMANDS: &[Command] = &[
                 flags: STALE,
                 syntax: "slot:int",
                 summary: "Returns the number of keys in a hash slot.",
+                run: keys_in_slot::count_keys,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -139,6 +144,7 @@ pub const COMMANDS: &[Command] = &[
                 syntax: "slot:int [flush-type: ASYNC | SYNC]",
                 summary: "Removes all keys from the target slot.",
                 complexity: "O(N) where N is the number of keys in the target slot",
+                run: keys_in_slot::flush_slot,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -166,6 +172,7 @@ pub const COMMANDS: &[Command] = &[
                 summary: "Returns the key names in a hash slot.",
                 complexity: "O(N) where N is the number of requested keys",
                 tips: &["nondeterministic_output"],
+                run: keys_in_slot::get_keys,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -374,7 +381,8 @@ pub const COMMANDS: &[Command] = &[
         summary: "Iterates over the keys in the cluster.",
         complexity: "O(N) where N is the number of elements returned.",
         tips: &["nondeterministic_output", "request_policy:special", "response_policy:special"],
-        run: disabled,
+        keys_of_call: Some(slot_scan::without_beginning),
+        run: slot_scan::cluster_scan,
         ..Command::DEFAULT
     },
     Command {
@@ -402,6 +410,18 @@ pub const COMMANDS: &[Command] = &[
         ..Command::DEFAULT
     },
 ];
+
+/// For commands that only a node of a cluster has.
+fn must_be_clustered(engine: &Engine) -> Result<(), Error> {
+    if engine.is_clustered() { Ok(()) } else { Err(Error::ClusterDisabled) }
+}
+
+fn asking(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    must_be_clustered(cx.engine)?;
+    cx.session.asking = true;
+    cx.reply.ok();
+    Ok(())
+}
 
 fn disabled(_: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     Err(Error::ClusterDisabled)

@@ -1,0 +1,165 @@
+//! Walks over the keys of a database, some at a time.
+//!
+//! A [`KeyWalk`] goes through the shards in order and through each table in hash order. It is made of pieces: a piece
+//! locks one shard after the other, at most for [`PIECE`] entries, and other clients are served in between. Where a
+//! walk stands is a place on the line of all hashes, so it means the same after a table has grown or shrunk. A key that
+//! is there all the time is therefore found. Keys whose expiry has passed are not shown, and those that would be are
+//! removed on the way.
+
+use engine::data::slot::slot_of;
+use engine::data::value::{KeyEntry, ValueExt};
+use engine::keyspace::keys::Keys;
+use engine::keyspace::origin::is_due;
+use engine::{Error, glob};
+use std::ops::RangeInclusive;
+use structures::hashtable::position;
+
+/// Entries that are visited before others get their turn: some hundred microseconds' worth.
+pub(crate) const PIECE: usize = 1000;
+/// Buckets that a walk looks into for every entry that it may visit; a table that was emptied has few of these
+/// in many of those.
+const BUCKETS_PER_ENTRY: usize = 10;
+
+/// Where a walk stands.
+pub(crate) struct KeyWalk {
+    pub shard: usize,
+    /// In the shard's table.
+    pub position: u64,
+    /// The shard after the last one.
+    end: usize,
+    /// Keys before `position` have been visited. Not so when it came from a cursor, which is rounded.
+    exact: bool,
+    /// Whether expired keys that are met are removed: SCAN does so, KEYS only leaves them out.
+    expires: bool,
+}
+
+impl KeyWalk {
+    /// All keys, without removing any.
+    pub fn all(keys: &Keys<'_>) -> KeyWalk {
+        KeyWalk { shard: 0, position: 0, end: keys.keyspace().locks().len(), exact: true, expires: false }
+    }
+
+    /// From where a cursor stands.
+    pub fn from_cursor(keys: &Keys<'_>, cursor: u64) -> KeyWalk {
+        let end = keys.keyspace().locks().len();
+        let (shard, position) = keys.keyspace().hasher().place(cursor).unwrap_or((end, 0));
+        KeyWalk { shard, position, end, exact: false, expires: true }
+    }
+
+    /// The shards that have these slots, from a place in the first one's table on.
+    pub fn of_slots(keys: &Keys<'_>, slots: &RangeInclusive<u16>, position: u64) -> KeyWalk {
+        let hasher = keys.keyspace().hasher();
+        let (shard, end) = (hasher.shard_of(*slots.start()), hasher.shard_of(*slots.end()) + 1);
+        KeyWalk { shard, position, end, exact: position == 0, expires: true }
+    }
+
+    /// What SCAN is to be called with to go on; 0 at the end.
+    pub fn cursor(&self, keys: &Keys<'_>) -> u64 {
+        let ended = self.shard >= keys.keyspace().locks().len();
+        if ended { 0 } else { keys.keyspace().hasher().cursor(self.shard, self.position) }
+    }
+
+    /// Visits at least one entry and about `max`, fewer at the end or when there are many empty buckets, and shows
+    /// those that the filter lets through. Returns how much of `max` that was, or None at the end. An error: nothing
+    /// was visited.
+    pub fn piece(
+        &mut self,
+        keys: &mut Keys<'_>,
+        max: usize,
+        filter: &Filter,
+        mut show: impl FnMut(&KeyEntry),
+    ) -> Result<Option<usize>, Error> {
+        let (mut entries, mut buckets) = (0, 0);
+        let bucket_max = max.saturating_mul(BUCKETS_PER_ENTRY);
+        while self.shard < self.end {
+            if entries >= max || buckets >= bucket_max {
+                return Ok(Some(entries.max(buckets / BUCKETS_PER_ENTRY)));
+            }
+            // What is there all the time is counted all the time.
+            if keys.keyspace().shard_len(self.shard, keys.db_index()) == Some(0) {
+                (self.shard, self.position, self.exact) = (self.shard + 1, 0, true);
+                continue;
+            }
+            let went = self.shard_piece(keys, filter, |entry| {
+                match entry {
+                    Some(entry) => {
+                        entries += 1;
+                        if filter.shows(entry) {
+                            show(entry);
+                        }
+                    }
+                    None => buckets += 1,
+                }
+                entries < max && buckets < bucket_max
+            });
+            if went.is_err() && entries + buckets > 0 {
+                return Ok(Some(entries.max(buckets / BUCKETS_PER_ENTRY)));
+            }
+            went?;
+        }
+        Ok(None)
+    }
+
+    /// The part of a piece that lies in one shard. `visit` is told of every entry and, with None, of the end of
+    /// every bucket but the table's last, so that one call gets through many small tables; it says whether to go on.
+    fn shard_piece(
+        &mut self,
+        keys: &mut Keys<'_>,
+        filter: &Filter,
+        mut visit: impl FnMut(Option<&KeyEntry>) -> bool,
+    ) -> Result<(), Error> {
+        let (keyspace, db, now) = (keys.keyspace(), keys.db_index(), keys.expiry_now());
+        let mut at = Some(self.position);
+        // A bucket may have been joined with one that was visited before the lock was last given up.
+        let mut visited_below = if self.exact { self.position } else { 0 };
+        let mut expired = Vec::new();
+        keys.with_shard(self.shard, |shard, effects| {
+            let table = &shard.dbs[db].table;
+            while let Some(position_now) = at {
+                at = table.scan(position_now, |entry| {
+                    let is_new =
+                        visited_below == 0 || position(keyspace.hasher().local_of(entry.key())) >= visited_below;
+                    if entry.expiry().is_some_and(|expiry| is_due(expiry, now)) {
+                        if self.expires && filter.shows(entry) {
+                            expired.push(entry.key().to_vec());
+                        }
+                    } else if is_new {
+                        visit(Some(entry));
+                    }
+                });
+                visited_below = 0;
+                if at.is_some() && !visit(None) {
+                    break;
+                }
+            }
+            if !expired.is_empty() {
+                keyspace.remove_expired(shard, effects, db, &expired, now);
+            }
+        })?;
+        match at {
+            Some(position) => self.position = position,
+            None => (self.shard, self.position) = (self.shard + 1, 0),
+        }
+        self.exact = true;
+        Ok(())
+    }
+}
+
+/// Which keys are shown.
+#[derive(Default)]
+pub(crate) struct Filter {
+    /// None: any name.
+    pub pattern: Option<Vec<u8>>,
+    /// None: any type.
+    pub kind: Option<&'static str>,
+    /// None: any slot.
+    pub slots: Option<RangeInclusive<u16>>,
+}
+
+impl Filter {
+    fn shows(&self, entry: &KeyEntry) -> bool {
+        self.kind.is_none_or(|kind| entry.value().kind().name() == kind)
+            && self.pattern.as_ref().is_none_or(|pattern| glob::matches(pattern, entry.key()))
+            && self.slots.as_ref().is_none_or(|slots| slots.contains(&slot_of(entry.key())))
+    }
+}
