@@ -10,8 +10,6 @@ use std::collections::BTreeMap;
 pub struct SlotMap {
     /// The cluster serves: enough primaries are seen, and all slots are owned, if that is required.
     pub is_up: bool,
-    /// It is down because slots are without an owner, not because too few primaries are seen.
-    pub lacks_slots: bool,
     /// The number of this node, or of its primary if it is a replica: whose slots commands may be about here.
     pub serving: Option<u16>,
     /// This node is a replica.

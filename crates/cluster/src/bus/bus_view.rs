@@ -109,8 +109,7 @@ impl Bus {
         let (migrating, importing) = (moving(&self.nodes.migrating), moving(&self.nodes.importing));
         SlotMap {
             is_up: self.health.is_up,
-            lacks_slots: self.health.down_reason == Some(DownReason::NotFullCoverage),
-            served_as: self.nodes.my_primary(),
+            serving: number(self.nodes.my_primary()),
             is_replica: self.nodes.myself().is_replica(),
             nodes,
             owners,
