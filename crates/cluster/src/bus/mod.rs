@@ -34,7 +34,7 @@ pub use cluster_bus::{Bus, TICK};
 pub use model::bus_effect::{Effect, Level};
 pub use model::bus_settings::{Facts, Settings};
 pub use model::health::DownReason;
-pub use model::message_counters::{Counters, MESSAGE_TYPES, MessageType, Traffic};
+pub use model::message_counters::{Counters, Traffic};
 pub use model::order_error::OrderError;
 pub use model::transports::LinkInfo;
 pub use orders::{FailoverMode, SlotAction};

@@ -282,7 +282,7 @@ fn numeric<T: std::str::FromStr>(text: &str) -> Parsed<String> {
 }
 
 /// Characters that mean nothing in the file.
-fn is_plain(byte: u8) -> bool {
+pub(crate) fn is_plain(byte: u8) -> bool {
     byte > b',' && byte != 0x7f && !b";<=>?@[]^{|}~\\".contains(&byte)
 }
 

@@ -8,8 +8,13 @@
 //!
 //! CLUSTER NODES answers the same lines, as clients see them.
 
+#[cfg(feature = "fuzzing")]
+mod conf_fuzz;
 mod conf_read;
 mod conf_write;
 
+#[cfg(feature = "fuzzing")]
+pub use conf_fuzz::fuzz;
+pub(crate) use conf_read::is_plain;
 pub use conf_read::{Conf, ConfError, read};
 pub use conf_write::{LineFor, node_line, write};
