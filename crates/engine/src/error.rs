@@ -397,6 +397,13 @@ errors! {
     FailoverInCluster = "ERR FAILOVER not allowed in cluster mode. Use CLUSTER FAILOVER command instead.";
     SortByInCluster = "ERR BY option of SORT denied in Cluster mode when keys formed by the pattern may be in different slots.";
     SortGetInCluster = "ERR GET option of SORT denied in Cluster mode when keys formed by the pattern may be in different slots.";
+    SetSlotWords = "ERR Invalid CLUSTER SETSLOT action or number of arguments. Try CLUSTER HELP";
+    InvalidBasePort(port: Word) = "ERR Invalid base port specified: {}";
+    InvalidBusPort(port: Word) = "ERR Invalid bus port specified: {}";
+    PortOutOfRange = "ERR Port number is out of range";
+    BusPortOutOfRange = "ERR Cluster bus port number is out of range";
+    UnknownNode(id: Word) = "ERR Unknown node {}";
+    NodeIsNoPrimary = "ERR The specified node is not a master";
     ClusterOrder(reason: Word) = "ERR {}";
     ClusterDisabled = "ERR This instance has cluster support disabled";
     InvalidCommand = "ERR Invalid command specified";

@@ -143,6 +143,18 @@ fn unlink(cx: &mut Context<'_>, names: &mut Vec<Vec<u8>>) -> Result<(), Error> {
     Ok(())
 }
 
+/// Whether a slot has keys, in whatever database.
+pub(super) fn has_keys_in(cx: &mut Context<'_>, slot: u16) -> Result<bool, Error> {
+    let (selected, mut found) = (cx.keys.db_index(), false);
+    for db in 0..cx.engine.databases() as u32 {
+        cx.keys.select(db);
+        let (mut walk, filter) = walk_of(cx, slot);
+        while !found && walk.piece(&mut cx.keys, PIECE, &filter, |_| found = true)?.is_some() {}
+    }
+    cx.keys.select(selected);
+    Ok(found)
+}
+
 /// The slot that an argument is.
 pub(super) fn slot_at(args: &Args<'_>, index: usize) -> Result<u16, Error> {
     let slot = args.int(index).ok().and_then(|slot| u16::try_from(slot).ok());

@@ -14,8 +14,13 @@ use engine::data::slot::slot_of;
 use engine::{Engine, Error};
 use std::sync::atomic::Ordering::Relaxed;
 
+mod desk;
 mod keys_in_slot;
+mod orders;
+mod questions;
 mod slot_scan;
+
+pub use desk::{Desk, install};
 
 const ASKED_OF_A_CLUSTER: Command = Command {
     group: Group::Cluster,
@@ -56,6 +61,7 @@ pub const COMMANDS: &[Command] = &[
                 syntax: "slot:int...",
                 summary: "Assigns new hash slots to a node.",
                 complexity: "O(N) where N is the total number of hash slot arguments",
+                run: orders::add_slots,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -66,6 +72,7 @@ pub const COMMANDS: &[Command] = &[
                 syntax: "(range: start-slot:int end-slot:int)...",
                 summary: "Assigns new hash slot ranges to a node.",
                 complexity: "O(N) where N is the total number of the slots between the start slot and end slot arguments.",
+                run: orders::add_slots_range,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -74,6 +81,7 @@ pub const COMMANDS: &[Command] = &[
                 flags: ADMIN.and(NO_ASYNC_LOADING).and(STALE),
                 summary: "Advances the cluster config epoch.",
                 tips: &["nondeterministic_output"],
+                run: orders::bump_epoch,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -94,6 +102,7 @@ pub const COMMANDS: &[Command] = &[
                 summary: "Returns the number of active failure reports for a node. No new reports are created once the node is marked as failed.",
                 complexity: "O(N) where N is the number of failure reports",
                 tips: &["nondeterministic_output"],
+                run: questions::count_failure_reports,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -114,6 +123,7 @@ pub const COMMANDS: &[Command] = &[
                 syntax: "slot:int...",
                 summary: "Sets hash slots as unbound for a node.",
                 complexity: "O(N) where N is the total number of hash slot arguments",
+                run: orders::del_slots,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -124,6 +134,7 @@ pub const COMMANDS: &[Command] = &[
                 syntax: "(range: start-slot:int end-slot:int)...",
                 summary: "Sets hash slot ranges as unbound for a node.",
                 complexity: "O(N) where N is the total number of the slots between the start slot and end slot arguments.",
+                run: orders::del_slots_range,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -133,6 +144,7 @@ pub const COMMANDS: &[Command] = &[
                 flags: ADMIN.and(NO_ASYNC_LOADING).and(STALE),
                 syntax: "[options: FORCE | TAKEOVER]",
                 summary: "Forces a replica to perform a manual failover of its primary.",
+                run: orders::failover,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -152,6 +164,7 @@ pub const COMMANDS: &[Command] = &[
                 since: "3.0.0",
                 flags: ADMIN.and(NO_ASYNC_LOADING).and(STALE),
                 summary: "Deletes all slots information from a node.",
+                run: orders::flush_slots,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -161,6 +174,7 @@ pub const COMMANDS: &[Command] = &[
                 flags: ADMIN.and(NO_ASYNC_LOADING).and(STALE),
                 syntax: "node-id",
                 summary: "Removes a node from the nodes table.",
+                run: orders::forget,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -194,6 +208,7 @@ pub const COMMANDS: &[Command] = &[
                 since: "3.0.0",
                 summary: "Returns information about the state of a node.",
                 tips: &["nondeterministic_output"],
+                run: questions::info,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -214,6 +229,7 @@ pub const COMMANDS: &[Command] = &[
                 summary: "Returns a list of all TCP links to and from peer nodes.",
                 complexity: "O(N) where N is the total number of Cluster nodes",
                 tips: &["nondeterministic_output"],
+                run: questions::links,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -224,6 +240,7 @@ pub const COMMANDS: &[Command] = &[
                 syntax: "ip port:int [cluster-bus-port:int]@4.0.0",
                 summary: "Forces a node to handshake with another node.",
                 history: &[("4.0.0", "Added the optional `cluster_bus_port` argument.")],
+                run: orders::meet,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -236,12 +253,19 @@ pub const COMMANDS: &[Command] = &[
                 complexity: "O(N) where N is the total number of the slots between all start slot and end slot arguments.",
                 ..ASKED_OF_A_CLUSTER
             },
-            Command { name: "myid", since: "3.0.0", summary: "Returns the ID of a node.", ..ASKED_OF_A_CLUSTER },
+            Command {
+                name: "myid",
+                since: "3.0.0",
+                summary: "Returns the ID of a node.",
+                run: questions::my_id,
+                ..ASKED_OF_A_CLUSTER
+            },
             Command {
                 name: "myshardid",
                 since: "7.2.0",
                 summary: "Returns the shard ID of a node.",
                 tips: &["nondeterministic_output"],
+                run: questions::my_shard_id,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -250,6 +274,7 @@ pub const COMMANDS: &[Command] = &[
                 summary: "Returns the cluster configuration for a node.",
                 complexity: "O(N) where N is the total number of Cluster nodes",
                 tips: &["nondeterministic_output"],
+                run: questions::nodes,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -261,6 +286,7 @@ pub const COMMANDS: &[Command] = &[
                 summary: "Lists the replica nodes of a primary node.",
                 complexity: "O(N) where N is the number of replicas.",
                 tips: &["nondeterministic_output"],
+                run: questions::replicas,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -274,6 +300,7 @@ pub const COMMANDS: &[Command] = &[
                     "Added support of 'NO ONE' arg instead of <node-id> resulting into detaching replica from primary node.",
                 )],
                 summary: "Configures a node as replica of a primary node or detaches a replica from its primary.",
+                run: orders::replicate,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -284,6 +311,7 @@ pub const COMMANDS: &[Command] = &[
                 syntax: "[reset-type: HARD | SOFT]",
                 summary: "Resets a node.",
                 complexity: "O(N) where N is the number of known nodes. The command may execute a FLUSHALL as a side effect.",
+                run: orders::reset,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -291,6 +319,7 @@ pub const COMMANDS: &[Command] = &[
                 since: "3.0.0",
                 flags: ADMIN.and(NO_ASYNC_LOADING).and(STALE),
                 summary: "Forces a node to save the cluster configuration to disk.",
+                run: orders::save_config,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -300,6 +329,7 @@ pub const COMMANDS: &[Command] = &[
                 flags: ADMIN.and(NO_ASYNC_LOADING).and(STALE),
                 syntax: "config-epoch:int",
                 summary: "Sets the configuration epoch for a new node.",
+                run: orders::set_config_epoch,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -310,6 +340,7 @@ pub const COMMANDS: &[Command] = &[
                 syntax: "slot:int (subcommand: IMPORTING importing=node-id | MIGRATING migrating=node-id | NODE node=node-id | STABLE) [TIMEOUT timeout:int]@8.0.0",
                 summary: "Binds a hash slot to a node.",
                 history: &[("8.0.0", "Added the `TIMEOUT` option.")],
+                run: orders::set_slot,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -319,6 +350,7 @@ pub const COMMANDS: &[Command] = &[
                 complexity: "O(N) where N is the total number of cluster nodes",
                 history: &[("9.1.0", "Added shard level `id` field and node level `availability-zone` field.")],
                 tips: &["nondeterministic_output"],
+                run: questions::shards,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -331,6 +363,7 @@ pub const COMMANDS: &[Command] = &[
                 complexity: "O(N) where N is the number of replicas.",
                 deprecated: Some(("5.0.0", "`CLUSTER REPLICAS`")),
                 tips: &["nondeterministic_output"],
+                run: questions::replicas,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -355,6 +388,7 @@ pub const COMMANDS: &[Command] = &[
                     ("9.1.0", "Added `availability-zone` field inside the networking metadata."),
                 ],
                 tips: &["nondeterministic_output"],
+                run: questions::slots,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {

@@ -1,0 +1,183 @@
+//! What operators order: slots, nodes, epochs, failovers.
+
+use super::desk::{ask, order};
+use super::keys_in_slot::{has_keys_in, slot_at};
+use crate::core::args::Args;
+use crate::core::context::Context;
+use cluster::bus::{FailoverMode, SlotAction};
+use engine::{Error, Word};
+
+/// The client that gives an order, for the log.
+fn by(cx: &Context<'_>) -> String {
+    let info = &cx.session.info;
+    format!("id={} addr={} laddr={}", info.id, info.addr, info.laddr)
+}
+
+/// Whether there is any key.
+fn has_keys(cx: &mut Context<'_>) -> Result<bool, Error> {
+    let (selected, mut has_keys) = (cx.keys.db_index(), false);
+    for db in 0..cx.engine.databases() as u32 {
+        cx.keys.select(db);
+        for shard in 0..cx.engine.locks().len() {
+            has_keys |= cx.keys.shard_len(shard)? > 0;
+        }
+    }
+    cx.keys.select(selected);
+    Ok(has_keys)
+}
+
+fn single_slots(args: &Args<'_>) -> Result<Vec<(u16, u16)>, Error> {
+    (2..args.len()).map(|index| slot_at(args, index).map(|slot| (slot, slot))).collect()
+}
+
+fn slot_ranges(cx: &Context<'_>, args: &Args<'_>) -> Result<Vec<(u16, u16)>, Error> {
+    if args.len() % 2 == 1 {
+        return Err(Error::WrongArity(Word::of(format!("cluster|{}", cx.command.name))));
+    }
+    (2..args.len()).step_by(2).map(|index| Ok((slot_at(args, index)?, slot_at(args, index + 1)?))).collect()
+}
+
+pub(super) fn add_slots(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let slots = single_slots(args)?;
+    order(cx, |bus, now| bus.add_slots(&slots, now))
+}
+
+pub(super) fn add_slots_range(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let slots = slot_ranges(cx, args)?;
+    order(cx, |bus, now| bus.add_slots(&slots, now))
+}
+
+pub(super) fn del_slots(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let slots = single_slots(args)?;
+    order(cx, |bus, now| bus.del_slots(&slots, now))
+}
+
+pub(super) fn del_slots_range(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let slots = slot_ranges(cx, args)?;
+    order(cx, |bus, now| bus.del_slots(&slots, now))
+}
+
+pub(super) fn flush_slots(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    let has_keys = has_keys(cx)?;
+    order(cx, |bus, now| bus.flush_slots(has_keys, now))
+}
+
+pub(super) fn set_slot(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let from_primary = cx.keys.origin().asker.is_obeyed();
+    let slot = slot_at(args, 2)?;
+    let names_node = ["migrating", "importing", "node"].iter().any(|word| args.is(3, word)) && args.len() >= 5;
+    let action = match () {
+        () if names_node && args.is(3, "migrating") => SlotAction::Migrating(&args[4]),
+        () if names_node && args.is(3, "importing") => SlotAction::Importing(&args[4]),
+        () if names_node => SlotAction::Node(&args[4]),
+        () if args.is(3, "stable") => SlotAction::Stable,
+        () => return Err(Error::SetSlotWords),
+    };
+    let options = if names_node { 5 } else { 4 };
+    if args.len() > options {
+        // How long replicas are waited for.
+        let timeout =
+            if args.len() == options + 2 && args.is(options, "timeout") { args.int(options + 1).ok() } else { None };
+        timeout.filter(|timeout| *timeout >= 0).ok_or(Error::SetSlotWords)?;
+    }
+    let has_keys = matches!(action, SlotAction::Node(_)) && has_keys_in(cx, slot)?;
+    order(cx, |bus, now| bus.set_slot(slot, action, has_keys, from_primary, now))?;
+    cx.keys.tell_replicas(args.iter());
+    Ok(())
+}
+
+pub(super) fn set_config_epoch(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let epoch = args.int(2)?;
+    order(cx, |bus, now| bus.set_config_epoch(epoch, now))
+}
+
+pub(super) fn bump_epoch(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    let (is_new, epoch) = ask(|bus, now| bus.bump_epoch(now))?;
+    cx.reply.simple(format!("{} {epoch}", if is_new { "BUMPED" } else { "STILL" }));
+    Ok(())
+}
+
+pub(super) fn save_config(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    order(cx, |bus, _| {
+        bus.save_config();
+        Ok(())
+    })
+}
+
+pub(super) fn meet(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    const PORTS: std::ops::RangeInclusive<i64> = 1..=65535;
+    if args.len() > 5 {
+        return Err(Error::SubcommandUse(Word::of(&args[1]), "CLUSTER"));
+    }
+    let port = args.int(3).map_err(|_| Error::InvalidBasePort(Word::of(&args[3])))?;
+    if !PORTS.contains(&port) {
+        return Err(Error::PortOutOfRange);
+    }
+    let bus_port = match args.len() {
+        5 => args.int(4).map_err(|_| Error::InvalidBusPort(Word::of(&args[4])))?,
+        _ => port + 10_000,
+    };
+    if !PORTS.contains(&bus_port) {
+        return Err(Error::BusPortOutOfRange);
+    }
+    let by = by(cx);
+    order(cx, |bus, now| bus.meet(&args[2], port as u16, bus_port as u16, &by, now))
+}
+
+pub(super) fn forget(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let by = by(cx);
+    order(cx, |bus, now| bus.forget(&args[2], &by, now))
+}
+
+pub(super) fn replicate(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    match args.len() {
+        3 => {
+            let has_keys = has_keys(cx)?;
+            order(cx, |bus, now| bus.replicate(&args[2], has_keys, now))
+        }
+        4 if args.is(2, "no") && args.is(3, "one") => {
+            let by = by(cx);
+            order(cx, |bus, now| {
+                bus.replicate_no_one(&by, now);
+                Ok(())
+            })
+        }
+        _ => Err(Error::SubcommandUse(Word::of(&args[1]), "CLUSTER")),
+    }
+}
+
+pub(super) fn failover(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let by_primary = cx.keys.origin().asker.is_obeyed();
+    let (mut mode, mut index) = (FailoverMode::Agreed, 2);
+    while index < args.len() {
+        match () {
+            () if args.is(index, "takeover") => mode = FailoverMode::Takeover,
+            () if args.is(index, "force") && mode == FailoverMode::Agreed => mode = FailoverMode::Force,
+            () if args.is(index, "force") => {}
+            // A primary that ends says who is to take over.
+            () if by_primary && args.is(index, "replicaid") && index + 1 < args.len() => {
+                index += 1;
+                let id = args[index].to_vec();
+                if ask(|bus, _| bus.nodes().my_id().as_str().as_bytes() != id)? {
+                    cx.reply.ok();
+                    return Ok(());
+                }
+            }
+            () => return Err(Error::Syntax),
+        }
+        index += 1;
+    }
+    let by = by(cx);
+    order(cx, |bus, now| bus.failover(mode, &by, by_primary, now))
+}
+
+pub(super) fn reset(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let hard = match args.len() {
+        2 => false,
+        3 if args.is(2, "hard") => true,
+        3 if args.is(2, "soft") => false,
+        _ => return Err(Error::Syntax),
+    };
+    let (has_keys, by) = (has_keys(cx)?, by(cx));
+    order(cx, |bus, now| bus.reset(hard, has_keys, &by, now))
+}

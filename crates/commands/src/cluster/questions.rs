@@ -1,0 +1,263 @@
+//! What clients and operators ask of a node: who there is, whose the slots are, how it is.
+
+use super::desk::ask;
+use crate::core::args::Args;
+use crate::core::cluster_routing::{client_ip, client_port, endpoint};
+use crate::core::context::Context;
+use cluster::bus::{Bus, MessageType};
+use cluster::conf::LineFor;
+use cluster::node::Node;
+use cluster::node_id::NodeId;
+use engine::{Engine, Error, Word};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::atomic::Ordering::Relaxed;
+
+pub(super) fn my_id(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    let id = ask(|bus, _| bus.nodes().my_id())?;
+    cx.reply.bulk(id.as_str().as_bytes());
+    Ok(())
+}
+
+pub(super) fn my_shard_id(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    let id = ask(|bus, _| bus.nodes().myself().shard_id)?;
+    cx.reply.bulk(id.as_str().as_bytes());
+    Ok(())
+}
+
+/// How lines about nodes are told this client.
+fn reader(cx: &Context<'_>) -> LineFor {
+    let info = &cx.session.info;
+    LineFor::Client { tls: info.is_tls.load(Relaxed), ipv6: info.addr.starts_with('[') }
+}
+
+pub(super) fn nodes(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    let reader = reader(cx);
+    let text = ask(|bus, _| bus.nodes().iter().map(|node| bus.node_line(node, reader) + "\n").collect::<String>())?;
+    cx.reply.verbatim(b"txt", text.as_bytes());
+    Ok(())
+}
+
+pub(super) fn replicas(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let reader = reader(cx);
+    let lines = ask(|bus, _| {
+        let node = bus.nodes().named(&args[2]).ok_or_else(|| Error::UnknownNode(Word::of(&args[2])))?;
+        if node.is_replica() {
+            return Err(Error::NodeIsNoPrimary);
+        }
+        Ok(bus.nodes().replicas(node.id).map(|node| bus.node_line(node, reader)).collect::<Vec<_>>())
+    })??;
+    cx.reply.array(lines.len());
+    lines.iter().for_each(|line| cx.reply.bulk(line.as_bytes()));
+    Ok(())
+}
+
+pub(super) fn count_failure_reports(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let count = ask(|bus, now| bus.nodes().named(&args[2]).and_then(|node| bus.failure_reports(&node.id, now)))?;
+    let count = count.ok_or_else(|| Error::UnknownNode(Word::of(&args[2])))?;
+    cx.reply.int(count as i64);
+    Ok(())
+}
+
+pub(super) fn links(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    let links = ask(|bus, _| bus.links())?;
+    cx.reply.array(links.len());
+    for link in links {
+        cx.reply.map(6);
+        let texts = [("direction", if link.is_inbound { "from" } else { "to" }), ("node", link.node.as_str())];
+        let bulk = |cx: &mut Context<'_>, name: &str, text: &str| {
+            cx.reply.bulk(name.as_bytes());
+            cx.reply.bulk(text.as_bytes());
+        };
+        texts.iter().for_each(|(name, text)| bulk(cx, name, text));
+        cx.reply.bulk(b"create-time");
+        cx.reply.int(link.created);
+        bulk(cx, "events", link.events);
+        for name in ["send-buffer-allocated", "send-buffer-used"] {
+            cx.reply.bulk(name.as_bytes());
+            cx.reply.int(link.queued as i64);
+        }
+    }
+    Ok(())
+}
+
+/// How far a node's history is: this one's own, others' as they say.
+fn offset_of(engine: &Engine, node: &Node) -> i64 {
+    if node.is_myself() { engine.replication().offset() as i64 } else { node.replication_offset }
+}
+
+/// Whether clients are told of a replica: not before it has data, nor when it has failed.
+fn is_available(engine: &Engine, node: &Node) -> bool {
+    !node.has_failed() && offset_of(engine, node) != 0
+}
+
+pub(super) fn slots(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    // A copy: the node is not held while the reply is put together.
+    let nodes = ask(|bus, _| bus.nodes().clone())?;
+    let mut ranges: Vec<(u16, u16, &Node)> = nodes
+        .iter()
+        .flat_map(|node| node.slots.ranges().into_iter().map(move |range| (range, node)))
+        .map(|(range, node)| (*range.start(), *range.end(), node))
+        .collect();
+    ranges.sort_unstable_by_key(|(start, ..)| *start);
+    cx.reply.array(ranges.len());
+    for (start, end, owner) in ranges {
+        let replicas: Vec<&Node> = nodes.replicas(owner.id).filter(|node| is_available(cx.engine, node)).collect();
+        cx.reply.array(3 + replicas.len());
+        cx.reply.int(i64::from(start));
+        cx.reply.int(i64::from(end));
+        std::iter::once(owner).chain(replicas).for_each(|node| reply_node(cx, node));
+    }
+    Ok(())
+}
+
+/// A node as CLUSTER SLOTS tells of it: where it is, and what else is known of its place.
+fn reply_node(cx: &mut Context<'_>, node: &Node) {
+    let (engine, address) = (cx.engine, &node.address);
+    let kind = engine.config().snapshot();
+    let kind = kind.text(engine::config::Directive::CLUSTER_PREFERRED_ENDPOINT_TYPE);
+    cx.reply.array(4);
+    match kind {
+        b"unknown-endpoint" => cx.reply.null(),
+        _ => cx.reply.bulk(endpoint(engine, cx.session, address).as_bytes()),
+    }
+    cx.reply.int(i64::from(client_port(cx.session, address)));
+    cx.reply.bulk(node.id.as_str().as_bytes());
+    let others = [
+        ("ip", client_ip(cx.session, address), kind != b"ip"),
+        ("hostname", &address.hostname, kind != b"hostname" && !address.hostname.is_empty()),
+        ("availability-zone", &address.availability_zone, !address.availability_zone.is_empty()),
+    ];
+    cx.reply.map(others.iter().filter(|(.., shown)| *shown).count());
+    for (name, text, _) in others.iter().filter(|(.., shown)| *shown) {
+        cx.reply.bulk(name.as_bytes());
+        cx.reply.bulk(text.as_bytes());
+    }
+}
+
+pub(super) fn shards(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    let nodes = ask(|bus, _| bus.nodes().clone())?;
+    let mut shards: BTreeMap<NodeId, Vec<&Node>> = BTreeMap::new();
+    for node in nodes.iter().filter(|node| !node.is_in_handshake()) {
+        shards.entry(node.shard_id).or_default().push(node);
+    }
+    cx.reply.array(shards.len());
+    for (id, nodes) in shards {
+        cx.reply.map(3);
+        cx.reply.bulk(b"slots");
+        let owner = nodes.iter().find(|node| !node.slots.is_empty());
+        let ranges = owner.map(|node| node.slots.ranges()).unwrap_or_default();
+        cx.reply.array(ranges.len() * 2);
+        for range in ranges {
+            cx.reply.int(i64::from(*range.start()));
+            cx.reply.int(i64::from(*range.end()));
+        }
+        cx.reply.bulk(b"nodes");
+        cx.reply.array(nodes.len());
+        nodes.iter().for_each(|node| reply_details(cx, node));
+        cx.reply.bulk(b"id");
+        cx.reply.bulk(id.as_str().as_bytes());
+    }
+    Ok(())
+}
+
+/// A node as CLUSTER SHARDS tells of it.
+fn reply_details(cx: &mut Context<'_>, node: &Node) {
+    let (engine, address) = (cx.engine, &node.address);
+    let offset = offset_of(engine, node);
+    let port = |announced: u16, own: u16| if announced == 0 { own } else { announced };
+    let ports = [
+        ("port", address.tcp_port, port(address.client_port, address.tcp_port)),
+        ("tls-port", address.tls_port, port(address.client_tls_port, address.tls_port)),
+    ];
+    let health = match () {
+        () if node.has_failed() => "fail",
+        () if node.is_replica() && offset == 0 => "loading",
+        () => "online",
+    };
+    let has_ports = ports.iter().filter(|(_, own, _)| *own != 0).count();
+    let optional = [&address.hostname, &address.availability_zone].iter().filter(|text| !text.is_empty()).count();
+    cx.reply.map(6 + has_ports + optional);
+    let bulk = |cx: &mut Context<'_>, name: &str, text: &str| {
+        cx.reply.bulk(name.as_bytes());
+        cx.reply.bulk(text.as_bytes());
+    };
+    bulk(cx, "id", node.id.as_str());
+    for (name, _, told) in ports.iter().filter(|(_, own, _)| *own != 0) {
+        cx.reply.bulk(name.as_bytes());
+        cx.reply.int(i64::from(*told));
+    }
+    bulk(cx, "ip", client_ip(cx.session, address));
+    let endpoint = endpoint(engine, cx.session, address);
+    bulk(cx, "endpoint", endpoint);
+    if !address.hostname.is_empty() {
+        bulk(cx, "hostname", &address.hostname);
+    }
+    bulk(cx, "role", if node.is_replica() { "replica" } else { "master" });
+    cx.reply.bulk(b"replication-offset");
+    cx.reply.int(offset);
+    bulk(cx, "health", health);
+    if !address.availability_zone.is_empty() {
+        bulk(cx, "availability-zone", &address.availability_zone);
+    }
+}
+
+pub(super) fn info(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    let text = ask(|bus, _| info_text(bus))?;
+    cx.reply.verbatim(b"txt", text.as_bytes());
+    Ok(())
+}
+
+/// CLUSTER INFO.
+fn info_text(bus: &Bus) -> String {
+    let (mut assigned, mut ok, mut suspected, mut failed) = (0, 0, 0, 0);
+    let mut counts = [0; 4];
+    for node in bus.nodes().iter() {
+        let slots = node.slots.len();
+        assigned += slots;
+        match () {
+            () if node.has_failed() => failed += slots,
+            () if node.is_suspected() => suspected += slots,
+            () => ok += slots,
+        }
+        let votes = usize::from(node.has_vote());
+        for (at, is_so) in [(0, node.is_suspected()), (1, node.has_failed())] {
+            counts[at] += usize::from(is_so);
+            counts[at + 2] += if is_so { votes } else { 0 };
+        }
+    }
+    let myself = bus.nodes().myself();
+    let mut text = String::new();
+    let mut line = |name: &str, value: &dyn std::fmt::Display| _ = write!(text, "{name}:{value}\r\n");
+    line("cluster_state", &if bus.is_up() { "ok" } else { "fail" });
+    line("cluster_slots_assigned", &assigned);
+    line("cluster_slots_ok", &ok);
+    line("cluster_slots_pfail", &suspected);
+    line("cluster_slots_fail", &failed);
+    line("cluster_nodes_pfail", &counts[0]);
+    line("cluster_nodes_fail", &counts[1]);
+    line("cluster_voting_nodes_pfail", &counts[2]);
+    line("cluster_voting_nodes_fail", &counts[3]);
+    line("cluster_known_nodes", &bus.nodes().len());
+    line("cluster_size", &bus.size());
+    line("cluster_current_epoch", &bus.current_epoch());
+    line("cluster_my_epoch", &bus.nodes().epoch_of(myself));
+    let counters = bus.counters();
+    for (way, traffic) in [("sent", &counters.sent), ("received", &counters.received)] {
+        for (kind, count) in MessageType::ALL.iter().zip(traffic.messages).filter(|(_, count)| *count > 0) {
+            line(&format!("cluster_stats_messages_{}_{way}", kind.name()), &count);
+        }
+        line(&format!("cluster_stats_messages_{way}"), &traffic.messages.iter().sum::<u64>());
+    }
+    let (sent, received) = (&counters.sent, &counters.received);
+    for (what, out, came) in [
+        ("", sent.bytes, received.bytes),
+        ("pubsub_", sent.publish_bytes, received.publish_bytes),
+        ("module_", sent.module_bytes, received.module_bytes),
+    ] {
+        line(&format!("cluster_stats_{what}bytes_sent"), &out);
+        line(&format!("cluster_stats_{what}bytes_received"), &came);
+    }
+    line("total_cluster_links_buffer_limit_exceeded", &counters.links_over_limit);
+    text
+}
