@@ -3,6 +3,7 @@
 #![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
 
 mod aof;
+mod cluster;
 mod connection;
 mod event_loop;
 mod host;

@@ -2,6 +2,7 @@
 
 use crate::aof::disk::Disk;
 use crate::aof::writer;
+use crate::cluster::node_desk::NodeDesk;
 use crate::event_loop::worker_threads::start_workers;
 use crate::host::engine_host::EngineHost;
 use crate::host::lazy_free::LazyFree;
@@ -61,8 +62,10 @@ pub fn serve(
     allocator::give_back_in_background(config.flag(Directive::JEMALLOC_BG_THREAD));
     let lazy_free = LazyFree::start(LAZY_FREE_THREADS, &Arc::new(config.clone()))
         .map_err(|error| format!("Can't start a background thread: {error}"))?;
+    let node = if mode::is_sentinel() { None } else { NodeDesk::begin(&config)? };
+    let databases = if node.is_some() { Directive::CLUSTER_DATABASES } else { Directive::DATABASES };
     let options = Options {
-        databases: config.int(Directive::DATABASES).max(1) as usize,
+        databases: config.int(databases).max(1) as usize,
         hash_seed: hash_seed(&config),
         workers,
         ..Options::default()
@@ -99,6 +102,10 @@ pub fn serve(
         primary_thread::start(&shared).map_err(|error| format!("Can't start a background thread: {error}"))?;
     let (alone, within) = if mode::is_sentinel() { (sentinel, None) } else { (None, sentinel) };
     let within = within.map(|desk| SentinelWithin::start(&desk, &shared.engine)).transpose()?;
+    if let Some(node) = &node {
+        shared.engine.persistence_status().set_clustered(true);
+        node.start(&shared)?;
+    }
     begin(&shared, &acceptor, kinds, alone).map_err(|error| format!("Can't start a thread: {error}"))?;
     acceptor.open(listeners).map_err(failed)?;
     daemon.ready();

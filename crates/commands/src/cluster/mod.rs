@@ -15,6 +15,7 @@ use engine::{Engine, Error};
 use std::sync::atomic::Ordering::Relaxed;
 
 mod desk;
+pub mod duties;
 mod keys_in_slot;
 mod orders;
 mod questions;

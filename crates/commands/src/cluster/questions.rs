@@ -8,6 +8,7 @@ use cluster::bus::{Bus, MessageType};
 use cluster::conf::LineFor;
 use cluster::node::Node;
 use cluster::node_id::NodeId;
+use engine::config::Directive;
 use engine::{Engine, Error, Word};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -115,16 +116,16 @@ pub(super) fn slots(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error>
 fn reply_node(cx: &mut Context<'_>, node: &Node) {
     let (engine, address) = (cx.engine, &node.address);
     let kind = engine.config().snapshot();
-    let kind = kind.text(engine::config::Directive::CLUSTER_PREFERRED_ENDPOINT_TYPE);
+    let kind = kind.text(Directive::CLUSTER_PREFERRED_ENDPOINT_TYPE);
     cx.reply.array(4);
     match kind {
         b"unknown-endpoint" => cx.reply.null(),
-        _ => cx.reply.bulk(endpoint(engine, cx.session, address).as_bytes()),
+        _ => cx.reply.bulk(endpoint(engine, &cx.session.info, address).as_bytes()),
     }
-    cx.reply.int(i64::from(client_port(cx.session, address)));
+    cx.reply.int(i64::from(client_port(&cx.session.info, address)));
     cx.reply.bulk(node.id.as_str().as_bytes());
     let others = [
-        ("ip", client_ip(cx.session, address), kind != b"ip"),
+        ("ip", client_ip(&cx.session.info, address), kind != b"ip"),
         ("hostname", &address.hostname, kind != b"hostname" && !address.hostname.is_empty()),
         ("availability-zone", &address.availability_zone, !address.availability_zone.is_empty()),
     ];
@@ -187,8 +188,8 @@ fn reply_details(cx: &mut Context<'_>, node: &Node) {
         cx.reply.bulk(name.as_bytes());
         cx.reply.int(i64::from(*told));
     }
-    bulk(cx, "ip", client_ip(cx.session, address));
-    let endpoint = endpoint(engine, cx.session, address);
+    bulk(cx, "ip", client_ip(&cx.session.info, address));
+    let endpoint = endpoint(engine, &cx.session.info, address);
     bulk(cx, "endpoint", endpoint);
     if !address.hostname.is_empty() {
         bulk(cx, "hostname", &address.hostname);

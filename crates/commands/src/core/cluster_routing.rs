@@ -21,6 +21,7 @@ use crate::core::key_spec;
 use crate::core::session::{OpenSlot, Session};
 use cluster::node::Address;
 use cluster::slot_map::SlotMap;
+use engine::clients::registry::ClientInfo;
 use engine::config::Directive;
 use engine::data::key_hash::KeyHash;
 use engine::data::slot::slot_of;
@@ -73,7 +74,8 @@ pub(crate) fn route(engine: &Engine, session: &mut Session, routed: Routed<'_>) 
     // A transaction's keys are looked at when it runs.
     let looks_at_keys = !routed.publishes && (session.multi.is_none() || runs_queued);
     if let Some(destination) = destination.filter(|_| looks_at_keys) {
-        session.open_slot = Some(Box::new(OpenSlot::Leaves(sent_to(engine, session, &map, *destination, slot, true))));
+        session.open_slot =
+            Some(Box::new(OpenSlot::Leaves(sent_to(engine, &session.info, &map, *destination, slot, true))));
         return Ok(());
     }
     if is_importing && (session.asking || routed.command.flags.has(ASKING)) {
@@ -83,7 +85,7 @@ pub(crate) fn route(engine: &Engine, session: &mut Session, routed: Routed<'_>) 
     if is_own && (!map.is_replica || (reads_replicas || routed.publishes) && !routed.writes) {
         return Ok(());
     }
-    Err(sent_to(engine, session, &map, owner, slot, false))
+    Err(sent_to(engine, &session.info, &map, owner, slot, false))
 }
 
 /// Whether commands run while the cluster is down, as it is configured.
@@ -102,32 +104,39 @@ fn down(engine: &Engine, routed: Routed<'_>) -> Result<(), Error> {
 }
 
 /// Where a client is sent that asks for what is at another node.
-fn sent_to(engine: &Engine, session: &Session, map: &SlotMap, node: u16, slot: u16, for_once: bool) -> Error {
+pub(crate) fn sent_to(
+    engine: &Engine,
+    client: &ClientInfo,
+    map: &SlotMap,
+    node: u16,
+    slot: u16,
+    for_once: bool,
+) -> Error {
     let Some((_, address)) = map.nodes.get(usize::from(node)) else { return Error::SlotUnbound };
-    let host = Word::of(endpoint(engine, session, address));
-    let (slot, port) = (Word::of(slot.to_string()), Word::of(client_port(session, address).to_string()));
+    let host = Word::of(endpoint(engine, client, address));
+    let (slot, port) = (Word::of(slot.to_string()), Word::of(client_port(client, address).to_string()));
     if for_once { Error::Ask(slot, host, port) } else { Error::Moved(slot, host, port) }
 }
 
 /// How a client is told of a node, as `cluster-preferred-endpoint-type` has it.
-pub(crate) fn endpoint<'a>(engine: &Engine, session: &Session, address: &'a Address) -> &'a str {
+pub(crate) fn endpoint<'a>(engine: &Engine, client: &ClientInfo, address: &'a Address) -> &'a str {
     match engine.config().snapshot().text(Directive::CLUSTER_PREFERRED_ENDPOINT_TYPE) {
         b"hostname" if address.hostname.is_empty() => "?",
         b"hostname" => &address.hostname,
         b"unknown-endpoint" => "",
-        _ => client_ip(session, address),
+        _ => client_ip(client, address),
     }
 }
 
 /// The address of a node for this client.
-pub(crate) fn client_ip<'a>(session: &Session, address: &'a Address) -> &'a str {
-    let own = if session.info.addr.starts_with('[') { &address.client_ipv6 } else { &address.client_ipv4 };
+pub(crate) fn client_ip<'a>(client: &ClientInfo, address: &'a Address) -> &'a str {
+    let own = if client.addr.starts_with('[') { &address.client_ipv6 } else { &address.client_ipv4 };
     if own.is_empty() { &address.ip } else { own }
 }
 
 /// The port of a node for this client.
-pub(crate) fn client_port(session: &Session, address: &Address) -> u16 {
-    let (announced, own) = match session.info.is_tls.load(Relaxed) {
+pub(crate) fn client_port(client: &ClientInfo, address: &Address) -> u16 {
+    let (announced, own) = match client.is_tls.load(Relaxed) {
         true => (address.client_tls_port, address.tls_port),
         false => (address.client_port, address.tcp_port),
     };

@@ -9,6 +9,7 @@ pub mod memory_usage;
 pub mod output;
 pub mod output_buffer;
 pub mod output_patience;
+pub mod peer_socket;
 pub mod socket;
 pub mod state;
 pub mod tls_stream;

@@ -182,8 +182,19 @@ fn backlog(config: &Config) -> i32 {
 }
 
 fn open_port(config: &Config, number: u16, port: Port, to: &mut Vec<Listener>) -> Result<(), String> {
-    let before = to.len();
     let kind = if port == Port::Tls { "tls" } else { "tcp" };
+    let sockets = open_addresses(config, number, kind)?;
+    to.extend(sockets.into_iter().map(|(socket, address)| Listener::Tcp { socket, port, address }));
+    Ok(())
+}
+
+/// Opens the port of a cluster's bus on every bound address.
+pub fn open_bus(config: &Config, number: u16) -> Result<Vec<TcpListener>, String> {
+    Ok(open_addresses(config, number, "cluster")?.into_iter().map(|(socket, _)| socket).collect())
+}
+
+fn open_addresses(config: &Config, number: u16, kind: &str) -> Result<Vec<(TcpListener, SocketAddr)>, String> {
+    let mut opened = Vec::new();
     for address in config.bind_addresses() {
         let text = String::from_utf8_lossy(address).into_owned();
         let (optional, name) = match text.strip_prefix('-') {
@@ -192,7 +203,7 @@ fn open_port(config: &Config, number: u16, port: Port, to: &mut Vec<Listener>) -
         };
         let open = |address| Ok((open_tcp(address, config)?, address));
         match resolve(name, number).and_then(open) {
-            Ok((socket, address)) => to.push(Listener::Tcp { socket, port, address }),
+            Ok(open) => opened.push(open),
             Err(error) if optional && is_missing(&error) => {}
             Err(error) => {
                 log::warning(format_args!(
@@ -205,10 +216,10 @@ fn open_port(config: &Config, number: u16, port: Port, to: &mut Vec<Listener>) -
         }
     }
     // Every address was optional, and none is there.
-    if to.len() == before && !config.bind_addresses().is_empty() {
+    if opened.is_empty() && !config.bind_addresses().is_empty() {
         return Err(format!("Failed listening on port {number} ({kind}), aborting."));
     }
-    Ok(())
+    Ok(opened)
 }
 
 /// The protocol or the address does not exist on this machine.

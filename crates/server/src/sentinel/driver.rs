@@ -2,7 +2,7 @@
 
 use super::children::Scripts;
 use super::desk::{SentinelDesk, WAKE, now};
-use super::peer::Peer;
+use crate::connection::peer_socket::Peer;
 use crate::listener::acceptor::Acceptor;
 use crate::system::log;
 use crate::workers::mailbox::WorkerMessage;

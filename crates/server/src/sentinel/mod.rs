@@ -16,5 +16,5 @@ pub mod begin;
 mod children;
 pub mod desk;
 mod driver;
-mod peer;
+
 mod sentinel_host;

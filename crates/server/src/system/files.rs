@@ -157,6 +157,12 @@ fn write_synced(name: &Path, content: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
+/// What a name in a directory stands for outlives a loss of power from here on.
+pub fn sync_directory_of(target: &Path) -> io::Result<()> {
+    let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::File::open(parent)?.sync_all()
+}
+
 /// Changes the working directory; returns its absolute name.
 pub fn change_dir(name: &[u8]) -> io::Result<Vec<u8>> {
     std::env::set_current_dir(path(name))?;

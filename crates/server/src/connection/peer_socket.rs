@@ -1,4 +1,4 @@
-//! A connection to a server or another Sentinel.
+//! A connection to another server, from here or to here, as the thread of a Sentinel or of a cluster's bus keeps it.
 
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
@@ -9,7 +9,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
 /// The connection, from the moment on that it is asked for.
-pub(super) struct Peer {
+pub struct Peer {
     stream: TcpStream,
     /// What is not sent yet; with TLS that is in there.
     output: Vec<u8>,
@@ -43,6 +43,13 @@ impl Peer {
         Ok(Peer { stream, output: Vec::new(), tls, is_open: false })
     }
 
+    /// A connection that another server has made.
+    pub fn accepted(stream: TcpStream) -> Peer {
+        // A wish: a connection without it still works.
+        let _ = stream.set_nodelay(true);
+        Peer { stream, output: Vec::new(), tls: None, is_open: true }
+    }
+
     pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         registry.register(&mut self.stream, token, Interest::READABLE | Interest::WRITABLE)
     }
@@ -74,6 +81,11 @@ impl Peer {
             return Err(ErrorKind::OutOfMemory.into());
         }
         self.flush()
+    }
+
+    /// Bytes that wait to be sent.
+    pub fn waiting(&self) -> usize {
+        self.output.len()
     }
 
     pub fn flush(&mut self) -> io::Result<()> {

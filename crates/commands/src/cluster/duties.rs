@@ -1,0 +1,150 @@
+//! What a node wants done about keys and roles: by a thread that may wait for locks.
+
+use crate::core::args::Args;
+use crate::core::cluster_routing::sent_to;
+use crate::core::context::Now;
+use crate::core::dispatch;
+use crate::core::session::Session;
+use crate::keys::key_walk::{Filter, KeyWalk, PIECE};
+use crate::replication::follow::{self, Waits};
+use crate::replication::step_down;
+use cluster::slot_set::SlotSet;
+use engine::clients::pubsub::ChannelKind;
+use engine::data::slot::slot_of;
+use engine::keyspace::origin::Asker;
+use engine::status::pause::Hold;
+use engine::status::replication_status::PrimaryAddress;
+use engine::{Engine, Error};
+use replication::failover_state::Target;
+use resp::Reply;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// Clients that wait for keys which are elsewhere now, or nowhere, are told so.
+pub fn end_waits(engine: &Engine) {
+    let map = engine.cluster().map();
+    for client in engine.clients().all() {
+        let Some(ticket) = client.ticket() else { continue };
+        let Some(key) = ticket.keys().first() else { continue };
+        let (slot, request) = (key.hash.slot(), ticket.request());
+        let owner = map.owners.get(usize::from(slot)).copied().flatten();
+        let reads_replica = client.read_only.load(Relaxed) && !request.writes();
+        let is_here = owner.is_some() && owner == map.serving && (!map.is_replica || reads_replica);
+        let error = match owner {
+            _ if !map.is_up => Error::ClusterDown,
+            _ if is_here || map.importing.contains_key(&slot) => continue,
+            None => Error::SlotUnbound,
+            Some(owner) => sent_to(engine, &client, &map, owner, slot, false),
+        };
+        if ticket.finish() {
+            engine.host().deliver(&ticket, request.error_reply(&error));
+        }
+    }
+}
+
+/// Between two looks at what is to be waited for.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// This server follows that one from now on. `anew`: it has nothing of that one's history.
+pub fn follow(engine: &Engine, ip: &str, port: u16, anew: bool, now: Now) {
+    let address = PrimaryAddress { host: ip.as_bytes().to_vec(), port };
+    let status = engine.replication();
+    if status.primary().as_ref() == Some(&address) {
+        return;
+    }
+    if status.is_replica() {
+        while !follow::follow(engine, Some(address.clone()), Waits::End) {
+            std::thread::sleep(LOOK);
+        }
+    } else {
+        let mut order = None;
+        let target = Target { host: address.host, port };
+        let stepped = dispatch::internal(engine, now, |cx| {
+            order = Some(step_down::begin(cx, target));
+            Ok(())
+        });
+        debug_assert!(stepped.is_ok(), "nothing in it fails");
+        while order.as_ref().is_some_and(|order| !order.is_done()) {
+            std::thread::sleep(LOOK);
+        }
+    }
+    if anew {
+        status.update_link(|link| link.can_resume = false);
+    }
+}
+
+/// This server follows nobody from now on.
+pub fn lead(engine: &Engine) {
+    while engine.replication().is_replica() && !follow::follow(engine, None, Waits::Keep) {
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// The slots that have keys.
+pub fn populated(engine: &Engine, now: Now) -> SlotSet {
+    let mut found = SlotSet::none();
+    for db in 0..engine.databases() as u32 {
+        let mut walk = None;
+        let mut ended = false;
+        while !ended {
+            let piece = dispatch::internal(engine, now, |cx| {
+                cx.keys.select(db);
+                let walk = walk.get_or_insert_with(|| KeyWalk::all(&cx.keys));
+                let went = walk.piece(&mut cx.keys, PIECE, &Filter::default(), |entry| {
+                    found.insert(slot_of(entry.key()));
+                })?;
+                ended = went.is_none();
+                Ok(())
+            });
+            if piece.is_err() {
+                std::thread::sleep(LOOK);
+            }
+        }
+    }
+    found
+}
+
+/// A command of the node's own, which nobody has to admit.
+fn run(engine: &Engine, words: &[&[u8]], now: Now) {
+    let (mut session, mut args, mut reply) =
+        (Session::local(), words.iter().copied().collect::<Args<'_>>(), Reply::default());
+    session.asker = Asker::Replay;
+    dispatch::execute(engine, &mut session, &mut args, now, &mut reply);
+    if reply.as_slice().starts_with(b"-") {
+        let text = String::from_utf8_lossy(reply.as_slice()).trim().to_owned();
+        engine.host().notice(&format!("{}: {text}", String::from_utf8_lossy(words[0])));
+    }
+}
+
+/// All keys go.
+pub fn flush_all(engine: &Engine, now: Now) {
+    run(engine, &[b"FLUSHALL", b"ASYNC"], now);
+}
+
+/// Keys of these slots go. A replica's go when its primary's do.
+pub fn remove_keys(engine: &Engine, slots: &SlotSet, now: Now) {
+    if engine.replication().is_replica() {
+        return;
+    }
+    for slot in slots.iter() {
+        run(engine, &[b"CLUSTER", b"FLUSHSLOT", slot.to_string().as_bytes(), b"ASYNC"], now);
+    }
+}
+
+/// A message from another node.
+pub fn deliver(engine: &Engine, channel: &[u8], message: &[u8], is_sharded: bool) {
+    let kind = if is_sharded { ChannelKind::Shard } else { ChannelKind::Channel };
+    engine.pubsub().publish(0, kind, channel, message);
+}
+
+/// Writes wait until a replica has taken over, or has not.
+pub fn pause_writes(engine: &Engine) {
+    engine.hold_writes(Hold::Failover);
+    engine.host().pause_changed();
+}
+
+/// They go on.
+pub fn resume_writes(engine: &Engine) {
+    engine.release_writes(Hold::Failover);
+    engine.host().pause_changed();
+}

@@ -1,0 +1,72 @@
+//! What the node wants done that may have to wait for others: whom this server follows, keys that are to go, messages.
+//! One thread does it, in order; the bus goes on meanwhile.
+
+use super::node_desk::NodeDesk;
+use crate::system::clock;
+use crate::workers::shared::Shared;
+use cluster::slot_set::SlotSet;
+use commands::cluster::duties;
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use std::io;
+use std::sync::Arc;
+
+/// One of these things.
+pub(super) enum Duty {
+    /// Clients that wait for keys that are elsewhere now are sent there.
+    EndWaits,
+    Follow {
+        ip: String,
+        port: u16,
+        needs_full_sync: bool,
+    },
+    Lead,
+    FlushAll,
+    RemoveKeys(SlotSet),
+    Deliver {
+        channel: Vec<u8>,
+        message: Vec<u8>,
+        is_sharded: bool,
+    },
+    Pause,
+    Unpause,
+}
+
+/// Where they are left.
+pub(super) struct Duties(Sender<Duty>);
+
+impl Duties {
+    pub fn add(&self, duty: Duty) {
+        // The thread ends with the process only.
+        let _ = self.0.send(duty);
+    }
+}
+
+/// Starts the thread.
+pub(super) fn start(desk: &Arc<NodeDesk>, shared: &Arc<Shared>) -> io::Result<Duties> {
+    let (sender, receiver) = unbounded();
+    let (desk, shared) = (Arc::clone(desk), Arc::clone(shared));
+    let run = move || work(&desk, &shared, &receiver);
+    std::thread::Builder::new().name("cluster-duties".to_owned()).spawn(run)?;
+    Ok(Duties(sender))
+}
+
+fn work(desk: &NodeDesk, shared: &Shared, duties_due: &Receiver<Duty>) {
+    let engine = &*shared.engine;
+    for duty in duties_due {
+        let now = clock::now();
+        match duty {
+            Duty::EndWaits => duties::end_waits(engine),
+            Duty::Follow { ip, port, needs_full_sync } => duties::follow(engine, &ip, port, needs_full_sync, now),
+            Duty::Lead => {
+                duties::lead(engine);
+                let found = duties::populated(engine, now);
+                desk.input(|bus, now| bus.keys_found(&found, now));
+            }
+            Duty::FlushAll => duties::flush_all(engine, now),
+            Duty::RemoveKeys(slots) => duties::remove_keys(engine, &slots, now),
+            Duty::Deliver { channel, message, is_sharded } => duties::deliver(engine, &channel, &message, is_sharded),
+            Duty::Pause => duties::pause_writes(engine),
+            Duty::Unpause => duties::resume_writes(engine),
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The node behind its lock.
+
+use super::duties::{Duties, Duty};
+use super::node_file::NodeFile;
+use super::node_settings::{address, bus_port, settings};
+use super::{bus_thread, duties};
+use crate::listener::sockets;
+use crate::system::{clock, log};
+use crate::workers::shared::Shared;
+use cluster::bus::{Bus, Effect, Facts, Level};
+use cluster::link_id::LinkId;
+use cluster::{Millis, SLOTS};
+use commands::cluster::Desk;
+use engine::config::{Config, Directive};
+use engine::status::replication_status::LinkState;
+use mio::{Poll, Token, Waker};
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, OnceLock};
+
+/// The token under which the thread's waker reports; links count from 1.
+pub(super) const WAKE: Token = Token(0);
+
+/// What is to be done with sockets, by the thread that has them.
+pub(super) enum LinkOrder {
+    Connect { link: LinkId, ip: String, port: u16 },
+    Send { link: LinkId, bytes: Arc<[u8]> },
+    Close { link: LinkId },
+}
+
+/// Where the node is asked.
+pub struct NodeDesk {
+    bus: Mutex<Bus>,
+    /// Who carries out effects has it: they are done in their order.
+    file: Mutex<NodeFile>,
+    links: Mutex<VecDeque<LinkOrder>>,
+    waker: OnceLock<Waker>,
+    shared: OnceLock<Arc<Shared>>,
+    duties: OnceLock<Duties>,
+}
+
+/// The wall clock: times of nodes are told.
+pub(super) fn now() -> Millis {
+    clock::now().unix_ms().0
+}
+
+impl NodeDesk {
+    /// The node that the configuration wants, as its file says, if it wants one.
+    ///
+    /// # Errors
+    /// The server must not start: a line for the log.
+    pub fn begin(config: &Config) -> Result<Option<Arc<NodeDesk>>, String> {
+        if !config.flag(Directive::CLUSTER_ENABLED) {
+            return Ok(None);
+        }
+        if bus_port(config) == 0 {
+            return Err("Server port number too high. Cluster communication port is 10,000 port numbers higher than your Server port. Your Server port number must be 55535 or less.".to_owned());
+        }
+        let name = config.text(Directive::CLUSTER_CONFIG_FILE);
+        let (file, text) = NodeFile::open(name)?;
+        let (address, settings) = (address(config), settings(config));
+        let random = fastrand::Rng::new();
+        let mut bus = match text.is_empty() {
+            true => Bus::new(address, settings, random, now()),
+            false => Bus::load(&text, address, settings, random, now())
+                .map_err(|error| format!("Unrecoverable error: corrupted cluster config file: {error}"))?,
+        };
+        if config.flag(Directive::CLUSTER_SINGLE) {
+            own_all(&mut bus)?;
+        }
+        let (links, waker, shared, duties) = Default::default();
+        Ok(Some(Arc::new(NodeDesk { bus: Mutex::new(bus), file: Mutex::new(file), links, waker, shared, duties })))
+    }
+
+    pub(super) fn bus(&self) -> MutexGuard<'_, Bus> {
+        self.bus.lock()
+    }
+
+    /// Begins to talk to others, on a thread of its own.
+    ///
+    /// # Errors
+    /// The system has no thread, poll or port for it.
+    pub fn start(self: &Arc<Self>, shared: &Arc<Shared>) -> Result<(), String> {
+        let failed = |error: io::Error| format!("Can't start the cluster bus: {error}");
+        let poll = Poll::new().map_err(failed)?;
+        let config = shared.engine.config().snapshot();
+        let listeners = sockets::open_bus(&config, bus_port(&config))?;
+        // These are set once: nobody else starts it.
+        let _ = self.waker.set(Waker::new(poll.registry(), WAKE).map_err(failed)?);
+        let _ = self.shared.set(Arc::clone(shared));
+        let _ = self.duties.set(duties::start(self, shared).map_err(failed)?);
+        commands::cluster::install(Arc::clone(self) as Arc<dyn Desk>);
+        self.perform();
+        bus_thread::start(Arc::clone(self), Arc::clone(shared), poll, listeners).map_err(failed)
+    }
+
+    /// Tells the node what it may have to know for what comes next.
+    fn inform(&self, bus: &mut Bus) {
+        let Some(shared) = self.shared.get() else { return };
+        let (config, now) = (shared.engine.config().snapshot(), now());
+        bus.set_settings(settings(&config), now);
+        bus.set_address(address(&config), now);
+        bus.set_facts(facts(shared), now);
+    }
+
+    /// Lets the thread's part happen: an input of the node.
+    pub(super) fn input<R>(&self, input: impl FnOnce(&mut Bus, Millis) -> R) -> R {
+        let result = {
+            let mut bus = self.bus();
+            self.inform(&mut bus);
+            input(&mut bus, now())
+        };
+        self.perform();
+        result
+    }
+
+    /// What sockets are to be used for.
+    pub(super) fn take_links(&self) -> VecDeque<LinkOrder> {
+        std::mem::take(&mut *self.links.lock())
+    }
+
+    /// Carries out what the node wants done, in its order. What others wait for, they get: the file and the slot map
+    /// are there when this returns.
+    fn perform(&self) {
+        let mut file = self.file.lock();
+        loop {
+            let (effects, text) = {
+                let mut bus = self.bus();
+                let effects = bus.take_effects();
+                let saves = effects.iter().any(|effect| matches!(effect, Effect::Save { .. }));
+                (effects, saves.then(|| bus.conf()).unwrap_or_default())
+            };
+            if effects.is_empty() {
+                break;
+            }
+            for effect in effects {
+                self.perform_one(effect, &mut file, &text);
+            }
+        }
+        drop(file);
+        if let Some(waker) = self.waker.get() {
+            // It looks at its next tick at the latest.
+            let _ = waker.wake();
+        }
+    }
+
+    fn perform_one(&self, effect: Effect, file: &mut NodeFile, text: &[u8]) {
+        match effect {
+            Effect::Save { is_durable } => self.save(file, text, is_durable),
+            Effect::Connect { link, ip, port } => self.links.lock().push_back(LinkOrder::Connect { link, ip, port }),
+            Effect::Send { link, bytes } => self.links.lock().push_back(LinkOrder::Send { link, bytes }),
+            Effect::Close { link } => self.links.lock().push_back(LinkOrder::Close { link }),
+            Effect::SlotMapChanged => {
+                let map = self.bus().slot_map();
+                if let Some(shared) = self.shared.get() {
+                    shared.engine.set_slot_map(map);
+                    self.duty(Duty::EndWaits);
+                }
+            }
+            Effect::Follow { ip, port, needs_full_sync } => self.duty(Duty::Follow { ip, port, needs_full_sync }),
+            Effect::Lead => self.duty(Duty::Lead),
+            Effect::FlushAll => self.duty(Duty::FlushAll),
+            Effect::LoseSlots(slots) => self.duty(Duty::RemoveKeys(slots)),
+            // Subscribers of shards' channels stay where they are: the bus brings them what is published elsewhere.
+            Effect::DropShardSubscribers(_) => {}
+            Effect::Deliver { channel, message, is_sharded } => {
+                self.duty(Duty::Deliver { channel, message, is_sharded });
+            }
+            Effect::PauseWrites { .. } => self.duty(Duty::Pause),
+            Effect::Unpause => self.duty(Duty::Unpause),
+            Effect::Log { level, text } => log::log(level_of(level), text),
+        }
+    }
+
+    fn duty(&self, duty: Duty) {
+        if let Some(duties) = self.duties.get() {
+            duties.add(duty);
+        }
+    }
+
+    /// A node that forgets what it has promised harms others: it ends when it cannot keep it, unless it is told to go
+    /// on.
+    fn save(&self, file: &mut NodeFile, text: &[u8], is_durable: bool) {
+        let Err(error) = file.save(text, is_durable) else { return };
+        let goes_on = self.shared.get().is_some_and(|shared| {
+            shared.engine.config().snapshot().text(Directive::CLUSTER_CONFIG_SAVE_BEHAVIOR) == b"best-effort"
+        });
+        log::warning(format_args!("Could not save the cluster configuration: {error}"));
+        if !goes_on {
+            log::warning("Fatal: can't update cluster config file.");
+            std::process::exit(1);
+        }
+    }
+}
+
+impl Desk for NodeDesk {
+    fn visit(&self, visit: &mut dyn FnMut(&mut Bus, Millis)) {
+        self.input(visit);
+    }
+}
+
+/// A node that is alone and owns nothing owns all slots from now on.
+fn own_all(bus: &mut Bus) -> Result<(), String> {
+    if bus.nodes().len() > 1 {
+        return Err(
+            "cluster-single is for a node that is alone, and the cluster configuration file knows others.".to_owned()
+        );
+    }
+    let missing: Vec<(u16, u16)> =
+        (0..SLOTS as u16).filter(|slot| bus.nodes().owner(*slot).is_none()).map(|slot| (slot, slot)).collect();
+    bus.add_slots(&missing, now()).map_err(|error| error.to_string())
+}
+
+fn facts(shared: &Shared) -> Facts {
+    let status = shared.engine.replication();
+    let link = status.link();
+    let heard = if link.state == LinkState::Connected { link.last_io } else { link.down_since };
+    Facts {
+        replication_offset: i64::try_from(status.offset()).unwrap_or(i64::MAX),
+        is_following: status.is_replica(),
+        heard_from_primary: heard.0,
+    }
+}
+
+fn level_of(level: Level) -> log::Level {
+    match level {
+        Level::Debug => log::Level::Debug,
+        Level::Verbose => log::Level::Verbose,
+        Level::Notice => log::Level::Notice,
+        Level::Warning => log::Level::Warning,
+    }
+}
