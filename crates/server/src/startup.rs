@@ -63,13 +63,7 @@ pub fn serve(
     let lazy_free = LazyFree::start(LAZY_FREE_THREADS, &Arc::new(config.clone()))
         .map_err(|error| format!("Can't start a background thread: {error}"))?;
     let node = if mode::is_sentinel() { None } else { NodeDesk::begin(&config)? };
-    let databases = if node.is_some() { Directive::CLUSTER_DATABASES } else { Directive::DATABASES };
-    let options = Options {
-        databases: config.int(databases).max(1) as usize,
-        hash_seed: hash_seed(&config),
-        workers,
-        ..Options::default()
-    };
+    let options = options(&config, node.is_some(), workers);
     banner::show(&config);
     prefault::code();
     let tls = Arc::<TlsState>::default();
@@ -119,6 +113,12 @@ pub fn serve(
     daemon.stop();
     log::warning("Cinnabar is now ready to exit, bye bye...");
     result
+}
+
+fn options(config: &Config, is_clustered: bool, workers: usize) -> Options {
+    let databases = if is_clustered { Directive::CLUSTER_DATABASES } else { Directive::DATABASES };
+    let databases = config.int(databases).max(1) as usize;
+    Options { databases, hash_seed: hash_seed(config), workers, ..Options::default() }
 }
 
 /// Begins to watch, or to read the data set. A Sentinel has one worker: its messages to subscribers go out by that.

@@ -1,6 +1,6 @@
 //! The keys of one slot: how many, which, and their end. They are found among those of their shard, a piece at a time.
 
-use super::must_be_clustered;
+use super::bus_desk::must_be_clustered;
 use crate::core::args::Args;
 use crate::core::command_table::accepted;
 use crate::core::context::{Context, Flow, Piecewise};

@@ -10,18 +10,21 @@ use crate::core::command::{
     TOUCHES_ARBITRARY_KEYS, WRITE, key,
 };
 use crate::core::context::Context;
+use crate::core::help::reply_help;
+use bus_desk::must_be_clustered;
+use engine::Error;
 use engine::data::slot::slot_of;
-use engine::{Engine, Error};
 use std::sync::atomic::Ordering::Relaxed;
 
-mod desk;
-pub mod duties;
+mod bus_desk;
+mod bus_orders;
+mod bus_questions;
 mod keys_in_slot;
-mod orders;
-mod questions;
+pub mod node_duties;
 mod slot_scan;
 
-pub use desk::{Desk, install};
+pub use bus_desk::{Desk, install};
+pub(crate) use bus_questions::info_text;
 
 const ASKED_OF_A_CLUSTER: Command = Command {
     group: Group::Cluster,
@@ -62,7 +65,7 @@ pub const COMMANDS: &[Command] = &[
                 syntax: "slot:int...",
                 summary: "Assigns new hash slots to a node.",
                 complexity: "O(N) where N is the total number of hash slot arguments",
-                run: orders::add_slots,
+                run: bus_orders::add_slots,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -73,7 +76,7 @@ pub const COMMANDS: &[Command] = &[
                 syntax: "(range: start-slot:int end-slot:int)...",
                 summary: "Assigns new hash slot ranges to a node.",
                 complexity: "O(N) where N is the total number of the slots between the start slot and end slot arguments.",
-                run: orders::add_slots_range,
+                run: bus_orders::add_slots_range,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -82,7 +85,7 @@ pub const COMMANDS: &[Command] = &[
                 flags: ADMIN.and(NO_ASYNC_LOADING).and(STALE),
                 summary: "Advances the cluster config epoch.",
                 tips: &["nondeterministic_output"],
-                run: orders::bump_epoch,
+                run: bus_orders::bump_epoch,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -103,7 +106,7 @@ pub const COMMANDS: &[Command] = &[
                 summary: "Returns the number of active failure reports for a node. No new reports are created once the node is marked as failed.",
                 complexity: "O(N) where N is the number of failure reports",
                 tips: &["nondeterministic_output"],
-                run: questions::count_failure_reports,
+                run: bus_questions::count_failure_reports,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -124,7 +127,7 @@ pub const COMMANDS: &[Command] = &[
                 syntax: "slot:int...",
                 summary: "Sets hash slots as unbound for a node.",
                 complexity: "O(N) where N is the total number of hash slot arguments",
-                run: orders::del_slots,
+                run: bus_orders::del_slots,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -135,7 +138,7 @@ pub const COMMANDS: &[Command] = &[
                 syntax: "(range: start-slot:int end-slot:int)...",
                 summary: "Sets hash slot ranges as unbound for a node.",
                 complexity: "O(N) where N is the total number of the slots between the start slot and end slot arguments.",
-                run: orders::del_slots_range,
+                run: bus_orders::del_slots_range,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -145,7 +148,7 @@ pub const COMMANDS: &[Command] = &[
                 flags: ADMIN.and(NO_ASYNC_LOADING).and(STALE),
                 syntax: "[options: FORCE | TAKEOVER]",
                 summary: "Forces a replica to perform a manual failover of its primary.",
-                run: orders::failover,
+                run: bus_orders::failover,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -165,7 +168,7 @@ pub const COMMANDS: &[Command] = &[
                 since: "3.0.0",
                 flags: ADMIN.and(NO_ASYNC_LOADING).and(STALE),
                 summary: "Deletes all slots information from a node.",
-                run: orders::flush_slots,
+                run: bus_orders::flush_slots,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -175,7 +178,7 @@ pub const COMMANDS: &[Command] = &[
                 flags: ADMIN.and(NO_ASYNC_LOADING).and(STALE),
                 syntax: "node-id",
                 summary: "Removes a node from the nodes table.",
-                run: orders::forget,
+                run: bus_orders::forget,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -202,6 +205,7 @@ pub const COMMANDS: &[Command] = &[
                 name: "help",
                 since: "5.0.0",
                 summary: "Returns helpful text about the different subcommands.",
+                run: help,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -209,7 +213,7 @@ pub const COMMANDS: &[Command] = &[
                 since: "3.0.0",
                 summary: "Returns information about the state of a node.",
                 tips: &["nondeterministic_output"],
-                run: questions::info,
+                run: bus_questions::info,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -230,7 +234,7 @@ pub const COMMANDS: &[Command] = &[
                 summary: "Returns a list of all TCP links to and from peer nodes.",
                 complexity: "O(N) where N is the total number of Cluster nodes",
                 tips: &["nondeterministic_output"],
-                run: questions::links,
+                run: bus_questions::links,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -241,7 +245,7 @@ pub const COMMANDS: &[Command] = &[
                 syntax: "ip port:int [cluster-bus-port:int]@4.0.0",
                 summary: "Forces a node to handshake with another node.",
                 history: &[("4.0.0", "Added the optional `cluster_bus_port` argument.")],
-                run: orders::meet,
+                run: bus_orders::meet,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -258,7 +262,7 @@ pub const COMMANDS: &[Command] = &[
                 name: "myid",
                 since: "3.0.0",
                 summary: "Returns the ID of a node.",
-                run: questions::my_id,
+                run: bus_questions::my_id,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -266,7 +270,7 @@ pub const COMMANDS: &[Command] = &[
                 since: "7.2.0",
                 summary: "Returns the shard ID of a node.",
                 tips: &["nondeterministic_output"],
-                run: questions::my_shard_id,
+                run: bus_questions::my_shard_id,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -275,7 +279,7 @@ pub const COMMANDS: &[Command] = &[
                 summary: "Returns the cluster configuration for a node.",
                 complexity: "O(N) where N is the total number of Cluster nodes",
                 tips: &["nondeterministic_output"],
-                run: questions::nodes,
+                run: bus_questions::nodes,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -287,7 +291,7 @@ pub const COMMANDS: &[Command] = &[
                 summary: "Lists the replica nodes of a primary node.",
                 complexity: "O(N) where N is the number of replicas.",
                 tips: &["nondeterministic_output"],
-                run: questions::replicas,
+                run: bus_questions::replicas,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -301,7 +305,7 @@ pub const COMMANDS: &[Command] = &[
                     "Added support of 'NO ONE' arg instead of <node-id> resulting into detaching replica from primary node.",
                 )],
                 summary: "Configures a node as replica of a primary node or detaches a replica from its primary.",
-                run: orders::replicate,
+                run: bus_orders::replicate,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -312,7 +316,7 @@ pub const COMMANDS: &[Command] = &[
                 syntax: "[reset-type: HARD | SOFT]",
                 summary: "Resets a node.",
                 complexity: "O(N) where N is the number of known nodes. The command may execute a FLUSHALL as a side effect.",
-                run: orders::reset,
+                run: bus_orders::reset,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -320,7 +324,7 @@ pub const COMMANDS: &[Command] = &[
                 since: "3.0.0",
                 flags: ADMIN.and(NO_ASYNC_LOADING).and(STALE),
                 summary: "Forces a node to save the cluster configuration to disk.",
-                run: orders::save_config,
+                run: bus_orders::save_config,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -330,7 +334,7 @@ pub const COMMANDS: &[Command] = &[
                 flags: ADMIN.and(NO_ASYNC_LOADING).and(STALE),
                 syntax: "config-epoch:int",
                 summary: "Sets the configuration epoch for a new node.",
-                run: orders::set_config_epoch,
+                run: bus_orders::set_config_epoch,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -341,7 +345,7 @@ pub const COMMANDS: &[Command] = &[
                 syntax: "slot:int (subcommand: IMPORTING importing=node-id | MIGRATING migrating=node-id | NODE node=node-id | STABLE) [TIMEOUT timeout:int]@8.0.0",
                 summary: "Binds a hash slot to a node.",
                 history: &[("8.0.0", "Added the `TIMEOUT` option.")],
-                run: orders::set_slot,
+                run: bus_orders::set_slot,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -351,7 +355,7 @@ pub const COMMANDS: &[Command] = &[
                 complexity: "O(N) where N is the total number of cluster nodes",
                 history: &[("9.1.0", "Added shard level `id` field and node level `availability-zone` field.")],
                 tips: &["nondeterministic_output"],
-                run: questions::shards,
+                run: bus_questions::shards,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -364,7 +368,7 @@ pub const COMMANDS: &[Command] = &[
                 complexity: "O(N) where N is the number of replicas.",
                 deprecated: Some(("5.0.0", "`CLUSTER REPLICAS`")),
                 tips: &["nondeterministic_output"],
-                run: questions::replicas,
+                run: bus_questions::replicas,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -389,7 +393,7 @@ pub const COMMANDS: &[Command] = &[
                     ("9.1.0", "Added `availability-zone` field inside the networking metadata."),
                 ],
                 tips: &["nondeterministic_output"],
-                run: questions::slots,
+                run: bus_questions::slots,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -446,9 +450,10 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// For commands that only a node of a cluster has.
-fn must_be_clustered(engine: &Engine) -> Result<(), Error> {
-    if engine.is_clustered() { Ok(()) } else { Err(Error::ClusterDisabled) }
+fn help(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    must_be_clustered(cx.engine)?;
+    reply_help(cx.reply, &String::from_utf8_lossy(&args[0]));
+    Ok(())
 }
 
 fn asking(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {

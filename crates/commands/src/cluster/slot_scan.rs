@@ -4,8 +4,8 @@
 //! owner; `place` says whose position it is, since another node's order is another, and is `0` where a node has only
 //! named the next slot. A call goes through the slots from there on that have the same owner.
 
+use super::bus_desk::must_be_clustered;
 use super::keys_in_slot::slot_at;
-use super::must_be_clustered;
 use crate::core::args::Args;
 use crate::core::command::CallKeys;
 use crate::core::context::{Context, Flow, Piecewise};

@@ -30,10 +30,10 @@ use crate::core::command::{
     NO_AUTH, NO_MULTI, PROTECTED, PUBSUB, READONLY, RUNS_QUEUED, STALE, TELLS_DISK_ERRORS, WRITE,
 };
 use crate::core::context::{Context, Now, Piecewise};
-use crate::core::dispatch::Prepared;
 use crate::core::rights::{self, Call};
 use crate::core::session::Session;
 use engine::config::{Directive, os_message};
+use engine::data::key_hash::KeyHash;
 use engine::host::threads::Server;
 use engine::keyspace::origin::Asker;
 use engine::status::deny_reasons::{DenyReasons, Paused};
@@ -103,9 +103,9 @@ impl<'r> AdmissionRequest<'r> {
 /// Whether a command with these keys may run, whatever it is: so it nearly always is. Remembers the state of the server
 /// by which that was decided.
 #[inline(always)]
-pub(crate) fn is_open(engine: &Engine, session: &mut Session, prepared: &Prepared) -> bool {
+pub(crate) fn is_open(engine: &Engine, session: &mut Session, keys: &[(usize, KeyHash)]) -> bool {
     session.admitted = engine.persistence_status().deny_reasons();
-    (session.admitted.is_none() || session.admitted.is_clustered_only() && is_served(engine, session, prepared))
+    (session.admitted.is_none() || session.admitted.is_clustered_only() && is_served(engine, session, keys))
         && !engine.scripts().is_busy()
         && session.is_unrestricted(engine)
         && session.subscriptions.is_none()
@@ -115,8 +115,8 @@ pub(crate) fn is_open(engine: &Engine, session: &mut Session, prepared: &Prepare
 
 /// Whether a command of a client of a cluster is about slots that stay here, one slot if it has several keys.
 #[inline(never)]
-fn is_served(engine: &Engine, session: &Session, prepared: &Prepared) -> bool {
-    let [(_, first), others @ ..] = prepared.keys() else { return false };
+fn is_served(engine: &Engine, session: &Session, keys: &[(usize, KeyHash)]) -> bool {
+    let [(_, first), others @ ..] = keys else { return false };
     engine.cluster().serves(first.slot())
         && others.iter().all(|(_, key)| key.slot() == first.slot())
         && !session.admitted.is_limited()

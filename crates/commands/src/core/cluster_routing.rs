@@ -120,10 +120,10 @@ pub(crate) fn sent_to(
 
 /// How a client is told of a node, as `cluster-preferred-endpoint-type` has it.
 pub(crate) fn endpoint<'a>(engine: &Engine, client: &ClientInfo, address: &'a Address) -> &'a str {
-    match engine.config().snapshot().text(Directive::CLUSTER_PREFERRED_ENDPOINT_TYPE) {
-        b"hostname" if address.hostname.is_empty() => "?",
-        b"hostname" => &address.hostname,
-        b"unknown-endpoint" => "",
+    match engine.config().snapshot().choice(Directive::CLUSTER_PREFERRED_ENDPOINT_TYPE) {
+        "hostname" if address.hostname.is_empty() => "?",
+        "hostname" => &address.hostname,
+        "unknown-endpoint" => "",
         _ => client_ip(client, address),
     }
 }

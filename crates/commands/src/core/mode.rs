@@ -32,9 +32,10 @@ pub fn is_sentinel() -> bool {
 }
 
 /// The word that INFO, HELLO and the log have for it.
-pub fn name() -> &'static str {
-    if is_sentinel() { "sentinel" } else { STANDALONE }
+pub fn name(is_clustered: bool) -> &'static str {
+    match is_clustered {
+        _ if is_sentinel() => "sentinel",
+        true => "cluster",
+        false => "standalone",
+    }
 }
-
-/// Of one server without a cluster.
-pub const STANDALONE: &str = "standalone";

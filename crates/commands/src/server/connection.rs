@@ -219,7 +219,7 @@ fn reply_hello(cx: &mut Context<'_>) {
     reply.int(if reply.protocol() == Protocol::Resp3 { 3 } else { 2 });
     reply.bulk(b"id");
     reply.int(cx.session.info.id as i64);
-    for (key, value) in [("mode", mode::name())].into_iter().chain(role) {
+    for (key, value) in [("mode", mode::name(cx.engine.is_clustered()))].into_iter().chain(role) {
         reply.bulk(key.as_bytes());
         reply.bulk(value.as_bytes());
     }

@@ -56,7 +56,7 @@ impl BusThread {
     fn run(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(256);
         while !self.shared.stopping.load(Relaxed) {
-            self.carry_out();
+            self.use_links();
             let time = self.next_tick.saturating_duration_since(Instant::now());
             match self.poll.poll(&mut events, Some(time)) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -77,7 +77,7 @@ impl BusThread {
     }
 
     /// Does with sockets what is wanted; what that leads to, too.
-    fn carry_out(&mut self) {
+    fn use_links(&mut self) {
         loop {
             let orders = self.desk.take_links();
             if orders.is_empty() {

@@ -5,7 +5,7 @@ use super::node_desk::NodeDesk;
 use crate::system::clock;
 use crate::workers::shared::Shared;
 use cluster::slot_set::SlotSet;
-use commands::cluster::duties;
+use commands::cluster::node_duties;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use std::io;
 use std::sync::Arc;
@@ -55,18 +55,20 @@ fn work(desk: &NodeDesk, shared: &Shared, duties_due: &Receiver<Duty>) {
     for duty in duties_due {
         let now = clock::now();
         match duty {
-            Duty::EndWaits => duties::end_waits(engine),
-            Duty::Follow { ip, port, needs_full_sync } => duties::follow(engine, &ip, port, needs_full_sync, now),
+            Duty::EndWaits => node_duties::end_waits(engine),
+            Duty::Follow { ip, port, needs_full_sync } => node_duties::follow(engine, &ip, port, needs_full_sync, now),
             Duty::Lead => {
-                duties::lead(engine);
-                let found = duties::populated(engine, now);
+                node_duties::lead(engine);
+                let found = node_duties::populated(engine, now);
                 desk.input(|bus, now| bus.keys_found(&found, now));
             }
-            Duty::FlushAll => duties::flush_all(engine, now),
-            Duty::RemoveKeys(slots) => duties::remove_keys(engine, &slots, now),
-            Duty::Deliver { channel, message, is_sharded } => duties::deliver(engine, &channel, &message, is_sharded),
-            Duty::Pause => duties::pause_writes(engine),
-            Duty::Unpause => duties::resume_writes(engine),
+            Duty::FlushAll => node_duties::flush_all(engine, now),
+            Duty::RemoveKeys(slots) => node_duties::remove_keys(engine, &slots, now),
+            Duty::Deliver { channel, message, is_sharded } => {
+                node_duties::deliver(engine, &channel, &message, is_sharded)
+            }
+            Duty::Pause => node_duties::pause_writes(engine),
+            Duty::Unpause => node_duties::resume_writes(engine),
         }
     }
 }

@@ -3,13 +3,13 @@
 //! ```text
 //! worker: CLUSTER ...  -> desk (one lock over the state machine) <-  thread: time, packets of other nodes
 //!                                      | effects, in order
-//!              the file, what commands are admitted by: at once, by whoever was the cause
+//!              the file, what commands are admitted by: at once, by the thread that was the cause
 //!                                      |
 //!        thread: sockets      duties' thread: whom this server follows, keys of slots that are others' now
 //! ```
 //!
-//! In: packets, orders of clients through the [`desk`](node_desk), the configuration. Out: bytes on sockets, `nodes.conf`,
-//! the slot map that commands go by. What is to happen is decided in the crate `cluster`.
+//! In: packets, orders of clients through the [`desk`](node_desk), the configuration. Out: bytes on sockets,
+//! `nodes.conf`, the slot map that commands go by. What is to happen is decided in the crate `cluster`.
 
 mod bus_thread;
 mod duties;

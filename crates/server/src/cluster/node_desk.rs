@@ -184,7 +184,7 @@ impl NodeDesk {
     fn save(&self, file: &mut NodeFile, text: &[u8], is_durable: bool) {
         let Err(error) = file.save(text, is_durable) else { return };
         let goes_on = self.shared.get().is_some_and(|shared| {
-            shared.engine.config().snapshot().text(Directive::CLUSTER_CONFIG_SAVE_BEHAVIOR) == b"best-effort"
+            shared.engine.config().snapshot().choice(Directive::CLUSTER_CONFIG_SAVE_BEHAVIOR) == "best-effort"
         });
         log::warning(format_args!("Could not save the cluster configuration: {error}"));
         if !goes_on {

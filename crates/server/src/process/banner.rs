@@ -22,7 +22,7 @@ pub fn starting(configured: bool) {
 
 /// The picture, or a line where nobody looks at a terminal and `always-show-logo` is not set.
 pub fn show(config: &Config) {
-    let (mode, port) = (mode::name(), config.int(Directive::PORT));
+    let (mode, port) = (mode::name(config.flag(Directive::CLUSTER_ENABLED)), config.int(Directive::PORT));
     let seen =
         config.text(Directive::LOGFILE).is_empty() && !config.flag(Directive::SYSLOG_ENABLED) && stdout().is_terminal();
     if config.flag(Directive::ALWAYS_SHOW_LOGO) || seen {

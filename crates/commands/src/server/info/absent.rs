@@ -5,9 +5,6 @@
 
 use crate::server::module;
 
-/// Of one server without a cluster, as `server_mode` and HELLO call it.
-pub const MODE: &str = crate::core::mode::STANDALONE;
-
 const CLUSTER: &str = "cluster mode";
 const DEFRAGMENTATION: &str = "active defragmentation";
 const MODULES: &str = "modules";
@@ -20,7 +17,6 @@ const SAMPLED_EXPIRY: &str = "expiry by samples";
 
 /// Field, value, what it waits for.
 pub const FIELDS: &[(&str, &str, &str)] = &[
-    ("server_mode", MODE, CLUSTER),
     ("redis_git_sha1", "00000000", "builds that know their commit"),
     ("redis_git_dirty", "0", "builds that know their commit"),
     ("gcc_version", "0.0.0", "builds by a C compiler"),
@@ -58,7 +54,6 @@ pub const FIELDS: &[(&str, &str, &str)] = &[
     ("io_threaded_total_prefetch_entries", "0", IO_THREADS),
     ("used_cpu_sys_children", "0.000000", CHILDREN),
     ("used_cpu_user_children", "0.000000", CHILDREN),
-    ("cluster_enabled", "0", CLUSTER),
 ];
 
 /// What INFO says of a field of the table.

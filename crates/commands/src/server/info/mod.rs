@@ -81,8 +81,7 @@ const SECTIONS: &[(&str, Fields)] = &[
     ("Errorstats", |text, source| command_stats::error_stats(&mut text.0, source.engine)),
     ("Latencystats", |text, source| command_stats::latency_stats(&mut text.0, source.engine, &source.config)),
     ("Cluster", cluster),
-    // Without clusters there is nothing in it.
-    (CLUSTER_INFO, |_, _| {}),
+    (CLUSTER_INFO, |text, _| text.0.push_str(&crate::cluster::info_text())),
     (ENGINES, scripting_engines),
     ("Keyspace", keyspace),
     (KEY_SIZES, |text, source| text.0.push_str(&source.key_sizes)),
@@ -281,7 +280,7 @@ fn server(text: &mut Text, source: &Source<'_>) {
     text.absent(&["redis_git_sha1", "redis_git_dirty"]);
     text.field("redis_build_id", format_args!("{:016x}", version::build_id()));
     let compatible = config.flag(Directive::EXTENDED_REDIS_COMPATIBILITY);
-    text.field(if compatible { "redis_mode" } else { "server_mode" }, mode::name());
+    text.field(if compatible { "redis_mode" } else { "server_mode" }, mode::name(source.engine.is_clustered()));
     text.field("os", &process.os);
     text.field("arch_bits", usize::BITS);
     text.field("monotonic_clock", MONOTONIC_CLOCK);
@@ -612,8 +611,8 @@ fn cpu(text: &mut Text, source: &Source<'_>) {
     }
 }
 
-fn cluster(text: &mut Text, _: &Source<'_>) {
-    text.absent(&["cluster_enabled"]);
+fn cluster(text: &mut Text, source: &Source<'_>) {
+    text.field("cluster_enabled", u8::from(source.engine.is_clustered()));
 }
 
 /// One: Lua, with the interpreters of all workers.

@@ -1,13 +1,14 @@
 //! What clients and operators ask of a node: who there is, whose the slots are, how it is.
 
-use super::desk::ask;
+use super::bus_desk::ask;
 use crate::core::args::Args;
 use crate::core::cluster_routing::{client_ip, client_port, endpoint};
 use crate::core::context::Context;
-use cluster::bus::{Bus, MessageType};
+use cluster::bus::Bus;
 use cluster::conf::LineFor;
 use cluster::node::Node;
 use cluster::node_id::NodeId;
+use cluster::packet::MessageType;
 use engine::config::Directive;
 use engine::{Engine, Error, Word};
 use std::collections::BTreeMap;
@@ -116,17 +117,17 @@ pub(super) fn slots(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error>
 fn reply_node(cx: &mut Context<'_>, node: &Node) {
     let (engine, address) = (cx.engine, &node.address);
     let kind = engine.config().snapshot();
-    let kind = kind.text(Directive::CLUSTER_PREFERRED_ENDPOINT_TYPE);
+    let kind = kind.choice(Directive::CLUSTER_PREFERRED_ENDPOINT_TYPE);
     cx.reply.array(4);
     match kind {
-        b"unknown-endpoint" => cx.reply.null(),
+        "unknown-endpoint" => cx.reply.null(),
         _ => cx.reply.bulk(endpoint(engine, &cx.session.info, address).as_bytes()),
     }
     cx.reply.int(i64::from(client_port(&cx.session.info, address)));
     cx.reply.bulk(node.id.as_str().as_bytes());
     let others = [
-        ("ip", client_ip(&cx.session.info, address), kind != b"ip"),
-        ("hostname", &address.hostname, kind != b"hostname" && !address.hostname.is_empty()),
+        ("ip", client_ip(&cx.session.info, address), kind != "ip"),
+        ("hostname", &address.hostname, kind != "hostname" && !address.hostname.is_empty()),
         ("availability-zone", &address.availability_zone, !address.availability_zone.is_empty()),
     ];
     cx.reply.map(others.iter().filter(|(.., shown)| *shown).count());
@@ -204,13 +205,17 @@ fn reply_details(cx: &mut Context<'_>, node: &Node) {
 }
 
 pub(super) fn info(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    let text = ask(|bus, _| info_text(bus))?;
+    let text = ask(|bus, _| text_of(bus))?;
     cx.reply.verbatim(b"txt", text.as_bytes());
     Ok(())
 }
 
-/// CLUSTER INFO.
-fn info_text(bus: &Bus) -> String {
+/// CLUSTER INFO; nothing without a cluster.
+pub(crate) fn info_text() -> String {
+    ask(|bus, _| text_of(bus)).unwrap_or_default()
+}
+
+fn text_of(bus: &Bus) -> String {
     let (mut assigned, mut ok, mut suspected, mut failed) = (0, 0, 0, 0);
     let mut counts = [0; 4];
     for node in bus.nodes().iter() {

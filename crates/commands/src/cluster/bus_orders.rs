@@ -1,6 +1,6 @@
 //! What operators order: slots, nodes, epochs, failovers.
 
-use super::desk::{ask, order};
+use super::bus_desk::{ask, order};
 use super::keys_in_slot::{has_keys_in, slot_at};
 use crate::core::args::Args;
 use crate::core::context::Context;

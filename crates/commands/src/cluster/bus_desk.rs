@@ -4,7 +4,7 @@ use crate::core::admission::Settle;
 use crate::core::context::Context;
 use cluster::Millis;
 use cluster::bus::{Bus, OrderError};
-use engine::{Error, Word};
+use engine::{Engine, Error, Word};
 use std::sync::{Arc, OnceLock};
 
 /// The node behind its lock.
@@ -20,6 +20,11 @@ static DESK: OnceLock<Arc<dyn Desk>> = OnceLock::new();
 pub fn install(desk: Arc<dyn Desk>) {
     // The first one stays.
     let _ = DESK.set(desk);
+}
+
+/// For commands that only a node of a cluster has.
+pub(super) fn must_be_clustered(engine: &Engine) -> Result<(), Error> {
+    if engine.is_clustered() { Ok(()) } else { Err(Error::ClusterDisabled) }
 }
 
 /// Asks the node.
