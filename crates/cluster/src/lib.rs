@@ -8,7 +8,6 @@
 //! ```
 //!
 //! Nothing here knows of sockets, threads or clocks, nor of keys: it may be run by the hundred in a simulator.
-#![expect(dead_code, reason = "the bus does not speak yet")]
 #![forbid(unsafe_code)]
 #![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
 

@@ -7,6 +7,7 @@ use super::model::transports::{LinkInfo, Transport};
 use crate::Millis;
 use crate::link_id::LinkId;
 use crate::node_id::NodeId;
+use crate::packet::PacketReader;
 
 impl Bus {
     /// Another node has opened a connection. `remote_ip` is where it comes from, `local_ip` where it came to.
@@ -21,6 +22,7 @@ impl Bus {
             remote_ip: remote_ip.to_string(),
             local_ip: local_ip.to_string(),
             queued: 0,
+            reader: PacketReader::default(),
         })
     }
 
@@ -38,6 +40,14 @@ impl Bus {
     /// A connection is no more, or never came to be.
     pub fn link_lost(&mut self, link: LinkId, now: Millis) {
         self.now = now;
+        let Some(transport) = self.links.get(link) else {
+            return;
+        };
+        let failed = transport.node.filter(|_| !transport.is_inbound && !transport.is_connected);
+        if let Some(node) = failed.and_then(|id| self.nodes.get_mut(&id)).filter(|node| node.ping_sent == 0) {
+            // As good as a ping that is not answered: the time to suspect the node runs.
+            node.ping_sent = now;
+        }
         self.detach(link);
     }
 
@@ -63,6 +73,7 @@ impl Bus {
             remote_ip: address.ip.clone(),
             local_ip: String::new(),
             queued: 0,
+            reader: PacketReader::default(),
         });
         to.link = Some(link);
         self.effects.push(Effect::Connect { link, ip: address.ip.clone(), port: address.bus_port });

@@ -1,18 +1,133 @@
-//! What this node says.
+//! What this node says, but for pings.
 
 use super::cluster_bus::Bus;
+use super::model::bus_effect::Effect;
 use crate::link_id::LinkId;
+use crate::node::{Flags, Node};
 use crate::node_id::NodeId;
+use crate::packet::{Body, Header, MessageFlags, MessageType, encode, encode_light};
+use std::sync::Arc;
 
 impl Bus {
-    /// Bytes came in on a link.
-    pub fn received(&mut self, _link: LinkId, _bytes: &[u8], now: crate::Millis) {
-        self.now = now;
-        self.settle();
+    /// What each full packet says of this node. A replica tells of its primary's slots and epoch.
+    pub(super) fn header(&self, flags: u8) -> Header {
+        let myself = self.nodes.myself();
+        let primary = myself.primary.and_then(|id| self.nodes.get(&id));
+        let owner = primary.filter(|_| myself.is_replica()).unwrap_or(myself);
+        let (port, other_port) = self.ports_as_told(myself);
+        let is_paused = myself.is_primary() && self.manual.end != 0;
+        let paused = if is_paused { MessageFlags::PAUSED } else { 0 };
+        Header {
+            sender: Some(myself.id),
+            current_epoch: self.current_epoch,
+            config_epoch: owner.config_epoch,
+            offset: self.facts.replication_offset,
+            slots: owner.slots.clone(),
+            is_replica: myself.primary.is_some(),
+            primary: myself.primary,
+            ip: self.announced.ip.clone(),
+            port,
+            other_port,
+            bus_port: myself.address.bus_port,
+            flags: myself.flags.0,
+            is_down: !self.health.is_up,
+            message_flags: MessageFlags(flags | paused),
+        }
     }
 
-    pub(super) fn broadcast_pong(&mut self) {}
-    pub(super) fn greet(&mut self, _: LinkId) {}
-    pub(super) fn send_manual_failover_start(&mut self, _: NodeId) {}
-    pub(super) fn handle_failover(&mut self) {}
+    /// A node's ports as packets have them: that which nodes use first.
+    pub(super) fn ports_as_told(&self, node: &Node) -> (u16, u16) {
+        let (tcp, tls) = (node.address.tcp_port, node.address.tls_port);
+        if self.settings.tls_cluster { (tls, tcp) } else { (tcp, tls) }
+    }
+
+    /// The same from a packet: the port without TLS and that with it.
+    pub(super) fn ports_from_told(&self, port: u16, other_port: u16) -> (u16, u16) {
+        if self.settings.tls_cluster { (other_port, port) } else { (port, other_port) }
+    }
+
+    /// Gives a packet to a link.
+    pub(super) fn send(&mut self, link: LinkId, message: MessageType, bytes: Arc<[u8]>) {
+        let Some(transport) = self.links.get_mut(link) else {
+            return;
+        };
+        transport.queued += bytes.len() as u64;
+        self.counters.sent.count(message, bytes.len());
+        self.effects.push(Effect::Send { link, bytes });
+    }
+
+    fn send_full(&mut self, link: Option<LinkId>, body: &Body, flags: u8) {
+        if let Some(link) = link {
+            let bytes = encode(&self.header(flags), body);
+            self.send(link, body.message(), bytes.into());
+        }
+    }
+
+    /// To all that are known by name and have a link.
+    fn send_to_all(&mut self, body: &Body, flags: u8) {
+        let bytes: Arc<[u8]> = encode(&self.header(flags), body).into();
+        let others = self.nodes.iter().filter(|node| !node.flags.has(Flags::MYSELF | Flags::HANDSHAKE));
+        for link in others.filter_map(|node| node.link).collect::<Vec<_>>() {
+            self.send(link, body.message(), bytes.clone());
+        }
+    }
+
+    fn link_to(&self, node: NodeId) -> Option<LinkId> {
+        self.nodes.get(&node)?.link
+    }
+
+    /// Everyone is to know that a node has failed.
+    pub(super) fn send_fail(&mut self, failed: NodeId) {
+        self.send_to_all(&Body::Fail(Some(failed)), 0);
+    }
+
+    /// A node is told who has slots now.
+    pub(super) fn send_update(&mut self, to: NodeId, about: NodeId) {
+        if let Some(node) = self.nodes.get(&about) {
+            let slots = self.nodes.claimed_slots(node);
+            let body = Body::Update { config_epoch: node.config_epoch, node: Some(about), slots };
+            self.send_full(self.link_to(to), &body, 0);
+        }
+    }
+
+    pub(super) fn request_votes(&mut self, force: bool) {
+        self.send_to_all(&Body::VoteRequest, if force { MessageFlags::FORCE_VOTE } else { 0 });
+    }
+
+    pub(super) fn send_vote(&mut self, to: NodeId) {
+        self.send_full(self.link_to(to), &Body::Vote, 0);
+    }
+
+    pub(super) fn send_manual_failover_start(&mut self, to: NodeId) {
+        self.send_full(self.link_to(to), &Body::ManualFailoverStart, 0);
+    }
+
+    /// A message that was published here: to all nodes, or to those of this shard if its channel belongs to a slot.
+    pub fn publish(&mut self, channel: &[u8], message: &[u8], is_sharded: bool) {
+        let shard = self.nodes.myself().shard_id;
+        let others = self.nodes.iter().filter(|node| !node.flags.has(Flags::MYSELF | Flags::HANDSHAKE));
+        let to: Vec<(LinkId, bool)> = others
+            .filter(|node| !is_sharded || node.shard_id == shard)
+            .filter_map(|node| Some((node.link?, self.takes_light_publish(node))))
+            .collect();
+        if to.is_empty() {
+            return;
+        }
+        let body = Body::Publish { channel: channel.to_vec(), message: message.to_vec(), is_sharded };
+        let light: Arc<[u8]> = encode_light(&body).into();
+        let mut full: Option<Arc<[u8]>> = None;
+        for (link, is_light) in to {
+            let bytes = match is_light {
+                true => light.clone(),
+                false => full.get_or_insert_with(|| encode(&self.header(0), &body).into()).clone(),
+            };
+            self.send(link, body.message(), bytes);
+        }
+    }
+
+    /// Light packets do not say who sends them: the other end must have answered on this very link.
+    fn takes_light_publish(&self, node: &Node) -> bool {
+        let created = node.link.and_then(|link| self.links.get(link)).map(|link| link.created);
+        node.flags.has(Flags::LIGHT_PUBLISH) && created.is_some_and(|created| node.pong_received >= created)
+    }
 }

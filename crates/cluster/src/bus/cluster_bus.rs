@@ -1,7 +1,7 @@
 //! The bus as a whole: what it keeps, how it begins, and what it is told from outside.
 
 use super::model::bus_effect::{Effect, Level};
-use super::model::bus_settings::{Facts, Settings};
+use super::model::bus_settings::{DebugSettings, Facts, Settings};
 use super::model::health::Health;
 use super::model::message_counters::Counters;
 use super::model::takeover_state::{Election, ManualFailover};
@@ -42,6 +42,7 @@ pub struct Bus {
     /// Slots that another node may take whatever its epoch is: their migration is agreed on.
     pub(super) granted: SlotSet,
     pub(super) settings: Settings,
+    pub(super) debug: DebugSettings,
     /// What the configuration says that others are told.
     pub(super) announced: Address,
     pub(super) facts: Facts,
@@ -100,6 +101,7 @@ impl Bus {
             ticks: 0,
             granted: SlotSet::none(),
             settings,
+            debug: DebugSettings::default(),
             announced: Address::default(),
             facts: Facts::default(),
             random,
@@ -142,6 +144,11 @@ impl Bus {
         if self.todo.waits_for_offset() {
             self.settle();
         }
+    }
+
+    /// DEBUG says something else.
+    pub fn set_debug(&mut self, debug: DebugSettings) {
+        self.debug = debug;
     }
 
     /// Slots that another node may take whatever its epoch is: their migration is agreed on with it.

@@ -17,7 +17,7 @@ impl Bus {
         if mine != 0 && mine == self.greatest_epoch() {
             return false;
         }
-        self.current_epoch += 1;
+        self.current_epoch = self.current_epoch.saturating_add(1);
         self.nodes.myself_mut().config_epoch = self.current_epoch;
         self.todo.save(true);
         self.todo.broadcast();
@@ -35,7 +35,7 @@ impl Bus {
         if !collides || other.id <= myself.id {
             return;
         }
-        self.current_epoch += 1;
+        self.current_epoch = self.current_epoch.saturating_add(1);
         let (epoch, name) = (self.current_epoch, self.human_name(sender));
         self.nodes.myself_mut().config_epoch = epoch;
         self.todo.save(true);

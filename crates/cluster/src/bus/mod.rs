@@ -19,20 +19,22 @@ mod bus_view;
 mod cluster_bus;
 mod cluster_state;
 mod epochs;
-mod manual_failover;
+mod failovers;
+mod failure_detection;
+mod incoming;
 mod membership;
 mod model;
 mod orders;
+mod pings;
 mod roles;
 mod settle;
 mod slot_assignment;
-mod takeover;
 #[cfg(test)]
 pub(crate) mod test_bus;
 
 pub use cluster_bus::{Bus, TICK};
 pub use model::bus_effect::{Effect, Level};
-pub use model::bus_settings::{Facts, Settings};
+pub use model::bus_settings::{DebugSettings, Facts, Settings};
 pub use model::health::DownReason;
 pub use model::message_counters::{Counters, Traffic};
 pub use model::order_error::OrderError;

@@ -70,6 +70,7 @@ pub fn read(text: &[u8], tls_cluster: bool, random: &mut fastrand::Rng, now: Mil
     for words in &lines {
         links(&mut nodes, words).map_err(|reason| wrong(words, reason))?;
     }
+    gather_shards(&mut nodes);
     let greatest = nodes.iter().map(|node| node.config_epoch).max().unwrap_or(0);
     Ok(Conf { nodes, current_epoch: current_epoch.max(greatest), last_vote_epoch })
 }
@@ -168,12 +169,6 @@ fn links(nodes: &mut NodeTable, words: &[&str]) -> Parsed<()> {
     let id = NodeId::parse(words[0].as_bytes()).ok_or("a name is none")?;
     if let Some(primary) = NodeId::parse(words[3].as_bytes()) {
         nodes.set_primary(id, Some(primary));
-        // A replica belongs to its primary's shard, whatever the file says.
-        if let Some(shard) = nodes.get(&primary).map(|primary| primary.shard_id)
-            && let Some(node) = nodes.get_mut(&id)
-        {
-            node.shard_id = shard;
-        }
     }
     for word in &words[8..] {
         if let Some((slot, is_migrating, other)) = moving_slot(word)? {
@@ -189,6 +184,21 @@ fn links(nodes: &mut NodeTable, words: &[&str]) -> Parsed<()> {
         }
     }
     Ok(())
+}
+
+/// A replica belongs to its primary's shard, whatever the file says.
+fn gather_shards(nodes: &mut NodeTable) {
+    let replicas: Vec<(NodeId, NodeId)> = nodes
+        .iter()
+        .map(|node| (node.id, nodes.root_primary(node)))
+        .filter(|(id, root)| *id != root.id && root.primary.is_none())
+        .map(|(id, root)| (id, root.shard_id))
+        .collect();
+    for (id, shard_id) in replicas {
+        if let Some(node) = nodes.get_mut(&id) {
+            node.shard_id = shard_id;
+        }
+    }
 }
 
 fn slot(text: &str) -> Parsed<u16> {

@@ -56,6 +56,30 @@ impl Default for Settings {
     }
 }
 
+/// What DEBUG changes, for tests of clusters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DebugSettings {
+    /// Packets of that number are not taken: -1 for none, -2 for all.
+    pub drop_packet_filter: i64,
+    /// Nor is the link kept on which they come.
+    pub close_link_on_drop: bool,
+    /// No link is made.
+    pub disable_reconnection: bool,
+    /// Nodes are asked only when it is time.
+    pub disable_random_ping: bool,
+}
+
+impl Default for DebugSettings {
+    fn default() -> DebugSettings {
+        DebugSettings {
+            drop_packet_filter: -1,
+            close_link_on_drop: false,
+            disable_reconnection: false,
+            disable_random_ping: false,
+        }
+    }
+}
+
 /// What is known of replication. The driver tells it before each input that may need it, at least before each tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {

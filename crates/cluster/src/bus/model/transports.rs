@@ -3,6 +3,7 @@
 use crate::Millis;
 use crate::link_id::LinkId;
 use crate::node_id::NodeId;
+use crate::packet::PacketReader;
 use std::collections::BTreeMap;
 
 /// A connection.
@@ -22,6 +23,8 @@ pub(crate) struct Transport {
     pub local_ip: String,
     /// Bytes that wait to be sent.
     pub queued: u64,
+    /// What has come in of a packet.
+    pub reader: PacketReader,
 }
 
 /// All connections.

@@ -4,8 +4,8 @@
 //! When the replica has come as far it asks for votes, which are given though the primary works. Whichever of them
 //! gives up, writes go on after a while.
 
-use super::cluster_bus::Bus;
-use super::model::bus_effect::{Effect, Level};
+use crate::bus::cluster_bus::Bus;
+use crate::bus::model::bus_effect::{Effect, Level};
 use crate::node_id::NodeId;
 
 /// Writes are paused for so many times the time that the failover may take.
@@ -13,7 +13,7 @@ const PAUSE_FACTOR: i64 = 2;
 
 impl Bus {
     /// A replica of this primary wants to take over.
-    pub(super) fn pause_for(&mut self, replica: NodeId) {
+    pub(in crate::bus) fn pause_for(&mut self, replica: NodeId) {
         self.reset_manual_failover();
         let timeout = self.settings.manual_failover_timeout;
         self.manual.end = self.now.saturating_add(timeout);
@@ -25,7 +25,7 @@ impl Bus {
     }
 
     /// Votes may be asked for now, whatever election there was before.
-    pub(super) fn manual_failover_can_start(&mut self) {
+    pub(in crate::bus) fn manual_failover_can_start(&mut self) {
         if self.election.start != 0 {
             self.election.start = 0;
             let text = format!(
@@ -39,7 +39,7 @@ impl Bus {
     }
 
     /// Gives up what takes too long.
-    pub(super) fn check_manual_failover_timeout(&mut self) {
+    pub(in crate::bus) fn check_manual_failover_timeout(&mut self) {
         if self.manual.end != 0 && self.manual.end < self.now {
             self.log(Level::Warning, "Manual failover timed out.".to_string());
             self.reset_manual_failover();
@@ -47,7 +47,7 @@ impl Bus {
     }
 
     /// On a replica: goes on if it can.
-    pub(super) fn go_on_with_manual_failover(&mut self) {
+    pub(in crate::bus) fn go_on_with_manual_failover(&mut self) {
         if !self.nodes.myself().is_replica() {
             return;
         }

@@ -1,11 +1,11 @@
 //! The end of each failover: the replica is the primary.
 
-use super::cluster_bus::Bus;
-use super::model::bus_effect::Level;
+use crate::bus::cluster_bus::Bus;
+use crate::bus::model::bus_effect::Level;
 
 impl Bus {
     /// Takes the place of this node's primary, and all its slots. The epoch for it was taken already.
-    pub(super) fn replace_my_primary(&mut self) {
+    pub(in crate::bus) fn replace_my_primary(&mut self) {
         let myself = self.nodes.myself();
         let (id, shard_id) = (myself.id, myself.shard_id);
         let Some(old) = myself.primary.filter(|_| !myself.is_primary()) else {

@@ -1,0 +1,78 @@
+//! Votes: a primary with slots gives one for each epoch, to a replica whose primary has failed and whose idea of the
+//! slots is not older than its own. A vote is on the disk before it is sent.
+
+use crate::bus::cluster_bus::Bus;
+use crate::bus::model::bus_effect::Level;
+use crate::node_id::NodeId;
+use crate::packet::{Header, MessageFlags};
+
+impl Bus {
+    /// A node asks for a vote.
+    pub(in crate::bus) fn vote_if_right(&mut self, candidate: NodeId, request: &Header) {
+        if !self.nodes.myself().has_vote() {
+            return;
+        }
+        let name = self.human_name(candidate);
+        if let Err(why) = self.check_candidate(candidate, request) {
+            self.log(Level::Warning, format!("Failover auth denied to {candidate} ({name}){why}"));
+            return;
+        }
+        if let Some((slot, owner, epoch)) = self.newer_owner(request) {
+            let asked = request.config_epoch;
+            let text = format!(
+                "Failover auth denied to {candidate} ({name}): slot {slot} epoch ({epoch}) > reqConfigEpoch ({asked})"
+            );
+            self.log(Level::Warning, text);
+            self.tell_newer_owner(candidate, owner);
+            return;
+        }
+        let epoch = self.current_epoch;
+        self.last_vote_epoch = epoch;
+        self.todo.save(true);
+        self.send_vote(candidate);
+        self.log(Level::Notice, format!("Failover auth granted to {candidate} ({name}) for epoch {epoch}"));
+    }
+
+    fn check_candidate(&self, candidate: NodeId, request: &Header) -> Result<(), String> {
+        let asked = request.current_epoch;
+        if !self.health.is_safe_to_join {
+            return Err(": it is not safe to vote in this moment)".to_string());
+        }
+        if asked < self.current_epoch {
+            return Err(format!(": reqEpoch ({asked}) < curEpoch({})", self.current_epoch));
+        }
+        if self.last_vote_epoch == self.current_epoch {
+            return Err(format!(": already voted for epoch {}", self.current_epoch));
+        }
+        let node = self.nodes.get(&candidate);
+        if node.is_none_or(|node| node.is_primary()) {
+            return Err(format!(" for epoch {asked}: it is a primary node"));
+        }
+        let Some(primary) = node.and_then(|node| self.nodes.get(&node.primary?)) else {
+            return Err(format!(" for epoch {asked}: I don't know its primary"));
+        };
+        if !primary.has_failed() && !request.message_flags.has(MessageFlags::FORCE_VOTE) {
+            return Err(format!(" for epoch {asked}: its primary is up"));
+        }
+        Ok(())
+    }
+
+    /// A slot that the candidate would take from an owner that it does not know of.
+    fn newer_owner(&self, request: &Header) -> Option<(u16, NodeId, u64)> {
+        let claimed = request.slots.iter().filter(|slot| !self.nodes.is_unclaimed(*slot));
+        let mut owners = claimed.filter_map(|slot| Some((slot, self.nodes.owner_node(slot)?)));
+        let found = owners.find(|(_, owner)| owner.config_epoch > request.config_epoch);
+        found.map(|(slot, owner)| (slot, owner.id, owner.config_epoch))
+    }
+
+    /// A node's idea of the slots is old.
+    pub(in crate::bus) fn tell_newer_owner(&mut self, to: NodeId, owner: NodeId) {
+        let text = format!(
+            "Node {to} ({}) has old slots configuration, sending an UPDATE message about {owner} ({})",
+            self.human_name(to),
+            self.human_name(owner)
+        );
+        self.log(Level::Verbose, text);
+        self.send_update(to, owner);
+    }
+}

@@ -1,0 +1,7 @@
+//! Replicas that replace their primaries, or move to others.
+
+mod failover_vote;
+mod manual_failover;
+mod replica_election;
+mod replica_migration;
+mod takeover;

@@ -1,0 +1,103 @@
+//! Nodes that do not answer. Each node suspects by itself; that one has failed is what the majority of primaries says.
+
+use super::cluster_bus::Bus;
+use super::model::bus_effect::Level;
+use crate::Millis;
+use crate::node::Flags;
+use crate::node_id::NodeId;
+
+/// A primary that is back gets its slots back if nobody took them in so many timeouts.
+const UNDO_FACTOR: Millis = 2;
+
+impl Bus {
+    /// A node has failed.
+    pub(super) fn mark_as_failing(&mut self, id: NodeId) {
+        let now = self.now;
+        let Some(node) = self.nodes.get_mut(&id) else {
+            return;
+        };
+        node.flags.set(Flags::FAIL, true);
+        node.flags.set(Flags::PFAIL, false);
+        node.failed_at = now;
+        let myself = self.nodes.myself_mut();
+        if myself.is_replica() && myself.primary == Some(id) {
+            // The other replicas see that this one's offset will not grow any more.
+            myself.flags.set(Flags::MY_PRIMARY_FAIL, true);
+            self.todo.handle_failover();
+        }
+        self.todo.save(false);
+        self.todo.update_state();
+    }
+
+    /// A node that this one suspects has failed if the majority of primaries suspects it, too. Then all are told.
+    pub(super) fn mark_as_failing_if_majority(&mut self, id: NodeId) {
+        let Some(node) = self.nodes.get(&id).filter(|node| node.is_suspected() && !node.has_failed()) else {
+            return;
+        };
+        let oldest = self.oldest_valid_report();
+        let others = node.failure_reports.values().filter(|reported| **reported > oldest).count();
+        if others + usize::from(self.nodes.myself().has_vote()) < self.quorum() {
+            return;
+        }
+        let name = self.human_name(id);
+        self.log(Level::Notice, format!("Marking node {id} ({name}) as failing (quorum reached)."));
+        self.mark_as_failing(id);
+        self.send_fail(id);
+    }
+
+    /// A node that had failed has answered.
+    pub(super) fn clear_failure_if_needed(&mut self, id: NodeId) {
+        let Some(node) = self.nodes.get(&id).filter(|node| node.has_failed()) else {
+            return;
+        };
+        let name = self.human_name(id);
+        let text = if !node.has_vote() {
+            let what = if node.is_replica() { "replica" } else { "primary without slots" };
+            format!("Clear FAIL state for node {id} ({name}): {what} is reachable again.")
+        } else if self.now - node.failed_at > self.settings.node_timeout.saturating_mul(UNDO_FACTOR) {
+            format!(
+                "Clear FAIL state for node {id} ({name}): is reachable again and nobody is serving its slots after \
+                 some time."
+            )
+        } else {
+            return;
+        };
+        self.log(Level::Notice, text);
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.flags.set(Flags::FAIL, false);
+        }
+        let myself = self.nodes.myself_mut();
+        if myself.primary == Some(id) {
+            myself.flags.set(Flags::MY_PRIMARY_FAIL, false);
+        }
+        self.todo.save(false);
+        self.todo.update_state();
+    }
+
+    /// A primary says that a node fails. Answers whether that is new.
+    pub(super) fn add_failure_report(&mut self, of: NodeId, by: NodeId) -> bool {
+        // To the next full second: the majority may be a little late.
+        let time = (self.now / 1000 + 1) * 1000;
+        match self.nodes.get_mut(&of) {
+            Some(node) if !node.has_failed() => node.failure_reports.insert(by, time).is_none(),
+            _ => false,
+        }
+    }
+
+    /// A node says that another one works. Answers whether it had said something else.
+    pub(super) fn drop_failure_report(&mut self, of: NodeId, by: NodeId) -> bool {
+        self.nodes.get_mut(&of).is_some_and(|node| node.failure_reports.remove(&by).is_some())
+    }
+
+    pub(super) fn drop_old_reports(&mut self, of: NodeId) {
+        let oldest = self.oldest_valid_report();
+        if let Some(node) = self.nodes.get_mut(&of) {
+            node.failure_reports.retain(|_, reported| *reported > oldest);
+        }
+    }
+
+    /// Reports are valid for twice the timeout.
+    fn oldest_valid_report(&self) -> Millis {
+        self.now - self.settings.node_timeout.saturating_mul(2)
+    }
+}

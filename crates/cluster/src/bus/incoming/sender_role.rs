@@ -1,0 +1,121 @@
+//! Whether the sender of a packet is a primary or a replica, and whose.
+
+use crate::bus::cluster_bus::Bus;
+use crate::bus::model::bus_effect::Level;
+use crate::node::Flags;
+use crate::node_id::NodeId;
+use crate::packet::Header;
+
+impl Bus {
+    /// Takes the role that a node says it has. Answers false for news that are older than what is known: nothing of
+    /// that packet counts then.
+    pub(in crate::bus) fn take_role(&mut self, sender: NodeId, header: &Header, before: Flags) -> bool {
+        if !header.is_replica {
+            if before.has(Flags::REPLICA) {
+                self.set_as_primary(sender);
+            }
+            return true;
+        }
+        let primary = header.primary.filter(|id| *id != sender && self.nodes.get(id).is_some());
+        if before.has(Flags::PRIMARY) && !self.primary_became_replica(sender, primary, header) {
+            return false;
+        }
+        if let Some(primary) = primary
+            && self.nodes.get(&sender).is_some_and(|node| node.primary != Some(primary))
+        {
+            self.replica_changed_primary(sender, primary);
+        }
+        true
+    }
+
+    fn primary_became_replica(&mut self, sender: NodeId, primary: Option<NodeId>, header: &Header) -> bool {
+        match primary.filter(|primary| self.are_in_same_shard(*primary, sender)) {
+            Some(primary) => {
+                let epoch = |id: NodeId| self.nodes.get(&id).map_or(0, |node| self.nodes.epoch_of(node));
+                let known = epoch(sender).max(epoch(primary));
+                if known > header.config_epoch {
+                    let text = format!(
+                        "Ignore stale message from {}; gossip config epoch: {}, current config epoch: {known}",
+                        self.named_in_shard(sender),
+                        header.config_epoch
+                    );
+                    self.log(Level::Notice, text);
+                    return false;
+                }
+                if self.nodes.get(&primary).is_some_and(|node| node.is_replica()) {
+                    self.learn_of_failover(sender, primary, header.config_epoch);
+                }
+            }
+            None => {
+                let named = self.named_in_shard(sender);
+                let slots = self.take_all_slots(sender);
+                let text = format!("Node {named} is no longer primary; removed all {slots} slot(s) it used to own");
+                self.log(Level::Notice, text);
+            }
+        }
+        if let Some(node) = self.nodes.get_mut(&sender) {
+            node.flags.set(Flags::PRIMARY | Flags::MIGRATE_TO, false);
+            node.flags.set(Flags::REPLICA, true);
+        }
+        self.todo.save(true);
+        self.todo.update_state();
+        true
+    }
+
+    /// The sender was replaced by a node that was its replica: that one's word is expected, but the sender's is enough.
+    fn learn_of_failover(&mut self, sender: NodeId, primary: NodeId, epoch: u64) {
+        if primary == self.nodes.my_id() {
+            return;
+        }
+        let (slots, importing, migrating) = self.move_slots(sender, primary);
+        self.set_as_primary(primary);
+        if let Some(node) = self.nodes.get_mut(&primary) {
+            node.config_epoch = epoch;
+        }
+        let (old, new) = (self.named_in_shard(sender), self.named_in_shard(primary));
+        if slots > 0 {
+            let text = format!(
+                "A failover occurred; node {old} lost {slots} slot(s) and failed over to node {new} with a config \
+                 epoch of {epoch}"
+            );
+            self.log(Level::Notice, text);
+        }
+        for (moving, end) in [(importing, "source"), (migrating, "target")] {
+            if moving > 0 {
+                let text =
+                    format!("A failover occurred in migration {end}. Update {end} of {moving} slot(s) to node {new}.");
+                self.log(Level::Notice, text);
+            }
+        }
+    }
+
+    fn replica_changed_primary(&mut self, sender: NodeId, primary: NodeId) {
+        let (replica, named) = (self.human_name(sender), self.named_in_shard(primary));
+        self.log(Level::Notice, format!("Node {sender} ({replica}) is now a replica of node {named}"));
+        self.nodes.set_primary(sender, Some(primary));
+        self.follow_no_replica();
+        if let Some(shard_id) = self.nodes.get(&primary).map(|node| node.shard_id) {
+            self.update_shard_id(sender, shard_id);
+        }
+        self.todo.save(false);
+    }
+
+    /// Replicas follow primaries: if this node's primary follows another one, this node does so, too.
+    fn follow_no_replica(&mut self) {
+        let myself = self.nodes.myself();
+        let mine = myself.primary.and_then(|id| self.nodes.get(&id));
+        let Some(next) = mine.and_then(|mine| mine.primary).filter(|next| *next != myself.id) else {
+            return;
+        };
+        let text = format!(
+            "I'm a sub-replica! Reconfiguring myself as a replica of {next} from {}",
+            mine.map(|mine| mine.id.to_string()).unwrap_or_default()
+        );
+        self.log(Level::Notice, text);
+        let needs_full_sync = !self.are_in_same_shard(next, self.nodes.my_id());
+        self.become_replica_of(next, true, needs_full_sync);
+        self.todo.save(true);
+        self.todo.update_state();
+        self.todo.broadcast();
+    }
+}

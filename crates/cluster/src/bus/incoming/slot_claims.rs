@@ -1,0 +1,200 @@
+//! A primary claims slots: they are its own if nobody claims them with a greater epoch. Who loses its last slot so
+//! follows the new owner.
+
+use crate::SLOTS;
+use crate::bus::cluster_bus::Bus;
+use crate::bus::model::bus_effect::Level;
+use crate::node_id::NodeId;
+use crate::slot_set::SlotSet;
+
+/// What came of a claim.
+#[derive(Default)]
+struct Outcome {
+    /// Slots of this node that had to be given.
+    lost: SlotSet,
+    /// How many slots of this node, or its primary, had to be given.
+    lost_by_shard: usize,
+    /// Slots that went from one shard to another, and who had them.
+    moved: Vec<(NodeId, u16)>,
+}
+
+impl Bus {
+    /// Takes a claim of another node.
+    pub(in crate::bus) fn take_claim(&mut self, claimant: NodeId, epoch: u64, claimed: &SlotSet) {
+        if claimant == self.nodes.my_id() {
+            self.log(Level::Notice, "Discarding UPDATE message about myself.".to_string());
+            return;
+        }
+        let served_as = self.nodes.my_primary();
+        let is_in_my_shard = self.are_in_same_shard(claimant, self.nodes.my_id());
+        let mut outcome = Outcome::default();
+        for slot in 0..SLOTS as u16 {
+            if claimed.contains(slot) {
+                self.take_claimed_slot(slot, claimant, epoch, served_as, is_in_my_shard, &mut outcome);
+            } else {
+                self.take_unclaimed_slot(slot, claimant, epoch);
+            }
+        }
+        self.log_moved(&outcome.moved, claimant);
+        let myself = self.nodes.myself();
+        let is_other = myself.primary != Some(claimant);
+        let both_have_nothing = claimed.is_empty() && myself.slots.is_empty();
+        let is_newer = self.nodes.epoch_of(myself) < epoch;
+        let took_over = outcome.lost_by_shard > 0 || is_other && both_have_nothing && is_newer && is_in_my_shard;
+        let shard_is_empty = self.nodes.get(&served_as).is_none_or(|node| node.slots.is_empty());
+        if took_over && shard_is_empty {
+            self.lost_all_to(claimant, claimed.len() >= outcome.lost_by_shard, is_in_my_shard, &outcome.lost);
+        } else {
+            self.lose_keys_in(&outcome.lost);
+        }
+    }
+
+    fn take_claimed_slot(
+        &mut self,
+        slot: u16,
+        claimant: NodeId,
+        epoch: u64,
+        served_as: NodeId,
+        is_in_my_shard: bool,
+        outcome: &mut Outcome,
+    ) {
+        let owner = self.nodes.owner(slot);
+        if owner == Some(claimant) {
+            self.nodes.set_unclaimed(slot, false);
+            return;
+        }
+        let is_unclaimed = self.nodes.is_unclaimed(slot);
+        let is_older = self.nodes.owner_node(slot).is_some_and(|owner| owner.config_epoch < epoch);
+        if !is_unclaimed && !is_older && !self.granted.contains(slot) {
+            return;
+        }
+        if let Some(owner) = owner {
+            if !is_unclaimed && !self.are_in_same_shard(owner, claimant) {
+                outcome.moved.push((owner, slot));
+            }
+            if owner == self.nodes.my_id() {
+                outcome.lost.insert(slot);
+            }
+            outcome.lost_by_shard += usize::from(owner == served_as);
+        }
+        if !is_in_my_shard && let Some(to) = self.nodes.migrating.remove(&slot) {
+            let named = self.named_in_shard(to);
+            self.log(Level::Notice, format!("Slot {slot} is no longer being migrated to node {named}."));
+        }
+        if let Some(from) = self.nodes.importing.get(&slot).copied().filter(|from| *from != claimant) {
+            self.source_changed(slot, from, claimant);
+        }
+        self.assign_slot(slot, Some(claimant));
+        self.todo.save(true);
+        self.todo.update_state();
+    }
+
+    /// A slot that was coming here has another owner: its old one's replacement, or a third one.
+    fn source_changed(&mut self, slot: u16, from: NodeId, claimant: NodeId) {
+        if self.are_in_same_shard(claimant, from) {
+            let named = self.named_in_shard(claimant);
+            let text = format!(
+                "Failover occurred in migration source. Update importing source for slot {slot} to node {named}."
+            );
+            self.log(Level::Verbose, text);
+            self.nodes.importing.insert(slot, claimant);
+        } else {
+            let named = self.named_in_shard(from);
+            self.log(Level::Notice, format!("Slot {slot} is no longer being imported from node {named}."));
+            self.nodes.importing.remove(&slot);
+        }
+    }
+
+    /// A slot that the claimant does not claim, which it may have had, or may be given.
+    fn take_unclaimed_slot(&mut self, slot: u16, claimant: NodeId, epoch: u64) {
+        if self.nodes.owner(slot) == Some(claimant) {
+            // It stays its own until another claims it: clients are sent to where it was, not away. But others are not
+            // told so.
+            self.nodes.set_unclaimed(slot, true);
+        }
+        if let Some(to) = self.nodes.migrating.get(&slot).copied().filter(|to| *to != claimant)
+            && let Some(target) = self.nodes.get(&to)
+            && (target.config_epoch < epoch || target.is_replica())
+            && self.are_in_same_shard(to, claimant)
+        {
+            let named = self.named_in_shard(claimant);
+            let text =
+                format!("Failover occurred in migration target. Slot {slot} is now being migrated to node {named}.");
+            self.log(Level::Verbose, text);
+            self.nodes.migrating.insert(slot, claimant);
+            self.todo.save(true);
+            self.todo.update_state();
+        }
+        let myself = self.nodes.my_id();
+        if self.nodes.myself().is_primary() && self.nodes.importing.get(&slot) == Some(&claimant) {
+            // The source has given the slot to this node, or to the primary that it has replaced.
+            let named = self.named_in_shard(claimant);
+            let text = format!(
+                "Slot {slot} is no longer being imported from node {named}; Clear my importing source for the slot."
+            );
+            self.log(Level::Notice, text);
+            self.nodes.importing.remove(&slot);
+            self.todo.save(true);
+            if self.nodes.owner(slot) != Some(myself) {
+                self.assign_slot(slot, Some(myself));
+                self.bump_without_consensus();
+                self.todo.update_state();
+            }
+        }
+    }
+
+    /// This node's shard has nothing any more.
+    fn lost_all_to(&mut self, claimant: NodeId, all_went_there: bool, is_in_my_shard: bool, lost: &SlotSet) {
+        let named = self.named_in_shard(claimant);
+        if self.settings.allow_replica_migration || is_in_my_shard {
+            let text = format!("Configuration change detected. Reconfiguring myself as a replica of node {named}");
+            self.log(Level::Notice, text);
+            // In one shard the histories are one: what moves goes on moving, and the data is not sent anew.
+            self.become_replica_of(claimant, !is_in_my_shard, !is_in_my_shard);
+            self.todo.save(true);
+            self.todo.update_state();
+            self.todo.broadcast();
+        } else if self.nodes.myself().is_primary() && all_went_there {
+            let text = format!("My last slot was migrated to node {named}. I am now an empty primary.");
+            self.log(Level::Notice, text);
+            self.lose_keys_in(lost);
+        }
+    }
+
+    fn lose_keys_in(&mut self, lost: &SlotSet) {
+        if !lost.is_empty() {
+            self.todo.lose_slots(lost);
+        }
+    }
+
+    fn log_moved(&mut self, moved: &[(NodeId, u16)], to: NodeId) {
+        let mut start = 0;
+        for at in 1..=moved.len() {
+            let goes_on = moved.get(at).is_some_and(|(from, slot)| {
+                let (last_from, last) = moved[at - 1];
+                *from == last_from && *slot == last + 1
+            });
+            if goes_on {
+                continue;
+            }
+            let (from, first) = moved[start];
+            let last = moved[at - 1].1;
+            let (from, to) = (self.named_in_shard(from), self.named_in_shard(to));
+            self.log(Level::Notice, format!("Slot range [{first}, {last}] is migrated from node {from} to node {to}."));
+            start = at;
+        }
+    }
+
+    /// A primary has been replaced by a node of its shard: that one has all its slots, and is the other end of those
+    /// that move. Answers how many slots there were, and how many moved from it and to it.
+    pub(in crate::bus) fn move_slots(&mut self, from: NodeId, to: NodeId) -> (usize, usize, usize) {
+        let slots = self.nodes.get(&from).map(|node| node.slots.clone()).unwrap_or_default();
+        slots.iter().for_each(|slot| self.assign_slot(slot, Some(to)));
+        let turn = |moving: &mut std::collections::BTreeMap<u16, NodeId>| {
+            moving.values_mut().filter(|node| **node == from).map(|node| *node = to).count()
+        };
+        let importing = turn(&mut self.nodes.importing);
+        let migrating = turn(&mut self.nodes.migrating);
+        (slots.len(), importing, migrating)
+    }
+}
