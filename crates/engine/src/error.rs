@@ -386,6 +386,7 @@ errors! {
     BadSlot = "ERR Invalid or out of range slot";
     InvalidSlot = "ERR Invalid slot";
     InvalidSlotOrCount = "ERR Invalid slot or number of keys";
+    ClusterScanCursor = "ERR Invalid cursor";
     ScanSlotMismatch = "ERR Cursor slot mismatch with SLOT argument";
     ScriptNoCluster = "ERR Can not run script on cluster, 'no-cluster' flag is set.";
     ScriptNotLocal = "ERR Attempted to access a non local key in a cluster node";
@@ -397,6 +398,10 @@ errors! {
     FailoverInCluster = "ERR FAILOVER not allowed in cluster mode. Use CLUSTER FAILOVER command instead.";
     SortByInCluster = "ERR BY option of SORT denied in Cluster mode when keys formed by the pattern may be in different slots.";
     SortGetInCluster = "ERR GET option of SORT denied in Cluster mode when keys formed by the pattern may be in different slots.";
+    SlotStatsRange(start: Word, end: Word) = "ERR Start slot number {} is greater than end slot number {}";
+    SlotStatsMetric = "ERR Unrecognized sort metric for ORDERBY.";
+    SlotStatsLimit = "ERR Limit has to lie in between 1 and 16384 (maximum number of slots).";
+    SlotStatsTwice = "ERR Multiple filters of the same type are disallowed.";
     SetSlotWords = "ERR Invalid CLUSTER SETSLOT action or number of arguments. Try CLUSTER HELP";
     InvalidBasePort(port: Word) = "ERR Invalid base port specified: {}";
     InvalidBusPort(port: Word) = "ERR Invalid bus port specified: {}";

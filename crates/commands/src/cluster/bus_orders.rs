@@ -176,7 +176,8 @@ pub(super) fn reset(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Err
         2 => false,
         3 if args.is(2, "hard") => true,
         3 if args.is(2, "soft") => false,
-        _ => return Err(Error::Syntax),
+        3 => return Err(Error::Syntax),
+        _ => return Err(Error::SubcommandUse(Word::of(&args[1]), "CLUSTER")),
     };
     let (has_keys, by) = (has_keys(cx)?, by(cx));
     order(cx, |bus, now| bus.reset(hard, has_keys, &by, now))

@@ -22,6 +22,7 @@ mod bus_questions;
 mod keys_in_slot;
 pub mod node_duties;
 mod slot_scan;
+mod slot_stats;
 
 pub use bus_desk::{Desk, install};
 pub(crate) use bus_questions::info_text;
@@ -380,6 +381,7 @@ pub const COMMANDS: &[Command] = &[
                 summary: "Return an array of slot usage statistics for slots assigned to the current node.",
                 complexity: "O(N) where N is the total number of slots based on arguments. O(N*log(N)) with ORDERBY subcommand.",
                 tips: &["nondeterministic_output", "request_policy:all_shards"],
+                run: slot_stats::slot_stats,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -420,7 +422,6 @@ pub const COMMANDS: &[Command] = &[
         summary: "Iterates over the keys in the cluster.",
         complexity: "O(N) where N is the number of elements returned.",
         tips: &["nondeterministic_output", "request_policy:special", "response_policy:special"],
-        keys_of_call: Some(slot_scan::without_beginning),
         run: slot_scan::cluster_scan,
         ..Command::DEFAULT
     },

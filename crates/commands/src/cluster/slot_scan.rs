@@ -7,7 +7,6 @@
 use super::bus_desk::must_be_clustered;
 use super::keys_in_slot::slot_at;
 use crate::core::args::Args;
-use crate::core::command::CallKeys;
 use crate::core::context::{Context, Flow, Piecewise};
 use crate::keys::key_walk::{Filter, KeyWalk, PIECE};
 use crate::keys::scan_words::{ScanWords, Scanned};
@@ -124,11 +123,6 @@ fn split_slot<'a>(args: &'a Args<'_>) -> Result<(Args<'a>, Option<u16>), Error> 
     Ok((others.into_iter().collect(), slot))
 }
 
-/// The first call may go to any node.
-pub(super) fn without_beginning(args: &Args<'_>, keys: &mut CallKeys) {
-    keys.retain(|(index, _)| args.get(*index) != Some(b"0"));
-}
-
 /// CLUSTERSCAN.
 pub(super) fn cluster_scan(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     must_be_clustered(cx.engine)?;
@@ -147,7 +141,7 @@ pub(super) fn cluster_scan(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<
         let first = wanted.or(matched).unwrap_or(0);
         return named(if is_void { "0".to_owned() } else { beginning(first) }, cx);
     }
-    let (slot, position) = parse(&args[1], &fingerprint(cx.engine)).ok_or(Error::InvalidCursor)?;
+    let (slot, position) = parse(&args[1], &fingerprint(cx.engine)).ok_or(Error::ClusterScanCursor)?;
     if wanted.is_some_and(|wanted| wanted != slot) {
         return Err(Error::ScanSlotMismatch);
     }

@@ -19,9 +19,11 @@ use crate::core::command::{
 use crate::core::context::Context;
 use crate::core::help::HELP;
 use crate::core::session::{Replies, Session, Subscriptions};
+use cluster::slot_set::SlotSet;
 use engine::clients::pubsub::{ChannelKind, Message, Name};
 use engine::clients::registry::ClientInfo;
 use engine::config::keyspace_events::{KEYEVENT, KEYSPACE};
+use engine::data::slot::slot_of;
 use engine::propagation::effects::Event;
 use engine::{Engine, Error, Word};
 use resp::{Protocol, Reply};
@@ -280,21 +282,52 @@ fn finish(cx: &mut Context<'_>, args: &Args<'_>, kind: ChannelKind) -> Result<()
         _ => args.from(1).map(Name::from).collect(),
     };
     for name in &names {
-        if subscriptions.names(kind).remove(name) {
-            session.info.subscription_bytes.fetch_sub(name_bytes(name), Relaxed);
-            cx.engine.pubsub().unsubscribe(session.worker, session.token, kind, name);
-        }
+        end_one(cx.engine, &session.info, (session.worker, session.token), subscriptions, (kind, name));
         confirm(cx.reply, word, Some(name), subscriptions.count(kind));
     }
     if names.is_empty() {
         confirm(cx.reply, word, None, subscriptions.count(kind));
     }
+    settle_counts(cx.engine, session);
+    Ok(())
+}
+
+/// Ends a client's subscriptions to channels of slots that another node has. Returns what the client is told, if it had
+/// any.
+pub fn leave_slots(engine: &Engine, session: &mut Session, slots: &SlotSet, protocol: Protocol) -> Option<Vec<u8>> {
+    let subscriptions = session.subscriptions.as_deref_mut()?;
+    let is_lost = |name: &&Name| slots.contains(slot_of(name));
+    let lost: Vec<Name> = subscriptions.names(ChannelKind::Shard).iter().filter(is_lost).cloned().collect();
+    let mut told = Reply::new(Vec::new(), protocol);
+    for name in &lost {
+        end_one(engine, &session.info, (session.worker, session.token), subscriptions, (ChannelKind::Shard, name));
+        confirm(&mut told, words(ChannelKind::Shard).1, Some(name), subscriptions.count(ChannelKind::Shard));
+    }
+    settle_counts(engine, session);
+    (!lost.is_empty()).then(|| told.into_inner())
+}
+
+/// Ends one subscription, if there is one.
+fn end_one(
+    engine: &Engine,
+    info: &ClientInfo,
+    (worker, token): (usize, usize),
+    subscriptions: &mut Subscriptions,
+    (kind, name): (ChannelKind, &Name),
+) {
+    if subscriptions.names(kind).remove(name) {
+        info.subscription_bytes.fetch_sub(name_bytes(name), Relaxed);
+        engine.pubsub().unsubscribe(worker, token, kind, name);
+    }
+}
+
+/// Subscriptions have ended: others see what is left.
+fn settle_counts(engine: &Engine, session: &mut Session) {
     if session.subscriptions.as_ref().is_some_and(|subscriptions| subscriptions.is_empty()) {
         session.subscriptions = None;
-        cx.engine.pubsub().count_subscriber(false);
+        engine.pubsub().count_subscriber(false);
     }
     publish_counts(&session.info, session.subscriptions.as_deref());
-    Ok(())
 }
 
 /// CLIENT REPLY is about replies only.

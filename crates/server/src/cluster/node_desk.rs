@@ -6,6 +6,7 @@ use super::node_settings::{address, bus_port, settings};
 use super::{bus_thread, duties};
 use crate::listener::sockets;
 use crate::system::{clock, log};
+use crate::workers::mailbox::WorkerMessage;
 use crate::workers::shared::Shared;
 use cluster::bus::{Bus, Effect, Facts, Level};
 use cluster::link_id::LinkId;
@@ -162,8 +163,11 @@ impl NodeDesk {
             Effect::Lead => self.duty(Duty::Lead),
             Effect::FlushAll => self.duty(Duty::FlushAll),
             Effect::LoseSlots(slots) => self.duty(Duty::RemoveKeys(slots)),
-            // Subscribers of shards' channels stay where they are: the bus brings them what is published elsewhere.
-            Effect::DropShardSubscribers(_) => {}
+            Effect::DropShardSubscribers(slots) => {
+                if let Some(shared) = self.shared.get() {
+                    shared.post_all(|| WorkerMessage::SlotsLost { slots: slots.clone() });
+                }
+            }
             Effect::Deliver { channel, message, is_sharded } => {
                 self.duty(Duty::Deliver { channel, message, is_sharded });
             }

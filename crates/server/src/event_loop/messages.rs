@@ -4,8 +4,10 @@ use crate::connection::socket::SocketStream;
 use crate::connection::state::Connection;
 use crate::event_loop::worker::Worker;
 use crate::workers::mailbox::WorkerMessage;
+use cluster::slot_set::SlotSet;
 use commands::LendingMode;
 use commands::core::rights;
+use commands::pubsub::channels;
 use commands::{Now, Session};
 use engine::acl::users::UserChange;
 use engine::clients::registry::ClientInfo;
@@ -72,6 +74,7 @@ impl Worker {
             WorkerMessage::Stop => self.stopping = true,
             WorkerMessage::Task(work) => work(&self.shared.engine, Server { worker: self.index, now_us: now.unix_us }),
             WorkerMessage::RightsChanged { changes } => self.follow_rights(&changes),
+            WorkerMessage::SlotsLost { slots } => self.leave_slots(&slots),
             WorkerMessage::Kill { client } => self.close_client(client),
             WorkerMessage::Connection { stream, info, book, users } => {
                 self.add_connection(stream, info, book, &users, now);
@@ -95,6 +98,19 @@ impl Worker {
                 // What it was told before may have come in the same tick; one that is gone gets nothing.
                 let _ = connection.flush_all();
                 self.close(token);
+            }
+        }
+    }
+
+    /// Subscribers of channels in slots that another node has are told that they are none any more.
+    fn leave_slots(&mut self, slots: &SlotSet) {
+        for (token, connection) in &mut self.connections {
+            let (session, protocol) = (&mut connection.session, connection.protocol);
+            let Some(told) = channels::leave_slots(&self.shared.engine, session, slots, protocol) else { continue };
+            if connection.owes_reply() {
+                connection.output.hold_back(&told);
+            } else if connection.output.push(&told) {
+                self.push_targets.add(token);
             }
         }
     }

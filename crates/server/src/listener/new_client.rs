@@ -44,6 +44,7 @@ pub fn hand_out(shared: &Shared, accepted: Accepted, users: Vec<Vec<u8>>) {
     let clients = shared.engine.clients();
     let (id, now) = (clients.next_id(), clock::now().unix_ms());
     let info = Arc::new(ClientInfo::new(id, &addr, &laddr, stream.fd(), worker, now).with_local(local));
+    info.is_tls.store(matches!(stream, SocketStream::Tls(_)), Relaxed);
     clients.add(&info);
     shared.post(worker, WorkerMessage::Connection { stream, info, book: port == Port::Book, users });
 }

@@ -5,11 +5,13 @@
 //! | connection, handover, reply, kill, task, settle | one for each client that is counted, or that waits for it |
 //! | pushes | as many bytes as [`congestion`](crate::workers::congestion) lets through |
 //! | pause changed, durable | one: the second says nothing that the first does not |
+//! | slots lost | one for each change of the cluster's slots |
 //! | sleep, stop | one for each command, which no other client can give meanwhile |
 
 use crate::connection::socket::SocketStream;
 use crate::connection::state::Connection as ClientConnection;
 use crate::workers::wake_state::{Ring, WakeState};
+use cluster::slot_set::SlotSet;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use engine::Engine;
 use engine::acl::users::UserChange;
@@ -41,6 +43,8 @@ pub enum WorkerMessage {
     PauseChanged,
     /// Users have changed: some connections of theirs end.
     RightsChanged { changes: Arc<[UserChange]> },
+    /// Slots are another node's: subscribers of their channels are told so.
+    SlotsLost { slots: SlotSet },
     /// All workers stop for a while (DEBUG SLEEP).
     Sleep { until: Instant },
     /// A thread waits until this worker has done what has reached it; then it takes one off.

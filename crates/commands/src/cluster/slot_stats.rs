@@ -1,0 +1,121 @@
+//! CLUSTER SLOT-STATS: how much there is in each slot of this node.
+
+use super::bus_desk::must_be_clustered;
+use super::keys_in_slot::slot_at;
+use crate::core::args::Args;
+use crate::core::context::{Context, Flow, Piecewise};
+use crate::keys::key_walk::{Filter, KeyWalk, PIECE};
+use engine::data::slot::{SLOTS, slot_of};
+use engine::{Error, Word};
+use std::ops::RangeInclusive;
+
+/// In which order slots are told, and how many.
+struct SlotOrder {
+    /// By their keys, otherwise by their numbers.
+    by_keys: bool,
+    descends: bool,
+    limit: usize,
+}
+
+/// Counts the keys of slots, in all databases.
+struct KeyCounts {
+    slots: RangeInclusive<u16>,
+    order: SlotOrder,
+    counts: Vec<u64>,
+    db: u32,
+    walk: Option<KeyWalk>,
+}
+
+impl KeyCounts {
+    fn piece(&mut self, cx: &mut Context<'_>) -> Result<bool, Error> {
+        let selected = cx.keys.db_index();
+        cx.keys.select(self.db);
+        let KeyCounts { slots, counts, walk, .. } = self;
+        let filter = Filter { slots: Some(slots.clone()), ..Filter::default() };
+        let place = walk.get_or_insert_with(|| KeyWalk::of_slots(&cx.keys, slots, 0));
+        let went = place.piece(&mut cx.keys, PIECE, &filter, |entry| counts[usize::from(slot_of(entry.key()))] += 1);
+        cx.keys.select(selected);
+        if went?.is_some() {
+            return Ok(false);
+        }
+        self.walk = None;
+        self.db += 1;
+        if (self.db as usize) < cx.engine.databases() {
+            return Ok(false);
+        }
+        self.reply(cx);
+        Ok(true)
+    }
+
+    fn reply(&self, cx: &mut Context<'_>) {
+        let map = cx.engine.cluster().map();
+        let is_own = |slot: &u16| map.serving.is_some() && map.owners.get(usize::from(*slot)) == Some(&map.serving);
+        let mut slots: Vec<u16> = self.slots.clone().filter(is_own).collect();
+        if self.order.by_keys {
+            let count = |slot: &u16| self.counts[usize::from(*slot)];
+            slots.sort_by(|one, other| {
+                let order = count(one).cmp(&count(other));
+                if self.order.descends { order.reverse() } else { order }.then(one.cmp(other))
+            });
+        }
+        slots.truncate(self.order.limit);
+        cx.reply.array(slots.len());
+        for slot in slots {
+            cx.reply.array(2);
+            cx.reply.int(i64::from(slot));
+            cx.reply.map(1);
+            cx.reply.bulk(b"key-count");
+            cx.reply.int(self.counts[usize::from(slot)] as i64);
+        }
+    }
+}
+
+impl Piecewise for KeyCounts {
+    fn step(&mut self, cx: &mut Context<'_>) -> bool {
+        let done = self.piece(cx);
+        cx.ends(done)
+    }
+}
+
+pub(super) fn slot_stats(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    must_be_clustered(cx.engine)?;
+    let (slots, order) = match () {
+        () if args.len() == 5 && args.is(2, "slotsrange") => {
+            let (start, end) = (slot_at(args, 3)?, slot_at(args, 4)?);
+            if start > end {
+                return Err(Error::SlotStatsRange(Word::of(start.to_string()), Word::of(end.to_string())));
+            }
+            (start..=end, SlotOrder { by_keys: false, descends: false, limit: SLOTS })
+        }
+        () if args.len() >= 4 && args.is(2, "orderby") => (0..=(SLOTS - 1) as u16, order(args)?),
+        () => return Err(Error::SubcommandUse(Word::of(&args[1]), "CLUSTER")),
+    };
+    cx.flow = Flow::more(KeyCounts { slots, order, counts: vec![0; SLOTS], db: 0, walk: None });
+    Ok(())
+}
+
+/// The words after ORDERBY.
+fn order(args: &Args<'_>) -> Result<SlotOrder, Error> {
+    if !args.is(3, "key-count") {
+        return Err(Error::SlotStatsMetric);
+    }
+    let (mut limit, mut descends, mut at) = (None, None, 4);
+    while at < args.len() {
+        if args.is(at, "limit") && at + 1 < args.len() {
+            let wanted = args.int(at + 1).ok().and_then(|wanted| usize::try_from(wanted).ok());
+            let wanted = wanted.filter(|wanted| (1..=SLOTS).contains(wanted)).ok_or(Error::SlotStatsLimit)?;
+            if limit.replace(wanted).is_some() {
+                return Err(Error::SlotStatsTwice);
+            }
+            at += 1;
+        } else if args.is(at, "asc") || args.is(at, "desc") {
+            if descends.replace(args.is(at, "desc")).is_some() {
+                return Err(Error::SlotStatsTwice);
+            }
+        } else {
+            return Err(Error::Syntax);
+        }
+        at += 1;
+    }
+    Ok(SlotOrder { by_keys: true, descends: descends.unwrap_or(true), limit: limit.unwrap_or(SLOTS) })
+}
