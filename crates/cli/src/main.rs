@@ -2,7 +2,7 @@
 //!
 //! | module | its one idea |
 //! | --- | --- |
-//! | [`options`] | the command line |
+//! | [`command_line`], [`options`] | what the user asks for: how it is read, and what it is |
 //! | [`reply_format`] | replies into text: formatted, raw, CSV, JSON |
 //! | [`transport`] | the byte stream, and waiting for it and for Ctrl-C |
 //! | [`protocol_client`] | what both protocols offer to the program |
@@ -21,6 +21,7 @@
 //! | [`big_keys`], [`hot_keys`] | the biggest and the most used keys |
 //! | [`primary_feed`] | what a primary sends: its data set, and then its commands |
 //! | [`stat`], [`ping_latency`] | the server as time goes by |
+//! | [`cluster`] | what is done to a cluster as a whole |
 //!
 //! Exit status: 0, also after an error reply; 1 when there is no connection or no reply, for a bad command line, and
 //! with `-e` after an error reply.
@@ -30,6 +31,8 @@
 
 mod big_keys;
 mod book;
+mod cluster;
+mod command_line;
 mod completion;
 mod docs;
 mod eval_file;
@@ -55,8 +58,9 @@ use std::io::{IsTerminal, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
 
+use crate::command_line::{Request, Surroundings, UsageError};
 use crate::docs::Docs;
-use crate::options::{Mode, Options, Request, StdinArgument, Surroundings, UsageError};
+use crate::options::{Mode, Options, StdinArgument};
 use crate::protocol_client::{Client, ClientFailure};
 use crate::reply_format::OutputFormat;
 use crate::resp_session::RespSession;
@@ -65,10 +69,10 @@ use resp::words;
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().skip(1).map(OsStringExt::into_vec).collect();
-    let request = options::parse(&arguments, surroundings());
+    let request = command_line::parse(&arguments, surroundings());
     match request {
         Ok(Request::Help) => {
-            print(options::help().as_bytes());
+            print(command_line::help().as_bytes());
             ExitCode::SUCCESS
         }
         Ok(Request::Version) => {
@@ -82,10 +86,12 @@ fn main() -> ExitCode {
 
 fn surroundings() -> Surroundings {
     let password = std::env::var_os("VALKEYCLI_AUTH").or_else(|| std::env::var_os("REDISCLI_AUTH"));
+    let cluster_yes = std::env::var_os("VALKEYCLI_CLUSTER_YES").or_else(|| std::env::var_os("REDISCLI_CLUSTER_YES"));
     Surroundings {
         // FAKETTY is how test suites ask for a terminal's output without one.
         stdout_is_terminal: std::io::stdout().is_terminal() || std::env::var_os("FAKETTY").is_some(),
         environment_password: password.map(OsStringExt::into_vec),
+        cluster_yes: cluster_yes.is_some_and(|value| value == "1"),
     }
 }
 
@@ -94,12 +100,13 @@ fn run(mut options: Options) -> ExitCode {
         eprintln!("Warning: Using a password with '-a' or '-u' option on the command line interface may not be safe.");
     }
     if options.ask_password {
-        match password::ask() {
+        match password::ask("Please input password: ") {
             Ok(password) => options.password = Some(password),
             Err(error) => return fail(&format!("Error: {}", transport::reason(&error))),
         }
     }
     match &options.mode {
+        Mode::Cluster(_) => return run_cluster(options),
         Mode::Commands if options.command.is_empty() => {}
         Mode::Commands => return run_one(options),
         Mode::Eval(file) => match eval_file::command(file, &options.command) {
@@ -173,8 +180,24 @@ fn run_mode(options: Options) -> Result<ExitCode, ClientFailure> {
         Mode::Latency | Mode::LatencyHistory => ping_latency::run(&mut session)?,
         Mode::LatencyDistribution => ping_latency::run_distribution(&mut session)?,
         Mode::Commands | Mode::Eval(_) | Mode::IntrinsicLatency(_) | Mode::Hint(_) | Mode::HintFile(_) => {}
+        Mode::Cluster(_) => {}
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// `--cluster`.
+fn run_cluster(mut options: Options) -> ExitCode {
+    if options.cluster.ask_from_password {
+        match password::ask("Please input import source node password: ") {
+            Ok(password) => options.cluster.from_password = Some(password),
+            Err(error) => return fail(&format!("Error: {}", transport::reason(&error))),
+        }
+    }
+    match with_standard_input(options.cluster.arguments, &options.stdin_argument) {
+        Ok(arguments) => options.cluster.arguments = arguments,
+        Err(UsageError(text)) => return fail(&text),
+    }
+    cluster::run(&options)
 }
 
 /// Sends the command of the command line.

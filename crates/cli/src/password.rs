@@ -1,4 +1,4 @@
-//! `--askpass`: a password that is typed, a star for each character.
+//! `--askpass` and its like: a password that is typed, a star for each character.
 
 use std::io::{self, BufRead};
 use std::os::fd::AsFd;
@@ -8,12 +8,12 @@ use crate::interactive::KeyByKey;
 const BACKSPACE: [u8; 2] = [0x08, 0x7f];
 
 /// Reads standard input up to the end of a line; where that is a terminal, asks on standard error.
-pub fn ask() -> io::Result<Vec<u8>> {
+pub fn ask(prompt: &str) -> io::Result<Vec<u8>> {
     let stdin = io::stdin();
     let Some(_keys) = KeyByKey::enter(stdin.as_fd()) else {
         return typed(stdin.lock(), |_| {});
     };
-    eprint!("Please input password: ");
+    eprint!("{prompt}");
     let password = typed(stdin.lock(), |text| eprint!("{text}"));
     eprintln!();
     password

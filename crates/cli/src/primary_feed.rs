@@ -35,6 +35,12 @@ pub fn dump(mut session: RespSession, file: &str, functions_only: bool) -> Resul
     if functions_only && !say(&mut session, "rdb-filter-only", "functions")? {
         return Err(failure("Failed requesting functions only RDB from server, aborting"));
     }
+    save(session, file)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The same of a primary to which nothing is said of who asks.
+pub fn save(session: RespSession, file: &str) -> Result<(), ClientFailure> {
     let (mut feed, frame) = Feed::ask(session)?;
     match frame.size() {
         Some(bytes) => eprintln!("SYNC sent to primary, writing {bytes} bytes to '{file}'"),
@@ -57,7 +63,7 @@ pub fn dump(mut session: RespSession, file: &str, functions_only: bool) -> Resul
     } else {
         eprintln!("Transfer finished with success.");
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Prints the commands that a primary sends, until the connection ends.

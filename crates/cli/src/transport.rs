@@ -90,13 +90,10 @@ impl Transport {
     /// Connects, to the first of a name's addresses that answers, each in at most the time for that if there is one;
     /// those of the preferred version come first.
     pub fn connect(options: &Options) -> io::Result<Transport> {
-        let (timeout, first) = (options.connect_timeout, options.preferred_ip);
         let socket = match &options.target {
             Target::Tcp { host, port } => {
-                let mut addresses: Vec<_> = (host.as_str(), *port).to_socket_addrs()?.collect();
-                addresses
-                    .sort_by_key(|address| first.is_some_and(|first| address.is_ipv4() != (first == IpVersion::Four)));
-                let stream = match timeout {
+                let addresses = resolve(options, host, *port)?;
+                let stream = match options.connect_timeout {
                     None => TcpStream::connect(&addresses[..])?,
                     Some(timeout) => connect_within(&addresses, timeout)?,
                 };
@@ -219,6 +216,14 @@ impl Transport {
     }
 }
 
+/// The addresses of a name, those of the preferred version first.
+pub fn resolve(options: &Options, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    let mut addresses: Vec<_> = (host, port).to_socket_addrs()?.collect();
+    let first = options.preferred_ip;
+    addresses.sort_by_key(|address| first.is_some_and(|first| address.is_ipv4() != (first == IpVersion::Four)));
+    Ok(addresses)
+}
+
 /// The stream with TLS around it, after the handshake.
 fn encrypted(stream: TcpStream, options: &Options) -> io::Result<Socket> {
     stream.set_read_timeout(options.connect_timeout)?;
@@ -281,7 +286,7 @@ pub fn print(bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::{Request, Surroundings, parse};
+    use crate::command_line::{Request, Surroundings, parse};
     use std::net::TcpListener;
 
     fn pair() -> (Transport, TcpStream) {
