@@ -8,6 +8,8 @@ use crate::sentinel::Sentinel;
 
 /// Replies that an instance may owe before it is asked nothing more.
 const PENDING_MAX: usize = 100;
+/// How often a replica is asked whether it leads by now: nobody is told of it before it says so.
+const AWAITED_INFO_PERIOD: Millis = 100;
 
 impl Sentinel {
     /// Sends what is due: INFO, PING, a hello message.
@@ -22,7 +24,11 @@ impl Sentinel {
         let hurry = kind == Kind::Replica
             && (primary.flags.has(Flags::O_DOWN.and(Flags::FAILOVER_IN_PROGRESS))
                 || instance.reported.primary_link_down != 0);
-        let info_period = if hurry { 1000 } else { self.periods.info };
+        let info_period = match (self.is_about_to_lead(id), hurry) {
+            (true, _) => AWAITED_INFO_PERIOD.min(self.periods.info),
+            (false, true) => 1000,
+            (false, false) => self.periods.info,
+        };
         let ping_period = instance.down_after.min(self.periods.ping);
         let info = kind != Kind::Sentinel && (instance.info_refresh == 0 || now - instance.info_refresh > info_period);
         let ping = now - link.last_pong > ping_period && now - link.last_ping > ping_period / 2;
@@ -36,6 +42,12 @@ impl Sentinel {
         if hello {
             self.send_hello(id);
         }
+    }
+
+    /// Whether it was chosen to lead, and has not said yet that it does.
+    fn is_about_to_lead(&self, id: InstanceId) -> bool {
+        let is_chosen = self.instances[id].flags.has(Flags::PROMOTED);
+        is_chosen && self.instances.group(id).failover.state == FailoverState::WaitPromotion
     }
 
     /// Not while a coordinated failover is about to change who is the primary.

@@ -136,7 +136,7 @@ fn elect_and_restart(world: &mut World) {
 }
 
 /// Seeds that a mistake has to be found with, at the latest.
-const ENOUGH_SEEDS: u64 = 60;
+const ENOUGH_SEEDS: u64 = 200;
 
 /// The first seed with which something is that may never be.
 fn seed_that_finds(flaw: Flaw, sentinels: usize) -> Option<u64> {
