@@ -4,7 +4,7 @@
 //! ```text
 //!   shard 0  | step | .... | step | ....          each step some ten microseconds under the shard's lock
 //!   shard 1  | .... | step | .... | step
-//!              block of 64 KiB -> out, rest       five times as long as the work, while clients keep the workers busy
+//!              block of 64 KiB -> out, rest       longer than the work, while clients keep the workers busy
 //! ```
 //!
 //! While clients want next to nothing other threads help, as many as the host has to spare: one that is free takes
@@ -296,7 +296,7 @@ struct Pace<'e> {
     done: u64,
 }
 
-/// A rest is so many times as long as the work before it; fewer where a client waits for the end.
+/// A rest is so many times as long as the work before it; fewer where a client or a replica waits for the end.
 const REST: u64 = 5;
 const SHORT_REST: u64 = 1;
 /// No rest is longer, in nanoseconds.
@@ -340,7 +340,12 @@ impl Pace<'_> {
             let worked = now.since(self.began);
             let saves = self.engine.persistence_status();
             let is_foreground = saves.is_running() && !saves.is_running_in_background();
-            let is_waited_for = self.purpose == Purpose::Save && is_foreground;
+            let is_waited_for = match self.purpose {
+                Purpose::Save => is_foreground,
+                // What is written meanwhile is kept for the replica.
+                Purpose::Transfer => true,
+                Purpose::Rewrite => false,
+            };
             let times = if is_waited_for { SHORT_REST } else { REST };
             host.rest(Duration::from_nanos(worked.saturating_mul(times).min(REST_MAX)));
         }
