@@ -142,6 +142,9 @@ impl Write for FanOut {
         self.block.extend_from_slice(bytes);
         if self.block.len() >= BLOCK {
             self.push()?;
+        } else if self.shared.queue().takers.is_empty() {
+            // A walk that is slowed down would fill its block for nobody.
+            return Err(io::ErrorKind::BrokenPipe.into());
         }
         Ok(bytes.len())
     }
@@ -353,6 +356,15 @@ mod tests {
         for taker in [&mut slow, &mut asleep] {
             assert_eq!(taker.block().expect_err("too slow").kind(), io::ErrorKind::TimedOut);
         }
+    }
+
+    #[test]
+    fn a_slow_walk_ends_soon_after_all_have_left() {
+        let mut fan_out = FanOut::new(Pace { bytes: 1 << 20, patience: Duration::from_secs(100) });
+        let taker = fan_out.join().expect("nothing is written");
+        fan_out.write_all(b"a").expect("somebody takes it");
+        drop(taker);
+        assert_eq!(fan_out.write_all(b"b").map_err(|error| error.kind()), Err(io::ErrorKind::BrokenPipe));
     }
 
     #[test]

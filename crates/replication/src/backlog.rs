@@ -11,8 +11,11 @@
 
 use std::collections::VecDeque;
 
-/// Bytes of a block.
+/// Bytes of a block: what nobody needs goes by whole blocks, so those of a small backlog are smaller.
 const BLOCK: usize = 64 << 10;
+const BLOCK_MIN: usize = 16 << 10;
+/// A backlog is cut into so many, where these are not too small or too large.
+const BLOCKS: u64 = 16;
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
@@ -74,7 +77,8 @@ impl Backlog {
         while !bytes.is_empty() {
             let room = self.blocks.back().map_or(0, |block| block.bytes.capacity() - block.bytes.len());
             if room == 0 {
-                self.blocks.push_back(Block { start: self.end, bytes: Vec::with_capacity(BLOCK) });
+                let len = ((self.size / BLOCKS) as usize).clamp(BLOCK_MIN, BLOCK);
+                self.blocks.push_back(Block { start: self.end, bytes: Vec::with_capacity(len) });
                 continue;
             }
             let (now, later) = bytes.split_at(room.min(bytes.len()));

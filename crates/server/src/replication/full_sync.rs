@@ -239,10 +239,13 @@ impl PatientStream {
         if self.is_closed { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(()) }
     }
 
+    /// Somebody has ended the replica's connection.
+    fn check_cancelled(&self) -> io::Result<()> {
+        if self.cancelled.load(Relaxed) { Err(io::ErrorKind::ConnectionAborted.into()) } else { Ok(()) }
+    }
+
     fn watch(&mut self, time: Duration) -> io::Result<()> {
-        if self.cancelled.load(Relaxed) {
-            return Err(io::ErrorKind::ConnectionAborted.into());
-        }
+        self.check_cancelled()?;
         match self.poll.poll(&mut self.events, Some(time)) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
             _ => {}
@@ -254,6 +257,8 @@ impl PatientStream {
 
 impl Write for PatientStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // A socket that takes all at once is never waited for.
+        self.check_cancelled()?;
         let since = Instant::now();
         loop {
             match self.stream.write(bytes)? {
