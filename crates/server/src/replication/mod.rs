@@ -10,6 +10,7 @@
 
 mod dual_channel;
 pub mod full_sync;
+mod gathering;
 pub mod in_sync_replicas;
 mod kept_stream;
 mod link_membership;

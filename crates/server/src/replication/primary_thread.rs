@@ -9,6 +9,7 @@
 
 use crate::connection::socket::Readiness;
 use crate::replication::full_sync::Transfer;
+use crate::replication::gathering::Gathering;
 use crate::replication::in_sync_replicas::{self, Acknowledging, FollowerChange};
 use crate::replication::replica::{Ended, Heard, Phase, Replica};
 use crate::replication::role_orders::RoleOrders;
@@ -68,6 +69,7 @@ pub struct PrimaryThread {
     pub(super) backlog: Option<Backlog>,
     pub(super) framing: Framing,
     pub(super) marks: Marks,
+    gathering: Gathering,
     pub(super) acknowledging: Acknowledging,
     /// None: there are no own changes to be framed.
     pub(super) reader: Option<LogReader>,
@@ -99,6 +101,7 @@ pub fn start(shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
         backlog: None,
         framing: Framing::default(),
         marks: Marks::default(),
+        gathering: Gathering::default(),
         acknowledging: Acknowledging::default(),
         reader: None,
         read_to: 0,
@@ -130,7 +133,11 @@ impl PrimaryThread {
             while let Some(message) = self.shared.replication.take() {
                 self.take(message, now);
             }
+            let read_before = self.read_to;
             self.read_log();
+            if self.read_to > read_before {
+                self.gathering.note(self.shared.engine.host().nanos());
+            }
             self.ask();
             self.change_role(now);
             let config = self.shared.engine.config().snapshot();
@@ -151,6 +158,13 @@ impl PrimaryThread {
     fn wait(&mut self, events: &mut Events) {
         let shared = Arc::clone(&self.shared);
         let handle = &shared.replication;
+        // Clients that wait for replicas are not to wait for this, too.
+        if !handle.has_messages()
+            && !shared.engine.replication().acknowledgement.is_asked()
+            && let Some(rest) = self.gathering.take_rest()
+        {
+            thread::sleep(rest);
+        }
         handle.begin_sleep();
         let patience = self.role_change.patience().unwrap_or(TICK);
         let time = if handle.has_messages() || self.has_unread() { Duration::ZERO } else { patience };
