@@ -5,7 +5,8 @@
 
 Three servers follow each other through a proxy. In each round one of them is killed, stopped or cut off while clients write and
 read at all of them; when it was the primary, the member of the in-sync set with the largest offset that is reached takes over. Then
-the other one comes back, as what it was. A client that was told of a value must never read an older one, wherever it is answered.
+the other one comes back, as what it was. In other rounds the primary hands its role over by FAILOVER, and at times it or the one
+that is to lead is hit meanwhile. A client that was told of a value must never read an older one, wherever it is answered.
 """
 import argparse
 import os
@@ -204,6 +205,7 @@ class World:
         numbers = range(len(self.servers))
         self.ways = {(one, other): Proxy(self.servers[other].port) for one in numbers for other in numbers if one != other}
         self.primary = 0
+        self.handed_over = 0
         self.away = set()
         for number in (1, 2):
             self.follow(number)
@@ -250,6 +252,39 @@ class World:
                 self.follow(number)
 
     def round(self):
+        if self.rng.random() < 0.3:
+            self.hand_over()
+        else:
+            self.fail()
+
+    def hand_over(self):
+        """FAILOVER, which does not go over the proxies. Who leads then is asked for: one that was hit may have kept the role."""
+        old, target = self.primary, self.rng.choice([number for number in range(3) if number != self.primary])
+        reply = self.servers[old].ask("FAILOVER", "TO", "127.0.0.1", self.servers[target].port, "TIMEOUT", 500)
+        if reply != b"+OK":
+            raise Failed(f"FAILOVER is answered {reply}")
+        stops = self.rng.choice([None, None, old, target])
+        if stops is not None:
+            time.sleep(self.rng.uniform(0.0, 0.01))
+            self.servers[stops].pause()
+            time.sleep(self.rng.uniform(0.1, 1.0))
+            self.servers[stops].resume()
+        end = time.time() + PATIENCE
+        while self.servers[old].info()["master_failover_state"] != "no-failover":
+            if time.time() > end:
+                raise Failed("the failover does not end")
+            time.sleep(0.01)
+        leads = [number for number, server in enumerate(self.servers) if server.info()["role"] == "master"]
+        if len(leads) != 1 or stops is None and leads != [target]:
+            raise Failed(f"{old} was to hand over to {target}, and these lead: {leads}")
+        self.handed_over += leads == [target]
+        self.primary = leads[0]
+        for number in range(3):
+            if number != self.primary:
+                self.follow(number)
+        self.settle()
+
+    def fail(self):
         hit = self.rng.choice([self.primary, self.primary, self.rng.randrange(3)])
         how = self.rng.choice(["kill", "stop", "cut"])
         time.sleep(self.rng.uniform(0.05, 0.3))
@@ -317,7 +352,7 @@ def main():
             clients.end()
         world.end()
     shutil.rmtree(folder, ignore_errors=True)
-    print(f"{options.rounds} rounds, {sum(clients.answers)} writes acknowledged, none missing")
+    print(f"{options.rounds} rounds, {world.handed_over} times FAILOVER, {sum(clients.answers)} writes acknowledged, none missing")
 
 
 if __name__ == "__main__":

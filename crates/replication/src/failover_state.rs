@@ -97,6 +97,8 @@ pub enum Outcome {
 
 /// How a primary begins the refusal of what only a replica can do.
 const IS_PRIMARY: &[u8] = b"-ERR PSYNC FAILOVER can't be sent to a master.";
+/// How one that has taken over says that it takes no replica now: who asks may hold acknowledged writes that it lacks.
+const COME_AGAIN: &[u8] = b"-NOMASTERLINK";
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
@@ -173,6 +175,7 @@ impl Failover {
         match refusal {
             None => Outcome::TakenOver,
             Some(text) if self.is_open && text.starts_with(IS_PRIMARY) => Outcome::TakenOver,
+            Some(text) if text.starts_with(COME_AGAIN) => Outcome::TakenOver,
             Some(_) => Outcome::Refused,
         }
     }
@@ -247,6 +250,7 @@ mod tests {
         failover.lose_answer();
         assert_eq!(failover.take_answer(is_primary), Outcome::TakenOver);
         assert_eq!(failover.take_answer(Some(b"-NOPERM no")), Outcome::Refused);
+        assert_eq!(failover.take_answer(Some(b"-NOMASTERLINK not now")), Outcome::TakenOver);
         assert_eq!(failover.take_answer(None), Outcome::TakenOver);
     }
 }

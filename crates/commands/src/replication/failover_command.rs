@@ -15,7 +15,7 @@ use crate::core::command::{ADMIN, Command, Group, NO_SCRIPT, STALE};
 use crate::core::context::Context;
 use crate::replication::follow::{self, Waits, follow};
 use engine::status::pause::Hold;
-use engine::status::replication_status::PrimaryAddress;
+use engine::status::replication_status::{LinkState, PrimaryAddress};
 use engine::time::UnixMs;
 use engine::{Engine, Error};
 use replication::failover_state::{Decision, Failover, FailoverRequest, FailoverState, Outcome, Target};
@@ -184,8 +184,10 @@ fn release(engine: &Engine) {
     engine.host().pause_changed();
 }
 
-/// The primary wants this replica to take over (PSYNC .. FAILOVER), if it has the history that the primary has.
-pub(crate) fn take_over(cx: &mut Context<'_>, id: &[u8]) -> Result<(), Error> {
+/// The primary wants this replica to take over (PSYNC .. FAILOVER), if it has the history that the primary has. `next`:
+/// the byte of it that the primary lacks. What comes before may still be on its way over the link, which the primary
+/// ends: the replica has all of it before it leads.
+pub(crate) fn take_over(cx: &mut Context<'_>, id: &[u8], next: i64) -> Result<(), Error> {
     let (engine, status) = (cx.engine, cx.engine.replication());
     let notice = || {
         let id = String::from_utf8_lossy(id);
@@ -199,7 +201,8 @@ pub(crate) fn take_over(cx: &mut Context<'_>, id: &[u8]) -> Result<(), Error> {
         notice();
         return Err(Error::OtherHistory);
     }
-    if !follow(engine, None, Waits::End) {
+    let is_on_its_way = u64::try_from(next - 1).is_ok_and(|sent| sent > status.offset());
+    if is_on_its_way && status.link().state == LinkState::Connected || !follow(engine, None, Waits::End) {
         return Err(Error::WouldBlock);
     }
     notice();
@@ -307,5 +310,24 @@ mod tests {
         assert!(matches!(flow, Flow::Replicate) && reply.is_empty());
         let status = client.engine().replication();
         assert!(!status.is_replica() && status.history().second == id);
+    }
+
+    #[test]
+    fn a_replica_takes_over_only_when_it_has_what_was_sent() {
+        let mut client = Client::new();
+        client.is("REPLICAOF host 1", "+OK");
+        let engine = Arc::clone(client.shared_engine());
+        let status = engine.replication();
+        status.update_link(|link| link.state = LinkState::Connected);
+        let line = format!("PSYNC {} 101 failover", status.history().id);
+        let ask = |client: &mut Client| {
+            let mut args: Args<'_> = line.split(' ').map(str::as_bytes).collect();
+            let (now, prepared) = (client.now(), dispatch::prepare(&engine, &args));
+            dispatch::run(&engine, client.session(), &prepared, &mut args, now, &mut Reply::default())
+        };
+        status.set_offset(99);
+        assert!(matches!(ask(&mut client), Flow::NotNow) && status.is_replica());
+        status.set_offset(100);
+        assert!(matches!(ask(&mut client), Flow::Replicate) && !status.is_replica());
     }
 }

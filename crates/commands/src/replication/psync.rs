@@ -34,10 +34,10 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 fn psync(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    if args.get(3).is_some_and(|word| word.eq_ignore_ascii_case(b"failover")) {
-        failover_command::take_over(cx, &args[1])?;
-    }
     let offset = args.int(2)?;
+    if args.get(3).is_some_and(|word| word.eq_ignore_ascii_case(b"failover")) {
+        failover_command::take_over(cx, &args[1], offset)?;
+    }
     let asked = Some((args[1].to_vec(), offset));
     hand_over(cx, asked)
 }
