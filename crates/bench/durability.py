@@ -238,4 +238,5 @@ def main():
                 case(name, command, options)
 
 
-main()
+if __name__ == "__main__":
+    main()
