@@ -239,7 +239,7 @@ impl PatientStream {
         if self.is_closed { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(()) }
     }
 
-    /// Somebody has ended the replica's connection.
+    /// The replica is not to get it any more.
     fn check_cancelled(&self) -> io::Result<()> {
         if self.cancelled.load(Relaxed) { Err(io::ErrorKind::ConnectionAborted.into()) } else { Ok(()) }
     }
