@@ -69,7 +69,7 @@ impl NodeTable {
     }
 
     /// All, by their names.
-    pub fn iter(&self) -> impl Iterator<Item = &Node> {
+    pub fn iter(&self) -> impl Iterator<Item = &Node> + Clone {
         self.nodes.values()
     }
 

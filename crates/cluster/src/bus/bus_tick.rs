@@ -19,7 +19,6 @@ const DRAWN: usize = 5;
 /// What a node is to be told.
 enum Due {
     Ping(LinkId),
-    Nothing,
     /// It has not answered for too long.
     Suspect,
 }
@@ -29,22 +28,25 @@ impl Bus {
     pub fn tick(&mut self, now: Millis) {
         self.now = now;
         self.ticks += 1;
-        self.suspected = 0;
-        let ids: Vec<NodeId> = self.nodes.iter().map(|node| node.id).collect();
-        let mut tries = self.tries_per_tick();
-        for id in &ids {
-            self.close_links_over_limit(*id);
-            if !self.debug.disable_reconnection {
-                self.look_after_link(*id, &mut tries);
+        self.close_links_over_limit();
+        let reachable = self.nodes.iter().filter(|node| !node.flags.has(Flags::MYSELF | Flags::NOADDR));
+        let (mut suspected, mut unlinked) = (0, Vec::new());
+        for node in reachable {
+            suspected += usize::from(node.is_suspected());
+            let is_late = node.is_in_handshake() && self.exceeds_handshake(node);
+            if is_late || node.link.is_none() || self.is_unknown_there(node) {
+                unlinked.push(node.id);
             }
+        }
+        self.suspected = suspected;
+        if !self.debug.disable_reconnection {
+            let mut tries = self.tries_per_tick();
+            unlinked.into_iter().for_each(|id| self.look_after_link(id, &mut tries));
         }
         if self.ticks.is_multiple_of(RANDOM_PING_TICKS) && !self.debug.disable_random_ping {
             self.ping_random_node();
         }
-        let mut is_news = false;
-        for id in ids {
-            is_news |= self.ask_or_suspect(id);
-        }
+        let is_news = self.ask_and_suspect();
         self.follow_again();
         self.check_manual_failover_timeout();
         if self.nodes.myself().is_replica() {
@@ -65,13 +67,15 @@ impl Bus {
         if interval <= 0 { 0 } else { self.nodes.len() as Millis * TICK / interval * TRIES }
     }
 
-    fn close_links_over_limit(&mut self, id: NodeId) {
+    fn close_links_over_limit(&mut self) {
         let limit = self.settings.link_sendbuf_limit;
-        let Some(node) = self.nodes.get(&id).filter(|_| limit > 0) else {
+        if limit == 0 {
             return;
-        };
-        for link in [node.link, node.inbound_link].into_iter().flatten() {
-            let Some(transport) = self.links.get(link).filter(|link| link.queued > limit) else {
+        }
+        let links = self.nodes.iter().flat_map(|node| [node.link, node.inbound_link]).flatten();
+        let is_over = |link: &LinkId| self.links.get(*link).is_some_and(|link| link.queued > limit);
+        for link in links.filter(is_over).collect::<Vec<_>>() {
+            let Some((transport, id)) = self.links.get(link).and_then(|link| Some((link, link.node?))) else {
                 continue;
             };
             let (direction, queued) = (if transport.is_inbound { "from" } else { "to" }, transport.queued);
@@ -87,10 +91,9 @@ impl Bus {
     }
 
     fn look_after_link(&mut self, id: NodeId, tries: &mut Millis) {
-        let Some(node) = self.nodes.get(&id).filter(|node| !node.flags.has(Flags::MYSELF | Flags::NOADDR)) else {
+        let Some(node) = self.nodes.get(&id) else {
             return;
         };
-        self.suspected += usize::from(node.is_suspected());
         if node.is_in_handshake() && self.exceeds_handshake(node) {
             let text = format!("Clusterbus handshake timeout {}:{}", node.address.ip, node.address.bus_port);
             self.log(Level::Warning, text);
@@ -148,62 +151,63 @@ impl Bus {
         }
     }
 
-    /// Asks a node that was silent for a while; suspects one that was so for too long. Answers whether it does.
-    fn ask_or_suspect(&mut self, id: NodeId) -> bool {
-        self.close_silent_link(id);
-        match self.due(id) {
-            Due::Nothing => false,
-            Due::Ping(link) => {
-                self.send_ping(link, MessageType::Ping);
-                false
-            }
-            Due::Suspect => {
-                if let Some(node) = self.nodes.get_mut(&id) {
-                    node.flags.set(Flags::PFAIL, true);
+    /// Asks nodes that were silent for a while; suspects those that were so for too long. Answers whether there are.
+    fn ask_and_suspect(&mut self) -> bool {
+        let others = self.nodes.iter().filter(|node| !node.flags.has(Flags::MYSELF | Flags::HANDSHAKE));
+        let silent = others.clone().filter(|node| self.is_link_silent(node)).filter_map(|node| node.link);
+        let silent: Vec<LinkId> = silent.collect();
+        let due: Vec<(NodeId, Due)> = others.filter_map(|node| Some((node.id, self.due(node, &silent)?))).collect();
+        silent.into_iter().for_each(|link| self.close_link(link));
+        let mut is_news = false;
+        for (id, due) in due {
+            match due {
+                Due::Ping(link) => self.send_ping(link, MessageType::Ping),
+                Due::Suspect => {
+                    self.suspect(id);
+                    is_news = true;
                 }
-                if self.nodes.myself().has_vote() {
-                    self.mark_as_failing_if_majority(id);
-                } else {
-                    let name = self.human_name(id);
-                    self.log(Level::Notice, format!("NODE {id} ({name}) possibly failing."));
-                }
-                true
             }
+        }
+        is_news
+    }
+
+    fn suspect(&mut self, id: NodeId) {
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.flags.set(Flags::PFAIL, true);
+        }
+        if self.nodes.myself().has_vote() {
+            self.mark_as_failing_if_majority(id);
+        } else {
+            let name = self.human_name(id);
+            self.log(Level::Notice, format!("NODE {id} ({name}) possibly failing."));
         }
     }
 
     /// Nothing came for half a timeout though the node was asked: the link may be broken while the node works.
-    fn close_silent_link(&mut self, id: NodeId) {
-        let (now, timeout) = (self.now, self.settings.node_timeout);
-        let Some(node) = self.nodes.get(&id).filter(|node| !node.flags.has(Flags::MYSELF | Flags::HANDSHAKE)) else {
-            return;
-        };
-        let created = node.link.and_then(|link| self.links.get(link)).map(|link| link.created);
-        let is_old = created.is_some_and(|created| now - created > timeout);
-        let is_silent = now - node.ping_sent > timeout / 2 && now - node.data_received > timeout / 2;
-        if let Some(link) = node.link.filter(|_| is_old && node.ping_sent != 0 && is_silent) {
-            self.close_link(link);
-        }
+    fn is_link_silent(&self, node: &Node) -> bool {
+        let (now, half) = (self.now, self.settings.node_timeout / 2);
+        let is_silent = node.ping_sent != 0 && now - node.ping_sent > half && now - node.data_received > half;
+        let created = || node.link.and_then(|link| self.links.get(link)).map(|link| link.created);
+        is_silent && created().is_some_and(|created| now - created > self.settings.node_timeout)
     }
 
-    fn due(&self, id: NodeId) -> Due {
+    fn due(&self, node: &Node, closed: &[LinkId]) -> Option<Due> {
+        if node.flags.has(Flags::NOADDR) {
+            return None;
+        }
         let (now, timeout) = (self.now, self.settings.node_timeout);
-        let unasked = Flags::MYSELF | Flags::NOADDR | Flags::HANDSHAKE;
-        let Some(node) = self.nodes.get(&id).filter(|node| !node.flags.has(unasked)) else {
-            return Due::Nothing;
-        };
         let interval = if self.settings.ping_interval > 0 { self.settings.ping_interval } else { timeout / 2 };
-        if let Some(link) = node.link {
+        if let Some(link) = node.link.filter(|link| !closed.contains(link)) {
             let is_due = node.ping_sent == 0 && now - node.pong_received > interval;
             let waits_for_offset =
-                self.manual.end != 0 && self.nodes.myself().is_primary() && self.manual.replica == Some(id);
+                self.manual.end != 0 && self.manual.replica == Some(node.id) && self.nodes.myself().is_primary();
             if is_due || waits_for_offset {
-                return Due::Ping(link);
+                return Some(Due::Ping(link));
             }
         }
         let silence = (now - node.ping_sent).min(now - node.data_received);
         let is_judged = node.flags.has(Flags::PFAIL | Flags::FAIL);
-        if node.ping_sent != 0 && silence > timeout && !is_judged { Due::Suspect } else { Due::Nothing }
+        (node.ping_sent != 0 && silence > timeout && !is_judged).then_some(Due::Suspect)
     }
 
     /// A replica that does not replicate, though it is known where its primary is, begins to.

@@ -1,7 +1,6 @@
 //! A primary claims slots: they are its own if nobody claims them with a greater epoch. Who loses its last slot so
 //! follows the new owner.
 
-use crate::SLOTS;
 use crate::bus::cluster_bus::Bus;
 use crate::bus::model::bus_effect::Level;
 use crate::node_id::NodeId;
@@ -28,13 +27,15 @@ impl Bus {
         let served_as = self.nodes.my_primary();
         let is_in_my_shard = self.are_in_same_shard(claimant, self.nodes.my_id());
         let mut outcome = Outcome::default();
-        for slot in 0..SLOTS as u16 {
-            if claimed.contains(slot) {
-                self.take_claimed_slot(slot, claimant, epoch, served_as, is_in_my_shard, &mut outcome);
-            } else {
-                self.take_unclaimed_slot(slot, claimant, epoch);
-            }
+        for slot in claimed.iter() {
+            self.take_claimed_slot(slot, claimant, epoch, served_as, is_in_my_shard, &mut outcome);
         }
+        // What it does not claim any more stays its own until another claims it: clients are sent to where it was, not
+        // away. But others are not told so.
+        let held = self.nodes.get(&claimant).map(|node| node.slots.clone()).unwrap_or_default();
+        held.without(claimed).iter().for_each(|slot| self.nodes.set_unclaimed(slot, true));
+        let moving: SlotSet = self.nodes.migrating.keys().chain(self.nodes.importing.keys()).copied().collect();
+        moving.without(claimed).iter().for_each(|slot| self.take_moving_slot(slot, claimant, epoch));
         self.log_moved(&outcome.moved, claimant);
         let myself = self.nodes.myself();
         let is_other = myself.primary != Some(claimant);
@@ -105,13 +106,8 @@ impl Bus {
         }
     }
 
-    /// A slot that the claimant does not claim, which it may have had, or may be given.
-    fn take_unclaimed_slot(&mut self, slot: u16, claimant: NodeId, epoch: u64) {
-        if self.nodes.owner(slot) == Some(claimant) {
-            // It stays its own until another claims it: clients are sent to where it was, not away. But others are not
-            // told so.
-            self.nodes.set_unclaimed(slot, true);
-        }
+    /// A slot that moves, and that the claimant does not claim: it may be its other end all the same.
+    fn take_moving_slot(&mut self, slot: u16, claimant: NodeId, epoch: u64) {
         if let Some(to) = self.nodes.migrating.get(&slot).copied().filter(|to| *to != claimant)
             && let Some(target) = self.nodes.get(&to)
             && (target.config_epoch < epoch || target.is_replica())

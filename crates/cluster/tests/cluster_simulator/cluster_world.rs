@@ -1,0 +1,448 @@
+//! Nodes, the network between them, and time. One seed decides all.
+
+use crate::member::{Member, ip, node_at};
+use crate::network::Network;
+use cluster::bus::{Bus, Effect, Level, Settings, TICK};
+use cluster::link_id::LinkId;
+use cluster::node_id::NodeId;
+use cluster::packet::{Body, Header, MessageFlags, MessageType, decode, encode, message_type};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
+
+/// Time begins here.
+pub const START: i64 = 1_700_000_000_000;
+const DELAYS: (i64, i64) = (1, 20);
+
+/// A mistake made on purpose: the test must find it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    None,
+    /// The file does not say which epoch was voted in.
+    ForgetsVotes,
+    /// Votes arrive twice.
+    DoublesVotes,
+    /// All say that their config epoch is 1.
+    HidesEpochs,
+    /// Nobody hears that a slot has another owner.
+    IgnoresClaims,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Tick(usize, u64),
+    Arrive(u64),
+    Bytes(u64, usize, Arc<[u8]>),
+    Lost(usize, LinkId),
+}
+
+pub struct World {
+    pub members: Vec<Member>,
+    pub settings: Settings,
+    pub network: Network,
+    events: BinaryHeap<Reverse<(i64, u64, Event)>>,
+    sequence: u64,
+    /// Of a node that was started again the ticks of before do not count.
+    lives: Vec<u64>,
+    pub now: i64,
+    pub random: fastrand::Rng,
+    pub seed: u64,
+    flaw: Flaw,
+    /// Who voted for whom in which epoch.
+    votes: BTreeMap<(NodeId, u64), NodeId>,
+    pub violations: Vec<String>,
+    history: Vec<String>,
+    keeps_history: bool,
+    /// A node may die between two things that it does.
+    pub dies_in_between: bool,
+}
+
+impl World {
+    pub fn new(seed: u64, nodes: usize, settings: Settings, flaw: Flaw) -> World {
+        let members = (0..nodes).map(|node| Member::new(&settings, seed * 7919 + node as u64, START)).collect();
+        let mut world = World {
+            members,
+            settings,
+            network: Network::default(),
+            events: BinaryHeap::new(),
+            sequence: 0,
+            lives: vec![0; nodes],
+            now: START,
+            random: fastrand::Rng::with_seed(seed),
+            seed,
+            flaw,
+            votes: BTreeMap::new(),
+            violations: Vec::new(),
+            history: Vec::new(),
+            keeps_history: nodes <= 64,
+            dies_in_between: false,
+        };
+        for node in 0..nodes {
+            let first = world.random.i64(0..TICK);
+            world.at(first, Event::Tick(node, 0));
+        }
+        world
+    }
+
+    fn at(&mut self, delay: i64, event: Event) {
+        self.sequence += 1;
+        self.events.push(Reverse((self.now + delay, self.sequence, event)));
+    }
+
+    pub fn note(&mut self, text: String) {
+        if self.keeps_history {
+            self.history.push(format!("{} {text}", self.now - START));
+        }
+    }
+
+    pub fn history(&self) -> String {
+        let skip = self.history.len().saturating_sub(400);
+        self.history[skip..].join("\n")
+    }
+
+    fn violate(&mut self, what: String) {
+        self.note(what.clone());
+        self.violations.push(what);
+    }
+
+    // Time.
+    pub fn run(&mut self, millis: i64) {
+        let end = self.now + millis;
+        while let Some(Reverse((time, _, _))) = self.events.peek()
+            && *time <= end
+        {
+            let Some(Reverse((time, _, event))) = self.events.pop() else {
+                break;
+            };
+            self.now = time;
+            self.happen(event);
+        }
+        self.now = end;
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Tick(node, life) if self.lives[node] == life => {
+                self.replicate(node);
+                self.tell(node, |bus, now| bus.tick(now));
+                self.at(TICK, Event::Tick(node, life));
+            }
+            Event::Tick(..) => {}
+            Event::Arrive(id) => self.arrive(id),
+            Event::Bytes(id, end, bytes) => self.deliver(id, end, &bytes),
+            Event::Lost(node, link) => self.tell(node, |bus, now| bus.link_lost(link, now)),
+        }
+    }
+
+    /// An input for a node, and what comes of it.
+    pub fn tell(&mut self, node: usize, input: impl FnOnce(&mut Bus, i64)) {
+        let member = &mut self.members[node];
+        let now = self.now + member.clock;
+        let facts = member.facts();
+        let Some(bus) = member.bus.as_mut() else {
+            return;
+        };
+        bus.set_facts(facts, now);
+        input(bus, now);
+        let effects = bus.take_effects();
+        let last = if self.dies_in_between && self.random.u32(0..4000) == 0 {
+            self.random.usize(0..=effects.len())
+        } else {
+            usize::MAX
+        };
+        for (number, effect) in effects.into_iter().enumerate() {
+            if number == last {
+                self.note(format!("{node} dies in between"));
+                self.crash(node);
+                return;
+            }
+            self.perform(node, effect);
+        }
+    }
+
+    fn perform(&mut self, node: usize, effect: Effect) {
+        match effect {
+            // Large clusters save when they die: it takes long, and is not what is looked at there.
+            Effect::Save { .. } if self.keeps_history => self.save(node),
+            Effect::Connect { link, ip, .. } => {
+                let to = node_at(&ip).filter(|to| *to < self.members.len());
+                match to {
+                    Some(to) => {
+                        let id = self.network.open(node, link, to);
+                        let delay = self.random.i64(DELAYS.0..DELAYS.1);
+                        self.at(delay, Event::Arrive(id));
+                    }
+                    None => self.at(1, Event::Lost(node, link)),
+                }
+            }
+            Effect::Send { link, bytes } => self.send(node, link, bytes),
+            Effect::Close { link } => {
+                if let Some((id, end)) = self.network.of(node, link) {
+                    self.close(id, Some(end));
+                }
+            }
+            Effect::Follow { ip, .. } => {
+                self.members[node].following = node_at(&ip);
+                self.members[node].heard = self.now;
+            }
+            Effect::Lead => self.members[node].following = None,
+            Effect::Log { level, text } if level >= Level::Notice => self.note(format!("{node}: {text}")),
+            _ => {}
+        }
+    }
+
+    fn save(&mut self, node: usize) {
+        let mut conf = self.members[node].bus().conf();
+        if self.flaw == Flaw::ForgetsVotes {
+            let text = String::from_utf8_lossy(&conf).into_owned();
+            let (before, _) = text.rsplit_once("lastVoteEpoch").expect("the last line");
+            conf = format!("{before}lastVoteEpoch 0\n").into_bytes();
+        }
+        self.members[node].disk = conf;
+    }
+
+    // The network.
+    pub fn are_connected(&self, one: usize, other: usize) -> bool {
+        self.members[one].side == self.members[other].side
+    }
+
+    fn arrive(&mut self, id: u64) {
+        let Some(connection) = self.network.connections.get(&id) else {
+            return;
+        };
+        let (from, to) = (connection.ends[0].node, connection.ends[1].node);
+        let link = connection.ends[0].link.expect("who makes it knows it");
+        if !self.are_connected(from, to) {
+            // A connection that is not answered: it stays as it is.
+            self.broken(id);
+            return;
+        }
+        if self.members[to].bus.is_none() {
+            self.network.close(id);
+            self.tell(from, |bus, now| bus.link_lost(link, now));
+            return;
+        }
+        let mut accepted = None;
+        let (from_ip, to_ip) = (ip(from), ip(to));
+        self.tell(to, |bus, now| accepted = Some(bus.link_accepted(&from_ip, &to_ip, now)));
+        if let Some(accepted) = accepted.filter(|_| self.members[to].bus.is_some()) {
+            self.network.accepted(id, accepted);
+            self.tell(from, |bus, now| bus.link_connected(link, &from_ip, now));
+        }
+    }
+
+    fn broken(&mut self, id: u64) {
+        if let Some(connection) = self.network.connections.get_mut(&id) {
+            connection.is_broken = true;
+        }
+    }
+
+    fn send(&mut self, node: usize, link: LinkId, bytes: Arc<[u8]>) {
+        self.members[node].bytes_sent += bytes.len() as u64;
+        if let Some(bus) = self.members[node].bus.as_mut() {
+            bus.link_written(link, bytes.len());
+        }
+        let Some((id, end)) = self.network.of(node, link) else {
+            return;
+        };
+        let message = message_type(&bytes);
+        let bytes = self.spoil(node, id, end, message, bytes);
+        let copies = if self.flaw == Flaw::DoublesVotes && message == MessageType::Vote as u16 { 2 } else { 1 };
+        let delay = self.random.i64(DELAYS.0..DELAYS.1);
+        let Some(connection) = self.network.connections.get_mut(&id) else {
+            return;
+        };
+        let to = &mut connection.ends[1 - end];
+        // What is sent before it stands goes out then.
+        let arrival =
+            (self.now + delay).max(to.last_arrival + 1).max(self.now + if to.link.is_none() { 21 } else { 0 });
+        to.last_arrival = arrival;
+        for _ in 0..copies {
+            self.at(arrival - self.now, Event::Bytes(id, 1 - end, bytes.clone()));
+        }
+    }
+
+    /// Looks at what is sent, and spoils it if that is the mistake.
+    fn spoil(&mut self, node: usize, id: u64, end: usize, message: u16, bytes: Arc<[u8]>) -> Arc<[u8]> {
+        if message == MessageType::Vote as u16 {
+            let to = self.network.connections.get(&id).map(|connection| connection.ends[1 - end].node);
+            self.count_vote(node, to, &bytes);
+        }
+        if self.flaw != Flaw::HidesEpochs && self.flaw != Flaw::IgnoresClaims {
+            return bytes;
+        }
+        let mut packet = decode(&bytes).expect("nodes send packets");
+        let Some(header) = packet.header.as_mut() else {
+            return bytes;
+        };
+        if self.flaw == Flaw::HidesEpochs {
+            header.config_epoch = 1;
+        }
+        if self.flaw == Flaw::IgnoresClaims && matches!(packet.body, Body::Gossip { .. }) {
+            header.slots = Default::default();
+        }
+        encode(header, &packet.body).into()
+    }
+
+    fn count_vote(&mut self, voter: usize, to: Option<usize>, bytes: &[u8]) {
+        let Some(header) = decode(bytes).ok().and_then(|packet| packet.header) else {
+            return;
+        };
+        let candidate = to.and_then(|to| self.members[to].bus.as_ref()).map(|bus| bus.nodes().my_id());
+        let (Some(voter_id), Some(candidate)) = (header.sender, candidate) else {
+            return;
+        };
+        let epoch = header.current_epoch;
+        let earlier = self.votes.insert((voter_id, epoch), candidate);
+        if earlier.is_some_and(|earlier| earlier != candidate) {
+            self.violate(format!("{voter} voted twice in {epoch}"));
+        }
+    }
+
+    /// Votes that were given: who, in which epoch, for whom.
+    pub fn votes(&self) -> Vec<(NodeId, u64, NodeId)> {
+        self.votes.iter().map(|((voter, epoch), candidate)| (*voter, *epoch, *candidate)).collect()
+    }
+
+    fn deliver(&mut self, id: u64, end: usize, bytes: &[u8]) {
+        let Some(connection) = self.network.connections.get(&id) else {
+            return;
+        };
+        let (node, from) = (connection.ends[end].node, connection.ends[1 - end].node);
+        if connection.is_broken || !self.are_connected(node, from) {
+            self.broken(id);
+            return;
+        }
+        if let Some(link) = connection.ends[end].link {
+            self.tell(node, |bus, now| bus.received(link, bytes, now));
+        }
+    }
+
+    /// Closes a connection. The other end hears of it, if it can.
+    pub fn close(&mut self, id: u64, by: Option<usize>) {
+        let Some(connection) = self.network.close(id) else {
+            return;
+        };
+        let reaches = self.are_connected(connection.ends[0].node, connection.ends[1].node);
+        for (number, end) in connection.ends.iter().enumerate() {
+            if let Some(link) = end.link.filter(|_| by != Some(number) && (reaches || by.is_none())) {
+                let delay = self.random.i64(DELAYS.0..DELAYS.1).max(end.last_arrival - self.now);
+                self.at(delay, Event::Lost(end.node, link));
+            }
+        }
+    }
+
+    // Data.
+    fn replicate(&mut self, node: usize) {
+        let Some(from) = self.members[node].following else {
+            if self.members[node].bus.is_some() {
+                self.members[node].offset += 10;
+            }
+            return;
+        };
+        if from < self.members.len() && self.members[from].bus.is_some() && self.are_connected(node, from) {
+            self.members[node].heard = self.now;
+            self.members[node].offset = self.members[from].offset;
+        }
+    }
+
+    // Trouble.
+    pub fn crash(&mut self, node: usize) {
+        self.note(format!("{node} dies"));
+        if !self.keeps_history {
+            self.save(node);
+        }
+        self.members[node].bus = None;
+        self.lives[node] += 1;
+        for id in self.network.of_node(node) {
+            let end = self.network.connections[&id].ends.iter().position(|end| end.node == node);
+            self.close(id, end);
+        }
+    }
+
+    pub fn restart(&mut self, node: usize) {
+        if self.members[node].bus.is_some() {
+            return;
+        }
+        self.note(format!("{node} is back"));
+        let seed = self.random.u64(..);
+        let (settings, now) = (self.settings.clone(), self.now);
+        self.members[node].restart(&settings, seed, now);
+        let life = self.lives[node];
+        self.at(1, Event::Tick(node, life));
+    }
+
+    /// Nodes of different sides do not reach each other.
+    pub fn split(&mut self, side: impl Fn(usize) -> u8) {
+        for node in 0..self.members.len() {
+            self.members[node].side = side(node);
+        }
+        let sides: Vec<u8> = self.members.iter().map(|member| member.side).collect();
+        self.note(format!("the network falls apart: {sides:?}"));
+    }
+
+    pub fn heal(&mut self) {
+        self.note("the network heals".to_string());
+        self.members.iter_mut().for_each(|member| member.side = 0);
+        let broken = self.network.connections.iter().filter(|(_, connection)| connection.is_broken);
+        for id in broken.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.close(id, None);
+        }
+    }
+
+    /// From now on this mistake is made.
+    pub fn make(&mut self, flaw: Flaw) {
+        self.flaw = flaw;
+    }
+
+    /// Who has voted dies and comes back at once. Then the question of a rival comes, which is late.
+    pub fn restart_voters(&mut self) {
+        let node_of = |world: &World, id: NodeId| {
+            (0..world.members.len())
+                .find(|node| world.members[*node].bus.as_ref().is_some_and(|bus| bus.nodes().my_id() == id))
+        };
+        for (voter, epoch, candidate) in self.votes() {
+            let (Some(voter), Some(candidate)) = (node_of(self, voter), node_of(self, candidate)) else {
+                continue;
+            };
+            let shard = self.me(candidate).shard_id;
+            let mut rivals = (0..self.members.len()).filter(|node| self.members[*node].bus.is_some());
+            let Some(rival) = rivals.find(|node| *node != candidate && self.me(*node).shard_id == shard) else {
+                continue;
+            };
+            self.crash(voter);
+            self.restart(voter);
+            self.run(4000);
+            self.ask_again(rival, voter, epoch);
+            self.run(100);
+        }
+    }
+
+    /// The rival's question as it would have been sent then.
+    fn ask_again(&mut self, rival: usize, voter: usize, epoch: u64) {
+        let link = self.members[rival].bus().nodes().get(&self.id(voter)).and_then(|node| node.link);
+        let Some((id, end)) = link.and_then(|link| self.network.of(rival, link)) else {
+            return;
+        };
+        let me = self.me(rival);
+        let owner = self.members[rival].bus().nodes().get(&me.primary.unwrap_or(me.id)).expect("known");
+        let header = Header {
+            sender: Some(me.id),
+            current_epoch: epoch,
+            config_epoch: u64::MAX / 2,
+            offset: 1,
+            slots: owner.slots.clone(),
+            is_replica: true,
+            primary: me.primary,
+            ip: String::new(),
+            port: 6379,
+            other_port: 0,
+            bus_port: crate::member::BUS_PORT,
+            flags: me.flags.0,
+            is_down: false,
+            message_flags: MessageFlags(MessageFlags::FORCE_VOTE),
+        };
+        let bytes = encode(&header, &Body::VoteRequest);
+        self.deliver(id, 1 - end, &bytes);
+    }
+}

@@ -1,0 +1,263 @@
+//! Clusters of virtual nodes with a virtual network, clocks and disks. One seed decides what fails and when; a failure
+//! is one number.
+//!
+//! `CINNABAR_SEED=7 cargo test -p cinnabar-cluster --test cluster_simulator` runs one again, `CINNABAR_SEEDS=99` more.
+
+mod cluster_world;
+mod member;
+mod network;
+mod scenario;
+
+use cluster::bus::{FailoverMode, Settings};
+use cluster_world::{Flaw, World};
+
+const SECOND: i64 = 1000;
+
+fn seeds() -> std::ops::Range<u64> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    match number("CINNABAR_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("CINNABAR_SEEDS").unwrap_or(4),
+    }
+}
+
+fn settings() -> Settings {
+    Settings { node_timeout: 2000, ..Settings::default() }
+}
+
+fn cluster(seed: u64, primaries: usize, replicas: usize, flaw: Flaw) -> World {
+    let mut world = World::new(seed, primaries * (replicas + 1), settings(), flaw);
+    world.create(primaries, replicas);
+    world
+}
+
+#[test]
+fn nodes_that_meet_make_a_cluster() {
+    for seed in seeds() {
+        let world = cluster(seed, 3, 1, Flaw::None);
+        assert_eq!(world.primaries_with_slots(), [0, 1, 2], "seed {seed}");
+        assert_eq!(world.members[4].bus().nodes().len(), 6);
+    }
+}
+
+#[test]
+fn a_dead_primary_is_replaced_by_its_best_replica() {
+    for seed in seeds() {
+        let mut world = cluster(seed, 3, 2, Flaw::None);
+        world.run(5 * SECOND);
+        let owned = world.me(0).slots.clone();
+        // One of its replicas has lost its link to it some time ago, and has less.
+        world.members[3].following = Some(usize::MAX);
+        world.run(2 * SECOND);
+        world.crash(0);
+        let took = world.run_until("a replica has taken over", 20 * SECOND, |world| world.me(6).has_vote());
+        assert_eq!(world.me(6).slots, owned, "seed {seed}");
+        assert!(took < 5 * SECOND, "seed {seed}: {took}");
+        world.settle(60 * SECOND);
+        assert!(world.me(0).is_replica(), "seed {seed}: the old one is a replica\n{}", world.history());
+    }
+}
+
+#[test]
+fn a_minority_fails_nothing_over() {
+    for seed in seeds() {
+        let mut world = cluster(seed, 5, 1, Flaw::None);
+        // Primaries 0 and 1 and the replica of 2 see only each other.
+        world.split(|node| u8::from(matches!(node, 0 | 1 | 7)));
+        world.run(15 * SECOND);
+        assert!(!world.me(7).is_primary() && !world.members[0].bus().is_up(), "seed {seed}");
+        world.settle(60 * SECOND);
+    }
+}
+
+#[test]
+fn a_primary_that_was_cut_off_follows_its_replacement() {
+    for seed in seeds() {
+        let mut world = cluster(seed, 3, 1, Flaw::None);
+        world.split(|node| u8::from(node == 0));
+        world.run(15 * SECOND);
+        assert!(world.me(3).has_vote() && world.me(0).is_primary(), "seed {seed}\n{}", world.history());
+        assert!(!world.members[0].bus().is_up(), "seed {seed}: it serves nothing");
+        world.settle(60 * SECOND);
+        assert!(world.me(0).is_replica(), "seed {seed}");
+    }
+}
+
+#[test]
+fn two_primaries_that_die_together_are_both_replaced() {
+    for seed in seeds() {
+        let mut world = cluster(seed, 5, 1, Flaw::None);
+        world.run(5 * SECOND);
+        world.crash(0);
+        world.crash(1);
+        world.run_until("both are replaced", 40 * SECOND, |world| world.me(5).has_vote() && world.me(6).has_vote());
+        world.settle(60 * SECOND);
+    }
+}
+
+#[test]
+fn a_manual_failover_is_done_in_each_way() {
+    for seed in seeds() {
+        for mode in [FailoverMode::Agreed, FailoverMode::Force, FailoverMode::Takeover] {
+            let mut world = cluster(seed, 3, 1, Flaw::None);
+            world.run(5 * SECOND);
+            world.tell(3, |bus, now| bus.failover(mode, "test", false, now).expect("a replica"));
+            world.run_until("it has taken over", 5 * SECOND, |world| world.me(3).has_vote());
+            world.settle(30 * SECOND);
+            assert!(world.me(0).is_replica(), "seed {seed} {mode:?}");
+        }
+    }
+}
+
+#[test]
+fn a_primary_without_replicas_is_given_one() {
+    for seed in seeds() {
+        let mut world = cluster(seed, 3, 2, Flaw::None);
+        world.run(5 * SECOND);
+        for replica in world.replicas_of(0) {
+            world.crash(replica);
+        }
+        world.run_until("a replica has come", 60 * SECOND, |world| !world.replicas_of(0).is_empty());
+        world.settle(60 * SECOND);
+    }
+}
+
+#[test]
+fn a_forgotten_node_is_forgotten_by_all() {
+    for seed in seeds() {
+        let mut world = cluster(seed, 3, 1, Flaw::None);
+        let id = world.id(5);
+        world.crash(5);
+        world.run(5 * SECOND);
+        world.tell(0, |bus, now| bus.forget(&id.0, "test", now).expect("known"));
+        world.run_until("all have forgotten it", 10 * SECOND, |world| {
+            (0..5).all(|node| world.members[node].bus().nodes().get(&id).is_none())
+        });
+    }
+}
+
+#[test]
+fn a_slot_moves_and_all_hear_of_it() {
+    for seed in seeds() {
+        let mut world = cluster(seed, 3, 1, Flaw::None);
+        let (from, to) = (world.id(0), world.id(1));
+        use cluster::bus::SlotAction::{Importing, Migrating, Node};
+        world.tell(1, |bus, now| bus.set_slot(7, Importing(&from.0), false, false, now).expect("may come"));
+        world.tell(0, |bus, now| bus.set_slot(7, Migrating(&to.0), false, false, now).expect("may go"));
+        world.tell(1, |bus, now| bus.set_slot(7, Node(&to.0), true, false, now).expect("is there"));
+        world.tell(0, |bus, now| bus.set_slot(7, Node(&to.0), false, false, now).expect("is gone"));
+        world.run_until("all know", 5 * SECOND, |world| {
+            (0..6).all(|node| world.members[node].bus().nodes().owner(7) == Some(to))
+        });
+        world.settle(10 * SECOND);
+    }
+}
+
+#[test]
+fn whatever_fails_it_heals() {
+    for seed in seeds() {
+        let mut world = cluster(seed, 3 + seed as usize % 3, 1 + seed as usize % 2, Flaw::None);
+        world.dies_in_between = true;
+        for _ in 0..15 {
+            world.trouble();
+            let time = world.random.i64(200..8 * SECOND);
+            world.run(time);
+        }
+        world.settle(300 * SECOND);
+    }
+}
+
+#[test]
+fn a_large_cluster_is_one() {
+    // Without optimization a few hundred take minutes.
+    let primaries = if cfg!(debug_assertions) { 35 } else { 150 };
+    let mut world = World::new(1, 2 * primaries, settings(), Flaw::None);
+    world.create(primaries, 1);
+    world.crash(7);
+    world.run_until("it is replaced", 20 * SECOND, |world| world.me(primaries + 7).has_vote());
+    world.settle(60 * SECOND);
+}
+
+// Mistakes made on purpose are found.
+
+#[test]
+fn votes_that_are_forgotten_are_found() {
+    let mut found = 0;
+    for seed in 0..6 {
+        for flaw in [Flaw::None, Flaw::ForgetsVotes] {
+            let mut world = cluster(seed, 3, 2, flaw);
+            world.run(5 * SECOND);
+            world.crash(0);
+            world.run_until("votes are given", 20 * SECOND, |world| !world.votes().is_empty());
+            world.restart_voters();
+            match flaw {
+                Flaw::None => assert!(world.violations.is_empty(), "seed {seed}: {:?}", world.violations),
+                _ => found += usize::from(!world.violations.is_empty()),
+            }
+        }
+    }
+    assert!(found > 0);
+}
+
+#[test]
+fn votes_that_count_twice_are_found() {
+    let mut world = cluster(1, 5, 1, Flaw::DoublesVotes);
+    // Two of five, and a replica of a third: their votes count as four.
+    world.split(|node| u8::from(matches!(node, 0 | 1 | 7)));
+    world.run(3 * SECOND);
+    world.tell(7, |bus, now| bus.failover(FailoverMode::Force, "test", false, now).expect("a replica"));
+    world.run(15 * SECOND);
+    assert!(world.me(7).is_primary());
+}
+
+#[test]
+fn epochs_that_are_hidden_are_found() {
+    let mut world = cluster_of_old(Flaw::HidesEpochs);
+    world.heal();
+    world.restart(0);
+    world.run(60 * SECOND);
+    assert!(world.unsettled().is_some());
+}
+
+#[test]
+fn claims_that_are_not_heard_are_found() {
+    let mut world = cluster_of_old(Flaw::IgnoresClaims);
+    world.restart(0);
+    world.run(60 * SECOND);
+    assert!(world.unsettled().is_some());
+}
+
+/// A cluster whose first primary is cut off and replaced; the mistake begins then.
+fn cluster_of_old(flaw: Flaw) -> World {
+    let mut world = cluster(1, 3, 1, Flaw::None);
+    world.crash(0);
+    world.make(flaw);
+    world.run(15 * SECOND);
+    world
+}
+
+/// Figures of a large cluster, with Valkey's defaults: `cargo test --release -p cinnabar-cluster --test
+/// cluster_simulator -- --ignored --nocapture`. `CINNABAR_NODES` says how many.
+#[test]
+#[ignore = "takes minutes; prints figures"]
+fn figures_of_a_thousand_nodes() {
+    let nodes: usize = std::env::var("CINNABAR_NODES").ok().and_then(|text| text.parse().ok()).unwrap_or(1000);
+    let primaries = nodes / 2;
+    let mut world = World::new(1, nodes, Settings::default(), Flaw::None);
+    let start = world.now;
+    world.create(primaries, 1);
+    println!("{nodes} nodes: from the first meeting to a cluster that is up: {} ms", world.now - start);
+    world.run(10 * SECOND);
+    let before: u64 = world.members.iter().map(|member| member.bytes_sent).sum();
+    world.run(30 * SECOND);
+    let after: u64 = world.members.iter().map(|member| member.bytes_sent).sum();
+    println!("{nodes} nodes: {} bytes sent by a node in a second", (after - before) / 30 / nodes as u64);
+    world.crash(0);
+    let took = world.run_until("it is replaced", 120 * SECOND, |world| world.me(primaries).has_vote());
+    println!("{nodes} nodes: a dead primary was replaced after {took} ms, the timeout is 15000");
+    let took = world.run_until("all know of it", 120 * SECOND, |world| {
+        let new = world.id(primaries);
+        (1..nodes).all(|node| world.members[node].bus().nodes().owner(0) == Some(new))
+    });
+    println!("{nodes} nodes: all knew of it {took} ms later");
+}

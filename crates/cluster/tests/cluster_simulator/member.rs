@@ -1,0 +1,76 @@
+//! A virtual node: the state machine, its disk, its clock and its data.
+
+use cluster::bus::{Bus, Facts, Settings};
+use cluster::node::Address;
+
+pub const BUS_PORT: u16 = 16379;
+
+pub struct Member {
+    /// None while it is down.
+    pub bus: Option<Bus>,
+    /// `nodes.conf`.
+    pub disk: Vec<u8>,
+    /// Its clock is ahead by so much.
+    pub clock: i64,
+    /// Who it replicates from.
+    pub following: Option<usize>,
+    /// How far its data is.
+    pub offset: i64,
+    /// When it heard from its primary.
+    pub heard: i64,
+    /// Nodes of another side are not reached.
+    pub side: u8,
+    pub bytes_sent: u64,
+}
+
+pub fn ip(node: usize) -> String {
+    format!("10.0.{}.{}", node / 250, node % 250 + 1)
+}
+
+pub fn node_at(ip: &str) -> Option<usize> {
+    let mut parts = ip.strip_prefix("10.0.")?.split('.');
+    let (high, low): (usize, usize) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    Some(high * 250 + low.checked_sub(1)?)
+}
+
+fn address() -> Address {
+    Address { tcp_port: 6379, bus_port: BUS_PORT, ..Address::default() }
+}
+
+impl Member {
+    pub fn new(settings: &Settings, seed: u64, now: i64) -> Member {
+        let bus = Bus::new(address(), settings.clone(), fastrand::Rng::with_seed(seed), now);
+        Member {
+            disk: bus.conf(),
+            bus: Some(bus),
+            clock: 0,
+            following: None,
+            offset: 1,
+            heard: now,
+            side: 0,
+            bytes_sent: 0,
+        }
+    }
+
+    pub fn restart(&mut self, settings: &Settings, seed: u64, now: i64) {
+        let random = fastrand::Rng::with_seed(seed);
+        let loaded = Bus::load(&self.disk, address(), settings.clone(), random, now + self.clock);
+        self.bus = Some(loaded.expect("what was saved is read"));
+        // A node that was killed lost what it had not on the disk: all.
+        self.offset = 1;
+        self.following = None;
+        self.heard = now;
+    }
+
+    pub fn bus(&self) -> &Bus {
+        self.bus.as_ref().expect("it is up")
+    }
+
+    pub fn facts(&self) -> Facts {
+        Facts {
+            replication_offset: self.offset,
+            is_following: self.following.is_some(),
+            heard_from_primary: self.heard + self.clock,
+        }
+    }
+}
