@@ -58,6 +58,16 @@ impl Bus {
         }
     }
 
+    /// Closes the links to a node, and those from it, as DEBUG asks.
+    pub fn kill_links(&mut self, node: &NodeId, to: bool, from: bool, now: Millis) {
+        self.now = now;
+        let Some(node) = self.nodes.get(node) else {
+            return;
+        };
+        let links = [node.link.filter(|_| to), node.inbound_link.filter(|_| from)];
+        links.into_iter().flatten().for_each(|link| self.close_link(link));
+    }
+
     /// Asks for a connection to a node.
     pub(super) fn connect(&mut self, node: NodeId) {
         let Some(to) = self.nodes.get_mut(&node) else {

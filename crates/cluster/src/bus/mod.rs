@@ -12,6 +12,8 @@
 //! [`Bus::tick`] each [`TICK`]. What one input changes is settled at its end: the cluster's state is judged again, the
 //! file is saved before anything is sent, others are told.
 
+#[cfg(feature = "fuzzing")]
+mod bus_fuzz;
 mod bus_links;
 mod bus_messages;
 mod bus_tick;
@@ -32,6 +34,8 @@ mod slot_assignment;
 #[cfg(test)]
 pub(crate) mod test_bus;
 
+#[cfg(feature = "fuzzing")]
+pub use bus_fuzz::fuzz;
 pub use cluster_bus::{Bus, TICK};
 pub use model::bus_effect::{Effect, Level};
 pub use model::bus_settings::{DebugSettings, Facts, Settings};
