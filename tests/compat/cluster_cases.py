@@ -29,6 +29,8 @@ class Case:
     # Called with the fleet and the standalone server.
     setup: Optional[Callable] = None
     stdin: bytes = b""
+    # Standard input is a terminal, where that is typed.
+    is_typed: bool = False
     # Each program has a cluster of its own.
     changes: bool = True
     view: Callable = lambda text: text
@@ -47,6 +49,11 @@ def cluster(name, line, shape=EMPTY, **more):
 def same(name, line, shape=EMPTY, **more):
     """A case that changes nothing."""
     return cluster(name, line, shape, changes=False, seconds=2, **more)
+
+
+def single(name, line, shape=EMPTY, **more):
+    """A case of commands for single nodes, which changes nothing that the next would see."""
+    return Case(name, line.split(), shape, changes=False, seconds=2, **more)
 
 
 def any_replicas(text):
@@ -104,8 +111,26 @@ def password(fleet, _):
         node.call("AUTH", "secret")
 
 
-def no_password(function):
-    return lambda fleet: [node.call("CONFIG", "SET", "requirepass", "", "masterauth", "") for node in fleet.nodes] and function
+def no_password(fleet):
+    for node in fleet.nodes:
+        node.call("CONFIG", "SET", "requirepass", "", "masterauth", "")
+
+
+def user(fleet, standalone):
+    two_databases(fleet, standalone)
+    for node in fleet.nodes:
+        node.call("ACL", "SETUSER", "u", "on", ">p", "+@all", "~*", "&*")
+
+
+def hostnames(fleet, _):
+    for node in fleet.nodes:
+        node.call("CONFIG", "SET", "cluster-announce-hostname", "localhost", "cluster-preferred-endpoint-type", "hostname")
+    fleet.wait(lambda: all("localhost" in line[1] for node in fleet.nodes[:3] for line in node.lines()), "it is not told")
+
+
+def no_hostnames(fleet):
+    for node in fleet.nodes:
+        node.call("CONFIG", "SET", "cluster-announce-hostname", "", "cluster-preferred-endpoint-type", "ip")
 
 
 def library(fleet, _):
@@ -174,6 +199,8 @@ def standalone_keys(fleet, standalone):
     fleet[0].client("SET", "other", "v")
 
 
+TYPED = "\n".join(["x", "0", "7", "", "{i1}", "{i1}", "{i0}", "done", "yes", ""]).encode()
+COMMANDS = b"set key:1 a\nget key:1\nget key:2\nget {3560}\nmulti\nset key:3 b\nexec\nset key:4 c\nnonsense\n"
 FIVE = "{n0} {n1} {n2} {n3} {n4}"
 SIX = FIVE + " {n5}"
 WITH_REPLICAS = shape(*THREE, 0, 1, 2)
@@ -196,6 +223,27 @@ CASES = [
     same("create of nobody", "create {n0} 127.0.0.1:1"),
     Case("not with a socket", ["-s", "/tmp/x", "--cluster", "info", "{n0}"], changes=False),
     Case("-c not with a socket", ["-c", "-s", "/tmp/x", "ping"], changes=False),
+    # -- commands for single nodes
+    single("-c", "-c -p {p0} set key:1 v", shape(*THREE)),
+    single("-c elsewhere", "-c -p {p0} set key:2 v", shape(*THREE)),
+    single("-c not at all", "-p {p0} set key:2 v", shape(*THREE)),
+    single("-c and again", "-c -r 3 -p {p1} get counter", shape(*THREE)),
+    single("-c with -e", "-c -e -p {p0} get", shape(*THREE)),
+    single("-c of many commands", "-c -p {p0}", shape(*THREE), stdin=COMMANDS),
+    single("-c to a replica", "-c -p {p3} set key:2 v", WITH_REPLICAS),
+    single("-c into a move", "-c -p {p0} get %s" % ZERO, shape(*UNEVEN),
+           setup=open_slot((0, "MIGRATING", 1), (1, "IMPORTING", 0))),
+    single("-c of a database", "-c -n 1 -p {p0} set key:2 v", shape(*THREE)),
+    single("-c as JSON", "-c --json -p {p0} lrange key:2 0 -1", shape(*THREE)),
+    single("-c into a hole", "-c -p {p1} get %s" % ZERO, shape([(1, 5460)], *THREE[1:])),
+    single("-c to one that is down", "-c -p {p0} get key:2", shape(*THREE),
+           setup=lambda fleet, _: [fleet[at].stop() for at in (1, 2)]),
+    Case("-c with a password", ["-c", "-a", "secret", "--no-auth-warning", "-p", "{p0}"], shape(*THREE), setup=password,
+         stdin=COMMANDS, settle=no_password),
+    Case("-c without a name", ["-c", "-p", "{p0}"], shape(*THREE), stdin=COMMANDS,
+         setup=lambda fleet, _: fleet[0].call("CONFIG", "SET", "cluster-preferred-endpoint-type", "unknown-endpoint"),
+         settle=lambda fleet: fleet[0].call("CONFIG", "SET", "cluster-preferred-endpoint-type", "ip")),
+    Case("-c by hostname", ["-c", "-p", "{p0}"], shape(*THREE), setup=hostnames, stdin=COMMANDS, settle=no_hostnames),
     # -- looking
     same("check", "check {n0}", WITH_REPLICAS, setup=some_keys),
     same("check by host and port", "check 127.0.0.1 {p1}", WITH_REPLICAS),
@@ -217,17 +265,23 @@ CASES = [
     same("set-timeout too short", "set-timeout {n0} 99", shape(*THREE)),
     same("set-timeout", "set-timeout {n0} 3000", shape(*THREE), view=any_order),
     # -- who is let in
+    Case("typed password", ["--askpass", "--cluster", "info", "{n0}"], shape(*THREE), setup=password, stdin=b"secret\n",
+         settle=no_password, view=lambda text: text.replace("Please input password: ", "").replace("*", "").strip()),
+    Case("a user", ["--user", "u", "--pass", "p", "--no-auth-warning", "--cluster", "reshard", "{n0}", "--cluster-from", "{i0}",
+                    "--cluster-to", "{i1}", "--cluster-slots", "1", YES], shape(*UNEVEN), setup=user,
+         settle=lambda fleet: [node.call("ACL", "DELUSER", "u") for node in fleet.nodes]),
     Case("password", ["-a", "secret", "--no-auth-warning", "--cluster", "check", "{n0}"], shape(*THREE), setup=password,
-         settle=no_password(None)),
+         settle=no_password),
     Case("wrong password", ["-a", "wrong", "--cluster", "check", "{n0}"], shape(*THREE), setup=password,
-         settle=no_password(None)),
-    cluster("no password", "check {n0}", shape(*THREE), setup=password, settle=no_password(None)),
+         settle=no_password),
+    cluster("no password", "check {n0}", shape(*THREE), setup=password, settle=no_password),
     # -- create
     cluster("create", "create %s --cluster-replicas 1 %s" % (SIX, YES), view=any_replicas, settle=joined(6), seconds=9),
     cluster("create after a question", "create {n0} {n1} {n2}", stdin=b"yes\n", settle=joined(3)),
     Case("create by the environment", ["--cluster", "create", "{n0}", "{n1}", "{n2}"], settle=joined(3),
          environment={"REDISCLI_CLUSTER_YES": "1"}),
     cluster("create, refused", "create {n0} {n1} {n2}", stdin=b"no\n"),
+    cluster("create by name", "create localhost:{p0} localhost:{p1} localhost:{p2} %s" % YES, settle=joined(3)),
     cluster("create of two", "create {n0} {n1}", stdin=b"yes\nyes\n", settle=joined(2)),
     cluster("create of two, refused", "create {n0} {n1}", stdin=b"no\n"),
     cluster("create with nodes left over", "create %s --cluster-replicas 3 %s" % (FIVE, YES), view=any_replicas,
@@ -285,6 +339,9 @@ CASES = [
     cluster("a key on both, kept", "reshard {n0} --cluster-from {i0} --cluster-to {i1} --cluster-slots 1 %s" % YES,
             shape(*UNEVEN), setup=both_have("other"),
             view=lambda text: re.sub("status .|MoveSlot failed: .*", "", text)),
+    cluster("reshard as typed", "reshard {n0}", shape(*UNEVEN), stdin=TYPED, is_typed=True, setup=two_databases),
+    cluster("reshard as typed, from all", "reshard {n0}", shape(*UNEVEN), stdin=b"4\n{i1}\nall\nyes\n", is_typed=True),
+    cluster("reshard as typed, from nobody", "reshard {n0}", shape(*UNEVEN), stdin=b"4\n{i1}\nx\n", is_typed=True),
     # -- rebalance
     cluster("rebalance", "rebalance {n0} --cluster-threshold 1", shape(*UNEVEN), setup=some_keys, seconds=9),
     cluster("rebalance, atomic", "rebalance {n0} --cluster-threshold 1 --cluster-use-atomic-slot-migration", shape(*UNEVEN),

@@ -131,16 +131,23 @@ def told(case, program, side):
     places = {"scratch": scratch, "standalone": "127.0.0.1:%d" % side.port}
     for at, (node, name) in enumerate(zip(fleet.nodes, names[::4])):
         places["n%d" % at], places["p%d" % at], places["i%d" % at] = "127.0.0.1:%d" % node.port, str(node.port), name[0]
-    arguments = [argument.format(**places) for argument in case.arguments]
+    arguments = [filled(argument.encode(), places) for argument in case.arguments]
     environment = {"HOME": scratch, "TERM": case.terminal, **case.environment}
-    process = subprocess.Popen([program, *arguments], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    typed = filled(case.stdin, places)
+    keyboard, terminal = os.openpty() if case.is_typed else (None, subprocess.PIPE)
+    process = subprocess.Popen([program, *arguments], env=environment, stdin=terminal, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE)
     try:
-        out, err = process.communicate(case.stdin, timeout=PATIENCE)
+        if case.is_typed:
+            os.write(keyboard, typed)
+            typed = None
+        out, err = process.communicate(typed, timeout=PATIENCE)
     except subprocess.TimeoutExpired:
         process.kill()
         out, err = process.communicate()
         out += b"[it does not end]"
+    for end in (keyboard, terminal) if case.is_typed else ():
+        os.close(end)
     parts = [part.decode("utf-8", "backslashreplace") for part in (out, err)]
     parts = [case.view(sorted_nodes(masked(part, names, scratch))) for part in parts]
     if case.changes and case.settle is not None:
@@ -150,6 +157,12 @@ def told(case, program, side):
     shutil.rmtree(scratch)
     status = case.view("status %d" % process.returncode)
     return "%s\n-- standard error\n%s\n-- %s\n%s\n%s" % (*parts, status, state, files)
+
+
+def filled(text, places):
+    for place, content in places.items():
+        text = text.replace(b"{%s}" % place.encode(), content.encode())
+    return text
 
 
 def masked(text, names, scratch):
