@@ -39,7 +39,7 @@ pub fn move_ranges(
             MigrationState::Failed(why) => return Err(why),
             MigrationState::Running => {}
         }
-        progress.dots(1);
+        progress.tick();
         thread::sleep(EVERY);
     }
     for slot in ranges.iter().cloned().flatten() {

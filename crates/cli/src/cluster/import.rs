@@ -79,23 +79,31 @@ fn import(view: &mut ClusterView<'_>, source: &mut RespSession) -> Result<(), Pr
     };
     console.warn(&format!("*** Importing {total} keys from DB 0\n"));
     let mut bar = console.for_people.then(|| MoveProgress::bar(usize::try_from(total).unwrap_or(0), "keys"));
+    let sent = send_all(view, source, &mut bar);
+    if let Some(bar) = &mut bar {
+        bar.finish();
+    }
+    sent
+}
+
+fn send_all(
+    view: &mut ClusterView<'_>,
+    source: &mut RespSession,
+    bar: &mut Option<MoveProgress>,
+) -> Result<(), Problem> {
     let mut cursor = b"0".to_vec();
     loop {
         let reply = ask(source, &[&b"SCAN"[..], &cursor, b"COUNT", STEP.as_bytes()]).map_err(Problem::OfServer)?;
         let (next, keys) = step_of(reply).ok_or_else(|| Problem::OfServer("an unexpected reply to SCAN".to_owned()))?;
         let owners = owners(view, &keys)?;
         for (key, owner) in keys.iter().zip(owners) {
-            send(view, source, key, owner, &mut bar)?;
+            send(view, source, key, owner, bar)?;
         }
         if next == b"0" {
-            break;
+            return Ok(());
         }
         cursor = next;
     }
-    if let Some(bar) = &mut bar {
-        bar.finish();
-    }
-    Ok(())
 }
 
 /// The next cursor, and keys.

@@ -26,6 +26,7 @@ pub struct MoveProgress {
     look: Look,
     done: usize,
     keys: usize,
+    begun: Instant,
 }
 
 impl MoveProgress {
@@ -42,7 +43,7 @@ impl MoveProgress {
     }
 
     fn new(look: Look) -> MoveProgress {
-        MoveProgress { look, done: 0, keys: 0 }
+        MoveProgress { look, done: 0, keys: 0, begun: Instant::now() }
     }
 
     /// A move begins; `text` says what goes where.
@@ -51,10 +52,16 @@ impl MoveProgress {
         self.draw(false);
     }
 
-    /// Keys have arrived, or time has passed.
-    pub fn dots(&mut self, count: usize) {
+    /// Keys have arrived.
+    pub fn keys(&mut self, count: usize) {
         self.keys += count;
         self.mark(&".".repeat(count));
+        self.draw(false);
+    }
+
+    /// Time has passed, and nothing else is known.
+    pub fn tick(&mut self) {
+        self.mark(".");
         self.draw(false);
     }
 
@@ -87,23 +94,23 @@ impl MoveProgress {
     }
 
     fn draw(&mut self, at_once: bool) {
-        let (done, keys) = (self.done, self.keys);
+        let (done, keys, seconds) = (self.done, self.keys, self.begun.elapsed().as_secs());
         let Look::Bar { total, unit, drawn } = &mut self.look else { return };
         if at_once || drawn.is_none_or(|at| at.elapsed() >= REDRAW) {
             *drawn = Some(Instant::now());
-            print(format!("\r\x1b[K{}", bar(done, *total, unit, keys)).as_bytes());
+            print(format!("\r\x1b[K{}", bar(done, *total, unit, (keys, seconds))).as_bytes());
         }
     }
 }
 
-/// `[==========>                   ]  35% 5734/16384 slots, 1200 keys`
-fn bar(done: usize, total: usize, unit: &str, keys: usize) -> String {
+/// `[==========>                   ]  35% 5734/16384 slots, 1200 keys, 9 s`
+fn bar(done: usize, total: usize, unit: &str, (keys, seconds): (usize, u64)) -> String {
     let parts = (done * WIDTH).checked_div(total).unwrap_or(WIDTH).min(WIDTH);
     let head = if parts < WIDTH { ">" } else { "" };
     let filled = format!("{}{head}", "=".repeat(parts));
     let percent = (done * 100).checked_div(total).unwrap_or(100);
     let keys = if keys > 0 { format!(", {keys} keys") } else { String::new() };
-    format!("[{filled:<WIDTH$}] {percent:3}% {done}/{total} {unit}{keys}")
+    format!("[{filled:<WIDTH$}] {percent:3}% {done}/{total} {unit}{keys}, {seconds} s")
 }
 
 #[cfg(test)]
@@ -112,9 +119,10 @@ mod tests {
 
     #[test]
     fn a_bar_fills() {
-        assert_eq!(bar(0, 10, "slots", 0), format!("[>{}]   0% 0/10 slots", " ".repeat(29)));
-        assert_eq!(bar(5, 10, "slots", 7), format!("[{}>{}]  50% 5/10 slots, 7 keys", "=".repeat(15), " ".repeat(14)));
-        assert_eq!(bar(11, 10, "keys", 0), format!("[{}] 110% 11/10 keys", "=".repeat(30)));
-        assert_eq!(bar(0, 0, "keys", 0), format!("[{}] 100% 0/0 keys", "=".repeat(30)));
+        assert_eq!(bar(0, 10, "slots", (0, 0)), format!("[>{}]   0% 0/10 slots, 0 s", " ".repeat(29)));
+        let (full, empty) = ("=".repeat(15), " ".repeat(14));
+        assert_eq!(bar(5, 10, "slots", (7, 12)), format!("[{full}>{empty}]  50% 5/10 slots, 7 keys, 12 s"));
+        assert_eq!(bar(11, 10, "keys", (0, 1)), format!("[{}] 110% 11/10 keys, 1 s", "=".repeat(30)));
+        assert_eq!(bar(0, 0, "keys", (0, 1)), format!("[{}] 100% 0/0 keys, 1 s", "=".repeat(30)));
     }
 }

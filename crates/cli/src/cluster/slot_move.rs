@@ -105,7 +105,7 @@ fn move_keys(
                 break;
             }
             move_some(view, (from, to), slot, &keys)?;
-            progress.dots(keys.len());
+            progress.keys(keys.len());
         }
     }
     select(view, from, 0)
