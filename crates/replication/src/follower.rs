@@ -2,6 +2,7 @@
 
 use crate::in_sync_member::Introduction;
 use resp::number::parse_i64;
+use std::borrow::Cow;
 
 /// What a snapshot is to be written in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,6 +82,23 @@ pub enum BadOption {
 const ADDRESS_MAX: usize = 1025;
 
 impl Handshake {
+    /// The replica's address: as it says, or that of its connection, which comes from `addr`.
+    pub fn host<'a>(&'a self, addr: &'a str) -> Cow<'a, str> {
+        match &self.ip {
+            Some(ip) => String::from_utf8_lossy(ip),
+            None => addr.rsplit_once(':').map_or(addr, |(ip, _)| ip.trim_matches(['[', ']'])).into(),
+        }
+    }
+
+    /// How logs name it.
+    pub fn name(&self, addr: &str) -> String {
+        let host = self.host(addr);
+        match self.port {
+            0 => format!("{host}:<unknown-replica-port>"),
+            port => format!("{host}:{port}"),
+        }
+    }
+
     /// Takes an option and its value. `dual_channel`: whether that may be agreed on.
     ///
     /// # Errors

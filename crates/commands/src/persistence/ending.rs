@@ -126,7 +126,7 @@ fn await_replicas(engine: &Engine, turn: ShutdownTurn, until: UnixMs) -> (Option
 }
 
 fn lags(replica: &ReplicaInfo, end: u64) -> bool {
-    !replica.is_online() || replica.acked.load(Relaxed) < end
+    replica.acked.load(Relaxed) < end
 }
 
 fn tell_lagging(engine: &Engine, end: u64) {

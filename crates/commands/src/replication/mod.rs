@@ -17,6 +17,7 @@ pub(crate) mod role;
 pub mod snapshot_load;
 pub mod snapshot_options;
 pub mod step_down;
+pub mod stray_command;
 pub(crate) mod stream_catch_up;
 pub mod wait_replicas;
 

@@ -34,7 +34,10 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 fn psync(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let offset = args.int(2)?;
+    let offset = args.int(2).inspect_err(|_| {
+        let name = cx.session.handshake.as_deref().cloned().unwrap_or_default().name(&cx.session.info.addr);
+        cx.engine.host().notice(&format!("Replica {name} asks for synchronization but with a wrong offset"));
+    })?;
     if args.get(3).is_some_and(|word| word.eq_ignore_ascii_case(b"failover")) {
         failover_command::take_over(cx, &args[1], offset)?;
     }

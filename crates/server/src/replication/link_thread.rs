@@ -613,7 +613,12 @@ impl LinkThread {
         let mut file = Box::new(Temporary::create(path(name), true)?);
         let mut reader = SnapshotReader::new(wire, link, self.status(), wanted);
         io::copy(&mut reader, &mut *file)?;
-        Ok(file.commit()?)
+        Ok(file.commit().inspect_err(|error| {
+            let name = String::from_utf8_lossy(name);
+            log::warning(format_args!(
+                "Failed trying to rename the temp DB into {name} in PRIMARY <-> REPLICA synchronization: {error}"
+            ));
+        })?)
     }
 
     fn load_file(&self, wire: &mut Wire, link: &mut PrimaryLink, name: &[u8], wanted: Wanted<'_>) -> Result<(), End> {

@@ -18,6 +18,7 @@ use crate::system::{clock, log};
 use crate::workers::replication_handle::{NewReplica, ReplicationMessage};
 use crate::workers::shared::Shared;
 use crate::workers::stream_stops::StreamStop;
+use commands::replication::stray_command::StrayCommand;
 use commands::replication::{good_replicas, wait_replicas};
 use engine::config::{ClientClass, Config, Directive};
 use engine::keyspace::record::LogUser;
@@ -513,9 +514,15 @@ impl PrimaryThread {
         {
             return replica.drop_socket();
         }
-        if let (Some(replica), Ended::Spoke(word)) = (self.replicas.get(token), ended) {
+        if let (Some(replica), Ended::Spoke(StrayCommand { name, error })) = (self.replicas.get(token), ended) {
+            if let Some(error) = error {
+                log::warning(format_args!(
+                    "== CRITICAL == This primary is sending an error to its replica: '{error}' after processing the \
+                     command '{name}'"
+                ));
+            }
             log::warning(format_args!(
-                "Replica generated a reply to command '{word}', disconnecting it: {}",
+                "Replica generated a reply to command '{name}', disconnecting it: {}",
                 replica.name()
             ));
         }

@@ -2,6 +2,7 @@
 
 use crate::connection::socket::{Readiness, Socket, SocketStream};
 use crate::workers::replication_handle::NewReplica;
+use commands::replication::stray_command::StrayCommand;
 use engine::clients::registry::{BufferSizes, ClientInfo};
 use engine::status::replication_status::{ReplicaInfo, ReplicaState};
 use engine::time::UnixMs;
@@ -51,10 +52,10 @@ pub enum Heard {
 
 /// Why a replica's connection ends.
 pub enum Ended {
-    /// It has closed it, or it broke.
+    /// It has closed it, or it broke, or what it says is no command.
     Gone,
     /// It has said what no replica says.
-    Spoke(String),
+    Spoke(StrayCommand),
 }
 
 /// See the module's documentation.
@@ -93,10 +94,7 @@ impl Replica {
     pub fn new(new: NewReplica, now: UnixMs) -> Replica {
         let NewReplica { stream, info, request, input } = new;
         let handshake = request.handshake;
-        let ip = match &handshake.ip {
-            Some(ip) => String::from_utf8_lossy(ip).into_owned(),
-            None => info.addr.rsplit_once(':').map_or(&*info.addr, |(ip, _)| ip.trim_matches(['[', ']'])).to_owned(),
-        };
+        let ip = handshake.host(&info.addr).into_owned();
         let shown = ReplicaInfo::new(info.id, ip, handshake.port, handshake.rdb_channel, handshake.rdb_only, now);
         Replica {
             info,
@@ -122,10 +120,7 @@ impl Replica {
 
     /// As the log names it.
     pub fn name(&self) -> String {
-        match self.shown.port {
-            0 => format!("client id #{}", self.info.id),
-            port => format!("{}:{port}", self.shown.ip),
-        }
+        self.handshake.name(&self.info.addr)
     }
 
     /// The poll tells of its socket under this token.
@@ -264,7 +259,7 @@ impl Replica {
                 return Err(Ended::Gone);
             }
             if self.input.len() > INPUT_MAX {
-                return Err(Ended::Spoke("too much".to_owned()));
+                return Err(Ended::Gone);
             }
         }
         let limits = RequestLimits::default();
@@ -287,8 +282,8 @@ impl Replica {
                 }
                 Ok(Progress::Empty { consumed }) => _ = self.input.drain(..consumed),
                 Ok(Progress::Incomplete) => return Ok(acked),
-                Ok(Progress::Large { .. }) => return Err(Ended::Spoke("too much".to_owned())),
-                Err(error) => return Err(Ended::Spoke(error.to_string())),
+                Ok(Progress::Large { .. }) => return Err(Ended::Gone),
+                Err(_) => return Err(Ended::Gone),
             }
         }
     }
@@ -311,5 +306,5 @@ fn take_words(words: &[&[u8]], acks: &mut Acks, is_offered: bool) -> Result<Hear
             _ => {}
         }
     }
-    Err(Ended::Spoke(words.first().map(|word| String::from_utf8_lossy(word).into_owned()).unwrap_or_default()))
+    Err(Ended::Spoke(StrayCommand::of(words)))
 }
