@@ -281,8 +281,10 @@ impl RespSession {
                 print(format!("-> Redirected to slot [{}] located at {target}\n", redirect.slot).as_bytes());
             }
             self.connect(Some(target))?;
-            if redirect.asking {
-                self.ask(&["ASKING"])?;
+            if redirect.asking
+                && let Value::Error(text) = self.ask(&["ASKING"])?
+            {
+                return Err(ClientFailure::ErrorReply(format!("ASKING failed: {}", String::from_utf8_lossy(&text))));
             }
             self.send(command.arguments)?;
             reply = self.receive_and_print(command)?;
