@@ -54,24 +54,32 @@ fn del_leaves_freeing_to_others_if_it_may() {
 #[test]
 fn there_is_no_start_without_what_a_promise_needs() {
     let folder = Folder::new();
-    for (directive, value, reason) in
-        [("cluster-enabled", "yes", "Cinnabar has no cluster mode"), ("rdma-port", "1", "No RDMA building support.")]
-    {
-        let log = folder.path().join("log");
-        let option = format!("--{directive}");
-        let arguments = ["--port", "0", "--logfile", &log.to_string_lossy(), &option, value];
+    let log = folder.path().join("log");
+    for (options, reason) in [
+        (&["--rdma-port", "1"][..], "Can't start with 'rdma-port': No RDMA building support."),
+        (
+            &["--cluster-enabled", "yes", "--tls-cluster", "yes"],
+            "Can't start with 'tls-cluster': the bus of Cinnabar's clusters has no TLS",
+        ),
+    ] {
+        let (log, dir) = (log.to_string_lossy(), folder.path().to_string_lossy());
+        let arguments = [&["--port", "0", "--logfile", &log, "--dir", &dir][..], options].concat();
         let (status, _) = run_to_end(&folder, &arguments);
-        assert!(!status.success(), "{directive}");
+        assert!(!status.success(), "{options:?}");
         let text = folder.read("log");
-        assert!(text.ends_with(&format!(" # Can't start with '{directive}': {reason}\n")), "{text}");
+        assert!(text.ends_with(&format!(" # {reason}\n")), "{text}");
     }
 }
+
+/// A directive that nothing here acts on, and why.
+const LOG_LENGTH: &str = "cluster-slot-migration-log-max-len";
+const NO_SLOTS: &str = "Cinnabar moves no slots as a whole, and counts nothing by slot";
 
 #[test]
 fn what_has_no_effect_is_said_and_kept() {
     let mut server = Server::start_with(|folder, port| {
         let text = format!(
-            "port {port}\ncluster-node-timeout 5\ncluster-migration-barrier 7\nactive-defrag-cycle-us 7\nlocale-collate C\n"
+            "port {port}\n{LOG_LENGTH} 5\ncluster-slot-stats-enabled yes\nactive-defrag-cycle-us 7\nlocale-collate C\n"
         );
         let file = folder.write("the.conf", &text);
         vec![file.to_string_lossy().into_owned()]
@@ -79,32 +87,31 @@ fn what_has_no_effect_is_said_and_kept() {
     let log = server.folder.read("stdout");
     let line = "These directives of the configuration have no effect: ";
     assert_eq!(log.matches(line).count(), 1, "{log}");
-    for part in
-        ["active-defrag-cycle-us (", "cluster-node-timeout", "(Cinnabar has no cluster mode)", "locale-collate ("]
-    {
+    for part in ["active-defrag-cycle-us (", LOG_LENGTH, &format!("({NO_SLOTS})"), "locale-collate ("] {
         assert!(log.contains(part), "{log}");
     }
-    let refused =
-        "-ERR CONFIG SET failed (possibly related to argument 'cluster-node-timeout') - Cinnabar has no cluster mode";
+    let refused = format!("-ERR CONFIG SET failed (possibly related to argument '{LOG_LENGTH}') - {NO_SLOTS}");
     dialogue(
         &mut server.client(),
         &[
-            ("CONFIG GET cluster-node-timeout", "[\"cluster-node-timeout\", \"15000\"]"),
-            ("CONFIG SET cluster-node-timeout 5", refused),
-            ("CONFIG SET cluster-node-timeout 15000", "OK"),
+            (&format!("CONFIG GET {LOG_LENGTH}"), &format!("[\"{LOG_LENGTH}\", \"1000\"]")),
+            (&format!("CONFIG SET {LOG_LENGTH} 5"), &refused),
+            (&format!("CONFIG SET {LOG_LENGTH} 1000"), "OK"),
             ("CONFIG SET locale-collate POSIX", "OK"),
             ("CONFIG REWRITE", "OK"),
         ],
     );
     let file = server.folder.read("the.conf");
     assert!(
-        file.contains("\ncluster-node-timeout 15000\ncluster-migration-barrier 7\nactive-defrag-cycle-us 7\nlocale-collate \"POSIX\"\n"),
+        file.contains(&format!(
+            "\n{LOG_LENGTH} 1000\ncluster-slot-stats-enabled yes\nactive-defrag-cycle-us 7\nlocale-collate \"POSIX\"\n"
+        )),
         "{file}"
     );
     server.crash();
     assert_eq!(
-        ask(&mut server.client(), "CONFIG GET cluster-migration-barrier"),
-        "[\"cluster-migration-barrier\", \"1\"]"
+        ask(&mut server.client(), "CONFIG GET cluster-slot-stats-enabled"),
+        "[\"cluster-slot-stats-enabled\", \"no\"]"
     );
     assert!(ask_integer(&mut server.client(), "DBSIZE") == 0);
 }

@@ -281,10 +281,8 @@ impl RespSession {
                 print(format!("-> Redirected to slot [{}] located at {target}\n", redirect.slot).as_bytes());
             }
             self.connect(Some(target))?;
-            if redirect.asking
-                && let Value::Error(text) = self.ask(&["ASKING"])?
-            {
-                return Err(ClientFailure::ErrorReply(format!("ASKING failed: {}", String::from_utf8_lossy(&text))));
+            if redirect.asking {
+                self.ask(&["ASKING"])?;
             }
             self.send(command.arguments)?;
             reply = self.receive_and_print(command)?;

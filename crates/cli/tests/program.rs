@@ -431,11 +431,6 @@ fn a_cluster_is_followed_only_when_asked_to() {
     let here = Server::start(vec![Conversation { server_closes: true, ..talk(&[("set k v", &error)]) }]);
     check(here.run(&["-c", "set", "k", "v"], ""), 0, "OK\n", "");
     there.thread.join().unwrap();
-    let there = Server::start(vec![talk(&[("ASKING", "-ERR no cluster\r\n")])]);
-    let error = format!("-ASK 12182 127.0.0.1:{}\r\n", there.port);
-    let here = Server::start(vec![Conversation { server_closes: true, ..talk(&[("set k v", &error)]) }]);
-    check(here.run(&["-c", "set", "k", "v"], ""), 1, "", "ASKING failed: ERR no cluster\n");
-    there.thread.join().unwrap();
     let here = Server::start(vec![talk(&[("set k v", "-MOVED 1 127.0.0.1:1\r\n")])]);
     check(here.run(&["set", "k", "v"], ""), 0, "MOVED 1 127.0.0.1:1\n\n", "");
 }

@@ -98,6 +98,7 @@ pub fn serve(
     let within = within.map(|desk| SentinelWithin::start(&desk, &shared.engine)).transpose()?;
     if let Some(node) = &node {
         shared.engine.persistence_status().set_clustered(true);
+        host.set_node(node);
         node.start(&shared)?;
     }
     begin(&shared, &acceptor, kinds, alone).map_err(|error| format!("Can't start a thread: {error}"))?;

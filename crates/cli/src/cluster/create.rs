@@ -3,7 +3,7 @@
 use super::ask_user::confirm;
 use super::check_cluster::{self, Extent};
 use super::cluster_view::{ClusterView, Include, describe};
-use super::console::{Console, Outcome, Reported, give_up};
+use super::console::{Console, Outcome, give_up};
 use super::join::{meet, wait_for_join};
 use super::node::Node;
 use super::planning::allocation::{Allocation, allocate, crowding_text, primaries_of};
@@ -61,7 +61,7 @@ fn expect_enough_primaries(view: &ClusterView<'_>, replicas: usize) -> Outcome {
     ));
     let question = "Valkey cluster requires at least 3 primary nodes for automatic failover. Are you sure?";
     if !(view.settings().yes || confirm(console, question)) {
-        return Err(Reported);
+        return Err(super::console::Reported);
     }
     if primaries == 0 {
         return console.refuse("[ERR] Without a primary there is no cluster.\n");

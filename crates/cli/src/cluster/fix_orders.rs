@@ -3,7 +3,7 @@
 use resp::Value;
 
 use super::cluster_view::{ClusterView, words};
-use super::console::Outcome;
+use super::console::{Outcome, Reported};
 use super::node::accepted;
 
 /// Where in the transaction below the slot is taken.
@@ -42,10 +42,11 @@ pub fn drop_slot(view: &mut ClusterView<'_>, node: usize, slot: u16) -> Outcome 
     let console = view.console;
     let Err(refusal) = view.nodes[node].ask(&["CLUSTER", "DELSLOTS", &slot.to_string()]) else { return Ok(()) };
     // Nobody's slot cannot be dropped, and need not be.
-    if matches!(owner_in_eyes_of(view, node, slot), Ok(None)) {
-        return Ok(());
+    match owner_in_eyes_of(view, node, slot) {
+        Ok(None) => Ok(()),
+        Ok(Some(_)) => Err(view.nodes[node].tell_of_refusal(console, &refusal)),
+        Err(Reported) => Err(view.nodes[node].tell_of_refusal(console, &refusal)),
     }
-    Err(view.nodes[node].tell_of_refusal(console, &refusal))
 }
 
 /// The node that another believes to own a slot, by its id.

@@ -15,7 +15,8 @@ impl Bus {
         let primary = myself.primary.and_then(|id| self.nodes.get(&id));
         let owner = primary.filter(|_| myself.is_replica()).unwrap_or(myself);
         let (port, other_port) = self.ports_as_told(myself);
-        let is_paused = myself.is_primary() && self.manual.end != 0;
+        // The offset beside it is the last one.
+        let is_paused = myself.is_primary() && self.manual.end != 0 && self.facts.are_writes_paused;
         let paused = if is_paused { MessageFlags::PAUSED } else { 0 };
         Header {
             sender: Some(myself.id),

@@ -69,6 +69,8 @@ impl Member {
     pub fn facts(&self) -> Facts {
         Facts {
             replication_offset: self.offset,
+            // Nobody writes here.
+            are_writes_paused: true,
             is_following: self.following.is_some(),
             heard_from_primary: self.heard + self.clock,
         }

@@ -18,6 +18,7 @@ use engine::{Engine, Error};
 use replication::failover_state::Target;
 use resp::Reply;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Clients that wait for keys which are elsewhere now, or nowhere, are told so.
@@ -137,10 +138,17 @@ pub fn deliver(engine: &Engine, channel: &[u8], message: &[u8], is_sharded: bool
     engine.pubsub().publish(0, kind, channel, message);
 }
 
-/// Writes wait until a replica has taken over, or has not.
+/// Writes wait until a replica has taken over, or has not. When this returns nothing is written any more, and all that
+/// was is part of the stream.
 pub fn pause_writes(engine: &Engine) {
     engine.hold_writes(Hold::Failover);
     engine.host().pause_changed();
+    while !engine.pass_locks(&mut 0, || false) {}
+    let framed = Arc::<OnceLock<u64>>::default();
+    engine.host().frame_changes(&framed);
+    while framed.get().is_none() {
+        std::thread::sleep(LOOK);
+    }
 }
 
 /// They go on.

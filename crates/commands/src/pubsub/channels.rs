@@ -380,7 +380,11 @@ fn shard_publish(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error>
 
 fn send(cx: &mut Context<'_>, args: &Args<'_>, kind: ChannelKind) -> Result<(), Error> {
     let receivers = cx.engine.pubsub().publish(cx.session.worker, kind, &args[1], &args[2]);
-    cx.keys.tell_replicas(args.from(0));
+    match cx.engine.is_clustered() {
+        // Replicas are nodes like any other.
+        true => cx.engine.host().publish_to_nodes(&args[1], &args[2], kind == ChannelKind::Shard),
+        false => cx.keys.tell_replicas(args.from(0)),
+    }
     cx.reply.int(receivers as i64);
     Ok(())
 }

@@ -11,6 +11,9 @@ pub trait Connections: Send + Sync {
     /// Ends the connection of a client that `worker` serves (CLIENT KILL).
     fn kill(&self, _worker: usize, _client: u64) {}
 
+    /// In a cluster: what was published here goes to subscribers at other nodes.
+    fn publish_to_nodes(&self, _channel: &[u8], _message: &[u8], _is_sharded: bool) {}
+
     /// Ends it when it has been sent what it was replied so far.
     fn close(&self, _worker: usize, _client: u64) {}
 

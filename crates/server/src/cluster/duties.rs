@@ -67,8 +67,14 @@ fn work(desk: &NodeDesk, shared: &Shared, duties_due: &Receiver<Duty>) {
             Duty::Deliver { channel, message, is_sharded } => {
                 node_duties::deliver(engine, &channel, &message, is_sharded)
             }
-            Duty::Pause => node_duties::pause_writes(engine),
-            Duty::Unpause => node_duties::resume_writes(engine),
+            Duty::Pause => {
+                node_duties::pause_writes(engine);
+                desk.set_paused(true);
+            }
+            Duty::Unpause => {
+                desk.set_paused(false);
+                node_duties::resume_writes(engine);
+            }
         }
     }
 }

@@ -18,10 +18,14 @@ use mio::{Poll, Token, Waker};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 /// The token under which the thread's waker reports; links count from 1.
 pub(super) const WAKE: Token = Token(0);
+
+/// Why `tls-cluster` is refused.
+pub const NO_TLS: &str = "the bus of Cinnabar's clusters has no TLS";
 
 /// What is to be done with sockets, by the thread that has them.
 pub(super) enum LinkOrder {
@@ -39,6 +43,8 @@ pub struct NodeDesk {
     waker: OnceLock<Waker>,
     shared: OnceLock<Arc<Shared>>,
     duties: OnceLock<Duties>,
+    /// Nothing is written, as the node wants it.
+    is_paused: AtomicBool,
 }
 
 /// The wall clock: times of nodes are told.
@@ -55,6 +61,9 @@ impl NodeDesk {
         if !config.flag(Directive::CLUSTER_ENABLED) {
             return Ok(None);
         }
+        if config.flag(Directive::TLS_CLUSTER) {
+            return Err(format!("Can't start with 'tls-cluster': {NO_TLS}"));
+        }
         if bus_port(config) == 0 {
             return Err("Server port number too high. Cluster communication port is 10,000 port numbers higher than your Server port. Your Server port number must be 55535 or less.".to_owned());
         }
@@ -70,8 +79,16 @@ impl NodeDesk {
         if config.flag(Directive::CLUSTER_SINGLE) {
             own_all(&mut bus)?;
         }
-        let (links, waker, shared, duties) = Default::default();
-        Ok(Some(Arc::new(NodeDesk { bus: Mutex::new(bus), file: Mutex::new(file), links, waker, shared, duties })))
+        let (links, waker, shared, duties, is_paused) = Default::default();
+        Ok(Some(Arc::new(NodeDesk {
+            bus: Mutex::new(bus),
+            file: Mutex::new(file),
+            links,
+            waker,
+            shared,
+            duties,
+            is_paused,
+        })))
     }
 
     pub(super) fn bus(&self) -> MutexGuard<'_, Bus> {
@@ -102,7 +119,7 @@ impl NodeDesk {
         let (config, now) = (shared.engine.config().snapshot(), now());
         bus.set_settings(settings(&config), now);
         bus.set_address(address(&config), now);
-        bus.set_facts(facts(shared), now);
+        bus.set_facts(facts(shared, self.is_paused.load(Relaxed)), now);
     }
 
     /// Lets the thread's part happen: an input of the node.
@@ -114,6 +131,19 @@ impl NodeDesk {
         };
         self.perform();
         result
+    }
+
+    /// Nothing is written any more, or writes are to go on.
+    pub(super) fn set_paused(&self, is_paused: bool) {
+        self.is_paused.store(is_paused, Relaxed);
+        // It may tell others at once.
+        self.input(|_, _| ());
+    }
+
+    /// What was published here goes to the others.
+    pub fn publish(&self, channel: &[u8], message: &[u8], is_sharded: bool) {
+        self.bus().publish(channel, message, is_sharded);
+        self.perform();
     }
 
     /// What sockets are to be used for.
@@ -216,12 +246,13 @@ fn own_all(bus: &mut Bus) -> Result<(), String> {
     bus.add_slots(&missing, now()).map_err(|error| error.to_string())
 }
 
-fn facts(shared: &Shared) -> Facts {
+fn facts(shared: &Shared, are_writes_paused: bool) -> Facts {
     let status = shared.engine.replication();
     let link = status.link();
     let heard = if link.state == LinkState::Connected { link.last_io } else { link.down_since };
     Facts {
         replication_offset: i64::try_from(status.offset()).unwrap_or(i64::MAX),
+        are_writes_paused,
         is_following: status.is_replica(),
         heard_from_primary: heard.0,
     }

@@ -1,5 +1,6 @@
 //! What the server does for the engine and for loading a configuration.
 
+use crate::cluster::node_desk::NodeDesk;
 use crate::event_loop::script_reentry;
 use crate::host::apply::DirectiveChange;
 use crate::host::blocking_pool::{self, BlockingPool};
@@ -52,6 +53,7 @@ pub struct EngineHost {
     peak: AtomicU64,
     shared: OnceLock<Weak<Shared>>,
     acceptor: OnceLock<Weak<Acceptor>>,
+    node: OnceLock<Arc<NodeDesk>>,
     blocking_pool: Arc<BlockingPool>,
 }
 
@@ -69,8 +71,14 @@ impl EngineHost {
             peak: AtomicU64::new(0),
             shared: OnceLock::new(),
             acceptor: OnceLock::new(),
+            node: OnceLock::new(),
             blocking_pool: Arc::default(),
         }
+    }
+
+    /// Tells the host of the node of a cluster that this server is.
+    pub fn set_node(&self, node: &Arc<NodeDesk>) {
+        assert!(self.node.set(Arc::clone(node)).is_ok(), "the host's node is set once");
     }
 
     /// Tells the host of the other threads, once, when they are there and before there is data.
@@ -365,6 +373,12 @@ impl Log for EngineHost {
 }
 
 impl Connections for EngineHost {
+    fn publish_to_nodes(&self, channel: &[u8], message: &[u8], is_sharded: bool) {
+        if let Some(node) = self.node.get() {
+            node.publish(channel, message, is_sharded);
+        }
+    }
+
     fn kill(&self, worker: usize, client: u64) {
         let Some(shared) = self.shared() else { return };
         if worker == LINK_WORKER {

@@ -25,6 +25,7 @@ use engine::keyspace::record::LogUser;
 use engine::propagation::change_log::Readers;
 use engine::propagation::log_batch::put_command;
 use engine::propagation::log_reader::LogReader;
+use engine::status::pause::Hold;
 use engine::status::replication_status::BacklogStatus;
 use engine::time::UnixMs;
 use mio::{Events, Poll, Token, Waker};
@@ -535,6 +536,7 @@ impl PrimaryThread {
         if now.since(self.pinged_at) >= seconds(Directive::REPL_PING_REPLICA_PERIOD)
             && !self.replicas.is_empty()
             && !self.role_change.is_wanted()
+            && self.shared.engine.pause().held() != Some(Hold::Failover)
         {
             self.pinged_at = now;
             self.add(&[b"PING"]);

@@ -85,6 +85,9 @@ impl Default for DebugSettings {
 pub struct Facts {
     /// How far this node's history is: what it has written, or what it has processed as a replica.
     pub replication_offset: i64,
+    /// Nothing is written any more since [`Effect::PauseWrites`](crate::bus::Effect::PauseWrites), and the offset is
+    /// that of all that was.
+    pub are_writes_paused: bool,
     /// Replication follows a primary, whether or not the link to it stands.
     pub is_following: bool,
     /// When the primary was heard last while the link to it stands; otherwise when the link was lost.

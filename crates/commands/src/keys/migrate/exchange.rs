@@ -215,7 +215,7 @@ mod tests {
     fn order(auth: &[&[u8]]) -> Order {
         let auth = auth.iter().map(|word| word.to_vec()).collect();
         let patience = Duration::from_millis(1);
-        Order { address: Default::default(), db: 3, patience, copy: false, replace: false, auth }
+        Order { address: Default::default(), db: 3, patience, copy: false, replace: false, asks: false, auth }
     }
 
     fn asked(db: Option<i64>, auth: &[&[u8]], count: usize, said: &[&str]) -> (Vec<bool>, String, bool) {

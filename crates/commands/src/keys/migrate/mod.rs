@@ -86,6 +86,8 @@ struct Order {
     copy: bool,
     /// They take the place of what the target has.
     replace: bool,
+    /// Their slot may be on its way to the target, which is told that this is known.
+    asks: bool,
     /// What follows AUTH; empty: nothing is said.
     auth: Vec<Vec<u8>>,
 }
@@ -93,7 +95,7 @@ struct Order {
 /// A key's name, and how often it was named.
 type Named = (Vec<u8>, usize);
 
-fn options(args: &Args<'_>) -> Result<(Order, Range<usize>), Error> {
+fn options(args: &Args<'_>, asks: bool) -> Result<(Order, Range<usize>), Error> {
     let (mut copy, mut replace, mut auth, mut names) = (false, false, Vec::new(), 3..4);
     let words = |range: Range<usize>| range.map(|index| args[index].to_vec()).collect();
     let mut at = 6;
@@ -122,7 +124,7 @@ fn options(args: &Args<'_>) -> Result<(Order, Range<usize>), Error> {
     let (timeout, db) = (args.int(5)?, args.int(4)?);
     let patience = Duration::from_millis(if timeout <= 0 { PATIENCE } else { timeout } as u64);
     let address = (args[1].to_vec(), args[2].to_vec());
-    Ok((Order { address, db, patience, copy, replace, auth }, names))
+    Ok((Order { address, db, patience, copy, replace, asks, auth }, names))
 }
 
 /// Which arguments are keys; none if they contradict each other. The key specifications cannot say it.
@@ -141,7 +143,7 @@ fn key_indices(args: &Args<'_>) -> Range<usize> {
 }
 
 fn migrate(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let (order, names) = options(args)?;
+    let (order, names) = options(args, cx.engine.is_clustered())?;
     let (engine, waits) = (cx.engine, cx.may_block());
     if waits {
         // The entry may have named others.

@@ -140,9 +140,14 @@ fn pack(keys: &mut Keys<'_>, order: &Order, named: Vec<Named>, again: bool) -> P
         let there = entry.filter(|entry| !entry.expiry().is_some_and(|at| is_due(at, now)));
         let Some(entry) = there else {
             if again {
+                // The slot may be on its way there.
+                if order.asks {
+                    put_command(&mut parcel.bytes, [&b"ASKING"[..]].into_iter());
+                }
                 put_command(&mut parcel.bytes, [&b"DEL"[..], &name].into_iter());
-                parcel.count += 1;
-                parcel.sent.push(Sent { named: (name, 1), hash, flag: None });
+                let answers = 1 + usize::from(order.asks);
+                parcel.count += answers;
+                parcel.sent.push(Sent { named: (name, answers), hash, flag: None });
             }
             continue;
         };
@@ -164,7 +169,8 @@ fn put_restore(
     again: bool,
 ) {
     let left = expiry.map_or(0, |at| (at as i64 - now.0).max(1)).to_string();
-    let words = [b"RESTORE", name, left.as_bytes(), payload, b"REPLACE"];
+    let restore = if order.asks { &b"RESTORE-ASKING"[..] } else { b"RESTORE" };
+    let words = [restore, name, left.as_bytes(), payload, b"REPLACE"];
     let words = &words[..if order.replace || again { 5 } else { 4 }];
     for _ in 0..times {
         put_command(&mut parcel.bytes, words.iter().copied());

@@ -65,8 +65,8 @@ directives! { after super::replication::END;
     CLUSTER_REPLICA_VALIDITY_FACTOR = integer("cluster-replica-validity-factor", 10, 0, INT_MAX).alias("cluster-slave-validity-factor");
     /// The cluster is down while slots are without a node.
     CLUSTER_REQUIRE_FULL_COVERAGE = flag("cluster-require-full-coverage", true);
-    /// A node that is alone owns all slots from its start on.
-    CLUSTER_SINGLE = flag("cluster-single", false).immutable();
+    /// A node that is alone owns all slots from its start on. CONFIG GET shows it by its whole name only.
+    CLUSTER_SINGLE = flag("cluster-single", false).immutable().hidden();
     /// Entries about moved slots that are kept.
     CLUSTER_SLOT_MIGRATION_LOG_MAX_LEN = integer("cluster-slot-migration-log-max-len", 1000, 0, i64::MAX).unsupported(NO_CLUSTER);
     /// Count use by slots.

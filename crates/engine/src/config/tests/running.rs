@@ -131,17 +131,20 @@ fn the_server_can_change_what_is_reported() {
 
 #[test]
 fn what_is_unsupported_is_refused_or_kept_for_the_file() {
-    let text = "cluster-node-timeout 7\nactivedefrag yes\nlocale-collate C\ntimeout 3";
+    let text = "cluster-slot-migration-log-max-len 7\nactivedefrag yes\nlocale-collate C\ntimeout 3";
     let store = store(text);
     let unmet = |store: &ConfigStore| {
         let mut names: Vec<_> = store.snapshot().unmet().map(|(entry, _)| entry.name).collect();
         names.sort_unstable();
         names
     };
-    assert_eq!(unmet(&store), ["activedefrag", "cluster-node-timeout", "locale-collate"]);
-    for (name, shown) in
-        [("cluster-node-timeout", "15000"), ("activedefrag", "no"), ("locale-collate", "C"), ("timeout", "3")]
-    {
+    assert_eq!(unmet(&store), ["activedefrag", "cluster-slot-migration-log-max-len", "locale-collate"]);
+    for (name, shown) in [
+        ("cluster-slot-migration-log-max-len", "1000"),
+        ("activedefrag", "no"),
+        ("locale-collate", "C"),
+        ("timeout", "3"),
+    ] {
         assert_eq!(get(&store, name), shown);
     }
     let rewritten = |store: &ConfigStore| {
@@ -149,17 +152,20 @@ fn what_is_unsupported_is_refused_or_kept_for_the_file() {
         let input = RewriteInput { old: text.as_bytes(), config: &config, users: &[], modules: &[], all: false };
         String::from_utf8(rewrite(input)).unwrap()
     };
-    let kept = "cluster-node-timeout 7\nactivedefrag yes\nlocale-collate \"C\"\ntimeout 3\n";
+    let kept = "cluster-slot-migration-log-max-len 7\nactivedefrag yes\nlocale-collate \"C\"\ntimeout 3\n";
     assert!(rewritten(&store).starts_with(kept), "{}", rewritten(&store));
     let refused =
         |name: &str, reason: &str| Err(format!("CONFIG SET failed (possibly related to argument '{name}') - {reason}"));
-    let reason = "Cinnabar has no cluster mode";
-    assert_eq!(set(&store, &[("cluster-node-timeout", "7")]), refused("cluster-node-timeout", reason));
+    let reason = "Cinnabar moves no slots as a whole, and counts nothing by slot";
+    assert_eq!(
+        set(&store, &[("cluster-slot-migration-log-max-len", "7")]),
+        refused("cluster-slot-migration-log-max-len", reason)
+    );
     // What may be set replaces what the file said.
-    let pairs = [("activedefrag", "no"), ("cluster-node-timeout", "15000"), ("locale-collate", "POSIX")];
+    let pairs = [("activedefrag", "no"), ("cluster-slot-migration-log-max-len", "1000"), ("locale-collate", "POSIX")];
     assert_eq!(set(&store, &pairs), Ok(()));
     assert_eq!(unmet(&store), ["locale-collate"]);
-    let kept = "cluster-node-timeout 15000\nactivedefrag no\nlocale-collate \"POSIX\"\ntimeout 3\n";
+    let kept = "cluster-slot-migration-log-max-len 1000\nactivedefrag no\nlocale-collate \"POSIX\"\ntimeout 3\n";
     assert!(rewritten(&store).starts_with(kept), "{}", rewritten(&store));
 }
 

@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""cluster_mixed - a cluster of real nodes and ours, while slots move, nodes take over and are killed.
+
+    cluster_mixed.py --server target/release/cinnabar-server --peers ~/.cache/peers [--seconds 40] [--seed 1]
+
+Three primaries with a replica each, real and ours in turn, so that each kind replaces the other one. Clients write counters all the
+time and follow what they are told (MOVED, ASK, TRYAGAIN). In turn: slots move both ways with `--cluster reshard`, replicas take over
+by hand, a primary is killed and comes back. What a client was told to have been written before a planned change must be there after
+it, and never less than that; after a kill what was acknowledged in the last moments may be missing, and nothing else. Exits with 1 if
+anything is wrong.
+"""
+import argparse
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from wire import Client, free_port
+
+TIMEOUT_MS = 2000
+KEYS = 300
+
+
+class Node:
+    """A process; it keeps its folder when it is started again."""
+
+    def __init__(self, binary, folder):
+        self.binary, self.folder, self.port, self.bus = binary, folder, free_port(), free_port()
+        os.makedirs(folder)
+        self.start()
+
+    def start(self):
+        words = ["--port", self.port, "--cluster-enabled", "yes", "--cluster-port", self.bus, "--cluster-node-timeout", TIMEOUT_MS,
+                 "--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", 0, "--dir", self.folder]
+        with open(os.path.join(self.folder, "log"), "ab") as log:
+            self.process = subprocess.Popen([self.binary, *map(str, words)], stdout=log, stderr=log)
+
+    def __call__(self, *words):
+        return Client(self.port)(*words)
+
+    def until(self, what, condition, seconds=30):
+        end = time.time() + seconds
+        while time.time() < end:
+            try:
+                if condition(self):
+                    return
+            except (OSError, EOFError):
+                pass
+            time.sleep(0.1)
+        raise SystemExit(f"{self.binary} {self.port}: {what} does not come about\n{self.folder}")
+
+    def role(self):
+        return self("ROLE")[0]
+
+    def is_up(self):
+        return b"cluster_state:ok" in self("CLUSTER", "INFO")
+
+    def is_synced(self):
+        return b"master_link_status:up" in self("INFO", "replication")
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Writer(threading.Thread):
+    """Counts up keys, and knows of each what it was told last."""
+
+    def __init__(self, ports, seed):
+        super().__init__(daemon=True)
+        self.ports, self.random, self.clients = ports, random.Random(seed), {}
+        self.told, self.errors, self.ended, self.count = {}, [], False, 0
+
+    def client(self, port):
+        if port not in self.clients:
+            self.clients[port] = Client(port)
+        return self.clients[port]
+
+    def ask(self, words):
+        """The reply of the node that is responsible; None if none answers."""
+        port, asking = self.random.choice(self.ports), False
+        for _ in range(40):
+            try:
+                client = self.client(port)
+                if asking:
+                    client("ASKING")
+                reply = client(*words)
+            except (OSError, EOFError):
+                self.clients.pop(port, None)
+                port, asking = self.random.choice(self.ports), False
+                time.sleep(0.05)
+                continue
+            if isinstance(reply, bytes) and reply[:1] == b"-":
+                error = reply.split()
+                if error[0] in (b"-MOVED", b"-ASK"):
+                    port, asking = int(error[2].rsplit(b":", 1)[1]), error[0] == b"-ASK"
+                    continue
+                if error[0] in (b"-TRYAGAIN", b"-CLUSTERDOWN", b"-LOADING", b"-READONLY", b"-MASTERDOWN"):
+                    time.sleep(0.1)
+                    continue
+                self.errors.append(reply)
+            return reply
+        return None
+
+    def run(self):
+        while not self.ended:
+            key = f"k{self.random.randrange(KEYS)}"
+            reply = self.ask(("INCR", key))
+            if isinstance(reply, bytes) and reply[:1] == b":":
+                self.told[key] = max(self.told.get(key, 0), int(reply[1:]))
+                self.count += 1
+
+
+class Run:
+    def __init__(self, options, folder):
+        self.tool = os.path.join(options.peers, "newest/bin/valkey-cli")
+        real = os.path.join(options.peers, "newest/bin/valkey-server")
+        kinds = [real, options.server, options.server, options.server, real, real]
+        self.nodes = [Node(kind, os.path.join(folder, str(index))) for index, kind in enumerate(kinds)]
+        self.random = random.Random(options.seed)
+        for node in self.nodes:
+            node.until("an answer", lambda node: node("PING") == b"+PONG")
+        self.cluster("create", *(f"127.0.0.1:{node.port}" for node in self.nodes), "--cluster-replicas", 1, "--cluster-yes")
+        for node in self.nodes:
+            node.until("the cluster", Node.is_up)
+        for replica in self.replicas():
+            replica.until("its data", Node.is_synced)
+        self.writer = Writer([node.port for node in self.nodes], options.seed)
+        self.writer.start()
+
+    def cluster(self, *words):
+        done = subprocess.run([self.tool, "--cluster", *map(str, words)], capture_output=True, timeout=120)
+        if done.returncode:
+            raise SystemExit(f"--cluster {words[0]} failed:\n{done.stdout.decode()[-1500:]}{done.stderr.decode()}")
+
+    def primaries(self):
+        return [node for node in self.nodes if node.role() == b"master"]
+
+    def replicas(self):
+        return [node for node in self.nodes if node.role() == b"slave"]
+
+    def of(self, primary):
+        """The replica of a primary."""
+        return next(node for node in self.replicas() if node("ROLE")[2] == b":%d" % primary.port)
+
+    def move_slots(self):
+        source, target = self.random.sample(self.primaries(), 2)
+        self.cluster("reshard", f"127.0.0.1:{source.port}", "--cluster-from", source("CLUSTER", "MYID").decode(), "--cluster-to",
+                     target("CLUSTER", "MYID").decode(), "--cluster-slots", 200, "--cluster-yes")
+
+    def take_over(self):
+        replica = self.random.choice(self.replicas())
+        replica.until("its data", Node.is_synced)
+        was = dict(self.writer.told)
+        assert replica("CLUSTER", "FAILOVER") == b"+OK"
+        replica.until("its promotion", lambda node: node.role() == b"master")
+        self.check("a failover by hand", was)
+
+    def kill(self):
+        primary = self.random.choice(self.primaries())
+        replica = self.of(primary)
+        replica.until("its data", Node.is_synced)
+        primary.kill()
+        replica.until("its promotion", lambda node: node.role() == b"master")
+        # What the primary has acknowledged and its replica has not got is gone: the counters begin again from there.
+        self.writer.told.clear()
+        primary.start()
+        primary.until("its return", lambda node: node.role() == b"slave" and node.is_synced())
+        for node in self.nodes:
+            node.until("the cluster", Node.is_up)
+
+    def check(self, what, told):
+        for key, least in told.items():
+            reply = self.writer_of_checks().ask(("GET", key))
+            if reply is None or int(reply) < least:
+                raise SystemExit(f"after {what}: {key} is {reply}, and its client was told {least}")
+
+    def writer_of_checks(self):
+        return Writer([node.port for node in self.nodes], 7)
+
+    def end(self):
+        self.writer.ended = True
+        self.writer.join(10)
+        self.check("the end", self.writer.told)
+        for one in self.nodes:
+            for other in self.nodes:
+                lines = [sorted(line.split()[0] + b" " + b" ".join(line.split()[8:]) for line in node("CLUSTER", "NODES").splitlines())
+                         for node in (one, other)]
+                if lines[0] != lines[1]:
+                    raise SystemExit(f"{one.port} and {other.port} do not agree on the slots:\n{lines[0]}\n{lines[1]}")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--server", required=True)
+    parser.add_argument("--peers", required=True)
+    parser.add_argument("--seconds", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    options.peers = os.path.expanduser(options.peers)
+    with tempfile.TemporaryDirectory() as folder:
+        run = None
+        try:
+            run = Run(options, folder)
+            end, rounds = time.time() + options.seconds, 0
+            while time.time() < end:
+                for step in (run.move_slots, run.take_over, run.move_slots, run.kill):
+                    step()
+                rounds += 1
+            time.sleep(2 * TIMEOUT_MS / 1000)
+            run.end()
+            if run.writer.errors:
+                raise SystemExit(f"clients were told: {set(run.writer.errors)}")
+            print(f"cluster_mixed: {rounds} rounds, {run.writer.count} writes acknowledged, nothing wrong")
+        except SystemExit:
+            subprocess.run(["cp", "-r", folder, "/tmp/cluster_mixed"], check=False)
+            raise
+        finally:
+            for node in run.nodes if run else []:
+                node.kill()
+
+
+main()
