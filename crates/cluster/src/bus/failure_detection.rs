@@ -101,3 +101,40 @@ impl Bus {
         self.now - self.settings.node_timeout.saturating_mul(2)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::bus::test_bus::{add_primary, bus};
+    use crate::node::{Flags, Node};
+
+    #[test]
+    fn the_majority_says_who_has_failed() {
+        let mut bus = bus();
+        bus.add_slots(&[(0, 0)], 1).expect("free");
+        let others: Vec<_> = (0..4).map(|_| add_primary(&mut bus)).collect();
+        for (slot, id) in others.iter().enumerate() {
+            bus.nodes.set_owner(slot as u16 + 1, Some(*id));
+        }
+        bus.health.size = 5;
+        let failing = others[0];
+        let has_failed = |bus: &crate::bus::Bus| bus.nodes().get(&failing).is_some_and(Node::has_failed);
+        bus.now = 100_000;
+        assert!(bus.add_failure_report(failing, others[1]) && !bus.add_failure_report(failing, others[1]));
+        bus.add_failure_report(failing, others[2]);
+        bus.mark_as_failing_if_majority(failing);
+        assert!(!has_failed(&bus), "this node does not suspect it");
+        bus.nodes.get_mut(&failing).expect("there").flags.set(Flags::PFAIL, true);
+        bus.now = 131_000;
+        bus.mark_as_failing_if_majority(failing);
+        assert!(!has_failed(&bus), "what was said is too old");
+        bus.add_failure_report(failing, others[1]);
+        bus.add_failure_report(failing, others[2]);
+        bus.mark_as_failing_if_majority(failing);
+        assert!(has_failed(&bus));
+        bus.clear_failure_if_needed(failing);
+        assert!(has_failed(&bus), "its slots may be taken yet");
+        bus.now += 30_001;
+        bus.clear_failure_if_needed(failing);
+        assert!(!has_failed(&bus));
+    }
+}

@@ -76,3 +76,72 @@ impl Bus {
         self.send_update(to, owner);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bus::test_bus::{add_primary, bus};
+    use crate::node::Flags;
+
+    /// A primary with slots, another one that has failed, and that one's replica.
+    fn voter() -> (Bus, NodeId) {
+        let mut bus = bus();
+        bus.add_slots(&[(0, 9)], 1).expect("free");
+        let failed = add_primary(&mut bus);
+        bus.nodes.set_owner(10, Some(failed));
+        bus.nodes.get_mut(&failed).expect("there").flags.set(Flags::FAIL, true);
+        let replica = add_primary(&mut bus);
+        bus.nodes.get_mut(&replica).expect("there").flags = Flags(Flags::REPLICA);
+        bus.nodes.set_primary(replica, Some(failed));
+        bus.health.is_safe_to_join = true;
+        bus.current_epoch = 3;
+        (bus, replica)
+    }
+
+    fn request(bus: &Bus, candidate: NodeId) -> Header {
+        let primary = bus.nodes.get(&candidate).and_then(|node| node.primary);
+        let mut header = bus.header(0);
+        (header.sender, header.primary, header.is_replica) = (Some(candidate), primary, true);
+        header.slots = [10].into_iter().collect();
+        header
+    }
+
+    #[test]
+    fn a_vote_is_given_once_an_epoch() {
+        let (mut bus, replica) = voter();
+        let asked = request(&bus, replica);
+        bus.vote_if_right(replica, &asked);
+        assert_eq!(bus.last_vote_epoch(), 3);
+        assert!(bus.check_candidate(replica, &asked).is_err_and(|why| why.contains("already voted for epoch 3")));
+        bus.current_epoch = 4;
+        assert!(bus.check_candidate(replica, &asked).is_err_and(|why| why.contains("reqEpoch (3) < curEpoch(4)")));
+    }
+
+    #[test]
+    fn votes_are_for_replicas_of_failed_primaries() {
+        let (mut bus, replica) = voter();
+        let primary = bus.nodes.get(&replica).and_then(|node| node.primary).expect("it has one");
+        let mut asked = request(&bus, replica);
+        assert_eq!(bus.check_candidate(replica, &asked), Ok(()));
+        assert!(bus.check_candidate(primary, &asked).is_err_and(|why| why.ends_with("it is a primary node")));
+        bus.nodes.get_mut(&primary).expect("there").flags.set(Flags::FAIL, false);
+        assert!(bus.check_candidate(replica, &asked).is_err_and(|why| why.ends_with("its primary is up")));
+        asked.message_flags = MessageFlags(MessageFlags::FORCE_VOTE);
+        assert_eq!(bus.check_candidate(replica, &asked), Ok(()));
+        bus.health.is_safe_to_join = false;
+        assert!(bus.check_candidate(replica, &asked).is_err());
+    }
+
+    #[test]
+    fn an_old_idea_of_the_slots_gets_no_vote() {
+        let (mut bus, replica) = voter();
+        let asked = request(&bus, replica);
+        let owner = bus.nodes.owner(10).expect("it has one");
+        bus.nodes.get_mut(&owner).expect("there").config_epoch = 2;
+        bus.vote_if_right(replica, &asked);
+        assert_eq!(bus.last_vote_epoch(), 0);
+        bus.nodes.set_unclaimed(10, true);
+        bus.vote_if_right(replica, &asked);
+        assert_eq!(bus.last_vote_epoch(), 3, "what its owner does not claim is nobody's");
+    }
+}
