@@ -160,7 +160,7 @@ impl NodeDesk {
                 let mut bus = self.bus();
                 let effects = bus.take_effects();
                 let saves = effects.iter().any(|effect| matches!(effect, Effect::Save { .. }));
-                (effects, saves.then(|| bus.conf()).unwrap_or_default())
+                (effects, if saves { bus.conf() } else { Vec::new() })
             };
             if effects.is_empty() {
                 break;
