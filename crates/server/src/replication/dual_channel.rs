@@ -31,7 +31,6 @@ impl LinkThread {
         wanted: Wanted<'_>,
     ) -> Result<Option<Progress>, End> {
         log::notice("Dual channel replication: PSYNC is not possible, initialize RDB channel.");
-        self.status().update_link(|link| link.can_resume = false);
         let primary = self.status().primary().ok_or(End::Unwanted)?;
         let config = self.engine().config().snapshot();
         let mut snapshots = self.connect(&primary)?;

@@ -316,9 +316,7 @@ impl LinkThread {
                 Arrived::InSync(bytes) => self.take_set(progress.as_mut(), bytes, wanted)?,
                 Arrived::FullSync(Position { id, offset }) => {
                     log::notice(format_args!("Full resync from primary: {id}:{offset}"));
-                    self.status().update_link(|link| link.can_resume = false);
                 }
-                Arrived::Unnamed => self.status().update_link(|link| link.can_resume = false),
                 Arrived::Continue(id) => {
                     log::notice("Successful partial resynchronization with primary.");
                     *progress = Some(self.resume(id, wanted)?);
@@ -333,7 +331,11 @@ impl LinkThread {
                     *progress = self.synchronize_apart(wire, link, client, wanted)?;
                     continue;
                 }
-                Arrived::Nothing | Arrived::Data(_) | Arrived::SnapshotEnd | Arrived::EndOffset(_) => {}
+                Arrived::Nothing
+                | Arrived::Unnamed
+                | Arrived::Data(_)
+                | Arrived::SnapshotEnd
+                | Arrived::EndOffset(_) => {}
             }
             wire.advance(taken);
         }
@@ -529,9 +531,16 @@ impl LinkThread {
         let to = if way == LoadWay::File { "disk" } else { "parser" };
         log::notice(format_args!("PRIMARY <-> REPLICA sync: receiving {kind} to {to}"));
         let mut file = None;
+        // Until then the server can go on where it is, with any primary that has its history.
+        let give_up = || {
+            if wanted.is_wanted() {
+                status.update_link(|link| link.can_resume = false);
+            }
+        };
         let applying = match way {
             LoadWay::InPlace => {
                 let applying = status.applying.lock();
+                give_up();
                 self.load_from_link(wire, link, size, wanted)?;
                 applying
             }
@@ -540,6 +549,7 @@ impl LinkThread {
                 let name = config.text(Directive::DBFILENAME).to_vec();
                 self.store(wire, link, &name, wanted)?;
                 let applying = status.applying.lock();
+                give_up();
                 self.load_file(wire, link, &name, wanted)?;
                 if config.flag(Directive::RDB_DEL_SYNC_FILES) && !keeps_files(&config) {
                     let _ = std::fs::remove_file(path(&name));
