@@ -407,6 +407,9 @@ errors! {
     InvalidBusPort(port: Word) = "ERR Invalid bus port specified: {}";
     PortOutOfRange = "ERR Port number is out of range";
     BusPortOutOfRange = "ERR Cluster bus port number is out of range";
+    DebugOfClusters = "ERR Debug option only available for cluster mode enabled setup!";
+    LinksToMyself = "ERR Cannot free cluster link(s) to myself";
+    UnknownDirection(word: Word) = "ERR Unknown direction {}";
     UnknownNode(id: Word) = "ERR Unknown node {}";
     NodeIsNoPrimary = "ERR The specified node is not a master";
     ClusterOrder(reason: Word) = "ERR {}";

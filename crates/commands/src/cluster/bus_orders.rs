@@ -182,3 +182,22 @@ pub(super) fn reset(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Err
     let (has_keys, by) = (has_keys(cx)?, by(cx));
     order(cx, |bus, now| bus.reset(hard, has_keys, &by, now))
 }
+
+/// DEBUG CLUSTERLINK KILL: connections to a node, from it or both are closed.
+pub(crate) fn kill_links(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
+    let (to, from) = (args.is(3, "to") || args.is(3, "all"), args.is(3, "from") || args.is(3, "all"));
+    ask(|bus, now| {
+        let node = bus.nodes().named(&args[4]).ok_or_else(|| Error::UnknownNode(Word::of(&args[4])))?;
+        if node.is_myself() {
+            return Err(Error::LinksToMyself);
+        }
+        let id = node.id;
+        bus.kill_links(&id, to, from, now);
+        Ok(())
+    })??;
+    if !to && !from {
+        return Err(Error::UnknownDirection(Word::of(&args[3])));
+    }
+    cx.reply.ok();
+    Ok(())
+}

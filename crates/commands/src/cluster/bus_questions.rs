@@ -85,7 +85,7 @@ pub(super) fn links(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error>
 
 /// How far a node's history is: this one's own, others' as they say.
 fn offset_of(engine: &Engine, node: &Node) -> i64 {
-    if node.is_myself() { engine.replication().offset() as i64 } else { node.replication_offset }
+    if node.is_myself() { engine.replication().data_offset() as i64 } else { node.replication_offset }
 }
 
 /// Whether clients are told of a replica: not before it has data, nor when it has failed.
@@ -208,6 +208,12 @@ pub(super) fn info(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> 
     let text = ask(|bus, _| text_of(bus))?;
     cx.reply.verbatim(b"txt", text.as_bytes());
     Ok(())
+}
+
+/// Messages are counted from nothing again.
+pub(crate) fn reset_counters() {
+    // Without a cluster there are none.
+    let _ = ask(|bus, _| bus.reset_counters());
 }
 
 /// CLUSTER INFO; nothing without a cluster.

@@ -25,7 +25,8 @@ mod slot_scan;
 mod slot_stats;
 
 pub use bus_desk::{Desk, install};
-pub(crate) use bus_questions::info_text;
+pub(crate) use bus_orders::kill_links;
+pub(crate) use bus_questions::{info_text, reset_counters};
 
 const ASKED_OF_A_CLUSTER: Command = Command {
     group: Group::Cluster,

@@ -313,6 +313,7 @@ fn reset_statistics(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error>
     cx.engine.replication().counts.reset();
     cx.engine.host().reset_stats();
     cx.engine.users().log.reset_counts();
+    crate::cluster::reset_counters();
     cx.reply.ok();
     Ok(())
 }

@@ -338,6 +338,15 @@ impl ReplicationStatus {
         self.offset.load(Relaxed)
     }
 
+    /// The same of what the data set has: nothing while a replica has none of its primary's yet.
+    pub fn data_offset(&self) -> u64 {
+        let has_data = !self.is_replica() || {
+            let link = self.link();
+            link.state == LinkState::Connected || link.can_resume
+        };
+        if has_data { self.offset() } else { 0 }
+    }
+
     /// The stream is so long now.
     pub fn set_offset(&self, offset: u64) {
         self.offset.store(offset, Relaxed);

@@ -220,11 +220,12 @@ impl NodeDesk {
         let goes_on = self.shared.get().is_some_and(|shared| {
             shared.engine.config().snapshot().choice(Directive::CLUSTER_CONFIG_SAVE_BEHAVIOR) == "best-effort"
         });
-        log::warning(format_args!("Could not save the cluster configuration: {error}"));
+        log::warning(error);
         if !goes_on {
-            log::warning("Fatal: can't update cluster config file.");
+            log::warning(format_args!("Fatal: can't update cluster config file '{}'.", file.name()));
             std::process::exit(1);
         }
+        log::warning("Cluster config updated even though writing the cluster config file to disk failed.");
     }
 }
 
@@ -251,7 +252,7 @@ fn facts(shared: &Shared, are_writes_paused: bool) -> Facts {
     let link = status.link();
     let heard = if link.state == LinkState::Connected { link.last_io } else { link.down_since };
     Facts {
-        replication_offset: i64::try_from(status.offset()).unwrap_or(i64::MAX),
+        replication_offset: i64::try_from(status.data_offset()).unwrap_or(i64::MAX),
         are_writes_paused,
         is_following: status.is_replica(),
         heard_from_primary: heard.0,

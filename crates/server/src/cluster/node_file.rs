@@ -1,6 +1,7 @@
 //! `nodes.conf`: one node's, and kept as it says.
 
 use crate::system::files;
+use engine::config::os_message;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 
@@ -32,22 +33,31 @@ impl NodeFile {
         Ok((NodeFile { name: name.to_vec(), locked }, text))
     }
 
+    /// Its name.
+    pub fn name(&self) -> String {
+        String::from_utf8_lossy(&self.name).into_owned()
+    }
+
     /// Replaces what it says. The new file is locked before it has the name.
-    pub fn save(&mut self, text: &[u8], is_durable: bool) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// A line for the log.
+    pub fn save(&mut self, text: &[u8], is_durable: bool) -> Result<(), String> {
+        let failed = |what: &'static str| move |error: io::Error| format!("{what}: {}", os_message(&error));
         let target = files::path(&self.name);
         let mut temporary = target.as_os_str().to_owned();
         temporary.push(format!(".tmp-{}", std::process::id()));
         let temporary = std::path::Path::new(&temporary);
         let write = || {
-            let mut file = File::create(temporary)?;
-            file.write_all(text)?;
+            let mut file = File::create(temporary).map_err(failed("Could not open temp cluster config file"))?;
+            file.write_all(text).map_err(failed("Failed after writing of the tmp cluster config file"))?;
             if is_durable {
-                file.sync_all()?;
+                file.sync_all().map_err(failed("Could not sync tmp cluster config file"))?;
             }
-            file.try_lock().map_err(io::Error::from)?;
-            std::fs::rename(temporary, target)?;
+            file.try_lock().map_err(io::Error::from).map_err(failed("Could not lock tmp cluster config file"))?;
+            std::fs::rename(temporary, target).map_err(failed("Could not rename tmp cluster config file"))?;
             if is_durable {
-                files::sync_directory_of(target)?;
+                files::sync_directory_of(target).map_err(failed("Could not sync cluster config file dir"))?;
             }
             Ok(file)
         };

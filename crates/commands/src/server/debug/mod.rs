@@ -60,6 +60,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
     sub("change-repl-id", 2..=2, internals::change_replication_id),
     sub("client-enforce-reply-list", 3..=3, switches::client_enforce_reply_list),
     sub("client-eviction", 2..=2, internals::client_eviction),
+    sub("clusterlink", 5..=5, cluster_link),
     sub("config-rewrite-force-all", 2..=2, config_rewrite_force_all),
     sub("crash-and-recover", 2..=ANY, crashes::crash_and_recover),
     sub("delay-rdb-client-free-seconds", 3..=3, switches::delay_rdb_client_free),
@@ -110,6 +111,16 @@ fn debug(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 fn help(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     reply_help(cx.reply, "debug");
     Ok(())
+}
+
+fn cluster_link(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    if !args.is(2, "kill") {
+        return Err(Error::SubcommandUse(Word::of(shown(&args[1])), "DEBUG"));
+    }
+    if !cx.engine.is_clustered() {
+        return Err(Error::DebugOfClusters);
+    }
+    crate::cluster::kill_links(cx, args)
 }
 
 fn config_rewrite_force_all(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
