@@ -149,7 +149,7 @@ impl Bus {
     }
 
     /// What each packet says of its sender.
-    fn note_sender(&mut self, sender: NodeId, link: LinkId, header: &Header) {
+    pub(super) fn note_sender(&mut self, sender: NodeId, link: LinkId, header: &Header) {
         let takes_extensions = self.links.get(link).is_some_and(|link| link.takes_extensions);
         let now = self.now;
         let Some(node) = self.nodes.get_mut(&sender).filter(|node| !node.is_myself()) else {

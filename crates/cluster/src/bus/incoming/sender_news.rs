@@ -24,6 +24,15 @@ impl Bus {
         if !self.take_name(link, header, sender) {
             return;
         }
+        // Who has just said its name is known from now on: what else it says counts, or it might be long until it is
+        // asked again.
+        let sender =
+            sender.or(header.sender.filter(|id| self.nodes.get(id).is_some_and(|node| node.link == Some(link))));
+        if before == Flags::default()
+            && let Some(sender) = sender
+        {
+            self.note_sender(sender, link, header);
+        }
         if let Some(sender) = sender {
             self.take_no_failover(sender, header.flags);
             let is_known = self.nodes.get(&sender).is_some_and(|node| !node.is_in_handshake());
