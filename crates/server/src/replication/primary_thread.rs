@@ -77,6 +77,8 @@ pub struct PrimaryThread {
     pub(super) reader: Option<LogReader>,
     /// Up to where the log was framed.
     pub(super) read_to: u64,
+    /// The history of another server that the stream is of, as replicas know it.
+    pub(super) followed: Option<ReplicationId>,
     pub(super) syncs: BTreeMap<u64, Sync>,
     pub(super) last_sync: u64,
     /// What replicas were refused a snapshot for, so that it is said once.
@@ -107,6 +109,7 @@ pub fn start(shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
         acknowledging: Acknowledging::default(),
         reader: None,
         read_to: 0,
+        followed: None,
         syncs: BTreeMap::new(),
         last_sync: 0,
         refused: BTreeSet::new(),

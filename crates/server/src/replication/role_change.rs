@@ -108,10 +108,13 @@ impl PrimaryThread {
     /// The stream is another server's.
     pub(super) fn follow(&mut self, offset: u64, goes_on: bool, now: UnixMs) {
         self.end_stream();
-        // They have to learn the history's name.
-        self.close_all(now);
         // What the server has added to its own stream after it was told to follow is in no other one.
         let is_there = self.backlog.as_ref().is_some_and(|backlog| goes_on && backlog.end() == offset);
+        let name = Some(self.history().id);
+        if std::mem::replace(&mut self.followed, name) != name || !is_there {
+            // They have to learn the history's name, or to get another one.
+            self.close_all(now);
+        }
         if !is_there {
             let size = self.shared.engine.config().snapshot().bytes(Directive::REPL_BACKLOG_SIZE);
             self.backlog = Some(Backlog::new(offset, size));
@@ -120,6 +123,7 @@ impl PrimaryThread {
 
     /// The stream is the server's own.
     pub(super) fn lead(&mut self, reader: LogReader, now: UnixMs) {
+        self.followed = None;
         self.close_all(now);
         self.alone_since = now;
         self.promote();
