@@ -215,10 +215,17 @@ class AnyClient(Client):
         return kind + self.file.read(int(rest) + 2)[:-2] if kind in b"$=" else line
 
 
+def port_of_no_slot():
+    """A port that is the number of no slot, so that the two are told apart."""
+    port = 0
+    while port <= 16384:
+        port = free_port()
+    return port
+
+
 class Node:
     def __init__(self, binary, folder, options=()):
-        self.port = free_port()
-        bus_port = free_port()
+        self.port, bus_port = port_of_no_slot(), port_of_no_slot()
         arguments = ["--port", self.port, "--cluster-enabled", "yes", "--cluster-port", bus_port, "--cluster-databases", 1, "--save", "",
                      "--dir", folder, "--enable-debug-command", "yes", *options]
         log = open(os.path.join(folder, "log"), "ab")
