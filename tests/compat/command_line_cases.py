@@ -271,11 +271,13 @@ OWN = [
     Case("--check-system", expected="[xen-clocksource]...OK"),
     Case("--port {port} --loadmodule /nonexistent.so", expected="# Can't load module from /nonexistent.so: server aborting"),
     Case("--port {port} --some.setting 1", expected="# Unused Module Configuration: some.setting"),
-    *[Case("--port {port} " + options, expected="PID:M TIME # Can't start with '%s': Valkey has no %s" % refusal)
-      for options, refusal in [("--cluster-enabled yes", ("cluster-enabled", "cluster mode"))]],
+    Case("--port {port} --cluster-enabled yes", expected="* No cluster configuration found, I'm "),
+    Case("--port {port} --cluster-enabled yes --tls-cluster yes",
+         expected="PID:M TIME # Can't start with 'tls-cluster': the bus of Valkey's clusters has no TLS"),
     Case("--port {port} --replicaof 127.0.0.1 1", expected="* Connecting to PRIMARY 127.0.0.1:1"),
-    Case("--port {port} --slave-priority 7 --repl-timeout 5 --masterauth a --cluster-node-timeout 9",
-         expected="# These directives of the configuration have no effect: cluster-node-timeout (Valkey has no cluster mode)"),
+    Case("--port {port} --slave-priority 7 --repl-timeout 5 --masterauth a --cluster-node-timeout 9 --cluster-slot-migration-log-max-len 9",
+         expected="# These directives of the configuration have no effect: cluster-slot-migration-log-max-len (Valkey moves no slots as a whole, "
+                  "and counts nothing by slot)"),
     Case("--port {port} --tls-port 1", expected="# No tls-cert-file configured!"),
     Case("--port {port} --tls-cert-file x", expected="* Ready to accept connections tcp"),
     Case("--port {port} --aclfile /nonexistent", expected="status 1"),
