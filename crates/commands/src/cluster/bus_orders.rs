@@ -1,6 +1,6 @@
 //! What operators order: slots, nodes, epochs, failovers.
 
-use super::bus_desk::{ask, order};
+use super::bus_desk::{ask, must_be_clustered, order};
 use super::keys_in_slot::{has_keys_in, slot_at};
 use crate::core::args::Args;
 use crate::core::context::Context;
@@ -38,31 +38,37 @@ fn slot_ranges(cx: &Context<'_>, args: &Args<'_>) -> Result<Vec<(u16, u16)>, Err
 }
 
 pub(super) fn add_slots(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    must_be_clustered(cx.engine)?;
     let slots = single_slots(args)?;
     order(cx, |bus, now| bus.add_slots(&slots, now))
 }
 
 pub(super) fn add_slots_range(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    must_be_clustered(cx.engine)?;
     let slots = slot_ranges(cx, args)?;
     order(cx, |bus, now| bus.add_slots(&slots, now))
 }
 
 pub(super) fn del_slots(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    must_be_clustered(cx.engine)?;
     let slots = single_slots(args)?;
     order(cx, |bus, now| bus.del_slots(&slots, now))
 }
 
 pub(super) fn del_slots_range(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    must_be_clustered(cx.engine)?;
     let slots = slot_ranges(cx, args)?;
     order(cx, |bus, now| bus.del_slots(&slots, now))
 }
 
 pub(super) fn flush_slots(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    must_be_clustered(cx.engine)?;
     let has_keys = has_keys(cx)?;
     order(cx, |bus, now| bus.flush_slots(has_keys, now))
 }
 
 pub(super) fn set_slot(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    must_be_clustered(cx.engine)?;
     let from_primary = cx.keys.origin().asker.is_obeyed();
     let slot = slot_at(args, 2)?;
     let names_node = ["migrating", "importing", "node"].iter().any(|word| args.is(3, word)) && args.len() >= 5;
@@ -87,17 +93,20 @@ pub(super) fn set_slot(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), 
 }
 
 pub(super) fn set_config_epoch(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    must_be_clustered(cx.engine)?;
     let epoch = args.int(2)?;
     order(cx, |bus, now| bus.set_config_epoch(epoch, now))
 }
 
 pub(super) fn bump_epoch(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    must_be_clustered(cx.engine)?;
     let (is_new, epoch) = ask(|bus, now| bus.bump_epoch(now))?;
     cx.reply.simple(format!("{} {epoch}", if is_new { "BUMPED" } else { "STILL" }));
     Ok(())
 }
 
 pub(super) fn save_config(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    must_be_clustered(cx.engine)?;
     order(cx, |bus, _| {
         bus.save_config();
         Ok(())
@@ -105,6 +114,7 @@ pub(super) fn save_config(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), 
 }
 
 pub(super) fn meet(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    must_be_clustered(cx.engine)?;
     const PORTS: std::ops::RangeInclusive<i64> = 1..=65535;
     if args.len() > 5 {
         return Err(Error::SubcommandUse(Word::of(&args[1]), "CLUSTER"));
@@ -125,11 +135,13 @@ pub(super) fn meet(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Erro
 }
 
 pub(super) fn forget(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    must_be_clustered(cx.engine)?;
     let by = by(cx);
     order(cx, |bus, now| bus.forget(&args[2], &by, now))
 }
 
 pub(super) fn replicate(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    must_be_clustered(cx.engine)?;
     match args.len() {
         3 => {
             let has_keys = has_keys(cx)?;
@@ -147,6 +159,7 @@ pub(super) fn replicate(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(),
 }
 
 pub(super) fn failover(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    must_be_clustered(cx.engine)?;
     let by_primary = cx.keys.origin().asker.is_obeyed();
     let (mut mode, mut index) = (FailoverMode::Agreed, 2);
     while index < args.len() {
@@ -172,6 +185,7 @@ pub(super) fn failover(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), 
 }
 
 pub(super) fn reset(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    must_be_clustered(cx.engine)?;
     let hard = match args.len() {
         2 => false,
         3 if args.is(2, "hard") => true,

@@ -33,7 +33,7 @@ const ASKED_OF_A_CLUSTER: Command = Command {
     arity: 2,
     flags: LOADING.and(STALE),
     complexity: "O(1)",
-    run: disabled,
+    run: unsupported,
     ..Command::DEFAULT
 };
 
@@ -96,6 +96,7 @@ pub const COMMANDS: &[Command] = &[
                 flags: ADMIN.and(ALL_DBS).and(NO_ASYNC_LOADING).and(STALE),
                 summary: "Cancel all current ongoing slot migration operations.",
                 complexity: "O(N), where N is the number of slot migration operations being cancelled.",
+                run: nothing_to_cancel,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -201,6 +202,7 @@ pub const COMMANDS: &[Command] = &[
                 flags: ADMIN.and(NO_ASYNC_LOADING).and(STALE),
                 summary: "Gets the status of ongoing and recently finished slot import and export operations.",
                 complexity: "O(N), where N is the number of active slot import and export jobs.",
+                run: no_migrations,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -465,8 +467,21 @@ fn asking(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn disabled(_: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    Err(Error::ClusterDisabled)
+/// Slots are moved key by key: there are no migrations of whole ones.
+fn no_migrations(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    must_be_clustered(cx.engine)?;
+    cx.reply.array(0);
+    Ok(())
+}
+
+fn nothing_to_cancel(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    must_be_clustered(cx.engine)?;
+    Err(Error::NoSlotMigrations)
+}
+
+fn unsupported(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    must_be_clustered(cx.engine)?;
+    Err(Error::SlotsByKeys)
 }
 
 /// The one question that needs no cluster.
@@ -507,6 +522,8 @@ mod tests {
         client.is("ASKING", "-ERR This instance has cluster support disabled");
         client.is("CLUSTER SLOTS", "-ERR This instance has cluster support disabled");
         client.is("CLUSTER MEET 127.0.0.1 7000", "-ERR This instance has cluster support disabled");
+        client.is("CLUSTER ADDSLOTS x", "-ERR This instance has cluster support disabled");
+        client.is("CLUSTER MIGRATESLOTS a b c", "-ERR This instance has cluster support disabled");
         client.is("CLUSTER FLUSHSLOT 1", "-ERR This instance has cluster support disabled");
         client.is("CLUSTERSCAN 0", "-ERR This instance has cluster support disabled");
         client.is("CLUSTER KEYSLOT a{b}c", ":3300");
