@@ -83,6 +83,12 @@ pub(super) fn links(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error>
     Ok(())
 }
 
+/// How many connections of the bus there are, and how many bytes wait in them.
+pub(crate) fn link_counts() -> (usize, u64) {
+    let links = ask(|bus, _| bus.links()).unwrap_or_default();
+    (links.len(), links.iter().map(|link| link.queued).sum())
+}
+
 /// How far a node's history is: this one's own, others' as they say.
 fn offset_of(engine: &Engine, node: &Node) -> i64 {
     if node.is_myself() { engine.replication().data_offset() as i64 } else { node.replication_offset }

@@ -103,9 +103,9 @@ impl<'r> AdmissionRequest<'r> {
 /// Whether a command with these keys may run, whatever it is: so it nearly always is. Remembers the state of the server
 /// by which that was decided.
 #[inline(always)]
-pub(crate) fn is_open(engine: &Engine, session: &mut Session, keys: &[(usize, KeyHash)]) -> bool {
+pub(crate) fn is_open(engine: &Engine, session: &mut Session, entry: &CommandEntry, keys: &[(usize, KeyHash)]) -> bool {
     session.admitted = engine.persistence_status().deny_reasons();
-    (session.admitted.is_none() || session.admitted.is_clustered_only() && is_served(engine, session, keys))
+    (session.admitted.is_none() || session.admitted.is_clustered_only() && is_served(engine, session, entry, keys))
         && !engine.scripts().is_busy()
         && session.is_unrestricted(engine)
         && session.subscriptions.is_none()
@@ -113,11 +113,15 @@ pub(crate) fn is_open(engine: &Engine, session: &mut Session, keys: &[(usize, Ke
         && !session.info.monitor.load(Relaxed)
 }
 
-/// Whether a command of a client of a cluster is about slots that stay here, one slot if it has several keys.
+/// Whether a command of a client of a cluster is about slots that stay here, one slot if it has several keys. What may
+/// touch more than these keys is looked at as a whole.
 #[inline(never)]
-fn is_served(engine: &Engine, session: &Session, keys: &[(usize, KeyHash)]) -> bool {
+fn is_served(engine: &Engine, session: &mut Session, entry: &CommandEntry, keys: &[(usize, KeyHash)]) -> bool {
+    // Of a command that did not come to run.
+    session.open_slot = None;
     let [(_, first), others @ ..] = keys else { return false };
-    engine.cluster().serves(first.slot())
+    !entry.may_touch_more
+        && engine.cluster().serves(first.slot())
         && others.iter().all(|(_, key)| key.slot() == first.slot())
         && !session.admitted.is_limited()
         && !session.asking

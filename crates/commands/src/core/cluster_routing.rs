@@ -280,6 +280,8 @@ mod tests {
         let mut client = node(|_| {});
         client.is("GET {a}1", "x").is("MGET {a}1 {a}2", "[x nil]").is("GET {c}1", MOVED).is("SET {c}1 y", MOVED);
         client.is("MGET {a}1 {b}1", "-CROSSSLOT Keys in request don't hash to the same slot").is("PING", "+PONG");
+        client.is("SORT {a}l STORE {b}l", "-CROSSSLOT Keys in request don't hash to the same slot");
+        client.is("SORT {a}l STORE {a}m", ":0").is("SORT {c}l STORE {c}m", MOVED);
         client.is("MULTI", "+OK").is("GET {a}1", "+QUEUED").is("GET {c}1", MOVED);
         client.is("EXEC", "-EXECABORT Transaction discarded because of previous errors.");
         client.is("EVAL return(redis.call('get',KEYS[1])) 1 {a}1", "x");

@@ -135,7 +135,7 @@ pub fn run<'e>(
 ) -> Flow {
     let start = reply.len();
     let flow = match prepared.entry {
-        Some(entry) if admission::is_open(engine, session, &prepared.keys) => {
+        Some(entry) if admission::is_open(engine, session, entry, &prepared.keys) => {
             run_admitted(engine, session, entry, &prepared.keys, args, now, reply)
         }
         Some(entry) => {

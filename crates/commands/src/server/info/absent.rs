@@ -5,7 +5,7 @@
 
 use crate::server::module;
 
-const CLUSTER: &str = "cluster mode";
+const CLUSTER: &str = "slots that move as a whole";
 const DEFRAGMENTATION: &str = "active defragmentation";
 const MODULES: &str = "modules";
 /// Here every worker reads, writes and executes.
@@ -20,11 +20,9 @@ pub const FIELDS: &[(&str, &str, &str)] = &[
     ("redis_git_sha1", "00000000", "builds that know their commit"),
     ("redis_git_dirty", "0", "builds that know their commit"),
     ("gcc_version", "0.0.0", "builds by a C compiler"),
-    ("cluster_connections", "0", CLUSTER),
     ("module", module::AS_FIELD, MODULES),
     ("engines_count", "1", "engines of scripts beside Lua"),
     ("used_memory_vm_functions", "0", "interpreters that run functions only"),
-    ("mem_cluster_links", "0", CLUSTER),
     ("mem_cluster_slot_import", "0", CLUSTER),
     ("mem_cluster_slot_export", "0", CLUSTER),
     ("active_defrag_running", "0", DEFRAGMENTATION),

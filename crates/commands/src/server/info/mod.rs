@@ -348,7 +348,7 @@ fn clients(text: &mut Text, source: &Source<'_>) {
     let mut clients = source.engine.clients().all();
     clients.retain(|client| !client.is_replica.load(Relaxed));
     text.field("connected_clients", clients.len());
-    text.absent(&["cluster_connections"]);
+    text.field("cluster_connections", crate::cluster::link_counts().0);
     text.field("maxclients", source.config.int(Directive::MAXCLIENTS));
     let most = |bytes: fn(&ClientInfo) -> usize| clients.iter().map(|client| bytes(client)).max().unwrap_or(0);
     text.field("client_recent_max_input_buffer", most(|client| client.buffers.sizes().query));
@@ -406,7 +406,8 @@ fn memory(text: &mut Text, source: &Source<'_>) {
     text.field("mem_replicas_repl_buffer", accounts.buffered);
     text.field("mem_clients_slaves", accounts.replicas);
     text.field("mem_clients_normal", accounts.clients);
-    text.absent(&["mem_cluster_links", "mem_cluster_slot_import", "mem_cluster_slot_export"]);
+    text.field("mem_cluster_links", crate::cluster::link_counts().1);
+    text.absent(&["mem_cluster_slot_import", "mem_cluster_slot_export"]);
     text.field("mem_aof_buffer", accounts.log);
     text.field("mem_allocator", memory.allocator);
     text.field("mem_overhead_db_hashtable_rehashing", accounts.resizing());
