@@ -402,6 +402,7 @@ errors! {
     SlotStatsMetric = "ERR Unrecognized sort metric for ORDERBY.";
     SlotStatsLimit = "ERR Limit has to lie in between 1 and 16384 (maximum number of slots).";
     SlotStatsTwice = "ERR Multiple filters of the same type are disallowed.";
+    MissingTimeout = "ERR Missing timeout value";
     SetSlotWords = "ERR Invalid CLUSTER SETSLOT action or number of arguments. Try CLUSTER HELP";
     InvalidBasePort(port: Word) = "ERR Invalid base port specified: {}";
     InvalidBusPort(port: Word) = "ERR Invalid bus port specified: {}";

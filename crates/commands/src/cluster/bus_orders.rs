@@ -1,10 +1,10 @@
 //! What operators order: slots, nodes, epochs, failovers.
 
 use super::bus_desk::{ask, must_be_clustered, order};
-use super::keys_in_slot::{has_keys_in, slot_at};
+use super::keys_in_slot::slot_at;
 use crate::core::args::Args;
 use crate::core::context::Context;
-use cluster::bus::{FailoverMode, SlotAction};
+use cluster::bus::FailoverMode;
 use engine::{Error, Word};
 
 /// The client that gives an order, for the log.
@@ -65,31 +65,6 @@ pub(super) fn flush_slots(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), 
     must_be_clustered(cx.engine)?;
     let has_keys = has_keys(cx)?;
     order(cx, |bus, now| bus.flush_slots(has_keys, now))
-}
-
-pub(super) fn set_slot(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    must_be_clustered(cx.engine)?;
-    let from_primary = cx.keys.origin().asker.is_obeyed();
-    let slot = slot_at(args, 2)?;
-    let names_node = ["migrating", "importing", "node"].iter().any(|word| args.is(3, word)) && args.len() >= 5;
-    let action = match () {
-        () if names_node && args.is(3, "migrating") => SlotAction::Migrating(&args[4]),
-        () if names_node && args.is(3, "importing") => SlotAction::Importing(&args[4]),
-        () if names_node => SlotAction::Node(&args[4]),
-        () if args.is(3, "stable") => SlotAction::Stable,
-        () => return Err(Error::SetSlotWords),
-    };
-    let options = if names_node { 5 } else { 4 };
-    if args.len() > options {
-        // How long replicas are waited for.
-        let timeout =
-            if args.len() == options + 2 && args.is(options, "timeout") { args.int(options + 1).ok() } else { None };
-        timeout.filter(|timeout| *timeout >= 0).ok_or(Error::SetSlotWords)?;
-    }
-    let has_keys = matches!(action, SlotAction::Node(_)) && has_keys_in(cx, slot)?;
-    order(cx, |bus, now| bus.set_slot(slot, action, has_keys, from_primary, now))?;
-    cx.keys.tell_replicas(args.iter());
-    Ok(())
 }
 
 pub(super) fn set_config_epoch(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {

@@ -21,6 +21,7 @@ mod bus_orders;
 mod bus_questions;
 mod keys_in_slot;
 pub mod node_duties;
+mod slot_order;
 mod slot_scan;
 mod slot_stats;
 
@@ -349,7 +350,7 @@ pub const COMMANDS: &[Command] = &[
                 syntax: "slot:int (subcommand: IMPORTING importing=node-id | MIGRATING migrating=node-id | NODE node=node-id | STABLE) [TIMEOUT timeout:int]@8.0.0",
                 summary: "Binds a hash slot to a node.",
                 history: &[("8.0.0", "Added the `TIMEOUT` option.")],
-                run: bus_orders::set_slot,
+                run: slot_order::set_slot,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {

@@ -4,7 +4,8 @@ use crate::core::args::Args;
 use crate::core::command::{BLOCKING, Command, Group};
 use crate::core::context::{Context, Flow};
 use crate::transactions::blocking::{TimedOut, Wait};
-use engine::status::replication_status::ReplicaWait;
+use engine::host::threads::Server;
+use engine::status::replication_status::{AckedEnd, ReplicaWait};
 use engine::{Engine, Error, Word};
 use persistence::aof;
 use std::sync::Arc;
@@ -45,7 +46,14 @@ fn wait(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     cx.wait(args, [], Wait { timed_out, ..Wait::until(deadline) });
     if let Flow::Wait(ticket) = &cx.flow {
         let replicas = usize::try_from(wanted).unwrap_or(usize::MAX);
-        status.add_wait(ReplicaWait { offset, replicas, durable: None, acked: count, ticket: Arc::clone(ticket) });
+        status.add_wait(ReplicaWait {
+            offset,
+            replicas,
+            durable: None,
+            acked: count,
+            end: AckedEnd::Reply,
+            ticket: Arc::clone(ticket),
+        });
         cx.engine.host().ask_replicas();
     }
     Ok(())
@@ -63,7 +71,11 @@ pub fn end_waits(engine: &Engine) {
         acked >= wait.replicas && (wait.durable != Some(true) || is_durable(engine, wait.offset))
     };
     for wait in status.take_waits(has_ended) {
-        if wait.ticket.finish() {
+        if wait.end == AckedEnd::RunAgain {
+            let (worker, ticket) = (wait.ticket.client.worker.load(Relaxed), wait.ticket);
+            let again = move |engine: &Engine, server: Server| engine.serve_one(&ticket, server);
+            engine.host().on_worker(worker, Box::new(again));
+        } else if wait.ticket.finish() {
             let acked = wait.acked.load(Relaxed);
             let reply = match wait.durable {
                 Some(_) => format!("*2\r\n:{}\r\n:{acked}\r\n", i32::from(is_durable(engine, wait.offset))),

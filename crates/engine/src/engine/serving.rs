@@ -183,15 +183,26 @@ impl Engine {
                 let Some(ticket) = next(&guard.dbs[db], &name, hash, tried, server) else { break };
                 tried = ticket.arrival;
                 let candidate = candidate(&ticket, guard, hash, state.epoch());
-                let Some(request) = retriable(&ticket) else { continue };
-                let Attempt { reply, mut effects } = request.attempt(self, candidate, server);
-                if let Some(reply) = reply {
-                    self.host().deliver(&ticket, reply);
-                }
-                let author = Author { worker: server.worker, client: ticket.client.id };
-                queue.extend(self.publish(&mut effects, author));
+                queue.extend(self.attempt(&ticket, candidate, server));
             }
         }
+    }
+
+    /// Serves one who waits at no key, if it still does. No lock may be held.
+    pub fn serve_one(&self, ticket: &Arc<Ticket>, server: Server) {
+        let admitted = self.persistence_status().deny_reasons().epoch();
+        let ready = self.attempt(ticket, Candidate { ticket, guard: None, admitted }, server);
+        self.serve(ready, server);
+    }
+
+    /// Runs a ticket's command again. Answers which keys became ready by it.
+    fn attempt(&self, ticket: &Arc<Ticket>, candidate: Candidate<'_>, server: Server) -> Vec<ReadyKey> {
+        let Some(request) = retriable(ticket) else { return Vec::new() };
+        let Attempt { reply, mut effects } = request.attempt(self, candidate, server);
+        if let Some(reply) = reply {
+            self.host().deliver(ticket, reply);
+        }
+        self.publish(&mut effects, Author { worker: server.worker, client: ticket.client.id })
     }
 
     /// Takes a ticket that has been finished out of the queues; one that was served is out of them. No lock may be

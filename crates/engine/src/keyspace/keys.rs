@@ -596,6 +596,15 @@ impl<'e> Keys<'e> {
         }
     }
 
+    /// The same, before the command goes on. Returns the log's length after it. None: nobody is to be told.
+    pub fn tell_replicas_now<'a>(&mut self, words: impl Iterator<Item = &'a [u8]>) -> Option<u64> {
+        self.tell_replicas(words);
+        let told = self.effects.seen().is_some_and(|rare| rare.told.is_some());
+        let length = if told { self.record(self.db, Cow::default) } else { None };
+        self.effects.rare().told = None;
+        length
+    }
+
     /// The same of commands that belong together.
     pub fn record_together(&mut self, batch: LogBatch) -> Option<u64> {
         let shard = self.held.single().map(|(index, _)| index);

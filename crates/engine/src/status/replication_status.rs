@@ -211,8 +211,19 @@ pub struct ReplicaWait {
     pub durable: Option<bool>,
     /// How many have it by now.
     pub acked: Arc<AtomicI64>,
+    /// What is due when they have it.
+    pub end: AckedEnd,
     /// Who waits.
     pub ticket: Arc<Ticket>,
+}
+
+/// What a client gets when enough replicas have what it waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AckedEnd {
+    /// Their number.
+    Reply,
+    /// Its command runs again.
+    RunAgain,
 }
 
 /// Numbers of the backlog.

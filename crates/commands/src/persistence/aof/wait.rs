@@ -3,7 +3,7 @@
 use crate::core::args::Args;
 use crate::core::context::{Context, Flow};
 use crate::transactions::blocking::{TimedOut, Wait};
-use engine::status::replication_status::ReplicaWait;
+use engine::status::replication_status::{AckedEnd, ReplicaWait};
 use engine::{Engine, Error, Word};
 use persistence::aof::{Aof, State, of};
 use std::sync::Arc;
@@ -41,7 +41,8 @@ pub fn waitaof(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let Flow::Wait(ticket) = &cx.flow else { return Ok(()) };
     if replicas > 0 {
         let (replicas, ticket) = (usize::try_from(replicas).unwrap_or(usize::MAX), Arc::clone(ticket));
-        status.add_wait(ReplicaWait { offset, replicas, durable: Some(local > 0), acked, ticket });
+        let durable = Some(local > 0);
+        status.add_wait(ReplicaWait { offset, replicas, durable, acked, end: AckedEnd::Reply, ticket });
         cx.engine.host().ask_replicas();
     }
     if let (Some(aof), 1..) = (aof, local) {

@@ -1,0 +1,69 @@
+//! CLUSTER SETSLOT: replicas have it before it is carried out, so that a replica that takes over knows of it.
+
+use super::bus_desk::{ask, must_be_clustered, order};
+use super::keys_in_slot::{has_keys_in, slot_at};
+use crate::core::args::Args;
+use crate::core::context::{Blocking, Context, Flow};
+use crate::transactions::blocking::{TimedOut, Wait};
+use cluster::bus::{OrderError, SlotAction};
+use engine::status::replication_status::{AckedEnd, ReplicaWait};
+use engine::time::UnixMs;
+use engine::{Error, Word};
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+
+/// How long replicas are waited for, unless the client says otherwise.
+const PATIENCE_MS: i64 = 2000;
+
+pub(super) fn set_slot(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    must_be_clustered(cx.engine)?;
+    let from_primary = cx.keys.origin().asker.is_obeyed();
+    let slot = slot_at(args, 2)?;
+    let names_node = ["migrating", "importing", "node"].iter().any(|word| args.is(3, word)) && args.len() >= 5;
+    let action = match () {
+        () if names_node && args.is(3, "migrating") => SlotAction::Migrating(&args[4]),
+        () if names_node && args.is(3, "importing") => SlotAction::Importing(&args[4]),
+        () if names_node => SlotAction::Node(&args[4]),
+        () if args.is(3, "stable") => SlotAction::Stable,
+        () => return Err(Error::SetSlotWords),
+    };
+    let deadline = deadline(cx, args, if names_node { 5 } else { 4 })?;
+    let has_keys = matches!(action, SlotAction::Node(_)) && has_keys_in(cx, slot)?;
+    if cx.blocking != Blocking::Waiting {
+        let refused = |reason: OrderError| Error::ClusterOrder(Word::of(reason.to_string()));
+        ask(|bus, _| bus.check_set_slot(slot, action, has_keys, from_primary))?.map_err(refused)?;
+        if tell_replicas(cx, args, deadline) {
+            return Ok(());
+        }
+    }
+    order(cx, |bus, now| bus.set_slot(slot, action, has_keys, from_primary, now))
+}
+
+/// Until when replicas are waited for; None: for good.
+fn deadline(cx: &Context<'_>, args: &Args<'_>, options: usize) -> Result<Option<UnixMs>, Error> {
+    match args.len() - options {
+        0 => Ok(Some(UnixMs(cx.now_ms().0.saturating_add(PATIENCE_MS)))),
+        1 if args.is(options, "timeout") => Err(Error::MissingTimeout),
+        2 if args.is(options, "timeout") => cx.deadline_ms(&args[options + 1]),
+        _ => Err(Error::SetSlotWords),
+    }
+}
+
+/// Sends the order to replicas. True: the client waits, and the command runs again when all that are there have it.
+fn tell_replicas(cx: &mut Context<'_>, args: &Args<'_>, deadline: Option<UnixMs>) -> bool {
+    let Some(offset) = cx.keys.tell_replicas_now(args.iter()) else { return false };
+    cx.session.logged_at = offset;
+    let status = cx.engine.replication();
+    let replicas = status.replicas().iter().filter(|replica| replica.is_online()).count();
+    if replicas == 0 || !cx.may_block() {
+        return false;
+    }
+    let timed_out = Some(TimedOut::Bytes(b"-NOREPLICAS Not enough good replicas to write.\r\n"));
+    cx.wait(args, [], Wait { timed_out, ..Wait::until(deadline) });
+    if let Flow::Wait(ticket) = &cx.flow {
+        let (acked, ticket) = (Arc::new(AtomicI64::new(0)), Arc::clone(ticket));
+        status.add_wait(ReplicaWait { offset, replicas, durable: None, acked, end: AckedEnd::RunAgain, ticket });
+        cx.engine.host().ask_replicas();
+    }
+    true
+}
