@@ -387,6 +387,7 @@ errors! {
     InvalidSlot = "ERR Invalid slot";
     InvalidSlotOrCount = "ERR Invalid slot or number of keys";
     ClusterScanCursor = "ERR Invalid cursor";
+    ScanSlotTwice = "ERR SLOT option can only be specified once";
     ScanSlotMismatch = "ERR Cursor slot mismatch with SLOT argument";
     ScriptNoCluster = "ERR Can not run script on cluster, 'no-cluster' flag is set.";
     ScriptNotLocal = "ERR Attempted to access a non local key in a cluster node";

@@ -47,6 +47,8 @@ pub struct Handshake {
     pub rdb_client: Option<u64>,
     /// The client whose connection gets the stream behind this one's snapshot.
     pub main_client: Option<u64>,
+    /// The name of its node, in a cluster.
+    pub node: Option<String>,
     /// It knows the in-sync set.
     pub introduction: Option<Introduction>,
 }
@@ -132,6 +134,7 @@ impl Handshake {
                 let id = parse_i64(value).ok_or(BadOption::NotAnInteger)?;
                 self.rdb_client = u64::try_from(id).ok();
             }
+            b"set-cluster-node-id" => self.node = Some(String::from_utf8_lossy(value).into_owned()),
             _ => return Err(BadOption::Unrecognized(name.to_vec())),
         }
         Ok(())

@@ -11,6 +11,8 @@ pub struct LinkSettings {
     pub port: u16,
     /// The address that the primary is to tell of; empty: the one it sees.
     pub announce_ip: Vec<u8>,
+    /// The name of its node, in a cluster.
+    pub node: Option<String>,
     /// The version that it reads files of.
     pub version: &'static str,
     /// What it tells of the in-sync set, among its capabilities; empty: nothing.

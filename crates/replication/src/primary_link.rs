@@ -259,6 +259,9 @@ impl PrimaryLink {
         }
         ask(Question::Option, &words);
         ask(Question::Option, &[b"REPLCONF", b"version", settings.version.as_bytes()]);
+        if let Some(node) = &settings.node {
+            ask(Question::Option, &[b"REPLCONF", b"set-cluster-node-id", node.as_bytes()]);
+        }
         self.state = State::Options(asked.into_iter());
     }
 

@@ -146,6 +146,11 @@ impl Bus {
         }
     }
 
+    /// What DEBUG has changed.
+    pub fn debug(&self) -> DebugSettings {
+        self.debug
+    }
+
     /// DEBUG says something else.
     pub fn set_debug(&mut self, debug: DebugSettings) {
         self.debug = debug;

@@ -4,7 +4,7 @@ use super::bus_desk::{ask, must_be_clustered, order};
 use super::keys_in_slot::slot_at;
 use crate::core::args::Args;
 use crate::core::context::Context;
-use cluster::bus::FailoverMode;
+use cluster::bus::{DebugSettings, FailoverMode};
 use engine::{Error, Word};
 
 /// The client that gives an order, for the log.
@@ -170,6 +170,15 @@ pub(super) fn reset(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Err
     };
     let (has_keys, by) = (has_keys(cx)?, by(cx));
     order(cx, |bus, now| bus.reset(hard, has_keys, &by, now))
+}
+
+/// Changes what DEBUG has set.
+pub(crate) fn change_debug(change: impl FnOnce(&mut DebugSettings)) -> Result<(), Error> {
+    ask(|bus, _| {
+        let mut debug = bus.debug();
+        change(&mut debug);
+        bus.set_debug(debug);
+    })
 }
 
 /// DEBUG CLUSTERLINK KILL: connections to a node, from it or both are closed.

@@ -77,13 +77,15 @@ pub(super) struct SlotRemoval {
     slots: Vec<u16>,
     db: u32,
     walk: Option<(KeyWalk, Filter)>,
+    /// The walk has come to the end of the database.
+    is_walked: bool,
     /// Found by the last piece, and still there.
     names: Vec<Vec<u8>>,
 }
 
 impl SlotRemoval {
     pub fn of(slots: Vec<u16>) -> SlotRemoval {
-        SlotRemoval { slots, db: 0, walk: None, names: Vec::new() }
+        SlotRemoval { slots, db: 0, walk: None, is_walked: false, names: Vec::new() }
     }
 
     /// One piece; true when all are gone.
@@ -101,16 +103,19 @@ impl SlotRemoval {
             return unlink(cx, &mut self.names).map(|()| false);
         }
         let Some(slot) = self.slots.last() else { return Ok(true) };
-        let (walk, filter) = self.walk.get_or_insert_with(|| walk_of(cx, *slot));
-        let names = &mut self.names;
-        if walk.piece(&mut cx.keys, PIECE, filter, |entry| names.push(entry.key().to_vec()))?.is_none() {
+        if std::mem::take(&mut self.is_walked) {
             self.walk = None;
             self.db += 1;
             if self.db as usize >= cx.engine.databases() {
                 self.db = 0;
                 self.slots.pop();
             }
+            return Ok(false);
         }
+        let (walk, filter) = self.walk.get_or_insert_with(|| walk_of(cx, *slot));
+        let names = &mut self.names;
+        let next = walk.piece(&mut cx.keys, PIECE, filter, |entry| names.push(entry.key().to_vec()))?;
+        self.is_walked = next.is_none();
         Ok(false)
     }
 }

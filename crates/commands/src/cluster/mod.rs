@@ -26,7 +26,7 @@ mod slot_scan;
 mod slot_stats;
 
 pub use bus_desk::{Desk, install};
-pub(crate) use bus_orders::kill_links;
+pub(crate) use bus_orders::{change_debug, kill_links};
 pub(crate) use bus_questions::{info_text, link_counts, reset_counters};
 
 const ASKED_OF_A_CLUSTER: Command = Command {

@@ -20,19 +20,21 @@ use std::sync::LazyLock;
 /// The last slot.
 const LAST: u16 = (SLOTS - 1) as u16;
 
-/// For each slot a short text that has it.
+/// What tags are made of, in the order in which they are tried.
+const LETTERS: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+/// For each slot the shortest word that has it, and of these the first.
 static TAGS: LazyLock<Vec<String>> = LazyLock::new(|| {
     let mut tags = vec![String::new(); SLOTS];
-    let mut missing = SLOTS;
-    for number in 0u32.. {
-        let tag = format!("{number:x}");
-        let of_slot = &mut tags[usize::from(slot_of(tag.as_bytes()))];
-        if of_slot.is_empty() {
-            *of_slot = tag;
-            missing -= 1;
-        }
-        if missing == 0 {
-            break;
+    let mut words = vec![String::new()];
+    while tags.iter().any(String::is_empty) {
+        let longer = |word: &String| LETTERS.iter().map(|letter| format!("{word}{}", char::from(*letter))).collect();
+        words = words.iter().flat_map(|word| -> Vec<String> { longer(word) }).collect();
+        for word in &words {
+            let tag = &mut tags[usize::from(slot_of(word.as_bytes()))];
+            if tag.is_empty() {
+                tag.clone_from(word);
+            }
         }
     }
     tags
@@ -108,6 +110,9 @@ fn split_slot<'a>(args: &'a Args<'_>) -> Result<(Args<'a>, Option<u16>), Error> 
     let (mut others, mut slot, mut at) = (Vec::new(), None, 0);
     while at < args.len() {
         if at >= 2 && args.is(at, "slot") && at + 1 < args.len() {
+            if slot.is_some() {
+                return Err(Error::ScanSlotTwice);
+            }
             slot = Some(slot_at(args, at + 1)?);
             at += 1;
         } else {
@@ -164,4 +169,15 @@ pub(super) fn cluster_scan(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<
         cx.flow = Flow::more(scan);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_slot_has_the_tag_that_valkey_gives_it() {
+        assert!((0..SLOTS).all(|slot| usize::from(slot_of(TAGS[slot].as_bytes())) == slot));
+        assert_eq!([0, 1, 2, 9, 16383].map(|slot: usize| TAGS[slot].as_str()), ["06S", "Qi", "5L5", "ru", "6ZJ"]);
+    }
 }

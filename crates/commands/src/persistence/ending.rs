@@ -10,6 +10,7 @@
 
 use crate::core::mode;
 use crate::persistence::aof;
+use crate::persistence::hand_over::hand_over;
 use crate::persistence::save::save_now;
 use engine::Engine;
 use engine::config::Directive;
@@ -25,9 +26,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Whether the data set is saved before the end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LastSave {
     /// If there are save points.
+    #[default]
     Usual,
     /// Whether there are save points or not.
     Always,
@@ -36,7 +38,7 @@ pub enum LastSave {
 }
 
 /// How the server is to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HowToEnd {
     /// Whether it saves.
     pub saves: LastSave,
@@ -44,14 +46,28 @@ pub struct HowToEnd {
     pub is_now: bool,
     /// It ends even if something fails that is done before.
     pub is_forced: bool,
+    /// It does not end where that may keep a cluster from serving.
+    pub is_safe: bool,
+    /// A node of a cluster lets one of its replicas take over.
+    pub hands_over: bool,
 }
 
 /// Between two looks at replicas.
 const LOOK: Duration = Duration::from_millis(10);
 
+/// Who hands over without waiting for replicas waits so long for the end of what is being written.
+const LAST_WRITES: i64 = 1000;
+
 /// Whether the end takes longer than its last save: others are waited for.
 pub(crate) fn waits(engine: &Engine, how: HowToEnd) -> bool {
-    engine.persistence_status().shutdown.present().is_some() || waits_for_replicas(engine, how)
+    engine.persistence_status().shutdown.present().is_some() || holds_writes(engine, how)
+}
+
+/// Whether nothing is written from the beginning of the end on: replicas are to get all of it.
+fn holds_writes(engine: &Engine, how: HowToEnd) -> bool {
+    // A script that keeps the server busy has locks for as long as it likes.
+    let hands_over = how.hands_over && !engine.replication().replicas().is_empty() && !engine.scripts().is_busy();
+    hands_over || waits_for_replicas(engine, how)
 }
 
 fn waits_for_replicas(engine: &Engine, how: HowToEnd) -> bool {
@@ -72,20 +88,21 @@ pub fn end_server(engine: &Engine, how: HowToEnd, asker: Option<&str>) -> bool {
     let Some(turn) = status.begin(until) else { return await_other(engine) };
     let asker = asker.map_or(String::new(), |client| format!(" (user request from '{client}')"));
     engine.host().notice(&format!("User requested shutdown...{asker}"));
-    let (held, end) = match waits_for_replicas(engine, how) {
-        true => await_replicas(engine, turn, until),
+    let (held, end) = match holds_writes(engine, how) {
+        true => await_replicas(engine, turn, if waits_for_replicas(engine, how) { until } else { UnixMs(0) }),
         false => (None, None),
     };
     if !status.go_on(turn) {
         return false;
     }
     tell_lagging(engine, end.unwrap_or(engine.replication().offset()));
-    if !before_end(engine, how.saves, how.is_forced) {
+    if !is_safe(engine, how) || !before_end(engine, how.saves, how.is_forced) {
         status.fail(turn);
         return false;
     }
     // Whatever they have written: there is no other way past them.
     engine.scripts().busy().iter().for_each(|running| running.kill());
+    leave_cluster(engine, how.hands_over, end);
     status.finish(turn);
     // Nobody writes any more.
     std::mem::forget(held);
@@ -105,12 +122,17 @@ fn await_other(engine: &Engine) -> bool {
 /// Nobody writes from now on, and replicas get what they lack. Returns how long the stream is, if that is known.
 fn await_replicas(engine: &Engine, turn: ShutdownTurn, until: UnixMs) -> (Option<HeldWrites<'_>>, Option<u64>) {
     let (shutdown, host) = (&engine.persistence_status().shutdown, engine.host());
+    let writes_until = UnixMs(until.0.max(now(engine).0.saturating_add(LAST_WRITES)));
+    let ends = || shutdown.waits(turn) && now(engine) < writes_until;
     let waits = || shutdown.waits(turn) && now(engine) < until;
     let held = HeldWrites::begin(engine, Hold::Shutdown);
     let mut next = 0;
-    while waits() && !engine.pass_locks(&mut next, || !waits()) {}
+    while ends() && !engine.pass_locks(&mut next, || !ends()) {}
     let offset = Arc::new(OnceLock::new());
     host.frame_changes(&offset);
+    while ends() && offset.get().is_none() {
+        host.rest(LOOK);
+    }
     let mut is_told = false;
     while waits() {
         let end = offset.get().copied().unwrap_or(u64::MAX);
@@ -123,6 +145,32 @@ fn await_replicas(engine: &Engine, turn: ShutdownTurn, until: UnixMs) -> (Option
         host.rest(LOOK);
     }
     (Some(held), offset.get().copied())
+}
+
+/// A primary with slots may be missing in its cluster.
+fn is_safe(engine: &Engine, how: HowToEnd) -> bool {
+    if !how.is_safe || !engine.host().own_node().is_some_and(|node| node.has_vote) {
+        return true;
+    }
+    let then = if how.is_forced { "Exit anyway." } else { "Can't exit." };
+    let warning = "This is a voting primary. Shutting down may cause the cluster to go down.";
+    engine.host().log(&format!("{warning} {then}"));
+    if !how.is_forced {
+        engine.host().log(FAILED);
+    }
+    how.is_forced
+}
+
+/// The last that a node of a cluster does. `end`: how long the stream is, if there is one and it grows no more.
+fn leave_cluster(engine: &Engine, hands_over: bool, end: Option<u64>) {
+    if !engine.is_clustered() {
+        return;
+    }
+    if hands_over {
+        hand_over(engine, end);
+    }
+    engine.host().notice("Saving the cluster configuration file before exiting.");
+    engine.host().save_node();
 }
 
 fn lags(replica: &ReplicaInfo, end: u64) -> bool {
@@ -158,7 +206,7 @@ fn before_end(engine: &Engine, saves: LastSave, forced: bool) -> bool {
     }
     let saved = aof::stop_at_end(engine, forced) && save_at_end(engine, saves, forced);
     if !saved && !forced {
-        engine.host().log("Errors trying to shut down the server. Check the logs for more information.");
+        engine.host().log(FAILED);
     }
     *ended = saved || forced;
     *ended
@@ -194,6 +242,8 @@ fn save_at_end(engine: &Engine, saves: LastSave, forced: bool) -> bool {
     }
     saved
 }
+
+const FAILED: &str = "Errors trying to shut down the server. Check the logs for more information.";
 
 /// How long clients may not write because the server ends, in milliseconds: until it has ended.
 const ENDING_MAX: i64 = 24 * 3600 * 1000;

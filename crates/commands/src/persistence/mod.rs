@@ -5,6 +5,7 @@
 
 pub mod aof;
 pub mod ending;
+mod hand_over;
 mod history_fields;
 pub mod load;
 pub mod save;

@@ -33,7 +33,7 @@ fn shutdown(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if !(1..args.len()).all(known) || given("save") && given("nosave") || given("abort") && !is_only_abort {
         return Err(Error::Syntax);
     }
-    if given("failover") {
+    if given("failover") && !cx.engine.is_clustered() {
         return Err(Error::ShutdownFailover);
     }
     let engine = cx.engine;
@@ -52,7 +52,13 @@ fn shutdown(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         (_, true) => LastSave::Never,
         _ => LastSave::Usual,
     };
-    let how = HowToEnd { saves, is_now: given("now"), is_forced: given("force") };
+    let how = HowToEnd {
+        saves,
+        is_now: given("now"),
+        is_forced: given("force"),
+        is_safe: given("safe"),
+        hands_over: given("failover"),
+    };
     let asker = described(engine, &cx.session.info, cx.now_ms());
     if ending::waits(engine, how) {
         return end_elsewhere(cx, args, how, asker);

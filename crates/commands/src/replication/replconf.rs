@@ -29,7 +29,12 @@ fn replconf(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             return Ok(());
         }
         if args.is(index, "set-cluster-node-id") {
-            return Err(Error::ClusterDisabled);
+            if !cx.engine.is_clustered() {
+                return Err(Error::ClusterDisabled);
+            }
+            if !cx.engine.host().knows_node(&args[index + 1]) {
+                return Err(Error::UnknownNode(Word::of(&args[index + 1])));
+            }
         }
         if args.is(index, "set-rdb-client-id") {
             let client = args.int(index + 1)?;

@@ -50,7 +50,11 @@ pub fn node_name(value: &[u8]) -> Checked {
     refuse_when(splits_a_node_line(value), "Announced human node name contained invalid character")
 }
 
+/// What the bus has room for.
+const ANNOUNCED_IP_MAX: usize = 45;
+
 pub fn announce_ip(value: &[u8]) -> Checked {
+    refuse_when(value.len() > ANNOUNCED_IP_MAX, "cluster-announce-ip is too long")?;
     refuse_when(splits_a_node_line(value), "cluster-announce-ip contains invalid character")
 }
 

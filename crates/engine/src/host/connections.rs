@@ -44,6 +44,9 @@ pub trait Connections: Send + Sync {
         let _ = offset.set(0);
     }
 
+    /// Replicas get these words as a command after all that was framed.
+    fn tell_replicas(&self, _words: &[&str]) {}
+
     /// The server is to follow another one once all that was written is part of the stream. False: there is no stream,
     /// and it is done by the caller.
     fn step_down(&self, _order: &Arc<StepDown>) -> bool {

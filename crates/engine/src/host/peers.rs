@@ -1,4 +1,4 @@
-//! Other servers.
+//! Other servers, and what this one is among them.
 
 use std::io;
 use std::time::Duration;
@@ -12,6 +12,30 @@ pub trait Peers: Send + Sync {
     fn connect(&self, _host: &[u8], _port: &[u8], _patience: Duration) -> io::Result<Box<dyn Peer>> {
         Err(io::ErrorKind::Unsupported.into())
     }
+
+    /// The node of a cluster that this server is, if it is one.
+    fn own_node(&self) -> Option<OwnNode> {
+        None
+    }
+
+    /// Whether the cluster has a node of this name.
+    fn knows_node(&self, _name: &[u8]) -> bool {
+        false
+    }
+
+    /// What the node knows of its cluster is in its file when this returns.
+    fn save_node(&self) {}
+}
+
+/// What this server is in its cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnNode {
+    /// The node's name.
+    pub name: String,
+    /// It follows no other node.
+    pub is_primary: bool,
+    /// It has slots, and a vote therefore.
+    pub has_vote: bool,
 }
 
 /// Another server, at the other end of a connection.

@@ -7,6 +7,7 @@ use crate::locks::sync::Mutex;
 use crate::status::acknowledgement::Acknowledgement;
 use crate::time::UnixMs;
 use replication::failover_state::Failover;
+use replication::follower::Handshake;
 use replication::ids::{History, ReplicationId};
 use std::sync::Arc;
 use std::sync::atomic::{
@@ -130,6 +131,10 @@ pub struct ReplicaInfo {
     pub awaits_psync: AtomicBool,
     /// It has asked for a snapshot and nothing else.
     pub wants_only_rdb: bool,
+    /// Its version, as a number for each part, if it has told.
+    pub version: Option<[u32; 3]>,
+    /// The name of its node, in a cluster.
+    pub node: Option<String>,
     state: AtomicU8,
     /// The stream's offset that it has acknowledged, and had synced in its log.
     pub acked: AtomicU64,
@@ -147,14 +152,16 @@ pub struct ReplicaInfo {
 
 impl ReplicaInfo {
     /// One that waits for a snapshot.
-    pub fn new(client: u64, ip: String, port: u16, is_rdb_channel: bool, wants_only_rdb: bool, now: UnixMs) -> Self {
+    pub fn new(client: u64, ip: String, said: &Handshake, now: UnixMs) -> Self {
         ReplicaInfo {
             client,
             ip,
-            port,
-            is_rdb_channel,
+            port: said.port,
+            is_rdb_channel: said.rdb_channel,
             awaits_psync: AtomicBool::new(false),
-            wants_only_rdb,
+            wants_only_rdb: said.rdb_only,
+            version: said.version,
+            node: said.node.clone(),
             state: AtomicU8::new(ReplicaState::WaitBgsave as u8),
             acked: AtomicU64::new(0),
             synced: AtomicU64::new(0),

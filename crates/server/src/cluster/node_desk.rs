@@ -13,6 +13,7 @@ use cluster::link_id::LinkId;
 use cluster::{Millis, SLOTS};
 use commands::cluster::Desk;
 use engine::config::{Config, Directive};
+use engine::host::peers::OwnNode;
 use engine::status::replication_status::LinkState;
 use mio::{Poll, Token, Waker};
 use parking_lot::{Mutex, MutexGuard};
@@ -91,8 +92,16 @@ impl NodeDesk {
         })))
     }
 
-    pub(super) fn bus(&self) -> MutexGuard<'_, Bus> {
+    /// The node. Nothing that may wait is done while it is held.
+    pub(crate) fn bus(&self) -> MutexGuard<'_, Bus> {
         self.bus.lock()
+    }
+
+    /// What this server is among the others.
+    pub fn own_node(&self) -> OwnNode {
+        let bus = self.bus();
+        let myself = bus.nodes().myself();
+        OwnNode { name: myself.id.to_string(), is_primary: myself.is_primary(), has_vote: myself.has_vote() }
     }
 
     /// Begins to talk to others, on a thread of its own.
@@ -123,7 +132,7 @@ impl NodeDesk {
     }
 
     /// Lets the thread's part happen: an input of the node.
-    pub(super) fn input<R>(&self, input: impl FnOnce(&mut Bus, Millis) -> R) -> R {
+    pub(crate) fn input<R>(&self, input: impl FnOnce(&mut Bus, Millis) -> R) -> R {
         let result = {
             let mut bus = self.bus();
             self.inform(&mut bus);

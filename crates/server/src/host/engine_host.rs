@@ -22,7 +22,7 @@ use engine::host::connections::{Certificates, ConnectionStats, Connections, Step
 use engine::host::files::{Files, NewFile, Scratch};
 use engine::host::log::Log;
 use engine::host::memory::{Memory, MemoryStats};
-use engine::host::peers::{Peer, Peers};
+use engine::host::peers::{OwnNode, Peer, Peers};
 use engine::host::process::{Process, ProcessInfo};
 use engine::host::threads::{Task, Threads, WorkerTask};
 use engine::per_worker::WORKERS_MAX;
@@ -277,6 +277,20 @@ impl Peers for EngineHost {
             LinkKind { encrypts, protocol: Protocol::TCP },
         )
     }
+
+    fn own_node(&self) -> Option<OwnNode> {
+        self.node.get().map(|node| node.own_node())
+    }
+
+    fn knows_node(&self, name: &[u8]) -> bool {
+        self.node.get().is_some_and(|node| node.bus().nodes().named(name).is_some())
+    }
+
+    fn save_node(&self) {
+        if let Some(node) = self.node.get() {
+            node.input(|bus, _| bus.save_config());
+        }
+    }
 }
 
 /// What kind of connection to another server.
@@ -422,6 +436,13 @@ impl Connections for EngineHost {
     fn frame_changes(&self, offset: &Arc<OnceLock<u64>>) {
         if let Some(shared) = self.shared() {
             shared.replication.post(ReplicationMessage::FrameChanges(Arc::clone(offset)));
+        }
+    }
+
+    fn tell_replicas(&self, words: &[&str]) {
+        if let Some(shared) = self.shared() {
+            let words = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+            shared.replication.post(ReplicationMessage::Tell(words));
         }
     }
 

@@ -96,7 +96,13 @@ impl SignalLoop {
             (_, true) => LastSave::Never,
             _ => LastSave::Usual,
         };
-        let how = HowToEnd { saves, is_now: has("now"), is_forced: has("force") };
+        let how = HowToEnd {
+            saves,
+            is_now: has("now"),
+            is_forced: has("force"),
+            is_safe: has("safe"),
+            hands_over: has("failover") && shared.engine.is_clustered(),
+        };
         let interrupted = Arc::clone(&self.interrupted);
         let end = move || match end_server(&shared.engine, how, None) {
             true => shared.request_stop(),

@@ -25,6 +25,7 @@ impl LinkThread {
             port: u16::try_from(port).unwrap_or(0),
             announce_ip: config.text(Directive::REPLICA_ANNOUNCE_IP).to_vec(),
             introduction: self.introduction(),
+            node: self.engine().host().own_node().map(|node| node.name),
             version: "9.0.0",
             timeout: timeout(config),
             // Whose snapshot it is has to be known before that comes.

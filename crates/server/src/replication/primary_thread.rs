@@ -224,6 +224,10 @@ impl PrimaryThread {
                 // The question makes the stream longer: not for those who have acknowledged all of it.
                 self.asks |= self.replicas.iter().any(|(_, replica)| replica.shown.acked.load(Relaxed) < end);
             }
+            ReplicationMessage::Tell(words) => {
+                let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+                self.add(&words);
+            }
             ReplicationMessage::StepDown(order) => self.role_change.order(order),
             // It is looked at after all messages.
             ReplicationMessage::FailoverChanged => {}

@@ -95,7 +95,7 @@ impl Replica {
         let NewReplica { stream, info, request, input } = new;
         let handshake = request.handshake;
         let ip = handshake.host(&info.addr).into_owned();
-        let shown = ReplicaInfo::new(info.id, ip, handshake.port, handshake.rdb_channel, handshake.rdb_only, now);
+        let shown = ReplicaInfo::new(info.id, ip, &handshake, now);
         Replica {
             info,
             shown: Arc::new(shown),

@@ -79,6 +79,8 @@ pub enum ReplicationMessage {
     Sleep { until: Instant },
     /// All that was written is to become part of the stream, and how long that is then is told.
     FrameChanges(Arc<OnceLock<u64>>),
+    /// A command that replicas are to get.
+    Tell(Vec<Vec<u8>>),
     /// The server is to follow another one.
     StepDown(Arc<StepDown>),
     /// A failover was asked for, or taken back.

@@ -2,7 +2,7 @@
 
 use crate::core::args::Args;
 use crate::core::context::Context;
-use crate::persistence::ending::{self, HowToEnd, LastSave};
+use crate::persistence::ending::{self, HowToEnd};
 use crate::server::config::rewrite_file;
 use engine::Error;
 use std::alloc::{Layout, handle_alloc_error};
@@ -56,7 +56,7 @@ fn begin_anew(cx: &mut Context<'_>, args: &Args<'_>, gracefully: bool) -> Result
     let delay = args.get(2).map(|_| args.int(2)).transpose()?.unwrap_or(0).max(0) as u64;
     let host = cx.engine.host();
     let (has_file, start) = (!host.process().config_file.is_empty(), cx.reply.len());
-    let how = HowToEnd { saves: LastSave::Usual, is_now: true, is_forced: false };
+    let how = HowToEnd { is_now: true, ..HowToEnd::default() };
     let saved =
         !gracefully || (!has_file || rewrite_file(cx, false).is_ok()) && ending::end_server(cx.engine, how, None);
     if saved {

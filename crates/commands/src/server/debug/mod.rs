@@ -5,6 +5,7 @@
 //! server has. Out: replies, lines of the log, and in `crashes.rs` the end of the process. Nothing else may depend on
 //! this room.
 
+pub mod cluster_switches;
 pub mod crashes;
 pub mod debug_values;
 pub mod digest;
@@ -60,12 +61,16 @@ const SUBCOMMANDS: &[Subcommand] = &[
     sub("change-repl-id", 2..=2, internals::change_replication_id),
     sub("client-enforce-reply-list", 3..=3, switches::client_enforce_reply_list),
     sub("client-eviction", 2..=2, internals::client_eviction),
-    sub("clusterlink", 5..=5, cluster_link),
+    sub("close-cluster-link-on-packet-drop", 3..=3, cluster_switches::close_link_on_packet_drop),
+    sub("clusterlink", 5..=5, cluster_switches::cluster_link),
     sub("config-rewrite-force-all", 2..=2, config_rewrite_force_all),
     sub("crash-and-recover", 2..=ANY, crashes::crash_and_recover),
     sub("delay-rdb-client-free-seconds", 3..=3, switches::delay_rdb_client_free),
     sub("digest", 2..=2, digest::digest),
     sub("digest-value", 2..=ANY, digest::digest_values),
+    sub("disable-cluster-random-ping", 3..=3, cluster_switches::disable_random_ping),
+    sub("disable-cluster-reconnection", 3..=3, cluster_switches::disable_reconnection),
+    sub("drop-cluster-packet-filter", 3..=3, cluster_switches::drop_packet_filter),
     sub("error", 3..=3, sample_replies::error),
     sub("help", 2..=2, help),
     sub("htstats", 3..=4, internals::table_stats),
@@ -111,16 +116,6 @@ fn debug(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 fn help(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     reply_help(cx.reply, "debug");
     Ok(())
-}
-
-fn cluster_link(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    if !args.is(2, "kill") {
-        return Err(Error::SubcommandUse(Word::of(shown(&args[1])), "DEBUG"));
-    }
-    if !cx.engine.is_clustered() {
-        return Err(Error::DebugOfClusters);
-    }
-    crate::cluster::kill_links(cx, args)
 }
 
 fn config_rewrite_force_all(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {

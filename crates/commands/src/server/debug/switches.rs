@@ -9,7 +9,7 @@ use engine::{Error, Word};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The number that is the subcommand's argument, 0 where it is none.
-fn number(args: &Args<'_>) -> i64 {
+pub(super) fn number(args: &Args<'_>) -> i64 {
     resp::number::parse_i64_c(&args[2]).unwrap_or(0)
 }
 
