@@ -29,7 +29,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
     ("tls", &[]),
     ("structures", &[]),
     ("replication", &["resp"]),
-    ("cluster", &[]),
+    ("cluster", &["resp"]),
     ("engine", &["resp", "structures", "replication", "cluster"]),
     ("sentinel", &["resp", "engine"]),
     ("persistence", &["resp", "structures", "replication", "cluster", "engine"]),

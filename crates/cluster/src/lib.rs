@@ -18,6 +18,7 @@ pub mod node;
 pub mod node_id;
 pub mod node_table;
 pub mod packet;
+pub mod proxy;
 pub mod slot_map;
 mod slot_owners;
 pub mod slot_set;

@@ -66,6 +66,8 @@ pub fn run(engine: &Engine, session: &mut Session, args: &mut Args<'_>, now: Now
             Verdict::Run => execute(engine, session, command, args, now, reply),
             Verdict::Wait => Flow::Postponed,
             Verdict::Refuse(error) => refuse(engine, reply, &error),
+            // Nobody is asked for a client of this protocol.
+            Verdict::Forward(_) => refuse(engine, reply, &Error::ClusterDown),
         },
         None if !admission::needs_password(engine, session) => {
             reply.book_error(BookCode::Unknown, UNKNOWN);

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`request`] | a client's bytes into commands (multibulk and inline), on the server |
 //! | [`reply`] | a handler's answer into RESP2, RESP3 or book protocol bytes |
+//! | [`reply_scan`] | reply bytes into the places where replies end |
 //! | [`reply_value`] | commands into bytes and reply bytes into values, on the client |
 //! | [`book`] | the small length-prefixed binary protocol, both sides |
 //! | [`number`] | text into integers and floats, by the rules of each place that reads one |
@@ -25,6 +26,7 @@ pub mod long_double;
 pub mod number;
 pub mod proxy_header;
 pub mod reply;
+pub mod reply_scan;
 pub mod reply_value;
 pub mod request;
 pub mod words;

@@ -30,8 +30,10 @@ use crate::core::command::{
     NO_AUTH, NO_MULTI, PROTECTED, PUBSUB, READONLY, RUNS_QUEUED, STALE, TELLS_DISK_ERRORS, WRITE,
 };
 use crate::core::context::{Context, Now, Piecewise};
+use crate::core::forwarding;
 use crate::core::rights::{self, Call};
 use crate::core::session::Session;
+use cluster::proxy::Question;
 use engine::config::{Directive, os_message};
 use engine::data::key_hash::KeyHash;
 use engine::host::threads::Server;
@@ -51,6 +53,8 @@ pub(crate) enum Verdict {
     /// Until the pause has ended.
     Wait,
     Refuse(Error),
+    /// Other nodes are asked.
+    Forward(Box<Question>),
 }
 
 /// A command that asks to run.
@@ -162,8 +166,8 @@ pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &AdmissionR
     if session.admitted.is_clustered() {
         let (writes, publishes) = (request.flags.has(WRITE), request.flags.has(PUBSUB));
         let routed = Routed { command: request.command, args: request.args, writes, publishes };
-        if let Err(error) = cluster_routing::route(engine, session, routed) {
-            return Verdict::Refuse(error);
+        if let Some(verdict) = route(engine, session, request, routed, now) {
+            return verdict;
         }
     } else if session.admitted.follows()
         && let Some(verdict) = sent_on(engine, session, request)
@@ -181,6 +185,37 @@ pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &AdmissionR
         None if has_to_wait(session.admitted, request) => Verdict::Wait,
         None => Verdict::Run,
     }
+}
+
+/// What becomes of a command of a cluster's client that does not run here.
+fn route(
+    engine: &Engine,
+    session: &mut Session,
+    request: &AdmissionRequest<'_>,
+    routed: Routed<'_>,
+    now: Now,
+) -> Option<Verdict> {
+    let reason = cluster_routing::route(engine, session, routed).err();
+    if reason.as_ref().is_some_and(|reason| forwarding::may_queue(engine, session, request.command, reason)) {
+        // EXEC is admitted when it is known where it runs.
+        return Some(Verdict::Run).filter(|_| !is_mixed(session, request));
+    }
+    match forwarding::question(engine, session, (request.command, request.args), reason.as_ref(), now) {
+        Err(error) => Some(Verdict::Refuse(error)),
+        Ok(None) => reason.map(Verdict::Refuse),
+        Ok(Some(_)) if is_mixed(session, request) => Some(Verdict::Refuse(Error::Subscribed(Word::of(request.name)))),
+        Ok(Some(_)) if has_to_wait(engine.persistence_status().deny_reasons(), request) => Some(Verdict::Wait),
+        Ok(Some(question)) => {
+            forwarding::hand_over(session, request.command);
+            Some(Verdict::Forward(question))
+        }
+    }
+}
+
+/// Whether replies could not be told from messages: in RESP3 these look like nothing else.
+fn is_mixed(session: &Session, request: &AdmissionRequest<'_>) -> bool {
+    let is_mixed = session.subscriptions.is_some() && session.info.resp.load(Relaxed) != 3;
+    is_mixed && !request.own.has(ALLOW_SUBSCRIBED)
 }
 
 /// How often the log is told that a replica goes on without its disk, in milliseconds.
@@ -238,9 +273,7 @@ fn refusal(engine: &Engine, session: &Session, request: &AdmissionRequest<'_>) -
     if let Some(error) = refusal_of_write(engine, state, request.flags, may_grow, request.own.has(TELLS_DISK_ERRORS)) {
         return Some(error);
     }
-    // In RESP3 messages look like nothing else.
-    let is_mixed = session.subscriptions.is_some() && session.info.resp.load(Relaxed) != 3;
-    if is_mixed && !request.own.has(ALLOW_SUBSCRIBED) {
+    if is_mixed(session, request) {
         return Some(Error::Subscribed(Word::of(request.name)));
     }
     if state.is_stale() && request.lacking.has(STALE) {

@@ -4,6 +4,7 @@ use crate::core::args::Args;
 use crate::core::busy_script;
 use crate::core::command::Command;
 use crate::core::session::Session;
+use cluster::proxy::Question;
 use engine::clients::waiters::Ticket;
 use engine::data::key_hash::KeyHash;
 use engine::keyspace::keys::{Key, Keys};
@@ -52,6 +53,8 @@ pub enum Flow {
     Postponed,
     /// The server ends (SHUTDOWN).
     Shutdown,
+    /// Other nodes are asked; the client waits as with [`Flow::Wait`], and is replied what they answer.
+    Forward(Box<Question>),
     /// The connection becomes a replica's: the thread that serves these gets it.
     Replicate,
 }

@@ -10,10 +10,12 @@ use crate::core::cluster_routing;
 use crate::core::command::{Command, CommandEntry, Group, KeyPlan, READONLY, RUNS_QUEUED, WRITE};
 use crate::core::command_table::{accepted, find, lookup};
 use crate::core::context::{Blocking, Context, Flow, KeyArgs, Now, Piecewise};
+use crate::core::forwarding;
 use crate::core::key_spec::{self, key_indices};
 use crate::core::redact::monitor_line;
 use crate::core::session::{Replies, Session};
 use crate::core::{busy_script, client_line, http_guard, instrument, lazy_free, queued, tracked_reads};
+use cluster::proxy::Question;
 use engine::data::key_hash::KeyHash;
 use engine::host::threads::Server;
 use engine::keyspace::held_locks::HeldLocks;
@@ -149,6 +151,7 @@ pub fn run<'e>(
                 }
                 Verdict::Run => run_admitted(engine, session, entry, &prepared.keys, args, now, reply),
                 Verdict::Wait => return Flow::Postponed,
+                Verdict::Forward(question) => Flow::Forward(question),
                 Verdict::Refuse(error) => {
                     reject(engine, session, args, &error, now, reply);
                     Flow::Next
@@ -171,12 +174,26 @@ pub fn run<'e>(
             if session.asking {
                 end_asking(session, prepared);
             }
-            if session.replies != Replies::On && !matches!(flow, Flow::More(_) | Flow::Wait(_)) {
+            if session.replies != Replies::On && !matches!(flow, Flow::More(_) | Flow::Wait(_) | Flow::Forward(_)) {
                 mute(session, reply, start);
             }
             flow
         }
     }
+}
+
+/// What a command comes to that is asked of another node behind others of its client, whose replies are on their way.
+/// None: it has to wait for them.
+pub fn forwarded(
+    engine: &Engine,
+    session: &mut Session,
+    prepared: &Prepared,
+    args: &Args<'_>,
+) -> Option<Box<Question>> {
+    let entry = prepared.entry.filter(|entry| entry.is_plain)?;
+    let question = forwarding::question_behind(engine, session, (entry.command, args))?;
+    session.info.last_command.store(entry.id + 1, Relaxed);
+    Some(question)
 }
 
 #[inline(always)]
@@ -330,7 +347,10 @@ pub(crate) fn call_command<'e>(
         && !command.flags.has(RUNS_QUEUED)
         && let Err(error) = cluster_routing::look_at_keys(&mut cx, key_args, args)
     {
-        return (Flow::Next, refuse(engine, cx.session, &error, cx.reply));
+        return match forwarding::question_of_ask(engine, cx.session, (command, args), &error) {
+            Some(question) => (Flow::Forward(question), false),
+            None => (Flow::Next, refuse(engine, cx.session, &error, cx.reply)),
+        };
     }
     let failed = run_held(engine, &mut cx, args, db);
     let flow = std::mem::take(&mut cx.flow);

@@ -16,6 +16,7 @@ pub mod command;
 pub mod command_table;
 pub mod context;
 pub mod dispatch;
+pub(crate) mod forwarding;
 pub(crate) mod help;
 pub(crate) mod http_guard;
 pub mod instrument;

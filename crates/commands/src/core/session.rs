@@ -94,6 +94,8 @@ pub struct Session {
     pub no_touch: bool,
     /// CLIENT IMPORT-SOURCE.
     pub import_source: bool,
+    /// It can wait for what [other nodes](crate::core::forwarding) answer.
+    pub is_proxied: bool,
     /// Whose commands it brings: a client's, but for the link to a primary and the replay of the log.
     pub(crate) asker: Asker,
     /// Between MULTI and EXEC.
@@ -198,6 +200,7 @@ impl Session {
             open_slot: None,
             no_touch: false,
             import_source: false,
+            is_proxied: false,
             asker: Asker::Client,
             multi: None,
             watching: None,

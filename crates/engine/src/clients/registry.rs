@@ -51,6 +51,8 @@ pub struct ClientInfo {
     pub is_primary: AtomicBool,
     /// CLIENT CAPA REDIRECT: it follows a redirection to another server.
     pub redirects: AtomicBool,
+    /// CLIENT CAPA MOVED: it asks the right node by itself, and no node is to ask for it.
+    pub wants_moved: AtomicBool,
     /// CLIENT IMPORT-SOURCE: it brings the data of another server.
     pub import_source: AtomicBool,
     /// What its connection holds.
@@ -193,6 +195,7 @@ impl ClientInfo {
             read_only: AtomicBool::new(false),
             is_primary: AtomicBool::new(false),
             redirects: AtomicBool::new(false),
+            wants_moved: AtomicBool::new(false),
             import_source: AtomicBool::new(false),
             buffers: ClientBuffers::default(),
             memory: AtomicUsize::new(0),

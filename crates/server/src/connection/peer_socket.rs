@@ -108,23 +108,36 @@ impl Peer {
         Ok(())
     }
 
+    /// Whether all that was given to it has gone.
+    pub fn is_drained(&self) -> bool {
+        self.output.is_empty() && self.tls.as_ref().is_none_or(|tls| !tls.wants_write())
+    }
+
     /// All that is there, and whether more may come.
     pub fn read(&mut self) -> (Vec<u8>, bool) {
         let mut bytes = Vec::new();
+        let is_open = self.read_some(&mut bytes, usize::MAX).is_ok();
+        (bytes, is_open)
+    }
+
+    /// What is there, about `most` bytes of it; true if there may be more now. An error: the connection has ended.
+    pub fn read_some(&mut self, bytes: &mut Vec<u8>, most: usize) -> io::Result<bool> {
         if let Some(tls) = &mut self.tls {
-            let more = read_records(tls, &mut self.stream, &mut bytes).is_ok();
-            return (bytes, more && self.flush().is_ok());
+            let more = read_records(tls, &mut self.stream, bytes, most)?;
+            self.flush()?;
+            return Ok(more);
         }
         let mut part = [0; 16 << 10];
-        loop {
+        while bytes.len() < most {
             match self.stream.read(&mut part) {
-                Ok(0) => return (bytes, false),
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(len) => bytes.extend_from_slice(&part[..len]),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return (bytes, true),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return (bytes, false),
+                Err(error) => return Err(error),
             }
         }
+        Ok(true)
     }
 }
 
@@ -135,12 +148,17 @@ fn encrypted(settings: Arc<ClientConfig>, address: SocketAddr) -> io::Result<Box
     Ok(Box::new(tls))
 }
 
-/// Takes what has come, until there is no more; an error at the end of the connection, too.
-fn read_records(tls: &mut ClientConnection, stream: &mut TcpStream, bytes: &mut Vec<u8>) -> io::Result<()> {
-    loop {
+/// Takes what has come, about `most` bytes of it; true if there may be more now, an error at the end of the connection.
+fn read_records(
+    tls: &mut ClientConnection,
+    stream: &mut TcpStream,
+    bytes: &mut Vec<u8>,
+    most: usize,
+) -> io::Result<bool> {
+    while bytes.len() < most {
         match tls.read_tls(stream) {
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             result => _ = result?,
         }
@@ -150,4 +168,5 @@ fn read_records(tls: &mut ClientConnection, stream: &mut TcpStream, bytes: &mut 
             result => _ = result?,
         }
     }
+    Ok(true)
 }

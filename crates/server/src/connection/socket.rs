@@ -101,9 +101,9 @@ impl SocketStream {
 /// What the poll has told of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Readiness {
-    readable: bool,
-    hung_up: bool,
-    writable: bool,
+    pub readable: bool,
+    pub hung_up: bool,
+    pub writable: bool,
 }
 
 impl Readiness {

@@ -5,9 +5,10 @@
 //! | blocked | a reply: of another client's command, of a time, of CLIENT UNBLOCK |
 //! | postponed | the end of a CLIENT PAUSE; the request is run then |
 //! | delayed | a little time: the request wants a lock that a script has for long, and is run again |
+//! | forwarded | the answers of other nodes of the cluster |
 //! | apart | a command that may run a script, and has the session |
 //!
-//! A [chunked command](crate::connection::chunked) is the fifth.
+//! A [chunked command](crate::connection::chunked) is the sixth.
 
 use engine::clients::waiters::Ticket;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ pub struct Waiting {
     blocked: Option<Arc<Ticket>>,
     postponed: bool,
     delayed: bool,
+    forwarded: bool,
     apart: bool,
 }
 
@@ -25,7 +27,7 @@ impl Waiting {
     /// Whether commands must not run.
     #[inline]
     pub fn is_busy(&self) -> bool {
-        self.is_waiting() || self.apart || self.delayed
+        self.is_waiting() || self.apart || self.delayed || self.forwarded
     }
 
     /// Whether a command waits for what others do.
@@ -36,7 +38,7 @@ impl Waiting {
 
     /// Whether it waits for something that its worker does.
     pub fn is_busy_here(&self) -> bool {
-        self.postponed || self.apart || self.delayed
+        self.postponed || self.apart || self.delayed || self.forwarded
     }
 
     /// The command waits with this ticket.
@@ -91,6 +93,16 @@ impl Waiting {
     /// Its first request is run again now. False if it was not delayed.
     pub fn end_delay(&mut self) -> bool {
         std::mem::take(&mut self.delayed)
+    }
+
+    /// Other nodes are asked for it, or have answered all that they were asked.
+    pub fn set_forwarded(&mut self, forwarded: bool) {
+        self.forwarded = forwarded;
+    }
+
+    /// Whether other nodes are asked for it.
+    pub fn is_forwarded(&self) -> bool {
+        self.forwarded
     }
 
     /// Its command runs apart from it, or does not any more.

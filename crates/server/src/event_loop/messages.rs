@@ -133,6 +133,7 @@ impl Worker {
         session.patience = LockTimeout::Short;
         if !book {
             session.lending = LendingMode::OnRequest;
+            session.is_proxied = true;
         }
         session.info.token.store(token, Relaxed);
         // Not the worker's copy: a client that set the password was told OK before this worker's tick may end.

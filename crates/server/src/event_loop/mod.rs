@@ -5,6 +5,7 @@
 //!   tick.rs          read, run, write;   deprioritized.rs  the same for connections that are served after others
 //!   replies.rs push.rs durability.rs     what goes out, and when
 //!   handover.rs retirement.rs            connections that another worker is to serve
+//!   proxy_links.rs   what other nodes of a cluster are asked for clients
 //!   messages.rs blocked_clients.rs housekeeping.rs client_eviction.rs script_reentry.rs
 //! ```
 //!
@@ -23,6 +24,7 @@ pub mod messages;
 pub mod open_outcome;
 pub mod pipeline;
 pub mod poller;
+pub mod proxy_links;
 pub mod push;
 pub mod push_targets;
 pub mod replies;

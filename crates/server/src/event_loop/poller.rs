@@ -1,8 +1,10 @@
 //! What a worker waits for: its sockets, its mailbox, new connections.
 
+use crate::connection::peer_socket::Peer;
 use crate::connection::socket::{Readiness, SocketStream};
 use crate::listener::acceptor::LISTENERS;
 use crate::workers::mailbox::WAKE;
+use cluster::proxy::ProxyLink;
 use mio::{Events, Poll, Token};
 use std::io;
 use std::time::Duration;
@@ -14,9 +16,14 @@ pub enum PollEvent {
     Messages,
     /// Clients may wait to be connected.
     Listeners,
+    /// A connection to another node of the cluster can be read from or written to.
+    Link { link: ProxyLink, readiness: Readiness },
     /// A connection's socket can be read from or written to.
     Socket { token: usize, readiness: Readiness },
 }
+
+/// Tokens of connections to other nodes are their numbers from here on: no worker has so many clients.
+const LINKS: usize = usize::MAX / 2 + 1;
 
 /// A worker's poll.
 pub struct Poller {
@@ -44,6 +51,12 @@ impl Poller {
         stream.deregister(self.poll.registry())
     }
 
+    /// The same of a connection to another node.
+    pub fn register_link(&self, peer: &mut Peer, link: ProxyLink) -> io::Result<()> {
+        let number = usize::try_from(link.0).map_err(io::Error::other)?;
+        peer.register(self.poll.registry(), Token(LINKS | number))
+    }
+
     /// Waits until something happens, for `time` at most. False if a signal came: then nothing is told.
     pub fn wait(&mut self, events: &mut Events, time: Duration) -> io::Result<bool> {
         match self.poll.poll(events, Some(time)) {
@@ -59,6 +72,9 @@ pub fn told(events: &Events) -> impl Iterator<Item = PollEvent> {
     events.iter().map(|event| match event.token() {
         WAKE => PollEvent::Messages,
         LISTENERS => PollEvent::Listeners,
+        Token(token) if token >= LINKS => {
+            PollEvent::Link { link: ProxyLink((token - LINKS) as u64), readiness: Readiness::of(event) }
+        }
         Token(token) => PollEvent::Socket { token, readiness: Readiness::of(event) },
     })
 }

@@ -49,6 +49,7 @@ impl Worker {
             && self.run_queue.is_idle()
             && self.durable_replies.is_empty()
             && self.barrier.is_empty()
+            && self.proxy_links.is_idle()
             && self.asleep_until.is_none()
     }
 

@@ -30,6 +30,8 @@ pub struct Settings {
     pub acknowledge: AckNeed,
     /// For how many milliseconds they do.
     pub acknowledge_timeout: u64,
+    /// For how many milliseconds other nodes of the cluster may take to answer.
+    pub node_timeout: i64,
     /// What clients' memory may come to.
     pub clients: ClientLimits,
 }
@@ -62,6 +64,7 @@ impl Settings {
                 durable: false,
             },
             acknowledge_timeout: config.int(Directive::ACKNOWLEDGE_TIMEOUT).unsigned_abs(),
+            node_timeout: config.int(Directive::CLUSTER_NODE_TIMEOUT),
             clients: ClientLimits::of(config),
             timer_interval: (1000 / config.int(Directive::HZ).max(1)).min(TIMER_INTERVAL_MAX),
             expire_budget: EXPIRE_BUDGET

@@ -58,6 +58,7 @@ impl Worker {
         }
         self.take_messages(now);
         self.end_waits(now);
+        self.serve_links(now);
         self.write_replies(now);
         for &token in &ready {
             match self.connections.get_mut(token) {
@@ -241,6 +242,10 @@ impl Worker {
             self.shared.engine.make_room(Server { worker: self.index, now_us: now.unix_us });
             self.deliver_own();
         }
+        let follows = self.follow_forwarded(items, spans, now);
+        if follows > 0 {
+            return follows;
+        }
         let Some(connection) = self.connections.get_mut(token) else { return 1 };
         if connection.is_closing() || connection.visits.has_enough() || connection.is_busy() {
             return self.put_back(items, spans);
@@ -289,7 +294,7 @@ impl Worker {
         }
         self.note_reply(token, start);
         self.deliver_own();
-        self.follow(token, last);
+        self.follow(token, last, now);
         done
     }
 
@@ -358,10 +363,11 @@ impl Worker {
         (flow, start)
     }
 
-    fn follow(&mut self, token: usize, flow: Flow) {
+    fn follow(&mut self, token: usize, flow: Flow, now: Now) {
         match flow {
             Flow::Next | Flow::More(_) | Flow::WaitOn | Flow::NotNow | Flow::Postponed => {}
             Flow::Wait(ticket) => self.block(token, ticket),
+            Flow::Forward(question) => self.forward(token, *question, now),
             Flow::Close => self.connections[token].close(),
             Flow::Abort => {
                 self.connections[token].abort();

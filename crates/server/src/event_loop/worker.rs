@@ -18,6 +18,7 @@ use crate::connection::output_patience::OutputPatience;
 use crate::connection::state::Connection;
 use crate::event_loop::pipeline::Pipeline;
 use crate::event_loop::poller::{PollEvent, Poller, told};
+use crate::event_loop::proxy_links::ProxyLinks;
 use crate::event_loop::push_targets::PushTargets;
 use crate::event_loop::reply_buffer::ReplyBuffer;
 use crate::event_loop::settings::Settings;
@@ -92,6 +93,7 @@ pub struct Worker {
     pub(super) generation: u64,
     pub(super) write_delay: WriteDelay,
     pub(super) push_targets: PushTargets,
+    pub(super) proxy_links: ProxyLinks,
     /// A script has the thread: only what can be done with locks that are free is run.
     pub(super) is_lent: bool,
     /// What a command that runs apart replies, until it has ended.
@@ -135,6 +137,7 @@ impl Worker {
             generation: 0,
             write_delay: WriteDelay::default(),
             push_targets: PushTargets::default(),
+            proxy_links: ProxyLinks::default(),
             is_lent: false,
             apart_reply: Reply::default(),
             next_resized: 0,
@@ -215,6 +218,7 @@ impl Worker {
             || !self.inbox.is_empty()
             || self.accept_pending
             || !self.barrier.is_empty()
+            || self.proxy_links.has_input()
             || self.asleep_until.is_some();
         if has_work {
             return Duration::ZERO;
@@ -226,7 +230,7 @@ impl Worker {
         }
         let has_tries = !self.retries.is_empty() || engine.has_deferred();
         let most = if has_tries { RETRY as i64 / 1000 } else { self.settings.timer_interval * 1000 };
-        self.timers.sleep(clock::now().unix_us, [self.wait_timeouts.next(), pause], most)
+        self.timers.sleep(clock::now().unix_us, [self.wait_timeouts.next(), pause, self.proxy_links.next_time()], most)
     }
 
     fn note(&mut self, event: PollEvent, now: Now) {
@@ -236,6 +240,7 @@ impl Worker {
                 self.take_messages(now);
             }
             PollEvent::Listeners => self.accept_pending = true,
+            PollEvent::Link { link, readiness } => self.note_link(link, readiness, now),
             PollEvent::Socket { token, readiness } => {
                 let Some(connection) = self.connections.get_mut(token) else { return };
                 connection.note_readiness(readiness);
@@ -252,6 +257,7 @@ impl Worker {
         match event {
             PollEvent::Messages => self.inbox.hear(),
             PollEvent::Listeners => self.accept_pending = true,
+            PollEvent::Link { link, readiness } => self.note_link(link, readiness, now),
             PollEvent::Socket { token, readiness } => {
                 let Some(connection) = self.connections.get_mut(token) else { return };
                 connection.note_readiness(readiness);

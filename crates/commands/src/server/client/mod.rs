@@ -21,6 +21,7 @@ use crate::replication::stream_catch_up::StreamCatchUp;
 use crate::server::client::client_list::Filter;
 use crate::server::connection::{is_clean, set_name};
 use crate::server::worker_barrier::Others;
+use cluster::proxy::CAPABILITY;
 use engine::clients::registry::ClientInfo;
 use engine::{Error, Word};
 use std::sync::Arc;
@@ -294,6 +295,9 @@ fn set_info(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 fn capa(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if (2..args.len()).any(|index| args.is(index, "redirect")) {
         cx.session.info.redirects.store(true, Relaxed);
+    }
+    if (2..args.len()).any(|index| args.is(index, CAPABILITY)) {
+        cx.session.info.wants_moved.store(true, Relaxed);
     }
     cx.reply.ok();
     Ok(())

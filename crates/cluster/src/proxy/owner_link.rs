@@ -1,0 +1,297 @@
+//! One connection to another node: requests go out one after the other, replies come back in their order.
+//!
+//! ```text
+//!   opening -> greeting: AUTH, HELLO, CLIENT CAPA, SELECT; nothing is asked before all have succeeded -> ready
+//! ```
+
+use crate::Millis;
+use crate::proxy::question::{Context, Part};
+use crate::proxy::redirection;
+use resp::encode_command;
+use resp::reply_scan::{NotResp, ReplyScan};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+/// A part of a question: the question's number, and the part's among its parts.
+pub(super) type PartId = (u64, usize);
+
+/// How this node is let in by others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Credentials {
+    /// The user; empty: the default one.
+    pub user: Vec<u8>,
+    /// Its password; empty for none.
+    pub password: Vec<u8>,
+}
+
+/// What a connection is told first says that it wants to be sent on, and not be answered in the name of others.
+pub const CAPABILITY: &str = "moved";
+
+/// The room for output that stays, in bytes.
+const OUTPUT_KEPT: usize = 64 << 10;
+
+/// What has come.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Came {
+    /// The greeting has succeeded.
+    Ready,
+    /// The other node refuses the greeting with this error.
+    Refused(Vec<u8>),
+    /// The reply to a part.
+    Reply(PartId, Vec<u8>),
+}
+
+enum State {
+    Opening,
+    /// For each reply that is still to come whether it must be no error.
+    Greeting(VecDeque<bool>),
+    Ready,
+}
+
+/// A part that was sent.
+struct Awaited {
+    id: PartId,
+    /// Replies to come. The first is to ASKING, if that was sent before it.
+    left: usize,
+    after_asking: bool,
+    /// A redirection of a request before the last one.
+    sent_on: Option<Vec<u8>>,
+}
+
+pub(super) struct OwnerLink {
+    pub to: SocketAddr,
+    pub context: Context,
+    state: State,
+    /// Parts that wait until it is ready, and whether ASKING comes before them.
+    pub waiting: VecDeque<(PartId, bool)>,
+    awaited: VecDeque<Awaited>,
+    /// What is to be sent, and how much of that has gone.
+    output: Vec<u8>,
+    gone: usize,
+    input: Vec<u8>,
+    scan: ReplyScan,
+    /// When something came, or was sent after all had been answered.
+    pub active_at: Millis,
+}
+
+impl OwnerLink {
+    pub fn new(to: SocketAddr, context: Context, now: Millis) -> OwnerLink {
+        OwnerLink {
+            to,
+            context,
+            state: State::Opening,
+            waiting: VecDeque::new(),
+            awaited: VecDeque::new(),
+            output: Vec::new(),
+            gone: 0,
+            input: Vec::new(),
+            scan: ReplyScan::default(),
+            active_at: now,
+        }
+    }
+
+    /// The connection is there.
+    pub fn opened(&mut self, credentials: &Credentials, now: Millis) {
+        let mut expected = VecDeque::new();
+        let mut say = |words: &[&[u8]], must_succeed: bool| {
+            encode_command(&mut self.output, words);
+            expected.push_back(must_succeed);
+        };
+        match credentials {
+            Credentials { password, .. } if password.is_empty() => {}
+            Credentials { user, password } if user.is_empty() => say(&[b"AUTH", password], true),
+            Credentials { user, password } => say(&[b"AUTH", user, password], true),
+        }
+        let Context { resp3, db, no_touch } = self.context;
+        say(&[b"CLIENT", b"CAPA", CAPABILITY.as_bytes()], false);
+        if resp3 {
+            say(&[b"HELLO", b"3"], true);
+        }
+        if db > 0 {
+            say(&[b"SELECT", db.to_string().as_bytes()], true);
+        }
+        if no_touch {
+            say(&[b"CLIENT", b"NO-TOUCH", b"ON"], true);
+        }
+        self.state = State::Greeting(expected);
+        self.active_at = now;
+    }
+
+    pub fn is_ready(&self) -> bool {
+        matches!(self.state, State::Ready)
+    }
+
+    /// Whether it owes something.
+    pub fn is_busy(&self) -> bool {
+        !self.is_ready() || !self.awaited.is_empty()
+    }
+
+    /// Sends a part, which needs it to be ready.
+    pub fn send(&mut self, id: PartId, part: &Part, asking: bool, now: Millis) {
+        if asking {
+            encode_command(&mut self.output, &["ASKING"]);
+        }
+        self.output.extend_from_slice(&part.bytes);
+        if self.awaited.is_empty() {
+            self.active_at = now;
+        }
+        let left = part.requests + usize::from(asking);
+        self.awaited.push_back(Awaited { id, left, after_asking: asking, sent_on: None });
+    }
+
+    /// What is to be sent.
+    pub fn unsent(&self) -> &[u8] {
+        self.output.get(self.gone..).unwrap_or_default()
+    }
+
+    /// So much of it has gone.
+    pub fn note_sent(&mut self, bytes: usize) {
+        self.gone += bytes;
+        if self.gone >= self.output.len() {
+            self.gone = 0;
+            self.output.clear();
+            self.output.shrink_to(OUTPUT_KEPT);
+        }
+    }
+
+    /// Takes bytes; what they came to is asked for with [`Self::take_all`].
+    pub fn receive(&mut self, bytes: &[u8], now: Millis) {
+        self.input.extend_from_slice(bytes);
+        self.active_at = now;
+    }
+
+    /// All that has come, in order.
+    ///
+    /// # Errors
+    /// The bytes are no replies, or replies to nothing. What came before is lost with the connection.
+    pub fn take_all(&mut self) -> Result<Vec<Came>, NotResp> {
+        let (mut came, mut start) = (Vec::new(), 0);
+        while let Some(len) = self.scan.end(&self.input[start..])? {
+            let reply = &self.input[start..start + len];
+            start += len;
+            // Nothing was subscribed to, so a message is no reply to anything.
+            if reply.starts_with(b">") {
+                continue;
+            }
+            match &mut self.state {
+                State::Opening => return Err(NotResp),
+                State::Greeting(expected) => {
+                    let must_succeed = expected.pop_front().ok_or(NotResp)?;
+                    if must_succeed && reply.starts_with(b"-") {
+                        came.push(Came::Refused(reply.to_vec()));
+                        break;
+                    }
+                    if expected.is_empty() {
+                        self.state = State::Ready;
+                        came.push(Came::Ready);
+                    }
+                }
+                State::Ready => {
+                    let awaited = self.awaited.front_mut().ok_or(NotResp)?;
+                    awaited.left -= 1;
+                    if std::mem::take(&mut awaited.after_asking) {
+                        continue;
+                    }
+                    if awaited.left > 0 {
+                        if awaited.sent_on.is_none() && redirection::is_one(reply) {
+                            awaited.sent_on = Some(reply.to_vec());
+                        }
+                        continue;
+                    }
+                    let Some(Awaited { id, sent_on, .. }) = self.awaited.pop_front() else { continue };
+                    came.push(Came::Reply(id, sent_on.unwrap_or_else(|| reply.to_vec())));
+                }
+            }
+        }
+        self.input.drain(..start);
+        if self.input.is_empty() {
+            self.input.shrink_to(OUTPUT_KEPT);
+        }
+        Ok(came)
+    }
+
+    /// What was sent and not answered, in order.
+    pub fn unanswered(&self) -> impl Iterator<Item = PartId> {
+        self.awaited.iter().map(|awaited| awaited.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(context: Context, credentials: &Credentials) -> (OwnerLink, String) {
+        let mut link = OwnerLink::new("10.0.0.1:7000".parse().unwrap(), context, 0);
+        link.opened(credentials, 0);
+        let said = String::from_utf8(link.unsent().to_vec()).unwrap();
+        link.note_sent(said.len());
+        let words = said.split("\r\n").filter(|line| !line.starts_with(['*', '$'])).collect::<Vec<_>>().join(" ");
+        (link, words.trim_end().to_owned())
+    }
+
+    fn part(text: &str, requests: usize) -> Part {
+        Part { to: "10.0.0.1:7000".parse().unwrap(), bytes: text.as_bytes().to_vec(), requests, asking: false }
+    }
+
+    fn take(link: &mut OwnerLink, bytes: &str) -> Vec<Came> {
+        link.receive(bytes.as_bytes(), 5);
+        link.take_all().unwrap()
+    }
+
+    #[test]
+    fn it_greets_with_what_its_clients_have_in_common() {
+        let credentials =
+            |user: &[u8], password: &[u8]| Credentials { user: user.to_vec(), password: password.to_vec() };
+        let plain = Context::default();
+        assert_eq!(link(plain.clone(), &credentials(b"u", b"")).1, "CLIENT CAPA moved");
+        assert_eq!(link(plain, &credentials(b"", b"p")).1, "AUTH p CLIENT CAPA moved");
+        let context = Context { resp3: true, db: 3, no_touch: true };
+        let (mut link, said) = link(context, &credentials(b"u", b"p"));
+        assert_eq!(said, "AUTH u p CLIENT CAPA moved HELLO 3 SELECT 3 CLIENT NO-TOUCH ON");
+        assert!(take(&mut link, "+OK\r\n-ERR no CAPA\r\n%1\r\n+a\r\n+b\r\n+OK\r\n").is_empty() && !link.is_ready());
+        assert_eq!(take(&mut link, "+OK\r\n"), [Came::Ready]);
+        assert!(link.is_ready() && !link.is_busy());
+    }
+
+    #[test]
+    fn a_refused_greeting_is_told() {
+        let (mut link, _) = link(Context { db: 3, ..Context::default() }, &Credentials::default());
+        let refused = take(&mut link, "+OK\r\n-ERR DB index is out of range\r\n");
+        assert_eq!(refused, [Came::Refused(b"-ERR DB index is out of range\r\n".to_vec())]);
+        assert!(!link.is_ready());
+    }
+
+    fn ready() -> OwnerLink {
+        let (mut link, _) = link(Context::default(), &Credentials::default());
+        take(&mut link, "+OK\r\n");
+        link
+    }
+
+    #[test]
+    fn replies_belong_to_requests_in_their_order() {
+        let mut link = ready();
+        link.send((1, 0), &part("a", 1), false, 3);
+        link.send((2, 0), &part("b", 1), true, 4);
+        link.send((3, 1), &part("mce", 3), false, 4);
+        link.note_sent(1);
+        assert_eq!(link.unsent(), b"*1\r\n$6\r\nASKING\r\nbmce");
+        link.note_sent(link.unsent().len());
+        assert!(link.unsent().is_empty());
+        assert_eq!(link.unanswered().collect::<Vec<_>>(), [(1, 0), (2, 0), (3, 1)]);
+        assert_eq!(take(&mut link, ">1\r\n+x\r\n$1\r\n"), []);
+        let replies = take(&mut link, "x\r\n+OK\r\n:7\r\n+OK\r\n+QUEUED\r\n");
+        assert_eq!(replies, [Came::Reply((1, 0), b"$1\r\nx\r\n".to_vec()), Came::Reply((2, 0), b":7\r\n".to_vec())]);
+        assert_eq!(take(&mut link, "*1\r\n:8\r\n"), [Came::Reply((3, 1), b"*1\r\n:8\r\n".to_vec())]);
+        link.receive(b"+OK\r\n", 6);
+        assert_eq!(link.take_all(), Err(NotResp), "nothing was asked");
+    }
+
+    #[test]
+    fn a_transaction_is_sent_on_as_its_first_command_is() {
+        let mut link = ready();
+        link.send((1, 0), &part("mce", 3), false, 3);
+        let moved = "-MOVED 1 10.0.0.2:7000\r\n";
+        let told = take(&mut link, &format!("+OK\r\n{moved}-EXECABORT because\r\n"));
+        assert_eq!(told, [Came::Reply((1, 0), moved.as_bytes().to_vec())]);
+    }
+}

@@ -1,0 +1,591 @@
+//! What a worker asks of other nodes for its clients.
+
+use crate::Millis;
+use crate::proxy::owner_link::{Came, Credentials, OwnerLink, PartId};
+use crate::proxy::question::{Context, Part, Question};
+use crate::proxy::redirection::{self, Redirection};
+use crate::slot_map::SlotMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::net::SocketAddr;
+
+/// How often a part is asked again: where it is sent on, or when a connection broke that it was only to read over.
+const HOPS_MAX: u8 = 5;
+/// Milliseconds without questions after which a connection is closed.
+const IDLE: Millis = 60_000;
+/// Questions of one client that are under way at a time.
+const AT_ONCE: usize = 256;
+
+/// Nothing of it was carried out.
+const UNREACHABLE: &str = "CLUSTERDOWN The node that serves the slot cannot be reached";
+const UNANSWERED: &str = "CLUSTERDOWN The node that serves the slot has not answered";
+const OPEN: &str = "UNACKNOWLEDGED The node that serves the slot has not answered. The outcome is open: the command may \
+                    have been carried out or not";
+const REFUSED: &str = "CLUSTERDOWN The node that serves the slot does not let this node in: ";
+
+/// A connection to another node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProxyLink(pub u64);
+
+/// Who asks: what its worker knows the connection by, and the client's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientKey {
+    /// Another client's may be the same later.
+    pub token: usize,
+    /// Nobody else has it.
+    pub client: u64,
+}
+
+/// What is to be done with sockets.
+#[derive(Debug, PartialEq, Eq)]
+pub enum LinkOrder {
+    /// Connect to there; [`Proxy::opened`] or [`Proxy::lost`] follows.
+    Connect(ProxyLink, SocketAddr),
+    /// It is not wanted any more.
+    Close(ProxyLink),
+}
+
+/// An answer for a client, who may be gone.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Who asked.
+    pub to: ClientKey,
+    /// What is replied.
+    pub bytes: Vec<u8>,
+    /// No question of this client is open any more.
+    pub is_last: bool,
+}
+
+enum PartState {
+    /// Not sent: its connection is not ready.
+    Waiting,
+    Sent,
+    Replied(Vec<u8>),
+}
+
+struct Asked {
+    by: ClientKey,
+    question: Question,
+    states: Vec<PartState>,
+    hops: Vec<u8>,
+    /// Parts without a reply.
+    left: usize,
+    deadline: Millis,
+    answer: Option<Vec<u8>>,
+}
+
+/// The state machine.
+#[derive(Default)]
+pub struct Proxy {
+    /// How other nodes let this one in.
+    pub credentials: Credentials,
+    /// Milliseconds after which there is no more to wait for.
+    pub timeout: Millis,
+    links: BTreeMap<ProxyLink, OwnerLink>,
+    places: BTreeMap<(SocketAddr, Context), ProxyLink>,
+    /// By number, which is the order in which they were asked.
+    asked: BTreeMap<u64, Asked>,
+    /// Of each client those that have not been answered, in order.
+    queues: HashMap<u64, VecDeque<u64>>,
+    next: u64,
+    unsent: BTreeSet<ProxyLink>,
+    orders: Vec<LinkOrder>,
+    answers: Vec<Answer>,
+}
+
+impl Proxy {
+    /// A client's next question. It is answered after those before it.
+    pub fn ask(&mut self, by: ClientKey, question: Question, now: Millis) {
+        self.next += 1;
+        let (id, count) = (self.next, question.parts.len());
+        let states = std::iter::repeat_with(|| PartState::Waiting).take(count).collect();
+        let deadline = now.saturating_add(self.timeout);
+        let asked = Asked { by, question, states, hops: vec![0; count], left: count, deadline, answer: None };
+        self.asked.insert(id, asked);
+        self.queues.entry(by.client).or_default().push_back(id);
+        if count == 0 {
+            return self.finish(id);
+        }
+        for part in 0..count {
+            let Some(Part { to, asking, .. }) = self.asked.get(&id).and_then(|asked| asked.question.parts.get(part))
+            else {
+                break;
+            };
+            let to = Redirection { to: *to, asking: *asking };
+            self.send((id, part), to, now);
+        }
+    }
+
+    /// Where a client's next question may be asked now, as all that it waits for will be answered there before it.
+    /// None: it has to wait for these answers first, or there are none.
+    pub fn may_follow(&self, client: u64) -> Option<SocketAddr> {
+        let queue = self.queues.get(&client).filter(|queue| queue.len() < AT_ONCE)?;
+        let mut owners = queue.iter().map(|id| {
+            let asked = self.asked.get(id).filter(|asked| asked.hops[..] == [0] && asked.answer.is_none())?;
+            asked.question.only_owner()
+        });
+        let first = owners.next()??;
+        owners.all(|owner| owner == Some(first)).then_some(first)
+    }
+
+    /// Whether nothing is asked.
+    pub fn is_idle(&self) -> bool {
+        self.asked.is_empty()
+    }
+
+    /// Whether there are neither questions nor connections.
+    pub fn is_unused(&self) -> bool {
+        self.asked.is_empty() && self.links.is_empty() && self.answers.is_empty() && self.orders.is_empty()
+    }
+
+    /// Whether something is to be done with sockets.
+    pub fn has_orders(&self) -> bool {
+        !self.orders.is_empty()
+    }
+
+    /// What is to be done with sockets.
+    pub fn take_orders(&mut self) -> Vec<LinkOrder> {
+        std::mem::take(&mut self.orders)
+    }
+
+    /// Connections that have got more to send since this was called last.
+    pub fn take_unsent(&mut self) -> BTreeSet<ProxyLink> {
+        std::mem::take(&mut self.unsent)
+    }
+
+    /// What a connection has to send.
+    pub fn unsent(&self, id: ProxyLink) -> &[u8] {
+        self.links.get(&id).map(OwnerLink::unsent).unwrap_or_default()
+    }
+
+    /// So much of that has been taken.
+    pub fn note_sent(&mut self, id: ProxyLink, bytes: usize) {
+        if let Some(link) = self.links.get_mut(&id) {
+            link.note_sent(bytes);
+        }
+    }
+
+    /// Answers that are there.
+    pub fn take_answers(&mut self) -> Vec<Answer> {
+        std::mem::take(&mut self.answers)
+    }
+
+    /// A connection that was asked for is there.
+    pub fn opened(&mut self, id: ProxyLink, now: Millis) {
+        if let Some(link) = self.links.get_mut(&id) {
+            link.opened(&self.credentials, now);
+            self.unsent.insert(id);
+        }
+    }
+
+    /// Something came. `map`: by which names of hosts are looked up.
+    pub fn received(&mut self, id: ProxyLink, bytes: &[u8], map: &SlotMap, now: Millis) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        link.receive(bytes, now);
+        let from = link.to;
+        let Ok(came) = link.take_all() else {
+            self.orders.push(LinkOrder::Close(id));
+            return self.lost(id, now);
+        };
+        for it in came {
+            match it {
+                Came::Ready => self.send_waiting(id, now),
+                Came::Refused(error) => {
+                    let text = String::from_utf8_lossy(error.strip_prefix(b"-").unwrap_or(&error)).into_owned();
+                    self.orders.push(LinkOrder::Close(id));
+                    return self.end(id, &format!("{REFUSED}{}", text.trim_end()), now);
+                }
+                Came::Reply(part, reply) => self.replied(part, reply, from, map, now),
+            }
+        }
+    }
+
+    /// A connection is gone, or could not be had.
+    pub fn lost(&mut self, id: ProxyLink, now: Millis) {
+        self.end(id, UNREACHABLE, now);
+    }
+
+    /// Ends what has lasted for too long: questions, and connections over which nothing comes or is asked.
+    pub fn tick(&mut self, now: Millis) {
+        let overdue: Vec<u64> =
+            self.asked.iter().filter(|(_, asked)| asked.deadline <= now).map(|(id, _)| *id).collect();
+        for id in overdue {
+            for part in 0..self.asked.get(&id).map_or(0, |asked| asked.states.len()) {
+                self.give_up((id, part), UNREACHABLE);
+            }
+        }
+        let (idle, timeout) = (IDLE, self.timeout);
+        let is_over = |link: &OwnerLink| now - link.active_at > if link.is_busy() { timeout } else { idle };
+        let over: Vec<ProxyLink> = self.links.iter().filter(|(_, link)| is_over(link)).map(|(id, _)| *id).collect();
+        for id in over {
+            self.orders.push(LinkOrder::Close(id));
+            self.lost(id, now);
+        }
+    }
+
+    /// When [`Self::tick`] has something to do.
+    pub fn next_time(&self) -> Option<Millis> {
+        self.asked.values().next().map(|asked| asked.deadline)
+    }
+
+    fn send(&mut self, part: PartId, to: Redirection, now: Millis) {
+        let Some(asked) = self.asked.get_mut(&part.0) else { return };
+        let place = (to.to, asked.question.context.clone());
+        let id = match self.places.get(&place) {
+            Some(id) => *id,
+            None => {
+                self.next += 1;
+                let id = ProxyLink(self.next);
+                self.links.insert(id, OwnerLink::new(place.0, place.1.clone(), now));
+                self.orders.push(LinkOrder::Connect(id, place.0));
+                self.places.insert(place, id);
+                id
+            }
+        };
+        let Some(link) = self.links.get_mut(&id) else { return };
+        if link.is_ready() {
+            link.send(part, &asked.question.parts[part.1], to.asking, now);
+            asked.states[part.1] = PartState::Sent;
+            self.unsent.insert(id);
+        } else {
+            link.waiting.push_back((part, to.asking));
+            asked.states[part.1] = PartState::Waiting;
+        }
+    }
+
+    fn send_waiting(&mut self, id: ProxyLink, now: Millis) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        for (part, asking) in std::mem::take(&mut link.waiting) {
+            // Who has waited for too long was told so.
+            if let Some(asked) = self.asked.get_mut(&part.0).filter(|asked| asked.answer.is_none()) {
+                link.send(part, &asked.question.parts[part.1], asking, now);
+                asked.states[part.1] = PartState::Sent;
+            }
+        }
+        self.unsent.insert(id);
+    }
+
+    fn replied(&mut self, part: PartId, reply: Vec<u8>, from: SocketAddr, map: &SlotMap, now: Millis) {
+        let Some(asked) = self.asked.get_mut(&part.0).filter(|asked| asked.answer.is_none()) else { return };
+        let hops = &mut asked.hops[part.1];
+        match redirection::parse(&reply, from, map) {
+            Some(redirection) if *hops < HOPS_MAX => {
+                *hops += 1;
+                self.send(part, redirection, now);
+            }
+            _ => self.set_reply(part, reply),
+        }
+    }
+
+    /// The connection is no more. Who has not been sent gets `why`.
+    fn end(&mut self, id: ProxyLink, why: &str, now: Millis) {
+        let Some(link) = self.links.remove(&id) else { return };
+        let to = link.to;
+        let unanswered: Vec<PartId> = link.unanswered().collect();
+        self.places.remove(&(to, link.context));
+        self.unsent.remove(&id);
+        for part in unanswered {
+            let Some(asked) = self.asked.get_mut(&part.0).filter(|asked| asked.answer.is_none()) else { continue };
+            let hops = &mut asked.hops[part.1];
+            if asked.question.writes || *hops >= HOPS_MAX {
+                self.give_up(part, why);
+            } else {
+                *hops += 1;
+                let asking = asked.question.parts[part.1].asking;
+                self.send(part, Redirection { to, asking }, now);
+            }
+        }
+        link.waiting.iter().for_each(|(part, _)| self.give_up(*part, why));
+    }
+
+    /// Nothing more will come for this part. `why`: what is said if it was not sent.
+    fn give_up(&mut self, part: PartId, why: &str) {
+        let Some(asked) = self.asked.get(&part.0).filter(|asked| asked.answer.is_none()) else { return };
+        let text = match asked.states[part.1] {
+            PartState::Waiting => why,
+            PartState::Sent if asked.question.writes => OPEN,
+            PartState::Sent => UNANSWERED,
+            PartState::Replied(_) => return,
+        };
+        self.set_reply(part, format!("-{text}\r\n").into_bytes());
+    }
+
+    fn set_reply(&mut self, part: PartId, reply: Vec<u8>) {
+        let Some(asked) = self.asked.get_mut(&part.0) else { return };
+        asked.states[part.1] = PartState::Replied(reply);
+        asked.left -= 1;
+        if asked.left == 0 {
+            self.finish(part.0);
+        }
+    }
+
+    /// All parts are there: the client is answered, after what it asked before.
+    fn finish(&mut self, id: u64) {
+        let Some(asked) = self.asked.get_mut(&id) else { return };
+        let replies = std::mem::take(&mut asked.states).into_iter().map(|state| match state {
+            PartState::Replied(reply) => reply,
+            PartState::Waiting | PartState::Sent => Vec::new(),
+        });
+        asked.answer = Some(asked.question.join.answer(replies.collect()));
+        asked.question.parts = Vec::new();
+        let client = asked.by.client;
+        let Some(queue) = self.queues.get_mut(&client) else { return };
+        while let Some(first) = queue.front()
+            && self.asked.get(first).is_none_or(|asked| asked.answer.is_some())
+        {
+            let done = self.asked.remove(first);
+            queue.pop_front();
+            if let Some(Asked { by: to, answer: Some(bytes), .. }) = done {
+                self.answers.push(Answer { to, bytes, is_last: queue.is_empty() });
+            }
+        }
+        if queue.is_empty() {
+            self.queues.remove(&client);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proxy::reply_join::Join;
+
+    const A: &str = "10.0.0.1:7000";
+    const B: &str = "10.0.0.2:7000";
+
+    /// A worker with two clients, and what it has sent to whom.
+    struct World {
+        proxy: Proxy,
+        now: Millis,
+        sent: Vec<String>,
+    }
+
+    impl World {
+        fn new() -> World {
+            World { proxy: Proxy { timeout: 1000, ..Proxy::default() }, now: 0, sent: Vec::new() }
+        }
+
+        fn ask(&mut self, client: u64, parts: &[(&str, &str)], join: Join, writes: bool) {
+            let part = |(to, text): &(&str, &str)| Part {
+                to: to.parse().unwrap(),
+                bytes: text.as_bytes().to_vec(),
+                requests: 1,
+                asking: false,
+            };
+            let parts = parts.iter().map(part).collect();
+            let question = Question { context: Context::default(), parts, join, writes };
+            self.proxy.ask(ClientKey { token: client as usize, client }, question, self.now);
+            self.settle();
+        }
+
+        fn get(&mut self, client: u64, to: &str, text: &str) {
+            self.ask(client, &[(to, text)], Join::One, false);
+        }
+
+        fn link(&self, to: &str) -> ProxyLink {
+            self.proxy.places[&(to.parse().unwrap(), Context::default())]
+        }
+
+        /// Opens connections and takes what is sent.
+        fn settle(&mut self) {
+            loop {
+                for order in self.proxy.take_orders() {
+                    match order {
+                        LinkOrder::Connect(link, to) => {
+                            self.sent.push(format!("connect {to}"));
+                            self.proxy.opened(link, self.now);
+                            self.take_sent();
+                            self.sent.pop();
+                            self.proxy.received(link, b"+OK\r\n", &SlotMap::default(), self.now);
+                        }
+                        LinkOrder::Close(_) => self.sent.push("close".to_owned()),
+                    }
+                }
+                self.take_sent();
+                if !self.proxy.has_orders() {
+                    return;
+                }
+            }
+        }
+
+        fn take_sent(&mut self) {
+            for link in self.proxy.take_unsent() {
+                let text = String::from_utf8_lossy(self.proxy.unsent(link)).into_owned();
+                self.proxy.note_sent(link, text.len());
+                if let Some(link) = self.proxy.links.get(&link).filter(|_| !text.is_empty()) {
+                    self.sent.push(format!("{}: {}", link.to, text.replace("*1\r\n$6\r\nASKING\r\n", "ASKING ")));
+                }
+            }
+        }
+
+        fn reply(&mut self, from: &str, text: &str) {
+            self.proxy.received(self.link(from), text.as_bytes(), &SlotMap::default(), self.now);
+            self.settle();
+        }
+
+        fn lose(&mut self, to: &str) {
+            self.proxy.lost(self.link(to), self.now);
+            self.settle();
+        }
+
+        fn sent(&mut self) -> Vec<String> {
+            std::mem::take(&mut self.sent)
+        }
+
+        fn answers(&mut self) -> Vec<String> {
+            let answers = self.proxy.take_answers();
+            let text = |it: &Answer| String::from_utf8_lossy(&it.bytes).replace("\r\n", "|");
+            answers.iter().map(|it| format!("{} {}", it.to.client, text(it))).collect()
+        }
+    }
+
+    #[test]
+    fn clients_share_a_connection_and_get_their_own_replies() {
+        let mut world = World::new();
+        world.get(1, A, "a");
+        world.get(2, A, "b");
+        world.get(1, A, "c");
+        assert_eq!(world.sent(), [format!("connect {A}"), format!("{A}: a"), format!("{A}: b"), format!("{A}: c")]);
+        world.reply(A, ":1\r\n:2\r\n$1");
+        assert_eq!(world.answers(), ["1 :1|", "2 :2|"]);
+        world.reply(A, "\r\nx\r\n");
+        assert_eq!(world.answers(), ["1 $1|x|"]);
+        assert!(world.proxy.is_idle() && !world.proxy.is_unused());
+    }
+
+    #[test]
+    fn answers_come_in_the_order_of_the_questions() {
+        let mut world = World::new();
+        world.get(1, A, "a");
+        world.get(1, B, "b");
+        world.reply(B, ":2\r\n");
+        assert!(world.answers().is_empty(), "the first is not answered");
+        world.reply(A, ":1\r\n");
+        assert_eq!(world.answers(), ["1 :1|", "1 :2|"]);
+    }
+
+    #[test]
+    fn a_question_follows_others_to_the_same_node_only() {
+        let mut world = World::new();
+        let follows = |world: &World| world.proxy.may_follow(1).map(|to| to.to_string());
+        assert_eq!(follows(&world), None);
+        world.get(1, A, "a");
+        assert_eq!(follows(&world).as_deref(), Some(A));
+        world.reply(A, &format!("-MOVED 1 {B}\r\n"));
+        assert_eq!(follows(&world), None, "what it would follow is at another place by now");
+        world.reply(B, ":1\r\n");
+        world.ask(1, &[(A, "a"), (B, "b")], Join::Sum, false);
+        assert_eq!(follows(&world), None);
+    }
+
+    #[test]
+    fn redirections_are_followed_some_times() {
+        let mut world = World::new();
+        world.get(1, A, "a");
+        world.sent();
+        world.reply(A, &format!("-ASK 1 {B}\r\n"));
+        assert_eq!(world.sent(), [format!("connect {B}"), format!("{B}: ASKING a")]);
+        world.reply(B, "+OK\r\n:1\r\n");
+        assert_eq!(world.answers(), ["1 :1|"]);
+        world.get(1, A, "a");
+        for at in 0..HOPS_MAX {
+            let (here, there) = if at % 2 == 0 { (A, B) } else { (B, A) };
+            world.reply(here, &format!("-MOVED 1 {there}\r\n"));
+            assert!(world.answers().is_empty());
+        }
+        world.reply(B, &format!("-MOVED 1 {A}\r\n"));
+        assert_eq!(world.answers(), [format!("1 -MOVED 1 {A}|")], "nobody has it");
+        world.get(1, A, "a");
+        world.reply(A, "-MOVED 1 nowhere:1\r\n");
+        assert_eq!(world.answers(), ["1 -MOVED 1 nowhere:1|"]);
+    }
+
+    #[test]
+    fn parts_are_joined_when_all_are_there() {
+        let mut world = World::new();
+        world.ask(1, &[(A, "a"), (B, "b"), (A, "c")], Join::Sum, true);
+        world.reply(A, ":1\r\n:1\r\n");
+        assert!(world.answers().is_empty());
+        world.reply(B, ":1\r\n");
+        assert_eq!(world.answers(), ["1 :3|"]);
+        world.ask(1, &[], Join::Sum, true);
+        assert_eq!(world.answers(), ["1 :0|"]);
+    }
+
+    #[test]
+    fn what_only_reads_is_asked_again_when_a_connection_breaks() {
+        let mut world = World::new();
+        world.get(1, A, "a");
+        world.sent();
+        world.lose(A);
+        assert_eq!(world.sent(), [format!("connect {A}"), format!("{A}: a")]);
+        world.reply(A, ":1\r\n");
+        assert_eq!(world.answers(), ["1 :1|"]);
+        world.ask(1, &[(A, "w")], Join::One, true);
+        world.lose(A);
+        assert_eq!(world.answers(), [format!("1 -{OPEN}|")]);
+        // It cannot be had at all.
+        world.proxy.ask(
+            ClientKey { token: 1, client: 1 },
+            Question {
+                context: Context::default(),
+                parts: vec![Part { to: A.parse().unwrap(), bytes: b"w".to_vec(), requests: 1, asking: false }],
+                join: Join::One,
+                writes: true,
+            },
+            0,
+        );
+        world.lose(A);
+        assert_eq!(world.answers(), [format!("1 -{UNREACHABLE}|")]);
+    }
+
+    #[test]
+    fn a_node_that_does_not_let_this_one_in_is_named_as_the_reason() {
+        let mut world = World::new();
+        world.proxy.credentials.password = b"secret".to_vec();
+        let part = Part { to: A.parse().unwrap(), bytes: b"a".to_vec(), requests: 1, asking: false };
+        let question = Question { context: Context::default(), parts: vec![part], join: Join::One, writes: true };
+        world.proxy.ask(ClientKey { token: 1, client: 1 }, question, 0);
+        let link = world.link(A);
+        world.proxy.opened(link, 0);
+        world.proxy.received(link, b"-WRONGPASS no\r\n", &SlotMap::default(), 0);
+        assert_eq!(world.answers(), [format!("1 -{REFUSED}WRONGPASS no|")]);
+        assert!(world.proxy.links.is_empty() && world.proxy.places.is_empty());
+    }
+
+    #[test]
+    fn a_reply_that_does_not_come_is_not_waited_for() {
+        let mut world = World::new();
+        world.ask(1, &[(A, "a"), (B, "b")], Join::Sum, true);
+        world.get(2, A, "r");
+        world.reply(B, ":1\r\n");
+        assert_eq!(world.proxy.next_time(), Some(1000));
+        world.proxy.tick(999);
+        assert!(world.answers().is_empty());
+        world.proxy.tick(1000);
+        assert_eq!(world.answers(), [format!("1 -{OPEN}|"), format!("2 -{UNANSWERED}|")]);
+        // It comes too late, and is nobody's.
+        world.reply(A, ":1\r\n");
+        world.get(2, A, "s");
+        world.reply(A, ":7\r\n:8\r\n");
+        assert_eq!(world.answers(), ["2 :8|"]);
+        world.sent();
+        world.now = 3000;
+        world.get(1, A, "t");
+        world.proxy.tick(4001);
+        world.settle();
+        assert_eq!(world.sent(), [format!("{A}: t"), "close".to_owned()], "it has been silent for too long");
+        world.answers();
+        world.proxy.tick(100_000);
+        world.settle();
+        assert!(world.proxy.is_unused(), "{:?}", world.sent());
+    }
+
+    #[test]
+    fn bytes_that_are_no_replies_end_the_connection() {
+        let mut world = World::new();
+        world.ask(1, &[(A, "a")], Join::One, true);
+        world.reply(A, "what?\r\n");
+        assert_eq!(world.answers(), [format!("1 -{OPEN}|")]);
+        assert_eq!(world.sent().last().map(String::as_str), Some("close"));
+    }
+}

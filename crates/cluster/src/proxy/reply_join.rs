@@ -1,0 +1,170 @@
+//! One answer of the replies of several nodes.
+
+use resp::number::parse_i64;
+
+/// How the parts of a question become one answer. An error of any part is the answer, the first one's of several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Join {
+    /// There is one part, and its reply is passed on as it is.
+    One,
+    /// The elements of all, one part's after the other's: MGET, KEYS.
+    Elements,
+    /// The sum of numbers: DEL, EXISTS, DBSIZE.
+    Sum,
+    /// OK if all are: MSET, FLUSHALL.
+    AllOk,
+    /// One of those that are not null, by this random number: RANDOMKEY.
+    Any(u64),
+    /// A page of names and a cursor, which becomes one of the whole cluster: SCAN.
+    Page(Pages),
+}
+
+/// Which node a page of SCAN is of, and which comes after it.
+///
+/// A cursor of the cluster is that of the node with the number of a slot below it: the lowest slot of the node. Nodes
+/// are gone through in the order of these. 0 is the beginning of the first one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pages {
+    /// The lowest slot of the node that is asked.
+    pub slot: u16,
+    /// That of the node after it; None for the last one.
+    pub next: Option<u16>,
+}
+
+/// Bits of a slot's number.
+const SLOT_BITS: u32 = 14;
+
+impl Pages {
+    /// The slot and the node's own cursor of one of the cluster.
+    pub fn split(cursor: u64) -> (u16, u64) {
+        ((cursor & ((1 << SLOT_BITS) - 1)) as u16, cursor >> SLOT_BITS)
+    }
+
+    /// The cluster's cursor after a page that the node has ended with this one of its own; None if it does not fit.
+    fn cursor(self, own: u64) -> Option<u64> {
+        match (own, self.next) {
+            (0, None) => Some(0),
+            // No node but the first has slot 0 as its lowest, so this is not the end.
+            (0, Some(next)) => Some(u64::from(next)),
+            (own, _) => {
+                let fits = own >> (u64::BITS - SLOT_BITS) == 0;
+                fits.then_some(own << SLOT_BITS | u64::from(self.slot))
+            }
+        }
+    }
+}
+
+const UNFIT: &[u8] = b"-ERR The replies of several nodes do not fit together\r\n";
+
+impl Join {
+    /// The answer.
+    pub fn answer(&self, replies: Vec<Vec<u8>>) -> Vec<u8> {
+        if let Some(error) = replies.iter().find(|reply| reply.first() == Some(&b'-')) {
+            return error.clone();
+        }
+        let joined = match self {
+            Join::One => return replies.into_iter().next().unwrap_or_else(|| UNFIT.to_vec()),
+            Join::Elements => elements(&replies),
+            Join::Sum => sum(&replies),
+            Join::AllOk => replies.iter().all(|reply| reply == b"+OK\r\n").then(|| b"+OK\r\n".to_vec()),
+            Join::Any(random) => any(replies, *random),
+            Join::Page(pages) => replies.first().and_then(|reply| page(reply, *pages)),
+        };
+        joined.unwrap_or_else(|| UNFIT.to_vec())
+    }
+}
+
+/// The number of a line that begins with this byte, and what comes after the line.
+fn header(reply: &[u8], kind: u8) -> Option<(i64, &[u8])> {
+    let end = memchr::memchr(b'\n', reply)?;
+    let text = reply[..end].strip_suffix(b"\r")?.strip_prefix(&[kind])?;
+    Some((parse_i64(text)?, &reply[end + 1..]))
+}
+
+fn elements(replies: &[Vec<u8>]) -> Option<Vec<u8>> {
+    let parts: Vec<(i64, &[u8])> = replies.iter().map(|reply| header(reply, b'*')).collect::<Option<_>>()?;
+    let count = parts.iter().try_fold(0i64, |sum, (count, _)| sum.checked_add(*count))?;
+    let mut joined = format!("*{count}\r\n").into_bytes();
+    parts.iter().for_each(|(_, elements)| joined.extend_from_slice(elements));
+    Some(joined)
+}
+
+fn sum(replies: &[Vec<u8>]) -> Option<Vec<u8>> {
+    let sum = replies.iter().try_fold(0i64, |sum, reply| sum.checked_add(header(reply, b':')?.0))?;
+    Some(format!(":{sum}\r\n").into_bytes())
+}
+
+fn any(mut replies: Vec<Vec<u8>>, random: u64) -> Option<Vec<u8>> {
+    let is_null = |reply: &[u8]| matches!(reply, b"$-1\r\n" | b"_\r\n");
+    let null = replies.iter().find(|reply| is_null(reply)).cloned();
+    replies.retain(|reply| !is_null(reply));
+    match replies.len() {
+        0 => null,
+        count => Some(replies.swap_remove((random % count as u64) as usize)),
+    }
+}
+
+fn page(reply: &[u8], pages: Pages) -> Option<Vec<u8>> {
+    let (2, rest) = header(reply, b'*')? else { return None };
+    let (len, rest) = header(rest, b'$')?;
+    let (cursor, names) = rest.split_at_checked(usize::try_from(len).ok()?)?;
+    let own = std::str::from_utf8(cursor).ok()?.parse().ok()?;
+    let cursor = pages.cursor(own)?.to_string();
+    let mut told = format!("*2\r\n${}\r\n{cursor}", cursor.len()).into_bytes();
+    told.extend_from_slice(names);
+    Some(told)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(join: &Join, replies: &[&str]) -> String {
+        let replies = replies.iter().map(|reply| reply.as_bytes().to_vec()).collect();
+        String::from_utf8(join.answer(replies)).unwrap()
+    }
+
+    #[test]
+    fn replies_are_joined_by_their_kind() {
+        let mget = ["*1\r\n$1\r\na\r\n", "*2\r\n$-1\r\n$0\r\n\r\n", "*0\r\n"];
+        assert_eq!(answer(&Join::Elements, &mget), "*3\r\n$1\r\na\r\n$-1\r\n$0\r\n\r\n");
+        assert_eq!(answer(&Join::Sum, &[":1\r\n", ":0\r\n", ":2\r\n"]), ":3\r\n");
+        assert_eq!(answer(&Join::AllOk, &["+OK\r\n", "+OK\r\n"]), "+OK\r\n");
+        assert_eq!(answer(&Join::Any(3), &["_\r\n", "$1\r\na\r\n", "$1\r\nb\r\n"]), "$1\r\nb\r\n");
+        assert_eq!(answer(&Join::Any(3), &["$-1\r\n", "$-1\r\n"]), "$-1\r\n");
+        assert_eq!(answer(&Join::One, &["%1\r\n+a\r\n+b\r\n"]), "%1\r\n+a\r\n+b\r\n");
+    }
+
+    #[test]
+    fn an_error_is_the_answer_and_what_does_not_fit_is_one() {
+        for join in [Join::Elements, Join::Sum, Join::AllOk, Join::Any(1), Join::One] {
+            assert_eq!(answer(&join, &["-LOADING x\r\n", "-ERR y\r\n"]), "-LOADING x\r\n");
+            assert!(answer(&join, &[":1\r\n", "-ERR y\r\n"]).starts_with("-ERR y"));
+        }
+        for (join, replies) in [
+            (Join::Sum, ["+OK\r\n", ":1\r\n"]),
+            (Join::Sum, [":9223372036854775807\r\n", ":1\r\n"]),
+            (Join::Elements, [":1\r\n", "*0\r\n"]),
+            (Join::AllOk, ["+OK\r\n", ":1\r\n"]),
+        ] {
+            assert_eq!(answer(&join, &replies).as_bytes(), UNFIT, "{join:?}");
+        }
+    }
+
+    #[test]
+    fn a_scan_goes_through_the_nodes_by_their_lowest_slots() {
+        let page = |own: &str, pages| {
+            answer(&Join::Page(pages), &[&format!("*2\r\n${}\r\n{own}\r\n*1\r\n$1\r\nk\r\n", own.len())])
+        };
+        let first = Pages { slot: 0, next: Some(5461) };
+        let last = Pages { slot: 5461, next: None };
+        assert_eq!(page("7", first), "*2\r\n$6\r\n114688\r\n*1\r\n$1\r\nk\r\n");
+        assert_eq!(Pages::split(114_688), (0, 7));
+        assert_eq!(page("0", first), "*2\r\n$4\r\n5461\r\n*1\r\n$1\r\nk\r\n");
+        assert_eq!(Pages::split(5461), (5461, 0));
+        assert_eq!(page("0", last), "*2\r\n$1\r\n0\r\n*1\r\n$1\r\nk\r\n");
+        let most = (1u64 << 50) - 1;
+        assert_eq!(last.cursor(most).map(Pages::split), Some((5461, most)));
+        assert_eq!(last.cursor(most + 1), None);
+    }
+}

@@ -1,0 +1,172 @@
+//! What other nodes are asked for a command: the parts, and who is believed to answer each.
+
+use crate::core::args::Args;
+use crate::core::cluster_routing::slot_of_call;
+use crate::core::command::{BLOCKING, Command, Group, MAY_REPLICATE, PUBLISHES, WRITE};
+use crate::core::session::Session;
+use cluster::node::Address;
+use cluster::proxy::reply_join::Pages;
+use cluster::proxy::{self, Join, Part, Question};
+use cluster::slot_map::SlotMap;
+use engine::config::Directive;
+use engine::data::slot::slot_of;
+use engine::{Engine, Error};
+use resp::encode_command;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// A primary of the cluster: the lowest of its slots, and its number.
+type Owner = (u16, u16);
+
+/// For whom, and by which map.
+pub(super) struct Asking<'a> {
+    pub engine: &'a Engine,
+    pub map: &'a SlotMap,
+    pub session: &'a Session,
+}
+
+impl Asking<'_> {
+    /// Where a node is asked, in the way in which this node reaches others.
+    pub fn address(&self, node: u16) -> Option<SocketAddr> {
+        let (_, Address { ip, tcp_port, tls_port, .. }) = self.map.nodes.get(usize::from(node))?;
+        let is_own = self.map.serving == Some(node) && !self.map.is_replica;
+        let ip = match ip.parse() {
+            Ok(ip) => ip,
+            // Nobody has told this node its address so far.
+            Err(_) if is_own => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            Err(_) => return None,
+        };
+        let encrypts = self.engine.config().snapshot().flag(Directive::TLS_CLUSTER);
+        Some(SocketAddr::new(ip, if encrypts { *tls_port } else { *tcp_port }))
+    }
+
+    pub fn owner(&self, slot: u16) -> Option<u16> {
+        self.map.owners.get(usize::from(slot)).copied().flatten()
+    }
+
+    fn context(&self) -> proxy::Context {
+        let resp3 = self.session.info.resp.load(Relaxed) == 3;
+        proxy::Context { resp3, db: self.session.db, no_touch: self.session.no_touch }
+    }
+
+    pub fn question(&self, parts: Vec<Part>, join: Join, writes: bool) -> Option<Box<Question>> {
+        Some(Box::new(Question { context: self.context(), parts, join, writes }))
+    }
+
+    /// All keys are in one slot of another node.
+    pub fn of_one_slot(&self, command: &'static Command, args: &Args<'_>) -> Option<Box<Question>> {
+        if !is_self_contained(command) || may_wait(command, args) {
+            return None;
+        }
+        let to = self.address(self.owner(slot_of_call(command, args).ok()??)?)?;
+        let bytes = self.with_text(command, args).unwrap_or_else(|| args.text().into_owned());
+        let part = Part { to, bytes, requests: 1, asking: false };
+        self.question(vec![part], Join::One, writes(command))
+    }
+
+    /// EVALSHA of a script that this node was given: the other one may never have seen it.
+    fn with_text(&self, command: &Command, args: &Args<'_>) -> Option<Vec<u8>> {
+        let name = match command.name {
+            "evalsha" => "EVAL",
+            "evalsha_ro" => "EVAL_RO",
+            _ => return None,
+        };
+        let sha = args.get(1)?.to_ascii_lowercase().try_into().ok()?;
+        let script = self.engine.scripts().find(&sha, self.engine.host().nanos())?;
+        let words: Vec<&[u8]> = [name.as_bytes(), &script.text].into_iter().chain(args.from(2)).collect();
+        let mut bytes = Vec::new();
+        encode_command(&mut bytes, &words);
+        Some(bytes)
+    }
+
+    /// Keys of several slots: each is asked for by itself.
+    pub fn key_by_key(&self, command: &'static Command, args: &Args<'_>) -> Result<Option<Box<Question>>, Error> {
+        let (words, join) = match command.name {
+            "mget" => (1, Join::Elements),
+            "mset" => (2, Join::AllOk),
+            "del" | "unlink" | "exists" | "touch" => (1, Join::Sum),
+            _ => return Ok(None),
+        };
+        if !(args.len() - 1).is_multiple_of(words) {
+            return Err(Error::WrongArity(engine::Word::of(command.name)));
+        }
+        let mut parts = Vec::with_capacity(args.len() / words);
+        for at in (1..args.len()).step_by(words) {
+            let owner = self.owner(slot_of(&args[at])).ok_or(Error::SlotUnbound)?;
+            let Some(to) = self.address(owner) else { return Ok(None) };
+            let mut bytes = Vec::new();
+            let part: Vec<&[u8]> = std::iter::once(&args[0]).chain(args.from(at).take(words)).collect();
+            encode_command(&mut bytes, &part);
+            parts.push(Part { to, bytes, requests: 1, asking: false });
+        }
+        Ok(self.question(parts, join, writes(command)))
+    }
+
+    /// What is about all keys, wherever they are.
+    pub fn of_all(&self, command: &'static Command, args: &Args<'_>) -> Result<Option<Box<Question>>, Error> {
+        let join = match command.name {
+            "keys" => Join::Elements,
+            "dbsize" => Join::Sum,
+            "randomkey" => Join::Any(fastrand::u64(..)),
+            "flushall" | "flushdb" => Join::AllOk,
+            "scan" => return self.scan(args),
+            _ => return Ok(None),
+        };
+        let part = |(_, node)| {
+            Some(Part { to: self.address(node)?, bytes: args.text().into_owned(), requests: 1, asking: false })
+        };
+        let parts = self.primaries().into_iter().map(part).collect::<Option<Vec<_>>>();
+        // Who knows of no cluster yet is all that there is.
+        let parts = parts.filter(|parts| !parts.is_empty() && self.map.is_up);
+        Ok(parts.and_then(|parts| self.question(parts, join, writes(command))))
+    }
+
+    fn primaries(&self) -> Vec<Owner> {
+        let mut lowest = BTreeMap::new();
+        for (slot, owner) in (0..).zip(&self.map.owners) {
+            owner.iter().for_each(|node| _ = lowest.entry(*node).or_insert(slot));
+        }
+        let mut owners: Vec<Owner> = lowest.into_iter().map(|(node, slot)| (slot, node)).collect();
+        owners.sort_unstable();
+        owners
+    }
+
+    fn scan(&self, args: &Args<'_>) -> Result<Option<Box<Question>>, Error> {
+        let cursor =
+            std::str::from_utf8(&args[1]).ok().and_then(|text| text.parse().ok()).ok_or(Error::InvalidCursor)?;
+        let owners = self.primaries();
+        let ((slot, own), first) = (Pages::split(cursor), owners.first());
+        let Some((lowest, _)) = first.filter(|_| self.map.is_up) else { return Ok(None) };
+        let slot = if cursor == 0 { *lowest } else { slot };
+        let node = self.owner(slot).ok_or(Error::InvalidCursor)?;
+        let Some(to) = self.address(node) else { return Ok(None) };
+        let next = owners.iter().map(|(lowest, _)| *lowest).find(|lowest| *lowest > slot);
+        let (mut bytes, own) = (Vec::new(), own.to_string());
+        let words: Vec<&[u8]> = [&args[0], own.as_bytes()].into_iter().chain(args.from(2)).collect();
+        encode_command(&mut bytes, &words);
+        let part = Part { to, bytes, requests: 1, asking: false };
+        Ok(self.question(vec![part], Join::Page(Pages { slot, next }), false))
+    }
+}
+
+fn writes(command: &Command) -> bool {
+    let is_script_that_reads = command.name.ends_with("_ro");
+    !is_script_that_reads && command.flags.has(WRITE.and(MAY_REPLICATE))
+}
+
+/// Whether a command leaves nothing at its connection that later ones need.
+pub(super) fn is_self_contained(command: &Command) -> bool {
+    match command.group {
+        Group::Transactions => false,
+        Group::PubSub => command.flags.has(PUBLISHES),
+        _ => true,
+    }
+}
+
+/// Whether a command may wait for others. Those that read streams do only when they say so.
+fn may_wait(command: &Command, args: &Args<'_>) -> bool {
+    let reads_streams = matches!(command.name, "xread" | "xreadgroup");
+    command.flags.has(BLOCKING)
+        && (!reads_streams || (1..args.len()).take_while(|at| !args.is(*at, "streams")).any(|at| args.is(at, "block")))
+}

@@ -1,0 +1,316 @@
+//! With `cluster-proxy yes`: what a command comes to that is about slots of other nodes, or about the whole cluster.
+//!
+//! ```text
+//!   all keys in a slot of another node            asked there as it is; EXEC with all that is queued
+//!   MGET, MSET, DEL ... of several slots          asked key by key, and the replies are joined
+//!   SCAN                                          asked of one node after the other
+//!   KEYS, DBSIZE, RANDOMKEY, FLUSHALL, FLUSHDB    asked of all primaries
+//!   what has to stay with its connection          MOVED, as without it: WATCH, SSUBSCRIBE, who waits for keys or tracks
+//! ```
+//!
+//! It is asked when the command would be told MOVED or CROSSSLOT, so what runs here costs nothing more. Whether the
+//! client may do what it asks for was looked at here; the other nodes let this one in as a primary its replicas. See
+//! docs/design/cluster-proxy.md.
+
+mod asking;
+
+use crate::core::args::Args;
+use crate::core::cluster_routing::{self, Routed, slot_of_call};
+use crate::core::command::{Command, MAY_REPLICATE, RUNS_QUEUED, WRITE};
+use crate::core::context::Now;
+use crate::core::forwarding::asking::{Asking, is_self_contained};
+use crate::core::key_spec;
+use crate::core::queued;
+use crate::core::rights::{self, Call};
+use crate::core::session::Session;
+use cluster::proxy::{Join, Part, Question};
+use engine::config::Directive;
+use engine::data::slot::slot_of;
+use engine::keyspace::origin::Asker;
+use engine::{Engine, Error};
+use resp::encode_command;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Whether others are asked for this client: the node does that, and the client can wait for it and wants it.
+pub(crate) fn asks_for(engine: &Engine, session: &Session) -> bool {
+    session.is_proxied
+        && session.asker == Asker::Client
+        && session.tracker.is_none()
+        && !session.import_source
+        && !session.debugs_scripts
+        && !session.info.wants_moved.load(Relaxed)
+        && engine.config().snapshot().flag(Directive::CLUSTER_PROXY)
+}
+
+/// What a command comes to that may not run here for this reason, or for none that lies in its keys. None: it stays at
+/// that.
+///
+/// # Errors
+/// What is to be replied instead.
+pub(crate) fn question(
+    engine: &Engine,
+    session: &mut Session,
+    (command, args): (&'static Command, &Args<'_>),
+    reason: Option<&Error>,
+    now: Now,
+) -> Result<Option<Box<Question>>, Error> {
+    let is_whole = reason.is_none() && command.keys.is_empty();
+    if !is_whole && !matches!(reason, Some(Error::Moved(..) | Error::CrossSlot)) || !asks_for(engine, session) {
+        return Ok(None);
+    }
+    let asker = Asking { engine, map: &engine.cluster().map(), session };
+    let in_multi = session.multi.is_some();
+    match reason {
+        Some(Error::Moved(..)) if in_multi && command.flags.has(RUNS_QUEUED) => transaction(engine, session, now),
+        Some(Error::Moved(..)) if !in_multi => Ok(asker.of_one_slot(command, args)),
+        Some(Error::CrossSlot) if !in_multi => asker.key_by_key(command, args),
+        None if !in_multi => asker.of_all(command, args),
+        _ => Ok(None),
+    }
+}
+
+/// What a command of a client comes to for which another node is asked already. None: it is not one that is asked
+/// without a further look.
+pub(crate) fn question_behind(
+    engine: &Engine,
+    session: &mut Session,
+    (command, args): (&'static Command, &Args<'_>),
+) -> Option<Box<Question>> {
+    let reasons = engine.persistence_status().deny_reasons();
+    if !session.is_plain(engine) || !reasons.is_clustered_only() || !asks_for(engine, session) {
+        return None;
+    }
+    let (writes, publishes) = (command.flags.has(WRITE), false);
+    let reason = cluster_routing::route(engine, session, Routed { command, args, writes, publishes }).err();
+    matches!(reason, Some(Error::Moved(..))).then_some(())?;
+    Asking { engine, map: &engine.cluster().map(), session }.of_one_slot(command, args)
+}
+
+/// Whether a command about another node's slot may be queued here, since EXEC can ask for all of it.
+pub(crate) fn may_queue(engine: &Engine, session: &Session, command: &Command, reason: &Error) -> bool {
+    matches!(reason, Error::Moved(..))
+        && session.multi.is_some()
+        && !command.flags.has(RUNS_QUEUED)
+        && session.watching.is_none()
+        && is_self_contained(command)
+        && asks_for(engine, session)
+}
+
+/// The command in the place of an ASK, whose key is on its way to another node.
+pub(crate) fn question_of_ask(
+    engine: &Engine,
+    session: &Session,
+    (command, args): (&'static Command, &Args<'_>),
+    reason: &Error,
+) -> Option<Box<Question>> {
+    let is_one = matches!(reason, Error::Ask(..)) && session.multi.is_none() && asks_for(engine, session);
+    let asking = Asking { engine, map: &engine.cluster().map(), session };
+    let slot = slot_of_call(command, args).ok().flatten().filter(|_| is_one)?;
+    let to = asking.address(*asking.map.migrating.get(&slot)?)?;
+    let mut question = asking.of_one_slot(command, args)?;
+    question.parts.iter_mut().for_each(|part| (part.to, part.asking) = (to, true));
+    Some(question)
+}
+
+/// All that is queued, whose keys are in one slot of another node. What is watched is watched here only, so it cannot
+/// be sent on, nor can what is about no key and leaves something at its connection.
+fn transaction(engine: &Engine, session: &mut Session, now: Now) -> Result<Option<Box<Question>>, Error> {
+    let Some(multi) = session.multi.as_ref().filter(|_| session.watching.is_none()) else { return Ok(None) };
+    let map = engine.cluster().map();
+    let (mut slot, mut bytes) = (None, Vec::new());
+    encode_command(&mut bytes, &["MULTI"]);
+    for queued in &multi.commands {
+        let named = key_spec::routed_by(queued.entry.command, &queued.args).first().map(|(index, _)| *index);
+        let Some(name) = named.and_then(|index| queued.args.get(index)) else { return Ok(None) };
+        if !is_self_contained(queued.entry.command) {
+            return Ok(None);
+        }
+        slot.get_or_insert(slot_of(name));
+        bytes.extend_from_slice(&queued.args.text());
+    }
+    encode_command(&mut bytes, &["EXEC"]);
+    let (requests, may_write) = (multi.commands.len() + 2, multi.flags().0.has(WRITE.and(MAY_REPLICATE)));
+    let asking = Asking { engine, map: &map, session };
+    let to = slot.and_then(|slot| asking.owner(slot)).and_then(|node| asking.address(node));
+    let part = to.map(|to| Part { to, bytes, requests, asking: false });
+    let question = part.and_then(|part| asking.question(vec![part], Join::One, may_write));
+    if question.is_some() {
+        may_all_run(engine, session, now)?;
+    }
+    Ok(question)
+}
+
+/// The rights may be others than when it was queued.
+fn may_all_run(engine: &Engine, session: &mut Session, now: Now) -> Result<(), Error> {
+    let Some(multi) = session.multi.take() else { return Ok(()) };
+    let result = multi.commands.iter().try_for_each(|queued| {
+        let call = Call::of(queued.entry, &queued.args, session.db);
+        rights::check(engine, session, &call, rights::IN_MULTI, now).map_err(|(_, error)| error)
+    });
+    session.multi = Some(multi);
+    result
+}
+
+/// The command is asked of others: a transaction is not this session's any more.
+pub(crate) fn hand_over(session: &mut Session, command: &Command) {
+    if command.flags.has(RUNS_QUEUED) {
+        queued::close_group(session);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::context::Flow;
+    use crate::core::dispatch;
+    use crate::testing::Client;
+    use cluster::SLOTS;
+    use cluster::node::Address;
+    use cluster::node_id::NodeId;
+    use cluster::slot_map::SlotMap;
+
+    /// The slot of `{c}`, which is the other node's; those below it are, too.
+    const C: u16 = 7365;
+
+    fn node() -> Client {
+        let mut client = Client::new();
+        let address =
+            |ip: &str, port| Address { ip: ip.to_owned(), tcp_port: port, tls_port: port + 1, ..Address::default() };
+        let mut map = SlotMap {
+            is_up: true,
+            serving: Some(0),
+            nodes: vec![(NodeId([b'a'; 40]), address("", 7000)), (NodeId([b'b'; 40]), address("10.0.0.1", 7001))],
+            owners: vec![Some(0); SLOTS],
+            ..SlotMap::default()
+        };
+        map.owners[..=usize::from(C)].fill(Some(1));
+        client.engine().persistence_status().set_clustered(true);
+        client.engine().set_slot_map(map);
+        client.shared_engine().config().update(|config| config.set_flag(Directive::CLUSTER_PROXY, true));
+        client.session().is_proxied = true;
+        client
+    }
+
+    /// What the nodes are asked for a command: `port: words`, and how it is joined; or what is replied at once.
+    fn asked(client: &mut Client, line: &str) -> String {
+        let (engine, now) = (client.shared_engine().clone(), client.now());
+        let mut args: Args<'_> = line.split(' ').map(str::as_bytes).collect();
+        let prepared = dispatch::prepare(&engine, &args);
+        let mut reply = resp::Reply::default();
+        match dispatch::run(&engine, client.session(), &prepared, &mut args, now, &mut reply) {
+            Flow::Forward(question) => {
+                let parts = question.parts.iter().map(|part| {
+                    let text = String::from_utf8_lossy(&part.bytes);
+                    let words: Vec<&str> = text.split("\r\n").filter(|line| !line.starts_with(['*', '$'])).collect();
+                    let asking = if part.asking { "ASKING " } else { "" };
+                    format!("{}: {asking}{}", part.to.port(), words.join(" ").trim_end())
+                });
+                let writes = if question.writes { " writes" } else { "" };
+                format!("{}; {:?}{writes}", parts.collect::<Vec<_>>().join(", "), question.join)
+            }
+            _ => String::from_utf8_lossy(reply.as_slice()).trim_end().to_owned(),
+        }
+    }
+
+    const MOVED: &str = "-MOVED 7365 10.0.0.1:7001";
+
+    #[test]
+    fn commands_go_to_the_owner_as_they_are() {
+        let mut client = node();
+        for (line, expected) in [
+            ("GET {a}", "$-1"),
+            ("GET {c}", "7001: GET {c}; One"),
+            ("set {c} 1 EX 5", "7001: set {c} 1 EX 5; One writes"),
+            ("RENAME {c}1 {c}2", "7001: RENAME {c}1 {c}2; One writes"),
+            ("SPUBLISH {c} m", "7001: SPUBLISH {c} m; One writes"),
+            ("EVAL x 1 {c}", "7001: EVAL x 1 {c}; One writes"),
+            ("XREAD STREAMS {c} 0", "7001: XREAD STREAMS {c} 0; One"),
+            ("XREAD COUNT 1 BLOCK 1 STREAMS {c} 0", MOVED),
+            ("BLPOP {c} 1", MOVED),
+            ("WATCH {c}", MOVED),
+            ("SSUBSCRIBE {c}", MOVED),
+            ("GET", "-ERR wrong number of arguments for 'get' command"),
+        ] {
+            assert_eq!(asked(&mut client, line), expected, "{line}");
+        }
+        client.is("CLIENT CAPA moved", "+OK");
+        assert_eq!(asked(&mut client, "GET {c}"), MOVED);
+    }
+
+    #[test]
+    fn some_commands_of_several_slots_are_asked_key_by_key() {
+        let mut client = node();
+        for (line, expected) in [
+            ("MGET {a}1 {c}1", "7000: MGET {a}1, 7001: MGET {c}1; Elements"),
+            ("MSET {a}1 x {c}1 y", "7000: MSET {a}1 x, 7001: MSET {c}1 y; AllOk writes"),
+            ("MSET {a}1 x {c}1", "-ERR wrong number of arguments for 'mset' command"),
+            ("DEL {a}1 {a}1 {c}1", "7000: DEL {a}1, 7000: DEL {a}1, 7001: DEL {c}1; Sum writes"),
+            ("EXISTS {a}1 {c}1", "7000: EXISTS {a}1, 7001: EXISTS {c}1; Sum"),
+            ("MGET {c}1 {c}2", "7001: MGET {c}1 {c}2; One"),
+            ("MGET {a}1 {a}2", "*2\r\n$-1\r\n$-1"),
+            ("MSETNX {a}1 x {c}1 y", "-CROSSSLOT Keys in request don't hash to the same slot"),
+        ] {
+            assert_eq!(asked(&mut client, line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_about_all_keys_is_asked_of_all_primaries() {
+        let mut client = node();
+        for (line, expected) in [
+            ("DBSIZE", "7001: DBSIZE, 7000: DBSIZE; Sum".to_owned()),
+            ("KEYS k*", "7001: KEYS k*, 7000: KEYS k*; Elements".to_owned()),
+            ("FLUSHALL ASYNC", "7001: FLUSHALL ASYNC, 7000: FLUSHALL ASYNC; AllOk writes".to_owned()),
+            ("SCAN 0 COUNT 5", "7001: SCAN 0 COUNT 5; Page(Pages { slot: 0, next: Some(7366) })".to_owned()),
+            ("SCAN 7366 COUNT 5", "7000: SCAN 0 COUNT 5; Page(Pages { slot: 7366, next: None })".to_owned()),
+            ("SCAN 16391", "7001: SCAN 1; Page(Pages { slot: 7, next: Some(7366) })".to_owned()),
+            ("SCAN x", "-ERR invalid cursor".to_owned()),
+            ("PING", "+PONG".to_owned()),
+        ] {
+            assert_eq!(asked(&mut client, line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_transaction_of_one_slot_goes_to_its_owner_as_a_whole() {
+        let mut client = node();
+        client.is("MULTI", "+OK").is("SET {c}1 x", "+QUEUED").is("GET {c}2", "+QUEUED");
+        assert_eq!(asked(&mut client, "EXEC"), "7001: MULTI SET {c}1 x GET {c}2 EXEC; One writes");
+        client.is("EXEC", "-ERR EXEC without MULTI");
+        client.is("MULTI", "+OK").is("GET {a}1", "+QUEUED").is("EXEC", "[nil]");
+        client.is("MULTI", "+OK").is("GET {a}1", "+QUEUED").is("GET {c}1", "+QUEUED");
+        client.is("EXEC", "-CROSSSLOT Keys in request don't hash to the same slot");
+        client.is("MULTI", "+OK").is("GET {c}1", "+QUEUED").is("PING", "+QUEUED").is("EXEC", MOVED);
+        client.is("WATCH {a}1", "+OK").is("MULTI", "+OK").is("GET {c}1", MOVED);
+        client.is("EXEC", "-EXECABORT Transaction discarded because of previous errors.");
+    }
+
+    #[test]
+    fn a_key_that_has_left_already_is_asked_for_where_it_went() {
+        let mut client = node();
+        client.is("SET {a}1 x", "+OK");
+        let mut map = (*client.engine().cluster().map()).clone();
+        map.migrating.insert(15495, 1);
+        client.engine().set_slot_map(map);
+        assert_eq!(asked(&mut client, "GET {a}1"), "$1\r\nx");
+        assert_eq!(asked(&mut client, "GET {a}2"), "7001: ASKING GET {a}2; One");
+    }
+
+    #[test]
+    fn behind_others_goes_only_what_is_one_key_of_another_node() {
+        let mut client = node();
+        let engine = client.shared_engine().clone();
+        client.is("GET {a}1", "nil");
+        let behind = |client: &mut Client, line: &str| {
+            let args: Args<'_> = line.split(' ').map(str::as_bytes).collect();
+            let prepared = dispatch::prepare(&engine, &args);
+            dispatch::forwarded(&engine, client.session(), &prepared, &args).is_some()
+        };
+        assert!(behind(&mut client, "GET {c}1") && behind(&mut client, "SET {c}1 x"));
+        for line in ["GET {a}1", "PING", "MGET {c}1 {c}2", "BLPOP {c}1 0", "NOSUCH {c}"] {
+            assert!(!behind(&mut client, line), "{line}");
+        }
+        client.is("MULTI", "+OK");
+        assert!(!behind(&mut client, "GET {c}1"));
+    }
+}

@@ -1,0 +1,215 @@
+//! What other nodes of the cluster are asked for clients, with `cluster-proxy yes`.
+//!
+//! What is asked of whom, and which reply is whose, is decided by the [`Proxy`]; here are its sockets. A client whose
+//! command is asked elsewhere waits as one that is blocked does. What it sends meanwhile is asked behind that if it
+//! goes to the same node, and waits otherwise: so its commands take effect, and are answered, in their order. All
+//! that a tick has for a node goes out at its end, in one write.
+
+use crate::connection::peer_socket::Peer;
+use crate::connection::socket::Readiness;
+use crate::event_loop::worker::Worker;
+use cluster::proxy::{ClientKey, Credentials, LinkOrder, Proxy, ProxyLink, Question};
+use commands::Now;
+use commands::batch::item::BatchItem;
+use commands::core::dispatch;
+use engine::config::Directive;
+use engine::time::UnixMs;
+use resp::Span;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Bytes that are read from a node, or given to its socket, at a time.
+const AT_ONCE: usize = 256 << 10;
+
+/// A worker's connections to other nodes.
+#[derive(Default)]
+pub struct ProxyLinks {
+    proxy: Proxy,
+    peers: BTreeMap<ProxyLink, Peer>,
+    /// Those that may have something to read.
+    readable: BTreeSet<ProxyLink>,
+}
+
+impl ProxyLinks {
+    /// Whether nobody waits for other nodes.
+    pub fn is_idle(&self) -> bool {
+        self.proxy.is_idle()
+    }
+
+    /// Whether there may be something to read.
+    pub fn has_input(&self) -> bool {
+        !self.readable.is_empty()
+    }
+
+    /// When the first client has waited for too long.
+    pub fn next_time(&self) -> Option<UnixMs> {
+        self.proxy.next_time().map(UnixMs)
+    }
+}
+
+impl Worker {
+    /// Other nodes are asked for the connection, which waits for what they answer.
+    pub fn forward(&mut self, token: usize, question: Question, now: Now) {
+        let connection = &mut self.connections[token];
+        connection.waiting.set_forwarded(true);
+        let by = ClientKey { token, client: connection.client() };
+        self.proxy_links.proxy.timeout = self.settings.node_timeout;
+        self.proxy_links.proxy.ask(by, question, now.unix_ms().0);
+    }
+
+    /// Asks for what `items` begins with, of a connection for which a node is asked already, behind that. Returns how
+    /// many there are.
+    #[inline]
+    pub fn follow_forwarded(&mut self, items: &mut [BatchItem<'_>], spans: &[Span], now: Now) -> usize {
+        let token = items[0].token;
+        let is_forwarded = self.connections.get(token).is_some_and(|it| it.waiting.is_forwarded());
+        if is_forwarded { self.ask_behind(token, items, spans, now) } else { 0 }
+    }
+
+    #[cold]
+    fn ask_behind(&mut self, token: usize, items: &mut [BatchItem<'_>], spans: &[Span], now: Now) -> usize {
+        let shared = Arc::clone(&self.shared);
+        let mut asked = 0;
+        for item in items.iter_mut().take_while(|item| item.token == token) {
+            let connection = &mut self.connections[token];
+            let owner = self.proxy_links.proxy.may_follow(connection.client()).filter(|_| !connection.is_closing());
+            let session = &mut connection.session;
+            let question =
+                item.call(spans, |prepared, args| dispatch::forwarded(&shared.engine, session, prepared, args));
+            let question = question.flatten().filter(|question| owner.is_some() && question.only_owner() == owner);
+            let Some(question) = question else { break };
+            self.forward(token, *question, now);
+            asked += 1;
+        }
+        asked
+    }
+
+    /// Something has happened at a connection to another node.
+    pub fn note_link(&mut self, id: ProxyLink, readiness: Readiness, now: Now) {
+        let ProxyLinks { proxy, peers, readable } = &mut self.proxy_links;
+        let Some(peer) = peers.get_mut(&id) else { return };
+        let opened = match peer.opened() {
+            Ok(opened) => opened.is_some(),
+            Err(_) => return self.lose_link(id, now),
+        };
+        if opened {
+            let config = self.shared.engine.config().snapshot();
+            let (user, password) = (config.text(Directive::PRIMARYUSER), config.text(Directive::PRIMARYAUTH));
+            proxy.credentials = Credentials { user: user.to_vec(), password: password.to_vec() };
+            proxy.opened(id, now.unix_ms().0);
+        }
+        if readiness.readable || readiness.hung_up {
+            readable.insert(id);
+        }
+        if readiness.writable && peer.flush().and_then(|()| give(proxy, peer, id)).is_err() {
+            self.lose_link(id, now);
+        }
+    }
+
+    /// Takes what other nodes have answered, and sends what they are asked.
+    #[inline]
+    pub fn serve_links(&mut self, now: Now) {
+        if !self.proxy_links.proxy.is_unused() {
+            self.serve_used_links(now);
+        }
+    }
+
+    #[cold]
+    fn serve_used_links(&mut self, now: Now) {
+        let time = now.unix_ms().0;
+        for id in std::mem::take(&mut self.proxy_links.readable) {
+            self.read_link(id, now);
+        }
+        self.proxy_links.proxy.tick(time);
+        self.use_links(now);
+        for answer in self.proxy_links.proxy.take_answers() {
+            let (token, client) = (answer.to.token, answer.to.client);
+            let Some(connection) = self.connections.get_mut(token).filter(|it| it.client() == client) else { continue };
+            let start = self.replies.len();
+            let sink = self.replies.sink();
+            sink.raw(&answer.bytes);
+            dispatch::end_reply(&mut connection.session, sink, start);
+            connection.waiting.set_forwarded(!answer.is_last);
+            self.note_reply(token, start);
+            if answer.is_last {
+                self.enqueue(token);
+            }
+        }
+    }
+
+    fn read_link(&mut self, id: ProxyLink, now: Now) {
+        let ProxyLinks { proxy, peers, readable } = &mut self.proxy_links;
+        let Some(peer) = peers.get_mut(&id) else { return };
+        let mut bytes = Vec::new();
+        let more = peer.read_some(&mut bytes, AT_ONCE);
+        if !bytes.is_empty() {
+            proxy.received(id, &bytes, &self.shared.engine.cluster().map(), now.unix_ms().0);
+        }
+        match more {
+            Ok(true) => _ = readable.insert(id),
+            Ok(false) => {}
+            Err(_) => self.lose_link(id, now),
+        }
+    }
+
+    /// Does with sockets what is wanted; what that leads to, too.
+    fn use_links(&mut self, now: Now) {
+        loop {
+            for order in self.proxy_links.proxy.take_orders() {
+                match order {
+                    LinkOrder::Close(id) => _ = self.proxy_links.peers.remove(&id),
+                    LinkOrder::Connect(id, to) => match self.connect_link(id, to) {
+                        Ok(peer) => _ = self.proxy_links.peers.insert(id, peer),
+                        Err(_) => self.proxy_links.proxy.lost(id, now.unix_ms().0),
+                    },
+                }
+            }
+            let unsent = self.proxy_links.proxy.take_unsent();
+            if unsent.is_empty() && !self.proxy_links.proxy.has_orders() {
+                return;
+            }
+            for id in unsent {
+                let ProxyLinks { proxy, peers, .. } = &mut self.proxy_links;
+                let Some(peer) = peers.get_mut(&id) else { continue };
+                if give(proxy, peer, id).is_err() {
+                    self.lose_link(id, now);
+                }
+            }
+        }
+    }
+
+    fn connect_link(&self, id: ProxyLink, to: SocketAddr) -> io::Result<Peer> {
+        let config = self.shared.engine.config().snapshot();
+        let source = String::from_utf8_lossy(config.text(Directive::BIND_SOURCE_ADDR)).into_owned();
+        let tls = match config.flag(Directive::TLS_CLUSTER) {
+            true => Some(self.acceptor.tls.settings().ok_or(io::ErrorKind::NotConnected)?.client.clone()),
+            false => None,
+        };
+        let mut peer = Peer::open(&to.ip().to_string(), to.port(), &source, tls)?;
+        self.poller.register_link(&mut peer, id)?;
+        Ok(peer)
+    }
+
+    /// The connection is gone.
+    fn lose_link(&mut self, id: ProxyLink, now: Now) {
+        self.proxy_links.peers.remove(&id);
+        self.proxy_links.proxy.lost(id, now.unix_ms().0);
+    }
+}
+
+/// Gives a socket what it is to send, as far as it takes that.
+fn give(proxy: &mut Proxy, peer: &mut Peer, id: ProxyLink) -> io::Result<()> {
+    while peer.is_drained() {
+        let unsent = proxy.unsent(id);
+        let part = &unsent[..unsent.len().min(AT_ONCE)];
+        if part.is_empty() {
+            break;
+        }
+        peer.send(part)?;
+        let sent = part.len();
+        proxy.note_sent(id, sent);
+    }
+    Ok(())
+}
