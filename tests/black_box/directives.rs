@@ -73,7 +73,7 @@ fn there_is_no_start_without_what_a_promise_needs() {
 
 /// A directive that nothing here acts on, and why.
 const LOG_LENGTH: &str = "cluster-slot-migration-log-max-len";
-const NO_SLOTS: &str = "Cinnabar moves no slots as a whole, and counts nothing by slot";
+const NO_SLOTS: &str = "Cinnabar moves no slots as a whole";
 
 #[test]
 fn what_has_no_effect_is_said_and_kept() {

@@ -187,6 +187,36 @@ CLUSTER FLUSHSLOT 15495
 CLUSTER FLUSHSLOT 3300 SYNC
 DBSIZE
 FLUSHALL
+CONFIG SET cluster-slot-stats-enabled yes
+CLUSTER SLOT-STATS SLOTSRANGE 15495 15496
+SET a value
+GET a
+GET nothing
+MGET {a}1 {a}2
+CLUSTER SLOT-STATS SLOTSRANGE 15495 15495
+MGET a b
+LPUSH a x
+SET a
+CLUSTER SLOT-STATS SLOTSRANGE 15495 15495
+SPUBLISH a hello
+SORT {a}nothing
+CLUSTER COUNTKEYSINSLOT 15495
+CLUSTER SLOT-STATS SLOTSRANGE 15495 15495
+CLUSTER SLOT-STATS ORDERBY network-bytes-in LIMIT 3
+CLUSTER SLOT-STATS ORDERBY network-bytes-out LIMIT 2 ASC
+CLUSTER DELSLOTS 15495
+CLUSTER ADDSLOTS 15495
+CLUSTER SLOT-STATS SLOTSRANGE 15495 15495
+SET {a}x 1
+CONFIG RESETSTAT
+CLUSTER SLOT-STATS SLOTSRANGE 15495 15495
+SSUBSCRIBE a
+SUNSUBSCRIBE
+CLUSTER SLOT-STATS SLOTSRANGE 15495 15495
+CONFIG SET cluster-slot-stats-enabled no
+CLUSTER SLOT-STATS SLOTSRANGE 15495 15495
+CLUSTER SLOT-STATS ORDERBY cpu-usec
+FLUSHALL
 CLUSTER FLUSHSLOTS
 CLUSTER RESET
 CLUSTER RESET HARD
@@ -254,7 +284,9 @@ class Node:
     def alike(self, reply):
         """The reply without what differs between any two servers."""
         if isinstance(reply, list):
-            return [self.alike(part) for part in reply]
+            # Times are not compared.
+            times = [at for at, part in enumerate(reply) if at > 0 and reply[at - 1] == b"$cpu-usec"]
+            return [b"<time>" if at in times else self.alike(part) for at, part in enumerate(reply)]
         if not isinstance(reply, bytes):
             return reply
         reply = re.sub(rb"\b[0-9a-f]{40}\b", b"<name>", reply)

@@ -3,7 +3,7 @@
 //! They are made anew with `CINNABAR_WRITE_REFERENCE=1 cargo test -p cinnabar-commands --test reference`.
 #![forbid(unsafe_code)]
 
-use commands::core::acl_category::categories;
+use commands::core::acl_catalog::categories;
 use commands::core::command::{Command, FLAG_NAMES, Group};
 use commands::core::command_table::CommandTable;
 use engine::config::{

@@ -1,4 +1,4 @@
-//! CLUSTER SLOT-STATS: how much there is in each slot of this node.
+//! CLUSTER SLOT-STATS: how much there is in each slot of this node, and what its commands take.
 
 use super::bus_desk::must_be_clustered;
 use super::keys_in_slot::slot_at;
@@ -6,13 +6,46 @@ use crate::core::args::Args;
 use crate::core::context::{Context, Flow, Piecewise};
 use crate::keys::key_walk::{Filter, KeyWalk, PIECE};
 use engine::data::slot::{SLOTS, slot_of};
-use engine::{Error, Word};
+use engine::stats::slot_traffic::SlotUse;
+use engine::{Engine, Error, Word};
 use std::ops::RangeInclusive;
+
+/// What slots are told by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Metric {
+    KeyCount,
+    Cpu,
+    BytesIn,
+    BytesOut,
+}
+
+/// The first is always there.
+const METRICS: [(Metric, &str); 4] = [
+    (Metric::KeyCount, "key-count"),
+    (Metric::Cpu, "cpu-usec"),
+    (Metric::BytesIn, "network-bytes-in"),
+    (Metric::BytesOut, "network-bytes-out"),
+];
+
+impl Metric {
+    fn named(args: &Args<'_>, index: usize) -> Option<Metric> {
+        METRICS.into_iter().find(|(_, name)| args.is(index, name)).map(|(metric, _)| metric)
+    }
+
+    fn of(self, keys: u64, done: SlotUse) -> u64 {
+        match self {
+            Metric::KeyCount => keys,
+            Metric::Cpu => done.nanos / 1000,
+            Metric::BytesIn => done.received,
+            Metric::BytesOut => done.sent,
+        }
+    }
+}
 
 /// In which order slots are told, and how many.
 struct SlotOrder {
-    /// By their keys, otherwise by their numbers.
-    by_keys: bool,
+    /// None: by their numbers.
+    by: Option<Metric>,
     descends: bool,
     limit: usize,
 }
@@ -50,22 +83,26 @@ impl KeyCounts {
     fn reply(&self, cx: &mut Context<'_>) {
         let map = cx.engine.cluster().map();
         let is_own = |slot: &u16| map.serving.is_some() && map.owners.get(usize::from(*slot)) == Some(&map.serving);
-        let mut slots: Vec<u16> = self.slots.clone().filter(is_own).collect();
-        if self.order.by_keys {
-            let count = |slot: &u16| self.counts[usize::from(*slot)];
-            slots.sort_by(|one, other| {
-                let order = count(one).cmp(&count(other));
-                if self.order.descends { order.reverse() } else { order }.then(one.cmp(other))
+        let traffic = cx.engine.slot_traffic();
+        let with_use = |slot: u16| (slot, self.counts[usize::from(slot)], traffic.of(slot));
+        let mut slots: Vec<(u16, u64, SlotUse)> = self.slots.clone().filter(is_own).map(with_use).collect();
+        if let Some(metric) = self.order.by {
+            slots.sort_by_key(|(slot, keys, done)| {
+                let value = metric.of(*keys, *done);
+                (if self.order.descends { u64::MAX - value } else { value }, *slot)
             });
         }
         slots.truncate(self.order.limit);
+        let shown = if traffic.is_on() { &METRICS[..] } else { &METRICS[..1] };
         cx.reply.array(slots.len());
-        for slot in slots {
+        for (slot, keys, done) in slots {
             cx.reply.array(2);
             cx.reply.int(i64::from(slot));
-            cx.reply.map(1);
-            cx.reply.bulk(b"key-count");
-            cx.reply.int(self.counts[usize::from(slot)] as i64);
+            cx.reply.map(shown.len());
+            for (metric, name) in shown {
+                cx.reply.bulk(name.as_bytes());
+                cx.reply.int(metric.of(keys, done) as i64);
+            }
         }
     }
 }
@@ -85,9 +122,9 @@ pub(super) fn slot_stats(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<()
             if start > end {
                 return Err(Error::SlotStatsRange(Word::of(start.to_string()), Word::of(end.to_string())));
             }
-            (start..=end, SlotOrder { by_keys: false, descends: false, limit: SLOTS })
+            (start..=end, SlotOrder { by: None, descends: false, limit: SLOTS })
         }
-        () if args.len() >= 4 && args.is(2, "orderby") => (0..=(SLOTS - 1) as u16, order(args)?),
+        () if args.len() >= 4 && args.is(2, "orderby") => (0..=(SLOTS - 1) as u16, order(cx.engine, args)?),
         () => return Err(Error::SubcommandUse(Word::of(&args[1]), "CLUSTER")),
     };
     cx.flow = Flow::more(KeyCounts { slots, order, counts: vec![0; SLOTS], db: 0, walk: None });
@@ -95,10 +132,9 @@ pub(super) fn slot_stats(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<()
 }
 
 /// The words after ORDERBY.
-fn order(args: &Args<'_>) -> Result<SlotOrder, Error> {
-    if !args.is(3, "key-count") {
-        return Err(Error::SlotStatsMetric);
-    }
+fn order(engine: &Engine, args: &Args<'_>) -> Result<SlotOrder, Error> {
+    let is_counted = |metric: &Metric| *metric == Metric::KeyCount || engine.slot_traffic().is_on();
+    let by = Metric::named(args, 3).filter(is_counted).ok_or(Error::SlotStatsMetric)?;
     let (mut limit, mut descends, mut at) = (None, None, 4);
     while at < args.len() {
         if args.is(at, "limit") && at + 1 < args.len() {
@@ -117,5 +153,5 @@ fn order(args: &Args<'_>) -> Result<SlotOrder, Error> {
         }
         at += 1;
     }
-    Ok(SlotOrder { by_keys: true, descends: descends.unwrap_or(true), limit: limit.unwrap_or(SLOTS) })
+    Ok(SlotOrder { by: Some(by), descends: descends.unwrap_or(true), limit: limit.unwrap_or(SLOTS) })
 }

@@ -1,5 +1,5 @@
 //! What is written down of every command: its count and time, its entry in the command log, the line that monitors
-//! get, what HOTKEYS wants to know.
+//! get, what HOTKEYS and CLUSTER SLOT-STATS want to know.
 //!
 //! The clock is read once a command, when it has ended, which is the beginning of the next: the worker sets it anew
 //! before each batch. What a call of a command within a command (EXEC, a script) takes is part of both.
@@ -15,6 +15,7 @@ use crate::core::context::{Context, Flow, Now};
 use crate::core::key_spec::keys_and_flags;
 use crate::core::redact::{monitor_line, shown_arg, shown_args};
 use crate::core::session::{LoggedArgs, Session, Took, Unfinished};
+use crate::core::slot_use;
 use engine::config::Directive;
 use engine::keyspace::origin::Asker;
 use engine::stats::command_log::{LogReason, LoggedCommand};
@@ -32,6 +33,7 @@ pub(crate) struct Start<'e> {
     clock: Nanos,
     reply: usize,
     request: usize,
+    is_within: bool,
 }
 
 #[inline(always)]
@@ -58,7 +60,14 @@ pub(crate) fn begin_counted<'e>(
     args: &Args<'_>,
     reply: &Reply,
 ) -> Start<'e> {
-    Start { worker, stats, clock: worker.clock(), reply: reply.len(), request: args.wire_len() }
+    Start { worker, stats, clock: worker.clock(), reply: reply.len(), request: args.wire_len(), is_within: false }
+}
+
+impl Start<'_> {
+    /// It is a command within another one.
+    pub(crate) fn within(self) -> Self {
+        Start { is_within: true, ..self }
+    }
 }
 
 /// Where a worker counts a command.
@@ -153,12 +162,20 @@ fn tell(
         engine.pubsub().feed_monitors(session.worker, &line);
     }
     let hot_keys = keys_of_call(engine, session, entry, args);
+    let slot = match start.is_within {
+        true => {
+            slot_use::join(engine, session, entry, args);
+            None
+        }
+        false => slot_use::of_call(engine, session, entry, args),
+    };
     if end != End::Now {
         let args = shown_args(entry, args, kept.as_deref());
-        session.unfinished = Some(Box::new(Unfinished { entry, clock: start.clock, args, took, line, hot_keys }));
+        session.unfinished = Some(Box::new(Unfinished { entry, clock: start.clock, args, took, line, hot_keys, slot }));
         return;
     }
     note_hot_keys(engine, session, &took, &hot_keys);
+    slot_use::count(engine, session.worker, slot, nanos, &took);
     if is_notable(engine, &took) {
         note(engine, session, entry, took, now, || shown_args(entry, args, kept.as_deref()));
     }
@@ -254,7 +271,7 @@ pub(crate) fn piece(engine: &Engine, session: &mut Session, clock: Nanos, answer
 pub fn unblocked(engine: &Engine, session: &mut Session, reply: &[u8], now: Now) {
     let Some(mut unfinished) = session.unfinished.take() else { return };
     unfinished.took.answer += reply.len();
-    let Unfinished { entry, clock, args, took, hot_keys, .. } = *unfinished;
+    let Unfinished { entry, clock, args, took, hot_keys, slot, .. } = *unfinished;
     note_hot_keys(engine, session, &took, &hot_keys);
     let worker = &engine.metrics()[session.worker];
     let stats = stats(worker, entry);
@@ -262,7 +279,9 @@ pub fn unblocked(engine: &Engine, session: &mut Session, reply: &[u8], now: Now)
         // It has not run: its user may not do this any more.
         return stats.rejected.add(1);
     }
-    count(engine, session, worker, stats, engine.host().nanos().since(clock));
+    let nanos = engine.host().nanos().since(clock);
+    count(engine, session, worker, stats, nanos);
+    slot_use::count(engine, session.worker, slot, nanos, &took);
     match reply {
         // By CLIENT UNBLOCK.
         [b'-', text @ ..] if text.starts_with(b"UNBLOCKED") => {
@@ -278,8 +297,9 @@ pub fn unblocked(engine: &Engine, session: &mut Session, reply: &[u8], now: Now)
 }
 
 fn finish(engine: &Engine, session: &Session, unfinished: Unfinished, now: Now) {
-    let Unfinished { entry, args, took, line, hot_keys, .. } = unfinished;
+    let Unfinished { entry, args, took, line, hot_keys, slot, .. } = unfinished;
     note_hot_keys(engine, session, &took, &hot_keys);
+    slot_use::count(engine, session.worker, slot, took.nanos, &took);
     if let Some(line) = line {
         engine.pubsub().feed_monitors(session.worker, &line);
     }

@@ -5,7 +5,6 @@
 //! what a particular command does.
 
 pub mod acl_catalog;
-pub mod acl_category;
 pub(crate) mod admission;
 pub(crate) mod args;
 pub(crate) mod busy_script;
@@ -28,4 +27,5 @@ pub mod queued;
 pub(crate) mod redact;
 pub mod rights;
 pub(crate) mod session;
+mod slot_use;
 pub(crate) mod tracked_reads;

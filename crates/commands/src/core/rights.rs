@@ -121,7 +121,7 @@ impl<'c> Call<'c> {
         }
         let touches = has_keys
             || self.command.flags.has(READONLY.and(WRITE))
-            || crate::core::acl_category::categories(self.command).any(|name| name == "keyspace");
+            || crate::core::acl_catalog::categories(self.command).any(|name| name == "keyspace");
         if touches && !selector.allows_db(Some(self.db)) { denied(0) } else { Ok(()) }
     }
 

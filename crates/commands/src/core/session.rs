@@ -123,6 +123,8 @@ pub struct Session {
     pub(crate) caching: bool,
     /// What was replied last goes out, whatever CLIENT REPLY says.
     pub(crate) keeps_reply: bool,
+    /// The slot of what its running command runs, while CLUSTER SLOT-STATS wants to know.
+    pub(crate) inner_slot: Option<Box<InnerSlot>>,
     /// How large arguments of its running command will be shown.
     pub(crate) kept: Option<Box<LoggedArgs>>,
     /// What its transaction has for the log before the script that it runs now.
@@ -215,6 +217,7 @@ impl Session {
             tracker: None,
             caching: false,
             keeps_reply: false,
+            inner_slot: None,
             kept: None,
             group: None,
             unfinished: None,
@@ -329,6 +332,28 @@ pub struct Unfinished {
     pub(crate) line: Option<Vec<u8>>,
     /// Its keys, while HOTKEYS wants to know.
     pub(crate) hot_keys: Vec<Vec<u8>>,
+    /// Its slot, while CLUSTER SLOT-STATS wants to know.
+    pub(crate) slot: Option<SlotOfCall>,
+}
+
+/// The slot of what has run within a command.
+#[derive(Debug, Default)]
+pub(crate) struct InnerSlot {
+    pub(crate) slot: Option<u16>,
+    /// There were several.
+    pub(crate) is_across: bool,
+    /// Bytes of the requests that were queued.
+    pub(crate) request: usize,
+}
+
+/// The slot that a command was about, and what else is to be counted of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SlotOfCall {
+    pub(crate) slot: u16,
+    /// Bytes of requests that it has run.
+    pub(crate) queued: usize,
+    /// A client gets its reply.
+    pub(crate) is_answered: bool,
 }
 
 /// What a command took.

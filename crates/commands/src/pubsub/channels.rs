@@ -25,6 +25,7 @@ use engine::clients::registry::ClientInfo;
 use engine::config::keyspace_events::{KEYEVENT, KEYSPACE};
 use engine::data::slot::slot_of;
 use engine::propagation::effects::Event;
+use engine::stats::slot_traffic::SlotUse;
 use engine::{Engine, Error, Word};
 use resp::{Protocol, Reply};
 use std::sync::atomic::Ordering::Relaxed;
@@ -380,6 +381,11 @@ fn shard_publish(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error>
 
 fn send(cx: &mut Context<'_>, args: &Args<'_>, kind: ChannelKind) -> Result<(), Error> {
     let receivers = cx.engine.pubsub().publish(cx.session.worker, kind, &args[1], &args[2]);
+    if kind == ChannelKind::Shard && cx.engine.slot_traffic().is_on() {
+        let message = Message { kind, channel: args[1].into(), payload: args[2].into(), patterns: Vec::new() };
+        let sent = receivers * encode(&message, None, Protocol::Resp2).len() as u64;
+        cx.engine.slot_traffic().add(cx.session.worker, slot_of(&args[1]), SlotUse { sent, ..SlotUse::default() });
+    }
     match cx.engine.is_clustered() {
         // Replicas are nodes like any other.
         true => cx.engine.host().publish_to_nodes(&args[1], &args[2], kind == ChannelKind::Shard),

@@ -229,6 +229,11 @@ impl EngineHooks for Change<'_> {
         Ok(())
     }
 
+    fn slot_stats(&self) -> Applied {
+        self.engine.count_by_slot(self.config.flag(Directive::CLUSTER_SLOT_STATS_ENABLED));
+        Ok(())
+    }
+
     fn wanted_replicas(&self) -> Applied {
         let now = self.engine.host().unix_us(UnixUs(0)).ms();
         good_replicas::refresh(self.engine, self.config, now);
@@ -314,6 +319,7 @@ fn reset_statistics(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error>
     cx.engine.host().reset_stats();
     cx.engine.users().log.reset_counts();
     crate::cluster::reset_counters();
+    cx.engine.slot_traffic().reset(|_| true);
     cx.reply.ok();
     Ok(())
 }

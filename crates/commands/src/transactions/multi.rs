@@ -261,7 +261,7 @@ impl CommandGroup {
         let kept = cx.session.kept.take();
         // What a log is read for was measured when it ran.
         let is_new = cx.keys.origin().asker != Asker::Replay;
-        let start = is_new.then(|| instrument::begin(cx.engine, cx.session, entry, args, cx.now, cx.reply));
+        let start = is_new.then(|| instrument::begin(cx.engine, cx.session, entry, args, cx.now, cx.reply).within());
         if entry.runs_scripts() {
             // What the script changes comes behind what has run before it.
             cx.session.group = Some(Box::new(std::mem::take(&mut self.batch)));

@@ -66,6 +66,8 @@ pub trait EngineHooks {
 
     /// Whether the time of each command is counted.
     fn latency_tracking(&self) -> Applied;
+    /// What commands about each slot take is counted, or not.
+    fn slot_stats(&self) -> Applied;
 
     /// Whether writes wait for replicas.
     fn wanted_replicas(&self) -> Applied;

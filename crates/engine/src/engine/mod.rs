@@ -26,6 +26,7 @@ use crate::stats::command_log::{CommandLog, LogReason};
 use crate::stats::hot_key_tracking::HotKeys;
 use crate::stats::latency_monitor::LatencyMonitor;
 use crate::stats::metrics::{Rates, Totals, WorkerMetrics};
+use crate::stats::slot_traffic::SlotTraffic;
 use crate::status::cluster_status::ClusterStatus;
 use crate::status::deny_reasons::Paused;
 use crate::status::pause::{Hold, Pause};
@@ -55,6 +56,7 @@ pub struct Engine {
     latency: LatencyMonitor,
     command_log: CommandLog,
     hot_keys: HotKeys,
+    slot_traffic: SlotTraffic,
     attention: CachePadded<Attention>,
     /// `latency-tracking`.
     tracks_latency: AtomicBool,
@@ -110,6 +112,7 @@ impl Engine {
             latency: LatencyMonitor::default(),
             command_log: CommandLog::default(),
             hot_keys: HotKeys::new(options.workers),
+            slot_traffic: SlotTraffic::new(options.workers),
             attention: CachePadded::default(),
             tracks_latency: AtomicBool::new(true),
             pause: Pause::default(),
@@ -201,6 +204,11 @@ impl Engine {
     /// Slots are others' from now on. What was admitted before may still run until [all locks were
     /// passed](crate::keyspace::Keyspace::pass_locks).
     pub fn set_slot_map(&self, map: SlotMap) {
+        let before = self.cluster.map();
+        let owned = |map: &SlotMap, slot: u16| {
+            map.serving.is_some() && map.owners.get(usize::from(slot)).copied().flatten() == map.serving
+        };
+        self.slot_traffic.reset(|slot| owned(&before, slot) != owned(&map, slot));
         self.cluster.set_map(map);
         self.persistence_status().begin_epoch();
     }
@@ -250,7 +258,7 @@ impl Engine {
     }
 
     /// Whether a command that took so long and moved so many bytes, in its request or in its reply, is of interest to
-    /// the command log, the latency monitor, HOTKEYS or clients in MONITOR.
+    /// the command log, the latency monitor, HOTKEYS, CLUSTER SLOT-STATS or clients in MONITOR.
     #[inline]
     pub fn wants_to_know(&self, nanos: u64, bytes: u64) -> bool {
         nanos >= self.attention.nanos.load(Relaxed) || bytes >= self.attention.bytes.load(Relaxed)
@@ -259,7 +267,7 @@ impl Engine {
     /// To be called when a threshold has changed.
     pub fn refresh_attention(&self) {
         let log = |reason| self.command_log.threshold(reason);
-        let (nanos, bytes) = match self.pubsub.is_monitored() || self.hot_keys.is_on() {
+        let (nanos, bytes) = match self.pubsub.is_monitored() || self.hot_keys.is_on() || self.slot_traffic.is_on() {
             true => (0, 0),
             false => (
                 self.latency.threshold().min(log(LogReason::Slow)),
@@ -278,6 +286,17 @@ impl Engine {
     /// SLOWLOG and COMMANDLOG.
     pub fn command_log(&self) -> &CommandLog {
         &self.command_log
+    }
+
+    /// What commands about each slot take.
+    pub fn slot_traffic(&self) -> &SlotTraffic {
+        &self.slot_traffic
+    }
+
+    /// Commands are counted by slot from now on, or no longer.
+    pub fn count_by_slot(&self, on: bool) {
+        self.slot_traffic.set_on(on);
+        self.refresh_attention();
     }
 
     /// Which keys take the most.

@@ -9,3 +9,4 @@ pub mod histogram;
 pub mod hot_key_tracking;
 pub mod latency_monitor;
 pub mod metrics;
+pub mod slot_traffic;

@@ -1,7 +1,7 @@
 //! The commands.
 
+use crate::core::acl_catalog::CATEGORIES;
 use crate::core::acl_catalog::{Catalog, category_named, rule_context};
-use crate::core::acl_category::CATEGORIES;
 use crate::core::admission::Settle;
 use crate::core::args::Args;
 use crate::core::command::{ADMIN, Command, Flags, Group, LOADING, NO_SCRIPT, STALE};

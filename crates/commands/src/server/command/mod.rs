@@ -9,7 +9,7 @@ pub(crate) mod command_docs;
 mod random_calls;
 pub(crate) mod syntax;
 
-use crate::core::acl_category::{CATEGORIES, categories};
+use crate::core::acl_catalog::{CATEGORIES, categories};
 use crate::core::args::Args;
 use crate::core::command::CallKeys;
 use crate::core::command::CommandEntry;
