@@ -1,6 +1,7 @@
 //! Pings and pongs: this node is there, and that is what it knows of some others.
 
 use super::cluster_bus::Bus;
+use super::model::bus_effect::Level;
 use crate::link_id::LinkId;
 use crate::node::{Flags, Node};
 use crate::node_id::NodeId;
@@ -20,6 +21,7 @@ impl Bus {
             || to.and_then(|id| self.nodes.get(&id)).is_some_and(|node| node.flags.has(Flags::EXTENSIONS));
         let entries = self.gossip_for(to);
         let extensions = if takes_extensions { self.my_extensions() } else { Vec::new() };
+        self.tell_of_ping(to, message, is_inbound);
         let bytes = encode(&self.header(MessageFlags::EXTENSIONS), &Body::Gossip { message, entries, extensions });
         self.send(link, message, bytes.into());
         let now = self.now;
@@ -30,6 +32,14 @@ impl Bus {
                 _ => {}
             }
         }
+    }
+
+    fn tell_of_ping(&mut self, to: Option<NodeId>, message: MessageType, is_inbound: bool) {
+        let unknown = || "<unknown>".to_owned();
+        let id = to.map_or_else(unknown, |id| id.to_string());
+        let (name, message) = (to.map_or_else(unknown, |id| self.human_name(id)), message.name());
+        let way = if is_inbound { "inbound" } else { "outbound" };
+        self.log(Level::Debug, format!("Sending {message} packet to node {id} ({name}) on {way} link"));
     }
 
     /// Some nodes that happen to be next to each other in the table, and all that are suspected.

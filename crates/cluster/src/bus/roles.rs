@@ -110,6 +110,11 @@ impl Bus {
         self.nodes.get(&id).map(|node| node.human_name(self.settings.tls_cluster)).unwrap_or_default()
     }
 
+    /// How the log names this node in its shard.
+    pub fn own_name_in_shard(&self) -> String {
+        self.named_in_shard(self.nodes.my_id())
+    }
+
     /// How the log names a node in its shard.
     pub(super) fn named_in_shard(&self, id: NodeId) -> String {
         let shard = self.nodes.get(&id).map(|node| node.shard_id.to_string()).unwrap_or_default();

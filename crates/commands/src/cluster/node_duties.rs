@@ -81,17 +81,20 @@ pub fn lead(engine: &Engine) {
     }
 }
 
-/// The slots that have keys.
-pub fn populated(engine: &Engine, now: Now) -> SlotSet {
+/// Those of these slots that have keys.
+pub fn populated(engine: &Engine, slots: &SlotSet, now: Now) -> SlotSet {
     let mut found = SlotSet::none();
-    for db in 0..engine.databases() as u32 {
+    let databases = 0..engine.databases() as u32;
+    for (range, db) in slots.ranges().into_iter().flat_map(|range| databases.clone().map(move |db| (range.clone(), db)))
+    {
+        let filter = Filter { slots: Some(range.clone()), ..Filter::default() };
         let mut walk = None;
         let mut ended = false;
         while !ended {
             let piece = dispatch::internal(engine, now, |cx| {
                 cx.keys.select(db);
-                let walk = walk.get_or_insert_with(|| KeyWalk::all(&cx.keys));
-                let went = walk.piece(&mut cx.keys, PIECE, &Filter::default(), |entry| {
+                let walk = walk.get_or_insert_with(|| KeyWalk::of_slots(&cx.keys, &range, 0));
+                let went = walk.piece(&mut cx.keys, PIECE, &filter, |entry| {
                     found.insert(slot_of(entry.key()));
                 })?;
                 ended = went.is_none();
@@ -122,12 +125,13 @@ pub fn flush_all(engine: &Engine, now: Now) {
     run(engine, &[b"FLUSHALL", b"ASYNC"], now);
 }
 
-/// Keys of these slots go. A replica's go when its primary's do.
-pub fn remove_keys(engine: &Engine, slots: &SlotSet, now: Now) {
+/// Keys of these slots go. A replica's go when its primary's do. `node`: what the log calls this one.
+pub fn remove_keys(engine: &Engine, slots: &SlotSet, node: &str, now: Now) {
     if engine.replication().is_replica() {
         return;
     }
-    for slot in slots.iter() {
+    for slot in populated(engine, slots, now).iter() {
+        engine.host().notice(&format!("Deleting keys in dirty slot {slot} on node {node}"));
         run(engine, &[b"CLUSTER", b"FLUSHSLOT", slot.to_string().as_bytes(), b"ASYNC"], now);
     }
 }

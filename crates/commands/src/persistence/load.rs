@@ -37,7 +37,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// What was loaded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadedFile {
     /// Keys that were put into the keyspace.
     pub keys: u64,
@@ -49,6 +49,8 @@ pub struct LoadedFile {
     pub all_expired: u64,
     /// The history that the data is of, how much of it, and the database that its stream had selected.
     pub history: Option<(ReplicationId, u64, u32)>,
+    /// The slots that move, of a snapshot for replicas.
+    pub open_slots: Vec<u8>,
 }
 
 /// As the log tells of it.
@@ -641,6 +643,7 @@ impl Sink for Loader<'_, '_> {
             b"repl-id" => self.history.0 = ReplicationId::parse(value),
             b"repl-offset" => self.history.1 = text.parse().ok(),
             b"repl-stream-db" => self.history.2 = text.parse().unwrap_or(0),
+            b"cluster-slot-states" => self.loaded.open_slots = value.to_vec(),
             b"ctime" => {
                 let age = text.parse().map_or(0, |then: i64| (self.inserter.now.seconds() - then).max(0));
                 self.engine.host().notice(&format!("RDB age {age} seconds"));

@@ -102,8 +102,12 @@ pub fn adopt(engine: &Engine, (id, offset, db): (ReplicationId, u64, u32)) {
 }
 
 /// Who waits for keys of a primary waits in vain for a replica's, but for those who only read from replicas. Clients
-/// that follow redirections are told where to wait, the others are told so and lose their connections.
+/// that follow redirections are told where to wait, the others are told so and lose their connections. In a cluster it
+/// is the slots that say who waits where, and a change of these tells the clients.
 pub(crate) fn end_waits(engine: &Engine) {
+    if engine.is_clustered() {
+        return;
+    }
     let Some(primary) = engine.replication().primary() else { return };
     for client in engine.clients().all() {
         let Some(ticket) = client.ticket() else { continue };

@@ -9,6 +9,7 @@ use crate::core::context::Now;
 use crate::core::dispatch;
 use crate::keys::table_exchange::{DataSet, exchange_all};
 use crate::persistence::load::{LoadFailure, LoadedFile, Mode, Target, describe, options, read};
+use crate::replication::snapshot_load::take_open_slots;
 use engine::Engine;
 use engine::keyspace::Keyspace;
 use engine::scripts::function_libraries::Libraries;
@@ -43,6 +44,7 @@ impl Beside<'_> {
         };
         // It fails only where a script has a lock for long.
         while attempt().is_err() {}
+        take_open_slots(engine, &self.loaded);
     }
 }
 

@@ -26,7 +26,14 @@ pub fn load_snapshot(engine: &Engine, reader: &mut dyn Read, size: u64) -> Resul
         // It fails only where a script has a lock for long.
         while dispatch::internal(engine, now, &mut empty).is_err() {}
     };
-    load_in_place(engine, reader, size, &empty)
+    load_in_place(engine, reader, size, &empty).inspect(|loaded| take_open_slots(engine, loaded))
+}
+
+/// A replica in a cluster goes on with the slots that its primary was moving.
+pub(super) fn take_open_slots(engine: &Engine, loaded: &LoadedFile) {
+    if !engine.host().take_open_slots(&loaded.open_slots) {
+        engine.host().log("The snapshot's list of slots that move is none, and was skipped");
+    }
 }
 
 #[cfg(test)]

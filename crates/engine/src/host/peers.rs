@@ -23,6 +23,16 @@ pub trait Peers: Send + Sync {
         false
     }
 
+    /// The slots that move, as a snapshot for a replica has them; empty: none does.
+    fn open_slots(&self) -> String {
+        String::new()
+    }
+
+    /// The same, of the primary that this server follows. False: the text is none.
+    fn take_open_slots(&self, _text: &[u8]) -> bool {
+        true
+    }
+
     /// What the node knows of its cluster is in its file when this returns.
     fn save_node(&self) {}
 }

@@ -56,6 +56,7 @@ impl BusThread {
     fn run(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(256);
         while !self.shared.stopping.load(Relaxed) {
+            self.shared.sleep_with_server();
             self.use_links();
             let time = self.next_tick.saturating_duration_since(Instant::now());
             match self.poll.poll(&mut events, Some(time)) {

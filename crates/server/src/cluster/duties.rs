@@ -59,11 +59,14 @@ fn work(desk: &NodeDesk, shared: &Shared, duties_due: &Receiver<Duty>) {
             Duty::Follow { ip, port, needs_full_sync } => node_duties::follow(engine, &ip, port, needs_full_sync, now),
             Duty::Lead => {
                 node_duties::lead(engine);
-                let found = node_duties::populated(engine, now);
+                let found = node_duties::populated(engine, &SlotSet::all(), now);
                 desk.input(|bus, now| bus.keys_found(&found, now));
             }
             Duty::FlushAll => node_duties::flush_all(engine, now),
-            Duty::RemoveKeys(slots) => node_duties::remove_keys(engine, &slots, now),
+            Duty::RemoveKeys(slots) => {
+                let node = desk.bus().own_name_in_shard();
+                node_duties::remove_keys(engine, &slots, &node, now);
+            }
             Duty::Deliver { channel, message, is_sharded } => {
                 node_duties::deliver(engine, &channel, &message, is_sharded)
             }

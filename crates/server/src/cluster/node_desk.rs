@@ -19,7 +19,7 @@ use mio::{Poll, Token, Waker};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 /// The token under which the thread's waker reports; links count from 1.
@@ -46,7 +46,12 @@ pub struct NodeDesk {
     duties: OnceLock<Duties>,
     /// Nothing is written, as the node wants it.
     is_paused: AtomicBool,
+    /// When it was said last that the file is not up to date.
+    warned_at: AtomicI64,
 }
+
+/// It is said once in so many milliseconds.
+const WARNING_INTERVAL: Millis = 30_000;
 
 /// The wall clock: times of nodes are told.
 pub(super) fn now() -> Millis {
@@ -80,7 +85,7 @@ impl NodeDesk {
         if config.flag(Directive::CLUSTER_SINGLE) {
             own_all(&mut bus)?;
         }
-        let (links, waker, shared, duties, is_paused) = Default::default();
+        let (links, waker, shared, duties, is_paused, warned_at) = Default::default();
         Ok(Some(Arc::new(NodeDesk {
             bus: Mutex::new(bus),
             file: Mutex::new(file),
@@ -89,6 +94,7 @@ impl NodeDesk {
             shared,
             duties,
             is_paused,
+            warned_at,
         })))
     }
 
@@ -234,7 +240,10 @@ impl NodeDesk {
             log::warning(format_args!("Fatal: can't update cluster config file '{}'.", file.name()));
             std::process::exit(1);
         }
-        log::warning("Cluster config updated even though writing the cluster config file to disk failed.");
+        if now() - self.warned_at.load(Relaxed) > WARNING_INTERVAL {
+            self.warned_at.store(now(), Relaxed);
+            log::warning("Cluster config updated even though writing the cluster config file to disk failed.");
+        }
     }
 }
 

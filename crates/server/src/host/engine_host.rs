@@ -138,7 +138,7 @@ impl Clock for EngineHost {
         if let Some(shared) = self.shared() {
             shared.post_others(|| WorkerMessage::Sleep { until });
             shared.replication.post(ReplicationMessage::Sleep { until });
-            *shared.link_sleeps_until.lock() = Some(until);
+            *shared.sleeps_until.lock() = Some(until);
         }
         std::thread::sleep(time);
     }
@@ -284,6 +284,14 @@ impl Peers for EngineHost {
 
     fn knows_node(&self, name: &[u8]) -> bool {
         self.node.get().is_some_and(|node| node.bus().nodes().named(name).is_some())
+    }
+
+    fn open_slots(&self) -> String {
+        self.node.get().map(|node| node.bus().open_slots()).unwrap_or_default()
+    }
+
+    fn take_open_slots(&self, text: &[u8]) -> bool {
+        self.node.get().is_none_or(|node| node.input(|bus, now| bus.take_open_slots(text, now).is_ok()))
     }
 
     fn save_node(&self) {

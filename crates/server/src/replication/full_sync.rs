@@ -84,6 +84,11 @@ fn write(shared: &Shared, plan: SnapshotPlan) -> Result<(), String> {
         file.add_field(name, value);
     }
     file.add_field("repl-offset", offset.to_string());
+    // As they are at the snapshot's moment or after it: what changes them later is in the stream.
+    let open_slots = engine.host().open_slots();
+    if !open_slots.is_empty() {
+        file.add_field("cluster-slot-states", open_slots);
+    }
     match fan_out {
         Some(mut fan_out) => {
             file.write(&mut fan_out).map_err(failed)?;

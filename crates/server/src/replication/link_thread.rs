@@ -159,6 +159,7 @@ impl LinkThread {
         let mut next = Instant::now();
         let mut generation = u64::MAX;
         while !self.shared.stopping.load(Relaxed) {
+            self.shared.sleep_with_server();
             let present = self.status().generation();
             let is_new = std::mem::replace(&mut generation, present) != present;
             let is_loading = self.engine().persistence_status().deny_reasons().is_loading();
@@ -280,14 +281,12 @@ impl LinkThread {
         progress: &mut Option<Progress>,
     ) -> Result<(), End> {
         while wanted.is_wanted() {
-            if let Some(until) = self.shared.link_sleeps_until.lock().take() {
-                thread::sleep(until.saturating_duration_since(Instant::now()));
-            }
             if let Some(progress) = progress.as_ref()
                 && self.shared.killed_link.load(Relaxed) == progress.client
             {
                 return Err(End::Io(io::ErrorKind::ConnectionAborted.into()));
             }
+            self.shared.sleep_with_server();
             wire.send(link)?;
             let now = wire.now();
             let (taken, arrived) = self.take(link, wire.input(), now, wanted)?;

@@ -78,7 +78,7 @@ pub struct Shared {
     /// The client of the link that is to end.
     pub killed_link: AtomicU64,
     /// It does nothing before (DEBUG SLEEP).
-    pub link_sleeps_until: Mutex<Option<Instant>>,
+    pub sleeps_until: Mutex<Option<Instant>>,
     /// The thread that serves replicas.
     pub replication: ReplicationHandle,
     /// Connections that were let in, and that were refused, since the statistics were reset.
@@ -101,7 +101,7 @@ impl Shared {
             notifier,
             link_thread: OnceLock::new(),
             killed_link: AtomicU64::new(0),
-            link_sleeps_until: Mutex::default(),
+            sleeps_until: Mutex::default(),
             replication: ReplicationHandle::default(),
             connections_received: AtomicU64::new(0),
             connections_rejected: AtomicU64::new(0),
@@ -275,6 +275,16 @@ impl Shared {
     pub fn forget(&self, worker: usize, client: u64) {
         self.slots[worker].load.fetch_sub(1, Relaxed);
         self.engine.clients().remove(client);
+    }
+
+    /// While the server is to do nothing (DEBUG SLEEP) a thread that talks to other servers sleeps here.
+    pub fn sleep_with_server(&self) {
+        let until = *self.sleeps_until.lock();
+        if let Some(rest) =
+            until.map(|until| until.saturating_duration_since(Instant::now())).filter(|rest| !rest.is_zero())
+        {
+            std::thread::sleep(rest);
+        }
     }
 
     /// Asks the main thread to end the server.

@@ -72,18 +72,22 @@ impl Bus {
         if let Some(node) = self.nodes.get_mut(&primary) {
             node.config_epoch = epoch;
         }
-        let (old, new) = (self.named_in_shard(sender), self.named_in_shard(primary));
         if slots > 0 {
+            let shard = self.nodes.get(&sender).map(|node| node.shard_id.to_string()).unwrap_or_default();
+            let (old, new) = (self.human_name(sender), self.human_name(primary));
             let text = format!(
-                "A failover occurred; node {old} lost {slots} slot(s) and failed over to node {new} with a config \
-                 epoch of {epoch}"
+                "A failover occurred in shard {shard}; node {sender} ({old}) lost {slots} slot(s) and failed over to \
+                 node {primary} ({new}) with a config epoch of {epoch}"
             );
             self.log(Level::Notice, text);
         }
-        for (moving, end) in [(importing, "source"), (migrating, "target")] {
+        let new = self.named_in_shard(primary);
+        for (moving, end, what) in
+            [(importing, "source", "importing source"), (migrating, "target", "migrating target")]
+        {
             if moving > 0 {
                 let text =
-                    format!("A failover occurred in migration {end}. Update {end} of {moving} slot(s) to node {new}.");
+                    format!("A failover occurred in migration {end}. Update {what} of {moving} slot(s) to node {new}.");
                 self.log(Level::Notice, text);
             }
         }

@@ -5,6 +5,7 @@ use crate::bus::cluster_bus::Bus;
 use crate::bus::model::bus_effect::Level;
 use crate::node_id::NodeId;
 use crate::slot_set::SlotSet;
+use std::collections::BTreeMap;
 
 /// What came of a claim.
 #[derive(Default)]
@@ -93,12 +94,7 @@ impl Bus {
     /// A slot that was coming here has another owner: its old one's replacement, or a third one.
     fn source_changed(&mut self, slot: u16, from: NodeId, claimant: NodeId) {
         if self.are_in_same_shard(claimant, from) {
-            let named = self.named_in_shard(claimant);
-            let text = format!(
-                "Failover occurred in migration source. Update importing source for slot {slot} to node {named}."
-            );
-            self.log(Level::Verbose, text);
-            self.nodes.importing.insert(slot, claimant);
+            self.replace_source(slot, claimant);
         } else {
             let named = self.named_in_shard(from);
             self.log(Level::Notice, format!("Slot {slot} is no longer being imported from node {named}."));
@@ -113,11 +109,7 @@ impl Bus {
             && (target.config_epoch < epoch || target.is_replica())
             && self.are_in_same_shard(to, claimant)
         {
-            let named = self.named_in_shard(claimant);
-            let text =
-                format!("Failover occurred in migration target. Slot {slot} is now being migrated to node {named}.");
-            self.log(Level::Verbose, text);
-            self.nodes.migrating.insert(slot, claimant);
+            self.replace_target(slot, claimant);
             self.todo.save(true);
             self.todo.update_state();
         }
@@ -186,11 +178,29 @@ impl Bus {
     pub(in crate::bus) fn move_slots(&mut self, from: NodeId, to: NodeId) -> (usize, usize, usize) {
         let slots = self.nodes.get(&from).map(|node| node.slots.clone()).unwrap_or_default();
         slots.iter().for_each(|slot| self.assign_slot(slot, Some(to)));
-        let turn = |moving: &mut std::collections::BTreeMap<u16, NodeId>| {
-            moving.values_mut().filter(|node| **node == from).map(|node| *node = to).count()
+        let of_node = |moving: &BTreeMap<u16, NodeId>| -> Vec<u16> {
+            moving.iter().filter(|(_, node)| **node == from).map(|(slot, _)| *slot).collect()
         };
-        let importing = turn(&mut self.nodes.importing);
-        let migrating = turn(&mut self.nodes.migrating);
-        (slots.len(), importing, migrating)
+        let (importing, migrating) = (of_node(&self.nodes.importing), of_node(&self.nodes.migrating));
+        importing.iter().for_each(|slot| self.replace_source(*slot, to));
+        migrating.iter().for_each(|slot| self.replace_target(*slot, to));
+        (slots.len(), importing.len(), migrating.len())
+    }
+
+    /// A slot comes from the node that has replaced its owner.
+    fn replace_source(&mut self, slot: u16, by: NodeId) {
+        let named = self.named_in_shard(by);
+        let text =
+            format!("Failover occurred in migration source. Update importing source for slot {slot} to node {named}.");
+        self.log(Level::Verbose, text);
+        self.nodes.importing.insert(slot, by);
+    }
+
+    /// A slot goes to the node that has replaced the one that was to get it.
+    fn replace_target(&mut self, slot: u16, by: NodeId) {
+        let named = self.named_in_shard(by);
+        let text = format!("Failover occurred in migration target. Slot {slot} is now being migrated to node {named}.");
+        self.log(Level::Verbose, text);
+        self.nodes.migrating.insert(slot, by);
     }
 }
