@@ -122,6 +122,10 @@ impl Text {
         let is_written = |entry: &&DirectiveEntry| saves || !matches!(entry.kind, DirectiveKind::Save);
         for entry in AREAS.iter().flat_map(|(_, area)| area.iter()).filter(is_written) {
             self.processed.insert(entry.name.as_bytes());
+            // Whom a node of a cluster follows is in the cluster's own file.
+            if entry.directive == Directive::REPLICAOF && input.config.flag(Directive::CLUSTER_ENABLED) {
+                continue;
+            }
             for (line, mut needed) in lines(entry, input.config) {
                 if entry.directive == Directive::THREADS {
                     needed = self.needs_threads(input.config);

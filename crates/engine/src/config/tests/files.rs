@@ -174,6 +174,15 @@ fn rewrite_has_no_threads_where_io_threads_says_it() {
 }
 
 #[test]
+fn rewrite_leaves_a_primary_to_the_cluster() {
+    let mut config = load_text(b"cluster-enabled yes").unwrap().config;
+    let upstream = Some(Upstream { host: b"10.0.0.1".as_slice().into(), port: 7000 });
+    config.replace(Directive::REPLICAOF, DirectiveValue::ReplicaOf(upstream));
+    let new = rewrite(RewriteInput { old: b"", config: &config, users: &[], modules: &[], all: false });
+    assert!(!String::from_utf8(new.clone()).unwrap().contains("replicaof") && load_text(&new).is_ok());
+}
+
+#[test]
 fn rewrite_leaves_users_to_their_file() {
     let config = load_text(b"aclfile users.acl").unwrap().config;
     let users = [b"default on nopass".to_vec()];
