@@ -23,6 +23,15 @@ impl PrimaryThread {
         ));
     }
 
+    /// A replica gets the stream from now on. One that is empty gets its first word, so that its length is not 0: nodes
+    /// of a cluster take a replica at 0 for one that has nothing yet.
+    pub(super) fn begin_stream(&mut self, now: UnixMs) {
+        self.read_log();
+        if self.backlog.as_ref().is_some_and(|backlog| backlog.end() == 0) {
+            self.ping_replicas(now);
+        }
+    }
+
     /// The backlog has what was written by now, and no more than is asked for now.
     pub(super) fn keep_as_asked(&mut self) {
         self.read_log();

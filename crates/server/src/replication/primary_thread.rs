@@ -537,16 +537,19 @@ impl PrimaryThread {
         self.close(token, now);
     }
 
+    /// Unless the stream is to end where it ends now.
+    pub(super) fn ping_replicas(&mut self, now: UnixMs) {
+        if !self.role_change.is_wanted() && self.shared.engine.pause().held() != Some(Hold::Failover) {
+            self.pinged_at = now;
+            self.add(&[b"PING"]);
+        }
+    }
+
     /// What is due by time.
     fn check_due(&mut self, config: &Config, now: UnixMs) {
         let seconds = |directive| config.int(directive).saturating_mul(SECOND);
-        if now.since(self.pinged_at) >= seconds(Directive::REPL_PING_REPLICA_PERIOD)
-            && !self.replicas.is_empty()
-            && !self.role_change.is_wanted()
-            && self.shared.engine.pause().held() != Some(Hold::Failover)
-        {
-            self.pinged_at = now;
-            self.add(&[b"PING"]);
+        if now.since(self.pinged_at) >= seconds(Directive::REPL_PING_REPLICA_PERIOD) && !self.replicas.is_empty() {
+            self.ping_replicas(now);
         }
         let timeout = seconds(Directive::REPL_TIMEOUT);
         let (mut late, mut forsaken) = (Vec::new(), Vec::new());

@@ -230,6 +230,7 @@ impl PrimaryThread {
         if replica.handshake.eof {
             replica.phase = Phase::AwaitsAck;
         }
+        self.begin_stream(now);
         self.note_follower(token, FollowerChange::Joined);
         self.refused.remove(&self.replicas[token].name());
         self.count_good(now);
