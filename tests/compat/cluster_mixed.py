@@ -2,6 +2,7 @@
 """cluster_mixed - a cluster of real nodes and ours, while slots move, nodes take over and are killed.
 
     cluster_mixed.py --server target/release/cinnabar-server --peers ~/.cache/peers [--seconds 40] [--seed 1]
+        [--library redis-py] [--library ioredis]
 
 Three primaries with a replica each, real and ours in turn, so that each kind replaces the other one. Clients write counters all the
 time and follow what they are told (MOVED, ASK, TRYAGAIN). In turn: slots move both ways with `--cluster reshard`, replicas take over
@@ -18,6 +19,7 @@ import tempfile
 import threading
 import time
 
+from cluster_writers import LIBRARIES
 from wire import Client, free_port
 
 TIMEOUT_MS = 2000
@@ -128,8 +130,10 @@ class Run:
             node.until("the cluster", Node.is_up)
         for replica in self.replicas():
             replica.until("its data", Node.is_synced)
-        self.writer = Writer([node.port for node in self.nodes], options.seed)
-        self.writer.start()
+        ports = [node.port for node in self.nodes]
+        self.writers = [Writer(ports, options.seed), *(LIBRARIES[name](ports, options.seed) for name in options.library)]
+        for writer in self.writers:
+            writer.start()
 
     def cluster(self, *words):
         done = subprocess.run([self.tool, "--cluster", *map(str, words)], capture_output=True, timeout=120)
@@ -154,7 +158,7 @@ class Run:
     def take_over(self):
         replica = self.random.choice(self.replicas())
         replica.until("its data", Node.is_synced)
-        was = dict(self.writer.told)
+        was = self.told()
         assert replica("CLUSTER", "FAILOVER") == b"+OK"
         replica.until("its promotion", lambda node: node.role() == b"master")
         self.check("a failover by hand", was)
@@ -166,11 +170,15 @@ class Run:
         primary.kill()
         replica.until("its promotion", lambda node: node.role() == b"master")
         # What the primary has acknowledged and its replica has not got is gone: the counters begin again from there.
-        self.writer.told.clear()
+        for writer in self.writers:
+            writer.told.clear()
         primary.start()
         primary.until("its return", lambda node: node.role() == b"slave" and node.is_synced())
         for node in self.nodes:
             node.until("the cluster", Node.is_up)
+
+    def told(self):
+        return {key: value for writer in self.writers for key, value in dict(writer.told).items()}
 
     def check(self, what, told):
         for key, least in told.items():
@@ -182,9 +190,11 @@ class Run:
         return Writer([node.port for node in self.nodes], 7)
 
     def end(self):
-        self.writer.ended = True
-        self.writer.join(10)
-        self.check("the end", self.writer.told)
+        for writer in self.writers:
+            writer.ended = True
+        for writer in self.writers:
+            writer.join(10)
+        self.check("the end", self.told())
         for one in self.nodes:
             for other in self.nodes:
                 lines = [sorted(line.split()[0] + b" " + b" ".join(line.split()[8:]) for line in node("CLUSTER", "NODES").splitlines())
@@ -199,6 +209,7 @@ def main():
     parser.add_argument("--peers", required=True)
     parser.add_argument("--seconds", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--library", action="append", default=[], choices=list(LIBRARIES), help="write by this library, too")
     options = parser.parse_args()
     options.peers = os.path.expanduser(options.peers)
     with tempfile.TemporaryDirectory() as folder:
@@ -212,9 +223,11 @@ def main():
                 rounds += 1
             time.sleep(2 * TIMEOUT_MS / 1000)
             run.end()
-            if run.writer.errors:
-                raise SystemExit(f"clients were told: {set(run.writer.errors)}")
-            print(f"cluster_mixed: {rounds} rounds, {run.writer.count} writes acknowledged, nothing wrong")
+            errors = {error for writer in run.writers for error in writer.errors}
+            if errors or not all(writer.count for writer in run.writers):
+                raise SystemExit(f"clients were told: {errors}")
+            counts = " and ".join(str(writer.count) for writer in run.writers)
+            print(f"cluster_mixed: {rounds} rounds, {counts} writes acknowledged, nothing wrong")
         except SystemExit:
             subprocess.run(["cp", "-r", folder, "/tmp/cluster_mixed"], check=False)
             raise
