@@ -1,7 +1,7 @@
 //! How the server starts and ends: command line, configuration file, mistakes in them, signals.
 
 use crate::dialogue::dialogue;
-use crate::harness::{Folder, Server, expect_bytes, owned, read_to_close, run_to_end, send};
+use crate::harness::{Folder, Server, expect_bytes, free_port, owned, read_to_close, run_to_end, send};
 
 #[test]
 fn signals_end_it_cleanly() {
@@ -89,4 +89,23 @@ fn a_port_that_is_taken_ends_the_start() {
     assert_eq!(status.code(), Some(1), "{stderr}");
     let log = folder.read("stdout") + &stderr;
     assert!(log.contains("Address already in use"), "{log}");
+}
+
+#[test]
+fn a_single_node_of_a_cluster_serves_from_its_start_on() {
+    let port = free_port().to_string();
+    let options =
+        ["--cluster-enabled", "yes", "--cluster-single", "yes", "--cluster-proxy", "yes", "--cluster-port", &port];
+    let server = Server::start_with_threads(2, &options);
+    let told = [
+        ("SET a 1", "OK"),
+        ("CLUSTER COUNTKEYSINSLOT 15495", "1"),
+        ("MSET a 2 b 3", "OK"),
+        ("MGET a b c", "[\"2\", \"3\", nil]"),
+        ("DBSIZE", "2"),
+        ("MSETNX c 1 d 2", "-CROSSSLOT Keys in request don't hash to the same slot"),
+        ("FLUSHALL", "OK"),
+        ("KEYS *", "[]"),
+    ];
+    dialogue(&mut server.client(), &told);
 }

@@ -8,9 +8,9 @@ use crate::listener::sockets;
 use crate::system::{clock, log};
 use crate::workers::mailbox::WorkerMessage;
 use crate::workers::shared::Shared;
+use cluster::Millis;
 use cluster::bus::{Bus, Effect, Facts, Level};
 use cluster::link_id::LinkId;
-use cluster::{Millis, SLOTS};
 use commands::cluster::Desk;
 use engine::config::{Config, Directive};
 use engine::host::peers::OwnNode;
@@ -255,14 +255,8 @@ impl Desk for NodeDesk {
 
 /// A node that is alone and owns nothing owns all slots from now on.
 fn own_all(bus: &mut Bus) -> Result<(), String> {
-    if bus.nodes().len() > 1 {
-        return Err(
-            "cluster-single is for a node that is alone, and the cluster configuration file knows others.".to_owned()
-        );
-    }
-    let missing: Vec<(u16, u16)> =
-        (0..SLOTS as u16).filter(|slot| bus.nodes().owner(*slot).is_none()).map(|slot| (slot, slot)).collect();
-    bus.add_slots(&missing, now()).map_err(|error| error.to_string())
+    let others = "cluster-single is for a node that is alone, and the cluster configuration file knows others.";
+    if bus.own_all(now()) { Ok(()) } else { Err(others.to_owned()) }
 }
 
 fn facts(shared: &Shared, are_writes_paused: bool) -> Facts {

@@ -1,10 +1,10 @@
 //! ADDSLOTS, DELSLOTS, FLUSHSLOTS, SET-CONFIG-EPOCH, BUMPEPOCH, and keys that are where they should not be.
 
-use crate::Millis;
 use crate::bus::cluster_bus::Bus;
 use crate::bus::model::bus_effect::Level;
 use crate::bus::model::order_error::OrderError;
 use crate::slot_set::SlotSet;
+use crate::{Millis, SLOTS};
 
 impl Bus {
     /// This node owns slots that nobody owned. Ranges are inclusive.
@@ -15,6 +15,19 @@ impl Bus {
         let slots = self.check_slots(ranges, false)?;
         self.change_slots(&slots, false, now);
         Ok(())
+    }
+
+    /// This node, which is alone, owns all slots, and serves at once: nobody can have replaced it. False if it knows of
+    /// others.
+    pub fn own_all(&mut self, now: Millis) -> bool {
+        if self.nodes.len() > 1 {
+            return false;
+        }
+        self.health.first_judged = Some(Millis::MIN / 2);
+        let missing = (0..SLOTS as u16).filter(|slot| self.nodes.owner(*slot).is_none());
+        let missing = SlotSet::of(missing.map(|slot| slot..=slot).collect::<Vec<_>>());
+        self.change_slots(&missing, false, now);
+        true
     }
 
     /// Nobody owns these slots any more, as far as this node knows.
@@ -159,6 +172,8 @@ impl Bus {
 
 #[cfg(test)]
 mod tests {
+    use crate::SLOTS;
+    use crate::bus::Bus;
     use crate::bus::test_bus::bus;
     use crate::bus::{Effect, OrderError};
     use crate::slot_set::SlotSet;
@@ -181,6 +196,22 @@ mod tests {
         assert_eq!(bus.flush_slots(true, 1), Err(OrderError::FlushSlotsWithKeys));
         bus.flush_slots(false, 1).expect("no keys");
         assert!(bus.nodes().myself().slots.is_empty());
+    }
+
+    #[test]
+    fn a_single_node_serves_at_once_and_after_a_restart() {
+        const NOW: i64 = 1_000_000;
+        let mut bus = bus();
+        assert!(bus.own_all(NOW) && bus.is_up());
+        assert_eq!(bus.nodes().myself().slots.len(), SLOTS);
+        assert!(bus.take_effects().contains(&Effect::SlotMapChanged));
+        let (address, settings) = (bus.nodes().myself().address.clone(), bus.settings().clone());
+        let mut again =
+            Bus::load(&bus.conf(), address, settings, fastrand::Rng::with_seed(1), NOW).expect("its own file");
+        assert!(!again.is_up() && again.own_all(NOW) && again.is_up());
+        let mut one_of_two = crate::bus::test_bus::bus();
+        crate::bus::test_bus::add_primary(&mut one_of_two);
+        assert!(!one_of_two.own_all(NOW) && one_of_two.nodes().myself().slots.is_empty());
     }
 
     #[test]
