@@ -236,4 +236,5 @@ def main():
                 node.kill()
 
 
-main()
+if __name__ == "__main__":
+    main()

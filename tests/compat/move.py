@@ -33,11 +33,11 @@ ROUTES = {
 PATIENCE = 90
 
 
-def sections():
+def sections(page=PAGE):
     """The blocks of each section, as one text."""
     found, title = {}, None
-    with open(PAGE) as page:
-        for heading, block in re.findall(r"^## ([^\n]*)$|^```sh\n(.*?)^```$", page.read(), re.M | re.S):
+    with open(page) as file:
+        for heading, block in re.findall(r"^## ([^\n]*)$|^```sh\n(.*?)^```$", file.read(), re.M | re.S):
             if heading:
                 title = heading
             else:
