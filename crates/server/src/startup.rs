@@ -99,7 +99,7 @@ pub fn serve(
     if let Some(node) = &node {
         shared.engine.persistence_status().set_clustered(true);
         host.set_node(node);
-        node.start(&shared)?;
+        node.start(&shared, &acceptor)?;
     }
     begin(&shared, &acceptor, kinds, alone).map_err(|error| format!("Can't start a thread: {error}"))?;
     acceptor.open(listeners).map_err(failed)?;

@@ -2,12 +2,14 @@
 
 use super::node_desk::{LinkOrder, NodeDesk, WAKE};
 use crate::connection::peer_socket::Peer;
+use crate::listener::acceptor::Acceptor;
+use crate::tls::tls_settings::TlsSettings;
 use crate::workers::shared::Shared;
 use cluster::bus::TICK;
 use cluster::link_id::LinkId;
 use engine::config::Directive;
 use mio::event::Event;
-use mio::net::TcpListener;
+use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use std::collections::BTreeMap;
 use std::io;
@@ -21,6 +23,7 @@ const LISTENERS: usize = usize::MAX;
 struct BusThread {
     desk: Arc<NodeDesk>,
     shared: Arc<Shared>,
+    acceptor: Arc<Acceptor>,
     poll: Poll,
     listeners: Vec<TcpListener>,
     peers: BTreeMap<LinkId, Peer>,
@@ -30,7 +33,7 @@ struct BusThread {
 /// Starts the thread.
 pub(super) fn start(
     desk: Arc<NodeDesk>,
-    shared: Arc<Shared>,
+    (shared, acceptor): (Arc<Shared>, Arc<Acceptor>),
     poll: Poll,
     mut listeners: Vec<TcpListener>,
 ) -> io::Result<()> {
@@ -38,7 +41,7 @@ pub(super) fn start(
         poll.registry().register(listener, Token(LISTENERS - index), Interest::READABLE)?;
     }
     let (peers, next_tick) = (BTreeMap::new(), Instant::now());
-    let mut thread = BusThread { desk, shared, poll, listeners, peers, next_tick };
+    let mut thread = BusThread { desk, shared, acceptor, poll, listeners, peers, next_tick };
     let run = move || {
         if let Err(error) = thread.run() {
             // Others must not go on counting on a node that hears nothing.
@@ -101,10 +104,19 @@ impl BusThread {
     fn connect(&mut self, link: LinkId, ip: &str, port: u16) -> io::Result<()> {
         let config = self.shared.engine.config().snapshot();
         let source = String::from_utf8_lossy(config.text(Directive::BIND_SOURCE_ADDR)).into_owned();
-        let mut peer = Peer::open(ip, port, &source, None)?;
+        let settings = self.tls()?.map(|settings| Arc::clone(&settings.client));
+        let mut peer = Peer::open(ip, port, &source, settings)?;
         peer.register(self.poll.registry(), token_of(link)?)?;
         self.peers.insert(link, peer);
         Ok(())
+    }
+
+    /// What new connections are encrypted with, if they are.
+    fn tls(&self) -> io::Result<Option<Arc<TlsSettings>>> {
+        if !self.shared.engine.config().snapshot().flag(Directive::TLS_CLUSTER) {
+            return Ok(None);
+        }
+        self.acceptor.tls.settings().map(Some).ok_or_else(|| io::ErrorKind::Unsupported.into())
     }
 
     fn send(&mut self, link: LinkId, bytes: &[u8]) {
@@ -130,13 +142,17 @@ impl BusThread {
             let local = stream.local_addr().map(|local| local.ip().to_canonical().to_string()).unwrap_or_default();
             let remote = peer.ip().to_canonical().to_string();
             let link = self.desk.input(|bus, now| bus.link_accepted(&remote, &local, now));
-            let mut peer = Peer::accepted(stream);
-            let registered = token_of(link).and_then(|token| peer.register(self.poll.registry(), token));
-            match registered {
-                Ok(()) => _ = self.peers.insert(link, peer),
+            match self.accepted(link, stream) {
+                Ok(peer) => _ = self.peers.insert(link, peer),
                 Err(_) => self.desk.input(|bus, now| bus.link_lost(link, now)),
             }
         }
+    }
+
+    fn accepted(&self, link: LinkId, stream: TcpStream) -> io::Result<Peer> {
+        let mut peer = Peer::accepted(stream, self.tls()?.and_then(|settings| settings.bus.clone()))?;
+        peer.register(self.poll.registry(), token_of(link)?)?;
+        Ok(peer)
     }
 
     fn ready(&mut self, event: &Event) {

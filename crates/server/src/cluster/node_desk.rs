@@ -4,6 +4,7 @@ use super::duties::{Duties, Duty};
 use super::node_file::NodeFile;
 use super::node_settings::{address, bus_port, settings};
 use super::{bus_thread, duties};
+use crate::listener::acceptor::Acceptor;
 use crate::listener::sockets;
 use crate::system::{clock, log};
 use crate::workers::mailbox::WorkerMessage;
@@ -24,9 +25,6 @@ use std::sync::{Arc, OnceLock};
 
 /// The token under which the thread's waker reports; links count from 1.
 pub(super) const WAKE: Token = Token(0);
-
-/// Why `tls-cluster` is refused.
-pub const NO_TLS: &str = "the bus of Cinnabar's clusters has no TLS";
 
 /// What is to be done with sockets, by the thread that has them.
 pub(super) enum LinkOrder {
@@ -66,9 +64,6 @@ impl NodeDesk {
     pub fn begin(config: &Config) -> Result<Option<Arc<NodeDesk>>, String> {
         if !config.flag(Directive::CLUSTER_ENABLED) {
             return Ok(None);
-        }
-        if config.flag(Directive::TLS_CLUSTER) {
-            return Err(format!("Can't start with 'tls-cluster': {NO_TLS}"));
         }
         if bus_port(config) == 0 {
             return Err("Server port number too high. Cluster communication port is 10,000 port numbers higher than your Server port. Your Server port number must be 55535 or less.".to_owned());
@@ -114,7 +109,7 @@ impl NodeDesk {
     ///
     /// # Errors
     /// The system has no thread, poll or port for it.
-    pub fn start(self: &Arc<Self>, shared: &Arc<Shared>) -> Result<(), String> {
+    pub fn start(self: &Arc<Self>, shared: &Arc<Shared>, acceptor: &Arc<Acceptor>) -> Result<(), String> {
         let failed = |error: io::Error| format!("Can't start the cluster bus: {error}");
         let poll = Poll::new().map_err(failed)?;
         let config = shared.engine.config().snapshot();
@@ -125,7 +120,8 @@ impl NodeDesk {
         let _ = self.duties.set(duties::start(self, shared).map_err(failed)?);
         commands::cluster::install(Arc::clone(self) as Arc<dyn Desk>);
         self.perform();
-        bus_thread::start(Arc::clone(self), Arc::clone(shared), poll, listeners).map_err(failed)
+        let parts = (Arc::clone(shared), Arc::clone(acceptor));
+        bus_thread::start(Arc::clone(self), parts, poll, listeners).map_err(failed)
     }
 
     /// Tells the node what it may have to know for what comes next.

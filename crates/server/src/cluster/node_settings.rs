@@ -14,7 +14,8 @@ fn port(config: &Config, directive: Directive) -> i64 {
 /// The port of the bus.
 pub fn bus_port(config: &Config) -> u16 {
     let own = port(config, Directive::CLUSTER_PORT);
-    let of = if own == 0 { port(config, Directive::PORT) + BUS_PORT_DISTANCE } else { own };
+    let client = if config.flag(Directive::TLS_CLUSTER) { Directive::TLS_PORT } else { Directive::PORT };
+    let of = if own == 0 { port(config, client) + BUS_PORT_DISTANCE } else { own };
     u16::try_from(of).unwrap_or_default()
 }
 
@@ -59,7 +60,7 @@ pub fn settings(config: &Config) -> Settings {
         manual_failover_timeout: config.int(Directive::CLUSTER_MANUAL_FAILOVER_TIMEOUT),
         link_sendbuf_limit: config.int(Directive::CLUSTER_LINK_SENDBUF_LIMIT).max(0) as u64,
         repl_ping_period: config.int(Directive::REPL_PING_REPLICA_PERIOD),
-        tls_cluster: false,
+        tls_cluster: config.flag(Directive::TLS_CLUSTER),
         tls_replication: config.flag(Directive::TLS_REPLICATION),
     }
 }

@@ -2,7 +2,7 @@
 
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
-use rustls::{ClientConfig, ClientConnection};
+use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -13,7 +13,9 @@ pub struct Peer {
     stream: TcpStream,
     /// What is not sent yet; with TLS that is in there.
     output: Vec<u8>,
-    tls: Option<Box<ClientConnection>>,
+    tls: Option<Box<Connection>>,
+    /// Bytes that TLS was given since it had sent all.
+    given: usize,
     is_open: bool,
 }
 
@@ -40,14 +42,16 @@ impl Peer {
         }
         let stream = TcpStream::from_std(socket.into());
         let tls = tls.map(|settings| encrypted(settings, address)).transpose()?;
-        Ok(Peer { stream, output: Vec::new(), tls, is_open: false })
+        Ok(Peer { stream, output: Vec::new(), tls, given: 0, is_open: false })
     }
 
     /// A connection that another server has made.
-    pub fn accepted(stream: TcpStream) -> Peer {
+    pub fn accepted(stream: TcpStream, tls: Option<Arc<ServerConfig>>) -> io::Result<Peer> {
         // A wish: a connection without it still works.
         let _ = stream.set_nodelay(true);
-        Peer { stream, output: Vec::new(), tls: None, is_open: true }
+        let tls = tls.map(|settings| ServerConnection::new(settings).map_err(io::Error::other)).transpose()?;
+        let tls = tls.map(|tls| limited(tls.into()));
+        Ok(Peer { stream, output: Vec::new(), tls, given: 0, is_open: true })
     }
 
     pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
@@ -74,6 +78,7 @@ impl Peer {
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         if let Some(tls) = &mut self.tls {
             tls.writer().write_all(bytes)?;
+            self.given += bytes.len();
             return self.flush();
         }
         self.output.extend_from_slice(bytes);
@@ -85,7 +90,7 @@ impl Peer {
 
     /// Bytes that wait to be sent.
     pub fn waiting(&self) -> usize {
-        self.output.len()
+        self.output.len() + self.given
     }
 
     pub fn flush(&mut self) -> io::Result<()> {
@@ -95,6 +100,9 @@ impl Peer {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 result => _ = result?,
             }
+        }
+        if self.tls.as_ref().is_some_and(|tls| !tls.is_handshaking() && !tls.wants_write()) {
+            self.given = 0;
         }
         while self.is_open && !self.output.is_empty() {
             match self.stream.write(&self.output) {
@@ -110,7 +118,7 @@ impl Peer {
 
     /// Whether all that was given to it has gone.
     pub fn is_drained(&self) -> bool {
-        self.output.is_empty() && self.tls.as_ref().is_none_or(|tls| !tls.wants_write())
+        self.waiting() == 0
     }
 
     /// All that is there, and whether more may come.
@@ -142,19 +150,18 @@ impl Peer {
 }
 
 /// Bytes of a connection that wait to be encrypted.
-fn encrypted(settings: Arc<ClientConfig>, address: SocketAddr) -> io::Result<Box<ClientConnection>> {
-    let mut tls = ClientConnection::new(settings, address.ip().into()).map_err(io::Error::other)?;
+fn encrypted(settings: Arc<ClientConfig>, address: SocketAddr) -> io::Result<Box<Connection>> {
+    let tls = ClientConnection::new(settings, address.ip().into()).map_err(io::Error::other)?;
+    Ok(limited(tls.into()))
+}
+
+fn limited(mut tls: Connection) -> Box<Connection> {
     tls.set_buffer_limit(Some(OUTPUT_MAX));
-    Ok(Box::new(tls))
+    Box::new(tls)
 }
 
 /// Takes what has come, about `most` bytes of it; true if there may be more now, an error at the end of the connection.
-fn read_records(
-    tls: &mut ClientConnection,
-    stream: &mut TcpStream,
-    bytes: &mut Vec<u8>,
-    most: usize,
-) -> io::Result<bool> {
+fn read_records(tls: &mut Connection, stream: &mut TcpStream, bytes: &mut Vec<u8>, most: usize) -> io::Result<bool> {
     while bytes.len() < most {
         match tls.read_tls(stream) {
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),

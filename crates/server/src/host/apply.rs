@@ -1,6 +1,5 @@
 //! What changed directives do around the engine: listeners, log, title, what the system is asked for.
 
-use crate::cluster::node_desk;
 use crate::listener::acceptor::Acceptor;
 use crate::listener::sockets::Port;
 use crate::process::crash;
@@ -57,9 +56,6 @@ impl ServerHooks for DirectiveChange<'_> {
     }
 
     fn tls(&self) -> Applied {
-        if self.config.flag(Directive::TLS_CLUSTER) && self.shared.is_some_and(|shared| shared.engine.is_clustered()) {
-            return Err(node_desk::NO_TLS.to_owned());
-        }
         if let Some(acceptor) = self.acceptor {
             acceptor.tls.configure(self.config).map_err(|error| {
                 log::warning(error);

@@ -24,6 +24,8 @@ const TICKETS: usize = 2;
 pub struct TlsSettings {
     /// For connections that come in.
     pub server: Arc<ServerConfig>,
+    /// For those that other nodes of a cluster make to its bus: they must show a certificate, whatever clients must.
+    pub bus: Option<Arc<ServerConfig>>,
     /// For connections to other servers.
     pub client: Arc<ClientConfig>,
     /// What INFO tells.
@@ -101,7 +103,12 @@ impl TlsSettings {
         };
         let shown = own.unwrap_or_else(|| Arc::clone(&certificate));
         let parts = Parts { provider, versions, roots };
+        let bus = match config.flag(Directive::TLS_CLUSTER) {
+            true => Some(Arc::new(parts.server(config, "yes", Arc::clone(&certificate))?)),
+            false => None,
+        };
         Ok(TlsSettings {
+            bus,
             server: Arc::new(parts.server(config, asks, certificate)?),
             client: Arc::new(parts.client(shown)?),
             certificates,
