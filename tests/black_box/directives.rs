@@ -111,7 +111,7 @@ fn what_has_no_effect_is_said_and_kept() {
     server.crash();
     assert_eq!(
         ask(&mut server.client(), "CONFIG GET cluster-slot-stats-enabled"),
-        "[\"cluster-slot-stats-enabled\", \"no\"]"
+        "[\"cluster-slot-stats-enabled\", \"yes\"]"
     );
     assert!(ask_integer(&mut server.client(), "DBSIZE") == 0);
 }
