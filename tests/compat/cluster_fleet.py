@@ -105,7 +105,7 @@ class Node:
         with open(os.path.join(folder, "node.conf"), "w") as file:
             file.write("port %d\ncluster-enabled yes\ncluster-node-timeout 1000\nsave ''\nenable-debug-command yes\n"
                        "cluster-allow-replica-migration no\nrepl-diskless-sync-delay 0\nbind 127.0.0.1\n" % port
-                       + ("cluster-databases 2\n" if "valkey" in server else ""))
+                       + ("" if "redis" in os.path.basename(server) else "cluster-databases 2\n"))
         self.start()
 
     def start(self):

@@ -280,7 +280,12 @@ impl RespSession {
             if self.interrupts.is_some() {
                 print(format!("-> Redirected to slot [{}] located at {target}\n", redirect.slot).as_bytes());
             }
-            self.connect(Some(target))?;
+            self.options.target = target;
+            if let Err(refusal) = self.connect_and_greet()? {
+                // In another database, or as another user, the command would be another one.
+                eprintln!("{refusal}");
+                return Err(ClientFailure::Lost(String::new()));
+            }
             if redirect.asking {
                 self.ask(&["ASKING"])?;
             }
