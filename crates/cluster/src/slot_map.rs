@@ -25,6 +25,11 @@ pub struct SlotMap {
 }
 
 impl SlotMap {
+    /// Whether the slot is this node's, or its primary's.
+    pub fn is_own(&self, slot: u16) -> bool {
+        self.serving.is_some() && self.owners.get(usize::from(slot)) == Some(&self.serving)
+    }
+
     /// The owner of a slot.
     pub fn owner(&self, slot: u16) -> Option<&(NodeId, Address)> {
         debug_assert!(self.owners.len() == SLOTS, "each slot is told of");

@@ -54,6 +54,11 @@ errors! {
     HotKeysDuration = "ERR DURATION must be between 1 and 1000000";
     HotKeysSample = "ERR SAMPLE ratio must be positive";
     HotKeysSlots = "ERR SLOTS parameter cannot be used in non-cluster mode";
+    HotKeysSlotsTwice = "ERR SLOTS parameter already specified";
+    HotKeysSlotCount = "ERR SLOTS count must be between 1 and 16384";
+    HotKeysMissingSlots = "ERR not enough slot numbers provided";
+    HotKeysForeignSlot(slot: Word) = "ERR slot {} not handled by this node";
+    HotKeysSlotTwice = "ERR duplicate slot number";
 
     // Values and arguments, of any command.
     WrongType = "WRONGTYPE Operation against a key holding the wrong kind of value";

@@ -82,10 +82,10 @@ impl KeyCounts {
 
     fn reply(&self, cx: &mut Context<'_>) {
         let map = cx.engine.cluster().map();
-        let is_own = |slot: &u16| map.serving.is_some() && map.owners.get(usize::from(*slot)) == Some(&map.serving);
         let traffic = cx.engine.slot_traffic();
         let with_use = |slot: u16| (slot, self.counts[usize::from(slot)], traffic.of(slot));
-        let mut slots: Vec<(u16, u64, SlotUse)> = self.slots.clone().filter(is_own).map(with_use).collect();
+        let mut slots: Vec<(u16, u64, SlotUse)> =
+            self.slots.clone().filter(|slot| map.is_own(*slot)).map(with_use).collect();
         if let Some(metric) = self.order.by {
             slots.sort_by_key(|(slot, keys, done)| {
                 let value = metric.of(*keys, *done);

@@ -12,11 +12,11 @@ use crate::core::args::Args;
 use crate::core::command::{ADMIN, Command, Group, NO_SCRIPT};
 use crate::core::context::Context;
 use crate::core::help::HELP;
-use engine::Engine;
-use engine::Error;
+use cluster::slot_set::SlotSet;
 use engine::data::slot::SLOTS;
 use engine::stats::hot_key_tracking::{CpuTimes, HotKey, HotKeyReport, HotKeySettings};
 use engine::time::UnixMs;
+use engine::{Engine, Error, Word};
 
 const SUB: Command =
     Command { group: Group::Server, since: "8.6.0", arity: 2, flags: ADMIN.and(NO_SCRIPT), ..Command::DEFAULT };
@@ -79,7 +79,7 @@ fn start(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if cx.engine.hot_keys().is_on() {
         return Err(Error::HotKeysInProgress);
     }
-    let settings = settings(args)?;
+    let settings = settings(cx.engine, args)?;
     if !cx.engine.hot_keys().begin(settings, cx.now.unix_ms(), cpu(cx.engine)) {
         return Err(Error::HotKeysInProgress);
     }
@@ -94,13 +94,13 @@ fn number(args: &Args<'_>, index: usize, most: i64, error: Error) -> Result<i64,
     number.filter(|number| (1..=most).contains(number)).ok_or(error)
 }
 
-fn settings(args: &Args<'_>) -> Result<HotKeySettings, Error> {
+fn settings(engine: &Engine, args: &Args<'_>) -> Result<HotKeySettings, Error> {
     if args.len() < 4 || !args.is(2, "metrics") {
         return Err(Error::HotKeysNoMetrics);
     }
     let metrics = number(args, 3, METRICS_MAX, Error::HotKeysMetrics)? as usize;
-    let mut settings =
-        HotKeySettings { by_time: false, by_bytes: false, count: COUNT as usize, sample: 1, duration: None };
+    let (count, sample) = (COUNT as usize, 1);
+    let mut settings = HotKeySettings { by_time: false, by_bytes: false, count, sample, duration: None, slots: None };
     let end = 4 + metrics;
     for at in 4..end.min(args.len()) {
         let (wanted, twice) = match () {
@@ -119,7 +119,8 @@ fn settings(args: &Args<'_>) -> Result<HotKeySettings, Error> {
     if !settings.by_time && !settings.by_bytes {
         return Err(Error::HotKeysUnknownMetrics);
     }
-    for at in (end..args.len()).step_by(2) {
+    let mut at = end;
+    while at < args.len() {
         let value = at + 1;
         match () {
             () if value == args.len() => return Err(Error::Syntax),
@@ -132,11 +133,50 @@ fn settings(args: &Args<'_>) -> Result<HotKeySettings, Error> {
             () if args.is(at, "sample") => {
                 settings.sample = number(args, value, i32::MAX.into(), Error::HotKeysSample)? as u64;
             }
-            () if args.is(at, "slots") => return Err(Error::HotKeysSlots),
+            () if args.is(at, "slots") && settings.slots.is_some() => return Err(Error::HotKeysSlotsTwice),
+            () if args.is(at, "slots") => {
+                let slots = slots(engine, args, value)?;
+                at += slots.len();
+                settings.slots = Some(slots);
+            }
             () => return Err(Error::Syntax),
         }
+        at += 2;
     }
     Ok(settings)
+}
+
+/// The slots after their count.
+fn slots(engine: &Engine, args: &Args<'_>, count: usize) -> Result<SlotSet, Error> {
+    if !engine.is_clustered() {
+        return Err(Error::HotKeysSlots);
+    }
+    let end = count + 1 + number(args, count, SLOTS as i64, Error::HotKeysSlotCount)? as usize;
+    if end > args.len() {
+        return Err(Error::HotKeysMissingSlots);
+    }
+    let (own, mut chosen) = (own_slots(engine), SlotSet::none());
+    for index in count + 1..end {
+        let slot =
+            args.int(index).ok().and_then(|slot| u16::try_from(slot).ok()).filter(|slot| usize::from(*slot) < SLOTS);
+        let slot = slot.ok_or(Error::BadSlot)?;
+        if !own.contains(slot) {
+            return Err(Error::HotKeysForeignSlot(Word::of(slot.to_string())));
+        }
+        if !chosen.insert(slot) {
+            return Err(Error::HotKeysSlotTwice);
+        }
+    }
+    Ok(chosen)
+}
+
+/// The slots that this server serves: without a cluster all.
+fn own_slots(engine: &Engine) -> SlotSet {
+    if !engine.is_clustered() {
+        return SlotSet::all();
+    }
+    let map = engine.cluster().map();
+    SlotSet::of((0..SLOTS as u16).filter(|slot| map.is_own(*slot)).map(|slot| slot..=slot))
 }
 
 fn stop(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
@@ -183,25 +223,45 @@ fn cpu(engine: &Engine) -> CpuTimes {
 }
 
 fn write(cx: &mut Context<'_>, report: &HotKeyReport) {
-    let HotKeySettings { by_time, by_bytes, sample, .. } = report.settings;
+    let HotKeySettings { by_time, by_bytes, sample, ref slots, .. } = report.settings;
+    let slots = slots.as_ref();
+    let is_sampled = slots.is_some() && sample > 1;
+    let own = own_slots(cx.engine);
     let reply = &mut *cx.reply;
+    let fields = [(by_time, 3), (by_bytes, 2), (slots.is_some(), 2), (is_sampled, 2)];
     reply.array(1);
-    reply.map(7 + if by_time { 3 } else { 0 } + if by_bytes { 2 } else { 0 });
+    reply.map(7 + fields.iter().filter(|(is_there, _)| *is_there).map(|(_, count)| count).sum::<usize>());
     reply.bulk(b"tracking-active");
     reply.int(report.is_on.into());
     reply.bulk(b"sample-ratio");
     reply.int(sample as i64);
     reply.bulk(b"selected-slots");
-    reply.array(1);
-    reply.array(2);
-    reply.int(0);
-    reply.int(SLOTS as i64 - 1);
+    let ranges = slots.map_or(&own, |slots| slots).ranges();
+    reply.array(ranges.len());
+    for range in ranges {
+        let ends = [*range.start(), *range.end()];
+        let shown = if ends[0] == ends[1] { &ends[..1] } else { &ends };
+        reply.array(shown.len());
+        shown.iter().for_each(|slot| reply.int(i64::from(*slot)));
+    }
     let mut field = |name: &str, value: u64| {
         cx.reply.bulk(name.as_bytes());
         cx.reply.int(value as i64);
     };
-    field("all-commands-all-slots-us", report.nanos / 1000);
-    field("net-bytes-all-commands-all-slots", report.bytes);
+    if is_sampled {
+        field("sampled-commands-selected-slots-us", report.sampled.nanos / 1000);
+    }
+    if slots.is_some() {
+        field("all-commands-selected-slots-us", report.selected.nanos / 1000);
+    }
+    field("all-commands-all-slots-us", report.all.nanos / 1000);
+    if is_sampled {
+        field("net-bytes-sampled-commands-selected-slots", report.sampled.bytes);
+    }
+    if slots.is_some() {
+        field("net-bytes-all-commands-selected-slots", report.selected.bytes);
+    }
+    field("net-bytes-all-commands-all-slots", report.all.bytes);
     field("collection-start-time-unix-ms", report.began.0 as u64);
     field("collection-duration-ms", report.lasted as u64);
     if by_time {
@@ -209,7 +269,7 @@ fn write(cx: &mut Context<'_>, report: &HotKeyReport) {
         field("total-cpu-time-sys-ms", report.cpu.1.as_millis() as u64);
     }
     if by_bytes {
-        field("total-net-bytes", report.sampled_bytes);
+        field("total-net-bytes", report.sampled.bytes);
     }
     if by_time {
         write_list(cx, "by-cpu-time-us", &report.by_time, 1000);

@@ -205,10 +205,7 @@ impl Engine {
     /// passed](crate::keyspace::Keyspace::pass_locks).
     pub fn set_slot_map(&self, map: SlotMap) {
         let before = self.cluster.map();
-        let owned = |map: &SlotMap, slot: u16| {
-            map.serving.is_some() && map.owners.get(usize::from(slot)).copied().flatten() == map.serving
-        };
-        self.slot_traffic.reset(|slot| owned(&before, slot) != owned(&map, slot));
+        self.slot_traffic.reset(|slot| before.is_own(slot) != map.is_own(slot));
         self.cluster.set_map(map);
         self.persistence_status().begin_epoch();
     }

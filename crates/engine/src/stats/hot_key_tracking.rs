@@ -8,10 +8,12 @@
 //! While it is off no command looks at anything here: it is one of the reasons for which a command's end is looked at
 //! more closely at all. A worker sees by the session's number that its lists are of an earlier one.
 
+use crate::data::slot::slot_of;
 use crate::locks::sync::Mutex;
 use crate::per_worker::PerWorker;
 use crate::stats::heavy_hitters::HeavyHitters;
 use crate::time::UnixMs;
+use cluster::slot_set::SlotSet;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::time::Duration;
@@ -21,7 +23,7 @@ const SPARE: usize = 10;
 const KEPT_MIN: usize = 256;
 
 /// What is to be found out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HotKeySettings {
     /// Keys by the time that their commands take.
     pub by_time: bool,
@@ -33,13 +35,15 @@ pub struct HotKeySettings {
     pub sample: u64,
     /// For so many milliseconds; none: until it is stopped.
     pub duration: Option<i64>,
+    /// Only keys of these slots; none: all.
+    pub slots: Option<SlotSet>,
 }
 
 /// Processor time of the process: of its own, and of the system for it.
 pub type CpuTimes = (Duration, Duration);
 
 /// One session, from its start on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Session {
     settings: HotKeySettings,
     began: UnixMs,
@@ -53,10 +57,28 @@ struct Session {
 struct Found {
     session: u64,
     sample: u64,
+    slots: Option<SlotSet>,
     by_time: Option<HeavyHitters>,
     by_bytes: Option<HeavyHitters>,
-    nanos: u64,
-    bytes: u64,
+    all: HotKeyTotals,
+    selected: HotKeyTotals,
+    sampled: HotKeyTotals,
+}
+
+/// What some commands took together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HotKeyTotals {
+    /// Nanoseconds.
+    pub nanos: u64,
+    /// Bytes of requests and replies.
+    pub bytes: u64,
+}
+
+impl HotKeyTotals {
+    fn add(&mut self, other: HotKeyTotals) {
+        self.nanos += other.nanos;
+        self.bytes += other.bytes;
+    }
 }
 
 /// The keys that take the most.
@@ -85,12 +107,12 @@ pub struct HotKeyReport {
     pub lasted: i64,
     /// Processor time of the process meanwhile.
     pub cpu: CpuTimes,
-    /// Nanoseconds of all commands with keys, sampled or not.
-    pub nanos: u64,
-    /// Bytes of their requests and replies.
-    pub bytes: u64,
-    /// Bytes of those that were sampled.
-    pub sampled_bytes: u64,
+    /// Of all commands with keys, sampled or not.
+    pub all: HotKeyTotals,
+    /// Of those with keys in the slots that are looked at.
+    pub selected: HotKeyTotals,
+    /// Of those among these that were sampled.
+    pub sampled: HotKeyTotals,
     /// Nanoseconds by key, the most first.
     pub by_time: Vec<HotKey>,
     /// Bytes by key, the most first.
@@ -143,6 +165,7 @@ impl HotKeys {
             && self
                 .session
                 .lock()
+                .as_ref()
                 .is_some_and(|it| it.settings.duration.is_some_and(|most| now.since(it.began) >= most))
     }
 
@@ -160,21 +183,31 @@ impl HotKeys {
 
     /// A command of this worker's has taken so many nanoseconds, and its request and reply so many bytes: each of its
     /// keys the same part of it.
-    pub fn note<'k>(&self, worker: usize, nanos: u64, bytes: u64, keys: impl ExactSizeIterator<Item = &'k [u8]>) {
+    pub fn note<'k>(
+        &self,
+        worker: usize,
+        nanos: u64,
+        bytes: u64,
+        keys: impl ExactSizeIterator<Item = &'k [u8]> + Clone,
+    ) {
         let (number, count) = (self.number.load(Acquire), keys.len() as u64);
         let mut found = self.workers[worker].lock();
         if found.session != number {
-            let Some(settings) = self.session.lock().map(|session| session.settings) else { return };
+            let Some(settings) = self.session.lock().as_ref().map(|session| session.settings.clone()) else { return };
             *found = Found::of(number, &settings);
         }
-        if count == 0 {
+        let Some(first) = keys.clone().next() else { return };
+        let took = HotKeyTotals { nanos, bytes };
+        found.all.add(took);
+        // In a cluster a command's keys have one slot.
+        if found.slots.as_ref().is_some_and(|slots| !slots.contains(slot_of(first))) {
             return;
         }
-        found.nanos += nanos;
-        found.bytes += bytes;
+        found.selected.add(took);
         if found.sample > 1 && fastrand::u64(..found.sample) > 0 {
             return;
         }
+        found.sampled.add(took);
         let Found { by_time, by_bytes, .. } = &mut *found;
         for key in keys {
             by_time.iter_mut().for_each(|list| list.add(key, nanos / count));
@@ -184,18 +217,18 @@ impl HotKeys {
 
     /// What the present session has found so far, or the last one. `cpu`: the processor time now.
     pub fn report(&self, now: UnixMs, cpu: CpuTimes) -> Option<HotKeyReport> {
-        let session = (*self.session.lock())?;
+        let session = self.session.lock().clone()?;
         let number = self.number.load(Acquire);
         let (mut times, mut traffic) = (BTreeMap::new(), BTreeMap::new());
-        let (mut nanos, mut bytes, mut sampled_bytes) = (0, 0, 0);
+        let [mut all, mut selected, mut sampled] = [HotKeyTotals::default(); 3];
         for worker in self.workers.iter() {
             let found = worker.lock();
             if found.session != number {
                 continue;
             }
-            nanos += found.nanos;
-            bytes += found.bytes;
-            sampled_bytes += found.by_bytes.as_ref().map_or(0, HeavyHitters::total);
+            all.add(found.all);
+            selected.add(found.selected);
+            sampled.add(found.sampled);
             for (list, sums) in [(&found.by_time, &mut times), (&found.by_bytes, &mut traffic)] {
                 for (key, weight) in list.iter().flat_map(HeavyHitters::iter) {
                     *sums.entry(key.to_vec()).or_default() += weight;
@@ -206,15 +239,15 @@ impl HotKeys {
         let since = |now: Duration, before: Duration| now.saturating_sub(before);
         Some(HotKeyReport {
             is_on: session.ended.is_none(),
+            by_time: heaviest(times, session.settings.count),
+            by_bytes: heaviest(traffic, session.settings.count),
             settings: session.settings,
             began: session.began,
             lasted: until.since(session.began),
             cpu: (since(cpu.0, session.cpu_before.0), since(cpu.1, session.cpu_before.1)),
-            nanos,
-            bytes,
-            sampled_bytes,
-            by_time: heaviest(times, session.settings.count),
-            by_bytes: heaviest(traffic, session.settings.count),
+            all,
+            selected,
+            sampled,
         })
     }
 }
@@ -223,7 +256,8 @@ impl Found {
     fn of(session: u64, settings: &HotKeySettings) -> Found {
         let list = |wanted: bool| wanted.then(|| HeavyHitters::new((settings.count * SPARE).max(KEPT_MIN)));
         let (by_time, by_bytes) = (list(settings.by_time), list(settings.by_bytes));
-        Found { session, sample: settings.sample, by_time, by_bytes, nanos: 0, bytes: 0 }
+        let (sample, slots) = (settings.sample, settings.slots.clone());
+        Found { session, sample, slots, by_time, by_bytes, ..Found::default() }
     }
 }
 
@@ -239,7 +273,7 @@ mod tests {
     use super::*;
 
     const SETTINGS: HotKeySettings =
-        HotKeySettings { by_time: true, by_bytes: true, count: 2, sample: 1, duration: None };
+        HotKeySettings { by_time: true, by_bytes: true, count: 2, sample: 1, duration: None, slots: None };
 
     fn cpu(ms: u64) -> CpuTimes {
         (Duration::from_millis(ms), Duration::from_millis(2 * ms))
@@ -266,7 +300,7 @@ mod tests {
         note(&hot, 0, 1000, 1000, &[]);
         let report = hot.report(UnixMs(1500), cpu(15)).unwrap();
         assert!(report.is_on && report.lasted == 500 && report.cpu == cpu(5));
-        assert_eq!((report.nanos, report.bytes, report.sampled_bytes), (500, 100, 100));
+        assert_eq!([report.all, report.sampled], [HotKeyTotals { nanos: 500, bytes: 100 }; 2]);
         assert_eq!(report.by_time, [key("a", 300), key("b", 100)]);
         assert_eq!(report.by_bytes, [key("a", 60), key("b", 20)]);
         assert!(hot.stop(UnixMs(2000), cpu(20)) && !hot.is_on());
@@ -276,7 +310,7 @@ mod tests {
         assert!(hot.begin(HotKeySettings { by_bytes: false, ..SETTINGS }, UnixMs(10_000), cpu(0)));
         note(&hot, 1, 7, 7, &["d"]);
         let report = hot.report(UnixMs(10_000), cpu(0)).unwrap();
-        assert_eq!((report.by_time, report.by_bytes.len(), report.nanos), (vec![key("d", 7)], 0, 7));
+        assert_eq!((report.by_time, report.by_bytes.len(), report.all.nanos), (vec![key("d", 7)], 0, 7));
     }
 
     #[test]
@@ -288,8 +322,20 @@ mod tests {
         assert!(!hot.is_over(UnixMs(999)) && hot.is_over(UnixMs(1000)));
         assert!(hot.stop(UnixMs(1049), cpu(1)));
         let report = hot.report(UnixMs(5000), cpu(9)).unwrap();
-        assert_eq!((report.lasted, report.bytes), (1000, 10_000));
-        assert!((1..5000).contains(&report.sampled_bytes), "{report:?}");
-        assert_eq!(report.by_time[0].1, report.sampled_bytes);
+        assert_eq!((report.lasted, report.all.bytes), (1000, 10_000));
+        assert!((1..5000).contains(&report.sampled.bytes), "{report:?}");
+        assert_eq!(report.by_time[0].1, report.sampled.bytes);
+    }
+
+    #[test]
+    fn keys_of_other_slots_are_left_out() {
+        let hot = HotKeys::new(1);
+        let slots = SlotSet::of([slot_of(b"a")..=slot_of(b"a")]);
+        assert!(hot.begin(HotKeySettings { slots: Some(slots), ..SETTINGS }, UnixMs(0), cpu(0)));
+        note(&hot, 0, 10, 1, &["a"]);
+        note(&hot, 0, 30, 3, &["b"]);
+        let report = hot.report(UnixMs(0), cpu(0)).unwrap();
+        assert_eq!(report.by_time, [key("a", 10)]);
+        assert_eq!([report.all.nanos, report.selected.nanos, report.sampled.nanos], [40, 10, 10]);
     }
 }

@@ -54,9 +54,9 @@ impl ClusterStatus {
 
     /// Puts another map there. The caller begins an epoch.
     pub(crate) fn set_map(&self, map: SlotMap) {
-        let (own, bits) = (map.serving, if map.is_replica { READABLE } else { SERVED });
+        let bits = if map.is_replica { READABLE } else { SERVED };
         for (slot, word) in (0..).zip(&self.slots) {
-            let is_own = map.is_up && own.is_some() && map.owners.get(usize::from(slot)).copied().flatten() == own;
+            let is_own = map.is_up && map.is_own(slot);
             let is_open = map.migrating.contains_key(&slot) || map.importing.contains_key(&slot);
             word.store(if is_own && !is_open { bits } else { 0 }, Relaxed);
         }
