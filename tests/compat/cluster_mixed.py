@@ -29,14 +29,14 @@ KEYS = 300
 class Node:
     """A process; it keeps its folder when it is started again."""
 
-    def __init__(self, binary, folder):
-        self.binary, self.folder, self.port, self.bus = binary, folder, free_port(), free_port()
+    def __init__(self, binary, folder, *options):
+        self.binary, self.folder, self.port, self.bus, self.options = binary, folder, free_port(), free_port(), options
         os.makedirs(folder)
         self.start()
 
     def start(self):
         words = ["--port", self.port, "--cluster-enabled", "yes", "--cluster-port", self.bus, "--cluster-node-timeout", TIMEOUT_MS,
-                 "--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", 0, "--dir", self.folder]
+                 "--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", 0, "--dir", self.folder, *self.options]
         with open(os.path.join(self.folder, "log"), "ab") as log:
             self.process = subprocess.Popen([self.binary, *map(str, words)], stdout=log, stderr=log)
 

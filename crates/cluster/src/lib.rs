@@ -14,6 +14,7 @@
 pub mod bus;
 pub mod conf;
 pub mod link_id;
+pub mod migration;
 pub mod node;
 pub mod node_id;
 pub mod node_table;

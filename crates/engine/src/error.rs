@@ -414,8 +414,6 @@ errors! {
     InvalidBusPort(port: Word) = "ERR Invalid bus port specified: {}";
     PortOutOfRange = "ERR Port number is out of range";
     BusPortOutOfRange = "ERR Cluster bus port number is out of range";
-    NoSlotMigrations = "ERR No migrations ongoing";
-    SlotsByKeys = "ERR Cinnabar moves slots key by key, with CLUSTER SETSLOT and MIGRATE";
     DebugOfClusters = "ERR Debug option only available for cluster mode enabled setup!";
     LinksToMyself = "ERR Cannot free cluster link(s) to myself";
     UnknownDirection(word: Word) = "ERR Unknown direction {}";

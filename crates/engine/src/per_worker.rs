@@ -15,6 +15,9 @@ pub const WORKERS_MAX: usize = 1024;
 /// theirs.
 pub const LINK_PLACE: usize = WORKERS_MAX;
 
+/// What the thread counts as that applies what comes with slots from other nodes.
+pub const MIGRATION_PLACE: usize = WORKERS_MAX + 1;
+
 /// Workers of a block.
 const BLOCK: usize = 16;
 
@@ -26,12 +29,18 @@ pub struct PerWorker<T> {
     first: Block<T>,
     later: OnceLock<Box<[OnceLock<Block<T>>]>>,
     link: CachePadded<T>,
+    migration: CachePadded<T>,
 }
 
 impl<T: Default> PerWorker<T> {
     /// For so many workers from the start.
     pub fn new(workers: usize) -> PerWorker<T> {
-        PerWorker { first: block(workers), later: OnceLock::new(), link: CachePadded::default() }
+        PerWorker {
+            first: block(workers),
+            later: OnceLock::new(),
+            link: CachePadded::default(),
+            migration: CachePadded::default(),
+        }
     }
 
     #[cold]
@@ -39,6 +48,9 @@ impl<T: Default> PerWorker<T> {
     fn later(&self, worker: usize) -> &T {
         if worker == LINK_PLACE {
             return &self.link;
+        }
+        if worker == MIGRATION_PLACE {
+            return &self.migration;
         }
         assert!(worker < WORKERS_MAX, "there is no worker {worker}");
         let blocks = || (self.first.len()..WORKERS_MAX).step_by(BLOCK).map(|_| OnceLock::new()).collect();
@@ -52,10 +64,10 @@ impl<T: Default> PerWorker<T> {
 
 impl<T> PerWorker<T> {
     /// What all workers have, in their order; of those that never were, too, where they share a block. Last what the
-    /// thread has that applies a primary's stream.
+    /// threads have that apply a primary's stream, and what comes with slots.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         let later = self.later.get().into_iter().flatten().map_while(OnceLock::get);
-        self.first.iter().chain(later.flatten()).chain([&self.link]).map(|it| &**it)
+        self.first.iter().chain(later.flatten()).chain([&self.link, &self.migration]).map(|it| &**it)
     }
 }
 
@@ -92,14 +104,16 @@ mod tests {
         all[WORKERS_MAX - 1].store(9, Relaxed);
         assert_eq!(all[WORKERS_MAX - 1].load(Relaxed), 9);
         all[LINK_PLACE].store(5, Relaxed);
-        assert_eq!((all.iter().last().map(|it| it.load(Relaxed)), all[0].load(Relaxed)), (Some(5), 1));
+        all[MIGRATION_PLACE].store(6, Relaxed);
+        let last: Vec<usize> = all.iter().map(|it| it.load(Relaxed)).collect();
+        assert_eq!((&last[last.len() - 2..], last[0]), (&[5, 6][..], 1));
     }
 
     #[test]
     fn nothing_is_taken_for_workers_that_never_were() {
         let all = PerWorker::<AtomicUsize>::new(2);
-        assert_eq!(all.iter().count(), 2 + 1);
+        assert_eq!(all.iter().count(), 2 + 2);
         all[2].store(1, Relaxed);
-        assert_eq!(all.iter().count(), 2 + BLOCK + 1);
+        assert_eq!(all.iter().count(), 2 + BLOCK + 2);
     }
 }

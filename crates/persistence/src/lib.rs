@@ -25,6 +25,7 @@ pub mod fan_out;
 pub mod format;
 pub mod load;
 pub mod save;
+pub mod slot_snapshot;
 mod snapshot_writer;
 pub mod source;
 mod stream;

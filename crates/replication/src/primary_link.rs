@@ -180,6 +180,7 @@ impl PrimaryLink {
                 Unit::Commands(len) => (len, Arrived::Commands(&input[..len])),
                 Unit::GetAck(len) => (len, Arrived::GetAck(&input[..len])),
                 Unit::InSync(len) => (len, Arrived::InSync(&input[..len])),
+                Unit::SyncSlots(len) => (len, Arrived::Commands(&input[..len])),
             }),
             State::Ping
             | State::Options(_)

@@ -19,6 +19,8 @@ pub enum Unit {
     GetAck(usize),
     /// So many bytes that tell of the in-sync set, and are nothing to run.
     InSync(usize),
+    /// So many bytes by which the other end of a migration of slots tells how far it is, where these are asked for.
+    SyncSlots(usize),
     /// More has to come first.
     Incomplete,
 }
@@ -27,7 +29,7 @@ pub enum Unit {
 const LINE_MAX: usize = 64 << 10;
 
 /// The longest of the words that matter.
-const WORD_MAX: usize = 8;
+const WORD_MAX: usize = 9;
 
 /// Where a stream is. The same input is to come again, with more behind it, until its bytes have been handed out.
 #[derive(Debug, Default)]
@@ -42,6 +44,8 @@ pub struct Units {
     seen: u32,
     in_multi: bool,
     kind: Kind,
+    /// CLUSTER SYNCSLOTS is a unit of its own.
+    has_sync_slots: bool,
 }
 
 /// What the present command is.
@@ -55,29 +59,38 @@ enum Kind {
     GetAck,
     Ping,
     InSync,
+    Cluster,
+    SyncSlots,
 }
 
 impl Units {
+    /// Those of a node from which slots come, or to which they go.
+    pub fn of_migration() -> Units {
+        Units { has_sync_slots: true, ..Units::default() }
+    }
+
     /// The next unit at the beginning of `input`. It is taken out: what comes next begins behind it.
     ///
     /// # Errors
     /// The bytes are no commands.
     pub fn next(&mut self, input: &[u8]) -> Result<Unit, LinkError> {
         while let Some(kind) = self.command(input)? {
-            match kind {
-                Kind::Multi => self.in_multi = true,
-                Kind::Exec => self.in_multi = false,
-                Kind::GetAck | Kind::InSync if !self.in_multi && self.whole > 0 => {
+            let unit: Option<fn(usize) -> Unit> = match kind {
+                Kind::GetAck => Some(Unit::GetAck),
+                Kind::InSync => Some(Unit::InSync),
+                Kind::SyncSlots if self.has_sync_slots => Some(Unit::SyncSlots),
+                _ => None,
+            };
+            match (kind, unit) {
+                (Kind::Multi, _) => self.in_multi = true,
+                (Kind::Exec, _) => self.in_multi = false,
+                (_, Some(_)) if !self.in_multi && self.whole > 0 => {
                     // What comes before it is to be applied first: it is looked at again.
                     return Ok(Unit::Commands(self.hand_out()));
                 }
-                Kind::GetAck if !self.in_multi => {
+                (_, Some(unit)) if !self.in_multi => {
                     self.whole = self.at;
-                    return Ok(Unit::GetAck(self.hand_out()));
-                }
-                Kind::InSync if !self.in_multi => {
-                    self.whole = self.at;
-                    return Ok(Unit::InSync(self.hand_out()));
+                    return Ok(unit(self.hand_out()));
                 }
                 _ => {}
             }
@@ -160,6 +173,9 @@ fn kind(known: Kind, index: u32, word: &[u8]) -> Kind {
         (0, _) if word.eq_ignore_ascii_case(b"exec") || word.eq_ignore_ascii_case(b"discard") => Kind::Exec,
         (0, _) if word.eq_ignore_ascii_case(b"replconf") => Kind::Replconf,
         (0, _) if word.eq_ignore_ascii_case(b"ping") => Kind::Ping,
+        (0, _) if word.eq_ignore_ascii_case(b"cluster") => Kind::Cluster,
+        (1, Kind::Cluster) if word.eq_ignore_ascii_case(b"syncslots") => Kind::SyncSlots,
+        (1, Kind::Cluster) => Kind::Other,
         (1, Kind::Ping) if word.starts_with(WORD) => Kind::InSync,
         (1, Kind::Replconf) if word.eq_ignore_ascii_case(b"getack") => Kind::GetAck,
         (1, Kind::Replconf) => Kind::Other,
@@ -260,5 +276,16 @@ mod tests {
             let asks = |units: Vec<(bool, Vec<u8>)>| units.into_iter().filter(|(asks, _)| *asks).count();
             prop_assert_eq!(asks(found), asks(whole));
         }
+    }
+
+    #[test]
+    fn what_ends_of_a_migration_say_is_a_unit_where_it_is_asked_for() {
+        let text = b"*1\r\n$4\r\nPING\r\n*3\r\n$7\r\ncluster\r\n$9\r\nsyncslots\r\n$3\r\nACK\r\n*1\r\n$4\r\nPING\r\n";
+        assert_eq!(Units::default().next(text), Ok(Unit::Commands(text.len())));
+        let mut units = Units::of_migration();
+        let (head, word) = (14, text.len() - 28);
+        assert_eq!(units.next(text), Ok(Unit::Commands(head)));
+        assert_eq!(units.next(&text[head..]), Ok(Unit::SyncSlots(word)));
+        assert_eq!(units.next(&text[head + word..]), Ok(Unit::Commands(14)));
     }
 }

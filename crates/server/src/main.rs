@@ -8,6 +8,7 @@ mod connection;
 mod event_loop;
 mod host;
 mod listener;
+mod migration;
 mod process;
 mod replication;
 mod schedule;

@@ -9,6 +9,7 @@ use crate::host::lazy_free::LazyFree;
 use crate::listener::acceptor::Acceptor;
 use crate::listener::sockets;
 use crate::listener::tls_state::TlsState;
+use crate::migration::migration_thread;
 use crate::process::banner;
 use crate::process::crash;
 use crate::process::daemon::Daemon;
@@ -100,6 +101,8 @@ pub fn serve(
         shared.engine.persistence_status().set_clustered(true);
         host.set_node(node);
         node.start(&shared, &acceptor)?;
+        migration_thread::start(&shared, node, &acceptor)
+            .map_err(|error| format!("Can't start the thread of migrations: {error}"))?;
     }
     begin(&shared, &acceptor, kinds, alone).map_err(|error| format!("Can't start a thread: {error}"))?;
     acceptor.open(listeners).map_err(failed)?;

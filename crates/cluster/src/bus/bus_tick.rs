@@ -58,6 +58,7 @@ impl Bus {
         if is_news || !self.health.is_up {
             self.update_state();
         }
+        self.tick_migrations();
         self.settle();
     }
 

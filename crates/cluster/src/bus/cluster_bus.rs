@@ -9,6 +9,7 @@ use super::model::todo::Todo;
 use super::model::transports::Transports;
 use crate::Millis;
 use crate::conf::{self, ConfError};
+use crate::migration::Migrations;
 use crate::node::{Address, Flags, Node};
 use crate::node_id::NodeId;
 use crate::node_table::NodeTable;
@@ -41,6 +42,7 @@ pub struct Bus {
     pub(super) ticks: u64,
     /// Slots that another node may take whatever its epoch is: their migration is agreed on.
     pub(super) granted: SlotSet,
+    pub(super) migrations: Migrations,
     pub(super) settings: Settings,
     pub(super) debug: DebugSettings,
     /// What the configuration says that others are told.
@@ -100,6 +102,7 @@ impl Bus {
             suspected: 0,
             ticks: 0,
             granted: SlotSet::none(),
+            migrations: Migrations::default(),
             settings,
             debug: DebugSettings::default(),
             announced: Address::default(),
@@ -154,11 +157,6 @@ impl Bus {
     /// DEBUG says something else.
     pub fn set_debug(&mut self, debug: DebugSettings) {
         self.debug = debug;
-    }
-
-    /// Slots that another node may take whatever its epoch is: their migration is agreed on with it.
-    pub fn set_granted_slots(&mut self, slots: SlotSet) {
-        self.granted = slots;
     }
 
     /// What is to be done, in order.

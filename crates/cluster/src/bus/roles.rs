@@ -26,6 +26,7 @@ impl Bus {
         }
         if is_myself {
             self.effects.push(Effect::Lead);
+            self.fail_imports_of_former_primary();
         }
         self.todo.save(false);
         self.todo.update_state();

@@ -9,6 +9,9 @@ impl Bus {
     pub(super) fn settle(&mut self) {
         for _ in 0..3 {
             let todo = std::mem::take(&mut self.todo);
+            if todo.slot_map_changed {
+                self.tell_migrations_of_owners();
+            }
             if todo.update_state {
                 self.update_state();
             }
@@ -22,6 +25,7 @@ impl Bus {
             }
             self.put_out(todo);
         }
+        self.put_out_migrations();
     }
 
     fn put_out(&mut self, todo: Todo) {

@@ -190,7 +190,7 @@ impl BatchRun<'_> {
         // Before the gate has let a command in: at worst it is admitted anew.
         let admitted = engine.epoch();
         let own = engine.pubsub().own(session.worker);
-        let is_primary = session.asker == Asker::Primary;
+        let is_primary = matches!(session.asker, Asker::Primary | Asker::Migration);
         let rights = if is_primary { engine.users().generation() } else { session.open_at };
         let is_sent_on = session.info.redirects.load(Relaxed);
         let (worker, is_limited) = (session.worker, self.is_limited);

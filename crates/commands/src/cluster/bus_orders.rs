@@ -8,7 +8,7 @@ use cluster::bus::{DebugSettings, FailoverMode};
 use engine::{Error, Word};
 
 /// The client that gives an order, for the log.
-fn by(cx: &Context<'_>) -> String {
+pub(super) fn by(cx: &Context<'_>) -> String {
     let info = &cx.session.info;
     format!("id={} addr={} laddr={}", info.id, info.addr, info.laddr)
 }

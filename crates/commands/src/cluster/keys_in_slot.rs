@@ -69,7 +69,7 @@ impl Piecewise for SlotWalk {
 
 fn walk_of(cx: &Context<'_>, slot: u16) -> (KeyWalk, Filter) {
     let slots = slot..=slot;
-    (KeyWalk::of_slots(&cx.keys, &slots, 0), Filter { slots: Some(slots), ..Filter::default() })
+    (KeyWalk::of_slots(&cx.keys, &slots, 0), Filter { slots: Some(slots), shows_hidden: true, ..Filter::default() })
 }
 
 /// The keys of some slots go, in all databases, a piece at a time.

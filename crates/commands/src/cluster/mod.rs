@@ -20,7 +20,9 @@ mod bus_desk;
 mod bus_orders;
 mod bus_questions;
 mod keys_in_slot;
+pub mod migration_filter;
 pub mod node_duties;
+mod slot_migrations;
 mod slot_order;
 mod slot_scan;
 mod slot_stats;
@@ -29,14 +31,8 @@ pub use bus_desk::{Desk, install};
 pub(crate) use bus_orders::{change_debug, kill_links};
 pub(crate) use bus_questions::{info_text, link_counts, reset_counters};
 
-const ASKED_OF_A_CLUSTER: Command = Command {
-    group: Group::Cluster,
-    arity: 2,
-    flags: LOADING.and(STALE),
-    complexity: "O(1)",
-    run: unsupported,
-    ..Command::DEFAULT
-};
+const ASKED_OF_A_CLUSTER: Command =
+    Command { group: Group::Cluster, arity: 2, flags: LOADING.and(STALE), complexity: "O(1)", ..Command::DEFAULT };
 
 /// What a cluster's clients, operators and nodes ask.
 pub const COMMANDS: &[Command] = &[
@@ -97,7 +93,7 @@ pub const COMMANDS: &[Command] = &[
                 flags: ADMIN.and(ALL_DBS).and(NO_ASYNC_LOADING).and(STALE),
                 summary: "Cancel all current ongoing slot migration operations.",
                 complexity: "O(N), where N is the number of slot migration operations being cancelled.",
-                run: nothing_to_cancel,
+                run: slot_migrations::cancel,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -203,7 +199,7 @@ pub const COMMANDS: &[Command] = &[
                 flags: ADMIN.and(NO_ASYNC_LOADING).and(STALE),
                 summary: "Gets the status of ongoing and recently finished slot import and export operations.",
                 complexity: "O(N), where N is the number of active slot import and export jobs.",
-                run: no_migrations,
+                run: slot_migrations::list,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -261,6 +257,7 @@ pub const COMMANDS: &[Command] = &[
                 syntax: "(migration-group: SLOTSRANGE=slotsrange-token (range: start-slot:int end-slot:int)... NODE=node-token node-id)...",
                 summary: "Migrate the given slots from this node to the specified nodes.",
                 complexity: "O(N) where N is the total number of the slots between all start slot and end slot arguments.",
+                run: slot_migrations::migrate,
                 ..ASKED_OF_A_CLUSTER
             },
             Command {
@@ -409,6 +406,7 @@ pub const COMMANDS: &[Command] = &[
                 flags: ADMIN.and(MAY_REPLICATE).and(NO_ASYNC_LOADING).and(STALE).and(SYSTEM),
                 summary: "A container for internal slot migration commands.",
                 complexity: "Depends on subcommand.",
+                run: slot_migrations::sync,
                 ..ASKED_OF_A_CLUSTER
             },
         ],
@@ -466,23 +464,6 @@ fn asking(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     cx.session.asking = true;
     cx.reply.ok();
     Ok(())
-}
-
-/// Slots are moved key by key: there are no migrations of whole ones.
-fn no_migrations(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    must_be_clustered(cx.engine)?;
-    cx.reply.array(0);
-    Ok(())
-}
-
-fn nothing_to_cancel(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    must_be_clustered(cx.engine)?;
-    Err(Error::NoSlotMigrations)
-}
-
-fn unsupported(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    must_be_clustered(cx.engine)?;
-    Err(Error::SlotsByKeys)
 }
 
 /// The one question that needs no cluster.

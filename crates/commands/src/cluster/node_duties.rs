@@ -87,7 +87,7 @@ pub fn populated(engine: &Engine, slots: &SlotSet, now: Now) -> SlotSet {
     let databases = 0..engine.databases() as u32;
     for (range, db) in slots.ranges().into_iter().flat_map(|range| databases.clone().map(move |db| (range.clone(), db)))
     {
-        let filter = Filter { slots: Some(range.clone()), ..Filter::default() };
+        let filter = Filter { slots: Some(range.clone()), shows_hidden: true, ..Filter::default() };
         let mut walk = None;
         let mut ended = false;
         while !ended {

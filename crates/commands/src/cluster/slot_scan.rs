@@ -163,7 +163,12 @@ pub(super) fn cluster_scan(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<
     }
     let slots = slot..=last;
     let walk = KeyWalk::of_slots(&cx.keys, &slots, position);
-    let filter = Filter { pattern: words.pattern.map(<[u8]>::to_vec), kind: words.kind, slots: Some(slots.clone()) };
+    let filter = Filter {
+        pattern: words.pattern.map(<[u8]>::to_vec),
+        kind: words.kind,
+        slots: Some(slots.clone()),
+        ..Filter::default()
+    };
     let mut scan = SlotScan { walk, filter, left: words.count, names: Vec::new(), slots, goes_on: !is_single };
     if !scan.piece(cx)? {
         cx.flow = Flow::more(scan);

@@ -64,7 +64,7 @@ impl KeyCounts {
         let selected = cx.keys.db_index();
         cx.keys.select(self.db);
         let KeyCounts { slots, counts, walk, .. } = self;
-        let filter = Filter { slots: Some(slots.clone()), ..Filter::default() };
+        let filter = Filter { slots: Some(slots.clone()), shows_hidden: true, ..Filter::default() };
         let place = walk.get_or_insert_with(|| KeyWalk::of_slots(&cx.keys, slots, 0));
         let went = place.piece(&mut cx.keys, PIECE, &filter, |entry| counts[usize::from(slot_of(entry.key()))] += 1);
         cx.keys.select(selected);

@@ -136,10 +136,10 @@ fn is_served(engine: &Engine, session: &mut Session, entry: &CommandEntry, keys:
 pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &AdmissionRequest<'_>, now: Now) -> Verdict {
     if request.asker.is_obeyed() {
         session.admitted = engine.persistence_status().deny_reasons();
+        if matches!(request.asker, Asker::Primary | Asker::Migration) && has_to_wait(session.admitted, request) {
+            return Verdict::Wait;
+        }
         if request.asker == Asker::Primary {
-            if has_to_wait(session.admitted, request) {
-                return Verdict::Wait;
-            }
             see_disk(engine, session.admitted, request, now);
         }
         return Verdict::Run;

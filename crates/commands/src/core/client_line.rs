@@ -41,6 +41,8 @@ pub(crate) fn flags(client: &ClientInfo) -> String {
         ('e', client.no_evict.load(Relaxed)),
         ('T', client.no_touch.load(Relaxed)),
         ('I', client.import_source.load(Relaxed)),
+        ('i', client.migration.is_source.load(Relaxed)),
+        ('E', client.migration.is_target.load(Relaxed)),
     ];
     let text: String = letters.iter().filter(|(_, set)| *set).map(|(letter, _)| *letter).collect();
     if text.is_empty() { "N".to_owned() } else { text }

@@ -55,7 +55,7 @@ pub enum Flow {
     Shutdown,
     /// Other nodes are asked; the client waits as with [`Flow::Wait`], and is replied what they answer.
     Forward(Box<Question>),
-    /// The connection becomes a replica's: the thread that serves these gets it.
+    /// The connection becomes another server's, a replica's or a source of slots: a thread that serves these gets it.
     Replicate,
 }
 

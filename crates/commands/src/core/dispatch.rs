@@ -264,10 +264,8 @@ fn refuse(engine: &Engine, session: &Session, error: &Error, reply: &mut Reply) 
     if !error.is_counted() {
         engine.metrics()[session.worker].count_error(&text);
     }
-    if session.asker == Asker::Primary {
-        let name = client_line::last_command(&session.info).unwrap_or("<unknown>");
-        instrument::tell_unexpected(engine, Asker::Primary, name, &text);
-    }
+    let name = client_line::last_command(&session.info).unwrap_or("<unknown>");
+    instrument::note_unexpected(engine, session, name, &text);
     reply.error(text);
     true
 }

@@ -235,6 +235,15 @@ pub(crate) fn count_unexpected(engine: &Engine, worker: usize, read: &str, faile
 /// Bytes of an error that the log shows.
 const SHOWN: usize = 4096;
 
+/// Another server that this one obeys is replied an error.
+#[cold]
+pub(crate) fn note_unexpected(engine: &Engine, session: &Session, name: &str, error: &[u8]) {
+    if matches!(session.asker, Asker::Primary | Asker::Migration) {
+        session.info.migration.has_failed.store(true, Relaxed);
+        tell_unexpected(engine, session.asker, name, error);
+    }
+}
+
 /// The command called `name`, which was accepted once, by the log's writer or by the primary, has replied this error:
 /// the data may not be what it was there. `propagation-error-behavior` may end the server.
 #[cold]
@@ -242,6 +251,7 @@ pub(crate) fn tell_unexpected(engine: &Engine, asker: Asker, name: &str, error: 
     let config = engine.config().snapshot();
     let behavior = config.choice(Directive::PROPAGATION_ERROR_BEHAVIOR);
     let (who, whom, is_fatal) = match asker {
+        Asker::Migration => ("slot-import-target", "slot-import-source", false),
         Asker::Primary => ("replica", "primary", behavior != "ignore" && config.flag(Directive::REPLICA_READ_ONLY)),
         _ => ("server", "AOF-loading-client", behavior == "panic"),
     };

@@ -3,6 +3,7 @@
 use crate::core::args::Args;
 use crate::core::command::{CommandEntry, Flags};
 use crate::core::context::{KeyArgs, Now};
+use cluster::migration::JobName;
 use engine::acl::user::User;
 use engine::clients::pubsub::{ChannelKind, Name};
 use engine::clients::registry::ClientInfo;
@@ -135,6 +136,8 @@ pub struct Session {
     pub handshake: Option<Box<Handshake>>,
     /// It has asked to become one.
     pub sync: Option<Box<SyncRequest>>,
+    /// The client is the source of slots that come to this node, by that name.
+    pub import: Option<Box<JobName>>,
     /// What others may know of it.
     pub info: Arc<ClientInfo>,
 }
@@ -223,6 +226,7 @@ impl Session {
             unfinished: None,
             handshake: None,
             sync: None,
+            import: None,
             info,
         }
     }

@@ -94,6 +94,7 @@ fn dbsize(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     for shard in 0..cx.engine.locks().len() {
         count += cx.keys.shard_len(shard)?;
     }
+    count = count.saturating_sub(cx.engine.hidden_slots().len(cx.keys.db_index()));
     cx.reply.int(count as i64);
     Ok(())
 }
@@ -186,6 +187,8 @@ fn empty(cx: &mut Context<'_>, only: Option<u32>, background: bool) -> Result<(F
     if engine.tracking().is_on() {
         cx.keys.effects.rare().flushed = true;
     }
+    engine.hidden_slots().emptied(only);
+    engine.host().keys_flushed();
     Ok((work, removed))
 }
 

@@ -109,6 +109,7 @@ impl KeyWalk {
         mut visit: impl FnMut(Option<&KeyEntry>) -> bool,
     ) -> Result<(), Error> {
         let (keyspace, db, now) = (keys.keyspace(), keys.db_index(), keys.expiry_now());
+        let hidden = Some(keyspace.hidden_slots()).filter(|hidden| hidden.is_any() && !filter.shows_hidden);
         let mut at = Some(self.position);
         // A bucket may have been joined with one that was visited before the lock was last given up.
         let mut visited_below = if self.exact { self.position } else { 0 };
@@ -119,6 +120,9 @@ impl KeyWalk {
                 at = table.scan(position_now, |entry| {
                     let is_new =
                         visited_below == 0 || position(keyspace.hasher().local_of(entry.key())) >= visited_below;
+                    if hidden.is_some_and(|hidden| hidden.hides(slot_of(entry.key()))) {
+                        return;
+                    }
                     if entry.expiry().is_some_and(|expiry| is_due(expiry, now)) {
                         if self.expires && filter.shows(entry) {
                             expired.push(entry.key().to_vec());
@@ -154,6 +158,8 @@ pub(crate) struct Filter {
     pub kind: Option<&'static str>,
     /// None: any slot.
     pub slots: Option<RangeInclusive<u16>>,
+    /// Those of slots that are on their way here, too.
+    pub shows_hidden: bool,
 }
 
 impl Filter {

@@ -10,6 +10,7 @@ use crate::core::context::{Context, Flow, Piecewise};
 use crate::keys::key_walk::{Filter, KeyWalk, PIECE};
 use crate::keys::scan_words::{self, ScanWords, Scanned, parse_cursor};
 use engine::Error;
+use engine::data::slot::slot_of;
 use engine::keyspace::origin::is_due;
 use resp::Reply;
 use std::collections::VecDeque;
@@ -146,7 +147,7 @@ impl Piecewise for NameScan {
 fn scan(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let cursor = parse_cursor(&args[1])?;
     let words = ScanWords::parse(args, 2, Scanned::Keys)?;
-    let filter = Filter { pattern: words.pattern.map(<[u8]>::to_vec), kind: words.kind, slots: None };
+    let filter = Filter { pattern: words.pattern.map(<[u8]>::to_vec), kind: words.kind, ..Filter::default() };
     let walk = KeyWalk::from_cursor(&cx.keys, cursor);
     NameScan::new(walk, filter, Some(words.count)).begin(cx)
 }
@@ -161,7 +162,7 @@ fn keys(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         }
         return Ok(());
     }
-    let filter = Filter { pattern: scan_words::pattern(pattern).map(<[u8]>::to_vec), kind: None, slots: None };
+    let filter = Filter { pattern: scan_words::pattern(pattern).map(<[u8]>::to_vec), ..Filter::default() };
     let walk = KeyWalk::all(&cx.keys);
     NameScan::new(walk, filter, None).begin(cx)
 }
@@ -207,7 +208,7 @@ fn randomkey(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 
 enum Draw {
     Live(Vec<u8>),
-    /// Removed.
+    /// Removed, or not to be seen.
     Expired,
     /// Expired, and not to be removed now.
     Stale(Vec<u8>),
@@ -238,6 +239,9 @@ fn random_entry(cx: &mut Context<'_>) -> Result<Draw, Error> {
             let Some((name, expiry)) = found.map(|entry| (entry.key().to_vec(), entry.expiry())) else {
                 return Draw::Expired;
             };
+            if engine.hidden_slots().is_any() && engine.hidden_slots().hides(slot_of(&name)) {
+                return Draw::Expired;
+            }
             if expiry.is_some_and(|expiry| is_due(expiry, now)) {
                 if engine.keeps_expired() {
                     return Draw::Stale(name);

@@ -52,8 +52,13 @@ pub struct Applier {
 impl Applier {
     /// Of the connection that `info` tells of, on the thread that counts as this worker, in database `db`.
     pub fn new(info: Arc<ClientInfo>, worker: usize, db: u32) -> Applier {
+        Applier::of(info, Asker::Primary, worker, db)
+    }
+
+    /// The same of a server that this one does not follow, but obeys.
+    pub fn of(info: Arc<ClientInfo>, asker: Asker, worker: usize, db: u32) -> Applier {
         let mut session = Session::new(info);
-        (session.worker, session.db, session.asker) = (worker, db, Asker::Primary);
+        (session.worker, session.db, session.asker) = (worker, db, asker);
         session.patience = LockTimeout::Short;
         Applier {
             session,
@@ -120,7 +125,9 @@ impl Applier {
     /// Of bytes that were taken while a transaction has not run: how many are its own, with those from before.
     fn open_in(&self, taken: &[u8]) -> usize {
         match Units::default().next(taken) {
-            Ok(Unit::Commands(whole) | Unit::GetAck(whole) | Unit::InSync(whole)) => taken.len() - whole,
+            Ok(Unit::Commands(whole) | Unit::GetAck(whole) | Unit::InSync(whole) | Unit::SyncSlots(whole)) => {
+                taken.len() - whole
+            }
             Ok(Unit::Incomplete) | Err(_) => self.open + taken.len(),
         }
     }

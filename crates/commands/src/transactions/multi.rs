@@ -276,9 +276,7 @@ impl CommandGroup {
                 instrument::count_failed(cx.engine, worker, entry);
                 let text = busy_script::text(cx.engine, &error);
                 cx.engine.metrics()[worker].count_error(&text);
-                if cx.session.asker == Asker::Primary {
-                    instrument::tell_unexpected(cx.engine, Asker::Primary, self.command.name, &text);
-                }
+                instrument::note_unexpected(cx.engine, cx.session, self.command.name, &text);
             } else {
                 instrument::count_unexpected(cx.engine, worker, self.command.name, entry, &error);
             }

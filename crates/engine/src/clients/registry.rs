@@ -49,6 +49,8 @@ pub struct ClientInfo {
     pub read_only: AtomicBool,
     /// It is the server that this one follows.
     pub is_primary: AtomicBool,
+    /// It is the other end of a migration of slots.
+    pub migration: MigrationEnd,
     /// CLIENT CAPA REDIRECT: it follows a redirection to another server.
     pub redirects: AtomicBool,
     /// CLIENT CAPA MOVED: it asks the right node by itself, and no node is to ask for it.
@@ -97,6 +99,17 @@ pub struct ClientInfo {
     pub postponed: AtomicBool,
     details: Mutex<Details>,
     waits: Mutex<Waits>,
+}
+
+/// Whether a client is the other end of a migration of slots.
+#[derive(Default)]
+pub struct MigrationEnd {
+    /// Slots come from it.
+    pub is_source: AtomicBool,
+    /// Slots go to it.
+    pub is_target: AtomicBool,
+    /// A command of a source has failed here.
+    pub has_failed: AtomicBool,
 }
 
 /// Declares the sizes once: as numbers that are shown to others, and as plain numbers.
@@ -194,6 +207,7 @@ impl ClientInfo {
             is_tls: AtomicBool::new(false),
             read_only: AtomicBool::new(false),
             is_primary: AtomicBool::new(false),
+            migration: MigrationEnd::default(),
             redirects: AtomicBool::new(false),
             wants_moved: AtomicBool::new(false),
             import_source: AtomicBool::new(false),

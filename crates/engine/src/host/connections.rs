@@ -14,6 +14,9 @@ pub trait Connections: Send + Sync {
     /// In a cluster: what was published here goes to subscribers at other nodes.
     fn publish_to_nodes(&self, _channel: &[u8], _message: &[u8], _is_sharded: bool) {}
 
+    /// All keys, or those of a database, have gone at once: slots do not move on. Called under all locks.
+    fn keys_flushed(&self) {}
+
     /// Ends it when it has been sent what it was replied so far.
     fn close(&self, _worker: usize, _client: u64) {}
 

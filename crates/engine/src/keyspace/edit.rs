@@ -307,6 +307,9 @@ impl<'k> Edit<'k> {
         let hasher = |entry: &KeyEntry| keyspace.hasher().local_of(entry.key());
         let entry = self.db.table.remove(self.local, |entry| entry.key() == name, hasher)?;
         keyspace.keys_went(self.key.hash.shard(), self.db_index);
+        if keyspace.hidden_slots().is_any() {
+            keyspace.hidden_slots().key_went(self.key.hash.slot(), self.db_index);
+        }
         keyspace.resizes(self.key.hash.shard(), self.db);
         self.db.captures.removed(&self.db.table, keyspace.hasher(), self.local, &entry);
         if let Some(expiry) = entry.expiry() {
@@ -541,6 +544,9 @@ impl<'k> Edit<'k> {
     fn came(&mut self, expiry: Option<u64>, first: Option<u64>) {
         let shard = self.key.hash.shard();
         self.keyspace.keys_came(shard, self.db_index, 1);
+        if self.keyspace.hidden_slots().is_any() {
+            self.keyspace.hidden_slots().key_came(self.key.hash.slot(), self.db_index);
+        }
         self.keyspace.resizes(shard, self.db);
         self.key_due(None, expiry);
         self.elements_due(None, first);

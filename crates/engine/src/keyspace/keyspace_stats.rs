@@ -154,6 +154,11 @@ impl Keyspace {
         (0..self.locks.len()).map(|index| self.shard_len(index, db).unwrap_or_else(|| locked(index))).sum()
     }
 
+    /// The same without those that clients do not see.
+    pub fn visible_len(&self, db: u32) -> usize {
+        self.len(db).saturating_sub(self.hidden_slots().len(db))
+    }
+
     /// What INFO says of a database at `now`, Unix time in milliseconds. Takes each shard's lock once.
     pub fn summary(&self, db: u32, now: UnixMs) -> DbSummary {
         let (mut sum, mut ttl_sum, mut ttl_count) = (DbSummary::default(), 0u128, 0u128);
@@ -168,6 +173,7 @@ impl Keyspace {
                 ttl_count += slot.expiry.keys.len() as u128;
             }
         }
+        sum.keys = sum.keys.saturating_sub(self.hidden_slots().len(db));
         sum.mean_ttl = ttl_sum.checked_div(ttl_count).unwrap_or(0) as u64;
         sum
     }

@@ -10,6 +10,7 @@ mod beside;
 pub mod edit;
 pub mod encoding_limits;
 pub mod held_locks;
+pub mod hidden_slots;
 mod in_place_edit;
 pub mod keys;
 pub mod keyspace_stats;
@@ -33,6 +34,7 @@ use crate::data::key_hash::KeyHasher;
 use crate::data::slot::SLOTS;
 use crate::host::clock::Clock;
 use crate::keyspace::encoding_limits::EncodingLimits;
+use crate::keyspace::hidden_slots::HiddenSlots;
 use crate::keyspace::last_stats::LastStats;
 use crate::keyspace::lru::{AccessClock, AccessPolicy};
 use crate::keyspace::replica_keys::ReplicaKeys;
@@ -109,6 +111,7 @@ pub struct Keyspace {
     /// Another server is followed.
     following: AtomicBool,
     replica_keys: ReplicaKeys,
+    hidden_slots: HiddenSlots,
     persistence_status: PersistenceStatus,
     last_stats: LastStats,
 }
@@ -137,6 +140,7 @@ impl Keyspace {
             importing: AtomicBool::new(false),
             following: AtomicBool::new(false),
             replica_keys: ReplicaKeys::default(),
+            hidden_slots: HiddenSlots::default(),
             persistence_status: PersistenceStatus::default(),
             last_stats: LastStats::new(shards),
         }
@@ -145,6 +149,12 @@ impl Keyspace {
     /// Clocks, and waiting.
     pub fn clock(&self) -> &dyn Clock {
         &*self.clock
+    }
+
+    /// Slots whose keys clients do not see yet.
+    #[inline(always)]
+    pub fn hidden_slots(&self) -> &HiddenSlots {
+        &self.hidden_slots
     }
 
     /// The shards, each behind its lock.

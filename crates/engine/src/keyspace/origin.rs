@@ -3,7 +3,7 @@
 //! | asker | expired data |
 //! | --- | --- |
 //! | [`Client`](Asker::Client), [`Script`](Asker::Script) | is not there: hidden, and removed unless [the engine keeps it](crate::keyspace::Keyspace::keeps_expired) |
-//! | [`Replay`](Asker::Replay), [`Import`](Asker::Import), [`Primary`](Asker::Primary) | is there: the server that ran the command first found it, and tells of its removal |
+//! | [`Replay`](Asker::Replay), [`Import`](Asker::Import), [`Primary`](Asker::Primary), [`Migration`](Asker::Migration) | is there: the server that ran the command first found it, and tells of its removal |
 //!
 //! One value says that of a command's whole run ([`Keys::origin`](crate::keyspace::keys::Keys::origin)). What has
 //! expired is judged by [`Keys::expiry_now`](crate::keyspace::keys::Keys::expiry_now) and by no other clock.
@@ -23,12 +23,14 @@ pub enum Asker {
     Import,
     /// The server that this one follows.
     Primary,
+    /// The node from which slots come.
+    Migration,
 }
 
 impl Asker {
     /// Whether it is told of the end of data instead of judging it by the time.
     pub fn sees_expired(self) -> bool {
-        matches!(self, Asker::Replay | Asker::Import | Asker::Primary)
+        matches!(self, Asker::Replay | Asker::Import | Asker::Primary | Asker::Migration)
     }
 
     /// Whether it is a client of this server, directly or through a script.
@@ -38,7 +40,7 @@ impl Asker {
 
     /// Whether its commands were accepted once and are not refused now.
     pub fn is_obeyed(self) -> bool {
-        matches!(self, Asker::Replay | Asker::Primary)
+        matches!(self, Asker::Replay | Asker::Primary | Asker::Migration)
     }
 }
 
@@ -87,6 +89,7 @@ mod tests {
             (Asker::Replay, NO_TIME),
             (Asker::Import, NO_TIME),
             (Asker::Primary, NO_TIME),
+            (Asker::Migration, NO_TIME),
         ] {
             assert_eq!(Origin { asker, now: UnixMs(7) }.expiry_now(), expected, "{asker:?}");
         }

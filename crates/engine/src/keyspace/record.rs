@@ -19,6 +19,8 @@ pub enum LogUser {
     File = 1,
     /// Replicas.
     Replicas = 2,
+    /// Nodes to which slots go.
+    Migrations = 4,
 }
 
 impl Keyspace {
@@ -35,6 +37,15 @@ impl Keyspace {
     /// Ends what [`suspend_logging`](Self::suspend_logging) began.
     pub fn resume_logging(&self, users: u8) {
         self.logs.store(users, Relaxed);
+    }
+
+    /// Puts a command into the log that changes no key, as one of its own.
+    pub fn record_apart<'w>(&self, words: impl ExactSizeIterator<Item = &'w [u8]>) {
+        if self.has_log() {
+            let mut batch = LogBatch::default();
+            batch.push(0, words);
+            batch.append_to(&self.log, None);
+        }
     }
 
     /// Whether changes go into the log for this user of it. What must not miss a change turns it on in the moment of a

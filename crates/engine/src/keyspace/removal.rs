@@ -2,6 +2,7 @@
 //! collections.
 
 use crate::data::event_class::EventClass;
+use crate::data::slot::slot_of;
 use crate::data::table::element_expiry;
 use crate::data::value::KeyEntry;
 use crate::keyspace::Keyspace;
@@ -51,6 +52,9 @@ pub fn removed(
 ) {
     let index = shard.index();
     keyspace.keys_went(index, db);
+    if keyspace.hidden_slots().is_any() {
+        keyspace.hidden_slots().key_went(slot_of(entry.key()), db);
+    }
     let slot = &mut shard.dbs[db];
     keyspace.resizes(index, slot);
     slot.captures.removed(&slot.table, keyspace.hasher(), local, &entry);
@@ -154,6 +158,9 @@ pub fn expire_elements(
         let hasher = |entry: &KeyEntry| keyspace.hasher().local_of(entry.key());
         if let Some(entry) = slot.table.remove(local, |entry| entry.key() == name, hasher) {
             keyspace.keys_went(index, db);
+            if keyspace.hidden_slots().is_any() {
+                keyspace.hidden_slots().key_went(slot_of(name), db);
+            }
             keyspace.resizes(index, slot);
             if let Some(expiry) = entry.expiry() {
                 slot.expiry.keys.remove(expiry, local);

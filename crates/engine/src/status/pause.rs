@@ -19,6 +19,8 @@ pub enum Hold {
     Failover,
     /// It begins to follow another one: all that was written becomes part of the stream first.
     StepDown,
+    /// A node takes slots, and gets what it lacks of them.
+    SlotMigration,
     /// Keys are sent to another server that do not rest otherwise.
     Migrate,
     /// The log is far behind.
@@ -26,7 +28,8 @@ pub enum Hold {
 }
 
 impl Hold {
-    const ALL: [Hold; 5] = [Hold::Shutdown, Hold::Failover, Hold::StepDown, Hold::Migrate, Hold::Log];
+    const ALL: [Hold; 6] =
+        [Hold::Shutdown, Hold::Failover, Hold::StepDown, Hold::SlotMigration, Hold::Migrate, Hold::Log];
 
     /// As INFO shows it.
     pub fn as_str(self) -> &'static str {
@@ -34,14 +37,15 @@ impl Hold {
             Hold::Shutdown => "shutdown_in_progress",
             Hold::Failover => "failover_in_progress",
             Hold::StepDown => "step_down",
+            Hold::SlotMigration => "slot_migration_in_progress",
             Hold::Migrate => "migrate",
             Hold::Log => "log",
         }
     }
 
-    /// Whether it is for the sake of replicas: nothing may be written then, for any reason.
+    /// Whether it is for the sake of other servers: nothing may be written then, for any reason.
     fn is_for_replicas(self) -> bool {
-        matches!(self, Hold::Shutdown | Hold::Failover | Hold::StepDown)
+        matches!(self, Hold::Shutdown | Hold::Failover | Hold::StepDown | Hold::SlotMigration)
     }
 }
 

@@ -4,6 +4,7 @@
 use super::node_desk::NodeDesk;
 use crate::system::clock;
 use crate::workers::shared::Shared;
+use cluster::migration::JobName;
 use cluster::slot_set::SlotSet;
 use commands::cluster::node_duties;
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -22,6 +23,8 @@ pub(super) enum Duty {
     Lead,
     FlushAll,
     RemoveKeys(SlotSet),
+    /// Keys that came with slots of a job in vain.
+    RemoveImported(JobName, SlotSet),
     Deliver {
         channel: Vec<u8>,
         message: Vec<u8>,
@@ -66,6 +69,11 @@ fn work(desk: &NodeDesk, shared: &Shared, duties_due: &Receiver<Duty>) {
             Duty::RemoveKeys(slots) => {
                 let node = desk.bus().own_name_in_shard();
                 node_duties::remove_keys(engine, &slots, &node, now);
+            }
+            Duty::RemoveImported(job, slots) => {
+                let node = desk.bus().own_name_in_shard();
+                node_duties::remove_keys(engine, &slots, &node, now);
+                desk.input(|bus, now| bus.imported_keys_removed(&job, now));
             }
             Duty::Deliver { channel, message, is_sharded } => {
                 node_duties::deliver(engine, &channel, &message, is_sharded)

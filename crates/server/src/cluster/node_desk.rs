@@ -8,10 +8,13 @@ use crate::listener::acceptor::Acceptor;
 use crate::listener::sockets;
 use crate::system::{clock, log};
 use crate::workers::mailbox::WorkerMessage;
+use crate::workers::migration_handle::MigrationMessage;
 use crate::workers::shared::Shared;
 use cluster::Millis;
 use cluster::bus::{Bus, Effect, Facts, Level};
 use cluster::link_id::LinkId;
+use cluster::migration::{JobName, MigrationEffect};
+use cluster::slot_set::SlotSet;
 use commands::cluster::Desk;
 use engine::config::{Config, Directive};
 use engine::host::peers::OwnNode;
@@ -214,8 +217,31 @@ impl NodeDesk {
             }
             Effect::PauseWrites { .. } => self.duty(Duty::Pause),
             Effect::Unpause => self.duty(Duty::Unpause),
+            Effect::Migration(effect) => self.perform_migration(effect),
             Effect::Log { level, text } => log::log(level_of(level), text),
         }
+    }
+
+    /// What is of the moment is done at once, the rest by the thread that has the connections.
+    fn perform_migration(&self, effect: MigrationEffect) {
+        let Some(shared) = self.shared.get() else { return };
+        let hidden = shared.engine.hidden_slots();
+        match effect {
+            MigrationEffect::Hide { job, slots } => hidden.hide(job.0, slots),
+            MigrationEffect::Show { job } => hidden.show(&job.0),
+            MigrationEffect::Record(words) => shared.engine.record_apart(words.iter().map(Vec::as_slice)),
+            effect => shared.migrations.post(MigrationMessage::Effect(effect)),
+        }
+    }
+
+    /// Keys go that came with slots in vain.
+    pub fn remove_imported(&self, job: JobName, slots: SlotSet) {
+        self.duty(Duty::RemoveImported(job, slots));
+    }
+
+    /// Asks the node.
+    pub fn asks<R>(&self, question: impl FnOnce(&Bus) -> R) -> R {
+        question(&self.bus())
     }
 
     fn duty(&self, duty: Duty) {

@@ -1,6 +1,7 @@
 //! What the configuration says of the node.
 
 use cluster::bus::Settings;
+use cluster::migration::MigrationSettings;
 use cluster::node::Address;
 use engine::config::{Config, Directive};
 
@@ -62,5 +63,18 @@ pub fn settings(config: &Config) -> Settings {
         repl_ping_period: config.int(Directive::REPL_PING_REPLICA_PERIOD),
         tls_cluster: config.flag(Directive::TLS_CLUSTER),
         tls_replication: config.flag(Directive::TLS_REPLICATION),
+        migration: migration(config),
+    }
+}
+
+/// What migrations of slots go by.
+fn migration(config: &Config) -> MigrationSettings {
+    MigrationSettings {
+        timeout: config.int(Directive::REPL_TIMEOUT) * 1000,
+        failover_timeout: config.int(Directive::CLUSTER_MANUAL_FAILOVER_TIMEOUT),
+        max_unsent: u64::try_from(config.int(Directive::SLOT_MIGRATION_MAX_FAILOVER_REPL_BYTES)).ok(),
+        log_max_len: usize::try_from(config.int(Directive::CLUSTER_SLOT_MIGRATION_LOG_MAX_LEN)).unwrap_or_default(),
+        encrypts: config.flag(Directive::TLS_REPLICATION),
+        ..MigrationSettings::default()
     }
 }

@@ -22,7 +22,10 @@ use crate::event_loop::worker::Worker;
 use crate::schedule::load_balance::{BalanceStep, MoveCandidate};
 use crate::schedule::wait_timeouts::WaitTimeout;
 use crate::workers::mailbox::WorkerMessage;
+use crate::workers::migration_handle::{MigrationMessage, NewImport};
 use crate::workers::replication_handle::{NewReplica, ReplicationMessage};
+use crate::workers::shared::MIGRATION_WORKER;
+use cluster::migration::JobName;
 use commands::core::queued;
 use commands::pubsub::{channels, tracking};
 use engine::per_worker::WORKERS_MAX;
@@ -90,7 +93,7 @@ impl Worker {
         self.shared.post(worker, WorkerMessage::Handover(Box::new(connection)));
     }
 
-    /// The thread that serves replicas has the connection from now on.
+    /// Another thread has the connection from now on: that which serves replicas, or moves slots.
     pub fn give_to_replication(&mut self, token: usize) {
         let mut connection = self.connections.remove(token);
         let deregistered = self.poller.deregister(connection.socket.stream());
@@ -99,10 +102,14 @@ impl Worker {
         channels::unsubscribe_all(&self.shared.engine, &mut connection.session);
         connection.memory.end(self.metrics());
         let info = Arc::clone(&connection.session.info);
-        info.is_replica.store(true, Relaxed);
-        info.worker.store(WORKERS_MAX, Relaxed);
+        let import = connection.session.import.take();
+        info.is_replica.store(import.is_none(), Relaxed);
+        info.worker.store(if import.is_some() { MIGRATION_WORKER } else { WORKERS_MAX }, Relaxed);
         self.shared.release(self.index);
         let is_there = deregistered.is_ok() && self.shared.engine.clients().get(info.id).is_some();
+        if let Some(job) = import {
+            return self.give_to_migration(*job, is_there, connection);
+        }
         let (Some(request), true) = (connection.session.sync.take(), is_there) else {
             self.shared.engine.clients().remove(info.id);
             return;
@@ -111,6 +118,18 @@ impl Worker {
         let stream = connection.socket.into_stream();
         let replica = NewReplica { stream, info, request: *request, input };
         self.shared.replication.post(ReplicationMessage::Replica(Box::new(replica)));
+    }
+
+    /// The thread that moves slots has the connection from now on, from which some come.
+    fn give_to_migration(&mut self, job: JobName, is_there: bool, connection: Connection) {
+        let info = Arc::clone(&connection.session.info);
+        if !is_there {
+            self.shared.engine.clients().remove(info.id);
+            return self.shared.migrations.post(MigrationMessage::ImportLost(job));
+        }
+        let input = connection.input.pending().to_vec();
+        let stream = connection.socket.into_stream();
+        self.shared.migrations.post(MigrationMessage::Import(Box::new(NewImport { job, stream, info, input })));
     }
 
     /// Serves a connection from now on that another worker has served until now.

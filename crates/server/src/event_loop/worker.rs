@@ -186,6 +186,9 @@ impl Worker {
             if self.shared.engine.is_logged_for(LogUser::Replicas) {
                 self.shared.replication.wake();
             }
+            if self.shared.engine.is_logged_for(LogUser::Migrations) {
+                self.shared.migrations.wake();
+            }
             self.metrics().count_turn(began, background, self.nanos(), commands, !events.is_empty() || self.index == 0);
         }
         self.release_replies(clock::now());

@@ -10,8 +10,9 @@ use crate::listener::acceptor::Acceptor;
 use crate::system::files::{self, Nameless, Temporary, path};
 use crate::system::{affinity, allocator, clock, log, oom, proc};
 use crate::workers::mailbox::WorkerMessage;
+use crate::workers::migration_handle::MigrationMessage;
 use crate::workers::replication_handle::ReplicationMessage;
-use crate::workers::shared::{LINK_WORKER, Shared, this_worker};
+use crate::workers::shared::{LINK_WORKER, MIGRATION_WORKER, Shared, this_worker};
 use crate::workers::stream_stops::StreamStop;
 use engine::Engine;
 use engine::acl::users::UserChange;
@@ -401,10 +402,18 @@ impl Connections for EngineHost {
         }
     }
 
+    fn keys_flushed(&self) {
+        if let Some(shared) = self.shared() {
+            shared.migrations.post(MigrationMessage::Flushed);
+        }
+    }
+
     fn kill(&self, worker: usize, client: u64) {
         let Some(shared) = self.shared() else { return };
         if worker == LINK_WORKER {
             shared.killed_link.store(client, Relaxed);
+        } else if worker == MIGRATION_WORKER {
+            shared.migrations.post(MigrationMessage::Kill(client));
         } else if worker >= WORKERS_MAX {
             shared.replication.post(ReplicationMessage::Kill(client));
         } else {

@@ -9,9 +9,9 @@
 //! It waits for the primary's bytes for a moment at a time, so that it soon sees that another primary is wanted. What
 //! it applies it applies with the right to do so, which who changes the primary takes away.
 
-use crate::aof::writer;
 use crate::host::engine_host::{self, LinkKind};
 use crate::listener::acceptor::Acceptor;
+use crate::replication::applied;
 use crate::replication::snapshot_reader::{KeptAlive, SnapshotReader, Wire};
 use crate::system::files::{Temporary, path};
 use crate::system::{affinity, clock, log};
@@ -30,7 +30,6 @@ use engine::host::files::NewFile;
 use engine::locks::sync::{MutexGuard, unlock_fairly};
 use engine::per_worker::LINK_PLACE;
 use engine::status::replication_status::{LinkState, PrimaryAddress, ReplicationStatus, new_id};
-use persistence::aof::{Aof, State};
 use replication::arrived::{Arrived, LinkError, Position};
 use replication::failover_state::FailoverState;
 use replication::ids::{History, ReplicationId};
@@ -376,7 +375,7 @@ impl LinkThread {
 
     /// How much of the stream the own log has on the disk, if there is one.
     fn durable(&self, progress: &mut Progress) -> Option<u64> {
-        let aof = persistence::aof::of(self.engine()).filter(|aof| aof.state() == State::On)?;
+        let aof = applied::log_file_of(&self.shared)?;
         let synced = aof.journal.synced();
         while progress.marks.front().is_some_and(|(_, length)| *length <= synced) {
             progress.durable = progress.marks.pop_front().map_or(progress.durable, |(offset, _)| offset);
@@ -471,8 +470,8 @@ impl LinkThread {
 
     /// What was applied goes into the append-only file, and it is remembered up to where.
     fn write_log(&self, progress: &mut Progress) {
-        let Some(aof) = persistence::aof::of(self.engine()).filter(|aof| aof.state() == State::On) else { return };
-        write_waiting(&self.shared, aof);
+        let Some(aof) = applied::log_file_of(&self.shared) else { return };
+        applied::write_log(&self.shared, aof);
         if progress.marks.len() == MARKS {
             // The places between are known less exactly.
             progress.marks.pop_back();
@@ -480,16 +479,8 @@ impl LinkThread {
         progress.marks.push_back((progress.offset, self.engine().change_log().appended()));
     }
 
-    /// What others are to be told of what was applied.
     fn tell_others(&self) {
-        let engine = self.engine();
-        if engine.tracking().has_pending(LINK_PLACE) {
-            engine.tracking().broadcast(engine.pubsub(), LINK_PLACE);
-        }
-        for (worker, pushes) in engine.pubsub().take_outgoing(LINK_PLACE) {
-            self.shared.post_pushes(worker, pushes);
-        }
-        engine.end_turn(LINK_PLACE);
+        applied::tell_others(&self.shared, LINK_PLACE);
     }
 
     /// Takes the primary's snapshot in the place of what there is.
@@ -684,16 +675,4 @@ pub(super) fn timeout(config: &Config) -> u64 {
 /// Whether the data set is to be on the disk.
 fn keeps_files(config: &Config) -> bool {
     config.flag(Directive::APPENDONLY) || !config.save_points().is_empty()
-}
-
-/// Writes what the log has, while nobody syncs it.
-fn write_waiting(shared: &Shared, aof: &Aof) {
-    if aof.journal.waiting() == 0 || aof.has_failed() {
-        return;
-    }
-    let attempt = aof.attempt();
-    log_file::wrote(&shared.engine, aof, attempt, &writer::write(aof));
-    if aof.keeps_replies() {
-        shared.notifier.ring();
-    }
 }

@@ -8,6 +8,7 @@
 //! In: the change log, connections that said PSYNC, what the engine's status says. Out: bytes to replicas, and numbers
 //! for INFO. They wait for no shard's lock but to begin a snapshot.
 
+pub mod applied;
 mod dual_channel;
 pub mod full_sync;
 mod gathering;

@@ -5,6 +5,7 @@
 
 pub mod congestion;
 pub mod mailbox;
+pub mod migration_handle;
 pub mod notifier;
 pub mod replication_handle;
 pub mod shared;

@@ -3,6 +3,7 @@
 use crate::system::log;
 use crate::workers::congestion::Congestion;
 use crate::workers::mailbox::{Mailbox, WorkerMessage};
+use crate::workers::migration_handle::MigrationHandle;
 use crate::workers::notifier::Notifier;
 use crate::workers::replication_handle::ReplicationHandle;
 use crate::workers::worker_slot::WorkerSlot;
@@ -29,6 +30,9 @@ thread_local! {
 
 /// What the client of the link to the primary has for its worker.
 pub const LINK_WORKER: usize = usize::MAX;
+
+/// What the other ends of slots' migrations have for theirs.
+pub const MIGRATION_WORKER: usize = usize::MAX - 1;
 
 /// Nanoseconds of one turn after which a worker counts as stuck.
 const STUCK: u64 = 10_000_000;
@@ -81,6 +85,8 @@ pub struct Shared {
     pub sleeps_until: Mutex<Option<Instant>>,
     /// The thread that serves replicas.
     pub replication: ReplicationHandle,
+    /// The thread that moves slots.
+    pub migrations: MigrationHandle,
     /// Connections that were let in, and that were refused, since the statistics were reset.
     pub connections_received: AtomicU64,
     pub connections_rejected: AtomicU64,
@@ -103,6 +109,7 @@ impl Shared {
             killed_link: AtomicU64::new(0),
             sleeps_until: Mutex::default(),
             replication: ReplicationHandle::default(),
+            migrations: MigrationHandle::default(),
             connections_received: AtomicU64::new(0),
             connections_rejected: AtomicU64::new(0),
         }

@@ -2,6 +2,7 @@
 
 use crate::Millis;
 use crate::link_id::LinkId;
+use crate::migration::MigrationEffect;
 use crate::slot_set::SlotSet;
 use std::sync::Arc;
 
@@ -84,6 +85,8 @@ pub enum Effect {
     },
     /// Writes go on.
     Unpause,
+    /// Something for a migration of slots.
+    Migration(MigrationEffect),
     /// A line for the log.
     Log {
         /// How important it is.

@@ -1,6 +1,7 @@
 //! What the configuration says, and what is known of replication.
 
 use crate::Millis;
+use crate::migration::MigrationSettings;
 
 /// Directives that the bus goes by. All may change at run time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +34,8 @@ pub struct Settings {
     pub tls_cluster: bool,
     /// `tls-replication`: replicas reach their primaries by the port with TLS.
     pub tls_replication: bool,
+    /// What migrations of slots go by.
+    pub migration: MigrationSettings,
 }
 
 impl Default for Settings {
@@ -52,6 +55,7 @@ impl Default for Settings {
             repl_ping_period: 10,
             tls_cluster: false,
             tls_replication: false,
+            migration: MigrationSettings::default(),
         }
     }
 }
@@ -67,6 +71,10 @@ pub struct DebugSettings {
     pub disable_reconnection: bool,
     /// Nodes are asked only when it is time.
     pub disable_random_ping: bool,
+    /// A source of slots does not pause.
+    pub prevents_migration_pause: bool,
+    /// A target of slots does not take them.
+    pub prevents_migration_takeover: bool,
 }
 
 impl Default for DebugSettings {
@@ -76,6 +84,8 @@ impl Default for DebugSettings {
             close_link_on_drop: false,
             disable_reconnection: false,
             disable_random_ping: false,
+            prevents_migration_pause: false,
+            prevents_migration_takeover: false,
         }
     }
 }

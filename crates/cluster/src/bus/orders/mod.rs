@@ -1,6 +1,7 @@
 //! What CLUSTER's subcommands change. An order that is refused has changed nothing.
 
 mod failover_order;
+mod migration_orders;
 mod node_orders;
 mod reset_order;
 mod set_slot;

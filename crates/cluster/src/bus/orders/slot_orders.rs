@@ -86,20 +86,6 @@ impl Bus {
         Ok(())
     }
 
-    /// This node owns slots that another one gave up for it: the end of a migration that both agreed on.
-    pub fn claim_slots(&mut self, slots: &SlotSet, now: Millis) {
-        self.now = now;
-        let myself = self.nodes.my_id();
-        for slot in slots.iter().filter(|slot| self.nodes.owner(*slot) != Some(myself)).collect::<Vec<_>>() {
-            self.assign_slot(slot, Some(myself));
-        }
-        self.bump_without_consensus();
-        self.todo.save(true);
-        self.todo.update_state();
-        self.todo.broadcast();
-        self.settle();
-    }
-
     /// Gives this node, which knows nobody, its first epoch.
     ///
     /// # Errors
@@ -144,6 +130,8 @@ impl Bus {
             return;
         }
         let mut lost = SlotSet::none();
+        // Keys that come are not lost.
+        let populated = populated.without(&self.migrations.importing());
         for slot in populated.iter() {
             match self.nodes.owner(slot) {
                 Some(owner) if owner == myself => {}

@@ -40,6 +40,16 @@ pub fn disable_reconnection(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result
     change(cx, |debug| debug.disable_reconnection = is_on)
 }
 
+/// Keeps migrations of slots from a step.
+pub fn slot_migration(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let is_on = resp::number::parse_i64(&args[3]).is_some_and(|number| number != 0);
+    match () {
+        () if args.is(2, "prevent-pause") => change(cx, |debug| debug.prevents_migration_pause = is_on),
+        () if args.is(2, "prevent-failover") => change(cx, |debug| debug.prevents_migration_takeover = is_on),
+        () => Err(Error::SubcommandUse(Word::of(shown(&args[1])), "DEBUG")),
+    }
+}
+
 /// Closes links to a node, from it, or both.
 pub fn cluster_link(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if !args.is(2, "kill") {

@@ -100,6 +100,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
     sub("set-disable-deny-scripts", 3..=3, switches::set_disable_deny_scripts),
     sub("set-skip-checksum-validation", 3..=3, switches::set_skip_checksum_validation),
     sub("sleep", 3..=3, crashes::sleep),
+    sub("slotmigration", 4..=4, cluster_switches::slot_migration),
     sub("stringmatch-len", 4..=4, internals::match_long),
     sub("stringmatch-test", 2..=2, internals::match_at_random),
     sub("structsize", 2..=2, debug_values::struct_sizes),

@@ -5,8 +5,6 @@ use crate::config::directive::{Directive, directives};
 use crate::config::directive_entry::{DirectiveEntry, INT_MAX, PORT_MAX, Unit, choice, flag, integer, memory, text};
 use crate::config::validators;
 
-const NO_CLUSTER: &str = "Cinnabar moves no slots as a whole";
-
 directives! { after super::replication::END;
     /// Sharded messages while the cluster is down.
     CLUSTER_ALLOW_PUBSUBSHARD_WHEN_DOWN = flag("cluster-allow-pubsubshard-when-down", true);
@@ -71,9 +69,9 @@ directives! { after super::replication::END;
     /// A node that is alone owns all slots from its start on. CONFIG GET shows it by its whole name only.
     CLUSTER_SINGLE = flag("cluster-single", false).immutable().hidden();
     /// Entries about moved slots that are kept.
-    CLUSTER_SLOT_MIGRATION_LOG_MAX_LEN = integer("cluster-slot-migration-log-max-len", 1000, 0, i64::MAX).unsupported(NO_CLUSTER);
+    CLUSTER_SLOT_MIGRATION_LOG_MAX_LEN = integer("cluster-slot-migration-log-max-len", 1000, 0, i64::MAX);
     /// Count use by slots.
     CLUSTER_SLOT_STATS_ENABLED = flag("cluster-slot-stats-enabled", false).applied(Engine(|engine| engine.slot_stats()));
     /// Bytes still to be sent at which a moved slot changes hands.
-    SLOT_MIGRATION_MAX_FAILOVER_REPL_BYTES = memory("slot-migration-max-failover-repl-bytes", 0, -1, i64::MAX).unit(Unit::SignedMemory).unsupported(NO_CLUSTER);
+    SLOT_MIGRATION_MAX_FAILOVER_REPL_BYTES = memory("slot-migration-max-failover-repl-bytes", 0, -1, i64::MAX).unit(Unit::SignedMemory);
 }

@@ -1,0 +1,204 @@
+//! Whole slots that move: what the [migrations](crate::migration) of this node are told, and slots that it takes by
+//! them.
+
+use crate::Millis;
+use crate::bus::cluster_bus::Bus;
+use crate::bus::model::bus_effect::Effect;
+use crate::migration::{JobName, MigrationView, Migrations, RequestError, SlotRanges, SyncWord};
+use crate::slot_set::SlotSet;
+
+/// What migrations look at, of a bus whose migrations are lent to them.
+macro_rules! view {
+    ($bus:ident) => {
+        MigrationView { nodes: &$bus.nodes, settings: &$bus.settings.migration, debug: &$bus.debug, now: $bus.now }
+    };
+}
+
+impl Bus {
+    /// The migrations of slots, and what became of former ones.
+    pub fn migrations(&self) -> &Migrations {
+        &self.migrations
+    }
+
+    /// Lets migrations take an input, and goes on from there.
+    fn migrate<R>(&mut self, now: Millis, input: impl FnOnce(&mut Migrations, MigrationView<'_>) -> R) -> R {
+        self.now = now;
+        let view = view!(self);
+        let result = input(&mut self.migrations, view);
+        self.take_granted_slots();
+        self.settle();
+        result
+    }
+
+    /// CLUSTER MIGRATESLOTS with these arguments. `by`: the client, for the log.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub fn migrate_slots(&mut self, args: &[&[u8]], by: &str, now: Millis) -> Result<(), RequestError> {
+        let mut random = self.random.fork();
+        self.migrate(now, |all, view| all.migrate_slots(args, by, &mut random, view))
+    }
+
+    /// CLUSTER CANCELSLOTMIGRATIONS.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn cancel_migrations(&mut self, by: &str, now: Millis) -> Result<(), RequestError> {
+        self.migrate(now, |all, view| all.cancel(by, view))
+    }
+
+    /// SYNCSLOTS ESTABLISH with these arguments. `is_tracked`: by this node's primary or its own log.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub fn establish_import(&mut self, args: &[&[u8]], is_tracked: bool, now: Millis) -> Result<JobName, RequestError> {
+        self.migrate(now, |all, view| all.establish(args, is_tracked, view))
+    }
+
+    /// SYNCSLOTS FINISH with these arguments. `is_replayed`: by this node's own log.
+    ///
+    /// # Errors
+    /// It is said wrongly, or of no job.
+    pub fn finish_import(&mut self, args: &[&[u8]], is_replayed: bool, now: Millis) -> Result<(), RequestError> {
+        self.migrate(now, |all, view| all.finished(args, is_replayed, view))
+    }
+
+    /// A file or a primary's snapshot says that an import was under way.
+    pub fn track_import(&mut self, job: JobName, slots: SlotRanges, now: Millis) {
+        self.migrate(now, |all, view| all.track(job, slots, view));
+    }
+
+    /// The data is about to come anew, from a file or a primary: imports end, and what is known of jobs with them.
+    pub fn forget_imports(&mut self, reason: &str, now: Millis) {
+        self.migrate(now, |all, view| {
+            all.fail_imports(reason, view);
+            all.forget_finished();
+        });
+    }
+
+    /// The data has been read from a file: a primary does not go on with what was under way.
+    pub fn data_loaded(&mut self, now: Millis) {
+        if self.nodes.myself().is_primary() {
+            self.migrate(now, |all, view| all.fail_imports("Process restarted", view));
+        }
+    }
+
+    /// FLUSHDB or FLUSHALL.
+    pub fn data_flushed(&mut self, now: Millis) {
+        if self.migrations.is_importing() || self.migrations.is_exporting() {
+            self.migrate(now, Migrations::flushed);
+        }
+    }
+
+    /// A word of the other end of a job; None for one that is not known.
+    pub fn migration_word(&mut self, job: &JobName, word: Option<SyncWord>, now: Millis) {
+        self.migrate(now, |all, view| all.word(job, word, view));
+    }
+
+    /// Something came from the other end of a job.
+    pub fn migration_heard(&mut self, job: &JobName, now: Millis) {
+        self.migrations.heard(job, now);
+    }
+
+    /// The connection to the target stands. `auth`: the command by which this server says who it is.
+    pub fn migration_connected(&mut self, job: &JobName, auth: Option<Vec<u8>>, now: Millis) {
+        self.migrate(now, |all, view| all.connected(job, auth, view));
+    }
+
+    /// The connection of a job is gone, or could not be made for this reason.
+    pub fn migration_lost(&mut self, job: &JobName, reason: Option<&str>, now: Millis) {
+        self.migrate(now, |all, view| all.lost(job, reason, view));
+    }
+
+    /// What has come from the target. Answers how much of it was an answer to an order.
+    pub fn migration_answered(&mut self, job: &JobName, input: &[u8], now: Millis) -> Option<usize> {
+        self.migrate(now, |all, view| all.answered(job, input, view))
+    }
+
+    /// A job cannot go on.
+    pub fn migration_failed(&mut self, job: &JobName, reason: &str, now: Millis) {
+        self.migrate(now, |all, view| {
+            if all.job(job).is_some_and(|job| job.state.is_in_progress()) {
+                all.fail(job, reason, view);
+            }
+        });
+    }
+
+    /// The moment of a job's snapshot is over.
+    pub fn snapshot_begun(&mut self, job: &JobName, now: Millis) {
+        self.migrate(now, |all, view| all.snapshot_begun(job, view));
+    }
+
+    /// The last key of a job's snapshot is on its way.
+    pub fn snapshot_sent(&mut self, job: &JobName, now: Millis) {
+        self.migrate(now, |all, view| all.snapshot_sent(job, view));
+    }
+
+    /// So many bytes for the target wait to be sent.
+    pub fn migration_unsent(&mut self, job: &JobName, unsent: u64, now: Millis) {
+        self.migrate(now, |all, view| all.set_unsent(job, unsent, view));
+    }
+
+    /// Nothing is written any more, and all that was is on its way to the target.
+    pub fn migration_paused(&mut self, job: &JobName, now: Millis) {
+        self.migrate(now, |all, view| all.writes_paused(job, view));
+    }
+
+    /// Keys that came in vain are gone.
+    pub fn imported_keys_removed(&mut self, job: &JobName, now: Millis) {
+        self.migrate(now, |all, view| all.keys_removed(job, view));
+    }
+
+    /// Time has passed.
+    pub(in crate::bus) fn tick_migrations(&mut self) {
+        let view = view!(self);
+        self.migrations.tick(view);
+        self.take_granted_slots();
+    }
+
+    /// This node leads: what its former primary imported is not gone on with.
+    pub(in crate::bus) fn fail_imports_of_former_primary(&mut self) {
+        let view = view!(self);
+        self.migrations.fail_imports("A failover occurred during slot import", view);
+    }
+
+    /// Whose the slots are has changed.
+    pub(in crate::bus) fn tell_migrations_of_owners(&mut self) {
+        let view = view!(self);
+        self.migrations.owners_changed(view);
+    }
+
+    /// What migrations want done comes behind all else: who waits for the end of a pause finds the slots where they are
+    /// then.
+    pub(in crate::bus) fn put_out_migrations(&mut self) {
+        self.granted = self.migrations.granted();
+        for effect in self.migrations.take_effects() {
+            self.effects.push(match effect {
+                Ok(effect) => Effect::Migration(effect),
+                Err((level, text)) => Effect::Log { level, text },
+            });
+        }
+    }
+
+    /// Takes slots that their owner gave up for this node: the end of a migration that both agreed on.
+    fn take_granted_slots(&mut self) {
+        let view = view!(self);
+        for name in self.migrations.takeovers(view) {
+            let slots = self.migrations.job(&name).map(|job| job.slots.to_set()).unwrap_or_default();
+            self.claim_slots(&slots);
+            let view = view!(self);
+            self.migrations.taken_over(&name, view);
+        }
+    }
+
+    fn claim_slots(&mut self, slots: &SlotSet) {
+        let myself = self.nodes.my_id();
+        for slot in slots.iter().filter(|slot| self.nodes.owner(*slot) != Some(myself)).collect::<Vec<_>>() {
+            self.assign_slot(slot, Some(myself));
+        }
+        self.bump_without_consensus();
+        self.todo.save(true);
+        self.todo.update_state();
+        self.todo.broadcast();
+    }
+}

@@ -1,0 +1,319 @@
+//! The source of slots: it sends their keys and changes, pauses, and lets the target take them.
+
+use super::job::{Job, JobName, JobState};
+use super::migration_effect::{MigrationEffect, establish_words};
+use super::migrations::{MigrationView, Migrations};
+use super::requests::{self, RequestError, refused, syntax};
+use super::slot_ranges::SlotRanges;
+use super::sync_word::SyncWord;
+use crate::Millis;
+use crate::bus::Level;
+use crate::node_id::{NAME_LEN, NodeId};
+
+/// A pause lasts so many times `cluster-manual-failover-timeout` at most.
+const PAUSE_TIMES: Millis = 2;
+/// And at least so long from the grant on, so that the target's claim can come.
+const GRANT_TIME: Millis = 2000;
+/// An answer to ESTABLISH or AUTH is not longer.
+pub(super) const ANSWER_MAX: usize = 16 << 10;
+
+impl Migrations {
+    /// Slots are to go to other nodes: what comes behind MIGRATESLOTS. `by`: the client that wants it, for the log.
+    ///
+    /// # Errors
+    /// Why it is refused; then nothing has begun.
+    pub(crate) fn migrate_slots(
+        &mut self,
+        args: &[&[u8]],
+        by: &str,
+        random: &mut fastrand::Rng,
+        view: MigrationView<'_>,
+    ) -> Result<(), RequestError> {
+        Self::check_start(view)?;
+        let mut groups: Vec<(SlotRanges, NodeId)> = Vec::new();
+        let mut at = 0;
+        while at < args.len() {
+            if !args[at].eq_ignore_ascii_case(b"slotsrange") {
+                return syntax();
+            }
+            let (slots, taken, owner) = requests::slot_ranges(&args[at + 1..], Some(view.nodes))?;
+            at += 1 + taken;
+            if owner != Some(view.nodes.my_id()) {
+                return refused("Slots are not served by this node.");
+            }
+            let exports = || self.jobs.iter().filter(|job| !job.is_import && !job.state.is_finished());
+            if let Some(slot) = slots.iter().find(|slot| exports().any(|job| job.slots.contains(*slot))) {
+                return refused(format!("I am already migrating slot {slot}."));
+            }
+            let overlaps = |other: &SlotRanges| other.0.iter().any(|range| slots.overlapping(*range).is_some());
+            if groups.iter().any(|(other, _)| overlaps(other)) {
+                return refused("Slot ranges in migrations overlap");
+            }
+            let Some(name) = args.get(at + 1).filter(|_| args[at].eq_ignore_ascii_case(b"node")) else {
+                return syntax();
+            };
+            let shown = String::from_utf8_lossy(name);
+            if name.len() != NAME_LEN {
+                return refused(format!("Invalid node name: {shown}"));
+            }
+            let Some(target) = view.nodes.named(name) else { return refused(format!("Unknown node name: {shown}")) };
+            if target.is_myself() {
+                return refused("Target node can not be this node.");
+            }
+            groups.push((slots, target.id));
+            at += 2;
+        }
+        // As users know the list: the last of one order comes last.
+        for (slots, target) in groups.into_iter().rev() {
+            self.begin_export(slots, target, by, random, view);
+        }
+        Ok(())
+    }
+
+    fn begin_export(
+        &mut self,
+        slots: SlotRanges,
+        target: NodeId,
+        by: &str,
+        random: &mut fastrand::Rng,
+        view: MigrationView<'_>,
+    ) {
+        let name = JobName(NodeId::random(random).0);
+        let mut job = Job::new(name, false, slots, JobState::Connecting, view.now);
+        (job.source, job.target) = (view.nodes.my_id(), target);
+        job.describe(view.named(target));
+        let text = format!(
+            "Slot migration initiated through CLUSTER MIGRATESLOTS command: {} (user request from '{by}')",
+            job.description
+        );
+        self.log(Level::Notice, text);
+        self.jobs.push_front(job);
+        let Some(address) = view.nodes.get(&target).map(|node| &node.address) else { return };
+        let port = if view.settings.encrypts { address.tls_port } else { address.tcp_port };
+        let ip = address.ip.clone();
+        let text = format!("Connecting slot migration {} (ip: {ip}, port {port})", self.description(&name));
+        self.log(Level::Notice, text);
+        self.act(MigrationEffect::Connect { job: name, ip, port });
+    }
+
+    /// The connection to the target stands. `auth`: the command by which this server says who it is, if it does.
+    pub(crate) fn connected(&mut self, name: &JobName, auth: Option<Vec<u8>>, view: MigrationView<'_>) {
+        let Some(job) = self.job_mut(name).filter(|job| job.state == JobState::Connecting) else { return };
+        job.is_linked = true;
+        self.log(Level::Notice, format!("Slot migration {} connection established.", self.description(name)));
+        match auth {
+            Some(bytes) => {
+                self.act(MigrationEffect::Send { job: *name, bytes });
+                self.set_state(name, JobState::ReadingAuth, view.now);
+            }
+            None => self.ask(name, view),
+        }
+    }
+
+    fn ask(&mut self, name: &JobName, view: MigrationView<'_>) {
+        let Some(job) = self.job(name) else { return };
+        let words = establish_words(name, &job.source.0, &job.slots);
+        self.act(MigrationEffect::Send { job: *name, bytes: command(&words) });
+        self.set_state(name, JobState::ReadingEstablish, view.now);
+    }
+
+    /// What the target has answered so far to AUTH or ESTABLISH; whether that was an answer, and is done with.
+    pub(crate) fn answered(&mut self, name: &JobName, input: &[u8], view: MigrationView<'_>) -> Option<usize> {
+        let state = self.job(name)?.state;
+        if !matches!(state, JobState::ReadingAuth | JobState::ReadingEstablish) {
+            return None;
+        }
+        let Some(end) = input.windows(2).position(|two| two == b"\r\n") else {
+            if input.len() >= ANSWER_MAX {
+                self.fail(name, "Response to establish job is larger than buffer limit", view);
+            }
+            return None;
+        };
+        let line = String::from_utf8_lossy(&input[..end]).into_owned();
+        match state {
+            JobState::ReadingAuth if line.starts_with('-') => {
+                self.fail(name, &format!("Failed to AUTH to target node: {line}"), view);
+            }
+            JobState::ReadingAuth => {
+                let text = format!("Successfully authenticated slot migration {}", self.description(name));
+                self.log(Level::Notice, text);
+                self.ask(name, view);
+            }
+            _ if line.starts_with('-') => {
+                self.fail(name, &format!("Received error during handshake to target: {line}\r\n"), view);
+            }
+            _ => {
+                self.set_state(name, JobState::WaitingToSnapshot, view.now);
+                // The target waits for it, and has not said anything but the answer before.
+                self.send(name, SyncWord::Ack);
+                self.begin_snapshot(name);
+            }
+        }
+        Some(end + 2)
+    }
+
+    fn begin_snapshot(&mut self, name: &JobName) {
+        let Some(job) = self.job_mut(name) else { return };
+        job.acked = job.acked.max(job.updated);
+        let slots = job.slots.to_set();
+        self.log(Level::Notice, format!("Beginning snapshot of slot migration {}.", self.description(name)));
+        self.act(MigrationEffect::BeginSnapshot { job: *name, slots });
+    }
+
+    /// The moment of the snapshot is over: from now on its keys are on their way.
+    pub(crate) fn snapshot_begun(&mut self, name: &JobName, view: MigrationView<'_>) {
+        if self.job(name).is_some_and(|job| job.state == JobState::WaitingToSnapshot) {
+            self.set_state(name, JobState::Snapshotting, view.now);
+        }
+    }
+
+    /// The last key of the snapshot is on its way. What comes next are changes.
+    pub(crate) fn snapshot_sent(&mut self, name: &JobName, view: MigrationView<'_>) {
+        if self.job(name).is_some_and(|job| job.state == JobState::Snapshotting) {
+            self.send(name, SyncWord::SnapshotEof);
+            self.begin_streaming(name, view);
+        }
+    }
+
+    fn begin_streaming(&mut self, name: &JobName, view: MigrationView<'_>) {
+        self.set_state(name, JobState::Replicating, view.now);
+        let text = format!("Slot migration {} snapshot finished, starting streaming.", self.description(name));
+        self.log(Level::Notice, text);
+    }
+
+    /// So many bytes wait to be sent.
+    pub(crate) fn set_unsent(&mut self, name: &JobName, unsent: u64, view: MigrationView<'_>) {
+        let Some(job) = self.job_mut(name) else { return };
+        job.unsent = unsent;
+        if job.state == JobState::WaitingToPause {
+            self.try_to_pause(name, view);
+        }
+    }
+
+    pub(super) fn pause_requested(&mut self, name: &JobName, view: MigrationView<'_>) {
+        if self.job(name).is_some_and(|job| job.state == JobState::Snapshotting) {
+            self.begin_streaming(name, view);
+        }
+        if !self.try_to_pause(name, view) {
+            self.set_state(name, JobState::WaitingToPause, view.now);
+        }
+    }
+
+    fn try_to_pause(&mut self, name: &JobName, view: MigrationView<'_>) -> bool {
+        let Some(job) = self.job_mut(name) else { return false };
+        let is_too_much = view.settings.max_unsent.is_some_and(|max| job.unsent > max);
+        if is_too_much || view.debug.prevents_migration_pause {
+            return false;
+        }
+        let until = view.now + view.settings.failover_timeout * PAUSE_TIMES;
+        (job.paused_until, job.told_paused) = (Some(until), false);
+        let text = format!(
+            "Pausing writes (remaining_repl_size is {}) to allow slot migration {} to finalize failover.",
+            job.unsent, job.description
+        );
+        self.is_paused = true;
+        self.log(Level::Notice, text);
+        self.act(MigrationEffect::Pause { job: *name, until });
+        self.set_state(name, JobState::Paused, view.now);
+        true
+    }
+
+    /// Nothing is written any more, and all that was is on its way.
+    pub(crate) fn writes_paused(&mut self, name: &JobName, view: MigrationView<'_>) {
+        let Some(job) = self.job_mut(name).filter(|job| job.state == JobState::Paused && !job.told_paused) else {
+            return;
+        };
+        job.told_paused = true;
+        // From here on the target may ask, which a pause that is over refuses.
+        job.updated = view.now;
+        self.send(name, SyncWord::Paused);
+    }
+
+    pub(super) fn failover_requested(&mut self, name: &JobName, view: MigrationView<'_>) {
+        let Some(job) = self.job_mut(name) else { return };
+        if !job.told_paused {
+            return self.fail(name, "Unexpected state machine transition", view);
+        }
+        let Some(until) = job.paused_until.filter(|until| *until >= view.now) else {
+            let text = format!(
+                "Received CLUSTER SYNCSLOTS REQUEST-FAILOVER on slot migration {}, but we are not paused. Denying \
+                 failover.",
+                self.description(name)
+            );
+            self.log(Level::Warning, text);
+            return self.fail(name, "Unpaused before failover completed", view);
+        };
+        job.paused_until = Some(until.max(view.now + GRANT_TIME));
+        self.send(name, SyncWord::FailoverGranted);
+        self.set_state(name, JobState::FailoverGranted, view.now);
+    }
+
+    /// What time alone brings.
+    pub(super) fn go_on_exporting(&mut self, name: &JobName, view: MigrationView<'_>) {
+        let Some(job) = self.job(name) else { return };
+        let is_late = job.paused_until.is_some_and(|until| until < view.now);
+        match job.state {
+            JobState::WaitingToPause => _ = self.try_to_pause(name, view),
+            JobState::Paused if is_late => {
+                let text = format!("Slot migration {} timed out during slot failover.", self.description(name));
+                self.log(Level::Warning, text);
+                self.fail(name, "Timed out before streaming completed", view);
+            }
+            JobState::FailoverGranted if is_late => {
+                let text = format!(
+                    "Write loss risk! During slot migration {}, new owner did not broadcast ownership before we \
+                     unpaused ourselves. Any writes we have recorded since unpausing may be lost!",
+                    self.description(name)
+                );
+                self.log(Level::Warning, text);
+                self.fail(
+                    name,
+                    "Unpaused before migration completed (migration may have succeeded with lost writes)",
+                    view,
+                );
+            }
+            _ => {}
+        }
+    }
+
+    /// Whose the slots of an export are.
+    pub(super) fn check_export(&mut self, name: &JobName, view: MigrationView<'_>) {
+        let Some(job) = self.job(name) else { return };
+        let (target, owner) = (job.target, view.owner_of(job));
+        match owner {
+            Some(owner) if owner == view.nodes.my_id() && view.is_primary() => {}
+            Some(owner) if owner == target => {
+                let text = format!("Slot migration {} slots are now owned by target node.", self.description(name));
+                self.log(Level::Notice, text);
+                self.finish(name, JobState::Success, None, view);
+            }
+            _ => {
+                let text = format!(
+                    "Slot migration {} contains slots that are no longer all owned by myself",
+                    self.description(name)
+                );
+                self.log(Level::Warning, text);
+                self.fail(name, "Slots are no longer owned by myself", view);
+            }
+        }
+    }
+
+    /// Writes go on where no job holds them back.
+    pub(super) fn resume(&mut self, _: MigrationView<'_>) {
+        if self.is_paused && self.jobs.iter().all(|job| job.paused_until.is_none()) {
+            self.is_paused = false;
+            self.act(MigrationEffect::Resume);
+        }
+    }
+}
+
+/// A command as it is sent.
+pub(super) fn command(words: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        bytes.extend_from_slice(word);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
+}

@@ -1,0 +1,129 @@
+//! The target of slots, and who follows it: what comes is hidden until the slots are taken, or removed.
+
+use super::job::{Job, JobName, JobState};
+use super::migration_effect::{MigrationEffect, establish_words};
+use super::migrations::{MigrationView, Migrations};
+use super::requests::{self, RequestError};
+use super::slot_ranges::SlotRanges;
+use super::sync_word::SyncWord;
+use crate::bus::Level;
+
+impl Migrations {
+    /// A source wants this node to take slots: what comes behind ESTABLISH. `is_tracked`: this node hears of it from
+    /// its primary or from its own log.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub(crate) fn establish(
+        &mut self,
+        args: &[&[u8]],
+        is_tracked: bool,
+        view: MigrationView<'_>,
+    ) -> Result<JobName, RequestError> {
+        if !is_tracked {
+            Self::check_start(view)?;
+        }
+        let importing = self.importing();
+        let said = requests::establish(args, view.nodes, is_tracked, |slot| importing.contains(slot))?;
+        let state = if is_tracked { JobState::OccurringOnPrimary } else { JobState::WaitingForAck };
+        let mut job = Job::new(said.name, true, said.slots, state, view.now);
+        if let Some(source) = said.source {
+            (job.source, job.target) = (source, view.nodes.my_id());
+        }
+        (job.is_tracked, job.is_linked) = (is_tracked, !is_tracked);
+        job.describe(said.source.and_then(|source| view.named(source)));
+        let (source, slots) = (job.source, job.slots.clone());
+        self.add_import(job);
+        if !is_tracked {
+            self.act(MigrationEffect::Record(establish_words(&said.name, &source.0, &slots)));
+        }
+        Ok(said.name)
+    }
+
+    /// A file says that an import was under way.
+    pub(crate) fn track(&mut self, name: JobName, slots: SlotRanges, view: MigrationView<'_>) {
+        if self.job(&name).is_none() {
+            let mut job = Job::new(name, true, slots, JobState::OccurringOnPrimary, view.now);
+            job.is_tracked = true;
+            job.describe(None);
+            self.add_import(job);
+        }
+    }
+
+    fn add_import(&mut self, job: Job) {
+        self.log(Level::Notice, format!("New slot import job created: {}.", job.description));
+        self.act(MigrationEffect::Hide { job: job.name, slots: job.slots.to_set() });
+        self.jobs.push_front(job);
+    }
+
+    pub(super) fn snapshot_ended(&mut self, name: &JobName, view: MigrationView<'_>) {
+        let text = format!(
+            "Slot migration {} successfully received slot snapshot. Beginning incremental stream...",
+            self.description(name)
+        );
+        self.log(Level::Notice, text);
+        self.send(name, SyncWord::RequestPause);
+        self.set_state(name, JobState::WaitingForPaused, view.now);
+    }
+
+    /// The jobs whose slots this node may take now.
+    pub(crate) fn takeovers(&self, view: MigrationView<'_>) -> Vec<JobName> {
+        let may_take = |job: &Job| job.state == JobState::TakeoverGranted && !view.debug.prevents_migration_takeover;
+        self.names(may_take)
+    }
+
+    /// This node has taken the slots.
+    pub(crate) fn taken_over(&mut self, name: &JobName, view: MigrationView<'_>) {
+        let text = format!(
+            "Slot migration {} completed successfully. This node is now the owner of the slots",
+            self.description(name)
+        );
+        self.log(Level::Notice, text);
+        self.finish(name, JobState::Success, None, view);
+    }
+
+    /// Keys that came in vain are gone.
+    pub(crate) fn keys_removed(&mut self, name: &JobName, view: MigrationView<'_>) {
+        let Some(job) = self.job(name).filter(|job| job.state == JobState::CleaningUp) else { return };
+        let (state, message) = (job.after_cleanup, job.message.clone());
+        self.finish(name, state, message, view);
+    }
+
+    /// All imports end for that reason: this node leads now, or its data comes anew.
+    pub(crate) fn fail_imports(&mut self, reason: &str, view: MigrationView<'_>) {
+        for name in self.names(|job| job.is_import && job.state.is_in_progress()) {
+            self.fail(&name, reason, view);
+        }
+    }
+
+    /// Nothing is remembered of jobs that have ended.
+    pub(crate) fn forget_finished(&mut self) {
+        self.jobs.retain(|job| !job.state.is_finished());
+    }
+
+    /// Whose the slots of an import are.
+    pub(super) fn check_import(&mut self, name: &JobName, view: MigrationView<'_>) {
+        let Some(job) = self.job_mut(name) else { return };
+        if !view.is_primary() {
+            // Its keys go, or stay, with those of the primary: the new one tells.
+            if job.state != JobState::OccurringOnPrimary {
+                (job.is_tracked, job.is_linked) = (true, false);
+                self.set_state(name, JobState::OccurringOnPrimary, view.now);
+                self.act(MigrationEffect::Close { job: *name });
+            }
+            return;
+        }
+        if job.is_tracked {
+            return;
+        }
+        let source = job.source;
+        let job = &*job;
+        match view.owner_of(job) {
+            Some(owner) if owner == source => {}
+            Some(owner) if owner == view.nodes.my_id() => {
+                self.fail(name, "Slots were unexpectedly assigned to myself during import", view);
+            }
+            _ => self.fail(name, "Slots are no longer owned by source node", view),
+        }
+    }
+}

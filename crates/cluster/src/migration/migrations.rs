@@ -1,0 +1,390 @@
+//! All migrations of a node: what they have in common, and how they end.
+
+use super::job::{Job, JobName, JobState};
+use super::migration_effect::{MigrationEffect, finish_words};
+use super::requests::{self, RequestError, refused, syntax};
+use super::sync_word::SyncWord;
+use crate::Millis;
+use crate::bus::{DebugSettings, Level};
+use crate::node_id::NodeId;
+use crate::node_table::NodeTable;
+use crate::slot_set::SlotSet;
+use std::collections::VecDeque;
+
+/// Directives that migrations go by. All may change at run time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MigrationSettings {
+    /// `repl-timeout`: who is silent for so long is given up.
+    pub timeout: Millis,
+    /// `cluster-manual-failover-timeout`: half of what a pause of the source lasts at most.
+    pub failover_timeout: Millis,
+    /// `slot-migration-max-failover-repl-bytes`: so many bytes may be unsent when the source pauses; None for any
+    /// number.
+    pub max_unsent: Option<u64>,
+    /// `cluster-slot-migration-log-max-len`: so many jobs are remembered.
+    pub log_max_len: usize,
+    /// `tls-replication`: the target is reached by its port with TLS.
+    pub encrypts: bool,
+}
+
+impl Default for MigrationSettings {
+    fn default() -> MigrationSettings {
+        MigrationSettings {
+            timeout: 60_000,
+            failover_timeout: 5000,
+            max_unsent: Some(0),
+            log_max_len: 1000,
+            encrypts: false,
+        }
+    }
+}
+
+/// What migrations look at.
+#[derive(Clone, Copy, Debug)]
+pub struct MigrationView<'v> {
+    /// Whose the slots are.
+    pub nodes: &'v NodeTable,
+    /// See above.
+    pub settings: &'v MigrationSettings,
+    /// What is kept from happening, for tests.
+    pub debug: &'v DebugSettings,
+    /// Unix time.
+    pub now: Millis,
+}
+
+impl MigrationView<'_> {
+    pub(super) fn is_primary(&self) -> bool {
+        self.nodes.myself().is_primary()
+    }
+
+    /// The one node that has all slots of a job, if there is one.
+    pub(super) fn owner_of(&self, job: &Job) -> Option<NodeId> {
+        let mut owners = job.slots.iter().map(|slot| self.nodes.owner(slot));
+        let first = owners.next()??;
+        owners.all(|owner| owner == Some(first)).then_some(first)
+    }
+
+    /// A node as the log calls it.
+    pub(super) fn named(&self, id: NodeId) -> Option<(NodeId, &str)> {
+        let node = self.nodes.get(&id)?;
+        Some((id, node.address.human_name.as_str()))
+    }
+}
+
+/// How often the other end is acknowledged.
+const ACK_EVERY: Millis = 1000;
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub struct Migrations {
+    /// The newest first.
+    pub(super) jobs: VecDeque<Job>,
+    pub(super) effects: Vec<Result<MigrationEffect, (Level, String)>>,
+    pub(super) is_paused: bool,
+}
+
+impl Migrations {
+    /// All jobs, the newest first.
+    pub fn jobs(&self) -> impl Iterator<Item = &Job> {
+        self.jobs.iter()
+    }
+
+    /// The job of that name.
+    pub fn job(&self, name: &JobName) -> Option<&Job> {
+        self.jobs.iter().find(|job| job.name == *name)
+    }
+
+    pub(super) fn job_mut(&mut self, name: &JobName) -> Option<&mut Job> {
+        self.jobs.iter_mut().find(|job| job.name == *name)
+    }
+
+    /// What is to be done, in order, and lines for the log.
+    pub(crate) fn take_effects(&mut self) -> Vec<Result<MigrationEffect, (Level, String)>> {
+        std::mem::take(&mut self.effects)
+    }
+
+    pub(super) fn act(&mut self, effect: MigrationEffect) {
+        self.effects.push(Ok(effect));
+    }
+
+    pub(super) fn log(&mut self, level: Level, text: String) {
+        self.effects.push(Err((level, text)));
+    }
+
+    /// The slots that are on their way to this node, or to its primary.
+    pub fn importing(&self) -> SlotSet {
+        let imports = self.jobs.iter().filter(|job| job.is_import && !job.state.is_finished());
+        imports.fold(SlotSet::none(), |all, job| all.union(&job.slots.to_set()))
+    }
+
+    /// Whether slots are on their way to this node.
+    pub fn is_importing(&self) -> bool {
+        self.jobs.iter().any(|job| job.is_import && !job.state.is_finished())
+    }
+
+    /// Whether slots are on their way to another one.
+    pub fn is_exporting(&self) -> bool {
+        self.jobs.iter().any(|job| !job.is_import && !job.state.is_finished())
+    }
+
+    /// The slots that the target of a job may take whatever its epoch is.
+    pub(crate) fn granted(&self) -> SlotSet {
+        let granted = self.jobs.iter().filter(|job| job.state == JobState::FailoverGranted);
+        granted.fold(SlotSet::none(), |all, job| all.union(&job.slots.to_set()))
+    }
+
+    pub(super) fn names(&self, which: impl Fn(&Job) -> bool) -> Vec<JobName> {
+        self.jobs.iter().filter(|job| which(job)).map(|job| job.name).collect()
+    }
+
+    /// Whether one may begin here.
+    pub(super) fn check_start(view: MigrationView<'_>) -> Result<(), RequestError> {
+        if !view.is_primary() {
+            return refused("Slot migration can only be used on primary nodes.");
+        }
+        if !view.nodes.importing.is_empty() {
+            return refused("Slots are being manually imported");
+        }
+        if !view.nodes.migrating.is_empty() {
+            return refused("Slots are being manually migrated");
+        }
+        Ok(())
+    }
+
+    /// All exports end.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn cancel(&mut self, by: &str, view: MigrationView<'_>) -> Result<(), RequestError> {
+        if !self.is_exporting() {
+            return refused("No migrations ongoing");
+        }
+        for name in self.names(|job| !job.is_import && job.state.is_in_progress()) {
+            self.finish(&name, JobState::Cancelled, None, view);
+        }
+        self.log(Level::Notice, format!("Canceled all in progress slot migrations (user request from '{by}')"));
+        Ok(())
+    }
+
+    /// A primary tells how an import has ended; or anybody does.
+    ///
+    /// # Errors
+    /// It is said wrongly, or of no job.
+    pub(crate) fn finished(
+        &mut self,
+        args: &[&[u8]],
+        is_replayed: bool,
+        view: MigrationView<'_>,
+    ) -> Result<(), RequestError> {
+        let said = requests::finish(args)?;
+        if self.job(&said.name).is_none() {
+            return refused("No such slot migration job");
+        }
+        let state = match () {
+            () if said.state.eq_ignore_ascii_case(b"success") => JobState::Success,
+            () if said.state.eq_ignore_ascii_case(b"failed") => JobState::Failed,
+            () => return syntax(),
+        };
+        if is_replayed && let Some(job) = self.job_mut(&said.name) {
+            // What the log says comes after the removal of the keys.
+            job.state = JobState::CleaningUp;
+        }
+        self.finish(&said.name, state, said.message, view);
+        Ok(())
+    }
+
+    /// A word of the other end.
+    pub(crate) fn word(&mut self, name: &JobName, word: Option<SyncWord>, view: MigrationView<'_>) {
+        let Some(job) = self.job_mut(name).filter(|job| job.state.is_in_progress()) else { return };
+        job.heard = view.now;
+        let state = job.state;
+        match word {
+            Some(SyncWord::Capa) => {}
+            Some(SyncWord::Ack) => {
+                job.acked = view.now;
+                if state == JobState::WaitingForAck {
+                    self.set_state(name, JobState::ReceivingSnapshot, view.now);
+                }
+            }
+            Some(SyncWord::SnapshotEof) if state == JobState::ReceivingSnapshot => self.snapshot_ended(name, view),
+            Some(SyncWord::Paused) if state == JobState::WaitingForPaused => {
+                self.send(name, SyncWord::RequestFailover);
+                self.set_state(name, JobState::FailoverRequested, view.now);
+            }
+            Some(SyncWord::FailoverGranted) if state == JobState::FailoverRequested => {
+                self.set_state(name, JobState::TakeoverGranted, view.now);
+            }
+            Some(SyncWord::RequestPause) if matches!(state, JobState::Snapshotting | JobState::Replicating) => {
+                self.pause_requested(name, view);
+            }
+            Some(SyncWord::RequestFailover) if state == JobState::Paused => self.failover_requested(name, view),
+            Some(word) => {
+                let text = format!(
+                    "Received unexpected CLUSTER SYNCSLOTS {} from slot migration {}. Failing migration.",
+                    word.as_str(),
+                    self.description(name)
+                );
+                self.log(Level::Warning, text);
+                self.fail(name, "Unexpected state machine transition", view);
+            }
+            None => {
+                let text = format!(
+                    "Received unknown SYNCSLOTS subcommand from slot migration {}. Failing the migration.",
+                    self.description(name)
+                );
+                self.log(Level::Warning, text);
+                self.fail(name, "Unknown SYNCSLOTS subcommand used", view);
+            }
+        }
+    }
+
+    /// Something came from the other end.
+    pub(crate) fn heard(&mut self, name: &JobName, now: Millis) {
+        if let Some(job) = self.job_mut(name) {
+            job.heard = now;
+        }
+    }
+
+    /// The connection is gone, or could not be made.
+    pub(crate) fn lost(&mut self, name: &JobName, reason: Option<&str>, view: MigrationView<'_>) {
+        let Some(job) = self.job_mut(name).filter(|job| job.state.is_in_progress() && !job.is_tracked) else { return };
+        job.is_linked = false;
+        let (state, is_import) = (job.state, job.is_import);
+        if state == JobState::Connecting {
+            let text = format!("Unable to connect to target node: {}", reason.unwrap_or("target node not found"));
+            return self.fail(name, &text, view);
+        }
+        self.log(Level::Notice, format!("Slot migration {} connection lost", self.description(name)));
+        match () {
+            // Whether the target has taken the slots is not known: the bus tells it.
+            () if state == JobState::FailoverGranted => {}
+            () if is_import => self.fail(
+                name,
+                "Connection lost to source. Check CLUSTER GETSLOTMIGRATIONS on the source node for more information.",
+                view,
+            ),
+            () => self.fail(
+                name,
+                "Connection lost to target. Check CLUSTER GETSLOTMIGRATIONS on the target node for more information.",
+                view,
+            ),
+        }
+    }
+
+    /// Keys went all at once: who wants the migration begins anew, which is done soon.
+    pub(crate) fn flushed(&mut self, view: MigrationView<'_>) {
+        for name in self.names(|job| job.state.is_in_progress()) {
+            self.fail(&name, "Data was flushed", view);
+        }
+    }
+
+    /// Whose the slots are has changed, or what this node is.
+    pub(crate) fn owners_changed(&mut self, view: MigrationView<'_>) {
+        for name in self.names(|job| job.state.is_in_progress()) {
+            let Some(job) = self.job(&name) else { continue };
+            if job.is_import { self.check_import(&name, view) } else { self.check_export(&name, view) }
+        }
+        self.resume(view);
+    }
+
+    /// Time has passed.
+    pub(crate) fn tick(&mut self, view: MigrationView<'_>) {
+        for name in self.names(|_| true) {
+            self.tick_job(&name, view);
+        }
+        while self.jobs.len() > view.settings.log_max_len
+            && let Some(oldest) = self.jobs.iter().rposition(|job| job.state.is_finished())
+        {
+            self.jobs.remove(oldest);
+        }
+        self.resume(view);
+    }
+
+    fn tick_job(&mut self, name: &JobName, view: MigrationView<'_>) {
+        let Some(job) = self.job(name).filter(|job| job.state.is_in_progress()) else { return };
+        if matches!(job.state, JobState::OccurringOnPrimary) {
+            return;
+        }
+        // From the grant on the end of the pause counts.
+        let since = if job.is_import { job.heard } else { job.acked };
+        if job.state != JobState::FailoverGranted && view.now - since > view.settings.timeout {
+            let text =
+                format!("Timing out slot migration {} after not receiving ack for too long", self.description(name));
+            self.log(Level::Warning, text);
+            return self.fail(name, "Timed out after too long with no interaction", view);
+        }
+        self.go_on_exporting(name, view);
+        let Some(job) = self.job_mut(name).filter(|job| job.state.sends_acks() && job.is_linked) else { return };
+        if view.now - job.ack_sent >= ACK_EVERY {
+            job.ack_sent = view.now;
+            self.send(name, SyncWord::Ack);
+        }
+    }
+
+    pub(super) fn send(&mut self, name: &JobName, word: SyncWord) {
+        self.act(MigrationEffect::Send { job: *name, bytes: word.command() });
+    }
+
+    pub(super) fn description(&self, name: &JobName) -> String {
+        self.job(name).map(|job| job.description.clone()).unwrap_or_default()
+    }
+
+    pub(super) fn set_state(&mut self, name: &JobName, state: JobState, now: Millis) {
+        let Some(job) = self.job_mut(name) else { return };
+        let before = std::mem::replace(&mut job.state, state);
+        job.updated = now;
+        let text =
+            format!("Slot migration {} state transition: {} -> {}", job.description, before.as_str(), state.as_str());
+        self.log(Level::Notice, text);
+    }
+
+    pub(crate) fn fail(&mut self, name: &JobName, message: &str, view: MigrationView<'_>) {
+        self.finish(name, JobState::Failed, Some(message.to_owned()), view);
+    }
+
+    /// A job ends; one that has brought keys in vain does when they are removed.
+    pub(super) fn finish(&mut self, name: &JobName, state: JobState, message: Option<String>, view: MigrationView<'_>) {
+        let Some(job) = self.job_mut(name).filter(|job| !job.state.is_finished()) else { return };
+        job.message = message;
+        job.paused_until = None;
+        let is_primary = view.is_primary();
+        let cleans_up = job.is_import && is_primary && job.state != JobState::CleaningUp && state != JobState::Success;
+        let is_linked = std::mem::take(&mut job.is_linked);
+        let (is_import, unlinked) = (job.is_import, job.is_import && job.is_tracked);
+        let slots = job.slots.to_set();
+        if cleans_up {
+            job.after_cleanup = state;
+            self.set_state(name, JobState::CleaningUp, view.now);
+        } else {
+            self.set_state(name, state, view.now);
+        }
+        if is_linked || !unlinked {
+            self.act(MigrationEffect::Close { job: *name });
+        }
+        if cleans_up {
+            let own = view.nodes.myself().slots.clone();
+            return self.act(MigrationEffect::RemoveKeys { job: *name, slots: slots.without(&own) });
+        }
+        self.tell_end(name, state);
+        if is_import {
+            self.act(MigrationEffect::Show { job: *name });
+            if is_primary {
+                let message = self.job(name).and_then(|job| job.message.clone());
+                let words = finish_words(name, state == JobState::Success, message.as_deref());
+                self.act(MigrationEffect::Record(words));
+            }
+        }
+        self.resume(view);
+    }
+
+    fn tell_end(&mut self, name: &JobName, state: JobState) {
+        let Some(job) = self.job(name) else { return };
+        let text = format!(
+            "Slot migration {} finished. State: {}, Message: {}",
+            job.description,
+            state.as_str(),
+            job.message.as_deref().unwrap_or("none")
+        );
+        self.log(if state == JobState::Failed { Level::Warning } else { Level::Notice }, text);
+    }
+}

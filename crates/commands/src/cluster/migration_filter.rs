@@ -1,0 +1,129 @@
+//! What of the change log concerns some slots: commands about keys in them.
+//!
+//! In a cluster a command has keys of one slot. One without keys concerns no slot: what empties databases ends a
+//! migration instead.
+
+use crate::core::args::Args;
+use crate::core::cluster_routing::slot_of_call;
+use crate::core::command_table::accepted;
+use cluster::slot_set::SlotSet;
+use engine::propagation::change_log::{Readers, RecordHead};
+use engine::propagation::log_batch::{GROUP_BEGIN, GROUP_END, put_select};
+use resp::number::parse_i64;
+use std::ops::Range;
+
+/// Puts what concerns some slots on its way to the node that they go to.
+pub struct MigrationFilter {
+    slots: SlotSet,
+    /// The database that the other node is in; None: not known.
+    db: Option<u32>,
+    /// What was found in a record.
+    found: Vec<(u32, Range<usize>)>,
+}
+
+impl MigrationFilter {
+    /// For these slots.
+    pub fn new(slots: SlotSet) -> MigrationFilter {
+        MigrationFilter { slots, db: None, found: Vec::new() }
+    }
+
+    /// Appends what concerns the slots of some records of one kind, or of a group, which stays one.
+    pub fn put(&mut self, head: RecordHead, text: &[u8], out: &mut Vec<u8>) {
+        if head.readers == Readers::Replicas {
+            return;
+        }
+        let is_group = self.find(head.first, text) > 1 && head.is_group;
+        if is_group {
+            out.extend_from_slice(GROUP_BEGIN);
+        }
+        for (db, range) in self.found.drain(..) {
+            if self.db.replace(db) != Some(db) {
+                put_select(out, db);
+            }
+            out.extend_from_slice(&text[range]);
+        }
+        if is_group {
+            out.extend_from_slice(GROUP_END);
+        }
+    }
+
+    /// Which commands of a text that begins in a database concern the slots. Answers how many.
+    fn find(&mut self, mut db: u32, text: &[u8]) -> usize {
+        let (mut start, mut count) = (0, 0);
+        while let Some((args, len)) = command(&text[start..]) {
+            let range = start..start + len;
+            start += len;
+            let Some(entry) = accepted(&args) else { continue };
+            if let Some(next) = entry.command.selects(&args) {
+                db = next;
+            } else if slot_of_call(entry.command, &args).ok().flatten().is_some_and(|slot| self.slots.contains(slot)) {
+                count += 1;
+                match self.found.last_mut() {
+                    Some((last, known)) if *last == db && known.end == range.start => known.end = range.end,
+                    _ => self.found.push((db, range)),
+                }
+            }
+        }
+        count
+    }
+}
+
+/// The command that a text begins with, and its length.
+fn command(text: &[u8]) -> Option<(Args<'_>, usize)> {
+    let (count, mut at) = number(text, 0, b'*')?;
+    let mut args = Vec::with_capacity(count.min(64));
+    for _ in 0..count {
+        let (len, start) = number(text, at, b'$')?;
+        args.push(text.get(start..start.checked_add(len)?)?);
+        at = start + len + 2;
+    }
+    Some((args.into_iter().collect(), at))
+}
+
+/// The number behind a sign, and where its line ends.
+fn number(text: &[u8], at: usize, sign: u8) -> Option<(usize, usize)> {
+    let line = text.get(at..)?.strip_prefix(&[sign])?;
+    let len = line.iter().position(|byte| *byte == b'\r')?;
+    let number = usize::try_from(parse_i64(&line[..len])?).ok()?;
+    Some((number, at + 1 + len + 2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(lines: &[&str]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        lines.iter().for_each(|line| resp::encode_command(&mut bytes, &line.split(' ').collect::<Vec<_>>()));
+        bytes
+    }
+
+    fn passes(filter: &mut MigrationFilter, is_group: bool, db: u32, lines: &[&str]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let head = RecordHead { is_group, ..RecordHead::command(db, None) };
+        filter.put(head, &text(lines), &mut out);
+        out
+    }
+
+    #[test]
+    fn what_has_keys_in_the_slots_passes() {
+        // Keys with the tag {a} are of slot 15495.
+        let mut filter = MigrationFilter::new(SlotSet::of([15495..=15495]));
+        let out = passes(&mut filter, false, 0, &["SET {a}1 x", "SET {b}1 x", "FLUSHALL", "DEL {a}1 {a}2"]);
+        assert_eq!(out, text(&["SELECT 0", "SET {a}1 x", "DEL {a}1 {a}2"]));
+        assert_eq!(passes(&mut filter, false, 0, &["SET {a}1 x"]), text(&["SET {a}1 x"]));
+        assert_eq!(passes(&mut filter, false, 0, &["SET {b}1 x"]), b"");
+    }
+
+    #[test]
+    fn a_group_stays_one_and_its_databases_are_told() {
+        let mut filter = MigrationFilter::new(SlotSet::of([15495..=15495]));
+        let out = passes(&mut filter, true, 3, &["SET {a}1 x", "SET {b}1 x", "SELECT 4", "SET {a}2 x"]);
+        assert_eq!(out, text(&["MULTI", "SELECT 3", "SET {a}1 x", "SELECT 4", "SET {a}2 x", "EXEC"]));
+        assert_eq!(passes(&mut filter, true, 4, &["SET {a}1 x", "SET {b}1 x"]), text(&["SET {a}1 x"]));
+        let head = RecordHead { readers: Readers::Replicas, ..RecordHead::command(4, None) };
+        let mut none = Vec::new();
+        filter.put(head, &text(&["SET {a}1 x"]), &mut none);
+        assert!(none.is_empty());
+    }
+}

@@ -1,0 +1,119 @@
+//! MIGRATESLOTS, CANCELSLOTMIGRATIONS, GETSLOTMIGRATIONS, and SYNCSLOTS, by which nodes talk about slots that move.
+//!
+//! What all of that leads to is the node's ([`cluster::migration`]). A client that says SYNCSLOTS ESTABLISH becomes the
+//! source of slots: its connection leaves the worker, and a thread that serves these takes what comes.
+
+use super::bus_desk::{ask, must_be_clustered};
+use super::bus_orders::by;
+use crate::core::args::Args;
+use crate::core::context::{Context, Flow};
+use cluster::Millis;
+use cluster::bus::Bus;
+use cluster::migration::{Job, RequestError, SyncWord};
+use engine::keyspace::origin::Asker;
+use engine::{Error, Word};
+
+fn words_from<'a>(args: &'a Args<'_>, first: usize) -> Vec<&'a [u8]> {
+    args.iter().skip(first).collect()
+}
+
+fn order<R>(order: impl FnOnce(&mut Bus, Millis) -> Result<R, RequestError>) -> Result<R, Error> {
+    ask(order)?.map_err(|error| Error::ClusterOrder(Word::of(error.to_string())))
+}
+
+pub(super) fn migrate(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    must_be_clustered(cx.engine)?;
+    let by = by(cx);
+    order(|bus, now| bus.migrate_slots(&words_from(args, 2), &by, now))?;
+    cx.reply.ok();
+    Ok(())
+}
+
+pub(super) fn cancel(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    must_be_clustered(cx.engine)?;
+    let by = by(cx);
+    order(|bus, now| bus.cancel_migrations(&by, now))?;
+    cx.reply.ok();
+    Ok(())
+}
+
+pub(super) fn list(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    must_be_clustered(cx.engine)?;
+    let jobs: Vec<Job> = ask(|bus, _| bus.migrations().jobs().cloned().collect())?;
+    cx.reply.array(jobs.len());
+    for job in jobs {
+        cx.reply.map(if job.is_tracked { 10 } else { 12 });
+        let mut text = |name: &str, value: &[u8]| {
+            cx.reply.bulk(name.as_bytes());
+            cx.reply.bulk(value);
+        };
+        text("name", &job.name.0);
+        text("operation", if job.is_import { b"IMPORT" } else { b"EXPORT" });
+        text("slot_ranges", job.slots.to_string().as_bytes());
+        if !job.is_tracked {
+            text("target_node", &job.target.0);
+            text("source_node", &job.source.0);
+        }
+        let mut time = |name: &str, at: Millis| {
+            cx.reply.bulk(name.as_bytes());
+            cx.reply.int(at / 1000);
+        };
+        time("create_time", job.created);
+        time("last_update_time", job.updated);
+        time("last_ack_time", job.acked);
+        cx.reply.bulk(b"state");
+        cx.reply.bulk(job.state.as_str().as_bytes());
+        cx.reply.bulk(b"message");
+        cx.reply.bulk(job.message.unwrap_or_default().as_bytes());
+        for (name, value) in [("cow_size", 0), ("remaining_repl_size", job.unsent as i64)] {
+            cx.reply.bulk(name.as_bytes());
+            cx.reply.int(value);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn sync(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    must_be_clustered(cx.engine)?;
+    match &*args[2].to_ascii_lowercase() {
+        b"establish" => establish(cx, args),
+        b"finish" => finish(cx, args),
+        // What the source says to its target comes to that one's replicas, too.
+        _ if cx.session.asker == Asker::Primary => Ok(()),
+        _ => match SyncWord::parse(&args[2]) {
+            Some(SyncWord::Capa) => Ok(()),
+            Some(word) => {
+                let text = format!("CLUSTER SYNCSLOTS {} should only be used by slot migration clients", word.as_str());
+                Err(Error::ClusterOrder(Word::of(text)))
+            }
+            None => Err(Error::Syntax),
+        },
+    }
+}
+
+/// What a replica was told, its own log is to have.
+fn record(cx: &Context<'_>, args: &Args<'_>) {
+    if cx.session.asker == Asker::Primary {
+        cx.engine.record_apart(args.iter());
+    }
+}
+
+fn establish(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
+    let is_tracked = cx.session.asker.is_obeyed();
+    let job = order(|bus, now| bus.establish_import(&words_from(args, 3), is_tracked, now))?;
+    record(cx, args);
+    cx.reply.ok();
+    if !is_tracked {
+        cx.session.import = Some(Box::new(job));
+        cx.flow = Flow::Replicate;
+    }
+    Ok(())
+}
+
+fn finish(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
+    let is_replayed = cx.session.asker == Asker::Replay;
+    order(|bus, now| bus.finish_import(&words_from(args, 3), is_replayed, now))?;
+    record(cx, args);
+    cx.reply.ok();
+    Ok(())
+}

@@ -1,0 +1,303 @@
+//! A connection by which slots go to another node: answers and words come, keys and changes go.
+//!
+//! ```text
+//!   orders - words | keys of the snapshot | SNAPSHOT-EOF | changes and words
+//!   [  queue, as it comes                                ] [ changes         ]  -> socket
+//!                    changes wait meanwhile
+//! ```
+
+use super::sync_words::word_of;
+use crate::cluster::node_desk::NodeDesk;
+use crate::connection::peer_socket::Peer;
+use crate::workers::migration_handle::SnapshotEvent;
+use crate::workers::shared::Shared;
+use cluster::migration::JobName;
+use cluster::slot_set::SlotSet;
+use commands::cluster::migration_filter::MigrationFilter;
+use crossbeam_channel::Receiver;
+use engine::Engine;
+use engine::clients::registry::ClientInfo;
+use engine::propagation::log_reader::LogReader;
+use replication::units::{Unit, Units};
+use std::collections::VecDeque;
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Bytes that are handed to the socket before it has sent those before them.
+const WINDOW: usize = 256 << 10;
+/// Bytes of changes that are kept in one piece.
+const PIECE: usize = 64 << 10;
+/// Bytes of the log that are looked through at a time.
+const READ: u64 = 4 << 20;
+/// Bytes of input that are no answer and no word, at most.
+const INPUT_MAX: usize = 64 << 10;
+
+/// How far the link is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Everything goes as it comes.
+    Talk,
+    /// Keys go, and changes wait.
+    Snapshot,
+    /// The next word ends the snapshot.
+    SnapshotEnds,
+    /// Changes go.
+    Stream,
+}
+
+/// The pause of writes, for one job.
+enum Pausing {
+    /// Locks are passed, from this one on.
+    Passing(usize),
+    /// All that was written up to here is to be on its way.
+    Reading(u64),
+}
+
+/// See the module's documentation.
+pub struct ExportLink {
+    pub job: JobName,
+    pub info: Arc<ClientInfo>,
+    peer: Peer,
+    is_open: bool,
+    input: Vec<u8>,
+    units: Units,
+    phase: Phase,
+    queue: VecDeque<Vec<u8>>,
+    blocks: Option<Receiver<Vec<u8>>>,
+    is_written: bool,
+    reader: Option<LogReader>,
+    /// Up to where the log was read.
+    read_to: u64,
+    filter: Option<MigrationFilter>,
+    changes: VecDeque<Vec<u8>>,
+    /// Bytes in the queue and of changes.
+    waiting: u64,
+    pausing: Option<Pausing>,
+    /// What was told last of what is unsent.
+    told: u64,
+}
+
+impl ExportLink {
+    pub fn new(job: JobName, peer: Peer, info: Arc<ClientInfo>) -> ExportLink {
+        ExportLink {
+            job,
+            info,
+            peer,
+            is_open: false,
+            input: Vec::new(),
+            units: Units::of_migration(),
+            phase: Phase::Talk,
+            queue: VecDeque::new(),
+            blocks: None,
+            is_written: false,
+            reader: None,
+            read_to: 0,
+            filter: None,
+            changes: VecDeque::new(),
+            waiting: 0,
+            pausing: None,
+            told: 0,
+        }
+    }
+
+    pub fn register(&mut self, registry: &mio::Registry, token: mio::Token) -> io::Result<()> {
+        self.peer.register(registry, token)
+    }
+
+    /// Whether the connection stands now, and did not before.
+    pub fn has_opened(&mut self) -> io::Result<bool> {
+        let opened = !self.is_open && self.peer.opened()?.is_some();
+        self.is_open |= opened;
+        Ok(opened)
+    }
+
+    /// Sends a word, behind all that is on its way.
+    pub fn send(&mut self, bytes: Vec<u8>) {
+        self.waiting += bytes.len() as u64;
+        match self.phase {
+            Phase::Stream => self.changes.push_back(bytes),
+            Phase::SnapshotEnds => {
+                self.queue.push_back(bytes);
+                self.phase = Phase::Stream;
+            }
+            Phase::Talk | Phase::Snapshot => self.queue.push_back(bytes),
+        }
+    }
+
+    /// Keys of these slots are to be sent, as they come by the receiver.
+    pub fn begin_snapshot(&mut self, slots: SlotSet, blocks: Receiver<Vec<u8>>) {
+        (self.filter, self.blocks) = (Some(MigrationFilter::new(slots)), Some(blocks));
+    }
+
+    /// What the thread tells that writes it. False: it cannot go on.
+    pub fn take_snapshot(&mut self, event: SnapshotEvent, desk: &NodeDesk) -> bool {
+        match event {
+            SnapshotEvent::Begun { mut reader, offset } => {
+                // What lies before is in the snapshot.
+                while self.read_to < offset
+                    && let Ok(at) = reader.read(offset, |_, _| ControlFlow::Continue(()))
+                {
+                    self.read_to = at;
+                    std::thread::yield_now();
+                }
+                (self.reader, self.phase) = (Some(reader), Phase::Snapshot);
+                desk.input(|bus, now| bus.snapshot_begun(&self.job, now));
+                true
+            }
+            SnapshotEvent::Written => {
+                self.is_written = true;
+                true
+            }
+            SnapshotEvent::Failed | SnapshotEvent::Refused => false,
+        }
+    }
+
+    /// Writes are to be paused: so they are once all locks were passed.
+    pub fn pause(&mut self) {
+        self.pausing = Some(Pausing::Passing(0));
+    }
+
+    /// Whether it is to be looked at again soon, without an event.
+    pub fn is_eager(&self) -> bool {
+        self.pausing.is_some()
+    }
+
+    /// Takes what has come. False: the connection has ended.
+    pub fn listen(&mut self, desk: &NodeDesk) -> bool {
+        let (bytes, more) = self.peer.read();
+        self.input.extend_from_slice(&bytes);
+        while let Some(taken) = desk.input(|bus, now| bus.migration_answered(&self.job, &self.input, now)) {
+            self.input.drain(..taken);
+        }
+        more && self.hear(desk)
+    }
+
+    fn hear(&mut self, desk: &NodeDesk) -> bool {
+        if self.phase == Phase::Talk && !self.is_answered(desk) {
+            return self.input.len() <= INPUT_MAX;
+        }
+        loop {
+            let (len, word) = match self.units.next(&self.input) {
+                Ok(Unit::SyncSlots(len)) => (len, word_of(&self.input[..len])),
+                Ok(Unit::Commands(len) | Unit::GetAck(len) | Unit::InSync(len)) => (len, None),
+                Ok(Unit::Incomplete) => return self.input.len() <= INPUT_MAX,
+                Err(_) => return false,
+            };
+            self.input.drain(..len);
+            desk.input(|bus, now| bus.migration_word(&self.job, word, now));
+        }
+    }
+
+    /// The target has answered all orders: what comes now are words.
+    fn is_answered(&self, desk: &NodeDesk) -> bool {
+        desk.asks(|bus| bus.migrations().job(&self.job).is_some_and(|job| job.state.has_answer()))
+    }
+
+    /// Goes on as far as can be now. False: the connection has ended.
+    pub fn go_on(&mut self, shared: &Shared, desk: &NodeDesk) -> bool {
+        self.read_log(&shared.engine);
+        self.go_on_pausing(shared, desk);
+        if self.peer.flush().is_err() {
+            return false;
+        }
+        while self.peer.waiting() < WINDOW {
+            let Some(bytes) = self.next(desk) else { break };
+            if self.peer.send(&bytes).is_err() {
+                return false;
+            }
+        }
+        let unsent = self.waiting + self.peer.waiting() as u64;
+        if (unsent == 0) != (self.told == 0) || unsent.abs_diff(self.told) > PIECE as u64 {
+            self.told = unsent;
+            desk.input(|bus, now| bus.migration_unsent(&self.job, unsent, now));
+        }
+        true
+    }
+
+    /// What is to be sent next.
+    fn next(&mut self, desk: &NodeDesk) -> Option<Vec<u8>> {
+        loop {
+            if let Some(bytes) = self.queue.pop_front() {
+                self.waiting -= bytes.len() as u64;
+                return Some(bytes);
+            }
+            match self.phase {
+                Phase::Talk | Phase::SnapshotEnds => return None,
+                Phase::Stream => {
+                    let bytes = self.changes.pop_front()?;
+                    self.waiting -= bytes.len() as u64;
+                    return Some(bytes);
+                }
+                Phase::Snapshot => {
+                    // In this order: what was handed out before it was told is there.
+                    let is_written = self.is_written;
+                    match self.blocks.as_ref().and_then(|blocks| blocks.try_recv().ok()) {
+                        Some(block) => return Some(block),
+                        None if !is_written => return None,
+                        None => {
+                            (self.phase, self.blocks) = (Phase::SnapshotEnds, None);
+                            desk.input(|bus, now| bus.snapshot_sent(&self.job, now));
+                            return None;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Changes of the slots that were written since.
+    fn read_log(&mut self, engine: &Engine) {
+        let (Some(reader), Some(filter)) = (&mut self.reader, &mut self.filter) else { return };
+        let appended = engine.change_log().appended();
+        if appended <= self.read_to {
+            return;
+        }
+        let (changes, waiting, mut looked) = (&mut self.changes, &mut self.waiting, 0);
+        let read = reader.read(appended, |head, run| {
+            if changes.back().is_none_or(|piece| piece.len() >= PIECE) {
+                changes.push_back(Vec::new());
+            }
+            if let Some(piece) = changes.back_mut() {
+                let before = piece.len();
+                filter.put(head, run.text(), piece);
+                *waiting += (piece.len() - before) as u64;
+            }
+            looked += run.text().len() as u64;
+            if looked < READ { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        if self.changes.back().is_some_and(Vec::is_empty) {
+            self.changes.pop_back();
+        }
+        if let Ok(at) = read {
+            self.read_to = at;
+        }
+    }
+
+    /// Whether there is more of the log to look through.
+    pub fn has_unread(&self, engine: &Engine) -> bool {
+        self.reader.is_some() && engine.change_log().appended() > self.read_to
+    }
+
+    /// Bytes that wait for the target.
+    pub fn unsent(&self) -> u64 {
+        self.waiting
+    }
+
+    fn go_on_pausing(&mut self, shared: &Shared, desk: &NodeDesk) {
+        let engine = &*shared.engine;
+        if let Some(Pausing::Passing(next)) = &mut self.pausing {
+            if !engine.pass_locks(next, || true) {
+                return;
+            }
+            self.pausing = Some(Pausing::Reading(engine.change_log().appended()));
+            self.read_log(engine);
+        }
+        if let Some(Pausing::Reading(end)) = self.pausing
+            && self.read_to >= end
+        {
+            self.pausing = None;
+            desk.input(|bus, now| bus.migration_paused(&self.job, now));
+        }
+    }
+}

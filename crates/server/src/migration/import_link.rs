@@ -1,0 +1,215 @@
+//! A connection from which slots come: commands are applied, words go to the node.
+
+use super::sync_words::word_of;
+use crate::cluster::node_desk::NodeDesk;
+use crate::connection::socket::SocketStream;
+use crate::replication::applied;
+use crate::system::clock;
+use crate::workers::migration_handle::NewImport;
+use crate::workers::shared::Shared;
+use cluster::migration::JobName;
+use commands::replication::applier::{Applied, Applier};
+use engine::clients::registry::ClientInfo;
+use engine::host::threads::Server;
+use engine::keyspace::origin::Asker;
+use engine::keyspace::record::LogUser;
+use engine::per_worker::MIGRATION_PLACE;
+use mio::{Registry, Token};
+use replication::units::{Unit, Units};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// Bytes that are read at a time, and applied before others get their turn.
+const PART: usize = 64 << 10;
+const TURN: usize = 512 << 10;
+/// Bytes that may wait to be applied: who sends more waits, unless they are one command.
+const INPUT_MAX: usize = 4 << 20;
+/// How often the node is told that something came.
+const TELL_EVERY: Duration = Duration::from_millis(250);
+
+/// What became of a turn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// There is nothing more to do until something comes.
+    Idle,
+    /// There is more to do.
+    More,
+    /// What comes next cannot run now.
+    Stuck,
+    /// The connection has ended.
+    Ended,
+}
+
+/// See the module's documentation.
+pub struct ImportLink {
+    pub job: JobName,
+    pub info: Arc<ClientInfo>,
+    stream: SocketStream,
+    is_readable: bool,
+    has_ended: bool,
+    input: Vec<u8>,
+    units: Units,
+    /// Bytes that the input begins with which are commands to be applied.
+    commands: usize,
+    applier: Applier,
+    output: Vec<u8>,
+    told_at: Instant,
+}
+
+impl ImportLink {
+    pub fn new(new: NewImport) -> ImportLink {
+        let NewImport { job, stream, info, input } = new;
+        let applier = Applier::of(Arc::clone(&info), Asker::Migration, MIGRATION_PLACE, 0);
+        ImportLink {
+            job,
+            info,
+            stream,
+            is_readable: true,
+            has_ended: false,
+            input,
+            units: Units::of_migration(),
+            commands: 0,
+            applier,
+            output: Vec::new(),
+            told_at: Instant::now(),
+        }
+    }
+
+    pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        self.stream.register(registry, token)
+    }
+
+    /// Something may have come.
+    pub fn note(&mut self) {
+        self.is_readable = true;
+    }
+
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.output.extend_from_slice(bytes);
+    }
+
+    /// Reads, applies and writes for a while.
+    pub fn go_on(&mut self, shared: &Shared, desk: &NodeDesk) -> Turn {
+        let mut done = 0;
+        let mut turn = Turn::More;
+        while turn == Turn::More && done < TURN {
+            self.read(desk);
+            let before = self.input.len();
+            turn = self.take(shared, desk);
+            done += before - self.input.len();
+        }
+        if done > 0 {
+            self.tell(shared);
+        }
+        if self.write().is_err() { Turn::Ended } else { turn }
+    }
+
+    fn read(&mut self, desk: &NodeDesk) {
+        let len = self.input.len();
+        if !self.is_readable || len > INPUT_MAX && self.commands > 0 {
+            return;
+        }
+        self.input.resize(len + PART, 0);
+        let read = match self.stream.read(&mut self.input[len..]) {
+            Ok(Some(0)) | Err(_) => {
+                self.has_ended = true;
+                None
+            }
+            Ok(read) => read,
+        };
+        self.input.truncate(len + read.unwrap_or(0));
+        self.is_readable = read.is_some();
+        if read.is_some() {
+            self.info.active_at.store(clock::now().unix_ms().0, Relaxed);
+            if self.told_at.elapsed() >= TELL_EVERY {
+                self.told_at = Instant::now();
+                desk.input(|bus, now| bus.migration_heard(&self.job, now));
+            }
+        }
+    }
+
+    /// The next unit of what is there.
+    fn take(&mut self, shared: &Shared, desk: &NodeDesk) -> Turn {
+        if self.commands > 0 {
+            return self.apply(shared, desk);
+        }
+        match self.units.next(&self.input) {
+            Ok(Unit::Commands(len)) => {
+                self.commands = len;
+                Turn::More
+            }
+            Ok(Unit::SyncSlots(len)) => {
+                let word = word_of(&self.input[..len]);
+                self.input.drain(..len);
+                desk.input(|bus, now| bus.migration_word(&self.job, word, now));
+                Turn::More
+            }
+            Ok(Unit::GetAck(len) | Unit::InSync(len)) => {
+                self.input.drain(..len);
+                Turn::More
+            }
+            Ok(Unit::Incomplete) if self.is_readable && !self.has_ended => Turn::More,
+            Ok(Unit::Incomplete) if self.has_ended => Turn::Ended,
+            Ok(Unit::Incomplete) => Turn::Idle,
+            Err(_) => Turn::Ended,
+        }
+    }
+
+    fn apply(&mut self, shared: &Shared, desk: &NodeDesk) -> Turn {
+        let (engine, now) = (&*shared.engine, clock::now());
+        if engine.persistence_status().deny_reasons().is_limited() {
+            engine.make_room(Server { worker: MIGRATION_PLACE, now_us: now.unix_us });
+            if engine.memory_limit().is_over() {
+                return self.fail(desk, "Ran out of memory (OOM) during slot import");
+            }
+        }
+        let Ok(Applied { taken, is_stuck, .. }) = self.applier.apply(engine, &self.input[..self.commands], now) else {
+            return Turn::Ended;
+        };
+        self.input.drain(..taken);
+        self.commands -= taken;
+        if self.info.migration.has_failed.swap(false, Relaxed) {
+            let reason = "Failed to process command during slot migration. Check logs for more information";
+            return self.fail(desk, reason);
+        }
+        if is_stuck { Turn::Stuck } else { Turn::More }
+    }
+
+    fn fail(&mut self, desk: &NodeDesk, reason: &str) -> Turn {
+        desk.input(|bus, now| bus.migration_failed(&self.job, reason, now));
+        Turn::Idle
+    }
+
+    /// Others are told of what was applied: the log's file, replicas, clients that wait for it.
+    fn tell(&self, shared: &Shared) {
+        if shared.engine.has_log()
+            && let Some(aof) = applied::log_file_of(shared)
+        {
+            applied::write_log(shared, aof);
+        }
+        applied::tell_others(shared, MIGRATION_PLACE);
+        if shared.engine.is_logged_for(LogUser::Replicas) {
+            shared.replication.wake();
+        }
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        while !self.output.is_empty() {
+            match self.stream.write(&self.output)? {
+                Some(written) => _ = self.output.drain(..written),
+                None => break,
+            }
+        }
+        if let SocketStream::Tls(stream) = &mut self.stream {
+            stream.flush()?;
+        }
+        Ok(())
+    }
+
+    /// The connection is over: a transaction that is not whole is none.
+    pub fn end(mut self, shared: &Shared) {
+        self.applier.end(&shared.engine);
+    }
+}
