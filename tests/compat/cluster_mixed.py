@@ -5,8 +5,8 @@
         [--library redis-py] [--library ioredis]
 
 Three primaries with a replica each, real and ours in turn, so that each kind replaces the other one. Clients write counters all the
-time and follow what they are told (MOVED, ASK, TRYAGAIN). In turn: slots move both ways with `--cluster reshard`, replicas take over
-by hand, a primary is killed and comes back. What a client was told to have been written before a planned change must be there after
+time and follow what they are told (MOVED, ASK, TRYAGAIN). In turn: slots move both ways with `--cluster reshard` and MIGRATESLOTS,
+replicas take over by hand, a primary is killed and comes back. What a client was told to have been written before a planned change must be there after
 it, and never less than that; after a kill what was acknowledged in the last moments may be missing, and nothing else. Exits with 1 if
 anything is wrong.
 """
@@ -155,6 +155,21 @@ class Run:
         self.cluster("reshard", f"127.0.0.1:{source.port}", "--cluster-from", source("CLUSTER", "MYID").decode(), "--cluster-to",
                      target("CLUSTER", "MYID").decode(), "--cluster-slots", 200, "--cluster-yes")
 
+    def move_slots_at_once(self):
+        source, target = self.random.sample(self.primaries(), 2)
+        start, end, *_ = next(slots for slots in source("CLUSTER", "SLOTS") if slots[2][2] == source("CLUSTER", "MYID"))
+        start, end = int(start[1:]), min(int(end[1:]), int(start[1:]) + 199)
+        was = dict(self.writer.told)
+        reply = source("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", start, end, "NODE", target("CLUSTER", "MYID"))
+        if reply != b"+OK":
+            raise SystemExit(f"MIGRATESLOTS: {reply}")
+        job = dict(zip(*[iter(source("CLUSTER", "GETSLOTMIGRATIONS")[0])] * 2))[b"name"]
+        for node in (source, target):
+            jobs = lambda node: [dict(zip(*[iter(job)] * 2)) for job in node("CLUSTER", "GETSLOTMIGRATIONS")]
+            node.until("the migration's end", lambda node: any(
+                found[b"name"] == job and found[b"state"] == b"success" for found in jobs(node)))
+        self.check("a migration of slots", was)
+
     def take_over(self):
         replica = self.random.choice(self.replicas())
         replica.until("its data", Node.is_synced)
@@ -218,7 +233,7 @@ def main():
             run = Run(options, folder)
             end, rounds = time.time() + options.seconds, 0
             while time.time() < end:
-                for step in (run.move_slots, run.take_over, run.move_slots, run.kill):
+                for step in (run.move_slots, run.take_over, run.move_slots_at_once, run.move_slots, run.move_slots_at_once, run.kill):
                     step()
                 rounds += 1
             time.sleep(2 * TIMEOUT_MS / 1000)

@@ -30,6 +30,23 @@ def pairs(reply):
     return [dict(zip(job[::2], job[1::2])) for job in reply]
 
 
+class RestingWriter(Writer):
+    """Writes nothing while it rests."""
+
+    rests = has_rested = False
+
+    def rest(self, rests):
+        self.has_rested, self.rests = False, rests
+        while rests and not self.has_rested:
+            time.sleep(0.01)
+
+    def ask(self, words):
+        while self.rests:
+            self.has_rested = True
+            time.sleep(0.01)
+        return super().ask(words)
+
+
 class Fleet:
     def __init__(self, options, folder):
         real = os.path.join(options.peers, "newest/bin/valkey-server")
@@ -55,10 +72,10 @@ class Fleet:
         for replica in self.replicas:
             replica.until("its data", Node.is_synced)
         self.tags = tags_by_slot()
-        self.writer = Writer([node.port for node in self.primaries], options.seed)
+        self.writer = RestingWriter([node.port for node in self.primaries], options.seed)
         self.writer.start()
         self.random = random.Random(options.seed)
-        self.wrong = []
+        self.wrong, self.filled = [], 0
 
     def kind(self, node):
         return f"{self.kinds[node.binary]} {self.nodes.index(node)}"
@@ -73,14 +90,17 @@ class Fleet:
     def slots(self):
         return ranges(self.nodes[0])
 
-    def fill(self, node, slots):
-        """Keys of all types in both databases, in slots of the node, and what their values are."""
+    def fill(self, node, slots, target):
+        """Keys of all types, in slots of the node, and what their values are: in both databases among ours: a real
+        target tells its replicas wrongly in which database a source's commands are."""
         client = Client(node.port)
         names = []
+        self.filled += 1
+        both = node.binary == target.binary == self.primaries[-1].binary
         for number in range(STATIC):
             slot = self.random.randint(*slots)
-            name = f"{{{self.tags[slot]}}}static:{number}"
-            db = number % 2
+            name = f"{{{self.tags[slot]}}}static:{self.filled}:{number}"
+            db = number % 2 if both else 0
             client("SELECT", db)
             kind = number % 8
             many = range(5 if number % 50 else 6000)
@@ -137,8 +157,25 @@ class Fleet:
         end = time.time() + seconds
         while not condition():
             if time.time() > end:
-                return self.complain(what)
+                self.complain(what)
+                return False
             time.sleep(0.05)
+        return True
+
+    def differences(self, *nodes):
+        """The first keys that two nodes do not have alike."""
+        found = []
+        for db in (0, 1):
+            clients = [Client(node.port) for node in nodes]
+            for client in clients:
+                client("READONLY")
+                client("SELECT", db)
+            for key in sorted({key for client in clients for key in client("KEYS", "*")}):
+                values = [client("DEBUG", "DIGEST-VALUE", key)[0] for client in clients]
+                expiries = [client("PEXPIRETIME", key) for client in clients]
+                if values[0] != values[1] or expiries[0] != expiries[1]:
+                    found.append(f"{db} {key} {values} {expiries} {[client('TYPE', key) for client in clients]}")
+        return found[:5]
 
     def count(self, node, slots):
         client, keys = Client(node.port), 0
@@ -160,8 +197,11 @@ class Fleet:
     def check_replica(self, node):
         """The replica has what its primary has."""
         replica = self.replicas[self.primaries.index(node)]
-        self.expect(f"{self.kind(replica)} differs from {self.kind(node)}",
-                    lambda: node("DEBUG", "DIGEST") == replica("DEBUG", "DIGEST"), 20)
+        self.writer.rest(True)
+        if not self.expect(f"{self.kind(replica)} differs from {self.kind(node)}",
+                           lambda: node("DEBUG", "DIGEST") == replica("DEBUG", "DIGEST"), 20):
+            print("    " + ", ".join(self.differences(node, replica)))
+        self.writer.rest(False)
         jobs = pairs(replica("CLUSTER", "GETSLOTMIGRATIONS"))
         if any(job[b"state"] not in ENDED for job in jobs):
             self.expect(f"{self.kind(replica)} has jobs that have not ended: {self.job(replica)}",
@@ -217,7 +257,7 @@ def moves(fleet):
     a, b, c, d = fleet.primaries
     for source, target in ((c, d), (d, c), (a, c), (c, b), (b, d), (d, a)):
         slots = fleet.owned(source)
-        values = fleet.fill(source, slots)
+        values = fleet.fill(source, slots, target)
         job = fleet.migrate(source, slots, target)
         ends = [fleet.ended(node, job[b"name"]) for node in (source, target)]
         if any(end.get(b"state") != b"success" for end in ends):
@@ -240,7 +280,168 @@ def ranges(node):
     return [(int(start[1:]), int(end[1:]), owner[2]) for start, end, owner, *_ in node("CLUSTER", "SLOTS")]
 
 
-CASES = [moves]
+def in_the_middle(fleet, source, target):
+    """A migration that does not get to its pause, with what there was before it."""
+    slots = fleet.owned(source)
+    values = fleet.fill(source, slots, target)
+    source("DEBUG", "SLOTMIGRATION", "PREVENT-PAUSE", 1)
+    job = fleet.migrate(source, slots, target)
+    fleet.expect("the source waits with its pause", lambda: fleet.job(source)[b"state"] == b"waiting-to-pause", 20)
+    return slots, values, job[b"name"]
+
+
+def check_failed(fleet, source, target, slots, values, name, state=b"failed"):
+    """All is where it was, and nothing where it was to go."""
+    source("DEBUG", "SLOTMIGRATION", "PREVENT-PAUSE", 0)
+    for node, expected in ((source, state), (target, b"failed")):
+        found = fleet.ended(node, name)
+        if found and found[b"state"] != expected:
+            fleet.complain(f"{fleet.kind(node)}: {found}")
+    if fleet.ids[source] not in owners(source, slots):
+        fleet.complain("the slots have gone")
+    fleet.check_values(source, values)
+    for node in (target, fleet.replicas[fleet.primaries.index(target)]):
+        fleet.expect(f"{fleet.kind(node)} has keys left", lambda: fleet.count(node, slots) == 0, 20)
+    fleet.check_replica(target)
+    fleet.check_writes()
+    print(f"  {fleet.kind(source)} -> {fleet.kind(target)}")
+
+
+def mixed(fleet):
+    a, b, c, d = fleet.primaries
+    return (c, d), (a, c), (c, b)
+
+
+def hidden(fleet):
+    """Keys that come are not seen, and are there afterwards."""
+    for source, target in mixed(fleet):
+        client = Client(target.port)
+        before = {int(client("DBSIZE")[1:]), len(client("KEYS", "*"))}
+        slots, values, name = in_the_middle(fleet, source, target)
+        fleet.writer.rest(True)
+        names = set(client("KEYS", "*"))
+        if any(key[1].encode() in names for key in values) or int(client("DBSIZE")[1:]) != len(names):
+            fleet.complain(f"{fleet.kind(target)} shows keys that come, or not others: {len(names)} {client('DBSIZE')} {before}")
+        cursor, found = b"0", set()
+        while True:
+            cursor, some = client("SCAN", cursor, "COUNT", 500)
+            found |= set(some)
+            if cursor == b"0":
+                break
+        if found != names:
+            fleet.complain(f"{fleet.kind(target)}: SCAN finds {len(found)}, KEYS {len(names)}")
+        fleet.writer.rest(False)
+        source("DEBUG", "SLOTMIGRATION", "PREVENT-PAUSE", 0)
+        if fleet.ended(source, name).get(b"state") != b"success" or fleet.ended(target, name).get(b"state") != b"success":
+            fleet.complain(f"{fleet.job(source)} {fleet.job(target)}")
+        fleet.check_values(target, values)
+        fleet.check_replica(target)
+        fleet.check_writes()
+        print(f"  {fleet.kind(source)} -> {fleet.kind(target)}")
+
+
+def cancelled(fleet):
+    for source, target in mixed(fleet):
+        slots, values, name = in_the_middle(fleet, source, target)
+        if source("CLUSTER", "CANCELSLOTMIGRATIONS") != b"+OK":
+            fleet.complain("CANCELSLOTMIGRATIONS is refused")
+        check_failed(fleet, source, target, slots, values, name, b"cancelled")
+
+
+def cut(fleet):
+    """The connection is closed from either side."""
+    for source, target in mixed(fleet):
+        for node, kind in ((source, "slot-export"), (target, "slot-import")):
+            slots, values, name = in_the_middle(fleet, source, target)
+            if node("CLIENT", "KILL", "TYPE", kind) != b":1":
+                fleet.complain(f"{fleet.kind(node)} has no client of type {kind}")
+            check_failed(fleet, source, target, slots, values, name)
+
+
+def flushed(fleet):
+    """FLUSHDB at the target: the source goes on with all it has."""
+    for source, target in mixed(fleet):
+        slots, values, name = in_the_middle(fleet, source, target)
+        fleet.writer.rest(True)
+        target("FLUSHALL")
+        fleet.writer.told.clear()
+        fleet.writer.rest(False)
+        check_failed(fleet, source, target, slots, values, name)
+
+
+def killed(fleet):
+    """Either end is killed and comes back."""
+    for source, target in mixed(fleet)[:2]:
+        slots, values, name = in_the_middle(fleet, source, target)
+        fleet.writer.rest(True)
+        target.kill()
+        found = fleet.ended(source, name)
+        if found.get(b"state") != b"failed":
+            fleet.complain(f"{fleet.kind(source)}: {found}")
+        target.start()
+        target.until("an answer", lambda node: node("PING") == b"+PONG")
+        target.until("the cluster", Node.is_up)
+        source("DEBUG", "SLOTMIGRATION", "PREVENT-PAUSE", 0)
+        fleet.writer.told.clear()
+        fleet.writer.rest(False)
+        fleet.check_values(source, values)
+        fleet.expect(f"{fleet.kind(target)} has keys left", lambda: fleet.count(target, slots) == 0, 20)
+        print(f"  target {fleet.kind(target)}")
+    for source, target in mixed(fleet)[:1]:
+        slots, values, name = in_the_middle(fleet, source, target)
+        fleet.writer.rest(True)
+        source.kill()
+        found = fleet.ended(target, name)
+        if found.get(b"state") != b"failed":
+            fleet.complain(f"{fleet.kind(target)}: {found}")
+        fleet.expect(f"{fleet.kind(target)} has keys left", lambda: fleet.count(target, slots) == 0, 20)
+        source.start()
+        source.until("an answer", lambda node: node("PING") == b"+PONG")
+        source.until("the cluster", Node.is_up)
+        fleet.writer.told.clear()
+        fleet.writer.rest(False)
+        print(f"  source {fleet.kind(source)}")
+
+
+def words(fleet):
+    """What is refused is refused in the same words, and jobs are listed in the same form."""
+    real, _, ours, _ = fleet.primaries
+    known, own = fleet.ids[fleet.primaries[1]], {real: fleet.ids[real], ours: fleet.ids[ours]}
+    name = "a" * 40
+    for form in ("MIGRATESLOTS", "MIGRATESLOTS INVALID 0 1", "MIGRATESLOTS SLOTSRANGE 0", "MIGRATESLOTS SLOTSRANGE 0 0",
+                 "MIGRATESLOTS SLOTSRANGE 16385 16388", "MIGRATESLOTS SLOTSRANGE 0 a NODE x", "MIGRATESLOTS SLOTSRANGE a 0 NODE x",
+                 "MIGRATESLOTS SLOTSRANGE -1 0 NODE x", "MIGRATESLOTS SLOTSRANGE 1 0 NODE x", "MIGRATESLOTS SLOTSRANGE 0 16383 NODE x",
+                 "MIGRATESLOTS SLOTSRANGE {0} {1} NODE blah", "MIGRATESLOTS SLOTSRANGE {0} {1} NODE " + name,
+                 "MIGRATESLOTS SLOTSRANGE {0} {1} NODE {own}", "MIGRATESLOTS SLOTSRANGE {0} {1} NODE",
+                 "MIGRATESLOTS SLOTSRANGE {0} {1} {1} {1} NODE {own}", "MIGRATESLOTS SLOTSRANGE {other} {other} NODE {known}",
+                 "MIGRATESLOTS SLOTSRANGE {0} {0} NODE {known} SLOTSRANGE {0} {1} NODE {known}",
+                 "MIGRATESLOTS SLOTSRANGE {0} {0} NODE {known} X", "CANCELSLOTMIGRATIONS", "CANCELSLOTMIGRATIONS x",
+                 "SYNCSLOTS", "SYNCSLOTS ACK", "SYNCSLOTS PAUSED", "SYNCSLOTS SNAPSHOT-EOF", "SYNCSLOTS REQUEST-PAUSE",
+                 "SYNCSLOTS REQUEST-FAILOVER", "SYNCSLOTS FAILOVER-GRANTED", "SYNCSLOTS NOSUCH", "SYNCSLOTS ESTABLISH",
+                 "SYNCSLOTS ESTABLISH SOURCE x", "SYNCSLOTS ESTABLISH NAME x", "SYNCSLOTS ESTABLISH SOURCE " + name,
+                 "SYNCSLOTS ESTABLISH SOURCE {own}", "SYNCSLOTS ESTABLISH SLOTSRANGE {0} {1}",
+                 "SYNCSLOTS ESTABLISH SOURCE {known} NAME " + name + " SLOTSRANGE {0} {1}",
+                 "SYNCSLOTS ESTABLISH NAME " + name + " SLOTSRANGE {0} {1}", "SYNCSLOTS FINISH", "SYNCSLOTS FINISH STATE",
+                 "SYNCSLOTS FINISH STATE x NAME y", "SYNCSLOTS FINISH STATE x NAME " + name, "SYNCSLOTS FINISH STATE failed",
+                 "GETSLOTMIGRATIONS x"):
+        said = []
+        for node in (real, ours):
+            first, _ = fleet.owned(node)
+            other, _ = fleet.owned(fleet.primaries[1])
+            filled = form.format(first, first + 1, own=own[node].decode(), known=known.decode(), other=other)
+            said.append(str(node("CLUSTER", *filled.split())).replace(str(first + 1), "last").replace(str(first), "first"))
+        if said[0] != said[1]:
+            fleet.complain(f"CLUSTER {form}: {said[0]} and {said[1]}")
+    forms = []
+    for node in (real, ours):
+        jobs = node("CLUSTER", "GETSLOTMIGRATIONS")
+        forms.append({(job[1::2][1], tuple(job[::2]), tuple(value[:1] == b":" for value in job[1::2] if value is not None))
+                      for job in jobs})
+    if forms[0] & forms[1] == set():
+        fleet.complain(f"jobs are listed as {forms}")
+
+
+CASES = [moves, hidden, words, cancelled, cut, flushed, killed]
 
 
 def main():

@@ -124,6 +124,7 @@ pub const ROOMS: &[(&str, &[&str])] = &[
             "sentinel",
             "host",
             "replication",
+            "migration",
             "sentinel_within",
             "startup",
             "root",

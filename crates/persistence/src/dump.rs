@@ -91,6 +91,11 @@ impl Gradual {
     /// Dumps about `max` bytes more; whether these were the last.
     pub fn step(&mut self, value: &Value<'_>, max: usize) -> bool {
         let Value::Payload(object) = value else { return true };
+        self.step_object(object, max)
+    }
+
+    /// The same of the value's object.
+    pub(crate) fn step_object(&mut self, object: &Object, max: usize) -> bool {
         self.pieces.put(&mut self.bytes, object, max)
     }
 

@@ -5,6 +5,8 @@
 use crate::decode::{self, Decoded, module_name, skip_module};
 use crate::format::{Family, is_known, opcode};
 use crate::source::{Reason, Result, Source};
+use cluster::SLOTS;
+use cluster::slot_set::SlotSet;
 use engine::data::value::Object;
 use engine::keyspace::encoding_limits::EncodingLimits;
 use std::ops::RangeInclusive;
@@ -83,6 +85,9 @@ pub trait Sink {
 
     /// Something that the file says of itself.
     fn field(&mut self, _name: &[u8], _value: &[u8]) {}
+
+    /// Slots were on their way to the server that the data is of, by that name.
+    fn slot_import(&mut self, _name: &[u8; 40], _slots: SlotSet) {}
 
     /// The source of a library of functions.
     ///
@@ -202,7 +207,7 @@ pub fn load(source: &mut Source<'_>, options: LoadOptions, limits: &EncodingLimi
             }
             opcode::FUNCTION_PRE_GA => return source.corrupt("Pre-release function format not supported."),
             opcode::MODULE_AUX => module_field(source, sink)?,
-            opcode::SLOT_IMPORT if family == Family::Valkey => slot_import(source)?,
+            opcode::SLOT_IMPORT if family == Family::Valkey => slot_import(source, sink)?,
             opcode::KEY_METADATA if family == Family::Redis => key_metadata(source, sink)?,
             kind if !decode::is_type(kind, family) && family != Family::Valkey && FOREIGN.contains(&kind) => {
                 return Err(source.fault(Reason::Foreign { kind, version }));
@@ -341,11 +346,21 @@ fn key_metadata(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<()> {
     Ok(())
 }
 
-fn slot_import(source: &mut Source<'_>) -> Result<()> {
-    source.string()?;
+fn slot_import(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<()> {
+    let Ok(name) = <[u8; 40]>::try_from(source.string()?) else {
+        return source.corrupt("Invalid slot import job name length in RDB");
+    };
+    let mut slots = SlotSet::none();
     for _ in 0..source.length()? {
-        let _ = (source.length()?, source.length()?);
+        let range = (u16::try_from(source.length()?), u16::try_from(source.length()?));
+        match range {
+            (Ok(start), Ok(end)) if start <= end && usize::from(end) < SLOTS => {
+                (start..=end).for_each(|slot| _ = slots.insert(slot));
+            }
+            _ => return source.corrupt("Invalid slot import range in RDB"),
+        }
     }
+    sink.slot_import(&name, slots);
     Ok(())
 }
 

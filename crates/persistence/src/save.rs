@@ -172,7 +172,9 @@ fn select(db: u32, begun: &BegunSnapshot) -> Vec<u8> {
 }
 
 fn header(options: &SaveOptions, begun: &BegunSnapshot) -> Vec<u8> {
-    let version = if begun.timed { options.style.newest_version() } else { options.style.common_version() };
+    // Only Valkey's newest form has a place for slots that are on their way.
+    let is_newest = begun.timed || !begun.hidden.is_empty() && options.data;
+    let version = if is_newest { options.style.newest_version() } else { options.style.common_version() };
     let mut out = match version {
         VERSION_VALKEY.. => format!("VALKEY{version:03}"),
         _ => format!("REDIS{version:04}"),
@@ -186,6 +188,16 @@ fn header(options: &SaveOptions, begun: &BegunSnapshot) -> Vec<u8> {
     for library in begun.libraries.iter().filter(|_| options.functions).flat_map(|libraries| libraries.iter()) {
         out.push(opcode::FUNCTION);
         put_string(&mut out, &library.code, options.style.compress);
+    }
+    for (name, slots) in begun.hidden.iter().filter(|_| options.data && version >= VERSION_VALKEY) {
+        out.push(opcode::SLOT_IMPORT);
+        put_string(&mut out, name, false);
+        let ranges = slots.ranges();
+        put_length(&mut out, ranges.len() as u64);
+        for range in ranges {
+            put_length(&mut out, u64::from(*range.start()));
+            put_length(&mut out, u64::from(*range.end()));
+        }
     }
     out
 }

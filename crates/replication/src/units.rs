@@ -222,7 +222,7 @@ mod tests {
             loop {
                 let (asks, len) = match units.next(&pending)? {
                     Unit::Incomplete => break,
-                    Unit::Commands(len) | Unit::InSync(len) => (false, len),
+                    Unit::Commands(len) | Unit::InSync(len) | Unit::SyncSlots(len) => (false, len),
                     Unit::GetAck(len) => (true, len),
                 };
                 found.push((asks, pending.drain(..len).collect()));

@@ -165,6 +165,7 @@ fn load(shared: &Arc<Shared>, kinds: Vec<&'static str>) -> io::Result<()> {
         }
         crate::replication::in_sync_replicas::begin_logging(&shared);
         shared.engine.persistence_status().set_loading(false);
+        shared.engine.host().data_loaded();
         for kind in ["tcp", "unix", "tls", "book"].iter().filter(|kind| kinds.contains(*kind)) {
             log::notice(format_args!("Ready to accept connections {kind}"));
         }

@@ -25,6 +25,8 @@ mod failovers;
 mod failure_detection;
 mod incoming;
 mod membership;
+#[cfg(test)]
+mod migration_tests;
 mod model;
 mod open_slots;
 mod orders;

@@ -133,6 +133,8 @@ impl JobState {
 pub struct Job {
     /// Its name.
     pub name: JobName,
+    /// Its number among all of this node, from 1.
+    pub(super) number: u64,
     /// This end is the target, or follows it.
     pub is_import: bool,
     /// What moves.
@@ -175,6 +177,7 @@ impl Job {
     pub(super) fn new(name: JobName, is_import: bool, slots: SlotRanges, state: JobState, now: Millis) -> Job {
         Job {
             name,
+            number: 0,
             is_import,
             slots,
             target: NodeId([b'0'; NAME_LEN]),

@@ -2,7 +2,7 @@
 
 use super::job::{Job, JobName, JobState};
 use super::migration_effect::{MigrationEffect, finish_words};
-use super::requests::{self, RequestError, refused, syntax};
+use super::migration_requests::{self as requests, RequestError, refused, syntax};
 use super::sync_word::SyncWord;
 use crate::Millis;
 use crate::bus::{DebugSettings, Level};
@@ -79,6 +79,8 @@ const ACK_EVERY: Millis = 1000;
 pub struct Migrations {
     /// The newest first.
     pub(super) jobs: VecDeque<Job>,
+    /// How many have begun.
+    begun: u64,
     pub(super) effects: Vec<Result<MigrationEffect, (Level, String)>>,
     pub(super) is_paused: bool,
 }
@@ -92,6 +94,17 @@ impl Migrations {
     /// The job of that name.
     pub fn job(&self, name: &JobName) -> Option<&Job> {
         self.jobs.iter().find(|job| job.name == *name)
+    }
+
+    /// How many have begun since the node started.
+    pub fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    pub(super) fn add(&mut self, mut job: Job) {
+        self.begun += 1;
+        job.number = self.begun;
+        self.jobs.push_front(job);
     }
 
     pub(super) fn job_mut(&mut self, name: &JobName) -> Option<&mut Job> {
@@ -271,9 +284,9 @@ impl Migrations {
         }
     }
 
-    /// Keys went all at once: who wants the migration begins anew, which is done soon.
-    pub(crate) fn flushed(&mut self, view: MigrationView<'_>) {
-        for name in self.names(|job| job.state.is_in_progress()) {
+    /// Keys went all at once when so many had begun: who wants the migration begins anew, which is done soon.
+    pub(crate) fn flushed(&mut self, begun: u64, view: MigrationView<'_>) {
+        for name in self.names(|job| job.number <= begun && job.state.is_in_progress()) {
             self.fail(&name, "Data was flushed", view);
         }
     }

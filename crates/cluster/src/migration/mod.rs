@@ -25,18 +25,18 @@
 //! paused. Keys of slots that are on their way are hidden from clients of the target and of its replicas; where an
 //! import fails they are removed before they could be seen.
 
-mod export;
-mod import;
 mod job;
 mod migration_effect;
+mod migration_requests;
 mod migrations;
-mod requests;
+mod slot_export;
+mod slot_import;
 mod slot_ranges;
 mod sync_word;
 
 pub use job::{Job, JobName, JobState};
 pub use migration_effect::MigrationEffect;
+pub use migration_requests::RequestError;
 pub use migrations::{MigrationSettings, MigrationView, Migrations};
-pub use requests::RequestError;
 pub use slot_ranges::SlotRanges;
 pub use sync_word::SyncWord;

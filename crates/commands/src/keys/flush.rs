@@ -133,6 +133,7 @@ fn flush(cx: &mut Context<'_>, args: &Args<'_>, only: Option<u32>) -> Result<(),
         saves.cancel();
     }
     let (mut work, removed) = empty(cx, only, background)?;
+    cx.engine.host().keys_flushed();
     // The log is told of a flush even when there was nothing to remove.
     cx.keys.effects.dirty += removed.max(1);
     work.saves = only.is_none() && wants_save(cx, is_saving);
@@ -188,7 +189,6 @@ fn empty(cx: &mut Context<'_>, only: Option<u32>, background: bool) -> Result<(F
         cx.keys.effects.rare().flushed = true;
     }
     engine.hidden_slots().emptied(only);
-    engine.host().keys_flushed();
     Ok((work, removed))
 }
 

@@ -13,6 +13,7 @@
 
 use crate::core::lending::Lending;
 use crate::scripting::fcall;
+use cluster::slot_set::SlotSet;
 use engine::Engine;
 use engine::config::{Config, Directive};
 use engine::data::key_hash::KeyHash;
@@ -627,6 +628,12 @@ impl Sink for Loader<'_, '_> {
         if let Some(db) = u32::try_from(db).ok().filter(|db| (*db as usize) < self.engine.databases()) {
             self.inserter.keyspace.reserve_keys(db, keys.min(left / KEY_MIN));
         }
+    }
+
+    fn slot_import(&mut self, name: &[u8; 40], slots: SlotSet) {
+        self.engine.host().track_import(name, &slots);
+        // What is read beside what is served counts by itself.
+        self.inserter.keyspace.hidden_slots().hide(*name, slots);
     }
 
     fn function(&mut self, code: Vec<u8>) -> Result<(), String> {

@@ -75,6 +75,11 @@ impl Applier {
         self.session.db
     }
 
+    /// What comes next is meant for that database, outside of a transaction.
+    pub fn select(&mut self, db: u32) {
+        self.session.db = db;
+    }
+
     /// The log's length after its last write that was logged.
     pub fn logged_at(&self) -> u64 {
         self.session.logged_at

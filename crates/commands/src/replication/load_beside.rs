@@ -45,6 +45,7 @@ impl Beside<'_> {
         // It fails only where a script has a lock for long.
         while attempt().is_err() {}
         take_open_slots(engine, &self.loaded);
+        engine.hidden_slots().adopt_counts(self.keyspace.hidden_slots());
     }
 }
 

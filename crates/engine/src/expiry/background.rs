@@ -82,6 +82,10 @@ pub(crate) fn expire_step(
     if keyspace.expiry_is_paused() {
         return Expired::default();
     }
+    // What becomes of keys that are on their way here is told by where they come from; others expire on access.
+    if keyspace.hidden_slots().hides_any(keyspace.hasher().slots_of(index)) {
+        return Expired::default();
+    }
     let shard = &mut *guard;
     let resizes = keyspace.config().snapshot().flag(Directive::ACTIVEREHASHING);
     let mut next = Some(0);

@@ -8,6 +8,7 @@
 //! When keys must go, and for how long, is told in `engine/memory_limit.rs`.
 
 use crate::config::{Config, Directive};
+use crate::data::slot::slot_of;
 use crate::data::value::{KeyEntry, Value};
 use crate::keyspace::Keyspace;
 use crate::keyspace::lru::AccessClock;
@@ -85,6 +86,8 @@ const WEIGHED: usize = 5;
 const COMPARED: usize = 64;
 /// Drawn keys that were gone or have been used since, after which eviction is given up for now.
 const MISSES_MAX: usize = 64;
+/// Keys that are drawn until one is no key of a slot on its way here.
+const HIDDEN_TRIES: usize = 16;
 
 /// `maxmemory-policy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,13 +186,23 @@ impl Eviction<'_> {
         })
     }
 
-    /// One of the keys that may go, or the one with the nearest end.
+    /// One of the keys that may go, or the one with the nearest end. Keys of slots that are on their way here do not.
     fn sample<'s>(&self, slot: &'s Db) -> Option<Ref<'s, KeyEntry>> {
+        let hidden = self.keyspace.hidden_slots();
+        if !hidden.is_any() {
+            return self.sample_all(slot, 0);
+        }
+        let may_go = |entry: &Ref<'s, KeyEntry>| !hidden.hides(slot_of(entry.key()));
+        (0..HIDDEN_TRIES).find_map(|rank| self.sample_all(slot, rank).filter(may_go))
+    }
+
+    /// The same of all; `rank` is that of the key with the nearest end.
+    fn sample_all<'s>(&self, slot: &'s Db, rank: usize) -> Option<Ref<'s, KeyEntry>> {
         if !self.policy.volatile {
             return slot.table.random(fastrand::u64(..));
         }
         let ends = &slot.expiry.keys;
-        let rank = if self.policy.order == Order::Expiry { 0 } else { fastrand::usize(..ends.len()) };
+        let rank = if self.policy.order == Order::Expiry { rank } else { fastrand::usize(..ends.len()) };
         let at = ends.position_at(rank)?;
         slot.table.find_at_position(at, |entry| {
             entry.expiry().is_some() && position(self.keyspace.hasher().local_of(entry.key())) == at
@@ -207,9 +220,8 @@ impl Eviction<'_> {
                 .chain(all().take(from))
                 .filter(|(_, slot)| self.policy.offers(slot) > 0)
                 .find_map(|(db, slot)| self.sample(slot).map(|entry| (db, entry.key().to_vec())));
-            if let Some((db, name)) = drawn {
-                bytes = self.remove_evicted(shard, effects, db, &name);
-            }
+            let Some((db, name)) = drawn else { return usize::from(!self.keyspace.hidden_slots().is_any()) };
+            bytes = self.remove_evicted(shard, effects, db, &name);
             1
         });
         if drawn == Drawn::Some { Evicted::Bytes(bytes) } else { Evicted::None(drawn) }

@@ -1,6 +1,7 @@
 //! Clients' connections, and what the threads that serve them are told.
 
 use crate::acl::users::UserChange;
+use cluster::slot_set::SlotSet;
 use replication::failover_state::Target;
 use replication::ids::ReplicationId;
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
@@ -16,6 +17,15 @@ pub trait Connections: Send + Sync {
 
     /// All keys, or those of a database, have gone at once: slots do not move on. Called under all locks.
     fn keys_flushed(&self) {}
+
+    /// A file or a primary's snapshot says that slots were on their way there, by that name.
+    fn track_import(&self, _name: &[u8; 40], _slots: &SlotSet) {}
+
+    /// The data of another server is about to take the place of what there is.
+    fn data_is_replaced(&self) {}
+
+    /// The data has been read when the server started.
+    fn data_loaded(&self) {}
 
     /// Ends it when it has been sent what it was replied so far.
     fn close(&self, _worker: usize, _client: u64) {}

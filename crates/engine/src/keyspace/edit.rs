@@ -306,10 +306,7 @@ impl<'k> Edit<'k> {
         let (keyspace, name) = (self.keyspace, self.key.name);
         let hasher = |entry: &KeyEntry| keyspace.hasher().local_of(entry.key());
         let entry = self.db.table.remove(self.local, |entry| entry.key() == name, hasher)?;
-        keyspace.keys_went(self.key.hash.shard(), self.db_index);
-        if keyspace.hidden_slots().is_any() {
-            keyspace.hidden_slots().key_went(self.key.hash.slot(), self.db_index);
-        }
+        keyspace.key_went(self.key.hash.shard(), self.db_index, name);
         keyspace.resizes(self.key.hash.shard(), self.db);
         self.db.captures.removed(&self.db.table, keyspace.hasher(), self.local, &entry);
         if let Some(expiry) = entry.expiry() {

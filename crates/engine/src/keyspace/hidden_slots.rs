@@ -1,12 +1,14 @@
 //! Slots whose keys clients do not see yet: they are on their way from another node.
 //!
-//! Their keys lie among all others, and commands about a key of such a slot are sent elsewhere. What names no key (KEYS,
-//! SCAN, DBSIZE, RANDOMKEY) passes them over, and so do expiry and eviction: the other node tells what becomes of them.
+//! Their keys lie among all others, and commands about a key of such a slot are sent elsewhere. What names no key
+//! (KEYS, SCAN, DBSIZE, RANDOMKEY) passes them over, and so do expiry and eviction: the other node tells what becomes
+//! of them.
 
 use crate::data::slot::SLOTS;
 use crate::locks::sync::Mutex;
 use cluster::slot_set::SlotSet;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 /// The name of what brings some of them.
@@ -48,6 +50,11 @@ impl HiddenSlots {
         self.is_any() && self.slots.get(usize::from(slot)).is_some_and(|hidden| hidden.load(Relaxed))
     }
 
+    /// Whether keys of one of these slots are hidden.
+    pub fn hides_any(&self, mut slots: Range<usize>) -> bool {
+        self.is_any() && slots.any(|slot| self.slots.get(slot).is_some_and(|hidden| hidden.load(Relaxed)))
+    }
+
     /// Keys of these slots are hidden from now on.
     pub fn hide(&self, name: HiddenName, slots: SlotSet) {
         let mut groups = self.by_name.lock();
@@ -62,6 +69,14 @@ impl HiddenSlots {
         let Some(group) = groups.remove(name) else { return };
         group.slots.iter().for_each(|slot| self.slots[usize::from(slot)].store(false, Relaxed));
         self.groups.store(groups.len(), Relaxed);
+    }
+
+    /// What is hidden now, by name.
+    pub fn groups(&self) -> Vec<(HiddenName, SlotSet)> {
+        match self.is_any() {
+            true => self.by_name.lock().iter().map(|(name, group)| (*name, group.slots.clone())).collect(),
+            false => Vec::new(),
+        }
     }
 
     /// Hidden keys of a database.
@@ -95,9 +110,15 @@ impl HiddenSlots {
         }
     }
 
-    /// There are so many hidden keys of a slot in a database, of which nothing was told before.
-    pub fn add_counted(&self, slot: u16, db: u32, keys: usize) {
-        self.change(slot, db, |len| len + keys);
+    /// The data is another now, which was read with these beside it: keys are counted as they were there.
+    pub fn adopt_counts(&self, beside: &HiddenSlots) {
+        let mut counted = std::mem::take(&mut *beside.by_name.lock());
+        self.emptied(None);
+        for (name, group) in self.by_name.lock().iter_mut() {
+            if let Some(beside) = counted.remove(name) {
+                group.lens = beside.lens;
+            }
+        }
     }
 
     /// A database has no keys any more; None: none has.

@@ -2,7 +2,6 @@
 //! collections.
 
 use crate::data::event_class::EventClass;
-use crate::data::slot::slot_of;
 use crate::data::table::element_expiry;
 use crate::data::value::KeyEntry;
 use crate::keyspace::Keyspace;
@@ -51,10 +50,7 @@ pub fn removed(
     cause: Cause,
 ) {
     let index = shard.index();
-    keyspace.keys_went(index, db);
-    if keyspace.hidden_slots().is_any() {
-        keyspace.hidden_slots().key_went(slot_of(entry.key()), db);
-    }
+    keyspace.key_went(index, db, entry.key());
     let slot = &mut shard.dbs[db];
     keyspace.resizes(index, slot);
     slot.captures.removed(&slot.table, keyspace.hasher(), local, &entry);
@@ -157,10 +153,7 @@ pub fn expire_elements(
         tell(EventClass::GENERIC, "del");
         let hasher = |entry: &KeyEntry| keyspace.hasher().local_of(entry.key());
         if let Some(entry) = slot.table.remove(local, |entry| entry.key() == name, hasher) {
-            keyspace.keys_went(index, db);
-            if keyspace.hidden_slots().is_any() {
-                keyspace.hidden_slots().key_went(slot_of(name), db);
-            }
+            keyspace.key_went(index, db, name);
             keyspace.resizes(index, slot);
             if let Some(expiry) = entry.expiry() {
                 slot.expiry.keys.remove(expiry, local);

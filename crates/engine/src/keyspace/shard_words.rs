@@ -4,6 +4,7 @@
 //! up: a transaction that removes a key and puts it back does not hide it. So a walk passes by shards without keys, and
 //! lengths are sums that no command waits for. They may be of the middle of a transaction, but not too small.
 
+use crate::data::slot::slot_of;
 use crate::keyspace::Keyspace;
 use crate::keyspace::shard::{Db, LOW, Shard};
 use crate::time::UnixMs;
@@ -79,6 +80,15 @@ impl Keyspace {
     pub(crate) fn keys_came(&self, shard: usize, db: u32, keys: usize) {
         let word = self.locks().words(shard).word(db);
         word.store(word.load(Relaxed).wrapping_add(keys as u32), Relaxed);
+    }
+
+    /// A key of that name has gone: as [`keys_went`](Self::keys_went), and it is not hidden any more.
+    #[inline(always)]
+    pub(crate) fn key_went(&self, shard: usize, db: u32, name: &[u8]) {
+        self.keys_went(shard, db);
+        if self.hidden_slots().is_any() {
+            self.hidden_slots().key_went(slot_of(name), db);
+        }
     }
 
     /// Keys have gone from a database of a shard, whose lock is held: they are counted until it is

@@ -3,6 +3,7 @@
 use crate::propagation::change_log::ChangeLog;
 use crate::scripts::function_libraries::Libraries;
 use crate::snapshot::before_images::{Copies, ImageMemory};
+use cluster::slot_set::SlotSet;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -82,6 +83,8 @@ pub struct BegunSnapshot {
     pub databases: BTreeMap<u32, (u64, u64)>,
     /// The libraries of functions of that moment; None if it is not of all slots.
     pub libraries: Option<Arc<Libraries>>,
+    /// Slots that were on their way here, by the name of what brings them.
+    pub hidden: Vec<([u8; 40], SlotSet)>,
     /// What its before-images take up together.
     pub copies: Arc<Copies>,
     /// How long the change log was: what the snapshot has of its slots is what lies before, and nothing that comes
@@ -91,7 +94,15 @@ pub struct BegunSnapshot {
 
 impl BegunSnapshot {
     pub(crate) fn new(log: &ChangeLog, libraries: Option<Arc<Libraries>>, copies: Arc<Copies>) -> Self {
-        BegunSnapshot { timed: false, keys: 0, databases: BTreeMap::new(), libraries, copies, offset: log.appended() }
+        BegunSnapshot {
+            timed: false,
+            keys: 0,
+            databases: BTreeMap::new(),
+            libraries,
+            hidden: Vec::new(),
+            copies,
+            offset: log.appended(),
+        }
     }
 }
 

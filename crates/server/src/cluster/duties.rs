@@ -7,7 +7,9 @@ use crate::workers::shared::Shared;
 use cluster::migration::JobName;
 use cluster::slot_set::SlotSet;
 use commands::cluster::node_duties;
+use commands::core::context::Now;
 use crossbeam_channel::{Receiver, Sender, unbounded};
+use engine::Engine;
 use std::io;
 use std::sync::Arc;
 
@@ -21,6 +23,8 @@ pub(super) enum Duty {
         needs_full_sync: bool,
     },
     Lead,
+    /// Keys may be there that are not this node's.
+    LookAtKeys,
     FlushAll,
     RemoveKeys(SlotSet),
     /// Keys that came with slots of a job in vain.
@@ -53,6 +57,11 @@ pub(super) fn start(desk: &Arc<NodeDesk>, shared: &Arc<Shared>) -> io::Result<Du
     Ok(Duties(sender))
 }
 
+fn look_at_keys(desk: &NodeDesk, engine: &Engine, now: Now) {
+    let found = node_duties::populated(engine, &SlotSet::all(), now);
+    desk.input(|bus, now| bus.keys_found(&found, now));
+}
+
 fn work(desk: &NodeDesk, shared: &Shared, duties_due: &Receiver<Duty>) {
     let engine = &*shared.engine;
     for duty in duties_due {
@@ -60,10 +69,10 @@ fn work(desk: &NodeDesk, shared: &Shared, duties_due: &Receiver<Duty>) {
         match duty {
             Duty::EndWaits => node_duties::end_waits(engine),
             Duty::Follow { ip, port, needs_full_sync } => node_duties::follow(engine, &ip, port, needs_full_sync, now),
+            Duty::LookAtKeys => look_at_keys(desk, engine, now),
             Duty::Lead => {
                 node_duties::lead(engine);
-                let found = node_duties::populated(engine, &SlotSet::all(), now);
-                desk.input(|bus, now| bus.keys_found(&found, now));
+                look_at_keys(desk, engine, now);
             }
             Duty::FlushAll => node_duties::flush_all(engine, now),
             Duty::RemoveKeys(slots) => {

@@ -239,6 +239,13 @@ impl NodeDesk {
         self.duty(Duty::RemoveImported(job, slots));
     }
 
+    /// The data has been read when the server started: imports that were under way are over, and it is looked what
+    /// there is of slots that are not this node's.
+    pub fn data_loaded(&self) {
+        self.input(|bus, now| bus.data_loaded(now));
+        self.duty(Duty::LookAtKeys);
+    }
+
     /// Asks the node.
     pub fn asks<R>(&self, question: impl FnOnce(&Bus) -> R) -> R {
         question(&self.bus())

@@ -75,6 +75,5 @@ fn migration(config: &Config) -> MigrationSettings {
         max_unsent: u64::try_from(config.int(Directive::SLOT_MIGRATION_MAX_FAILOVER_REPL_BYTES)).ok(),
         log_max_len: usize::try_from(config.int(Directive::CLUSTER_SLOT_MIGRATION_LOG_MAX_LEN)).unwrap_or_default(),
         encrypts: config.flag(Directive::TLS_REPLICATION),
-        ..MigrationSettings::default()
     }
 }

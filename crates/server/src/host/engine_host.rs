@@ -14,6 +14,8 @@ use crate::workers::migration_handle::MigrationMessage;
 use crate::workers::replication_handle::ReplicationMessage;
 use crate::workers::shared::{LINK_WORKER, MIGRATION_WORKER, Shared, this_worker};
 use crate::workers::stream_stops::StreamStop;
+use cluster::migration::{JobName, SlotRanges};
+use cluster::slot_set::SlotSet;
 use engine::Engine;
 use engine::acl::users::UserChange;
 use engine::clients::waiters::{Delivery, Ticket};
@@ -403,8 +405,29 @@ impl Connections for EngineHost {
     }
 
     fn keys_flushed(&self) {
-        if let Some(shared) = self.shared() {
-            shared.migrations.post(MigrationMessage::Flushed);
+        if let (Some(shared), Some(node)) = (self.shared(), self.node.get()) {
+            // Those that begin later are not meant.
+            let begun = node.asks(|bus| bus.migrations().begun());
+            shared.migrations.post(MigrationMessage::Flushed { begun });
+        }
+    }
+
+    fn track_import(&self, name: &[u8; 40], slots: &SlotSet) {
+        if let Some(node) = self.node.get() {
+            let ranges = SlotRanges(slots.ranges().iter().map(|range| (*range.start(), *range.end())).collect());
+            node.input(|bus, now| bus.track_import(JobName(*name), ranges, now));
+        }
+    }
+
+    fn data_is_replaced(&self) {
+        if let Some(node) = self.node.get() {
+            node.input(|bus, now| bus.forget_imports("Full resynchronization occurred", now));
+        }
+    }
+
+    fn data_loaded(&self) {
+        if let Some(node) = self.node.get() {
+            node.data_loaded();
         }
     }
 

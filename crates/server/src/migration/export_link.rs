@@ -217,31 +217,26 @@ impl ExportLink {
 
     /// What is to be sent next.
     fn next(&mut self, desk: &NodeDesk) -> Option<Vec<u8>> {
-        loop {
-            if let Some(bytes) = self.queue.pop_front() {
+        if let Some(bytes) = self.queue.pop_front() {
+            self.waiting -= bytes.len() as u64;
+            return Some(bytes);
+        }
+        match self.phase {
+            Phase::Talk | Phase::SnapshotEnds => None,
+            Phase::Stream => {
+                let bytes = self.changes.pop_front()?;
                 self.waiting -= bytes.len() as u64;
-                return Some(bytes);
+                Some(bytes)
             }
-            match self.phase {
-                Phase::Talk | Phase::SnapshotEnds => return None,
-                Phase::Stream => {
-                    let bytes = self.changes.pop_front()?;
-                    self.waiting -= bytes.len() as u64;
-                    return Some(bytes);
+            Phase::Snapshot => {
+                // In this order: what was handed out before it was told is there.
+                let is_written = self.is_written;
+                let block = self.blocks.as_ref().and_then(|blocks| blocks.try_recv().ok());
+                if block.is_none() && is_written {
+                    (self.phase, self.blocks) = (Phase::SnapshotEnds, None);
+                    desk.input(|bus, now| bus.snapshot_sent(&self.job, now));
                 }
-                Phase::Snapshot => {
-                    // In this order: what was handed out before it was told is there.
-                    let is_written = self.is_written;
-                    match self.blocks.as_ref().and_then(|blocks| blocks.try_recv().ok()) {
-                        Some(block) => return Some(block),
-                        None if !is_written => return None,
-                        None => {
-                            (self.phase, self.blocks) = (Phase::SnapshotEnds, None);
-                            desk.input(|bus, now| bus.snapshot_sent(&self.job, now));
-                            return None;
-                        }
-                    }
-                }
+                block
             }
         }
     }

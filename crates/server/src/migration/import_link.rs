@@ -7,7 +7,7 @@ use crate::replication::applied;
 use crate::system::clock;
 use crate::workers::migration_handle::NewImport;
 use crate::workers::shared::Shared;
-use cluster::migration::JobName;
+use cluster::migration::{JobName, SyncWord};
 use commands::replication::applier::{Applied, Applier};
 use engine::clients::registry::ClientInfo;
 use engine::host::threads::Server;
@@ -143,6 +143,10 @@ impl ImportLink {
             Ok(Unit::SyncSlots(len)) => {
                 let word = word_of(&self.input[..len]);
                 self.input.drain(..len);
+                if word == Some(SyncWord::SnapshotEof) {
+                    // Valkey takes changes to begin there, whatever was selected for the snapshot's keys.
+                    self.applier.select(0);
+                }
                 desk.input(|bus, now| bus.migration_word(&self.job, word, now));
                 Turn::More
             }
@@ -208,7 +212,7 @@ impl ImportLink {
         Ok(())
     }
 
-    /// The connection is over: a transaction that is not whole is none.
+    /// The connection has ended: a transaction that is not whole is none.
     pub fn end(mut self, shared: &Shared) {
         self.applier.end(&shared.engine);
     }

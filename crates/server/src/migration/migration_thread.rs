@@ -33,23 +33,23 @@ const SOON: Duration = Duration::from_micros(200);
 /// The stack of a thread that runs commands.
 const STACK: usize = 64 << 20;
 
-enum Link {
-    Export(ExportLink),
-    Import(ImportLink),
+enum JobLink {
+    Export(Box<ExportLink>),
+    Import(Box<ImportLink>),
 }
 
-impl Link {
+impl JobLink {
     fn job(&self) -> JobName {
         match self {
-            Link::Export(link) => link.job,
-            Link::Import(link) => link.job,
+            JobLink::Export(link) => link.job,
+            JobLink::Import(link) => link.job,
         }
     }
 
     fn info(&self) -> &Arc<ClientInfo> {
         match self {
-            Link::Export(link) => &link.info,
-            Link::Import(link) => &link.info,
+            JobLink::Export(link) => &link.info,
+            JobLink::Import(link) => &link.info,
         }
     }
 }
@@ -60,7 +60,7 @@ struct MigrationThread {
     acceptor: Arc<Acceptor>,
     poll: Poll,
     /// By their tokens.
-    links: slab::Slab<Link>,
+    links: slab::Slab<JobLink>,
     /// Snapshots that could not begin.
     refused: Vec<(JobName, SlotSet)>,
     /// Writes are held back.
@@ -120,8 +120,8 @@ impl MigrationThread {
 
     fn has_unread(&self) -> bool {
         self.links.iter().any(|(_, link)| match link {
-            Link::Export(link) => link.has_unread(&self.shared.engine),
-            Link::Import(_) => false,
+            JobLink::Export(link) => link.has_unread(&self.shared.engine),
+            JobLink::Import(_) => false,
         })
     }
 
@@ -136,15 +136,15 @@ impl MigrationThread {
     fn note(&mut self, event: &Event) {
         let token = event.token().0;
         match self.links.get_mut(token) {
-            Some(Link::Import(link)) => link.note(),
-            Some(Link::Export(link)) => {
+            Some(JobLink::Import(link)) => link.note(),
+            Some(JobLink::Export(link)) => {
                 let job = link.job;
                 match link.has_opened() {
                     Ok(true) => self.opened(&job),
                     Ok(false) => {}
                     Err(error) => return self.lose(token, Some(&os_message(&error))),
                 }
-                let Some(Link::Export(link)) = self.links.get_mut(token) else { return };
+                let Some(JobLink::Export(link)) = self.links.get_mut(token) else { return };
                 if event.is_readable() && !link.listen(&self.desk) {
                     self.lose(token, None);
                 }
@@ -171,7 +171,7 @@ impl MigrationThread {
             MigrationMessage::Import(new) => self.attach(*new),
             MigrationMessage::ImportLost(job) => self.desk.input(|bus, now| bus.migration_lost(&job, None, now)),
             MigrationMessage::Snapshot(job, event) => self.take_snapshot(&job, event),
-            MigrationMessage::Flushed => self.desk.input(|bus, now| bus.data_flushed(now)),
+            MigrationMessage::Flushed { begun } => self.desk.input(|bus, now| bus.data_flushed(begun, now)),
             MigrationMessage::Kill(client) => {
                 let killed = self.links.iter().find(|(_, link)| link.info().id == client);
                 if let Some(token) = killed.map(|(token, _)| token) {
@@ -189,8 +189,8 @@ impl MigrationThread {
                 }
             }
             MigrationEffect::Send { job, bytes } => match self.link(&job) {
-                Some(Link::Export(link)) => link.send(bytes),
-                Some(Link::Import(link)) => link.send(&bytes),
+                Some(JobLink::Export(link)) => link.send(bytes),
+                Some(JobLink::Import(link)) => link.send(&bytes),
                 None => {}
             },
             MigrationEffect::Close { job } => {
@@ -205,7 +205,7 @@ impl MigrationThread {
                     self.shared.engine.hold_writes(Hold::SlotMigration);
                     self.shared.engine.host().pause_changed();
                 }
-                if let Some(Link::Export(link)) = self.link(&job) {
+                if let Some(JobLink::Export(link)) = self.link(&job) {
                     link.pause();
                 }
             }
@@ -221,7 +221,7 @@ impl MigrationThread {
         }
     }
 
-    fn link(&mut self, job: &JobName) -> Option<&mut Link> {
+    fn link(&mut self, job: &JobName) -> Option<&mut JobLink> {
         let token = self.token_of(job)?;
         self.links.get_mut(token)
     }
@@ -243,7 +243,7 @@ impl MigrationThread {
         let mut link = ExportLink::new(job, peer, Arc::clone(&info));
         link.register(self.poll.registry(), Token(self.links.vacant_key()))?;
         clients.add(&info);
-        self.links.insert(Link::Export(link));
+        self.links.insert(JobLink::Export(Box::new(link)));
         Ok(())
     }
 
@@ -258,7 +258,7 @@ impl MigrationThread {
             self.shared.engine.clients().remove(link.info.id);
             return self.desk.input(|bus, now| bus.migration_lost(&job, None, now));
         }
-        self.links.insert(Link::Import(link));
+        self.links.insert(JobLink::Import(Box::new(link)));
         // It may have ended while the connection was on its way.
         let is_wanted =
             |bus: &cluster::bus::Bus| bus.migrations().job(&job).is_some_and(|job| job.state.is_in_progress());
@@ -270,7 +270,7 @@ impl MigrationThread {
     fn begin_snapshot(&mut self, job: JobName, slots: SlotSet) {
         let begun = slot_snapshot_thread::begin(&self.shared, job, slots.clone());
         match (begun, self.link(&job)) {
-            (Ok(blocks), Some(Link::Export(link))) => link.begin_snapshot(slots, blocks),
+            (Ok(blocks), Some(JobLink::Export(link))) => link.begin_snapshot(slots, blocks),
             (Err(error), _) => {
                 log::warning(format_args!("Can't start a thread for a migration of slots: {error}"));
                 self.desk.input(|bus, now| bus.migration_failed(&job, "Failed to start snapshot", now));
@@ -281,7 +281,7 @@ impl MigrationThread {
 
     fn take_snapshot(&mut self, job: &JobName, event: SnapshotEvent) {
         let desk = Arc::clone(&self.desk);
-        let Some(Link::Export(link)) = self.link(job) else { return self.stop_logging() };
+        let Some(JobLink::Export(link)) = self.link(job) else { return self.stop_logging() };
         if !link.take_snapshot(event, &desk) {
             desk.input(|bus, now| bus.migration_failed(job, "Failed to perform snapshot", now));
         }
@@ -291,7 +291,7 @@ impl MigrationThread {
         let limit = self.shared.engine.config().snapshot().output_buffer_limit(ClientClass::Replica);
         let lasts = match self.links.get_mut(token) {
             None => return,
-            Some(Link::Export(link)) => {
+            Some(JobLink::Export(link)) => {
                 let lasts = link.go_on(&self.shared, &self.desk);
                 let is_over = limit.hard_bytes > 0 && link.unsent() > limit.hard_bytes;
                 if is_over {
@@ -305,7 +305,7 @@ impl MigrationThread {
                 }
                 lasts && !is_over
             }
-            Some(Link::Import(link)) => match link.go_on(&self.shared, &self.desk) {
+            Some(JobLink::Import(link)) => match link.go_on(&self.shared, &self.desk) {
                 Turn::Idle => true,
                 Turn::More => {
                     self.patience = Duration::ZERO;
@@ -325,7 +325,7 @@ impl MigrationThread {
 
     /// A connection has ended by itself.
     fn lose(&mut self, token: usize, reason: Option<&str>) {
-        let Some(job) = self.links.get(token).map(Link::job) else { return };
+        let Some(job) = self.links.get(token).map(JobLink::job) else { return };
         self.close(token);
         self.desk.input(|bus, now| bus.migration_lost(&job, reason, now));
     }
@@ -333,7 +333,7 @@ impl MigrationThread {
     fn close(&mut self, token: usize) {
         let link = self.links.remove(token);
         self.shared.engine.clients().remove(link.info().id);
-        if let Link::Import(link) = link {
+        if let JobLink::Import(link) = link {
             link.end(&self.shared);
         }
         self.stop_logging();
@@ -341,7 +341,7 @@ impl MigrationThread {
 
     /// Changes are not logged for slots that move where none does.
     fn stop_logging(&self) {
-        if !self.links.iter().any(|(_, link)| matches!(link, Link::Export(_))) {
+        if !self.links.iter().any(|(_, link)| matches!(link, JobLink::Export(_))) {
             self.shared.engine.set_logging(LogUser::Migrations, false);
         }
     }

@@ -20,8 +20,8 @@ pub struct NewImport {
 
 /// What the thread tells that writes the keys of a job.
 pub enum SnapshotEvent {
-    /// The moment is over: changes are in the log from where the reader begins, and those of the snapshot's time end at
-    /// the offset.
+    /// The moment has passed: changes are in the log from where the reader begins, and those of before the snapshot end
+    /// at the offset.
     Begun { reader: LogReader, offset: u64 },
     /// All has been handed out.
     Written,
@@ -41,8 +41,8 @@ pub enum MigrationMessage {
     ImportLost(JobName),
     /// Something about a snapshot.
     Snapshot(JobName, SnapshotEvent),
-    /// All keys have gone at once.
-    Flushed,
+    /// All keys have gone at once, when so many jobs had begun.
+    Flushed { begun: u64 },
     /// The client's connection is to end.
     Kill(u64),
 }

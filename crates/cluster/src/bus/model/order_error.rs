@@ -17,6 +17,10 @@ pub enum OrderError {
     FlushSlotsWithKeys,
     /// SETSLOT was sent to a replica.
     SetSlotOnReplica,
+    /// SETSLOT while whole slots come here.
+    SlotImportInProgress,
+    /// SETSLOT while whole slots go away.
+    SlotExportInProgress,
     /// The slot that is to go away belongs to another node.
     NotOwner(u16),
     /// The slot that is to come is here.
@@ -70,6 +74,8 @@ impl fmt::Display for OrderError {
             OrderError::SlotTwice(slot) => write!(f, "Slot {slot} specified multiple times"),
             OrderError::FlushSlotsWithKeys => write!(f, "DB must be empty to perform CLUSTER FLUSHSLOTS."),
             OrderError::SetSlotOnReplica => write!(f, "Please use SETSLOT only with masters."),
+            OrderError::SlotImportInProgress => write!(f, "Slot import in progress."),
+            OrderError::SlotExportInProgress => write!(f, "Slot export in progress."),
             OrderError::NotOwner(slot) => write!(f, "I'm not the owner of hash slot {slot}"),
             OrderError::AlreadyOwner(slot) => write!(f, "I'm already the owner of hash slot {slot}"),
             OrderError::DontKnowNode(name) => {

@@ -83,10 +83,10 @@ impl Bus {
         }
     }
 
-    /// FLUSHDB or FLUSHALL.
-    pub fn data_flushed(&mut self, now: Millis) {
+    /// FLUSHDB or FLUSHALL, when so many migrations had begun.
+    pub fn data_flushed(&mut self, begun: u64, now: Millis) {
         if self.migrations.is_importing() || self.migrations.is_exporting() {
-            self.migrate(now, Migrations::flushed);
+            self.migrate(now, |all, view| all.flushed(begun, view));
         }
     }
 
@@ -124,7 +124,7 @@ impl Bus {
         });
     }
 
-    /// The moment of a job's snapshot is over.
+    /// The moment of a job's snapshot has passed.
     pub fn snapshot_begun(&mut self, job: &JobName, now: Millis) {
         self.migrate(now, |all, view| all.snapshot_begun(job, view));
     }

@@ -36,6 +36,12 @@ impl Bus {
         if !from_primary && myself.is_replica() {
             return Err(OrderError::SetSlotOnReplica);
         }
+        if self.migrations.is_importing() {
+            return Err(OrderError::SlotImportInProgress);
+        }
+        if self.migrations.is_exporting() {
+            return Err(OrderError::SlotExportInProgress);
+        }
         let is_mine = self.nodes.owner(slot) == Some(myself.id);
         let other = |name: &[u8]| {
             let node = self.nodes.named(name).ok_or_else(|| OrderError::DontKnowNode(name.to_vec()))?;

@@ -2,8 +2,8 @@
 
 use super::job::{Job, JobName, JobState};
 use super::migration_effect::{MigrationEffect, establish_words};
+use super::migration_requests::{self as requests, RequestError};
 use super::migrations::{MigrationView, Migrations};
-use super::requests::{self, RequestError};
 use super::slot_ranges::SlotRanges;
 use super::sync_word::SyncWord;
 use crate::bus::Level;
@@ -53,7 +53,7 @@ impl Migrations {
     fn add_import(&mut self, job: Job) {
         self.log(Level::Notice, format!("New slot import job created: {}.", job.description));
         self.act(MigrationEffect::Hide { job: job.name, slots: job.slots.to_set() });
-        self.jobs.push_front(job);
+        self.add(job);
     }
 
     pub(super) fn snapshot_ended(&mut self, name: &JobName, view: MigrationView<'_>) {

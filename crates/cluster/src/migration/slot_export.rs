@@ -2,8 +2,8 @@
 
 use super::job::{Job, JobName, JobState};
 use super::migration_effect::{MigrationEffect, establish_words};
+use super::migration_requests::{self as requests, RequestError, refused, syntax};
 use super::migrations::{MigrationView, Migrations};
-use super::requests::{self, RequestError, refused, syntax};
 use super::slot_ranges::SlotRanges;
 use super::sync_word::SyncWord;
 use crate::Millis;
@@ -87,7 +87,7 @@ impl Migrations {
             job.description
         );
         self.log(Level::Notice, text);
-        self.jobs.push_front(job);
+        self.add(job);
         let Some(address) = view.nodes.get(&target).map(|node| &node.address) else { return };
         let port = if view.settings.encrypts { address.tls_port } else { address.tcp_port };
         let ip = address.ip.clone();
@@ -160,7 +160,7 @@ impl Migrations {
         self.act(MigrationEffect::BeginSnapshot { job: *name, slots });
     }
 
-    /// The moment of the snapshot is over: from now on its keys are on their way.
+    /// The moment of the snapshot has passed: from now on its keys are on their way.
     pub(crate) fn snapshot_begun(&mut self, name: &JobName, view: MigrationView<'_>) {
         if self.job(name).is_some_and(|job| job.state == JobState::WaitingToSnapshot) {
             self.set_state(name, JobState::Snapshotting, view.now);
@@ -224,7 +224,7 @@ impl Migrations {
             return;
         };
         job.told_paused = true;
-        // From here on the target may ask, which a pause that is over refuses.
+        // From here on the target may ask, which a pause that has ended refuses.
         job.updated = view.now;
         self.send(name, SyncWord::Paused);
     }

@@ -1,0 +1,282 @@
+//! Two ends of a migration, driven by hand.
+
+use super::test_bus::{add_primary, bus};
+use super::{Bus, Effect};
+use crate::migration::{JobName, JobState, MigrationEffect, SyncWord};
+use crate::node_id::NodeId;
+use crate::slot_set::SlotSet;
+
+/// A node that owns slots 0 to 9 and knows another primary, and its name.
+fn source() -> (Bus, NodeId) {
+    let mut source = bus();
+    source.add_slots(&[(0, 9)], 1).expect("free");
+    let target = add_primary(&mut source);
+    source.take_effects();
+    (source, target)
+}
+
+/// A node that knows another primary, which owns slots 0 to 9, and its name.
+fn target() -> (Bus, NodeId) {
+    let mut target = bus();
+    let source = add_primary(&mut target);
+    (0..=9).for_each(|slot| _ = target.nodes.set_owner(slot, Some(source)));
+    target.take_effects();
+    (target, source)
+}
+
+fn migrations(bus: &mut Bus) -> Vec<MigrationEffect> {
+    let effects = bus.take_effects().into_iter();
+    effects.filter_map(|effect| if let Effect::Migration(effect) = effect { Some(effect) } else { None }).collect()
+}
+
+fn state(bus: &Bus) -> JobState {
+    bus.migrations().jobs().next().expect("a job").state
+}
+
+fn message(bus: &Bus) -> &str {
+    bus.migrations().jobs().next().and_then(|job| job.message.as_deref()).unwrap_or_default()
+}
+
+fn says(effects: &[MigrationEffect], word: SyncWord) -> bool {
+    let is =
+        |effect: &MigrationEffect| matches!(effect, MigrationEffect::Send { bytes, .. } if *bytes == word.command());
+    effects.iter().any(is)
+}
+
+fn begin(source: &mut Bus, target: NodeId) -> JobName {
+    let words: [&[u8]; 5] = [b"SLOTSRANGE", b"2", b"5", b"NODE", &target.0];
+    source.migrate_slots(&words, "test", 1).expect("may go");
+    source.migrations().jobs().next().expect("a job").name
+}
+
+/// Up to the pause, which is asked for.
+fn paused(source: &mut Bus, target: NodeId) -> JobName {
+    let job = begin(source, target);
+    source.migration_connected(&job, None, 2);
+    assert_eq!(source.migration_answered(&job, b"+OK\r\n", 3), Some(5));
+    source.snapshot_begun(&job, 4);
+    source.snapshot_sent(&job, 5);
+    source.migration_word(&job, Some(SyncWord::RequestPause), 6);
+    job
+}
+
+fn establish(target: &mut Bus, source: NodeId) -> JobName {
+    let name = [b'j'; 40];
+    let words: [&[u8]; 7] = [b"SOURCE", &source.0, b"NAME", &name, b"SLOTSRANGE", b"2", b"5"];
+    target.establish_import(&words, false, 1).expect("may come")
+}
+
+#[test]
+fn a_source_goes_through_all_states() {
+    let (mut source, target) = source();
+    let job = paused(&mut source, target);
+    let effects = migrations(&mut source);
+    assert!(matches!(effects[0], MigrationEffect::Connect { .. }));
+    assert!(
+        says(&effects, SyncWord::Ack) && says(&effects, SyncWord::SnapshotEof) && !says(&effects, SyncWord::Paused)
+    );
+    assert!(matches!(effects.last(), Some(MigrationEffect::Pause { .. })));
+    source.migration_paused(&job, 7);
+    assert!(says(&migrations(&mut source), SyncWord::Paused));
+    source.migration_word(&job, Some(SyncWord::RequestFailover), 8);
+    assert!(says(&migrations(&mut source), SyncWord::FailoverGranted));
+    // The connection is of no account any more.
+    source.migration_lost(&job, None, 9);
+    assert_eq!(state(&source), JobState::FailoverGranted);
+    source.take_claim(target, 0, &SlotSet::of([2..=5]));
+    source.settle();
+    assert_eq!(state(&source), JobState::Success);
+    assert_eq!(migrations(&mut source).last(), Some(&MigrationEffect::Resume));
+    assert_eq!(source.nodes().owner(3), Some(target));
+}
+
+#[test]
+fn what_is_not_agreed_on_is_not_given() {
+    let (mut source, target) = source();
+    paused(&mut source, target);
+    // The same epoch: only who was granted the slots has them.
+    source.take_claim(target, 0, &SlotSet::of([2..=5]));
+    assert_eq!(source.nodes().owner(3), Some(source.nodes().my_id()));
+}
+
+#[test]
+fn a_pause_ends_whatever_the_target_does() {
+    for granted in [false, true] {
+        let (mut source, target) = source();
+        let job = paused(&mut source, target);
+        source.migration_paused(&job, 7);
+        if granted {
+            source.migration_word(&job, Some(SyncWord::RequestFailover), 8);
+        }
+        source.migration_word(&job, Some(SyncWord::Ack), 9_000);
+        source.tick(9_000);
+        assert!(!state(&source).is_finished());
+        source.tick(10_100);
+        assert_eq!(state(&source), JobState::Failed);
+        assert!(message(&source).contains(if granted { "may have succeeded" } else { "Timed out before" }));
+        assert_eq!(migrations(&mut source).last(), Some(&MigrationEffect::Resume));
+        // Too late.
+        source.migration_word(&job, Some(SyncWord::RequestFailover), 10_200);
+        assert!(!says(&migrations(&mut source), SyncWord::FailoverGranted));
+    }
+}
+
+#[test]
+fn a_source_waits_with_its_pause_until_little_is_unsent() {
+    let (mut source, target) = source();
+    let job = begin(&mut source, target);
+    source.migration_connected(&job, Some(b"AUTH x".to_vec()), 2);
+    assert_eq!(state(&source), JobState::ReadingAuth);
+    assert_eq!(source.migration_answered(&job, b"+O", 3), None);
+    source.migration_answered(&job, b"+OK\r\n", 3);
+    source.migration_answered(&job, b"+OK\r\n", 3);
+    source.snapshot_begun(&job, 4);
+    source.migration_unsent(&job, 7, 5);
+    source.migration_word(&job, Some(SyncWord::RequestPause), 6);
+    assert_eq!(state(&source), JobState::WaitingToPause);
+    source.migration_unsent(&job, 0, 7);
+    assert_eq!(state(&source), JobState::Paused);
+}
+
+/// Something that ends a job.
+type End = fn(&mut Bus, &JobName);
+
+#[test]
+fn refusals_and_lost_connections_end_a_source() {
+    let ends: [(End, &str); 5] = [
+        (
+            |bus, job| bus.migration_lost(job, Some("Connection refused"), 2),
+            "Unable to connect to target node: Connection refused",
+        ),
+        (
+            |bus, job| {
+                bus.migration_connected(job, None, 2);
+                bus.migration_answered(job, b"-ERR no\r\n", 3);
+            },
+            "Received error during handshake to target: -ERR no\r\n",
+        ),
+        (
+            |bus, job| {
+                bus.migration_connected(job, None, 2);
+                bus.migration_lost(job, None, 3);
+            },
+            "Connection lost to target.",
+        ),
+        (|bus, _| bus.data_flushed(1, 2), "Data was flushed"),
+        (
+            |bus, job| {
+                bus.migration_connected(job, None, 2);
+                bus.tick(100_000);
+            },
+            "Timed out after too long with no interaction",
+        ),
+    ];
+    for (end, text) in ends {
+        let (mut source, target) = source();
+        let job = begin(&mut source, target);
+        end(&mut source, &job);
+        assert_eq!(state(&source), JobState::Failed);
+        assert!(message(&source).starts_with(text), "{}", message(&source));
+    }
+    let (mut source, target) = source();
+    begin(&mut source, target);
+    source.data_flushed(0, 2);
+    assert_eq!(state(&source), JobState::Connecting, "it began after that");
+    source.cancel_migrations("test", 3).expect("one is under way");
+    assert_eq!((state(&source), message(&source)), (JobState::Cancelled, ""));
+    assert!(source.cancel_migrations("test", 3).is_err());
+}
+
+#[test]
+fn a_target_takes_the_slots_when_it_is_granted_them() {
+    let (mut target, source) = target();
+    let job = establish(&mut target, source);
+    let effects = migrations(&mut target);
+    assert!(matches!(&effects[0], MigrationEffect::Hide { slots, .. } if *slots == SlotSet::of([2..=5])));
+    assert!(matches!(&effects[1], MigrationEffect::Record(words) if words[2] == b"ESTABLISH"));
+    target.migration_word(&job, Some(SyncWord::Ack), 2);
+    target.migration_word(&job, Some(SyncWord::SnapshotEof), 3);
+    assert!(says(&migrations(&mut target), SyncWord::RequestPause));
+    target.migration_word(&job, Some(SyncWord::Paused), 4);
+    assert!(says(&migrations(&mut target), SyncWord::RequestFailover));
+    assert_eq!(target.nodes().owner(3), Some(source));
+    let epoch = target.nodes().myself().config_epoch;
+    target.migration_word(&job, Some(SyncWord::FailoverGranted), 5);
+    assert_eq!((target.nodes().owner(3), state(&target)), (Some(target.nodes().my_id()), JobState::Success));
+    assert!(target.nodes().myself().config_epoch > epoch);
+    let effects = target.take_effects();
+    assert!(matches!(effects[0], Effect::Save { is_durable: true }), "before anybody is told");
+    let shown = |effect: &Effect| matches!(effect, Effect::Migration(MigrationEffect::Show { .. }));
+    assert!(effects.iter().any(shown));
+}
+
+#[test]
+fn what_came_in_vain_is_removed_before_it_could_be_seen() {
+    let (mut target, source) = target();
+    let job = establish(&mut target, source);
+    target.migration_word(&job, Some(SyncWord::Ack), 2);
+    migrations(&mut target);
+    target.migration_lost(&job, None, 3);
+    assert_eq!(state(&target), JobState::CleaningUp);
+    let effects = migrations(&mut target);
+    assert!(matches!(effects[..], [MigrationEffect::Close { .. }, MigrationEffect::RemoveKeys { .. }]), "{effects:?}");
+    assert!(target.migrations().is_importing());
+    target.imported_keys_removed(&job, 4);
+    assert_eq!(state(&target), JobState::Failed);
+    let effects = migrations(&mut target);
+    assert!(matches!(effects[0], MigrationEffect::Close { .. } | MigrationEffect::Show { .. }), "{effects:?}");
+    assert!(matches!(effects.last(), Some(MigrationEffect::Record(words)) if words[4] == b"FAILED"));
+}
+
+#[test]
+fn a_word_at_a_wrong_time_ends_a_migration() {
+    for word in [Some(SyncWord::Paused), Some(SyncWord::FailoverGranted), Some(SyncWord::RequestPause), None] {
+        let (mut target, source) = target();
+        let job = establish(&mut target, source);
+        target.migration_word(&job, word, 2);
+        assert_eq!(state(&target), JobState::CleaningUp, "{word:?}");
+        assert_eq!(target.nodes().owner(3), Some(source));
+    }
+}
+
+#[test]
+fn slots_that_change_hands_otherwise_end_an_import() {
+    let (mut target, source) = target();
+    establish(&mut target, source);
+    let third = add_primary(&mut target);
+    target.take_claim(third, 9, &SlotSet::of([4..=4]));
+    target.settle();
+    assert_eq!(state(&target), JobState::CleaningUp);
+    assert_eq!(message(&target), "Slots are no longer owned by source node");
+}
+
+#[test]
+fn a_replica_tracks_what_its_primary_imports() {
+    let (mut replica, _) = target();
+    let name = [b'j'; 40];
+    let words: [&[u8]; 7] = [b"SOURCE", &name, b"NAME", &name, b"SLOTSRANGE", b"2", b"5"];
+    replica.establish_import(&words, true, 1).expect("by its primary");
+    assert_eq!(state(&replica), JobState::OccurringOnPrimary);
+    replica.tick(1_000_000);
+    assert_eq!(state(&replica), JobState::OccurringOnPrimary, "it waits for no word");
+    let words: [&[u8]; 4] = [b"STATE", b"SUCCESS", b"NAME", &name];
+    replica.finish_import(&words, false, 2).expect("known");
+    assert_eq!(state(&replica), JobState::Success);
+    assert!(!replica.migrations().is_importing());
+    assert!(replica.finish_import(&words[..3], false, 2).is_err());
+}
+
+#[test]
+fn finished_jobs_are_forgotten_when_there_are_too_many() {
+    let (mut source, target) = source();
+    let mut settings = source.settings().clone();
+    settings.migration.log_max_len = 1;
+    source.set_settings(settings, 1);
+    for _ in 0..3 {
+        begin(&mut source, target);
+        source.cancel_migrations("test", 2).expect("one is under way");
+    }
+    let last = source.migrations().jobs().next().expect("a job").name;
+    source.tick(3);
+    assert_eq!(source.migrations().jobs().map(|job| job.name).collect::<Vec<_>>(), [last]);
+}
