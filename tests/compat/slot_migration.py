@@ -75,7 +75,7 @@ class Fleet:
         self.writer = RestingWriter([node.port for node in self.primaries], options.seed)
         self.writer.start()
         self.random = random.Random(options.seed)
-        self.wrong, self.filled = [], 0
+        self.wrong, self.filled, self.is_moving = [], 0, False
 
     def kind(self, node):
         return f"{self.kinds[node.binary]} {self.nodes.index(node)}"
@@ -96,7 +96,7 @@ class Fleet:
         client = Client(node.port)
         names = []
         self.filled += 1
-        both = node.binary == target.binary == self.primaries[-1].binary
+        both = self.is_moving and node.binary == target.binary == self.primaries[-1].binary
         for number in range(STATIC):
             slot = self.random.randint(*slots)
             name = f"{{{self.tags[slot]}}}static:{self.filled}:{number}"
@@ -255,6 +255,7 @@ def crc16(data):
 def moves(fleet):
     """Each kind to each kind: all is there, once."""
     a, b, c, d = fleet.primaries
+    fleet.is_moving = True
     for source, target in ((c, d), (d, c), (a, c), (c, b), (b, d), (d, a)):
         slots = fleet.owned(source)
         values = fleet.fill(source, slots, target)
@@ -269,7 +270,11 @@ def moves(fleet):
         fleet.check_replica(target)
         fleet.check_replica(source)
         fleet.check_writes()
+        second = Client(target.port)
+        second("SELECT", 1)
+        second("FLUSHDB")
         print(f"  {fleet.kind(source)} -> {fleet.kind(target)}: slots {slots}")
+    fleet.is_moving = False
 
 
 def owners(node, slots):
@@ -351,10 +356,11 @@ def cancelled(fleet):
 def cut(fleet):
     """The connection is closed from either side."""
     for source, target in mixed(fleet):
-        for node, kind in ((source, "slot-export"), (target, "slot-import")):
+        for node, flag in ((source, "E"), (target, "i")):
             slots, values, name = in_the_middle(fleet, source, target)
-            if node("CLIENT", "KILL", "TYPE", kind) != b":1":
-                fleet.complain(f"{fleet.kind(node)} has no client of type {kind}")
+            client = node("CLIENT", "LIST", "FLAGS", flag).split()
+            if not client or node("CLIENT", "KILL", "ID", client[0][3:]) != b":1":
+                fleet.complain(f"{fleet.kind(node)} has no client with flag {flag}: {client}")
             check_failed(fleet, source, target, slots, values, name)
 
 

@@ -36,10 +36,8 @@ enum Kind {
     Primary,
     Replica,
     PubSub,
-    /// The source of slots that come.
-    SlotImport,
-    /// The target of slots that go.
-    SlotExport,
+    /// The other end of a migration of slots, which nobody can ask for.
+    Migration,
 }
 
 impl Kind {
@@ -49,8 +47,6 @@ impl Kind {
             b"primary" | b"master" => Ok(Kind::Primary),
             b"replica" | b"slave" => Ok(Kind::Replica),
             b"pubsub" => Ok(Kind::PubSub),
-            b"slot-import" => Ok(Kind::SlotImport),
-            b"slot-export" => Ok(Kind::SlotExport),
             _ => Err(Error::UnknownClientType(Word::of(name))),
         }
     }
@@ -139,8 +135,7 @@ fn parse_ids(args: &Args<'_>, index: &mut usize) -> Result<Vec<u64>, Error> {
 fn kind_of(client: &ClientInfo) -> Kind {
     match () {
         () if client.is_primary.load(Relaxed) => Kind::Primary,
-        () if client.migration.is_source.load(Relaxed) => Kind::SlotImport,
-        () if client.migration.is_target.load(Relaxed) => Kind::SlotExport,
+        () if client.migration.is_source.load(Relaxed) || client.migration.is_target.load(Relaxed) => Kind::Migration,
         () if client.is_replica.load(Relaxed) => Kind::Replica,
         () if is_subscriber(client) => Kind::PubSub,
         () => Kind::Normal,

@@ -131,20 +131,17 @@ fn the_server_can_change_what_is_reported() {
 
 #[test]
 fn what_is_unsupported_is_refused_or_kept_for_the_file() {
-    let text = "cluster-slot-migration-log-max-len 7\nactivedefrag yes\nlocale-collate C\ntimeout 3";
+    let text = "active-defrag-cycle-us 7\nactivedefrag yes\nlocale-collate C\ntimeout 3";
     let store = store(text);
     let unmet = |store: &ConfigStore| {
         let mut names: Vec<_> = store.snapshot().unmet().map(|(entry, _)| entry.name).collect();
         names.sort_unstable();
         names
     };
-    assert_eq!(unmet(&store), ["activedefrag", "cluster-slot-migration-log-max-len", "locale-collate"]);
-    for (name, shown) in [
-        ("cluster-slot-migration-log-max-len", "1000"),
-        ("activedefrag", "no"),
-        ("locale-collate", "C"),
-        ("timeout", "3"),
-    ] {
+    assert_eq!(unmet(&store), ["active-defrag-cycle-us", "activedefrag", "locale-collate"]);
+    for (name, shown) in
+        [("active-defrag-cycle-us", "500"), ("activedefrag", "no"), ("locale-collate", "C"), ("timeout", "3")]
+    {
         assert_eq!(get(&store, name), shown);
     }
     let rewritten = |store: &ConfigStore| {
@@ -152,20 +149,17 @@ fn what_is_unsupported_is_refused_or_kept_for_the_file() {
         let input = RewriteInput { old: text.as_bytes(), config: &config, users: &[], modules: &[], all: false };
         String::from_utf8(rewrite(input)).unwrap()
     };
-    let kept = "cluster-slot-migration-log-max-len 7\nactivedefrag yes\nlocale-collate \"C\"\ntimeout 3\n";
+    let kept = "active-defrag-cycle-us 7\nactivedefrag yes\nlocale-collate \"C\"\ntimeout 3\n";
     assert!(rewritten(&store).starts_with(kept), "{}", rewritten(&store));
     let refused =
         |name: &str, reason: &str| Err(format!("CONFIG SET failed (possibly related to argument '{name}') - {reason}"));
-    let reason = "Cinnabar moves no slots as a whole, and counts nothing by slot";
-    assert_eq!(
-        set(&store, &[("cluster-slot-migration-log-max-len", "7")]),
-        refused("cluster-slot-migration-log-max-len", reason)
-    );
+    let reason = "Active defragmentation cannot be enabled: it requires a server compiled with a modified Jemalloc like the one shipped by default with the source distribution";
+    assert_eq!(set(&store, &[("active-defrag-cycle-us", "7")]), refused("active-defrag-cycle-us", reason));
     // What may be set replaces what the file said.
-    let pairs = [("activedefrag", "no"), ("cluster-slot-migration-log-max-len", "1000"), ("locale-collate", "POSIX")];
+    let pairs = [("activedefrag", "no"), ("active-defrag-cycle-us", "500"), ("locale-collate", "POSIX")];
     assert_eq!(set(&store, &pairs), Ok(()));
     assert_eq!(unmet(&store), ["locale-collate"]);
-    let kept = "cluster-slot-migration-log-max-len 1000\nactivedefrag no\nlocale-collate \"POSIX\"\ntimeout 3\n";
+    let kept = "active-defrag-cycle-us 500\nactivedefrag no\nlocale-collate \"POSIX\"\ntimeout 3\n";
     assert!(rewritten(&store).starts_with(kept), "{}", rewritten(&store));
 }
 
