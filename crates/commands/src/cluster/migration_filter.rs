@@ -3,13 +3,12 @@
 //! In a cluster a command has keys of one slot. One without keys concerns no slot: what empties databases ends a
 //! migration instead.
 
-use crate::core::args::Args;
+use crate::cluster::log_text::commands_of;
 use crate::core::cluster_routing::slot_of_call;
 use crate::core::command_table::accepted;
 use cluster::slot_set::SlotSet;
 use engine::propagation::change_log::{Readers, RecordHead};
 use engine::propagation::log_batch::{GROUP_BEGIN, GROUP_END, put_select};
-use resp::number::parse_i64;
 use std::ops::Range;
 
 /// Puts what concerns some slots on its way to the node that they go to.
@@ -49,10 +48,8 @@ impl MigrationFilter {
 
     /// Which commands of a text that begins in a database concern the slots. Answers how many.
     fn find(&mut self, mut db: u32, text: &[u8]) -> usize {
-        let (mut start, mut count) = (0, 0);
-        while let Some((args, len)) = command(&text[start..]) {
-            let range = start..start + len;
-            start += len;
+        let mut count = 0;
+        for (args, range) in commands_of(text) {
             let Some(entry) = accepted(&args) else { continue };
             if let Some(next) = entry.command.selects(&args) {
                 db = next;
@@ -66,26 +63,6 @@ impl MigrationFilter {
         }
         count
     }
-}
-
-/// The command that a text begins with, and its length.
-fn command(text: &[u8]) -> Option<(Args<'_>, usize)> {
-    let (count, mut at) = number(text, 0, b'*')?;
-    let mut args = Vec::with_capacity(count.min(64));
-    for _ in 0..count {
-        let (len, start) = number(text, at, b'$')?;
-        args.push(text.get(start..start.checked_add(len)?)?);
-        at = start + len + 2;
-    }
-    Some((args.into_iter().collect(), at))
-}
-
-/// The number behind a sign, and where its line ends.
-fn number(text: &[u8], at: usize, sign: u8) -> Option<(usize, usize)> {
-    let line = text.get(at..)?.strip_prefix(&[sign])?;
-    let len = line.iter().position(|byte| *byte == b'\r')?;
-    let number = usize::try_from(parse_i64(&line[..len])?).ok()?;
-    Some((number, at + 1 + len + 2))
 }
 
 #[cfg(test)]

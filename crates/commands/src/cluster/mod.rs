@@ -20,6 +20,7 @@ mod bus_desk;
 mod bus_orders;
 mod bus_questions;
 mod keys_in_slot;
+mod log_text;
 pub mod migration_filter;
 pub mod node_duties;
 mod slot_migrations;
@@ -30,6 +31,7 @@ mod slot_stats;
 pub use bus_desk::{Desk, install};
 pub(crate) use bus_orders::{change_debug, kill_links};
 pub(crate) use bus_questions::{info_text, link_counts, reset_counters};
+pub use log_text::count_sent;
 
 const ASKED_OF_A_CLUSTER: Command =
     Command { group: Group::Cluster, arity: 2, flags: LOADING.and(STALE), complexity: "O(1)", ..Command::DEFAULT };

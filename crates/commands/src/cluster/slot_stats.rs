@@ -9,6 +9,7 @@ use engine::data::slot::{SLOTS, slot_of};
 use engine::stats::slot_traffic::SlotUse;
 use engine::{Engine, Error, Word};
 use std::ops::RangeInclusive;
+use std::sync::{Arc, OnceLock};
 
 /// What slots are told by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,10 +58,15 @@ struct KeyCounts {
     counts: Vec<u64>,
     db: u32,
     walk: Option<KeyWalk>,
+    /// Is set when replicas were sent all that was written before: it counts, too.
+    framed: Arc<OnceLock<u64>>,
 }
 
 impl KeyCounts {
     fn piece(&mut self, cx: &mut Context<'_>) -> Result<bool, Error> {
+        if self.framed.get().is_none() {
+            return Ok(false);
+        }
         let selected = cx.keys.db_index();
         cx.keys.select(self.db);
         let KeyCounts { slots, counts, walk, .. } = self;
@@ -127,7 +133,12 @@ pub(super) fn slot_stats(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<()
         () if args.len() >= 4 && args.is(2, "orderby") => (0..=(SLOTS - 1) as u16, order(cx.engine, args)?),
         () => return Err(Error::SubcommandUse(Word::of(&args[1]), "CLUSTER")),
     };
-    cx.flow = Flow::more(KeyCounts { slots, order, counts: vec![0; SLOTS], db: 0, walk: None });
+    let framed = Arc::default();
+    match cx.engine.slot_traffic().is_on() && !cx.engine.replication().replicas().is_empty() {
+        true => cx.engine.host().frame_changes(&framed),
+        false => _ = framed.set(0),
+    }
+    cx.flow = Flow::more(KeyCounts { slots, order, counts: vec![0; SLOTS], db: 0, walk: None, framed });
     Ok(())
 }
 

@@ -422,10 +422,14 @@ impl PrimaryThread {
             let stop = self.shared.replication.stops.next(self.read_to, end);
             let until = stop.unwrap_or(end);
             if self.read_to < until {
-                let framing = &mut self.framing;
+                let (framing, engine) = (&mut self.framing, &self.shared.engine);
+                let counted = if engine.slot_traffic().is_on() { self.replicas.len() } else { 0 };
                 let read = reader.read(until, |head, run| {
                     if head.readers != Readers::File {
                         framing.put(head, run, &mut StreamBytes(backlog));
+                        if counted > 0 {
+                            commands::cluster::count_sent(engine, run.text(), counted);
+                        }
                     }
                     if backlog.end() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
                 });
