@@ -7,6 +7,7 @@
 
 use crate::connection::peer_socket::Peer;
 use crate::connection::socket::Readiness;
+use crate::connection::state::Connection;
 use crate::event_loop::worker::Worker;
 use cluster::proxy::{ClientKey, Credentials, LinkOrder, Proxy, ProxyLink, Question};
 use commands::Now;
@@ -61,20 +62,18 @@ impl Worker {
 
     /// Asks for what `items` begins with, of a connection for which a node is asked already, behind that. Returns how
     /// many there are.
-    #[inline]
-    pub fn follow_forwarded(&mut self, items: &mut [BatchItem<'_>], spans: &[Span], now: Now) -> usize {
-        let token = items[0].token;
-        let is_forwarded = self.connections.get(token).is_some_and(|it| it.waiting.is_forwarded());
-        if is_forwarded { self.ask_behind(token, items, spans, now) } else { 0 }
-    }
-
     #[cold]
-    fn ask_behind(&mut self, token: usize, items: &mut [BatchItem<'_>], spans: &[Span], now: Now) -> usize {
+    pub fn ask_behind(&mut self, items: &mut [BatchItem<'_>], spans: &[Span], now: Now) -> usize {
+        let token = items[0].token;
+        let may_ask = |it: &Connection| it.waiting.is_forwarded() && !it.is_closing() && !it.visits.has_enough();
+        if !self.connections.get(token).is_some_and(may_ask) {
+            return 0;
+        }
         let shared = Arc::clone(&self.shared);
         let mut asked = 0;
         for item in items.iter_mut().take_while(|item| item.token == token) {
             let connection = &mut self.connections[token];
-            let owner = self.proxy_links.proxy.may_follow(connection.client()).filter(|_| !connection.is_closing());
+            let owner = self.proxy_links.proxy.may_follow(connection.client());
             let session = &mut connection.session;
             let question =
                 item.call(spans, |prepared, args| dispatch::forwarded(&shared.engine, session, prepared, args));

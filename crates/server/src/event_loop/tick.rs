@@ -242,13 +242,10 @@ impl Worker {
             self.shared.engine.make_room(Server { worker: self.index, now_us: now.unix_us });
             self.deliver_own();
         }
-        let follows = self.follow_forwarded(items, spans, now);
-        if follows > 0 {
-            return follows;
-        }
         let Some(connection) = self.connections.get_mut(token) else { return 1 };
         if connection.is_closing() || connection.visits.has_enough() || connection.is_busy() {
-            return self.put_back(items, spans);
+            let asked = self.ask_behind(items, spans, now);
+            return if asked > 0 { asked } else { self.put_back(items, spans) };
         }
         let mut start = self.replies.len();
         self.replies.sink().set_protocol(connection.protocol);
