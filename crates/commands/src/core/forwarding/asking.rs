@@ -29,16 +29,22 @@ pub(super) struct Asking<'a> {
 impl Asking<'_> {
     /// Where a node is asked, in the way in which this node reaches others.
     pub fn address(&self, node: u16) -> Option<SocketAddr> {
+        if self.map.serving == Some(node) && !self.map.is_replica {
+            return self.own_address();
+        }
         let (_, Address { ip, tcp_port, tls_port, .. }) = self.map.nodes.get(usize::from(node))?;
-        let is_own = self.map.serving == Some(node) && !self.map.is_replica;
-        let ip = match ip.parse() {
-            Ok(ip) => ip,
-            // Nobody has told this node its address so far.
-            Err(_) if is_own => IpAddr::V4(Ipv4Addr::LOCALHOST),
-            Err(_) => return None,
-        };
         let encrypts = self.engine.config().snapshot().flag(Directive::TLS_CLUSTER);
-        Some(SocketAddr::new(ip, if encrypts { *tls_port } else { *tcp_port }))
+        Some(SocketAddr::new(ip.parse().ok()?, if encrypts { *tls_port } else { *tcp_port }))
+    }
+
+    /// This node as it listens: what it announces need not be there for itself.
+    fn own_address(&self) -> Option<SocketAddr> {
+        let config = self.engine.config().snapshot();
+        let listens = config.bind_addresses().first().and_then(|text| std::str::from_utf8(text).ok());
+        let listens = listens.and_then(|text| text.trim_start_matches('-').parse::<IpAddr>().ok());
+        let ip = listens.filter(|ip| !ip.is_unspecified()).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let port = if config.flag(Directive::TLS_CLUSTER) { Directive::TLS_PORT } else { Directive::PORT };
+        u16::try_from(config.int(port)).ok().filter(|port| *port > 0).map(|port| SocketAddr::new(ip, port))
     }
 
     pub fn owner(&self, slot: u16) -> Option<u16> {

@@ -186,7 +186,10 @@ mod tests {
         map.owners[..=usize::from(C)].fill(Some(1));
         client.engine().persistence_status().set_clustered(true);
         client.engine().set_slot_map(map);
-        client.shared_engine().config().update(|config| config.set_flag(Directive::CLUSTER_PROXY, true));
+        client.shared_engine().config().update(|config| {
+            config.set_flag(Directive::CLUSTER_PROXY, true);
+            config.set_int(Directive::PORT, 7000);
+        });
         client.session().is_proxied = true;
         client
     }
