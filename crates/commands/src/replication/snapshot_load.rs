@@ -29,6 +29,11 @@ pub fn load_snapshot(engine: &Engine, reader: &mut dyn Read, size: u64) -> Resul
     load_in_place(engine, reader, size, &empty).inspect(|loaded| take_open_slots(engine, loaded))
 }
 
+/// The database that the stream behind a snapshot begins with.
+pub fn stream_db(loaded: &LoadedFile) -> u32 {
+    loaded.history.map_or(0, |(_, _, db)| db)
+}
+
 /// A replica in a cluster goes on with the slots that its primary was moving.
 pub(super) fn take_open_slots(engine: &Engine, loaded: &LoadedFile) {
     if !engine.host().take_open_slots(&loaded.open_slots) {

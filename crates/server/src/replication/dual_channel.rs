@@ -82,7 +82,7 @@ impl LinkThread {
     ) -> Result<(u64, bool), End> {
         let begins = |arrived: &Arrived<'_>| if let Arrived::Snapshot(size) = arrived { Some(*size) } else { None };
         let size = self.until(wire, link, wanted, begins)?;
-        self.load(wire, link, size, end.db, wanted)
+        self.load(wire, link, size, Some(end.db), wanted)
     }
 
     /// Takes what comes, up to what is looked for.

@@ -69,7 +69,9 @@ fn write(shared: &Shared, plan: SnapshotPlan) -> Result<(), String> {
     let mut stop = None;
     let note = || stop = leads.then(|| shared.replication.stops.note(engine, opens_reader));
     let mut file = SnapshotFile::begin(engine, &options, note, || false).map_err(failed)?;
-    let at = stop.map_or_else(|| SnapshotAt::Stream(status.offset()), SnapshotAt::Log);
+    // After a snapshot a server's own stream selects the database anew; another one's goes on.
+    let db = if leads { 0 } else { status.link().stream_db };
+    let at = stop.map_or_else(|| SnapshotAt::Stream(status.offset(), db), SnapshotAt::Log);
     drop(applying);
     if file.has_element_expiries() && options.data && !reads_element_expiries(&handshake, &options) {
         return Err(
@@ -80,7 +82,7 @@ fn write(shared: &Shared, plan: SnapshotPlan) -> Result<(), String> {
     post(shared, SyncEvent::Begun { sync, at, proceed });
     let Ok((id, offset)) = answer.recv() else { return Ok(()) };
     stop_if_told(status);
-    for (name, value) in [("repl-stream-db", "0".to_owned()), ("repl-id", id.to_string())] {
+    for (name, value) in [("repl-stream-db", db.to_string()), ("repl-id", id.to_string())] {
         file.add_field(name, value);
     }
     file.add_field("repl-offset", offset.to_string());

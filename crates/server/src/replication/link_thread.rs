@@ -21,7 +21,7 @@ use commands::persistence::aof as log_file;
 use commands::persistence::load::LoadFailure;
 use commands::replication::applier::{Applier, NoCommands};
 use commands::replication::load_beside::load_beside;
-use commands::replication::snapshot_load::load_snapshot;
+use commands::replication::snapshot_load::{load_snapshot, stream_db};
 use commands::replication::{failover_command, follow};
 use engine::Engine;
 use engine::clients::registry::ClientInfo;
@@ -491,20 +491,20 @@ impl LinkThread {
         size: Option<u64>,
         wanted: Wanted<'_>,
     ) -> Result<Progress, End> {
-        let (offset, is_named) = self.load(wire, link, size, 0, wanted)?;
+        let (offset, is_named) = self.load(wire, link, size, None, wanted)?;
         link.begin_stream();
         link.note_input(wire.now());
         self.begin_stream(wanted, offset, is_named)
     }
 
     /// Takes the snapshot in the place of what there is: at which offset of the stream it ends, and whether its history
-    /// has a name. `db`: the database that the stream has selected there.
+    /// has a name. `db`: the database that the stream has selected there; None: the snapshot says it.
     pub(super) fn load(
         &self,
         wire: &mut Wire,
         link: &mut PrimaryLink,
         size: Option<u64>,
-        db: u32,
+        db: Option<u32>,
         wanted: Wanted<'_>,
     ) -> Result<(u64, bool), End> {
         let (status, config) = (self.status(), self.engine().config().snapshot());
@@ -528,12 +528,11 @@ impl LinkThread {
                 status.update_link(|link| link.can_resume = false);
             }
         };
-        let applying = match way {
+        let (applying, its_db) = match way {
             LoadWay::InPlace => {
                 let applying = status.applying.lock();
                 give_up();
-                self.load_from_link(wire, link, size, wanted)?;
-                applying
+                (applying, self.load_from_link(wire, link, size, wanted)?)
             }
             LoadWay::Beside => self.load_beside(wire, link, size, wanted)?,
             LoadWay::File => {
@@ -541,12 +540,12 @@ impl LinkThread {
                 self.store(wire, link, &name, wanted)?;
                 let applying = status.applying.lock();
                 give_up();
-                self.load_file(wire, link, &name, wanted)?;
+                let its_db = self.load_file(wire, link, &name, wanted)?;
                 if config.flag(Directive::RDB_DEL_SYNC_FILES) && !keeps_files(&config) {
                     let _ = std::fs::remove_file(path(&name));
                 }
                 file = Some(name);
-                applying
+                (applying, its_db)
             }
         };
         let position = link.position();
@@ -554,7 +553,7 @@ impl LinkThread {
         status.update_history(|known| *known = History::new(id));
         status.set_offset(offset);
         status.acknowledgement.update_membership(Membership::replace);
-        status.update_link(|link| (link.can_resume, link.stream_db) = (position.is_some(), db));
+        status.update_link(|link| (link.can_resume, link.stream_db) = (position.is_some(), db.unwrap_or(its_db)));
         self.told.set(wanted.generation);
         self.shared.replication.post(ReplicationMessage::Follow { offset, goes_on: false });
         log_file::restart_after_sync(self.engine(), file.as_deref());
@@ -570,7 +569,7 @@ impl LinkThread {
         link: &mut PrimaryLink,
         size: Option<u64>,
         wanted: Wanted<'_>,
-    ) -> Result<(), End> {
+    ) -> Result<u32, End> {
         if !wanted.is_wanted() {
             return Err(End::Unwanted);
         }
@@ -579,8 +578,8 @@ impl LinkThread {
         let mut reader = SnapshotReader::new(wire, link, self.status(), wanted);
         self.lose();
         let loaded = load_snapshot(self.engine(), &mut reader, size.unwrap_or(0));
-        let whole = loaded
-            .and_then(|_| reader.finish().map_err(|error| LoadFailure { text: error.to_string(), is_corrupt: false }));
+        let failed = |error: io::Error| LoadFailure { text: error.to_string(), is_corrupt: false };
+        let whole = loaded.and_then(|loaded| reader.finish().map(|()| stream_db(&loaded)).map_err(failed));
         whole.map_err(|failure| End::Load(failure.text, SOCKET))
     }
 
@@ -592,7 +591,7 @@ impl LinkThread {
         link: &mut PrimaryLink,
         size: Option<u64>,
         wanted: Wanted<'_>,
-    ) -> Result<MutexGuard<'_, ()>, End> {
+    ) -> Result<(MutexGuard<'_, ()>, u32), End> {
         let status = self.status();
         let serves = link.position().is_some_and(|position| position.id == status.history().id);
         log::notice("PRIMARY <-> REPLICA sync: Loading DB in memory");
@@ -605,8 +604,9 @@ impl LinkThread {
             return Err(End::Unwanted);
         }
         log_file::stop_for_sync(self.engine());
+        let db = stream_db(&beside.loaded);
         beside.exchange();
-        Ok(applying)
+        Ok((applying, db))
     }
 
     /// Writes the snapshot to the file that this server's own saves go to.
@@ -622,7 +622,7 @@ impl LinkThread {
         })?)
     }
 
-    fn load_file(&self, wire: &mut Wire, link: &mut PrimaryLink, name: &[u8], wanted: Wanted<'_>) -> Result<(), End> {
+    fn load_file(&self, wire: &mut Wire, link: &mut PrimaryLink, name: &[u8], wanted: Wanted<'_>) -> Result<u32, End> {
         if !wanted.is_wanted() {
             return Err(End::Unwanted);
         }
@@ -635,7 +635,7 @@ impl LinkThread {
         if loaded.is_err() {
             self.lose();
         }
-        loaded.map(drop).map_err(|failure| End::Load(failure.text, "disk"))
+        loaded.map(|loaded| stream_db(&loaded)).map_err(|failure| End::Load(failure.text, "disk"))
     }
 }
 

@@ -71,11 +71,6 @@ impl Kind {
 }
 
 impl PrimaryThread {
-    /// The database that the stream of the server that this one follows has selected.
-    fn stream_db(&self) -> u32 {
-        self.shared.engine.replication().link().stream_db
-    }
-
     /// Begins a snapshot for the replicas that have waited long enough, and for those that can share it. One begins at
     /// a time.
     pub(super) fn begin_syncs(&mut self, config: &Config, now: UnixMs) {
@@ -134,13 +129,12 @@ impl PrimaryThread {
     pub(super) fn take_sync(&mut self, event: SyncEvent, now: UnixMs) {
         match event {
             SyncEvent::Begun { sync, at, proceed } => {
-                let offset = match &at {
-                    SnapshotAt::Log(stop) => self.offset_of(stop),
-                    SnapshotAt::Stream(offset) => Some(*offset),
+                let start = match &at {
+                    SnapshotAt::Log(stop) => self.offset_of(stop).map(|offset| (offset, 0)),
+                    SnapshotAt::Stream(offset, db) => Some((*offset, *db)),
                 };
-                let Some(offset) = offset else { return self.fail(sync, "its offset is not known", now) };
+                let Some((offset, db)) = start else { return self.fail(sync, "its offset is not known", now) };
                 let id = self.history().id;
-                let db = if matches!(at, SnapshotAt::Stream(_)) { self.stream_db() } else { 0 };
                 self.tell_offset(sync, SnapshotStart { id, offset, db }, now);
                 // A thread that is not there any more needs no answer.
                 let _ = proceed.send((id, offset));
