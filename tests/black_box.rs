@@ -61,6 +61,8 @@ mod protocol;
 mod proxies;
 #[path = "black_box/pubsub.rs"]
 mod pubsub;
+#[path = "black_box/replica_chains.rs"]
+mod replica_chains;
 #[path = "black_box/rights.rs"]
 mod rights;
 #[path = "black_box/scripts.rs"]
