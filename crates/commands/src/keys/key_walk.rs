@@ -20,6 +20,9 @@ pub(crate) const PIECE: usize = 1000;
 /// in many of those.
 const BUCKETS_PER_ENTRY: usize = 10;
 
+/// So many buckets of keys that are not seen count as one.
+const HIDDEN_BUCKETS: usize = 16;
+
 /// Where a walk stands.
 pub(crate) struct KeyWalk {
     pub shard: usize,
@@ -109,7 +112,8 @@ impl KeyWalk {
         mut visit: impl FnMut(Option<&KeyEntry>) -> bool,
     ) -> Result<(), Error> {
         let (keyspace, db, now) = (keys.keyspace(), keys.db_index(), keys.expiry_now());
-        let hidden = Some(keyspace.hidden_slots()).filter(|hidden| hidden.is_any() && !filter.shows_hidden);
+        let hidden = Some(keyspace.hidden_slots()).filter(|hidden| hidden.is_any());
+        let (mut has_hidden, mut hidden_buckets) = (false, 0);
         let mut at = Some(self.position);
         // A bucket may have been joined with one that was visited before the lock was last given up.
         let mut visited_below = if self.exact { self.position } else { 0 };
@@ -121,6 +125,11 @@ impl KeyWalk {
                     let is_new =
                         visited_below == 0 || position(keyspace.hasher().local_of(entry.key())) >= visited_below;
                     if hidden.is_some_and(|hidden| hidden.hides(slot_of(entry.key()))) {
+                        // When it goes is told by where it comes from.
+                        has_hidden = true;
+                        if filter.shows_hidden && is_new {
+                            visit(Some(entry));
+                        }
                         return;
                     }
                     if entry.expiry().is_some_and(|expiry| is_due(expiry, now)) {
@@ -132,7 +141,10 @@ impl KeyWalk {
                     }
                 });
                 visited_below = 0;
-                if at.is_some() && !visit(None) {
+                // What nobody sees is gone past quickly.
+                hidden_buckets += usize::from(std::mem::take(&mut has_hidden));
+                let is_passed = !hidden_buckets.is_multiple_of(HIDDEN_BUCKETS);
+                if at.is_some() && !is_passed && !visit(None) {
                     break;
                 }
             }
