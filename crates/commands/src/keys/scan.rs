@@ -199,11 +199,31 @@ fn randomkey(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
             Draw::Empty => break,
         }
     }
+    if name.is_none() && cx.engine.hidden_slots().is_any() {
+        name = first_visible(cx)?;
+    }
     match name {
         Some(name) => cx.reply.bulk(&name),
         None => cx.reply.null(),
     }
     Ok(())
+}
+
+/// Pieces in which a key is looked for among many that are not seen.
+const VISIBLE_PIECES: usize = 64;
+
+/// Any key that is seen, where most are not.
+fn first_visible(cx: &mut Context<'_>) -> Result<Option<Vec<u8>>, Error> {
+    let (mut walk, mut found) = (KeyWalk::all(&cx.keys), None);
+    for _ in 0..VISIBLE_PIECES {
+        let went = walk.piece(&mut cx.keys, PIECE, &Filter::default(), |entry| {
+            found.get_or_insert_with(|| entry.key().to_vec());
+        })?;
+        if found.is_some() || went.is_none() {
+            break;
+        }
+    }
+    Ok(found)
 }
 
 enum Draw {
