@@ -56,10 +56,10 @@ directives! { after super::replication::END;
     CLUSTER_PING_INTERVAL = integer("cluster-ping-interval", 0, 0, i64::MAX).hidden();
     /// The port of the cluster's bus.
     CLUSTER_PORT = integer("cluster-port", 0, 0, PORT_MAX).immutable();
-    /// This node asks others for what its clients want of slots that it does not own.
-    CLUSTER_PROXY = flag("cluster-proxy", false).hidden();
     /// How other nodes are named in redirections.
     CLUSTER_PREFERRED_ENDPOINT_TYPE = choice("cluster-preferred-endpoint-type", &["ip", "hostname", "unknown-endpoint"], "ip");
+    /// This node asks others for what its clients want of slots that it does not own.
+    CLUSTER_PROXY = flag("cluster-proxy", false).hidden();
     /// This replica never takes over.
     CLUSTER_REPLICA_NO_FAILOVER = flag("cluster-replica-no-failover", false).alias("cluster-slave-no-failover");
     /// How old a replica's data may be for it to take over, in node timeouts.
