@@ -159,7 +159,7 @@ class Run:
         source, target = self.random.sample(self.primaries(), 2)
         start, end, *_ = next(slots for slots in source("CLUSTER", "SLOTS") if slots[2][2] == source("CLUSTER", "MYID"))
         start, end = int(start[1:]), min(int(end[1:]), int(start[1:]) + 199)
-        was = dict(self.writer.told)
+        was = self.told()
         reply = source("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", start, end, "NODE", target("CLUSTER", "MYID"))
         if reply != b"+OK":
             raise SystemExit(f"MIGRATESLOTS: {reply}")

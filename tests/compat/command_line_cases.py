@@ -272,8 +272,7 @@ OWN = [
     Case("--port {port} --loadmodule /nonexistent.so", expected="# Can't load module from /nonexistent.so: server aborting"),
     Case("--port {port} --some.setting 1", expected="# Unused Module Configuration: some.setting"),
     Case("--port {port} --cluster-enabled yes", expected="* No cluster configuration found, I'm "),
-    Case("--port {port} --cluster-enabled yes --tls-cluster yes",
-         expected="PID:M TIME # Can't start with 'tls-cluster': the bus of Valkey's clusters has no TLS"),
+    Case("--port {port} --cluster-enabled yes --tls-cluster yes", expected="# No tls-cert-file configured!"),
     Case("--port {port} --replicaof 127.0.0.1 1", expected="* Connecting to PRIMARY 127.0.0.1:1"),
     Case("--port {port} --slave-priority 7 --repl-timeout 5 --masterauth a --cluster-node-timeout 9 --active-defrag-cycle-us 9",
          expected="# These directives of the configuration have no effect: active-defrag-cycle-us (Active defragmentation cannot be enabled: "
