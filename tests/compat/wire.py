@@ -16,16 +16,23 @@ def request(words):
     return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
 
 
+# Ports that were found free: one who asks later may come before the first has opened it.
+given_ports = set()
+
+
 def free_port():
-    """A port that nothing listens to, and none of those that the system gives to clients."""
+    """A port that nothing listens to, none that was given before, and none of those that the system gives to clients."""
     while True:
         port = random.randrange(12_000, 32_000)
+        if port in given_ports:
+            continue
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
+        given_ports.add(port)
         return port
 
 
