@@ -207,7 +207,7 @@ pub fn load(source: &mut Source<'_>, options: LoadOptions, limits: &EncodingLimi
             }
             opcode::FUNCTION_PRE_GA => return source.corrupt("Pre-release function format not supported."),
             opcode::MODULE_AUX => module_field(source, sink)?,
-            opcode::SLOT_IMPORT if family == Family::Valkey => slot_import(source, sink)?,
+            opcode::SLOT_IMPORT if family != Family::Redis => slot_import(source, sink)?,
             opcode::KEY_METADATA if family == Family::Redis => key_metadata(source, sink)?,
             kind if !decode::is_type(kind, family) && family != Family::Valkey && FOREIGN.contains(&kind) => {
                 return Err(source.fault(Reason::Foreign { kind, version }));
