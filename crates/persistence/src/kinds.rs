@@ -295,8 +295,11 @@ fn everything_that_stands_beside_values() {
         ["skipped BCDD", "key 0 marked None None None"]
     );
     assert!(file("REDIS0013", &metadata(0)).expect_err("must not be ignored").contains("'BCDD'"));
-    let import = [&[243][..], &string(b"job"), &[1, 0, 9], &key("k")].concat();
-    assert_eq!(file("VALKEY080", &import).expect("slots"), ["key 0 k None None None"]);
+    let import = |name: &[u8]| [&[243][..], &string(name), &[1, 0, 9], &key("k")].concat();
+    for head in ["REDIS0011", "VALKEY080"] {
+        assert_eq!(file(head, &import(&[b'a'; 40])).expect("slots"), ["key 0 k None None None"]);
+        assert!(file(head, &import(b"a")).expect_err("a short name").contains("job name length"));
+    }
 }
 
 #[test]
