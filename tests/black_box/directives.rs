@@ -72,14 +72,14 @@ fn there_is_no_start_without_what_a_promise_needs() {
 }
 
 /// A directive that nothing here acts on, and why.
-const LOG_LENGTH: &str = "cluster-slot-migration-log-max-len";
-const NO_SLOTS: &str = "Cinnabar moves no slots as a whole";
+const LOOK_AHEAD: &str = "prefetch-batch-max-size";
+const OWN_WAY: &str = "Cinnabar looks ahead as far as requests have arrived";
 
 #[test]
 fn what_has_no_effect_is_said_and_kept() {
     let mut server = Server::start_with(|folder, port| {
         let text = format!(
-            "port {port}\n{LOG_LENGTH} 5\ncluster-slot-stats-enabled yes\nactive-defrag-cycle-us 7\nlocale-collate C\n"
+            "port {port}\n{LOOK_AHEAD} 5\ncrash-memcheck-enabled no\nactive-defrag-cycle-us 7\nlocale-collate C\n"
         );
         let file = folder.write("the.conf", &text);
         vec![file.to_string_lossy().into_owned()]
@@ -87,16 +87,16 @@ fn what_has_no_effect_is_said_and_kept() {
     let log = server.folder.read("stdout");
     let line = "These directives of the configuration have no effect: ";
     assert_eq!(log.matches(line).count(), 1, "{log}");
-    for part in ["active-defrag-cycle-us (", LOG_LENGTH, &format!("({NO_SLOTS})"), "locale-collate ("] {
+    for part in ["active-defrag-cycle-us (", LOOK_AHEAD, &format!("({OWN_WAY})"), "locale-collate ("] {
         assert!(log.contains(part), "{log}");
     }
-    let refused = format!("-ERR CONFIG SET failed (possibly related to argument '{LOG_LENGTH}') - {NO_SLOTS}");
+    let refused = format!("-ERR CONFIG SET failed (possibly related to argument '{LOOK_AHEAD}') - {OWN_WAY}");
     dialogue(
         &mut server.client(),
         &[
-            (&format!("CONFIG GET {LOG_LENGTH}"), &format!("[\"{LOG_LENGTH}\", \"1000\"]")),
-            (&format!("CONFIG SET {LOG_LENGTH} 5"), &refused),
-            (&format!("CONFIG SET {LOG_LENGTH} 1000"), "OK"),
+            (&format!("CONFIG GET {LOOK_AHEAD}"), &format!("[\"{LOOK_AHEAD}\", \"16\"]")),
+            (&format!("CONFIG SET {LOOK_AHEAD} 5"), &refused),
+            (&format!("CONFIG SET {LOOK_AHEAD} 16"), "OK"),
             ("CONFIG SET locale-collate POSIX", "OK"),
             ("CONFIG REWRITE", "OK"),
         ],
@@ -104,14 +104,11 @@ fn what_has_no_effect_is_said_and_kept() {
     let file = server.folder.read("the.conf");
     assert!(
         file.contains(&format!(
-            "\n{LOG_LENGTH} 1000\ncluster-slot-stats-enabled yes\nactive-defrag-cycle-us 7\nlocale-collate \"POSIX\"\n"
+            "\n{LOOK_AHEAD} 16\ncrash-memcheck-enabled no\nactive-defrag-cycle-us 7\nlocale-collate \"POSIX\"\n"
         )),
         "{file}"
     );
     server.crash();
-    assert_eq!(
-        ask(&mut server.client(), "CONFIG GET cluster-slot-stats-enabled"),
-        "[\"cluster-slot-stats-enabled\", \"yes\"]"
-    );
+    assert_eq!(ask(&mut server.client(), "CONFIG GET crash-memcheck-enabled"), "[\"crash-memcheck-enabled\", \"yes\"]");
     assert!(ask_integer(&mut server.client(), "DBSIZE") == 0);
 }
