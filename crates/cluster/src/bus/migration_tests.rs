@@ -44,7 +44,8 @@ fn says(effects: &[MigrationEffect], word: SyncWord) -> bool {
 }
 
 fn begin(source: &mut Bus, target: NodeId) -> JobName {
-    let words: [&[u8]; 5] = [b"SLOTSRANGE", b"2", b"5", b"NODE", &target.0];
+    // As valkey-cli sends it.
+    let words: [&[u8]; 5] = [b"SLOTSRANGE\0", b"2", b"5", b"NODE", &target.0];
     source.migrate_slots(&words, "test", 1).expect("may go");
     source.migrations().jobs().next().expect("a job").name
 }

@@ -17,6 +17,11 @@ const GRANT_TIME: Millis = 2000;
 /// An answer to ESTABLISH or AUTH is not longer.
 pub(super) const ANSWER_MAX: usize = 16 << 10;
 
+/// Whether a client's word is this one, up to its first byte 0: `valkey-cli` sends one behind SLOTSRANGE.
+fn is_word(arg: &[u8], word: &[u8]) -> bool {
+    arg.split(|byte| *byte == 0).next().is_some_and(|arg| arg.eq_ignore_ascii_case(word))
+}
+
 impl Migrations {
     /// Slots are to go to other nodes: what comes behind MIGRATESLOTS. `by`: the client that wants it, for the log.
     ///
@@ -33,7 +38,7 @@ impl Migrations {
         let mut groups: Vec<(SlotRanges, NodeId)> = Vec::new();
         let mut at = 0;
         while at < args.len() {
-            if !args[at].eq_ignore_ascii_case(b"slotsrange") {
+            if !is_word(args[at], b"slotsrange") {
                 return syntax();
             }
             let (slots, taken, owner) = requests::slot_ranges(&args[at + 1..], Some(view.nodes))?;
@@ -49,7 +54,7 @@ impl Migrations {
             if groups.iter().any(|(other, _)| overlaps(other)) {
                 return refused("Slot ranges in migrations overlap");
             }
-            let Some(name) = args.get(at + 1).filter(|_| args[at].eq_ignore_ascii_case(b"node")) else {
+            let Some(name) = args.get(at + 1).filter(|_| is_word(args[at], b"node")) else {
                 return syntax();
             };
             let shown = String::from_utf8_lossy(name);
