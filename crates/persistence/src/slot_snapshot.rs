@@ -1,13 +1,15 @@
-//! Keys of some slots as commands, as another node takes them: RESTORE for each, SELECT where the database changes.
+//! Keys of some slots as commands, as another node takes them: SET for a string, RESTORE for what else there is, SELECT
+//! where the database changes.
 //!
-//! As with a file, they are of one moment, while others go on changing them.
+//! As with a file, they are of one moment, while others go on changing them. A string needs no type, version and
+//! checksum, of which both ends had more work than of its bytes.
 
 use crate::dump::{Gradual, dump};
 use crate::encode::Style;
 use crate::snapshot_writer::{self, SnapshotBlocks};
 use cluster::slot_set::SlotSet;
 use engine::Engine;
-use engine::data::value::{KeyEntry, Object};
+use engine::data::value::{KeyEntry, Object, Value};
 use engine::propagation::log_batch::{put_command, put_select};
 use engine::snapshot::before_images::SharedImages;
 use engine::snapshot::encoder::{Encode, Encoder, ValueCursor};
@@ -56,11 +58,11 @@ struct Commands {
 
 impl Encoder for Commands {
     fn put(&self, out: &mut Vec<u8>, entry: &KeyEntry) {
-        put_restore(out, entry, &self.style);
+        put_entry(out, entry, &self.style);
     }
 
     fn keep(&self, out: &mut Vec<u8>, entry: &KeyEntry) {
-        put_restore(out, entry, &Style { compress: false, ..self.style });
+        put_entry(out, entry, &Style { compress: false, ..self.style });
     }
 
     fn is_large(&self, entry: &KeyEntry) -> bool {
@@ -84,13 +86,31 @@ impl Encoder for Commands {
     }
 }
 
-fn put_restore(out: &mut Vec<u8>, entry: &KeyEntry, style: &Style) {
-    put_command_of(out, entry.key(), entry.expiry().unwrap_or(0), &dump(&entry.value(), style));
+fn put_entry(out: &mut Vec<u8>, entry: &KeyEntry, style: &Style) {
+    let (key, expiry) = (entry.key(), entry.expiry());
+    match entry.value() {
+        Value::Int(number) => put_set(out, key, expiry, itoa::Buffer::new().format(number).as_bytes()),
+        Value::Inline(bytes) => put_set(out, key, expiry, bytes),
+        Value::Payload(Object::String(bytes)) => put_set(out, key, expiry, bytes),
+        value => put_restore(out, key, expiry, &dump(&value, style)),
+    }
 }
 
-fn put_command_of(out: &mut Vec<u8>, key: &[u8], expiry: u64, payload: &[u8]) {
+fn put_set(out: &mut Vec<u8>, key: &[u8], expiry: Option<u64>, value: &[u8]) {
+    match expiry {
+        None => put_command(out, [&b"SET"[..], key, value].into_iter()),
+        Some(at) => {
+            let mut digits = itoa::Buffer::new();
+            let words: [&[u8]; 5] = [b"SET", key, value, b"PXAT", digits.format(at).as_bytes()];
+            put_command(out, words.into_iter());
+        }
+    }
+}
+
+fn put_restore(out: &mut Vec<u8>, key: &[u8], expiry: Option<u64>, payload: &[u8]) {
     let mut digits = itoa::Buffer::new();
-    let words: [&[u8]; 6] = [b"RESTORE", key, digits.format(expiry).as_bytes(), payload, b"REPLACE", b"ABSTTL"];
+    let at = digits.format(expiry.unwrap_or(0)).as_bytes();
+    let words: [&[u8]; 6] = [b"RESTORE", key, at, payload, b"REPLACE", b"ABSTTL"];
     put_command(out, words.into_iter());
 }
 
@@ -121,7 +141,7 @@ impl ValueCursor for LargeValue {
     }
 
     fn finish(self: Box<Self>, out: &mut Vec<u8>) {
-        put_command_of(out, &self.key, self.expiry.unwrap_or(0), &self.dump.finish());
+        put_restore(out, &self.key, self.expiry, &self.dump.finish());
     }
 }
 
@@ -153,5 +173,68 @@ impl SnapshotBlocks for Out<'_> {
         }
         self.keys += keys;
         Ok(self.keys)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::put;
+    use engine::data::slot::slot_of;
+    use engine::{NullHost, Options};
+    use structures::entry::NewValue;
+
+    /// The commands that bytes are, their words with spaces between.
+    fn commands(mut bytes: &[u8]) -> Vec<String> {
+        let mut found = Vec::new();
+        let line = |bytes: &mut &[u8]| {
+            let end = bytes.iter().position(|byte| *byte == b'\r').unwrap();
+            let number = String::from_utf8_lossy(&bytes[1..end]).parse::<usize>().unwrap();
+            *bytes = &bytes[end + 2..];
+            number
+        };
+        while !bytes.is_empty() {
+            let words = (0..line(&mut bytes)).map(|_| {
+                let len = line(&mut bytes);
+                let word = String::from_utf8_lossy(&bytes[..len]).into_owned();
+                bytes = &bytes[len + 2..];
+                word
+            });
+            found.push(words.collect::<Vec<_>>().join(" "));
+        }
+        found
+    }
+
+    #[test]
+    fn strings_are_set_and_others_restored_in_their_databases() {
+        let engine = Engine::new(&Options { shards: 4, databases: 16, ..Options::default() }, Arc::new(NullHost));
+        let entry = |name: &str, value, expiry| KeyEntry::new(name.as_bytes(), value, expiry, 0);
+        put(&engine, 0, entry("{a}1", NewValue::Inline(b"text"), None));
+        put(&engine, 0, entry("{a}2", NewValue::Int(-7), Some(1_700_000_000_123)));
+        put(&engine, 3, entry("{a}3", NewValue::Payload(Object::String(vec![b'v'; 100])), None));
+        let list = crate::decode::value(
+            &mut crate::source::Source::new(&mut &b"\x01\x01x"[..], false),
+            1,
+            crate::format::Family::Valkey,
+            engine.encoding_limits(),
+        )
+        .unwrap();
+        put(&engine, 3, list.into_entry(b"{a}4", Some(1_700_000_000_124), 0));
+        put(&engine, 0, entry("{b}1", NewValue::Inline(b"another slot's"), None));
+        let slot = slot_of(b"{a}");
+        let style = Style { compress: true, family: crate::format::Family::Valkey };
+        let mut bytes = Vec::new();
+        let snapshot = SlotSnapshot::begin(&engine, SlotSet::of([slot..=slot]), style).unwrap();
+        snapshot.write(Duration::ZERO, &mut bytes).unwrap();
+        let mut found = commands(&bytes);
+        found[1..3].sort();
+        found[4..].sort();
+        assert_eq!(found[..3], ["SELECT 0", "SET {a}1 text", "SET {a}2 -7 PXAT 1700000000123"]);
+        assert_eq!(found[3], "SELECT 3");
+        assert!(
+            found[4].starts_with("RESTORE {a}4 1700000000124 ") && found[4].ends_with(" REPLACE ABSTTL"),
+            "{found:?}"
+        );
+        assert_eq!((&found[5], found.len()), (&format!("SET {{a}}3 {}", "v".repeat(100)), 6));
     }
 }

@@ -242,10 +242,12 @@ impl SnapshotWriter<'_, '_> {
 
     fn flush(&mut self, db: u32) -> io::Result<()> {
         let keys = std::mem::take(&mut self.keys);
+        let asked = self.pace.engine.host().nanos();
         let mut out = self.all.out();
         let written = out.block(db, &self.block, keys)?;
         tell(self.snapshot, written);
         drop(out);
+        self.pace.pass_over(asked);
         self.block.clear();
         rest(self.snapshot, self.all.delay, keys)?;
         self.pace.rest();
@@ -332,6 +334,13 @@ impl Pace<'_> {
             (self.since, self.done) = (now, done);
         }
         now
+    }
+
+    /// Since then the thread has waited for who takes the blocks, which leaves the processor to others as a rest does.
+    fn pass_over(&mut self, since: Nanos) {
+        if self.purpose == Purpose::Transfer {
+            self.began = self.began.after(self.engine.host().nanos().since(since));
+        }
     }
 
     fn rest(&mut self) {
