@@ -103,8 +103,12 @@ fn usage(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 pub struct Accounts {
     pub memory: MemoryStats,
     pub overview: Overview,
-    /// Bytes that clients take up.
+    /// Bytes that clients take up, but for those of the next two lines.
     pub clients: u64,
+    /// Bytes of connections by which slots come.
+    pub slot_imports: u64,
+    /// Bytes of connections by which slots go, and of what waits to be sent by them.
+    pub slot_exports: u64,
     /// Bytes of the texts of scripts.
     pub scripts: u64,
     /// Bytes of libraries of functions.
@@ -121,13 +125,33 @@ pub struct Accounts {
 
 impl Accounts {
     pub fn new(engine: &Engine, overview: Overview, memory: MemoryStats) -> Accounts {
-        let clients = engine.clients().all().iter().map(|client| client.memory.load(Relaxed)).sum::<usize>() as u64;
+        let (mut clients, mut slot_imports, mut slot_exports) = (0, 0, 0);
+        for client in engine.clients().all() {
+            let sum = match &client.migration {
+                end if end.is_source.load(Relaxed) => &mut slot_imports,
+                end if end.is_target.load(Relaxed) => &mut slot_exports,
+                _ => &mut clients,
+            };
+            *sum += client.memory.load(Relaxed) as u64;
+        }
         let (scripts, functions) = (engine.scripts().totals().1 as u64, engine.scripts().library_bytes() as u64);
         let (stream, buffered) = (engine.replication().backlog(), engine.replication().link().buffered);
         let replicas = engine.replication().kept_for_replicas();
         let backlog = stream.memory.saturating_sub(replicas);
         let log = engine.not_counted().saturating_sub(replicas);
-        Accounts { memory, overview, clients, scripts, functions, log, backlog, replicas, buffered }
+        Accounts {
+            memory,
+            overview,
+            clients,
+            slot_imports,
+            slot_exports,
+            scripts,
+            functions,
+            log,
+            backlog,
+            replicas,
+            buffered,
+        }
     }
 
     /// Bytes of the tables of all databases, without the keys.
@@ -144,7 +168,8 @@ impl Accounts {
     pub fn overhead(&self) -> u64 {
         let stream = self.backlog + self.replicas + self.buffered;
         let others = self.scripts + self.functions + self.log + stream;
-        self.memory.startup + self.clients + others + self.tables() + self.overview.total(|db| db.expiry_bytes) as u64
+        let clients = self.clients + self.slot_imports + self.slot_exports;
+        self.memory.startup + clients + others + self.tables() + self.overview.total(|db| db.expiry_bytes) as u64
     }
 
     pub fn dataset(&self) -> u64 {
@@ -169,7 +194,7 @@ pub fn difference(whole: u64, part: u64) -> i64 {
 
 fn stats(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let accounts = Accounts::new(cx.engine, Overview::of(&mut cx.keys), cx.engine.host().memory());
-    let Accounts { memory, overview, clients, scripts, functions, log, backlog, replicas, buffered } = &accounts;
+    let Accounts { memory, overview, scripts, functions, log, backlog, replicas, buffered, .. } = &accounts;
     let selected = cx.session.db;
     let keys = overview.total(|db| db.keys) as u64;
     let mut fields = Fields { cx, count: 0 };
@@ -180,8 +205,10 @@ fn stats(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     fields.int("replication.backlog", *backlog);
     fields.int("replicas.repl.buffer", *buffered);
     fields.int("clients.slaves", *replicas);
-    fields.int("clients.normal", *clients);
-    fields.int("cluster.links", 0);
+    fields.int("clients.normal", accounts.clients);
+    fields.int("cluster.links", crate::cluster::link_counts().1);
+    fields.int("cluster.slot_import", accounts.slot_imports);
+    fields.int("cluster.slot_export", accounts.slot_exports);
     fields.int("aof.buffer", *log);
     fields.int("lua.caches", *scripts);
     fields.int("functions.caches", *functions);
@@ -355,6 +382,8 @@ mod tests {
     #[test]
     fn the_doctor_names_what_is_beyond_the_limits() {
         let accounts = |allocated: u64, rss: u64, clients| Accounts {
+            slot_imports: 0,
+            slot_exports: 0,
             scripts: 0,
             functions: 0,
             log: 0,

@@ -323,6 +323,8 @@ impl Engine {
         Totals {
             replication_input: counts.input_bytes.load(Relaxed),
             replication_output: counts.output_bytes.load(Relaxed),
+            slot_import: counts.slot_import_bytes.load(Relaxed),
+            slot_export: counts.slot_export_bytes.load(Relaxed),
             ..Totals::of(&self.metrics)
         }
     }

@@ -317,6 +317,10 @@ pub struct Totals {
     pub replication_input: u64,
     /// See above.
     pub replication_output: u64,
+    /// Bytes that came with slots of other nodes, and that were sent with slots; not among those above.
+    pub slot_import: u64,
+    /// See above.
+    pub slot_export: u64,
     /// See [`WorkerMetrics::turns`].
     pub turns: u64,
     /// See [`WorkerMetrics::turn_nanos`].
@@ -324,7 +328,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// The sums over these workers. What replication has moved is no worker's.
+    /// The sums over these workers. What replication and migrations have moved is no worker's.
     pub fn of(workers: &PerWorker<WorkerMetrics>) -> Totals {
         Totals {
             commands: sum(workers, |worker| &worker.commands),
@@ -332,6 +336,8 @@ impl Totals {
             output_bytes: sum(workers, |worker| &worker.output_bytes),
             replication_input: 0,
             replication_output: 0,
+            slot_import: 0,
+            slot_export: 0,
             turns: sum(workers, |worker| &worker.turns),
             turn_nanos: sum(workers, |worker| &worker.turn_nanos),
         }
@@ -372,6 +378,8 @@ impl Rates {
             output_bytes: rate(old.output_bytes, new.output_bytes),
             replication_input: rate(old.replication_input, new.replication_input),
             replication_output: rate(old.replication_output, new.replication_output),
+            slot_import: rate(old.slot_import, new.slot_import),
+            slot_export: rate(old.slot_export, new.slot_export),
             turns: rate(old.turns, new.turns),
             turn_nanos: rate(old.turn_nanos, new.turn_nanos),
         }

@@ -246,7 +246,7 @@ pub struct BacklogStatus {
     pub memory: u64,
 }
 
-/// How often replicas were synchronized, and how.
+/// How often replicas were synchronized, and how; and what was moved to other servers and from them.
 #[derive(Debug, Default)]
 pub struct SyncCounts {
     /// With a snapshot.
@@ -259,14 +259,18 @@ pub struct SyncCounts {
     pub output_bytes: AtomicU64,
     /// Bytes that came from the primary.
     pub input_bytes: AtomicU64,
+    /// Bytes that came from nodes that move slots to this one.
+    pub slot_import_bytes: AtomicU64,
+    /// Bytes that were sent to nodes that slots move to.
+    pub slot_export_bytes: AtomicU64,
 }
 
 impl SyncCounts {
     /// Counts anew.
     pub fn reset(&self) {
-        for count in [&self.full, &self.partial_ok, &self.partial_err, &self.output_bytes, &self.input_bytes] {
-            count.store(0, Relaxed);
-        }
+        let syncs = [&self.full, &self.partial_ok, &self.partial_err];
+        let bytes = [&self.output_bytes, &self.input_bytes, &self.slot_import_bytes, &self.slot_export_bytes];
+        syncs.iter().chain(&bytes).for_each(|count| count.store(0, Relaxed));
     }
 }
 

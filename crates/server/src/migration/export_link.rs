@@ -23,11 +23,14 @@ use std::collections::VecDeque;
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Bytes that are handed to the socket before it has sent those before them.
 const WINDOW: usize = 256 << 10;
 /// Bytes of changes that are kept in one piece.
 const PIECE: usize = 64 << 10;
+/// About so many bytes are in a block of the snapshot.
+const BLOCK: usize = 64 << 10;
 /// Bytes of the log that are looked through at a time.
 const READ: u64 = 4 << 20;
 /// Bytes of input that are no answer and no word, at most.
@@ -73,6 +76,12 @@ pub struct ExportLink {
     changes: VecDeque<Vec<u8>>,
     /// Bytes in the queue and of changes.
     waiting: u64,
+    /// What is being handed to the socket, and how much of it was.
+    block: Vec<u8>,
+    handed: usize,
+    /// Bytes that were handed to the socket, and those of them that were counted as sent.
+    given: u64,
+    counted: u64,
     pausing: Option<Pausing>,
     /// What was told last of what is unsent.
     told: u64,
@@ -96,6 +105,10 @@ impl ExportLink {
             filter: None,
             changes: VecDeque::new(),
             waiting: 0,
+            block: Vec::new(),
+            handed: 0,
+            given: 0,
+            counted: 0,
             pausing: None,
             told: 0,
         }
@@ -166,6 +179,7 @@ impl ExportLink {
     /// Takes what has come. False: the connection has ended.
     pub fn listen(&mut self, desk: &NodeDesk) -> bool {
         let (bytes, more) = self.peer.read();
+        self.info.count_input(bytes.len());
         self.input.extend_from_slice(&bytes);
         while let Some(taken) = desk.input(|bus, now| bus.migration_answered(&self.job, &self.input, now)) {
             self.input.drain(..taken);
@@ -198,21 +212,45 @@ impl ExportLink {
     pub fn go_on(&mut self, shared: &Shared, desk: &NodeDesk) -> bool {
         self.read_log(&shared.engine);
         self.go_on_pausing(shared, desk);
-        if self.peer.flush().is_err() {
+        if self.peer.flush().is_err() || self.hand_over(desk).is_err() {
             return false;
         }
-        while self.peer.waiting() < WINDOW {
-            let Some(bytes) = self.next(desk) else { break };
-            if self.peer.send(&bytes).is_err() {
-                return false;
-            }
-        }
-        let unsent = self.waiting + self.peer.waiting() as u64;
+        self.count(shared);
+        let unsent = self.waiting + (self.block.len() - self.handed + self.peer.waiting()) as u64;
         if (unsent == 0) != (self.told == 0) || unsent.abs_diff(self.told) > PIECE as u64 {
             self.told = unsent;
             desk.input(|bus, now| bus.migration_unsent(&self.job, unsent, now));
         }
         true
+    }
+
+    /// Hands as much to the socket as may wait there, a large block in parts.
+    fn hand_over(&mut self, desk: &NodeDesk) -> io::Result<()> {
+        while self.peer.waiting() < WINDOW {
+            if self.handed == self.block.len() {
+                (self.block, self.handed) = (Vec::new(), 0);
+                let Some(block) = self.next(desk) else { break };
+                self.block = block;
+            }
+            let end = self.block.len().min(self.handed + WINDOW);
+            let part = &self.block[self.handed..end];
+            self.peer.send(part)?;
+            self.given += part.len() as u64;
+            self.handed = end;
+        }
+        Ok(())
+    }
+
+    /// Shows what was sent, and what there is of it in memory.
+    fn count(&mut self, shared: &Shared) {
+        let sent = self.given.saturating_sub(self.peer.waiting() as u64);
+        let new = sent.saturating_sub(self.counted);
+        self.counted += new;
+        shared.engine.replication().counts.slot_export_bytes.fetch_add(new, Relaxed);
+        self.info.count_output(new as usize);
+        let blocks = self.blocks.as_ref().map_or(0, |blocks| blocks.len() * BLOCK);
+        let held = self.waiting as usize + self.block.capacity() + self.peer.waiting() + blocks + self.input.capacity();
+        self.info.memory.store(held + size_of::<ExportLink>(), Relaxed);
     }
 
     /// What is to be sent next.

@@ -95,7 +95,7 @@ impl ImportLink {
         let mut done = 0;
         let mut turn = Turn::More;
         while turn == Turn::More && done < TURN {
-            self.read(desk);
+            self.read(shared, desk);
             let before = self.input.len();
             turn = self.take(shared, desk);
             done += before - self.input.len();
@@ -103,10 +103,12 @@ impl ImportLink {
         if done > 0 {
             self.tell(shared);
         }
+        let held = self.input.capacity() + self.output.capacity() + size_of::<ImportLink>();
+        self.info.memory.store(held, Relaxed);
         if self.write().is_err() { Turn::Ended } else { turn }
     }
 
-    fn read(&mut self, desk: &NodeDesk) {
+    fn read(&mut self, shared: &Shared, desk: &NodeDesk) {
         let len = self.input.len();
         if !self.is_readable || len > INPUT_MAX && self.commands > 0 {
             return;
@@ -121,7 +123,9 @@ impl ImportLink {
         };
         self.input.truncate(len + read.unwrap_or(0));
         self.is_readable = read.is_some();
-        if read.is_some() {
+        if let Some(read) = read {
+            shared.engine.replication().counts.slot_import_bytes.fetch_add(read as u64, Relaxed);
+            self.info.count_input(read);
             self.info.active_at.store(clock::now().unix_ms().0, Relaxed);
             if self.told_at.elapsed() >= TELL_EVERY {
                 self.told_at = Instant::now();
@@ -202,7 +206,10 @@ impl ImportLink {
     fn write(&mut self) -> io::Result<()> {
         while !self.output.is_empty() {
             match self.stream.write(&self.output)? {
-                Some(written) => _ = self.output.drain(..written),
+                Some(written) => {
+                    self.info.count_output(written);
+                    self.output.drain(..written);
+                }
                 None => break,
             }
         }

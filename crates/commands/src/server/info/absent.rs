@@ -5,7 +5,6 @@
 
 use crate::server::module;
 
-const CLUSTER: &str = "slots that move as a whole";
 const DEFRAGMENTATION: &str = "active defragmentation";
 const MODULES: &str = "modules";
 /// Here every worker reads, writes and executes.
@@ -23,17 +22,13 @@ pub const FIELDS: &[(&str, &str, &str)] = &[
     ("module", module::AS_FIELD, MODULES),
     ("engines_count", "1", "engines of scripts beside Lua"),
     ("used_memory_vm_functions", "0", "interpreters that run functions only"),
-    ("mem_cluster_slot_import", "0", CLUSTER),
-    ("mem_cluster_slot_export", "0", CLUSTER),
     ("active_defrag_running", "0", DEFRAGMENTATION),
     ("current_cow_size_age", "0", CHILDREN),
     ("aof_last_cow_size", "0", CHILDREN),
     ("module_fork_in_progress", "0", MODULES),
     ("module_fork_last_cow_size", "0", MODULES),
-    ("slot_migration_fork_in_progress", "0", CLUSTER),
+    ("slot_migration_fork_in_progress", "0", CHILDREN),
     ("loading_rdb_used_mem", "0", "memory use as a file's header tells it"),
-    ("total_net_cluster_slot_import_bytes", "0", CLUSTER),
-    ("total_net_cluster_slot_export_bytes", "0", CLUSTER),
     ("expired_stale_perc", "0.00", SAMPLED_EXPIRY),
     ("expired_keys_with_volatile_items_stale_perc", "0.00", SAMPLED_EXPIRY),
     ("expired_time_cap_reached_count", "0", SAMPLED_EXPIRY),
