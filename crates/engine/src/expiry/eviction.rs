@@ -5,11 +5,15 @@
 //! an index of them. A drawn key is looked at again before it goes. Shards whose locks are not free are passed over
 //! while others have keys.
 //!
+//! Keys of slots that are on their way here never go. Where drawing finds nothing else, the others are
+//! [looked for](super::visible_sweep) a part at a time.
+//!
 //! When keys must go, and for how long, is told in `engine/memory_limit.rs`.
 
 use crate::config::{Config, Directive};
 use crate::data::slot::slot_of;
 use crate::data::value::{KeyEntry, Value};
+use crate::expiry::visible_sweep::{Swept, VisibleSweep};
 use crate::keyspace::Keyspace;
 use crate::keyspace::lru::AccessClock;
 use crate::keyspace::removal::{Cause, removed};
@@ -33,12 +37,14 @@ pub(crate) struct Pool {
     /// Keys that were drawn and are the next to go.
     candidates: Mutex<Vec<Candidate>>,
     shares: Mutex<Shares>,
+    sweep: Mutex<VisibleSweep>,
 }
 
 impl Pool {
     pub fn clear(&self) {
         self.candidates.lock().clear();
         self.shares.lock().draws_left = 0;
+        *self.sweep.lock() = VisibleSweep::default();
     }
 }
 
@@ -62,8 +68,8 @@ impl Shares {
             let mut total = 0;
             self.ends.clear();
             self.ends.extend((0..keyspace.locks().len()).map(|index| {
-                let may_go = !(volatile && keyspace.is_shard_lasting(index));
-                total += if may_go { keyspace.shard_total(index) as u64 } else { 0 };
+                let stays = volatile && keyspace.is_shard_lasting(index) || is_hidden(keyspace, index);
+                total += if stays { 0 } else { keyspace.shard_total(index) as u64 };
                 total
             }));
         }
@@ -78,6 +84,11 @@ impl Shares {
     }
 }
 
+/// Whether all keys of a shard are on their way here.
+fn is_hidden(keyspace: &Keyspace, shard: usize) -> bool {
+    keyspace.hidden_slots().is_any() && keyspace.hidden_slots().hides_all(keyspace.hasher().slots_of(shard))
+}
+
 /// Keys that are remembered.
 const POOL: usize = 16;
 /// Elements by which a collection is weighed.
@@ -88,6 +99,8 @@ const COMPARED: usize = 64;
 const MISSES_MAX: usize = 64;
 /// Keys that are drawn until one is no key of a slot on its way here.
 const HIDDEN_TRIES: usize = 16;
+/// Shards in which no other key was drawn, after which none is drawn any more.
+const HIDDEN_SHARDS: usize = 32;
 
 /// `maxmemory-policy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,10 +144,18 @@ pub(crate) struct Eviction<'k> {
 impl Eviction<'_> {
     /// Removes the best key to go.
     pub fn evict_one(&self, pool: &Pool, effects: &mut Effects) -> Evicted {
-        let (keyspace, policy, clock) = (self.keyspace, self.policy, self.clock);
-        if policy.order == Order::Random {
-            return self.evict_at_random(pool, effects);
+        let evicted = match self.policy.order {
+            Order::Random => self.evict_at_random(pool, effects),
+            _ => self.evict_best(pool, effects),
+        };
+        match evicted {
+            Evicted::None(_) if self.keyspace.hidden_slots().is_any() => self.evict_visible(pool, effects),
+            evicted => evicted,
         }
+    }
+
+    fn evict_best(&self, pool: &Pool, effects: &mut Effects) -> Evicted {
+        let (keyspace, policy, clock) = (self.keyspace, self.policy, self.clock);
         let samples = self.config.int(Directive::MAXMEMORY_SAMPLES).max(1) as usize;
         let mut candidates = pool.candidates.lock();
         for _ in 0..MISSES_MAX {
@@ -153,7 +174,18 @@ impl Eviction<'_> {
                 return Evicted::Bytes(self.remove_evicted(&mut shard, effects, best.db, &best.name));
             }
         }
-        Evicted::None(Drawn::HeldLocks)
+        Evicted::None(Drawn::NotNow)
+    }
+
+    /// Removes any key that may go, if one is found soon.
+    fn evict_visible(&self, pool: &Pool, effects: &mut Effects) -> Evicted {
+        let lock = |index| self.admitted(self.keyspace.locks().try_one(index));
+        let take = |shard: &mut Shard, db, name: &[u8]| self.remove_evicted(shard, effects, db, name);
+        match pool.sweep.lock().go_on(self.keyspace, self.policy.volatile, lock, take) {
+            Swept::Found(bytes) => Evicted::Bytes(bytes),
+            Swept::More => Evicted::None(Drawn::NotNow),
+            Swept::Nothing => Evicted::None(Drawn::Nothing),
+        }
     }
 
     /// The shard, unless what has begun to hold there since may keep its keys from going.
@@ -172,15 +204,21 @@ impl Eviction<'_> {
         let by_expiry = policy.order == Order::Expiry;
         let wanted = if by_expiry { COMPARED } else { samples };
         self.visit_shards(first, wanted, |shard, left| {
-            let mut drawn = 0;
+            let (mut drawn, has_hidden) = (0, self.keyspace.hidden_slots().is_any());
             for (db, slot) in shard.dbs.iter() {
                 let count = policy.offers(slot).min(if by_expiry { 1 } else { left });
                 for _ in 0..count {
-                    let Some(entry) = self.sample(slot) else { continue };
+                    let Some(entry) = self.sample(slot) else {
+                        if has_hidden {
+                            break;
+                        }
+                        continue;
+                    };
+                    drawn += usize::from(has_hidden);
                     let Some(score) = score(&entry, policy, clock) else { continue };
                     remember(candidates, score, db, entry.key());
                 }
-                drawn += count;
+                drawn += if has_hidden { 0 } else { count };
             }
             drawn
         })
@@ -232,23 +270,32 @@ impl Eviction<'_> {
     /// nothing others are waited for, a moment each.
     fn visit_shards(&self, first: usize, wanted: usize, mut visit: impl FnMut(&mut Shard, usize) -> usize) -> Drawn {
         let shards = self.keyspace.locks().len();
-        let (mut taken, mut held) = (0, Vec::new());
+        let (mut taken, mut held, mut fruitless) = (0, Vec::new(), 0);
         let mut look = |shard: &mut Shard, taken: &mut usize| {
             if shard.dbs.iter().any(|(_, slot)| self.policy.offers(slot) > 0) {
-                *taken += visit(shard, wanted - *taken);
+                let visited = visit(shard, wanted - *taken);
+                *taken += visited;
+                fruitless += usize::from(visited == 0);
             }
+            fruitless < HIDDEN_SHARDS
         };
         for index in (first..shards).chain(0..first) {
             let is_lasting = self.policy.volatile && self.keyspace.is_shard_lasting(index);
-            if is_lasting || self.keyspace.shard_total(index) == 0 {
+            if is_lasting || self.keyspace.shard_total(index) == 0 || is_hidden(self.keyspace, index) {
                 continue;
             }
-            match self.admitted(self.keyspace.locks().try_one(index)) {
+            let goes_on = match self.admitted(self.keyspace.locks().try_one(index)) {
                 Some(mut shard) => look(&mut shard, &mut taken),
-                None => held.push(index),
-            }
+                None => {
+                    held.push(index);
+                    true
+                }
+            };
             if taken >= wanted {
                 return Drawn::Some;
+            }
+            if !goes_on {
+                return if taken > 0 { Drawn::Some } else { Drawn::NotNow };
             }
         }
         if taken == 0 {
@@ -264,7 +311,7 @@ impl Eviction<'_> {
         }
         match (taken, held.is_empty()) {
             (1.., _) => Drawn::Some,
-            (0, false) => Drawn::HeldLocks,
+            (0, false) => Drawn::NotNow,
             (0, true) => Drawn::Nothing,
         }
     }
@@ -290,8 +337,8 @@ impl Eviction<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Drawn {
     Some,
-    /// The shards with keys that may go are locked by others.
-    HeldLocks,
+    /// There may be keys that may go: shards are locked by others, or not all keys were looked at.
+    NotNow,
     Nothing,
 }
 
@@ -343,6 +390,7 @@ mod tests {
     use crate::keyspace::origin::Origin;
     use crate::status::deny_reasons::Paused;
     use crate::time::UnixMs;
+    use cluster::slot_set::SlotSet;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
@@ -409,6 +457,52 @@ mod tests {
         assert!(engine.pass_locks(&mut 0, || false));
         assert!(!evict("allkeys-random", &pool) && !evict("allkeys-lru", &drawn));
         assert_eq!(engine.len(0), 1);
+    }
+
+    #[test]
+    fn keys_on_their_way_stay_and_others_are_found_among_them() {
+        for policy in ["allkeys-random", "allkeys-lru", "volatile-random", "volatile-lfu", "volatile-ttl"] {
+            let engine = crate::Engine::new(
+                &crate::Options { shards: 4, databases: 16, ..Default::default() },
+                std::sync::Arc::new(crate::NullHost),
+            );
+            let hidden = slot_of(b"{h}");
+            engine.hidden_slots().hide([b'j'; 40], SlotSet::of([hidden..=hidden]));
+            let put = |db: u32, name: String| {
+                let mut keys = Keys::new(&engine, HeldLocks::Nothing, db, Origin::client(UnixMs(1)));
+                keys.hold([keys.key(name.as_bytes()).hash].into_iter()).unwrap();
+                let mut edit = keys.edit(keys.key(name.as_bytes()));
+                // Those that are hidden are the first to go.
+                let at = if name.starts_with("{h}") { 1000 } else { 2000 };
+                edit.set_string(NewString::Bytes(b"v"), Ttl::At(UnixMs(at)));
+                edit.commit(EventClass::STRING, "set");
+            };
+            (0..3000).for_each(|number| put(0, format!("{{h}}{number}")));
+            // In the same shard, and in the same table.
+            let tag = (0..)
+                .map(|n| n.to_string())
+                .find(|tag| slot_of(tag.as_bytes()) / 4096 == hidden / 4096 && slot_of(tag.as_bytes()) != hidden)
+                .unwrap();
+            (0..3).for_each(|number| put(0, format!("{{{tag}}}{number}")));
+            put(9, format!("{{{tag}}}"));
+            let (config, clock) = (engine.config().snapshot(), engine.access_clock(UnixMs(1)));
+            let named = EvictionPolicy::named(policy).unwrap();
+            let eviction =
+                Eviction { keyspace: &engine, config: &config, policy: named, clock, admitted: engine.epoch() };
+            let (pool, mut gone) = (Pool::default(), 0);
+            let ends = (0..500).any(|_| match eviction.evict_one(&pool, &mut Effects::default()) {
+                Evicted::Bytes(_) => {
+                    gone += 1;
+                    false
+                }
+                Evicted::None(drawn) => drawn == Drawn::Nothing,
+            });
+            assert_eq!(
+                (gone, engine.len(0), engine.visible_len(0), engine.len(9), ends),
+                (4, 3000, 0, 0, true),
+                "{policy}"
+            );
+        }
     }
 
     proptest! {

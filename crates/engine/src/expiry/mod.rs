@@ -5,3 +5,4 @@
 
 pub mod background;
 pub mod eviction;
+mod visible_sweep;

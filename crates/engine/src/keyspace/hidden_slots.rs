@@ -55,6 +55,11 @@ impl HiddenSlots {
         self.is_any() && slots.any(|slot| self.slots.get(slot).is_some_and(|hidden| hidden.load(Relaxed)))
     }
 
+    /// Whether keys of all of these slots are hidden.
+    pub fn hides_all(&self, mut slots: Range<usize>) -> bool {
+        self.is_any() && slots.all(|slot| self.slots.get(slot).is_some_and(|hidden| hidden.load(Relaxed)))
+    }
+
     /// Keys of these slots are hidden from now on.
     pub fn hide(&self, name: HiddenName, slots: SlotSet) {
         let mut groups = self.by_name.lock();
@@ -143,6 +148,9 @@ mod tests {
         hidden.hide(one, SlotSet::of([5..=9]));
         hidden.hide(two, SlotSet::of([20..=20]));
         assert!(hidden.hides(7) && hidden.hides(20) && !hidden.hides(10));
+        assert!(
+            hidden.hides_all(5..10) && !hidden.hides_all(5..11) && hidden.hides_any(9..12) && !hidden.hides_any(10..12)
+        );
         for slot in [5, 6, 20, 30] {
             hidden.key_came(slot, 3);
         }
