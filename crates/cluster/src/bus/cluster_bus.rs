@@ -43,6 +43,8 @@ pub struct Bus {
     /// Slots that another node may take whatever its epoch is: their migration is agreed on.
     pub(super) granted: SlotSet,
     pub(super) migrations: Migrations,
+    /// Orders by which keys are removed, or looked for that are to be, of which it is not known that they are done.
+    pub(super) removals: usize,
     pub(super) settings: Settings,
     pub(super) debug: DebugSettings,
     /// What the configuration says that others are told.
@@ -103,6 +105,7 @@ impl Bus {
             ticks: 0,
             granted: SlotSet::none(),
             migrations: Migrations::default(),
+            removals: 0,
             settings,
             debug: DebugSettings::default(),
             announced: Address::default(),

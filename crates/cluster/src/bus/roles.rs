@@ -25,6 +25,7 @@ impl Bus {
             node.flags.set(Flags::PRIMARY, true);
         }
         if is_myself {
+            self.removals += 1;
             self.effects.push(Effect::Lead);
             self.fail_imports_of_former_primary();
         }

@@ -33,6 +33,7 @@ impl Bus {
             self.effects.push(Effect::DropShardSubscribers(todo.dropped_channels));
         }
         if !todo.lost_slots.is_empty() {
+            self.removals += 1;
             self.effects.push(Effect::LoseSlots(todo.lost_slots));
         }
         if todo.slot_map_changed && !self.effects.contains(&Effect::SlotMapChanged) {

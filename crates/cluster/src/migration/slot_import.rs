@@ -96,6 +96,19 @@ impl Migrations {
         }
     }
 
+    /// All imports end for that reason, and with them the removal of what came in vain: all keys go at once.
+    pub(crate) fn imports_are_gone(&mut self, reason: &str, view: MigrationView<'_>) {
+        for name in self.names(|job| job.is_import && !job.state.is_finished()) {
+            let Some(job) = self.job_mut(&name) else { continue };
+            let (state, message) = match job.state {
+                JobState::CleaningUp => (job.after_cleanup, job.message.clone()),
+                _ => (JobState::Failed, Some(reason.to_owned())),
+            };
+            job.state = JobState::CleaningUp;
+            self.finish(&name, state, message, view);
+        }
+    }
+
     /// Nothing is remembered of jobs that have ended.
     pub(crate) fn forget_finished(&mut self) {
         self.jobs.retain(|job| !job.state.is_finished());

@@ -9,7 +9,7 @@ use crate::core::args::Args;
 use crate::core::context::{Context, Flow};
 use cluster::Millis;
 use cluster::bus::Bus;
-use cluster::migration::{Job, JobState, RequestError, SyncWord};
+use cluster::migration::{Job, RequestError, SyncWord};
 use engine::keyspace::origin::Asker;
 use engine::{Error, Word};
 
@@ -100,9 +100,7 @@ fn record(cx: &Context<'_>, args: &Args<'_>) {
 
 fn establish(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
     let is_tracked = cx.session.asker.is_obeyed();
-    // Keys of an import that has failed are about to be gone.
-    let is_cleaning = |bus: &mut Bus, _| bus.migrations().jobs().any(|job| job.state == JobState::CleaningUp);
-    if !is_tracked && ask(is_cleaning)? {
+    if !is_tracked && ask(|bus: &mut Bus, _| bus.has_keys_to_remove())? {
         cx.flow = Flow::NotNow;
         return Ok(());
     }

@@ -21,10 +21,10 @@ pub trait Connections: Send + Sync {
     /// A file or a primary's snapshot says that slots were on their way there, by that name.
     fn track_import(&self, _name: &[u8; 40], _slots: &SlotSet) {}
 
-    /// The data of another server is about to take the place of what there is.
-    fn data_is_replaced(&self) {}
+    /// Data of a file or of another server is about to take the place of what there is, for this reason.
+    fn data_is_replaced(&self, _reason: &str) {}
 
-    /// The data has been read when the server started.
+    /// The data has been read from a file.
     fn data_loaded(&self) {}
 
     /// Ends it when it has been sent what it was replied so far.

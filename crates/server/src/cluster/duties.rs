@@ -12,6 +12,8 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use engine::Engine;
 use std::io;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 /// One of these things.
 pub(super) enum Duty {
@@ -38,6 +40,16 @@ pub(super) enum Duty {
     Unpause,
 }
 
+impl Duty {
+    /// Keys are to go, or to be looked for.
+    fn concerns_keys(&self) -> bool {
+        matches!(self, Duty::LookAtKeys | Duty::FlushAll | Duty::RemoveKeys(_) | Duty::RemoveImported(..))
+    }
+}
+
+/// Between two looks at whether the data is there.
+const LOOK: Duration = Duration::from_millis(1);
+
 /// Where they are left.
 pub(super) struct Duties(Sender<Duty>);
 
@@ -53,7 +65,7 @@ pub(super) fn start(desk: &Arc<NodeDesk>, shared: &Arc<Shared>) -> io::Result<Du
     let (sender, receiver) = unbounded();
     let (desk, shared) = (Arc::clone(desk), Arc::clone(shared));
     let run = move || work(&desk, &shared, &receiver);
-    std::thread::Builder::new().name("cluster-duties".to_owned()).spawn(run)?;
+    thread::Builder::new().name("cluster-duties".to_owned()).spawn(run)?;
     Ok(Duties(sender))
 }
 
@@ -65,6 +77,12 @@ fn look_at_keys(desk: &NodeDesk, engine: &Engine, now: Now) {
 fn work(desk: &NodeDesk, shared: &Shared, duties_due: &Receiver<Duty>) {
     let engine = &*shared.engine;
     for duty in duties_due {
+        if duty.concerns_keys() {
+            // Those that are being read may be meant, too.
+            while engine.persistence_status().deny_reasons().is_loading() {
+                thread::sleep(LOOK);
+            }
+        }
         let now = clock::now();
         match duty {
             Duty::EndWaits => node_duties::end_waits(engine),
@@ -74,10 +92,18 @@ fn work(desk: &NodeDesk, shared: &Shared, duties_due: &Receiver<Duty>) {
                 node_duties::lead(engine);
                 look_at_keys(desk, engine, now);
             }
-            Duty::FlushAll => node_duties::flush_all(engine, now),
+            Duty::FlushAll => {
+                node_duties::flush_all(engine, now);
+                desk.input(|bus, _| bus.lost_keys_removed());
+            }
             Duty::RemoveKeys(slots) => {
-                let node = desk.bus().own_name_in_shard();
-                node_duties::remove_keys(engine, &slots, &node, now);
+                let (node, own) = {
+                    let bus = desk.bus();
+                    (bus.own_name_in_shard(), bus.nodes().myself().slots.clone())
+                };
+                // Some may have come back meanwhile.
+                node_duties::remove_keys(engine, &slots.without(&own), &node, now);
+                desk.input(|bus, _| bus.lost_keys_removed());
             }
             Duty::RemoveImported(job, slots) => {
                 let node = desk.bus().own_name_in_shard();

@@ -419,9 +419,9 @@ impl Connections for EngineHost {
         }
     }
 
-    fn data_is_replaced(&self) {
+    fn data_is_replaced(&self, reason: &str) {
         if let Some(node) = self.node.get() {
-            node.input(|bus, now| bus.forget_imports("Full resynchronization occurred", now));
+            node.input(|bus, now| bus.forget_imports(reason, now));
         }
     }
 

@@ -518,7 +518,7 @@ impl LinkThread {
         // Who may hold what was acknowledged keeps it until there is something better.
         let keeps = status.acknowledgement.membership().set.is_some();
         let way = if keeps { LoadWay::File } else { LoadWay::of(self.engine(), &config) };
-        self.engine().host().data_is_replaced();
+        self.engine().host().data_is_replaced("Full resynchronization occurred");
         let to = if way == LoadWay::File { "disk" } else { "parser" };
         log::notice(format_args!("PRIMARY <-> REPLICA sync: receiving {kind} to {to}"));
         let mut file = None;

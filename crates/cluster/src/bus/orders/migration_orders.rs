@@ -71,13 +71,15 @@ impl Bus {
     /// The data is about to come anew, from a file or a primary: imports end, and what is known of jobs with them.
     pub fn forget_imports(&mut self, reason: &str, now: Millis) {
         self.migrate(now, |all, view| {
-            all.fail_imports(reason, view);
+            all.imports_are_gone(reason, view);
             all.forget_finished();
         });
     }
 
-    /// The data has been read from a file: a primary does not go on with what was under way.
+    /// The data has been read from a file: a primary does not go on with what was under way. What there is is to be
+    /// [looked at](Bus::keys_found).
     pub fn data_loaded(&mut self, now: Millis) {
+        self.removals += 1;
         if self.nodes.myself().is_primary() {
             self.migrate(now, |all, view| all.fail_imports("Process restarted", view));
         }

@@ -87,6 +87,7 @@ impl Bus {
         let text = format!("Stop replication and turning myself into empty primary (request from '{by}').");
         self.log(Level::Notice, text);
         self.set_as_primary(self.nodes.my_id());
+        self.removals += 1;
         self.effects.push(Effect::FlushAll);
         self.close_all_slots();
         self.reset_manual_failover();

@@ -41,6 +41,7 @@ impl Bus {
         self.move_to_new_shard();
         if was_replica {
             self.set_as_primary(self.nodes.my_id());
+            self.removals += 1;
             self.effects.push(Effect::FlushAll);
         }
         self.todo.save(true);

@@ -3,6 +3,7 @@
 use crate::bus::cluster_bus::Bus;
 use crate::bus::model::bus_effect::Level;
 use crate::bus::model::order_error::OrderError;
+use crate::migration::JobState;
 use crate::slot_set::SlotSet;
 use crate::{Millis, SLOTS};
 
@@ -121,10 +122,23 @@ impl Bus {
         self.save(true);
     }
 
+    /// What [`Effect::LoseSlots`](crate::bus::Effect::LoseSlots) or [`Effect::FlushAll`](crate::bus::Effect::FlushAll)
+    /// wanted gone is gone.
+    pub fn lost_keys_removed(&mut self) {
+        self.removals = self.removals.saturating_sub(1);
+    }
+
+    /// Whether there may be keys of slots that are not this node's, or of imports that have failed, which are about to
+    /// be removed: what comes with these slots must not be taken for them, nor they for it.
+    pub fn has_keys_to_remove(&self) -> bool {
+        self.removals > 0 || self.migrations.jobs().any(|job| job.state == JobState::CleaningUp)
+    }
+
     /// These slots have keys. A primary takes those that nobody owns; keys of others' slots are to be removed. To be
     /// called once the data is loaded, and after each [`Effect::Lead`](crate::bus::Effect::Lead).
     pub fn keys_found(&mut self, populated: &SlotSet, now: Millis) {
         self.now = now;
+        self.removals = self.removals.saturating_sub(1);
         let myself = self.nodes.my_id();
         if self.nodes.myself().is_replica() {
             return;

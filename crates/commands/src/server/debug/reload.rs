@@ -13,6 +13,9 @@ use std::io::{self, ErrorKind};
 use std::sync::mpsc::{self, TryRecvError};
 use std::time::Duration;
 
+/// Why migrations of slots end that were under way.
+const REPLACED: &str = "A new RDB is being loaded";
+
 /// Writes the file, empties the keyspace and reads the file again, each unless it is told otherwise.
 pub fn reload(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let given = |word: &str| (2..args.len()).any(|index| args.is(index, word));
@@ -41,9 +44,11 @@ pub fn reload(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         cx.keys.enter_epoch();
         drop(empty_all(cx, true)?);
         cx.keys.unlock();
+        engine.host().data_is_replaced(REPLACED);
     }
     let loaded = load::load_file(engine, given("merge"));
     engine.persistence_status().set_loading(false);
+    engine.host().data_loaded();
     loaded.map_err(failed)?.ok_or(Error::DebugLoad)?;
     engine.host().log("DB reloaded by DEBUG RELOAD");
     cx.reply.ok();
@@ -86,9 +91,11 @@ pub fn load_aof(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let logs = engine.suspend_logging();
     drop(empty_all(cx, true)?);
     cx.keys.unlock();
+    engine.host().data_is_replaced(REPLACED);
     let loaded = aof::load_again(engine);
     engine.resume_logging(logs);
     engine.persistence_status().set_loading(false);
+    engine.host().data_loaded();
     loaded.map_err(failed)?;
     engine.host().notice("Append Only File loaded by DEBUG LOADAOF");
     cx.reply.ok();
