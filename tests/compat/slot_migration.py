@@ -312,6 +312,31 @@ def check_failed(fleet, source, target, slots, values, name, state=b"failed"):
     print(f"  {fleet.kind(source)} -> {fleet.kind(target)}")
 
 
+def info(node, field):
+    return int(dict(line.split(b":", 1) for line in node("INFO", "all").split(b"\r\n") if b":" in line)[field])
+
+
+def accounted(fleet):
+    """INFO and MEMORY STATS say what the connections of a migration hold and have moved, at both ends."""
+    for source, target in mixed(fleet):
+        moved = [info(node, b"total_net_cluster_slot_%s_bytes" % way) for node, way in ((source, b"export"), (target, b"import"))]
+        slots, values, name = in_the_middle(fleet, source, target)
+        for node, way, other in ((source, b"export", b"import"), (target, b"import", b"export")):
+            fleet.expect(f"{fleet.kind(node)} has memory for the {way}", lambda: info(node, b"mem_cluster_slot_%s" % way) > 0)
+            stats = node("MEMORY", "STATS")
+            stats = dict(zip(stats[::2], stats[1::2]))
+            if int(stats[b"cluster.slot_" + way][1:]) == 0 or info(node, b"mem_cluster_slot_%s" % other) != 0:
+                fleet.complain(f"{fleet.kind(node)}: {way} {stats[b'cluster.slot_' + way]}, {other} {info(node, b'mem_cluster_slot_%s' % other)}")
+            before = moved.pop(0)
+            # At least the large values, some of which are compressed on their way.
+            if info(node, b"total_net_cluster_slot_%s_bytes" % way) < before + 100_000:
+                fleet.complain(f"{fleet.kind(node)} has not counted what it moved: {before}")
+        source("CLUSTER", "CANCELSLOTMIGRATIONS")
+        check_failed(fleet, source, target, slots, values, name, b"cancelled")
+        for node, way in ((source, b"export"), (target, b"import")):
+            fleet.expect(f"{fleet.kind(node)} still has memory for the {way}", lambda: info(node, b"mem_cluster_slot_%s" % way) == 0)
+
+
 def mixed(fleet):
     a, b, c, d = fleet.primaries
     return (c, d), (a, c), (c, b)
@@ -447,7 +472,7 @@ def words(fleet):
         fleet.complain(f"jobs are listed as {forms}")
 
 
-CASES = [moves, hidden, words, cancelled, cut, flushed, killed]
+CASES = [moves, hidden, accounted, words, cancelled, cut, flushed, killed]
 
 
 def main():
