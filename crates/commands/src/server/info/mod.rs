@@ -18,6 +18,7 @@
 pub mod absent;
 pub mod command_stats;
 pub mod key_sizes;
+mod net_traffic;
 mod replication_section;
 mod worker_times;
 
@@ -500,19 +501,7 @@ fn stats(text: &mut Text, source: &Source<'_>) {
     text.field("total_connections_received", connections.received);
     text.field("total_commands_processed", totals.commands);
     text.field("instantaneous_ops_per_sec", rates.commands);
-    let input = |it: &Totals| it.input_bytes + it.replication_input + it.slot_import;
-    let output = |it: &Totals| it.output_bytes + it.replication_output + it.slot_export;
-    let kilobytes = |bytes: u64| format!("{:.2}", bytes as f64 / 1024.0);
-    text.field("total_net_input_bytes", input(&totals));
-    text.field("total_net_output_bytes", output(&totals));
-    text.field("total_net_repl_input_bytes", totals.replication_input);
-    text.field("total_net_repl_output_bytes", totals.replication_output);
-    text.field("total_net_cluster_slot_import_bytes", totals.slot_import);
-    text.field("total_net_cluster_slot_export_bytes", totals.slot_export);
-    text.field("instantaneous_input_kbps", kilobytes(input(&rates)));
-    text.field("instantaneous_output_kbps", kilobytes(output(&rates)));
-    text.field("instantaneous_input_repl_kbps", kilobytes(rates.replication_input));
-    text.field("instantaneous_output_repl_kbps", kilobytes(rates.replication_output));
+    net_traffic::put(text, &totals, &rates);
     let syncs = &engine.replication().counts;
     text.field("rejected_connections", connections.rejected);
     text.field("sync_full", syncs.full.load(Relaxed));
