@@ -9,6 +9,8 @@
 mod accounts;
 #[path = "black_box/acknowledged.rs"]
 mod acknowledged;
+#[path = "black_box/admin.rs"]
+mod admin;
 #[path = "black_box/admission.rs"]
 mod admission;
 #[path = "black_box/all_commands.rs"]

@@ -24,6 +24,7 @@ pub const UNSAFE_FILES: &[&str] = &[
 
 /// Which crates of ours a crate may depend on. Imports go downwards only.
 pub const LAYERS: &[(&str, &[&str])] = &[
+    ("admin", &[]),
     ("allocator", &[]),
     ("resp", &[]),
     ("tls", &[]),
@@ -37,6 +38,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
     (
         "server",
         &[
+            "admin",
             "allocator",
             "resp",
             "structures",
@@ -122,6 +124,7 @@ pub const ROOMS: &[(&str, &[&str])] = &[
             "process",
             "cluster",
             "sentinel",
+            "admin",
             "host",
             "replication",
             "migration",

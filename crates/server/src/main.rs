@@ -2,6 +2,7 @@
 #![deny(unsafe_code)]
 #![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
 
+mod admin;
 mod aof;
 mod cluster;
 mod connection;

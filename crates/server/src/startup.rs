@@ -1,5 +1,6 @@
 //! From a configuration to running threads, and back.
 
+use crate::admin::plane;
 use crate::aof::disk::Disk;
 use crate::aof::writer;
 use crate::cluster::node_desk::NodeDesk;
@@ -27,6 +28,7 @@ use crate::system::rlimit;
 use crate::workers::notifier::Notifier;
 use crate::workers::replication_handle::ReplicationMessage;
 use crate::workers::shared::{Shared, worker_count};
+use cinnabar_admin::http_server::AdminThread;
 use commands::core::mode;
 use commands::replication::{acknowledge, follow};
 use engine::config::{Config, Directive};
@@ -57,7 +59,7 @@ pub fn serve(
     sentinel: Option<Arc<SentinelDesk>>,
 ) -> Result<(), String> {
     let workers = if mode::is_sentinel() { 1 } else { worker_count(&config) };
-    let clients = rlimit::admit(config.int(Directive::MAXCLIENTS).max(0) as u64)?;
+    let clients = rlimit::admit(config.int(Directive::MAXCLIENTS).max(0) as u64, plane::connections(&config))?;
     oom::apply(&config)?;
     affinity::choose_pages(&config);
     allocator::give_back_in_background(config.flag(Directive::JEMALLOC_BG_THREAD));
@@ -98,12 +100,11 @@ pub fn serve(
     let (alone, within) = if mode::is_sentinel() { (sentinel, None) } else { (None, sentinel) };
     let within = within.map(|desk| SentinelWithin::start(&desk, &shared.engine)).transpose()?;
     if let Some(node) = &node {
-        shared.engine.persistence_status().set_clustered(true);
         host.set_node(node);
-        node.start(&shared, &acceptor)?;
-        migration_thread::start(&shared, node, &acceptor)
-            .map_err(|error| format!("Can't start the thread of migrations: {error}"))?;
+        start_node(node, &shared, &acceptor)?;
     }
+    // Before the data set is read: it tells of that, too.
+    let admin = plane::start(&shared, &acceptor)?;
     begin(&shared, &acceptor, kinds, alone).map_err(|error| format!("Can't start a thread: {error}"))?;
     acceptor.open(listeners).map_err(failed)?;
     daemon.ready();
@@ -113,10 +114,19 @@ pub fn serve(
     shared.replication.wake();
     threads.join();
     within.into_iter().for_each(SentinelWithin::stop);
+    admin.into_iter().for_each(AdminThread::stop);
     [logger, replicator].into_iter().for_each(|thread| _ = thread.join());
     daemon.stop();
     log::warning("Cinnabar is now ready to exit, bye bye...");
     result
+}
+
+/// The server is a node of a cluster from now on.
+fn start_node(node: &Arc<NodeDesk>, shared: &Arc<Shared>, acceptor: &Arc<Acceptor>) -> Result<(), String> {
+    shared.engine.persistence_status().set_clustered(true);
+    node.start(shared, acceptor)?;
+    migration_thread::start(shared, node, acceptor)
+        .map_err(|error| format!("Can't start the thread of migrations: {error}"))
 }
 
 fn options(config: &Config, is_clustered: bool, workers: usize) -> Options {

@@ -130,9 +130,14 @@ impl Config {
 
     /// Addresses to listen on; one with a leading `-` may fail to bind.
     pub fn bind_addresses(&self) -> &[Arc<[u8]>] {
-        match self.value(Directive::BIND) {
+        self.addresses(Directive::BIND)
+    }
+
+    /// The addresses that another such directive names.
+    pub fn addresses(&self, directive: Directive) -> &[Arc<[u8]>] {
+        match self.value(directive) {
             DirectiveValue::Bind(addresses) => addresses,
-            _ => wrong_kind(Directive::BIND),
+            _ => wrong_kind(directive),
         }
     }
 

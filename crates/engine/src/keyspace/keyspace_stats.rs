@@ -35,8 +35,10 @@ pub struct DbOverview {
     pub expires: usize,
     /// Keys with elements that have an expiry.
     pub volatile: usize,
-    /// Mean time left of keys with an expiry, in milliseconds, by a sample.
-    pub mean_ttl: u64,
+    /// Times left of keys with an expiry together, in milliseconds, by a sample.
+    pub(super) left: u128,
+    /// How many keys that sum is of.
+    pub(super) left_of: u64,
     /// Places for keys in its tables.
     pub slots: usize,
     /// Places in tables that are being replaced.
@@ -69,8 +71,6 @@ impl Overview {
         let mut overview = Overview::default();
         overview.dbs.entry(keys.db_index()).or_default();
         overview.stats.dirty = keys.keyspace().persistence_status().elsewhere.load(Relaxed);
-        // Mean times left, weighed by the number of keys that they are those of.
-        let mut times: BTreeMap<u32, u128> = BTreeMap::new();
         let (keyspace, patience) = (keys.keyspace(), keys.patience());
         for index in 0..keyspace.locks.len() {
             let seen = keys.with_shard(index, |shard, _| {
@@ -79,9 +79,7 @@ impl Overview {
                 overview.tracked_keys += shard.tracked.len();
                 overview.tracked_items += shard.tracked.items();
                 for (number, db) in shard.dbs.iter() {
-                    let left = db.expiry.keys.mean_left(now, TTL_SAMPLE).unwrap_or(0);
-                    *times.entry(number).or_default() += u128::from(left) * db.expiry.keys.len() as u128;
-                    overview.dbs.entry(number).or_default().add(db);
+                    overview.dbs.entry(number).or_default().add(&DbOverview::of(db, now));
                 }
             });
             if seen.is_err() {
@@ -91,10 +89,6 @@ impl Overview {
             }
         }
         keys.set_patience(patience);
-        for (number, time) in times {
-            let db = overview.dbs.entry(number).or_default();
-            db.mean_ttl = time.checked_div(db.expires as u128).unwrap_or(0) as u64;
-        }
         overview
     }
 
@@ -116,21 +110,50 @@ impl Overview {
 }
 
 impl DbOverview {
-    fn add(&mut self, db: &Db) {
+    /// The part of it that lies in one shard, at `now` (Unix time in milliseconds).
+    pub(super) fn of(db: &Db, now: u64) -> DbOverview {
         let table = db.table.stats();
         let old = table.resize.map_or(0, |(old, moved)| old - moved.min(old));
-        self.keys += table.entries;
-        self.expires += db.expiry.keys.len();
-        self.volatile += db.expiry.elements.len();
-        self.slots += table.buckets * PLACES;
-        self.old_slots += old * PLACES;
-        self.resizing += usize::from(table.resize.is_some());
-        self.table_bytes += table.memory;
-        self.old_bytes += old * BUCKET;
-        self.expiry_bytes += db.expiry.keys.memory_usage() + db.expiry.elements.memory_usage();
-        self.awaited += db.wait_queues.len();
-        self.awaited_gone += db.wait_queues.awaited_gone();
-        self.watched += db.watchers.len();
+        let (expires, left) = (db.expiry.keys.len(), db.expiry.keys.mean_left(now, TTL_SAMPLE).unwrap_or(0));
+        DbOverview {
+            keys: table.entries,
+            expires,
+            volatile: db.expiry.elements.len(),
+            left: u128::from(left) * expires as u128,
+            left_of: expires as u64,
+            slots: table.buckets * PLACES,
+            old_slots: old * PLACES,
+            resizing: usize::from(table.resize.is_some()),
+            table_bytes: table.memory,
+            old_bytes: old * BUCKET,
+            expiry_bytes: db.expiry.keys.memory_usage() + db.expiry.elements.memory_usage(),
+            awaited: db.wait_queues.len(),
+            awaited_gone: db.wait_queues.awaited_gone(),
+            watched: db.watchers.len(),
+        }
+    }
+
+    /// Adds another part.
+    pub(super) fn add(&mut self, other: &DbOverview) {
+        self.keys += other.keys;
+        self.expires += other.expires;
+        self.volatile += other.volatile;
+        self.left += other.left;
+        self.left_of += other.left_of;
+        self.slots += other.slots;
+        self.old_slots += other.old_slots;
+        self.resizing += other.resizing;
+        self.table_bytes += other.table_bytes;
+        self.old_bytes += other.old_bytes;
+        self.expiry_bytes += other.expiry_bytes;
+        self.awaited += other.awaited;
+        self.awaited_gone += other.awaited_gone;
+        self.watched += other.watched;
+    }
+
+    /// Mean time left of keys with an expiry, in milliseconds, by a sample.
+    pub fn mean_ttl(&self) -> u64 {
+        self.left.checked_div(u128::from(self.left_of)).unwrap_or(0) as u64
     }
 }
 

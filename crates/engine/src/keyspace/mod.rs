@@ -9,6 +9,7 @@ mod barrier;
 mod beside;
 pub mod edit;
 pub mod encoding_limits;
+pub mod glances;
 pub mod held_locks;
 pub mod hidden_slots;
 mod in_place_edit;

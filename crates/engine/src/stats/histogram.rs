@@ -23,6 +23,8 @@ const WIDTH: usize = 128;
 const OCTAVES: usize = 24;
 /// Longer durations count as this long: one second.
 const MAX: u64 = 1_000_000_000;
+/// The least level at which durations are told apart for others.
+const FIRST_STEP: u64 = 1024;
 
 type Octave = [Counter; WIDTH];
 
@@ -117,24 +119,24 @@ impl HistogramSnapshot {
     /// The cumulative distribution at steps that double from 1024 ns on: upper limits in microseconds, with the number
     /// of durations up to there. Steps that add none are left out.
     pub fn distribution(&self) -> Vec<(u64, u64)> {
+        let mut last = 0;
+        let adds = |(_, seen): &(u64, u64)| std::mem::replace(&mut last, *seen) < *seen;
+        self.steps().into_iter().filter(adds).map(|(end, seen)| (end / 1000, seen)).collect()
+    }
+
+    /// The same with all steps, whose upper limits in nanoseconds are always the same ones. The last has all durations:
+    /// those that are longer, too.
+    pub fn steps(&self) -> Vec<(u64, u64)> {
         let mut steps = Vec::new();
-        let (mut seen, mut last, mut level) = (0, 0, 1024);
-        let mut index = 0;
-        while seen < self.total {
+        let (mut seen, mut level) = (0, FIRST_STEP);
+        for index in 0..OCTAVES * WIDTH {
+            seen += self.counts.get(index).copied().unwrap_or(0);
             // A step ends with the bucket that begins at its level, or with the last bucket.
-            let end = loop {
-                seen += self.counts.get(index).copied().unwrap_or(0);
-                let (lowest, highest) = range(index);
-                index += 1;
-                if lowest >= level || index == OCTAVES * WIDTH {
-                    break highest;
-                }
-            };
-            if seen > last {
-                steps.push((end / 1000, seen));
-                last = seen;
+            let (lowest, highest) = range(index);
+            if lowest >= level || index + 1 == OCTAVES * WIDTH {
+                steps.push((highest, seen));
+                level *= 2;
             }
-            level *= 2;
         }
         steps
     }
@@ -186,6 +188,10 @@ mod tests {
         // 1031 is in the bucket that begins at 1024, 1032 behind it.
         assert_eq!(of(&[500, 1031, 1032, 30_000]).distribution(), [(1, 2), (2, 3), (33, 4)]);
         assert_eq!(of(&[5_000_000_000]).distribution(), [(1_073_741, 1)]);
+        let steps = of(&[500, 1031, 1032, 30_000]).steps();
+        assert_eq!((steps[0], steps[1], steps[4], steps[5]), ((1031, 2), (2063, 3), (16_511, 3), (33_023, 4)));
+        assert_eq!((steps.len(), steps[20]), (21, (1_073_741_823, 4)));
+        assert!(of(&[]).steps().iter().all(|(_, seen)| *seen == 0));
     }
 
     #[test]

@@ -121,6 +121,8 @@ pub struct WorkerMetrics {
     pub log_nanos: Counter,
     /// Nanoseconds that the longest turn took.
     pub longest_turn_nanos: Counter,
+    /// How long turns took, those that only the timers woke among them.
+    pub turn_durations: Histogram,
     /// The most commands that one turn ran.
     pub most_commands_a_turn: Counter,
     /// Errors that were replied.
@@ -207,6 +209,7 @@ impl WorkerMetrics {
         self.turn_began.set(0);
         self.background_nanos.add(ended.since(background));
         self.longest_turn_nanos.raise(took);
+        self.turn_durations.record(took);
         self.most_commands_a_turn.raise(self.commands.get().saturating_sub(commands));
     }
 
@@ -239,6 +242,7 @@ impl WorkerMetrics {
             background_nanos,
             log_nanos,
             longest_turn_nanos,
+            turn_durations,
             most_commands_a_turn,
             error_replies,
             client_bytes: _,
@@ -252,6 +256,7 @@ impl WorkerMetrics {
             errors,
         } = self;
         errors.lock().clear();
+        turn_durations.reset();
         for counter in [commands, input_bytes, output_bytes, reads, writes, turns, error_replies] {
             counter.reset();
         }

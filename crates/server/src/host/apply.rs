@@ -1,5 +1,6 @@
 //! What changed directives do around the engine: listeners, log, title, what the system is asked for.
 
+use crate::admin::plane;
 use crate::listener::acceptor::Acceptor;
 use crate::listener::sockets::Port;
 use crate::process::crash;
@@ -77,7 +78,7 @@ impl ServerHooks for DirectiveChange<'_> {
 
     fn max_clients(&self) -> Applied {
         let wanted = self.config.int(Directive::MAXCLIENTS).max(0) as u64;
-        match rlimit::admit(wanted)? {
+        match rlimit::admit(wanted, plane::connections(self.config))? {
             possible if possible < wanted => Err(format!(
                 "The operating system is not able to handle the specified number of clients, try with {possible}"
             )),

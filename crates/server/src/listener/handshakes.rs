@@ -16,11 +16,10 @@ use crate::listener::sockets::{Accepted, Port};
 use crate::listener::tls_state::TlsState;
 use crate::system::log;
 use crate::system::log_limit::LogLimit;
-use crate::tls::certificate::Certificate;
+use crate::tls::certificate::named_users;
 use crate::workers::shared::Shared;
 use commands::core::mode;
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use engine::config::{Config, Directive};
 use mio::{Events, Poll, Token, Waker};
 use slab::Slab;
 use std::collections::VecDeque;
@@ -229,7 +228,9 @@ impl HandshakeThread {
             return refuse(&self.shared, accepted, PROTECTED);
         }
         let users = match &accepted.stream {
-            SocketStream::Tls(stream) => named_users(stream, &config),
+            SocketStream::Tls(stream) => {
+                stream.peer_certificate().map_or(Vec::new(), |shown| named_users(shown, &config))
+            }
             _ => Vec::new(),
         };
         hand_out(&self.shared, accepted, users);
@@ -259,15 +260,5 @@ impl HandshakeThread {
                 self.fail(token, "it takes too long");
             }
         }
-    }
-}
-
-/// The users that the client's certificate names (`tls-auth-clients-user`), in the order in which they are looked for.
-fn named_users(stream: &TlsStream, config: &Config) -> Vec<Vec<u8>> {
-    let Some(certificate) = stream.peer_certificate().and_then(Certificate::read) else { return Vec::new() };
-    match config.choice(Directive::TLS_AUTH_CLIENTS_USER) {
-        "CN" => certificate.common_name().into_iter().map(<[u8]>::to_vec).collect(),
-        "URI" => certificate.uris().map(<[u8]>::to_vec).collect(),
-        _ => Vec::new(),
     }
 }

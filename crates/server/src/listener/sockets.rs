@@ -11,6 +11,7 @@ use std::fs::Permissions;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::{PermissionsExt, chown};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Bytes that the kernel takes of replies before their turn to be sent comes. By itself it would take 4 MiB from every
@@ -193,9 +194,25 @@ pub fn open_bus(config: &Config, number: u16) -> Result<Vec<TcpListener>, String
     Ok(open_addresses(config, number, "cluster")?.into_iter().map(|(socket, _)| socket).collect())
 }
 
+/// Opens the admin plane's port on its own addresses.
+pub fn open_admin(config: &Config, number: u16) -> Result<Vec<std::net::TcpListener>, String> {
+    let addresses = config.addresses(Directive::ADMIN_BIND);
+    Ok(open_all(config, addresses, number, "admin")?.into_iter().map(|(socket, _)| socket.into()).collect())
+}
+
 fn open_addresses(config: &Config, number: u16, kind: &str) -> Result<Vec<(TcpListener, SocketAddr)>, String> {
+    let opened = open_all(config, config.bind_addresses(), number, kind)?;
+    Ok(opened.into_iter().map(|(socket, address)| (TcpListener::from_std(socket.into()), address)).collect())
+}
+
+fn open_all(
+    config: &Config,
+    addresses: &[Arc<[u8]>],
+    number: u16,
+    kind: &str,
+) -> Result<Vec<(Socket, SocketAddr)>, String> {
     let mut opened = Vec::new();
-    for address in config.bind_addresses() {
+    for address in addresses {
         let text = String::from_utf8_lossy(address).into_owned();
         let (optional, name) = match text.strip_prefix('-') {
             Some(name) => (true, name),
@@ -216,7 +233,7 @@ fn open_addresses(config: &Config, number: u16, kind: &str) -> Result<Vec<(TcpLi
         }
     }
     // Every address was optional, and none is there.
-    if opened.is_empty() && !config.bind_addresses().is_empty() {
+    if opened.is_empty() && !addresses.is_empty() {
         return Err(format!("Failed listening on port {number} ({kind}), aborting."));
     }
     Ok(opened)
@@ -236,7 +253,7 @@ fn resolve(name: &str, port: u16) -> io::Result<SocketAddr> {
     }
 }
 
-fn open_tcp(address: SocketAddr, config: &Config) -> io::Result<TcpListener> {
+fn open_tcp(address: SocketAddr, config: &Config) -> io::Result<Socket> {
     let protocol = if config.flag(Directive::MPTCP) { Protocol::MPTCP } else { Protocol::TCP };
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(protocol))?;
     if address.is_ipv6() {
@@ -254,7 +271,7 @@ fn open_tcp(address: SocketAddr, config: &Config) -> io::Result<TcpListener> {
         let _ = socket.set_mark(mark);
     }
     socket.listen(backlog(config))?;
-    Ok(TcpListener::from_std(socket.into()))
+    Ok(socket)
 }
 
 /// The system's text alone: without what the standard library puts around it, and without what was done.
@@ -299,6 +316,7 @@ mod tests {
     #[test]
     fn accepted_connections_leave_little_with_the_kernel() {
         let socket = open_tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), &Config::default()).unwrap();
+        let socket = TcpListener::from_std(socket.into());
         let address = socket.local_addr().unwrap();
         let listener = Listener::Tcp { socket, port: Port::Resp, address };
         let _client = std::net::TcpStream::connect(address).unwrap();

@@ -2,7 +2,9 @@
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike};
+use std::collections::BTreeMap;
 use std::fs::read_to_string;
+use std::path::Path;
 use std::time::Duration;
 
 /// The unit of memory in `statm`.
@@ -27,8 +29,21 @@ pub fn total_memory() -> u64 {
     number(line.split_whitespace().next()) * 1024
 }
 
+/// Processor time of all threads whose names begin so, by the rest of the name.
+pub fn threads_cpu_times(prefix: &str) -> BTreeMap<String, Duration> {
+    let mut times = BTreeMap::new();
+    for thread in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
+        let name = read_to_string(thread.path().join("comm")).unwrap_or_default();
+        if let Some(rest) = name.trim_end().strip_prefix(prefix) {
+            let (user, system) = thread_cpu_times(thread.path().join("stat"));
+            *times.entry(rest.to_owned()).or_default() += user + system;
+        }
+    }
+    times
+}
+
 /// Processor time of a thread, in the program and in the kernel.
-pub fn thread_cpu_times(stat: &str) -> (Duration, Duration) {
+pub fn thread_cpu_times(stat: impl AsRef<Path>) -> (Duration, Duration) {
     let text = read_to_string(stat).unwrap_or_default();
     // The second field is the program's name in parentheses and may have anything in it; utime is the 14th.
     let fields = text.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default();

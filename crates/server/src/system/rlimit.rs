@@ -5,12 +5,14 @@ use engine::config::os_message;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::read_to_string;
 
-/// File descriptors that are needed besides those of clients.
-const RESERVED: u64 = 32;
+/// File descriptors that are needed besides those of clients and of those who watch the server.
+const OTHERS: u64 = 32;
 
-/// Raises the limit of open files for so many clients. Answers how many there can be.
-pub fn admit(clients: u64) -> Result<u64, String> {
-    let wanted = clients.saturating_add(RESERVED);
+/// Raises the limit of open files for so many clients, and so many connections of other kinds. Answers how many clients
+/// there can be.
+pub fn admit(clients: u64, connections: u64) -> Result<u64, String> {
+    let reserved = OTHERS + connections;
+    let wanted = clients.saturating_add(reserved);
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let (soft, hard) = (current.unwrap_or(u64::MAX), maximum.unwrap_or(u64::MAX));
     if soft >= wanted {
@@ -23,12 +25,12 @@ pub fn admit(clients: u64) -> Result<u64, String> {
         ));
         return Ok(clients);
     }
-    if best <= RESERVED {
+    if best <= reserved {
         return Err(format!(
             "Your current 'ulimit -n' of {soft} is not enough for the server to start. Please increase your open file limit to at least {wanted}. Exiting."
         ));
     }
-    let possible = best - RESERVED;
+    let possible = best - reserved;
     log::warning(format_args!(
         "You requested maxclients of {clients} requiring at least {wanted} max file descriptors."
     ));

@@ -4,6 +4,18 @@
 //!   certificate { to be signed { [0] version, serial, .., validity { from, to }, subject, .., [3] extensions } .. }
 //! ```
 
+use engine::config::{Config, Directive};
+
+/// The users that a certificate names (`tls-auth-clients-user`), in the order in which they are looked for.
+pub fn named_users(certificate: &[u8], config: &Config) -> Vec<Vec<u8>> {
+    let Some(certificate) = Certificate::read(certificate) else { return Vec::new() };
+    match config.choice(Directive::TLS_AUTH_CLIENTS_USER) {
+        "CN" => certificate.common_name().into_iter().map(<[u8]>::to_vec).collect(),
+        "URI" => certificate.uris().map(<[u8]>::to_vec).collect(),
+        _ => Vec::new(),
+    }
+}
+
 /// A certificate, read as far as it is needed here.
 #[derive(Clone, Copy, Debug)]
 pub struct Certificate<'c> {

@@ -64,6 +64,7 @@ pub fn is_wanted(config: &Config) -> bool {
     config.int(Directive::TLS_PORT) != 0
         || config.flag(Directive::TLS_REPLICATION)
         || config.flag(Directive::TLS_CLUSTER)
+        || config.flag(Directive::TLS_ADMIN)
 }
 
 impl TlsSettings {

@@ -8,7 +8,7 @@ use engine::stats::metrics::{self, CommandTotals};
 use std::fmt::Write;
 
 /// Commands and subcommands by name, with what was counted of them.
-fn each(engine: &Engine, mut visit: impl FnMut(&str, CommandTotals)) {
+pub fn each(engine: &Engine, mut visit: impl FnMut(&str, CommandTotals)) {
     let mut entries: Vec<&CommandEntry> =
         CommandTable::get().iter().flat_map(|entry| [entry].into_iter().chain(&entry.subcommands)).collect();
     entries.sort_by(|a, b| a.full_name.cmp(&b.full_name));

@@ -19,6 +19,7 @@ pub mod absent;
 pub mod command_stats;
 pub mod key_sizes;
 mod net_traffic;
+mod persistence_section;
 mod replication_section;
 mod worker_times;
 
@@ -27,7 +28,6 @@ use crate::core::command::{Command, Group, LOADING, STALE};
 use crate::core::command_table::CommandTable;
 use crate::core::context::{Blocking, Context, Flow, Piecewise};
 use crate::core::mode;
-use crate::persistence::aof;
 use crate::replication::stream_catch_up::StreamCatchUp;
 use crate::server::info::key_sizes::KeySizes;
 use crate::server::memory::{Accounts, difference, ratio};
@@ -73,7 +73,7 @@ const SECTIONS: &[(&str, Fields)] = &[
     ("TLS", tls),
     ("Clients", clients),
     ("Memory", memory),
-    ("Persistence", persistence),
+    ("Persistence", persistence_section::persistence),
     ("Stats", stats),
     (REPLICATION, replication_section::replication),
     ("CPU", cpu),
@@ -109,6 +109,23 @@ struct Source<'e> {
     now_us: UnixUs,
     /// What the walk over all keys has found, if there was one.
     key_sizes: String,
+}
+
+impl<'e> Source<'e> {
+    fn new(engine: &'e Engine, memory: MemoryStats, overview: Overview, now_us: UnixUs) -> Source<'e> {
+        let (config, process) = (engine.config().snapshot(), engine.host().process());
+        Source { engine, config, process, overview, memory, now_us, key_sizes: String::new() }
+    }
+
+    /// The sections that are to be shown.
+    fn text(&self, shows: impl Fn(&str) -> bool) -> String {
+        let mut text = Text::default();
+        for (name, write_fields) in SECTIONS.iter().filter(|(name, _)| shows(name)) {
+            text.title(name);
+            write_fields(&mut text, self);
+        }
+        text.0
+    }
 }
 
 /// The text while it is written.
@@ -249,21 +266,17 @@ fn write_sections(cx: &mut Context<'_>, sections: &[Vec<u8>], key_sizes: String)
 pub(crate) fn text_of(cx: &mut Context<'_>, shows: impl Fn(&str) -> bool, key_sizes: String) -> String {
     // Before there is anything that this command itself needs memory for.
     let is_measured = shows("Memory");
-    let source = Source {
-        memory: if is_measured { cx.engine.host().memory() } else { MemoryStats::default() },
-        engine: cx.engine,
-        config: cx.engine.config().snapshot(),
-        process: cx.engine.host().process(),
-        overview: Overview::of(&mut cx.keys),
-        now_us: cx.now.unix_us,
-        key_sizes,
-    };
-    let mut text = Text::default();
-    for (name, write_fields) in SECTIONS.iter().filter(|(name, _)| shows(name)) {
-        text.title(name);
-        write_fields(&mut text, &source);
-    }
-    text.0
+    let memory = if is_measured { cx.engine.host().memory() } else { MemoryStats::default() };
+    let overview = Overview::of(&mut cx.keys);
+    Source { key_sizes, ..Source::new(cx.engine, memory, overview, cx.now.unix_us) }.text(shows)
+}
+
+/// What INFO says of the server, for who runs no command and has its own view of the keyspace. The parts about commands
+/// are left out. No lock is taken that a command may hold for long.
+pub fn server_text(engine: &Engine, overview: impl FnOnce() -> Overview, now_us: UnixUs) -> String {
+    let memory = engine.host().memory();
+    let left_out = ["Modules", "Commandstats", "Errorstats", "Latencystats", KEY_SIZES];
+    Source::new(engine, memory, overview(), now_us).text(|name| !left_out.contains(&name))
 }
 
 /// What this server is built on, whatever it is set to.
@@ -435,64 +448,6 @@ fn scripts(text: &mut Text, source: &Source<'_>, accounts: &Accounts) {
     text.bytes("used_memory_scripts", accounts.scripts + accounts.functions);
 }
 
-fn persistence(text: &mut Text, source: &Source<'_>) {
-    let saves = source.engine.persistence_status();
-    text.field("loading", u8::from(saves.deny_reasons().is_loading()));
-    text.field("async_loading", u8::from(saves.deny_reasons().is_async_loading()));
-    let progress = &saves.progress;
-    let (keys, total) = (progress.keys.load(Relaxed), progress.total.load(Relaxed));
-    text.field("current_cow_peak", progress.copied_peak.load(Relaxed));
-    text.field("current_cow_size", progress.copied.load(Relaxed));
-    text.absent(&["current_cow_size_age"]);
-    text.field(
-        "current_fork_perc",
-        format_args!("{:.2}", if total == 0 { 0.0 } else { keys as f64 / total as f64 * 100.0 }),
-    );
-    text.field("current_save_keys_processed", keys);
-    text.field("current_save_keys_total", total);
-    let unsaved = source.overview.stats.dirty.saturating_sub(saves.changes.load(Relaxed));
-    text.field("rdb_changes_since_last_save", unsaved);
-    let is_saving = saves.is_running_in_background() || source.engine.replication().snapshots.load(Relaxed) > 0;
-    text.field("rdb_bgsave_in_progress", u8::from(is_saving));
-    text.field("rdb_last_save_time", saves.last_save.load(Relaxed));
-    text.field("rdb_last_bgsave_status", if saves.has_failed() { "err" } else { "ok" });
-    text.field("rdb_last_bgsave_time_sec", saves.last_seconds().unwrap_or(-1));
-    let began = Some(saves.started_at.load(Relaxed)).filter(|began| *began > 0);
-    let running = began.map_or(-1, |began| (source.now_us.ms().0 - began).max(0) / 1000);
-    text.field("rdb_current_bgsave_time_sec", running);
-    text.field("rdb_saves", saves.count.load(Relaxed));
-    text.field("rdb_last_cow_size", progress.last_copied.load(Relaxed));
-    text.field("rdb_last_load_keys_expired", saves.loading.keys_expired.load(Relaxed));
-    text.field("rdb_last_load_keys_loaded", saves.loading.keys_loaded.load(Relaxed));
-    let aof = aof::report(source.engine, source.now_us.ms());
-    aof.fields.iter().for_each(|(name, value)| text.field(name, value));
-    text.absent(&[
-        "aof_last_cow_size",
-        "module_fork_in_progress",
-        "module_fork_last_cow_size",
-        "slot_migration_fork_in_progress",
-    ]);
-    aof.sizes.iter().for_each(|(name, value)| text.field(name, value));
-    if saves.deny_reasons().is_loading() || saves.deny_reasons().is_async_loading() {
-        loading(text, source);
-    }
-}
-
-/// How far the file has been read.
-fn loading(text: &mut Text, source: &Source<'_>) {
-    let loading = &source.engine.persistence_status().loading;
-    let began = loading.started_at.load(Relaxed);
-    let (total, loaded) = (loading.total_bytes.load(Relaxed), loading.loaded_bytes.load(Relaxed));
-    let elapsed = (source.now_us.seconds() - began).max(0) as u64;
-    let left = total.saturating_sub(loaded);
-    text.field("loading_start_time", began);
-    text.field("loading_total_bytes", total);
-    text.absent(&["loading_rdb_used_mem"]);
-    text.field("loading_loaded_bytes", loaded);
-    text.field("loading_loaded_perc", format_args!("{:.2}", loaded as f64 / total.max(1) as f64 * 100.0));
-    text.field("loading_eta_seconds", (elapsed * left).checked_div(loaded).unwrap_or(1));
-}
-
 fn stats(text: &mut Text, source: &Source<'_>) {
     let engine = source.engine;
     let connections = engine.host().connections();
@@ -624,7 +579,10 @@ fn keyspace(text: &mut Text, source: &Source<'_>) {
         let _ = write!(
             text.0,
             "db{index}:keys={},expires={},avg_ttl={},keys_with_volatile_items={}\r\n",
-            db.keys, db.expires, db.mean_ttl, db.volatile
+            db.keys,
+            db.expires,
+            db.mean_ttl(),
+            db.volatile
         );
     }
 }
@@ -666,6 +624,7 @@ mod tests {
     #[test]
     fn constants_come_from_the_table_of_what_is_absent() {
         let (source, _) = include_str!("mod.rs").split_once("#[cfg(test)]").unwrap();
+        let source = [source, include_str!("persistence_section.rs"), include_str!("replication_section.rs")].concat();
         let is_constant =
             |value: &str| value.starts_with(['"', '-']) || value.starts_with(|c: char| c.is_ascii_digit());
         let fields = source.match_indices("text.field(\"").map(|(at, found)| &source[at + found.len()..]);

@@ -9,6 +9,12 @@ use crate::config::directive_entry::{
 const COPIES: &str = "Cinnabar decides by itself which replies are copied";
 
 directives! { after 0;
+    /// The addresses that the admin plane listens on, as `bind` has them.
+    ADMIN_BIND = special("admin-bind", DirectiveKind::Bind, "127.0.0.1 -::1").immutable().confirmed();
+    /// The port of the admin plane: metrics and probes over HTTP. 0: there is none.
+    ADMIN_PORT = integer("admin-port", 0, 0, PORT_MAX).immutable().confirmed();
+    /// Seconds without a word from its primary after which a replica is not ready; 0 does not look at that.
+    ADMIN_READY_MAX_LAG = integer("admin-ready-max-lag", 30, 0, INT_MAX);
     /// The zone that this server runs in, as HELLO and INFO tell clients.
     AVAILABILITY_ZONE = text("availability-zone", "").keeps_empty();
     /// The addresses that are listened on. A `-` before one: it is no error if the machine does not have it.
@@ -34,6 +40,11 @@ directives! { after 0;
     MIN_STRING_SIZE_AVOID_COPY_REPLY_THREADED = integer("min-string-size-avoid-copy-reply-threaded", 65536, 0, INT_MAX).hidden().unsupported(COPIES).unmet(Unmet::Shown);
     /// Listen with Multipath TCP, where the system has it.
     MPTCP = flag("mptcp", false).immutable().confirmed();
+    /// Where metrics are sent as OTLP over HTTP: `http://host:4318`, with a path where it is not `/v1/metrics`. Empty
+    /// sends none. They are sent whether there is an `admin-port` or not.
+    OTLP_ENDPOINT = text("otlp-endpoint", "").immutable().confirmed();
+    /// Seconds between two times of that.
+    OTLP_INTERVAL = integer("otlp-interval", 60, 1, 86_400).immutable().confirmed();
     /// The TCP port for RESP clients; 0 does not listen on TCP.
     PORT = integer("port", 6379, 0, PORT_MAX).applied(Server(|server| server.port()));
     /// How many commands are looked ahead for.

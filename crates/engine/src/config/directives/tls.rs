@@ -8,6 +8,8 @@ use crate::config::directive_entry::{DirectiveEntry, INT_MAX, PORT_MAX, choice, 
 const TLS: Apply = Apply::Server(|server| server.tls());
 
 directives! { after super::cluster::END;
+    /// TLS on `admin-port`, with the certificates of `tls-port`.
+    TLS_ADMIN = flag("tls-admin", false).immutable().confirmed();
     /// Whether clients of `tls-port` must show a certificate that an authority has signed.
     TLS_AUTH_CLIENTS = choice("tls-auth-clients", &["no", "yes", "optional"], "yes").applied(TLS);
     /// The field of a client's certificate that names its user: `CN`, or the first `URI` that is one's name.

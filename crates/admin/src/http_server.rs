@@ -1,0 +1,93 @@
+//! The thread of the admin plane: listens, and keeps what it does within limits.
+
+use crate::backend::Backend;
+use crate::exporter::{self, Export};
+use crate::http_connection;
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::{sleep, timeout};
+
+/// Connections at a time; more are closed when they come. They need files beside those of clients.
+pub const CONNECTIONS_MAX: usize = 24;
+
+/// How long a connection may take, from its beginning to its end.
+const CONNECTION_TIME: Duration = Duration::from_secs(10);
+/// How long nothing is accepted after that has failed, for want of files or memory.
+const REST: Duration = Duration::from_millis(100);
+
+/// The thread while it runs.
+pub struct AdminThread {
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+/// Serves these sockets, and sends metrics where there is a collector.
+///
+/// # Errors
+/// There can be no thread, or the sockets cannot be waited for.
+pub fn start(
+    listeners: Vec<TcpListener>,
+    backend: Arc<dyn Backend>,
+    export: Option<Export>,
+) -> io::Result<AdminThread> {
+    let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
+    let listeners = {
+        let _within = runtime.enter();
+        let registered = listeners.into_iter().map(|listener| {
+            listener.set_nonblocking(true)?;
+            tokio::net::TcpListener::from_std(listener)
+        });
+        registered.collect::<io::Result<Vec<_>>>()?
+    };
+    let (stop, stopped) = oneshot::channel();
+    let run = move || run(&runtime, listeners, &backend, export, stopped);
+    Ok(AdminThread { stop, thread: thread::Builder::new().name("admin".to_owned()).spawn(run)? })
+}
+
+impl AdminThread {
+    /// Ends it; who is being answered is not any more.
+    pub fn stop(self) {
+        // A thread that has ended needs no word.
+        let _ = self.stop.send(());
+        let _ = self.thread.join();
+    }
+}
+
+fn run(
+    runtime: &Runtime,
+    listeners: Vec<tokio::net::TcpListener>,
+    backend: &Arc<dyn Backend>,
+    export: Option<Export>,
+    stopped: oneshot::Receiver<()>,
+) {
+    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    for listener in listeners {
+        runtime.spawn(listen(listener, Arc::clone(backend), Arc::clone(&slots)));
+    }
+    if let Some(export) = export {
+        runtime.spawn(exporter::run(export, Arc::clone(backend)));
+    }
+    // Who has started this may be gone without a word.
+    let _ = runtime.block_on(stopped);
+}
+
+async fn listen(listener: tokio::net::TcpListener, backend: Arc<dyn Backend>, slots: Arc<Semaphore>) {
+    loop {
+        let Ok((socket, peer)) = listener.accept().await else {
+            sleep(REST).await;
+            continue;
+        };
+        let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else { continue };
+        let backend = Arc::clone(&backend);
+        tokio::spawn(async move {
+            // What takes longer has no answer.
+            let _ = timeout(CONNECTION_TIME, http_connection::serve(socket, peer.ip().to_canonical(), &backend)).await;
+            drop(slot);
+        });
+    }
+}

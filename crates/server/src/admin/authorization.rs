@@ -1,0 +1,82 @@
+//! Who may see the metrics: a user who may run INFO.
+//!
+//! Who it is, is asked as at the ports for clients: a name and a password, or a certificate. Who says nothing is the
+//! default user, if that needs no password, and protected mode lets it in from there. A certificate that an authority
+//! has signed is enough where certificates name no users.
+
+use crate::tls::certificate;
+use cinnabar_admin::{Access, Caller};
+use commands::core::acl_catalog::rule_context;
+use commands::core::command_table::CommandTable;
+use engine::Engine;
+use engine::acl::denial_log::{DenialLogEntry, Denied};
+use engine::acl::user::{DEFAULT_USER, User};
+use engine::config::Directive;
+use engine::time::UnixMs;
+use std::sync::Arc;
+
+/// What who sees metrics must be allowed.
+const RIGHT: &str = "info";
+
+/// Whether the caller may see the metrics. Those who may not are in ACL LOG.
+pub fn authorize(engine: &Engine, caller: &Caller, now: UnixMs) -> Access {
+    let (config, context) = (engine.config().snapshot(), rule_context(engine));
+    let denied = |denied, name: &[u8]| note(engine, caller, denied, name, now);
+    if let Some(given) = &caller.credentials {
+        let name = if given.name.is_empty() { DEFAULT_USER } else { &given.name };
+        let user = engine.users().get(name, context).filter(|user| user.takes_password(&given.password));
+        return user.map_or_else(
+            || {
+                denied(Denied::Auth, name);
+                Access::Unknown
+            },
+            |user| of_user(engine, caller, &user, now),
+        );
+    }
+    if let Some(shown) = &caller.certificate {
+        if config.choice(Directive::TLS_AUTH_CLIENTS_USER) == "off" {
+            return Access::Granted;
+        }
+        let names = certificate::named_users(shown, &config);
+        let find = |name: &Vec<u8>| engine.users().get(name, context).filter(|user| user.is_enabled());
+        return match names.iter().find_map(find) {
+            Some(user) => of_user(engine, caller, &user, now),
+            None => {
+                denied(Denied::Certificate, names.last().map_or(b"", |name| name));
+                Access::Unknown
+            }
+        };
+    }
+    let user: Arc<User> = engine.users().default_user(context);
+    let is_near = caller.address.is_loopback() || !config.flag(Directive::PROTECTED_MODE);
+    match user.is_enabled() && user.needs_no_password() && is_near {
+        true => of_user(engine, caller, &user, now),
+        false => Access::Unknown,
+    }
+}
+
+fn of_user(engine: &Engine, caller: &Caller, user: &User, now: UnixMs) -> Access {
+    let number = CommandTable::get().find(RIGHT.as_bytes()).map(|entry| entry.id);
+    if number.is_some_and(|id| user.selectors().iter().any(|selector| selector.allows_command(id, None))) {
+        return Access::Granted;
+    }
+    note(engine, caller, Denied::Command, user.name(), now);
+    Access::Forbidden
+}
+
+fn note(engine: &Engine, caller: &Caller, denied: Denied, name: &[u8], now: UnixMs) {
+    let object = if denied == Denied::Command { RIGHT } else { "/metrics" };
+    let entry = DenialLogEntry {
+        denied,
+        context: "toplevel",
+        object: object.as_bytes().to_vec(),
+        username: name.to_vec(),
+        client: format!("addr={} cmd=/metrics", caller.address),
+        count: 1,
+        id: 0,
+        created_at: now,
+        updated_at: now,
+    };
+    let max = engine.config().snapshot().int(Directive::ACLLOG_MAX_LEN).max(0) as usize;
+    engine.users().log.add(entry, max);
+}

@@ -1,0 +1,150 @@
+//! The admin plane of this server: what it answers, and its start.
+
+use crate::admin::readiness::{self, REASONS};
+use crate::admin::{authorization, command_metrics, info_metrics::Info, lag_metrics, worker_metrics};
+use crate::listener::acceptor::Acceptor;
+use crate::listener::sockets;
+use crate::listener::tls_state::TlsState;
+use crate::system::{clock, log};
+use crate::workers::shared::Shared;
+use cinnabar_admin::exporter::{Endpoint, Export};
+use cinnabar_admin::family::{Family, Kind};
+use cinnabar_admin::http_server::{self, AdminThread, CONNECTIONS_MAX};
+use cinnabar_admin::{Access, Backend, Caller};
+use commands::core::mode;
+use commands::server::info;
+use commands::version::CINNABAR;
+use engine::config::{Config, Directive};
+use engine::keyspace::glances::Glances;
+use parking_lot::Mutex;
+use rustls::ServerConfig;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// The server behind the plane.
+struct Plane {
+    shared: Arc<Shared>,
+    tls: Arc<TlsState>,
+    encrypts: bool,
+    /// The keyspace as it was seen last. One thread looks.
+    glances: Mutex<Glances>,
+    /// How often metrics were asked for, and for how many nanoseconds they were gathered.
+    scrapes: AtomicU64,
+    scrape_nanos: AtomicU64,
+}
+
+/// Connections that there may be beside those of clients.
+pub fn connections(config: &Config) -> u64 {
+    if config.int(Directive::ADMIN_PORT) == 0 { 0 } else { CONNECTIONS_MAX as u64 }
+}
+
+/// Starts what the configuration asks for, if it does. An error is a line for the log.
+pub fn start(shared: &Arc<Shared>, acceptor: &Acceptor) -> Result<Option<AdminThread>, String> {
+    // A Sentinel has no data to tell of.
+    if mode::is_sentinel() {
+        return Ok(None);
+    }
+    let config = shared.engine.config().snapshot();
+    let port = config.int(Directive::ADMIN_PORT) as u16;
+    let export = export(shared, &config)?;
+    if port == 0 && export.is_none() {
+        return Ok(None);
+    }
+    let listeners = if port == 0 { Vec::new() } else { sockets::open_admin(&config, port)? };
+    let plane = Plane {
+        shared: Arc::clone(shared),
+        tls: Arc::clone(&acceptor.tls),
+        encrypts: config.flag(Directive::TLS_ADMIN),
+        glances: Mutex::new(Glances::new(&shared.engine)),
+        scrapes: AtomicU64::new(0),
+        scrape_nanos: AtomicU64::new(0),
+    };
+    let started = http_server::start(listeners, Arc::new(plane), export);
+    started.map(Some).map_err(|error| format!("Can't start the thread of the admin port: {error}"))
+}
+
+/// Whom metrics are sent to.
+fn export(shared: &Shared, config: &Config) -> Result<Option<Export>, String> {
+    let text = String::from_utf8_lossy(config.text(Directive::OTLP_ENDPOINT)).into_owned();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let endpoint = Endpoint::parse(&text).ok_or("otlp-endpoint is not of the form http://host[:port][/path]")?;
+    let process = shared.engine.host().process();
+    let resource = vec![
+        ("service.name", "cinnabar".to_owned()),
+        ("service.version", CINNABAR.to_owned()),
+        ("service.instance.id", process.run_id),
+        ("process.pid", process.id.to_string()),
+        ("server.port", config.int(Directive::PORT).to_string()),
+    ];
+    let interval = Duration::from_secs(config.int(Directive::OTLP_INTERVAL).max(1) as u64);
+    let start = process.started_at.0.max(0) as u64 * 1_000_000;
+    Ok(Some(Export { endpoint, interval, resource, start }))
+}
+
+impl Backend for Plane {
+    fn authorize(&self, caller: &Caller) -> Access {
+        authorization::authorize(&self.shared.engine, caller, clock::now().unix_ms())
+    }
+
+    fn families(&self) -> Vec<Family> {
+        let began = Instant::now();
+        let (engine, now) = (&*self.shared.engine, clock::now());
+        let config = engine.config().snapshot();
+        let overview = || self.glances.lock().refresh(engine, now.unix_ms());
+        let text = info::server_text(engine, overview, now.unix_us);
+        let mut families = Vec::new();
+        Info::parse(&text).add_to(&mut families, &config);
+        command_metrics::add(&mut families, engine, &config);
+        worker_metrics::add(&mut families, &self.shared);
+        lag_metrics::add(&mut families, engine);
+        self.add_readiness(&mut families);
+        let nanos = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let (count, all) =
+            (self.scrapes.fetch_add(1, Relaxed) + 1, self.scrape_nanos.fetch_add(nanos, Relaxed) + nanos);
+        for (name, help, number) in [
+            ("cinnabar_scrapes_total", "How often metrics were gathered.", count as f64),
+            ("cinnabar_scrape_seconds_total", "For how long metrics were gathered.", all as f64 * 1e-9),
+        ] {
+            families.push(Family::number(name, Kind::Counter, help, number));
+        }
+        families
+    }
+
+    fn not_ready(&self) -> Vec<String> {
+        let reasons = readiness::reasons(&self.shared, clock::now().unix_ms());
+        reasons.into_iter().map(str::to_owned).collect()
+    }
+
+    fn tls(&self) -> io::Result<Option<Arc<ServerConfig>>> {
+        if !self.encrypts {
+            return Ok(None);
+        }
+        self.tls.reload_if_due(&self.shared.engine.config().snapshot());
+        let settings = self.tls.settings().ok_or(io::ErrorKind::Unsupported)?;
+        Ok(Some(Arc::clone(&settings.server)))
+    }
+
+    fn warn(&self, line: &str) {
+        log::warning(line);
+    }
+}
+
+impl Plane {
+    fn add_readiness(&self, families: &mut Vec<Family>) {
+        let holds = readiness::reasons(&self.shared, clock::now().unix_ms());
+        let help = "Whether the server may be sent clients.";
+        let is_ready = f64::from(u8::from(holds.is_empty()));
+        families.push(Family::number("cinnabar_ready", Kind::Gauge, help, is_ready));
+        let help = "Whether it may not for this reason.";
+        let mut family = Family::new("cinnabar_not_ready", Kind::Gauge, help);
+        for reason in REASONS {
+            let holds = f64::from(u8::from(holds.contains(&reason)));
+            family.add(vec![("reason", reason.to_owned())], holds);
+        }
+        families.push(family);
+    }
+}

@@ -1,0 +1,311 @@
+//! The admin plane: who may see what, what is served in which state of the server, and wrong requests.
+
+use crate::harness::{PATIENCE, Server, eventually, free_port, is_peer, send};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+/// A server with an admin port.
+struct Watched {
+    server: Server,
+    port: u16,
+}
+
+/// Status, head and body of an answer.
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Answer {
+    fn of(text: &str) -> Answer {
+        let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+        Answer { status, head: head.to_lowercase(), body: body.to_owned() }
+    }
+
+    /// The value of the sample with this name and these labels.
+    fn number(&self, sample: &str) -> Option<f64> {
+        let line = self.body.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
+        line.and_then(|number| number.parse().ok())
+    }
+}
+
+impl Watched {
+    fn start(options: &[&str]) -> Watched {
+        let port = free_port();
+        let number = port.to_string();
+        let all = [&["--admin-port", &number], options].concat();
+        Watched { server: Server::start(&all), port }
+    }
+
+    fn get(&self, path: &str) -> Answer {
+        self.ask(path, "")
+    }
+
+    /// `head`: further lines of the request's head.
+    fn ask(&self, path: &str, head: &str) -> Answer {
+        Answer::of(&self.converse(&format!("GET {path} HTTP/1.1\r\nHost: x\r\n{head}\r\n")))
+    }
+
+    fn as_user(&self, authorization: &str) -> Answer {
+        self.ask("/metrics", &format!("Authorization: Basic {authorization}\r\n"))
+    }
+
+    /// Sends this, and reads until the end.
+    fn converse(&self, request: &str) -> String {
+        let mut socket = connect(self.port);
+        socket.write_all(request.as_bytes()).expect("a request is sent");
+        let mut text = String::new();
+        let _ = socket.read_to_string(&mut text);
+        text
+    }
+}
+
+fn connect(port: u16) -> TcpStream {
+    let socket = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    socket
+}
+
+/// `user:password` as a request has it.
+const ADA_SECRET: &str = "YWRhOnNlY3JldA==";
+const ADA_WRONG: &str = "YWRhOndyb25n";
+const BOB_SECRET: &str = "Ym9iOnNlY3JldA==";
+const DEFAULT_MASTER: &str = "Om1hc3Rlcg==";
+
+const NAMES: &str = include_str!("dashboard_metrics.txt");
+
+/// Names that the body has, those of parts of distributions among them.
+fn served(body: &str) -> Vec<&str> {
+    let samples = body.lines().filter(|line| !line.starts_with('#'));
+    samples.filter_map(|line| line.split(['{', ' ']).next()).collect()
+}
+
+/// Names of the list that are there in one of these states.
+fn wanted<'n>(states: &'n [&str]) -> impl Iterator<Item = &'n str> {
+    let lines = NAMES.lines().filter(|line| !line.starts_with('#'));
+    let in_state = move |line: &'n str| match line.split_once(' ') {
+        Some((name, state)) => states.contains(&state).then_some(name),
+        None => Some(line),
+    };
+    lines.filter_map(in_state)
+}
+
+fn missing<'n>(answer: &Answer, states: &'n [&str]) -> Vec<&'n str> {
+    let served = served(&answer.body);
+    wanted(states).filter(|name| !served.contains(name)).collect()
+}
+
+#[test]
+fn dashboards_find_their_metrics() {
+    if is_peer() {
+        return;
+    }
+    let watched = Watched::start(&["--appendonly", "yes", "--latency-monitor-threshold", "1"]);
+    let mut client = watched.server.client();
+    for words in [&["SET", "k", "v"][..], &["SET", "e", "v", "EX", "100"], &["GET", "k"], &["INCR", "k"]] {
+        let _: redis::RedisResult<redis::Value> = redis::cmd(words[0]).arg(&words[1..]).query(&mut client);
+    }
+    let _: redis::RedisResult<redis::Value> =
+        redis::cmd("EVAL").arg("local n = 0 for i = 1, 5e6 do n = n + i end").arg(0).query(&mut client);
+    let primary = watched.server.port.to_string();
+    let replica = Watched::start(&["--replicaof", &format!("127.0.0.1 {primary}")]);
+    assert!(eventually(|| watched.get("/metrics").body.contains("slave_state=\"online\"")));
+    let answer = watched.get("/metrics");
+    assert_eq!(missing(&answer, &["errors", "keys", "log", "primary", "spike"]), Vec::<&str>::new());
+    for (sample, value) in [
+        ("redis_commands_total{cmd=\"incr\"}", 1.0),
+        ("redis_commands_failed_calls_total{cmd=\"incr\"}", 1.0),
+        ("redis_errors_total{err=\"ERR\"}", 1.0),
+        ("redis_db_keys{db=\"db0\"}", 2.0),
+        ("redis_db_keys_expiring{db=\"db0\"}", 1.0),
+        ("redis_keyspace_hits_total", 1.0),
+        ("redis_connected_slaves", 1.0),
+        ("cinnabar_ready", 1.0),
+    ] {
+        assert_eq!(answer.number(sample), Some(value), "{sample}");
+    }
+    assert!(eventually(|| replica.get("/readyz").status == 200));
+    let answer = replica.get("/metrics");
+    assert_eq!(missing(&answer, &["keys", "replica"]), Vec::<&str>::new());
+    assert!(
+        answer
+            .body
+            .contains(&format!("redis_master_link_up{{master_host=\"127.0.0.1\",master_port=\"{primary}\"}} 1\n"))
+    );
+    assert!(wanted(&["never"]).filter(|name| served(&answer.body).contains(name)).eq(wanted(&[])));
+}
+
+#[test]
+fn a_node_tells_of_its_cluster() {
+    if is_peer() {
+        return;
+    }
+    let watched = Watched::start(&["--cluster-enabled", "yes"]);
+    assert_eq!(missing(&watched.get("/metrics"), &["cluster"]), Vec::<&str>::new());
+    assert_eq!(watched.get("/metrics").number("redis_cluster_known_nodes"), Some(1.0));
+}
+
+#[test]
+fn who_may_run_info_may_see_metrics() {
+    if is_peer() {
+        return;
+    }
+    let users = ["--user ada on >secret -@all +info", "--user bob on >secret +@all -info"];
+    let words = users.iter().flat_map(|user| user.split(' '));
+    let watched = Watched::start(&["--requirepass", "master"].into_iter().chain(words).collect::<Vec<&str>>());
+    let answer = watched.get("/metrics");
+    assert_eq!(answer.status, 401);
+    assert!(answer.head.contains("www-authenticate: basic realm=\"cinnabar\""), "{}", answer.head);
+    assert_eq!(watched.as_user(ADA_SECRET).status, 200);
+    assert_eq!(watched.as_user(DEFAULT_MASTER).status, 200);
+    assert_eq!((watched.as_user(ADA_WRONG).status, watched.as_user(BOB_SECRET).status), (401, 403));
+    assert_eq!((watched.get("/healthz").status, watched.get("/readyz").status), (200, 200), "probes are nobody");
+    let mut client = watched.server.client_with_password(&["--requirepass", "master"]);
+    let log: Vec<Vec<redis::Value>> = redis::cmd("ACL").arg("LOG").query(&mut client).expect("a log");
+    let shown = format!("{log:?}");
+    assert!(log.len() == 2 && shown.contains("/metrics") && shown.contains("bob"), "{shown}");
+}
+
+#[test]
+fn it_answers_when_no_client_is_let_in() {
+    if is_peer() {
+        return;
+    }
+    let watched = Watched::start(&["--maxclients", "2"]);
+    let mut clients: Vec<TcpStream> = (0..2).map(|_| watched.server.socket()).collect();
+    for client in &mut clients {
+        send(client, b"PING\r\n");
+        let mut reply = [0; 7];
+        client.read_exact(&mut reply).expect("a reply");
+    }
+    let mut refused = watched.server.socket();
+    let mut text = String::new();
+    let _ = refused.read_to_string(&mut text);
+    assert!(text.starts_with("-ERR max number of clients reached"), "{text}");
+    let answer = watched.get("/metrics");
+    assert_eq!((answer.status, answer.number("redis_connected_clients")), (200, Some(2.0)));
+    assert!(answer.number("redis_rejected_connections_total") >= Some(1.0));
+}
+
+#[test]
+fn it_answers_while_a_script_runs_away() {
+    if is_peer() {
+        return;
+    }
+    let watched = Watched::start(&["--busy-reply-threshold", "100"]);
+    let mut client = watched.server.client();
+    let _: () = redis::cmd("SET").arg("k").arg("v").arg("EX").arg(1000).query(&mut client).expect("a reply");
+    assert_eq!(watched.get("/metrics").number("redis_db_keys_expiring{db=\"db0\"}"), Some(1.0));
+    let mut busy = watched.server.socket();
+    // The key's shard is the script's.
+    send(&mut busy, b"*4\r\n$4\r\nEVAL\r\n$71\r\nredis.call('TTL', KEYS[1]) redis.call('GET', KEYS[1]) while true do end\r\n$1\r\n1\r\n$1\r\nk\r\n");
+    let stuck = || {
+        let answer = watched.get("/metrics");
+        let present = |worker| answer.number(&format!("cinnabar_worker_current_tick_seconds{{worker=\"{worker}\"}}"));
+        (answer.status == 200 && [0, 1].into_iter().any(|worker| present(worker) > Some(0.2))).then_some(answer)
+    };
+    let mut seen = None;
+    assert!(eventually(|| {
+        seen = stuck();
+        seen.is_some()
+    }));
+    let answer = seen.expect("an answer");
+    let of_db = |name: &str| answer.number(&format!("{name}{{db=\"db0\"}}"));
+    assert_eq!(of_db("redis_db_keys"), Some(1.0));
+    assert_eq!(of_db("redis_db_keys_expiring"), Some(1.0), "as it was seen last");
+    assert_eq!(watched.get("/readyz").status, 200, "the script's keys are its own affair");
+    let _: redis::RedisResult<()> = redis::cmd("SCRIPT").arg("KILL").query(&mut client);
+}
+
+#[test]
+fn it_answers_while_the_data_set_is_loaded() {
+    if is_peer() {
+        return;
+    }
+    // A tenth of a millisecond a key, which the file's 20,000 keep for two seconds.
+    let mut watched = Watched::start(&["--key-load-delay", "100", "--enable-debug-command", "yes"]);
+    let mut client = watched.server.client();
+    let _: () = redis::cmd("DEBUG").arg("POPULATE").arg(20_000).query(&mut client).expect("keys");
+    let _: () = redis::cmd("SAVE").query(&mut client).expect("a file");
+    watched.server.restart();
+    let (ready, metrics) = (watched.get("/readyz"), watched.get("/metrics"));
+    assert_eq!((ready.status, &*ready.body), (503, "{\"ready\":false,\"reasons\":[\"loading\"]}\n"));
+    assert_eq!((watched.get("/healthz").status, metrics.number("redis_loading_dump_file")), (200, Some(1.0)));
+    assert!(eventually(|| watched.get("/readyz").status == 200));
+    assert_eq!(watched.get("/metrics").number("redis_db_keys{db=\"db0\"}"), Some(20_000.0));
+}
+
+#[test]
+fn a_replica_without_its_primary_is_not_ready() {
+    if is_peer() {
+        return;
+    }
+    let nobody = free_port().to_string();
+    let watched = Watched::start(&["--replicaof", &format!("127.0.0.1 {nobody}")]);
+    let answer = watched.get("/readyz");
+    assert_eq!((answer.status, &*answer.body), (503, "{\"ready\":false,\"reasons\":[\"primary-link\"]}\n"));
+    assert_eq!(watched.get("/metrics").number("cinnabar_not_ready{reason=\"primary-link\"}"), Some(1.0));
+    let mut client = watched.server.client();
+    let _: () = redis::cmd("REPLICAOF").arg("NO").arg("ONE").query(&mut client).expect("a reply");
+    assert!(eventually(|| watched.get("/readyz").status == 200));
+}
+
+#[test]
+fn a_full_server_that_keeps_all_is_not_ready() {
+    if is_peer() {
+        return;
+    }
+    let watched = Watched::start(&["--maxmemory-policy", "noeviction"]);
+    let mut client = watched.server.client();
+    let _: () = redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg("1mb").query(&mut client).expect("a reply");
+    assert!(eventually(|| watched.get("/readyz").body.contains("memory")));
+    let _: () = redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg("0").query(&mut client).expect("a reply");
+    assert!(eventually(|| watched.get("/readyz").status == 200));
+}
+
+#[test]
+fn wrong_requests_are_refused_and_end_nothing() {
+    if is_peer() {
+        return;
+    }
+    let watched = Watched::start(&[]);
+    assert_eq!((watched.get("/nope").status, watched.get("/").status), (404, 200));
+    let long = format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "x".repeat(20_000));
+    let many = format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(200));
+    for (request, status) in [
+        ("POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc", 405),
+        ("GET / HTTP/9.9\r\n\r\n", 400),
+        ("PING\r\n\r\n", 400),
+        ("*1\r\n$4\r\nPING\r\n", 400),
+        (&long, 431),
+        (&many, 431),
+    ] {
+        let text = watched.converse(request);
+        let head = request.lines().next().unwrap_or_default();
+        let found = if text.is_empty() { 0 } else { Answer::of(&text).status };
+        // An address that is too long has a status of its own.
+        assert!(found == status || (status == 431 && found == 414), "{} {}", &head[..head.len().min(30)], text);
+    }
+    // Who says nothing keeps nobody waiting.
+    let silent: Vec<TcpStream> = (0..8).map(|_| connect(watched.port)).collect();
+    assert_eq!(watched.get("/healthz").status, 200);
+    drop(silent);
+    assert!(eventually(|| watched.get("/healthz").status == 200));
+    let answer = Answer::of(&watched.converse("HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n"));
+    assert!(answer.status == 200 && answer.body.is_empty() && answer.head.contains("content-length: "));
+}
+
+#[test]
+fn open_metrics_is_for_who_asks_for_it() {
+    if is_peer() {
+        return;
+    }
+    let watched = Watched::start(&[]);
+    let answer =
+        watched.ask("/metrics", "Accept: application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.2\r\n");
+    assert!(answer.head.contains("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8"));
+    assert!(answer.body.ends_with("\n# EOF\n") && answer.body.contains("# TYPE redis_keyspace_hits counter\n"));
+    assert!(answer.body.contains("\nredis_keyspace_hits_total 0\n"));
+}

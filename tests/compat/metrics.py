@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Prometheus's client library reads /metrics in both formats, and names are as Prometheus advises.
+
+    tests/compat/metrics.py --server target/release/cinnabar-server
+
+Needs prometheus_client. The second part is what `promtool check metrics` looks for. Names that begin with `redis_` are
+those of redis_exporter, which break some of these rules: for them only what a reader could stumble over counts.
+"""
+
+import argparse
+import re
+import sys
+import tempfile
+import urllib.request
+
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open_metrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+import wire
+
+OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
+UNITS = {
+    "milliseconds", "microseconds", "nanoseconds", "minutes", "hours", "days", "kilobytes", "megabytes", "gigabytes",
+    "bits", "percent", "percentage",
+}
+ABBREVIATIONS = {"s", "sec", "ms", "us", "usec", "ns", "b", "kb", "mb", "gb", "pct"}
+TYPES = {"counter", "gauge", "histogram", "summary"}
+
+
+def complaints(family, text):
+    """What is wrong with a family, if something is."""
+    name, words = family.name, family.name.split("_")
+    full = name + "_total" if family.type == "counter" else name
+    if not family.documentation:
+        yield "no help"
+    if f"# TYPE {full} " not in text:
+        yield "no type"
+    seen = set()
+    for sample in family.samples:
+        key = (sample.name, tuple(sorted(sample.labels.items())))
+        if key in seen:
+            yield f"{key} is there twice"
+        seen.add(key)
+    if name.startswith("redis_"):
+        return
+    if not name.startswith("cinnabar_"):
+        yield "no prefix"
+    if family.type == "counter" and not any(s.name.endswith("_total") for s in family.samples):
+        yield "a counter without _total"
+    if family.type != "counter" and name.endswith("_total"):
+        yield "_total, and no counter"
+    if family.type not in ("histogram", "summary") and re.search(r"_(bucket|count|sum)$", name):
+        yield "a suffix of distributions"
+    if family.type == "unknown":
+        yield "no known type"
+    yield from (f"unit {word}" for word in words if word in UNITS | ABBREVIATIONS)
+    yield from (f"type {word} in the name" for word in words if word in TYPES)
+    if name != name.lower() or ":" in name:
+        yield "capitals or colons"
+
+
+def fetch(port, accept):
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers={"Accept": accept})
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return answer.headers["Content-Type"], answer.read().decode()
+
+
+def samples(families):
+    return {(s.name, tuple(sorted(s.labels.items()))) for family in families for s in family.samples}
+
+
+def main():
+    options = argparse.ArgumentParser()
+    options.add_argument("--server", required=True)
+    server = options.parse_args().server
+    admin = wire.free_port()
+    with tempfile.TemporaryDirectory() as scratch:
+        process, client = wire.start(server, scratch, ["--admin-port", str(admin), "--appendonly", "yes"])
+        try:
+            for words in ("SET k v", "GET k", "SET e v EX 100", "INCR k", "HSET h f v", "CONFIG GET maxmemory"):
+                client(*words.split())
+            kind, text = fetch(admin, "text/plain")
+            open_kind, open_text = fetch(admin, OPEN_METRICS)
+        finally:
+            process.terminate()
+            process.wait(wire.PATIENCE)
+    assert kind.startswith("text/plain; version=0.0.4"), kind
+    assert open_kind.startswith("application/openmetrics-text; version=1.0.0"), open_kind
+    families, open_families = list(parse_text(text)), list(parse_open_metrics(open_text))
+    wrong = [f"{family.name}: {what}" for family in families for what in complaints(family, text)]
+    wrong += [f"in one format only: {sample}" for sample in sorted(samples(families) ^ samples(open_families))]
+    print("\n".join(wrong) or f"{len(families)} families, {len(samples(families))} samples")
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()
