@@ -18,15 +18,17 @@ pub fn text(families: &[Family]) -> String {
     for family in families.iter().filter(|family| !family.samples.is_empty()) {
         let name = &*family.name;
         let _ = writeln!(text, "# HELP {name} {}", escaped(&family.help, false));
-        let _ = writeln!(text, "# TYPE {name} {}", word(family.kind));
+        let _ = writeln!(text, "# TYPE {name} {}", word(family));
         write_samples(&mut text, name, family);
     }
     text
 }
 
-fn word(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Counter => "counter",
+fn word(family: &Family) -> &'static str {
+    match family.kind {
+        Kind::Counter if family.name.ends_with("_total") => "counter",
+        // Clients' libraries would add `_total` to what others named without it.
+        Kind::Counter => "untyped",
         Kind::Gauge => "gauge",
         Kind::Histogram => "histogram",
         Kind::Summary => "summary",
@@ -122,9 +124,10 @@ mod tests {
         let quantiles = vec![(0.99, 7.0)];
         summary.add_summary(vec![("a", "b".to_owned())], Summary { quantiles, count: 2, sum: 9.0 });
         let none = Family::new("none", Kind::Gauge, "Nothing.");
+        let replies = Family::number("total_replies", Kind::Counter, "Named by others.", 2.0);
         let nan = Family::number("nan", Kind::Gauge, "No number.", f64::NAN);
         assert_eq!(
-            text(&[counter, histogram, none, summary, nan]),
+            text(&[counter, histogram, none, summary, replies, nan]),
             "# HELP a_total What \"a\"\\nis\\\\was.\n\
              # TYPE a_total counter\n\
              a_total{cmd=\"x\\\"\\\\\\ny\",n=\"1\"} 3\n\
@@ -140,6 +143,9 @@ mod tests {
              s{a=\"b\",quantile=\"0.99\"} 7\n\
              s_sum{a=\"b\"} 9\n\
              s_count{a=\"b\"} 2\n\
+             # HELP total_replies Named by others.\n\
+             # TYPE total_replies untyped\n\
+             total_replies 2\n\
              # HELP nan No number.\n\
              # TYPE nan gauge\n\
              nan NaN\n"

@@ -18,6 +18,8 @@ struct Glance {
     tracked_keys: usize,
     tracked_items: usize,
     dbs: Vec<(u32, DbOverview)>,
+    /// Bytes of the others' indexes.
+    idle_bytes: usize,
 }
 
 impl Glances {
@@ -42,6 +44,7 @@ impl Glances {
             overview.stats.add(&keyspace.last_stats.of(index));
             overview.tracked_keys += glance.tracked_keys;
             overview.tracked_items += glance.tracked_items;
+            overview.dbs.entry(0).or_default().expiry_bytes += glance.idle_bytes;
             for (number, db) in &glance.dbs {
                 overview.dbs.entry(*number).or_default().add(db);
             }
@@ -54,9 +57,16 @@ impl Glance {
     fn see(&mut self, shard: &Shard, now: u64) {
         self.tracked_keys = shard.tracked.len();
         self.tracked_items = shard.tracked.items();
-        let seen = shard.dbs.iter().map(|(number, db)| (number, DbOverview::of(db, now)));
         self.dbs.clear();
-        self.dbs.extend(seen.filter(|(_, db)| *db != DbOverview::default()));
+        self.idle_bytes = 0;
+        for (number, db) in shard.dbs.iter() {
+            let seen = DbOverview::of(db, now);
+            if (DbOverview { expiry_bytes: 0, ..seen }) == DbOverview::default() {
+                self.idle_bytes += seen.expiry_bytes;
+            } else {
+                self.dbs.push((number, seen));
+            }
+        }
     }
 
     /// The lock is another's: only the keys are counted.
@@ -100,7 +110,7 @@ mod tests {
             }
         };
         let mut glances = Glances::new(&engine);
-        assert!(glances.refresh(&engine, UnixMs(0)).dbs.is_empty());
+        assert_eq!(glances.refresh(&engine, UnixMs(0)).dbs[&0].keys, 0);
         put(0..100);
         let seen = glances.refresh(&engine, UnixMs(0));
         assert_eq!((seen.dbs[&0].keys, seen.dbs[&0].expires, seen.stats.dirty), (100, 100, 100));

@@ -145,7 +145,7 @@ fn legal(entry: &DirectiveEntry) -> String {
             DirectiveKind::Text if entry.check.is_some() => "some-name",
             DirectiveKind::Text => "some \"thing\"\n\\",
             DirectiveKind::Save => "60 5 3600 0",
-            DirectiveKind::Bind => "127.0.0.1 -::1",
+            DirectiveKind::Bind => "127.0.0.2 -::1",
             DirectiveKind::OutputBufferLimits => "normal 0 0 0 slave 1073741824 1000 5 pubsub 33554432 8388608 60",
             DirectiveKind::OomScoreAdjValues => "-1 2 2000",
             DirectiveKind::KeyspaceEvents => "xK",
