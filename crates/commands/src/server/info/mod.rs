@@ -17,10 +17,12 @@
 
 pub mod absent;
 pub mod command_stats;
+
 pub mod key_sizes;
 mod net_traffic;
 mod persistence_section;
 mod replication_section;
+mod section_text;
 mod worker_times;
 
 use crate::core::args::Args;
@@ -30,7 +32,8 @@ use crate::core::context::{Blocking, Context, Flow, Piecewise};
 use crate::core::mode;
 use crate::replication::stream_catch_up::StreamCatchUp;
 use crate::server::info::key_sizes::KeySizes;
-use crate::server::memory::{Accounts, difference, ratio};
+use crate::server::info::section_text::{Source, Text, human};
+use crate::server::memory::{Accounts, ratio};
 use crate::server::worker_barrier::Others;
 use crate::version;
 use engine::acl::denial_log::Denied;
@@ -39,14 +42,12 @@ use engine::clients::registry::ClientInfo;
 use engine::config::{Config, Directive};
 use engine::host::connections::Certificates;
 use engine::host::memory::MemoryStats;
-use engine::host::process::ProcessInfo;
 use engine::keyspace::keyspace_stats::Overview;
 use engine::stats::metrics::{self, Counter, Totals, WorkerMetrics};
 use engine::status::deny_reasons::Paused;
 use engine::time::UnixUs;
 use engine::{Engine, Error};
-use std::fmt::{Display, Write};
-use std::sync::Arc;
+use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
 pub(crate) const COMMANDS: &[Command] = &[Command {
@@ -98,90 +99,6 @@ const REPLICATION: &str = "Replication";
 const KEY_SIZES: &str = "Keysizes";
 const CLUSTER_INFO: &str = "Cluster Info";
 const ENGINES: &str = "Scripting Engines";
-
-/// What the sections read.
-struct Source<'e> {
-    engine: &'e Engine,
-    config: Arc<Config>,
-    process: ProcessInfo,
-    overview: Overview,
-    memory: MemoryStats,
-    now_us: UnixUs,
-    /// What the walk over all keys has found, if there was one.
-    key_sizes: String,
-}
-
-impl<'e> Source<'e> {
-    fn new(engine: &'e Engine, memory: MemoryStats, overview: Overview, now_us: UnixUs) -> Source<'e> {
-        let (config, process) = (engine.config().snapshot(), engine.host().process());
-        Source { engine, config, process, overview, memory, now_us, key_sizes: String::new() }
-    }
-
-    /// The sections that are to be shown.
-    fn text(&self, shows: impl Fn(&str) -> bool) -> String {
-        let mut text = Text::default();
-        for (name, write_fields) in SECTIONS.iter().filter(|(name, _)| shows(name)) {
-            text.title(name);
-            write_fields(&mut text, self);
-        }
-        text.0
-    }
-}
-
-/// The text while it is written.
-#[derive(Default)]
-struct Text(String);
-
-impl Text {
-    fn title(&mut self, name: &str) {
-        if !self.0.is_empty() {
-            self.0.push_str("\r\n");
-        }
-        let _ = write!(self.0, "# {name}\r\n");
-    }
-
-    fn field(&mut self, name: &str, value: impl Display) {
-        let _ = write!(self.0, "{name}:{value}\r\n");
-    }
-
-    /// Fields of what is not here.
-    fn absent(&mut self, names: &[&str]) {
-        for name in names {
-            self.field(name, absent::value(name).unwrap_or_default());
-        }
-    }
-
-    fn percent(&mut self, name: &str, part: f64) {
-        self.field(name, format_args!("{:.2}%", part * 100.0));
-    }
-
-    /// How many times larger the first number is, and by how much.
-    fn compared(&mut self, name: &str, whole: u64, part: u64) {
-        let _ = write!(self.0, "{name}_ratio:{:.2}\r\n", ratio(whole, part));
-        let _ = write!(self.0, "{name}_bytes:{}\r\n", difference(whole, part));
-    }
-
-    /// A number of bytes, and again as people read it.
-    fn bytes(&mut self, name: &str, bytes: u64) {
-        self.field(name, bytes);
-        let _ = write!(self.0, "{name}_human:{}\r\n", human(bytes));
-    }
-}
-
-/// `1.18M`: bytes in the largest unit that leaves at least one.
-fn human(bytes: u64) -> String {
-    if bytes < 1 << 10 {
-        return format!("{bytes}B");
-    }
-    let (shift, unit) = match bytes {
-        n if n < 1 << 20 => (10, 'K'),
-        n if n < 1 << 30 => (20, 'M'),
-        n if n < 1 << 40 => (30, 'G'),
-        n if n < 1 << 50 => (40, 'T'),
-        _ => (50, 'P'),
-    };
-    format!("{:.2}{unit}", bytes as f64 / (1u64 << shift) as f64)
-}
 
 fn info(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let sections: Vec<Vec<u8>> = args.from(1).map(<[u8]>::to_vec).collect();
@@ -262,13 +179,24 @@ fn write_sections(cx: &mut Context<'_>, sections: &[Vec<u8>], key_sizes: String)
     Ok(())
 }
 
+/// The sections that are to be shown, of this.
+fn sections(source: &Source<'_>, shows: impl Fn(&str) -> bool) -> String {
+    let mut text = Text::default();
+    for (name, write_fields) in SECTIONS.iter().filter(|(name, _)| shows(name)) {
+        text.title(name);
+        write_fields(&mut text, source);
+    }
+    text.0
+}
+
 /// The sections that are to be shown.
 pub(crate) fn text_of(cx: &mut Context<'_>, shows: impl Fn(&str) -> bool, key_sizes: String) -> String {
     // Before there is anything that this command itself needs memory for.
     let is_measured = shows("Memory");
     let memory = if is_measured { cx.engine.host().memory() } else { MemoryStats::default() };
     let overview = Overview::of(&mut cx.keys);
-    Source { key_sizes, ..Source::new(cx.engine, memory, overview, cx.now.unix_us) }.text(shows)
+    let source = Source { key_sizes, ..Source::new(cx.engine, memory, overview, cx.now.unix_us) };
+    sections(&source, shows)
 }
 
 /// What INFO says of the server, for who runs no command and has its own view of the keyspace. The parts about commands
@@ -276,7 +204,7 @@ pub(crate) fn text_of(cx: &mut Context<'_>, shows: impl Fn(&str) -> bool, key_si
 pub fn server_text(engine: &Engine, overview: impl FnOnce() -> Overview, now_us: UnixUs) -> String {
     let memory = engine.host().memory();
     let left_out = ["Modules", "Commandstats", "Errorstats", "Latencystats", KEY_SIZES];
-    Source::new(engine, memory, overview(), now_us).text(|name| !left_out.contains(&name))
+    sections(&Source::new(engine, memory, overview(), now_us), |name| !left_out.contains(&name))
 }
 
 /// What this server is built on, whatever it is set to.
@@ -637,15 +565,6 @@ mod tests {
         let all = Client::new().run("INFO ALL");
         for (name, value, _) in absent::FIELDS.iter().filter(|(name, ..)| !["loading_rdb_used_mem"].contains(name)) {
             assert!(all.contains(&format!("\r\n{name}:{value}\r\n")), "{name} is not said");
-        }
-    }
-
-    #[test]
-    fn bytes_as_people_read_them() {
-        for (bytes, text) in
-            [(0, "0B"), (1023, "1023B"), (1024, "1.00K"), (1_233_056, "1.18M"), (u64::MAX, "16384.00P")]
-        {
-            assert_eq!(human(bytes), text);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What INFO says of bytes that came and went: of all together, of replication, and of slots that move.
 
-use super::Text;
+use super::section_text::Text;
 use engine::stats::metrics::Totals;
 
 /// `totals` since the start, and `rates` in a second.

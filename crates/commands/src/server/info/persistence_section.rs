@@ -1,6 +1,6 @@
 //! INFO persistence: what is saved, what is loaded, and how the append-only file is.
 
-use super::{Source, Text};
+use super::section_text::{Source, Text};
 use crate::persistence::aof;
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -1,6 +1,6 @@
 //! INFO replication: whom the server follows, who follows it, and how its history is called.
 
-use super::{Source, Text};
+use super::section_text::{Source, Text};
 use crate::replication::good_replicas;
 use engine::config::Directive;
 use engine::status::replication_status::{LinkState, PrimaryAddress};
