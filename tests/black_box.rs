@@ -25,6 +25,8 @@ mod balancing;
 mod blocking;
 #[path = "black_box/book.rs"]
 mod book;
+#[path = "black_box/cluster_disks.rs"]
+mod cluster_disks;
 #[path = "black_box/commands.rs"]
 mod commands;
 #[path = "black_box/concurrency.rs"]

@@ -40,7 +40,7 @@ fn fill_disk(server: &Server, command: &[u8]) -> TcpStream {
 }
 
 #[track_caller]
-fn expect_silence(socket: &mut TcpStream) {
+pub fn expect_silence(socket: &mut TcpStream) {
     socket.set_nonblocking(true).expect("an option");
     let found = socket.read(&mut [0; 100]);
     assert!(found.is_err_and(|error| error.kind() == ErrorKind::WouldBlock), "it got a reply");

@@ -167,6 +167,11 @@ impl Bus {
         std::mem::take(&mut self.effects)
     }
 
+    /// Whether something is to be done.
+    pub fn has_effects(&self) -> bool {
+        !self.effects.is_empty()
+    }
+
     pub(super) fn log(&mut self, level: Level, text: String) {
         self.effects.push(Effect::Log { level, text });
     }

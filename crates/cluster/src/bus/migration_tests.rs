@@ -206,7 +206,7 @@ fn a_target_takes_the_slots_when_it_is_granted_them() {
     assert_eq!((target.nodes().owner(3), state(&target)), (Some(target.nodes().my_id()), JobState::Success));
     assert!(target.nodes().myself().config_epoch > epoch);
     let effects = target.take_effects();
-    assert!(matches!(effects[0], Effect::Save { is_durable: true }), "before anybody is told");
+    assert!(matches!(effects[0], Effect::Save { is_durable: true, .. }), "before anybody is told");
     let shown = |effect: &Effect| matches!(effect, Effect::Migration(MigrationEffect::Show { .. }));
     assert!(effects.iter().any(shown));
 }

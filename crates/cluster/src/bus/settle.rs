@@ -40,15 +40,18 @@ impl Bus {
             self.effects.push(Effect::SlotMapChanged);
         }
         if todo.save {
-            self.save(todo.is_durable);
+            self.save(todo.is_durable, false);
         }
     }
 
     /// Whatever waits to be carried out comes after the file, which then says all that was known before it.
-    pub(super) fn save(&mut self, durable: bool) {
+    pub(super) fn save(&mut self, durable: bool, asked_for: bool) {
         match self.effects.first_mut() {
-            Some(Effect::Save { is_durable }) => *is_durable |= durable,
-            _ => self.effects.insert(0, Effect::Save { is_durable: durable }),
+            Some(Effect::Save { is_durable, is_asked_for }) => {
+                *is_durable |= durable;
+                *is_asked_for &= asked_for;
+            }
+            _ => self.effects.insert(0, Effect::Save { is_durable: durable, is_asked_for: asked_for }),
         }
     }
 }

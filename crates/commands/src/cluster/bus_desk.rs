@@ -1,30 +1,21 @@
-//! Where the node of the process is asked.
+//! Where the node of the process is asked and given orders.
 
-use crate::core::admission::Settle;
+use crate::core::args::Args;
 use crate::core::context::Context;
+use crate::transactions::node_visit::{desk, hold_reply};
 use cluster::Millis;
 use cluster::bus::{Bus, OrderError};
 use engine::{Engine, Error, Word};
-use std::sync::{Arc, OnceLock};
-
-/// The node behind its lock.
-pub trait Desk: Send + Sync {
-    /// Lets `visit` ask the node or give it an order, and tells what time it is. When this returns the order is in the
-    /// file, and commands are admitted by what it changed.
-    fn visit(&self, visit: &mut dyn FnMut(&mut Bus, Millis));
-}
-
-static DESK: OnceLock<Arc<dyn Desk>> = OnceLock::new();
-
-/// Tells the commands where the node is; once, before the first of them.
-pub fn install(desk: Arc<dyn Desk>) {
-    // The first one stays.
-    let _ = DESK.set(desk);
-}
 
 /// For commands that only a node of a cluster has.
 pub(super) fn must_be_clustered(engine: &Engine) -> Result<(), Error> {
     if engine.is_clustered() { Ok(()) } else { Err(Error::ClusterDisabled) }
+}
+
+fn visit<R>(visit: impl FnOnce(&mut Bus, Millis) -> R) -> Result<(R, u64), Error> {
+    let (mut visit, mut answer) = (Some(visit), None);
+    let number = desk()?.visit(&mut |bus, now| answer = visit.take().map(|visit| visit(bus, now)));
+    answer.map(|answer| (answer, number)).ok_or(Error::ClusterDisabled)
 }
 
 /// Asks the node.
@@ -32,18 +23,33 @@ pub(super) fn must_be_clustered(engine: &Engine) -> Result<(), Error> {
 /// # Errors
 /// There is none.
 pub(super) fn ask<R>(question: impl FnOnce(&mut Bus, Millis) -> R) -> Result<R, Error> {
-    let desk = DESK.get().ok_or(Error::ClusterDisabled)?;
-    let (mut question, mut answer) = (Some(question), None);
-    desk.visit(&mut |bus, now| answer = question.take().map(|question| question(bus, now)));
-    answer.ok_or(Error::ClusterDisabled)
+    visit(question).map(|(answer, _)| answer)
 }
 
-/// Gives the node an order, and replies when nothing runs any more that was admitted by what held before.
+/// Tells the node something. What is replied of it is to be [held](hold_reply) until it is kept. Of who is obeyed it is
+/// kept when this returns.
+///
+/// # Errors
+/// There is none.
+pub(super) fn tell<R>(cx: &mut Context<'_>, order: impl FnOnce(&mut Bus, Millis) -> R) -> Result<R, Error> {
+    let (answer, number) = visit(order)?;
+    match cx.keys.origin().asker.is_obeyed() {
+        true => desk()?.flush(),
+        false => cx.session.node_visit = number,
+    }
+    Ok(answer)
+}
+
+/// Gives the node an order, and replies when it is kept, and nothing runs any more that was admitted by what held
+/// before.
 pub(super) fn order(
     cx: &mut Context<'_>,
+    args: &Args<'_>,
     order: impl FnOnce(&mut Bus, Millis) -> Result<(), OrderError>,
 ) -> Result<(), Error> {
-    ask(order)?.map_err(|reason| Error::ClusterOrder(Word::of(reason.to_string())))?;
-    Settle::then_ok(cx);
+    let start = cx.reply.len();
+    tell(cx, order)?.map_err(|reason| Error::ClusterOrder(Word::of(reason.to_string())))?;
+    cx.reply.ok();
+    hold_reply(cx, args, start);
     Ok(())
 }

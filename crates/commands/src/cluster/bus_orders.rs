@@ -1,11 +1,13 @@
 //! What operators order: slots, nodes, epochs, failovers.
 
-use super::bus_desk::{ask, must_be_clustered, order};
+use super::bus_desk::{ask, must_be_clustered, order, tell};
 use super::keys_in_slot::slot_at;
 use crate::core::args::Args;
 use crate::core::context::Context;
+use crate::transactions::node_visit::{desk, hold_reply};
 use cluster::bus::{DebugSettings, FailoverMode};
-use engine::{Error, Word};
+use engine::{Engine, Error, Word};
+use std::sync::mpsc;
 
 /// The client that gives an order, for the log.
 pub(super) fn by(cx: &Context<'_>) -> String {
@@ -40,52 +42,79 @@ fn slot_ranges(cx: &Context<'_>, args: &Args<'_>) -> Result<Vec<(u16, u16)>, Err
 pub(super) fn add_slots(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     must_be_clustered(cx.engine)?;
     let slots = single_slots(args)?;
-    order(cx, |bus, now| bus.add_slots(&slots, now))
+    order(cx, args, |bus, now| bus.add_slots(&slots, now))
 }
 
 pub(super) fn add_slots_range(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     must_be_clustered(cx.engine)?;
     let slots = slot_ranges(cx, args)?;
-    order(cx, |bus, now| bus.add_slots(&slots, now))
+    order(cx, args, |bus, now| bus.add_slots(&slots, now))
 }
 
 pub(super) fn del_slots(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     must_be_clustered(cx.engine)?;
     let slots = single_slots(args)?;
-    order(cx, |bus, now| bus.del_slots(&slots, now))
+    order(cx, args, |bus, now| bus.del_slots(&slots, now))
 }
 
 pub(super) fn del_slots_range(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     must_be_clustered(cx.engine)?;
     let slots = slot_ranges(cx, args)?;
-    order(cx, |bus, now| bus.del_slots(&slots, now))
+    order(cx, args, |bus, now| bus.del_slots(&slots, now))
 }
 
-pub(super) fn flush_slots(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+pub(super) fn flush_slots(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     must_be_clustered(cx.engine)?;
     let has_keys = has_keys(cx)?;
-    order(cx, |bus, now| bus.flush_slots(has_keys, now))
+    order(cx, args, |bus, now| bus.flush_slots(has_keys, now))
 }
 
 pub(super) fn set_config_epoch(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     must_be_clustered(cx.engine)?;
     let epoch = args.int(2)?;
-    order(cx, |bus, now| bus.set_config_epoch(epoch, now))
+    order(cx, args, |bus, now| bus.set_config_epoch(epoch, now))
 }
 
-pub(super) fn bump_epoch(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+pub(super) fn bump_epoch(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     must_be_clustered(cx.engine)?;
-    let (is_new, epoch) = ask(|bus, now| bus.bump_epoch(now))?;
+    let start = cx.reply.len();
+    let (is_new, epoch) = tell(cx, |bus, now| bus.bump_epoch(now))?;
     cx.reply.simple(format!("{} {epoch}", if is_new { "BUMPED" } else { "STILL" }));
+    hold_reply(cx, args, start);
     Ok(())
 }
 
-pub(super) fn save_config(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+pub(super) fn save_config(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     must_be_clustered(cx.engine)?;
-    order(cx, |bus, _| {
-        bus.save_config();
-        Ok(())
-    })
+    tell(cx, |bus, _| bus.save_config())?;
+    reply_when_saved(cx, args)
+}
+
+/// Replies whether the file could be written that the client asked for with its last visit. Within a transaction or a
+/// script it is waited for at once: what comes of it is a part of the reply.
+fn reply_when_saved(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
+    let (desk, visit) = (desk()?, cx.session.node_visit);
+    let unsaved = |reason: &str| {
+        let text = format!("error saving the cluster node config: {reason}");
+        Error::ClusterOrder(Word::of(text))
+    };
+    if let Some(client) = cx.wait_elsewhere(args) {
+        let tell = move |engine: &Engine, failure: Option<&str>| {
+            client.end(engine, failure.map_or(Ok("OK"), |reason| Err(unsaved(reason))));
+        };
+        desk.when_done(visit, Box::new(tell));
+        cx.session.node_visit = 0;
+        return Ok(());
+    }
+    let (told, outcome) = mpsc::channel();
+    // The receiver is there until it has heard.
+    desk.when_done(visit, Box::new(move |_, failure| _ = told.send(failure.map(unsaved))));
+    desk.flush();
+    if let Ok(Some(error)) = outcome.recv() {
+        return Err(error);
+    }
+    cx.reply.ok();
+    Ok(())
 }
 
 pub(super) fn meet(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -106,13 +135,13 @@ pub(super) fn meet(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Erro
         return Err(Error::BusPortOutOfRange);
     }
     let by = by(cx);
-    order(cx, |bus, now| bus.meet(&args[2], port as u16, bus_port as u16, &by, now))
+    order(cx, args, |bus, now| bus.meet(&args[2], port as u16, bus_port as u16, &by, now))
 }
 
 pub(super) fn forget(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     must_be_clustered(cx.engine)?;
     let by = by(cx);
-    order(cx, |bus, now| bus.forget(&args[2], &by, now))
+    order(cx, args, |bus, now| bus.forget(&args[2], &by, now))
 }
 
 pub(super) fn replicate(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -120,11 +149,11 @@ pub(super) fn replicate(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(),
     match args.len() {
         3 => {
             let has_keys = has_keys(cx)?;
-            order(cx, |bus, now| bus.replicate(&args[2], has_keys, now))
+            order(cx, args, |bus, now| bus.replicate(&args[2], has_keys, now))
         }
         4 if args.is(2, "no") && args.is(3, "one") => {
             let by = by(cx);
-            order(cx, |bus, now| {
+            order(cx, args, |bus, now| {
                 bus.replicate_no_one(&by, now);
                 Ok(())
             })
@@ -156,7 +185,7 @@ pub(super) fn failover(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), 
         index += 1;
     }
     let by = by(cx);
-    order(cx, |bus, now| bus.failover(mode, &by, by_primary, now))
+    order(cx, args, |bus, now| bus.failover(mode, &by, by_primary, now))
 }
 
 pub(super) fn reset(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -169,7 +198,7 @@ pub(super) fn reset(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Err
         _ => return Err(Error::SubcommandUse(Word::of(&args[1]), "CLUSTER")),
     };
     let (has_keys, by) = (has_keys(cx)?, by(cx));
-    order(cx, |bus, now| bus.reset(hard, has_keys, &by, now))
+    order(cx, args, |bus, now| bus.reset(hard, has_keys, &by, now))
 }
 
 /// Changes what DEBUG has set.

@@ -76,6 +76,7 @@ mod tests {
     }
 
     fn passes(filter: &mut MigrationFilter, is_group: bool, db: u32, lines: &[&str]) -> Vec<u8> {
+        crate::install(&[]);
         let mut out = Vec::new();
         let head = RecordHead { is_group, ..RecordHead::command(db, None) };
         filter.put(head, &text(lines), &mut out);

@@ -28,7 +28,6 @@ mod slot_order;
 mod slot_scan;
 mod slot_stats;
 
-pub use bus_desk::{Desk, install};
 pub(crate) use bus_orders::{change_debug, kill_links};
 pub(crate) use bus_questions::{info_text, link_counts, reset_counters};
 pub use log_text::count_sent;

@@ -3,10 +3,11 @@
 //! What all of that leads to is the node's ([`cluster::migration`]). A client that says SYNCSLOTS ESTABLISH becomes the
 //! source of slots: its connection leaves the worker, and a thread that serves these takes what comes.
 
-use super::bus_desk::{ask, must_be_clustered};
+use super::bus_desk::{ask, must_be_clustered, tell};
 use super::bus_orders::by;
 use crate::core::args::Args;
 use crate::core::context::{Context, Flow};
+use crate::transactions::node_visit::hold_reply;
 use cluster::Millis;
 use cluster::bus::Bus;
 use cluster::migration::{Job, RequestError, SyncWord};
@@ -17,23 +18,29 @@ fn words_from<'a>(args: &'a Args<'_>, first: usize) -> Vec<&'a [u8]> {
     args.iter().skip(first).collect()
 }
 
-fn order<R>(order: impl FnOnce(&mut Bus, Millis) -> Result<R, RequestError>) -> Result<R, Error> {
-    ask(order)?.map_err(|error| Error::ClusterOrder(Word::of(error.to_string())))
+fn order<R>(cx: &mut Context<'_>, order: impl FnOnce(&mut Bus, Millis) -> Result<R, RequestError>) -> Result<R, Error> {
+    tell(cx, order)?.map_err(|error| Error::ClusterOrder(Word::of(error.to_string())))
+}
+
+fn reply_ok(cx: &mut Context<'_>, args: &Args<'_>) {
+    let start = cx.reply.len();
+    cx.reply.ok();
+    hold_reply(cx, args, start);
 }
 
 pub(super) fn migrate(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     must_be_clustered(cx.engine)?;
     let by = by(cx);
-    order(|bus, now| bus.migrate_slots(&words_from(args, 2), &by, now))?;
-    cx.reply.ok();
+    order(cx, |bus, now| bus.migrate_slots(&words_from(args, 2), &by, now))?;
+    reply_ok(cx, args);
     Ok(())
 }
 
-pub(super) fn cancel(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+pub(super) fn cancel(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     must_be_clustered(cx.engine)?;
     let by = by(cx);
-    order(|bus, now| bus.cancel_migrations(&by, now))?;
-    cx.reply.ok();
+    order(cx, |bus, now| bus.cancel_migrations(&by, now))?;
+    reply_ok(cx, args);
     Ok(())
 }
 
@@ -104,7 +111,7 @@ fn establish(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
         cx.flow = Flow::NotNow;
         return Ok(());
     }
-    let job = order(|bus, now| bus.establish_import(&words_from(args, 3), is_tracked, now))?;
+    let job = order(cx, |bus, now| bus.establish_import(&words_from(args, 3), is_tracked, now))?;
     record(cx, args);
     cx.reply.ok();
     if !is_tracked {
@@ -116,8 +123,8 @@ fn establish(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
 
 fn finish(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
     let is_replayed = cx.session.asker == Asker::Replay;
-    order(|bus, now| bus.finish_import(&words_from(args, 3), is_replayed, now))?;
+    order(cx, |bus, now| bus.finish_import(&words_from(args, 3), is_replayed, now))?;
     record(cx, args);
-    cx.reply.ok();
+    reply_ok(cx, args);
     Ok(())
 }

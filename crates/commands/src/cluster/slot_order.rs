@@ -36,7 +36,7 @@ pub(super) fn set_slot(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), 
             return Ok(());
         }
     }
-    order(cx, |bus, now| bus.set_slot(slot, action, has_keys, from_primary, now))
+    order(cx, args, |bus, now| bus.set_slot(slot, action, has_keys, from_primary, now))
 }
 
 /// Until when replicas are waited for; None: for good.

@@ -47,6 +47,8 @@ pub enum Flow {
     Wait(Arc<Ticket>),
     /// Another attempt of one who waits found nothing either.
     WaitOn,
+    /// Another attempt of one who waits ends the wait; another thread replies.
+    RepliesLater,
     /// The command has done nothing: it wants a lock that a script has for long, and is to be run again a little later.
     NotNow,
     /// The command has done nothing and is to be run again when the present pause has ended.

@@ -138,6 +138,8 @@ pub struct Session {
     pub sync: Option<Box<SyncRequest>>,
     /// The client is the source of slots that come to this node, by that name.
     pub import: Option<Box<JobName>>,
+    /// Its last visit to the node of the cluster that no reply has been held for yet; 0: none.
+    pub(crate) node_visit: u64,
     /// What others may know of it.
     pub info: Arc<ClientInfo>,
 }
@@ -227,6 +229,7 @@ impl Session {
             handshake: None,
             sync: None,
             import: None,
+            node_visit: 0,
             info,
         }
     }

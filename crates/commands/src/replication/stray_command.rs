@@ -34,6 +34,7 @@ mod tests {
 
     #[test]
     fn it_is_named_with_its_subcommand_and_must_not_look_at_keys() {
+        crate::install(&[]);
         for (line, name, is_refused) in [
             ("get k", "get", true),
             ("XINFO help", "xinfo|help", false),

@@ -19,6 +19,7 @@ use crate::core::help::HELP;
 use crate::core::instrument;
 use crate::core::redact::monitor_line;
 use crate::core::{admission, busy_script};
+use crate::transactions::node_visit::hold_reply;
 use engine::config::Directive;
 use engine::scripts::script_cache::Sha;
 use engine::time::Nanos;
@@ -344,7 +345,14 @@ pub(super) fn invoke(
             known.set(reach);
         }
         match obstacle {
-            None => return reply(cx, command, outcome.map_err(broken)?, protocol),
+            None => {
+                let start = cx.reply.len();
+                let replied = reply(cx, command, outcome.map_err(broken)?, protocol);
+                if replied.is_ok() {
+                    hold_reply(cx, command, start);
+                }
+                return replied;
+            }
             Some(Obstacle::LongScript) => return Err(Error::WouldBlock),
             Some(Obstacle::OtherKeys) => cx.keys.escalate_anew()?,
         }

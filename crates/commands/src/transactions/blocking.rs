@@ -393,7 +393,7 @@ impl Retry for BlockedClient {
         }
         cx.keys.unlock();
         let effects = std::mem::take(&mut cx.keys.effects);
-        let reply = served.then(|| cx.reply.take());
+        let reply = (served && !matches!(cx.flow, Flow::RepliesLater)).then(|| cx.reply.take());
         Attempt { reply, effects }
     }
 }

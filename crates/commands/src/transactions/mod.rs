@@ -5,6 +5,7 @@
 
 pub(crate) mod blocking;
 pub mod multi;
+pub mod node_visit;
 
 use crate::core::command::Command;
 

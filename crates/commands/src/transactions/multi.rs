@@ -26,6 +26,7 @@ use crate::core::queued::{close_group, stop_watching, unwatch};
 use crate::core::rights::{self, Call};
 use crate::core::session::{Multi, Watching};
 use crate::core::{busy_script, instrument, lazy_free, tracked_reads};
+use crate::transactions::node_visit::hold_reply;
 use engine::acl::denial_log::Denied;
 use engine::clients::waiters::AwaitedKey;
 use engine::data::key_hash::KeyHash;
@@ -183,7 +184,7 @@ fn exec(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Ok(());
     }
     let commands = cx.session.multi.take().map(|multi| multi.commands).unwrap_or_default();
-    let mut group = CommandGroup::begin(cx);
+    let (mut group, start) = (CommandGroup::begin(cx), cx.reply.len());
     cx.reply.array(commands.len());
     for mut queued in commands {
         let call = Call::of(queued.entry, &queued.args, cx.session.db);
@@ -199,6 +200,7 @@ fn exec(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     group.end(cx);
     // Others were told of it until now.
     close_group(cx.session);
+    hold_reply(cx, args, start);
     Ok(())
 }
 
@@ -230,14 +232,17 @@ pub(crate) struct CommandGroup {
     batch: LogBatch,
     effects: Effects,
     command: &'static Command,
+    /// Whether that one may wait.
+    blocking: Blocking,
 }
 
 impl CommandGroup {
     pub fn begin(cx: &mut Context<'_>) -> CommandGroup {
-        cx.blocking = Blocking::Refused;
+        let blocking = std::mem::replace(&mut cx.blocking, Blocking::Refused);
         // The commands inside have others.
         cx.key_args = &[];
-        CommandGroup { batch: LogBatch::default(), effects: std::mem::take(&mut cx.keys.effects), command: cx.command }
+        let effects = std::mem::take(&mut cx.keys.effects);
+        CommandGroup { batch: LogBatch::default(), effects, command: cx.command, blocking }
     }
 
     /// Runs a command to its end. Its keys' locks must be held, or the right to take any. `readers`: who gets
@@ -325,7 +330,7 @@ impl CommandGroup {
 
     /// All have run: their records go into the log, as a transaction if there are several.
     pub fn end(self, cx: &mut Context<'_>) {
-        let CommandGroup { batch, effects, command } = self;
+        let CommandGroup { batch, effects, command, blocking } = self;
         match &mut cx.session.group {
             Some(outer) => outer.absorb(batch),
             None => {
@@ -335,6 +340,7 @@ impl CommandGroup {
             }
         }
         cx.command = command;
+        cx.blocking = blocking;
         cx.keys.effects = effects;
     }
 }

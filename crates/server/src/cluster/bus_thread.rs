@@ -1,4 +1,4 @@
-//! The thread of the bus: it waits for sockets and for time.
+//! The thread of the bus: it waits for sockets and for time, and carries out what workers' orders lead to.
 
 use super::node_desk::{LinkOrder, NodeDesk, WAKE};
 use crate::connection::peer_socket::Peer;
@@ -60,6 +60,8 @@ impl BusThread {
         let mut events = Events::with_capacity(256);
         while !self.shared.stopping.load(Relaxed) {
             self.shared.sleep_with_server();
+            // What workers have left, too.
+            self.desk.perform();
             self.use_links();
             let time = self.next_tick.saturating_duration_since(Instant::now());
             match self.poll.poll(&mut events, Some(time)) {

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! worker: CLUSTER ...  -> desk (one lock over the state machine) <-  thread: time, packets of other nodes
-//!                                      | effects, in order
-//!              the file, what commands are admitted by: at once, by the thread that was the cause
+//!                                      | effects, in order, never by a worker
+//!              the file, then what commands are admitted by, then replies to those who gave orders
 //!                                      |
 //!        thread: sockets      duties' thread: whom this server follows, keys of slots that are others' now
 //! ```
@@ -16,3 +16,4 @@ mod duties;
 pub mod node_desk;
 mod node_file;
 mod node_settings;
+mod pending_visits;

@@ -1,8 +1,17 @@
-//! The node behind its lock.
+//! The node behind its lock, and how what it wants done is carried out.
+//!
+//! ```text
+//!   a worker: visit, wake ---------+
+//!                                  +-> lock of the node: input -> effects
+//!   other threads: input ----------+
+//!                                       lock of the file: effects in their order, the file first
+//!   by the thread of the bus, or by another one that waits for its own:   workers never do it
+//! ```
 
 use super::duties::{Duties, Duty};
 use super::node_file::NodeFile;
 use super::node_settings::{address, bus_port, settings};
+use super::pending_visits::PendingVisits;
 use super::{bus_thread, duties};
 use crate::listener::acceptor::Acceptor;
 use crate::listener::sockets;
@@ -14,9 +23,10 @@ use cluster::Millis;
 use cluster::bus::{Bus, Effect, Facts, Level};
 use cluster::link_id::LinkId;
 use cluster::migration::{JobName, MigrationEffect};
+use cluster::slot_map::SlotMap;
 use cluster::slot_set::SlotSet;
-use commands::cluster::Desk;
-use engine::config::{Config, Directive};
+use commands::transactions::node_visit::{self, CarriedOut, Desk};
+use engine::config::{Config, Directive, os_message};
 use engine::host::peers::OwnNode;
 use engine::status::replication_status::LinkState;
 use mio::{Poll, Token, Waker};
@@ -39,8 +49,9 @@ pub(super) enum LinkOrder {
 /// Where the node is asked.
 pub struct NodeDesk {
     bus: Mutex<Bus>,
-    /// Who carries out effects has it: they are done in their order.
+    /// Who carries out effects has it: they are done in their order. No worker waits for it.
     file: Mutex<NodeFile>,
+    visits: PendingVisits,
     links: Mutex<VecDeque<LinkOrder>>,
     waker: OnceLock<Waker>,
     shared: OnceLock<Arc<Shared>>,
@@ -49,6 +60,17 @@ pub struct NodeDesk {
     is_paused: AtomicBool,
     /// When it was said last that the file is not up to date.
     warned_at: AtomicI64,
+}
+
+/// What the node wants done, of one moment.
+struct Wanted {
+    effects: Vec<Effect>,
+    /// What the file is to say, if it is to be written.
+    text: Vec<u8>,
+    /// What commands are to be admitted by, if that has changed.
+    map: Option<SlotMap>,
+    /// All visits up to this one are part of it.
+    visits: u64,
 }
 
 /// It is said once in so many milliseconds.
@@ -83,10 +105,11 @@ impl NodeDesk {
         if config.flag(Directive::CLUSTER_SINGLE) {
             own_all(&mut bus)?;
         }
-        let (links, waker, shared, duties, is_paused, warned_at) = Default::default();
+        let (visits, links, waker, shared, duties, is_paused, warned_at) = Default::default();
         Ok(Some(Arc::new(NodeDesk {
             bus: Mutex::new(bus),
             file: Mutex::new(file),
+            visits,
             links,
             waker,
             shared,
@@ -121,7 +144,7 @@ impl NodeDesk {
         let _ = self.waker.set(Waker::new(poll.registry(), WAKE).map_err(failed)?);
         let _ = self.shared.set(Arc::clone(shared));
         let _ = self.duties.set(duties::start(self, shared).map_err(failed)?);
-        commands::cluster::install(Arc::clone(self) as Arc<dyn Desk>);
+        node_visit::install(Arc::clone(self) as Arc<dyn Desk>);
         self.perform();
         let parts = (Arc::clone(shared), Arc::clone(acceptor));
         bus_thread::start(Arc::clone(self), parts, poll, listeners).map_err(failed)
@@ -136,7 +159,8 @@ impl NodeDesk {
         bus.set_facts(facts(shared, self.is_paused.load(Relaxed)), now);
     }
 
-    /// Lets the thread's part happen: an input of the node.
+    /// An input of the node, whose effects are carried out when this returns. It may wait for the disk: not for
+    /// workers.
     pub(crate) fn input<R>(&self, input: impl FnOnce(&mut Bus, Millis) -> R) -> R {
         let result = {
             let mut bus = self.bus();
@@ -156,8 +180,14 @@ impl NodeDesk {
 
     /// What was published here goes to the others.
     pub fn publish(&self, channel: &[u8], message: &[u8], is_sharded: bool) {
-        self.bus().publish(channel, message, is_sharded);
-        self.perform();
+        let has_effects = {
+            let mut bus = self.bus();
+            bus.publish(channel, message, is_sharded);
+            bus.has_effects()
+        };
+        if has_effects {
+            self.wake();
+        }
     }
 
     /// What sockets are to be used for.
@@ -165,44 +195,72 @@ impl NodeDesk {
         std::mem::take(&mut *self.links.lock())
     }
 
-    /// Carries out what the node wants done, in its order. What others wait for, they get: the file and the slot map
-    /// are there when this returns.
-    fn perform(&self) {
-        let mut file = self.file.lock();
-        loop {
-            let (effects, text) = {
-                let mut bus = self.bus();
-                let effects = bus.take_effects();
-                let saves = effects.iter().any(|effect| matches!(effect, Effect::Save { .. }));
-                (effects, if saves { bus.conf() } else { Vec::new() })
-            };
-            if effects.is_empty() {
-                break;
-            }
-            for effect in effects {
-                self.perform_one(effect, &mut file, &text);
-            }
-        }
-        drop(file);
+    fn wake(&self) {
         if let Some(waker) = self.waker.get() {
             // It looks at its next tick at the latest.
             let _ = waker.wake();
         }
     }
 
-    fn perform_one(&self, effect: Effect, file: &mut NodeFile, text: &[u8]) {
+    fn wanted(&self) -> Wanted {
+        let mut bus = self.bus();
+        let effects = bus.take_effects();
+        let has = |is_it: fn(&Effect) -> bool| effects.iter().any(is_it);
+        let text = if has(|effect| matches!(effect, Effect::Save { .. })) { bus.conf() } else { Vec::new() };
+        // Not that of a later moment: nobody is to be admitted by what is not in the file yet.
+        let map = has(|effect| matches!(effect, Effect::SlotMapChanged)).then(|| bus.slot_map());
+        Wanted { effects, text, map, visits: self.visits.begun() }
+    }
+
+    /// Carries out what the node wants done, in its order. The file and the slot map are there when this returns. Who
+    /// waits for visits that are done by that is told.
+    pub(super) fn perform(&self) {
+        let mut file = self.file.lock();
+        let mut done = Vec::new();
+        loop {
+            let Wanted { effects, text, mut map, visits } = self.wanted();
+            let (is_last, mut saved) = (effects.is_empty(), None);
+            for effect in effects {
+                match effect {
+                    Effect::Save { is_durable, is_asked_for } => {
+                        saved = Some(self.save(&mut file, &text, is_durable, is_asked_for));
+                    }
+                    Effect::SlotMapChanged => map.take().into_iter().for_each(|map| self.set_slot_map(map)),
+                    effect => self.perform_one(effect),
+                }
+            }
+            let failure = saved.as_ref().and_then(|saved| saved.clone().err());
+            done.extend(self.visits.end(visits, saved).into_iter().map(|then| (then, failure.clone())));
+            if is_last {
+                break;
+            }
+        }
+        drop(file);
+        if !self.links.lock().is_empty() {
+            self.wake();
+        }
+        done.into_iter().for_each(|(then, failure)| self.tell(then, failure));
+    }
+
+    fn tell(&self, then: CarriedOut, failure: Option<String>) {
+        if let Some(shared) = self.shared.get() {
+            then(&shared.engine, failure.as_deref());
+        }
+    }
+
+    fn set_slot_map(&self, map: SlotMap) {
+        if let Some(shared) = self.shared.get() {
+            shared.engine.set_slot_map(map);
+            self.duty(Duty::EndWaits);
+        }
+    }
+
+    fn perform_one(&self, effect: Effect) {
         match effect {
-            Effect::Save { is_durable } => self.save(file, text, is_durable),
+            Effect::Save { .. } | Effect::SlotMapChanged => {}
             Effect::Connect { link, ip, port } => self.links.lock().push_back(LinkOrder::Connect { link, ip, port }),
             Effect::Send { link, bytes } => self.links.lock().push_back(LinkOrder::Send { link, bytes }),
             Effect::Close { link } => self.links.lock().push_back(LinkOrder::Close { link }),
-            Effect::SlotMapChanged => {
-                let map = self.bus().slot_map();
-                if let Some(shared) = self.shared.get() {
-                    shared.engine.set_slot_map(map);
-                    self.duty(Duty::EndWaits);
-                }
-            }
             Effect::Follow { ip, port, needs_full_sync } => self.duty(Duty::Follow { ip, port, needs_full_sync }),
             Effect::Lead => self.duty(Duty::Lead),
             Effect::FlushAll => self.duty(Duty::FlushAll),
@@ -258,27 +316,49 @@ impl NodeDesk {
     }
 
     /// A node that forgets what it has promised harms others: it ends when it cannot keep it, unless it is told to go
-    /// on.
-    fn save(&self, file: &mut NodeFile, text: &[u8], is_durable: bool) {
-        let Err(error) = file.save(text, is_durable) else { return };
+    /// on. Where an operator asked for the file, and for nothing else, it is the operator who is told.
+    fn save(&self, file: &mut NodeFile, text: &[u8], is_durable: bool, is_asked_for: bool) -> Result<(), String> {
+        let Err(error) = file.save(text, is_durable) else { return Ok(()) };
         let goes_on = self.shared.get().is_some_and(|shared| {
             shared.engine.config().snapshot().choice(Directive::CLUSTER_CONFIG_SAVE_BEHAVIOR) == "best-effort"
         });
-        log::warning(error);
-        if !goes_on {
+        log::warning(&error);
+        if !goes_on && !is_asked_for {
             log::warning(format_args!("Fatal: can't update cluster config file '{}'.", file.name()));
             std::process::exit(1);
         }
-        if now() - self.warned_at.load(Relaxed) > WARNING_INTERVAL {
+        if !is_asked_for && now() - self.warned_at.load(Relaxed) > WARNING_INTERVAL {
             self.warned_at.store(now(), Relaxed);
             log::warning("Cluster config updated even though writing the cluster config file to disk failed.");
         }
+        Err(os_message(&error.cause))
     }
 }
 
 impl Desk for NodeDesk {
-    fn visit(&self, visit: &mut dyn FnMut(&mut Bus, Millis)) {
-        self.input(visit);
+    fn visit(&self, visit: &mut dyn FnMut(&mut Bus, Millis)) -> u64 {
+        let (number, has_effects) = {
+            let mut bus = self.bus();
+            self.inform(&mut bus);
+            visit(&mut bus, now());
+            (self.visits.begin(), bus.has_effects())
+        };
+        if has_effects {
+            self.wake();
+        }
+        number
+    }
+
+    fn when_done(&self, visit: u64, then: CarriedOut) {
+        match self.visits.when_done(visit, then) {
+            Some((then, failure)) => self.tell(then, failure),
+            // What it led to may be nothing, and then nobody has been woken.
+            None => self.wake(),
+        }
+    }
+
+    fn flush(&self) {
+        self.perform();
     }
 }
 

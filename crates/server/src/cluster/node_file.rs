@@ -2,6 +2,7 @@
 
 use crate::system::files;
 use engine::config::os_message;
+use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 
@@ -10,6 +11,21 @@ pub struct NodeFile {
     name: Vec<u8>,
     /// The one that has the name now.
     locked: File,
+}
+
+/// It could not be written.
+#[derive(Debug)]
+pub struct SaveError {
+    what: &'static str,
+    /// What the system said.
+    pub cause: io::Error,
+}
+
+/// A line for the log.
+impl fmt::Display for SaveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, os_message(&self.cause))
+    }
 }
 
 impl NodeFile {
@@ -41,9 +57,9 @@ impl NodeFile {
     /// Replaces what it says. The new file is locked before it has the name.
     ///
     /// # Errors
-    /// A line for the log.
-    pub fn save(&mut self, text: &[u8], is_durable: bool) -> Result<(), String> {
-        let failed = |what: &'static str| move |error: io::Error| format!("{what}: {}", os_message(&error));
+    /// See [`SaveError`]. It says what it said before, or what it was to say if it was only its folder that failed.
+    pub fn save(&mut self, text: &[u8], is_durable: bool) -> Result<(), SaveError> {
+        let failed = |what: &'static str| move |cause: io::Error| SaveError { what, cause };
         let target = files::path(&self.name);
         let mut temporary = target.as_os_str().to_owned();
         temporary.push(format!(".tmp-{}", std::process::id()));

@@ -362,7 +362,7 @@ impl Worker {
 
     fn follow(&mut self, token: usize, flow: Flow, now: Now) {
         match flow {
-            Flow::Next | Flow::More(_) | Flow::WaitOn | Flow::NotNow | Flow::Postponed => {}
+            Flow::Next | Flow::More(_) | Flow::WaitOn | Flow::RepliesLater | Flow::NotNow | Flow::Postponed => {}
             Flow::Wait(ticket) => self.block(token, ticket),
             Flow::Forward(question) => self.forward(token, *question, now),
             Flow::Close => self.connections[token].close(),

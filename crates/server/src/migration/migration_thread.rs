@@ -259,10 +259,11 @@ impl MigrationThread {
             return self.desk.input(|bus, now| bus.migration_lost(&job, None, now));
         }
         self.links.insert(JobLink::Import(Box::new(link)));
-        // It may have ended while the connection was on its way.
+        // It may have ended while the connection was on its way. What it began with is carried out before any key
+        // comes.
         let is_wanted =
-            |bus: &cluster::bus::Bus| bus.migrations().job(&job).is_some_and(|job| job.state.is_in_progress());
-        if !self.desk.asks(is_wanted) {
+            |bus: &mut cluster::bus::Bus, _| bus.migrations().job(&job).is_some_and(|job| job.state.is_in_progress());
+        if !self.desk.input(is_wanted) {
             self.close(token.0);
         }
     }

@@ -27,6 +27,9 @@ pub enum Effect {
     Save {
         /// It must outlive a loss of power, too.
         is_durable: bool,
+        /// Only an operator wants it, and nothing has changed: if it fails the operator is told, and nothing is
+        /// forgotten by that.
+        is_asked_for: bool,
     },
     /// Opens a connection; `link_connected` or `link_lost` tells what became of it.
     Connect {

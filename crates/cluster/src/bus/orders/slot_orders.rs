@@ -119,7 +119,7 @@ impl Bus {
 
     /// The file is to be on the disk.
     pub fn save_config(&mut self) {
-        self.save(true);
+        self.save(true, true);
     }
 
     /// What [`Effect::LoseSlots`](crate::bus::Effect::LoseSlots) or [`Effect::FlushAll`](crate::bus::Effect::FlushAll)
