@@ -26,7 +26,7 @@ use crate::system::oom;
 use crate::system::prefault;
 use crate::system::rlimit;
 use crate::workers::notifier::Notifier;
-use crate::workers::replication_handle::ReplicationMessage;
+use crate::workers::replication_messages::ReplicationMessage;
 use crate::workers::shared::{Shared, worker_count};
 use cinnabar_admin::http_server::AdminThread;
 use commands::core::mode;

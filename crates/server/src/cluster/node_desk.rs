@@ -17,7 +17,7 @@ use crate::listener::acceptor::Acceptor;
 use crate::listener::sockets;
 use crate::system::{clock, log};
 use crate::workers::mailbox::WorkerMessage;
-use crate::workers::migration_handle::MigrationMessage;
+use crate::workers::migration_messages::MigrationMessage;
 use crate::workers::shared::Shared;
 use cluster::Millis;
 use cluster::bus::{Bus, Effect, Facts, Level};

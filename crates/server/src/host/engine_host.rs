@@ -10,8 +10,8 @@ use crate::listener::acceptor::Acceptor;
 use crate::system::files::{self, Nameless, Temporary, path};
 use crate::system::{affinity, allocator, clock, log, oom, proc};
 use crate::workers::mailbox::WorkerMessage;
-use crate::workers::migration_handle::MigrationMessage;
-use crate::workers::replication_handle::ReplicationMessage;
+use crate::workers::migration_messages::MigrationMessage;
+use crate::workers::replication_messages::ReplicationMessage;
 use crate::workers::shared::{LINK_WORKER, MIGRATION_WORKER, Shared, this_worker};
 use crate::workers::stream_stops::StreamStop;
 use cluster::migration::{JobName, SlotRanges};
@@ -446,7 +446,10 @@ impl Connections for EngineHost {
 
     fn mark_stream(&self) -> Option<Box<dyn StreamMark>> {
         let shared = self.shared()?;
-        shared.replication.mark(&shared.engine).map(|stop| Box::new(MarkedStop { shared, stop }) as Box<dyn StreamMark>)
+        shared
+            .stream_stops
+            .mark(&shared.engine)
+            .map(|stop| Box::new(MarkedStop { shared, stop }) as Box<dyn StreamMark>)
     }
 
     fn ask_replicas(&self) {

@@ -9,7 +9,7 @@
 use super::sync_words::word_of;
 use crate::cluster::node_desk::NodeDesk;
 use crate::connection::peer_socket::Peer;
-use crate::workers::migration_handle::SnapshotEvent;
+use crate::workers::migration_messages::SnapshotEvent;
 use crate::workers::shared::Shared;
 use cluster::migration::JobName;
 use cluster::slot_set::SlotSet;

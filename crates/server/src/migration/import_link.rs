@@ -5,7 +5,7 @@ use crate::cluster::node_desk::NodeDesk;
 use crate::connection::socket::SocketStream;
 use crate::replication::applied;
 use crate::system::clock;
-use crate::workers::migration_handle::NewImport;
+use crate::workers::migration_messages::NewImport;
 use crate::workers::shared::Shared;
 use cluster::migration::{JobName, SyncWord};
 use commands::replication::applier::{Applied, Applier};

@@ -7,7 +7,7 @@ use crate::cluster::node_desk::NodeDesk;
 use crate::connection::peer_socket::Peer;
 use crate::listener::acceptor::Acceptor;
 use crate::system::{affinity, clock, log};
-use crate::workers::migration_handle::{MigrationMessage, NewImport, SnapshotEvent};
+use crate::workers::migration_messages::{MigrationMessage, NewImport, SnapshotEvent};
 use crate::workers::shared::{MIGRATION_WORKER, Shared, become_worker};
 use cluster::migration::{JobName, MigrationEffect};
 use cluster::slot_set::SlotSet;

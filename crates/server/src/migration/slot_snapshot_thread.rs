@@ -1,6 +1,6 @@
 //! The thread that writes the keys of a job's slots, in blocks that wait to be sent.
 
-use crate::workers::migration_handle::{MigrationMessage, SnapshotEvent};
+use crate::workers::migration_messages::{MigrationMessage, SnapshotEvent};
 use crate::workers::shared::Shared;
 use cluster::migration::JobName;
 use cluster::slot_set::SlotSet;

@@ -11,7 +11,7 @@
 
 use crate::connection::socket::SocketStream;
 use crate::system::log;
-use crate::workers::replication_handle::{ReplicationMessage, SnapshotAt, SyncEvent};
+use crate::workers::replication_messages::{ReplicationMessage, SnapshotAt, SyncEvent};
 use crate::workers::shared::Shared;
 use commands::replication::snapshot_options::{options, reads_element_expiries};
 use crossbeam_channel::bounded;
@@ -67,7 +67,7 @@ fn write(shared: &Shared, plan: SnapshotPlan) -> Result<(), String> {
     let applying = status.is_replica().then(|| status.applying.lock());
     let leads = applying.is_none();
     let mut stop = None;
-    let note = || stop = leads.then(|| shared.replication.stops.note(engine, opens_reader));
+    let note = || stop = leads.then(|| shared.stream_stops.note(engine, opens_reader));
     let mut file = SnapshotFile::begin(engine, &options, note, || false).map_err(failed)?;
     // After a snapshot a server's own stream selects the database anew; another one's goes on.
     let db = if leads { 0 } else { status.link().stream_db };

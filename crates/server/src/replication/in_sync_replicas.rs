@@ -9,7 +9,7 @@
 use crate::replication::primary_thread::PrimaryThread;
 use crate::replication::replica::Replica;
 use crate::workers::mailbox::WorkerMessage;
-use crate::workers::replication_handle::ReplicationMessage;
+use crate::workers::replication_messages::ReplicationMessage;
 use crate::workers::shared::Shared;
 use engine::config::{Config, Directive};
 use engine::keyspace::record::LogUser;

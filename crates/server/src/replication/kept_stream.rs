@@ -46,7 +46,7 @@ impl PrimaryThread {
     pub(super) fn trim(&mut self) {
         let Some(backlog) = &mut self.backlog else { return };
         let all = self.replicas.iter().map(|(_, replica)| replica).filter(|replica| replica.needs_stream());
-        let begun = self.shared.replication.stops.first_needed().unwrap_or(u64::MAX);
+        let begun = self.shared.stream_stops.first_needed().unwrap_or(u64::MAX);
         backlog.trim(all.map(|replica| replica.position).min().unwrap_or(u64::MAX).min(begun));
     }
 

@@ -15,7 +15,7 @@ use crate::replication::applied;
 use crate::replication::snapshot_reader::{KeptAlive, SnapshotReader, Wire};
 use crate::system::files::{Temporary, path};
 use crate::system::{affinity, clock, log};
-use crate::workers::replication_handle::ReplicationMessage;
+use crate::workers::replication_messages::ReplicationMessage;
 use crate::workers::shared::{LINK_WORKER, Shared, become_worker};
 use commands::persistence::aof as log_file;
 use commands::persistence::load::LoadFailure;

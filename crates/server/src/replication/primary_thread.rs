@@ -15,7 +15,7 @@ use crate::replication::replica::{Ended, Heard, Phase, Replica};
 use crate::replication::role_orders::RoleOrders;
 use crate::replication::sync_queue::{Sync, SyncState};
 use crate::system::{clock, log};
-use crate::workers::replication_handle::{NewReplica, ReplicationMessage};
+use crate::workers::replication_messages::{NewReplica, ReplicationMessage};
 use crate::workers::shared::Shared;
 use crate::workers::stream_stops::StreamStop;
 use commands::replication::stray_command::StrayCommand;
@@ -406,7 +406,7 @@ impl PrimaryThread {
     /// and a replica that begins there is told the database.
     pub(super) fn read_log(&mut self) {
         if self.reader.is_none()
-            && let Some(reader) = self.shared.replication.stops.take_reader()
+            && let Some(reader) = self.shared.stream_stops.take_reader()
         {
             match self.shared.engine.replication().is_replica() {
                 false => self.begin_reading(reader),
@@ -419,7 +419,7 @@ impl PrimaryThread {
         let most = backlog.end() + AT_ONCE;
         loop {
             // Looked for after the end was: a snapshot is noted before anything is appended after it.
-            let stop = self.shared.replication.stops.next(self.read_to, end);
+            let stop = self.shared.stream_stops.next(self.read_to, end);
             let until = stop.unwrap_or(end);
             if self.read_to < until {
                 let (framing, engine) = (&mut self.framing, &self.shared.engine);
@@ -441,7 +441,7 @@ impl PrimaryThread {
                 return;
             }
             self.framing = Framing::default();
-            self.shared.replication.stops.pass(backlog.end());
+            self.shared.stream_stops.pass(backlog.end());
         }
     }
 

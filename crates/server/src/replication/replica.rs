@@ -1,7 +1,7 @@
 //! A replica as its primary's thread has it: a socket, how far it is, what is still to be sent.
 
 use crate::connection::socket::{Readiness, Socket, SocketStream};
-use crate::workers::replication_handle::NewReplica;
+use crate::workers::replication_messages::NewReplica;
 use commands::replication::stray_command::StrayCommand;
 use engine::clients::registry::{BufferSizes, ClientInfo};
 use engine::status::replication_status::{ReplicaInfo, ReplicaState};

@@ -5,7 +5,7 @@ use crate::replication::in_sync_replicas::FollowerChange;
 use crate::replication::primary_thread::PrimaryThread;
 use crate::replication::replica::Phase;
 use crate::system::log;
-use crate::workers::replication_handle::{SnapshotAt, SyncEvent};
+use crate::workers::replication_messages::{SnapshotAt, SyncEvent};
 use engine::config::{Config, Directive};
 use engine::status::replication_status::ReplicaState;
 use engine::time::UnixMs;

@@ -5,10 +5,11 @@
 
 pub mod congestion;
 pub mod mailbox;
-pub mod migration_handle;
+pub mod migration_messages;
 pub mod notifier;
-pub mod replication_handle;
+pub mod replication_messages;
 pub mod shared;
 pub mod stream_stops;
+pub mod thread_inbox;
 pub mod wake_state;
 pub mod worker_slot;

@@ -3,9 +3,11 @@
 use crate::system::log;
 use crate::workers::congestion::Congestion;
 use crate::workers::mailbox::{Mailbox, WorkerMessage};
-use crate::workers::migration_handle::MigrationHandle;
+use crate::workers::migration_messages::MigrationMessage;
 use crate::workers::notifier::Notifier;
-use crate::workers::replication_handle::ReplicationHandle;
+use crate::workers::replication_messages::ReplicationMessage;
+use crate::workers::stream_stops::StreamStops;
+use crate::workers::thread_inbox::ThreadInbox;
 use crate::workers::worker_slot::WorkerSlot;
 use engine::Engine;
 use engine::clients::pubsub::Push;
@@ -84,9 +86,11 @@ pub struct Shared {
     /// It does nothing before (DEBUG SLEEP).
     pub sleeps_until: Mutex<Option<Instant>>,
     /// The thread that serves replicas.
-    pub replication: ReplicationHandle,
+    pub replication: ThreadInbox<ReplicationMessage>,
+    /// Where snapshots have begun in its stream.
+    pub stream_stops: StreamStops,
     /// The thread that moves slots.
-    pub migrations: MigrationHandle,
+    pub migrations: ThreadInbox<MigrationMessage>,
     /// Connections that were let in, and that were refused, since the statistics were reset.
     pub connections_received: AtomicU64,
     pub connections_rejected: AtomicU64,
@@ -108,8 +112,9 @@ impl Shared {
             link_thread: OnceLock::new(),
             killed_link: AtomicU64::new(0),
             sleeps_until: Mutex::default(),
-            replication: ReplicationHandle::default(),
-            migrations: MigrationHandle::default(),
+            replication: ThreadInbox::default(),
+            stream_stops: StreamStops::default(),
+            migrations: ThreadInbox::default(),
             connections_received: AtomicU64::new(0),
             connections_rejected: AtomicU64::new(0),
         }

@@ -53,6 +53,11 @@ impl StreamStops {
         stop
     }
 
+    /// The same if there is a stream already.
+    pub fn mark(&self, engine: &Engine) -> Option<Arc<StreamStop>> {
+        engine.is_logged_for(LogUser::Replicas).then(|| self.note(engine, false))
+    }
+
     /// The reader that was opened.
     pub fn take_reader(&self) -> Option<LogReader> {
         self.state.lock().reader.take()

@@ -1,18 +1,17 @@
 //! What other threads tell the thread that serves replicas.
 
 use crate::connection::socket::SocketStream;
-use crate::workers::stream_stops::{StreamStop, StreamStops};
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use crate::workers::stream_stops::StreamStop;
+use crate::workers::thread_inbox::ThreadInbox;
+use crossbeam_channel::{Sender, bounded};
 use engine::Engine;
 use engine::clients::registry::ClientInfo;
 use engine::host::connections::StepDown;
 use engine::host::files::Scratch;
 use engine::keyspace::record::LogUser;
 use engine::propagation::log_reader::{LogReader, Overflow};
-use mio::Waker;
 use replication::follower::SyncRequest;
 use replication::ids::ReplicationId;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -87,38 +86,7 @@ pub enum ReplicationMessage {
     FailoverChanged,
 }
 
-/// The way to that thread.
-pub struct ReplicationHandle {
-    messages: Sender<ReplicationMessage>,
-    inbox: Receiver<ReplicationMessage>,
-    waker: OnceLock<Waker>,
-    /// The thread sleeps, or is about to: who has something for it wakes it.
-    sleeps: AtomicBool,
-    /// Where snapshots have begun.
-    pub stops: StreamStops,
-}
-
-impl Default for ReplicationHandle {
-    fn default() -> Self {
-        let (messages, inbox) = unbounded();
-        ReplicationHandle {
-            messages,
-            inbox,
-            waker: OnceLock::new(),
-            sleeps: AtomicBool::new(false),
-            stops: StreamStops::default(),
-        }
-    }
-}
-
-impl ReplicationHandle {
-    /// Tells the thread something, and wakes it.
-    pub fn post(&self, message: ReplicationMessage) {
-        // The receiver lies beside the sender.
-        let _ = self.messages.send(message);
-        self.wake();
-    }
-
+impl ThreadInbox<ReplicationMessage> {
     /// The server follows nobody any more, and its history has a new name already: its own changes are the stream from
     /// now on. To be called while nobody can write.
     pub fn lead(&self, engine: &Engine) {
@@ -127,49 +95,11 @@ impl ReplicationHandle {
         self.post(ReplicationMessage::Lead { reader });
     }
 
-    /// Notes the stream's place of this moment, of a snapshot, if there is a stream. All locks are held.
-    pub fn mark(&self, engine: &Engine) -> Option<Arc<StreamStop>> {
-        engine.is_logged_for(LogUser::Replicas).then(|| self.stops.note(engine, false))
-    }
-
     /// The history's name and its length there.
     pub fn position_of(&self, stop: &Arc<StreamStop>) -> Option<(ReplicationId, u64)> {
         let (answer, answered) = bounded(1);
         self.post(ReplicationMessage::Where { stop: Arc::clone(stop), answer });
         // The thread waits for nothing, but it may have ended with the server.
         answered.recv_timeout(PATIENCE).ok().flatten()
-    }
-
-    /// Wakes the thread if it sleeps: there may be something in the change log.
-    #[inline]
-    pub fn wake(&self) {
-        if self.sleeps.load(SeqCst) && self.sleeps.swap(false, SeqCst) {
-            self.waker.get().map(Waker::wake);
-        }
-    }
-
-    /// Whether there is a message.
-    pub fn has_messages(&self) -> bool {
-        !self.inbox.is_empty()
-    }
-
-    /// The next message, for the thread itself.
-    pub fn take(&self) -> Option<ReplicationMessage> {
-        self.inbox.try_recv().ok()
-    }
-
-    /// The thread's own waker; once.
-    pub fn set_waker(&self, waker: Waker) {
-        assert!(self.waker.set(waker).is_ok(), "the waker is set once");
-    }
-
-    /// The thread is about to sleep, and looks once more for work after this.
-    pub fn begin_sleep(&self) {
-        self.sleeps.store(true, SeqCst);
-    }
-
-    /// It is awake.
-    pub fn end_sleep(&self) {
-        self.sleeps.store(false, SeqCst);
     }
 }

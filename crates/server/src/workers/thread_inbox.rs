@@ -1,0 +1,101 @@
+//! What other threads tell a thread that waits in a poll.
+//!
+//! The thread says that it is about to sleep and then looks once more for work; who has some puts it down first and
+//! then looks whether the thread sleeps. So no work is missed, and a thread that is awake costs who has work one look.
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use mio::Waker;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+/// The way to that thread, and its own end of it.
+pub struct ThreadInbox<M> {
+    messages: Sender<M>,
+    inbox: Receiver<M>,
+    waker: OnceLock<Waker>,
+    /// The thread sleeps, or is about to: who has something for it wakes it.
+    sleeps: AtomicBool,
+}
+
+impl<M> Default for ThreadInbox<M> {
+    fn default() -> Self {
+        let (messages, inbox) = unbounded();
+        ThreadInbox { messages, inbox, waker: OnceLock::new(), sleeps: AtomicBool::new(false) }
+    }
+}
+
+impl<M> ThreadInbox<M> {
+    /// Tells the thread something, and wakes it.
+    pub fn post(&self, message: M) {
+        // The receiver lies beside the sender.
+        let _ = self.messages.send(message);
+        self.wake();
+    }
+
+    /// Wakes the thread if it sleeps: there may be something in the change log.
+    #[inline]
+    pub fn wake(&self) {
+        if self.sleeps.load(SeqCst) && self.sleeps.swap(false, SeqCst) {
+            self.waker.get().map(Waker::wake);
+        }
+    }
+
+    /// Whether there is a message.
+    pub fn has_messages(&self) -> bool {
+        !self.inbox.is_empty()
+    }
+
+    /// The next message, for the thread itself.
+    pub fn take(&self) -> Option<M> {
+        self.inbox.try_recv().ok()
+    }
+
+    /// The thread's own waker; once.
+    pub fn set_waker(&self, waker: Waker) {
+        assert!(self.waker.set(waker).is_ok(), "the waker is set once");
+    }
+
+    /// The thread is about to sleep, and looks once more for work after this.
+    pub fn begin_sleep(&self) {
+        self.sleeps.store(true, SeqCst);
+    }
+
+    /// It is awake.
+    pub fn end_sleep(&self) {
+        self.sleeps.store(false, SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mio::{Events, Poll, Token};
+    use std::time::Duration;
+
+    /// How many of these a thread counts that wakes up for each, or for none.
+    const MESSAGES: u32 = 20_000;
+
+    #[test]
+    fn no_message_is_left_with_a_thread_that_sleeps() {
+        let (inbox, mut poll) = (ThreadInbox::default(), Poll::new().expect("a poll"));
+        inbox.set_waker(Waker::new(poll.registry(), Token(0)).expect("a waker"));
+        std::thread::scope(|scope| {
+            let posts = scope.spawn(|| (0..MESSAGES).for_each(|number| inbox.post(number)));
+            let (mut events, mut next) = (Events::with_capacity(1), 0);
+            while next < MESSAGES {
+                inbox.begin_sleep();
+                if !inbox.has_messages() {
+                    // Far longer than it takes: who posts has to wake it.
+                    poll.poll(&mut events, Some(Duration::from_secs(20))).expect("to wait");
+                    assert!(!events.is_empty(), "nobody has woken it");
+                }
+                inbox.end_sleep();
+                while let Some(number) = inbox.take() {
+                    assert_eq!(number, next);
+                    next += 1;
+                }
+            }
+            posts.join().expect("all were posted");
+        });
+    }
+}
