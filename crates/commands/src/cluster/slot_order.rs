@@ -6,7 +6,7 @@ use crate::core::args::Args;
 use crate::core::context::{Blocking, Context, Flow};
 use crate::transactions::blocking::{TimedOut, Wait};
 use cluster::bus::{OrderError, SlotAction};
-use engine::status::replication_status::{AckedEnd, ReplicaWait};
+use engine::status::replication_status::{AckedEnd, ReplicaInfo, ReplicaWait};
 use engine::time::UnixMs;
 use engine::{Error, Word};
 use std::sync::Arc;
@@ -49,13 +49,18 @@ fn deadline(cx: &Context<'_>, args: &Args<'_>, options: usize) -> Result<Option<
     }
 }
 
-/// Sends the order to replicas. True: the client waits, and the command runs again when all that are there have it.
+/// Sends the order to replicas, if one is there that takes it. True: the client waits, and the command runs again when
+/// as many have it as there are of those.
 fn tell_replicas(cx: &mut Context<'_>, args: &Args<'_>, deadline: Option<UnixMs>) -> bool {
+    let status = cx.engine.replication();
+    let takes = |replica: &&Arc<ReplicaInfo>| replica.is_online() && replica.takes_slot_orders();
+    let replicas = status.replicas().iter().filter(takes).count();
+    if replicas == 0 {
+        return false;
+    }
     let Some(offset) = cx.keys.tell_replicas_now(args.iter()) else { return false };
     cx.session.logged_at = offset;
-    let status = cx.engine.replication();
-    let replicas = status.replicas().iter().filter(|replica| replica.is_online()).count();
-    if replicas == 0 || !cx.may_block() {
+    if !cx.may_block() {
         return false;
     }
     let timed_out = Some(TimedOut::Bytes(b"-NOREPLICAS Not enough good replicas to write.\r\n"));

@@ -202,6 +202,11 @@ impl ReplicaInfo {
         self.state() == ReplicaState::Online
     }
 
+    /// Whether it carries out CLUSTER SETSLOT: those up to 7.2 refuse it.
+    pub fn takes_slot_orders(&self) -> bool {
+        self.version.is_some_and(|version| version > [7, 2, 255])
+    }
+
     /// Seconds since it was heard of.
     pub fn lag(&self, now: UnixMs) -> i64 {
         now.since(UnixMs(self.acked_at.load(Relaxed))) / 1000
