@@ -6,10 +6,12 @@ use crate::core::command_table::accepted;
 use crate::core::context::{Context, Flow, Piecewise};
 use crate::keys::key_walk::{Filter, KeyWalk, PIECE};
 use crate::transactions::multi::CommandGroup;
-use engine::Error;
+use engine::config::Directive;
 use engine::data::key_hash::KeyHash;
 use engine::data::slot::SLOTS;
 use engine::propagation::change_log::Readers;
+use engine::propagation::effects::Garbage;
+use engine::{Error, Word};
 
 /// What is wanted of the keys.
 enum Purpose {
@@ -81,15 +83,27 @@ pub(super) struct SlotRemoval {
     is_walked: bool,
     /// Found by the last piece, and still there.
     names: Vec<Vec<u8>>,
+    /// What is dear to free is freed in the background.
+    is_lazy: bool,
+    /// Of the last piece, where it is freed before the reply.
+    garbage: Vec<Garbage>,
 }
 
+/// Pieces of garbage that are freed in one go: some hundred microseconds' worth.
+const FREED_AT_ONCE: usize = 1000;
+
 impl SlotRemoval {
-    pub fn of(slots: Vec<u16>) -> SlotRemoval {
-        SlotRemoval { slots, db: 0, walk: None, is_walked: false, names: Vec::new() }
+    pub fn of(slots: Vec<u16>, is_lazy: bool) -> SlotRemoval {
+        let (walk, names, garbage) = Default::default();
+        SlotRemoval { slots, db: 0, walk, is_walked: false, names, is_lazy, garbage }
     }
 
     /// One piece; true when all are gone.
     pub fn piece(&mut self, cx: &mut Context<'_>) -> Result<bool, Error> {
+        if !self.garbage.is_empty() {
+            self.garbage.pop_if(|last| last.drain_step(FREED_AT_ONCE));
+            return Ok(false);
+        }
         let selected = std::mem::replace(&mut cx.session.db, self.db);
         cx.keys.select(self.db);
         let done = self.piece_of_database(cx);
@@ -100,7 +114,12 @@ impl SlotRemoval {
 
     fn piece_of_database(&mut self, cx: &mut Context<'_>) -> Result<bool, Error> {
         if !self.names.is_empty() {
-            return unlink(cx, &mut self.names).map(|()| false);
+            unlink(cx, &mut self.names)?;
+            if !self.is_lazy {
+                cx.keys.effects.settle(|| false, || false);
+                self.garbage = cx.keys.effects.take_foreground();
+            }
+            return Ok(false);
         }
         let Some(slot) = self.slots.last() else { return Ok(true) };
         if std::mem::take(&mut self.is_walked) {
@@ -185,9 +204,43 @@ pub(super) fn get_keys(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), 
 pub(super) fn flush_slot(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     must_be_clustered(cx.engine)?;
     let slot = slot_at(args, 2)?;
-    if args.len() > 4 || args.len() == 4 && !args.is(3, "async") && !args.is(3, "sync") {
-        return Err(Error::Syntax);
-    }
-    cx.flow = Flow::more(SlotRemoval::of(vec![slot]));
+    let is_lazy = match args.len() {
+        3 => cx.engine.config().snapshot().flag(Directive::LAZYFREE_LAZY_USER_FLUSH),
+        4 if args.is(3, "async") => true,
+        4 if args.is(3, "sync") => false,
+        4 => return Err(Error::Syntax),
+        _ => return Err(Error::SubcommandUse(Word::of(&args[1]), "CLUSTER")),
+    };
+    cx.flow = Flow::more(SlotRemoval::of(vec![slot], is_lazy));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+    use engine::keyspace::origin::Asker;
+
+    /// Pieces in which a slot is flushed that has a set of ten thousand members.
+    fn pieces(how: &str, lazyfree_lazy_user_flush: &str) -> usize {
+        let members = (0..10_000).map(|n| format!("m{n}")).collect::<Vec<_>>().join(" ");
+        let mut client = Client::new();
+        client.configure("lazyfree-lazy-user-flush", lazyfree_lazy_user_flush);
+        client.is(&format!("SADD {{b}}large {members}"), ":10000").is("SET {b}small x", "+OK");
+        client.engine().persistence_status().set_clustered(true);
+        client.session().asker = Asker::Replay;
+        // The slot of `b`.
+        let line = format!("CLUSTER FLUSHSLOT 3300 {how}");
+        let mut begun = client.begin(&line.split_whitespace().collect::<Vec<_>>());
+        let pieces = (0..).take_while(|_| !begun.step()).count();
+        client.is("EXISTS {b}large {b}small", ":0");
+        pieces
+    }
+
+    #[test]
+    fn what_is_flushed_is_freed_before_the_reply_or_in_the_background() {
+        let in_background = pieces("ASYNC", "no");
+        assert_eq!(pieces("", "yes"), in_background);
+        assert!(pieces("sync", "yes") >= in_background + 10);
+        assert!(pieces("", "no") >= in_background + 10);
+    }
 }
