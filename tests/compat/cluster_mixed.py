@@ -13,59 +13,14 @@ anything is wrong.
 import argparse
 import os
 import random
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 
+from cluster_processes import TIMEOUT_MS, ClusterTool, Node, scratch_folder
 from cluster_writers import LIBRARIES
-from wire import Client, free_port
+from wire import Client
 
-TIMEOUT_MS = 2000
 KEYS = 300
-
-
-class Node:
-    """A process; it keeps its folder when it is started again."""
-
-    def __init__(self, binary, folder, *options):
-        self.binary, self.folder, self.port, self.bus, self.options = binary, folder, free_port(), free_port(), options
-        os.makedirs(folder)
-        self.start()
-
-    def start(self):
-        words = ["--port", self.port, "--cluster-enabled", "yes", "--cluster-port", self.bus, "--cluster-node-timeout", TIMEOUT_MS,
-                 "--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", 0, "--dir", self.folder, *self.options]
-        with open(os.path.join(self.folder, "log"), "ab") as log:
-            self.process = subprocess.Popen([self.binary, *map(str, words)], stdout=log, stderr=log)
-
-    def __call__(self, *words):
-        return Client(self.port)(*words)
-
-    def until(self, what, condition, seconds=30):
-        end = time.time() + seconds
-        while time.time() < end:
-            try:
-                if condition(self):
-                    return
-            except (OSError, EOFError):
-                pass
-            time.sleep(0.1)
-        raise SystemExit(f"{self.binary} {self.port}: {what} does not come about\n{self.folder}")
-
-    def role(self):
-        return self("ROLE")[0]
-
-    def is_up(self):
-        return b"cluster_state:ok" in self("CLUSTER", "INFO")
-
-    def is_synced(self):
-        return b"master_link_status:up" in self("INFO", "replication")
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
 
 
 class Writer(threading.Thread):
@@ -118,14 +73,12 @@ class Writer(threading.Thread):
 
 class Run:
     def __init__(self, options, folder):
-        self.tool = os.path.join(options.peers, "newest/bin/valkey-cli")
+        self.tool = ClusterTool(options.peers)
         real = os.path.join(options.peers, "newest/bin/valkey-server")
         kinds = [real, options.server, options.server, options.server, real, real]
         self.nodes = [Node(kind, os.path.join(folder, str(index))) for index, kind in enumerate(kinds)]
         self.random = random.Random(options.seed)
-        for node in self.nodes:
-            node.until("an answer", lambda node: node("PING") == b"+PONG")
-        self.cluster("create", *(f"127.0.0.1:{node.port}" for node in self.nodes), "--cluster-replicas", 1, "--cluster-yes")
+        self.tool.create(self.nodes)
         for node in self.nodes:
             node.until("the cluster", Node.is_up)
         for replica in self.replicas():
@@ -134,11 +87,6 @@ class Run:
         self.writers = [Writer(ports, options.seed), *(LIBRARIES[name](ports, options.seed) for name in options.library)]
         for writer in self.writers:
             writer.start()
-
-    def cluster(self, *words):
-        done = subprocess.run([self.tool, "--cluster", *map(str, words)], capture_output=True, timeout=120)
-        if done.returncode:
-            raise SystemExit(f"--cluster {words[0]} failed:\n{done.stdout.decode()[-1500:]}{done.stderr.decode()}")
 
     def primaries(self):
         return [node for node in self.nodes if node.role() == b"master"]
@@ -152,8 +100,7 @@ class Run:
 
     def move_slots(self):
         source, target = self.random.sample(self.primaries(), 2)
-        self.cluster("reshard", f"127.0.0.1:{source.port}", "--cluster-from", source("CLUSTER", "MYID").decode(), "--cluster-to",
-                     target("CLUSTER", "MYID").decode(), "--cluster-slots", 200, "--cluster-yes")
+        self.tool.reshard(source, target, 200)
 
     def move_slots_at_once(self):
         source, target = self.random.sample(self.primaries(), 2)
@@ -227,7 +174,7 @@ def main():
     parser.add_argument("--library", action="append", default=[], choices=list(LIBRARIES), help="write by this library, too")
     options = parser.parse_args()
     options.peers = os.path.expanduser(options.peers)
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_folder("cluster_mixed") as folder:
         run = None
         try:
             run = Run(options, folder)
@@ -243,9 +190,6 @@ def main():
                 raise SystemExit(f"clients were told: {errors}")
             counts = " and ".join(str(writer.count) for writer in run.writers)
             print(f"cluster_mixed: {rounds} rounds, {counts} writes acknowledged, nothing wrong")
-        except SystemExit:
-            subprocess.run(["cp", "-r", folder, "/tmp/cluster_mixed"], check=False)
-            raise
         finally:
             for node in run.nodes if run else []:
                 node.kill()

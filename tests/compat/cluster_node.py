@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 
-from wire import Client, free_port
+from wire import AnyClient, free_port
 
 # Before any slot has an owner, and after all have.
 ALONE = """
@@ -228,21 +228,6 @@ EVAL "return redis.call('mget','a','b')" 0
 def words(line):
     """Quotes hold words together; nothing else is special."""
     return [part[1] or part[2] for part in re.finditer(r'"([^"]*)"|(\S+)', line)]
-
-
-class AnyClient(Client):
-    """Speaks RESP3, too: maps come as lists with their sign before them."""
-
-    def read(self):
-        line = self.file.readline()[:-2]
-        if not line:
-            raise EOFError("the server closed the connection")
-        kind, rest = line[:1], line[1:]
-        if line in (b"$-1", b"*-1", b"_"):
-            return line
-        if kind in b"*%~>":
-            return [kind, *(self.read() for _ in range(int(rest) * (2 if kind == b"%" else 1)))]
-        return kind + self.file.read(int(rest) + 2)[:-2] if kind in b"$=" else line
 
 
 def port_of_no_slot():

@@ -11,76 +11,36 @@ its reply, and after the failover all is as before. Exits with 1 if anything is 
 import argparse
 import os
 import random
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 
-from wire import PATIENCE, free_port, request
-from cluster_node import AnyClient
+from cluster_processes import AnyNode, ClusterTool, Node, scratch_folder
+from wire import PATIENCE, AnyClient, request
 
-TIMEOUT_MS = 2000
+class Single(AnyNode):
+    """A server that is no node."""
 
-
-class Node:
-    def __init__(self, binary, folder, *options):
-        self.binary, self.folder, self.port, self.bus = binary, folder, free_port(), free_port()
-        os.makedirs(folder)
-        words = ["--port", self.port, "--save", "", "--dir", folder, "--bind", "127.0.0.1", *options]
-        with open(os.path.join(folder, "log"), "ab") as log:
-            self.process = subprocess.Popen([binary, *map(str, words)], stdout=log, stderr=log)
-        self.until("an answer", lambda node: node("PING") == b"+PONG")
-
-    def __call__(self, *words):
-        return AnyClient(self.port)(*words)
-
-    def until(self, what, condition, seconds=30):
-        end = time.time() + seconds
-        while time.time() < end:
-            try:
-                if condition(self):
-                    return
-            except (OSError, EOFError):
-                pass
-            time.sleep(0.1)
-        raise SystemExit(f"{self.binary} {self.port}: {what} does not come about")
-
-    def stop(self):
-        self.process.kill()
-        self.process.wait()
-
-
-def member(binary, folder, *options):
-    return Node(binary, folder, "--cluster-enabled", "yes", "--cluster-port", free_port(), "--cluster-node-timeout", TIMEOUT_MS,
-                "--cluster-databases", 4, "--repl-diskless-sync-delay", 0, *options)
+    def words(self):
+        return ["--port", self.port, "--save", "", "--dir", self.folder, "--bind", "127.0.0.1"]
 
 
 class Cluster:
     def __init__(self, options, folder):
-        self.tool = os.path.join(options.peers, "newest/bin/valkey-cli")
+        self.tool = ClusterTool(options.peers)
         real = os.path.join(options.peers, "newest/bin/valkey-server")
         ours = (options.server, "--cluster-proxy", "yes")
         kinds = [(real,), ours, (options.server,), ours, (real,), (real,)]
-        self.nodes = [member(kind, os.path.join(folder, str(at)), *words) for at, (kind, *words) in enumerate(kinds)]
-        self.single = Node(real, os.path.join(folder, "single"))
-        self.order("create", *(f"127.0.0.1:{node.port}" for node in self.nodes), "--cluster-replicas", 1, "--cluster-yes")
+        self.nodes = [AnyNode(kind, os.path.join(folder, str(at)), "--bind", "127.0.0.1", "--cluster-databases", 4, *words)
+                      for at, (kind, *words) in enumerate(kinds)]
+        self.single = Single(real, os.path.join(folder, "single"))
+        self.tool.create(self.nodes)
         for node in self.nodes:
-            node.until("the cluster", lambda node: b"cluster_state:ok" in node("CLUSTER", "INFO"))
-            node.until("its data", lambda node: node("ROLE")[1] == b"$master" or b"master_link_status:up" in node("INFO", "replication"))
-
-    def order(self, *words):
-        done = subprocess.run([self.tool, "--cluster", *map(str, words)], capture_output=True, timeout=120)
-        if done.returncode:
-            raise SystemExit(f"--cluster {words[0]} failed:\n{done.stdout.decode()[-1500:]}{done.stderr.decode()}")
-
-    def move(self, source, target, count):
-        self.order("reshard", f"127.0.0.1:{source.port}", "--cluster-from", source("CLUSTER", "MYID")[1:].decode(), "--cluster-to",
-                   target("CLUSTER", "MYID")[1:].decode(), "--cluster-slots", count, "--cluster-yes")
+            node.until("the cluster", Node.is_up)
+            node.until("its data", lambda node: node.role() == b"master" or node.is_synced())
 
     def stop(self):
         for node in (*self.nodes, self.single):
-            node.stop()
+            node.kill()
 
 
 class Raw:
@@ -281,17 +241,17 @@ class Counter(threading.Thread):
 
 
 def death(cluster, port, seed):
-    victim = next(node for node in cluster.nodes if node.port != port and node("ROLE")[1] == b"$master" and "valkey" in node.binary)
-    heir = next(node for node in cluster.nodes if node("ROLE")[1] == b"$slave" and node("ROLE")[3] == b":%d" % victim.port)
+    victim = next(node for node in cluster.nodes if node.port != port and node.role() == b"master" and "valkey" in node.binary)
+    heir = next(node for node in cluster.nodes if node.role() == b"slave" and node("ROLE")[3] == b":%d" % victim.port)
     counters = [Counter(port, seed + at) for at in range(4)]
     for counter in counters:
         counter.start()
     time.sleep(0.5)
-    victim.stop()
-    heir.until("its promotion", lambda node: node("ROLE")[1] == b"$master", 60)
+    victim.kill()
+    heir.until("its promotion", lambda node: node.role() == b"master", 60)
     for node in cluster.nodes:
         if node is not victim:
-            node.until("the cluster", lambda node: b"cluster_state:ok" in node("CLUSTER", "INFO"))
+            node.until("the cluster", Node.is_up)
     keys = [f"count{n}" for n in range(200)]
     AnyClient(port)("MGET", *keys)
     ended = [counter.told for counter in counters]
@@ -316,27 +276,24 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     options.peers = os.path.expanduser(options.peers)
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_folder("cluster_proxy") as folder:
         cluster = Cluster(options, folder)
         try:
             proxy, replica = cluster.nodes[1].port, cluster.nodes[3].port
-            assert cluster.nodes[3]("ROLE")[1] == b"$slave"
+            assert cluster.nodes[3].role() == b"slave"
             asked = compare(cluster, proxy, options, lambda: None)
             whole(cluster, proxy)
             refusals(cluster, proxy)
 
             def moves():
                 for source, target in ((0, 1), (1, 2), (2, 0), (1, 0)):
-                    cluster.move(cluster.nodes[source], cluster.nodes[target], 60)
+                    cluster.tool.reshard(cluster.nodes[source], cluster.nodes[target], 60)
             asked += compare(cluster, proxy, options, moves, endless=True)
             asked += compare(cluster, replica, options, lambda: None)
             whole(cluster, replica)
             assert AnyClient(proxy)("FLUSHALL") == b"+OK" and AnyClient(replica)("DBSIZE") == b":0"
             told = death(cluster, proxy, options.seed)
             print(f"cluster_proxy: {asked} replies alike; when an owner died clients were told {b' '.join(sorted(told)).decode()}")
-        except BaseException:
-            subprocess.run(["cp", "-r", folder, "/tmp/cluster_proxy"], check=False)
-            raise
         finally:
             cluster.stop()
 

@@ -11,13 +11,11 @@ import argparse
 import os
 import socket
 import ssl
-import subprocess
-import tempfile
 import time
 
-from cluster_node import AnyClient
+from cluster_processes import AnyNode, ClusterTool, Node, scratch_folder
 from secure_clients import make_certificates
-from wire import free_port
+from wire import AnyClient, free_port
 
 
 class SecureClient(AnyClient):
@@ -29,43 +27,19 @@ class SecureClient(AnyClient):
         self.file = self.socket.makefile("rb")
 
 
-class Node:
+class SecureNode(AnyNode):
     def __init__(self, binary, folder, certificates, *options):
-        self.binary, self.certificates, self.port, self.plain, self.bus = binary, certificates, free_port(), free_port(), free_port()
-        os.makedirs(folder)
-        words = ["--tls-port", self.port, "--port", self.plain, "--cluster-enabled", "yes", "--cluster-port", self.bus, "--tls-cluster", "yes",
-                 "--tls-replication", "yes", "--tls-auth-clients", "optional", "--cluster-node-timeout", 2000, "--save", "", "--dir", folder,
-                 "--repl-diskless-sync-delay", 0, *self.files(certificates), *options]
-        with open(os.path.join(folder, "log"), "ab") as log:
-            self.process = subprocess.Popen([binary, *map(str, words)], stdout=log, stderr=log)
-        self.until("an answer", lambda node: node("PING") == b"+PONG")
+        self.certificates, self.plain = certificates, free_port()
+        super().__init__(binary, folder, *options)
 
-    @staticmethod
-    def files(folder):
-        return ["--tls-cert-file", f"{folder}/server.crt", "--tls-key-file", f"{folder}/server.key", "--tls-ca-cert-file", f"{folder}/ca.crt"]
+    def words(self):
+        folder = self.certificates
+        files = ["--tls-cert-file", f"{folder}/server.crt", "--tls-key-file", f"{folder}/server.key", "--tls-ca-cert-file", f"{folder}/ca.crt"]
+        return ["--tls-port", self.port, "--port", self.plain, *super().words()[2:], "--tls-cluster", "yes", "--tls-replication", "yes",
+                "--tls-auth-clients", "optional", *files]
 
-    def __call__(self, *words):
-        return SecureClient(self.port, self.certificates)(*words)
-
-    def until(self, what, condition, seconds=30):
-        end = time.time() + seconds
-        while time.time() < end:
-            try:
-                if condition(self):
-                    return
-            except (OSError, EOFError):
-                pass
-            time.sleep(0.1)
-        raise SystemExit(f"{self.binary} {self.port}: {what} does not come about")
-
-    def is_up(self):
-        return b"cluster_state:ok" in self("CLUSTER", "INFO")
-
-    def is_synced(self):
-        return b"master_link_status:up" in self("INFO", "replication")
-
-    def role(self):
-        return self("ROLE")[1]
+    def client(self):
+        return SecureClient(self.port, self.certificates)
 
 
 def run(options, folder, nodes):
@@ -75,15 +49,10 @@ def run(options, folder, nodes):
     real = os.path.join(options.peers, "newest/bin/valkey-server")
     proxy = (options.server, "--cluster-proxy", "yes")
     for at, (kind, *words) in enumerate([(real,), proxy, (options.server,), (options.server,), (real,), (real,)]):
-        nodes.append(Node(kind, os.path.join(folder, str(at)), certificates, *words))
-    tool = [os.path.join(options.peers, "newest/bin/valkey-cli"), "--tls", "--cert", f"{certificates}/client.crt", "--key",
-            f"{certificates}/client.key", "--cacert", f"{certificates}/ca.crt", "--cluster"]
-
-    def order(*words):
-        done = subprocess.run([*tool, *map(str, words)], capture_output=True, timeout=120)
-        if done.returncode:
-            raise SystemExit(f"--cluster {words[0]} failed:\n{done.stdout.decode()[-1500:]}{done.stderr.decode()}")
-    order("create", *(f"127.0.0.1:{node.port}" for node in nodes), "--cluster-replicas", 1, "--cluster-yes")
+        nodes.append(SecureNode(kind, os.path.join(folder, str(at)), certificates, *words))
+    tool = ClusterTool(options.peers, "--tls", "--cert", f"{certificates}/client.crt", "--key", f"{certificates}/client.key", "--cacert",
+                       f"{certificates}/ca.crt")
+    tool.create(nodes)
     for node in nodes:
         node.until("the cluster", Node.is_up)
         node.until("all roles", lambda node: node("CLUSTER", "NODES").count(b"slave") == 3)
@@ -110,13 +79,12 @@ def run(options, folder, nodes):
         assert client("SET", name, name) == b"+OK", "asked over TLS"
     assert client("MGET", *names) == [b"*", *(b"$" + name.encode() for name in names)] and client("DBSIZE") == b":300"
     for source, target in ((0, 1), (1, 2), (2, 0)):
-        order("reshard", f"127.0.0.1:{nodes[source].port}", "--cluster-from", nodes[source]("CLUSTER", "MYID")[1:].decode(), "--cluster-to",
-              nodes[target]("CLUSTER", "MYID")[1:].decode(), "--cluster-slots", 40, "--cluster-yes")
+        tool.reshard(nodes[source], nodes[target], 40)
     assert client("MGET", *names) == [b"*", *(b"$" + name.encode() for name in names)]
     for replica in nodes[3:]:
         replica.until("its data", Node.is_synced)
         assert replica("CLUSTER", "FAILOVER") == b"+OK"
-        replica.until("its promotion", lambda node: node.role() == b"$master")
+        replica.until("its promotion", lambda node: node.role() == b"master")
     for node in nodes[:3]:
         node.until("its data", Node.is_synced)
     assert client("MGET", *names) == [b"*", *(b"$" + name.encode() for name in names)]
@@ -129,7 +97,7 @@ def run(options, folder, nodes):
     assert listener.read()[3] == b"$" + text.encode(), "a message of another node"
 
     # Who cannot show a certificate of the authority is no node, and takes nothing from the others.
-    stranger = Node(options.server, os.path.join(folder, "stranger"), certificates)
+    stranger = SecureNode(options.server, os.path.join(folder, "stranger"), certificates)
     nodes.append(stranger)
     assert SecureClient(stranger.port, certificates)("CONFIG", "SET", "tls-cert-file", f"{strange}/server.crt", "tls-key-file",
                                                      f"{strange}/server.key") == b"+OK"
@@ -155,17 +123,13 @@ def main():
     options = parser.parse_args()
     options.peers = os.path.expanduser(options.peers)
     nodes = []
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_folder("cluster_tls") as folder:
         try:
             run(options, folder, nodes)
             print("cluster_tls: nothing wrong")
-        except BaseException:
-            subprocess.run(["cp", "-r", folder, "/tmp/cluster_tls"], check=False)
-            raise
         finally:
             for node in nodes:
-                node.process.kill()
-                node.process.wait()
+                node.kill()
 
 
 if __name__ == "__main__":

@@ -65,6 +65,21 @@ class Client:
         return kind + rest
 
 
+class AnyClient(Client):
+    """Speaks RESP3, too: maps come as lists with their sign before them."""
+
+    def read(self):
+        line = self.file.readline()[:-2]
+        if not line:
+            raise EOFError("the server closed the connection")
+        kind, rest = line[:1], line[1:]
+        if line in (b"$-1", b"*-1", b"_"):
+            return line
+        if kind in b"*%~>":
+            return [kind, *(self.read() for _ in range(int(rest) * (2 if kind == b"%" else 1)))]
+        return kind + self.file.read(int(rest) + 2)[:-2] if kind in b"$=" else line
+
+
 class TextClient(Client):
     """The same with texts in place of bytes, one character a byte."""
 
