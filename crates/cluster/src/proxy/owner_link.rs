@@ -54,7 +54,7 @@ struct Awaited {
     /// Replies to come. The first is to ASKING, if that was sent before it.
     left: usize,
     after_asking: bool,
-    /// A redirection of a request before the last one.
+    /// What a request before the last one was told, if it was sent on or put off.
     sent_on: Option<Vec<u8>>,
 }
 
@@ -193,7 +193,8 @@ impl OwnerLink {
                         continue;
                     }
                     if awaited.left > 0 {
-                        if awaited.sent_on.is_none() && redirection::is_one(reply) {
+                        let is_refused = redirection::is_one(reply) || redirection::is_put_off(reply);
+                        if awaited.sent_on.is_none() && is_refused {
                             awaited.sent_on = Some(reply.to_vec());
                         }
                         continue;
@@ -230,7 +231,13 @@ mod tests {
     }
 
     fn part(text: &str, requests: usize) -> Part {
-        Part { to: "10.0.0.1:7000".parse().unwrap(), bytes: text.as_bytes().to_vec(), requests, asking: false }
+        Part {
+            to: "10.0.0.1:7000".parse().unwrap(),
+            bytes: text.as_bytes().to_vec(),
+            requests,
+            has_several: false,
+            asking: false,
+        }
     }
 
     fn take(link: &mut OwnerLink, bytes: &str) -> Vec<Came> {
@@ -293,5 +300,8 @@ mod tests {
         let moved = "-MOVED 1 10.0.0.2:7000\r\n";
         let told = take(&mut link, &format!("+OK\r\n{moved}-EXECABORT because\r\n"));
         assert_eq!(told, [Came::Reply((1, 0), moved.as_bytes().to_vec())]);
+        link.send((2, 0), &part("mcce", 4), false, 3);
+        let told = take(&mut link, "+OK\r\n+QUEUED\r\n-TRYAGAIN later\r\n-EXECABORT because\r\n");
+        assert_eq!(told, [Came::Reply((2, 0), b"-TRYAGAIN later\r\n".to_vec())]);
     }
 }

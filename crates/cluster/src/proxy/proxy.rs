@@ -12,6 +12,8 @@ use std::net::SocketAddr;
 const HOPS_MAX: u8 = 5;
 /// Milliseconds without questions after which a connection is closed.
 const IDLE: Millis = 60_000;
+/// Milliseconds after which a part is asked anew that was put off.
+const PUT_OFF: Millis = 20;
 /// Questions of one client that are under way at a time.
 const AT_ONCE: usize = 256;
 
@@ -59,6 +61,8 @@ enum PartState {
     /// Not sent: its connection is not ready.
     Waiting,
     Sent,
+    /// With this reply: it is asked anew.
+    PutOff(Vec<u8>),
     Replied(Vec<u8>),
 }
 
@@ -84,6 +88,8 @@ pub struct Proxy {
     places: BTreeMap<(SocketAddr, Context), ProxyLink>,
     /// By number, which is the order in which they were asked.
     asked: BTreeMap<u64, Asked>,
+    /// Parts that were put off, by the time at which they are asked anew.
+    put_off: BTreeSet<(Millis, PartId)>,
     /// Of each client those that have not been answered, in order.
     queues: HashMap<u64, VecDeque<u64>>,
     next: u64,
@@ -105,14 +111,15 @@ impl Proxy {
         if count == 0 {
             return self.finish(id);
         }
-        for part in 0..count {
-            let Some(Part { to, asking, .. }) = self.asked.get(&id).and_then(|asked| asked.question.parts.get(part))
-            else {
-                break;
-            };
-            let to = Redirection { to: *to, asking: *asking };
-            self.send((id, part), to, now);
-        }
+        (0..count).for_each(|part| self.begin((id, part), now));
+    }
+
+    /// Asks a part of who is believed to answer it.
+    fn begin(&mut self, part: PartId, now: Millis) {
+        let Some(asked) = self.asked.get_mut(&part.0).filter(|asked| asked.answer.is_none()) else { return };
+        let Part { to, asking, .. } = asked.question.parts[part.1];
+        asked.hops[part.1] = 0;
+        self.send(part, Redirection { to, asking }, now);
     }
 
     /// Where a client's next question may be asked now, as all that it waits for will be answered there before it.
@@ -204,8 +211,13 @@ impl Proxy {
         self.end(id, UNREACHABLE, now);
     }
 
-    /// Ends what has lasted for too long: questions, and connections over which nothing comes or is asked.
+    /// Asks anew what was put off, and ends what has lasted for too long: questions, and connections over which nothing
+    /// comes or is asked.
     pub fn tick(&mut self, now: Millis) {
+        while let Some((at, part)) = self.put_off.first().copied().filter(|(at, _)| *at <= now) {
+            self.put_off.remove(&(at, part));
+            self.begin(part, now);
+        }
         let overdue: Vec<u64> =
             self.asked.iter().filter(|(_, asked)| asked.deadline <= now).map(|(id, _)| *id).collect();
         for id in overdue {
@@ -224,7 +236,8 @@ impl Proxy {
 
     /// When [`Self::tick`] has something to do.
     pub fn next_time(&self) -> Option<Millis> {
-        self.asked.values().next().map(|asked| asked.deadline)
+        let deadline = self.asked.values().next().map(|asked| asked.deadline);
+        deadline.into_iter().chain(self.put_off.first().map(|(at, _)| *at)).min()
     }
 
     fn send(&mut self, part: PartId, to: Redirection, now: Millis) {
@@ -272,6 +285,10 @@ impl Proxy {
                 *hops += 1;
                 self.send(part, redirection, now);
             }
+            None if redirection::is_put_off(&reply) && asked.question.parts[part.1].has_several => {
+                asked.states[part.1] = PartState::PutOff(reply);
+                self.put_off.insert((now.saturating_add(PUT_OFF), part));
+            }
             _ => self.set_reply(part, reply),
         }
     }
@@ -299,11 +316,15 @@ impl Proxy {
 
     /// Nothing more will come for this part. `why`: what is said if it was not sent.
     fn give_up(&mut self, part: PartId, why: &str) {
-        let Some(asked) = self.asked.get(&part.0).filter(|asked| asked.answer.is_none()) else { return };
-        let text = match asked.states[part.1] {
+        let Some(asked) = self.asked.get_mut(&part.0).filter(|asked| asked.answer.is_none()) else { return };
+        let text = match &mut asked.states[part.1] {
             PartState::Waiting => why,
             PartState::Sent if asked.question.writes => OPEN,
             PartState::Sent => UNANSWERED,
+            PartState::PutOff(reply) => {
+                let reply = std::mem::take(reply);
+                return self.set_reply(part, reply);
+            }
             PartState::Replied(_) => return,
         };
         self.set_reply(part, format!("-{text}\r\n").into_bytes());
@@ -323,7 +344,7 @@ impl Proxy {
         let Some(asked) = self.asked.get_mut(&id) else { return };
         let replies = std::mem::take(&mut asked.states).into_iter().map(|state| match state {
             PartState::Replied(reply) => reply,
-            PartState::Waiting | PartState::Sent => Vec::new(),
+            PartState::Waiting | PartState::Sent | PartState::PutOff(_) => Vec::new(),
         });
         asked.answer = Some(asked.question.join.answer(replies.collect()));
         asked.question.parts = Vec::new();
@@ -369,6 +390,7 @@ mod tests {
                 to: to.parse().unwrap(),
                 bytes: text.as_bytes().to_vec(),
                 requests: 1,
+                has_several: text.contains("several"),
                 asking: false,
             };
             let parts = parts.iter().map(part).collect();
@@ -500,6 +522,36 @@ mod tests {
     }
 
     #[test]
+    fn what_is_put_off_is_asked_anew_until_there_is_no_more_time() {
+        const LATER: &str = "-TRYAGAIN Multiple keys request during rehashing of slot\r\n";
+        let mut world = World::new();
+        world.ask(1, &[(A, "several")], Join::One, true);
+        assert_eq!(world.proxy.may_follow(1), None, "what comes behind it might be carried out before it");
+        // In part it is at the other node by now.
+        world.reply(A, &format!("-ASK 1 {B}\r\n"));
+        world.reply(B, &format!("+OK\r\n{LATER}"));
+        assert_eq!(world.proxy.next_time(), Some(PUT_OFF));
+        world.sent();
+        world.proxy.tick(PUT_OFF - 1);
+        world.settle();
+        assert!(world.sent().is_empty());
+        world.proxy.tick(PUT_OFF);
+        world.settle();
+        assert_eq!(world.sent(), [format!("{A}: several")], "from the beginning");
+        world.now = 990;
+        world.reply(A, LATER);
+        assert!(world.answers().is_empty());
+        world.proxy.tick(1000);
+        assert_eq!(world.answers(), [format!("1 {}", LATER.replace("\r\n", "|"))]);
+        world.proxy.tick(1010);
+        world.get(1, A, "one");
+        world.sent();
+        world.reply(A, LATER);
+        assert_eq!(world.answers().len(), 1, "one key is not put off");
+        assert!(world.sent().is_empty() && world.proxy.put_off.is_empty());
+    }
+
+    #[test]
     fn parts_are_joined_when_all_are_there() {
         let mut world = World::new();
         world.ask(1, &[(A, "a"), (B, "b"), (A, "c")], Join::Sum, true);
@@ -528,7 +580,13 @@ mod tests {
             ClientKey { token: 1, client: 1 },
             Question {
                 context: Context::default(),
-                parts: vec![Part { to: A.parse().unwrap(), bytes: b"w".to_vec(), requests: 1, asking: false }],
+                parts: vec![Part {
+                    to: A.parse().unwrap(),
+                    bytes: b"w".to_vec(),
+                    requests: 1,
+                    has_several: false,
+                    asking: false,
+                }],
                 join: Join::One,
                 writes: true,
             },
@@ -542,7 +600,8 @@ mod tests {
     fn a_node_that_does_not_let_this_one_in_is_named_as_the_reason() {
         let mut world = World::new();
         world.proxy.credentials.password = b"secret".to_vec();
-        let part = Part { to: A.parse().unwrap(), bytes: b"a".to_vec(), requests: 1, asking: false };
+        let part =
+            Part { to: A.parse().unwrap(), bytes: b"a".to_vec(), requests: 1, has_several: false, asking: false };
         let question = Question { context: Context::default(), parts: vec![part], join: Join::One, writes: true };
         world.proxy.ask(ClientKey { token: 1, client: 1 }, question, 0);
         let link = world.link(A);

@@ -21,8 +21,11 @@ pub struct Part {
     pub to: SocketAddr,
     /// The requests as they are sent.
     pub bytes: Vec<u8>,
-    /// How many requests these are. The last one's reply is the part's; one before it counts if it is a redirection.
+    /// How many requests these are. The last one's reply is the part's; one before it counts if it is a redirection, or
+    /// puts them off.
     pub requests: usize,
+    /// It has several keys: while some of them are on their way it is put off.
+    pub has_several: bool,
     /// It is known to be on its way to there: ASKING comes first.
     pub asking: bool,
 }
@@ -41,10 +44,10 @@ pub struct Question {
 }
 
 impl Question {
-    /// Whom all of it is for, if that is one node: then another question of its client may follow it there.
+    /// Whom all of it is for, if that is one node, at once: then another question of its client may follow it there.
     pub fn only_owner(&self) -> Option<SocketAddr> {
         match &self.parts[..] {
-            [part] if self.join == Join::One => Some(part.to),
+            [part] if self.join == Join::One && !part.has_several => Some(part.to),
             _ => None,
         }
     }

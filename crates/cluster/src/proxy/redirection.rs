@@ -33,6 +33,11 @@ pub fn parse(reply: &[u8], from: SocketAddr, map: &SlotMap) -> Option<Redirectio
     Some(Redirection { to: SocketAddr::new(ip, port.parse().ok()?), asking: kind == "-ASK" })
 }
 
+/// Whether a reply says that the keys are on their way, in part here and in part there: nothing was carried out.
+pub fn is_put_off(reply: &[u8]) -> bool {
+    reply.starts_with(b"-TRYAGAIN ")
+}
+
 /// Whether a reply is a redirection of any kind.
 pub fn is_one(reply: &[u8]) -> bool {
     reply.starts_with(b"-MOVED ") || reply.starts_with(b"-ASK ")

@@ -25,7 +25,7 @@ use crate::core::key_spec::key_indices;
 use crate::core::queued::{close_group, stop_watching, unwatch};
 use crate::core::rights::{self, Call};
 use crate::core::session::{Multi, Watching};
-use crate::core::{busy_script, instrument, lazy_free, tracked_reads};
+use crate::core::{busy_script, forwarding, instrument, lazy_free, tracked_reads};
 use crate::transactions::node_visit::hold_reply;
 use engine::acl::denial_log::Denied;
 use engine::clients::waiters::AwaitedKey;
@@ -175,6 +175,13 @@ fn exec(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         cx.keys.hold(hashes.into_iter())?;
     }
     let misses = cluster_routing::look_at_keys(cx, &[], args);
+    if let Err(reason) = &misses
+        && let Some(question) = forwarding::transaction_of_ask(cx.engine, cx.session, reason, cx.now).transpose()
+    {
+        close_group(cx.session);
+        cx.flow = Flow::Forward(question?);
+        return Ok(());
+    }
     let watching = stop_watching(cx.session);
     let is_broken = watching.is_some_and(|watching| end_watch(cx, &watching));
     if misses.is_err() || is_broken {

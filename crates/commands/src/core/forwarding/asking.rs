@@ -3,6 +3,7 @@
 use crate::core::args::Args;
 use crate::core::cluster_routing::slot_of_call;
 use crate::core::command::{BLOCKING, Command, Group, MAY_REPLICATE, PUBLISHES, WRITE};
+use crate::core::key_spec;
 use crate::core::session::Session;
 use cluster::node::Address;
 use cluster::proxy::reply_join::Pages;
@@ -51,6 +52,16 @@ impl Asking<'_> {
         self.map.owners.get(usize::from(slot)).copied().flatten()
     }
 
+    /// Where what is about an own slot that leaves is asked, which does not run here for this reason; and whether the
+    /// slot is on its way to there.
+    pub fn on_the_way(&self, slot: u16, reason: &Error) -> Option<(SocketAddr, bool)> {
+        match reason {
+            Error::Ask(..) => Some((self.address(*self.map.migrating.get(&slot)?)?, true)),
+            Error::TryAgain => Some((self.address(self.owner(slot)?)?, false)),
+            _ => None,
+        }
+    }
+
     fn context(&self) -> proxy::Context {
         let resp3 = self.session.info.resp.load(Relaxed) == 3;
         proxy::Context { resp3, db: self.session.db, no_touch: self.session.no_touch }
@@ -67,7 +78,8 @@ impl Asking<'_> {
         }
         let to = self.address(self.owner(slot_of_call(command, args).ok()??)?)?;
         let bytes = self.with_text(command, args).unwrap_or_else(|| args.text().into_owned());
-        let part = Part { to, bytes, requests: 1, asking: false };
+        let has_several = key_spec::routed_by(command, args).len() > 1;
+        let part = Part { to, bytes, requests: 1, has_several, asking: false };
         self.question(vec![part], Join::One, writes(command))
     }
 
@@ -104,7 +116,7 @@ impl Asking<'_> {
             let mut bytes = Vec::new();
             let part: Vec<&[u8]> = std::iter::once(&args[0]).chain(args.from(at).take(words)).collect();
             encode_command(&mut bytes, &part);
-            parts.push(Part { to, bytes, requests: 1, asking: false });
+            parts.push(Part { to, bytes, requests: 1, has_several: false, asking: false });
         }
         Ok(self.question(parts, join, writes(command)))
     }
@@ -120,7 +132,13 @@ impl Asking<'_> {
             _ => return Ok(None),
         };
         let part = |(_, node)| {
-            Some(Part { to: self.address(node)?, bytes: args.text().into_owned(), requests: 1, asking: false })
+            Some(Part {
+                to: self.address(node)?,
+                bytes: args.text().into_owned(),
+                requests: 1,
+                has_several: false,
+                asking: false,
+            })
         };
         let parts = self.primaries().into_iter().map(part).collect::<Option<Vec<_>>>();
         // Who knows of no cluster yet is all that there is.
@@ -151,7 +169,7 @@ impl Asking<'_> {
         let (mut bytes, own) = (Vec::new(), own.to_string());
         let words: Vec<&[u8]> = [&args[0], own.as_bytes()].into_iter().chain(args.from(2)).collect();
         encode_command(&mut bytes, &words);
-        let part = Part { to, bytes, requests: 1, asking: false };
+        let part = Part { to, bytes, requests: 1, has_several: false, asking: false };
         Ok(self.question(vec![part], Join::Page(Pages { slot, next }), false))
     }
 }

@@ -61,7 +61,7 @@ pub(crate) fn question(
     let asker = Asking { engine, map: &engine.cluster().map(), session };
     let in_multi = session.multi.is_some();
     match reason {
-        Some(Error::Moved(..)) if in_multi && command.flags.has(RUNS_QUEUED) => transaction(engine, session, now),
+        Some(Error::Moved(..)) if in_multi && command.flags.has(RUNS_QUEUED) => transaction(engine, session, None, now),
         Some(Error::Moved(..)) if !in_multi => Ok(asker.of_one_slot(command, args)),
         Some(Error::CrossSlot) if !in_multi => asker.key_by_key(command, args),
         None if !in_multi => asker.of_all(command, args),
@@ -96,25 +96,48 @@ pub(crate) fn may_queue(engine: &Engine, session: &Session, command: &Command, r
         && asks_for(engine, session)
 }
 
-/// The command in the place of an ASK, whose key is on its way to another node.
+/// The command in the place of an ASK, whose keys are on their way to another node; and of a TRYAGAIN, where a part of
+/// them is: this node is asked again and again until all are gone, or here.
 pub(crate) fn question_of_ask(
     engine: &Engine,
     session: &Session,
     (command, args): (&'static Command, &Args<'_>),
     reason: &Error,
 ) -> Option<Box<Question>> {
-    let is_one = matches!(reason, Error::Ask(..)) && session.multi.is_none() && asks_for(engine, session);
+    let may_be = session.multi.is_none() && !session.asking && asks_for(engine, session);
     let asking = Asking { engine, map: &engine.cluster().map(), session };
-    let slot = slot_of_call(command, args).ok().flatten().filter(|_| is_one)?;
-    let to = asking.address(*asking.map.migrating.get(&slot)?)?;
+    let slot = slot_of_call(command, args).ok().flatten().filter(|_| may_be)?;
+    let place = asking.on_the_way(slot, reason)?;
     let mut question = asking.of_one_slot(command, args)?;
-    question.parts.iter_mut().for_each(|part| (part.to, part.asking) = (to, true));
+    question.parts.iter_mut().for_each(|part| (part.to, part.asking) = place);
     Some(question)
 }
 
+/// The same of EXEC. None: it stays at that.
+///
+/// # Errors
+/// What is to be replied instead.
+pub(crate) fn transaction_of_ask(
+    engine: &Engine,
+    session: &mut Session,
+    reason: &Error,
+    now: Now,
+) -> Result<Option<Box<Question>>, Error> {
+    if session.asking || !asks_for(engine, session) {
+        return Ok(None);
+    }
+    transaction(engine, session, Some(reason), now)
+}
+
 /// All that is queued, whose keys are in one slot of another node. What is watched is watched here only, so it cannot
-/// be sent on, nor can what is about no key and leaves something at its connection.
-fn transaction(engine: &Engine, session: &mut Session, now: Now) -> Result<Option<Box<Question>>, Error> {
+/// be sent on, nor can what is about no key and leaves something at its connection. `reason`: why it does not run here,
+/// if the slot is this node's.
+fn transaction(
+    engine: &Engine,
+    session: &mut Session,
+    reason: Option<&Error>,
+    now: Now,
+) -> Result<Option<Box<Question>>, Error> {
     let Some(multi) = session.multi.as_ref().filter(|_| session.watching.is_none()) else { return Ok(None) };
     let map = engine.cluster().map();
     let (mut slot, mut bytes) = (None, Vec::new());
@@ -131,8 +154,11 @@ fn transaction(engine: &Engine, session: &mut Session, now: Now) -> Result<Optio
     encode_command(&mut bytes, &["EXEC"]);
     let (requests, may_write) = (multi.commands.len() + 2, multi.flags().0.has(WRITE.and(MAY_REPLICATE)));
     let asking = Asking { engine, map: &map, session };
-    let to = slot.and_then(|slot| asking.owner(slot)).and_then(|node| asking.address(node));
-    let part = to.map(|to| Part { to, bytes, requests, asking: false });
+    let place = slot.and_then(|slot| match reason {
+        Some(reason) => asking.on_the_way(slot, reason),
+        None => Some((asking.address(asking.owner(slot)?)?, false)),
+    });
+    let part = place.map(|(to, asking)| Part { to, bytes, requests, has_several: true, asking });
     let question = part.and_then(|part| asking.question(vec![part], Join::One, may_write));
     if question.is_some() {
         may_all_run(engine, session, now)?;
@@ -297,6 +323,27 @@ mod tests {
         client.engine().set_slot_map(map);
         assert_eq!(asked(&mut client, "GET {a}1"), "$1\r\nx");
         assert_eq!(asked(&mut client, "GET {a}2"), "7001: ASKING GET {a}2; One");
+        assert_eq!(asked(&mut client, "MGET {a}2 {a}3"), "7001: ASKING MGET {a}2 {a}3; One");
+        client.is("MULTI", "+OK").is("GET {a}2", "+QUEUED").is("SET {a}3 x", "+QUEUED");
+        assert_eq!(asked(&mut client, "EXEC"), "7001: ASKING MULTI GET {a}2 SET {a}3 x EXEC; One writes");
+        client.is("EXEC", "-ERR EXEC without MULTI");
+    }
+
+    #[test]
+    fn while_some_keys_have_left_this_node_is_asked_again() {
+        let mut client = node();
+        client.is("SET {a}1 x", "+OK");
+        let mut map = (*client.engine().cluster().map()).clone();
+        map.migrating.insert(15495, 1);
+        client.engine().set_slot_map(map);
+        assert_eq!(asked(&mut client, "MGET {a}1 {a}2"), "7000: MGET {a}1 {a}2; One");
+        client.is("MULTI", "+OK").is("GET {a}1", "+QUEUED").is("GET {a}2", "+QUEUED");
+        assert_eq!(asked(&mut client, "EXEC"), "7000: MULTI GET {a}1 GET {a}2 EXEC; One");
+        let told = "-TRYAGAIN Multiple keys request during rehashing of slot";
+        client.is("CLIENT CAPA moved", "+OK");
+        assert_eq!(asked(&mut client, "MGET {a}1 {a}2"), told);
+        client.is("MULTI", "+OK").is("GET {a}1", "+QUEUED").is("GET {a}2", "+QUEUED").is("EXEC", told);
+        client.is("EXEC", "-ERR EXEC without MULTI");
     }
 
     #[test]
