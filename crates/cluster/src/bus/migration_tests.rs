@@ -212,6 +212,30 @@ fn a_target_takes_the_slots_when_it_is_granted_them() {
 }
 
 #[test]
+fn a_source_that_has_not_heard_of_its_end_does_not_get_the_slots_back() {
+    let (mut target, source) = target();
+    let job = establish(&mut target, source);
+    for word in [SyncWord::Ack, SyncWord::SnapshotEof, SyncWord::Paused, SyncWord::FailoverGranted] {
+        target.migration_word(&job, Some(word), 2);
+    }
+    // It has got a new epoch for other slots that it took, and claims as before.
+    let epoch = target.nodes().myself().config_epoch + 5;
+    let claimed = SlotSet::of([0..=9]);
+    target.take_claim(source, epoch, &claimed);
+    target.settle();
+    assert_eq!(target.nodes().owner(3), Some(target.nodes().my_id()));
+    // Others may take them, and the source when it cannot be waiting any more.
+    let third = add_primary(&mut target);
+    target.take_claim(third, epoch + 1, &SlotSet::of([5..=5]));
+    target.settle();
+    assert_eq!((target.nodes().owner(3), target.nodes().owner(5)), (Some(target.nodes().my_id()), Some(third)));
+    target.tick(60_000);
+    target.take_claim(source, epoch, &claimed);
+    target.settle();
+    assert_eq!(target.nodes().owner(3), Some(source));
+}
+
+#[test]
 fn what_came_in_vain_is_removed_before_it_could_be_seen() {
     let (mut target, source) = target();
     let job = establish(&mut target, source);

@@ -59,7 +59,8 @@ pub enum MigrationEffect {
         /// Of which job.
         job: JobName,
     },
-    /// Target: keys that came in vain are to be removed. `keys_removed` tells that they are.
+    /// Target: keys that came in vain are to be removed, but for those of slots that are this node's own when it is
+    /// done: who takes over from a target that has taken them has them, too. `keys_removed` tells that they are gone.
     RemoveKeys {
         /// Of which job.
         job: JobName,

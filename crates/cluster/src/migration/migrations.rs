@@ -375,8 +375,7 @@ impl Migrations {
             self.act(MigrationEffect::Close { job: *name });
         }
         if cleans_up {
-            let own = view.nodes.myself().slots.clone();
-            return self.act(MigrationEffect::RemoveKeys { job: *name, slots: slots.without(&own) });
+            return self.act(MigrationEffect::RemoveKeys { job: *name, slots });
         }
         self.tell_end(name, state);
         if is_import {

@@ -11,9 +11,9 @@ use crate::bus::Level;
 use crate::node_id::{NAME_LEN, NodeId};
 
 /// A pause lasts so many times `cluster-manual-failover-timeout` at most.
-const PAUSE_TIMES: Millis = 2;
+pub(super) const PAUSE_TIMES: Millis = 2;
 /// And at least so long from the grant on, so that the target's claim can come.
-const GRANT_TIME: Millis = 2000;
+pub(super) const GRANT_TIME: Millis = 2000;
 /// An answer to ESTABLISH or AUTH is not longer.
 pub(super) const ANSWER_MAX: usize = 16 << 10;
 

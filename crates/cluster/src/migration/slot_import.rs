@@ -4,9 +4,11 @@ use super::job::{Job, JobName, JobState};
 use super::migration_effect::{MigrationEffect, establish_words};
 use super::migration_requests::{self as requests, RequestError};
 use super::migrations::{MigrationView, Migrations};
+use super::slot_export::{GRANT_TIME, PAUSE_TIMES};
 use super::slot_ranges::SlotRanges;
 use super::sync_word::SyncWord;
 use crate::bus::Level;
+use crate::node_id::NodeId;
 
 impl Migrations {
     /// A source wants this node to take slots: what comes behind ESTABLISH. `is_tracked`: this node hears of it from
@@ -80,6 +82,16 @@ impl Migrations {
         );
         self.log(Level::Notice, text);
         self.finish(name, JobState::Success, None, view);
+    }
+
+    /// Whether this node took the slot from that one so short a while ago that the source may not have heard of it. It
+    /// is paused for as long, and claims the slot as before until then.
+    pub(crate) fn has_just_come_from(&self, slot: u16, source: NodeId, view: MigrationView<'_>) -> bool {
+        let longest = view.settings.failover_timeout * PAUSE_TIMES + GRANT_TIME;
+        self.jobs.iter().any(|job| {
+            let has_come = job.is_import && !job.is_tracked && job.state == JobState::Success;
+            has_come && job.source == source && job.slots.contains(slot) && view.now - job.updated <= longest
+        })
     }
 
     /// Keys that came in vain are gone.

@@ -1,5 +1,6 @@
 //! Nodes, the network between them, and time. One seed decides all.
 
+use crate::data::Data;
 use crate::member::{Member, ip, node_at};
 use crate::network::Network;
 use cluster::bus::{Bus, Effect, Level, Settings, TICK};
@@ -26,6 +27,12 @@ pub enum Flaw {
     HidesEpochs,
     /// Nobody hears that a slot has another owner.
     IgnoresClaims,
+    /// A source writes on after it has said that it is paused.
+    WritesOnWhenPaused,
+    /// A source does not send what is written while its snapshot is sent.
+    ForgetsChanges,
+    /// A target keeps the keys of slots that it does not get.
+    KeepsWhatCameInVain,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,6 +41,8 @@ enum Event {
     Arrive(u64),
     Bytes(u64, usize, Arc<[u8]>),
     Lost(usize, LinkId),
+    /// Something happens to data.
+    Data(u64),
 }
 
 pub struct World {
@@ -43,7 +52,7 @@ pub struct World {
     events: BinaryHeap<Reverse<(i64, u64, Event)>>,
     sequence: u64,
     /// Of a node that was started again the ticks of before do not count.
-    lives: Vec<u64>,
+    pub lives: Vec<u64>,
     pub now: i64,
     pub random: fastrand::Rng,
     pub seed: u64,
@@ -55,6 +64,7 @@ pub struct World {
     keeps_history: bool,
     /// A node may die between two things that it does.
     pub dies_in_between: bool,
+    pub data: Data,
 }
 
 impl World {
@@ -76,6 +86,7 @@ impl World {
             history: Vec::new(),
             keeps_history: nodes <= 64,
             dies_in_between: false,
+            data: Data::default(),
         };
         for node in 0..nodes {
             let first = world.random.i64(0..TICK);
@@ -89,6 +100,22 @@ impl World {
         self.events.push(Reverse((self.now + delay, self.sequence, event)));
     }
 
+    pub fn at_data(&mut self, delay: i64, id: u64) {
+        self.at(delay, Event::Data(id));
+    }
+
+    pub fn is_up(&self, node: usize) -> bool {
+        self.members[node].bus.is_some()
+    }
+
+    pub fn life(&self, node: usize) -> u64 {
+        self.lives[node]
+    }
+
+    pub fn flaw(&self) -> Flaw {
+        self.flaw
+    }
+
     pub fn note(&mut self, text: String) {
         if self.keeps_history {
             self.history.push(format!("{} {text}", self.now - START));
@@ -96,11 +123,11 @@ impl World {
     }
 
     pub fn history(&self) -> String {
-        let skip = self.history.len().saturating_sub(400);
+        let skip = self.history.len().saturating_sub(4000);
         self.history[skip..].join("\n")
     }
 
-    fn violate(&mut self, what: String) {
+    pub fn violate(&mut self, what: String) {
         self.note(what.clone());
         self.violations.push(what);
     }
@@ -131,6 +158,7 @@ impl World {
             Event::Arrive(id) => self.arrive(id),
             Event::Bytes(id, end, bytes) => self.deliver(id, end, &bytes),
             Event::Lost(node, link) => self.tell(node, |bus, now| bus.link_lost(link, now)),
+            Event::Data(id) => self.happens_to_data(id),
         }
     }
 
@@ -138,7 +166,10 @@ impl World {
     pub fn tell(&mut self, node: usize, input: impl FnOnce(&mut Bus, i64)) {
         let member = &mut self.members[node];
         let now = self.now + member.clock;
-        let facts = member.facts();
+        let mut facts = member.facts();
+        if let Some(store) = self.data.stores.get(node) {
+            facts.are_writes_paused = store.is_failing_over;
+        }
         let Some(bus) = member.bus.as_mut() else {
             return;
         };
@@ -184,9 +215,24 @@ impl World {
             Effect::Follow { ip, .. } => {
                 self.members[node].following = node_at(&ip);
                 self.members[node].heard = self.now;
+                self.data.replaced.remove(&node);
             }
-            Effect::Lead => self.members[node].following = None,
-            Effect::Log { level, text } if level >= Level::Notice => self.note(format!("{node}: {text}")),
+            Effect::Lead => {
+                let former = self.members[node].following.take();
+                if self.data.is_on {
+                    self.data_leads(node, former);
+                }
+            }
+            Effect::Log { level, text } if level >= Level::Notice => {
+                if text.starts_with("Write loss risk!") {
+                    self.data_is_at_risk(node);
+                }
+                // What is said again and again is no news.
+                if !text.starts_with("Mismatch in topology") {
+                    self.note(format!("{node}: {text}"));
+                }
+            }
+            effect if self.data.is_on => self.perform_on_data(node, effect),
             _ => {}
         }
     }
@@ -335,11 +381,14 @@ impl World {
     // Data.
     fn replicate(&mut self, node: usize) {
         let Some(from) = self.members[node].following else {
-            if self.members[node].bus.is_some() {
+            if self.members[node].bus.is_some() && !self.data.is_on {
                 self.members[node].offset += 10;
             }
             return;
         };
+        if self.data.is_on {
+            return self.replicate_data(node);
+        }
         if from < self.members.len() && self.members[from].bus.is_some() && self.are_connected(node, from) {
             self.members[node].heard = self.now;
             self.members[node].offset = self.members[from].offset;
@@ -354,6 +403,9 @@ impl World {
         }
         self.members[node].bus = None;
         self.lives[node] += 1;
+        if self.data.is_on {
+            self.data_dies(node);
+        }
         for id in self.network.of_node(node) {
             let end = self.network.connections[&id].ends.iter().position(|end| end.node == node);
             self.close(id, end);
@@ -370,6 +422,9 @@ impl World {
         self.members[node].restart(&settings, seed, now);
         let life = self.lives[node];
         self.at(1, Event::Tick(node, life));
+        if self.data.is_on {
+            self.data_returns(node);
+        }
     }
 
     /// Nodes of different sides do not reach each other.
@@ -388,6 +443,7 @@ impl World {
         for id in broken.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.close(id, None);
         }
+        self.heal_job_links();
     }
 
     /// From now on this mistake is made.

@@ -4,9 +4,13 @@
 //! `CINNABAR_SEED=7 cargo test -p cinnabar-cluster --test cluster_simulator` runs one again, `CINNABAR_SEEDS=99` more.
 
 mod cluster_world;
+mod data;
 mod member;
+mod migrations;
 mod network;
 mod scenario;
+mod slot_moves;
+mod writers;
 
 use cluster::bus::{FailoverMode, Settings};
 use cluster_world::{Flaw, World};

@@ -118,16 +118,28 @@ impl World {
         }
         // What takes longest comes last.
         if let Some(node) = self.up().find(|node| owners(*node) != truth) {
-            return Some(format!("{node} and {first} do not agree on the owners of slots"));
+            let slot = owners(node).iter().zip(&truth).position(|(one, other)| one != other).unwrap_or_default();
+            let says =
+                |node: usize| owners(node)[slot].and_then(|id| ids.get(&id).map(|at| (*at, self.me(*at).config_epoch)));
+            return Some(format!(
+                "{node} and {first} do not agree on the owner of {slot}: {:?} {:?}",
+                says(node),
+                says(first)
+            ));
         }
         let owners: BTreeSet<Option<NodeId>> = truth.into_iter().collect();
         owners.contains(&None).then(|| "a slot has no owner".to_string())
     }
 
-    pub fn settle(&mut self, longest: i64) {
+    /// All are up, and reach each other.
+    pub fn settle_members(&mut self) {
         self.heal();
         (0..self.members.len()).for_each(|node| self.restart(node));
         self.dies_in_between = false;
+    }
+
+    pub fn settle(&mut self, longest: i64) {
+        self.settle_members();
         self.run_until("the cluster has healed", longest, |world| world.unsettled().is_none());
         assert!(self.violations.is_empty(), "seed {}: {:?}\n{}", self.seed, self.violations, self.history());
     }

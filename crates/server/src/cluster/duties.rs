@@ -74,6 +74,15 @@ fn look_at_keys(desk: &NodeDesk, engine: &Engine, now: Now) {
     desk.input(|bus, now| bus.keys_found(&found, now));
 }
 
+/// Keys of these slots go, but for those of slots that have come to this node meanwhile.
+fn remove_keys(desk: &NodeDesk, engine: &Engine, slots: &SlotSet, now: Now) {
+    let (node, own) = {
+        let bus = desk.bus();
+        (bus.own_name_in_shard(), bus.nodes().myself().slots.clone())
+    };
+    node_duties::remove_keys(engine, &slots.without(&own), &node, now);
+}
+
 fn work(desk: &NodeDesk, shared: &Shared, duties_due: &Receiver<Duty>) {
     let engine = &*shared.engine;
     for duty in duties_due {
@@ -97,17 +106,11 @@ fn work(desk: &NodeDesk, shared: &Shared, duties_due: &Receiver<Duty>) {
                 desk.input(|bus, _| bus.lost_keys_removed());
             }
             Duty::RemoveKeys(slots) => {
-                let (node, own) = {
-                    let bus = desk.bus();
-                    (bus.own_name_in_shard(), bus.nodes().myself().slots.clone())
-                };
-                // Some may have come back meanwhile.
-                node_duties::remove_keys(engine, &slots.without(&own), &node, now);
+                remove_keys(desk, engine, &slots, now);
                 desk.input(|bus, _| bus.lost_keys_removed());
             }
             Duty::RemoveImported(job, slots) => {
-                let node = desk.bus().own_name_in_shard();
-                node_duties::remove_keys(engine, &slots, &node, now);
+                remove_keys(desk, engine, &slots, now);
                 desk.input(|bus, now| bus.imported_keys_removed(&job, now));
             }
             Duty::Deliver { channel, message, is_sharded } => {

@@ -67,7 +67,12 @@ impl Bus {
         }
         let is_unclaimed = self.nodes.is_unclaimed(slot);
         let is_older = self.nodes.owner_node(slot).is_some_and(|owner| owner.config_epoch < epoch);
-        if !is_unclaimed && !is_older && !self.granted.contains(slot) {
+        let is_granted = self.granted.contains(slot);
+        if !is_unclaimed && !is_older && !is_granted {
+            return;
+        }
+        // What it gave to this node it may still claim, with an epoch that it has got meanwhile.
+        if owner == Some(self.nodes.my_id()) && !is_granted && self.has_just_come_from(slot, claimant) {
             return;
         }
         if let Some(owner) = owner {

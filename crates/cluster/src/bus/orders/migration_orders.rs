@@ -5,6 +5,7 @@ use crate::Millis;
 use crate::bus::cluster_bus::Bus;
 use crate::bus::model::bus_effect::Effect;
 use crate::migration::{JobName, MigrationView, Migrations, RequestError, SlotRanges, SyncWord};
+use crate::node_id::NodeId;
 use crate::slot_set::SlotSet;
 
 /// What migrations look at, of a bus whose migrations are lent to them.
@@ -168,6 +169,11 @@ impl Bus {
     pub(in crate::bus) fn tell_migrations_of_owners(&mut self) {
         let view = view!(self);
         self.migrations.owners_changed(view);
+    }
+
+    /// Whether this node took the slot from that one, which may not have heard of it.
+    pub(in crate::bus) fn has_just_come_from(&self, slot: u16, source: NodeId) -> bool {
+        self.migrations.has_just_come_from(slot, source, view!(self))
     }
 
     /// What migrations want done comes behind all else: who waits for the end of a pause finds the slots where they are

@@ -1,0 +1,417 @@
+//! What virtual nodes keep: keys, the log that replicas follow, and what waits for both.
+//!
+//! All that a node has applied outlives its death, as with a log that is synced before each reply. Replicas apply what
+//! their primaries have logged, a moment later; so a replica that takes over may lack something. That is no mistake:
+//! these keys are [given up](Data::given_up).
+
+use crate::cluster_world::World;
+use crate::slot_moves::{Item, JobLink};
+use crate::writers::{Answer, Request, Writer};
+use cluster::bus::Effect;
+use cluster::migration::{Job, JobName, SlotRanges};
+use cluster::slot_set::SlotSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A slot, and a number in it.
+pub type Key = (u16, u8);
+
+/// What a node's log consists of.
+#[derive(Clone, Debug)]
+pub enum Entry {
+    Put(Key, u64),
+    Remove(Key),
+    /// CLUSTER SYNCSLOTS and what follows.
+    Record(Vec<Vec<u8>>),
+}
+
+/// A node's data.
+#[derive(Default)]
+pub struct Store {
+    pub keys: BTreeMap<Key, u64>,
+    /// Imports of which the log says that they are under way.
+    pub open: BTreeMap<JobName, SlotRanges>,
+    pub hidden: BTreeMap<JobName, SlotSet>,
+    pub log: Vec<Entry>,
+    /// Which log that is.
+    pub history: u64,
+    /// The log of another node that is followed, and how far.
+    pub followed: Option<(u64, usize)>,
+    /// Writes wait, for a failover or for migrations.
+    pub is_failing_over: bool,
+    pub is_migrating: bool,
+    /// What waits for that.
+    pub waiting: Vec<Request>,
+}
+
+impl Store {
+    pub fn holds_writes(&self) -> bool {
+        self.is_failing_over || self.is_migrating
+    }
+
+    pub fn hides(&self, slot: u16) -> bool {
+        self.hidden.values().any(|slots| slots.contains(slot))
+    }
+
+    /// Applies and logs.
+    pub fn apply(&mut self, entry: Entry) {
+        match &entry {
+            Entry::Put(key, value) => _ = self.keys.insert(*key, *value),
+            Entry::Remove(key) => _ = self.keys.remove(key),
+            Entry::Record(words) => self.record(words),
+        }
+        self.log.push(entry);
+    }
+
+    fn record(&mut self, words: &[Vec<u8>]) {
+        let after = |word: &[u8]| words.iter().position(|each| each == word).map(|at| &words[at + 1..]);
+        let name = after(b"NAME").and_then(|rest| JobName::parse(&rest[0])).expect("a name");
+        match after(b"SLOTSRANGE") {
+            Some(ranges) => {
+                let numbers = ranges.iter().map(|word| String::from_utf8_lossy(word).parse().expect("a slot"));
+                let numbers: Vec<u16> = numbers.collect();
+                self.open.insert(name, SlotRanges(numbers.chunks(2).map(|pair| (pair[0], pair[1])).collect()));
+            }
+            None => _ = self.open.remove(&name),
+        }
+    }
+
+    pub fn keys_in(&self, slots: &SlotSet) -> Vec<Key> {
+        self.keys.keys().copied().filter(|(slot, _)| slots.contains(*slot)).collect()
+    }
+
+    pub fn populated(&self) -> SlotSet {
+        SlotSet::of(self.keys.keys().map(|(slot, _)| *slot..=*slot))
+    }
+}
+
+/// Something that happens to data after a while.
+#[derive(Clone, Debug)]
+pub enum DataEvent {
+    /// A writer's request arrives.
+    Ask(Request),
+    /// A writer is answered.
+    Told {
+        request: Request,
+        answer: Answer,
+    },
+    /// A writer has waited long enough.
+    Think(usize),
+    /// A connection is made, or refused.
+    Opened(u64),
+    /// Something arrives at an end of a connection: the source is 0.
+    Arrives {
+        link: u64,
+        end: usize,
+        item: Item,
+    },
+    /// A node hears that a connection has ended.
+    Broken {
+        node: usize,
+        life: u64,
+        job: JobName,
+    },
+    /// The moment of a snapshot.
+    Snapshot(u64),
+    /// A source goes on with what it has to send.
+    Pump(u64),
+    /// Nothing is written any more.
+    Paused(u64),
+    /// Keys that came in vain are removed.
+    RemoveImported {
+        node: usize,
+        life: u64,
+        job: JobName,
+        slots: SlotSet,
+    },
+    /// Keys of slots that others have are removed.
+    RemoveLost {
+        node: usize,
+        life: u64,
+        slots: SlotSet,
+    },
+    Flush {
+        node: usize,
+        life: u64,
+    },
+    LookAtKeys {
+        node: usize,
+        life: u64,
+    },
+}
+
+/// All data of a world.
+#[derive(Default)]
+pub struct Data {
+    /// There is any.
+    pub is_on: bool,
+    pub stores: Vec<Store>,
+    pub links: BTreeMap<u64, JobLink>,
+    pub pending: BTreeMap<u64, DataEvent>,
+    pub writers: Vec<Writer>,
+    /// They begin nothing more.
+    pub writers_rest: bool,
+    /// Keys of which writes may be lost, since a replica that lacked them took over, or since a source's pause ended
+    /// before it was told what became of the slots, of which it warns.
+    pub given_up: BTreeSet<Key>,
+    /// Nodes whose replica has taken over, until they know.
+    pub replaced: BTreeSet<usize>,
+    pub last: u64,
+    /// Slots that a node writes to though it warns that these writes may be lost.
+    pub risks: BTreeMap<usize, SlotSet>,
+    pub acknowledged: usize,
+}
+
+impl Data {
+    pub fn number(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+}
+
+impl World {
+    /// Nodes have data from now on.
+    pub fn begin_data(&mut self) {
+        self.data.is_on = true;
+        for _ in 0..self.members.len() {
+            let history = self.data.number();
+            self.data.stores.push(Store { history, ..Store::default() });
+        }
+    }
+
+    pub fn happens_to_data(&mut self, id: u64) {
+        let Some(event) = self.data.pending.remove(&id) else { return };
+        let lives = |world: &World, node: usize, life: u64| world.life(node) == life && world.is_up(node);
+        match event {
+            DataEvent::Ask(request) => self.asked(request),
+            DataEvent::Told { request, answer } => self.told(&request, answer),
+            DataEvent::Think(writer) => self.think(writer),
+            DataEvent::Opened(link) => self.opened(link),
+            DataEvent::Arrives { link, end, item } => self.arrives(link, end, item),
+            DataEvent::Broken { node, life, job } if lives(self, node, life) => {
+                self.tell(node, |bus, now| bus.migration_lost(&job, None, now));
+            }
+            DataEvent::Snapshot(link) => self.snapshot(link),
+            DataEvent::Pump(link) => self.pump(link),
+            DataEvent::Paused(link) => self.paused(link),
+            DataEvent::RemoveImported { node, life, job, slots } if lives(self, node, life) => {
+                let own = self.me(node).slots.clone();
+                self.remove_keys(node, &slots.without(&own));
+                self.tell(node, |bus, now| bus.imported_keys_removed(&job, now));
+            }
+            DataEvent::RemoveLost { node, life, slots } if lives(self, node, life) => {
+                let own = self.me(node).slots.clone();
+                self.remove_keys(node, &slots.without(&own));
+                self.tell(node, |bus, _| bus.lost_keys_removed());
+            }
+            DataEvent::Flush { node, life } if lives(self, node, life) => {
+                self.remove_keys(node, &SlotSet::all());
+                self.tell(node, |bus, _| bus.lost_keys_removed());
+            }
+            DataEvent::LookAtKeys { node, life } if lives(self, node, life) => {
+                let found = self.data.stores[node].populated();
+                self.tell(node, |bus, now| bus.keys_found(&found, now));
+            }
+            _ => {}
+        }
+    }
+
+    /// A replica's keys go when its primary's do.
+    fn remove_keys(&mut self, node: usize, slots: &SlotSet) {
+        if !self.me(node).is_primary() {
+            return;
+        }
+        for key in self.data.stores[node].keys_in(slots) {
+            self.log(node, Entry::Remove(key));
+        }
+    }
+
+    /// A primary applies something, and what follows its log hears of it.
+    pub fn log(&mut self, node: usize, entry: Entry) {
+        self.data.stores[node].apply(entry);
+        self.members[node].offset += 1;
+        let links: Vec<u64> =
+            self.data.links.iter().filter(|(_, link)| link.reads_log_of(node)).map(|(id, _)| *id).collect();
+        for link in links {
+            let delay = self.random.i64(0..5);
+            self.later(delay, DataEvent::Pump(link));
+        }
+    }
+
+    pub fn later(&mut self, delay: i64, event: DataEvent) {
+        let id = self.data.number();
+        self.data.pending.insert(id, event);
+        self.at_data(delay, id);
+    }
+
+    pub fn perform_on_data(&mut self, node: usize, effect: Effect) {
+        let life = self.life(node);
+        match effect {
+            Effect::Migration(effect) => self.perform_migration(node, effect),
+            Effect::PauseWrites { .. } => self.data.stores[node].is_failing_over = true,
+            Effect::Unpause => {
+                self.data.stores[node].is_failing_over = false;
+                self.resume_writes(node);
+            }
+            Effect::FlushAll => self.later(1, DataEvent::Flush { node, life }),
+            Effect::LoseSlots(slots) => {
+                if let Some(risk) = self.data.risks.get_mut(&node) {
+                    *risk = risk.without(&slots);
+                }
+                let delay = self.random.i64(1..100);
+                self.later(delay, DataEvent::RemoveLost { node, life, slots });
+            }
+            _ => {}
+        }
+    }
+
+    /// A source does not know whether its slots were taken, and goes on writing.
+    pub fn data_is_at_risk(&mut self, node: usize) {
+        let warns = |job: &&Job| job.message.as_ref().is_some_and(|text| text.starts_with("Unpaused before migration"));
+        let jobs = self.members[node].bus().migrations().jobs().filter(warns);
+        let slots = jobs.fold(SlotSet::none(), |all, job| all.union(&job.slots.to_set()));
+        self.data.risks.insert(node, slots);
+    }
+
+    /// Whether nobody promises that what a node writes to a slot now is kept: it was replaced, warns, or does not reach
+    /// most others.
+    pub fn is_unsafe(&self, node: usize, slot: u16) -> bool {
+        let members = self.members.len();
+        let reached = (0..members).filter(|other| self.is_up(*other) && self.are_connected(node, *other)).count();
+        self.data.replaced.contains(&node)
+            || self.data.risks.get(&node).is_some_and(|slots| slots.contains(slot))
+            || 2 * reached <= members
+    }
+
+    /// A replica gets what its primary has logged since, or all.
+    pub fn replicate_data(&mut self, node: usize) {
+        let Some(from) = self.members[node].following.filter(|from| *from < self.members.len() && *from != node) else {
+            return;
+        };
+        if !self.is_up(from)
+            || !self.is_up(node)
+            || !self.are_connected(node, from)
+            || self.members[from].following.is_some()
+        {
+            return;
+        }
+        self.members[node].heard = self.now;
+        let history = self.data.stores[from].history;
+        let end = self.data.stores[from].log.len();
+        match self.data.stores[node].followed {
+            Some((known, at)) if known == history => {
+                let news: Vec<Entry> = self.data.stores[from].log[at..].to_vec();
+                for entry in news {
+                    self.follow_entry(node, entry);
+                }
+            }
+            _ => self.copy_all(node, from),
+        }
+        self.data.stores[node].followed = Some((history, end));
+        self.members[node].offset = self.members[from].offset;
+    }
+
+    fn follow_entry(&mut self, node: usize, entry: Entry) {
+        if let Entry::Record(words) = &entry {
+            let args: Vec<&[u8]> = words[3..].iter().map(Vec::as_slice).collect();
+            let is_beginning = words[2] == b"ESTABLISH";
+            self.tell(node, |bus, now| {
+                // A job that is known, or not known any more, is of no account.
+                let _ = match is_beginning {
+                    true => bus.establish_import(&args, true, now).map(drop),
+                    false => bus.finish_import(&args, false, now),
+                };
+            });
+        }
+        if self.is_up(node) {
+            self.data.stores[node].apply(entry);
+        }
+    }
+
+    fn copy_all(&mut self, node: usize, from: usize) {
+        self.tell(node, |bus, now| bus.forget_imports("Full resynchronization occurred", now));
+        if !self.is_up(node) {
+            return;
+        }
+        let (keys, open) = (self.data.stores[from].keys.clone(), self.data.stores[from].open.clone());
+        let history = self.data.number();
+        let store = &mut self.data.stores[node];
+        (store.keys, store.open, store.history) = (keys, open.clone(), history);
+        store.hidden.clear();
+        store.log.clear();
+        for (job, slots) in open {
+            self.tell(node, |bus, now| bus.track_import(job, slots, now));
+        }
+    }
+
+    /// A replica leads: what it lacks of its former primary's data is lost, as it may be.
+    pub fn data_leads(&mut self, node: usize, former: Option<usize>) {
+        let history = self.data.number();
+        let store = &mut self.data.stores[node];
+        (store.history, store.followed) = (history, None);
+        store.log.clear();
+        if let Some(former) = former.filter(|former| *former < self.members.len()) {
+            self.data.replaced.insert(former);
+            let (new, old) = (&self.data.stores[node].keys, &self.data.stores[former].keys);
+            let all: BTreeSet<Key> = new.keys().chain(old.keys()).copied().collect();
+            let differ: Vec<Key> = all.into_iter().filter(|key| new.get(key) < old.get(key)).collect();
+            self.data.given_up.extend(differ);
+        }
+        self.later(1, DataEvent::LookAtKeys { node, life: self.life(node) });
+    }
+
+    pub fn data_dies(&mut self, node: usize) {
+        let store = &mut self.data.stores[node];
+        (store.is_failing_over, store.is_migrating) = (false, false);
+        store.hidden.clear();
+        store.waiting.clear();
+        let links: Vec<u64> =
+            self.data.links.iter().filter(|(_, link)| link.ends.contains(&node)).map(|(id, _)| *id).collect();
+        for link in links {
+            self.close_job_link(link, Some(node));
+        }
+    }
+
+    /// It is read from the disk.
+    pub fn data_returns(&mut self, node: usize) {
+        let history = self.data.number();
+        let store = &mut self.data.stores[node];
+        (store.history, store.followed) = (history, None);
+        store.log.clear();
+        for (job, slots) in store.open.clone() {
+            self.tell(node, |bus, now| bus.track_import(job, slots, now));
+        }
+        self.tell(node, |bus, now| bus.data_loaded(now));
+        self.later(1, DataEvent::LookAtKeys { node, life: self.life(node) });
+    }
+
+    /// What is not as it must be at the end, when all is well again; None if nothing is.
+    pub fn unsettled_data(&self) -> Option<String> {
+        for node in 0..self.members.len() {
+            let (bus, store) = (self.members[node].bus(), &self.data.stores[node]);
+            if let Some(job) = bus.migrations().jobs().find(|job| !job.state.is_finished()) {
+                return Some(format!("{node} has a job that does not end: {job:?}"));
+            }
+            if !store.hidden.is_empty() || !store.open.is_empty() {
+                return Some(format!("{node} hides keys of no job"));
+            }
+            if store.holds_writes() || !store.waiting.is_empty() {
+                return Some(format!("{node} holds writes"));
+            }
+            let me = bus.nodes().myself();
+            match me.primary {
+                None => {
+                    if let Some(key) = store.keys.keys().find(|(slot, _)| !me.slots.contains(*slot)) {
+                        return Some(format!("{node} has the key {key:?} of another's slot"));
+                    }
+                }
+                Some(primary) => {
+                    let primary = (0..self.members.len()).find(|other| self.id(*other) == primary);
+                    if primary.is_none_or(|primary| self.data.stores[primary].keys != store.keys) {
+                        return Some(format!("{node} has not what {primary:?} has"));
+                    }
+                }
+            }
+        }
+        None
+    }
+}

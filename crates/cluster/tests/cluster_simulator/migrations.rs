@@ -1,0 +1,127 @@
+//! Slots move while clients write, connections are cut, nodes die and come back, replicas take over, and jobs are
+//! cancelled.
+//!
+//! Whatever happens: what was told to have been written is there at the end; no slot is served by two; keys that come
+//! are not seen before their slots have come; every job ends, and leaves nothing behind.
+
+use crate::cluster_world::{Flaw, World};
+use cluster::bus::{FailoverMode, Settings};
+use cluster::migration::MigrationSettings;
+
+const SECOND: i64 = 1000;
+/// Slots that clients write to. All are the first primary's in the beginning.
+const SLOTS: u16 = 48;
+
+fn seeds() -> std::ops::Range<u64> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    match number("CINNABAR_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("CINNABAR_SEEDS").unwrap_or(36),
+    }
+}
+
+fn world(seed: u64, flaw: Flaw) -> World {
+    let migration = MigrationSettings { timeout: 5 * SECOND, failover_timeout: 2 * SECOND, ..Default::default() };
+    let settings = Settings {
+        node_timeout: 2000,
+        require_full_coverage: false,
+        allow_replica_migration: false,
+        migration,
+        ..Settings::default()
+    };
+    let mut world = World::new(seed, 6, settings, flaw);
+    world.create(3, 1);
+    world.begin_data();
+    world.begin_writers(4, 40, SLOTS);
+    world
+}
+
+/// Something fails, or is well again, or is begun.
+fn step(world: &mut World) {
+    let nodes = world.members.len();
+    let node = world.random.usize(..nodes);
+    match world.random.u8(..20) {
+        0..=8 => world.begin_migration(SLOTS),
+        9..=11 => world.cut_job_link(),
+        12 if world.is_up(node) => world.crash(node),
+        12 | 13 => (0..nodes).for_each(|node| world.restart(node)),
+        14 => {
+            world.note(format!("{node} cancels"));
+            world.tell(node, |bus, now| _ = bus.cancel_migrations("test", now));
+        }
+        15 => {
+            let mode = if world.random.bool() { FailoverMode::Agreed } else { FailoverMode::Force };
+            world.note(format!("{node} is told to take over: {mode:?}"));
+            world.tell(node, |bus, now| _ = bus.failover(mode, "test", false, now));
+        }
+        16 => {
+            let mask = world.random.u64(..);
+            world.split(|node| (mask >> node & 1) as u8);
+        }
+        _ => world.heal(),
+    }
+}
+
+/// Lets all become well, and looks at what there is. Why it is wrong; None if it is not.
+fn judge(world: &mut World) -> Option<String> {
+    world.settle_members();
+    world.run(SECOND);
+    world.data.writers_rest = true;
+    let end = world.now + 120 * SECOND;
+    while let Some(why) = world.unsettled().or_else(|| world.unsettled_data()) {
+        if world.now > end {
+            return Some(why);
+        }
+        world.run(SECOND);
+    }
+    world.violations.first().cloned().or_else(|| world.lost_writes().into_iter().next())
+}
+
+fn run(seed: u64, flaw: Flaw) -> (World, Option<String>) {
+    let mut world = world(seed, flaw);
+    world.run(2 * SECOND);
+    world.dies_in_between = true;
+    for _ in 0..40 {
+        step(&mut world);
+        let time = world.random.i64(5..SECOND);
+        world.run(time);
+    }
+    let wrong = judge(&mut world);
+    (world, wrong)
+}
+
+#[test]
+fn slots_move_whatever_fails() {
+    let (mut moved, mut acknowledged, mut given_up) = (0, 0, 0);
+    for seed in seeds() {
+        let (world, wrong) = run(seed, Flaw::None);
+        if let Some(wrong) = wrong {
+            panic!("CINNABAR_SEED={seed}: {wrong}\n{}", world.history());
+        }
+        moved += world.succeeded();
+        acknowledged += world.data.acknowledged;
+        given_up += world.data.given_up.len();
+    }
+    println!("{moved} migrations, {acknowledged} writes, {given_up} keys of which writes may be lost");
+    let count = seeds().count();
+    assert!(count == 1 || moved > count, "enough succeed: {moved}");
+}
+
+fn is_found(flaw: Flaw) {
+    assert!((0..20).any(|seed| run(seed, flaw).1.is_some()), "{flaw:?} is not found");
+}
+
+#[test]
+fn writes_after_the_pause_has_begun_are_found() {
+    is_found(Flaw::WritesOnWhenPaused);
+}
+
+#[test]
+fn changes_that_are_not_sent_are_found() {
+    is_found(Flaw::ForgetsChanges);
+}
+
+#[test]
+fn keys_that_came_in_vain_and_stay_are_found() {
+    is_found(Flaw::KeepsWhatCameInVain);
+}

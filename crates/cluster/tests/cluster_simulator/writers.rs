@@ -1,0 +1,198 @@
+//! Clients that write, follow redirections, and remember what they were told.
+
+use crate::cluster_world::{Flaw, World};
+use crate::data::{DataEvent, Entry, Key};
+
+/// A write on its way: each is of a higher value than those before it.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    pub writer: usize,
+    pub node: usize,
+    pub key: Key,
+    pub value: u64,
+    /// Answers to earlier tries are of no account.
+    pub attempt: u64,
+}
+
+/// What a node says to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Done,
+    Moved(usize),
+    Down,
+}
+
+/// One client, and the keys that it alone writes.
+pub struct Writer {
+    keys: Vec<Key>,
+    /// What it was told to have been written.
+    pub told: Vec<u64>,
+    at: usize,
+    value: u64,
+    node: usize,
+    attempt: u64,
+}
+
+/// A client asks elsewhere when it is not answered for so long.
+const PATIENCE: i64 = 3000;
+
+impl World {
+    pub fn begin_writers(&mut self, count: usize, keys: usize, slots: u16) {
+        for writer in 0..count {
+            let keys =
+                (0..keys).map(|_| (self.random.u16(0..slots), writer as u8)).collect::<std::collections::BTreeSet<_>>();
+            let keys: Vec<Key> = keys.into_iter().collect();
+            let told = vec![0; keys.len()];
+            self.data.writers.push(Writer { keys, told, at: 0, value: 0, node: 0, attempt: 0 });
+            self.later(1, DataEvent::Think(writer));
+        }
+    }
+
+    /// Begins a write, or tries one again elsewhere.
+    pub fn think(&mut self, number: usize) {
+        if self.data.writers_rest {
+            return;
+        }
+        let nodes = self.members.len();
+        let (is_new, random) = (self.random.u8(..8) > 0, self.random.usize(..nodes));
+        let writer = &mut self.data.writers[number];
+        if writer.value == writer.told[writer.at] {
+            writer.at = (writer.at + 1 + random) % writer.keys.len();
+            writer.value = writer.told[writer.at] + 1;
+        } else if is_new {
+            writer.node = random;
+        }
+        writer.attempt += 1;
+        let (key, value, node, attempt) = (writer.keys[writer.at], writer.value, writer.node, writer.attempt);
+        let delay = self.random.i64(1..8);
+        self.later(delay, DataEvent::Ask(Request { writer: number, node, key, value, attempt }));
+        // It asks again when nobody answers.
+        self.later(
+            PATIENCE,
+            DataEvent::Told { request: Request { writer: number, node, key, value, attempt }, answer: Answer::Down },
+        );
+    }
+
+    /// A request is at its node.
+    pub fn asked(&mut self, request: Request) {
+        if let Some(answer) = self.answer(request) {
+            let delay = self.random.i64(1..8);
+            self.later(delay, DataEvent::Told { request, answer });
+        }
+    }
+
+    /// None: not yet, or never.
+    fn answer(&mut self, request: Request) -> Option<Answer> {
+        let Request { node, key, value, .. } = request;
+        if !self.is_up(node) {
+            return Some(Answer::Down);
+        }
+        let bus = self.members[node].bus();
+        let owner = bus.nodes().owner(key.0);
+        if !bus.is_up() {
+            return Some(Answer::Down);
+        }
+        let mine = owner == Some(bus.nodes().my_id()) && bus.nodes().myself().is_primary();
+        if !mine {
+            let owner = owner
+                .and_then(|owner| (0..self.members.len()).find(|other| self.is_up(*other) && self.id(*other) == owner));
+            return Some(owner.map_or(Answer::Down, Answer::Moved));
+        }
+        if self.data.stores[node].holds_writes() && self.flaw() != Flaw::WritesOnWhenPaused {
+            self.data.stores[node].waiting.push(request);
+            return None;
+        }
+        if self.is_unsafe(node, key.0) {
+            self.data.given_up.insert(key);
+        } else {
+            self.check_serves(node, key.0);
+            self.check_kept(&request);
+        }
+        if self.data.stores[node].keys.get(&key).is_none_or(|old| *old < value) {
+            self.log(node, Entry::Put(key, value));
+        }
+        Some(Answer::Done)
+    }
+
+    /// What the writer was told before is there. From here on it must be, whatever became of earlier writes.
+    fn check_kept(&mut self, request: &Request) {
+        let (key, node) = (request.key, request.node);
+        let writer = &self.data.writers[request.writer];
+        let told = writer.keys.iter().position(|own| *own == key).map_or(0, |at| writer.told[at]);
+        let found = self.data.stores[node].keys.get(&key).copied().unwrap_or(0);
+        if !self.data.given_up.remove(&key) && found < told {
+            self.violate(format!("{node} has {found} for {key:?}, which was {told}"));
+        }
+    }
+
+    /// Nobody else serves a slot that a node serves, but who is of the same shard, or [unsafe](World::is_unsafe).
+    fn check_serves(&mut self, node: usize, slot: u16) {
+        let store = &self.data.stores[node];
+        if store.hides(slot) {
+            self.violate(format!("{node} serves slot {slot}, which it hides"));
+        }
+        let shard = self.me(node).shard_id;
+        for other in (0..self.members.len()).filter(|other| *other != node && self.is_up(*other)) {
+            let (bus, me) = (self.members[other].bus(), self.me(other));
+            let serves =
+                bus.is_up() && me.is_primary() && me.slots.contains(slot) && !self.data.stores[other].holds_writes();
+            if serves && me.shard_id != shard && !self.is_unsafe(other, slot) {
+                return self.violate(format!("{node} and {other} serve slot {slot}"));
+            }
+        }
+    }
+
+    pub fn told(&mut self, request: &Request, answer: Answer) {
+        let writer = &mut self.data.writers[request.writer];
+        if writer.attempt != request.attempt {
+            return;
+        }
+        match answer {
+            Answer::Done => {
+                writer.told[writer.at] = request.value;
+                self.data.acknowledged += 1;
+                let delay = self.random.i64(1..20);
+                self.later(delay, DataEvent::Think(request.writer));
+            }
+            Answer::Moved(node) => {
+                writer.node = node;
+                writer.attempt += 1;
+                let next = Request { node, attempt: writer.attempt, ..*request };
+                let delay = self.random.i64(1..8);
+                self.later(delay, DataEvent::Ask(next));
+                self.later(PATIENCE, DataEvent::Told { request: next, answer: Answer::Down });
+            }
+            Answer::Down => {
+                writer.attempt += 1;
+                let delay = self.random.i64(20..200);
+                self.later(delay, DataEvent::Think(request.writer));
+            }
+        }
+    }
+
+    /// Writes go on at a node.
+    pub fn resume_writes(&mut self, node: usize) {
+        if !self.data.stores[node].holds_writes() {
+            for request in std::mem::take(&mut self.data.stores[node].waiting) {
+                self.asked(request);
+            }
+        }
+    }
+
+    /// What was told to have been written and is not there.
+    pub fn lost_writes(&self) -> Vec<String> {
+        let owner_of = |slot: u16| {
+            (0..self.members.len()).find(|node| self.me(*node).is_primary() && self.me(*node).slots.contains(slot))
+        };
+        let mut lost = Vec::new();
+        for writer in &self.data.writers {
+            for (key, told) in writer.keys.iter().zip(&writer.told) {
+                let found = owner_of(key.0).and_then(|node| self.data.stores[node].keys.get(key)).copied();
+                if found.unwrap_or(0) < *told && !self.data.given_up.contains(key) {
+                    lost.push(format!("{key:?} is {found:?} and was {told}"));
+                }
+            }
+        }
+        lost
+    }
+}
