@@ -1,8 +1,10 @@
 //! The admin plane: who may see what, what is served in which state of the server, and wrong requests.
 
+use crate::failing_disks::limit_files;
 use crate::harness::{PATIENCE, Server, eventually, free_port, is_peer, send};
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use crate::tls::with_each_thread_count;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 
 /// A server with an admin port.
 struct Watched {
@@ -266,6 +268,42 @@ fn a_full_server_that_keeps_all_is_not_ready() {
 }
 
 #[test]
+fn it_answers_during_a_save_and_tells_of_a_disk_that_fails() {
+    if is_peer() {
+        return;
+    }
+    let watched = Watched::start(&["--appendonly", "yes", "--rdb-key-save-delay", "100"]);
+    let mut client = watched.server.client();
+    let mut run = |words: &str| {
+        let words: Vec<&str> = words.split(' ').collect();
+        redis::cmd(words[0]).arg(&words[1..]).query::<redis::Value>(&mut client)
+    };
+    run("MSET a 1 b 2 c 3").expect("a reply");
+    redis::cmd("CONFIG")
+        .arg("SET")
+        .arg("save")
+        .arg("3600 1000")
+        .query::<()>(&mut watched.server.client())
+        .expect("a reply");
+    for key in 0..3000 {
+        run(&format!("SET key:{key} v")).expect("a reply");
+    }
+    run("BGSAVE").expect("a reply");
+    assert_eq!(watched.get("/metrics").number("redis_rdb_bgsave_in_progress"), Some(1.0));
+    assert!(eventually(|| watched.get("/metrics").number("redis_rdb_bgsave_in_progress") == Some(0.0)));
+    limit_files(&watched.server, Some(0));
+    run("BGSAVE").expect("a reply");
+    assert!(eventually(|| watched.get("/readyz").body.contains("[\"save\"]")));
+    let _ = run("CONFIG SET stop-writes-on-bgsave-error no");
+    let mut writer = watched.server.socket();
+    send(&mut writer, b"SET k v\r\n");
+    assert!(eventually(|| watched.get("/readyz").body.contains("[\"log\"]")));
+    assert!(watched.get("/metrics").number("cinnabar_log_unwritten_bytes") > Some(0.0));
+    limit_files(&watched.server, None);
+    assert!(eventually(|| watched.get("/readyz").status == 200));
+}
+
+#[test]
 fn wrong_requests_are_refused_and_end_nothing() {
     if is_peer() {
         return;
@@ -308,4 +346,93 @@ fn open_metrics_is_for_who_asks_for_it() {
     assert!(answer.head.contains("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8"));
     assert!(answer.body.ends_with("\n# EOF\n") && answer.body.contains("# TYPE redis_keyspace_hits counter\n"));
     assert!(answer.body.contains("\nredis_keyspace_hits_total 0\n"));
+}
+
+#[test]
+fn a_certificate_or_a_password_lets_in_over_tls() {
+    if is_peer() {
+        return;
+    }
+    let port = free_port();
+    let number = port.to_string();
+    let options = ["--requirepass", "master", "--tls-auth-clients", "optional", "--tls-admin", "yes"];
+    with_each_thread_count(&[&options[..], &["--admin-port", &number]].concat(), |server| {
+        let status = |certificate: Option<&str>, head: &str| {
+            let mut client = server.client_at(port, certificate);
+            let request = format!("GET /metrics HTTP/1.1\r\nHost: x\r\n{head}\r\n");
+            client.write_all(request.as_bytes()).expect("a request is sent");
+            let mut text = String::new();
+            let _ = client.read_to_string(&mut text);
+            Answer::of(&text).status
+        };
+        let password = format!("Authorization: Basic {DEFAULT_MASTER}\r\n");
+        assert_eq!((status(None, ""), status(None, &password), status(Some("client"), "")), (401, 200, 200));
+        let mut client = server.plain_client("master");
+        let mut run = |words: &str| {
+            let words: Vec<&str> = words.split(' ').collect();
+            redis::cmd(words[0]).arg(&words[1..]).query::<()>(&mut client).expect("a reply");
+        };
+        run("CONFIG SET tls-auth-clients-user CN");
+        assert_eq!(status(Some("client"), ""), 401, "it names a user that is not there");
+        run("ACL SETUSER client on -@all +ping");
+        assert_eq!(status(Some("client"), ""), 403);
+        run("ACL SETUSER client +info");
+        assert_eq!(status(Some("client"), ""), 200);
+        let mut plain = connect(port);
+        plain.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").expect("a request is sent");
+        let mut answer = Vec::new();
+        let _ = plain.read_to_end(&mut answer);
+        assert!(!answer.starts_with(b"HTTP"));
+    });
+}
+
+/// The next request to a collector: its first line, its head and its body. It is answered with this status.
+fn collect(collector: &TcpListener, status: &str) -> (String, String, String) {
+    let (socket, _) = collector.accept().expect("a connection");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let mut reader = BufReader::new(socket);
+    let mut first = String::new();
+    reader.read_line(&mut first).expect("a line");
+    let (mut head, mut line) = (String::new(), String::new());
+    while reader.read_line(&mut line).expect("a line") > 2 {
+        head.push_str(&line.to_lowercase());
+        line.clear();
+    }
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).expect("a length");
+    let mut body = vec![0; length.parse().expect("a number")];
+    reader.read_exact(&mut body).expect("a body");
+    let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\n{{}}");
+    reader.into_inner().write_all(answer.as_bytes()).expect("an answer is sent");
+    (first, head, String::from_utf8(body).expect("text"))
+}
+
+#[test]
+fn metrics_are_sent_to_a_collector_again_and_again() {
+    if is_peer() {
+        return;
+    }
+    let collector = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let endpoint = format!("http://{}", collector.local_addr().expect("an address"));
+    let server = Server::start(&["--otlp-endpoint", &endpoint, "--otlp-interval", "1"]);
+    let (first, head, body) = collect(&collector, "200 OK");
+    assert_eq!(first, "POST /v1/metrics HTTP/1.1\r\n");
+    assert!(head.contains("content-type: application/json\r\n"), "{head}");
+    for part in ["\"name\":\"redis_up\"", "\"service.name\"", "\"isMonotonic\":true", "\"explicitBounds\":["] {
+        assert!(body.contains(part), "{part}{body}");
+    }
+    collect(&collector, "503 Service Unavailable");
+    collect(&collector, "200 OK");
+    let told = |text: &str| server.folder.read("stdout").contains(text);
+    assert!(eventually(|| told("Metrics cannot be sent to 127.0.0.1") && told("are sent to 127.0.0.1")));
+}
+
+#[test]
+fn an_endpoint_that_is_none_keeps_the_server_from_starting() {
+    if is_peer() {
+        return;
+    }
+    let folder = crate::harness::Folder::new();
+    let port = free_port().to_string();
+    let (status, _) = crate::harness::run_to_end(&folder, &["--port", &port, "--otlp-endpoint", "collector"]);
+    assert!(!status.success() && folder.read("stdout").contains("otlp-endpoint is not of the form"));
 }

@@ -67,7 +67,11 @@ pub type Client = StreamOwned<ClientConnection, TcpStream>;
 
 impl TlsServer<'_> {
     fn socket(&self) -> TcpStream {
-        let socket = TcpStream::connect(("127.0.0.1", self.port)).expect("a connection");
+        TlsServer::socket_to(self.port)
+    }
+
+    fn socket_to(port: u16) -> TcpStream {
+        let socket = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
         socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         socket.set_nodelay(true).expect("no delay");
         socket
@@ -88,8 +92,17 @@ impl TlsServer<'_> {
     }
 
     fn client_with(&self, settings: ClientConfig) -> Client {
-        let name = ServerName::try_from("localhost").expect("a name");
-        StreamOwned::new(ClientConnection::new(Arc::new(settings), name).expect("a client"), self.socket())
+        over(self.socket(), settings)
+    }
+
+    /// A client of another port that shows this certificate.
+    pub fn client_at(&self, port: u16, certificate: Option<&str>) -> Client {
+        over(TlsServer::socket_to(port), self.settings(certificate))
+    }
+
+    /// A client without TLS.
+    pub fn plain_client(&self, password: &str) -> redis::Connection {
+        self.server.client_with_password(&["--requirepass", password])
     }
 
     /// A client that shows this certificate.
@@ -115,6 +128,11 @@ impl TlsServer<'_> {
         let found = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
         found.expect("a field").to_owned()
     }
+}
+
+fn over(socket: TcpStream, settings: ClientConfig) -> Client {
+    let name = ServerName::try_from("localhost").expect("a name");
+    StreamOwned::new(ClientConnection::new(Arc::new(settings), name).expect("a client"), socket)
 }
 
 /// The answer to one inline command, of one line.

@@ -1,18 +1,23 @@
 #!/usr/bin/env python3
-"""Prometheus's client library reads /metrics in both formats, and names are as Prometheus advises.
+"""Prometheus's client library reads /metrics in both formats, OpenTelemetry's what a collector is sent, and names are as
+Prometheus advises.
 
     tests/compat/metrics.py --server target/release/cinnabar-server
 
-Needs prometheus_client. The second part is what `promtool check metrics` looks for. Names that begin with `redis_` are
+Needs prometheus_client and opentelemetry-proto. The second part is what `promtool check metrics` looks for. Names that begin with `redis_` are
 those of redis_exporter, which break some of these rules: for them only what a reader could stumble over counts.
 """
 
 import argparse
+import http.server
 import re
 import sys
 import tempfile
+import threading
 import urllib.request
 
+from google.protobuf import json_format
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open_metrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
@@ -65,6 +70,39 @@ def fetch(port, accept):
         return answer.headers["Content-Type"], answer.read().decode()
 
 
+class Collector(http.server.BaseHTTPRequestHandler):
+    """Keeps the last request."""
+
+    def do_POST(self):
+        self.server.body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.path = self.path
+        self.send_response(200)
+        self.end_headers()
+        self.server.has_come.set()
+
+    def log_message(self, *_):
+        pass
+
+
+def collector():
+    """A collector that listens, and where."""
+    listening = http.server.HTTPServer(("127.0.0.1", 0), Collector)
+    listening.has_come = threading.Event()
+    threading.Thread(target=listening.serve_forever, daemon=True).start()
+    return listening, f"http://127.0.0.1:{listening.server_port}"
+
+
+def sent(body):
+    """Metrics of a request, by name with their kinds. What the protocol does not know is an error."""
+    request = json_format.Parse(body, ExportMetricsServiceRequest())
+    metrics = request.resource_metrics[0].scope_metrics[0].metrics
+    for metric in metrics:
+        for point in metric.histogram.data_points:
+            assert len(point.bucket_counts) == len(point.explicit_bounds) + 1, metric.name
+            assert sum(point.bucket_counts) == point.count, metric.name
+    return {metric.name: metric.WhichOneof("data") for metric in metrics}
+
+
 def samples(families):
     return {(s.name, tuple(sorted(s.labels.items()))) for family in families for s in family.samples}
 
@@ -75,12 +113,17 @@ def main():
     server = options.parse_args().server
     admin = wire.free_port()
     with tempfile.TemporaryDirectory() as scratch:
-        process, client = wire.start(server, scratch, ["--admin-port", str(admin), "--appendonly", "yes"])
+        listening, endpoint = collector()
+        options = ["--admin-port", str(admin), "--appendonly", "yes", "--otlp-endpoint", endpoint, "--otlp-interval", "1"]
+        process, client = wire.start(server, scratch, options)
         try:
             for words in ("SET k v", "GET k", "SET e v EX 100", "INCR k", "HSET h f v", "CONFIG GET maxmemory"):
                 client(*words.split())
             kind, text = fetch(admin, "text/plain")
             open_kind, open_text = fetch(admin, OPEN_METRICS)
+            # The next one has what the other two have.
+            listening.has_come.clear()
+            assert listening.has_come.wait(wire.PATIENCE), "nothing was sent to the collector"
         finally:
             process.terminate()
             process.wait(wire.PATIENCE)
@@ -89,6 +132,10 @@ def main():
     families, open_families = list(parse_text(text)), list(parse_open_metrics(open_text))
     wrong = [f"{family.name}: {what}" for family in families for what in complaints(family, text)]
     wrong += [f"in one format only: {sample}" for sample in sorted(samples(families) ^ samples(open_families))]
+    assert listening.path == "/v1/metrics", listening.path
+    kinds = {"counter": "sum", "unknown": "sum"}
+    wanted = {f.name + ("_total" if f.type == "counter" else ""): kinds.get(f.type, f.type) for f in families}
+    wrong += [f"to the collector: {name} {kind}" for name, kind in sorted(wanted.items() ^ sent(listening.body).items())]
     print("\n".join(wrong) or f"{len(families)} families, {len(samples(families))} samples")
     sys.exit(bool(wrong))
 

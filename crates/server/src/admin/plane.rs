@@ -42,15 +42,14 @@ pub fn connections(config: &Config) -> u64 {
 
 /// Starts what the configuration asks for, if it does. An error is a line for the log.
 pub fn start(shared: &Arc<Shared>, acceptor: &Acceptor) -> Result<Option<AdminThread>, String> {
-    // A Sentinel has no data to tell of.
-    if mode::is_sentinel() {
-        return Ok(None);
-    }
     let config = shared.engine.config().snapshot();
     let port = config.int(Directive::ADMIN_PORT) as u16;
     let export = export(shared, &config)?;
     if port == 0 && export.is_none() {
         return Ok(None);
+    }
+    if mode::is_sentinel() {
+        return Err("A Sentinel has no admin-port and no otlp-endpoint".to_owned());
     }
     let listeners = if port == 0 { Vec::new() } else { sockets::open_admin(&config, port)? };
     let plane = Plane {
