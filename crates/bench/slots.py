@@ -21,11 +21,14 @@ class Node:
         words = [*shlex.split(command), "--port", self.port, "--dir", folder, "--cluster-enabled", "yes", "--cluster-port", free_port(),
                  "--save", "", "--appendonly", "no", "--cluster-require-full-coverage", "no",
                  "--client-output-buffer-limit", "replica 0 0 0"]
-        quiet = subprocess.DEVNULL
-        self.process = subprocess.Popen([str(word) for word in words], stdout=quiet, stderr=quiet)
+        self.words = [str(word) for word in words]
         self.bus = words[words.index("--cluster-port") + 1]
-        self.client = self.connected()
+        self.begin()
         self.id = self.client("CLUSTER", "MYID")
+
+    def begin(self):
+        self.process = subprocess.Popen(self.words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.client = self.connected()
 
     def connected(self):
         for _ in range(200):

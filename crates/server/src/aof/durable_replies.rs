@@ -8,7 +8,7 @@
 //! ```
 
 use engine::status::acknowledgement::AckNeed;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
 
 /// A reply that waits.
@@ -73,10 +73,11 @@ impl HeldReplies {
         self.replies.iter().map(|reply| (reply, &self.bytes[reply.bytes.clone()]))
     }
 
-    /// Takes those out of which this is true; the others are second.
-    fn split(mut self, goes: impl Fn(&HeldReply) -> bool) -> (HeldReplies, HeldReplies) {
+    /// Takes those out that go, one word for each; the others are second.
+    fn split(mut self, goes: &[bool]) -> (HeldReplies, HeldReplies) {
         let mut others = HeldReplies::new(Vec::new(), self.since, self.generation);
-        for reply in self.replies.extract_if(.., |reply| !goes(reply)) {
+        let mut goes = goes.iter();
+        for reply in self.replies.extract_if(.., |_| goes.next() == Some(&false)) {
             let start = others.bytes.len();
             others.bytes.extend_from_slice(&self.bytes[reply.bytes.clone()]);
             others.replies.push(HeldReply { bytes: start..others.bytes.len(), ..reply });
@@ -107,27 +108,38 @@ impl DurableReplies {
     /// Takes those that may go, in order. Of two replies to one client the first goes first: what a later one waits for
     /// includes what the earlier does.
     pub fn take(&mut self, may_go: impl Fn(&HeldReply) -> bool) -> Vec<HeldReplies> {
-        self.take_of(|_| true, may_go)
+        self.take_of(|_, reply| may_go(reply))
     }
 
-    /// Takes those that wait for replicas, of ticks of which this is true.
-    pub fn take_overdue(&mut self, is_over: impl Fn(&HeldReplies) -> bool) -> Vec<HeldReplies> {
-        self.take_of(is_over, |reply| reply.need.replicas > 0)
-    }
-
-    fn take_of(
+    /// Takes those that wait for replicas, of ticks of which this is true. One that only comes behind others is an
+    /// answer and not an error: it goes when it is `kept` by the disk. None passes an earlier reply to its client.
+    pub fn take_overdue(
         &mut self,
-        looks_at: impl Fn(&HeldReplies) -> bool,
-        goes: impl Fn(&HeldReply) -> bool,
+        is_over: impl Fn(&HeldReplies) -> bool,
+        kept: impl Fn(&HeldReply) -> bool,
     ) -> Vec<HeldReplies> {
-        let mut taken = Vec::new();
-        self.queue.retain_mut(|held| {
-            if !looks_at(held) || !held.replies.iter().any(&goes) {
-                return true;
+        let mut wait_on = HashSet::new();
+        self.take_of(|held, reply| {
+            let is_due = is_over(held) && reply.need.replicas > 0 && (!reply.is_behind || kept(reply));
+            let goes = is_due && !wait_on.contains(&reply.client);
+            if !goes {
+                wait_on.insert(reply.client);
             }
-            let (going, others) = std::mem::take(held).split(&goes);
-            taken.push(going);
-            *held = others;
+            goes
+        })
+    }
+
+    /// Asks of each reply once, in order.
+    fn take_of(&mut self, mut goes: impl FnMut(&HeldReplies, &HeldReply) -> bool) -> Vec<HeldReplies> {
+        let (mut taken, mut verdicts) = (Vec::new(), Vec::new());
+        self.queue.retain_mut(|held| {
+            verdicts.clear();
+            verdicts.extend(held.replies.iter().map(|reply| goes(held, reply)));
+            if verdicts.contains(&true) {
+                let (going, others) = std::mem::take(held).split(&verdicts);
+                taken.push(going);
+                *held = others;
+            }
             held.len() > 0
         });
         taken
@@ -144,7 +156,7 @@ mod tests {
 
     /// A reply of two bytes that waits for the log up to here.
     fn reply(token: usize, seen_to: u64) -> HeldReply {
-        HeldReply { seen_to, ..HeldReply::new(token, 100, 2 * token..2 * token + 2) }
+        HeldReply { seen_to, ..HeldReply::new(token, token as u64, 2 * token..2 * token + 2) }
     }
 
     #[test]
@@ -176,8 +188,33 @@ mod tests {
             held.push(reply(1, 10));
             waiting.push(held);
         }
-        let overdue = waiting.take_overdue(|held| held.since < 200);
+        let overdue = waiting.take_overdue(|held| held.since < 200, |_| true);
         assert_eq!(texts(&overdue), [(0, &b"+A"[..])]);
         assert_eq!(texts(&waiting.take(|_| true)), [(1, &b"+B"[..]), (0, b"+A"), (1, b"+B")]);
+    }
+
+    #[test]
+    fn who_has_waited_for_too_long_passes_nothing_that_the_disk_lacks() {
+        let mut waiting = DurableReplies::default();
+        let need = AckNeed { replicas: 1, durable: false };
+        let queue = [
+            reply(0, 10),
+            HeldReply { need, ..reply(0, 20) },
+            HeldReply { need, ..reply(1, 20) },
+            HeldReply { need, is_behind: true, ..reply(1, 30) },
+        ];
+        for one in queue {
+            let mut held = HeldReplies::new(b"+A+B".to_vec(), 100, 0);
+            held.push(one);
+            waiting.push(held);
+        }
+        let overdue = |waiting: &mut DurableReplies, kept: u64| {
+            texts(&waiting.take_overdue(|_| true, |reply| reply.seen_to <= kept)).len()
+        };
+        assert_eq!(overdue(&mut waiting, 0), 1, "an error goes whatever the disk has, an answer waits for the disk");
+        assert_eq!(texts(&waiting.take(|reply| reply.seen_to <= 10)), [(0, &b"+A"[..])]);
+        assert_eq!(overdue(&mut waiting, 10), 1, "the first client's earlier reply has gone");
+        assert_eq!(overdue(&mut waiting, 30), 1);
+        assert!(waiting.is_empty());
     }
 }

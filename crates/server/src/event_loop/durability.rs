@@ -56,13 +56,17 @@ impl<'e> Kept<'e> {
         Kept { disk: aof.map(|aof| (aof.journal.released(), aof.has_failed())), replicas, is_leased }
     }
 
-    /// Whether a reply may go that tells of the log up to `seen_to`, to a client whose last write is at `logged_at`.
-    fn lets_go(&self, seen_to: u64, logged_at: u64, need: AckNeed) -> bool {
-        let is_on_disk = match self.disk {
+    fn is_on_disk(&self, seen_to: u64, logged_at: u64) -> bool {
+        match self.disk {
             None => true,
             Some((released, has_failed)) => seen_to <= released || has_failed && logged_at <= released,
-        };
-        is_on_disk && (need.replicas == 0 || self.is_leased && self.replicas.is_held(need, seen_to))
+        }
+    }
+
+    /// Whether a reply may go that tells of the log up to `seen_to`, to a client whose last write is at `logged_at`.
+    fn lets_go(&self, seen_to: u64, logged_at: u64, need: AckNeed) -> bool {
+        self.is_on_disk(seen_to, logged_at)
+            && (need.replicas == 0 || self.is_leased && self.replicas.is_held(need, seen_to))
     }
 }
 
@@ -199,13 +203,14 @@ impl Worker {
         let time = self.nanos().0 / MILLISECOND;
         let patience = self.settings.acknowledge_timeout;
         // What ran while the server led tells of nothing that it could still promise.
-        let overdue = self.durable_replies.take_overdue(|held| held.generation != generation);
+        let on_disk = |reply: &HeldReply| kept.is_on_disk(reply.seen_to, reply.logged_at);
+        let overdue = self.durable_replies.take_overdue(|held| held.generation != generation, on_disk);
         self.send_open(&overdue, now);
         let may_go = |reply: &HeldReply| kept.lets_go(reply.seen_to, reply.logged_at, reply.need);
         for held in self.durable_replies.take(may_go) {
             held.iter().for_each(|(reply, bytes)| self.send_held(reply, bytes, now));
         }
-        let overdue = self.durable_replies.take_overdue(|held| time.saturating_sub(held.since) >= patience);
+        let overdue = self.durable_replies.take_overdue(|held| time.saturating_sub(held.since) >= patience, on_disk);
         self.send_open(&overdue, now);
         if self.durable_replies.is_empty() {
             shared.slot(self.index).awaits_durability.store(false, Relaxed);
