@@ -1,6 +1,8 @@
 //! Which versions this server answers with. Clients and tools choose what they send by them, so they name the servers
 //! whose behaviour is kept here; our own version has a field of its own in INFO.
 
+use std::sync::OnceLock;
+
 /// `valkey_version` of INFO and `version` of HELLO: the Valkey that commands, replies and fields are those of.
 pub const VALKEY: &str = "9.1.2";
 
@@ -11,6 +13,27 @@ pub const REDIS: &str = "7.2.4";
 pub const NAME: &str = "valkey";
 /// `valkey_release_stage` of INFO: that of the same Valkey.
 pub const STAGE: &str = "ga";
+
+/// What the program was built of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Commit {
+    /// Eight hexadecimal digits.
+    pub hash: &'static str,
+    /// How many files differed from it.
+    pub changed_files: u32,
+}
+
+static COMMIT: OnceLock<Commit> = OnceLock::new();
+
+/// Whose program this is says it once, before anything is answered.
+pub fn set_commit(commit: Commit) {
+    let _ = COMMIT.set(commit);
+}
+
+/// Zeros where it is not known.
+pub fn commit() -> Commit {
+    COMMIT.get().copied().unwrap_or(Commit { hash: "00000000", changed_files: 0 })
+}
 
 /// Differs between versions and between kinds of builds.
 pub fn build_id() -> u64 {

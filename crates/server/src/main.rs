@@ -21,7 +21,7 @@ mod tls;
 mod workers;
 
 use cinnabar_allocator as _;
-use commands::version::{CINNABAR, build_id};
+use commands::version::{self, CINNABAR, Commit, build_id};
 use engine::config::{Directive, Invocation, LoadError, LoadedConfig, load, parse_command_line};
 use process::daemon::Daemon;
 use sentinel::desk::SentinelDesk;
@@ -30,7 +30,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+/// What `--version` names: what the program speaks and can be asked to be.
+const FEATURES: &str = "book,cluster,lua,sentinel,tls";
+
 fn main() -> ExitCode {
+    let changed_files = env!("CINNABAR_CHANGED_FILES").parse().unwrap_or(0);
+    version::set_commit(Commit { hash: env!("CINNABAR_COMMIT"), changed_files });
     let arguments: Vec<&[u8]> = host::engine_host::arguments().iter().map(|argument| argument.as_bytes()).collect();
     let mut command_line = match parse_command_line(&arguments) {
         Invocation::Serve(command_line) => command_line,
@@ -77,7 +82,13 @@ fn answer(invocation: &Invocation) -> ExitCode {
     let well = match invocation {
         Invocation::Version => {
             let (malloc, build) = (&*system::allocator::VERSION, build_id());
-            println!("Cinnabar server v={CINNABAR} sha=00000000:0 malloc={malloc} bits=64 build={build:016x}");
+            let Commit { hash, changed_files } = version::commit();
+            println!(
+                "Cinnabar server v={CINNABAR} sha={hash}:{changed_files} malloc={malloc} bits=64 build={build:016x} \
+                 valkey={} redis={} features={FEATURES}",
+                version::VALKEY,
+                version::REDIS
+            );
             true
         }
         Invocation::TestMemory(Some(megabytes)) => process::self_test::test_memory(*megabytes, std::io::stdout())

@@ -16,8 +16,6 @@ const SAMPLED_EXPIRY: &str = "expiry by samples";
 
 /// Field, value, what it waits for.
 pub const FIELDS: &[(&str, &str, &str)] = &[
-    ("redis_git_sha1", "00000000", "builds that know their commit"),
-    ("redis_git_dirty", "0", "builds that know their commit"),
     ("gcc_version", "0.0.0", "builds by a C compiler"),
     ("module", module::AS_FIELD, MODULES),
     ("engines_count", "1", "engines of scripts beside Lua"),
