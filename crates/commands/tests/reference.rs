@@ -13,9 +13,12 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+#[path = "reference/packaging.rs"]
+mod packaging;
+
 #[test]
 fn cinnabar_conf_is_up_to_date() {
-    is_up_to_date("cinnabar.conf", &configuration_file());
+    is_up_to_date("cinnabar.conf", &configuration_file(&[]));
 }
 
 #[test]
@@ -31,7 +34,7 @@ fn the_reference_of_commands_is_up_to_date() {
 #[test]
 fn cinnabar_conf_says_the_defaults() {
     let file = CommandLine { config_file: Some(b"cinnabar.conf".to_vec()), ..CommandLine::default() };
-    let loaded = load(&file, &OneFile(configuration_file().into_bytes())).expect("a valid file");
+    let loaded = load(&file, &OneFile(configuration_file(&[]).into_bytes())).expect("a valid file");
     let default = Config::default();
     for entry in entries() {
         let value = |config: &Config| entry.print(config.value(entry.directive));
@@ -109,7 +112,8 @@ const PREAMBLE: &str = "\
 # docs/reference/directives.md has the same as a page, with the bounds of each.
 ";
 
-fn configuration_file() -> String {
+/// The defaults, but for the directives of `changed`, which have other values and stand as settings.
+fn configuration_file(changed: &[(&str, &str)]) -> String {
     let mut text = PREAMBLE.to_owned();
     for (title, entries) in AREAS {
         let mut shown = entries.iter().filter(|entry| entry.unsupported.is_none() && !entry.hidden).peekable();
@@ -122,7 +126,12 @@ fn configuration_file() -> String {
             for line in entry.documentation {
                 let _ = writeln!(text, "# {}", line.trim());
             }
-            text.push_str(&setting(entry));
+            match changed.iter().find(|(name, _)| *name == entry.name) {
+                Some((name, value)) => {
+                    let _ = writeln!(text, "{name} {value}");
+                }
+                None => text.push_str(&setting(entry)),
+            }
         }
     }
     text

@@ -1,0 +1,13 @@
+# Completions of cinnabar-cli and cinnabar-server for fish. The words are those of the entries.
+
+set -l words_of /usr/share/cinnabar/completions
+
+complete -c cinnabar-cli -n __fish_use_subcommand -a "(cut -d ' ' -f 1 $words_of/commands)"
+while read -l name subcommands
+    test -n "$subcommands"
+    and complete -c cinnabar-cli -f -n "__fish_seen_subcommand_from $name" -a "$subcommands"
+end <$words_of/commands
+
+for name in (cat $words_of/directives)
+    complete -c cinnabar-server -l $name
+end
