@@ -38,7 +38,7 @@ use crate::server::worker_barrier::Others;
 use engine::acl::denial_log::Denied;
 use engine::clients::pubsub::ChannelKind;
 use engine::clients::registry::ClientInfo;
-use engine::config::{Config, Directive};
+use engine::config::Directive;
 use engine::host::connections::Certificates;
 use engine::host::memory::MemoryStats;
 use engine::keyspace::keyspace_stats::Overview;
