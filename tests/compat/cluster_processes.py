@@ -94,11 +94,12 @@ class ClusterTool:
         self("create", *(f"127.0.0.1:{node.port}" for node in nodes), "--cluster-replicas", replicas, "--cluster-yes")
 
     def reshard(self, source, target, slots):
-        """How often it was taken up again: a replica on a busy machine may take too long for SETSLOT. The tool stops there, ends with
-        0, and leaves the slot open."""
+        """How often it was taken up again. A replica on a busy machine may take too long for SETSLOT, say: the tool stops there, ends
+        with 0, and leaves the slot open, which is what its `fix` is for."""
         again, at = 0, f"127.0.0.1:{source.port}"
         said = self("reshard", at, "--cluster-from", source.id(), "--cluster-to", target.id(), "--cluster-slots", slots, "--cluster-yes")
-        while b"NOREPLICAS" in said:
+        while b"replied with error" in said:
+            print("reshard stopped:", said[said.index(b"replied with error"):][:200].decode())
             again += 1
             said = self("fix", at, "--cluster-yes")
         return again
