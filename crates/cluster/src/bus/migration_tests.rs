@@ -1,7 +1,7 @@
 //! Two ends of a migration, driven by hand.
 
 use super::test_bus::{add_primary, bus};
-use super::{Bus, Effect};
+use super::{Bus, Effect, FailoverMode};
 use crate::migration::{JobName, JobState, MigrationEffect, SyncWord};
 use crate::node_id::NodeId;
 use crate::slot_set::SlotSet;
@@ -289,6 +289,28 @@ fn a_replica_tracks_what_its_primary_imports() {
     assert_eq!(state(&replica), JobState::Success);
     assert!(!replica.migrations().is_importing());
     assert!(replica.finish_import(&words[..3], false, 2).is_err());
+}
+
+#[test]
+fn who_takes_over_from_a_target_that_has_the_slots_keeps_their_keys() {
+    for has_taken in [false, true] {
+        let (mut replica, source) = target();
+        let primary = add_primary(&mut replica);
+        replica.replicate(&primary.0, false, 1).expect("it is empty");
+        let words: [&[u8]; 7] = [b"SOURCE", &source.0, b"NAME", &[b'j'; 40], b"SLOTSRANGE", b"2", b"5"];
+        replica.establish_import(&words, true, 1).expect("by its primary");
+        // The primary says that it owns them before its log has told the end.
+        let claimed = if has_taken { SlotSet::of([2..=5, 100..=100]) } else { SlotSet::of([100..=100]) };
+        replica.take_claim(primary, 9, &claimed);
+        replica.settle();
+        replica.take_effects();
+        replica.failover(FailoverMode::Takeover, "test", false, 2).expect("a replica");
+        let effects = replica.take_effects();
+        let removes = |effect: &Effect| matches!(effect, Effect::Migration(MigrationEffect::RemoveKeys { .. }));
+        let shows = |effect: &Effect| matches!(effect, Effect::Migration(MigrationEffect::Show { .. }));
+        assert_eq!((effects.iter().any(removes), effects.iter().any(shows)), (!has_taken, has_taken));
+        assert_eq!(state(&replica), if has_taken { JobState::Failed } else { JobState::CleaningUp });
+    }
 }
 
 #[test]

@@ -27,7 +27,7 @@ impl Bus {
         if is_myself {
             self.removals += 1;
             self.effects.push(Effect::Lead);
-            self.fail_imports_of_former_primary();
+            self.todo.leads();
         }
         self.todo.save(false);
         self.todo.update_state();

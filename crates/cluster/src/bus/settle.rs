@@ -9,6 +9,9 @@ impl Bus {
     pub(super) fn settle(&mut self) {
         for _ in 0..3 {
             let todo = std::mem::take(&mut self.todo);
+            if todo.leads {
+                self.fail_imports_of_former_primary();
+            }
             if todo.slot_map_changed {
                 self.tell_migrations_of_owners();
             }

@@ -361,7 +361,11 @@ impl Migrations {
         job.message = message;
         job.paused_until = None;
         let is_primary = view.is_primary();
-        let cleans_up = job.is_import && is_primary && job.state != JobState::CleaningUp && state != JobState::Success;
+        // Who has taken over from a target that had taken the slots, or was one, keeps what it owns.
+        let own = &view.nodes.myself().slots;
+        let has_others = job.slots.iter().any(|slot| !own.contains(slot));
+        let is_in_vain = job.is_import && state != JobState::Success && has_others;
+        let cleans_up = is_in_vain && is_primary && job.state != JobState::CleaningUp;
         let is_linked = std::mem::take(&mut job.is_linked);
         let (is_import, unlinked) = (job.is_import, job.is_import && job.is_tracked);
         let slots = job.slots.to_set();

@@ -14,6 +14,7 @@ pub(crate) struct Todo {
     pub broadcast: bool,
     pub dropped_channels: SlotSet,
     pub lost_slots: SlotSet,
+    pub leads: bool,
 }
 
 impl Todo {
@@ -56,6 +57,11 @@ impl Todo {
     /// Subscribers in a slot are to go elsewhere.
     pub fn drop_channels(&mut self, slot: u16) {
         self.dropped_channels.insert(slot);
+    }
+
+    /// This node leads now: what its former primary imported ends, as soon as it is said which slots it has taken over.
+    pub fn leads(&mut self) {
+        self.leads = true;
     }
 
     /// Keys of slots are to be removed.
