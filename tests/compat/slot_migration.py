@@ -55,7 +55,9 @@ class Fleet:
         self.kinds = {real: "valkey", ours: "cinnabar"}
         kinds = [real, real, ours, ours, ours, ours, real, real]
         self.nodes = [Node(kind, os.path.join(folder, str(index)), "--cluster-databases", 2, "--enable-debug-command", "yes",
-                           "--cluster-allow-replica-migration", "no", "--cluster-require-full-coverage", "no")
+                           "--cluster-allow-replica-migration", "no", "--cluster-require-full-coverage", "no",
+                           # However busy the machine is, nobody takes over from a node that is slow.
+                           "--cluster-replica-no-failover", "yes", "--cluster-node-timeout", 30000)
                       for index, kind in enumerate(kinds)]
         self.primaries, self.replicas = self.nodes[:4], self.nodes[4:]
         self.ids = {node: node("CLUSTER", "MYID") for node in self.nodes}
