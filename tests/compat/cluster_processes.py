@@ -16,9 +16,14 @@ class Node:
     """A process; it keeps its folder when it is started again."""
 
     def __init__(self, binary, folder, *options):
-        self.binary, self.folder, self.port, self.bus, self.options = binary, folder, free_port(), free_port(), options
+        self.binary, self.folder, self.options = binary, folder, options
+        self.port, self.bus = self.ports()
         os.makedirs(folder)
         self.start()
+
+    @staticmethod
+    def ports():
+        return free_port(), free_port()
 
     def words(self):
         return ["--port", self.port, "--cluster-enabled", "yes", "--cluster-port", self.bus, "--cluster-node-timeout", TIMEOUT_MS,

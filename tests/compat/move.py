@@ -30,10 +30,10 @@ ROUTES = {
     "by hand": [*BEGIN, "Change roles by hand", "After"],
     "sentinel": [*BEGIN, "Change roles with Sentinel"],
 }
-PATIENCE = 90
+PATIENCE = 150
 
 
-def sections(page=PAGE):
+def sections(page):
     """The blocks of each section, as one text."""
     found, title = {}, None
     with open(page) as file:
@@ -89,11 +89,25 @@ def sentinel(binary, folder, port):
     return process, at
 
 
-def run(route, peer, args, folder):
-    blocks, tools = sections(), os.path.join(folder, "tools")
+def run_sections(page, titles, args, folder, **names):
+    """Runs the blocks of these sections, with the programs under test in the path and these names."""
+    blocks, tools = sections(page), os.path.join(folder, "tools")
     os.mkdir(tools)
     for name, path in (("cinnabar-server", args.server), ("cinnabar-cli", args.cli)):
         os.symlink(os.path.abspath(path), os.path.join(tools, name))
+    environment = {**os.environ, "PATH": tools + ":" + os.environ["PATH"], **{name: str(value) for name, value in names.items()}}
+    for title in titles:
+        try:
+            done = subprocess.run(["bash", "-euc", blocks[title]], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, timeout=PATIENCE, text=True)
+        except subprocess.TimeoutExpired as error:
+            raise Failed(f"not in time: {title}") from error
+        if done.returncode != 0:
+            raise Failed(f"{title}: status {done.returncode}\n{done.stdout[-3000:]}")
+        time.sleep(0.3)
+
+
+def run(route, peer, args, folder):
     old, new = Server(peer, folder, "--save", ""), free_port()
     for number in range(2000):
         old("SET", f"key:{number}", "v" * 100)
@@ -102,20 +116,12 @@ def run(route, peer, args, folder):
     if "sentinel" in route:
         watch, at = sentinel(os.path.join(args.peers, "newest/bin/valkey-server"), folder, old.port)
         names.update(SENTINEL_HOST="127.0.0.1", SENTINEL_PORT=at, NAME="group")
-    environment = {**os.environ, "PATH": tools + ":" + os.environ["PATH"], **{name: str(value) for name, value in names.items()}}
     writer = Writer(old.port, new)
     try:
-        for title in ROUTES[route]:
-            done = subprocess.run(["bash", "-euc", blocks[title]], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, timeout=PATIENCE, text=True)
-            if done.returncode != 0:
-                raise Failed(f"{title}: status {done.returncode}\n{done.stdout[-2000:]}")
-            time.sleep(0.3)
+        run_sections(PAGE, ROUTES[route], args, folder, **names)
         writer.stop()
         check(writer, [port for port in (old.port, new) if port != old.port or "After" not in ROUTES[route]])
         return f"{writer.acknowledged} writes"
-    except subprocess.TimeoutExpired as error:
-        raise Failed(f"not in time: {error.cmd[-1]}") from error
     finally:
         writer.stopped.set()
         if watch:
@@ -147,7 +153,8 @@ def end_daemon(pid_file):
         until("the server ends", lambda: not os.path.exists(f"/proc/{pid}"))
 
 
-def main():
+def run_routes(page, routes, peers, run):
+    """Every route of a page with every one of these servers; `run` returns what came of one, or fails."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--server", required=True)
     parser.add_argument("--cli", required=True)
@@ -155,12 +162,12 @@ def main():
     parser.add_argument("--only", default="")
     args = parser.parse_args()
     args.peers = os.path.abspath(os.path.expanduser(args.peers))
-    unused = set(sections()) - {title for titles in ROUTES.values() for title in titles}
+    unused = set(sections(page)) - {title for titles in routes.values() for title in titles}
     if unused:
         sys.exit(f"no route has these sections: {unused}")
     failed = 0
-    for peer in (peer for peer in PEERS if os.path.exists(os.path.join(args.peers, peer))):
-        for route in ROUTES:
+    for peer in (peer for peer in peers if os.path.exists(os.path.join(args.peers, peer))):
+        for route in routes:
             label = f"{peer.replace('/bin/', ' ')}: {route}"
             if args.only not in label:
                 continue
@@ -180,4 +187,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    run_routes(PAGE, ROUTES, PEERS, run)
