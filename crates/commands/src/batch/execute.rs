@@ -88,6 +88,8 @@ impl BatchRun<'_> {
                 if !matches!(flow, Flow::Next) {
                     return self.or_apart(done, end(flow, items[done - 1].entry()));
                 }
+                // It owns nothing: so much is not known where it would be dropped.
+                std::mem::forget(flow);
             }
             let left = &mut items[done..];
             if !is_plain {
@@ -239,7 +241,10 @@ impl BatchRun<'_> {
                 break;
             }
         }
-        (ran, std::mem::take(&mut cx.flow))
+        let flow = std::mem::take(&mut cx.flow);
+        // All that it owned has been taken out.
+        std::mem::forget(cx);
+        (ran, flow)
     }
 }
 
