@@ -314,6 +314,9 @@ impl World {
     /// Slots of one primary go to another one.
     pub fn begin_migration(&mut self, slots: u16) {
         let primaries = self.primaries_with_slots();
+        if primaries.is_empty() {
+            return;
+        }
         let source = primaries[self.random.usize(..primaries.len())];
         let others: Vec<usize> = primaries.into_iter().filter(|other| *other != source).collect();
         if others.is_empty() {
