@@ -89,9 +89,9 @@ class ClusterTool:
     def __init__(self, peers, *options):
         self.words = [os.path.join(peers, "newest/bin/valkey-cli"), *options, "--cluster"]
 
-    def __call__(self, *words):
+    def __call__(self, *words, may_fail=False):
         done = subprocess.run([*self.words, *map(str, words)], capture_output=True, timeout=120)
-        if done.returncode:
+        if done.returncode and not may_fail:
             raise SystemExit(f"--cluster {words[0]} failed:\n{done.stdout.decode()[-1500:]}{done.stderr.decode()}")
         return done.stdout
 
@@ -99,14 +99,15 @@ class ClusterTool:
         self("create", *(f"127.0.0.1:{node.port}" for node in nodes), "--cluster-replicas", replicas, "--cluster-yes")
 
     def reshard(self, source, target, slots):
-        """How often it was taken up again. A replica on a busy machine may take too long for SETSLOT, say: the tool stops there, ends
-        with 0, and leaves the slot open, which is what its `fix` is for."""
+        """How often it was taken up again. Where a node is slow or thinks for a moment that the cluster is down, on a busy machine say,
+        the tool stops and leaves a slot open, which is what its `fix` is for."""
         again, at = 0, f"127.0.0.1:{source.port}"
-        said = self("reshard", at, "--cluster-from", source.id(), "--cluster-to", target.id(), "--cluster-slots", slots, "--cluster-yes")
-        while b"replied with error" in said:
-            print("reshard stopped:", said[said.index(b"replied with error"):][:200].decode())
+        words = ["--cluster-from", source.id(), "--cluster-to", target.id(), "--cluster-slots", slots, "--cluster-yes"]
+        said = self("reshard", at, *words, may_fail=True)
+        while any(b"[" in node("CLUSTER", "NODES") for node in (source, target)):
+            print("a move of slots stopped:", said.decode()[-200:].strip())
             again += 1
-            said = self("fix", at, "--cluster-yes")
+            said = self("fix", at, "--cluster-yes", may_fail=True)
         return again
 
 
