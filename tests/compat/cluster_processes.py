@@ -107,6 +107,8 @@ class ClusterTool:
         while any(b"[" in node("CLUSTER", "NODES") for node in (source, target)):
             print("a move of slots stopped:", said.decode()[-200:].strip())
             again += 1
+            if again == 10:
+                raise SystemExit("a slot stays open")
             said = self("fix", at, "--cluster-yes", may_fail=True)
         return again
 
