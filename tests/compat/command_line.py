@@ -152,7 +152,9 @@ class Run:
         text = re.sub(r"(?m)^ +\./valkey-server /path/to/sentinel\.conf --sentinel\n?", "", text)
         # A signal that comes before the log is open.
         text = re.sub(r"(?m)^\d+:signal-handler .*\n", "", text)
-        text = re.sub(r"(malloc=\S+-|build=)\S+", r"\1X", text)
+        # The commit differs, and behind the build we say more: what the program is compatible with, and what it has.
+        text = re.sub(r"(malloc=\S+-|build=|sha=)\S+", r"\1X", text)
+        text = re.sub(r" valkey=\S+ redis=\S+ features=\S+", "", text)
         return re.sub(r"\b[Vv](ersion |ersion=|=)\d+\.\d+\.\d+", r"v\g<1>V", text)
 
 
