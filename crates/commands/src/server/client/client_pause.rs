@@ -6,7 +6,8 @@
 
 use crate::core::admission::Settle;
 use crate::core::args::Args;
-use crate::core::context::Context;
+use crate::core::context::{Blocking, Context, Flow, Piecewise};
+use crate::server::worker_barrier::Others;
 use engine::Error;
 use engine::status::deny_reasons::Paused;
 
@@ -25,11 +26,29 @@ pub(crate) fn pause(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Err
     Ok(())
 }
 
+/// The reply comes when those that have waited have run: what is asked next may be of them.
 pub(crate) fn unpause(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     cx.engine.end_pause();
     cx.engine.host().pause_changed();
-    cx.reply.ok();
+    let others = if cx.blocking == Blocking::Allowed { Others::ask(cx.engine) } else { Others::none() };
+    let mut unpause = Unpause(others);
+    if !unpause.step(cx) {
+        cx.flow = Flow::more(unpause);
+    }
     Ok(())
+}
+
+/// Workers that let clients go on.
+struct Unpause(Others);
+
+impl Piecewise for Unpause {
+    fn step(&mut self, cx: &mut Context<'_>) -> bool {
+        let is_done = self.0.are_done(cx.engine);
+        if is_done {
+            cx.reply.ok();
+        }
+        is_done
+    }
 }
 
 #[cfg(test)]
