@@ -10,12 +10,13 @@
 //!
 //! `__rand_1st__` to `__rand_9th__` are places of the same length that share one number each within a sequence.
 
+use crate::key_numbers::{Number, Numbers, SHARED_PLACES};
 use fastrand::Rng;
 
 /// Digits of a number in a command.
 const DIGITS: usize = 12;
 const FRESH: &[u8; DIGITS] = b"__rand_int__";
-const SHARED: [&[u8; DIGITS]; 9] = [
+const SHARED: [&[u8; DIGITS]; SHARED_PLACES] = [
     b"__rand_1st__",
     b"__rand_2nd__",
     b"__rand_3rd__",
@@ -27,13 +28,6 @@ const SHARED: [&[u8; DIGITS]; 9] = [
     b"__rand_9th__",
 ];
 const DATA: &[u8] = b"__data__";
-
-/// Which number a place takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Number {
-    Fresh,
-    Shared(u8),
-}
 
 /// Commands that are sent one after the other, encoded.
 #[derive(Clone, Debug, Default)]
@@ -71,6 +65,11 @@ impl CommandSequence {
         self.bytes.len()
     }
 
+    /// Whether numbers are written into it.
+    pub fn has_places(&self) -> bool {
+        !self.slots.is_empty()
+    }
+
     /// Commands in it.
     pub fn commands(&self) -> usize {
         self.commands
@@ -95,78 +94,119 @@ fn replace(text: &[u8], what: &[u8], with: &[u8]) -> Vec<u8> {
     result
 }
 
-/// Where numbers come from.
+/// One of the things that a load consists of, and how often it is done beside the others.
 #[derive(Clone, Debug)]
-pub struct Numbers {
-    /// Numbers are below this; at least 1.
-    range: u64,
-    source: Source,
+pub struct Operation {
+    pub name: String,
+    pub weight: u64,
+    pub sequence: CommandSequence,
 }
 
-#[derive(Clone, Debug)]
-enum Source {
-    Random(Rng),
-    /// The next number of fresh places, and of each shared one.
-    Sequential([u64; SHARED.len() + 1]),
-}
-
-impl Numbers {
-    pub fn random(range: u64, seed: u64) -> Self {
-        Numbers { range: range.max(1), source: Source::Random(Rng::with_seed(seed)) }
-    }
-
-    /// Counts up from `start`.
-    pub fn sequential(range: u64, start: u64) -> Self {
-        Numbers { range: range.max(1), source: Source::Sequential([start; SHARED.len() + 1]) }
-    }
-
-    fn next(&mut self, number: Number) -> u64 {
-        match &mut self.source {
-            Source::Random(rng) => rng.u64(..self.range),
-            Source::Sequential(next) => {
-                let counter = match number {
-                    Number::Fresh => &mut next[0],
-                    Number::Shared(at) => &mut next[1 + usize::from(at)],
-                };
-                let value = *counter % self.range;
-                *counter = counter.wrapping_add(1);
-                value
-            }
-        }
-    }
-}
-
-/// A sequence, several times in a row.
+/// What goes out at once: a sequence several times in a row, or operations as chance has them.
 #[derive(Clone, Debug)]
 pub struct RequestBatch {
     bytes: Vec<u8>,
-    sequence: CommandSequence,
+    /// How many of the bytes are to be sent.
+    len: usize,
+    content: Content,
+}
+
+#[derive(Clone, Debug)]
+enum Content {
+    Repeated(CommandSequence),
+    Mixed(Mix),
+}
+
+#[derive(Clone, Debug)]
+struct Mix {
+    sequences: Vec<CommandSequence>,
+    /// Of each operation, the sum of the weights up to and with its own.
+    weights: Vec<u64>,
+    rng: Rng,
+    /// The operations in the batch, by their numbers.
+    chosen: Vec<usize>,
 }
 
 impl RequestBatch {
-    pub fn new(sequence: &CommandSequence, repetitions: usize) -> Self {
-        RequestBatch { bytes: sequence.bytes.repeat(repetitions), sequence: sequence.clone() }
+    /// Room for `repetitions`; the seed decides which of several operations follow each other.
+    pub fn new(operations: &[Operation], repetitions: usize, seed: u64) -> Self {
+        if let [only] = operations {
+            let bytes = only.sequence.bytes.repeat(repetitions);
+            return RequestBatch { bytes, len: 0, content: Content::Repeated(only.sequence.clone()) };
+        }
+        let sum = |sum: &mut u64, operation: &Operation| {
+            *sum += operation.weight;
+            Some(*sum)
+        };
+        let mix = Mix {
+            sequences: operations.iter().map(|operation| operation.sequence.clone()).collect(),
+            weights: operations.iter().scan(0, sum).collect(),
+            rng: Rng::with_seed(seed),
+            chosen: Vec::new(),
+        };
+        RequestBatch { bytes: Vec::new(), len: 0, content: Content::Mixed(mix) }
     }
 
-    /// The first `repetitions` of the batch with new numbers.
-    pub fn renew(&mut self, repetitions: usize, numbers: &mut Numbers) -> &[u8] {
-        let len = self.sequence.bytes.len();
-        let bytes = &mut self.bytes[..len * repetitions];
-        if !self.sequence.slots.is_empty() {
-            for once in bytes.chunks_exact_mut(len) {
-                let mut shared = [None; SHARED.len()];
-                for (at, number) in &self.sequence.slots {
-                    let value = match number {
-                        Number::Fresh => numbers.next(*number),
-                        Number::Shared(which) => {
-                            *shared[usize::from(*which)].get_or_insert_with(|| numbers.next(*number))
-                        }
-                    };
-                    write_digits(&mut once[*at..*at + DIGITS], value);
+    /// Makes the next batch: the first `repetitions` with new numbers, or so many operations drawn anew.
+    pub fn renew(&mut self, repetitions: usize, numbers: &mut Numbers) {
+        match &mut self.content {
+            Content::Repeated(sequence) => {
+                let once = sequence.bytes.len();
+                self.len = once * repetitions;
+                if !sequence.slots.is_empty() {
+                    let bytes = &mut self.bytes[..self.len];
+                    bytes.chunks_exact_mut(once).for_each(|once| sequence.fill(once, numbers));
                 }
             }
+            Content::Mixed(mix) => {
+                self.bytes.clear();
+                mix.chosen.clear();
+                for _ in 0..repetitions {
+                    let operation = mix.choose();
+                    let start = self.bytes.len();
+                    let sequence = &mix.sequences[operation];
+                    self.bytes.extend_from_slice(&sequence.bytes);
+                    sequence.fill(&mut self.bytes[start..], numbers);
+                    mix.chosen.push(operation);
+                }
+                self.len = self.bytes.len();
+            }
         }
-        bytes
+    }
+
+    /// The batch as it goes over the wire.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    /// The operations of a mixed batch, in their order.
+    pub fn chosen(&self) -> Option<&[usize]> {
+        match &self.content {
+            Content::Repeated(_) => None,
+            Content::Mixed(mix) => Some(&mix.chosen),
+        }
+    }
+}
+
+impl Mix {
+    fn choose(&mut self) -> usize {
+        let all = self.weights.last().copied().unwrap_or(0).max(1);
+        let point = self.rng.u64(..all);
+        self.weights.partition_point(|upto| *upto <= point).min(self.sequences.len().saturating_sub(1))
+    }
+}
+
+impl CommandSequence {
+    /// Writes new numbers into its places in `once`, which holds its bytes.
+    fn fill(&self, once: &mut [u8], numbers: &mut Numbers) {
+        let mut shared = [None; SHARED.len()];
+        for (at, number) in &self.slots {
+            let value = match number {
+                Number::Fresh => numbers.next(*number),
+                Number::Shared(which) => *shared[usize::from(*which)].get_or_insert_with(|| numbers.next(*number)),
+            };
+            write_digits(&mut once[*at..*at + DIGITS], value);
+        }
     }
 }
 
@@ -185,14 +225,50 @@ mod tests {
         text.split(' ').map(|word| word.as_bytes().to_vec()).collect()
     }
 
+    fn only(sequence: CommandSequence) -> [Operation; 1] {
+        [Operation { name: String::new(), weight: 1, sequence }]
+    }
+
+    fn operation(command: &str, weight: u64) -> Operation {
+        let mut sequence = CommandSequence::default();
+        sequence.push(&words(command), 1, b"", true);
+        Operation { name: command.to_owned(), weight, sequence }
+    }
+
+    #[test]
+    fn operations_are_mixed_by_their_weights() {
+        let operations = [operation("GET k:__rand_int__", 8), operation("DEL k", 1), operation("PING", 1)];
+        let mut batch = RequestBatch::new(&operations, 1000, 3);
+        let mut numbers = Numbers::sequential(u64::MAX, 0);
+        batch.renew(1000, &mut numbers);
+        let chosen = batch.chosen().unwrap();
+        let count = |which: usize| chosen.iter().filter(|chosen| **chosen == which).count();
+        assert!((750..850).contains(&count(0)) && (60..140).contains(&count(1)), "{chosen:?}");
+        // The bytes are those operations, in that order; each has its own numbers.
+        let (mut gets, mut expected) = (0, Vec::new());
+        for which in chosen {
+            let command = match which {
+                0 => format!("GET k:{gets:012}"),
+                1 => "DEL k".to_owned(),
+                _ => "PING".to_owned(),
+            };
+            gets += u64::from(*which == 0);
+            resp::reply_value::encode_command(&mut expected, &words(&command));
+        }
+        assert_eq!(batch.bytes(), expected);
+        batch.renew(0, &mut numbers);
+        assert_eq!(batch.bytes(), b"");
+    }
+
     #[test]
     fn places_take_numbers() {
         let mut sequence = CommandSequence::default();
         sequence.push(&words("ZADD z:__rand_1st__ __rand_int__ m:__rand_1st__ __data__"), 2, b"xy", true);
         assert_eq!(sequence.commands(), 2);
-        let mut batch = RequestBatch::new(&sequence, 3);
+        let mut batch = RequestBatch::new(&only(sequence), 3, 0);
         let mut numbers = Numbers::sequential(1000, 5);
-        let text = String::from_utf8(batch.renew(2, &mut numbers).to_vec()).unwrap();
+        batch.renew(2, &mut numbers);
+        let text = String::from_utf8(batch.bytes().to_vec()).unwrap();
         let once = |shared: u64, fresh: u64| {
             let mut expected = Vec::new();
             let line = format!("ZADD z:{shared:012} {fresh:012} m:{shared:012} xy");
@@ -206,11 +282,12 @@ mod tests {
     fn random_numbers_stay_in_range() {
         let mut sequence = CommandSequence::default();
         sequence.push(&words("GET __rand_int__"), 1, b"", true);
-        let mut batch = RequestBatch::new(&sequence, 1);
+        let mut batch = RequestBatch::new(&only(sequence), 1, 0);
         let mut numbers = Numbers::random(10, 1);
         let mut seen = std::collections::BTreeSet::new();
         for _ in 0..1000 {
-            let text = String::from_utf8(batch.renew(1, &mut numbers).to_vec()).unwrap();
+            batch.renew(1, &mut numbers);
+            let text = String::from_utf8(batch.bytes().to_vec()).unwrap();
             seen.insert(text.lines().nth(4).unwrap().parse::<u64>().unwrap());
         }
         assert_eq!(seen, (0..10).collect());
@@ -220,8 +297,9 @@ mod tests {
     fn without_a_range_places_stay_as_they_are() {
         let mut sequence = CommandSequence::default();
         sequence.push(&words("GET key:__rand_int__"), 1, b"", false);
-        let mut batch = RequestBatch::new(&sequence, 1);
-        let sent = batch.renew(1, &mut Numbers::random(1, 1)).to_vec();
+        let mut batch = RequestBatch::new(&only(sequence), 1, 0);
+        batch.renew(1, &mut Numbers::random(1, 1));
+        let sent = batch.bytes().to_vec();
         assert!(String::from_utf8(sent).unwrap().contains("key:__rand_int__"));
     }
 }

@@ -1,47 +1,28 @@
 //! The tests that run when no command is given: the same commands, keys and names as valkey-benchmark's, so that
 //! figures can be compared and existing dashboards go on working.
 
-use crate::batch::CommandSequence;
+use crate::batch::{CommandSequence, Operation};
+use crate::known_commands::{KNOWN, arguments, words};
 use crate::options::Options;
+use crate::workload;
 
-/// One test.
+/// One test: one operation, or several that are mixed.
 #[derive(Debug)]
 pub struct Case {
     pub title: String,
-    pub sequence: CommandSequence,
+    pub operations: Vec<Operation>,
 }
 
-/// The names that select a case with `-t`, its title, and its command. Arguments are separated by spaces.
-const CASES: &[(&[&str], &str, &str)] = &[
-    (&["ping", "ping_mbulk"], "PING_MBULK", "PING"),
-    (&["set"], "SET", "SET key:__rand_int__ __data__"),
-    (&["get"], "GET", "GET key:__rand_int__"),
-    (&["incr"], "INCR", "INCR counter:__rand_int__"),
-    (&["lpush"], "LPUSH", "LPUSH mylist __data__"),
-    (&["rpush"], "RPUSH", "RPUSH mylist __data__"),
-    (&["lpop"], "LPOP", "LPOP mylist"),
-    (&["rpop"], "RPOP", "RPOP mylist"),
-    (&["sadd"], "SADD", "SADD myset element:__rand_int__"),
-    (&["hset"], "HSET", "HSET myhash element:__rand_int__ __data__"),
-    (&["spop"], "SPOP", "SPOP myset"),
-    (&["zadd"], "ZADD", "ZADD myzset __rand_int__ element:__rand_1st__"),
-    (&["zpopmin"], "ZPOPMIN", "ZPOPMIN myzset"),
-    (
-        &["lrange", "lrange_100", "lrange_300", "lrange_500", "lrange_600"],
-        "LPUSH (needed to benchmark LRANGE)",
-        "LPUSH mylist __data__",
-    ),
-    (&["lrange", "lrange_100"], "LRANGE_100 (first 100 elements)", "LRANGE mylist 0 99"),
-    (&["lrange", "lrange_300"], "LRANGE_300 (first 300 elements)", "LRANGE mylist 0 299"),
-    (&["lrange", "lrange_500"], "LRANGE_500 (first 500 elements)", "LRANGE mylist 0 499"),
-    (&["lrange", "lrange_600"], "LRANGE_600 (first 600 elements)", "LRANGE mylist 0 599"),
-    (&["mset"], "MSET (10 keys)", ""),
-    (&["mget"], "MGET (10 keys)", ""),
-    (&["xadd"], "XADD", "XADD mystream * myfield __data__"),
-];
+impl Case {
+    pub fn of(title: String, sequence: CommandSequence) -> Case {
+        Case { operations: vec![Operation { name: title.clone(), weight: 1, sequence }], title }
+    }
 
-/// Keys of MSET and MGET.
-const MANY: usize = 10;
+    /// Bytes that it takes to send the operations once.
+    pub fn size(&self) -> usize {
+        self.operations.iter().map(|operation| operation.sequence.size()).sum()
+    }
+}
 
 /// The tests that the options select, in their order.
 pub fn cases(options: &Options, data: &[u8]) -> Vec<Case> {
@@ -54,17 +35,10 @@ pub fn cases(options: &Options, data: &[u8]) -> Vec<Case> {
     let mut add = |title: &str, command: Vec<Vec<u8>>| {
         let mut sequence = CommandSequence::default();
         sequence.push(&command, 1, data, ranged);
-        cases.push(Case { title: title.into(), sequence });
+        cases.push(Case::of(title.into(), sequence));
     };
-    for (names, title, command) in CASES.iter().filter(|(names, ..)| wanted(names)) {
-        let command = match names[0] {
-            "mset" => repeated("MSET", &["key:__rand_int__", "__data__"], MANY),
-            "mget" => repeated("MGET", &["key:__rand_int__"], MANY),
-            // A place that takes no number is no score.
-            "zadd" if !ranged => words("ZADD myzset 0 element:__rand_1st__"),
-            _ => words(command),
-        };
-        add(title, command);
+    for (names, title, command) in KNOWN.iter().filter(|(names, ..)| wanted(names)) {
+        add(title, arguments(names, command, ranged));
     }
     if wanted(&["function_load"]) {
         add("FUNCTION LOAD", function_load(options.functions, ""));
@@ -78,9 +52,15 @@ pub fn cases(options: &Options, data: &[u8]) -> Vec<Case> {
     if wanted(&["ping", "ping_inline"]) {
         let mut sequence = CommandSequence::default();
         sequence.push_bytes(b"PING\r\n", false);
-        cases.insert(0, Case { title: "PING_INLINE".into(), sequence });
+        cases.insert(0, Case::of("PING_INLINE".into(), sequence));
     }
     cases
+}
+
+/// The mix of `--workload`.
+pub fn mixed(parts: &[workload::Part], options: &Options, data: &[u8]) -> Case {
+    let operations = workload::operations(parts, data, options.range.is_some());
+    Case { title: workload::title(parts), operations }
 }
 
 /// What the test FCALL needs before it runs.
@@ -99,15 +79,6 @@ fn function_load(count: usize, parameters: &str) -> Vec<Vec<u8>> {
     command
 }
 
-fn words(text: &str) -> Vec<Vec<u8>> {
-    text.split(' ').map(|word| word.as_bytes().to_vec()).collect()
-}
-
-fn repeated(name: &str, arguments: &[&str], times: usize) -> Vec<Vec<u8>> {
-    let arguments = std::iter::repeat_n(arguments, times).flatten();
-    std::iter::once(&name).chain(arguments).map(|word| word.as_bytes().to_vec()).collect()
-}
-
 /// The command of the command line: several are separated by `;`, a number before one repeats it.
 pub fn given(options: &Options, title: String, data: &[u8]) -> Case {
     let mut sequence = CommandSequence::default();
@@ -121,7 +92,7 @@ pub fn given(options: &Options, title: String, data: &[u8]) -> Case {
             sequence.push(command, times, data, options.range.is_some());
         }
     }
-    Case { title, sequence }
+    Case::of(title, sequence)
 }
 
 /// What a command of the user's is called: its words, without one that comes from standard input.
@@ -148,13 +119,13 @@ mod tests {
             titles(Some("lrange_300")),
             ["LPUSH (needed to benchmark LRANGE)", "LRANGE_300 (first 300 elements)"]
         );
-        assert_eq!(titles(None).len(), CASES.len() + 3);
+        assert_eq!(titles(None).len(), KNOWN.len() + 3);
     }
 
     #[test]
     fn sequences_of_commands() {
         let command = ["set", "a", "b", ";", "2", "get", "a"].map(|word| word.as_bytes().to_vec());
         let options = Options { command: command.to_vec(), ..Options::default() };
-        assert_eq!(given(&options, title(&options.command), b"").sequence.commands(), 3);
+        assert_eq!(given(&options, title(&options.command), b"").operations[0].sequence.commands(), 3);
     }
 }

@@ -1,34 +1,53 @@
 //! The load: connections that send batches and count replies, driven by one event loop a thread.
 //!
-//! Every thread has its share of the connections and a poll of its own. A connection sends a batch, counts the replies
-//! of it, sends the next. Nothing is parsed beyond where replies end, and nothing is allocated on the way, so that one
-//! thread loads a server harder than the server's own clients do.
+//! Every thread has its share of the connections and a poll of its own. Nothing is parsed beyond where replies end, and
+//! nothing is allocated on the way, so that one thread loads a server harder than the server's own clients do.
 //!
-//! A latency is the time from the moment at which a batch was *due* to the moment at which a reply was read. Without a
-//! rate a batch is due when it is sent. With one ([`Plan::rate`]) batches are due at even distances, whether the server
-//! keeps up or not: requests that had to wait because the server stalled carry that wait in their latency, instead of
+//! A latency is the time from the moment at which a batch was *due* to the moment at which a reply was read. How
+//! batches become due is the [`Pacing`]:
+//!
+//! | | when a batch is due | how many are on their way |
+//! |---|---|---|
+//! | as answered | when it is sent, which is when the one before it was answered | one a connection |
+//! | at most | at even distances | one a connection: others wait for it, and their wait counts |
+//! | open loop | at even distances | as many as have become due ([`Arrivals`]) |
+//!
+//! So with a pace, requests that had to wait because the server stalled carry that wait in their latency, instead of
 //! not being sent and so not being counted (coordinated omission).
 
-use crate::batch::{CommandSequence, Numbers, RequestBatch};
+use crate::arrivals::Arrivals;
+use crate::batch::{Operation, RequestBatch};
+use crate::key_numbers::Numbers;
+use crate::load_connection::{Connection, InFlight};
 use crate::options::Extent;
-use crate::reply_counter::{ReplyCounter, Trouble};
-use cinnabar_tls::client_stream::ClientStream;
 use cinnabar_tls::{ClientConfig, ServerName};
 use hdrhistogram::Histogram;
-use mio::net::{TcpStream, UnixStream};
-use mio::{Events, Interest, Poll, Registry, Token};
+use mio::{Events, Poll, Token};
 use resp::address::Target;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::ToSocketAddrs;
-use std::sync::Arc;
+use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Barrier, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Latencies are counted up to this; longer ones count as this. Microseconds.
 const LATENCY_MAX: u64 = 60_000_000;
 /// Bytes that are read at once.
 const READ_SIZE: usize = 256 * 1024;
+/// A stop by another thread is noticed without traffic as well.
+const STOP_SEEN_WITHIN: Duration = Duration::from_millis(100);
+
+/// When requests are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pacing {
+    /// Each connection sends as soon as it has its replies.
+    AsAnswered,
+    /// The same, but not more commands a second than this.
+    AtMost(u64),
+    /// So many requests a second, whether others are answered or not.
+    OpenLoop(u64),
+}
 
 /// What to do; the same for all threads.
 #[derive(Debug)]
@@ -39,14 +58,15 @@ pub struct Plan<'p> {
     /// Sent on each new connection, before the first batch; the replies are not counted.
     pub greeting: Vec<u8>,
     pub greeting_replies: u64,
-    pub sequence: &'p CommandSequence,
-    /// Times that the sequence is sent at once.
+    pub operations: &'p [Operation],
+    /// Commands of one operation: the same for all of them.
+    pub commands: usize,
+    /// Times that an operation is sent at once.
     pub pipeline: usize,
     pub keep_alive: bool,
     pub extent: Extent,
     pub warmup: Duration,
-    /// Commands per second over all threads.
-    pub rate: Option<u64>,
+    pub pacing: Pacing,
 }
 
 /// What connections are encrypted with, and whom they are to.
@@ -61,28 +81,46 @@ pub struct LoadCounts {
     /// Replies, those of the warm-up too, and the sum of their latencies in microseconds.
     pub finished: AtomicU64,
     pub latency_sum: AtomicU64,
+    /// How long after it was due a request of an open loop was sent, in microseconds: the longest.
+    lateness: AtomicU64,
     /// When the last thread was done, in microseconds since the start.
     ended: AtomicU64,
     stop: AtomicBool,
-    pub started: Instant,
+    created: Instant,
+    /// An open loop starts when all threads have their connections.
+    connected: Barrier,
+    opened: OnceLock<Instant>,
 }
 
 impl LoadCounts {
-    pub fn new() -> Self {
+    pub fn new(threads: usize) -> Self {
         LoadCounts {
             scheduled: AtomicU64::new(0),
             counted: AtomicU64::new(0),
             finished: AtomicU64::new(0),
             latency_sum: AtomicU64::new(0),
+            lateness: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             stop: AtomicBool::new(false),
-            started: Instant::now(),
+            created: Instant::now(),
+            connected: Barrier::new(threads),
+            opened: OnceLock::new(),
         }
+    }
+
+    /// When the load began.
+    pub fn started(&self) -> Instant {
+        self.opened.get().copied().unwrap_or(self.created)
     }
 
     /// How long all threads took together.
     pub fn took(&self) -> Duration {
         Duration::from_micros(self.ended.load(Relaxed))
+    }
+
+    /// The longest time between when a request of an open loop was due and when it was sent.
+    pub fn lateness(&self) -> Duration {
+        Duration::from_micros(self.lateness.load(Relaxed))
     }
 
     /// Ends the run early.
@@ -105,29 +143,50 @@ pub enum RunFailure {
     Protocol,
 }
 
-/// Runs one thread's connections until the plan is carried out; answers the latencies of what was recorded.
-pub fn run(
-    plan: &Plan<'_>,
-    shared: &LoadCounts,
-    connections: usize,
-    numbers: Numbers,
-) -> Result<Histogram<u64>, RunFailure> {
-    let result = Loader::new(plan, shared, numbers).and_then(|mut loader| {
+/// One thread of the load.
+#[derive(Debug)]
+pub struct LoadThread {
+    /// Which of how many.
+    pub number: usize,
+    pub of: usize,
+    pub connections: usize,
+    pub numbers: Numbers,
+    pub seed: u64,
+}
+
+/// Runs one thread's connections until the plan is carried out; answers the latencies of each operation's requests that
+/// were recorded.
+pub fn run(plan: &Plan<'_>, shared: &LoadCounts, thread: LoadThread) -> Result<Vec<Histogram<u64>>, RunFailure> {
+    let connections = thread.connections;
+    let opened = Loader::new(plan, shared, thread).and_then(|mut loader| {
         loader.open(connections)?;
+        Ok(loader)
+    });
+    if opened.is_err() {
+        shared.stop();
+    }
+    if matches!(plan.pacing, Pacing::OpenLoop(_)) {
+        // Also those that failed come here: the others wait for them.
+        shared.connected.wait();
+        shared.opened.get_or_init(Instant::now);
+    }
+    let result = opened.and_then(|mut loader| {
+        loader.recorder.from = shared.started() + plan.warmup;
         loader.drive()?;
-        Ok(loader.latencies)
+        Ok(loader.recorder.latencies)
     });
     if result.is_err() {
         shared.stop();
     }
-    shared.ended.fetch_max(shared.started.elapsed().as_micros() as u64, Relaxed);
+    shared.ended.fetch_max(shared.started().elapsed().as_micros() as u64, Relaxed);
     result
 }
 
 /// Opens connections and keeps them until the server ends one.
 pub fn idle(plan: &Plan<'_>, connections: usize) -> Result<(), RunFailure> {
-    let shared = LoadCounts::new();
-    let mut loader = Loader::new(plan, &shared, Numbers::sequential(1, 0))?;
+    let shared = LoadCounts::new(1);
+    let thread = LoadThread { number: 0, of: 1, connections, numbers: Numbers::sequential(1, 0), seed: 0 };
+    let mut loader = Loader::new(plan, &shared, thread)?;
     for _ in 0..connections {
         loader.connect(None)?;
     }
@@ -140,92 +199,24 @@ pub fn idle(plan: &Plan<'_>, connections: usize) -> Result<(), RunFailure> {
     }
 }
 
-enum Socket {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-    Tls(Box<ClientStream<TcpStream>>),
+/// Latencies as they come.
+struct Recorder<'p> {
+    shared: &'p LoadCounts,
+    /// Of each operation.
+    latencies: Vec<Histogram<u64>>,
+    from: Instant,
 }
 
-impl Socket {
-    fn connect(plan: &Plan<'_>, registry: &Registry, token: Token) -> io::Result<Socket> {
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        Ok(match plan.target {
-            Target::Tcp { host, port } => {
-                let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
-                let found = (host.as_str(), *port)
-                    .to_socket_addrs()?
-                    .find_map(|address| std::net::TcpStream::connect(address).map_err(|error| last = error).ok());
-                let stream = found.ok_or(last)?;
-                stream.set_nodelay(true)?;
-                if let Some((settings, name)) = plan.tls {
-                    let stream = ClientStream::connect(stream, Arc::clone(settings), name.clone())?;
-                    let mut stream = stream.map(|stream| {
-                        stream.set_nonblocking(true)?;
-                        Ok(TcpStream::from_std(stream))
-                    })?;
-                    registry.register(stream.socket_mut(), token, interest)?;
-                    return Ok(Socket::Tls(Box::new(stream)));
-                }
-                stream.set_nonblocking(true)?;
-                let mut stream = TcpStream::from_std(stream);
-                registry.register(&mut stream, token, interest)?;
-                Socket::Tcp(stream)
-            }
-            Target::Unix(path) => {
-                let stream = std::os::unix::net::UnixStream::connect(path)?;
-                stream.set_nonblocking(true)?;
-                let mut stream = UnixStream::from_std(stream);
-                registry.register(&mut stream, token, interest)?;
-                Socket::Unix(stream)
-            }
-        })
-    }
-
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Socket::Tcp(stream) => stream.read(buffer),
-            Socket::Unix(stream) => stream.read(buffer),
-            Socket::Tls(stream) => stream.read(buffer),
+impl Recorder<'_> {
+    fn record(&mut self, now: Instant, request: &InFlight, replies: u64) {
+        let latency = (now.saturating_duration_since(request.due).as_micros() as u64).clamp(1, LATENCY_MAX);
+        // What was sent before does not count, whenever its reply comes.
+        if request.due >= self.from {
+            self.latencies[request.operation].saturating_record_n(latency, replies);
         }
+        self.shared.finished.fetch_add(replies, Relaxed);
+        self.shared.latency_sum.fetch_add(latency * replies, Relaxed);
     }
-
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Socket::Tcp(stream) => stream.write(bytes),
-            Socket::Unix(stream) => stream.write(bytes),
-            Socket::Tls(stream) => stream.write(bytes),
-        }
-    }
-
-    /// Sends what is encrypted already, as far as the socket takes it.
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Socket::Tls(stream) => stream.flush().or_else(|error| match error.kind() {
-                ErrorKind::WouldBlock => Ok(()),
-                _ => Err(error),
-            }),
-            _ => Ok(()),
-        }
-    }
-
-    /// Whether a read that found less than it had room for has emptied the socket.
-    fn is_plain(&self) -> bool {
-        !matches!(self, Socket::Tls(_))
-    }
-}
-
-struct Connection {
-    socket: Socket,
-    replies: ReplyCounter,
-    /// What the socket has not taken yet.
-    unsent: Vec<u8>,
-    /// Replies to come of the greeting, and of the batch.
-    greeting: u64,
-    awaited: u64,
-    /// When the batch under way was due.
-    due: Instant,
-    /// It has sent a batch.
-    used: bool,
 }
 
 /// One thread's connections and event loop.
@@ -236,11 +227,13 @@ struct Loader<'p> {
     connections: Vec<Connection>,
     /// Batches that are not due yet, and the connections that will send them, in the order of time.
     resting: VecDeque<(usize, Due)>,
+    /// The requests of an open loop, and the connection whose turn it is.
+    arrivals: Option<Arrivals>,
+    next_connection: usize,
     batch: RequestBatch,
     numbers: Numbers,
-    latencies: Histogram<u64>,
+    recorder: Recorder<'p>,
     buffer: Vec<u8>,
-    recording_from: Instant,
 }
 
 /// A batch that a connection has taken on.
@@ -251,25 +244,37 @@ struct Due {
 }
 
 impl<'p> Loader<'p> {
-    fn new(plan: &'p Plan<'p>, shared: &'p LoadCounts, numbers: Numbers) -> Result<Self, RunFailure> {
+    fn new(plan: &'p Plan<'p>, shared: &'p LoadCounts, thread: LoadThread) -> Result<Self, RunFailure> {
+        let arrivals = match plan.pacing {
+            Pacing::OpenLoop(rate) => Some(Arrivals::new(rate, (thread.number, thread.of), plan.warmup, plan.extent)),
+            Pacing::AsAnswered | Pacing::AtMost(_) => None,
+        };
         Ok(Loader {
             plan,
             shared,
             poll: Poll::new().map_err(RunFailure::Lost)?,
             connections: Vec::new(),
             resting: VecDeque::new(),
-            batch: RequestBatch::new(plan.sequence, plan.pipeline),
-            numbers,
-            latencies: new_histogram(),
+            arrivals,
+            next_connection: 0,
+            batch: RequestBatch::new(plan.operations, plan.pipeline, thread.seed),
+            numbers: thread.numbers,
+            recorder: Recorder {
+                shared,
+                latencies: plan.operations.iter().map(|_| new_histogram()).collect(),
+                from: shared.created + plan.warmup,
+            },
             buffer: vec![0; READ_SIZE],
-            recording_from: shared.started + plan.warmup,
         })
     }
 
+    /// Opens the connections; but for an open loop, they begin at once.
     fn open(&mut self, connections: usize) -> Result<(), RunFailure> {
         for _ in 0..connections {
             let token = self.connect(None)?;
-            self.go_on(token)?;
+            if self.arrivals.is_none() {
+                self.go_on(token)?;
+            }
         }
         Ok(())
     }
@@ -277,32 +282,25 @@ impl<'p> Loader<'p> {
     /// Opens a connection, in the place of another if one is given, and greets.
     fn connect(&mut self, place: Option<usize>) -> Result<usize, RunFailure> {
         let token = place.unwrap_or(self.connections.len());
-        let socket = Socket::connect(self.plan, self.poll.registry(), Token(token)).map_err(RunFailure::Connect)?;
-        let connection = Connection {
-            socket,
-            replies: ReplyCounter::default(),
-            unsent: self.plan.greeting.clone(),
-            greeting: self.plan.greeting_replies,
-            awaited: 0,
-            due: Instant::now(),
-            used: false,
-        };
+        let connection = Connection::open(self.plan, self.poll.registry(), Token(token))?;
         match place {
             Some(token) => self.connections[token] = connection,
             None => self.connections.push(connection),
         }
-        self.connections[token].flush()?;
         Ok(token)
     }
 
     fn drive(&mut self) -> Result<(), RunFailure> {
         let mut events = Events::with_capacity(1024);
         while !self.shared.stop.load(Relaxed) {
-            let wait = self.wake_rested()?;
-            if self.resting.is_empty() && self.connections.iter().all(|connection| connection.awaited == 0) {
+            let wait = if self.arrivals.is_some() { self.send_arrived()? } else { self.wake_rested()? };
+            let is_done = self.resting.is_empty()
+                && self.arrivals.as_ref().is_none_or(|arrivals| arrivals.next_due().is_none())
+                && self.connections.iter().all(Connection::is_idle);
+            if is_done {
                 return Ok(());
             }
-            self.poll.poll(&mut events, wait).or_else(ignore_interrupt).map_err(RunFailure::Lost)?;
+            self.wait(&mut events, wait).or_else(ignore_interrupt).map_err(RunFailure::Lost)?;
             for event in &events {
                 self.ready(event.token().0, event.is_readable())?;
             }
@@ -310,18 +308,53 @@ impl<'p> Loader<'p> {
         Ok(())
     }
 
+    /// Waits for events. The poll itself counts whole milliseconds, an open loop's requests come at shorter distances.
+    fn wait(&mut self, events: &mut Events, time: Duration) -> io::Result<()> {
+        if self.arrivals.is_none() {
+            return self.poll.poll(events, Some(time));
+        }
+        let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
+        poll(&mut [PollFd::new(self.poll.registry(), PollFlags::IN)], Some(&time))?;
+        self.poll.poll(events, Some(Duration::ZERO))
+    }
+
     /// Lets connections send what has become due; answers how long there is nothing else to do.
-    fn wake_rested(&mut self) -> Result<Option<Duration>, RunFailure> {
+    fn wake_rested(&mut self) -> Result<Duration, RunFailure> {
         while let Some((token, due)) = self.resting.front().copied() {
             let early = due.at.saturating_duration_since(Instant::now());
             if !early.is_zero() {
-                return Ok(Some(early));
+                return Ok(early.min(STOP_SEEN_WITHIN));
             }
             self.resting.pop_front();
             self.send(token, due)?;
         }
-        // A stop by another thread is noticed without traffic as well.
-        Ok(Some(Duration::from_millis(100)))
+        Ok(STOP_SEEN_WITHIN)
+    }
+
+    /// Sends what has arrived of an open loop, each over the next connection that takes it; answers how long nothing
+    /// else arrives.
+    fn send_arrived(&mut self) -> Result<Duration, RunFailure> {
+        let start = self.shared.started();
+        loop {
+            let now = Instant::now();
+            let Some(arrivals) = &mut self.arrivals else { return Ok(STOP_SEEN_WITHIN) };
+            let Some(next) = arrivals.next_due() else { return Ok(STOP_SEEN_WITHIN) };
+            let early = (start + next).saturating_duration_since(now);
+            if !early.is_zero() {
+                return Ok(early.min(STOP_SEEN_WITHIN));
+            }
+            let count = self.connections.len();
+            let order = (0..count).map(|step| (self.next_connection + step) % count);
+            // Where every socket is full, requests wait here; the moments at which they were due stay the same.
+            let Some(token) = order.into_iter().find(|token| self.connections[*token].takes_more()) else {
+                return Ok(STOP_SEEN_WITHIN);
+            };
+            let Some(due) = arrivals.take(now.saturating_duration_since(start)) else { continue };
+            self.next_connection = (token + 1) % count;
+            let due = start + due;
+            self.shared.lateness.fetch_max(now.saturating_duration_since(due).as_micros() as u64, Relaxed);
+            self.send(token, Due { repetitions: 1, at: due })?;
+        }
     }
 
     fn ready(&mut self, token: usize, readable: bool) -> Result<(), RunFailure> {
@@ -331,47 +364,20 @@ impl<'p> Loader<'p> {
         }
         loop {
             let connection = &mut self.connections[token];
-            let count = match connection.socket.read(&mut self.buffer) {
-                Ok(0) => return Err(RunFailure::Lost(ErrorKind::UnexpectedEof.into())),
-                Ok(count) => count,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(RunFailure::Lost(error)),
-            };
-            let mut ended = connection.replies.feed(&self.buffer[..count]).map_err(|trouble| match trouble {
-                Trouble::Error(text) => RunFailure::Server(text),
-                Trouble::Protocol => RunFailure::Protocol,
+            let Some(count) = connection.read(&mut self.buffer)? else { break };
+            let (now, mut any) = (Instant::now(), false);
+            connection.answered(&self.buffer[..count], |request, replies| {
+                any = true;
+                self.recorder.record(now, request, replies);
             })?;
-            let greeted = ended.min(connection.greeting);
-            connection.greeting -= greeted;
-            ended -= greeted;
-            if ended > connection.awaited {
-                return Err(RunFailure::Protocol);
+            if any && connection.is_idle() && self.arrivals.is_none() {
+                self.go_on(token)?;
             }
-            if ended > 0 {
-                connection.awaited -= ended;
-                let (due, done) = (connection.due, connection.awaited == 0);
-                self.record(due, ended);
-                if done {
-                    self.go_on(token)?;
-                }
-            }
-            if count < self.buffer.len() && self.connections[token].socket.is_plain() {
+            if count < self.buffer.len() && self.connections[token].is_plain() {
                 break;
             }
         }
         Ok(())
-    }
-
-    fn record(&mut self, due: Instant, replies: u64) {
-        let now = Instant::now();
-        let latency = (now.saturating_duration_since(due).as_micros() as u64).clamp(1, LATENCY_MAX);
-        // What was sent before does not count, whenever its reply comes.
-        if due >= self.recording_from {
-            self.latencies.saturating_record_n(latency, replies);
-        }
-        self.shared.finished.fetch_add(replies, Relaxed);
-        self.shared.latency_sum.fetch_add(latency * replies, Relaxed);
     }
 
     /// The connection has its replies, if it sent anything: it takes on the next batch.
@@ -391,66 +397,44 @@ impl<'p> Loader<'p> {
     /// Takes the next batch out of what there is to do.
     fn next(&mut self, now: Instant) -> Option<Due> {
         let whole = self.plan.pipeline as u64;
-        let warming_up = now < self.recording_from;
+        let from = self.recorder.from;
         let repetitions = match self.plan.extent {
-            Extent::Duration(duration) => {
-                (now.saturating_duration_since(self.recording_from) < duration).then_some(whole)?
-            }
-            Extent::Requests(_) if warming_up => whole,
+            Extent::Duration(duration) => (now.saturating_duration_since(from) < duration).then_some(whole)?,
+            Extent::Requests(_) if now < from => whole,
             Extent::Requests(n) => {
                 let before = self.shared.counted.fetch_add(whole, Relaxed);
                 whole.min(self.sequences(n).saturating_sub(before))
             }
         };
         let before = self.shared.scheduled.fetch_add(repetitions, Relaxed);
-        let at = self.plan.rate.map_or(now, |rate| {
-            let commands = before * self.plan.sequence.commands() as u64;
-            self.shared.started + Duration::from_secs_f64(commands as f64 / rate as f64)
-        });
+        let at = match self.plan.pacing {
+            Pacing::AtMost(rate) => {
+                let commands = before * self.plan.commands as u64;
+                self.shared.started() + Duration::from_secs_f64(commands as f64 / rate as f64)
+            }
+            Pacing::AsAnswered | Pacing::OpenLoop(_) => now,
+        };
         (repetitions > 0).then_some(Due { repetitions: repetitions as usize, at })
     }
 
     /// Sequences that make up so many requests.
     fn sequences(&self, requests: u64) -> u64 {
-        requests.div_ceil(self.plan.sequence.commands().max(1) as u64)
+        requests.div_ceil(self.plan.commands.max(1) as u64)
     }
 
     fn send(&mut self, token: usize, due: Due) -> Result<(), RunFailure> {
-        let bytes = self.batch.renew(due.repetitions, &mut self.numbers);
+        self.batch.renew(due.repetitions, &mut self.numbers);
         let connection = &mut self.connections[token];
-        connection.due = due.at;
-        connection.used = true;
-        connection.awaited = (due.repetitions * self.plan.sequence.commands()) as u64;
-        connection.write(bytes)
-    }
-}
-
-impl Connection {
-    fn write(&mut self, mut bytes: &[u8]) -> Result<(), RunFailure> {
-        if !self.unsent.is_empty() {
-            self.unsent.extend_from_slice(bytes);
-            return self.flush();
-        }
-        while !bytes.is_empty() {
-            match self.socket.write(bytes) {
-                Ok(count) => bytes = &bytes[count..],
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    self.unsent.extend_from_slice(bytes);
-                    break;
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(RunFailure::Lost(error)),
+        match self.batch.chosen() {
+            None => {
+                let replies = (due.repetitions * self.plan.commands) as u64;
+                connection.expect(InFlight { due: due.at, operation: 0, replies });
             }
+            Some(operations) => operations
+                .iter()
+                .for_each(|operation| connection.expect(InFlight { due: due.at, operation: *operation, replies: 1 })),
         }
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), RunFailure> {
-        if self.unsent.is_empty() {
-            return self.socket.flush().map_err(RunFailure::Lost);
-        }
-        let bytes = std::mem::take(&mut self.unsent);
-        self.write(&bytes)
+        connection.write(self.batch.bytes())
     }
 }
 

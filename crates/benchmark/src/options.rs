@@ -2,6 +2,7 @@
 //!
 //! Options end at `--` or at the first word that is none; what follows is the command to measure.
 
+use crate::{combinations, workload};
 use cinnabar_tls::client_options::ClientOptions;
 use resp::address::{Target, Uri, UriError};
 use std::time::Duration;
@@ -48,6 +49,22 @@ pub struct Options {
     /// Requests per second over all connections; None for as many as can be.
     pub rate: Option<u64>,
     pub seed: Option<u64>,
+    /// Several commands at once, instead of the tests.
+    pub workload: Option<Vec<workload::Part>>,
+    /// Numbers by Zipf with this exponent, instead of evenly.
+    pub zipf: Option<f64>,
+    /// Requests per second of an open loop.
+    pub open_rate: Option<u64>,
+    /// The file for the plot of latencies.
+    pub svg: Option<String>,
+    /// Report as JSON.
+    pub json: bool,
+    /// The other server, to be loaded in turns with this one.
+    pub compare: Option<Target>,
+    /// How many turns each has.
+    pub rounds: Option<usize>,
+    /// Below this ratio of throughputs the program ends with a status of its own.
+    pub ratio_min: Option<f64>,
     pub functions: usize,
     pub function_keys: usize,
     /// The command to measure instead of the tests.
@@ -82,10 +99,25 @@ impl Default for Options {
             last_from_stdin: false,
             rate: None,
             seed: None,
+            workload: None,
+            zipf: None,
+            open_rate: None,
+            svg: None,
+            json: false,
+            compare: None,
+            rounds: None,
+            ratio_min: None,
             functions: 10,
             function_keys: 1,
             command: Vec::new(),
         }
+    }
+}
+
+impl Options {
+    /// The same load for another server.
+    pub fn against(&self, target: &Target) -> Options {
+        Options { target: target.clone(), ..self.clone() }
     }
 }
 
@@ -157,6 +189,22 @@ Options:
  -t <tests>         Only these tests, separated by commas
  -I                 Open the connections and wait
  -x                 Read the last argument from standard input
+ --workload <mix>   Several commands at once, each as often as its weight says, such
+                    as get=80,set=15,incr=5; a test's name or, with a blank in it, a
+                    command: 'hgetall h:__rand_int__=3,get=7'
+ --zipf <theta>     Of the numbers of -r few come often, by Zipf's law: about 0.99 as
+                    in caches; 0 comes most often
+ --rate <requests>  Open loop: so many requests per second, sent when they are due,
+                    whether others were answered or not. Latencies count from when
+                    a request was due
+ --compare <host:port>
+                    Load that server, too, in turns with the first, and compare;
+                    also a socket's path. Login and encryption are the same
+ --rounds <n>       Turns of each server (default 3)
+ --min-ratio <r>    Status 2 where the first server's throughput is below so many
+                    times the other's
+ --svg <file>       Draw latencies by percentile
+ --json             Report as JSON
  --seed <num>       Seed of random numbers (default: the time)
  --num-functions <num>
                     Functions in the library of the test function_load (default 10)
@@ -199,7 +247,8 @@ pub fn parse(words: impl IntoIterator<Item = Vec<u8>>) -> Result<Request, UsageE
         if !(reader.connection(&option)?
             || reader.encryption(&option)?
             || reader.requests(&option)?
-            || reader.run(&option)?)
+            || reader.run(&option)?
+            || reader.beyond(&option)?)
         {
             return Err(invalid(&option));
         }
@@ -211,6 +260,7 @@ pub fn parse(words: impl IntoIterator<Item = Vec<u8>>) -> Result<Request, UsageE
         (_, Some(duration)) => Extent::Duration(duration),
         (requests, None) => Extent::Requests(requests.unwrap_or(100_000)),
     };
+    combinations::check(&reader.options).map_err(UsageError::Value)?;
     Ok(Request::Run(Box::new(reader.options)))
 }
 
@@ -326,6 +376,53 @@ impl<I: Iterator<Item = Vec<u8>>> Reader<I> {
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// What only this program has.
+    fn beyond(&mut self, option: &str) -> Result<bool, UsageError> {
+        match option {
+            "--workload" => {
+                let parts = workload::parse(&self.value(option)?).map_err(UsageError::Value)?;
+                self.options.workload = Some(parts);
+            }
+            "--zipf" => self.options.zipf = Some(self.positive(option)?),
+            "--rate" => {
+                let rate = self.above_zero(option)?;
+                self.options.open_rate = Some(rate.ok_or_else(|| not_above_zero(option))?);
+            }
+            "--svg" => self.options.svg = Some(self.value(option)?),
+            "--json" => self.options.json = true,
+            "--compare" => self.options.compare = Some(compared(&self.value(option)?)?),
+            "--rounds" => {
+                let rounds = self.number::<usize>(option)?;
+                self.options.rounds = Some(rounds).filter(|rounds| *rounds > 0);
+                self.options.rounds.ok_or_else(|| not_above_zero(option))?;
+            }
+            "--min-ratio" => self.options.ratio_min = Some(self.positive(option)?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn positive(&mut self, option: &str) -> Result<f64, UsageError> {
+        let number = self.number::<f64>(option)?;
+        if number.is_finite() && number > 0.0 { Ok(number) } else { Err(not_above_zero(option)) }
+    }
+}
+
+fn not_above_zero(option: &str) -> UsageError {
+    UsageError::Value(format!("Option {option} takes a number above zero."))
+}
+
+/// The other server: `host:port`, or the path of a socket.
+fn compared(text: &str) -> Result<Target, UsageError> {
+    if text.contains('/') {
+        return Ok(Target::Unix(text.to_owned()));
+    }
+    let address = text.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
+    match address.filter(|(host, port)| !host.is_empty() && *port > 0) {
+        Some((host, port)) => Ok(Target::Tcp { host: host.trim_matches(['[', ']']).to_owned(), port }),
+        None => Err(UsageError::Value(format!("Option --compare takes host:port or a socket's path, not \"{text}\"."))),
     }
 }
 

@@ -1,7 +1,10 @@
 //! What a run is reported as: valkey-benchmark's texts, so that whatever reads them goes on working.
 
+use crate::cases::Case;
 use crate::load_generator::LoadCounts;
+use crate::measured_run::Measured;
 use crate::options::{Extent, Options};
+use crate::setup::Durability;
 use hdrhistogram::Histogram;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -17,24 +20,53 @@ pub struct RunOutcome<'o> {
     pub payload: usize,
     /// In microseconds.
     pub latencies: &'o Histogram<u64>,
+    /// The parts of a mix.
+    pub operations: Vec<(&'o str, &'o Histogram<u64>)>,
+    /// How late a request of an open loop was sent at worst.
+    pub lateness: Duration,
     /// The server's `save` and `appendonly`, when it told.
-    pub server: Option<&'o (String, String)>,
+    pub server: Option<&'o Durability>,
 }
 
-impl RunOutcome<'_> {
+impl<'o> RunOutcome<'o> {
+    pub fn new(case: &'o Case, measured: &'o Measured, options: &Options, server: Option<&'o Durability>) -> Self {
+        let parts = case.operations.iter().zip(&measured.operations).filter(|_| case.operations.len() > 1);
+        RunOutcome {
+            title: &case.title,
+            took: measured.took,
+            payload: if options.command.is_empty() { options.data_size } else { case.size() },
+            latencies: &measured.latencies,
+            operations: parts.map(|(operation, latencies)| (operation.name.as_str(), latencies)).collect(),
+            lateness: measured.lateness,
+            server,
+        }
+    }
+
     fn rate(&self) -> f64 {
+        self.rate_of(self.latencies)
+    }
+
+    fn rate_of(&self, latencies: &Histogram<u64>) -> f64 {
         let seconds = self.took.as_secs_f64();
-        if seconds > 0.0 { self.latencies.len() as f64 / seconds } else { 0.0 }
+        if seconds > 0.0 { latencies.len() as f64 / seconds } else { 0.0 }
     }
+}
 
-    /// The value below which `percent` of all latencies lie, in milliseconds.
-    fn percentile(&self, percent: f64) -> f64 {
-        milliseconds(self.latencies.value_at_percentile(percent))
-    }
+/// The value below which `percent` of all latencies lie, in milliseconds.
+fn percentile(latencies: &Histogram<u64>, percent: f64) -> f64 {
+    milliseconds(latencies.value_at_percentile(percent))
+}
 
-    fn mean(&self) -> f64 {
-        self.latencies.mean() / 1000.0
-    }
+/// What is told of latencies in a line, in milliseconds: avg, min, p50, p95, p99, max.
+fn figures(latencies: &Histogram<u64>) -> [f64; 6] {
+    [
+        latencies.mean() / 1000.0,
+        milliseconds(latencies.min()),
+        percentile(latencies, 50.0),
+        percentile(latencies, 95.0),
+        percentile(latencies, 99.0),
+        milliseconds(latencies.max()),
+    ]
 }
 
 fn milliseconds(microseconds: u64) -> f64 {
@@ -44,39 +76,33 @@ fn milliseconds(microseconds: u64) -> f64 {
 pub const CSV_HEADER: &str = "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\",\"p50_latency_ms\",\
                               \"p95_latency_ms\",\"p99_latency_ms\",\"max_latency_ms\"";
 
-/// The text for a finished run, in the form that the options ask for.
+/// The text for a finished run, in the form that the options ask for; the parts of a mix come after the whole.
 pub fn render(outcome: &RunOutcome<'_>, options: &Options) -> String {
+    let parts = outcome.operations.iter().copied();
     if options.csv {
-        return csv(outcome);
+        let all = std::iter::once((outcome.title, outcome.latencies)).chain(parts);
+        return all.map(|(title, latencies)| csv(title, outcome.rate_of(latencies), latencies)).collect();
     }
     if options.quiet {
-        return format!(
-            "{}: {:.2} requests per second, p50={:.3} msec\n",
-            outcome.title,
-            outcome.rate(),
-            outcome.percentile(50.0)
-        );
+        let all = std::iter::once((outcome.title, outcome.latencies)).chain(parts);
+        return all.map(|(title, latencies)| brief(title, outcome.rate_of(latencies), latencies)).collect();
     }
     let mut text = String::new();
     let _ = head(&mut text, outcome, options);
     let _ = by_percentile(&mut text, outcome, options.precision);
     let _ = cumulative(&mut text, outcome, options.precision);
     let _ = summary(&mut text, outcome);
+    let _ = by_operation(&mut text, outcome);
     text
 }
 
-fn csv(outcome: &RunOutcome<'_>) -> String {
-    let latencies = outcome.latencies;
-    let figures = [
-        outcome.mean(),
-        milliseconds(latencies.min()),
-        outcome.percentile(50.0),
-        outcome.percentile(95.0),
-        outcome.percentile(99.0),
-        milliseconds(latencies.max()),
-    ];
-    let figures: Vec<_> = figures.iter().map(|figure| format!("\"{figure:.3}\"")).collect();
-    format!("\"{}\",\"{:.2}\",{}\n", outcome.title, outcome.rate(), figures.join(","))
+fn brief(title: &str, rate: f64, latencies: &Histogram<u64>) -> String {
+    format!("{title}: {rate:.2} requests per second, p50={:.3} msec\n", percentile(latencies, 50.0))
+}
+
+fn csv(title: &str, rate: f64, latencies: &Histogram<u64>) -> String {
+    let figures: Vec<_> = figures(latencies).iter().map(|figure| format!("\"{figure:.3}\"")).collect();
+    format!("\"{title}\",\"{rate:.2}\",{}\n", figures.join(","))
 }
 
 fn head(text: &mut String, outcome: &RunOutcome<'_>, options: &Options) -> std::fmt::Result {
@@ -92,6 +118,10 @@ fn head(text: &mut String, outcome: &RunOutcome<'_>, options: &Options) -> std::
     writeln!(text, "  multi-thread: {}", if options.threads.is_some() { "yes" } else { "no" })?;
     if let Some(threads) = options.threads {
         writeln!(text, "  threads: {threads}")?;
+    }
+    if let Some(rate) = options.open_rate {
+        let late = outcome.lateness.as_secs_f64() * 1000.0;
+        writeln!(text, "  open loop: {rate} requests per second, sent {late:.3} milliseconds late at worst")?;
     }
     writeln!(text)
 }
@@ -140,21 +170,32 @@ fn rounded(microseconds: u64, precision: usize) -> String {
 }
 
 fn summary(text: &mut String, outcome: &RunOutcome<'_>) -> std::fmt::Result {
-    let latencies = outcome.latencies;
     writeln!(text, "Summary:")?;
     writeln!(text, "  throughput summary: {:.2} requests per second", outcome.rate())?;
     writeln!(text, "  latency summary (msec):")?;
     writeln!(text, "    {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}", "avg", "min", "p50", "p95", "p99", "max")?;
-    writeln!(
-        text,
-        "    {:9.3} {:9.3} {:9.3} {:9.3} {:9.3} {:9.3}\n",
-        outcome.mean(),
-        milliseconds(latencies.min()),
-        outcome.percentile(50.0),
-        outcome.percentile(95.0),
-        outcome.percentile(99.0),
-        milliseconds(latencies.max())
-    )
+    writeln!(text, "    {}\n", columns(outcome.latencies))
+}
+
+fn columns(latencies: &Histogram<u64>) -> String {
+    let columns: Vec<_> = figures(latencies).iter().map(|figure| format!("{figure:9.3}")).collect();
+    columns.join(" ")
+}
+
+/// A line a part of a mix.
+fn by_operation(text: &mut String, outcome: &RunOutcome<'_>) -> std::fmt::Result {
+    if outcome.operations.is_empty() {
+        return Ok(());
+    }
+    let width = outcome.operations.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(9);
+    writeln!(text, "By operation (msec):")?;
+    let head = ["avg", "min", "p50", "p95", "p99", "max"].map(|name| format!("{name:>9}")).join(" ");
+    writeln!(text, "    {:<width$} {:>11} {:>11} {head}", "operation", "requests", "per second")?;
+    for (name, latencies) in &outcome.operations {
+        let (count, rate) = (latencies.len(), outcome.rate_of(latencies));
+        writeln!(text, "    {name:<width$} {count:>11} {rate:>11.2} {}", columns(latencies))?;
+    }
+    writeln!(text)
 }
 
 /// The line that shows a run under way; it is written over until the run ends.
@@ -198,7 +239,7 @@ impl<'p> ReportProgress<'p> {
         let (replies, latency_sum) = (shared.finished.load(Relaxed), shared.latency_sum.load(Relaxed));
         let now = Mark { at: Instant::now(), replies, latency_sum };
         let line = self.line(now);
-        if self.warming_up && shared.started.elapsed() >= self.options.warmup {
+        if self.warming_up && shared.started().elapsed() >= self.options.warmup {
             self.warming_up = false;
             self.base = now;
         }
@@ -233,6 +274,7 @@ impl<'p> ReportProgress<'p> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::batch::{CommandSequence, Operation};
     use crate::load_generator::new_histogram;
 
     fn outcome_of(values: &[u64], options: &Options) -> String {
@@ -241,7 +283,16 @@ mod tests {
             latencies.record(*value).unwrap();
         }
         let took = Duration::from_secs(2);
-        render(&RunOutcome { title: "SET", took, payload: 3, latencies: &latencies, server: None }, options)
+        let outcome = RunOutcome {
+            title: "SET",
+            took,
+            payload: 3,
+            latencies: &latencies,
+            operations: Vec::new(),
+            lateness: Duration::ZERO,
+            server: None,
+        };
+        render(&outcome, options)
     }
 
     #[test]
@@ -269,6 +320,34 @@ mod tests {
         progress.base = Mark { replies: 4, latency_sum: 8_000, ..progress.base };
         let expected = "SET: rps=5.0 (overall: 3.0) avg_msec=2.000 (overall: 2.000) 6 requests";
         assert_eq!(progress.line(now), expected);
+    }
+
+    #[test]
+    fn a_mix_is_told_as_a_whole_and_by_its_parts() {
+        let operation = |name: &str| Operation { name: name.into(), weight: 1, sequence: CommandSequence::default() };
+        let case = Case { title: "GET=1,SET=1".into(), operations: vec![operation("GET"), operation("SET")] };
+        let mut measured = Measured::nothing(2);
+        measured.took = Duration::from_secs(2);
+        for (part, value) in [(0, 1000), (0, 2000), (1, 4000)] {
+            measured.latencies.record(value).unwrap();
+            measured.operations[part].record(value).unwrap();
+        }
+        let text = |options: &Options| render(&RunOutcome::new(&case, &measured, options, None), options);
+        let expected = "\
+GET=1,SET=1: 1.50 requests per second, p50=2.000 msec
+GET: 1.00 requests per second, p50=1.000 msec
+SET: 0.50 requests per second, p50=4.001 msec
+";
+        assert_eq!(text(&Options { quiet: true, ..Options::default() }), expected);
+        assert_eq!(text(&Options { csv: true, ..Options::default() }).lines().count(), 3);
+        let whole = text(&Options { open_rate: Some(9), ..Options::default() });
+        assert!(
+            whole.contains("  open loop: 9 requests per second, sent 0.000 milliseconds late at worst\n"),
+            "{whole}"
+        );
+        let part =
+            "    SET                 1        0.50     4.001     4.000     4.001     4.001     4.001     4.001\n";
+        assert!(whole.contains(part), "{whole}");
     }
 
     #[test]

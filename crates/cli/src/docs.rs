@@ -7,6 +7,8 @@
 use resp::Value;
 use resp::reply_value::Decoder;
 
+use crate::reply_fields::{field, fields, items, text, text_field};
+
 /// The answer that is at hand without a server.
 const KNOWN: &[u8] = include_bytes!("docs.resp");
 
@@ -130,37 +132,6 @@ fn read_argument(value: &Value) -> Option<DocumentedArgument> {
         repeats: has("multiple"),
         repeats_token: has("multiple_token"),
     })
-}
-
-/// Names and values, which RESP2 sends as one array.
-fn fields(value: &Value) -> Vec<(&Value, &Value)> {
-    match value {
-        Value::Map(pairs) => pairs.iter().map(|(name, value)| (name, value)).collect(),
-        Value::Array(items) => items.chunks_exact(2).map(|pair| (&pair[0], &pair[1])).collect(),
-        _ => Vec::new(),
-    }
-}
-
-fn field<'v>(value: &'v Value, name: &str) -> Option<&'v Value> {
-    fields(value).into_iter().find(|(key, _)| text(key).as_deref() == Some(name)).map(|(_, value)| value)
-}
-
-fn text_field(value: &Value, name: &str) -> Option<String> {
-    field(value, name).and_then(text)
-}
-
-fn items(value: &Value) -> &[Value] {
-    match value {
-        Value::Array(items) | Value::Set(items) => items,
-        _ => &[],
-    }
-}
-
-fn text(value: &Value) -> Option<String> {
-    match value {
-        Value::Bulk(bytes) | Value::Simple(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 //! | [`resp_session`] | RESP, with login, database, transaction and subscriptions |
 //! | [`redirect`] | where a node of a cluster sends a command |
 //! | [`book`] | the small length-prefixed protocol |
+//! | [`reply_fields`] | names and values in replies of either protocol |
 //! | [`docs`] | what commands there are, as the server tells it |
 //! | [`hint`], [`help_text`] | what may follow a line; what is known of commands |
 //! | [`completion`] | hints and completion on a terminal; preferences |
@@ -17,10 +18,11 @@
 //! | [`password`] | typed without being shown |
 //! | [`pipe`] | requests from standard input as they are |
 //! | [`eval_file`] | scripts from files |
-//! | [`scan_keys`] | walks over the keyspace |
-//! | [`big_keys`], [`hot_keys`] | the biggest and the most used keys |
+//! | [`keys`] | walks over the keyspace, and what they find |
 //! | [`primary_feed`] | what a primary sends: its data set, and then its commands |
 //! | [`stat`], [`ping_latency`] | the server as time goes by |
+//! | [`top`] | the server on the full screen |
+//! | [`human_bytes`] | sizes as people read them |
 //! | [`cluster`] | what is done to a cluster as a whole |
 //!
 //! Exit status: 0, also after an error reply; 1 when there is no connection or no reply, for a bad command line, and
@@ -29,7 +31,6 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::unwrap_used)]
 
-mod big_keys;
 mod book;
 mod cluster;
 mod command_line;
@@ -39,8 +40,9 @@ mod eval_file;
 mod help_text;
 mod hint;
 mod history;
-mod hot_keys;
+mod human_bytes;
 mod interactive;
+mod keys;
 mod options;
 mod password;
 mod ping_latency;
@@ -48,10 +50,11 @@ mod pipe;
 mod primary_feed;
 mod protocol_client;
 mod redirect;
+mod reply_fields;
 mod reply_format;
 mod resp_session;
-mod scan_keys;
 mod stat;
+mod top;
 mod transport;
 
 use std::io::{IsTerminal, Read};
@@ -60,6 +63,7 @@ use std::process::ExitCode;
 
 use crate::command_line::{Request, Surroundings, UsageError};
 use crate::docs::Docs;
+use crate::keys::{big_keys, hot_keys, key_stats, scan_keys};
 use crate::options::{Mode, Options, StdinArgument};
 use crate::protocol_client::{Client, ClientFailure};
 use crate::reply_format::OutputFormat;
@@ -114,10 +118,11 @@ fn run(mut options: Options) -> ExitCode {
             Err(text) => return fail(&text),
         },
         Mode::IntrinsicLatency(seconds) => {
-            ping_latency::run_intrinsic(*seconds);
+            ping_latency::run_intrinsic(*seconds, &options);
             return ExitCode::SUCCESS;
         }
         Mode::Hint(_) | Mode::HintFile(_) => return show_hints(options),
+        Mode::Top => return top::run(options).unwrap_or_else(|failure| fail(&failure.to_string())),
         _ => return run_mode(options).unwrap_or_else(|failure| fail(&failure.to_string())),
     }
     let show_times = options.output == OutputFormat::Formatted;
@@ -176,11 +181,12 @@ fn run_mode(options: Options) -> Result<ExitCode, ClientFailure> {
         Mode::Scan => scan_keys::run(&mut session)?,
         Mode::BigKeys | Mode::MemoryKeys => big_keys::run(&mut session)?,
         Mode::HotKeys => hot_keys::run(&mut session)?,
+        Mode::KeyStats => key_stats::run(&mut session)?,
         Mode::Stat => stat::run(&mut session)?,
         Mode::Latency | Mode::LatencyHistory => ping_latency::run(&mut session)?,
         Mode::LatencyDistribution => ping_latency::run_distribution(&mut session)?,
         Mode::Commands | Mode::Eval(_) | Mode::IntrinsicLatency(_) | Mode::Hint(_) | Mode::HintFile(_) => {}
-        Mode::Cluster(_) => {}
+        Mode::Cluster(_) | Mode::Top => {}
     }
     Ok(ExitCode::SUCCESS)
 }

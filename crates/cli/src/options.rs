@@ -41,6 +41,9 @@ pub enum Mode {
     BigKeys,
     MemoryKeys,
     HotKeys,
+    KeyStats,
+    /// `--top`: the server on the full screen.
+    Top,
     Stat,
     Latency,
     LatencyHistory,
@@ -60,6 +63,19 @@ pub enum Mode {
     Cluster(String),
 }
 
+impl Mode {
+    /// Whether what it prints can be JSON.
+    pub fn has_json(&self) -> bool {
+        match self {
+            Mode::Pipe | Mode::Replica | Mode::Rdb(_) | Mode::FunctionsRdb(_) | Mode::Hint(_) | Mode::HintFile(_) => {
+                false
+            }
+            Mode::Cluster(name) => ["info", "check", "call"].contains(&name.as_str()),
+            _ => true,
+        }
+    }
+}
+
 /// Which keys the modes that walk the keyspace look at.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeySelection {
@@ -72,8 +88,12 @@ pub struct KeySelection {
 pub struct Options {
     pub mode: Mode,
     pub keys: KeySelection,
-    /// `--memkeys-samples`: how many elements of a key are looked at.
+    /// `--memkeys-samples`, `--keystats-samples`: how many elements of a key are looked at.
     pub memory_samples: Option<u64>,
+    /// `--cursor`: where the walk of `--keystats` begins.
+    pub cursor: u64,
+    /// `--top n`: how many of the largest keys `--keystats` lists.
+    pub top_keys: Option<usize>,
     /// How long `--pipe` waits for replies after the last request; zero is for ever.
     pub pipe_timeout: Duration,
     /// How long connecting may take.

@@ -10,11 +10,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use resp::Value;
+use resp::json::{decimal, integer, object};
 
-use crate::big_keys::refused;
-use crate::options::Mode;
+use crate::keys::keyspace_walk::refused;
+use crate::options::{Mode, Options};
 use crate::protocol_client::ClientFailure;
-use crate::reply_format::OutputFormat;
+use crate::reply_format::{self, OutputFormat};
 use crate::resp_session::RespSession;
 use crate::transport::print;
 
@@ -105,6 +106,10 @@ pub fn run_distribution(session: &mut RespSession) -> Result<(), ClientFailure> 
             counts[bucket(ping(session)?.as_micros().try_into().unwrap_or(u64::MAX))] += 1;
             thread::sleep(SAMPLE_EVERY);
         }
+        if session.options().output.is_json() {
+            print(&reply_format::reply(&distribution(&counts), session.options()));
+            continue;
+        }
         if lines % LINES_A_PAGE == 0 {
             print(legend().as_bytes());
         }
@@ -114,7 +119,8 @@ pub fn run_distribution(session: &mut RespSession) -> Result<(), ClientFailure> 
 }
 
 /// `--intrinsic-latency`: needs no server.
-pub fn run_intrinsic(seconds: u64) {
+pub fn run_intrinsic(seconds: u64, options: &Options) {
+    let is_json = options.output.is_json();
     let (start, length) = (Instant::now(), Duration::from_secs(seconds));
     let (mut worst, mut runs, mut now) = (Duration::ZERO, 0u64, Instant::now());
     while now.duration_since(start) < length {
@@ -124,10 +130,22 @@ pub fn run_intrinsic(seconds: u64) {
         (now, runs) = (then, runs + 1);
         if run.as_micros() > worst.as_micros() {
             worst = run;
+            if is_json {
+                continue;
+            }
             print(format!("Max latency so far: {} microseconds.\n", worst.as_micros()).as_bytes());
         }
     }
     let average = now.duration_since(start).as_secs_f64() * 1e6 / runs.max(1) as f64;
+    if is_json {
+        let report = object([
+            ("runs", integer(runs)),
+            ("average_us", decimal(average, 4)),
+            ("worst_us", decimal(worst.as_secs_f64() * 1e6, 3)),
+        ]);
+        print(&reply_format::reply(&report, options));
+        return;
+    }
     let text = format!(
         "\n{runs} total runs (avg latency: {average:.4} microseconds / {:.2} nanoseconds per run).\n\
          Worst run took {:.0}x longer than the average latency.\n",
@@ -195,6 +213,16 @@ fn legend() -> String {
          From 0 to 100%: {colors}\x1b[0m\n\
          ---------------------------------------------\n"
     )
+}
+
+/// The buckets that have samples, for programs.
+fn distribution(counts: &[u64; BUCKETS.len()]) -> Value {
+    let filled = counts.iter().zip(BUCKETS).filter(|(count, _)| **count > 0);
+    let buckets = filled.map(|(count, (upto, _))| {
+        let upto = if upto == u64::MAX { Value::Null } else { integer(upto) };
+        object([("up_to_us", upto), ("count", integer(*count))])
+    });
+    object([("samples", integer(counts.iter().sum())), ("buckets", Value::Array(buckets.collect()))])
 }
 
 fn spectrum(counts: &[u64; BUCKETS.len()]) -> String {

@@ -13,7 +13,7 @@
 //! valkey-cli cannot print a big number (it exits); here it is `(big number) 123`, and its digits in the other formats.
 //! Attributes are not printed, only the value that they belong to.
 
-use resp::Value;
+use resp::{Value, json};
 
 use crate::options::Options;
 use resp::words::quote;
@@ -26,6 +26,13 @@ pub enum OutputFormat {
     Json,
     /// JSON whose strings hold printable ASCII only, other bytes as `\\xHH`.
     QuotedJson,
+}
+
+impl OutputFormat {
+    /// For programs that read JSON.
+    pub fn is_json(self) -> bool {
+        matches!(self, OutputFormat::Json | OutputFormat::QuotedJson)
+    }
 }
 
 /// A reply with the end of line or delimiter that its format puts behind it.
@@ -42,8 +49,8 @@ pub fn reply(value: &Value, options: &Options) -> Vec<u8> {
             return out;
         }
         OutputFormat::Csv => csv(&mut out, value),
-        OutputFormat::Json => json(&mut out, value, json_string),
-        OutputFormat::QuotedJson => json(&mut out, value, json_quoted_string),
+        OutputFormat::Json => json::write(&mut out, value, json::string),
+        OutputFormat::QuotedJson => json::write(&mut out, value, json::quoted_string),
     }
     out.push(b'\n');
     out
@@ -188,80 +195,6 @@ pub fn csv(out: &mut Vec<u8>, value: &Value) {
     }
 }
 
-/// How JSON output writes the bytes of a string.
-type JsonString = fn(&mut Vec<u8>, &[u8]);
-
-/// `value` as JSON. An error is `error:"text"`, which is no JSON, so that nobody takes it for a string.
-pub fn json(out: &mut Vec<u8>, value: &Value, string: JsonString) {
-    match value {
-        Value::Null => out.extend(b"null"),
-        Value::Simple(text) | Value::Bulk(text) | Value::Verbatim(_, text) => string(out, text),
-        Value::Error(text) => {
-            out.extend(b"error:");
-            string(out, text);
-        }
-        Value::Int(number) => out.extend(number.to_string().as_bytes()),
-        Value::Double(number) | Value::BigNumber(number) => out.extend(number.as_bytes()),
-        Value::Bool(truth) => out.extend(truth.to_string().as_bytes()),
-        Value::Array(items) | Value::Set(items) | Value::Push(items) => {
-            out.push(b'[');
-            joined(out, items, b",", |out, item| json(out, item, string));
-            out.push(b']');
-        }
-        Value::Map(pairs) => {
-            out.push(b'{');
-            joined(out, pairs, b",", |out, (key, value)| {
-                json_key(out, key, string);
-                out.push(b':');
-                json(out, value, string);
-            });
-            out.push(b'}');
-        }
-        Value::Attribute(_, value) => json(out, value, string),
-    }
-}
-
-/// JSON knows only strings as keys, so any other key becomes the string of its own JSON.
-fn json_key(out: &mut Vec<u8>, key: &Value, string: JsonString) {
-    let is_string = matches!(key, Value::Simple(_) | Value::Bulk(_) | Value::Verbatim(..) | Value::Error(_));
-    if is_string {
-        return json(out, key, string);
-    }
-    out.push(b'"');
-    json(out, key, string);
-    out.push(b'"');
-}
-
-/// A JSON string that keeps bytes above the control characters as they are, UTF-8 or not.
-pub fn json_string(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.push(b'"');
-    for &byte in bytes {
-        match byte {
-            b'\\' | b'"' => out.extend([b'\\', byte]),
-            b'\n' => out.extend(b"\\n"),
-            b'\r' => out.extend(b"\\r"),
-            b'\t' => out.extend(b"\\t"),
-            0x08 => out.extend(b"\\b"),
-            0x0c => out.extend(b"\\f"),
-            0..=0x1f => out.extend(format!("\\u{byte:04x}").as_bytes()),
-            _ => out.push(byte),
-        }
-    }
-    out.push(b'"');
-}
-
-/// A JSON string of the quoted form of `bytes`, its backslashes doubled.
-pub fn json_quoted_string(out: &mut Vec<u8>, bytes: &[u8]) {
-    let mut quoted = Vec::new();
-    quote(&mut quoted, bytes);
-    for byte in quoted {
-        if byte == b'\\' {
-            out.push(b'\\');
-        }
-        out.push(byte);
-    }
-}
-
 fn joined<T>(out: &mut Vec<u8>, items: &[T], delimiter: &[u8], mut put_item: impl FnMut(&mut Vec<u8>, &T)) {
     for (index, item) in items.iter().enumerate() {
         if index > 0 {
@@ -324,7 +257,7 @@ mod tests {
             assert_eq!(tty(&value), on_terminal, "{value:?}");
             assert_eq!(text(|out| raw(out, &value, b"\n")), in_pipe, "{value:?}");
             assert_eq!(text(|out| csv(out, &value)), as_csv, "{value:?}");
-            assert_eq!(text(|out| json(out, &value, json_string)), as_json, "{value:?}");
+            assert_eq!(text(|out| json::write(out, &value, json::string)), as_json, "{value:?}");
             // Attributes are for programs.
             let with_attribute = Value::Attribute(vec![(bulk("ttl"), Value::Int(1))], Box::new(value));
             assert_eq!(tty(&with_attribute), on_terminal);
@@ -346,7 +279,7 @@ mod tests {
         assert_eq!(tty(&value), expected);
         assert_eq!(text(|out| raw(out, &value, b",")), "1,2,3,4,,5");
         assert_eq!(text(|out| csv(out, &value)), "1,2,3,4,,5");
-        assert_eq!(text(|out| json(out, &value, json_string)), "[1,[2,[3,4,[]]],5]");
+        assert_eq!(text(|out| json::write(out, &value, json::string)), "[1,[2,[3,4,[]]],5]");
     }
 
     #[test]
@@ -377,13 +310,6 @@ mod tests {
         assert_eq!(text(|out| raw(out, &value, b"\n")), "short 1\nlong 1\n2\n3 a (true)");
         assert_eq!(text(|out| csv(out, &value)), "\"short\",1,\"long\",1,2,3,\"a\",true");
         let expected = "{\"short\":[[1]],\"long\":[1,2],\"3\":{\"a\":true}}";
-        assert_eq!(text(|out| json(out, &value, json_string)), expected);
-    }
-
-    #[test]
-    fn json_strings_escape_or_quote() {
-        let bytes = b"\\\"\n\r\t\x08\x0c\x00\x7f\xc3\xa9";
-        assert_eq!(text(|out| json_string(out, bytes)), "\"\\\\\\\"\\n\\r\\t\\b\\f\\u0000\x7f\u{e9}\"");
-        assert_eq!(text(|out| json_quoted_string(out, b"a\xff\n")), "\"a\\\\xff\\\\n\"");
+        assert_eq!(text(|out| json::write(out, &value, json::string)), expected);
     }
 }

@@ -1,12 +1,15 @@
-//! `--stat`: a line about the server every second, read off INFO.
+//! `--stat`: a line about the server every second, read off INFO; as JSON, an object a line.
 
 use std::thread;
 use std::time::Duration;
 
 use resp::Value;
+use resp::json::{object, text};
 
-use crate::big_keys::refused;
+use crate::human_bytes::human;
+use crate::keys::keyspace_walk::refused;
 use crate::protocol_client::ClientFailure;
+use crate::reply_format;
 use crate::resp_session::RespSession;
 use crate::transport::print;
 
@@ -28,40 +31,81 @@ pub fn run(session: &mut RespSession) -> Result<(), ClientFailure> {
             Value::Bulk(text) | Value::Verbatim(_, text) => String::from_utf8_lossy(&text).into_owned(),
             _ => String::new(),
         };
-        if lines % LINES_A_PAGE == 0 {
-            print(HEADING.as_bytes());
+        let moment = Moment::of(&info, &mut requests);
+        if session.options().output.is_json() {
+            print(&reply_format::reply(&moment.as_value(), session.options()));
+        } else {
+            if lines % LINES_A_PAGE == 0 {
+                print(HEADING.as_bytes());
+            }
+            print(moment.line().as_bytes());
         }
-        print(line(&info, &mut requests).as_bytes());
         lines += 1;
         thread::sleep(interval.unwrap_or(Duration::from_secs(1)));
     }
 }
 
-/// One line; `requests` is how many the line before it told of.
-fn line(info: &str, requests: &mut i64) -> String {
-    let field = |name: &str| {
-        let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        value.and_then(|value| value.trim().parse::<i64>().ok()).unwrap_or(0)
-    };
-    let keys: i64 = info.lines().filter_map(keys_of_database).sum();
-    let total = field("total_commands_processed");
-    let growth = if *requests == 0 { 0 } else { total - *requests };
-    *requests = total;
-    let child = match (field("loading"), field("aof_rewrite_in_progress"), field("rdb_bgsave_in_progress")) {
-        (0, 0, 0) => "",
-        (0, 0, _) => "SAVE",
-        (0, _, 0) => "AOF",
-        (0, _, _) => "SAVE+AOF",
-        _ => "LOAD",
-    };
-    let requests = format!("{total} (+{growth})");
-    format!(
-        "{keys:<11}{:<8} {:<8}{:<8}{requests:<19} {:<12}{child}\n",
-        human(field("used_memory")),
-        field("connected_clients"),
-        field("blocked_clients"),
-        field("total_connections_received"),
-    )
+/// What INFO tells at one moment.
+#[derive(Debug)]
+struct Moment {
+    keys: i64,
+    memory: i64,
+    clients: i64,
+    blocked: i64,
+    requests: i64,
+    /// Requests since the moment before.
+    growth: i64,
+    connections: i64,
+    child: &'static str,
+}
+
+impl Moment {
+    /// `requests` is how many the moment before told of.
+    fn of(info: &str, requests: &mut i64) -> Moment {
+        let field = |name: &str| {
+            let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            value.and_then(|value| value.trim().parse::<i64>().ok()).unwrap_or(0)
+        };
+        let total = field("total_commands_processed");
+        let growth = if *requests == 0 { 0 } else { total - *requests };
+        *requests = total;
+        let child = match (field("loading"), field("aof_rewrite_in_progress"), field("rdb_bgsave_in_progress")) {
+            (0, 0, 0) => "",
+            (0, 0, _) => "SAVE",
+            (0, _, 0) => "AOF",
+            (0, _, _) => "SAVE+AOF",
+            _ => "LOAD",
+        };
+        Moment {
+            keys: info.lines().filter_map(keys_of_database).sum(),
+            memory: field("used_memory"),
+            clients: field("connected_clients"),
+            blocked: field("blocked_clients"),
+            requests: total,
+            growth,
+            connections: field("total_connections_received"),
+            child,
+        }
+    }
+
+    fn line(&self) -> String {
+        let Moment { keys, clients, blocked, connections, child, .. } = self;
+        let (memory, requests) = (human(self.memory), format!("{} (+{})", self.requests, self.growth));
+        format!("{keys:<11}{memory:<8} {clients:<8}{blocked:<8}{requests:<19} {connections:<12}{child}\n")
+    }
+
+    fn as_value(&self) -> Value {
+        object([
+            ("keys", Value::Int(self.keys)),
+            ("used_memory", Value::Int(self.memory)),
+            ("connected_clients", Value::Int(self.clients)),
+            ("blocked_clients", Value::Int(self.blocked)),
+            ("requests", Value::Int(self.requests)),
+            ("requests_since", Value::Int(self.growth)),
+            ("connections", Value::Int(self.connections)),
+            ("child", text(self.child)),
+        ])
+    }
 }
 
 /// `db0:keys=12,expires=0,...`
@@ -69,17 +113,6 @@ fn keys_of_database(line: &str) -> Option<i64> {
     let (number, fields) = line.strip_prefix("db")?.split_once(':')?;
     let keys = fields.strip_prefix("keys=")?.split(',').next()?;
     number.parse::<u32>().ok().and(keys.parse().ok())
-}
-
-/// A number of bytes as people read it: `1.64M`.
-fn human(bytes: i64) -> String {
-    let value = bytes as f64;
-    match bytes {
-        ..1024 => format!("{bytes}B"),
-        1024..0x10_0000 => format!("{:.2}K", value / 1024.0),
-        0x10_0000..0x4000_0000 => format!("{:.2}M", value / 1_048_576.0),
-        _ => format!("{:.2}G", value / 1_073_741_824.0),
-    }
 }
 
 #[cfg(test)]
@@ -91,18 +124,12 @@ mod tests {
         let info = "# Clients\r\nconnected_clients:1\r\nblocked_clients:0\r\nused_memory:1719664\r\n\
             total_commands_processed:2369118\r\ntotal_connections_received:63\r\n\
             db0:keys=790,expires=0,avg_ttl=0\r\ndb3:keys=4,expires=0\r\ndbx:keys=9,\r\n";
+        let line = |info: &str, requests: &mut i64| Moment::of(info, requests).line();
         let mut requests = 2369117;
         assert_eq!(line(info, &mut requests), "794        1.64M    1       0       2369118 (+1)        63          \n");
         assert_eq!(requests, 2369118);
         let busy = "rdb_bgsave_in_progress:1\r\naof_rewrite_in_progress:1\r\n";
         assert!(line(busy, &mut 0).ends_with(" SAVE+AOF\n"));
         assert!(line("loading:1", &mut 0).ends_with(" LOAD\n"));
-    }
-
-    #[test]
-    fn bytes_have_units() {
-        for (bytes, text) in [(0, "0B"), (1023, "1023B"), (1024, "1.00K"), (5 << 20, "5.00M"), (3 << 30, "3.00G")] {
-            assert_eq!(human(bytes), text);
-        }
     }
 }

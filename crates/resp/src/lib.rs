@@ -7,6 +7,7 @@
 //! | [`reply_scan`] | reply bytes into the places where replies end |
 //! | [`reply_value`] | commands into bytes and reply bytes into values, on the client |
 //! | [`book`] | the small length-prefixed binary protocol, both sides |
+//! | [`json`] | values into JSON, as the tools print them |
 //! | [`number`] | text into integers and floats, by the rules of each place that reads one |
 //! | [`double`] | a float into text as Valkey prints it |
 //! | [`long_double`] | the extended arithmetic of INCRBYFLOAT |
@@ -22,6 +23,7 @@
 pub mod address;
 pub mod book;
 pub mod double;
+pub mod json;
 pub mod long_double;
 pub mod number;
 pub mod proxy_header;

@@ -9,7 +9,7 @@ pub const CLUSTER_FLAGS: &[Flag] = &[
         "<command>",
         "Create, check, mend or change a cluster; --cluster help lists the commands.",
         |draft, rest| {
-            let [name, ..] = rest else { return Ok(0) };
+            let [name, ..] = rest else { return Err(unrecognized(b"--cluster")) };
             if matches!(draft.mode, Some(Mode::Cluster(_))) {
                 return Err(error("Option --cluster is given twice."));
             }

@@ -50,14 +50,14 @@ pub fn parse(arguments: &[Vec<u8>], surroundings: Surroundings) -> Result<Reques
                 set(&mut draft, text)?;
                 rest = &rest[1..];
             }
-            (Some(Apply::Words(_, set)), [_, ..]) => rest = &rest[set(&mut draft, tail)?..],
+            (Some(Apply::Words(_, set)), _) => rest = &rest[set(&mut draft, tail)?..],
             (Some(Apply::Help), _) => return Ok(Request::Help),
             (Some(Apply::Version), _) => return Ok(Request::Version),
             (Some(Apply::Lacking(reason)), _) => {
                 return Err(error(&format!("{}: {reason}.", String::from_utf8_lossy(name))));
             }
             (Some(Apply::Value(..)), []) if name == b"-h" => return Ok(Request::Help),
-            (Some(Apply::Value(..) | Apply::Words(..)), []) | (None, _) => return Err(unrecognized(name)),
+            (Some(Apply::Value(..)), []) | (None, _) => return Err(unrecognized(name)),
         }
         rest = &rest[1..];
         if matches!(draft.mode, Some(Mode::Cluster(_))) {
@@ -79,6 +79,7 @@ fn settle(draft: Draft, command: Vec<Vec<u8>>, surroundings: Surroundings) -> Re
     if draft.resp2 && draft.resp3 {
         return Err(error("Options -2 and -3 are mutually exclusive."));
     }
+    let mode = mode(&draft)?;
     let stdin_argument = match (draft.last_from_stdin, draft.tag_from_stdin) {
         (true, Some(_)) => return Err(error("Options -x and -X are mutually exclusive.")),
         (true, None) => Some(StdinArgument::Last),
@@ -86,6 +87,9 @@ fn settle(draft: Draft, command: Vec<Vec<u8>>, surroundings: Surroundings) -> Re
     };
     let default_output = if surroundings.stdout_is_terminal { OutputFormat::Formatted } else { OutputFormat::Raw };
     let output = draft.output.unwrap_or(default_output);
+    if output.is_json() && !mode.has_json() {
+        return Err(error("With --json there are replies and reports: this has none in JSON."));
+    }
     let resp = match (draft.resp2, draft.resp3, output) {
         (true, ..) => Resp::Two,
         (_, true, _) => Resp::Three,
@@ -99,7 +103,6 @@ fn settle(draft: Draft, command: Vec<Vec<u8>>, surroundings: Surroundings) -> Re
             port: draft.port.unwrap_or(if draft.book { 1234 } else { 6379 }),
         },
     };
-    let mode = draft.mode.unwrap_or(Mode::Commands);
     if draft.book && mode != Mode::Commands {
         return Err(error("With --book there are only commands."));
     }
@@ -112,6 +115,8 @@ fn settle(draft: Draft, command: Vec<Vec<u8>>, surroundings: Surroundings) -> Re
         mode,
         keys: draft.keys,
         memory_samples: draft.memory_samples,
+        cursor: draft.cursor.unwrap_or(0),
+        top_keys: draft.top_keys,
         pipe_timeout: draft.pipe_timeout.unwrap_or(Duration::from_secs(30)),
         connect_timeout: draft.connect_timeout,
         preferred_ip: draft.preferred_ip,
@@ -139,6 +144,22 @@ fn settle(draft: Draft, command: Vec<Vec<u8>>, surroundings: Surroundings) -> Re
         cluster,
         command,
     })
+}
+
+/// What the program does; options that belong to another mode are refused.
+fn mode(draft: &Draft) -> Result<Mode, UsageError> {
+    let mode = match &draft.mode {
+        Some(Mode::KeyStats) if draft.full_screen => return Err(error("With --keystats --top takes a number.")),
+        Some(_) if draft.full_screen => return Err(error("Option --top without a number is a mode of its own.")),
+        None if draft.full_screen => Mode::Top,
+        mode => mode.clone().unwrap_or(Mode::Commands),
+    };
+    for (is_given, option) in [(draft.top_keys.is_some(), "--top <n>"), (draft.cursor.is_some(), "--cursor")] {
+        if is_given && mode != Mode::KeyStats {
+            return Err(error(&format!("Option {option} goes with --keystats.")));
+        }
+    }
+    Ok(mode)
 }
 
 /// The text of `--help`.
@@ -257,6 +278,13 @@ mod tests {
             (&["--cluster-threshold", "x"], "Invalid threshold for --cluster-threshold."),
             (&["-c", "-s", "/tmp/x"], "Options -c and -s are mutually exclusive."),
             (&["-s", "/tmp/x", "--cluster", "info"], "Options -c and -s are mutually exclusive."),
+            (&["--top", "5"], "Option --top <n> goes with --keystats."),
+            (&["--scan", "--cursor", "5"], "Option --cursor goes with --keystats."),
+            (&["--cursor", "-5"], "Invalid number for --cursor."),
+            (&["--top", "5x"], "Invalid number for --top."),
+            (&["--keystats", "--top"], "With --keystats --top takes a number."),
+            (&["--stat", "--top"], "Option --top without a number is a mode of its own."),
+            (&["--json", "--pipe"], "With --json there are replies and reports: this has none in JSON."),
             (&["--ldb"], "--ldb: the script debugger is not supported."),
             (&["--book", "--scan"], "With --book there are only commands."),
             (&["-h"], "Help"),
@@ -265,6 +293,25 @@ mod tests {
         for (line, expected) in cases {
             assert_eq!(parsed(line).unwrap_err(), *expected, "{line:?}");
         }
+    }
+
+    #[test]
+    fn top_is_a_screen_or_a_number() {
+        let options = parsed(&["--top"]).unwrap();
+        assert_eq!((options.mode, options.top_keys), (Mode::Top, None));
+        assert_eq!(parsed(&["--top", "-p", "1"]).unwrap().mode, Mode::Top);
+        let options = parsed(&["--top", "3", "--cursor", "18446744073709551615", "--keystats"]).unwrap();
+        assert_eq!((options.mode, options.top_keys, options.cursor), (Mode::KeyStats, Some(3), u64::MAX));
+        assert_eq!(parsed(&["--keystats-samples", "7"]).unwrap().memory_samples, Some(7));
+    }
+
+    #[test]
+    fn reports_are_there_as_json() {
+        for mode in ["--top", "--bigkeys", "--memkeys", "--keystats", "--hotkeys", "--scan", "--stat", "--latency"] {
+            assert!(parsed(&["--json", mode]).is_ok(), "{mode}");
+        }
+        assert!(parsed(&["--json", "--cluster", "check", "h:1"]).is_ok());
+        assert!(parsed(&["--json", "--cluster", "fix", "h:1"]).is_err());
     }
 
     #[test]

@@ -39,6 +39,10 @@ pub struct Draft {
     pub mode: Option<Mode>,
     pub keys: KeySelection,
     pub memory_samples: Option<u64>,
+    pub cursor: Option<u64>,
+    pub top_keys: Option<usize>,
+    /// `--top` without a number.
+    pub full_screen: bool,
     pub pipe_timeout: Option<Duration>,
     pub connect_timeout: Option<Duration>,
     pub preferred_ip: Option<IpVersion>,

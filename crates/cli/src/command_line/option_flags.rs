@@ -6,7 +6,7 @@ use resp::address::{Uri, UriError};
 use resp::words::unquote;
 
 use super::option_flag::{
-    Apply, Draft, Flag, UsageError, error, integer, lacking, natural, port, seconds, switch, utf8, value,
+    Apply, Draft, Flag, UsageError, error, integer, lacking, natural, port, seconds, switch, utf8, value, words,
 };
 use crate::options::Mode;
 use crate::reply_format::OutputFormat;
@@ -83,7 +83,7 @@ pub const FLAGS: &[Flag] = &[
         draft.output = Some(OutputFormat::Formatted);
     }),
     switch(&["--csv"], "Replies as CSV.", |draft| draft.output = Some(OutputFormat::Csv)),
-    switch(&["--json"], "Replies as JSON, over RESP3 unless -2 is given.", |draft| {
+    switch(&["--json"], "Replies and reports as JSON, over RESP3 unless -2 is given.", |draft| {
         draft.output = Some(OutputFormat::Json)
     }),
     switch(&["--quoted-json"], "Like --json with every string in printable ASCII.", |draft| {
@@ -120,7 +120,7 @@ pub const FLAGS: &[Flag] = &[
     value(
         &["--pattern"],
         "<pattern>",
-        "Keys that --scan, --bigkeys, --memkeys and --hotkeys look at.",
+        "Keys that --scan, --bigkeys, --memkeys, --keystats and --hotkeys look at.",
         |draft, text| {
             draft.keys.pattern = Some(text.to_vec());
             Ok(())
@@ -146,6 +146,33 @@ pub const FLAGS: &[Flag] = &[
         draft.memory_samples = Some(natural(text, "--memkeys-samples")?);
         Ok(())
     }),
+    switch(&["--keystats"], "Find the largest keys, and how sizes are spread.", |draft| {
+        draft.mode = Some(Mode::KeyStats);
+    }),
+    value(&["--keystats-samples"], "<n>", "--keystats, looking at n elements of a key.", |draft, text| {
+        draft.mode = Some(Mode::KeyStats);
+        draft.memory_samples = Some(natural(text, "--keystats-samples")?);
+        Ok(())
+    }),
+    value(&["--cursor"], "<n>", "Where the walk of --keystats begins.", |draft, text| {
+        draft.cursor = Some(cursor(text)?);
+        Ok(())
+    }),
+    words(
+        &["--top"],
+        "[<n>]",
+        "Alone: watch the server on the full screen. With a number: how many keys --keystats lists (default 10).",
+        |draft, rest| {
+            let number = rest.first().filter(|word| word.first().is_some_and(u8::is_ascii_digit));
+            let Some(number) = number else {
+                draft.full_screen = true;
+                return Ok(0);
+            };
+            let count = natural(number, "--top")?;
+            draft.top_keys = Some(usize::try_from(count).map_err(|_| error("Invalid number for --top."))?);
+            Ok(1)
+        },
+    ),
     switch(&["--hotkeys"], "Find the keys used most; needs a maxmemory-policy with LFU.", |draft| {
         draft.mode = Some(Mode::HotKeys);
     }),
@@ -221,6 +248,12 @@ pub const FLAGS: &[Flag] = &[
     Flag { names: &["--help"], apply: Apply::Help, help: "Print this help." },
     Flag { names: &["-v", "--version"], apply: Apply::Version, help: "Print the version." },
 ];
+/// Any cursor that a server may have given.
+fn cursor(text: &[u8]) -> Result<u64, UsageError> {
+    let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+    number.ok_or_else(|| error("Invalid number for --cursor."))
+}
+
 /// A file is to be written, of one kind only.
 fn set_dump(draft: &mut Draft, mode: Mode) -> Result<(), UsageError> {
     if matches!(&draft.mode, Some(Mode::Rdb(_) | Mode::FunctionsRdb(_))) && draft.mode != Some(mode.clone()) {

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use resp::Value;
+use resp::{Value, json};
 
 use crate::protocol_client::ClientFailure;
 use crate::reply_format::OutputFormat;
@@ -18,8 +18,13 @@ pub struct Scan {
 }
 
 impl Scan {
-    pub fn new() -> Scan {
-        Scan { cursor: Some(b"0".to_vec()) }
+    pub fn from(cursor: u64) -> Scan {
+        Scan { cursor: Some(cursor.to_string().into_bytes()) }
+    }
+
+    /// Where the walk would go on; None at its end.
+    pub fn into_cursor(self) -> Option<Vec<u8>> {
+        self.cursor
     }
 
     /// The keys of the next step, which may be none; `None` at the end.
@@ -60,15 +65,17 @@ fn step(reply: Value) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
     Some((cursor, keys.collect::<Option<_>>()?))
 }
 
-/// `--scan`: a line a key.
+/// `--scan`: a line a key; as JSON, a string a line.
 pub fn run(session: &mut RespSession) -> Result<(), ClientFailure> {
-    let mut scan = Scan::new();
+    let mut scan = Scan::from(0);
     while let Some(keys) = scan.next(session)? {
         let mut out = Vec::new();
         for key in keys {
             match session.options().output {
                 OutputFormat::Formatted => quote(&mut out, &key),
-                _ => out.extend(key),
+                OutputFormat::Json => json::string(&mut out, &key),
+                OutputFormat::QuotedJson => json::quoted_string(&mut out, &key),
+                OutputFormat::Raw | OutputFormat::Csv => out.extend(key),
             }
             out.push(b'\n');
         }

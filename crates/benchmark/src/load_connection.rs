@@ -1,0 +1,134 @@
+//! One connection of the load: what it has not sent yet, what it waits for, and since when.
+
+use crate::load_generator::{Plan, RunFailure};
+use crate::load_socket::Socket;
+use crate::reply_counter::{ReplyCounter, Trouble};
+use mio::{Registry, Token};
+use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::time::Instant;
+
+/// Requests that were sent together, of one operation, and are not all answered.
+#[derive(Clone, Copy, Debug)]
+pub struct InFlight {
+    /// When they were due.
+    pub due: Instant,
+    pub operation: usize,
+    /// Replies that are still to come.
+    pub replies: u64,
+}
+
+#[derive(Debug)]
+pub struct Connection {
+    socket: Socket,
+    counter: ReplyCounter,
+    /// What the socket has not taken yet.
+    unsent: Vec<u8>,
+    /// Replies to come of the greeting.
+    greeting: u64,
+    /// What is to be answered, in the order in which it was sent.
+    in_flight: VecDeque<InFlight>,
+    /// It has sent a batch.
+    pub used: bool,
+}
+
+impl Connection {
+    /// Connects and greets.
+    pub fn open(plan: &Plan<'_>, registry: &Registry, token: Token) -> Result<Connection, RunFailure> {
+        let mut connection = Connection {
+            socket: Socket::connect(plan, registry, token).map_err(RunFailure::Connect)?,
+            counter: ReplyCounter::default(),
+            unsent: plan.greeting.clone(),
+            greeting: plan.greeting_replies,
+            in_flight: VecDeque::new(),
+            used: false,
+        };
+        connection.flush()?;
+        Ok(connection)
+    }
+
+    /// Nothing is to be answered.
+    pub fn is_idle(&self) -> bool {
+        self.in_flight.is_empty()
+    }
+
+    /// The socket took all that it was given.
+    pub fn takes_more(&self) -> bool {
+        self.unsent.is_empty()
+    }
+
+    /// Whether a read that found less than it had room for has emptied the socket.
+    pub fn is_plain(&self) -> bool {
+        self.socket.is_plain()
+    }
+
+    /// These requests are about to be written.
+    pub fn expect(&mut self, sent: InFlight) {
+        self.used = true;
+        if sent.replies > 0 {
+            self.in_flight.push_back(sent);
+        }
+    }
+
+    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), RunFailure> {
+        if !self.unsent.is_empty() {
+            self.unsent.extend_from_slice(bytes);
+            return self.flush();
+        }
+        while !bytes.is_empty() {
+            match self.socket.write(bytes) {
+                Ok(count) => bytes = &bytes[count..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.unsent.extend_from_slice(bytes);
+                    break;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(RunFailure::Lost(error)),
+            }
+        }
+        Ok(())
+    }
+
+    pub fn flush(&mut self) -> Result<(), RunFailure> {
+        if self.unsent.is_empty() {
+            return self.socket.flush().map_err(RunFailure::Lost);
+        }
+        let bytes = std::mem::take(&mut self.unsent);
+        self.write(&bytes)
+    }
+
+    /// Reads what is there; None when that is nothing.
+    pub fn read(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, RunFailure> {
+        loop {
+            return match self.socket.read(buffer) {
+                Ok(0) => Err(RunFailure::Lost(ErrorKind::UnexpectedEof.into())),
+                Ok(count) => Ok(Some(count)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => Err(RunFailure::Lost(error)),
+            };
+        }
+    }
+
+    /// Counts the replies that end in `bytes`, and tells of the requests that they answer, with how many of each.
+    pub fn answered(&mut self, bytes: &[u8], mut tell: impl FnMut(&InFlight, u64)) -> Result<(), RunFailure> {
+        let mut ended = self.counter.feed(bytes).map_err(|trouble| match trouble {
+            Trouble::Error(text) => RunFailure::Server(text),
+            Trouble::Protocol => RunFailure::Protocol,
+        })?;
+        let greeted = ended.min(self.greeting);
+        self.greeting -= greeted;
+        ended -= greeted;
+        while ended > 0 {
+            let oldest = self.in_flight.front_mut().ok_or(RunFailure::Protocol)?;
+            let count = ended.min(oldest.replies);
+            tell(oldest, count);
+            ended -= count;
+            oldest.replies -= count;
+            if oldest.replies == 0 {
+                self.in_flight.pop_front();
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,120 @@
+//! What is said to a server besides the load: each connection's greeting, and questions over a connection of their own.
+
+use crate::load_generator::{Encryption, RunFailure};
+use crate::options::Options;
+use cinnabar_tls::client_stream::ClientStream;
+use resp::Value;
+use resp::address::Target;
+use std::io::{Read, Write};
+
+/// A server's `save` and `appendonly`.
+pub type Durability = (String, String);
+
+/// What every connection sends first.
+pub fn greeting(options: &Options) -> Vec<Vec<Vec<u8>>> {
+    let command = |words: &[&[u8]]| words.iter().map(|word| word.to_vec()).collect();
+    let mut commands = Vec::new();
+    match (&options.user, &options.password) {
+        (Some(user), Some(password)) => commands.push(command(&[&b"AUTH"[..], user, password])),
+        (None, Some(password)) => commands.push(command(&[&b"AUTH"[..], password])),
+        _ => {}
+    }
+    if options.resp3 {
+        commands.push(command(&[&b"HELLO"[..], b"3"]));
+    }
+    if options.tracking {
+        commands.push(command(&[&b"CLIENT"[..], b"TRACKING", b"ON"]));
+    }
+    if options.database != 0 {
+        commands.push(command(&[&b"SELECT"[..], options.database.to_string().as_bytes()]));
+    }
+    commands
+}
+
+/// What connections are encrypted with, if they are.
+pub fn encryption(options: &Options) -> Result<Option<Encryption>, String> {
+    let tls = &options.tls;
+    Ok(if tls.enabled { Some((tls.settings()?, tls.server_name()?)) } else { None })
+}
+
+/// What the server says of its durability; None when it does not want to. A server that cannot be talked to is an
+/// error.
+pub fn ask_configuration(options: &Options) -> Result<Option<Durability>, String> {
+    let get = |name: &str| [&b"CONFIG"[..], b"GET", name.as_bytes()].map(<[u8]>::to_vec).to_vec();
+    let answers = ask(options, &[get("save"), get("appendonly")])?;
+    let value = |answer: &Value| match answer {
+        Value::Array(items) | Value::Push(items) => items.get(1).and_then(text_of),
+        Value::Map(pairs) => pairs.first().and_then(|(_, value)| text_of(value)),
+        _ => None,
+    };
+    Ok(answers.first().and_then(value).zip(answers.get(1).and_then(value)))
+}
+
+fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::Bulk(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        _ => None,
+    }
+}
+
+/// Sends commands over a connection of their own and answers the replies.
+pub fn ask(options: &Options, commands: &[Vec<Vec<u8>>]) -> Result<Vec<Value>, String> {
+    let cannot =
+        |error: std::io::Error| format!("Could not connect to server at {}: {}", options.target, reason(&error));
+    let mut stream: Box<dyn ReadWrite> = match &options.target {
+        Target::Tcp { host, port } => {
+            let stream = std::net::TcpStream::connect((host.as_str(), *port)).map_err(cannot)?;
+            match encryption(options)? {
+                Some((settings, name)) => Box::new(ClientStream::connect(stream, settings, name).map_err(cannot)?),
+                None => Box::new(stream),
+            }
+        }
+        Target::Unix(path) => Box::new(std::os::unix::net::UnixStream::connect(path).map_err(cannot)?),
+    };
+    let greeting = greeting(options);
+    let mut bytes = Vec::new();
+    for command in greeting.iter().chain(commands) {
+        resp::encode_command(&mut bytes, command);
+    }
+    stream.write_all(&bytes).map_err(cannot)?;
+    let mut answers = Vec::new();
+    let mut decoder = resp::reply_value::Decoder::new();
+    let (mut pending, mut buffer) = (Vec::new(), [0; 4096]);
+    while answers.len() < greeting.len() + commands.len() {
+        let count = stream.read(&mut buffer).map_err(cannot)?;
+        if count == 0 {
+            return Err(format!("{} closed the connection", options.target));
+        }
+        pending.extend_from_slice(&buffer[..count]);
+        while let Some((value, used)) = decoder.decode(&pending).map_err(|error| error.to_string())? {
+            pending.drain(..used);
+            if let Value::Error(text) = &value
+                && answers.len() < greeting.len()
+            {
+                return Err(format!("Node {} replied with error:\n{}", options.target, String::from_utf8_lossy(text)));
+            }
+            answers.push(value);
+        }
+    }
+    Ok(answers.split_off(greeting.len()))
+}
+
+trait ReadWrite: Read + Write {}
+impl<T: Read + Write> ReadWrite for T {}
+
+/// Why a run ended early, for the user.
+pub fn explain(failure: RunFailure, options: &Options) -> String {
+    match failure {
+        RunFailure::Connect(error) => format!("Could not connect to server at {}: {}", options.target, reason(&error)),
+        RunFailure::Lost(error) => format!("Error: connection to {}: {}", options.target, reason(&error)),
+        RunFailure::Server(text) => format!("Error from server: {text}"),
+        RunFailure::Protocol => format!("Error: {} does not speak RESP", options.target),
+    }
+}
+
+/// The system's words without what Rust puts around them.
+pub fn reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    text.strip_prefix("failed to lookup address information: ").unwrap_or(text).to_owned()
+}

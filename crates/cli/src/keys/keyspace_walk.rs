@@ -1,0 +1,100 @@
+//! A walk over the whole keyspace, for modes that look at each key: to its end, or to Ctrl-C.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use resp::Value;
+use resp::words::quote;
+
+use super::progress_bar::ProgressBar;
+use super::scan_keys::Scan;
+use crate::protocol_client::ClientFailure;
+use crate::resp_session::RespSession;
+use crate::transport::print;
+
+/// What starts every walk for records.
+const INTRODUCTION: &str = "
+# Scanning the entire keyspace to find {what} as well as
+# average sizes per key type.  You can use -i 0.1 to sleep 0.1 sec
+# per 100 SCAN commands (not usually needed).
+
+";
+
+/// Says what a walk is for.
+pub fn introduce(session: &RespSession, what: &str) {
+    if !session.options().output.is_json() {
+        print(INTRODUCTION.replace("{what}", what).as_bytes());
+    }
+}
+
+/// Where a walk stands.
+#[derive(Debug)]
+pub struct WalkProgress {
+    bar: ProgressBar,
+    /// How much of the keyspace came before this step, in percent.
+    pub percent: f64,
+    /// Keys before this step.
+    seen: u64,
+}
+
+impl WalkProgress {
+    /// Prints beside the bar.
+    pub fn print(&mut self, text: &str) {
+        self.bar.clear();
+        print(text.as_bytes());
+    }
+}
+
+/// How a walk ended.
+#[derive(Debug, PartialEq, Eq)]
+pub struct WalkEnd {
+    /// At Ctrl-C: the cursor to go on with.
+    pub interrupted_at: Option<Vec<u8>>,
+    pub seen: u64,
+    /// Keys that there were at the start.
+    pub total: u64,
+}
+
+/// Calls `look` with the keys of every step. Rests as the options say, and ends early at Ctrl-C.
+pub fn walk(
+    session: &mut RespSession,
+    mut look: impl FnMut(&mut RespSession, &[Vec<u8>], &mut WalkProgress) -> Result<(), ClientFailure>,
+) -> Result<WalkEnd, ClientFailure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&stop))
+        .map_err(|error| ClientFailure::Lost(error.to_string()))?;
+    // Of a cluster's replica one may only read, and only after this; elsewhere it changes nothing.
+    session.ask(&["READONLY"])?;
+    let total = match session.ask(&["DBSIZE"])? {
+        Value::Int(count) => u64::try_from(count).unwrap_or(0),
+        Value::Error(text) => return Err(refused("Couldn't determine DBSIZE", &text)),
+        _ => 0,
+    };
+    let mut progress = WalkProgress { bar: ProgressBar::new(), percent: 0.0, seen: 0 };
+    let (mut scan, mut steps) = (Scan::from(session.options().cursor), 0);
+    while !stop.load(Ordering::Relaxed)
+        && let Some(keys) = scan.next(session)?
+    {
+        progress.percent = (100.0 * progress.seen as f64 / total.max(1) as f64).min(100.0);
+        progress.bar.show(progress.percent, progress.seen);
+        look(session, &keys, &mut progress)?;
+        progress.seen += keys.len() as u64;
+        steps += 1;
+        if steps % 100 == 0 {
+            thread::sleep(session.options().interval);
+        }
+    }
+    progress.bar.clear();
+    Ok(WalkEnd { interrupted_at: scan.into_cursor(), seen: progress.seen, total })
+}
+
+pub fn refused(what: &str, text: &[u8]) -> ClientFailure {
+    ClientFailure::ErrorReply(format!("{what}: {}", String::from_utf8_lossy(text)))
+}
+
+pub fn quoted(key: &[u8]) -> String {
+    let mut text = Vec::new();
+    quote(&mut text, key);
+    String::from_utf8_lossy(&text).into_owned()
+}

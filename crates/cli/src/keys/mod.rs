@@ -1,0 +1,20 @@
+//! Walks over the keyspace with SCAN, and what they find: all keys, the biggest, the most used, how sizes are spread.
+//!
+//! ```text
+//!   scan_keys         steps of SCAN, and --scan, which prints what they find
+//!   keyspace_walk     a walk to its end or to Ctrl-C, with a bar of progress   (progress_bar)
+//!   key_sizing        types and sizes of a step's keys, asked for in one go
+//!   big_keys  hot_keys  key_stats  (key_stats_report)
+//! ```
+//!
+//! In comes a session that is connected, out goes text, or JSON where the options ask for it. Texts are those of
+//! valkey-cli, and of redis-cli where only that has a mode.
+
+pub mod big_keys;
+pub mod hot_keys;
+mod key_sizing;
+pub mod key_stats;
+mod key_stats_report;
+pub mod keyspace_walk;
+mod progress_bar;
+pub mod scan_keys;
