@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""cinnabar-cli against valkey-cli, and cinnabar-benchmark against the newest valkey-benchmark: what each mode prints.
+"""cinnabar-cli against valkey-cli, or redis-cli for what only that has; cinnabar-benchmark against the newest
+valkey-benchmark: what each mode prints.
 
     tools.py --server target/release/cinnabar-server --cli target/release/cinnabar-cli \
         --benchmark target/release/cinnabar-benchmark --peers ~/.cache/peers [--only WORD]
@@ -42,6 +43,7 @@ def main():
     args = parser.parse_args()
     newest = os.path.join(args.peers, "newest/bin/valkey-cli")
     tools = {"cli": (args.cli, newest if os.path.exists(newest) else os.path.join(args.peers, "matching/bin/valkey-cli")),
+             "redis-cli": (args.cli, os.path.join(args.peers, "newest/bin/redis-cli")),
              "benchmark": (args.benchmark, os.path.join(args.peers, "newest/bin/valkey-benchmark"))}
     with tempfile.TemporaryDirectory() as folder:
         every = enumerate(list(cases(0, folder)))

@@ -1,11 +1,13 @@
 """The cases of tools.py: what is run, and on which keys.
 
 Left out, because cinnabar-cli does better there: numbers that are none (an error, not 0), the password in VALKEYCLI_AUTH,
---type, `(null)` for no arguments in help, attributes and big numbers, why --pipe ends when the server hangs up.
+--type, `(null)` for no arguments in help, attributes and big numbers, why --pipe ends when the server hangs up, reports as
+JSON where valkey-cli has none (walks over the keyspace).
 """
 
 import dataclasses
 import os
+import re
 import time
 from typing import Callable, Optional
 
@@ -23,6 +25,10 @@ EVERY_TYPE = [
     ("SET", "with deadline", "v", "EX", "1000"),
 ]
 MANY = [("SET", "many:%d" % number, "v" * (number % 50)) for number in range(300)] + EVERY_TYPE
+# Keys that everybody prints alike.
+PRINTABLE = [command for command in EVERY_TYPE if isinstance(command[1], str)]
+# What redis-cli counts names by, and one more or less.
+LONG_NAMES = [("SET", "k" * length, "v") for length in (1, 31, 32, 33, 60)]
 # Commands whose replies are of every shape.
 REPLIES = [
     "get string",
@@ -275,7 +281,6 @@ def walks(at, _):
         ["--count", "7"],
         ["--no-raw"],
         ["--csv"],
-        ["--json"],
         ["--quoted-pattern", '"bin\\x61ry*"'],
         ["--pattern", "nothing"],
         ["-n", "1"],
@@ -293,6 +298,12 @@ def walks(at, _):
     yield Case("memkeys", at + ["--memkeys-samples", "0"], setup=MANY, view=summary_sorted)
     yield Case("memkeys", at + ["--memkeys-samples", "3", "--pattern", "l*"], setup=MANY, view=summary_sorted)
     yield Case("scan", at + ["--scan"])
+    # Only redis-cli has this mode. What it makes of nothing at all is left out: the average of no numbers.
+    for arguments in ([], ["--top", "3"], ["--top", "0"], ["--cursor", "0"], ["--count", "7"], ["-3"],
+                      ["--pattern", "many:1*"]):
+        yield Case("keystats", at + ["--keystats", *arguments], tool="redis-cli", setup=MANY[:300], view=lines_sorted)
+    yield Case("keystats", at + ["--keystats-samples", "0"], tool="redis-cli", setup=PRINTABLE, view=lines_sorted)
+    yield Case("keystats", at + ["--keystats"], tool="redis-cli", setup=LONG_NAMES, view=lines_sorted)
     # Counters grow by chance: so many uses that the order does not depend on it.
     uses = [
         ("CONFIG", "SET", "maxmemory-policy", "allkeys-lfu"),
@@ -707,6 +718,11 @@ def summary_sorted(text):
     """The order in which valkey-cli lists types is that of a hash table of its own."""
     head, mark, summary = text.partition("-------- Summary")
     return head + mark + "\n".join(sorted(summary.splitlines()))
+
+
+def lines_sorted(text):
+    """Types come in the order of a hash table; of keys of one size it is chance which is listed."""
+    return "\n".join(sorted(line for line in text.splitlines() if not re.match(r" *\d+ +\S+B .*\"", line)))
 
 
 def kinds_of_lines(text):

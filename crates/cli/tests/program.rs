@@ -323,6 +323,69 @@ fn big_keys_are_found_by_type() {
 }
 
 #[test]
+fn reports_are_json_where_that_is_asked_for() {
+    let hello = ("HELLO 3", "%1\r\n+proto\r\n:3\r\n");
+    let step = "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nl\r\n$2\r\nx\"\r\n";
+    let server = Server::start(vec![talk(&[hello, ("SCAN 0", step)])]);
+    check(server.run(&["--json", "--scan"], ""), 0, "\"l\"\n\"x\\\"\"\n", "");
+    let walk = [hello, ("READONLY", "+OK\r\n"), ("DBSIZE", ":2\r\n"), ("SCAN 0", step), ("TYPE l", "")];
+    let sizes = [("TYPE x\"", "+list\r\n+string\r\n"), ("LLEN l", ""), ("STRLEN x\"", ":7\r\n:2\r\n")];
+    let server = Server::start(vec![talk(&[&walk[..], &sizes].concat())]);
+    let expected = "{\"keys_sampled\":2,\"key_bytes\":3,\"interrupted\":false,\"types\":[\
+        {\"type\":\"string\",\"keys\":1,\"unit\":\"bytes\",\"size\":2,\"average\":2.00,\"biggest\":{\"key\":\"x\\\"\",\"size\":2}},\
+        {\"type\":\"list\",\"keys\":1,\"unit\":\"items\",\"size\":7,\"average\":7.00,\"biggest\":{\"key\":\"l\",\"size\":7}}]}\n";
+    check(server.run(&["--json", "--bigkeys"], ""), 0, expected, "");
+    let info = "$32\r\nused_memory:2048\r\ndb0:keys=7\r\n\r\n\r\n";
+    let server = Server::start(vec![talk(&[hello, ("INFO", info), ("INFO", "-ERR enough\r\n")])]);
+    let output = server.run(&["--json", "--stat", "-i", "0.01"], "");
+    let expected = "{\"keys\":7,\"used_memory\":2048,\"connected_clients\":0,\"blocked_clients\":0,\"requests\":0,\
+        \"requests_since\":0,\"connections\":0,\"child\":\"\"}\n";
+    check(output, 1, expected, "ERROR: ERR enough\n");
+}
+
+#[test]
+fn a_cluster_is_told_of_as_json() {
+    let line = "ab 127.0.0.1:1@2 myself,master - 0 0 1 connected 0-5 7\n";
+    let nodes = format!("${}\r\n{line}\r\n", line.len());
+    let server = Server::start(vec![talk(&[
+        ("INFO", "$17\r\ncluster_enabled:1\r\n"),
+        ("CLUSTER NODES", &nodes),
+        ("DBSIZE", ":3\r\n"),
+    ])]);
+    let address = format!("127.0.0.1:{}", server.port);
+    let expected = format!(
+        "{{\"nodes\":[{{\"id\":\"ab\",\"address\":\"{address}\",\"role\":\"primary\",\"primary\":null,\
+         \"flags\":\"master\",\"slots\":\"[0-5],[7]\",\"slot_count\":7,\"replicas\":0,\"keys\":3}}]}}\n"
+    );
+    check(run(&["--json", "--cluster", "info", &address], ""), 0, &expected, "");
+    server.thread.join().unwrap();
+    let refusal = "With --json there are replies and reports: this has none in JSON.\n";
+    check(run(&["--json", "--cluster", "fix", &address], ""), 1, "", refusal);
+}
+
+#[test]
+fn top_needs_a_terminal() {
+    let message = "Error: --top needs a terminal; with --json it prints a line each second.\n";
+    check(run(&["--top"], ""), 1, "", message);
+}
+
+#[test]
+fn readings_are_json_without_a_terminal() {
+    let hello = ("HELLO 3", "%1\r\n+proto\r\n:3\r\n");
+    let questions =
+        |info: &'static str| [("INFO all", ""), ("LATENCY HISTOGRAM", ""), ("CLIENT LIST", ""), ("HOTKEYS GET", info)];
+    let first = questions("$27\r\ntotal_commands_processed:10\r\n-ERR\r\n-ERR\r\n-ERR\r\n");
+    let second = questions("$27\r\ntotal_commands_processed:20\r\n-ERR\r\n-ERR\r\n-ERR\r\n");
+    let last = questions("-ERR enough\r\n-ERR\r\n-ERR\r\n-ERR\r\n");
+    let server = Server::start(vec![talk(&[&[hello][..], &first, &second, &last].concat())]);
+    let output = server.run(&["--json", "--top", "-i", "0.01"], "");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.starts_with("{\"role\":null,") && text.lines().count() == 1, "{text}");
+    assert!(text.ends_with("\"commands\":[],\"clients\":null,\"hot_keys\":null}\n"), "{text}");
+    assert_eq!((output.status.code(), output.stderr), (Some(1), b"INFO: ERR enough\n".to_vec()));
+}
+
+#[test]
 fn hot_keys_need_an_lfu_policy() {
     let scan = ("SCAN 0", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n");
     let counters =

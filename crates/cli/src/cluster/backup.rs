@@ -14,7 +14,7 @@ pub fn run(options: &Options, console: Console) -> Outcome {
     let (known, folder) = options.cluster.arguments.split_at(1);
     let mut view = ClusterView::load(options, console, address_of(known)?, Include::Reachable)?;
     let is_well = check_cluster::check(&mut view, Extent::Full)?;
-    let problems = if is_well { 0 } else { view.problems };
+    let problems = if is_well { 0 } else { view.problems.len() };
     let folder = String::from_utf8_lossy(&folder.concat()).into_owned();
     if !Path::new(&folder).is_dir() {
         return console.refuse(&format!("[ERR] {folder} is not a valid directory\n"));

@@ -48,7 +48,7 @@ fn show_sizes(view: &mut ClusterView<'_>) -> Outcome {
     Ok(())
 }
 
-/// Whether all is well, or was mended. What makes the cluster unfit for moving slots is counted in `problems`.
+/// Whether all is well, or was mended. What makes the cluster unfit for moving slots is kept in `problems`.
 pub fn check(view: &mut ClusterView<'_>, extent: Extent) -> Outcome<bool> {
     let console = view.console;
     view.mends = extent == Extent::Fix;
@@ -85,9 +85,9 @@ pub fn check(view: &mut ClusterView<'_>, extent: Extent) -> Outcome<bool> {
     Ok(is_well)
 }
 
-/// Says what is wrong, and counts it.
+/// Says what is wrong, and keeps it.
 fn problem(view: &mut ClusterView<'_>, text: &str) -> bool {
-    view.problems += 1;
+    view.problems.push(text.trim_end().to_owned());
     view.console.error(&format!("{text}\n"));
     false
 }
@@ -160,7 +160,9 @@ fn check_owners(view: &mut ClusterView<'_>, extent: Extent) -> Outcome<bool> {
     let (mut is_well, mut left) = (true, 0);
     for (slot, owners) in (0..SLOTS).zip(owners).filter(|(_, owners)| owners.len() > 1) {
         is_well = false;
-        console.error(&format!("[WARNING] Slot {slot} has {} owners:\n", owners.len()));
+        let text = format!("[WARNING] Slot {slot} has {} owners:", owners.len());
+        console.error(&format!("{text}\n"));
+        view.conflicts.push(text);
         for owner in &owners {
             console.error(&format!("    {}\n", view.nodes[*owner].address()));
         }

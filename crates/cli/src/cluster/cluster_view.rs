@@ -21,8 +21,10 @@ pub enum Include {
 #[derive(Debug)]
 pub struct ClusterView<'a> {
     pub nodes: Vec<Node>,
-    /// What checks found that must be mended before slots move.
-    pub problems: usize,
+    /// What checks found that must be mended before slots move, in words.
+    pub problems: Vec<String>,
+    /// Slots that several nodes have, in words.
+    pub conflicts: Vec<String>,
     /// Primaries that did not answer or are out of service.
     pub unreachable_primaries: usize,
     /// What is wrong on the way is mended.
@@ -35,7 +37,15 @@ impl<'a> ClusterView<'a> {
     /// Nothing yet.
     pub fn empty(options: &'a Options, console: Console) -> ClusterView<'a> {
         let nodes = Vec::new();
-        ClusterView { nodes, problems: 0, unreachable_primaries: 0, mends: false, options, console }
+        ClusterView {
+            nodes,
+            problems: Vec::new(),
+            conflicts: Vec::new(),
+            unreachable_primaries: 0,
+            mends: false,
+            options,
+            console,
+        }
     }
 
     /// Asks the node at an address, and all that it knows.

@@ -6,6 +6,8 @@ use crate::transport::print;
 #[derive(Clone, Copy, Debug)]
 pub struct Console {
     in_color: bool,
+    /// A program reads standard output: what is wrong goes to standard error, and nothing else is said.
+    is_silent: bool,
     /// A person watches: moves are shown as a bar.
     pub for_people: bool,
 }
@@ -21,11 +23,18 @@ impl Console {
     pub fn new(for_people: bool) -> Console {
         // The kind of terminal decides, whatever standard output is: so it is with valkey-cli, for those who read it.
         let in_color = std::env::var("TERM").is_ok_and(|term| term.contains("xterm"));
-        Console { in_color, for_people }
+        Console { in_color, is_silent: false, for_people }
+    }
+
+    /// For a report that a program reads.
+    pub fn silent() -> Console {
+        Console { in_color: false, is_silent: true, for_people: false }
     }
 
     pub fn plain(self, text: &str) {
-        print(text.as_bytes());
+        if !self.is_silent {
+            print(text.as_bytes());
+        }
     }
 
     pub fn info(self, text: &str) {
@@ -33,18 +42,29 @@ impl Console {
     }
 
     pub fn warn(self, text: &str) {
-        self.colored("33;1m", text);
+        self.wrong("33;1m", text);
     }
 
     pub fn error(self, text: &str) {
-        self.colored("31;1m", text);
+        self.wrong("31;1m", text);
     }
 
     pub fn ok(self, text: &str) {
         self.colored("32;1m", text);
     }
 
+    fn wrong(self, color: &str, text: &str) {
+        if self.is_silent {
+            eprint!("{text}");
+        } else {
+            self.colored(color, text);
+        }
+    }
+
     fn colored(self, color: &str, text: &str) {
+        if self.is_silent {
+            return;
+        }
         if self.in_color {
             print(format!("\x1b[{color}{text}\x1b[0m").as_bytes());
         } else {

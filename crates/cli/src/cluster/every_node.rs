@@ -1,5 +1,8 @@
 //! `call` and `set-timeout`: the same command for every node.
 
+use resp::Value;
+
+use super::cluster_report;
 use super::cluster_view::{ClusterView, Include, address_of};
 use super::console::{Console, Outcome, give_up};
 use crate::options::Options;
@@ -18,6 +21,11 @@ pub fn call(options: &Options, console: Console) -> Outcome {
         let is_left_out =
             if node.is_primary() { options.cluster.only_replicas } else { options.cluster.only_primaries };
         if is_left_out {
+            continue;
+        }
+        if options.output.is_json() {
+            let reply = node.ask_all(&[command.to_vec()]).map(|mut replies| replies.pop().unwrap_or(Value::Null));
+            cluster_report::print_reply(options, &node.address(), reply);
             continue;
         }
         let mut reply = Vec::new();

@@ -8,6 +8,7 @@
 //!   what is done to slots              slot_move  key_conflict  atomic_move  fix_orders  fix_*  check_cluster
 //!                 |
 //!   subcommands                        create  reshard  node_membership  every_node  import  backup
+//!   what programs read of them         cluster_report
 //! ```
 //!
 //! A subcommand learns the cluster from one of its nodes, decides on plain data, and gives orders to one node after the
@@ -18,6 +19,7 @@ mod ask_user;
 mod atomic_move;
 mod backup;
 mod check_cluster;
+mod cluster_report;
 mod cluster_view;
 mod console;
 mod create;
@@ -168,7 +170,8 @@ pub fn run(options: &Options) -> ExitCode {
         eprintln!("[ERR] Wrong number of arguments for specified --cluster sub command");
         return ExitCode::FAILURE;
     }
-    match (subcommand.run)(options, Console::new(options.for_people)) {
+    let console = if options.output.is_json() { Console::silent() } else { Console::new(options.for_people) };
+    match (subcommand.run)(options, console) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Reported) => ExitCode::FAILURE,
     }
@@ -177,6 +180,9 @@ pub fn run(options: &Options) -> ExitCode {
 fn info(options: &Options, console: Console) -> Outcome {
     let address = address_of(&options.cluster.arguments)?;
     let mut view = ClusterView::load(options, console, address, Include::Reachable)?;
+    if options.output.is_json() {
+        return cluster_report::print_cluster(&mut view, None);
+    }
     check_cluster::show_info(&mut view);
     Ok(())
 }
@@ -184,8 +190,14 @@ fn info(options: &Options, console: Console) -> Outcome {
 fn check(options: &Options, console: Console, extent: Extent) -> Outcome {
     let address = address_of(&options.cluster.arguments)?;
     let mut view = ClusterView::load(options, console, address, Include::Reachable)?;
-    check_cluster::show_info(&mut view);
-    if check_cluster::check(&mut view, extent)? { Ok(()) } else { Err(Reported) }
+    if !options.output.is_json() {
+        check_cluster::show_info(&mut view);
+    }
+    let is_well = check_cluster::check(&mut view, extent)?;
+    if options.output.is_json() {
+        cluster_report::print_cluster(&mut view, Some(is_well))?;
+    }
+    if is_well { Ok(()) } else { Err(Reported) }
 }
 
 /// Prints the subcommands. The status is that of a command that did nothing, as with valkey-cli.

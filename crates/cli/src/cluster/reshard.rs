@@ -16,7 +16,7 @@ pub fn reshard(options: &Options, console: Console) -> Outcome {
     let address = address_of(&options.cluster.arguments)?;
     let mut view = ClusterView::load(options, console, address, Include::Reachable)?;
     check_cluster::check(&mut view, Extent::Full)?;
-    if view.problems > 0 {
+    if !view.problems.is_empty() {
         return give_up("*** Please fix your cluster problems before resharding");
     }
     let count = match options.cluster.slots {
@@ -143,7 +143,7 @@ pub fn rebalance(options: &Options, console: Console) -> Outcome {
     let takes_part = |node: &usize| options.cluster.use_empty_primaries || !view.nodes[*node].line.slots.is_empty();
     let involved: Vec<usize> = view.primaries().into_iter().filter(takes_part).collect();
     check_cluster::check(&mut view, Extent::Quiet)?;
-    if view.problems > 0 {
+    if !view.problems.is_empty() {
         return console.refuse("*** Please fix your cluster problems before rebalancing\n");
     }
     let share = |node: &usize| Share { slots: view.nodes[*node].line.slots.clone(), weight: weights[*node] };
