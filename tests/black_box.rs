@@ -37,6 +37,8 @@ mod connections;
 mod crashes;
 #[path = "black_box/debug.rs"]
 mod debug;
+#[path = "black_box/delprefix.rs"]
+mod delprefix;
 #[path = "black_box/dialogue.rs"]
 mod dialogue;
 #[path = "black_box/directives.rs"]
@@ -65,6 +67,8 @@ mod protocol;
 mod proxies;
 #[path = "black_box/pubsub.rs"]
 mod pubsub;
+#[path = "black_box/quotas.rs"]
+mod quotas;
 #[path = "black_box/replica_chains.rs"]
 mod replica_chains;
 #[path = "black_box/rights.rs"]

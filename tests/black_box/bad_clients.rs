@@ -2,7 +2,7 @@
 //! Others are served meanwhile, and nothing of them is left when they have gone. How long the others wait is measured
 //! by `cinnabar-bad-clients` (`crates/bench`).
 
-use crate::harness::{PATIENCE, Server, eventually, on_each_thread_count, send};
+use crate::harness::{PATIENCE, Server, eventually, on_each_thread_count, read_to_close, send};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -98,6 +98,55 @@ fn a_client_that_asks_for_much_at_once_gets_all_of_it_in_order() {
         socket.read_to_end(&mut got).expect("everything, and then the end");
         assert!(got == expected, "{} of {} bytes", got.len(), expected.len());
     });
+}
+
+/// Elements of the collections that slow commands work on.
+const ELEMENTS: usize = 100_000;
+/// So often each is sent at once.
+const SLOW: usize = 5;
+
+#[test]
+fn slow_commands_of_one_client_do_not_hold_others_up() {
+    on_each_thread_count(&["--enable-debug-command", "yes"], |server| {
+        let mut honest = server.client();
+        redis::cmd("SET").arg("small").arg("x").exec(&mut honest).expect("SET");
+        redis::cmd("DEBUG").arg("POPULATE").arg(ELEMENTS).exec(&mut honest).expect("POPULATE");
+        for start in (0..ELEMENTS).step_by(1000) {
+            let mut pipe = redis::pipe();
+            let members: Vec<String> = (start..start + 1000).map(|n| format!("m{}", n * 7919 % ELEMENTS)).collect();
+            pipe.rpush("{t}list", &members).ignore().sadd("{t}set", &members).ignore();
+            pipe.exec(&mut honest).expect("replies");
+        }
+        for command in [
+            "SORT {t}list ALPHA STORE {t}d",
+            "SUNIONSTORE {t}d {t}set {t}set",
+            "COPY {t}set {t}d REPLACE",
+            "KEYS nothing*",
+            "DELPREFIX nothing",
+            "EVAL \"for i = 1, 10000000 do end\" 0",
+        ] {
+            let answered = answers_during(server, &mut honest, command);
+            // Between two of them it would be one at most.
+            assert!(answered > 2 * SLOW, "{command}: {answered}");
+        }
+    });
+}
+
+/// How often an honest client is answered while another one runs the command again and again.
+fn answers_during(server: &Server, honest: &mut redis::Connection, command: &str) -> usize {
+    let mut slow = server.socket();
+    send(&mut slow, format!("{}QUIT\r\n", format!("{command}\r\n").repeat(SLOW)).as_bytes());
+    let reads = std::thread::spawn(move || read_to_close(&mut slow));
+    let mut answered = 0;
+    while !reads.is_finished() {
+        let got: String = redis::cmd("GET").arg("small").query(honest).expect("an answer meanwhile");
+        assert_eq!(got, "x");
+        answered += 1;
+    }
+    let replies = reads.join().expect("replies");
+    let has_failed = replies.lines().any(|line| line.starts_with('-'));
+    assert!(!has_failed && replies.ends_with("+OK\r\n"), "{command}: {replies}");
+    answered
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //!            floods             the same, and read
 //!            half-open          send a command byte by byte, or stop in the middle; some hang up there
 //!            garbage            random bytes, again and again
+//!            slow commands      sort, search and compute for long, one command after the other
 //!            counts             announce 2,000,000,000 arguments, or a million and send 1,000, or one of 100 GB
 //! ```
 //!
@@ -36,6 +37,8 @@ const INTERVAL: Duration = Duration::from_millis(1);
 const SLOW: Duration = Duration::from_millis(100);
 /// Bytes that a client of the crowd sends or reads at a time.
 const BLOCK: usize = 16 << 10;
+/// Elements of the list that slow commands sort.
+const SORTED: usize = 50_000;
 /// How long memory may take to come back.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -82,6 +85,11 @@ fn examine(server: SocketAddr, options: &Options) -> io::Result<()> {
     let mut beside = options.beside.map(Honest::connect).transpose()?;
     for client in [&mut honest].into_iter().chain(&mut beside) {
         client.ask("SET small", &"x".repeat(100))?;
+    }
+    honest.ask("DEL", "slow")?;
+    for start in (0..SORTED).step_by(1000) {
+        let elements: Vec<String> = (start..start + 999).map(|n| (n * 7919 % SORTED).to_string()).collect();
+        honest.ask(&format!("RPUSH slow {}", elements.join(" ")), "last")?;
     }
     let quiet = round_trips(&mut honest, beside.as_mut(), options.time / 6)?;
     let before = honest.memory()?;
@@ -142,7 +150,7 @@ impl Honest {
         let mut line = String::new();
         self.stream.read_line(&mut line)?;
         let Some(len) = line.trim_end().strip_prefix('$').and_then(|text| text.parse::<usize>().ok()) else {
-            let fine = line.starts_with('+');
+            let fine = line.starts_with(['+', ':']);
             return if fine { Ok(String::new()) } else { Err(io::Error::other(format!("{command}: {line:?}"))) };
         };
         let mut text = vec![0; len + 2];
@@ -233,11 +241,12 @@ enum Habit {
     Flood,
     HalfOpen,
     Garbage,
+    SlowCommands,
     Counts,
 }
 
-const HABITS: [Habit; 6] =
-    [Habit::SlowReader, Habit::Deaf, Habit::Flood, Habit::HalfOpen, Habit::Garbage, Habit::Counts];
+const HABITS: [Habit; 7] =
+    [Habit::SlowReader, Habit::Deaf, Habit::Flood, Habit::HalfOpen, Habit::Garbage, Habit::SlowCommands, Habit::Counts];
 
 /// A client of the crowd.
 struct Client {
@@ -301,7 +310,7 @@ impl Client {
     }
 
     fn reads(&self) -> bool {
-        matches!(self.habit, Habit::Flood | Habit::Garbage | Habit::Counts)
+        matches!(self.habit, Habit::Flood | Habit::Garbage | Habit::SlowCommands | Habit::Counts)
     }
 }
 
@@ -393,6 +402,9 @@ fn text(habit: Habit, number: usize) -> Arc<[u8]> {
             };
             std::iter::repeat_with(random).take(1 << 10).collect()
         }
+        (Habit::SlowCommands, 0) => b"SORT slow ALPHA LIMIT 0 1\r\n".to_vec(),
+        (Habit::SlowCommands, 1) => b"EVAL \"for i = 1, 1000000 do end\" 0\r\n".to_vec(),
+        (Habit::SlowCommands, _) => b"LPOS slow nothing\r\n".to_vec(),
         (Habit::Counts, 0) => b"*2000000000\r\n$1\r\nx\r\n".to_vec(),
         (Habit::Counts, 1) => [&b"*1000000\r\n"[..], &b"$0\r\n\r\n".repeat(1000)].concat(),
         (Habit::Counts, _) => b"*2\r\n$3\r\nGET\r\n$99999999999\r\n".to_vec(),

@@ -261,6 +261,8 @@ errors! {
     NoProto = "NOPROTO unsupported protocol version";
     ProtocolNotAnInteger = "ERR Protocol version is not an integer or out of range";
     HelloOption(option: Word) = "ERR Syntax error in HELLO option '{}'";
+    QuotaConnections(user: Word) = "QUOTA User {} has as many connections as it may have";
+    QuotaMemory(user: Word, prefix: Word) = "QUOTA User {} may not add to keys that begin with '{}', which take as much memory as they may";
     Oom = "OOM command not allowed when used memory > 'maxmemory'.";
     Loading = "LOADING Valkey is loading the dataset in memory";
     SaveFailed = "MISCONF Valkey is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify the data set are disabled, because this instance is configured to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Valkey logs for details about the RDB error.";

@@ -12,7 +12,7 @@
 //! The checks come in Valkey's order, so that of several reasons clients are told the same one:
 //!
 //! ```text
-//!   authentication - protected commands - MULTI - rights - slots, redirection - memory - disk - replicas - read-only replica -
+//!   authentication - protected commands - MULTI - rights - quotas - slots, redirection - memory - disk - replicas - read-only replica -
 //!   subscriptions - link to the primary - loading - busy script - monitors - pause
 //! ```
 //!
@@ -161,6 +161,14 @@ pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &AdmissionR
         if let Err((_, error)) = rights::check(engine, session, call, context, now) {
             return Verdict::Refuse(error);
         }
+        if let Err(error) = call.check_memory(session) {
+            return Verdict::Refuse(error);
+        }
+    }
+    if !request.flags.has(NO_AUTH)
+        && let Err(error) = session.take_seat()
+    {
+        return Verdict::Refuse(error);
     }
     session.admitted = engine.persistence_status().deny_reasons();
     if session.admitted.is_clustered() {
@@ -348,6 +356,22 @@ pub(crate) fn admit_retry(engine: &Engine, command: &'static Command) -> Verdict
         return Verdict::Run;
     }
     match refusal_of_write(engine, state, command.flags, !command.flags.has(DENY_OOM), false) {
+        Some(error) => Verdict::Refuse(error),
+        None => Verdict::Run,
+    }
+}
+
+/// Whether a chunked command that writes may go on with its next piece, which then runs under no lock that has seen a
+/// later epoch.
+pub(crate) fn admit_piece(cx: &mut Context<'_>) -> Verdict {
+    let state = cx.engine.persistence_status().deny_reasons();
+    cx.keys.set_admitted(state.epoch());
+    // Who waits while a server hands the lead over hears what became of that.
+    if state.paused() != Paused::Nothing {
+        return Verdict::Wait;
+    }
+    let flags = cx.command.flags;
+    match refusal_of_write(cx.engine, state, flags, !flags.has(DENY_OOM), false) {
         Some(error) => Verdict::Refuse(error),
         None => Verdict::Run,
     }

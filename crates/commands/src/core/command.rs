@@ -399,6 +399,9 @@ pub struct Command {
     pub keys_of_call: Option<KeysOfCall>,
     /// The channels that it names.
     pub channels: Channels,
+    /// What all keys begin with that it may remove, where its arguments name none: its client's user needs the right to
+    /// write all that begin so.
+    pub beginning_of_keys: Option<BeginningOfKeys>,
     /// The databases that its arguments name, where some do.
     pub dbs_of_call: Option<DbsOfCall>,
     /// Whether this argument is a secret, which the command log and monitors do not show.
@@ -418,6 +421,9 @@ pub type CallKeys = SmallVec<[(usize, KeyFlags); 4]>;
 
 /// Given what the specifications say.
 pub type KeysOfCall = fn(&Args<'_>, &mut CallKeys);
+
+/// The first bytes of names, from the arguments of a call.
+pub type BeginningOfKeys = for<'a> fn(&'a Args<'_>) -> &'a [u8];
 
 /// Numbers of arguments that are databases, with what they say.
 pub type DbsOfCall = fn(&Args<'_>) -> Vec<(usize, i64)>;
@@ -468,6 +474,7 @@ impl Command {
         flags_of_call: None,
         keys_of_call: None,
         channels: Channels::None,
+        beginning_of_keys: None,
         dbs_of_call: None,
         is_secret: |_, _| false,
         lazy_free: Some(Directive::LAZYFREE_LAZY_SERVER_DEL),

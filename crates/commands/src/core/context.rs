@@ -82,6 +82,11 @@ pub trait Piecewise: Send {
     /// Does one piece of at most some hundred microseconds; true when the command has ended. A long reply may
     /// be written over several pieces: nothing else goes to the client from its first byte to the end.
     fn step(&mut self, cx: &mut Context<'_>) -> bool;
+
+    /// Whether its next piece cannot do anything for now, as in a pause: it is tried again a little later.
+    fn rests(&self) -> bool {
+        false
+    }
 }
 
 /// Whether a command may wait.

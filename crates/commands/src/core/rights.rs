@@ -1,4 +1,6 @@
-//! Whether a client's user may do what the client asks for.
+//! Whether a client's user may do what the client asks for, and stays within its quota where one command tells that: of
+//! connections, and of the memory of keys. What is used as time passes is counted where it is decided whose turn it is
+//! (docs/design/quotas.md).
 //!
 //! A session keeps its user as of the number of changes that it has seen; where that is the present one nothing has to
 //! be looked up. A user who may do everything is not asked anything else.
@@ -6,16 +8,21 @@
 use crate::core::acl_catalog::{Catalog, rule_context};
 use crate::core::args::Args;
 use crate::core::client_line::described;
-use crate::core::command::{ALL_DBS, CallKeys, Channels, Command, CommandEntry, KeyFlags, NO_AUTH, READONLY, WRITE};
+use crate::core::command::{
+    ALL_DBS, CallKeys, Channels, Command, CommandEntry, DENY_OOM, KeyFlags, NO_AUTH, READONLY, WRITE,
+};
 use crate::core::context::Now;
 use crate::core::key_spec;
 use crate::core::session::{NEVER, Session};
 use engine::acl::denial_log::{DenialLogEntry, Denied};
 use engine::acl::pattern::Pattern;
+use engine::acl::quota::MemoryQuota;
+use engine::acl::quota_usage::QuotaSeat;
 use engine::acl::selector::{KeyAccess, Selector};
 use engine::acl::user::{DEFAULT_USER, User};
 use engine::acl::users::UserChange;
 use engine::clients::pubsub::ChannelKind;
+use engine::clients::registry::ClientInfo;
 use engine::config::Directive;
 use engine::{Engine, Error, Word};
 use std::sync::Arc;
@@ -91,6 +98,11 @@ impl<'c> Call<'c> {
                 }
             }
         }
+        if let Some(beginning) = self.command.beginning_of_keys
+            && !selector.allows_beginning(beginning(self.args), KeyAccess { reads: false, writes: true })
+        {
+            return Err(Denial { denied: Denied::Key, at: 1 });
+        }
         let Some(patterns) = selector.channels() else { return Ok(()) };
         let literal = self.command.channels == Channels::Patterns;
         let allows = |name: &[u8]| patterns.iter().any(|it| if literal { it.text() == name } else { it.matches(name) });
@@ -123,6 +135,27 @@ impl<'c> Call<'c> {
             || self.command.flags.has(READONLY.and(WRITE))
             || crate::core::acl_catalog::categories(self.command).any(|name| name == "keyspace");
         if touches && !selector.allows_db(Some(self.db)) { denied(0) } else { Ok(()) }
+    }
+
+    /// Whether the client's user may add to the keys that this may add to.
+    ///
+    /// # Errors
+    /// They take as much memory as they may.
+    pub fn check_memory(&self, session: &Session) -> Result<(), Error> {
+        let Some(user) = session.user.as_ref().filter(|_| !session.asker.is_obeyed()) else { return Ok(()) };
+        if user.quota().memory.is_empty() || !self.command.flags.has(DENY_OOM) {
+            return Ok(());
+        }
+        let keys = keys_of_call(self.command, self.args);
+        let written =
+            || keys.iter().filter(|(_, flags)| access(*flags).writes).filter_map(|(at, _)| self.args.get(*at));
+        let is_full = |limit: &&MemoryQuota| {
+            limit.used.bytes() > limit.max && written().any(|key| key.starts_with(limit.used.prefix()))
+        };
+        match user.quota().memory.iter().find(is_full) {
+            Some(limit) => Err(Error::QuotaMemory(Word::of(user.name()), Word::of(limit.used.prefix()))),
+            None => Ok(()),
+        }
     }
 
     /// What a denial is about: the command, or an argument.
@@ -274,6 +307,7 @@ impl Session {
         let name = user.as_ref().map(|user| user.name().into());
         self.info.edit_details(|details| details.user = name);
         (self.user, self.authenticated, self.is_cut_off) = (user, authenticated, false);
+        self.seat = None;
         (self.rights_at, self.open_at) = (NEVER, NEVER);
     }
 
@@ -296,7 +330,11 @@ impl Session {
         };
         self.is_cut_off |= present.is_none();
         self.user = Some(present.unwrap_or_else(|| users.default_user(context)));
-        let user_may = self.user.as_ref().is_some_and(|user| user.is_unrestricted());
+        let user_may = self.user.as_ref().is_some_and(|user| {
+            let has_seat = user.quota().connections.is_none() || self.seat.is_some();
+            user.is_unrestricted() && user.quota().memory.is_empty() && has_seat
+        });
+        self.is_metered = self.user.as_ref().is_some_and(|user| user.quota().is_of_time());
         let is_let_in = !self.is_cut_off && (self.authenticated || !users.asks());
         self.open_at = if user_may && is_let_in { self.rights_at } else { NEVER };
     }
@@ -306,4 +344,50 @@ impl Session {
     pub(crate) fn is_unrestricted(&self, engine: &Engine) -> bool {
         self.open_at == engine.users().generation() || self.asker.is_obeyed()
     }
+}
+
+impl Session {
+    /// Whether its user may have a quota of commands or bytes: it has, or has to be looked at again.
+    #[inline]
+    pub fn may_be_metered(&self, engine: &Engine) -> bool {
+        self.is_metered || self.rights_at != engine.users().generation()
+    }
+
+    /// Its user, if that has a quota of commands or bytes, and the client.
+    pub fn metered(&mut self, engine: &Engine) -> Option<(&User, &ClientInfo)> {
+        self.refresh_rights(engine);
+        self.user.as_deref().filter(|_| self.is_metered).map(|user| (user, &*self.info))
+    }
+
+    /// It counts as one of its user's connections from now on, where these are limited.
+    ///
+    /// # Errors
+    /// There are as many as there may be.
+    #[inline]
+    pub(crate) fn take_seat(&mut self) -> Result<(), Error> {
+        match &self.user {
+            Some(user) if self.seat.is_none() && user.quota().connections.is_some() => {
+                self.seat = seat_of(user)?;
+                // It may do more than before.
+                self.rights_at = NEVER;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The seat with which it becomes this user's; what it has already, if it is that.
+    ///
+    /// # Errors
+    /// There are as many connections as there may be.
+    pub(crate) fn seat_for(&mut self, user: &User) -> Result<Option<QuotaSeat>, Error> {
+        let is_its = self.user.as_ref().is_some_and(|own| own.is_same(user));
+        if is_its && self.seat.is_some() { Ok(self.seat.take()) } else { seat_of(user) }
+    }
+}
+
+fn seat_of(user: &User) -> Result<Option<QuotaSeat>, Error> {
+    let Some(max) = user.quota().connections else { return Ok(None) };
+    let seat = user.usage().connect(max).ok_or_else(|| Error::QuotaConnections(Word::of(user.name())))?;
+    Ok(Some(seat))
 }

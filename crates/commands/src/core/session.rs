@@ -4,6 +4,7 @@ use crate::core::args::Args;
 use crate::core::command::{CommandEntry, Flags};
 use crate::core::context::{KeyArgs, Now};
 use cluster::migration::JobName;
+use engine::acl::quota_usage::QuotaSeat;
 use engine::acl::user::User;
 use engine::clients::pubsub::{ChannelKind, Name};
 use engine::clients::registry::ClientInfo;
@@ -77,6 +78,10 @@ pub struct Session {
     pub(crate) rights_at: u64,
     /// The same where the user may do everything.
     pub(crate) open_at: u64,
+    /// Its user has a quota of commands or bytes.
+    pub(crate) is_metered: bool,
+    /// It counts as one of its user's connections, where these are limited.
+    pub(crate) seat: Option<QuotaSeat>,
     /// Its user is not there any more: it may do nothing until it is another's.
     pub(crate) is_cut_off: bool,
     /// It was authenticated at some time: its user knows the password.
@@ -198,6 +203,8 @@ impl Session {
             user: None,
             rights_at: NEVER,
             open_at: NEVER,
+            is_metered: false,
+            seat: None,
             is_cut_off: false,
             was_authenticated: true,
             debugs_scripts: false,

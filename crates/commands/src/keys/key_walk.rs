@@ -42,6 +42,11 @@ impl KeyWalk {
         KeyWalk { shard: 0, position: 0, end: keys.keyspace().locks().len(), exact: true, expires: false }
     }
 
+    /// The same walk, on which those go that have expired.
+    pub fn expiring(self) -> KeyWalk {
+        KeyWalk { expires: true, ..self }
+    }
+
     /// From where a cursor stands.
     pub fn from_cursor(keys: &Keys<'_>, cursor: u64) -> KeyWalk {
         let end = keys.keyspace().locks().len();
@@ -164,6 +169,8 @@ impl KeyWalk {
 /// Which keys are shown.
 #[derive(Default)]
 pub(crate) struct Filter {
+    /// What their names begin with.
+    pub beginning: Vec<u8>,
     /// None: any name.
     pub pattern: Option<Vec<u8>>,
     /// None: any type.
@@ -176,7 +183,8 @@ pub(crate) struct Filter {
 
 impl Filter {
     fn shows(&self, entry: &KeyEntry) -> bool {
-        self.kind.is_none_or(|kind| entry.value().kind().name() == kind)
+        entry.key().starts_with(&self.beginning)
+            && self.kind.is_none_or(|kind| entry.value().kind().name() == kind)
             && self.pattern.as_ref().is_none_or(|pattern| glob::matches(pattern, entry.key()))
             && self.slots.as_ref().is_none_or(|slots| slots.contains(&slot_of(entry.key())))
     }

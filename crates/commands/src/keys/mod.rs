@@ -3,6 +3,7 @@
 //! In: arguments and the keys' view. Out: replies, and keys that are renamed, copied, removed or sent away. It looks at
 //! a value's type only where the reply depends on it.
 
+pub mod delete_matching;
 pub mod dump;
 pub mod expire;
 pub mod expire_option;
@@ -20,6 +21,7 @@ use crate::core::command::Command;
 
 /// The commands of this room.
 pub const COMMANDS: &[&[Command]] = &[
+    delete_matching::COMMANDS,
     dump::COMMANDS,
     expire::COMMANDS,
     flush::COMMANDS,

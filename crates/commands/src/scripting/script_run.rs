@@ -198,6 +198,11 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
         if self.cx.engine.persistence_status().deny_reasons().is_stale() && !command.flags.has(STALE) {
             return refused(Error::ScriptStale);
         }
+        if !self.changed
+            && let Err(error) = call.check_memory(self.cx.session)
+        {
+            return refused(error);
+        }
         let may_grow = self.call.flags.has(ScriptFlags::ALLOW_OOM);
         let refusal = admission::refusal_in_script(self.cx.engine, command.flags, may_grow, self.changed);
         refusal.map_or(Ok(entry), refused)

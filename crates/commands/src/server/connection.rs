@@ -258,8 +258,9 @@ fn authenticate(cx: &mut Context<'_>, name: &[u8], password: &[u8], command: &[u
         rights::note(engine, session, Denied::Auth, context, command.to_vec(), name.to_vec(), cx.now);
         return Err(Error::WrongPass);
     };
+    let seat = session.seat_for(&user)?;
     session.use_user(Some(user), true);
-    session.was_authenticated = true;
+    (session.was_authenticated, session.seat) = (true, seat);
     Ok(())
 }
 

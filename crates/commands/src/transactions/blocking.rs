@@ -354,7 +354,9 @@ impl Retry for BlockedClient {
         session.caching = self.caching;
         session.user = self.user.clone();
         let permitted = lookup(&args).map_or(Ok(()), |entry| {
-            rights::check(engine, &mut session, &Call::of(entry, &args, self.db), rights::TOPLEVEL, now)
+            let call = Call::of(entry, &args, self.db);
+            rights::check(engine, &mut session, &call, rights::TOPLEVEL, now).map_err(|(_, error)| error)?;
+            call.check_memory(&session)
         });
         let mut cx = Context {
             engine,
@@ -372,7 +374,7 @@ impl Retry for BlockedClient {
         }
         let ran = match admission::admit_retry(engine, self.command) {
             Verdict::Refuse(error) => Err(error),
-            _ if let Err((_, error)) = permitted => Err(error),
+            _ if let Err(error) = permitted => Err(error),
             _ => (self.command.run)(&mut cx, &mut args),
         };
         if let Err(error) = ran {

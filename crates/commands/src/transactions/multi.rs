@@ -196,6 +196,10 @@ fn exec(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     for mut queued in commands {
         let call = Call::of(queued.entry, &queued.args, cx.session.db);
         match rights::check(cx.engine, cx.session, &call, rights::IN_MULTI, cx.now) {
+            Ok(()) if let Err(error) = call.check_memory(cx.session) => {
+                cx.engine.metrics()[cx.session.worker].count_error(&busy_script::text(cx.engine, &error));
+                cx.reply.error(busy_script::text(cx.engine, &error));
+            }
             Ok(()) => group.run(cx, queued.entry, &mut queued.args, Some(Readers::All)),
             Err((denied, _)) => {
                 let error = Error::NoPermissionAtExec(lost_right(denied));

@@ -43,6 +43,8 @@ pub const TEMPLATES: &[&str] = &[
     "PERSIST {any}",
     "DEL {any} {any}",
     "UNLINK {any}",
+    "DELPREFIX {any}",
+    "DELPATTERN ({s}|{h}|*0|l*)",
     "RENAME {any} {any}",
     "RENAMENX {any} {any}",
     "RENAME {h} {h}",

@@ -9,6 +9,9 @@
 pub mod catalog;
 pub mod denial_log;
 pub mod pattern;
+pub mod prefix_memory;
+pub mod quota;
+pub mod quota_usage;
 pub mod rule_error;
 pub mod selector;
 pub mod user;

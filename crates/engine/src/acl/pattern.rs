@@ -42,6 +42,16 @@ impl Pattern {
         self.kind == Kind::Everything
     }
 
+    /// Whether every name matches that begins with this, as far as that is seen without a look at names: a glob that
+    /// has more than a beginning covers none.
+    pub fn covers(&self, beginning: &[u8]) -> bool {
+        match self.kind {
+            Kind::Everything => true,
+            Kind::Prefix => beginning.starts_with(&self.text[..self.text.len() - 1]),
+            Kind::Exact | Kind::Glob => false,
+        }
+    }
+
     /// Whether a name matches.
     #[inline]
     pub fn matches(&self, name: &[u8]) -> bool {
@@ -61,6 +71,16 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn what_covers_a_beginning_matches_all_that_begin_so(
+            pattern in "[ab*?]{0,4}", beginning in "[ab*]{0,3}", rest in "[ab*]{0,3}",
+        ) {
+            let (pattern, name) = (Pattern::new(pattern.as_bytes()), format!("{beginning}{rest}"));
+            if pattern.covers(beginning.as_bytes()) && !name.is_empty() {
+                prop_assert!(pattern.matches(name.as_bytes()));
+            }
+        }
+
         #[test]
         fn short_ways_say_what_the_glob_says(pattern in "[ab*?\\[\\]\\\\]{0,6}", name in "[ab*]{0,6}") {
             let (pattern, name) = (pattern.as_bytes(), name.as_bytes());

@@ -21,6 +21,8 @@ pub enum RuleError {
     FirstArgOfSubcommand,
     /// The number of a database is too large, or negative.
     DatabaseRange,
+    /// It limits nothing that there is.
+    Quota,
 }
 
 impl fmt::Display for RuleError {
@@ -42,6 +44,9 @@ impl fmt::Display for RuleError {
             }
             RuleError::FirstArgOfSubcommand => "Allowing first-arg of a subcommand is not supported",
             RuleError::DatabaseRange => "The provided database ID is out of range",
+            RuleError::Quota => {
+                "A quota is one of quota:ops=<n>, quota:bytes=<n>, quota:connections=<n> and quota:memory:<prefix>=<n>"
+            }
         })
     }
 }

@@ -212,6 +212,11 @@ impl Selector {
         self.allowing(access).is_none_or(|mut patterns| patterns.any(Pattern::is_everything))
     }
 
+    /// Whether this may be done with every key that begins so.
+    pub fn allows_beginning(&self, beginning: &[u8], access: KeyAccess) -> bool {
+        self.allowing(access).is_none_or(|mut patterns| patterns.any(|it| it.covers(beginning)))
+    }
+
     /// The patterns that allow so much; None: it is allowed with every key.
     fn allowing(&self, access: KeyAccess) -> Option<impl Iterator<Item = &Pattern>> {
         let allows = move |it: &&KeyPattern| (it.allows.reads || !access.reads) && (it.allows.writes || !access.writes);

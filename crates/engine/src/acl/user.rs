@@ -2,11 +2,14 @@
 
 use crate::acl::catalog::CommandCatalog;
 use crate::acl::pattern::Pattern;
+use crate::acl::quota::Quota;
+use crate::acl::quota_usage::QuotaUsage;
 use crate::acl::rule_error::RuleError;
 use crate::acl::selector::Selector;
 #[cfg(any(test, feature = "fuzzing"))]
 use crate::acl::{catalog::CommandNumber, selector::KeyAccess};
 use sha2::{Digest, Sha256};
+use std::sync::Arc;
 
 /// The user that connections have which have not logged in.
 pub const DEFAULT_USER: &[u8] = b"default";
@@ -24,6 +27,10 @@ pub struct User {
     passwords: Vec<String>,
     /// The first has the rules outside of parentheses.
     selectors: Vec<Selector>,
+    /// What it may use.
+    pub(super) quota: Quota,
+    /// What it uses; a user that is changed keeps its own.
+    pub(super) usage: Arc<QuotaUsage>,
 }
 
 /// What rules refer to besides the user.
@@ -39,8 +46,8 @@ impl User {
     /// A new user, who may not log in, nor do anything.
     pub fn new(name: &[u8], context: RuleContext<'_>) -> User {
         let root = Selector::new(context.catalog, context.all_channels);
-        let (enabled, no_password, passwords) = (false, false, Vec::new());
-        User { id: 0, name: name.into(), enabled, no_password, passwords, selectors: vec![root] }
+        let (enabled, no_password, passwords, quota, usage) = Default::default();
+        User { id: 0, name: name.into(), enabled, no_password, passwords, selectors: vec![root], quota, usage }
     }
 
     /// The user of connections that have not logged in, who may do everything until it is changed.
@@ -83,6 +90,8 @@ impl User {
                 self.selectors.push(selector);
             }
             (b"clearselectors", _) => self.selectors.truncate(1),
+            (b"resetquota", _) => self.quota = Quota::default(),
+            ([b'q', b'u', b'o', b't', b'a', b':', ..], _) => self.quota.apply(&rule[b"quota:".len()..])?,
             (b"reset", _) => {
                 let (id, name) = (self.id, std::mem::take(&mut self.name));
                 *self = User { id, ..User::new(&name, context) };
@@ -141,6 +150,16 @@ impl User {
         &self.selectors
     }
 
+    /// What it may use.
+    pub fn quota(&self) -> &Quota {
+        &self.quota
+    }
+
+    /// What it uses.
+    pub fn usage(&self) -> &Arc<QuotaUsage> {
+        &self.usage
+    }
+
     /// Whether one selector allows everything.
     pub fn is_unrestricted(&self) -> bool {
         self.selectors.iter().any(Selector::is_unrestricted)
@@ -178,6 +197,10 @@ impl User {
             text.push(b' ');
         }
         text.extend(self.selectors[0].describe());
+        for rule in self.quota.rules() {
+            text.push(b' ');
+            text.extend(rule);
+        }
         for selector in &self.selectors[1..] {
             text.extend_from_slice(b" (");
             text.extend(selector.describe());
@@ -319,6 +342,7 @@ mod tests {
                     "(~|%R~|%W~|%RW~|&)[ak1*?]{0,3}",
                     "(on|off|nopass|resetpass|reset|resetkeys|resetchannels|clearselectors|alldbs|resetdbs|allkeys)",
                     "db=[0-3,]{1,4}",
+                    "(quota:(ops|bytes|connections|memory:[ak]?)=[0-9]?[km]?|resetquota)",
                     "[<>][ab]?",
                     "\\([-+]@?(all|read|get|config) ~[ak1]\\)",
                     any::<String>(),

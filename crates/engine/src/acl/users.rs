@@ -1,13 +1,14 @@
 //! All users, and what is known of them without looking.
 
 use crate::acl::denial_log::DenialLog;
+use crate::acl::prefix_memory::PrefixMemory;
 use crate::acl::rule_error::RuleError;
 use crate::acl::user::{DEFAULT_USER, RuleContext, User, merge_selectors};
 use crate::locks::sync::Mutex;
 use crossbeam_utils::CachePadded;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use std::sync::{Arc, Weak};
 
 /// All users of a server.
 pub struct Users {
@@ -17,12 +18,16 @@ pub struct Users {
     generation: CachePadded<AtomicU64>,
     /// Who connects has to log in first.
     asks: AtomicBool,
+    /// A quota asks, or has asked lately, what keys of a prefix take.
+    measures: AtomicBool,
     /// What was refused.
     pub log: DenialLog,
 }
 
 struct State {
     by_name: BTreeMap<Box<[u8]>, Arc<User>>,
+    /// By prefix, as far as a quota asks for it.
+    memory: BTreeMap<Box<[u8]>, Weak<PrefixMemory>>,
     last_id: u64,
 }
 
@@ -46,14 +51,15 @@ pub enum SetUserError {
 
 impl Default for Users {
     fn default() -> Users {
-        let (state, generation, asks) = (Mutex::new(None), CachePadded::new(AtomicU64::new(1)), AtomicBool::new(false));
-        Users { state, generation, asks, log: DenialLog::default() }
+        let (state, generation) = (Mutex::new(None), CachePadded::new(AtomicU64::new(1)));
+        let (asks, measures, log) = Default::default();
+        Users { state, generation, asks, measures, log }
     }
 }
 
 impl State {
     fn new(context: RuleContext<'_>) -> State {
-        let mut state = State { by_name: BTreeMap::new(), last_id: 0 };
+        let mut state = State { by_name: BTreeMap::new(), memory: BTreeMap::new(), last_id: 0 };
         _ = state.put(User::default_user(context), None);
         state
     }
@@ -69,9 +75,21 @@ impl State {
             },
             |known| known.id,
         );
+        if let Some(known) = &known {
+            user.usage = Arc::clone(&known.usage);
+        }
+        user.quota.memory.iter_mut().for_each(|limit| self.share(&mut limit.used));
         let user = Arc::new(user);
         self.by_name.insert(user.name().into(), Arc::clone(&user));
         known.map(|old| UserChange { old, new: Some(user) })
+    }
+
+    /// All quotas of a prefix have the same count.
+    fn share(&mut self, used: &mut Arc<PrefixMemory>) {
+        match self.memory.get(used.prefix()).and_then(Weak::upgrade) {
+            Some(known) => *used = known,
+            None => _ = self.memory.insert(used.prefix().into(), Arc::downgrade(used)),
+        }
     }
 }
 
@@ -82,6 +100,7 @@ impl Users {
         let result = change(state);
         let default = &state.by_name[DEFAULT_USER];
         self.asks.store(!default.is_enabled() || !default.needs_no_password(), Release);
+        self.measures.store(!state.memory.is_empty(), Relaxed);
         result
     }
 
@@ -94,6 +113,20 @@ impl Users {
     /// Whether who connects has to log in before anything else.
     pub fn asks(&self) -> bool {
         self.asks.load(Acquire)
+    }
+
+    /// Whether a quota asks what keys of a prefix take.
+    pub fn measures_memory(&self) -> bool {
+        self.measures.load(Relaxed)
+    }
+
+    /// The prefixes that quotas ask for.
+    pub(crate) fn measured_prefixes(&self) -> Vec<Arc<PrefixMemory>> {
+        let mut state = self.state.lock();
+        let Some(state) = &mut *state else { return Vec::new() };
+        state.memory.retain(|_, known| known.strong_count() > 0);
+        self.measures.store(!state.memory.is_empty(), Relaxed);
+        state.memory.values().filter_map(Weak::upgrade).collect()
     }
 
     fn changed(&self) {
@@ -161,7 +194,8 @@ impl Users {
     /// counts.
     pub fn replace_all(&self, users: Vec<User>, context: RuleContext<'_>) -> Vec<UserChange> {
         let changes = self.with(context, |old| {
-            let mut state = State { by_name: BTreeMap::new(), last_id: old.last_id };
+            let memory = std::mem::take(&mut old.memory);
+            let mut state = State { by_name: BTreeMap::new(), memory, last_id: old.last_id };
             _ = state.put(User::default_user(context), Some(old));
             users.into_iter().for_each(|user| _ = state.put(user, Some(old)));
             let new = |user: &Arc<User>| state.by_name.get(user.name()).cloned();

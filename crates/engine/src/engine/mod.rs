@@ -6,6 +6,7 @@ mod background_work;
 pub mod held_writes;
 pub mod host;
 mod memory_limit;
+mod prefix_walk;
 pub mod serving;
 pub mod snapshot_steps;
 
@@ -16,15 +17,18 @@ use crate::clients::registry::Clients;
 use crate::config::Config;
 use crate::engine::host::Host;
 use crate::engine::memory_limit::MemoryLimit;
+use crate::engine::prefix_walk::PrefixWalk;
 use crate::host::clock::Clock;
 use crate::host::peer_connections::PeerConnections;
 use crate::keyspace::{Keyspace, Options};
+use crate::locks::sync::Mutex;
 use crate::per_worker::PerWorker;
 use crate::propagation::effects::{Author, Effects, ReadyKey};
 use crate::snapshot::open_snapshots::OpenSnapshots;
 use crate::stats::command_log::{CommandLog, LogReason};
 use crate::stats::hot_key_tracking::HotKeys;
 use crate::stats::latency_monitor::LatencyMonitor;
+use crate::stats::mass_deletions::MassDeletions;
 use crate::stats::metrics::{Rates, Totals, WorkerMetrics};
 use crate::stats::slot_traffic::SlotTraffic;
 use crate::status::cluster_status::ClusterStatus;
@@ -56,6 +60,8 @@ pub struct Engine {
     latency: LatencyMonitor,
     command_log: CommandLog,
     hot_keys: HotKeys,
+    mass_deletions: MassDeletions,
+    prefix_walk: Mutex<PrefixWalk>,
     slot_traffic: SlotTraffic,
     attention: CachePadded<Attention>,
     /// `latency-tracking`.
@@ -112,6 +118,8 @@ impl Engine {
             latency: LatencyMonitor::default(),
             command_log: CommandLog::default(),
             hot_keys: HotKeys::new(options.workers),
+            mass_deletions: MassDeletions::default(),
+            prefix_walk: Mutex::new(PrefixWalk::default()),
             slot_traffic: SlotTraffic::new(options.workers),
             attention: CachePadded::default(),
             tracks_latency: AtomicBool::new(true),
@@ -299,6 +307,18 @@ impl Engine {
     /// Which keys take the most.
     pub fn hot_keys(&self) -> &HotKeys {
         &self.hot_keys
+    }
+
+    /// Goes on with the walk that sums up what quotas ask for. One worker calls this now and then.
+    pub fn measure_prefixes(&self) {
+        if self.users.measures_memory() {
+            self.prefix_walk.lock().go_on(&self.keyspace, || self.users.measured_prefixes());
+        }
+    }
+
+    /// Deletions of many keys that are under way.
+    pub fn mass_deletions(&self) -> &MassDeletions {
+        &self.mass_deletions
     }
 
     /// Whether histograms of each command's durations are kept.

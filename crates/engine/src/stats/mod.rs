@@ -8,5 +8,6 @@ pub mod heavy_hitters;
 pub mod histogram;
 pub mod hot_key_tracking;
 pub mod latency_monitor;
+pub mod mass_deletions;
 pub mod metrics;
 pub mod slot_traffic;

@@ -6,6 +6,7 @@ pub mod chunked;
 pub mod connection_limits;
 pub mod input;
 pub mod memory_usage;
+pub mod meter;
 pub mod output;
 pub mod output_buffer;
 pub mod output_patience;

@@ -3,6 +3,7 @@
 use crate::connection::chunked::Chunked;
 use crate::connection::input::Input;
 use crate::connection::memory_usage::MemoryUsage;
+use crate::connection::meter::Meter;
 use crate::connection::output::Output;
 use crate::connection::output_patience::OutputPatience;
 use crate::connection::socket::{Readiness, Socket, SocketStream};
@@ -34,6 +35,8 @@ pub struct Connection {
     pub chunked: Chunked,
     /// What it takes up.
     pub memory: MemoryUsage,
+    /// What it uses of its user's quota.
+    pub meter: Meter,
     /// Its client, as commands see it.
     pub session: Session,
     /// The protocol of its replies.
@@ -59,6 +62,7 @@ impl Connection {
             waiting: Waiting::default(),
             chunked: Chunked::default(),
             memory: MemoryUsage::default(),
+            meter: Meter::default(),
             session,
             protocol,
             closing: false,

@@ -6,9 +6,10 @@
 //! | postponed | the end of a CLIENT PAUSE; the request is run then |
 //! | delayed | a little time: the request wants a lock that a script has for long, and is run again |
 //! | forwarded | the answers of other nodes of the cluster |
+//! | metered | a time at which its user may use more of its quota |
 //! | apart | a command that may run a script, and has the session |
 //!
-//! A [chunked command](crate::connection::chunked) is the sixth.
+//! A [chunked command](crate::connection::chunked) is the seventh.
 
 use engine::clients::waiters::Ticket;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ pub struct Waiting {
     postponed: bool,
     delayed: bool,
     forwarded: bool,
+    metered: bool,
     apart: bool,
 }
 
@@ -27,7 +29,7 @@ impl Waiting {
     /// Whether commands must not run.
     #[inline]
     pub fn is_busy(&self) -> bool {
-        self.is_waiting() || self.apart || self.delayed || self.forwarded
+        self.is_waiting() || self.apart || self.delayed || self.forwarded || self.metered
     }
 
     /// Whether a command waits for what others do.
@@ -38,7 +40,7 @@ impl Waiting {
 
     /// Whether it waits for something that its worker does.
     pub fn is_busy_here(&self) -> bool {
-        self.postponed || self.apart || self.delayed || self.forwarded
+        self.postponed || self.apart || self.delayed || self.forwarded || self.metered
     }
 
     /// The command waits with this ticket.
@@ -93,6 +95,11 @@ impl Waiting {
     /// Its first request is run again now. False if it was not delayed.
     pub fn end_delay(&mut self) -> bool {
         std::mem::take(&mut self.delayed)
+    }
+
+    /// Its user has used up its quota for now, or not any more. True if that was so before.
+    pub fn set_metered(&mut self, metered: bool) -> bool {
+        std::mem::replace(&mut self.metered, metered)
     }
 
     /// Other nodes are asked for it, or have answered all that they were asked.

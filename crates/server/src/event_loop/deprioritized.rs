@@ -62,17 +62,22 @@ impl Worker {
         sink.set_protocol(connection.protocol);
         let engine = &self.shared.engine;
         let done = dispatch::step(engine, &mut connection.session, command, &mut **work, now, sink);
+        let rests = !done && work.rests();
         if done {
             sink.raw(&connection.output.take_held_back());
         } else {
             let replied = replied + sink.len().saturating_sub(start);
             connection.chunked.go_on(ChunkedCommand { work, command, replied });
         }
+        if rests {
+            // It goes on with the next look at those that wait for their peers.
+            connection.chunked.throttle();
+        }
         self.note_reply(token, start);
         self.deliver_own();
         if done {
             self.enqueue(token);
-        } else {
+        } else if !rests {
             self.run_queue.add_chunked(token);
         }
     }

@@ -69,6 +69,7 @@ impl Worker {
         let engine = &self.shared.engine;
         engine.sample_rates(now);
         engine.measure_memory();
+        engine.measure_prefixes();
         commands::server::hotkeys::end_if_over(engine, now);
         commands::persistence::save::tick(engine, now);
         commands::persistence::aof::tick(engine, now);

@@ -6,6 +6,7 @@
 //!   replies.rs push.rs durability.rs     what goes out, and when
 //!   handover.rs retirement.rs            connections that another worker is to serve
 //!   proxy_links.rs   what other nodes of a cluster are asked for clients
+//!   metering.rs      connections that have used up what their users may use for now
 //!   messages.rs blocked_clients.rs housekeeping.rs client_eviction.rs script_reentry.rs
 //! ```
 //!
@@ -21,6 +22,7 @@ pub mod durability;
 pub mod handover;
 pub mod housekeeping;
 pub mod messages;
+pub mod metering;
 pub mod open_outcome;
 pub mod pipeline;
 pub mod poller;

@@ -36,6 +36,7 @@ impl Worker {
         if !self.retries.is_empty() || self.shared.engine.has_deferred() {
             self.retry_delayed(now);
         }
+        self.end_metered(now);
         let connections = &self.connections;
         let is_deprioritized = |token| connections.get(token).is_some_and(Connection::deprioritized);
         let ready = self.run_queue.begin_tick(is_deprioritized);
@@ -214,8 +215,9 @@ impl Worker {
         if is_over_budget {
             connection.visits.deprioritize();
         }
-        let may = connection.may_run(now.unix_ms(), self.patience) && !is_over_budget;
-        connection.input.set_unparsed(!may);
+        let may_run = connection.may_run(now.unix_ms(), self.patience) && !is_over_budget;
+        let may = may_run && self.allowance(token, now) > 0;
+        self.connections[token].input.set_unparsed(!may);
         may
     }
 
@@ -242,11 +244,12 @@ impl Worker {
             self.shared.engine.make_room(Server { worker: self.index, now_us: now.unix_us });
             self.deliver_own();
         }
-        let Some(connection) = self.connections.get_mut(token) else { return 1 };
-        if connection.is_closing() || connection.visits.has_enough() || connection.is_busy() {
-            let asked = self.ask_behind(items, spans, now);
-            return if asked > 0 { asked } else { self.put_back(items, spans) };
-        }
+        let allowed = match self.requests_allowed(items, spans, now) {
+            Ok(allowed) => allowed,
+            Err(done) => return done,
+        };
+        let items = &mut items[..allowed];
+        let connection = &self.connections[token];
         let mut start = self.replies.len();
         self.replies.sink().set_protocol(connection.protocol);
         let began = self.metrics().clock();
@@ -258,6 +261,7 @@ impl Worker {
         let took = self.metrics().clock().since(began);
         let connection = &mut self.connections[token];
         connection.visits.count_commands(took);
+        connection.meter.count_commands(done - usize::from(matches!(end, BatchEnd::Retry { .. })));
         connection.protocol = self.replies.sink().protocol();
         let mut last = Flow::Next;
         match end {
@@ -286,13 +290,33 @@ impl Worker {
                 (last, start) =
                     self.run_item_apart(item, Remaining { token, items: others, spans, unparsed: *unparsed }, now);
                 let took = self.nanos().since(began);
-                self.connections[token].visits.count_commands(took);
+                let connection = &mut self.connections[token];
+                connection.visits.count_commands(took);
+                connection.meter.count_commands(usize::from(!matches!(last, Flow::NotNow | Flow::Postponed)));
             }
         }
         self.note_reply(token, start);
         self.deliver_own();
         self.follow(token, last, now);
         done
+    }
+
+    /// How many of the requests may run now of the first one's connection.
+    ///
+    /// # Errors
+    /// None may: with so many something else was done.
+    #[inline]
+    fn requests_allowed(&mut self, items: &mut [BatchItem<'_>], spans: &[Span], now: Now) -> Result<usize, usize> {
+        let token = items[0].token;
+        let Some(connection) = self.connections.get_mut(token) else { return Err(1) };
+        if connection.is_closing() || connection.visits.has_enough() || connection.is_busy() {
+            let asked = self.ask_behind(items, spans, now);
+            return Err(if asked > 0 { asked } else { self.put_back(items, spans) });
+        }
+        match self.allowance(token, now).min(items.len()) {
+            0 => Err(self.put_back(items, spans)),
+            allowed => Ok(allowed),
+        }
     }
 
     #[inline]

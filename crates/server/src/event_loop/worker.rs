@@ -25,6 +25,7 @@ use crate::event_loop::settings::Settings;
 use crate::listener::acceptor::Acceptor;
 use crate::schedule::fairness::Fairness;
 use crate::schedule::load_balance::LoadBalance;
+use crate::schedule::metered::Metered;
 use crate::schedule::retries::{RETRY, Retries};
 use crate::schedule::run_queue::RunQueue;
 use crate::schedule::timers::Timers;
@@ -77,6 +78,7 @@ pub struct Worker {
     /// Whose turn it is, and for how long.
     pub(super) run_queue: RunQueue,
     pub(super) retries: Retries,
+    pub(super) metered: Metered,
     pub(super) fairness: Fairness,
     pub(super) patience: OutputPatience,
     pub(super) load_balance: LoadBalance,
@@ -125,6 +127,7 @@ impl Worker {
             accept_pending: false,
             run_queue: RunQueue::default(),
             retries: Retries::default(),
+            metered: Metered::default(),
             fairness: Fairness::default(),
             patience: OutputPatience::default(),
             load_balance: LoadBalance::new(index),
@@ -233,7 +236,8 @@ impl Worker {
         }
         let has_tries = !self.retries.is_empty() || engine.has_deferred();
         let most = if has_tries { RETRY as i64 / 1000 } else { self.settings.timer_interval * 1000 };
-        self.timers.sleep(clock::now().unix_us, [self.wait_timeouts.next(), pause, self.proxy_links.next_time()], most)
+        let others = [self.wait_timeouts.next(), pause, self.proxy_links.next_time(), self.metered.next()];
+        self.timers.sleep(clock::now().unix_us, others, most)
     }
 
     fn note(&mut self, event: PollEvent, now: Now) {

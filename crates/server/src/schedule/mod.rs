@@ -6,6 +6,7 @@
 
 pub mod fairness;
 pub mod load_balance;
+pub mod metered;
 pub mod retries;
 pub mod run_queue;
 pub mod timers;

@@ -51,7 +51,7 @@ impl Timers {
 
     /// How long to sleep when there is nothing to do: until the timers are due or the earliest of `others`, and at most
     /// `most_us` microseconds.
-    pub fn sleep(&self, now: UnixUs, others: [Option<UnixMs>; 3], most_us: i64) -> Duration {
+    pub fn sleep(&self, now: UnixUs, others: [Option<UnixMs>; 4], most_us: i64) -> Duration {
         let until = others.into_iter().flatten().fold(self.next, UnixMs::min);
         let left = until.us().0.saturating_sub(now.0);
         Duration::from_micros(left.clamp(0, most_us) as u64)
@@ -94,7 +94,7 @@ mod tests {
         let mut timers = Timers::default();
         timers.take_due(UnixMs(1000), 50);
         let sleep = |us, [first, second]: [Option<i64>; 2], most_us| {
-            timers.sleep(UnixUs(us), [first, None, second].map(|other| other.map(UnixMs)), most_us).as_micros()
+            timers.sleep(UnixUs(us), [first, None, second, None].map(|other| other.map(UnixMs)), most_us).as_micros()
         };
         assert_eq!(sleep(1_000_300, [None, None], 100_000), 49_700);
         assert_eq!(sleep(1_000_300, [Some(1010), None], 100_000), 9_700);

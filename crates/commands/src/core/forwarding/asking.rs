@@ -125,7 +125,7 @@ impl Asking<'_> {
     pub fn of_all(&self, command: &'static Command, args: &Args<'_>) -> Result<Option<Box<Question>>, Error> {
         let join = match command.name {
             "keys" => Join::Elements,
-            "dbsize" => Join::Sum,
+            "dbsize" | "delprefix" | "delpattern" => Join::Sum,
             "randomkey" => Join::Any(fastrand::u64(..)),
             "flushall" | "flushdb" => Join::AllOk,
             "scan" => return self.scan(args),

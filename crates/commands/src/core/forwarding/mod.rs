@@ -4,7 +4,8 @@
 //!   all keys in a slot of another node            asked there as it is; EXEC with all that is queued
 //!   MGET, MSET, DEL ... of several slots          asked key by key, and the replies are joined
 //!   SCAN                                          asked of one node after the other
-//!   KEYS, DBSIZE, RANDOMKEY, FLUSHALL, FLUSHDB    asked of all primaries
+//!   KEYS, DBSIZE, RANDOMKEY, FLUSHALL, FLUSHDB,
+//!   DELPREFIX, DELPATTERN                         asked of all primaries
 //!   what has to stay with its connection          MOVED, as without it: WATCH, SSUBSCRIBE, who waits for keys or tracks
 //! ```
 //!
@@ -288,6 +289,7 @@ mod tests {
         let mut client = node();
         for (line, expected) in [
             ("DBSIZE", "7001: DBSIZE, 7000: DBSIZE; Sum".to_owned()),
+            ("DELPREFIX k", "7001: DELPREFIX k, 7000: DELPREFIX k; Sum writes".to_owned()),
             ("KEYS k*", "7001: KEYS k*, 7000: KEYS k*; Elements".to_owned()),
             ("FLUSHALL ASYNC", "7001: FLUSHALL ASYNC, 7000: FLUSHALL ASYNC; AllOk writes".to_owned()),
             ("SCAN 0 COUNT 5", "7001: SCAN 0 COUNT 5; Page(Pages { slot: 0, next: Some(7366) })".to_owned()),

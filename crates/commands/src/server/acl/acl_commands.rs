@@ -6,7 +6,7 @@ use crate::core::admission::Settle;
 use crate::core::args::Args;
 use crate::core::command::{ADMIN, Command, Flags, Group, LOADING, NO_SCRIPT, STALE};
 use crate::core::command_table::lookup;
-use crate::core::context::{Context, Flow};
+use crate::core::context::{Context, Flow, Now};
 use crate::core::help::HELP;
 use crate::core::rights::Call;
 use crate::server::acl::acl_file;
@@ -204,8 +204,9 @@ fn getuser(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         cx.reply.null();
         return Ok(());
     };
+    let quota = quota_used(&user, cx.now);
     let reply = &mut *cx.reply;
-    reply.map(7);
+    reply.map(if quota.is_empty() { 7 } else { 8 });
     reply.bulk(b"flags");
     let flags = user.flags();
     reply.set(flags.len());
@@ -220,7 +221,26 @@ fn getuser(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         reply.map(4);
         describe(reply, selector);
     }
+    if !quota.is_empty() {
+        reply.bulk(b"quota");
+        reply.map(quota.len());
+        for (rule, used) in quota {
+            reply.bulk(&rule);
+            reply.int(used.cast_signed());
+        }
+    }
     Ok(())
+}
+
+/// The rules of the user's quota, and what is used of each: of those that time brings back, in the present second.
+fn quota_used(user: &User, now: Now) -> Vec<(Vec<u8>, u64)> {
+    let (quota, usage) = (user.quota(), user.usage());
+    let left = usage.left(quota, now.unix_us);
+    let by_time = [(quota.ops, left.ops), (quota.bytes, left.bytes)];
+    let by_time = by_time.into_iter().filter_map(|(limit, left)| Some(limit?.saturating_sub(left?)));
+    let connections = quota.connections.map(|_| usage.connections());
+    let memory = quota.memory.iter().map(|limit| limit.used.bytes());
+    quota.rules().into_iter().zip(by_time.chain(connections).chain(memory)).collect()
 }
 
 fn describe(reply: &mut Reply, selector: &Selector) {

@@ -191,3 +191,76 @@ fn passwords_are_made_and_categories_listed() {
     client.is("ACL CAT nope", "-ERR Unknown category 'nope'");
     client.is("ACL LOAD", "-ERR This instance is not configured to use an ACL file. You may want to specify users via the ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a configuration file set) in order to store users in the configuration.");
 }
+
+const FULL: &str = "-QUOTA User u has as many connections as it may have";
+
+#[test]
+fn a_user_has_no_more_connections_than_it_may() {
+    let mut admin = Client::new();
+    admin.is("ACL SETUSER u on nopass ~* +@all quota:connections=2", "+OK");
+    let (mut one, mut two, mut three) = (admin.beside(), admin.beside(), admin.beside());
+    one.is("AUTH u x", "+OK").is("AUTH u x", "+OK").is("SET k v", "+OK");
+    two.is("HELLO 2 AUTH u x", &two_hello(&mut admin)).is("GET k", "v");
+    three.is("AUTH u x", FULL).is("GET k", "v").is("ACL WHOAMI", "default");
+    one.is("RESET", "+RESET");
+    three.is("AUTH u x", "+OK");
+    one.is("AUTH u x", FULL);
+    drop(three);
+    one.is("AUTH u x", "+OK");
+    admin.is("ACL SETUSER u quota:connections=0", "+OK");
+    admin.beside().is("AUTH u x", "+OK");
+}
+
+fn two_hello(client: &mut Client) -> String {
+    client.run("HELLO 2")
+}
+
+#[test]
+fn who_has_not_logged_in_counts_with_its_first_command() {
+    let mut admin = Client::new();
+    admin.is("ACL SETUSER admin on nopass ~* +@all", "+OK").is("AUTH admin x", "+OK");
+    admin.is("ACL SETUSER default quota:connections=1", "+OK");
+    let (mut one, mut two) = (admin.beside(), admin.beside());
+    one.is("PING", "+PONG").is("PING", "+PONG");
+    let full = FULL.replace("User u", "User default");
+    two.is("PING", &full).is("PING", &full).is("AUTH admin x", "+OK").is("PING", "+PONG");
+    drop(one);
+    admin.beside().is("PING", "+PONG");
+    two.is("ACL SETUSER default resetquota", "+OK");
+    let (mut three, mut four) = (admin.beside(), admin.beside());
+    three.is("PING", "+PONG");
+    four.is("PING", "+PONG");
+}
+
+#[test]
+fn keys_of_a_prefix_do_not_grow_while_they_take_too_much() {
+    let mut admin = Client::new();
+    admin.is("ACL SETUSER u on nopass ~* +@all quota:memory:cache:=1kb", "+OK");
+    let engine = admin.shared_engine().clone();
+    // So often that all keys are looked at, however long that takes.
+    let measure = || (0..100).for_each(|_| engine.measure_prefixes());
+    let mut user = admin.beside();
+    user.is("AUTH u x", "+OK").is("SET other v", "+OK").is("SET cache:s v", "+OK");
+    for n in 0..100 {
+        user.is(&format!("SET cache:{n} value"), "+OK");
+    }
+    measure();
+    let full = "-QUOTA User u may not add to keys that begin with 'cache:', which take as much memory as they may";
+    for line in ["SET cache:s w", "RPUSH cache:l x", "MSET a 1 cache:b 2"] {
+        user.is(line, full);
+    }
+    user.is("RENAME cache:s cache:t", "+OK")
+        .is("GET cache:t", "v")
+        .is("SET other w", "+OK")
+        .is("COPY other cache:o", full)
+        .is("COPY cache:t o", ":1");
+    user.is("MULTI", "+OK").is("SET cache:1 x", full);
+    user.is("EXEC", "-EXECABORT Transaction discarded because of previous errors.");
+    let script = ["EVAL", "return redis.call('set', KEYS[1], 'x')", "1", "cache:1"];
+    assert!(user.run_words(&script).starts_with(full), "{}", user.run_words(&script));
+    admin.is("SET cache:x v", "+OK");
+    assert!(admin.run("ACL GETUSER u").contains("quota:memory:cache:=1024"), "{}", admin.run("ACL GETUSER u"));
+    user.is("DELPREFIX cache:", ":102");
+    measure();
+    user.is("SET cache:1 x", "+OK");
+}

@@ -106,8 +106,17 @@ fn group_name(group: Group) -> &'static str {
 
 /// Full names of commands that no Valkey has, so that there is nothing to compare their entries with.
 #[cfg(test)]
-pub(super) const OWN: &[&str] =
-    &["client|acknowledge", "hotkeys", "hotkeys|get", "hotkeys|help", "hotkeys|reset", "hotkeys|start", "hotkeys|stop"];
+pub(super) const OWN: &[&str] = &[
+    "client|acknowledge",
+    "delpattern",
+    "delprefix",
+    "hotkeys",
+    "hotkeys|get",
+    "hotkeys|help",
+    "hotkeys|reset",
+    "hotkeys|start",
+    "hotkeys|stop",
+];
 
 /// What to do about a command that the fixtures do not have.
 #[cfg(test)]

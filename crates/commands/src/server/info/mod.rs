@@ -344,6 +344,10 @@ fn stats(text: &mut Text, source: &Source<'_>) {
     text.field("latest_fork_usec", engine.persistence_status().snapshot_nanos.load(Relaxed) / 1000);
     text.field("total_forks", engine.persistence_status().forks.load(Relaxed));
     text.field("migrate_cached_sockets", engine.links().len());
+    let deletions = engine.mass_deletions().running();
+    text.field("mass_deletions_running", deletions.count);
+    text.field("mass_deletions_keys", deletions.keys);
+    text.field("mass_deletions_perc", format_args!("{:.2}", deletions.percent));
     text.field("slave_expires_tracked_keys", engine.replica_keys().len());
     text.absent(&[
         "active_defrag_hits",

@@ -1,0 +1,241 @@
+//! What a user uses of its quota as time passes, and its connections.
+//!
+//! ```text
+//!   second by second            lot                    command by command
+//!   [ bucket of the user ] ---- 1/100 of a second ---> [ credit of a connection ]
+//! ```
+//!
+//! A **bucket** fills with time, up to what may be used in a second. It is one for all connections of the user, so a
+//! connection takes a **lot** at a time and uses it up by itself. It may use more than it has, since the length of a
+//! reply is known when it is written; it goes on when lots have made up for that. Who finds no lot is told when there
+//! will be one. Time comes in: nothing here has a clock.
+
+use crate::acl::quota::Quota;
+use crate::locks::sync::Mutex;
+use crate::time::UnixUs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What a bucket holds is counted in millionths: as many of them come in a microsecond as may be used in a second.
+const MILLION: i64 = 1_000_000;
+/// Lots of a second.
+const LOTS: u64 = 100;
+
+/// What may be used, and when it was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Bucket {
+    level: i64,
+    at: UnixUs,
+}
+
+impl Default for Bucket {
+    /// A full one.
+    fn default() -> Bucket {
+        Bucket { level: 0, at: UnixUs(i64::MIN) }
+    }
+}
+
+impl Bucket {
+    fn fill(&mut self, rate: u64, now: UnixUs) {
+        let (rate, passed) = (rate.cast_signed(), now.since(self.at).clamp(0, MILLION));
+        self.level = (self.level + rate * passed).min(rate * MILLION);
+        // A clock that was put back does not keep anybody waiting for it.
+        self.at = now;
+    }
+
+    /// Takes a lot, or says when there will be one.
+    fn take(&mut self, rate: u64, now: UnixUs) -> Result<i64, UnixUs> {
+        self.fill(rate, now);
+        let lot = (rate / LOTS).max(1).cast_signed();
+        let missing = lot * MILLION - self.level;
+        if missing > 0 {
+            return Err(UnixUs(now.0.saturating_add((missing as u64).div_ceil(rate).cast_signed())));
+        }
+        self.level -= lot * MILLION;
+        Ok(lot)
+    }
+}
+
+/// What a connection may still use before it takes another lot; below zero: what it has used beyond that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Credit {
+    /// Commands.
+    pub ops: i64,
+    /// Bytes.
+    pub bytes: i64,
+}
+
+/// What a user uses, in all of its connections.
+#[derive(Debug, Default)]
+pub struct QuotaUsage {
+    buckets: Mutex<Buckets>,
+    connections: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Buckets {
+    ops: Bucket,
+    bytes: Bucket,
+}
+
+/// What may still be used in this second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// Commands; none: they are not limited.
+    pub ops: Option<u64>,
+    /// Bytes, likewise.
+    pub bytes: Option<u64>,
+}
+
+impl QuotaUsage {
+    /// Sees to it that a connection has some of all that is limited. Returns how many commands it may run.
+    ///
+    /// # Errors
+    /// When to ask again.
+    pub fn grant(&self, quota: &Quota, credit: &mut Credit, now: UnixUs) -> Result<u64, UnixUs> {
+        // What is not limited any more is no debt when it is limited again.
+        *credit = Credit {
+            ops: if quota.ops.is_some() { credit.ops } else { 0 },
+            bytes: if quota.bytes.is_some() { credit.bytes } else { 0 },
+        };
+        let wants = |limit: Option<u64>, has: i64| limit.filter(|_| has <= 0);
+        let (ops, bytes) = (wants(quota.ops, credit.ops), wants(quota.bytes, credit.bytes));
+        if ops.is_some() || bytes.is_some() {
+            let mut buckets = self.buckets.lock();
+            // What is taken of one is kept, if there is nothing of the other.
+            let ops = ops.map_or(Ok(0), |rate| buckets.ops.take(rate, now));
+            let bytes = bytes.map_or(Ok(0), |rate| buckets.bytes.take(rate, now));
+            credit.ops += ops.unwrap_or(0);
+            credit.bytes += bytes.unwrap_or(0);
+            let until = ops.err().max(bytes.err());
+            drop(buckets);
+            if let Some(until) = until {
+                return Err(until);
+            }
+            // A debt is paid off lot by lot, so that others of the user have their turns.
+            if wants(quota.ops, credit.ops).is_some() || wants(quota.bytes, credit.bytes).is_some() {
+                return Err(UnixUs(now.0.saturating_add(MILLION / LOTS.cast_signed())));
+            }
+        }
+        Ok(if quota.ops.is_some() { credit.ops.max(0).cast_unsigned() } else { u64::MAX })
+    }
+
+    /// What may still be used.
+    pub fn left(&self, quota: &Quota, now: UnixUs) -> Left {
+        let mut buckets = self.buckets.lock();
+        let left = |bucket: &mut Bucket, limit: Option<u64>| {
+            limit.map(|rate| {
+                bucket.fill(rate, now);
+                (bucket.level / MILLION).cast_unsigned()
+            })
+        };
+        let Buckets { ops, bytes } = &mut *buckets;
+        Left { ops: left(ops, quota.ops), bytes: left(bytes, quota.bytes) }
+    }
+
+    /// One more connection, if there may be as many.
+    pub fn connect(self: &Arc<Self>, max: u64) -> Option<QuotaSeat> {
+        let more = |count| Some(count + 1).filter(|count| *count <= max);
+        self.connections.fetch_update(Relaxed, Relaxed, more).ok()?;
+        Some(QuotaSeat(Arc::clone(self)))
+    }
+
+    /// Connections that were counted, and still are.
+    pub fn connections(&self) -> u64 {
+        self.connections.load(Relaxed)
+    }
+}
+
+/// A connection that counts as one of its user's until this is dropped.
+#[derive(Debug)]
+pub struct QuotaSeat(Arc<QuotaUsage>);
+
+impl Drop for QuotaSeat {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn quota(ops: Option<u64>, bytes: Option<u64>) -> Quota {
+        Quota { ops, bytes, ..Quota::default() }
+    }
+
+    #[test]
+    fn a_second_may_be_used_at_once_and_then_what_time_brings() {
+        let (usage, quota, mut credit) = (QuotaUsage::default(), quota(Some(10), None), Credit::default());
+        let start = UnixUs(1_700_000_000_000_000);
+        let mut run = |at: i64| {
+            let granted = usage.grant(&quota, &mut credit, UnixUs(start.0 + at))?;
+            credit.ops -= granted.cast_signed();
+            Ok(granted)
+        };
+        assert!((0..10).all(|_| run(0) == Ok(1)));
+        assert_eq!(run(0), Err(UnixUs(start.0 + 100_000)));
+        assert_eq!((run(99_999), run(100_000)), (Err(UnixUs(start.0 + 100_000)), Ok(1)));
+        assert_eq!(run(3_600_000_000), Ok(1));
+        assert_eq!((0..20).take_while(|_| run(3_600_000_000).is_ok()).count(), 9, "no more than a second is saved up");
+        assert_eq!(run(0), Err(UnixUs(start.0 + 100_000)), "a clock that was put back is the clock from then on");
+    }
+
+    #[test]
+    fn what_was_used_beyond_is_paid_off_lot_by_lot() {
+        let (usage, quota, mut credit) = (QuotaUsage::default(), quota(None, Some(1000)), Credit::default());
+        assert_eq!(usage.grant(&quota, &mut credit, UnixUs(0)), Ok(u64::MAX));
+        credit.bytes -= 35;
+        let mut now = UnixUs(0);
+        let mut waits = 0;
+        while let Err(until) = usage.grant(&quota, &mut credit, now) {
+            assert!(until > now);
+            (now, waits) = (until, waits + 1);
+        }
+        assert_eq!((waits, credit.bytes), (2, 5));
+    }
+
+    #[test]
+    fn connections_count_as_long_as_they_last() {
+        let usage = Arc::new(QuotaUsage::default());
+        let (one, two) = (usage.connect(2), usage.connect(2));
+        assert!(one.is_some() && two.is_some() && usage.connect(2).is_none() && usage.connections() == 2);
+        drop(one);
+        assert!(usage.connect(2).is_some(), "and is dropped at once");
+        assert_eq!(usage.connections(), 1);
+    }
+
+    proptest! {
+        /// Whatever connections ask for and whenever: no more is granted than a second's worth and what time has
+        /// brought; and who asks again when it is told gets something.
+        #[test]
+        fn no_more_is_granted_than_time_brings_and_nobody_waits_for_good(
+            rate in 1u64..2_000_000,
+            steps in prop::collection::vec((0usize..3, 0i64..50_000, 0i64..3000), 1..200),
+        ) {
+            let (usage, quota) = (QuotaUsage::default(), quota(Some(rate), None));
+            let mut credits = [Credit::default(); 3];
+            let (mut now, mut used) = (0i64, 0i64);
+            for (connection, passes, uses) in steps {
+                now += passes;
+                let credit = &mut credits[connection];
+                match usage.grant(&quota, credit, UnixUs(now)) {
+                    Ok(granted) => {
+                        let uses = uses.min(granted.cast_signed());
+                        credit.ops -= uses;
+                        used += uses;
+                    }
+                    Err(until) => prop_assert!(until.0 > now && until.0 <= now + 1_000_000),
+                }
+                let brought = rate.cast_signed() + (rate as i128 * now as i128 / 1_000_000) as i64;
+                prop_assert!(used <= brought, "{used} of {brought}");
+            }
+            let mut tries = 0;
+            while let Err(until) = usage.grant(&quota, &mut credits[0], UnixUs(now)) {
+                (now, tries) = (until.0, tries + 1);
+                prop_assert!(tries < 3);
+            }
+        }
+    }
+}
