@@ -1,6 +1,7 @@
 //! Other servers, and what this one is among them.
 
 use std::io;
+use std::sync::Weak;
 use std::time::Duration;
 
 /// Connections to other servers.
@@ -60,4 +61,15 @@ pub trait Peer: io::Read + io::Write + Send {
     fn is_encrypted(&self) -> bool {
         false
     }
+
+    /// What ends the connection from another thread, as long as it is there.
+    fn line(&self) -> Option<Weak<dyn Line>> {
+        None
+    }
+}
+
+/// What a connection goes over.
+pub trait Line: Send + Sync {
+    /// Nothing is read or written from now on; who waits for that waits no more.
+    fn hang_up(&self);
 }

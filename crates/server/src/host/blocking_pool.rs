@@ -5,13 +5,13 @@
 
 use crate::workers::shared::Shared;
 use engine::Engine;
-use engine::host::peers::Peer;
+use engine::host::peers::{Line, Peer};
 use engine::host::threads::Task;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 /// Threads at most.
@@ -87,7 +87,11 @@ impl BlockingPool {
 
 /// A connection that waits for its peer.
 #[derive(Debug)]
-pub struct Tcp(TcpStream);
+pub struct Tcp(Arc<TcpLine>);
+
+/// What may be ended from another thread.
+#[derive(Debug)]
+struct TcpLine(TcpStream);
 
 /// Connects to the first address of that name which answers in time, from the address `source` if it is not empty and
 /// the system lets it.
@@ -130,31 +134,43 @@ fn open(address: &SocketAddr, source: &str, patience: Duration, protocol: Protoc
     socket.connect_timeout(&(*address).into(), patience)?;
     let stream = TcpStream::from(socket);
     stream.set_nodelay(true)?;
-    let mut peer = Tcp(stream);
+    let mut peer = Tcp(Arc::new(TcpLine(stream)));
     peer.set_patience(patience)?;
     Ok(peer)
 }
 
 impl Peer for Tcp {
     fn set_patience(&mut self, patience: Duration) -> io::Result<()> {
-        self.0.set_read_timeout(Some(patience))?;
-        self.0.set_write_timeout(Some(patience))
+        self.0.0.set_read_timeout(Some(patience))?;
+        self.0.0.set_write_timeout(Some(patience))
+    }
+
+    fn line(&self) -> Option<Weak<dyn Line>> {
+        let line: Weak<TcpLine> = Arc::downgrade(&self.0);
+        Some(line)
+    }
+}
+
+impl Line for TcpLine {
+    fn hang_up(&self) {
+        // The peer may have done so.
+        let _ = self.0.shutdown(Shutdown::Both);
     }
 }
 
 impl Read for Tcp {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        self.0.read(bytes)
+        (&self.0.0).read(bytes)
     }
 }
 
 impl Write for Tcp {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
+        (&self.0.0).write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        (&self.0.0).flush()
     }
 }
 

@@ -1,12 +1,12 @@
 //! A connection to another server with TLS.
 
 use crate::host::blocking_pool::Tcp;
-use engine::host::peers::Peer;
+use engine::host::peers::{Line, Peer};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// The connection; its handshake is made with what is written or read first.
@@ -29,6 +29,10 @@ impl Peer for TlsPeer {
 
     fn is_encrypted(&self) -> bool {
         true
+    }
+
+    fn line(&self) -> Option<Weak<dyn Line>> {
+        self.0.sock.line()
     }
 }
 

@@ -33,7 +33,7 @@ impl LinkThread {
         log::notice("Dual channel replication: PSYNC is not possible, initialize RDB channel.");
         let primary = self.status().primary().ok_or(End::Unwanted)?;
         let config = self.engine().config().snapshot();
-        let mut snapshots = self.connect(&primary)?;
+        let mut snapshots = self.connect(&primary, wanted)?;
         let mut source = PrimaryLink::for_snapshot(self.settings(&config), client, snapshots.now());
         let ends = |arrived: &Arrived<'_>| match arrived {
             Arrived::EndOffset(end) => Some(*end),

@@ -183,7 +183,7 @@ impl LinkThread {
         let name = format!("{}:{}", String::from_utf8_lossy(&primary.host), primary.port);
         log::notice(format_args!("Connecting to PRIMARY {name}"));
         self.set_state(wanted, LinkState::Connecting);
-        let result = self.connect(primary).map_err(End::Io).and_then(|wire| {
+        let result = self.connect(primary, wanted).map_err(End::Io).and_then(|wire| {
             log::notice("PRIMARY <-> REPLICA sync started");
             self.keep(wire, wanted)
         });
@@ -214,12 +214,15 @@ impl LinkThread {
         had_stream
     }
 
-    pub(super) fn connect(&self, primary: &PrimaryAddress) -> io::Result<Wire> {
+    pub(super) fn connect(&self, primary: &PrimaryAddress, wanted: Wanted<'_>) -> io::Result<Wire> {
         let config = self.engine().config().snapshot();
         let (acceptor, port) = (Some(&*self.acceptor), primary.port.to_string());
         let protocol = if config.flag(Directive::REPL_MPTCP) { Protocol::MPTCP } else { Protocol::TCP };
         let kind = LinkKind { encrypts: config.flag(Directive::TLS_REPLICATION), protocol };
         let peer = engine_host::open_peer(acceptor, &config, &primary.host, port.as_bytes(), CONNECT, kind)?;
+        if let Some(line) = peer.line() {
+            self.shared.link_lines.add(wanted.generation, line);
+        }
         Wire::new(peer, LOOK)
     }
 

@@ -4,6 +4,7 @@
 //! since new connections are among the messages, but nothing of what a worker does with what it is told.
 
 pub mod congestion;
+pub mod link_lines;
 pub mod mailbox;
 pub mod migration_messages;
 pub mod notifier;

@@ -2,6 +2,7 @@
 
 use crate::system::log;
 use crate::workers::congestion::Congestion;
+use crate::workers::link_lines::LinkLines;
 use crate::workers::mailbox::{Mailbox, WorkerMessage};
 use crate::workers::migration_messages::MigrationMessage;
 use crate::workers::notifier::Notifier;
@@ -81,6 +82,8 @@ pub struct Shared {
     pub notifier: Notifier,
     /// The thread that keeps the link to the primary.
     link_thread: OnceLock<Thread>,
+    /// What it has open.
+    pub link_lines: LinkLines,
     /// The client of the link that is to end.
     pub killed_link: AtomicU64,
     /// It does nothing before (DEBUG SLEEP).
@@ -110,6 +113,7 @@ impl Shared {
             stopping: AtomicBool::new(false),
             notifier,
             link_thread: OnceLock::new(),
+            link_lines: LinkLines::default(),
             killed_link: AtomicU64::new(0),
             sleeps_until: Mutex::default(),
             replication: ThreadInbox::default(),
@@ -190,6 +194,7 @@ impl Shared {
 
     /// Whom the server follows has changed.
     pub fn wake_link_thread(&self) {
+        self.link_lines.hang_up_but(self.engine.replication().generation());
         if let Some(thread) = self.link_thread.get() {
             thread.unpark();
         }

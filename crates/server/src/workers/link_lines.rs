@@ -1,0 +1,64 @@
+//! The connections to the primary that are open, so that one that is not wanted any more ends at once: its thread may
+//! wait for bytes on it, and the primary is to know.
+
+use engine::host::peers::Line;
+use parking_lot::Mutex;
+use std::sync::Weak;
+
+/// Each with the generation of the primary that it was opened for.
+#[derive(Default)]
+pub struct LinkLines(Mutex<Vec<(u64, Weak<dyn Line>)>>);
+
+impl LinkLines {
+    /// One was opened. Who opened it looks afterwards whether it is still wanted.
+    pub fn add(&self, generation: u64, line: Weak<dyn Line>) {
+        let mut lines = self.0.lock();
+        lines.retain(|(_, line)| line.strong_count() > 0);
+        lines.push((generation, line));
+    }
+
+    /// Ends those of another generation.
+    pub fn hang_up_but(&self, generation: u64) {
+        let mut lines = self.0.lock();
+        lines.retain(|(its, line)| {
+            let goes = *its != generation;
+            if let Some(line) = line.upgrade().filter(|_| goes) {
+                line.hang_up();
+            }
+            !goes
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+    #[derive(Default)]
+    struct Counted(AtomicU32);
+
+    impl Line for Counted {
+        fn hang_up(&self) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    #[test]
+    fn those_of_another_primary_end_once() {
+        let (old, new, closed) =
+            (Arc::new(Counted::default()), Arc::new(Counted::default()), Arc::new(Counted::default()));
+        let lines = LinkLines::default();
+        for (generation, line) in [(1, &old), (2, &new), (1, &closed)] {
+            let line: Weak<Counted> = Arc::downgrade(line);
+            lines.add(generation, line);
+        }
+        drop(closed);
+        lines.hang_up_but(2);
+        lines.hang_up_but(2);
+        assert_eq!((old.0.load(Relaxed), new.0.load(Relaxed)), (1, 0));
+        lines.hang_up_but(3);
+        assert_eq!((old.0.load(Relaxed), new.0.load(Relaxed)), (1, 1));
+    }
+}
