@@ -216,7 +216,7 @@ class Pods:
     """The chart's scripts in as many servers, each with an address of its own as pods have."""
 
     def __init__(self, root, count, **environment):
-        self.root, self.port = root, free_port()
+        self.root, self.port, self.password = root, free_port(), "secret"
         scripts = os.path.join(SOURCE, "packaging/helm/cinnabar/files")
         for script in os.listdir(scripts):
             shutil.copy(os.path.join(scripts, script), root.inside("tmp"))
@@ -233,7 +233,7 @@ class Pods:
         self.servers = [root.start("sh", "/tmp/start.sh", **each) for each in self.environments]
 
     def ask(self, at, port, *words):
-        status, said = run("chroot", self.root.path, "env", "REDISCLI_AUTH=secret", "timeout", "3", "cinnabar-cli", "--no-auth-warning",
+        status, said = run("chroot", self.root.path, "env", f"REDISCLI_AUTH={self.password}", "timeout", "3", "cinnabar-cli", "--no-auth-warning",
                            "-h", f"127.0.0.{at + 1}", "-p", str(port), *words)
         return said if status == 0 else ""
 
@@ -263,6 +263,16 @@ def lead_and_follow_as_pods(root):
     assert pods.ask(leader, pods.port, "GET", "k") == "v\n"
     pods.servers[0] = root.start("sh", "/tmp/start.sh", **pods.environments[0])
     until(lambda: role(0) == "slave" and pods.ask(0, pods.port, "GET", "k") == "v\n", "the first pod as a replica")
+    assert "secret" not in open(f"/proc/{pods.servers[0].pid}/cmdline").read(), "who lists processes sees the password"
+    # Another password, for all of them: servers, and the Sentinels that ask them.
+    for at in range(3):
+        pods.end(at)
+    for environment in pods.environments:
+        environment["PASSWORD"] = pods.password = 'a "new" one'
+    pods.servers = [root.start("sh", "/tmp/start.sh", **each) for each in pods.environments]
+    until(lambda: sorted(role(at) for at in range(3)) == ["master", "slave", "slave"], "the three again")
+    up = lambda at: "\nflags\nmaster\n" in pods.ask(at, sentinel, "SENTINEL", "MASTER", "primary")
+    until(lambda: all(up(at) and sees(at) for at in range(3)), "Sentinels that know the new password")
     for at in range(3):
         pods.end(at)
 

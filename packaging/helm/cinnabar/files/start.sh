@@ -56,15 +56,19 @@ if [ ! -e "$file" ]; then
             echo "sentinel monitor primary $leader $port $((PODS / 2 + 1))"
             echo "sentinel down-after-milliseconds primary $DOWN_AFTER"
             echo "sentinel failover-timeout primary 60000"
-            if [ -n "${PASSWORD:-}" ]; then echo "sentinel auth-pass primary $PASSWORD"; fi
         fi
     } > "$file.new"
     mv "$file.new" "$file"
 fi
 
-if [ -n "${PASSWORD:-}" ]; then
-    set -- --requirepass "$PASSWORD" --primaryauth "$PASSWORD"
+# The password is that of today, whatever was written into the file since it was made, and comes over the standard input: who lists
+# processes does not see it.
+quoted=\"$(printf %s "${PASSWORD:-}" | sed 's/[\\"]/\\&/g')\"
+grep -vE '^(requirepass|primaryauth|user default|sentinel auth-pass primary) ' "$file" > "$file.new"
+if [ "$MODE" = replicated ] && [ -n "${PASSWORD:-}" ]; then
+    echo "sentinel auth-pass primary $quoted" >> "$file.new"
 fi
+mv "$file.new" "$file"
 if [ "$MODE" = cluster ]; then
     # Who is told to end hands its slots over first.
     set -- "$@" --shutdown-on-sigterm failover
@@ -72,4 +76,10 @@ fi
 if [ "${ADMIN_PORT:-0}" != 0 ]; then
     set -- "$@" --admin-port "$ADMIN_PORT" --admin-bind '*'
 fi
-exec cinnabar-server "$file" "$@"
+if [ -z "${PASSWORD:-}" ]; then
+    exec cinnabar-server "$file" "$@"
+fi
+exec cinnabar-server "$file" "$@" - <<END
+requirepass $quoted
+primaryauth $quoted
+END
