@@ -54,6 +54,7 @@ fn serve(mut stream: TcpStream, reply: &[u8], gets: &AtomicUsize) {
                     gets.fetch_add(1, Ordering::Relaxed);
                     reply
                 }
+                Some("INCR") => b":1\r\n",
                 Some("CONFIG") => b"*2\r\n$4\r\nsave\r\n$0\r\n\r\n",
                 _ => b"+OK\r\n",
             };
@@ -124,4 +125,81 @@ fn wrong_options_show_the_right_ones() {
     let output = Server::start(b"+OK\r\n").load("-n 5 --duration 3");
     assert!(output.status.code() == Some(1) && output.stdout.is_empty());
     assert_eq!(output.stderr, b"Options -n and --duration are mutually exclusive.\n");
+}
+
+/// What the program said, after it ended well.
+fn told(output: Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_workload_is_told_as_a_whole_and_by_its_parts() {
+    let server = Server::start(b"$1\r\nv\r\n");
+    let text = told(server.load("-c 4 -n 1000 -P 5 --workload get=3,incr=1 --seed 5 -r 100 --zipf 0.99 --csv"));
+    let titles: Vec<_> = text.lines().map(|line| line.split(',').next().unwrap()).collect();
+    assert_eq!(titles, ["\"test\"", "\"GET=3", "\"GET\"", "\"INCR\""]);
+    assert!((650..850).contains(&server.gets()), "{}", server.gets());
+    let text = told(server.load("-c 4 -n 100 --workload get=1,incr=1"));
+    assert!(text.contains("\nBy operation (msec):\n") && text.contains("\n    INCR "), "{text}");
+}
+
+#[test]
+fn an_open_loop_sends_every_request() {
+    for options in ["-c 3 -n 501 --rate 20000", "-c 4 -n 501 --threads 3 --rate 1000000000"] {
+        let server = Server::start(b"$1\r\nv\r\n");
+        let text = told(server.load(&format!("{options} -t get")));
+        assert_eq!(server.gets(), 501, "{options}");
+        assert!(text.contains("\n  open loop: "), "{text}");
+    }
+    let server = Server::start(b"$1\r\nv\r\n");
+    told(server.load("-c 2 --duration 1 --rate 200 -t get -q"));
+    assert_eq!(server.gets(), 200);
+}
+
+#[test]
+fn reports_come_as_json_and_as_a_picture() {
+    let file = std::env::temp_dir().join(format!("cinnabar-benchmark-{}.svg", std::process::id()));
+    let server = Server::start(b"$1\r\nv\r\n");
+    let text = told(server.load(&format!("-c 2 -n 50 -t get,incr --json --svg {}", file.display())));
+    assert!(text.starts_with("{\"program\":\"cinnabar-benchmark ") && text.lines().count() == 1, "{text}");
+    assert_eq!(text.matches("\"requests\":50,\"seconds\":").count(), 2, "{text}");
+    let picture = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert!(picture.starts_with("<svg ") && picture.contains(">INCR</text>"), "{picture}");
+    let output = server.load("-c 2 -n 50 -t get -q --svg /nonexistent/a.svg");
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.stderr, b"/nonexistent/a.svg: No such file or directory\n");
+}
+
+#[test]
+fn two_servers_are_compared_in_turns() {
+    let (first, second) = (Server::start(b"$1\r\nv\r\n"), Server::start(b"$1\r\nv\r\n"));
+    let address = format!("127.0.0.1:{}", second.port);
+    let text = told(first.load(&format!("--compare {address} --rounds 2 -c 3 -n 40 -t get --min-ratio 0.0001")));
+    assert_eq!((first.gets(), second.gets()), (80, 80));
+    assert!(text.contains("  2 rounds in turns, 80 and 80 requests, 3 parallel clients\n"), "{text}");
+    assert!(text.contains(&format!("  {address}     ratio\n  requests per second ")), "{text}");
+    let output = first.load(&format!("--compare {address} --rounds 1 -c 1 -n 5 -t get -q --min-ratio 1000000"));
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let output = first.load(&format!("--compare {address} --rounds 1 -c 1 -n 5 -t get --json"));
+    assert!(told(output).contains("\"rps_ratio\":"));
+    // One that is not there ends it before any load.
+    let gets = first.gets();
+    let output = first.load("--compare 127.0.0.1:1 -c 1 -n 5 -t get");
+    assert_eq!((output.status.code(), first.gets()), (Some(1), gets));
+    assert_eq!(output.stderr, b"Could not connect to server at 127.0.0.1:1: Connection refused\n");
+}
+
+#[test]
+fn what_is_not_done_is_refused() {
+    for (options, expected) in [
+        ("--rate 5 -- SET a b ; GET a", "--rate sends single requests, not sequences of commands.\n"),
+        ("--zipf 0.9 -r 5 -- PING", "--zipf: no command has a place for a number (__rand_int__).\n"),
+        ("--json -t nosuch", "There is no test of that name.\n"),
+    ] {
+        let output = Server::start(b"+OK\r\n").load(options);
+        assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(1), &b""[..]), "{options}");
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), expected);
+    }
 }

@@ -44,6 +44,9 @@ use crate::transport::{print, reason};
 /// How long the server has to end the tracking that this program began.
 const TIME_TO_LEAVE: Duration = Duration::from_secs(1);
 
+/// How long it is shown that something went wrong, at least.
+const TIME_TO_READ: Duration = Duration::from_secs(3);
+
 pub fn run(mut options: Options) -> Result<ExitCode, ClientFailure> {
     // What the server sends on its own is none of the screen's.
     options.show_pushes = false;
@@ -148,7 +151,8 @@ struct Top {
     asked: Option<Instant>,
     /// This program had the server begin to track hot keys.
     tracks_hot_keys: bool,
-    problem: Option<String>,
+    /// What went wrong, and when.
+    problem: Option<(String, Instant)>,
 }
 
 impl Top {
@@ -186,7 +190,13 @@ impl Top {
     }
 
     fn draw(&self) -> io::Result<()> {
-        let lines = screen(&self.model, &self.view, &self.address, self.problem.as_deref(), self.screen.size());
+        let lines = screen(
+            &self.model,
+            &self.view,
+            &self.address,
+            self.problem.as_ref().map(|(text, _)| text.as_str()),
+            self.screen.size(),
+        );
         self.screen.draw(&lines)
     }
 
@@ -210,7 +220,7 @@ impl Top {
         match outcome {
             Outcome::Sampled(sample) => {
                 self.is_asked = false;
-                self.problem = None;
+                self.problem = self.problem.take().filter(|(_, since)| since.elapsed() < TIME_TO_READ);
                 if !self.view.is_paused {
                     self.model.take(*sample);
                 }
@@ -218,7 +228,7 @@ impl Top {
             Outcome::Tracking(is_on) => self.tracks_hot_keys = is_on,
             Outcome::Failed(text) => {
                 self.is_asked = false;
-                self.problem = Some(text);
+                self.problem = Some((text, Instant::now()));
             }
         }
     }

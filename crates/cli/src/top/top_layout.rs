@@ -40,6 +40,7 @@ pub struct ScreenLine {
 
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const HELP: &str = "q quit  p pause  Tab table  s sort  r reverse  + - interval  h hot keys";
+const UNKNOWN: &str = "the server does not tell";
 /// Rows above the tables, with a blank one.
 const HEADER: usize = 5;
 /// With fewer rows for them there is one table only.
@@ -204,63 +205,92 @@ fn who(reading: &TopReading) -> String {
 
 /// A table with its heading, in so many rows.
 fn table(reading: &TopReading, view: &TopView, panel: Panel, rows: usize) -> Vec<ScreenLine> {
-    let (heading, body) = match panel {
-        Panel::Commands => commands(reading, view.order_of(panel)),
-        Panel::Clients => clients(reading, view.order_of(panel)),
-        Panel::HotKeys => hot_keys(reading, view.order_of(panel)),
-    };
     let is_chosen = panel == view.panel;
-    let look = if is_chosen { Look::Chosen } else { Look::Heading };
-    let mut lines = vec![line(look, format!("{heading}   by {}", view.order_of(panel)))];
-    let mut body: Vec<_> = body.into_iter().map(|text| line(Look::Plain, text)).collect();
-    if is_chosen && view.is_reversed {
+    let order = Order { column: view.order_of(panel), is_reversed: is_chosen && view.is_reversed };
+    let (heading, mut body) = match panel {
+        Panel::Commands => commands(reading, order),
+        Panel::Clients => clients(reading, order),
+        Panel::HotKeys => hot_keys(reading, order),
+    };
+    if order.is_reversed {
         body.reverse();
     }
-    lines.extend(body);
+    let mut lines = vec![line(if is_chosen { Look::Chosen } else { Look::Heading }, heading)];
+    lines.extend(body.into_iter().map(|text| line(Look::Plain, text)));
     lines.resize(rows, line(Look::Plain, String::new()));
     lines
 }
 
-fn commands(reading: &TopReading, order: &str) -> (String, Vec<String>) {
+/// By which column a table is ordered; the largest first, or the names as they follow each other.
+#[derive(Clone, Copy)]
+struct Order {
+    column: &'static str,
+    is_reversed: bool,
+}
+
+impl Order {
+    /// A column's name, with a mark if it is this one.
+    fn mark(self, name: &str) -> String {
+        let mark = if self.is_reversed { "▲" } else { "▼" };
+        if name == self.column { format!("{name}{mark}") } else { name.to_owned() }
+    }
+}
+
+fn commands(reading: &TopReading, order: Order) -> (String, Vec<String>) {
     let heading = format!(
-        "{:<22}{:>12}{:>8}{:>10}{:>9}{:>9}{:>10}",
-        "COMMAND", "calls/s", "share", "usec", "p50", "p99", "failed/s"
+        "{:<22}{:>12}{:>9}{:>10}{:>9}{:>9}{:>10}",
+        order.mark("command"),
+        order.mark("calls/s"),
+        order.mark("share"),
+        order.mark("usec"),
+        "p50",
+        order.mark("p99"),
+        "failed/s"
     );
     let mut rows: Vec<&CommandReading> = reading.commands.iter().collect();
-    rows.sort_by(|a, b| match order {
+    rows.sort_by(|a, b| match order.column {
         "share" => b.share.total_cmp(&a.share),
         "usec" => b.usec_per_call.total_cmp(&a.usec_per_call),
         "p99" => b.p99.cmp(&a.p99),
         "command" => a.name.cmp(&b.name),
         _ => b.calls.total_cmp(&a.calls),
     });
-    let percentile = |value: Option<u64>| value.map_or("-".to_owned(), |value| value.to_string());
     let row = |row: &&CommandReading| {
         format!(
-            "{:<22}{:>12.1}{:>7.1}%{:>10.2}{:>9}{:>9}{:>10.1}",
-            row.name,
+            "{:<22}{:>12.1}{:>8.1}%{:>10.2}{:>9}{:>9}{:>10.1}",
+            fitted(&row.name, 21),
             row.calls,
             row.share,
             row.usec_per_call,
-            percentile(row.p50),
-            percentile(row.p99),
+            optional(row.p50),
+            optional(row.p99),
             row.failed
         )
     };
     (heading, rows.iter().map(row).collect())
 }
 
-fn clients(reading: &TopReading, order: &str) -> (String, Vec<String>) {
+fn clients(reading: &TopReading, order: Order) -> (String, Vec<String>) {
     let heading = format!(
-        "{:<9}{:<24}{:<14}{:<12}{:>3} {:<16}{:>8}{:>8}{:>9}{:>11}{:>11}",
-        "CLIENT", "address", "name", "user", "db", "command", "age", "idle", "omem", "in/s", "out/s"
+        "{:<10}{:>10}{:>10}{:>10}{:>8}{:>8}  {:<16}{:<23}{:<13}{:<11}{}",
+        format!("client {}", order.mark("id")),
+        order.mark("out/s"),
+        order.mark("in/s"),
+        order.mark("omem"),
+        order.mark("idle"),
+        order.mark("age"),
+        "command",
+        "address",
+        "name",
+        "user",
+        "db"
     );
     let Some(all) = &reading.clients else {
-        return (heading, vec!["the server does not tell".to_owned()]);
+        return (heading, vec![UNKNOWN.to_owned()]);
     };
     let mut rows: Vec<&ClientReading> = all.iter().collect();
     let by_rate = |rate: Option<f64>| rate.unwrap_or(-1.0);
-    rows.sort_by(|a, b| match order {
+    rows.sort_by(|a, b| match order.column {
         "in/s" => by_rate(b.bytes_in).total_cmp(&by_rate(a.bytes_in)),
         "omem" => b.output.cmp(&a.output),
         "idle" => b.idle.cmp(&a.idle),
@@ -271,21 +301,25 @@ fn clients(reading: &TopReading, order: &str) -> (String, Vec<String>) {
     let bytes = |rate: Option<f64>| rate.map_or("-".to_owned(), |rate| human_u64(rate as u64));
     let row = |row: &&ClientReading| {
         format!(
-            "{:<9}{:<24}{:<14}{:<12}{:>3} {:<16}{:>7}s{:>7}s{:>9}{:>11}{:>11}",
+            "{:<10}{:>10}{:>10}{:>10}{:>7}s{:>7}s  {:<16}{:<23}{:<13}{:<11}{}",
             row.id,
-            fitted(&row.address, 23),
-            fitted(&row.name, 13),
-            fitted(&row.user, 11),
-            row.database,
-            fitted(&row.command, 15),
-            row.age,
-            row.idle,
-            human_u64(row.output),
+            bytes(row.bytes_out),
             bytes(row.bytes_in),
-            bytes(row.bytes_out)
+            human_u64(row.output),
+            row.idle,
+            row.age,
+            fitted(&row.command, 15),
+            fitted(&row.address, 22),
+            fitted(&row.name, 12),
+            fitted(&row.user, 10),
+            row.database,
         )
     };
     (heading, rows.iter().map(row).collect())
+}
+
+fn optional(value: Option<u64>) -> String {
+    value.map_or("-".to_owned(), |value| value.to_string())
 }
 
 /// What fits into a column, in characters of one column each.
@@ -294,20 +328,126 @@ fn fitted(text: &str, width: usize) -> String {
     if clean.len() <= width { clean } else { format!("{}~", &clean[..width - 1]) }
 }
 
-fn hot_keys(reading: &TopReading, order: &str) -> (String, Vec<String>) {
-    let heading = format!("{:<14}{:<14}{}", "HOT KEYS usec", "bytes", "key");
+fn hot_keys(reading: &TopReading, order: Order) -> (String, Vec<String>) {
+    let heading = format!("hot keys {:>9}{:>14}   {}", order.mark("usec"), order.mark("bytes"), order.mark("key"));
     let keys = match &reading.hot_keys {
-        HotKeys::Absent => return (heading, vec!["the server does not tell".to_owned()]),
+        HotKeys::Absent => return (heading, vec![UNKNOWN.to_owned()]),
         HotKeys::Off => return (heading, vec!["not tracked: h has the server track them".to_owned()]),
         HotKeys::Tracked { keys, .. } => keys,
     };
     let mut rows: Vec<&HotKey> = keys.iter().collect();
-    rows.sort_by(|a, b| match order {
+    rows.sort_by(|a, b| match order.column {
         "bytes" => b.bytes.cmp(&a.bytes),
         "key" => a.key.cmp(&b.key),
         _ => b.usec.cmp(&a.usec),
     });
-    let value = |value: Option<u64>| value.map_or("-".to_owned(), |value| value.to_string());
-    let row = |row: &&HotKey| format!("{:<14}{:<14}{}", value(row.usec), value(row.bytes), quoted(&row.key));
+    let row = |row: &&HotKey| format!("{:>18}{:>14}   {}", optional(row.usec), optional(row.bytes), quoted(&row.key));
     (heading, rows.iter().map(row).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::server_sample::ServerSample;
+    use super::super::top_reading::tests::sample;
+    use super::*;
+    use std::time::Duration;
+
+    const BEFORE: &str = "valkey_version:9.1.2 role:master uptime_in_seconds:93784 total_commands_processed:1000 \
+        used_memory:1048576 maxmemory:0 connected_clients:2 maxclients:10000 cmdstat_get:calls=10,usec=10 \
+        cmdstat_set:calls=1,usec=1 db0:keys=1234567,expires=0 db1:keys=1,expires=0";
+    const NOW: &str = "valkey_version:9.1.2 role:master uptime_in_seconds:93785 total_commands_processed:3000 \
+        used_memory:1048576 maxmemory:0 connected_clients:2 maxclients:10000 cmdstat_get:calls=1510,usec=760 \
+        cmdstat_set:calls=101,usec=251 db0:keys=1234567,expires=0 db1:keys=1,expires=0";
+
+    fn model() -> TopModel {
+        let mut model = TopModel::default();
+        model.take(sample(
+            1,
+            BEFORE,
+            "id=7 addr=h:1 omem=0 tot-net-out=0 tot-net-in=0 age=1 idle=0 cmd=get user=al db=0",
+        ));
+        let clients = "id=7 addr=h:1 omem=0 tot-net-out=2048 tot-net-in=10 age=2 idle=0 cmd=get user=al db=0\n\
+            id=8 addr=h:2 omem=5 age=0 idle=0 cmd=config|get user=default db=3 name=a\u{1b}b";
+        let keys = [("a\n", Some(9), None), ("b", Some(10), Some(3))];
+        let keys = keys.map(|(key, usec, bytes)| HotKey { key: key.into(), usec, bytes }).into();
+        model.take(ServerSample { hot_keys: HotKeys::Tracked { is_active: true, keys }, ..sample(2, NOW, clients) });
+        model
+    }
+
+    fn drawn(model: &TopModel, view: &TopView, problem: Option<&str>, size: (usize, usize)) -> String {
+        let lines = screen(model, view, "h:6379", problem, size);
+        assert_eq!(lines.len(), size.1, "as many lines as there are rows");
+        assert!(lines.iter().all(|line| line.text.chars().count() <= size.0), "none wider than the terminal");
+        let lines: Vec<_> = lines.iter().map(|line| line.text.trim_end()).collect();
+        lines.join("\n")
+    }
+
+    #[test]
+    fn a_screen_has_all_tables() {
+        let mut view = TopView::new(Duration::from_secs(1));
+        view.press(b'\t');
+        let expected = "\
+valkey 9.1.2 at h:6379   primary   up 1d 02:03:05   every 1s
+ops/s       2,000 █                               hits -  in 0B/s  out 0B/s  cpu -
+memory 1.00M of no limit  rss -  peak -   keys 1,234,568  expired 0.0/s  evicted 0.0/s
+clients 2 of 10,000  blocked -  replicas -   new 0.0/s  rejected 0.0/s
+
+command                   calls/s▼    share      usec      p50      p99  failed/s
+get                         1500.0    75.0%      0.50        -        -       0.0
+set                          100.0    25.0%      2.50        -        -       0.0
+
+client id     out/s▼      in/s      omem    idle     age  command         address                name         user       db
+7              2.00K       10B        0B      0s      2s  get             h:1                                 al         0
+8                  -         -        5B      0s      0s  config get      h:2                    a?b          default    3
+
+
+
+
+
+
+
+hot keys     usec▼         bytes   key
+                10             3   \"b\"
+                 9             -   \"a\\n\"
+
+q quit  p pause  Tab table  s sort  r reverse  + - interval  h hot keys";
+        assert_eq!(drawn(&model(), &view, None, (130, 24)), expected);
+    }
+
+    #[test]
+    fn a_small_terminal_has_one_table() {
+        let mut view = TopView::new(Duration::from_secs(2));
+        view.press(b'r');
+        view.press(b'p');
+        let expected = "\
+valkey 9.1.2 at h:6379   primary   up 1d
+ops/s       2,000 █
+memory 1.00M of no limit  rss -  peak -
+clients 2 of 10,000  blocked -  replicas
+
+command                   calls/s▲    sh
+set                          100.0    25
+get                         1500.0    75
+
+Server closed the connection";
+        assert_eq!(drawn(&model(), &view, Some("Server closed the connection"), (40, 10)), expected);
+    }
+
+    #[test]
+    fn nothing_is_known_at_first_and_no_size_is_too_small() {
+        let view = TopView::new(Duration::ZERO);
+        let first = drawn(&TopModel::default(), &view, None, (80, 24));
+        assert!(first.starts_with("- at h:6379   -   up -   every 1s\nops/s           -"), "{first}");
+        assert!(first.contains("\nmemory - of -  rss -  peak -   keys -  expired -  evicted -\n"), "{first}");
+        assert_eq!(first.matches(UNKNOWN).count(), 2);
+        for size in [(1, 1), (3, 2), (5, 5), (9, 7), (500, 200)] {
+            drawn(&model(), &view, None, size);
+        }
+    }
+
+    #[test]
+    fn numbers_have_groups_and_times_have_days() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([59, 3600, 86_400].map(duration), ["00:00:59", "01:00:00", "1d 00:00:00"]);
+    }
 }
