@@ -55,6 +55,23 @@ fn a_pipeline_waits_for_its_quota_and_others_do_not() {
 }
 
 #[test]
+fn who_connects_anew_has_no_more_than_others() {
+    on_each_thread_count(&[], |server| {
+        let mut admin = admin(server);
+        set(&mut admin, "slow", "quota:ops=100 quota:bytes=1mb");
+        let began = Instant::now();
+        for _ in 0..6 {
+            let mut socket = server.socket();
+            send(&mut socket, format!("AUTH slow x\r\n{}QUIT\r\n", "INCR n\r\n".repeat(50)).as_bytes());
+            assert!(read_to_close(&mut socket).ends_with("+OK\r\n"));
+        }
+        assert_eq!(ask(&mut admin, "GET n"), "\"300\"");
+        // It had a second's worth at once.
+        assert!(began.elapsed() > Duration::from_millis(1900), "{:?}", began.elapsed());
+    });
+}
+
+#[test]
 fn long_replies_are_paid_for_before_the_next_command_runs() {
     on_each_thread_count(&[], |server| {
         let mut admin = admin(server);

@@ -105,7 +105,7 @@ impl BatchRun<'_> {
             }
             done += 1;
             let end = self.run_one(item, spans);
-            if !matches!(end, BatchEnd::Next) || self.must_deliver(item) {
+            if !matches!(end, BatchEnd::Next) || self.must_deliver(item) || self.session.is_newly_authenticated() {
                 return self.or_apart(done, end);
             }
         }

@@ -354,9 +354,14 @@ impl Session {
     }
 
     /// Its user, if that has a quota of commands or bytes, and the client.
-    pub fn metered(&mut self, engine: &Engine) -> Option<(&User, &ClientInfo)> {
+    pub fn metered(&mut self, engine: &Engine) -> Option<(&User, &Arc<ClientInfo>)> {
         self.refresh_rights(engine);
-        self.user.as_deref().filter(|_| self.is_metered).map(|user| (user, &*self.info))
+        self.user.as_deref().filter(|_| self.is_metered).map(|user| (user, &self.info))
+    }
+
+    /// Whether it has become another user's, and nobody has looked since what that may do.
+    pub(crate) fn is_newly_authenticated(&self) -> bool {
+        self.user.is_some() && self.rights_at == NEVER
     }
 
     /// It counts as one of its user's connections from now on, where these are limited.

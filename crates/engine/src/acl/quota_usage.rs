@@ -7,8 +7,8 @@
 //!
 //! A **bucket** fills with time, up to what may be used in a second. It is one for all connections of the user, so a
 //! connection takes a **lot** at a time and uses it up by itself. It may use more than it has, since the length of a
-//! reply is known when it is written; it goes on when lots have made up for that. Who finds no lot is told when there
-//! will be one. Time comes in: nothing here has a clock.
+//! reply is known when it is written; it goes on when lots have made up for that, and what it owes at its end is owed
+//! by all. Who finds no lot is told when to ask again. Time comes in: nothing here has a clock.
 
 use crate::acl::quota::Quota;
 use crate::locks::sync::Mutex;
@@ -26,19 +26,22 @@ const LOTS: u64 = 100;
 struct Bucket {
     level: i64,
     at: UnixUs,
+    /// What came back since then, or was owed: it counts when the bucket is filled the next time.
+    returned: i64,
 }
 
 impl Default for Bucket {
     /// A full one.
     fn default() -> Bucket {
-        Bucket { level: 0, at: UnixUs(i64::MIN) }
+        Bucket { level: 0, at: UnixUs(i64::MIN), returned: 0 }
     }
 }
 
 impl Bucket {
     fn fill(&mut self, rate: u64, now: UnixUs) {
-        let (rate, passed) = (rate.cast_signed(), now.since(self.at).clamp(0, MILLION));
-        self.level = (self.level + rate * passed).min(rate * MILLION);
+        let (rate, passed) = (rate.cast_signed(), now.since(self.at).max(0));
+        let filled = self.level.saturating_add(rate.saturating_mul(passed)).min(rate * MILLION);
+        self.level = filled.saturating_add(std::mem::take(&mut self.returned)).min(rate * MILLION);
         // A clock that was put back does not keep anybody waiting for it.
         self.at = now;
     }
@@ -47,12 +50,18 @@ impl Bucket {
     fn take(&mut self, rate: u64, now: UnixUs) -> Result<i64, UnixUs> {
         self.fill(rate, now);
         let lot = (rate / LOTS).max(1).cast_signed();
-        let missing = lot * MILLION - self.level;
+        let missing = (lot * MILLION).saturating_sub(self.level);
         if missing > 0 {
-            return Err(UnixUs(now.0.saturating_add((missing as u64).div_ceil(rate).cast_signed())));
+            // Who waits for long looks now and then whether there still is a quota.
+            let wait = missing.cast_unsigned().div_ceil(rate).min(MILLION.cast_unsigned());
+            return Err(UnixUs(now.0.saturating_add(wait.cast_signed())));
         }
         self.level -= lot * MILLION;
         Ok(lot)
+    }
+
+    fn put_back(&mut self, amount: i64) {
+        self.returned = self.returned.saturating_add(amount.saturating_mul(MILLION));
     }
 }
 
@@ -120,13 +129,21 @@ impl QuotaUsage {
         Ok(if quota.ops.is_some() { credit.ops.max(0).cast_unsigned() } else { u64::MAX })
     }
 
+    /// A connection ends, or is another user's: what it has left goes back. What it owes all others owe with that, so
+    /// that nobody gets rid of a debt by connecting anew.
+    pub fn settle(&self, credit: Credit) {
+        let mut buckets = self.buckets.lock();
+        buckets.ops.put_back(credit.ops);
+        buckets.bytes.put_back(credit.bytes);
+    }
+
     /// What may still be used.
     pub fn left(&self, quota: &Quota, now: UnixUs) -> Left {
         let mut buckets = self.buckets.lock();
         let left = |bucket: &mut Bucket, limit: Option<u64>| {
             limit.map(|rate| {
                 bucket.fill(rate, now);
-                (bucket.level / MILLION).cast_unsigned()
+                (bucket.level / MILLION).max(0).cast_unsigned()
             })
         };
         let Buckets { ops, bytes } = &mut *buckets;
@@ -194,6 +211,21 @@ mod tests {
             (now, waits) = (until, waits + 1);
         }
         assert_eq!((waits, credit.bytes), (2, 5));
+    }
+
+    #[test]
+    fn what_is_owed_at_the_end_is_owed_by_all() {
+        let (usage, quota) = (QuotaUsage::default(), quota(None, Some(1000)));
+        let (mut one, mut other) = (Credit::default(), Credit::default());
+        assert_eq!(usage.grant(&quota, &mut one, UnixUs(0)), Ok(u64::MAX));
+        one.bytes -= 5000;
+        usage.settle(one);
+        assert_eq!(usage.left(&quota, UnixUs(0)).bytes, Some(0));
+        assert_eq!(usage.grant(&quota, &mut other, UnixUs(0)), Err(UnixUs(1_000_000)), "it asks again");
+        assert!(usage.grant(&quota, &mut other, UnixUs(4_000_000)).is_err());
+        assert_eq!(usage.grant(&quota, &mut other, UnixUs(4_010_000)), Ok(u64::MAX));
+        usage.settle(other);
+        assert_eq!(usage.left(&quota, UnixUs(4_510_000)).bytes, Some(510), "and what is left goes back");
     }
 
     #[test]

@@ -2,48 +2,86 @@
 //!
 //! Nothing is counted of a connection whose user has none. See docs/design/quotas.md.
 
-use engine::acl::quota_usage::Credit;
+use engine::acl::quota_usage::{Credit, QuotaUsage};
 use engine::acl::user::User;
 use engine::clients::registry::ClientInfo;
 use engine::time::UnixUs;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Of one connection.
+/// Of one connection. When it ends, what it has left or owes goes to its user's account.
 #[derive(Debug, Default)]
 pub struct Meter {
+    account: Option<Box<Account>>,
+}
+
+/// Of a connection of which something is counted.
+#[derive(Debug)]
+struct Account {
+    usage: Arc<QuotaUsage>,
+    info: Arc<ClientInfo>,
     credit: Credit,
-    /// The bytes that had come and gone when they were last counted; None: nothing is counted.
-    counted: Option<u64>,
+    /// The bytes that had come and gone when they were last counted.
+    counted: u64,
+}
+
+impl Account {
+    fn count_bytes(&mut self) {
+        let bytes = bytes_of(&self.info);
+        self.credit.bytes -= bytes.saturating_sub(self.counted).cast_signed();
+        self.counted = bytes;
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        self.count_bytes();
+        self.usage.settle(self.credit);
+    }
+}
+
+fn bytes_of(info: &ClientInfo) -> u64 {
+    info.input_bytes.load(Relaxed) + info.output_bytes.load(Relaxed)
 }
 
 impl Meter {
     /// Whether it counts.
     #[inline]
     pub fn is_on(&self) -> bool {
-        self.counted.is_some()
+        self.account.is_some()
+    }
+
+    fn account_of(&mut self, user: &User, info: &Arc<ClientInfo>) -> &mut Account {
+        if self.account.as_ref().is_some_and(|account| !Arc::ptr_eq(&account.usage, user.usage())) {
+            self.end();
+        }
+        self.account.get_or_insert_with(|| {
+            let (usage, info) = (Arc::clone(user.usage()), Arc::clone(info));
+            let (credit, counted) = (Credit::default(), bytes_of(&info));
+            Box::new(Account { usage, info, credit, counted })
+        })
     }
 
     /// Its user has no such quota.
-    pub fn switch_off(&mut self) {
-        *self = Meter::default();
+    pub fn end(&mut self) {
+        self.account = None;
     }
 
     /// How many commands may run now, as the user's quota has it.
     ///
     /// # Errors
     /// None: when to ask again.
-    pub fn ask(&mut self, user: &User, info: &ClientInfo, now: UnixUs) -> Result<u64, UnixUs> {
-        let bytes = info.input_bytes.load(Relaxed) + info.output_bytes.load(Relaxed);
-        let counted = self.counted.replace(bytes).unwrap_or(bytes);
-        self.credit.bytes -= bytes.saturating_sub(counted).cast_signed();
-        user.usage().grant(user.quota(), &mut self.credit, now)
+    pub fn ask(&mut self, user: &User, info: &Arc<ClientInfo>, now: UnixUs) -> Result<u64, UnixUs> {
+        let account = self.account_of(user, info);
+        account.count_bytes();
+        user.usage().grant(user.quota(), &mut account.credit, now)
     }
 
     /// So many commands have run.
     #[inline]
     pub fn count_commands(&mut self, commands: usize) {
-        if self.is_on() {
-            self.credit.ops -= commands as i64;
+        if let Some(account) = &mut self.account {
+            account.credit.ops -= commands as i64;
         }
     }
 }
@@ -51,21 +89,21 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use commands::core::acl_catalog::rule_context;
     use engine::time::UnixMs;
+    use engine::{Engine, NullHost, Options};
 
     fn user(rules: &[&str]) -> User {
         commands::install(&[]);
-        let engine = engine::Engine::new(&engine::Options::default(), std::sync::Arc::new(engine::NullHost));
-        let mut user = User::new(b"u", commands::core::acl_catalog::rule_context(&engine));
-        for rule in rules {
-            user.apply(rule.as_bytes(), commands::core::acl_catalog::rule_context(&engine)).expect("a rule");
-        }
+        let engine = Engine::new(&Options::default(), Arc::new(NullHost));
+        let mut user = User::new(b"u", rule_context(&engine));
+        rules.iter().for_each(|rule| user.apply(rule.as_bytes(), rule_context(&engine)).expect("a rule"));
         user
     }
 
     #[test]
     fn commands_and_bytes_are_counted_from_the_first_question_on() {
-        let info = ClientInfo::new(1, "", "", 0, 0, UnixMs(0));
+        let info = Arc::new(ClientInfo::new(1, "", "", 0, 0, UnixMs(0)));
         let (user, now) = (user(&["quota:ops=200", "quota:bytes=100"]), UnixUs(1_000_000));
         let mut meter = Meter::default();
         info.count_input(5000);
@@ -76,9 +114,20 @@ mod tests {
         assert_eq!(meter.ask(&user, &info, now), Ok(1));
         info.count_output(3);
         assert_eq!(meter.ask(&user, &info, now), Err(UnixUs(1_010_000)), "a debt is paid off lot by lot");
-        meter.switch_off();
-        assert!(!meter.is_on());
-        info.count_output(3000);
-        assert_eq!(meter.ask(&user, &info, now), Ok(2));
+    }
+
+    #[test]
+    fn who_connects_anew_or_as_another_leaves_no_debt_behind() {
+        let info = Arc::new(ClientInfo::new(1, "", "", 0, 0, UnixMs(0)));
+        let (one, other, now) = (user(&["quota:bytes=1000"]), user(&["quota:bytes=1000"]), UnixUs(1_000_000));
+        let left = |user: &User| user.usage().left(user.quota(), now).bytes;
+        let mut meter = Meter::default();
+        assert_eq!(meter.ask(&one, &info, now), Ok(u64::MAX));
+        info.count_output(400);
+        assert_eq!(meter.ask(&other, &info, now), Ok(u64::MAX));
+        assert_eq!((left(&one), left(&other)), (Some(600), Some(990)));
+        info.count_output(70);
+        drop(meter);
+        assert_eq!(left(&other), Some(930));
     }
 }

@@ -18,7 +18,7 @@ impl Worker {
     fn ask_for_more(&mut self, token: usize, now: Now) -> usize {
         let connection = &mut self.connections[token];
         let Some((user, info)) = connection.session.metered(&self.shared.engine) else {
-            connection.meter.switch_off();
+            connection.meter.end();
             return usize::MAX;
         };
         match connection.meter.ask(user, info, now.unix_us) {

@@ -311,7 +311,11 @@ impl Worker {
         let Some(connection) = self.connections.get_mut(token) else { return Err(1) };
         if connection.is_closing() || connection.visits.has_enough() || connection.is_busy() {
             let asked = self.ask_behind(items, spans, now);
-            return Err(if asked > 0 { asked } else { self.put_back(items, spans) });
+            if asked == 0 {
+                return Err(self.put_back(items, spans));
+            }
+            self.connections[token].meter.count_commands(asked);
+            return Err(asked);
         }
         match self.allowance(token, now).min(items.len()) {
             0 => Err(self.put_back(items, spans)),
