@@ -16,7 +16,7 @@ use rustyline::{Context, Helper};
 
 use crate::docs::Docs;
 use crate::protocol_client::Client;
-use crate::{help_text, hint};
+use crate::{help_text, hint, next_word};
 
 #[derive(Debug)]
 pub struct Completion {
@@ -114,7 +114,9 @@ impl Completer for Completion {
     type Candidate = String;
 
     fn complete(&self, line: &str, at: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
-        Ok(self.docs.as_ref().map_or((0, Vec::new()), |docs| help_text::completions(docs, &line[..at])))
+        let Some(docs) = &self.docs else { return Ok((0, Vec::new())) };
+        let (start, names) = help_text::completions(docs, &line[..at]);
+        Ok(if names.is_empty() { next_word::completions(docs, &line[..at]) } else { (start, names) })
     }
 }
 

@@ -12,6 +12,7 @@
 //! A word counts once a blank follows it. Texts and matching are valkey-cli's, which its test suite fixes, an
 //! unbalanced bracket here and there included.
 
+use crate::argument_tree::{Node, optional_run, take_all};
 use crate::docs::{ArgumentKind, Docs, DocumentedArgument};
 
 /// The hint for a line as typed so far, perhaps with a blank behind it; None where no command begins it, or its quotes
@@ -38,95 +39,7 @@ fn remaining(arguments: &[DocumentedArgument], words: &[Vec<u8>]) -> String {
     out
 }
 
-/// An argument, and how much of it the words have used up.
-struct Node<'d> {
-    argument: &'d DocumentedArgument,
-    children: Vec<Node<'d>>,
-    /// Words of it.
-    taken: usize,
-    /// Its token was typed; its value was.
-    token: bool,
-    value: bool,
-    /// Nothing of it is missing, nor can come again.
-    complete: bool,
-}
-
-impl<'d> Node<'d> {
-    fn new(argument: &'d DocumentedArgument) -> Node<'d> {
-        let children = match &argument.kind {
-            ArgumentKind::Block(children) | ArgumentKind::OneOf(children) => children.iter().map(Node::new).collect(),
-            _ => Vec::new(),
-        };
-        Node { argument, children, taken: 0, token: false, value: false, complete: false }
-    }
-
-    fn reset(&mut self) {
-        *self = Node::new(self.argument);
-    }
-
-    /// Lays words over the argument, as often as it may come; answers how many of them are its.
-    fn take(&mut self, words: &[Vec<u8>]) -> usize {
-        let mut taken = self.take_once(words);
-        if !self.argument.repeats {
-            return taken;
-        }
-        while self.complete && taken < words.len() {
-            self.reset();
-            taken += if self.argument.token.is_some() && !self.argument.repeats_token {
-                // The token stood before the first one and counts for all.
-                let more = self.take_value(&words[taken..]);
-                self.token = self.taken > 0;
-                more
-            } else {
-                self.take_once(&words[taken..])
-            };
-        }
-        self.complete = false;
-        taken
-    }
-
-    fn take_once(&mut self, words: &[Vec<u8>]) -> usize {
-        let Some(token) = &self.argument.token else {
-            return self.take_value(words);
-        };
-        if !words.first().is_some_and(|word| word.eq_ignore_ascii_case(token.as_bytes())) {
-            return 0;
-        }
-        self.token = true;
-        self.taken = 1;
-        if matches!(self.argument.kind, ArgumentKind::Token) {
-            self.complete = true;
-            return 1;
-        }
-        if words.len() == 1 { 1 } else { self.take_value(&words[1..]) }
-    }
-
-    /// What stands behind the token, or alone. The answer counts the token too.
-    fn take_value(&mut self, words: &[Vec<u8>]) -> usize {
-        let fits = match &self.argument.kind {
-            ArgumentKind::Block(_) => {
-                self.taken += take_all(&mut self.children, words);
-                self.complete = self.children.iter().all(|child| child.complete);
-                return self.taken;
-            }
-            ArgumentKind::OneOf(_) => {
-                if let Some(child) = self.children.iter_mut().find_map(|child| (child.take(words) > 0).then_some(child))
-                {
-                    self.taken += child.taken;
-                    self.complete = child.complete;
-                }
-                return self.taken;
-            }
-            ArgumentKind::Integer => words.first().is_some_and(|word| begins_with_integer(word)),
-            ArgumentKind::Double => words.first().is_some_and(|word| begins_with_double(word)),
-            ArgumentKind::Text | ArgumentKind::Token => true,
-        };
-        self.taken = if fits { self.taken + 1 } else { 0 };
-        self.value = fits;
-        self.complete |= fits;
-        self.taken
-    }
-
+impl Node<'_> {
     fn show(&mut self, out: &mut String) {
         if self.complete {
             return;
@@ -183,50 +96,6 @@ impl<'d> Node<'d> {
     }
 }
 
-/// Lays words over arguments in their order; answers how many have a place, 0 if one that has to be there does not fit.
-fn take_all(nodes: &mut [Node<'_>], words: &[Vec<u8>]) -> usize {
-    let (mut word, mut at) = (0, 0);
-    while word < words.len() && at < nodes.len() {
-        let optional = optional_run(&nodes[at..]);
-        if optional > 0 {
-            word += take_optional(&mut nodes[at..at + optional], &words[word..]);
-            at += optional;
-        } else {
-            match nodes[at].take(&words[word..]) {
-                0 => return 0,
-                taken => word += taken,
-            }
-            at += 1;
-        }
-    }
-    word
-}
-
-/// How many optional arguments come first.
-fn optional_run(nodes: &[Node<'_>]) -> usize {
-    nodes.iter().take_while(|node| node.argument.optional).count()
-}
-
-/// Lays words over optional arguments in any order.
-fn take_optional(nodes: &mut [Node<'_>], words: &[Vec<u8>]) -> usize {
-    let mut word = 0;
-    let mut last = None;
-    while word < words.len() {
-        let rest = &words[word..];
-        let next = nodes.iter_mut().enumerate().filter(|(_, node)| node.taken == 0).find_map(|(at, node)| {
-            let taken = node.take(rest);
-            (taken > 0).then_some((at, taken))
-        });
-        let Some((at, taken)) = next else { break };
-        // Once another one has begun, nothing can be added to this.
-        if let Some(last) = last.replace(at) {
-            nodes[last].complete = true;
-        }
-        word += taken;
-    }
-    word
-}
-
 fn show_all(out: &mut String, nodes: &mut [Node<'_>], separator: &str) {
     let mut start = out.len();
     let count = nodes.len();
@@ -258,21 +127,6 @@ fn show_all(out: &mut String, nodes: &mut [Node<'_>], separator: &str) {
         }
         at = end;
     }
-}
-
-/// As C's `scanf` reads numbers: what follows the first digits does not matter.
-fn begins_with_integer(word: &[u8]) -> bool {
-    let word = word.trim_ascii_start();
-    let digits = word.strip_prefix(b"-").or_else(|| word.strip_prefix(b"+")).unwrap_or(word);
-    digits.first().is_some_and(u8::is_ascii_digit)
-}
-
-fn begins_with_double(word: &[u8]) -> bool {
-    let word = word.trim_ascii_start();
-    let digits = word.strip_prefix(b"-").or_else(|| word.strip_prefix(b"+")).unwrap_or(word);
-    let behind_point = digits.strip_prefix(b".").unwrap_or(digits);
-    let named = |name: &[u8]| digits.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name));
-    behind_point.first().is_some_and(u8::is_ascii_digit) || named(b"inf") || named(b"nan")
 }
 
 /// Runs a file of lines `"input" "expected hint"`, `#` before comments, as the test suite has one. Answers the text for
@@ -328,14 +182,6 @@ mod tests {
         ] {
             assert_eq!(hint(&docs, line.as_bytes()).as_deref().unwrap_or("-"), expected, "{line:?}");
         }
-    }
-
-    #[test]
-    fn numbers_are_read_as_scanf_does() {
-        assert!(["1", "-1x", " +2", "0x"].iter().all(|word| begins_with_integer(word.as_bytes())));
-        assert!(["", "x", "-", ".5"].iter().all(|word| !begins_with_integer(word.as_bytes())));
-        assert!(["1.5", "-.5", "inf", "-INFINITY", "NaN"].iter().all(|word| begins_with_double(word.as_bytes())));
-        assert!(["", ".", "badvalue", "-x"].iter().all(|word| !begins_with_double(word.as_bytes())));
     }
 
     #[test]

@@ -11,7 +11,8 @@
 //! | [`book`] | the small length-prefixed protocol |
 //! | [`reply_fields`] | names and values in replies of either protocol |
 //! | [`docs`] | what commands there are, as the server tells it |
-//! | [`hint`], [`help_text`] | what may follow a line; what is known of commands |
+//! | [`argument_tree`] | a command's syntax with words laid over it |
+//! | [`hint`], [`next_word`], [`help_text`] | what may follow a line; the words for Tab; what is known of commands |
 //! | [`completion`] | hints and completion on a terminal; preferences |
 //! | [`interactive`] | commands typed or piped in, one a line |
 //! | [`history`] | what was typed before |
@@ -31,6 +32,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::unwrap_used)]
 
+mod argument_tree;
 mod book;
 mod cluster;
 mod command_line;
@@ -43,6 +45,7 @@ mod history;
 mod human_bytes;
 mod interactive;
 mod keys;
+mod next_word;
 mod options;
 mod password;
 mod ping_latency;
