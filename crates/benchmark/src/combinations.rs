@@ -104,7 +104,7 @@ pub fn check_cases(options: &Options, cases: &[Case]) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::options::{UsageError, parse};
+    use crate::option_reader::{UsageError, parse};
 
     fn refused(line: &str) -> String {
         match parse(line.split(' ').map(|word| word.as_bytes().to_vec())) {

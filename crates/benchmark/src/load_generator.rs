@@ -19,6 +19,7 @@ use crate::arrivals::Arrivals;
 use crate::batch::{Operation, RequestBatch};
 use crate::key_numbers::Numbers;
 use crate::load_connection::{Connection, InFlight};
+use crate::load_counts::{LATENCY_MAX, LoadCounts, new_histogram};
 use crate::options::Extent;
 use cinnabar_tls::{ClientConfig, ServerName};
 use hdrhistogram::Histogram;
@@ -27,12 +28,10 @@ use resp::address::Target;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Barrier, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// Latencies are counted up to this; longer ones count as this. Microseconds.
-const LATENCY_MAX: u64 = 60_000_000;
 /// Bytes that are read at once.
 const READ_SIZE: usize = 256 * 1024;
 /// A stop by another thread is noticed without traffic as well.
@@ -71,68 +70,6 @@ pub struct Plan<'p> {
 
 /// What connections are encrypted with, and whom they are to.
 pub type Encryption = (Arc<ClientConfig>, ServerName<'static>);
-
-/// What threads have done so far, for the one that shows it, and what they agree on.
-#[derive(Debug)]
-pub struct LoadCounts {
-    /// Sequences that a thread has taken on, and how many of them count towards the number of requests.
-    scheduled: AtomicU64,
-    counted: AtomicU64,
-    /// Replies, those of the warm-up too, and the sum of their latencies in microseconds.
-    pub finished: AtomicU64,
-    pub latency_sum: AtomicU64,
-    /// How long after it was due a request of an open loop was sent, in microseconds: the longest.
-    lateness: AtomicU64,
-    /// When the last thread was done, in microseconds since the start.
-    ended: AtomicU64,
-    stop: AtomicBool,
-    created: Instant,
-    /// An open loop starts when all threads have their connections.
-    connected: Barrier,
-    opened: OnceLock<Instant>,
-}
-
-impl LoadCounts {
-    pub fn new(threads: usize) -> Self {
-        LoadCounts {
-            scheduled: AtomicU64::new(0),
-            counted: AtomicU64::new(0),
-            finished: AtomicU64::new(0),
-            latency_sum: AtomicU64::new(0),
-            lateness: AtomicU64::new(0),
-            ended: AtomicU64::new(0),
-            stop: AtomicBool::new(false),
-            created: Instant::now(),
-            connected: Barrier::new(threads),
-            opened: OnceLock::new(),
-        }
-    }
-
-    /// When the load began.
-    pub fn started(&self) -> Instant {
-        self.opened.get().copied().unwrap_or(self.created)
-    }
-
-    /// How long all threads took together.
-    pub fn took(&self) -> Duration {
-        Duration::from_micros(self.ended.load(Relaxed))
-    }
-
-    /// The longest time between when a request of an open loop was due and when it was sent.
-    pub fn lateness(&self) -> Duration {
-        Duration::from_micros(self.lateness.load(Relaxed))
-    }
-
-    /// Ends the run early.
-    pub fn stop(&self) {
-        self.stop.store(true, Relaxed);
-    }
-}
-
-/// A histogram of latencies in microseconds.
-pub fn new_histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LATENCY_MAX, 3).expect("the bounds are legal")
-}
 
 /// Why a run ended early.
 #[derive(Debug)]

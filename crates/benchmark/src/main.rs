@@ -2,11 +2,12 @@
 //!
 //! | module | its one idea |
 //! | --- | --- |
-//! | [`options`], [`combinations`] | what the user asks for; which options do not go together |
+//! | [`options`], [`option_reader`], [`usage`] | what the user asks for, how it is read, and `--help` |
+//! | [`combinations`] | which options do not go together |
 //! | [`known_commands`], [`cases`], [`workload`] | which commands there are to measure; several at once |
 //! | [`batch`], [`key_numbers`], [`zipf`] | commands ready as bytes; the numbers in them; those of which few come often |
 //! | [`arrivals`] | when requests of an open loop are due |
-//! | [`load_generator`], [`load_connection`], [`load_socket`], [`reply_counter`] | sends them and counts replies |
+//! | [`load_generator`], [`load_connection`], [`load_socket`], [`load_counts`], [`reply_counter`] | sends them and counts replies |
 //! | [`setup`], [`measured_run`] | what is said to a server besides; one run |
 //! | [`report`], [`json_report`], [`percentile_plot`], [`svg`] | what came of it: texts, JSON, a picture |
 //! | [`comparison`] | two servers in turns |
@@ -24,20 +25,24 @@ mod json_report;
 mod key_numbers;
 mod known_commands;
 mod load_connection;
+mod load_counts;
 mod load_generator;
 mod load_socket;
 mod measured_run;
+mod option_reader;
 mod options;
 mod percentile_plot;
 mod reply_counter;
 mod report;
 mod setup;
 mod svg;
+mod usage;
 mod workload;
 mod zipf;
 
 use cases::Case;
-use options::{Options, Request, UsageError};
+use option_reader::{Request, UsageError};
+use options::Options;
 use report::RunOutcome;
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStringExt;
@@ -49,10 +54,10 @@ const KEEPALIVE_WARNING: &str = "WARNING: Keepalive disabled. You probably need 
 
 fn main() -> ExitCode {
     let words = std::env::args_os().skip(1).map(|word| word.into_vec());
-    let options = match options::parse(words) {
+    let options = match option_reader::parse(words) {
         Ok(Request::Run(options)) => *options,
         Ok(Request::Help) => {
-            print!("{}", options::HELP);
+            print!("{}", usage::HELP);
             return ExitCode::SUCCESS;
         }
         Ok(Request::Version) => {
@@ -60,7 +65,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Err(UsageError::Invalid(message)) => {
-            print!("{message}\n\n{}", options::HELP);
+            print!("{message}\n\n{}", usage::HELP);
             return ExitCode::FAILURE;
         }
         Err(UsageError::Value(message)) => {

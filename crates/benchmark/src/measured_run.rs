@@ -2,7 +2,8 @@
 
 use crate::cases::Case;
 use crate::key_numbers::Numbers;
-use crate::load_generator::{self, Encryption, LoadCounts, LoadThread, Pacing, Plan};
+use crate::load_counts::{self, LoadCounts};
+use crate::load_generator::{self, Encryption, LoadThread, Pacing, Plan};
 use crate::options::Options;
 use crate::report::ReportProgress;
 use crate::setup;
@@ -29,8 +30,8 @@ impl Measured {
     pub fn nothing(operations: usize) -> Measured {
         Measured {
             took: Duration::ZERO,
-            latencies: load_generator::new_histogram(),
-            operations: vec![load_generator::new_histogram(); operations],
+            latencies: load_counts::new_histogram(),
+            operations: vec![load_counts::new_histogram(); operations],
             lateness: Duration::ZERO,
         }
     }

@@ -213,7 +213,7 @@ fn round_above(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load_generator::new_histogram;
+    use crate::load_counts::new_histogram;
     use crate::svg::is_well_formed;
 
     fn of(values: impl IntoIterator<Item = u64>) -> Histogram<u64> {

@@ -1,7 +1,7 @@
 //! What a run is reported as: valkey-benchmark's texts, so that whatever reads them goes on working.
 
 use crate::cases::Case;
-use crate::load_generator::LoadCounts;
+use crate::load_counts::LoadCounts;
 use crate::measured_run::Measured;
 use crate::options::{Extent, Options};
 use crate::setup::Durability;
@@ -275,7 +275,7 @@ impl<'p> ReportProgress<'p> {
 mod tests {
     use super::*;
     use crate::batch::{CommandSequence, Operation};
-    use crate::load_generator::new_histogram;
+    use crate::load_counts::new_histogram;
 
     fn outcome_of(values: &[u64], options: &Options) -> String {
         let mut latencies = new_histogram();
