@@ -1,4 +1,4 @@
-# Completions of cinnabar-cli and cinnabar-server for bash. The words are those of the entries.
+# Completions of cinnabar-cli, cinnabar-benchmark and cinnabar-server for bash. The words are those of the entries.
 
 _cinnabar_words=/usr/share/cinnabar/completions
 
@@ -25,6 +25,12 @@ _cinnabar_cli() {
     fi
 }
 
+_cinnabar_benchmark() {
+    if [[ $2 == -* ]]; then
+        COMPREPLY=($(compgen -W "$(_cinnabar_options cinnabar-benchmark)" -- "$2"))
+    fi
+}
+
 _cinnabar_server() {
     if [[ $2 == -* ]]; then
         COMPREPLY=($(compgen -P -- -W "$(cat "$_cinnabar_words/directives")" -- "${2##-*-}"))
@@ -33,4 +39,5 @@ _cinnabar_server() {
 }
 
 complete -o default -F _cinnabar_cli cinnabar-cli
+complete -o default -F _cinnabar_benchmark cinnabar-benchmark
 complete -o default -F _cinnabar_server cinnabar-server

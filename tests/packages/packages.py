@@ -101,6 +101,9 @@ def look_at_files(root):
     completed = root.must("bash", "-c", "source /usr/share/bash-completion/completions/cinnabar-server; COMP_CWORD=1; "
                           "COMP_WORDS=(cinnabar-server --appendf); _cinnabar_server cinnabar-server --appendf; echo ${COMPREPLY[@]}")
     assert "--appendfsync" in completed.split(), completed
+    completed = root.must("bash", "-c", "source /usr/share/bash-completion/completions/cinnabar-benchmark; COMP_CWORD=1; "
+                          "COMP_WORDS=(cinnabar-benchmark --workl); _cinnabar_benchmark cinnabar-benchmark --workl; echo ${COMPREPLY[@]}")
+    assert completed == "--workload\n", completed
 
 
 def look_at_units(root):
