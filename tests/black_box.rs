@@ -11,6 +11,8 @@ mod accounts;
 mod acknowledged;
 #[path = "black_box/admin.rs"]
 mod admin;
+#[path = "black_box/admin_page.rs"]
+mod admin_page;
 #[path = "black_box/admission.rs"]
 mod admission;
 #[path = "black_box/all_commands.rs"]

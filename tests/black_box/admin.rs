@@ -7,41 +7,41 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 /// A server with an admin port.
-struct Watched {
-    server: Server,
+pub struct Watched {
+    pub server: Server,
     port: u16,
 }
 
 /// Status, head and body of an answer.
-struct Answer {
-    status: u16,
-    head: String,
-    body: String,
+pub struct Answer {
+    pub status: u16,
+    pub head: String,
+    pub body: String,
 }
 
 impl Answer {
-    fn of(text: &str) -> Answer {
+    pub fn of(text: &str) -> Answer {
         let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
         Answer { status, head: head.to_lowercase(), body: body.to_owned() }
     }
 
     /// The value of the sample with this name and these labels.
-    fn number(&self, sample: &str) -> Option<f64> {
+    pub fn number(&self, sample: &str) -> Option<f64> {
         let line = self.body.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
         line.and_then(|number| number.parse().ok())
     }
 }
 
 impl Watched {
-    fn start(options: &[&str]) -> Watched {
+    pub fn start(options: &[&str]) -> Watched {
         let port = free_port();
         let number = port.to_string();
         let all = [&["--admin-port", &number], options].concat();
         Watched { server: Server::start(&all), port }
     }
 
-    fn get(&self, path: &str) -> Answer {
+    pub fn get(&self, path: &str) -> Answer {
         self.ask(path, "")
     }
 
@@ -55,7 +55,7 @@ impl Watched {
     }
 
     /// Sends this, and reads until the end.
-    fn converse(&self, request: &str) -> String {
+    pub fn converse(&self, request: &str) -> String {
         let mut socket = connect(self.port);
         socket.write_all(request.as_bytes()).expect("a request is sent");
         let mut text = String::new();
@@ -71,7 +71,7 @@ fn connect(port: u16) -> TcpStream {
 }
 
 /// `user:password` as a request has it.
-const ADA_SECRET: &str = "YWRhOnNlY3JldA==";
+pub const ADA_SECRET: &str = "YWRhOnNlY3JldA==";
 const ADA_WRONG: &str = "YWRhOndyb25n";
 const BOB_SECRET: &str = "Ym9iOnNlY3JldA==";
 const DEFAULT_MASTER: &str = "Om1hc3Rlcg==";
@@ -309,7 +309,7 @@ fn wrong_requests_are_refused_and_end_nothing() {
         return;
     }
     let watched = Watched::start(&[]);
-    assert_eq!((watched.get("/nope").status, watched.get("/").status), (404, 200));
+    assert_eq!((watched.get("/nope").status, watched.get("/").status), (404, 421));
     let long = format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "x".repeat(20_000));
     let many = format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(200));
     for (request, status) in [

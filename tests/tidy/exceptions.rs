@@ -24,7 +24,7 @@ pub const UNSAFE_FILES: &[&str] = &[
 
 /// Which crates of ours a crate may depend on. Imports go downwards only.
 pub const LAYERS: &[(&str, &[&str])] = &[
-    ("admin", &[]),
+    ("admin", &["resp"]),
     ("allocator", &[]),
     ("resp", &[]),
     ("tls", &[]),

@@ -1,8 +1,9 @@
 //! The thread of the admin plane: listens, and keeps what it does within limits.
 
 use crate::backend::Backend;
+use crate::command_desk::CommandDesk;
 use crate::exporter::{self, Export};
-use crate::http_connection;
+use crate::http_connection::{self, Site};
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -66,8 +67,9 @@ fn run(
     stopped: oneshot::Receiver<()>,
 ) {
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let site = Arc::new(Site { backend: Arc::clone(backend), desk: CommandDesk::new() });
     for listener in listeners {
-        runtime.spawn(listen(listener, Arc::clone(backend), Arc::clone(&slots)));
+        runtime.spawn(listen(listener, Arc::clone(&site), Arc::clone(&slots)));
     }
     if let Some(export) = export {
         runtime.spawn(exporter::run(export, Arc::clone(backend)));
@@ -76,17 +78,17 @@ fn run(
     let _ = runtime.block_on(stopped);
 }
 
-async fn listen(listener: tokio::net::TcpListener, backend: Arc<dyn Backend>, slots: Arc<Semaphore>) {
+async fn listen(listener: tokio::net::TcpListener, site: Arc<Site>, slots: Arc<Semaphore>) {
     loop {
         let Ok((socket, peer)) = listener.accept().await else {
             sleep(REST).await;
             continue;
         };
         let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else { continue };
-        let backend = Arc::clone(&backend);
+        let site = Arc::clone(&site);
         tokio::spawn(async move {
             // What takes longer has no answer.
-            let _ = timeout(CONNECTION_TIME, http_connection::serve(socket, peer.ip().to_canonical(), &backend)).await;
+            let _ = timeout(CONNECTION_TIME, http_connection::serve(socket, peer, &site)).await;
             drop(slot);
         });
     }

@@ -1,24 +1,36 @@
 //! The admin plane: a small HTTP server on a thread and a port of its own, for those who watch the server.
 //!
 //! ```text
-//!   GET /metrics ---> [`http_server`] -- may they? --> [`Backend`] --> [`family::Family`] -> [`prometheus`]
-//!   GET /healthz                                                                          -> [`open_metrics`]
-//!   GET /readyz                          every `otlp-interval` -----------------------+----> [`otlp`] -> a collector
+//!   GET /metrics --> `routes` -- may they? --> [`Backend`] --> [`family::Family`] -> [`prometheus`], [`open_metrics`]
+//!   GET /healthz, /readyz                                              |
+//!                                             every `otlp-interval` ---+----------> [`otlp`] -> a collector
+//!   GET /        --> `page`
+//!   GET /live    ------------------------------> [`Backend`] --> [`live::Live`] ---> JSON
+//!   POST /command -> `command_request` -> `command_session`: a client of the server  -> JSON
 //! ```
 //!
-//! In: connections, and what a [`Backend`] tells of the server. Out: text. Nothing here knows what the metrics are of,
-//! and nothing is kept from one request to the next.
+//! In: connections, and what a [`Backend`] tells of the server. Out: text. Nothing here knows what the metrics are of
+//! or runs a command, and nothing is kept from one request to the next.
 #![forbid(unsafe_code)]
 #![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
 
+mod answers;
 pub mod backend;
+mod command_desk;
+mod command_request;
+mod command_session;
 pub mod exporter;
 pub mod family;
 mod http_connection;
 pub mod http_server;
+pub mod live;
 pub mod negotiation;
 pub mod open_metrics;
+mod origin_check;
 pub mod otlp;
+mod page;
 pub mod prometheus;
+mod routes;
 
 pub use backend::{Access, Backend, Caller, Credentials};
+pub use command_desk::REQUESTS_MAX;

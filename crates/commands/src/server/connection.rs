@@ -277,6 +277,17 @@ pub fn use_certificate(engine: &Engine, session: &mut Session, users: &[Vec<u8>]
     }
 }
 
+/// Makes a new connection this user's, who has proved it elsewhere. False: the user is gone meanwhile, or disabled.
+pub fn use_known_user(engine: &Engine, session: &mut Session, name: &[u8]) -> bool {
+    let known = engine.users().get(name, rule_context(engine)).filter(|user| user.is_enabled());
+    let is_there = known.is_some();
+    if is_there {
+        session.use_user(known, true);
+        session.was_authenticated = true;
+    }
+    is_there
+}
+
 fn select(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let index = args.int(1)?;
     if i32::try_from(index).is_err() {

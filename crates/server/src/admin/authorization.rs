@@ -1,4 +1,4 @@
-//! Who may see the metrics: a user who may run INFO.
+//! Who may see the metrics and the page: a user who may run INFO.
 //!
 //! Who it is, is asked as at the ports for clients: a name and a password, or a certificate. Who says nothing is the
 //! default user, if that needs no password, and protected mode lets it in from there. A certificate that an authority
@@ -34,7 +34,7 @@ pub fn authorize(engine: &Engine, caller: &Caller, now: UnixMs) -> Access {
     }
     if let Some(shown) = &caller.certificate {
         if config.choice(Directive::TLS_AUTH_CLIENTS_USER) == "off" {
-            return Access::Granted;
+            return Access::Granted { user: None };
         }
         let names = certificate::named_users(shown, &config);
         let find = |name: &Vec<u8>| engine.users().get(name, context).filter(|user| user.is_enabled());
@@ -47,7 +47,7 @@ pub fn authorize(engine: &Engine, caller: &Caller, now: UnixMs) -> Access {
         };
     }
     let user: Arc<User> = engine.users().default_user(context);
-    let is_near = caller.address.is_loopback() || !config.flag(Directive::PROTECTED_MODE);
+    let is_near = caller.address.ip().is_loopback() || !config.flag(Directive::PROTECTED_MODE);
     match user.is_enabled() && user.needs_no_password() && is_near {
         true => of_user(engine, caller, &user, now),
         false => Access::Unknown,
@@ -55,13 +55,29 @@ pub fn authorize(engine: &Engine, caller: &Caller, now: UnixMs) -> Access {
 }
 
 fn of_user(engine: &Engine, caller: &Caller, user: &User, now: UnixMs) -> Access {
-    // By its own name, whatever clients call it.
-    let number = rule_context(engine).catalog.find(RIGHT.as_bytes()).map(|number| number.id);
-    if number.is_some_and(|id| user.selectors().iter().any(|selector| selector.allows_command(id, None))) {
-        return Access::Granted;
+    if may_run(engine, user, RIGHT) {
+        return Access::Granted { user: Some(user.name().to_vec()) };
     }
     note(engine, caller, Denied::Command, user.name(), now);
     Access::Forbidden
+}
+
+/// Those of these commands, by their full names, that the user may run, on some keys at least. `name`: None for who is
+/// what clients are at the ports before they have said anything.
+pub fn rights(engine: &Engine, name: Option<&[u8]>, commands: &[&'static str]) -> Vec<&'static str> {
+    let context = rule_context(engine);
+    let user = match name {
+        Some(name) => engine.users().get(name, context),
+        None => Some(engine.users().default_user(context)).filter(|_| !engine.users().asks()),
+    };
+    let Some(user) = user.filter(|user| user.is_enabled()) else { return Vec::new() };
+    commands.iter().copied().filter(|command| may_run(engine, &user, command)).collect()
+}
+
+/// By the command's own name, whatever clients call it.
+fn may_run(engine: &Engine, user: &User, command: &str) -> bool {
+    let number = rule_context(engine).catalog.find(command.as_bytes()).map(|number| number.id);
+    number.is_some_and(|id| user.selectors().iter().any(|selector| selector.allows_command(id, None)))
 }
 
 fn note(engine: &Engine, caller: &Caller, denied: Denied, name: &[u8], now: UnixMs) {
@@ -71,7 +87,7 @@ fn note(engine: &Engine, caller: &Caller, denied: Denied, name: &[u8], now: Unix
         context: "toplevel",
         object: object.as_bytes().to_vec(),
         username: name.to_vec(),
-        client: format!("addr={} cmd=/metrics", caller.address),
+        client: format!("addr={} cmd=/metrics", caller.address.ip()),
         count: 1,
         id: 0,
         created_at: now,

@@ -1,16 +1,18 @@
 //! The admin plane of this server: what it answers, and its start.
 
 use crate::admin::readiness::{self, REASONS};
-use crate::admin::{authorization, command_metrics, info_metrics::Info, lag_metrics, worker_metrics};
+use crate::admin::{
+    authorization, command_metrics, info_metrics::Info, lag_metrics, live_numbers, page_client, worker_metrics,
+};
 use crate::listener::acceptor::Acceptor;
 use crate::listener::sockets;
-use crate::listener::tls_state::TlsState;
 use crate::system::{clock, log};
 use crate::workers::shared::Shared;
 use cinnabar_admin::exporter::{Endpoint, Export};
 use cinnabar_admin::family::{Family, Kind};
 use cinnabar_admin::http_server::{self, AdminThread, CONNECTIONS_MAX};
-use cinnabar_admin::{Access, Backend, Caller};
+use cinnabar_admin::live::Live;
+use cinnabar_admin::{Access, Backend, Caller, REQUESTS_MAX};
 use commands::core::mode;
 use commands::server::info;
 use commands::version::CINNABAR;
@@ -19,6 +21,7 @@ use engine::keyspace::glances::Glances;
 use parking_lot::Mutex;
 use rustls::ServerConfig;
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -26,7 +29,7 @@ use std::time::{Duration, Instant};
 /// The server behind the plane.
 struct Plane {
     shared: Arc<Shared>,
-    tls: Arc<TlsState>,
+    acceptor: Arc<Acceptor>,
     encrypts: bool,
     /// The keyspace as it was seen last. One thread looks.
     glances: Mutex<Glances>,
@@ -37,11 +40,11 @@ struct Plane {
 
 /// Connections that there may be beside those of clients.
 pub fn connections(config: &Config) -> u64 {
-    if config.int(Directive::ADMIN_PORT) == 0 { 0 } else { CONNECTIONS_MAX as u64 }
+    if config.int(Directive::ADMIN_PORT) == 0 { 0 } else { (CONNECTIONS_MAX + REQUESTS_MAX) as u64 }
 }
 
 /// Starts what the configuration asks for, if it does. An error is a line for the log.
-pub fn start(shared: &Arc<Shared>, acceptor: &Acceptor) -> Result<Option<AdminThread>, String> {
+pub fn start(shared: &Arc<Shared>, acceptor: &Arc<Acceptor>) -> Result<Option<AdminThread>, String> {
     let config = shared.engine.config().snapshot();
     let port = config.int(Directive::ADMIN_PORT) as u16;
     let export = export(shared, &config)?;
@@ -54,7 +57,7 @@ pub fn start(shared: &Arc<Shared>, acceptor: &Acceptor) -> Result<Option<AdminTh
     let listeners = if port == 0 { Vec::new() } else { sockets::open_admin(&config, port)? };
     let plane = Plane {
         shared: Arc::clone(shared),
-        tls: Arc::clone(&acceptor.tls),
+        acceptor: Arc::clone(acceptor),
         encrypts: config.flag(Directive::TLS_ADMIN),
         glances: Mutex::new(Glances::new(&shared.engine)),
         scrapes: AtomicU64::new(0),
@@ -91,10 +94,8 @@ impl Backend for Plane {
 
     fn families(&self) -> Vec<Family> {
         let began = Instant::now();
-        let (engine, now) = (&*self.shared.engine, clock::now());
-        let config = engine.config().snapshot();
-        let overview = || self.glances.lock().refresh(engine, now.unix_ms());
-        let text = info::server_text(engine, overview, now.unix_us);
+        let engine = &*self.shared.engine;
+        let (config, text) = (engine.config().snapshot(), self.info());
         let mut families = Vec::new();
         Info::parse(&text).add_to(&mut families, &config);
         command_metrics::add(&mut families, engine, &config);
@@ -113,6 +114,26 @@ impl Backend for Plane {
         families
     }
 
+    fn live(&self, user: Option<&[u8]>) -> Live {
+        let live = live_numbers::live(&self.shared, &self.info(), user, clock::now().unix_ms());
+        Live { reasons: self.not_ready(), ..live }
+    }
+
+    fn connect(&self, caller: &Caller, user: Option<&[u8]>) -> Result<UnixStream, String> {
+        page_client::connect(&self.shared, &self.acceptor, caller, user)
+    }
+
+    fn unsuitable(&self, command: &[Vec<u8>]) -> Option<String> {
+        page_client::unsuitable(command)
+    }
+
+    fn host_names(&self) -> Vec<String> {
+        let config = self.shared.engine.config().snapshot();
+        let bound = config.addresses(Directive::ADMIN_BIND).iter().map(|name| name.strip_prefix(b"-").unwrap_or(name));
+        let named = config.text(Directive::ADMIN_HOST_NAMES).split(|byte| b" ,".contains(byte));
+        bound.chain(named).map(|name| String::from_utf8_lossy(name).into_owned()).collect()
+    }
+
     fn not_ready(&self) -> Vec<String> {
         let reasons = readiness::reasons(&self.shared, clock::now().unix_ms());
         reasons.into_iter().map(str::to_owned).collect()
@@ -122,8 +143,8 @@ impl Backend for Plane {
         if !self.encrypts {
             return Ok(None);
         }
-        self.tls.reload_if_due(&self.shared.engine.config().snapshot());
-        let settings = self.tls.settings().ok_or(io::ErrorKind::Unsupported)?;
+        self.acceptor.tls.reload_if_due(&self.shared.engine.config().snapshot());
+        let settings = self.acceptor.tls.settings().ok_or(io::ErrorKind::Unsupported)?;
         Ok(Some(Arc::clone(&settings.server)))
     }
 
@@ -133,6 +154,13 @@ impl Backend for Plane {
 }
 
 impl Plane {
+    /// INFO's text, without a lock that another thread has for longer than a moment.
+    fn info(&self) -> String {
+        let (engine, now) = (&*self.shared.engine, clock::now());
+        let overview = || self.glances.lock().refresh(engine, now.unix_ms());
+        info::server_text(engine, overview, now.unix_us)
+    }
+
     fn add_readiness(&self, families: &mut Vec<Family>) {
         let holds = readiness::reasons(&self.shared, clock::now().unix_ms());
         let help = "Whether the server may be sent clients.";

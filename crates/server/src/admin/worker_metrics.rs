@@ -11,19 +11,19 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Nanoseconds of a turn after which others have waited for the worker: a step of the distribution of turns.
 const STALL: u64 = 10_000_000;
 
-const NANOS: f64 = 1e-9;
+pub(super) const NANOS: f64 = 1e-9;
 
 /// A counter that each worker has.
-struct WorkerMetric {
-    name: &'static str,
+pub(super) struct WorkerMetric {
+    pub(super) name: &'static str,
     kind: Kind,
     /// What a unit of the counter is in those of the metric.
-    scale: f64,
-    counter: fn(&WorkerMetrics) -> &Counter,
+    pub(super) scale: f64,
+    pub(super) counter: fn(&WorkerMetrics) -> &Counter,
     help: &'static str,
 }
 
-const COUNTERS: &[WorkerMetric] = &[
+pub(super) const COUNTERS: &[WorkerMetric] = &[
     WorkerMetric {
         name: "cinnabar_worker_ticks_total",
         kind: Kind::Counter,
@@ -118,12 +118,17 @@ fn turns(families: &mut Vec<Family>, shared: &Shared) {
         let metrics = &shared.engine.metrics()[worker];
         let mut seen = HistogramSnapshot::default();
         seen.add(&metrics.turn_durations);
-        let below = seen.steps().into_iter().take_while(|(limit, _)| *limit < STALL).last().map_or(0, |(_, seen)| seen);
-        stalls.add(label(worker), seen.total().saturating_sub(below) as f64);
+        stalls.add(label(worker), stalled(&seen) as f64);
         durations.add_histogram(label(worker), in_seconds(&seen, metrics.turn_nanos.get()));
         present.add(label(worker), metrics.present_turn_nanos(now) as f64 * NANOS);
     }
     families.extend([durations, stalls, present]);
+}
+
+/// Turns for which others have waited.
+pub(super) fn stalled(turns: &HistogramSnapshot) -> u64 {
+    let below = turns.steps().into_iter().take_while(|(limit, _)| *limit < STALL).last().map_or(0, |(_, seen)| seen);
+    turns.total().saturating_sub(below)
 }
 
 fn label(worker: usize) -> Labels {

@@ -3,11 +3,12 @@
 use crate::connection::socket::SocketStream;
 use crate::connection::state::Connection;
 use crate::event_loop::worker::Worker;
-use crate::workers::mailbox::WorkerMessage;
+use crate::workers::mailbox::{Login, WorkerMessage};
 use cluster::slot_set::SlotSet;
 use commands::LendingMode;
 use commands::core::rights;
 use commands::pubsub::channels;
+use commands::server::connection;
 use commands::{Now, Session};
 use engine::acl::users::UserChange;
 use engine::clients::registry::ClientInfo;
@@ -76,8 +77,8 @@ impl Worker {
             WorkerMessage::RightsChanged { changes } => self.follow_rights(&changes),
             WorkerMessage::SlotsLost { slots } => self.leave_slots(&slots),
             WorkerMessage::Kill { client } => self.close_client(client),
-            WorkerMessage::Connection { stream, info, book, users } => {
-                self.add_connection(stream, info, book, &users, now);
+            WorkerMessage::Connection { stream, info, book, login } => {
+                self.add_connection(stream, info, book, &login, now);
             }
             WorkerMessage::Handover(connection) => self.adopt(*connection),
         }
@@ -115,18 +116,12 @@ impl Worker {
         }
     }
 
-    fn add_connection(
-        &mut self,
-        mut stream: SocketStream,
-        info: Arc<ClientInfo>,
-        book: bool,
-        users: &[Vec<u8>],
-        now: Now,
-    ) {
+    fn add_connection(&mut self, mut stream: SocketStream, info: Arc<ClientInfo>, book: bool, login: &Login, now: Now) {
+        let engine = &self.shared.engine;
         let entry = self.connections.vacant_entry();
-        let token = entry.key();
+        let (token, client) = (entry.key(), info.id);
         if self.poller.register(&mut stream, token).is_err() {
-            return self.shared.forget(self.index, info.id);
+            return self.shared.forget(self.index, client);
         }
         let mut session = Session::new(info);
         session.token = token;
@@ -137,9 +132,16 @@ impl Worker {
         }
         session.info.token.store(token, Relaxed);
         // Not the worker's copy: a client that set the password was told OK before this worker's tick may end.
-        session.authenticated = !self.shared.engine.users().asks();
+        session.authenticated = !engine.users().asks();
         session.was_authenticated = session.authenticated;
-        commands::server::connection::use_certificate(&self.shared.engine, &mut session, users, now);
+        match login {
+            Login::Certificate(users) => connection::use_certificate(engine, &mut session, users, now),
+            // The socket goes with its registration.
+            Login::User(name) if !connection::use_known_user(engine, &mut session, name) => {
+                return self.shared.forget(self.index, client);
+            }
+            Login::User(_) => {}
+        }
         let protocol = if book { Protocol::Book } else { Protocol::Resp2 };
         entry.insert(Connection::new(stream, session, protocol, now.unix_ms()));
         self.enqueue(token);

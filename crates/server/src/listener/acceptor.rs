@@ -8,12 +8,14 @@ use crate::listener::new_client::{PROTECTED, hand_out, is_protected, refuse};
 use crate::listener::sockets::{self, Accepted, Listener, Port};
 use crate::listener::tls_state::TlsState;
 use crate::system::log;
+use crate::workers::mailbox::Login;
 use crate::workers::shared::Shared;
 use engine::Engine;
 use engine::config::{Config, Directive};
 use mio::{Registry, Token};
 use parking_lot::Mutex;
 use std::io;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -146,18 +148,32 @@ impl Acceptor {
                 Err(error) if is_passing(&error) => continue,
                 Err(error) => return Err(error),
             };
-            let present = shared.connections() + self.handshakes.get().map_or(0, Handshakes::pending);
-            if present >= admission.max_clients {
+            if self.present(shared) >= admission.max_clients {
                 refuse(shared, accepted, TOO_MANY);
             } else if is_proxied || accepted.port == Port::Tls {
                 self.begin_handshake(shared, accepted, is_proxied)?;
             } else if admission.protected && !accepted.local {
                 refuse(shared, accepted, PROTECTED);
             } else {
-                hand_out(shared, accepted, Vec::new());
+                hand_out(shared, accepted, Login::nobody());
             }
         }
         Ok(true)
+    }
+
+    /// Connections that are clients or about to be.
+    fn present(&self, shared: &Shared) -> usize {
+        shared.connections() + self.handshakes.get().map_or(0, Handshakes::pending)
+    }
+
+    /// A connection that was made within the process becomes a client, if there may be one more.
+    pub fn take_in(&self, shared: &Shared, accepted: Accepted, login: Login) -> Result<(), &'static str> {
+        if self.present(shared) >= Admission::of(&shared.engine).max_clients {
+            shared.connections_rejected.fetch_add(1, Relaxed);
+            return Err(TOO_MANY.trim_start_matches("-ERR ").trim_end());
+        }
+        hand_out(shared, accepted, login);
+        Ok(())
     }
 
     fn begin_handshake(&self, shared: &Arc<Shared>, accepted: Accepted, is_proxied: bool) -> io::Result<()> {

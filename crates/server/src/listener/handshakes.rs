@@ -17,6 +17,7 @@ use crate::listener::tls_state::TlsState;
 use crate::system::log;
 use crate::system::log_limit::LogLimit;
 use crate::tls::certificate::named_users;
+use crate::workers::mailbox::Login;
 use crate::workers::shared::Shared;
 use commands::core::mode;
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -233,7 +234,7 @@ impl HandshakeThread {
             }
             _ => Vec::new(),
         };
-        hand_out(&self.shared, accepted, users);
+        hand_out(&self.shared, accepted, Login::Certificate(users));
     }
 
     fn fail(&mut self, token: usize, why: &str) {

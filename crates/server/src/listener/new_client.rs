@@ -3,7 +3,7 @@
 use crate::connection::socket::SocketStream;
 use crate::listener::sockets::{Accepted, Port};
 use crate::system::{clock, log};
-use crate::workers::mailbox::WorkerMessage;
+use crate::workers::mailbox::{Login, WorkerMessage};
 use crate::workers::shared::Shared;
 use commands::core::acl_catalog::rule_context;
 use engine::Engine;
@@ -35,8 +35,8 @@ pub fn refuse(shared: &Shared, mut accepted: Accepted, text: &str) {
     }
 }
 
-/// The worker with the fewest connections gets it. `users`: whom its certificate names.
-pub fn hand_out(shared: &Shared, accepted: Accepted, users: Vec<Vec<u8>>) {
+/// The worker with the fewest connections gets it.
+pub fn hand_out(shared: &Shared, accepted: Accepted, login: Login) {
     let Accepted { stream, addr, laddr, local, port } = accepted;
     shared.connections_received.fetch_add(1, Relaxed);
     log::verbose(format_args!("Accepted {addr}"));
@@ -46,5 +46,5 @@ pub fn hand_out(shared: &Shared, accepted: Accepted, users: Vec<Vec<u8>>) {
     let info = Arc::new(ClientInfo::new(id, &addr, &laddr, stream.fd(), worker, now).with_local(local));
     info.is_tls.store(matches!(stream, SocketStream::Tls(_)), Relaxed);
     clients.add(&info);
-    shared.post(worker, WorkerMessage::Connection { stream, info, book: port == Port::Book, users });
+    shared.post(worker, WorkerMessage::Connection { stream, info, book: port == Port::Book, login });
 }

@@ -29,10 +29,26 @@ use std::time::Instant;
 /// The token under which a worker's waker reports.
 pub const WAKE: Token = Token(usize::MAX);
 
+/// Who a new client is before it has said anything.
+#[derive(Debug)]
+pub enum Login {
+    /// The first of these users who is there, whom its certificate names; else the default user.
+    Certificate(Vec<Vec<u8>>),
+    /// This user, who has proved it already; without this user there is no client.
+    User(Vec<u8>),
+}
+
+impl Login {
+    /// The default user.
+    pub fn nobody() -> Login {
+        Login::Certificate(Vec::new())
+    }
+}
+
 /// What other threads tell a worker.
 pub enum WorkerMessage {
-    /// A connection that is this worker's from now on, and the users that its certificate names.
-    Connection { stream: SocketStream, info: Arc<ClientInfo>, book: bool, users: Vec<Vec<u8>> },
+    /// A connection that is this worker's from now on, and whose it is.
+    Connection { stream: SocketStream, info: Arc<ClientInfo>, book: bool, login: Login },
     /// A connection that another worker has served until now.
     Handover(Box<ClientConnection>),
     /// What a blocked client of this worker has waited for.

@@ -11,7 +11,10 @@ const COPIES: &str = "Cinnabar decides by itself which replies are copied";
 directives! { after 0;
     /// The addresses that the admin plane listens on, as `bind` has them.
     ADMIN_BIND = special("admin-bind", DirectiveKind::Bind, "127.0.0.1 -::1").immutable().confirmed();
-    /// The port of the admin plane: metrics and probes over HTTP. 0: there is none.
+    /// Names under which browsers reach the page of the admin plane, with spaces between them. It is shown under these,
+    /// under names that `admin-bind` has, and by its address.
+    ADMIN_HOST_NAMES = text("admin-host-names", "");
+    /// The port of the admin plane: a page, metrics and probes over HTTP. 0: there is none.
     ADMIN_PORT = integer("admin-port", 0, 0, PORT_MAX).immutable().confirmed();
     /// Seconds without a word from its primary after which a replica is not ready; 0 does not look at that.
     ADMIN_READY_MAX_LAG = integer("admin-ready-max-lag", 30, 0, INT_MAX);

@@ -1,0 +1,105 @@
+//! The client of the server that runs the page's commands.
+//!
+//! It is a connection within the process: one end is the plane's, the other becomes a worker's client as if it had come
+//! in at a port, with the address of the browser, and counts towards `maxclients`. What the user may do, what monitors
+//! see and what is counted follows from that.
+
+use crate::connection::socket::SocketStream;
+use crate::listener::acceptor::Acceptor;
+use crate::listener::sockets::{Accepted, Port};
+use crate::workers::mailbox::Login;
+use crate::workers::shared::Shared;
+use cinnabar_admin::Caller;
+use commands::core::command::{BLOCKING, CommandEntry};
+use commands::core::command_table::CommandTable;
+use std::os::unix::net::UnixStream;
+
+/// Commands whose reply is not their end, or that change whose connection it is, and in which protocol.
+const UNSUITABLE: &[&str] = &[
+    "auth",
+    "client|reply",
+    "client|tracking",
+    "hello",
+    "monitor",
+    "psubscribe",
+    "psync",
+    "punsubscribe",
+    "quit",
+    "replconf",
+    "reset",
+    "ssubscribe",
+    "subscribe",
+    "sunsubscribe",
+    "sync",
+    "unsubscribe",
+];
+
+/// A client for this caller. An error says why there is none.
+pub fn connect(
+    shared: &Shared,
+    acceptor: &Acceptor,
+    caller: &Caller,
+    user: Option<&[u8]>,
+) -> Result<UnixStream, String> {
+    let (page, server) = UnixStream::pair().map_err(|error| error.to_string())?;
+    server.set_nonblocking(true).map_err(|error| error.to_string())?;
+    let accepted = Accepted {
+        stream: SocketStream::Unix(mio::net::UnixStream::from_std(server)),
+        addr: caller.address.to_string(),
+        laddr: caller.local_address.to_string(),
+        local: caller.address.ip().is_loopback(),
+        port: Port::Resp,
+    };
+    let login = user.map_or_else(Login::nobody, |name| Login::User(name.to_vec()));
+    acceptor.take_in(shared, accepted, login)?;
+    Ok(page)
+}
+
+/// Why a connection that ends with the reply is nothing for this command. What is no command is the server's to refuse.
+pub fn unsuitable(command: &[Vec<u8>]) -> Option<String> {
+    let (name, rest) = command.split_first()?;
+    let entry = CommandTable::get().find(name)?;
+    let entry = rest.first().and_then(|word| entry.subcommand(word)).unwrap_or(entry);
+    let shown = entry.full_name.replace('|', " ").to_uppercase();
+    if UNSUITABLE.contains(&&*entry.full_name) {
+        return Some(format!(
+            "{shown} is for connections that last. Here each line has one of its own: use cinnabar-cli."
+        ));
+    }
+    waits(entry, rest).then(|| format!("{shown} may wait for long, which cannot be done here: use cinnabar-cli."))
+}
+
+/// Some wait only where they are asked to.
+fn waits(entry: &CommandEntry, arguments: &[Vec<u8>]) -> bool {
+    let is_asked = || arguments.iter().any(|word| word.eq_ignore_ascii_case(b"block"));
+    entry.command.flags.has(BLOCKING) && (!["xread", "xreadgroup"].contains(&&*entry.full_name) || is_asked())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_that_do_not_end_with_their_reply_are_refused() {
+        commands::install(&[]);
+        let of = |line: &str| unsuitable(&line.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>());
+        for line in
+            ["get k", "XREAD STREAMS s 0", "client list", "publish a b", "multi", "nope", "client nope", "config"]
+        {
+            assert_eq!(of(line), None, "{line}");
+        }
+        for line in
+            ["blpop k 0", "xread BLOCK 0 streams s $", "Subscribe a", "monitor", "client tracking on", "wait 1 0"]
+        {
+            assert!(of(line).is_some(), "{line}");
+        }
+        assert!(
+            of("client reply off").is_some_and(|why| why.starts_with("CLIENT REPLY is for connections that last."))
+        );
+        assert!(UNSUITABLE.iter().all(|name| {
+            let (name, sub) = name.split_once('|').unwrap_or((name, ""));
+            let entry = CommandTable::get().find(name.as_bytes()).unwrap();
+            sub.is_empty() || entry.subcommand(sub.as_bytes()).is_some()
+        }));
+    }
+}

@@ -1,0 +1,110 @@
+"""A page in headless Chromium, and what the tests ask of it.
+
+Chromium and its driver are the system's (Debian: chromium, chromium-driver).
+"""
+import json
+import time
+
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+PATIENCE = 30
+
+
+class Browser:
+    def __init__(self, width=1280, height=900):
+        options = webdriver.ChromeOptions()
+        # Without a sandbox, which a container's root cannot have; the page is ours.
+        for option in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--window-size={width},{height}"):
+            options.add_argument(option)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+        self.driver = webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
+
+    def close(self):
+        self.driver.quit()
+
+    def open(self, address):
+        self.driver.get(address)
+
+    def find(self, selector):
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def all(self, selector):
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def script(self, text, *arguments):
+        return self.driver.execute_script(text, *arguments)
+
+    def text(self, selector="main"):
+        """What is to be read there, whether it is in sight or not; nothing of what is hidden."""
+        return self.script("return [...document.querySelectorAll(arguments[0])].map((e) => e.innerText).join('\\n')", selector)
+
+    def until(self, what, condition):
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                value = condition()
+            except Exception as error:  # What is replaced while it is looked at is looked at again.
+                value, last = None, error
+                if "stale" not in str(last) and "no such element" not in str(last):
+                    raise
+            if value:
+                return value
+            if time.monotonic() > end:
+                raise AssertionError(f"{what}: not within {PATIENCE} s; the page says:\n{self.text('body')[:3000]}")
+            time.sleep(0.1)
+
+    def until_text(self, *parts, selector="main"):
+        self.until(f"{parts} in {selector}", lambda: all(part in self.text(selector) for part in parts))
+
+    def view(self, name):
+        """Goes to a view by its link."""
+        self.find(f"nav a[href='#{name}']").click()
+        self.until(f"view {name}", lambda: self.find(f"#view-{name}").is_displayed())
+        current = self.all("nav a[aria-current='page']")
+        assert [link.get_attribute("href").split("#")[1] for link in current] == [name], name
+
+    def button(self, text, within="main"):
+        """The button in sight that says this."""
+        wanted = lambda: [b for b in self.all(f"{within} button") if b.is_displayed() and b.text == text]
+        return self.until(f"a button {text}", wanted)[0]
+
+    def press(self, text, within="main"):
+        self.button(text, within).click()
+
+    def choose(self, select, value):
+        self.script("arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('change'))", select, value)
+
+    def type(self, element, text):
+        element.clear()
+        element.send_keys(text)
+
+    def labelled(self, text, within="main"):
+        """The control whose label says this."""
+        for label in self.all(f"{within} label"):
+            if label.is_displayed() and label.text.split("\n")[0].strip() == text:
+                return label.find_element(By.CSS_SELECTOR, "input, select, textarea")
+        raise AssertionError(f"no control {text}")
+
+    def complaints(self):
+        """What the browser's console has to say; refusals that a test brings about aside."""
+        expected = ("502 (Bad Gateway)", "503 (Service Unavailable)", "422 (Unprocessable", "504 (Gateway", "401 (Unauthorized)", "ERR_CONNECTION_REFUSED")
+        lines = [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
+        return [line for line in lines if not any(word in line for word in expected)]
+
+    def requests(self):
+        """What was asked for since the last time: address, and bytes that came."""
+        events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
+        asked, came = {}, {}
+        for event in events:
+            of = event["params"]
+            if event["method"] == "Network.requestWillBeSent":
+                asked[of["requestId"]] = of["request"]["url"]
+            if event["method"] == "Network.loadingFinished":
+                came[of["requestId"]] = of["encodedDataLength"]
+        return [(address, came.get(name, 0)) for name, address in asked.items()]
+
+
+KEYS = Keys
