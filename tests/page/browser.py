@@ -53,7 +53,7 @@ class Browser:
             if value:
                 return value
             if time.monotonic() > end:
-                raise AssertionError(f"{what}: not within {PATIENCE} s; the page says:\n{self.text('body')[:3000]}")
+                raise AssertionError(f"{what}: not within {PATIENCE} s; the page says:\n{self.text('body')[-1500:]}")
             time.sleep(0.1)
 
     def until_text(self, *parts, selector="main"):
@@ -68,11 +68,8 @@ class Browser:
 
     def button(self, text, within="main"):
         """The button in sight that says this."""
-        wanted = lambda: [b for b in self.all(f"{within} button") if b.is_displayed() and b.text == text]
-        return self.until(f"a button {text}", wanted)[0]
-
-    def press(self, text, within="main"):
-        self.button(text, within).click()
+        find = """return [...document.querySelectorAll(arguments[0] + ' button')].find((it) => it.offsetParent && it.innerText.trim() === arguments[1])"""
+        return self.until(f"a button {text}", lambda: self.script(find, within, text))
 
     def choose(self, select, value):
         self.script("arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('change'))", select, value)
@@ -82,11 +79,18 @@ class Browser:
         element.send_keys(text)
 
     def labelled(self, text, within="main"):
-        """The control whose label says this."""
-        for label in self.all(f"{within} label"):
-            if label.is_displayed() and label.text.split("\n")[0].strip() == text:
-                return label.find_element(By.CSS_SELECTOR, "input, select, textarea")
-        raise AssertionError(f"no control {text}")
+        """The control in sight whose label says this."""
+        find = """const labels = [...document.querySelectorAll(arguments[0] + ' label')];
+                  const is = (label) => label.offsetParent && [...label.childNodes].some((node) => node.nodeType === 3 && node.data === arguments[1]);
+                  return labels.find(is)?.querySelector('input, select, textarea')"""
+        return self.until(f"a control {text}", lambda: self.script(find, within, text))
+
+    def press(self, text, within="main"):
+        """Presses the button in sight that says this. What is replaced meanwhile is looked for again."""
+        def pressed():
+            self.button(text, within).click()
+            return True
+        self.until(f"a button {text} to press", pressed)
 
     def complaints(self):
         """What the browser's console has to say; refusals that a test brings about aside."""

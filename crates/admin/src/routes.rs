@@ -5,6 +5,7 @@
 //! | `/healthz`, `/readyz` | GET | anybody |
 //! | `/metrics` | GET | who may run INFO |
 //! | `/` | GET | the same, at this server's own name |
+//! | `/login` | GET | the same, by name and password even where none is needed; leads to `/` |
 //! | `/live` | GET | the same, and from the page |
 //! | `/command` | POST | the same, and JSON |
 
@@ -16,7 +17,7 @@ use crate::negotiation::{self, Format};
 use crate::origin_check::{is_own_host, is_same_origin};
 use crate::{open_metrics, prometheus};
 use hyper::body::Body;
-use hyper::header::{ACCEPT, ALLOW, AUTHORIZATION, CONTENT_TYPE, VARY, WWW_AUTHENTICATE};
+use hyper::header::{ACCEPT, ALLOW, AUTHORIZATION, CONTENT_TYPE, LOCATION, VARY, WWW_AUTHENTICATE};
 use hyper::{HeaderMap, Method, Request, StatusCode};
 use rustls::pki_types::CertificateDer;
 use serde_json::json;
@@ -34,6 +35,7 @@ pub(crate) struct Arrival {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Route {
     Page,
+    Login,
     Live,
     Command,
     Metrics,
@@ -45,6 +47,7 @@ impl Route {
     fn of(path: &str) -> Option<Route> {
         Some(match path {
             "/" => Route::Page,
+            "/login" => Route::Login,
             "/live" => Route::Live,
             "/command" => Route::Command,
             "/metrics" => Route::Metrics,
@@ -63,7 +66,7 @@ impl Route {
 
     /// It is for browsers, which send what their user typed for whichever page asks.
     fn is_of_page(self) -> bool {
-        matches!(self, Route::Page | Route::Live | Route::Command)
+        matches!(self, Route::Page | Route::Login | Route::Live | Route::Command)
     }
 }
 
@@ -88,7 +91,7 @@ pub(crate) async fn answer<B: Body<Error: Into<Failure>>>(
     if let Some(refusal) = refusal(route, &head.headers, arrival, backend) {
         return refusal;
     }
-    let (caller, user) = match granted(&head.headers, arrival, backend) {
+    let (caller, user) = match granted(route, &head.headers, arrival, backend) {
         Ok(granted) => granted,
         Err(refusal) => return refusal,
     };
@@ -96,6 +99,7 @@ pub(crate) async fn answer<B: Body<Error: Into<Failure>>>(
         Route::Metrics => metrics(&head.headers, backend),
         Route::Live => said(StatusCode::OK, JSON, format!("{}\n", backend.live(user.as_deref()).json())),
         Route::Command => site.desk.answer(body, &caller, user.as_deref(), backend).await,
+        Route::Login => with(plain(StatusCode::SEE_OTHER, "the page is at /\n"), LOCATION, "/"),
         _ => page(),
     }
 }
@@ -110,7 +114,7 @@ fn refusal(route: Route, headers: &HeaderMap, arrival: &Arrival, backend: &dyn B
         return Some(plain(StatusCode::MISDIRECTED_REQUEST, text));
     }
     // Links to the page may be anywhere.
-    if route != Route::Page && !is_same_origin(headers) {
+    if !matches!(route, Route::Page | Route::Login) && !is_same_origin(headers) {
         return Some(failed(StatusCode::FORBIDDEN, "another page asks for this"));
     }
     let is_json = |kind: &str| kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(JSON));
@@ -122,17 +126,22 @@ fn refusal(route: Route, headers: &HeaderMap, arrival: &Arrival, backend: &dyn B
 }
 
 /// Who asks, if it may.
-fn granted(headers: &HeaderMap, arrival: &Arrival, backend: &dyn Backend) -> Result<(Caller, Option<Vec<u8>>), Answer> {
+fn granted(
+    route: Route,
+    headers: &HeaderMap,
+    arrival: &Arrival,
+    backend: &dyn Backend,
+) -> Result<(Caller, Option<Vec<u8>>), Answer> {
     let credentials = headers.get(AUTHORIZATION).map(|value| negotiation::credentials(value.as_bytes()));
-    let is_unreadable = credentials == Some(None);
+    // What cannot be read is no way in, even where none is needed.
+    let is_unusable = credentials == Some(None) || (route == Route::Login && credentials.is_none());
     let caller = Caller {
         address: arrival.address,
         local_address: arrival.local_address,
         certificate: arrival.certificate.clone(),
         credentials: credentials.flatten(),
     };
-    // What cannot be read is no way in, even where none is needed.
-    let access = if is_unreadable { Access::Unknown } else { backend.authorize(&caller) };
+    let access = if is_unusable { Access::Unknown } else { backend.authorize(&caller) };
     match access {
         Access::Granted { user } => Ok((caller, user)),
         Access::Unknown => {
@@ -324,6 +333,13 @@ mod tests {
         let policy = head.headers["content-security-policy"].to_str().unwrap();
         assert!(policy.contains("frame-ancestors 'none'") && !policy.contains("unsafe"), "{policy}");
         assert!(body.starts_with("<!doctype html>"));
+    }
+
+    #[test]
+    fn who_signs_in_is_asked_for_a_password_and_gets_to_the_page() {
+        assert_eq!(ask("GET", "/login", &[HOST], &[]).0, 401);
+        let (head, _) = send("GET", "/login", &[HOST, AS_A], &[], "");
+        assert_eq!((head.status.as_u16(), &head.headers[LOCATION]), (303, &"/".parse().unwrap()));
     }
 
     #[test]

@@ -26,7 +26,7 @@ views.push({
         { title: "Idle", of: ({ idle }) => span(Number(idle)), ...number("idle") },
         { title: "Memory", of: (row) => size(Number(row["tot-mem"])), ...number("tot-mem") },
         { title: "Flags", of: ({ flags }) => flags },
-        { title: "", element: (row) => may("client|kill") && button("Disconnect", () => kill(row), { class: "danger", "aria-label": `Disconnect client ${row.id}` }) || "" },
+        { title: "Action", element: (row) => may("client|kill") && button("Disconnect", () => kill(row), { class: "danger", "aria-label": `Disconnect client ${row.id}` }) || "" },
       ],
     });
     root.append(

@@ -28,7 +28,21 @@ function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-const button = (text, onclick, properties = {}) => el("button", { type: "button", onclick, ...properties }, text);
+// A button. While what it does is under way it does nothing more.
+function button(text, work, properties = {}) {
+  let isAtWork = false;
+  const onclick = async (event) => {
+    if (isAtWork) return;
+    isAtWork = true;
+    try {
+      await work(event);
+    } finally {
+      isAtWork = false;
+    }
+  };
+  return el("button", { type: "button", onclick, ...properties }, text);
+}
+
 const field = (text, input) => el("label", {}, text, input);
 const check = (text, input) => el("label", { class: "inline" }, input, text);
 const sheet = (title, ...children) => el("section", { class: "sheet" }, title && el("h3", {}, title), ...children);
@@ -53,10 +67,11 @@ function ask(title, text, yes) {
   $("question-text").textContent = text;
   $("question-yes").textContent = yes;
   return new Promise((resolve) => {
-    let answer = false;
-    $("question-yes").onclick = () => { answer = true; dialog.close(); };
-    $("question-no").onclick = () => dialog.close();
-    dialog.onclose = () => resolve(answer);
+    const end = (answer) => { dialog.close(); resolve(answer); };
+    $("question-yes").onclick = () => end(true);
+    $("question-no").onclick = () => end(false);
+    // Escape closes it by itself.
+    dialog.oncancel = () => resolve(false);
     dialog.showModal();
     $("question-no").focus();
   });

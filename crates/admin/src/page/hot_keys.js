@@ -71,8 +71,8 @@ function hotKeyList(title, keys, show) {
     columns: [
       { title: "Key", of: ([key]) => shown(key) },
       { title: "Seen", number: true, of: ([, weight]) => show(weight), sort: ([, weight]) => weight },
-      { title: "Of what was found", number: true, of: ([, weight]) => percent(weight / all) },
-      { title: "", draw: (cell, [, weight]) => cell.replaceChildren(bar(weight / all)) },
+      { title: "Of all seen", number: true, of: ([, weight]) => percent(weight / all) },
+      { title: "Share", draw: (cell, [, weight]) => cell.replaceChildren(bar(weight / all)) },
     ],
   });
   shownKeys.update(pairs);

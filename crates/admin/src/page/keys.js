@@ -70,7 +70,11 @@ views.push({
     // A value that was changed by others meanwhile is not overwritten.
     async function save(ask, key, old, value) {
       const done = await ask("SET", key, value, "IFEQ", old, "KEEPTTL");
-      notify(done === null ? "Others have changed the value: it was not saved." : "Saved.");
+      if (done === null) {
+        notify("Others have changed the value meanwhile: it was not saved. Read it again to see theirs.");
+        return;
+      }
+      notify("Saved.");
       await open(key);
     }
 

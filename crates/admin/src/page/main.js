@@ -57,6 +57,8 @@ function showState() {
   const state = $("state");
   setText(state, reasons.length ? `not ready: ${reasons.join(", ")}` : "ready");
   state.className = reasons.length ? "state bad" : "state good";
+  // Where the default user needs no password, nobody was asked for one.
+  $("sign-in").hidden = server.live.user !== null && server.live.user !== "default";
   const role = info("role") === "master" ? "primary" : "replica";
   setText($("identity"), `${info("cinnabar_version") || info("valkey_version")} · port ${info("tcp_port")} · ${role} · up ${span(infoNumber("uptime_in_seconds"))} · ${server.live.user ? `as ${shown(asBytes(server.live.user))}` : "as nobody"}`);
 }

@@ -16,7 +16,7 @@ views.push({
       columns: [
         { title: "Part", of: ({ title }) => title },
         { title: "Size", number: true, of: ({ bytes }) => size(bytes) },
-        { title: "", draw: (cell, { part }) => cell.replaceChildren(bar(part)) },
+        { title: "Share", draw: (cell, { part }) => cell.replaceChildren(bar(part)) },
       ],
     });
     const db = el("span");
@@ -169,7 +169,7 @@ function scanTables() {
       { title: "Keys", number: true, of: ([, { keys }]) => count(keys), sort: ([, { keys }]) => keys },
       { title: "Memory", number: true, of: ([, { bytes }]) => size(bytes), sort: ([, { bytes }]) => bytes },
       { title: "A key", number: true, of: ([, { keys, bytes }]) => size(bytes / keys), sort: ([, { keys, bytes }]) => bytes / keys },
-      { title: "", draw: (cell, [, { part }]) => cell.replaceChildren(bar(part)) },
+      { title: "Share", draw: (cell, [, { part }]) => cell.replaceChildren(bar(part)) },
     ],
   });
   const types = sums("Memory by type", "Type", (type) => type);

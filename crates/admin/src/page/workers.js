@@ -11,7 +11,7 @@ views.push({
       columns: [
         { title: "Worker", of: ({ number }) => number },
         { title: "Busy", number: true, of: ({ busy }) => percent(busy), sort: ({ busy }) => busy },
-        { title: "", draw: (cell, { busy }) => cell.replaceChildren(bar(busy)) },
+        { title: "Share of the time", draw: (cell, { busy }) => cell.replaceChildren(bar(busy)) },
         { title: "Commands / s", number: true, of: ({ commands }) => count(commands), sort: ({ commands }) => commands },
         { title: "Connections", number: true, of: (row) => count(of("connections")(row)), sort: of("connections") },
         { title: "In / s", number: true, of: ({ input }) => size(input) },
