@@ -6,11 +6,23 @@ import json
 import time
 
 from selenium import webdriver
+from selenium.common.exceptions import SessionNotCreatedException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 PATIENCE = 30
+
+
+def started(options, tries=3):
+    """On a busy machine Chromium now and then ends before it has begun."""
+    for left in reversed(range(tries)):
+        try:
+            return webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
+        except SessionNotCreatedException:
+            if left == 0:
+                raise
+            time.sleep(2)
 
 
 class Browser:
@@ -20,7 +32,7 @@ class Browser:
         for option in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--window-size={width},{height}"):
             options.add_argument(option)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-        self.driver = webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
+        self.driver = started(options)
 
     def close(self):
         self.driver.quit()
@@ -47,8 +59,8 @@ class Browser:
             try:
                 value = condition()
             except Exception as error:  # What is replaced while it is looked at is looked at again.
-                value, last = None, error
-                if "stale" not in str(last) and "no such element" not in str(last):
+                value = None
+                if "stale" not in str(error) and "no such element" not in str(error):
                     raise
             if value:
                 return value

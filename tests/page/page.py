@@ -358,7 +358,7 @@ def console(browser, client):
     line.clear()
 
 
-def reading_alone(port, admin):
+def reading_alone(admin):
     """A user who may only read sees no way to write, and numbers though there is no client more."""
     browser = Browser()
     try:
@@ -457,12 +457,18 @@ def narrow(browser):
 
 def screenshots(browser, folder):
     os.makedirs(folder, exist_ok=True)
-    for theme, name in (("dark", "overview"), ("light", "latency"), ("dark", "memory"), ("light", "keys")):
+    for theme, name in (("dark", "overview"), ("light", "latency"), ("dark", "memory"), ("light", "keys"), ("dark", "console")):
         browser.choose(browser.find("#theme"), theme)
         browser.view(name)
         if name == "keys":
             open_key(browser, "scores")
-        browser.script("document.activeElement.blur(); scrollTo(0, 0)")
+        if name == "memory":
+            browser.press("Scan all keys")
+            browser.until_text("Done: ")
+            browser.script("document.querySelector('#view-memory .sheet:last-child').scrollIntoView()")
+        else:
+            browser.script("scrollTo(0, 0)")
+        browser.script("document.activeElement.blur()")
         time.sleep(1.5)
         path = os.path.join(folder, f"page-{name}-{theme}.png")
         browser.driver.save_screenshot(path)
@@ -505,11 +511,10 @@ def main():
                 accessibility(browser, open(options.axe).read())
                 print("axe-core finds nothing", flush=True)
             if options.screenshots:
-                for name in ("memory", "hot"):
-                    browser.view(name)
                 screenshots(browser, options.screenshots)
-            reading_alone(port, admin)
             hardship(browser, client, port)
+            browser.close()
+            reading_alone(admin)
             assert process.poll() is None and replica.poll() is None
         finally:
             browser.close()

@@ -5,8 +5,8 @@
 //!     -> { "replies": [["0", ["k"]], "v"] }
 //! ```
 //!
-//! **Strings are bytes.** A character of a JSON string is one byte, U+0000 to U+00FF; others are refused. So any key and
-//! any value goes through unchanged, and text outside of ASCII is UTF-8 whose bytes are characters each.
+//! **Strings are bytes.** A character of a JSON string is one byte, U+0000 to U+00FF; others are refused. So any key
+//! and any value goes through unchanged, and text outside of ASCII is UTF-8 whose bytes are characters each.
 //!
 //! | reply | JSON |
 //! |---|---|

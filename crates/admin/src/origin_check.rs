@@ -1,11 +1,12 @@
 //! Whether a request for the page comes from the page, or from the user by hand.
 //!
-//! Browsers send what a user typed as name and password with every request to this server, whichever page makes it, and
-//! a page of anybody may have a name whose address becomes this server's (DNS rebinding). So two things are looked at:
+//! Browsers send what a user typed as name and password with every request to this server, whichever page makes it,
+//! and a page of anybody may have a name whose address becomes this server's (DNS rebinding). So two things are looked
+//! at:
 //!
 //! **The host that the browser believes to talk to.** Only names under control of others can be rebound. An address
-//! cannot, `localhost` cannot, and a name that the configuration has is the owner's. With TLS the certificate has proved
-//! the name to the browser.
+//! cannot, `localhost` cannot, and a name that the configuration has is the owner's. With TLS the certificate has
+//! proved the name to the browser.
 //!
 //! **The page that asks.** `Sec-Fetch-Site` and `Origin` are set by browsers alone, and no page can change them. A
 //! program that is no browser sends neither, and can be made to ask by nobody but its user.

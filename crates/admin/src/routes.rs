@@ -93,7 +93,7 @@ pub(crate) async fn answer<B: Body<Error: Into<Failure>>>(
     }
     let (caller, user) = match granted(route, &head.headers, arrival, backend) {
         Ok(granted) => granted,
-        Err(refusal) => return refusal,
+        Err(refusal) => return *refusal,
     };
     match route {
         Route::Metrics => metrics(&head.headers, backend),
@@ -131,7 +131,7 @@ fn granted(
     headers: &HeaderMap,
     arrival: &Arrival,
     backend: &dyn Backend,
-) -> Result<(Caller, Option<Vec<u8>>), Answer> {
+) -> Result<(Caller, Option<Vec<u8>>), Box<Answer>> {
     let credentials = headers.get(AUTHORIZATION).map(|value| negotiation::credentials(value.as_bytes()));
     // What cannot be read is no way in, even where none is needed.
     let is_unusable = credentials == Some(None) || (route == Route::Login && credentials.is_none());
@@ -146,9 +146,9 @@ fn granted(
         Access::Granted { user } => Ok((caller, user)),
         Access::Unknown => {
             let asked = plain(StatusCode::UNAUTHORIZED, "a user with a password is needed\n");
-            Err(with(asked, WWW_AUTHENTICATE, "Basic realm=\"cinnabar\", charset=\"UTF-8\""))
+            Err(Box::new(with(asked, WWW_AUTHENTICATE, "Basic realm=\"cinnabar\", charset=\"UTF-8\"")))
         }
-        Access::Forbidden => Err(plain(StatusCode::FORBIDDEN, "the user may not run INFO\n")),
+        Access::Forbidden => Err(Box::new(plain(StatusCode::FORBIDDEN, "the user may not run INFO\n"))),
     }
 }
 

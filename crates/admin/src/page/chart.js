@@ -23,14 +23,14 @@ function lineChart(title, curves, format) {
     patch.style.cssText = "display:inline;width:.8rem;margin-right:.35rem";
     return { number, item: el("li", {}, patch, `${name} `, number) };
   });
+  picture.style.maxWidth = "46rem";
   const root = sheet(title, picture, el("ul", { class: "legend" }, latest.map(({ item }) => item)));
 
   function update(moments) {
     const most = Math.max(1e-9, ...curves.flatMap(({ of }) => moments.map(of).filter(Number.isFinite)));
-    const top = niceLimit(most);
-    const begin = moments[0]?.now ?? 0;
-    const length = Math.max(60_000, (moments.at(-1)?.now ?? 0) - begin);
-    const end = begin + length;
+    const top = niceLimit(most, format === size ? 1024 : 1000);
+    const end = moments.at(-1)?.now ?? 0;
+    const length = Math.max(60_000, end - (moments[0]?.now ?? 0));
     const x = (now) => left + (1 - (end - now) / length) * (width - left);
     const y = (number) => 8 + (1 - number / top) * (height - bottom - 8);
     curves.forEach(({ of }, index) => {
@@ -52,9 +52,11 @@ function lineChart(title, curves, format) {
   return { root, update };
 }
 
-// The next 1, 2 or 5 times a power of ten.
-function niceLimit(number) {
-  const power = 10 ** Math.floor(Math.log10(number));
+// The next 1, 2 or 5 times a power of ten, of the largest unit that is not larger; units are so many times as large as
+// the one before.
+function niceLimit(number, units) {
+  const unit = units ** Math.max(0, Math.floor(Math.log(number) / Math.log(units)));
+  const power = unit * 10 ** Math.floor(Math.log10(number / unit));
   return [1, 2, 5, 10].map((step) => step * power).find((limit) => limit >= number) ?? number;
 }
 
@@ -74,7 +76,9 @@ function distributionChart(title, steps) {
     ];
   });
   const told = steps.map(([limit, n]) => `${count(n)} up to ${duration(limit)}`).join(", ");
-  return svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${title}: ${told || "none"}` }, columns);
+  const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${title}: ${told || "none"}` }, columns);
+  picture.style.maxWidth = "46rem";
+  return picture;
 }
 
 // A bar beside its number.

@@ -16,7 +16,7 @@ views.push({
       columns: [
         { title: "Part", of: ({ title }) => title },
         { title: "Size", number: true, of: ({ bytes }) => size(bytes) },
-        { title: "Share", draw: (cell, { part }) => cell.replaceChildren(bar(part)) },
+        { title: "Compared", draw: (cell, { part }) => cell.replaceChildren(bar(part)) },
       ],
     });
     const db = el("span");
@@ -73,14 +73,14 @@ views.push({
 
     return {
       update() {
-        const used = infoNumber("used_memory");
-        sums.update([
+        const parts = [
           ["All in use", "used_memory"], ["Data", "used_memory_dataset"], ["Clients", "mem_clients_normal"],
           ["Replicas", "mem_clients_slaves"], ["Replication's backlog", "mem_replication_backlog"],
           ["Append-only file", "mem_aof_buffer"], ["Scripts", "used_memory_scripts"], ["At the start", "used_memory_startup"],
           ["Resident", "used_memory_rss"], ["Most so far", "used_memory_peak"],
-        ].map(([title, name]) => ({ title, bytes: infoNumber(name), part: infoNumber(name) / Math.max(used, 1) }))
-          .filter(({ bytes }) => Number.isFinite(bytes)));
+        ].map(([title, name]) => ({ title, bytes: infoNumber(name) })).filter(({ bytes }) => Number.isFinite(bytes));
+        const most = Math.max(1, ...parts.map(({ bytes }) => bytes));
+        sums.update(parts.map((part) => ({ ...part, part: part.bytes / most })));
         if (!choice) {
           choice = databaseChoice();
           db.replaceChildren(choice);

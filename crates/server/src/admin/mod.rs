@@ -4,8 +4,8 @@
 //! them, whether the server is to be sent clients, and a client of the server for the commands of the page. The HTTP
 //! server, the formats and the page are the crate `admin`'s.
 //!
-//! For all but those commands no worker is asked and no shard's lock is waited for: what another thread has at the moment is told as it was seen
-//! last. So all is answered whatever workers do.
+//! For all but those commands no worker is asked and no shard's lock is waited for: what another thread has at the
+//! moment is told as it was seen last. So numbers are told whatever workers do.
 
 mod authorization;
 mod command_metrics;
