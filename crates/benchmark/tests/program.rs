@@ -158,6 +158,44 @@ fn an_open_loop_sends_every_request() {
 }
 
 #[test]
+fn an_open_loop_counts_the_requests_that_came_during_a_stall() {
+    let p95 = |options: &str| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                std::thread::spawn(move || stalls_once(&mut stream));
+            }
+        });
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cinnabar-benchmark"));
+        command.args(["-p", &port.to_string(), "-c", "1", "-n", "500", "--json"]).args(options.split(' '));
+        let text = told(command.output().unwrap());
+        let p95 = text.split("\"p95\":").nth(1).unwrap().split(',').next().unwrap();
+        p95.parse::<f64>().unwrap()
+    };
+    // Of 500 requests at 1000 a second, 300 came in the first 300 of the 400 milliseconds, and waited for their end.
+    assert!(p95("--rate 1000 get a") >= 100.0);
+}
+
+/// Answers GETs; before the tenth it stands still for 400 milliseconds.
+fn stalls_once(stream: &mut TcpStream) {
+    let (mut pending, mut buffer, mut gets) = (Vec::new(), [0; 4096], 0);
+    while let Ok(count @ 1..) = stream.read(&mut buffer) {
+        pending.extend_from_slice(&buffer[..count]);
+        while let Some((words, used)) = command(&pending) {
+            pending.drain(..used);
+            gets += usize::from(words[0] == "get");
+            if gets == 10 {
+                std::thread::sleep(std::time::Duration::from_millis(400));
+            }
+            if stream.write_all(b"+OK\r\n").is_err() {
+                return;
+            }
+        }
+    }
+}
+
+#[test]
 fn reports_come_as_json_and_as_a_picture() {
     let file = std::env::temp_dir().join(format!("cinnabar-benchmark-{}.svg", std::process::id()));
     let server = Server::start(b"$1\r\nv\r\n");

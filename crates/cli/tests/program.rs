@@ -2,6 +2,8 @@
 //!
 //! What the program sent is compared with what valkey-cli sends, what it printed with what valkey-cli prints.
 
+mod terminal;
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output, Stdio};
@@ -320,6 +322,34 @@ fn big_keys_are_found_by_type() {
     assert!(text.contains("[00.00%] Biggest list   found so far '\"l\"' with 7 items\n"), "{text}");
     assert!(text.contains("Sampled 2 keys in the keyspace!\n"), "{text}");
     assert!(text.ends_with("1 odds with 0 ? (50.00% of keys, avg size 0.00)\n"), "{text}");
+}
+
+#[test]
+fn a_walk_shows_a_bar_only_on_a_terminal() {
+    let step = "*2\r\n$1\r\n0\r\n*1\r\n$1\r\nl\r\n";
+    let exchanges = [("READONLY", "+OK\r\n"), ("DBSIZE", ":1\r\n"), ("SCAN 0", step)];
+    let exchanges = [&exchanges[..], &[("TYPE l", "+list\r\n"), ("LLEN l", ":7\r\n")]].concat();
+    let mut reports = Vec::new();
+    for (kind, expected) in [("xterm", Some("\r  0.00% [")), ("dumb", None)] {
+        let server = Server::start(vec![talk(&exchanges)]);
+        let (mut master, slave) = terminal::open();
+        let mut command = program();
+        command.args(["-p", &server.port.to_string(), "--bigkeys"]).env("TERM", kind);
+        let output = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(slave).spawn().unwrap();
+        let output = output.wait_with_output().unwrap();
+        server.thread.join().unwrap();
+        drop(command);
+        // Nobody else has the terminal: what was written to it comes, and then an error.
+        let mut shown = Vec::new();
+        let _ = master.read_to_end(&mut shown);
+        let shown = String::from_utf8(shown).unwrap();
+        match expected {
+            Some(start) => assert!(shown.starts_with(start) && shown.ends_with("\r\u{1b}[K"), "{shown:?}"),
+            None => assert_eq!(shown, ""),
+        }
+        reports.push(output.stdout);
+    }
+    assert!(reports[0] == reports[1] && !reports[0].contains(&0x1b));
 }
 
 #[test]

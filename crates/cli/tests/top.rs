@@ -1,7 +1,9 @@
 //! `--top` on a terminal, against a server of a few lines: what the screen shows, what keys do, and that the terminal
 //! gets back what it had however the program ends.
 
-use std::fs::{File, OpenOptions};
+mod terminal;
+
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
@@ -11,7 +13,6 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -62,12 +63,7 @@ struct Terminal {
 
 impl Terminal {
     fn start(port: u16) -> Terminal {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&master).unwrap();
-        unlockpt(&master).unwrap();
-        let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
-        let slave = OpenOptions::new().read(true).write(true).open(name).unwrap();
-        tcsetwinsize(&slave, Winsize { ws_row: 24, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+        let (master, slave) = terminal::open();
         let before = tcgetattr(&slave).unwrap().local_modes;
         let side = || Stdio::from(OwnedFd::from(slave.try_clone().unwrap()));
         let program = Command::new(env!("CARGO_BIN_EXE_cinnabar-cli"))
@@ -77,7 +73,6 @@ impl Terminal {
             .stderr(side())
             .spawn()
             .unwrap();
-        let master = File::from(master);
         let (sender, output) = channel();
         let mut reader = master.try_clone().unwrap();
         std::thread::spawn(move || {
@@ -110,6 +105,15 @@ impl Terminal {
 
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.program), signal).unwrap();
+    }
+
+    /// Waits until the program stands still.
+    fn expect_stopped(&self) {
+        let (until, path) = (Instant::now() + PATIENCE, format!("/proc/{}/stat", self.program.id()));
+        while !std::fs::read_to_string(&path).unwrap().contains(") T ") {
+            assert!(Instant::now() < until, "it goes on");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     fn modes(&self) -> LocalModes {
@@ -162,6 +166,21 @@ fn a_signal_ends_the_program_after_the_terminal_was_given_back() {
         terminal.signal(signal);
         assert_eq!(terminal.ended().signal(), Some(signal.as_raw()));
     }
+}
+
+#[test]
+fn a_suspended_program_lends_the_terminal() {
+    let mut terminal = Terminal::start(server());
+    for _ in 0..2 {
+        terminal.expect("ops/s");
+        terminal.signal(Signal::TSTP);
+        terminal.expect(LEAVE);
+        terminal.expect_stopped();
+        terminal.signal(Signal::CONT);
+        terminal.expect(ENTER);
+    }
+    terminal.press("q");
+    assert!(terminal.ended().success());
 }
 
 #[test]

@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGSTOP, SIGTERM, SIGWINCH};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGSTOP, SIGTERM, SIGTSTP, SIGWINCH};
 
 use self::full_screen::FullScreen;
 use self::sampler::{Order, Outcome, Sampler};
@@ -106,10 +106,13 @@ fn print_readings(options: Options) -> Result<ExitCode, ClientFailure> {
     }
 }
 
-/// Signals that end the program, and one that tells of another size of the terminal.
+/// Signals that end or suspend the program, and those that tell of another size of the terminal, or that it was lent to
+/// others.
 struct Signals {
     pipe: UnixStream,
     ending: [(i32, Arc<AtomicBool>); 3],
+    suspending: Arc<AtomicBool>,
+    continued: Arc<AtomicBool>,
 }
 
 impl Signals {
@@ -121,10 +124,13 @@ impl Signals {
             signal_hook::flag::register(*signal, Arc::clone(is_here))?;
             signal_hook::low_level::pipe::register(*signal, write_end.try_clone()?)?;
         }
-        for signal in [SIGWINCH, SIGCONT] {
-            signal_hook::low_level::pipe::register(signal, write_end.try_clone()?)?;
+        let [suspending, continued] = [SIGTSTP, SIGCONT].map(|signal| (signal, Arc::new(AtomicBool::new(false))));
+        for (signal, is_here) in [&suspending, &continued] {
+            signal_hook::flag::register(*signal, Arc::clone(is_here))?;
+            signal_hook::low_level::pipe::register(*signal, write_end.try_clone()?)?;
         }
-        Ok(Signals { pipe, ending })
+        signal_hook::low_level::pipe::register(SIGWINCH, write_end)?;
+        Ok(Signals { pipe, ending, suspending: suspending.1, continued: continued.1 })
     }
 
     fn clear(&mut self) {
@@ -165,6 +171,13 @@ impl Top {
             self.signals.clear();
             if self.signals.ending().is_some() {
                 return Ok(());
+            }
+            if self.signals.suspending.swap(false, Ordering::Relaxed) {
+                self.suspend()?;
+            }
+            if self.signals.continued.swap(false, Ordering::Relaxed) {
+                // Who had the terminal meanwhile may have left it in any state.
+                self.screen.take()?;
             }
             for outcome in self.sampler.outcomes() {
                 self.take(outcome);
