@@ -110,6 +110,10 @@ impl Client for BookSession {
         None
     }
 
+    fn command_table(&mut self) -> Option<Value> {
+        None
+    }
+
     /// The protocol has no messages.
     fn is_subscribed(&self) -> bool {
         false

@@ -65,10 +65,14 @@ impl Completion {
     }
 }
 
-/// The server's commands; where it does not tell, those that are known without it.
+/// The server's commands, as it documents them; where it does not, those of its commands that are known without it, and
+/// the names of the others; where it tells nothing, all that are known.
 pub fn learn(client: &mut dyn Client) -> Docs {
-    let told = client.command_docs().map(|reply| Docs::read(&reply));
-    told.filter(|docs| !docs.commands.is_empty()).unwrap_or_else(Docs::known)
+    let told = client.command_docs().map(|reply| Docs::read(&reply)).filter(|docs| !docs.commands.is_empty());
+    told.unwrap_or_else(|| match client.command_table() {
+        Some(table) => Docs::known().only(&table),
+        None => Docs::known(),
+    })
 }
 
 fn unknown(place: &str, name: Option<&Vec<u8>>) -> String {

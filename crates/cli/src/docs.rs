@@ -73,6 +73,25 @@ impl Docs {
         Docs { commands, groups }
     }
 
+    /// Those of the commands that the reply to COMMAND names, and the names of the others that it has; all, where it
+    /// names none.
+    pub fn only(mut self, table: &Value) -> Docs {
+        let names: Vec<String> =
+            items(table).iter().filter_map(|row| Some(text(items(row).first()?)?.to_uppercase())).collect();
+        if names.is_empty() {
+            return self;
+        }
+        let container = |command: &CommandDocs| command.name.split(' ').next().unwrap_or_default().to_owned();
+        self.commands.retain(|command| names.contains(&container(command)));
+        for name in names {
+            if !self.commands.iter().any(|command| container(command) == name) {
+                self.commands.push(CommandDocs { name, ..CommandDocs::default() });
+            }
+        }
+        self.commands.sort_by(|a, b| a.name.cmp(&b.name));
+        self
+    }
+
     /// The command that the first words name, the longest if several do, and how many words its name has.
     pub fn find(&self, words: &[Vec<u8>]) -> Option<(&CommandDocs, usize)> {
         let named = self.commands.iter().filter_map(|command| {
@@ -149,6 +168,16 @@ mod tests {
         assert_eq!(found("config nope"), Some(("CONFIG", 1)));
         assert_eq!(found("nope"), None);
         assert_eq!(found(""), None);
+    }
+
+    #[test]
+    fn what_a_server_lacks_is_left_out() {
+        let row = |name: &str| Value::Array(vec![Value::Bulk(name.into()), Value::Int(2)]);
+        let docs = Docs::known().only(&Value::Array(vec![row("get"), row("config"), row("mod.do")]));
+        let names: Vec<_> = docs.commands.iter().map(|command| command.name.as_str()).collect();
+        assert!(names.starts_with(&["CONFIG", "CONFIG GET"]) && names.ends_with(&["GET", "MOD.DO"]), "{names:?}");
+        assert!(!names.contains(&"SET"));
+        assert!(Docs::known().only(&Value::Null).commands.len() > 390);
     }
 
     #[test]

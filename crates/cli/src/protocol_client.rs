@@ -44,6 +44,9 @@ pub trait Client {
     /// The reply to COMMAND DOCS, if the server can be asked now and does not refuse.
     fn command_docs(&mut self) -> Option<Value>;
 
+    /// The same of COMMAND, which servers have that know no COMMAND DOCS.
+    fn command_table(&mut self) -> Option<Value>;
+
     /// Whether the server sends messages on its own.
     fn is_subscribed(&self) -> bool;
 

@@ -177,6 +177,20 @@ impl RespSession {
         commands.iter().map(|_| self.receive(Pushes::Aside)).collect()
     }
 
+    /// The reply to what the user did not ask for: where it cannot be asked now, or is refused, there is none.
+    fn ask_aside(&mut self, arguments: &[&str]) -> Option<Value> {
+        if self.link.is_none() || self.subscriptions.any() || self.transaction.is_some() {
+            return None;
+        }
+        match self.ask(arguments) {
+            Ok(reply) => Some(reply).filter(|reply| !matches!(reply, Value::Error(_))),
+            Err(_) => {
+                self.forget();
+                None
+            }
+        }
+    }
+
     fn send(&mut self, arguments: &[impl AsRef<[u8]>]) -> Result<(), ClientFailure> {
         let mut bytes = Vec::new();
         encode_command(&mut bytes, arguments);
@@ -468,16 +482,11 @@ impl Client for RespSession {
     }
 
     fn command_docs(&mut self) -> Option<Value> {
-        if self.link.is_none() || self.is_subscribed() || self.transaction.is_some() {
-            return None;
-        }
-        match self.ask(&["COMMAND", "DOCS"]) {
-            Ok(reply) => Some(reply).filter(|reply| !matches!(reply, Value::Error(_))),
-            Err(_) => {
-                self.forget();
-                None
-            }
-        }
+        self.ask_aside(&["COMMAND", "DOCS"])
+    }
+
+    fn command_table(&mut self) -> Option<Value> {
+        self.ask_aside(&["COMMAND"])
     }
 
     fn is_subscribed(&self) -> bool {

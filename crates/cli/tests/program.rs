@@ -534,8 +534,13 @@ fn hints_come_from_the_server_or_from_what_is_known() {
     let docs = format!("*2\r\n$3\r\nget\r\n*4\r\n$7\r\nsummary\r\n$2\r\nS.\r\n$9\r\narguments\r\n{argument}");
     let server = Server::start(vec![talk(&[("COMMAND DOCS", &docs)])]);
     check(server.run(&["--test_hint", "GET "], ""), 0, "n\n", "");
-    let server = Server::start(vec![talk(&[("COMMAND DOCS", "-NOPERM\r\n")])]);
+    let server = Server::start(vec![talk(&[("COMMAND DOCS", "-NOPERM\r\n"), ("COMMAND", "-NOPERM\r\n")])]);
     check(server.run(&["--test_hint", "GET "], ""), 0, "key\n", "");
+    let table = "*2\r\n*1\r\n$3\r\nget\r\n*1\r\n$6\r\nmod.do\r\n";
+    let old = || Server::start(vec![talk(&[("COMMAND DOCS", "-ERR\r\n"), ("COMMAND", table)])]);
+    check(old().run(&["--test_hint", "GET "], ""), 0, "key\n", "");
+    check(old().run(&["--test_hint", "MOD.DO "], ""), 0, "\n", "");
+    check(old().run(&["--test_hint", "set "], ""), 0, "", "");
     check(run(&["-p", "1", "--test_hint", "LPUSH k "], ""), 0, "element [element ...]\n", "");
     check(run(&["-p", "1", "--test_hint", "nope "], ""), 0, "", "");
     let help = run(&["-p", "1", "help", "get"], "");
