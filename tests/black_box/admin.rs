@@ -2,7 +2,8 @@
 
 use crate::failing_disks::limit_files;
 use crate::harness::{PATIENCE, Server, eventually, free_port, is_peer, send};
-use crate::tls::with_each_thread_count;
+use crate::tls::{Authority, with_each_thread_count};
+use rustls::{ServerConnection, StreamOwned};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 
@@ -386,11 +387,16 @@ fn a_certificate_or_a_password_lets_in_over_tls() {
     });
 }
 
-/// The next request to a collector: its first line, its head and its body. It is answered with this status.
-fn collect(collector: &TcpListener, status: &str) -> (String, String, String) {
+/// The next connection to a collector.
+fn next(collector: &TcpListener) -> TcpStream {
     let (socket, _) = collector.accept().expect("a connection");
     socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-    let mut reader = BufReader::new(socket);
+    socket
+}
+
+/// The request over it: its first line, its head and its body. It is answered with this status.
+fn collect(stream: impl Read + Write, status: &str) -> (String, String, String) {
+    let mut reader = BufReader::new(stream);
     let mut first = String::new();
     reader.read_line(&mut first).expect("a line");
     let (mut head, mut line) = (String::new(), String::new());
@@ -413,17 +419,46 @@ fn metrics_are_sent_to_a_collector_again_and_again() {
     }
     let collector = TcpListener::bind("127.0.0.1:0").expect("a port");
     let endpoint = format!("http://{}", collector.local_addr().expect("an address"));
-    let server = Server::start(&["--otlp-endpoint", &endpoint, "--otlp-interval", "1"]);
-    let (first, head, body) = collect(&collector, "200 OK");
+    let headers = ["--otlp-headers", "Api-Key=s3cret%2C,x-other=y"];
+    let server = Server::start(&["--otlp-endpoint", &endpoint, "--otlp-interval", "1", headers[0], headers[1]]);
+    let (first, head, body) = collect(next(&collector), "200 OK");
     assert_eq!(first, "POST /v1/metrics HTTP/1.1\r\n");
     assert!(head.contains("content-type: application/json\r\n"), "{head}");
+    assert!(head.contains("api-key: s3cret,\r\n") && head.contains("x-other: y\r\n"), "{head}");
     for part in ["\"name\":\"redis_up\"", "\"service.name\"", "\"isMonotonic\":true", "\"explicitBounds\":["] {
         assert!(body.contains(part), "{part}{body}");
     }
-    collect(&collector, "503 Service Unavailable");
-    collect(&collector, "200 OK");
+    collect(next(&collector), "503 Service Unavailable");
+    collect(next(&collector), "200 OK");
     let told = |text: &str| server.folder.read("stdout").contains(text);
     assert!(eventually(|| told("Metrics cannot be sent to 127.0.0.1") && told("are sent to 127.0.0.1")));
+}
+
+#[test]
+fn a_collector_over_tls_is_the_one_that_its_certificate_names() {
+    if is_peer() {
+        return;
+    }
+    let authority = Authority::new();
+    let collector = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = collector.local_addr().expect("an address").port();
+    let start = |host: &str| {
+        let (endpoint, file) = (format!("https://{host}:{port}/"), authority.path("ca.crt"));
+        let options = ["--otlp-endpoint", &endpoint, "--otlp-ca-cert-file", &file, "--otlp-interval", "1"];
+        Server::start(&options)
+    };
+    let accept = || {
+        let tls = ServerConnection::new(authority.server_settings()).expect("a connection");
+        StreamOwned::new(tls, next(&collector))
+    };
+    let server = start("localhost");
+    let (first, _, body) = collect(accept(), "200 OK");
+    assert!(first == "POST /v1/metrics HTTP/1.1\r\n" && body.contains("redis_up"), "{first}");
+    drop(server);
+    let server = start("127.0.0.1");
+    let read = accept().read(&mut [0]);
+    assert!(read.is_err() || matches!(read, Ok(0)), "another's certificate is refused");
+    assert!(eventually(|| server.folder.read("stdout").contains("Metrics cannot be sent to 127.0.0.1")));
 }
 
 #[test]
@@ -433,6 +468,12 @@ fn an_endpoint_that_is_none_keeps_the_server_from_starting() {
     }
     let folder = crate::harness::Folder::new();
     let port = free_port().to_string();
-    let (status, _) = crate::harness::run_to_end(&folder, &["--port", &port, "--otlp-endpoint", "collector"]);
-    assert!(!status.success() && folder.read("stdout").contains("otlp-endpoint is not of the form"));
+    for (options, why) in [
+        (vec!["--otlp-endpoint", "collector"], "otlp-endpoint is not of the form"),
+        (vec!["--otlp-endpoint", "http://collector", "--otlp-headers", "key"], "otlp-headers is not of the form"),
+        (vec!["--otlp-endpoint", "https://collector", "--otlp-ca-cert-file", "/no/such/file"], "/no/such/file"),
+    ] {
+        let (status, _) = crate::harness::run_to_end(&folder, &[vec!["--port", &port], options].concat());
+        assert!(!status.success() && folder.read("stdout").contains(why), "{why}");
+    }
 }

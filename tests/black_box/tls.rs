@@ -5,7 +5,7 @@ use crate::harness::{Folder, PATIENCE, Server, bytes_of, eventually, expect_byte
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType, SerialNumber};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, StreamOwned};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -17,7 +17,9 @@ pub struct Authority {
 }
 
 impl Authority {
-    fn new() -> Authority {
+    pub fn new() -> Authority {
+        // Rustls needs to be told which cryptography it uses, once.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let folder = Folder::new();
         let mut parameters = CertificateParams::new(Vec::new()).expect("parameters");
         parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -42,8 +44,16 @@ impl Authority {
         self.folder.write(&format!("{name}.key"), &key.serialize_pem());
     }
 
-    fn path(&self, name: &str) -> String {
+    pub fn path(&self, name: &str) -> String {
         self.folder.path().join(name).to_string_lossy().into_owned()
+    }
+
+    /// What serves with the certificate of `localhost`.
+    pub fn server_settings(&self) -> Arc<ServerConfig> {
+        let certificate = CertificateDer::from_pem_file(self.path("server.crt")).expect("a certificate");
+        let key = PrivateKeyDer::from_pem_file(self.path("server.key")).expect("a key");
+        let builder = ServerConfig::builder().with_no_client_auth();
+        Arc::new(builder.with_single_cert(vec![certificate], key).expect("a pair"))
     }
 
     fn start(&self, threads: usize, options: &[&str]) -> TlsServer<'_> {
@@ -150,9 +160,7 @@ fn bulk(client: &mut Client, command: &str) -> String {
     String::from_utf8(bytes_of(client, len + 2)).expect("text").trim_end().to_owned()
 }
 
-/// Rustls needs to be told which cryptography it uses, once.
 pub fn with_each_thread_count(options: &[&str], test: impl Fn(&TlsServer<'_>)) {
-    let _ = rustls::crypto::ring::default_provider().install_default();
     let authority = Authority::new();
     authority.sign("client", 7, &["urn:first", "urn:second"]);
     for threads in [1, 4] {

@@ -1,16 +1,16 @@
 //! A client's options, as valkey-cli has them, and the settings that they make.
 
+use crate::authorities::{authorities, certificates};
 use crate::ciphers::ciphers;
 use crate::peer_verifier::{Anyone, PeerVerifier};
+use rustls::ClientConfig;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{PrivateKeyDer, ServerName};
 use rustls::version::{TLS12, TLS13};
-use rustls::{ClientConfig, RootCertStore};
-use std::env;
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 /// What is said of TLS on a command line.
@@ -36,14 +36,6 @@ pub struct ClientOptions {
     pub ciphersuites: Option<String>,
 }
 
-/// Where systems keep the certificates of authorities.
-const SYSTEM: &[&str] = &[
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-];
-
 impl ClientOptions {
     /// Whom the connection is to, as the server is told: `--sni`, or nobody.
     ///
@@ -68,7 +60,9 @@ impl ClientOptions {
         let verifier: Arc<dyn ServerCertVerifier> = if self.insecure {
             Arc::new(Anyone { algorithms })
         } else {
-            Arc::new(PeerVerifier { roots: Arc::new(self.roots()?), algorithms })
+            let (file, folder) = (self.authorities.as_deref(), self.authority_folder.as_deref());
+            let roots = authorities(file, folder, "--cacert")?;
+            Arc::new(PeerVerifier { roots: Arc::new(roots), algorithms })
         };
         let builder = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13, &TLS12])
@@ -87,35 +81,6 @@ impl ClientOptions {
         };
         Ok(Arc::new(settings))
     }
-
-    /// The authorities that are named, or else the system's.
-    fn roots(&self) -> Result<RootCertStore, String> {
-        let mut files: Vec<PathBuf> = self.authorities.iter().map(PathBuf::from).collect();
-        let mut folder = self.authority_folder.as_ref().map(PathBuf::from);
-        if files.is_empty() && folder.is_none() {
-            let named = env::var_os("SSL_CERT_FILE").map(PathBuf::from);
-            let present = || SYSTEM.iter().map(PathBuf::from).find(|path| path.exists());
-            files.extend(named.or_else(present));
-            folder = env::var_os("SSL_CERT_DIR").map(PathBuf::from);
-        }
-        let mut roots = RootCertStore::empty();
-        for file in &files {
-            let found = certificates(file).map_err(|why| format!("Failed to load '{}': {why}", file.display()))?;
-            roots.add_parsable_certificates(found);
-        }
-        if let Some(folder) = folder {
-            let entries = folder.read_dir().map_err(|why| format!("Failed to read '{}': {why}", folder.display()))?;
-            for found in entries.flatten().filter_map(|entry| certificates(&entry.path()).ok()) {
-                roots.add_parsable_certificates(found);
-            }
-        }
-        if roots.is_empty() { Err("No certificate of an authority: see --cacert".to_owned()) } else { Ok(roots) }
-    }
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let all = CertificateDer::pem_file_iter(path).map_err(|error| error.to_string())?;
-    all.collect::<Result<_, _>>().map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
 
+pub mod authorities;
 pub mod ciphers;
 pub mod client_options;
 pub mod client_stream;

@@ -8,7 +8,7 @@ use crate::listener::acceptor::Acceptor;
 use crate::listener::sockets;
 use crate::system::{clock, log};
 use crate::workers::shared::Shared;
-use cinnabar_admin::exporter::{Endpoint, Export};
+use cinnabar_admin::exporter::{self, Endpoint, Export};
 use cinnabar_admin::family::{Family, Kind};
 use cinnabar_admin::http_server::{self, AdminThread, CONNECTIONS_MAX};
 use cinnabar_admin::live::Live;
@@ -19,7 +19,7 @@ use commands::version::CINNABAR;
 use engine::config::{Config, Directive};
 use engine::keyspace::glances::Glances;
 use parking_lot::Mutex;
-use rustls::ServerConfig;
+use rustls::{ClientConfig, ServerConfig};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -73,7 +73,19 @@ fn export(shared: &Shared, config: &Config) -> Result<Option<Export>, String> {
     if text.is_empty() {
         return Ok(None);
     }
-    let endpoint = Endpoint::parse(&text).ok_or("otlp-endpoint is not of the form http://host[:port][/path]")?;
+    let endpoint = Endpoint::parse(&text).ok_or("otlp-endpoint is not of the form http[s]://host[:port][/path]")?;
+    let setting = |directive| String::from_utf8_lossy(config.text(directive)).into_owned();
+    let headers = exporter::parse_headers(&setting(Directive::OTLP_HEADERS))
+        .ok_or("otlp-headers is not of the form name=value,name=value")?;
+    let authority = Some(setting(Directive::OTLP_CA_CERT_FILE)).filter(|file| !file.is_empty());
+    let settings = || {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let versions = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let builder = versions.map_err(|error| error.to_string())?;
+        let roots = cinnabar_tls::authorities::authorities(authority.as_deref(), None, "otlp-ca-cert-file")?;
+        Ok::<_, String>(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
+    };
+    let tls = endpoint.is_encrypted.then(settings).transpose()?;
     let process = shared.engine.host().process();
     let resource = vec![
         ("service.name", "cinnabar".to_owned()),
@@ -84,7 +96,7 @@ fn export(shared: &Shared, config: &Config) -> Result<Option<Export>, String> {
     ];
     let interval = Duration::from_secs(config.int(Directive::OTLP_INTERVAL).max(1) as u64);
     let start = process.started_at.0.max(0) as u64 * 1_000_000;
-    Ok(Some(Export { endpoint, interval, resource, start }))
+    Ok(Some(Export { endpoint, tls, headers, interval, resource, start }))
 }
 
 impl Backend for Plane {

@@ -43,9 +43,14 @@ directives! { after 0;
     MIN_STRING_SIZE_AVOID_COPY_REPLY_THREADED = integer("min-string-size-avoid-copy-reply-threaded", 65536, 0, INT_MAX).hidden().unsupported(COPIES).unmet(Unmet::Shown);
     /// Listen with Multipath TCP, where the system has it.
     MPTCP = flag("mptcp", false).immutable().confirmed();
-    /// Where metrics are sent as OTLP over HTTP: `http://host:4318`, with a path where it is not `/v1/metrics`. Empty
-    /// sends none. They are sent whether there is an `admin-port` or not.
+    /// Certificates of the authorities that a collector's certificate may be signed by. Empty: the system's. It has to
+    /// have the name of the endpoint.
+    OTLP_CA_CERT_FILE = text("otlp-ca-cert-file", "").immutable().confirmed();
+    /// Where metrics are sent as OTLP over HTTP: `http://host:4318` or `https://host`, with a path where it is not
+    /// `/v1/metrics`. Empty sends none. They are sent whether there is an `admin-port` or not.
     OTLP_ENDPOINT = text("otlp-endpoint", "").immutable().confirmed();
+    /// What stands in the head of each request besides: `api-key=secret,other=value`. Values may have bytes as `%2C`.
+    OTLP_HEADERS = text("otlp-headers", "").immutable().sensitive().confirmed();
     /// Seconds between two times of that.
     OTLP_INTERVAL = integer("otlp-interval", 60, 1, 86_400).immutable().confirmed();
     /// The TCP port for RESP clients; 0 does not listen on TCP.
