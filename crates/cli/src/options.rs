@@ -112,6 +112,8 @@ pub struct Options {
     pub resp: Resp,
     /// How often to send the command; negative is for ever.
     pub repeat: i64,
+    /// The same as given: how many readings `--top` prints as JSON; None and negative are for ever.
+    pub readings: Option<i64>,
     /// Pause after each repetition.
     pub interval: Duration,
     pub stdin_argument: Option<StdinArgument>,

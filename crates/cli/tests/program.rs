@@ -413,6 +413,9 @@ fn readings_are_json_without_a_terminal() {
     assert!(text.starts_with("{\"role\":null,") && text.lines().count() == 1, "{text}");
     assert!(text.ends_with("\"commands\":[],\"clients\":null,\"hot_keys\":null}\n"), "{text}");
     assert_eq!((output.status.code(), output.stderr), (Some(1), b"INFO: ERR enough\n".to_vec()));
+    let server = Server::start(vec![talk(&[&[hello][..], &first, &second].concat())]);
+    let output = server.run(&["--json", "--top", "-i", "0.01", "-r", "1"], "");
+    assert!(output.status.success() && output.stdout.ends_with(b"}\n"), "{output:?}");
 }
 
 #[test]

@@ -90,6 +90,9 @@ fn settle(draft: Draft, command: Vec<Vec<u8>>, surroundings: Surroundings) -> Re
     if output.is_json() && !mode.has_json() {
         return Err(error("With --json there are replies and reports: this has none in JSON."));
     }
+    if mode == Mode::Top && draft.repeat.is_some() && !output.is_json() {
+        return Err(error("Option -r goes with --top as JSON only: the screen is left with q."));
+    }
     let resp = match (draft.resp2, draft.resp3, output) {
         (true, ..) => Resp::Two,
         (_, true, _) => Resp::Three,
@@ -129,6 +132,7 @@ fn settle(draft: Draft, command: Vec<Vec<u8>>, surroundings: Surroundings) -> Re
         database: draft.database,
         resp,
         repeat: draft.repeat.unwrap_or(1),
+        readings: draft.repeat,
         interval: draft.interval,
         stdin_argument,
         quoted_input: draft.quoted_input,
@@ -284,6 +288,7 @@ mod tests {
             (&["--top", "5x"], "Invalid number for --top."),
             (&["--keystats", "--top"], "With --keystats --top takes a number."),
             (&["--stat", "--top"], "Option --top without a number is a mode of its own."),
+            (&["--top", "-r", "5"], "Option -r goes with --top as JSON only: the screen is left with q."),
             (&["--json", "--pipe"], "With --json there are replies and reports: this has none in JSON."),
             (&["--ldb"], "--ldb: the script debugger is not supported."),
             (&["--book", "--scan"], "With --book there are only commands."),

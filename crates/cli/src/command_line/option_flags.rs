@@ -54,10 +54,15 @@ pub const FLAGS: &[Flag] = &[
     }),
     switch(&["-2"], "Speak RESP2.", |draft| draft.resp2 = true),
     switch(&["-3"], "Speak RESP3.", |draft| draft.resp3 = true),
-    value(&["-r"], "<n>", "Send the command n times; a negative n is for ever.", |draft, text| {
-        draft.repeat = Some(integer(text, "repeat count")?);
-        Ok(())
-    }),
+    value(
+        &["-r"],
+        "<n>",
+        "Send the command n times, or print n readings of --top as JSON; a negative n is for ever.",
+        |draft, text| {
+            draft.repeat = Some(integer(text, "repeat count")?);
+            Ok(())
+        },
+    ),
     value(&["-i"], "<seconds>", "Pause after each repetition, SCAN or report; fractions allowed.", |draft, text| {
         draft.interval = seconds(text, "interval for -i")?;
         Ok(())

@@ -91,7 +91,8 @@ fn print_readings(options: Options) -> Result<ExitCode, ClientFailure> {
     let mut sampler =
         Sampler::start(RespSession::open(options.clone())?).map_err(|error| ClientFailure::Lost(reason(&error)))?;
     let mut model = TopModel::default();
-    loop {
+    let mut left = options.readings.and_then(|count| u64::try_from(count).ok());
+    while left != Some(0) {
         sampler.order(Order::Sample);
         match sampler.wait(Duration::MAX) {
             Some(Outcome::Sampled(sample)) => model.take(*sample),
@@ -101,9 +102,13 @@ fn print_readings(options: Options) -> Result<ExitCode, ClientFailure> {
         sampler.outcomes();
         if let Some(reading) = model.reading.as_ref().filter(|reading| reading.rates.is_some()) {
             print(&reply_format::reply(&top_json::as_value(reading), &options));
+            left = left.map(|left| left - 1);
         }
-        std::thread::sleep(view.interval);
+        if left != Some(0) {
+            std::thread::sleep(view.interval);
+        }
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Signals that end or suspend the program, and those that tell of another size of the terminal, or that it was lent to
