@@ -87,12 +87,7 @@ fn settle(draft: Draft, command: Vec<Vec<u8>>, surroundings: Surroundings) -> Re
     };
     let default_output = if surroundings.stdout_is_terminal { OutputFormat::Formatted } else { OutputFormat::Raw };
     let output = draft.output.unwrap_or(default_output);
-    if output.is_json() && !mode.has_json() {
-        return Err(error("With --json there are replies and reports: this has none in JSON."));
-    }
-    if mode == Mode::Top && draft.repeat.is_some() && !output.is_json() {
-        return Err(error("Option -r goes with --top as JSON only: the screen is left with q."));
-    }
+    refuse_what_does_nothing(&mode, draft.repeat.is_some(), output)?;
     let resp = match (draft.resp2, draft.resp3, output) {
         (true, ..) => Resp::Two,
         (_, true, _) => Resp::Three,
@@ -148,6 +143,16 @@ fn settle(draft: Draft, command: Vec<Vec<u8>>, surroundings: Surroundings) -> Re
         cluster,
         command,
     })
+}
+
+fn refuse_what_does_nothing(mode: &Mode, repeats: bool, output: OutputFormat) -> Result<(), UsageError> {
+    if output.is_json() && !mode.has_json() {
+        return Err(error("With --json there are replies and reports: this has none in JSON."));
+    }
+    if *mode == Mode::Top && repeats && !output.is_json() {
+        return Err(error("Option -r goes with --top as JSON only: the screen is left with q."));
+    }
+    Ok(())
 }
 
 /// What the program does; options that belong to another mode are refused.
