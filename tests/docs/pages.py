@@ -109,11 +109,11 @@ def environment(args, folder):
 def end_what_is_left(folder):
     for name in os.listdir(folder):
         if name.endswith(".pid"):
-            with open(os.path.join(folder, name)) as file:
-                try:
+            try:
+                with open(os.path.join(folder, name)) as file:
                     os.kill(int(file.read()), signal.SIGKILL)
-                except (ProcessLookupError, ValueError):
-                    pass
+            except (FileNotFoundError, ProcessLookupError, ValueError):
+                pass  # It is ending by itself.
 
 
 def main():
