@@ -112,8 +112,9 @@ fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// The figures of both: what they are called, and their values; the first is the throughput.
-fn figures(sides: &[Side; 2]) -> Vec<(String, [f64; 2])> {
+/// The figures of both: what they are called, and their values; the first is the throughput, the last are those of a
+/// mix's parts.
+fn figures(case: &Case, sides: &[Side; 2]) -> Vec<(String, [f64; 2])> {
     let of = |figure: &dyn Fn(&Side) -> f64| [figure(&sides[0]), figure(&sides[1])];
     let mut figures = vec![("requests per second".to_owned(), of(&Side::rate))];
     figures.push(("avg msec".to_owned(), of(&|side| side.all.latencies.mean() / 1000.0)));
@@ -122,6 +123,12 @@ fn figures(sides: &[Side; 2]) -> Vec<(String, [f64; 2])> {
         figures.push((format!("{name} msec"), of(&value)));
     }
     figures.push(("max msec".to_owned(), of(&|side| side.all.latencies.max() as f64 / 1000.0)));
+    for (at, operation) in case.operations.iter().enumerate().filter(|_| case.operations.len() > 1) {
+        for (name, percent) in [("p50", 50.0), ("p99", 99.0)] {
+            let value = |side: &Side| side.all.operations[at].value_at_percentile(percent) as f64 / 1000.0;
+            figures.push((format!("{} {name} msec", operation.name), of(&value)));
+        }
+    }
     figures
 }
 
@@ -141,18 +148,20 @@ fn table(one: &Compared<'_>, names: &[String; 2], options: &Options) -> String {
         options.clients
     ));
     let [first, second] = names;
-    text.push_str(&format!("  {:<20}{first:>width$}  {second:>width$}  {:>8}\n", "", "ratio"));
-    for (name, [first, second]) in figures(sides) {
+    let figures = figures(one.case, sides);
+    let label = figures.iter().map(|(name, _)| name.chars().count() + 1).max().unwrap_or(0).max(20);
+    text.push_str(&format!("  {:<label$}{first:>width$}  {second:>width$}  {:>8}\n", "", "ratio"));
+    for (name, [first, second]) in figures {
         let places = if name.ends_with("msec") { 3 } else { 2 };
         let ratio = ratio(first, second);
-        text.push_str(&format!("  {name:<20}{first:>width$.places$}  {second:>width$.places$}  {ratio:>8}\n"));
+        text.push_str(&format!("  {name:<label$}{first:>width$.places$}  {second:>width$.places$}  {ratio:>8}\n"));
     }
     let range = |side: &Side| {
         let ends = side.rates.iter().fold((f64::INFINITY, 0f64), |(low, high), rate| (low.min(*rate), high.max(*rate)));
         format!("{:.0}-{:.0}", ends.0, ends.1)
     };
     let (first, second) = (range(&sides[0]), range(&sides[1]));
-    text.push_str(&format!("  {:<20}{first:>width$}  {second:>width$}\n\n", "rounds"));
+    text.push_str(&format!("  {:<label$}{first:>width$}  {second:>width$}\n\n", "rounds"));
     text
 }
 
@@ -210,7 +219,7 @@ fn report(options: &Options, compared: &[Compared<'_>], names: &[String; 2]) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::CommandSequence;
+    use crate::batch::{CommandSequence, Operation};
     use crate::svg::is_well_formed;
     use std::time::Duration;
 
@@ -264,6 +273,24 @@ mod tests {
         let picture = plot(&[one], &names());
         assert!(is_well_formed(&picture) && picture.contains("SET 10.0.0.17:7000"), "{picture}");
         assert!(picture.contains("color0 dash0") && picture.contains("color0 dash1"));
+    }
+
+    #[test]
+    fn a_mix_has_the_figures_of_its_parts() {
+        let operation = |name: &str| Operation { name: name.into(), weight: 1, sequence: CommandSequence::default() };
+        let case = Case { title: "mix".into(), operations: vec![operation("GET"), operation("hgetall a long name")] };
+        let mut sides = [side(&[1.0], 500), side(&[1.0], 500)];
+        for (side, latency) in sides.iter_mut().zip([1000, 500]) {
+            side.all.operations = vec![side.all.latencies.clone(), side.all.latencies.clone()];
+            side.all.operations[1].record_n(latency, 5000).unwrap();
+        }
+        let text = table(&Compared { case: &case, sides }, &names(), &Options::default());
+        let lines: Vec<_> = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        for expected in ["GET p99 msec 0.500 0.500 1.00", "hgetall a long name p50 msec 1.000 0.500 2.00"] {
+            assert!(lines.iter().any(|line| line == expected), "{text}");
+        }
+        let ends = text.lines().filter(|line| line.contains("msec")).map(str::len);
+        assert_eq!(ends.collect::<std::collections::BTreeSet<_>>().len(), 1, "columns are straight");
     }
 
     #[test]
