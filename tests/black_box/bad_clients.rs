@@ -132,6 +132,26 @@ fn slow_commands_of_one_client_do_not_hold_others_up() {
     });
 }
 
+#[test]
+fn a_client_that_hangs_up_while_its_slow_commands_run_is_gone() {
+    on_each_thread_count(&[], |server| {
+        let mut honest = server.client();
+        for start in (0..ELEMENTS / 5).step_by(1000) {
+            let members: Vec<usize> = (start..start + 1000).map(|n| n * 7919 % ELEMENTS).collect();
+            redis::cmd("RPUSH").arg("list").arg(members).exec(&mut honest).expect("RPUSH");
+        }
+        for _ in 0..10 {
+            let mut slow = server.socket();
+            send(&mut slow, "SORT list ALPHA LIMIT 0 500\r\n".repeat(2 * SLOW).as_bytes());
+            // What it has not read tells the server that it is gone, with the reply of a command that follows.
+            slow.peek(&mut [0]).expect("the first reply");
+            drop(slow);
+            assert_eq!(redis::cmd("PING").query::<String>(&mut honest).expect("PING"), "PONG");
+        }
+        assert!(eventually(|| is_alone(&mut honest)));
+    });
+}
+
 /// How often an honest client is answered while another one runs the command again and again.
 fn answers_during(server: &Server, honest: &mut redis::Connection, command: &str) -> usize {
     let mut slow = server.socket();

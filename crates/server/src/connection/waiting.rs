@@ -112,6 +112,11 @@ impl Waiting {
         self.forwarded
     }
 
+    /// Whether its command runs apart from it.
+    pub fn is_apart(&self) -> bool {
+        self.apart
+    }
+
     /// Its command runs apart from it, or does not any more.
     pub fn set_apart(&mut self, apart: bool) {
         self.apart = apart;

@@ -317,8 +317,12 @@ impl Worker {
     }
 
     /// Ends a connection at once; what it has not been sent is lost. Its token may stay on lists: they are looked up
-    /// with care, since another connection may have it by then.
+    /// with care, since another connection may have it by then. One whose command runs apart from it ends when that has
+    /// ended, since that comes back to it.
     pub fn close(&mut self, token: usize) {
+        if let Some(connection) = self.connections.get_mut(token).filter(|connection| connection.waiting.is_apart()) {
+            return connection.abort();
+        }
         if let Some(mut connection) = self.connections.try_remove(token) {
             if let Some(ticket) = connection.waiting.take_ticket() {
                 self.wait_timeouts.remove(WaitTimeout::of(&ticket));
