@@ -9,22 +9,41 @@ function lineChart(title, curves, format) {
   const paths = curves.map((_, index) => svg("path", { class: "curve", stroke: color(index) }));
   const marks = [0, 0.5, 1].map((part) => {
     const y = 8 + (1 - part) * (height - bottom - 8);
-    return { part, text: svg("text", { x: left - 6, y: y + 4, "text-anchor": "end", class: "quiet" }),
-      line: svg("line", { x1: left, x2: width, y1: y, y2: y, class: "axis" }) };
+    return {
+      part,
+      text: svg("text", { x: left - 6, y: y + 4, "text-anchor": "end", class: "quiet" }),
+      line: svg("line", { x1: left, x2: width, y1: y, y2: y, class: "axis" }),
+    };
   });
   const ago = svg("text", { x: left, y: height - 2, class: "quiet" });
-  const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img" },
-    marks.flatMap(({ line, text }) => [line, text]), ago,
-    svg("text", { x: width, y: height - 2, "text-anchor": "end", class: "quiet" }, "now"), paths);
+  const picture = svg(
+    "svg",
+    { viewBox: `0 0 ${width} ${height}`, role: "img" },
+    marks.flatMap(({ line, text }) => [line, text]),
+    ago,
+    svg("text", { x: width, y: height - 2, "text-anchor": "end", class: "quiet" }, "now"),
+    paths,
+  );
   const latest = curves.map(({ name }, index) => {
     const number = el("span");
-    const patch = svg("svg", { viewBox: "0 0 2 2", width: 11, height: 11, "aria-hidden": "true" },
-      svg("circle", { cx: 1, cy: 1, r: 1, fill: color(index) }));
+    const patch = svg(
+      "svg",
+      { viewBox: "0 0 2 2", width: 11, height: 11, "aria-hidden": "true" },
+      svg("circle", { cx: 1, cy: 1, r: 1, fill: color(index) }),
+    );
     patch.style.cssText = "display:inline;width:.8rem;margin-right:.35rem";
     return { number, item: el("li", {}, patch, `${name} `, number) };
   });
   picture.style.maxWidth = "46rem";
-  const root = sheet(title, picture, el("ul", { class: "legend" }, latest.map(({ item }) => item)));
+  const root = sheet(
+    title,
+    picture,
+    el(
+      "ul",
+      { class: "legend" },
+      latest.map(({ item }) => item),
+    ),
+  );
 
   function update(moments) {
     const most = Math.max(1e-9, ...curves.flatMap(({ of }) => moments.map(of).filter(Number.isFinite)));
@@ -37,7 +56,10 @@ function lineChart(title, curves, format) {
       let [path, pen] = ["", "M"];
       for (const moment of moments) {
         const number = of(moment);
-        if (!Number.isFinite(number)) { pen = "M"; continue; }
+        if (!Number.isFinite(number)) {
+          pen = "M";
+          continue;
+        }
         path += `${pen}${x(moment.now).toFixed(1)} ${y(number).toFixed(1)}`;
         pen = "L";
       }
@@ -47,7 +69,10 @@ function lineChart(title, curves, format) {
     marks.forEach(({ part, text }) => setText(text, format(part * top)));
     setText(ago, `${Math.round(length / 1000)} s`);
     const told = curves.map(({ name }, index) => `${name} ${latest[index].number.textContent}`);
-    picture.setAttribute("aria-label", `${title}, last ${span(length / 1000)}: now ${told.join(", ")}; scale to ${format(top)}`);
+    picture.setAttribute(
+      "aria-label",
+      `${title}, last ${span(length / 1000)}: now ${told.join(", ")}; scale to ${format(top)}`,
+    );
   }
   return { root, update };
 }
@@ -69,14 +94,21 @@ function distributionChart(title, steps) {
     const tall = (n / most) * (height - bottom - 16);
     const middle = index * step + step / 2;
     return [
-      svg("rect", { x: index * step + 3, y: height - bottom - tall, width: step - 6, height: tall, fill: color(0) },
-        svg("title", {}, `${count(n)} up to ${duration(limit)}`)),
+      svg(
+        "rect",
+        { x: index * step + 3, y: height - bottom - tall, width: step - 6, height: tall, fill: color(0) },
+        svg("title", {}, `${count(n)} up to ${duration(limit)}`),
+      ),
       svg("text", { x: middle, y: height - bottom - tall - 3, "text-anchor": "middle" }, count(n)),
       svg("text", { x: middle, y: height - bottom + 14, "text-anchor": "middle", class: "quiet" }, duration(limit)),
     ];
   });
   const told = steps.map(([limit, n]) => `${count(n)} up to ${duration(limit)}`).join(", ");
-  const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${title}: ${told || "none"}` }, columns);
+  const picture = svg(
+    "svg",
+    { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${title}: ${told || "none"}` },
+    columns,
+  );
   picture.style.maxWidth = "46rem";
   return picture;
 }
@@ -87,4 +119,3 @@ function bar(part) {
   element.style.width = `${Math.max(0, Math.min(1, part || 0)) * 100}%`;
   return element;
 }
-

@@ -17,7 +17,7 @@ views.push({
       columns: [
         { title: "Id", of: ({ id }) => id, ...number("id") },
         { title: "Address", of: ({ addr }) => addr, sort: ({ addr }) => addr },
-        { title: "Name", of: ({ name }) => shown(name || "") === '""' ? "" : shown(name), sort: ({ name }) => name },
+        { title: "Name", of: ({ name }) => (shown(name || "") === '""' ? "" : shown(name)), sort: ({ name }) => name },
         { title: "User", of: ({ user }) => shown(user), sort: ({ user }) => user },
         { title: "Library", of: ({ "lib-name": name, "lib-ver": version }) => `${name} ${version}` },
         { title: "Command", of: ({ cmd }) => cmd.replace("|", " "), sort: ({ cmd }) => cmd },
@@ -26,30 +26,62 @@ views.push({
         { title: "Idle", of: ({ idle }) => span(Number(idle)), ...number("idle") },
         { title: "Memory", of: (row) => size(Number(row["tot-mem"])), ...number("tot-mem") },
         { title: "Flags", of: ({ flags }) => flags },
-        { title: "Action", element: (row) => may("client|kill") && button("Disconnect", () => kill(row), { class: "danger", "aria-label": `Disconnect client ${row.id}` }) || "" },
+        {
+          title: "Action",
+          element: (row) =>
+            (may("client|kill") &&
+              button("Disconnect", () => kill(row), {
+                class: "danger",
+                "aria-label": `Disconnect client ${row.id}`,
+              })) ||
+            "",
+        },
       ],
     });
     root.append(
-      el("p", { class: "row" }, field("Filter", filter), button("Refresh", guarded(load)), check("Every 3 seconds", follows)),
-      sheet(null, all.root));
+      el(
+        "p",
+        { class: "row" },
+        field("Filter", filter),
+        button("Refresh", guarded(load)),
+        check("Every 3 seconds", follows),
+      ),
+      sheet(null, all.root),
+    );
 
     // Names of clients have no spaces in them.
     async function load() {
       const list = plain(await one("CLIENT", "LIST"));
-      clients = list.split("\n").filter(Boolean).map((line) => Object.fromEntries(line.split(" ").map((pair) => {
-        const at = pair.indexOf("=");
-        return [pair.slice(0, at), pair.slice(at + 1)];
-      })));
+      clients = list
+        .split("\n")
+        .filter(Boolean)
+        .map((line) =>
+          Object.fromEntries(
+            line.split(" ").map((pair) => {
+              const at = pair.indexOf("=");
+              return [pair.slice(0, at), pair.slice(at + 1)];
+            }),
+          ),
+        );
       show();
     }
 
     function show() {
       const wanted = filter.value.toLowerCase();
-      all.update(clients.filter((client) => Object.values(client).some((value) => value.toLowerCase().includes(wanted))));
+      all.update(
+        clients.filter((client) => Object.values(client).some((value) => value.toLowerCase().includes(wanted))),
+      );
     }
 
     const kill = guarded(async ({ id, addr }) => {
-      if (!await ask("Disconnect the client?", `Client ${id} at ${addr} is disconnected. It may connect again.`, "Disconnect")) return;
+      if (
+        !(await ask(
+          "Disconnect the client?",
+          `Client ${id} at ${addr} is disconnected. It may connect again.`,
+          "Disconnect",
+        ))
+      )
+        return;
       const ended = await one("CLIENT", "KILL", "ID", id);
       notify(ended === 1 ? `Client ${id} was disconnected.` : `Client ${id} was gone already.`);
       await load();
@@ -64,4 +96,3 @@ views.push({
     };
   },
 });
-

@@ -1,7 +1,13 @@
 // ---- Slow and large commands ----------------------------------------------------------------------------------------
 
 const LOGS = [
-  { type: "slow", title: "Slow commands", value: "Took", show: (micros) => duration(micros * 1000), limit: "commandlog-execution-slower-than" },
+  {
+    type: "slow",
+    title: "Slow commands",
+    value: "Took",
+    show: (micros) => duration(micros * 1000),
+    limit: "commandlog-execution-slower-than",
+  },
   { type: "large-request", title: "Large requests", value: "Size", show: size },
   { type: "large-reply", title: "Large replies", value: "Size", show: size },
 ];
@@ -11,14 +17,25 @@ views.push({
   title: "Slow & large",
   build(root) {
     let current = LOGS[0];
-    const all = tabs("Logs of commands", LOGS.map(({ title }) => title), (index, panel) => {
-      current = LOGS[index];
-      guarded(load)(panel);
-    });
+    const all = tabs(
+      "Logs of commands",
+      LOGS.map(({ title }) => title),
+      (index, panel) => {
+        current = LOGS[index];
+        guarded(load)(panel);
+      },
+    );
     const reset = button("Empty this log", guarded(empty), { class: "danger" });
     root.append(
-      el("p", { class: "row" }, button("Refresh", () => guarded(load)(all.panel)), reset),
-      all.list, all.panel);
+      el(
+        "p",
+        { class: "row" },
+        button("Refresh", () => guarded(load)(all.panel)),
+        reset,
+      ),
+      all.list,
+      all.panel,
+    );
 
     async function load(panel) {
       const log = current;
@@ -42,7 +59,8 @@ views.push({
     }
 
     async function empty() {
-      if (!await ask("Empty the log?", `All entries of “${current.title}” are removed for everybody.`, "Empty")) return;
+      if (!(await ask("Empty the log?", `All entries of “${current.title}” are removed for everybody.`, "Empty")))
+        return;
       await one("COMMANDLOG", "RESET", current.type);
       await load(all.panel);
     }
@@ -55,4 +73,3 @@ views.push({
     };
   },
 });
-

@@ -5,8 +5,24 @@ const LINES_MAX = 500;
 const TRANSACTIONS = ["MULTI", "EXEC", "DISCARD", "WATCH", "UNWATCH"];
 // What cannot be taken back, or keeps everybody waiting.
 const DANGEROUS = [
-  "FLUSHALL", "FLUSHDB", "SHUTDOWN", "SWAPDB", "DEBUG", "FAILOVER", "REPLICAOF", "SLAVEOF", "KEYS", "CLUSTER RESET",
-  "CLUSTER FAILOVER", "CLUSTER FORGET", "CLUSTER FLUSHSLOTS", "SCRIPT FLUSH", "FUNCTION FLUSH", "ACL DELUSER", "CONFIG SET", "CONFIG REWRITE",
+  "FLUSHALL",
+  "FLUSHDB",
+  "SHUTDOWN",
+  "SWAPDB",
+  "DEBUG",
+  "FAILOVER",
+  "REPLICAOF",
+  "SLAVEOF",
+  "KEYS",
+  "CLUSTER RESET",
+  "CLUSTER FAILOVER",
+  "CLUSTER FORGET",
+  "CLUSTER FLUSHSLOTS",
+  "SCRIPT FLUSH",
+  "FUNCTION FLUSH",
+  "ACL DELUSER",
+  "CONFIG SET",
+  "CONFIG REWRITE",
 ];
 
 views.push({
@@ -18,16 +34,46 @@ views.push({
     const log = el("div", { class: "log code", role: "log", "aria-label": "Commands and replies", tabindex: "0" });
     const prompt = el("label", { for: "line", class: "code inline" }, "db0>");
     const input = el("input", {
-      id: "line", autocomplete: "off", autocapitalize: "off", spellcheck: "false", role: "combobox", "aria-expanded": "false",
-      "aria-controls": "completions", "aria-autocomplete": "list", "aria-describedby": "hint", onkeydown: key, oninput: suggest,
+      id: "line",
+      autocomplete: "off",
+      autocapitalize: "off",
+      spellcheck: "false",
+      role: "combobox",
+      "aria-expanded": "false",
+      "aria-controls": "completions",
+      "aria-autocomplete": "list",
+      "aria-describedby": "hint",
+      onkeydown: key,
+      oninput: suggest,
     });
     const completions = el("ul", { id: "completions", class: "options", role: "listbox", "aria-label": "Commands" });
     const hint = el("p", { id: "hint", class: "code" });
     const help = el("div", { class: "quiet" });
-    const form = el("form", { onsubmit: (event) => { event.preventDefault(); enter(); } },
-      el("div", { class: "prompt" }, prompt, input, el("button", { class: "main" }, "Run")));
-    root.append(sheet(null, log, form, completions, hint, help,
-      el("p", { class: "quiet" }, "Quotes as in redis-cli: \"a\\x00b\" with escapes, 'a b' without. Arrow up for earlier lines, Tab for the first suggestion. CLEAR empties what is shown.")));
+    const form = el(
+      "form",
+      {
+        onsubmit: (event) => {
+          event.preventDefault();
+          enter();
+        },
+      },
+      el("div", { class: "prompt" }, prompt, input, el("button", { class: "main" }, "Run")),
+    );
+    root.append(
+      sheet(
+        null,
+        log,
+        form,
+        completions,
+        hint,
+        help,
+        el(
+          "p",
+          { class: "quiet" },
+          "Quotes as in redis-cli: \"a\\x00b\" with escapes, 'a b' without. Arrow up for earlier lines, Tab for the first suggestion. CLEAR empties what is shown.",
+        ),
+      ),
+    );
 
     function print(text, kind) {
       log.append(el("div", { class: kind }, text));
@@ -60,8 +106,10 @@ views.push({
       if (TRANSACTIONS.includes(name)) {
         throw new Refusal(`${name} is for connections that last. Here each line has one of its own: use cinnabar-cli.`);
       }
-      if ([name, `${name} ${second}`].some((it) => DANGEROUS.includes(it))
-        && !await ask("Run it?", `${line.slice(0, 200)} may remove data, or keep all clients waiting.`, "Run")) {
+      if (
+        [name, `${name} ${second}`].some((it) => DANGEROUS.includes(it)) &&
+        !(await ask("Run it?", `${line.slice(0, 200)} may remove data, or keep all clients waiting.`, "Run"))
+      ) {
         return print("Not run.", "line");
       }
       input.focus();
@@ -78,17 +126,40 @@ views.push({
       const name = documented(line);
       if (!name) throw new Refusal("HELP and the name of a command tells of it.");
       const of = docs.commands.get(name);
-      print(`${name} ${syntaxOf(of)}\n${plain(of.summary)}\nSince ${plain(of.since)}, ${plain(of.group)}. ${plain(of.complexity)}`);
+      print(
+        `${name} ${syntaxOf(of)}\n${plain(of.summary)}\nSince ${plain(of.since)}, ${plain(of.group)}. ${plain(of.complexity)}`,
+      );
     }
 
     // Names of commands that begin like the line, while its name is typed; the syntax once it is.
     function suggest() {
       const line = input.value;
       const typed = line.trimStart().toUpperCase();
-      const names = typed && !documentedWhole(typed) ? [...docs.commands.keys()].filter((name) => name.startsWith(typed)).sort().slice(0, 12) : [];
+      const names =
+        typed && !documentedWhole(typed)
+          ? [...docs.commands.keys()]
+              .filter((name) => name.startsWith(typed))
+              .sort()
+              .slice(0, 12)
+          : [];
       active = -1;
-      completions.replaceChildren(...names.map((name, index) =>
-        el("li", { id: `completion-${index}`, role: "option", "aria-selected": "false", onmousedown: (event) => { event.preventDefault(); take(name); } }, name)));
+      completions.replaceChildren(
+        ...names.map((name, index) =>
+          el(
+            "li",
+            {
+              id: `completion-${index}`,
+              role: "option",
+              "aria-selected": "false",
+              onmousedown: (event) => {
+                event.preventDefault();
+                take(name);
+              },
+            },
+            name,
+          ),
+        ),
+      );
       input.setAttribute("aria-expanded", names.length > 0);
       input.removeAttribute("aria-activedescendant");
       const name = documented(line);
@@ -138,10 +209,12 @@ views.push({
 
     return {
       show() {
-        guarded(async () => { await loadDocs(); suggest(); })();
+        guarded(async () => {
+          await loadDocs();
+          suggest();
+        })();
         input.focus();
       },
     };
   },
 });
-

@@ -16,7 +16,8 @@ function fill(element, properties, children) {
   for (const [name, value] of Object.entries(properties)) {
     if (value === undefined || value === null || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (name in element && ["value", "checked", "selected", "disabled", "hidden", "max"].includes(name)) element[name] = value;
+    else if (name in element && ["value", "checked", "selected", "disabled", "hidden", "max"].includes(name))
+      element[name] = value;
     else element.setAttribute(name, value === true ? "" : value);
   }
   element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
@@ -57,7 +58,9 @@ let noticeTimer = 0;
 function notify(text) {
   $("notice").textContent = text;
   clearTimeout(noticeTimer);
-  noticeTimer = setTimeout(() => { $("notice").textContent = ""; }, 8000);
+  noticeTimer = setTimeout(() => {
+    $("notice").textContent = "";
+  }, 8000);
 }
 
 // Whether the user says yes. The answer that changes nothing has the focus.
@@ -67,7 +70,10 @@ function ask(title, text, yes) {
   $("question-text").textContent = text;
   $("question-yes").textContent = yes;
   return new Promise((resolve) => {
-    const end = (answer) => { dialog.close(); resolve(answer); };
+    const end = (answer) => {
+      dialog.close();
+      resolve(answer);
+    };
     $("question-yes").onclick = () => end(true);
     $("question-no").onclick = () => end(false);
     // Escape closes it by itself.
@@ -80,7 +86,8 @@ function ask(title, text, yes) {
 // Tabs: one of several things in the same place. Arrows go from one to the next.
 function tabs(label, names, choose) {
   const buttons = names.map((name, index) =>
-    button(name, () => select(index), { role: "tab", "aria-selected": "false", tabindex: "-1" }));
+    button(name, () => select(index), { role: "tab", "aria-selected": "false", tabindex: "-1" }),
+  );
   const panel = el("div", { role: "tabpanel" });
   const list = el("div", { class: "tabs", role: "tablist", "aria-label": label, onkeydown: move }, buttons);
   function move(event) {
@@ -100,4 +107,3 @@ function tabs(label, names, choose) {
   }
   return { list, panel, select };
 }
-

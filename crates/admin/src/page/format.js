@@ -13,26 +13,37 @@ function size(bytes) {
   if (!Number.isFinite(bytes)) return "–";
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let unit = 0;
-  while (Math.abs(bytes) >= 1024 && unit < units.length - 1) { bytes /= 1024; unit += 1; }
+  while (Math.abs(bytes) >= 1024 && unit < units.length - 1) {
+    bytes /= 1024;
+    unit += 1;
+  }
   return `${unit === 0 || bytes >= 100 ? Math.round(bytes) : bytes.toFixed(1)} ${units[unit]}`;
 }
 
 function duration(nanos) {
   if (!Number.isFinite(nanos)) return "–";
-  for (const [unit, name] of [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]]) {
+  for (const [unit, name] of [
+    [1e9, "s"],
+    [1e6, "ms"],
+    [1e3, "µs"],
+  ]) {
     if (nanos >= unit) return `${nanos / unit >= 100 ? Math.round(nanos / unit) : (nanos / unit).toFixed(1)} ${name}`;
   }
   return `${Math.round(nanos)} ns`;
 }
 
 function span(seconds) {
-  const [days, hours, minutes] = [Math.floor(seconds / 86400), Math.floor(seconds / 3600) % 24, Math.floor(seconds / 60) % 60];
+  const [days, hours, minutes] = [
+    Math.floor(seconds / 86400),
+    Math.floor(seconds / 3600) % 24,
+    Math.floor(seconds / 60) % 60,
+  ];
   if (days > 0) return `${days} d ${hours} h`;
   if (hours > 0) return `${hours} h ${minutes} min`;
   return minutes > 0 ? `${minutes} min ${Math.floor(seconds % 60)} s` : `${Math.floor(seconds)} s`;
 }
 
-const percent = (part) => Number.isFinite(part) ? `${(part * 100).toFixed(part < 0.1 ? 1 : 0)} %` : "–";
+const percent = (part) => (Number.isFinite(part) ? `${(part * 100).toFixed(part < 0.1 ? 1 : 0)} %` : "–");
 
 // ---- Bytes ----------------------------------------------------------------------------------------------------------
 // Strings from and to the server have a character for each byte. What they mean is decided here, and only to show them.
@@ -75,4 +86,3 @@ function shown(bytes, most = 300) {
   const all = text !== null && text !== "" && !CONTROL.test(text) ? text : quoted(bytes);
   return all.length > most ? `${all.slice(0, most)}… (${size(bytes.length)})` : all;
 }
-

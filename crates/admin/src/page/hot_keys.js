@@ -8,8 +8,31 @@ views.push({
   title: "Hot keys",
   build(root) {
     let timer = 0;
-    const length = el("select", {}, options([["10", "10 seconds"], ["60", "a minute"], ["600", "10 minutes"]], "60"));
-    const sample = el("select", {}, options([["1", "every command"], ["10", "1 of 10"], ["100", "1 of 100"], ["1000", "1 of 1000"]], "100"));
+    const length = el(
+      "select",
+      {},
+      options(
+        [
+          ["10", "10 seconds"],
+          ["60", "a minute"],
+          ["600", "10 minutes"],
+        ],
+        "60",
+      ),
+    );
+    const sample = el(
+      "select",
+      {},
+      options(
+        [
+          ["1", "every command"],
+          ["10", "1 of 10"],
+          ["100", "1 of 100"],
+          ["1000", "1 of 1000"],
+        ],
+        "100",
+      ),
+    );
     const start = button("Start", guarded(begin), { class: "main" });
     const stop = button("Stop", guarded(end));
     const state = el("p", {});
@@ -22,7 +45,20 @@ views.push({
         await run([["HOTKEYS", "STOP"]]);
         await one("HOTKEYS", "RESET");
       }
-      await one("HOTKEYS", "START", "METRICS", "2", "CPU", "NET", "COUNT", "32", "DURATION", length.value, "SAMPLE", sample.value);
+      await one(
+        "HOTKEYS",
+        "START",
+        "METRICS",
+        "2",
+        "CPU",
+        "NET",
+        "COUNT",
+        "32",
+        "DURATION",
+        length.value,
+        "SAMPLE",
+        sample.value,
+      );
       notify("Hot keys are looked for.");
       await load();
     }
@@ -41,11 +77,15 @@ views.push({
       const of = asObject(report[0]);
       const isOn = of["tracking-active"] === 1;
       const lasted = span(of["collection-duration-ms"] / 1000);
-      setText(state, `${isOn ? "Looking" : "Looked"} for ${lasted}, at ${of["sample-ratio"] > 1 ? `1 of ${of["sample-ratio"]} commands` : "every command"}.`);
+      setText(
+        state,
+        `${isOn ? "Looking" : "Looked"} for ${lasted}, at ${of["sample-ratio"] > 1 ? `1 of ${of["sample-ratio"]} commands` : "every command"}.`,
+      );
       stop.disabled = !isOn;
       found.replaceChildren(
         hotKeyList("By processor time", of["by-cpu-time-us"], (micros) => duration(micros * 1000)),
-        hotKeyList("By traffic", of["by-net-bytes"], size));
+        hotKeyList("By traffic", of["by-net-bytes"], size),
+      );
     }
 
     return {
@@ -78,4 +118,3 @@ function hotKeyList(title, keys, show) {
   shownKeys.update(pairs);
   return sheet(null, shownKeys.root, pairs.length ? null : el("p", { class: "quiet" }, "No key yet."));
 }
-

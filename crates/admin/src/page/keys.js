@@ -7,13 +7,30 @@ views.push({
     let [cursor, found, choice] = ["0", new Map(), null];
     const db = el("span");
     const pattern = el("input", { value: "*", type: "search", size: 24 });
-    const type = el("select", {}, options([["", "any"], ["string"], ["list"], ["hash"], ["set"], ["zset"], ["stream"]], ""));
+    const type = el(
+      "select",
+      {},
+      options([["", "any"], ["string"], ["list"], ["hash"], ["set"], ["zset"], ["stream"]], ""),
+    );
     const state = el("p", { role: "status" });
     const names = el("ul", { class: "list", "aria-label": "Keys" });
     const more = button("More keys", guarded(next), { hidden: true });
     const detail = sheet(null, el("p", { class: "quiet" }, "Choose a key."));
-    const form = el("form", { class: "row", role: "search", onsubmit: (event) => { event.preventDefault(); guarded(begin)(); } },
-      field("Database", db), field("Pattern", pattern), field("Type", type), el("button", { class: "main" }, "Search"));
+    const form = el(
+      "form",
+      {
+        class: "row",
+        role: "search",
+        onsubmit: (event) => {
+          event.preventDefault();
+          guarded(begin)();
+        },
+      },
+      field("Database", db),
+      field("Pattern", pattern),
+      field("Type", type),
+      el("button", { class: "main" }, "Search"),
+    );
     root.append(form, el("div", { class: "split" }, sheet(null, state, names, more), detail));
 
     async function begin() {
@@ -51,19 +68,39 @@ views.push({
       const number = Number(choice.value);
       const ask = (...words) => runIn(number, ...words);
       const [kind, ttl, encoding, bytes] = await run(
-        [["TYPE", key], ["PTTL", key], ["OBJECT", "ENCODING", key], ["MEMORY", "USAGE", key]], number);
+        [
+          ["TYPE", key],
+          ["PTTL", key],
+          ["OBJECT", "ENCODING", key],
+          ["MEMORY", "USAGE", key],
+        ],
+        number,
+      );
       if (kind.error) throw new Refusal(kind.error);
       if (plain(kind) === "none") {
         detail.replaceChildren(el("p", {}, "The key is gone."));
         return;
       }
       const change = may("set") && may("get") ? (old, value) => guarded(save)(ask, key, old, value) : null;
-      const value = plain(kind) === "string" ? await stringValue(ask, key, change) : await elements(plain(kind), ask, key);
+      const value =
+        plain(kind) === "string" ? await stringValue(ask, key, change) : await elements(plain(kind), ask, key);
       detail.replaceChildren(
         el("h3", { tabindex: "-1" }, shown(key)),
-        el("p", { class: "quiet" }, [plain(kind), encoding?.error ? null : plain(encoding), bytes?.error ? null : size(Number(bytes)), lifetime(ttl)]
-          .filter(Boolean).join(" · ")),
-        actions(ask, key, ttl), value);
+        el(
+          "p",
+          { class: "quiet" },
+          [
+            plain(kind),
+            encoding?.error ? null : plain(encoding),
+            bytes?.error ? null : size(Number(bytes)),
+            lifetime(ttl),
+          ]
+            .filter(Boolean)
+            .join(" · "),
+        ),
+        actions(ask, key, ttl),
+        value,
+      );
       detail.querySelector("h3").focus();
     }
 
@@ -79,27 +116,56 @@ views.push({
     }
 
     function actions(ask, key, ttl) {
-      const row = el("p", { class: "row" }, button("Read again", () => guarded(open)(key)));
+      const row = el(
+        "p",
+        { class: "row" },
+        button("Read again", () => guarded(open)(key)),
+      );
       if (may("expire")) {
-        const seconds = el("input", { type: "number", min: "1", size: 8, value: ttl > 0 ? String(Math.ceil(ttl / 1000)) : "" });
-        row.append(field("Seconds to live", seconds), button("Set", guarded(async () => {
-          await ask("EXPIRE", key, seconds.value);
-          await open(key);
-        })));
+        const seconds = el("input", {
+          type: "number",
+          min: "1",
+          size: 8,
+          value: ttl > 0 ? String(Math.ceil(ttl / 1000)) : "",
+        });
+        row.append(
+          field("Seconds to live", seconds),
+          button(
+            "Set",
+            guarded(async () => {
+              await ask("EXPIRE", key, seconds.value);
+              await open(key);
+            }),
+          ),
+        );
       }
       if (may("persist") && ttl >= 0) {
-        row.append(button("Keep for ever", guarded(async () => { await ask("PERSIST", key); await open(key); })));
+        row.append(
+          button(
+            "Keep for ever",
+            guarded(async () => {
+              await ask("PERSIST", key);
+              await open(key);
+            }),
+          ),
+        );
       }
       const remover = ["unlink", "del"].find(may);
       if (remover) {
-        row.append(button("Delete", guarded(async () => {
-          if (!await isCertain(key)) return;
-          const gone = await ask(remover.toUpperCase(), key);
-          notify(gone === 1 ? "The key was deleted." : "The key was gone already.");
-          found.get(key)?.parentElement.remove();
-          found.delete(key);
-          detail.replaceChildren(el("p", { class: "quiet" }, "Choose a key."));
-        }), { class: "danger" }));
+        row.append(
+          button(
+            "Delete",
+            guarded(async () => {
+              if (!(await isCertain(key))) return;
+              const gone = await ask(remover.toUpperCase(), key);
+              notify(gone === 1 ? "The key was deleted." : "The key was gone already.");
+              found.get(key)?.parentElement.remove();
+              found.delete(key);
+              detail.replaceChildren(el("p", { class: "quiet" }, "Choose a key."));
+            }),
+            { class: "danger" },
+          ),
+        );
       }
       if (row.children.length === 1) row.append(el("span", { class: "quiet" }, "The user may only read."));
       return row;
@@ -126,4 +192,3 @@ function lifetime(ttl) {
   if (!(ttl >= 0)) return "no expiry";
   return `expires in ${ttl < 1000 ? `${ttl} ms` : span(ttl / 1000)}`;
 }
-

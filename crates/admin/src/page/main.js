@@ -27,7 +27,11 @@ function route() {
   }
   const [view, what] = fromAddress();
   if (!built.has(view)) {
-    const root = el("section", { id: `view-${view.id}`, "aria-labelledby": `title-${view.id}` }, el("h2", { id: `title-${view.id}`, tabindex: "-1" }, view.title));
+    const root = el(
+      "section",
+      { id: `view-${view.id}`, "aria-labelledby": `title-${view.id}` },
+      el("h2", { id: `title-${view.id}`, tabindex: "-1" }, view.title),
+    );
     built.set(view, { root, ...view.build(root) });
     $("view").append(root);
   }
@@ -60,7 +64,10 @@ function showState() {
   // Where the default user needs no password, nobody was asked for one.
   $("sign-in").hidden = server.live.user !== null && server.live.user !== "default";
   const role = info("role") === "master" ? "primary" : "replica";
-  setText($("identity"), `${info("cinnabar_version") || info("valkey_version")} · port ${info("tcp_port")} · ${role} · up ${span(infoNumber("uptime_in_seconds"))} · ${server.live.user ? `as ${shown(asBytes(server.live.user))}` : "as nobody"}`);
+  setText(
+    $("identity"),
+    `${info("cinnabar_version") || info("valkey_version")} · port ${info("tcp_port")} · ${role} · up ${span(infoNumber("uptime_in_seconds"))} · ${server.live.user ? `as ${shown(asBytes(server.live.user))}` : "as nobody"}`,
+  );
 }
 
 async function tick() {
@@ -92,13 +99,28 @@ function setTheme(name) {
 
 // Browsers may keep nothing.
 const kept = {
-  get(name) { try { return localStorage.getItem(name) ?? ""; } catch { return ""; } },
-  set(name, value) { try { localStorage.setItem(name, value); } catch { /* Then it is asked for again. */ } },
+  get(name) {
+    try {
+      return localStorage.getItem(name) ?? "";
+    } catch {
+      return "";
+    }
+  },
+  set(name, value) {
+    try {
+      localStorage.setItem(name, value);
+    } catch {
+      /* Then it is asked for again. */
+    }
+  },
 };
 
 $("theme").value = kept.get("theme");
 setTheme($("theme").value);
-$("theme").onchange = () => { kept.set("theme", $("theme").value); setTheme($("theme").value); };
+$("theme").onchange = () => {
+  kept.set("theme", $("theme").value);
+  setTheme($("theme").value);
+};
 $("pause").onclick = () => {
   isPaused = !isPaused;
   $("pause").setAttribute("aria-pressed", isPaused);

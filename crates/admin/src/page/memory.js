@@ -24,17 +24,39 @@ views.push({
     const separator = el("input", { value: ":", size: 4 });
     const depth = el("select", {}, options([["1"], ["2"], ["3"]], "1"));
     const start = button("Scan all keys", guarded(scan), { class: "main" });
-    const pause = button("Pause", () => { walk.paused = !walk.paused; buttons(); });
-    const stop = button("Stop", () => { walk.stopped = true; walk.paused = false; });
+    const pause = button("Pause", () => {
+      walk.paused = !walk.paused;
+      buttons();
+    });
+    const stop = button("Stop", () => {
+      walk.stopped = true;
+      walk.paused = false;
+    });
     const progress = el("progress", { max: 1, value: 0, "aria-label": "Keys that were looked at" });
     const state = el("p", {}, "Nothing was scanned yet.");
     const result = el("div");
     let walk = { running: false, paused: false, stopped: false };
     let choice = null;
-    root.append(sheet(null, sums.root), sheet("Keys",
-      el("p", { class: "row" }, field("Database", db), field("Pattern", pattern), field("Separator of prefixes", separator),
-        field("Levels of prefixes", depth), start, pause, stop),
-      progress, state, result));
+    root.append(
+      sheet(null, sums.root),
+      sheet(
+        "Keys",
+        el(
+          "p",
+          { class: "row" },
+          field("Database", db),
+          field("Pattern", pattern),
+          field("Separator of prefixes", separator),
+          field("Levels of prefixes", depth),
+          start,
+          pause,
+          stop,
+        ),
+        progress,
+        state,
+        result,
+      ),
+    );
     buttons();
 
     function buttons() {
@@ -52,14 +74,23 @@ views.push({
       result.replaceChildren(...tables.roots);
       buttons();
       try {
-        await walkKeys(number, asBytes(pattern.value), mine, (keys) => {
-          keys.forEach((key) => note(found, key, separator.value, Number(depth.value)));
-          tables.update(found);
-        }, (looked, all) => {
-          progress.value = Math.min(1, looked / Math.max(1, all));
-          const at = mine.paused ? "Paused at" : "Looked at";
-          setText(state, `${at} ${count(looked)} of about ${count(all)} keys; ${count(found.keys)} found with ${size(found.bytes)}.`);
-        });
+        await walkKeys(
+          number,
+          asBytes(pattern.value),
+          mine,
+          (keys) => {
+            keys.forEach((key) => note(found, key, separator.value, Number(depth.value)));
+            tables.update(found);
+          },
+          (looked, all) => {
+            progress.value = Math.min(1, looked / Math.max(1, all));
+            const at = mine.paused ? "Paused at" : "Looked at";
+            setText(
+              state,
+              `${at} ${count(looked)} of about ${count(all)} keys; ${count(found.keys)} found with ${size(found.bytes)}.`,
+            );
+          },
+        );
         await lengths(number, found.biggest);
         tables.update(found);
         progress.value = mine.stopped ? progress.value : 1;
@@ -74,11 +105,19 @@ views.push({
     return {
       update() {
         const parts = [
-          ["All in use", "used_memory"], ["Data", "used_memory_dataset"], ["Clients", "mem_clients_normal"],
-          ["Replicas", "mem_clients_slaves"], ["Replication's backlog", "mem_replication_backlog"],
-          ["Append-only file", "mem_aof_buffer"], ["Scripts", "used_memory_scripts"], ["At the start", "used_memory_startup"],
-          ["Resident", "used_memory_rss"], ["Most so far", "used_memory_peak"],
-        ].map(([title, name]) => ({ title, bytes: infoNumber(name) })).filter(({ bytes }) => Number.isFinite(bytes));
+          ["All in use", "used_memory"],
+          ["Data", "used_memory_dataset"],
+          ["Clients", "mem_clients_normal"],
+          ["Replicas", "mem_clients_slaves"],
+          ["Replication's backlog", "mem_replication_backlog"],
+          ["Append-only file", "mem_aof_buffer"],
+          ["Scripts", "used_memory_scripts"],
+          ["At the start", "used_memory_startup"],
+          ["Resident", "used_memory_rss"],
+          ["Most so far", "used_memory_peak"],
+        ]
+          .map(([title, name]) => ({ title, bytes: infoNumber(name) }))
+          .filter(({ bytes }) => Number.isFinite(bytes));
         const most = Math.max(1, ...parts.map(({ bytes }) => bytes));
         sums.update(parts.map((part) => ({ ...part, part: part.bytes / most })));
         if (!choice) {
@@ -102,8 +141,15 @@ async function walkKeys(db, pattern, walk, step, tell) {
     const asked = keys.flatMap((key) => [["TYPE", key], ...(sized ? [["MEMORY", "USAGE", key]] : [])]);
     const replies = asked.length ? await run(asked, db) : [];
     const each = sized ? 2 : 1;
-    step(keys.map((key, index) => ({ key, type: plain(replies[index * each]), bytes: sized ? Number(replies[index * each + 1]) || 0 : 0 }))
-      .filter(({ type }) => type !== "none"));
+    step(
+      keys
+        .map((key, index) => ({
+          key,
+          type: plain(replies[index * each]),
+          bytes: sized ? Number(replies[index * each + 1]) || 0 : 0,
+        }))
+        .filter(({ type }) => type !== "none"),
+    );
     cursor = next;
     looked += pattern === "*" ? keys.length : Math.max(keys.length, Number(STEP_KEYS));
     tell(Math.min(looked, all), all);
@@ -153,27 +199,40 @@ const LENGTH = { string: "STRLEN", list: "LLEN", hash: "HLEN", set: "SCARD", zse
 async function lengths(db, keys) {
   const known = keys.filter(({ type }) => LENGTH[type]);
   if (known.length === 0) return;
-  const replies = await run(known.map(({ key, type }) => [LENGTH[type], key]), db);
-  known.forEach((entry, index) => { entry.length = Number(replies[index]); });
+  const replies = await run(
+    known.map(({ key, type }) => [LENGTH[type], key]),
+    db,
+  );
+  known.forEach((entry, index) => {
+    entry.length = Number(replies[index]);
+  });
 }
 
 // The tables of what a scan finds.
 function scanTables() {
-  const sums = (caption, title, name) => table({
-    caption,
-    key: ([of]) => String(of),
-    sorted: 2,
-    most: 100,
-    columns: [
-      { title, of: ([of]) => name(of) },
-      { title: "Keys", number: true, of: ([, { keys }]) => count(keys), sort: ([, { keys }]) => keys },
-      { title: "Memory", number: true, of: ([, { bytes }]) => size(bytes), sort: ([, { bytes }]) => bytes },
-      { title: "A key", number: true, of: ([, { keys, bytes }]) => size(bytes / keys), sort: ([, { keys, bytes }]) => bytes / keys },
-      { title: "Share", draw: (cell, [, { part }]) => cell.replaceChildren(bar(part)) },
-    ],
-  });
+  const sums = (caption, title, name) =>
+    table({
+      caption,
+      key: ([of]) => String(of),
+      sorted: 2,
+      most: 100,
+      columns: [
+        { title, of: ([of]) => name(of) },
+        { title: "Keys", number: true, of: ([, { keys }]) => count(keys), sort: ([, { keys }]) => keys },
+        { title: "Memory", number: true, of: ([, { bytes }]) => size(bytes), sort: ([, { bytes }]) => bytes },
+        {
+          title: "A key",
+          number: true,
+          of: ([, { keys, bytes }]) => size(bytes / keys),
+          sort: ([, { keys, bytes }]) => bytes / keys,
+        },
+        { title: "Share", draw: (cell, [, { part }]) => cell.replaceChildren(bar(part)) },
+      ],
+    });
   const types = sums("Memory by type", "Type", (type) => type);
-  const prefixes = sums("Memory by prefix", "Prefix", (prefix) => prefix === null ? "(others)" : prefix === "" ? "(none)" : shown(prefix));
+  const prefixes = sums("Memory by prefix", "Prefix", (prefix) =>
+    prefix === null ? "(others)" : prefix === "" ? "(none)" : shown(prefix),
+  );
   const biggest = table({
     caption: "The biggest keys",
     key: ({ key }) => key,
@@ -182,7 +241,12 @@ function scanTables() {
       { title: "Key", element: ({ key }) => el("a", { href: `#keys/${encodeURIComponent(key)}` }, shown(key)) },
       { title: "Type", of: ({ type }) => type },
       { title: "Memory", number: true, of: ({ bytes }) => size(bytes), sort: ({ bytes }) => bytes },
-      { title: "Length", number: true, of: ({ length }) => length === undefined ? "" : count(length), sort: ({ length }) => length ?? 0 },
+      {
+        title: "Length",
+        number: true,
+        of: ({ length }) => (length === undefined ? "" : count(length)),
+        sort: ({ length }) => length ?? 0,
+      },
     ],
   });
   const roots = [el("div", { class: "grid" }, types.root, prefixes.root), biggest.root];
@@ -196,4 +260,3 @@ function scanTables() {
     },
   };
 }
-

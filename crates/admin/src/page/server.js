@@ -32,7 +32,9 @@ const seconds = () => (server.live.now - server.before.now) / 1000;
 class Refusal extends Error {}
 
 async function refresh() {
-  const response = await fetch(new URL("/live", location.origin), { signal: AbortSignal.timeout(5000) }).catch(() => null);
+  const response = await fetch(new URL("/live", location.origin), { signal: AbortSignal.timeout(5000) }).catch(
+    () => null,
+  );
   if (!response) throw new Refusal("no answer");
   if (!response.ok) throw new Refusal(`refused (${response.status})`);
   const live = await response.json();
@@ -82,7 +84,7 @@ function percentile(steps, part) {
   const all = steps.reduce((sum, [, n]) => sum + n, 0);
   let wanted = part * all;
   for (const [limit, n] of steps) {
-    if (wanted <= n) return limit * (0.5 + 0.5 * wanted / n);
+    if (wanted <= n) return limit * (0.5 + (0.5 * wanted) / n);
     wanted -= n;
   }
   return NaN;
@@ -93,9 +95,13 @@ function differences(before) {
   return Object.entries(server.live.commands).map(([name, now]) => {
     const then = before?.[name];
     const isReset = then && then.calls > now.calls;
-    const minus = (key) => now[key] - (isReset ? 0 : then?.[key] ?? 0);
+    const minus = (key) => now[key] - (isReset ? 0 : (then?.[key] ?? 0));
     return {
-      name, calls: minus("calls"), nanos: minus("nanos"), failed: minus("failed"), rejected: minus("rejected"),
+      name,
+      calls: minus("calls"),
+      nanos: minus("nanos"),
+      failed: minus("failed"),
+      rejected: minus("rejected"),
       steps: minusSteps(now.steps, isReset ? [] : then?.steps),
     };
   });
@@ -121,7 +127,9 @@ async function send(commands, db) {
       method: "POST",
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify({ db, commands: part }),
-    }).catch(() => { throw new Refusal("The server does not answer."); });
+    }).catch(() => {
+      throw new Refusal("The server does not answer.");
+    });
     const said = await response.json().catch(() => ({ error: `refused (${response.status})` }));
     if (said.error) throw new Refusal(said.error);
     replies.push(...said.replies);
@@ -156,20 +164,30 @@ function asObject(reply) {
 }
 
 // Does something for a button: what fails is told, and nothing else happens.
-const guarded = (work) => async (...args) => {
-  try {
-    return await work(...args);
-  } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
-    notify(error.message);
-    return undefined;
-  }
-};
+const guarded =
+  (work) =>
+  async (...args) => {
+    try {
+      return await work(...args);
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      notify(error.message);
+      return undefined;
+    }
+  };
 
 // A choice of database. A node of a cluster may have one alone, and then there is no choice.
 function databaseChoice(onchange) {
-  const known = Object.keys(server.live?.info ?? {}).filter((name) => /^db\d+$/.test(name)).map((name) => Number(name.slice(2)));
+  const known = Object.keys(server.live?.info ?? {})
+    .filter((name) => /^db\d+$/.test(name))
+    .map((name) => Number(name.slice(2)));
   const all = [...new Set([0, ...known])].sort((a, b) => a - b);
-  return el("select", { onchange }, options(all.map((db) => [String(db)]), "0"));
+  return el(
+    "select",
+    { onchange },
+    options(
+      all.map((db) => [String(db)]),
+      "0",
+    ),
+  );
 }
-

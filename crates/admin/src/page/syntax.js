@@ -19,9 +19,10 @@ function words(line) {
         at += line.codePointAt(at) > 0xffff ? 2 : 1;
         continue;
       }
-      for (at += 1; line[at] !== quote; ) {
+      for (at += 1; line[at] !== quote;) {
         if (at >= line.length) return null;
-        const [part, length] = quote === '"' ? escaped(line, at) : line.startsWith("\\'", at) ? ["'", 2] : letter(line, at);
+        const [part, length] =
+          quote === '"' ? escaped(line, at) : line.startsWith("\\'", at) ? ["'", 2] : letter(line, at);
         word += part;
         at += length;
       }
@@ -53,10 +54,12 @@ const docs = { commands: new Map(), loading: null };
 
 // Asks for it once.
 function loadDocs() {
-  docs.loading ??= one("COMMAND", "DOCS").then((reply) => readDocs(reply)).catch((error) => {
-    docs.loading = null;
-    throw error;
-  });
+  docs.loading ??= one("COMMAND", "DOCS")
+    .then((reply) => readDocs(reply))
+    .catch((error) => {
+      docs.loading = null;
+      throw error;
+    });
   return docs.loading;
 }
 
@@ -82,11 +85,17 @@ function argumentText(reply) {
   const flags = plain(of.flags ?? []).map(plain);
   const inner = (separator) => (of.arguments ?? []).map(argumentText).join(separator);
   const kind = plain(of.type);
-  const value = kind === "oneof" ? inner("|") : kind === "block" ? inner(" ") : kind === "pure-token" ? "" : plain(of.display_text ?? of.name);
+  const value =
+    kind === "oneof"
+      ? inner("|")
+      : kind === "block"
+        ? inner(" ")
+        : kind === "pure-token"
+          ? ""
+          : plain(of.display_text ?? of.name);
   const token = of.token === undefined ? "" : plain(of.token) || '""';
   let text = [token, value].filter(Boolean).join(" ");
   if (flags.includes("multiple")) text += ` [${flags.includes("multiple_token") ? text : value} ...]`;
   const isOpen = kind === "oneof" && !flags.includes("optional");
   return flags.includes("optional") ? `[${text}]` : isOpen ? `<${text}>` : text;
 }
-

@@ -10,17 +10,24 @@ function table({ caption, columns, key, sorted, most = 200 }) {
   const head = columns.map((column, index) => heading(column, index));
   const heads = el("tr", {}, head);
   const text = el("caption", {}, caption);
-  const root = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    el("table", {}, text, el("thead", {}, heads), body));
+  const root = el(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    el("table", {}, text, el("thead", {}, heads), body),
+  );
   let [order, isDown, rows, lines] = [sorted, true, [], new Map()];
 
   function heading({ title, number, sort }, index) {
     const cell = el("th", { scope: "col", class: number && "number" });
-    cell.append(sort ? button(title, () => {
-      isDown = order === index ? !isDown : true;
-      order = index;
-      show();
-    }) : title);
+    cell.append(
+      sort
+        ? button(title, () => {
+            isDown = order === index ? !isDown : true;
+            order = index;
+            show();
+          })
+        : title,
+    );
     return cell;
   }
 
@@ -67,6 +74,11 @@ function table({ caption, columns, key, sorted, most = 200 }) {
     setText(text, left > 0 ? `${caption} (${left} more are not shown)` : caption);
   }
 
-  return { root, update(all) { rows = all; show(); } };
+  return {
+    root,
+    update(all) {
+      rows = all;
+      show();
+    },
+  };
 }
-

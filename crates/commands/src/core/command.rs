@@ -578,6 +578,12 @@ impl CommandEntry {
         if let KeyPlan::One(index) = self.plan { Some(index) } else { None }
     }
 
+    /// Whether each of its calls has keys, by their places alone.
+    #[inline]
+    pub(crate) fn names_its_keys(&self) -> bool {
+        matches!(self.plan, KeyPlan::One(_) | KeyPlan::Range { .. })
+    }
+
     /// Whether a call may have so many arguments, the name included.
     #[inline]
     pub fn accepts(&self, args: usize) -> bool {

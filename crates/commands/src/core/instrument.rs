@@ -120,9 +120,30 @@ pub(crate) fn end(
         count(engine, session, start.worker, start.stats, nanos);
     }
     let answer = reply.len().saturating_sub(start.reply);
-    if session.kept.is_some() || end != End::Now || engine.wants_to_know(nanos, start.request.max(answer) as u64) {
+    if (session.kept.is_some() || end != End::Now || engine.wants_to_know(nanos, start.request.max(answer) as u64))
+        && (end != End::Now || !is_passed_over(engine, session, entry, nanos, start.request, answer))
+    {
         tell(engine, session, entry, args, start, now, reply, end);
     }
+}
+
+/// Whether nobody but HOTKEYS wants to know of the command, and that looks at another one: most are passed over where it
+/// looks at some only.
+#[inline(never)]
+fn is_passed_over(
+    engine: &Engine,
+    session: &Session,
+    entry: &CommandEntry,
+    nanos: u64,
+    request: usize,
+    answer: usize,
+) -> bool {
+    session.kept.is_none()
+        && engine.only_hot_keys_want(nanos, request.max(answer) as u64)
+        // What a script calls is its own.
+        && (session.in_script
+            || (entry.names_its_keys()
+                && engine.hot_keys().passes_over(session.worker, nanos, (request + answer) as u64)))
 }
 
 /// When a command ends.

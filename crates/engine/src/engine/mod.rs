@@ -80,11 +80,15 @@ pub struct Engine {
 struct Attention {
     nanos: AtomicU64,
     bytes: AtomicU64,
+    /// Without HOTKEYS.
+    nanos_of_others: AtomicU64,
+    bytes_of_others: AtomicU64,
 }
 
 impl Default for Attention {
     fn default() -> Self {
-        Attention { nanos: AtomicU64::new(u64::MAX), bytes: AtomicU64::new(u64::MAX) }
+        let never = || AtomicU64::new(u64::MAX);
+        Attention { nanos: never(), bytes: never(), nanos_of_others: never(), bytes_of_others: never() }
     }
 }
 
@@ -272,15 +276,28 @@ impl Engine {
     /// To be called when a threshold has changed.
     pub fn refresh_attention(&self) {
         let log = |reason| self.command_log.threshold(reason);
-        let (nanos, bytes) = match self.pubsub.is_monitored() || self.hot_keys.is_on() || self.slot_traffic.is_on() {
+        let others = match self.pubsub.is_monitored() || self.slot_traffic.is_on() {
             true => (0, 0),
             false => (
                 self.latency.threshold().min(log(LogReason::Slow)),
                 log(LogReason::LargeRequest).min(log(LogReason::LargeReply)),
             ),
         };
-        self.attention.nanos.store(nanos, Relaxed);
-        self.attention.bytes.store(bytes, Relaxed);
+        let all = if self.hot_keys.is_on() { (0, 0) } else { others };
+        let Attention { nanos, bytes, nanos_of_others, bytes_of_others } = &*self.attention;
+        for (place, threshold) in
+            [(nanos_of_others, others.0), (bytes_of_others, others.1), (nanos, all.0), (bytes, all.1)]
+        {
+            place.store(threshold, Relaxed);
+        }
+    }
+
+    /// Whether HOTKEYS alone wants to know of a command that is of interest.
+    #[inline]
+    pub fn only_hot_keys_want(&self, nanos: u64, bytes: u64) -> bool {
+        nanos < self.attention.nanos_of_others.load(Relaxed)
+            && bytes < self.attention.bytes_of_others.load(Relaxed)
+            && self.hot_keys.is_on()
     }
 
     /// The latency monitor.

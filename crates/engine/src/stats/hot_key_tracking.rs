@@ -7,11 +7,15 @@
 //!
 //! While it is off no command looks at anything here: it is one of the reasons for which a command's end is looked at
 //! more closely at all. A worker sees by the session's number that its lists are of an earlier one.
+//!
+//! Where only one command of so many is looked at, a worker counts down to it, and the others are passed over at the
+//! cost of a few additions to what is the worker's alone.
 
 use crate::data::slot::slot_of;
 use crate::locks::sync::Mutex;
 use crate::per_worker::PerWorker;
 use crate::stats::heavy_hitters::HeavyHitters;
+use crate::stats::metrics::Counter;
 use crate::time::UnixMs;
 use cluster::slot_set::SlotSet;
 use std::collections::BTreeMap;
@@ -65,6 +69,25 @@ struct Found {
     sampled: HotKeyTotals,
 }
 
+/// What one worker writes without a lock.
+#[derive(Debug, Default)]
+struct PassedOver {
+    /// The session in which commands are passed over; 0: none is.
+    session: Counter,
+    /// Commands before the next one that is looked at.
+    left: Counter,
+    /// What those took that were passed over.
+    nanos: Counter,
+    bytes: Counter,
+}
+
+/// What one worker has.
+#[derive(Debug, Default)]
+struct WorkerPart {
+    passed_over: PassedOver,
+    found: Mutex<Found>,
+}
+
 /// What some commands took together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HotKeyTotals {
@@ -88,7 +111,7 @@ pub struct HotKeys {
     /// Counts up with each session.
     number: AtomicU64,
     session: Mutex<Option<Session>>,
-    workers: PerWorker<Mutex<Found>>,
+    workers: PerWorker<WorkerPart>,
 }
 
 /// A key with what it took.
@@ -177,7 +200,22 @@ impl HotKeys {
         }
         *session = None;
         self.number.fetch_add(1, Release);
-        self.workers.iter().for_each(|found| *found.lock() = Found::default());
+        self.workers.iter().for_each(|part| *part.found.lock() = Found::default());
+        true
+    }
+
+    /// Whether a command with keys is passed over, since only some are looked at; then it is counted, and nothing else
+    /// is to be done for it. Only its worker calls this.
+    #[inline]
+    pub fn passes_over(&self, worker: usize, nanos: u64, bytes: u64) -> bool {
+        let PassedOver { session, left, nanos: all_nanos, bytes: all_bytes } = &self.workers[worker].passed_over;
+        let before = left.get();
+        if before == 0 || session.get() != self.number.load(Acquire) {
+            return false;
+        }
+        left.set(before - 1);
+        all_nanos.add(nanos);
+        all_bytes.add(bytes);
         true
     }
 
@@ -191,10 +229,12 @@ impl HotKeys {
         keys: impl ExactSizeIterator<Item = &'k [u8]> + Clone,
     ) {
         let (number, count) = (self.number.load(Acquire), keys.len() as u64);
-        let mut found = self.workers[worker].lock();
+        let WorkerPart { passed_over, found } = &self.workers[worker];
+        let mut found = found.lock();
         if found.session != number {
             let Some(settings) = self.session.lock().as_ref().map(|session| session.settings.clone()) else { return };
             *found = Found::of(number, &settings);
+            passed_over.begin(number, &settings);
         }
         let Some(first) = keys.clone().next() else { return };
         let took = HotKeyTotals { nanos, bytes };
@@ -204,8 +244,9 @@ impl HotKeys {
             return;
         }
         found.selected.add(took);
-        if found.sample > 1 && fastrand::u64(..found.sample) > 0 {
-            return;
+        match passed_over.left.get() {
+            0 => passed_over.left.set(until_next(found.sample)),
+            left => return passed_over.left.set(left - 1),
         }
         found.sampled.add(took);
         let Found { by_time, by_bytes, .. } = &mut *found;
@@ -221,13 +262,14 @@ impl HotKeys {
         let number = self.number.load(Acquire);
         let (mut times, mut traffic) = (BTreeMap::new(), BTreeMap::new());
         let [mut all, mut selected, mut sampled] = [HotKeyTotals::default(); 3];
-        for worker in self.workers.iter() {
-            let found = worker.lock();
+        for WorkerPart { passed_over, found } in self.workers.iter() {
+            let found = found.lock();
             if found.session != number {
                 continue;
             }
-            all.add(found.all);
-            selected.add(found.selected);
+            let passed_over = passed_over.totals(number);
+            [found.all, passed_over].into_iter().for_each(|part| all.add(part));
+            [found.selected, passed_over].into_iter().for_each(|part| selected.add(part));
             sampled.add(found.sampled);
             for (list, sums) in [(&found.by_time, &mut times), (&found.by_bytes, &mut traffic)] {
                 for (key, weight) in list.iter().flat_map(HeavyHitters::iter) {
@@ -250,6 +292,29 @@ impl HotKeys {
             sampled,
         })
     }
+}
+
+impl PassedOver {
+    /// Where slots are chosen, every command's has to be looked at.
+    fn begin(&self, session: u64, settings: &HotKeySettings) {
+        self.session.set(if settings.slots.is_none() && settings.sample > 1 { session } else { 0 });
+        self.left.set(until_next(settings.sample));
+        self.nanos.set(0);
+        self.bytes.set(0);
+    }
+
+    fn totals(&self, session: u64) -> HotKeyTotals {
+        match self.session.get() == session {
+            true => HotKeyTotals { nanos: self.nanos.get(), bytes: self.bytes.get() },
+            false => HotKeyTotals::default(),
+        }
+    }
+}
+
+/// How many commands are passed over before the next: any number, so that what repeats is not always met or missed, and
+/// one less than `sample` in the mean.
+fn until_next(sample: u64) -> u64 {
+    fastrand::u64(0..=2 * sample.saturating_sub(1))
 }
 
 impl Found {
@@ -325,6 +390,30 @@ mod tests {
         assert_eq!((report.lasted, report.all.bytes), (1000, 10_000));
         assert!((1..5000).contains(&report.sampled.bytes), "{report:?}");
         assert_eq!(report.by_time[0].1, report.sampled.bytes);
+    }
+
+    #[test]
+    fn what_is_passed_over_is_counted_and_not_looked_at() {
+        let hot = HotKeys::new(1);
+        assert!(!hot.passes_over(0, 1, 1), "there is no session");
+        for sample in [1, 10, 100] {
+            let settings = HotKeySettings { sample, ..SETTINGS };
+            assert!(hot.begin(settings, UnixMs(0), cpu(0)));
+            let looked_at =
+                (0..10_000).filter(|_| !hot.passes_over(0, 3, 2)).map(|_| note(&hot, 0, 3, 2, &["a"])).count();
+            let report = hot.report(UnixMs(0), cpu(0)).unwrap();
+            assert_eq!([report.all, report.selected], [HotKeyTotals { nanos: 30_000, bytes: 20_000 }; 2]);
+            // The first shows that the session is new.
+            let sampled = (report.sampled.bytes / 2) as usize;
+            assert!(looked_at - sampled <= 1, "{looked_at} {sampled}");
+            let expected = 10_000 / sample as usize;
+            assert!((expected / 2..=expected * 2).contains(&sampled), "{sampled} of {expected}");
+            assert!(hot.stop(UnixMs(0), cpu(0)) && !report.by_time.is_empty());
+        }
+        let settings = HotKeySettings { sample: 10, slots: Some(SlotSet::all()), ..SETTINGS };
+        assert!(hot.begin(settings, UnixMs(0), cpu(0)));
+        note(&hot, 0, 1, 1, &["a"]);
+        assert!((0..100).all(|_| !hot.passes_over(0, 1, 1)), "the slot of each is looked at");
     }
 
     #[test]
