@@ -152,6 +152,27 @@ fn bodies_and_replies_are_bounded() {
 }
 
 #[test]
+fn what_does_not_reply_in_time_is_given_up() {
+    if is_peer() {
+        return;
+    }
+    let watched = Watched::start(&[]);
+    let mut client = watched.server.client();
+    let _: () = redis::cmd("CLIENT").arg("PAUSE").arg(600_000).arg("WRITE").query(&mut client).expect("a reply");
+    let answer = command(&watched, "", r#"{"commands":[["GET","k"],["SET","k","v"]]}"#);
+    assert_eq!(answer.status, 504, "{}", answer.body);
+    assert!(
+        answer.body.contains("not replied in time") && answer.body.contains("\"replies\":[null]"),
+        "{}",
+        answer.body
+    );
+    assert!(
+        eventually(|| watched.get("/metrics").number("redis_connected_clients") == Some(1.0)),
+        "its client is gone"
+    );
+}
+
+#[test]
 fn numbers_come_when_no_client_is_let_in() {
     if is_peer() {
         return;

@@ -127,8 +127,8 @@ pub(crate) fn end(
     }
 }
 
-/// Whether nobody but HOTKEYS wants to know of the command, and that looks at another one: most are passed over where it
-/// looks at some only.
+/// Whether nobody but HOTKEYS wants to know of the command, and that looks at another one: most are passed over where
+/// it looks at some only.
 #[inline(never)]
 fn is_passed_over(
     engine: &Engine,
