@@ -2,9 +2,9 @@
 """Installs the packages into a small Debian of its own, and uses what they bring, as root.
 
 usage: packages.py --deb FILE --names FILE --root FOLDER
-FOLDER is made by debootstrap if it is not there. What is looked at: dpkg installs, the account and its folders, unit files
+FOLDER is made by debootstrap if it is not there. What is looked at: the chart as Helm renders it, dpkg installs, the account and its folders, unit files
 (systemd-analyze in the root), the server as its unit starts it, with the word to the supervisor that it is ready, the programs
-under other names, completions, the container's entry point and health check, the charts' scripts with three servers, and purge.
+under other names, completions, the container's entry point and health check, the chart's scripts with three servers, and purge.
 """
 import argparse, json, os, shutil, socket, subprocess, sys, time
 
@@ -309,12 +309,39 @@ def check_chart():
     assert f'version = "{version}"' in open(os.path.join(SOURCE, "Cargo.toml")).read(), "the chart's version is the program's"
 
 
+def render_chart():
+    """Helm's own engine renders the chart in every mode, and Kubernetes' schemas know all that comes out."""
+    import helm_python, kubernetes_validate, yaml
+
+    path = os.path.join(SOURCE, "packaging/helm/cinnabar")
+    assert not helm_python.lint(path)["errors"]
+    everything = {
+        "adminPort": 9121, "auth": {"existingSecret": "secret"}, "image": {"tag": "1"}, "imagePullSecrets": [{"name": "pull"}],
+        "nodeSelector": {"kubernetes.io/arch": "amd64"}, "tolerations": [{"operator": "Exists"}], "podAnnotations": {"a": "b"},
+        "resources": {"limits": {"memory": "1Gi"}}, "persistence": {"enabled": False}, "podDisruptionBudget": {"enabled": False},
+    }
+    kinds = {"standalone": set(), "replicated": {"PodDisruptionBudget"}, "cluster": {"PodDisruptionBudget", "Job"}}
+    with helm_python.Chart.load(path) as chart:
+        for mode, others in kinds.items():
+            for more in ({}, everything):
+                rendered = chart.render({"mode": mode, **more}, name="cache", namespace="default")
+                made = set()
+                for name, text in rendered.items():
+                    for manifest in yaml.safe_load_all(text) if name.endswith(".yaml") else ():
+                        if manifest:
+                            kubernetes_validate.validate(manifest, kubernetes_validate.latest_version(), strict=True)
+                            made.add(manifest["kind"])
+                budget = {"PodDisruptionBudget"} if more else set()
+                assert made == {"ConfigMap", "Service", "StatefulSet"} | others - budget, (mode, made)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("deb", "names", "root"):
         parser.add_argument("--" + name, required=True)
     options = parser.parse_args()
     check_chart()
+    render_chart()
     root = Root(options.root)
     try:
         for package in (options.deb, options.names):
