@@ -207,6 +207,10 @@ def memory(browser, client):
     number = int("".join(c for c in told.split("Done: ")[1].split(" keys")[0] if c.isdigit()))
     assert abs(number - keys) <= keys * 0.05, (number, keys)
     assert "300,000" in told or "300.0 k" in told, "the length of the biggest"
+    # A key that was found leads to what is in it, in its own database.
+    browser.script("[...document.querySelectorAll('#view-memory a')].find((it) => it.textContent === 'scores').click()")
+    browser.until_text("scores", "player-0")
+    browser.view("memory")
     browser.type(browser.labelled("Separator of prefixes"), "-")
     browser.press("Scan all keys")
     browser.press("Stop")
@@ -295,7 +299,7 @@ def find(browser, pattern, name):
 
 
 def open_key(browser, key):
-    browser.script("location.hash = '#keys/' + encodeURIComponent(arguments[0])", key)
+    browser.script("location.hash = '#keys/0/' + encodeURIComponent(arguments[0])", key)
     browser.until(f"key {key}", lambda: browser.text("#view-keys h3") == key)
 
 

@@ -174,15 +174,21 @@ views.push({
     const isCertain = (key) => ask("Delete the key?", `${shown(key)} is removed with its value.`, "Delete");
 
     return {
-      // `key`: of an address like #keys/name.
-      show(key) {
-        if (!choice) {
+      // `place`: of an address like #keys/0/name, a database and a key in it.
+      show(place) {
+        const [, number, key] = /^(\d+)\/(.*)$/s.exec(place ?? "") ?? [];
+        const isFirst = !choice;
+        if (isFirst) {
           choice = databaseChoice(guarded(begin));
           db.replaceChildren(choice);
-          if (may("scan")) guarded(begin)();
-          else setText(state, "The user may not run SCAN.");
         }
-        if (key) guarded(open)(key);
+        if (key !== undefined) {
+          if (![...choice.options].some(({ value }) => value === number)) choice.append(el("option", {}, number));
+          choice.value = number;
+          guarded(open)(key);
+        }
+        if (isFirst && may("scan")) guarded(begin)();
+        else if (isFirst) setText(state, "The user may not run SCAN.");
       },
     };
   },

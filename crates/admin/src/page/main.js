@@ -6,7 +6,7 @@ let isPaused = false;
 let current = null;
 const built = new Map();
 
-// The view that the address names, and what it is shown: #keys/name.
+// The view that the address names, and what it is shown: #keys/0/name.
 function fromAddress() {
   const [id, ...rest] = location.hash.slice(1).split("/");
   const view = views.find((known) => known.id === id) ?? views[0];

@@ -70,7 +70,7 @@ views.push({
       walk = { running: true, paused: false, stopped: false };
       const mine = walk;
       const number = Number(choice.value);
-      const tables = scanTables();
+      const tables = scanTables(number);
       result.replaceChildren(...tables.roots);
       buttons();
       try {
@@ -209,7 +209,7 @@ async function lengths(db, keys) {
 }
 
 // The tables of what a scan finds.
-function scanTables() {
+function scanTables(db) {
   const sums = (caption, title, name) =>
     table({
       caption,
@@ -238,7 +238,7 @@ function scanTables() {
     key: ({ key }) => key,
     sorted: 2,
     columns: [
-      { title: "Key", element: ({ key }) => el("a", { href: `#keys/${encodeURIComponent(key)}` }, shown(key)) },
+      { title: "Key", element: ({ key }) => el("a", { href: `#keys/${db}/${encodeURIComponent(key)}` }, shown(key)) },
       { title: "Type", of: ({ type }) => type },
       { title: "Memory", number: true, of: ({ bytes }) => size(bytes), sort: ({ bytes }) => bytes },
       {

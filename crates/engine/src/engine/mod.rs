@@ -295,9 +295,7 @@ impl Engine {
     /// Whether HOTKEYS alone wants to know of a command that is of interest.
     #[inline]
     pub fn only_hot_keys_want(&self, nanos: u64, bytes: u64) -> bool {
-        nanos < self.attention.nanos_of_others.load(Relaxed)
-            && bytes < self.attention.bytes_of_others.load(Relaxed)
-            && self.hot_keys.is_on()
+        nanos < self.attention.nanos_of_others.load(Relaxed) && bytes < self.attention.bytes_of_others.load(Relaxed)
     }
 
     /// The latency monitor.
