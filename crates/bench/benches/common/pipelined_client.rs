@@ -11,7 +11,7 @@ use commands::core::dispatch;
 use commands::{Now, Session};
 use engine::Engine;
 use engine::host::threads::Server;
-use engine::time::UnixUs;
+use engine::time::{Nanos, UnixUs};
 use resp::{Protocol, Reply, RequestLimits};
 
 const NOW: Now = Now { unix_us: UnixUs(1_700_000_000_000_000) };
@@ -62,8 +62,9 @@ impl<'e> Client<'e> {
                 if is_limited {
                     engine.make_room(Server { worker: session.worker, now_us: NOW.unix_us });
                 }
-                let (reply_max, is_lent) = (usize::MAX, false);
-                let mut run = BatchRun { engine, session, prefetcher, now: NOW, reply, reply_max, is_limited, is_lent };
+                let (reply_max, until, is_lent) = (usize::MAX, Nanos(u64::MAX), false);
+                let mut run =
+                    BatchRun { engine, session, prefetcher, now: NOW, reply, reply_max, until, is_limited, is_lent };
                 let (mut done, end) = run.run(left, spans);
                 match end {
                     BatchEnd::Next => {}

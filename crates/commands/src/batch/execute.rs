@@ -26,6 +26,7 @@ use engine::keyspace::keys::Keys;
 use engine::keyspace::origin::Asker;
 use engine::stats::metrics::{CommandStats, WorkerMetrics};
 use engine::status::deny_reasons::DenyReasons;
+use engine::time::Nanos;
 use resp::{ProtocolError, Reply, Span};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -44,6 +45,8 @@ pub struct BatchRun<'r> {
     pub reply: &'r mut Reply,
     /// Bytes in the sink of replies after which the run ends.
     pub reply_max: usize,
+    /// What the worker's clock shows when the run is to end: others have waited for long enough.
+    pub until: Nanos,
     /// There is a limit to memory.
     pub is_limited: bool,
     /// A script or a long command has the thread: only what can be done with locks that are free is run.
@@ -65,7 +68,7 @@ pub enum BatchEnd {
     },
     /// The last request breaks the protocol, which the client has been told.
     Violation(ProtocolError),
-    /// Much was replied: the next request is to wait for others.
+    /// Much was replied, or it took long: the next request is to wait for others.
     Full,
     /// The next request cannot run now, and is to be tried a little later.
     Later,
@@ -132,7 +135,8 @@ impl BatchRun<'_> {
         if done > 0 && (runs_scripts || self.is_limited || has_own && !item.publishes()) {
             return Some(BatchEnd::Next);
         }
-        if self.reply.len() > self.reply_max {
+        let is_late = done > 0 && engine.metrics()[self.session.worker].clock() > self.until;
+        if self.reply.len() > self.reply_max || is_late {
             return Some(BatchEnd::Full);
         }
         let must_not_push = engine.persistence_status().deny_reasons().is_congested() && item.may_push(engine);
@@ -186,7 +190,7 @@ impl BatchRun<'_> {
     #[inline(never)]
     fn run_plain(&mut self, items: &[BatchItem<'_>], spans: &[Span]) -> (usize, Flow) {
         let Some(mut last) = items.first().and_then(BatchItem::entry) else { return (0, Flow::Next) };
-        let (engine, now, reply_max) = (self.engine, self.now, self.reply_max);
+        let (engine, now, reply_max, until) = (self.engine, self.now, self.reply_max, self.until);
         let (token, mut items) = (items[0].token, items.iter());
         let (session, prefetcher) = (&mut *self.session, &mut *self.prefetcher);
         // Before the gate has let a command in: at worst it is admitted anew.
@@ -209,7 +213,7 @@ impl BatchRun<'_> {
         let mut cx =
             Context { engine, keys, reply: &mut *self.reply, session, command, now, flow, blocking, key_args: &[] };
         let mut ran = 0;
-        while cx.reply.len() <= reply_max {
+        while cx.reply.len() <= reply_max && (ran == 0 || worker.clock() <= until) {
             prefetcher.at(engine, items.as_slice(), spans);
             let next = items.next().filter(|item| item.token == token && gate.is_open(item));
             let Some(plain) = next.and_then(|item| item.plain(spans)) else { break };

@@ -90,7 +90,7 @@ mod tests {
     use crate::core::session::LendingMode;
     use crate::core::session::Session;
     use crate::testing;
-    use engine::time::UnixUs;
+    use engine::time::{Nanos, UnixUs};
     use proptest::prelude::*;
     use resp::{Protocol, Reply, RequestLimits, encode_command};
     use std::sync::Arc;
@@ -168,9 +168,9 @@ mod tests {
             let (mut items, spans) = batch.begin(engine, &mut self.prefetcher);
             while !items.is_empty() && !self.ended {
                 let (session, reply, prefetcher) = (&mut self.session, &mut self.reply, &mut self.prefetcher);
-                let (reply_max, is_limited, is_lent) = (usize::MAX, false, false);
+                let (reply_max, until, is_limited, is_lent) = (usize::MAX, Nanos(u64::MAX), false, false);
                 let (mut done, end) =
-                    BatchRun { engine, session, prefetcher, now, reply, reply_max, is_limited, is_lent }
+                    BatchRun { engine, session, prefetcher, now, reply, reply_max, until, is_limited, is_lent }
                         .run(items, spans);
                 match end {
                     BatchEnd::Next => {}

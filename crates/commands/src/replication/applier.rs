@@ -19,6 +19,7 @@ use engine::Engine;
 use engine::clients::registry::ClientInfo;
 use engine::keyspace::held_locks::LockTimeout;
 use engine::keyspace::origin::Asker;
+use engine::time::Nanos;
 use replication::units::{Unit, Units};
 use resp::{Protocol, Reply, RequestLimits, Span};
 use std::sync::Arc;
@@ -154,6 +155,7 @@ impl Applier {
             reply,
             reply_max: usize::MAX,
             is_limited: false,
+            until: Nanos(u64::MAX),
             is_lent: false,
         };
         let (mut done, end) = run.run(items, spans);

@@ -5,7 +5,7 @@ use crate::connection::input::{InputBytes, PENDING_COPY_MAX};
 use crate::connection::state::Connection;
 use crate::event_loop::tick_input::{TickInput, Unparsed};
 use crate::event_loop::worker::Worker;
-use crate::schedule::fairness::{LIGHT_BYTES, VISIT_BYTES};
+use crate::schedule::fairness::{LIGHT_BYTES, LIMITED_VISIT_MAX, VISIT_BYTES};
 use crate::system::log::{self, Level};
 use commands::Now;
 use commands::batch::Batch;
@@ -249,15 +249,10 @@ impl Worker {
             Err(done) => return done,
         };
         let items = &mut items[..allowed];
-        let connection = &self.connections[token];
         let mut start = self.replies.len();
-        self.replies.sink().set_protocol(connection.protocol);
+        self.replies.sink().set_protocol(self.connections[token].protocol);
         let began = self.metrics().clock();
-        let (mut done, mut end) = self.run_requests(items, spans, start + VISIT_REPLY_MAX, now);
-        if matches!(end, BatchEnd::Full) && self.settings.clients.is_hard(&self.connections[token]) {
-            let (more, ended) = self.run_requests(&mut items[done..], spans, start + LIMITED_REPLY_MAX, now);
-            (done, end) = (done + more, ended);
-        }
+        let (mut done, end) = self.run_visit(items, spans, now);
         let took = self.metrics().clock().since(began);
         let connection = &mut self.connections[token];
         connection.visits.count_commands(took);
@@ -323,12 +318,25 @@ impl Worker {
         }
     }
 
+    /// Runs requests of the first one's connection for as long as it may keep others waiting.
+    fn run_visit(&mut self, items: &mut [BatchItem<'_>], spans: &[Span], now: Now) -> (usize, BatchEnd) {
+        let (token, start) = (items[0].token, self.replies.len());
+        let visit = (start + VISIT_REPLY_MAX, self.fairness.visit_nanos());
+        let (done, end) = self.run_requests(items, spans, visit, now);
+        if matches!(end, BatchEnd::Full) && self.settings.clients.is_hard(&self.connections[token]) {
+            let visit = (start + LIMITED_REPLY_MAX, LIMITED_VISIT_MAX);
+            let (more, end) = self.run_requests(&mut items[done..], spans, visit, now);
+            return (done + more, end);
+        }
+        (done, end)
+    }
+
     #[inline]
     fn run_requests(
         &mut self,
         items: &mut [BatchItem<'_>],
         spans: &[Span],
-        reply_max: usize,
+        (reply_max, nanos): (usize, u64),
         now: Now,
     ) -> (usize, BatchEnd) {
         let engine = &*self.shared.engine;
@@ -339,6 +347,7 @@ impl Worker {
             now,
             reply: self.replies.sink(),
             reply_max,
+            until: engine.metrics()[self.index].clock().after(nanos),
             is_limited: engine.persistence_status().deny_reasons().is_limited(),
             is_lent: self.is_lent,
         };

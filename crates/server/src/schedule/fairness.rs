@@ -28,7 +28,7 @@ pub const VISIT_BYTES: usize = 64 << 10;
 pub const LIGHT_BYTES: usize = 8 << 10;
 /// Nanoseconds for the visit of a connection whose replies have a hard limit: what a tick has cleared of fresh memory
 /// may be most of it.
-const LIMITED_VISIT_MAX: u64 = 20_000_000;
+pub const LIMITED_VISIT_MAX: u64 = 20_000_000;
 /// Nanoseconds for which others are expected to come back.
 const LATELY: u64 = 1_000_000_000;
 
@@ -73,6 +73,12 @@ impl Fairness {
     #[inline]
     pub fn visit_bytes(&self) -> usize {
         self.visit.bytes
+    }
+
+    /// Nanoseconds for which one connection's commands run without a look at others.
+    #[inline]
+    pub fn visit_nanos(&self) -> u64 {
+        self.visit.nanos
     }
 
     /// Bytes of replies that are sent to one connection at once.
