@@ -107,13 +107,14 @@ def environment(args, folder):
 
 
 def end_what_is_left(folder):
-    for name in os.listdir(folder):
-        if name.endswith(".pid"):
-            try:
-                with open(os.path.join(folder, name)) as file:
-                    os.kill(int(file.read()), signal.SIGKILL)
-            except (FileNotFoundError, ProcessLookupError, ValueError):
-                pass  # It is ending by itself.
+    for path, _, names in os.walk(folder):
+        for name in names:
+            if name.endswith(".pid"):
+                try:
+                    with open(os.path.join(path, name)) as file:
+                        os.kill(int(file.read()), signal.SIGKILL)
+                except (FileNotFoundError, ProcessLookupError, ValueError):
+                    pass  # It is ending by itself.
 
 
 def main():
