@@ -5,6 +5,8 @@
 //! needed is a complaint too: the tables only shrink.
 #![forbid(unsafe_code)]
 
+#[path = "tidy/cargo_lines.rs"]
+mod cargo_lines;
 #[path = "tidy/directives.rs"]
 mod directives;
 #[path = "tidy/documents.rs"]
@@ -123,6 +125,11 @@ fn architecture_says_why_each_dependency_is_there() {
 #[test]
 fn documents_name_what_exists() {
     expect_none(documents::complaints());
+}
+
+#[test]
+fn cargo_lines_of_documents_can_be_run() {
+    expect_none(cargo_lines::complaints());
 }
 
 #[test]

@@ -15,9 +15,23 @@ const MAP_LINES_MAX: usize = 250;
 const MAP_COLUMNS_MAX: usize = 120;
 
 pub fn complaints() -> Vec<String> {
+    paths().iter().flat_map(|path| complaints_of(path)).collect()
+}
+
+/// Returns the name of every document, and its text.
+pub fn texts() -> Vec<(String, String)> {
+    let read = |path: &PathBuf| Some((name(path), fs::read_to_string(path).ok()?));
+    paths().iter().filter_map(read).collect()
+}
+
+fn paths() -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = DOCUMENTS.iter().map(|path| root().join(path)).collect();
     markdown_below(&root().join(FOLDER), &mut paths);
-    paths.iter().flat_map(|path| complaints_of(path)).collect()
+    paths
+}
+
+fn name(path: &Path) -> String {
+    path.strip_prefix(root()).unwrap_or(path).display().to_string()
 }
 
 fn markdown_below(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -32,7 +46,7 @@ fn markdown_below(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 fn complaints_of(path: &Path) -> Vec<String> {
-    let name = path.strip_prefix(root()).unwrap_or(path).display().to_string();
+    let name = name(path);
     let Ok(text) = fs::read_to_string(path) else { return vec![format!("there is no {name}")] };
     let mut found = too_long(&name, &text);
     found.extend(missing(&name, &text, |path| root().join(path).exists()));
