@@ -159,8 +159,8 @@ pub struct Payload<'a> {
     version: u16,
 }
 
-/// Looks at the version and the checksum; None if one of them is wrong. `relaxed`: any version will do, and a checksum
-/// that is zero was not made. `skip_sum`: any checksum will do.
+/// Looks at the version and the checksum; None if one of them is wrong. `relaxed`: any version will do. `skip_sum`: any
+/// checksum will do.
 pub fn verify(bytes: &[u8], relaxed: bool, skip_sum: bool) -> Option<Payload<'_>> {
     let body = bytes.get(..bytes.len().checked_sub(FOOTER)?)?;
     let (version, stated) = bytes[body.len()..].split_first_chunk()?;
@@ -170,7 +170,7 @@ pub fn verify(bytes: &[u8], relaxed: bool, skip_sum: bool) -> Option<Payload<'_>
     }
     let stated = u64::from_le_bytes(*stated.first_chunk()?);
     let sum = || checksum(CrcAlgorithm::Crc64Redis, &bytes[..bytes.len() - 8]);
-    (skip_sum || stated == 0 || stated == sum()).then_some(Payload { body, version })
+    (skip_sum || stated == sum()).then_some(Payload { body, version })
 }
 
 /// Reads the value of a payload.

@@ -163,6 +163,18 @@ fn told_stream(stream: &Stream) -> String {
     lines.join(",")
 }
 
+#[test]
+fn a_dump_without_its_checksum_is_refused() {
+    let text = b"\x00\x03abc\x0b\x00\xb0s\x8dN\xbc\xedKk";
+    assert!(verify(text, false, false).is_some());
+    let mut without = text.to_vec();
+    without[text.len() - 8..].fill(0);
+    for relaxed in [false, true] {
+        assert!(verify(&without, relaxed, false).is_none());
+        assert!(verify(&without, relaxed, true).is_some());
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
