@@ -326,13 +326,17 @@ pub fn first_difference(peer: &Value, subject: &Value, allowed: Allowed) -> Opti
 }
 
 /// Whether both files say the same, as far as they must: in capitals, and without what either server may leave to the
-/// other's reading. The peer forgets to write down the consumers that XCLAIM and XAUTOCLAIM make.
+/// other's reading. The peer forgets to write down the consumers that XCLAIM and XAUTOCLAIM make, and that XREADGROUP
+/// gives entries once more.
 fn logs_agree(peer: &Value, subject: &Value) -> bool {
     let (Value::Array(peer), Value::Array(subject)) = (peer, subject) else { return are_alike(peer, subject) };
-    let makes_consumer = |words: &[Vec<u8>]| words.starts_with(&[b"XGROUP".to_vec(), b"CREATECONSUMER".to_vec()]);
+    let is_forgotten = |words: &[Vec<u8>]| {
+        words.starts_with(&[b"XGROUP".to_vec(), b"CREATECONSUMER".to_vec()])
+            || (words[0] == b"XCLAIM" && words.get(9).is_some_and(|deliveries| deliveries != b"1"))
+    };
     let mut peer = peer.iter().map(capitals).peekable();
     for words in subject.iter().map(capitals) {
-        if peer.next_if(|by_peer| commands_agree(by_peer, &words)).is_none() && !makes_consumer(&words) {
+        if peer.next_if(|by_peer| commands_agree(by_peer, &words)).is_none() && !is_forgotten(&words) {
             return false;
         }
     }
@@ -468,6 +472,9 @@ mod tests {
         );
         assert!(!differs(&["SET k 1"], &["XGROUP CREATECONSUMER k g c", "SET k 1"]));
         assert!(differs(&["XGROUP CREATECONSUMER k g c", "SET k 1"], &["SET k 1"]));
+        let once_more = "XCLAIM k g c 0 7-1 TIME 5 RETRYCOUNT 2 FORCE JUSTID LASTID 7-1";
+        assert!(!differs(&[], &[once_more]) && differs(&[], &[&once_more.replace("COUNT 2", "COUNT 1")]));
+        assert!(differs(&[once_more], &[]));
         let scanned = Allowed { scans: true, ..Allowed::default() };
         assert!(differs(&["DEL a", "DEL b"], &["DEL b", "DEL a"]));
         assert!(first_difference(&log(&["DEL a", "DEL b"]), &log(&["DEL b", "DEL a"]), scanned).is_none());

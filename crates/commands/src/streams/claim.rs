@@ -1,11 +1,12 @@
 //! XCLAIM and XAUTOCLAIM: pending entries change hands.
 //!
-//! The change log gets an XCLAIM for each entry, and an XACK for one that is pending but deleted from the stream.
+//! The change log gets an XCLAIM for each entry, an XACK for one that is pending but deleted from the stream, and how
+//! far the group has read, where that alone was given.
 
 use crate::core::args::Args;
 use crate::core::command::{Command, FAST, Group as Family, WRITE, key};
 use crate::core::context::Context;
-use crate::streams::consume::claim_record;
+use crate::streams::consume::{acknowledged_record, claim_record, once_more, position_record};
 use crate::streams::stream::{parse_bound, parse_id, reply_entry, reply_id};
 use engine::data::event_class::EventClass;
 use engine::propagation::effects::Record;
@@ -81,8 +82,25 @@ impl Claimant<'_> {
         if self.group.acknowledge(id) {
             self.changes += 1;
             if let Some(log) = &mut self.log {
-                log.push(vec![b"XACK".to_vec(), self.key.to_vec(), self.group_name.to_vec(), id.to_vec()]);
+                log.push(acknowledged_record(self.key, self.group_name, id));
             }
+        }
+    }
+
+    /// The group has read up to this entry at least; true if it had not.
+    fn move_to(&mut self, last_id: Id) -> bool {
+        let moves = last_id > self.group.last_id;
+        if moves {
+            self.group.last_id = last_id;
+            self.changes += 1;
+        }
+        moves
+    }
+
+    /// Logs how far the group has read, if no claimed entry has brought that along.
+    fn log_moved(&mut self, alone: bool) {
+        if let Some(log) = self.log.as_mut().filter(|_| alone) {
+            log.push(position_record(self.key, self.group_name, self.group));
         }
     }
 
@@ -97,7 +115,7 @@ impl Claimant<'_> {
         let deliveries = match self.deliveries {
             Some(given) => given,
             None if self.just_id => before.deliveries,
-            None => before.deliveries.saturating_add(1),
+            None => once_more(before.deliveries),
         };
         let pending = Pending { delivered_at: self.delivered_at, deliveries, consumer: Some(self.consumer) };
         self.group.assign(id, pending);
@@ -238,10 +256,7 @@ fn xclaim(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         claimant.delivered_at = options.delivered_at.unwrap_or(claimant.now);
         claimant.deliveries = options.deliveries;
         claimant.just_id = options.just_id;
-        if let Some(last_id) = options.last_id.filter(|id| *id > claimant.group.last_id) {
-            claimant.group.last_id = last_id;
-            claimant.changes += 1;
-        }
+        let moved = options.last_id.is_some_and(|id| claimant.move_to(id));
         let (mark, mut claimed) = (reply.begin_array(), 0);
         for id in ids {
             let before = claimant.group.pending(id).copied();
@@ -259,6 +274,7 @@ fn xclaim(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             claimed += 1;
         }
         reply.end_array(mark, claimed);
+        claimant.log_moved(moved && claimed == 0);
     })
 }
 

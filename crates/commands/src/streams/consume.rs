@@ -1,7 +1,8 @@
 //! XREADGROUP: entries for one consumer of a group; either what nobody in the group was given yet (`>`), or once more
 //! what this consumer was given and has not acknowledged.
 //!
-//! The change log gets what became of the group: an XCLAIM for each entry that was given out, and how far it has read.
+//! The change log gets what became of the group: an XCLAIM for each entry that was given out, for the first time or
+//! again, and how far it has read.
 
 use crate::core::args::Args;
 use crate::core::command::{BLOCKING, Command, Group as Family, WRITE};
@@ -89,6 +90,8 @@ struct Told {
 struct Outcome {
     new_consumer: bool,
     answered: bool,
+    /// Pending entries that are none any more.
+    dropped: u64,
 }
 
 fn read_one(
@@ -114,8 +117,7 @@ fn read_one(
             }
             let Told { answers, budget } = told;
             let left = budget.limit();
-            let mut reader = Reader { stream, group, consumer, now, left, budget, log: log.as_mut() };
-            let logged = reader.logged();
+            let mut reader = Reader { stream, group, consumer, now, left, budget, dropped: 0, log: log.as_mut() };
             let begins = reply.len();
             let (any, given) = reader.read(from, answers, reply, key.name, options, &args[group_at]);
             let answered = any && (given > 0 || !reader.budget.is_spent());
@@ -123,7 +125,7 @@ fn read_one(
                 answers.take_back(reply, begins);
             }
             // Entries that it is given bring it with them.
-            if new_consumer && (options.no_ack || reader.logged() == logged) {
+            if new_consumer && (options.no_ack || given == 0) {
                 reader.log(
                     |group, name| {
                         vec![b"XGROUP".to_vec(), b"CREATECONSUMER".to_vec(), key.name.to_vec(), group.to_vec(), name]
@@ -131,11 +133,11 @@ fn read_one(
                     &args[group_at],
                 );
             }
-            Outcome { new_consumer, answered }
+            Outcome { new_consumer, answered, dropped: reader.dropped }
         })
     })?;
     let outcome = outcome.unwrap_or_default();
-    let changes = u64::from(outcome.answered) + u64::from(outcome.new_consumer);
+    let changes = u64::from(outcome.answered) + u64::from(outcome.new_consumer) + outcome.dropped;
     if changes == 0 {
         edit.unchanged();
         return Ok(());
@@ -157,15 +159,12 @@ struct Reader<'r> {
     /// Entries that it may still be given.
     left: u64,
     budget: &'r mut Budget,
+    /// Pending entries that were found to be deleted from the stream.
+    dropped: u64,
     log: Option<&'r mut Vec<Record>>,
 }
 
 impl Reader<'_> {
-    /// How many records there are.
-    fn logged(&self) -> usize {
-        self.log.as_ref().map_or(0, |log| log.len())
-    }
-
     fn log(&mut self, record: impl FnOnce(&[u8], Vec<u8>) -> Record, group: &[u8]) {
         if let Some(log) = &mut self.log {
             let name = self.group.consumer(self.consumer).map(|consumer| consumer.name.to_vec());
@@ -185,9 +184,9 @@ impl Reader<'_> {
     ) -> (bool, usize) {
         if let From::History(after) = from {
             answers.begin(reply, key);
-            return (true, self.history(after, reply));
+            return (true, self.history(after, reply, key, group));
         }
-        let idle = options.claim.map(|min_idle| self.idle(min_idle)).unwrap_or_default();
+        let idle = options.claim.map(|min_idle| self.idle(min_idle, key, group)).unwrap_or_default();
         if idle.is_empty() && !self.any_new() {
             return (false, 0);
         }
@@ -207,7 +206,7 @@ impl Reader<'_> {
 
     /// What has been pending for as long with any consumer, the longest first. What is not in the stream any more is no
     /// longer pending.
-    fn idle(&mut self, min_idle: i64) -> Vec<(Id, Pending)> {
+    fn idle(&mut self, min_idle: i64, key: &[u8], group: &[u8]) -> Vec<(Id, Pending)> {
         let is_idle =
             |pending: &Pending| pending.consumer.is_none() || self.now.saturating_sub(pending.delivered_at) >= min_idle;
         let all = self.group.pending_range(Id::MIN, Id::MAX).map(|(id, pending)| (id, *pending));
@@ -215,8 +214,11 @@ impl Reader<'_> {
         idle.sort_by_key(|(id, pending)| (pending.delivered_at, *id));
         idle.retain(|(id, _)| {
             let there = self.stream.contains(*id);
-            if !there {
-                self.group.acknowledge(*id);
+            if !there && self.group.acknowledge(*id) {
+                self.dropped += 1;
+                if let Some(log) = &mut self.log {
+                    log.push(acknowledged_record(key, group, *id));
+                }
             }
             there
         });
@@ -239,7 +241,7 @@ impl Reader<'_> {
                 break;
             }
             given += 1;
-            let deliveries = before.deliveries.saturating_add(1);
+            let deliveries = once_more(before.deliveries);
             let pending = Pending { delivered_at: self.now, deliveries, consumer: Some(self.consumer) };
             self.group.assign(*id, pending);
             let last_id = self.group.last_id;
@@ -292,8 +294,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Replies what is pending with this consumer; how many entries.
-    fn history(&mut self, after: Id, reply: &mut Reply) -> usize {
+    /// Replies what is pending with this consumer, which is given it once more; how many entries.
+    fn history(&mut self, after: Id, reply: &mut Reply, key: &[u8], group: &[u8]) -> usize {
         let (mark, mut given) = (reply.begin_array(), 0);
         let mut next = after.next();
         while given < self.left
@@ -315,8 +317,11 @@ impl Reader<'_> {
                 break;
             }
             if is_there && let Some(pending) = self.group.pending(id).copied() {
-                let deliveries = pending.deliveries.saturating_add(1);
-                self.group.assign(id, Pending { delivered_at: self.now, deliveries, ..pending });
+                let deliveries = once_more(pending.deliveries);
+                let pending = Pending { delivered_at: self.now, deliveries, ..pending };
+                self.group.assign(id, pending);
+                let last_id = self.group.last_id;
+                self.log(|group, name| claim_record(key, group, name, id, &pending, last_id), group);
             }
             given += 1;
             next = id.next();
@@ -324,6 +329,16 @@ impl Reader<'_> {
         reply.end_array(mark, given as usize);
         given as usize
     }
+}
+
+/// The number of deliveries after one more. It stays one that commands can say.
+pub(crate) fn once_more(deliveries: u64) -> u64 {
+    deliveries.saturating_add(1).min(i64::MAX as u64)
+}
+
+/// Takes a pending entry from a group, as the change log says it.
+pub(crate) fn acknowledged_record(key: &[u8], group: &[u8], id: Id) -> Record {
+    vec![b"XACK".to_vec(), key.to_vec(), group.to_vec(), id.to_vec()]
 }
 
 /// Gives a pending entry to a consumer, as the change log says it.
@@ -354,7 +369,7 @@ pub(crate) fn claim_record(
 }
 
 /// How far a group has read, as the change log says it.
-fn position_record(key: &[u8], name: &[u8], group: &ConsumerGroup) -> Record {
+pub(crate) fn position_record(key: &[u8], name: &[u8], group: &ConsumerGroup) -> Record {
     vec![
         b"XGROUP".to_vec(),
         b"SETID".to_vec(),
@@ -398,6 +413,7 @@ mod tests {
             "XCLAIM s g d 0 1-2 TIME 1700000000000 RETRYCOUNT 1 FORCE JUSTID LASTID 1-2",
             "XGROUP SETID s g 1-2 ENTRIESREAD 2",
             "EXEC",
+            "XCLAIM s g c 0 1-1 TIME 1700000000000 RETRYCOUNT 2 FORCE JUSTID LASTID 1-2",
             "XDEL s 1-1",
             "XACK s g 1-1",
             "XGROUP CREATECONSUMER s g e",
@@ -426,6 +442,51 @@ mod tests {
             log.take().iter().map(|(_, words)| String::from_utf8(words.join(&b' ')).unwrap()).collect();
         let expected = ["XCLAIM s g d 0 1-1 TIME 1700000000010 RETRYCOUNT 3 FORCE JUSTID LASTID 1-2", "XACK s g 1-2"];
         assert_eq!(logged, expected);
+    }
+
+    #[test]
+    fn a_group_that_moves_without_a_claim_is_logged() {
+        let mut client = Client::new();
+        let log = client.log();
+        client.is("XADD s 1-1 a 1", "1-1").is("XGROUP CREATE s g 0", "+OK").is("XGROUP CREATECONSUMER s g c", ":1");
+        log.take();
+        client.is("XCLAIM s g c 0 1-1 LASTID 7-7", "[]").is("XCLAIM s g c 0 1-1 LASTID 7-6", "[]");
+        client.is("XCLAIM s g d 0 9-9 LASTID 8-8", "[]").is("XCLAIM s g c 0 1-1 FORCE LASTID 9-9", "[[1-1 [a 1]]]");
+        let logged: Vec<_> =
+            log.take().iter().map(|(_, words)| String::from_utf8(words.join(&b' ')).unwrap()).collect();
+        let expected = [
+            "XGROUP SETID s g 7-7 ENTRIESREAD -1",
+            "MULTI",
+            "XGROUP CREATECONSUMER s g d",
+            "XGROUP SETID s g 8-8 ENTRIESREAD -1",
+            "EXEC",
+            "XCLAIM s g c 0 1-1 TIME 1700000000000 RETRYCOUNT 2 FORCE JUSTID LASTID 9-9",
+        ];
+        assert_eq!(logged, expected);
+    }
+
+    #[test]
+    fn what_is_pending_but_deleted_is_logged_as_it_goes() {
+        let mut client = Client::new();
+        let log = client.log();
+        client.is("XADD s 1-1 a 1", "1-1").is("XADD s 1-2 a 2", "1-2").is("XGROUP CREATE s g 0", "+OK");
+        client.run("XREADGROUP GROUP g c STREAMS s >");
+        client.is("XDEL s 1-1 1-2", ":2");
+        log.take();
+        client.is("XREADGROUP GROUP g d CLAIM 0 STREAMS s >", "nil").is("XPENDING s g", "[:0 nil nil nil]");
+        let logged: Vec<_> =
+            log.take().iter().map(|(_, words)| String::from_utf8(words.join(&b' ')).unwrap()).collect();
+        let expected = ["MULTI", "XACK s g 1-1", "XACK s g 1-2", "XGROUP CREATECONSUMER s g d", "EXEC"];
+        assert_eq!(logged, expected);
+    }
+
+    #[test]
+    fn deliveries_stay_a_number_that_the_log_can_say() {
+        let mut client = Client::new();
+        client.is("XADD s 1-1 a 1", "1-1").is("XGROUP CREATE s g 0", "+OK");
+        client.run(&format!("XCLAIM s g c 0 1-1 FORCE JUSTID RETRYCOUNT {}", i64::MAX));
+        client.run("XCLAIM s g c 0 1-1");
+        client.is("XPENDING s g - + 9", &format!("[[1-1 c :0 :{}]]", i64::MAX));
     }
 
     #[test]
