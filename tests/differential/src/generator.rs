@@ -2,7 +2,7 @@
 
 use crate::families::{Family, Row};
 use crate::grammar::{Command, Grammar};
-use crate::hazard::{is_hazardous, is_incomparable};
+use crate::hazard::{is_harmful, is_hazardous, is_incomparable};
 use crate::words::{COMMON, KEYS, Word, junk};
 use fastrand::Rng;
 
@@ -58,6 +58,58 @@ impl Generator {
         }
     }
 
+    /// So many steps whose replies are not compared, some of them as transactions and scripts.
+    pub fn history(&self, seed: u64, steps: usize) -> Vec<Step> {
+        let mut rng = Rng::with_seed(seed);
+        let mut history = vec![vec![library()]];
+        for _ in 0..steps {
+            let mut step = self.historic(&mut rng);
+            if let [command] = step.as_slice() {
+                let first = command.clone();
+                let several = |rng: &mut Rng| (0..rng.usize(..4)).map(|_| self.alone(rng)).collect::<Vec<_>>();
+                step = match rng.u8(..12) {
+                    0 => {
+                        let rest = several(&mut rng);
+                        let bounds = ["MULTI", "EXEC"].map(|name| vec![name.as_bytes().to_vec()]);
+                        let [multi, exec] = bounds;
+                        [multi, first].into_iter().chain(rest).chain([exec]).collect()
+                    }
+                    1 => {
+                        let rest = several(&mut rng);
+                        vec![scripted(&mut rng, [first].into_iter().chain(rest))]
+                    }
+                    _ => step,
+                };
+            }
+            history.push(step);
+        }
+        history
+    }
+
+    /// One command, for a transaction or a script.
+    fn alone(&self, rng: &mut Rng) -> Command {
+        loop {
+            if let [command] = self.historic(rng).as_mut_slice() {
+                return std::mem::take(command);
+            }
+        }
+    }
+
+    fn historic(&self, rng: &mut Rng) -> Step {
+        loop {
+            let mut step = self.row(rng).draw(rng);
+            if let [command] = step.as_mut_slice()
+                && rng.u8(..BENT_ONE_IN) == 0
+            {
+                bend(command, rng);
+            }
+            let waits_never = step[0][0].eq_ignore_ascii_case(b"MULTI");
+            if waits_never || !step.iter().any(is_harmful) {
+                return step;
+            }
+        }
+    }
+
     fn row(&self, rng: &mut Rng) -> &Grammar {
         let mut at = rng.u32(..self.total);
         for (weight, grammar) in &self.rows {
@@ -68,6 +120,33 @@ impl Generator {
         }
         &self.rows[self.rows.len() - 1].1
     }
+}
+
+/// Runs the commands that are its arguments, each after the number of its words.
+const EACH: &str = "local at = 1 while at <= #ARGV do local count = tonumber(ARGV[at]) \
+                    redis.CALL(unpack(ARGV, at + 1, at + count)) at = at + count + 1 end";
+
+/// The function that does the same.
+fn library() -> Command {
+    let body = EACH.replace("CALL", "pcall");
+    let text = format!("#!lua name=each\nredis.register_function('each', function(KEYS, ARGV) {body} end)");
+    ["FUNCTION", "LOAD", "REPLACE", &text].map(|word| word.as_bytes().to_vec()).into()
+}
+
+/// The commands as one script or function. An error in it may end it, after all commands or at the first that fails.
+fn scripted(rng: &mut Rng, commands: impl Iterator<Item = Command>) -> Command {
+    let script = match rng.u8(..4) {
+        0 => EACH.replace("CALL", "call"),
+        1 => format!("{} error('after all')", EACH.replace("CALL", "pcall")),
+        _ => EACH.replace("CALL", "pcall"),
+    };
+    let head = if rng.u8(..4) == 0 { ["FCALL", "each", "0"] } else { ["EVAL", &script, "0"] };
+    let mut words: Command = head.map(|word| word.as_bytes().to_vec()).into();
+    for command in commands {
+        words.push(command.len().to_string().into_bytes());
+        words.extend(command);
+    }
+    words
 }
 
 /// The name stays: what would become a command's name could be any command's.
@@ -131,6 +210,19 @@ mod tests {
         let generator = Generator::new(&families(), |_| true).unwrap();
         assert_eq!(generator.round(5, 500), generator.round(5, 500));
         assert_ne!(generator.round(5, 500), generator.round(6, 500));
+    }
+
+    #[test]
+    fn a_history_has_transactions_and_scripts_and_nothing_that_waits_long() {
+        let mut all = families();
+        all.push(&crate::families::HISTORY);
+        let generator = Generator::new(&all, |_| true).unwrap();
+        let history = generator.history(1, 5000);
+        assert_eq!(history, generator.history(1, 5000));
+        let has = |name: &str| history.iter().any(|step| step[0][0] == name.as_bytes());
+        assert!(has("MULTI") && has("EVAL") && has("FCALL") && has("XCLAIM"));
+        let alone = history.iter().filter(|step| !step[0][0].eq_ignore_ascii_case(b"MULTI"));
+        assert!(!alone.flatten().any(is_harmful));
     }
 
     #[test]

@@ -26,6 +26,18 @@ pub fn is_hazardous(command: &Command) -> bool {
         || wraps(&name, args)
 }
 
+/// What is not sent though replies are not compared and deadlines may fall due.
+pub fn is_harmful(command: &Command) -> bool {
+    let Some((name, args)) = command.split_first() else { return false };
+    let blocks = || {
+        let at = command.iter().position(|arg| arg.eq_ignore_ascii_case(b"BLOCK"));
+        integer(at.and_then(|at| command.get(at + 1))).is_some_and(|ms| ms == 0 || ms > 10)
+    };
+    // Servers of other settings keep sketches in another form, which GET shows.
+    let shows_settings = command.iter().any(|arg| arg.eq_ignore_ascii_case(b"hll-sparse-max-bytes"));
+    shows_settings || allocates_too_much(&name.to_ascii_uppercase(), args) || waits_long(command) || blocks()
+}
+
 /// Blocks for more than a moment. In a transaction nothing does.
 fn waits_long(command: &[Vec<u8>]) -> bool {
     let Some((name, args)) = command.split_first() else { return false };

@@ -10,7 +10,8 @@
 //! both replies. Exit status: 0 no difference, 1 differences, 2 no comparison was possible.
 //!
 //! With `--events` the keyspace events that each command causes are compared as well, with `--effects` what they do
-//! besides: statistics, monitors' lines, the append-only file, watched and tracked keys.
+//! besides: statistics, monitors' lines, the append-only file, watched and tracked keys. With `--history` no replies
+//! are compared, but what the subject holds with what its log and its replicas have (`history.rs`).
 //!
 //! ```text
 //!   words -> grammar -> families/* -> generator -> (hazard) -> replay -> compare -> shrink -> report
@@ -19,12 +20,14 @@
 
 mod client;
 mod compare;
+mod contents;
 mod effects;
 mod events;
 mod families;
 mod generator;
 mod grammar;
 mod hazard;
+mod history;
 mod replay;
 mod report;
 mod servers;
@@ -36,6 +39,7 @@ use clap::Parser;
 use client::{Client, command};
 use families::{Family, Needs, Row};
 use generator::Generator;
+use history::Group;
 use replay::{Look, Pair, Protocol};
 use report::Findings;
 use servers::Server;
@@ -51,7 +55,7 @@ const ROUND_STEPS: usize = 2000;
 #[derive(Parser)]
 struct Options {
     /// Command line of the server that is right by definition; {port} stands for its port
-    #[arg(long, required_unless_present = "peer_addr", conflicts_with = "peer_addr")]
+    #[arg(long, required_unless_present_any = ["peer_addr", "history"], conflicts_with = "peer_addr")]
     peer: Option<String>,
     /// Command line of the server under test
     #[arg(long, required_unless_present = "subject_addr", conflicts_with = "subject_addr")]
@@ -87,10 +91,15 @@ struct Options {
     /// always` their files are compared as well
     #[arg(long, conflicts_with = "events")]
     effects: bool,
+    /// Compare what the subject holds with its replay, its replica and its replica's replay, and with the peer as its
+    /// replica, if there is one. Both must allow DEBUG; the subject needs `--appendonly yes --appendfsync no`
+    #[arg(long, conflicts_with_all = ["events", "effects", "subject_addr", "peer_addr"])]
+    history: bool,
 }
 
 fn main() -> ExitCode {
-    match compare_servers(&Options::parse()) {
+    let options = Options::parse();
+    match if options.history { compare_histories(&options) } else { compare_servers(&options) } {
         Ok(findings) if findings.is_empty() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::from(1),
         Err(error) => {
@@ -108,7 +117,7 @@ fn compare_servers(options: &Options) -> Result<Findings> {
     let mut pair =
         Pair::new(server(&options.peer, options.peer_addr)?, server(&options.subject, options.subject_addr)?);
     pair.compares_events = options.events;
-    let generator = generator(&families, options.newest, &pair)?;
+    let generator = generator(&families, options.newest, &pair.peer, &pair.subject)?;
     let first_seed = options.seed.unwrap_or_else(time_as_seed);
     println!("first seed {first_seed}, {} commands", options.ops);
 
@@ -141,6 +150,19 @@ fn compare_servers(options: &Options) -> Result<Findings> {
     Ok(findings)
 }
 
+fn compare_histories(options: &Options) -> Result<Findings> {
+    let mut families = chosen_families(&options.families)?;
+    // What sets connections' state would end or silence them.
+    families.retain(|family| !matches!(family.name, "connection" | "acl"));
+    families.extend([&families::EVENTS, &families::HISTORY]);
+    let peer = options.peer.as_ref().map(|line| Server::start(line)).transpose()?;
+    let mut group = Group::start(options.subject.as_deref().unwrap_or_default(), peer)?;
+    let generator = generator(&families, true, group.judge(), group.subject())?;
+    let first_seed = options.seed.unwrap_or_else(time_as_seed);
+    println!("first seed {first_seed}, {} commands", options.ops);
+    group.compare(&generator, options.ops, first_seed, options.keep_going)
+}
+
 fn chosen_families(names: &[String]) -> Result<Vec<&'static Family>> {
     let mut chosen = vec![&families::SEASONING];
     for name in names {
@@ -158,9 +180,9 @@ fn server(command_line: &Option<String>, addr: Option<SocketAddr>) -> Result<Ser
     }
 }
 
-fn generator(families: &[&'static Family], newest: bool, pair: &Pair) -> Result<Generator> {
-    let mut peer = Client::connect(pair.peer.addr)?;
-    let mut subject = Client::connect(pair.subject.addr)?;
+fn generator(families: &[&'static Family], newest: bool, peer: &Server, subject: &Server) -> Result<Generator> {
+    let mut peer = Client::connect(peer.addr)?;
+    let mut subject = Client::connect(subject.addr)?;
     let knows = |client: &mut Client, probe: &str| {
         let reply = client.call(&command(probe));
         reply.is_ok_and(|reply| {

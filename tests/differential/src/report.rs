@@ -37,6 +37,11 @@ impl Findings {
         *count == 1
     }
 
+    /// Notes what has such a signature.
+    pub fn note_as(&mut self, signature: String) {
+        *self.seen.entry(signature).or_default() += 1;
+    }
+
     /// Shrinks the history, whose last step shows the difference, and prints it. `origin` is the round's seed and
     /// protocol.
     pub fn report(&self, pair: &mut Pair, history: &[Step], found: Difference, origin: (u64, Protocol)) {

@@ -32,10 +32,21 @@ impl Server {
 
     /// Starts a command line in which `{port}` stands for the port, and waits until the server answers.
     pub fn start(command_line: &str) -> Result<Server> {
+        Server::start_in(command_line, |_| Ok(()))
+    }
+
+    /// Starts one in a folder that has the files of another's, which was started here and writes nothing.
+    pub fn start_from_files(command_line: &str, other: &Server) -> Result<Server> {
+        let Some(process) = &other.process else { return Err(Error::other("its files are not known")) };
+        Server::start_in(command_line, |folder| copy_files(&process.folder, folder))
+    }
+
+    fn start_in(command_line: &str, prepare: impl FnOnce(&Path) -> Result<()>) -> Result<Server> {
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
         let name = format!("cinnabar-differential-{}-{port}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         fs::create_dir_all(&folder)?;
+        prepare(&folder)?;
         let command_line = from_any_folder(command_line).replace("{port}", &port.to_string());
         let child = spawn(&command_line, &folder)?;
         let mut server =
@@ -99,6 +110,19 @@ impl Drop for Process {
         self.end();
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+fn copy_files(from: &Path, to: &Path) -> Result<()> {
+    for entry in fs::read_dir(from)? {
+        let (entry, to) = entry.map(|entry| (entry.path(), to.join(entry.file_name())))?;
+        if entry.is_dir() {
+            fs::create_dir_all(&to)?;
+            copy_files(&entry, &to)?;
+        } else {
+            fs::copy(&entry, &to)?;
+        }
+    }
+    Ok(())
 }
 
 /// The shell splits the line and then becomes the server, so the child's process id is the server's.

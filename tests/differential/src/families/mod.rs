@@ -14,6 +14,7 @@ mod events;
 mod generic;
 mod geo;
 mod hash;
+mod history;
 mod hyperloglog;
 mod list;
 mod script;
@@ -91,6 +92,7 @@ pub fn by_default() -> Vec<String> {
 }
 
 pub use events::FAMILY as EVENTS;
+pub use history::FAMILY as HISTORY;
 
 /// Always in use: keys come and go, and hold values of other types than the commands want.
 pub const SEASONING: Family = Family {
