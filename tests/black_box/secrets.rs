@@ -42,6 +42,13 @@ const SAID: &[&str] = &[
     "MIGRATE 127.0.0.1 <port> k 0 100 AUTH s3cr3t-21",
     "MIGRATE 127.0.0.1 <port> k 0 100 COPY REPLACE AUTH2 u s3cr3t-22",
     "MIGRATE 127.0.0.1 <port> k 0 100 AUTH2 u s3cr3t-23 nonsense",
+    "MIGRATE 127.0.0.1 <port> k 0 100 AUTH s3cr3t-24 AUTH2 u s3cr3t-25",
+    "MIGRATE 127.0.0.1 <port> k 0 100 AUTH2 u s3cr3t-26 COPY AUTH s3cr3t-27 AUTH s3cr3t-28",
+    "MIGRATE 127.0.0.1 <port> k 0 100 AUTH2 s3cr3t-29",
+    "HELLO 2 nonsense AUTH u s3cr3t-30",
+    "HELLO 2 AUTH nobody s3cr3t-31 AUTH nobody s3cr3t-32",
+    "COMMAND GETKEYS MIGRATE 127.0.0.1 1 k 0 100 AUTH s3cr3t-33",
+    "COMMAND GETKEYSANDFLAGS AUTH u s3cr3t-34",
     "AUTH u s3cr3t-8",
 ];
 

@@ -159,8 +159,8 @@ impl<'c> Call<'c> {
     }
 
     /// What a denial is about: the command, or an argument.
-    pub fn object(&self, denial: &Denial) -> Vec<u8> {
-        if denial.at == 0 { self.full_name.as_bytes().to_vec() } else { self.args[denial.at].to_vec() }
+    pub fn object(&self, denial: &Denial) -> &[u8] {
+        if denial.at == 0 { self.full_name.as_bytes() } else { &self.args[denial.at] }
     }
 
     /// What its client is told.
@@ -179,8 +179,7 @@ impl<'c> Call<'c> {
     pub fn explain(&self, user: &User, denial: &Denial) -> Vec<u8> {
         let name = String::from_utf8_lossy(user.name()).into_owned();
         // Of a database the command is told as it was written.
-        let object =
-            if denial.denied == Denied::Database { self.args[denial.at].to_vec() } else { self.object(denial) };
+        let object = if denial.denied == Denied::Database { &self.args[denial.at] } else { self.object(denial) };
         let mut text = format!("User {name} has no permissions to ").into_bytes();
         let (before, after): (&[u8], &[u8]) = match denial.denied {
             Denied::Command | Denied::Auth | Denied::Certificate => (b"run the '", b"' command"),
@@ -188,7 +187,7 @@ impl<'c> Call<'c> {
             Denied::Channel => (b"access the '", b"' channel"),
             Denied::Database => (b"access database ", b""),
         };
-        text.extend([before, &object, after].concat());
+        text.extend([before, object, after].concat());
         text
     }
 }
@@ -242,7 +241,7 @@ pub(crate) fn check(
     let Some(user) = session.user.as_ref().filter(|user| !user.is_unrestricted()) else { return Ok(()) };
     let Err(denial) = call.check(user, engine.databases()) else { return Ok(()) };
     let error = call.error(user, denial.denied);
-    note(engine, session, denial.denied, context, call.object(&denial), user.name().to_vec(), now);
+    note(engine, session, denial.denied, context, call.object(&denial), user.name(), now);
     Err((denial.denied, error))
 }
 
@@ -252,14 +251,13 @@ pub(crate) fn note(
     session: &Session,
     denied: Denied,
     context: &'static str,
-    object: Vec<u8>,
-    username: Vec<u8>,
+    object: &[u8],
+    username: &[u8],
     now: Now,
 ) {
     let max = engine.config().snapshot().int(Directive::ACLLOG_MAX_LEN).max(0) as usize;
-    let (updated_at, client) = (now.unix_ms(), described(engine, &session.info, now.unix_ms()));
-    let created_at = updated_at;
-    let entry = DenialLogEntry { denied, context, object, username, client, count: 1, id: 0, created_at, updated_at };
+    let client = described(engine, &session.info, now.unix_ms());
+    let entry = DenialLogEntry::new(denied, context, object, username, client, now.unix_ms());
     engine.users().log.add(entry, max);
 }
 

@@ -10,6 +10,7 @@ use crate::core::command::{
 use crate::core::context::{Context, Flow};
 use crate::core::mode;
 use crate::core::queued::forget;
+use crate::core::redact::secret_among;
 use crate::core::rights::{self, databases_at};
 use crate::core::session::{Replies, Session};
 use crate::pubsub::channels;
@@ -22,7 +23,6 @@ use engine::before_nul;
 use engine::config::Directive;
 use engine::{Engine, Error, Word};
 use resp::Protocol;
-use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 const ALWAYS: Flags = NO_SCRIPT.and(LOADING).and(STALE).and(FAST).and(NO_AUTH).and(ALLOW_BUSY);
@@ -70,7 +70,7 @@ pub(crate) const COMMANDS: &[Command] = &[
                 "`protover` made optional; when called without arguments the command reports the current connection's context.",
             ),
         ],
-        is_secret: |args, index| hello_secrets(args).contains(&index),
+        is_secret: is_hello_secret,
         run: hello,
         ..Command::DEFAULT
     },
@@ -122,18 +122,13 @@ pub(crate) const COMMANDS: &[Command] = &[
     },
 ];
 
-/// User and password after AUTH.
-fn hello_secrets(args: &Args<'_>) -> Range<usize> {
-    let mut index = 2;
-    while index < args.len() {
-        let left = args.len() - 1 - index;
-        match () {
-            () if args.is(index, "auth") && left >= 2 => return index + 1..index + 3,
-            () if args.is(index, "setname") && left >= 1 => index += 2,
-            () => break,
-        }
-    }
-    0..0
+/// Whether the argument follows an AUTH among the options of HELLO.
+fn is_hello_secret(args: &Args<'_>, index: usize) -> bool {
+    secret_among(2, index, |at| match () {
+        () if args.is(at, "auth") => Some((2, true)),
+        () if args.is(at, "setname") => Some((1, false)),
+        () => Some((0, false)),
+    })
 }
 
 fn ping(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -255,7 +250,7 @@ fn authenticate(cx: &mut Context<'_>, name: &[u8], password: &[u8], command: &[u
     let user = engine.users().get(name, rule_context(engine)).filter(|user| user.takes_password(password));
     let Some(user) = user else {
         let context = if session.multi.is_some() { rights::IN_MULTI } else { rights::TOPLEVEL };
-        rights::note(engine, session, Denied::Auth, context, command.to_vec(), name.to_vec(), cx.now);
+        rights::note(engine, session, Denied::Auth, context, command, name, cx.now);
         return Err(Error::WrongPass);
     };
     let seat = session.seat_for(&user)?;
@@ -273,7 +268,7 @@ pub fn use_certificate(engine: &Engine, session: &mut Session, users: &[Vec<u8>]
         session.use_user(known, true);
         session.was_authenticated = true;
     } else if let Some(name) = users.last() {
-        rights::note(engine, session, Denied::Certificate, rights::TOPLEVEL, Vec::new(), name.clone(), now);
+        rights::note(engine, session, Denied::Certificate, rights::TOPLEVEL, b"", name, now);
     }
 }
 

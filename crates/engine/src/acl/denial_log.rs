@@ -59,6 +59,44 @@ pub struct DenialLogEntry {
     pub updated_at: UnixMs,
 }
 
+/// Bytes that are kept of an object, of a user's name and of a client's description: clients choose how long these are.
+const KEPT_BYTES: usize = 1 << 10;
+const KEPT_CLIENT_BYTES: usize = 2 << 10;
+
+impl DenialLogEntry {
+    /// One refusal at `now`. Long words are cut.
+    pub fn new(
+        denied: Denied,
+        context: &'static str,
+        object: &[u8],
+        username: &[u8],
+        mut client: String,
+        now: UnixMs,
+    ) -> DenialLogEntry {
+        client.truncate(client.floor_char_boundary(KEPT_CLIENT_BYTES));
+        client.shrink_to_fit();
+        DenialLogEntry {
+            denied,
+            context,
+            object: cut(object),
+            username: cut(username),
+            client,
+            count: 1,
+            id: 0,
+            created_at: now,
+            updated_at: now,
+        }
+    }
+}
+
+fn cut(word: &[u8]) -> Vec<u8> {
+    let mut kept = word[..word.len().min(KEPT_BYTES)].to_vec();
+    if word.len() > KEPT_BYTES {
+        kept.extend_from_slice(format!("... ({} more bytes)", word.len() - KEPT_BYTES).as_bytes());
+    }
+    kept
+}
+
 /// The last refusals, and the number of all.
 #[derive(Default)]
 pub struct DenialLog {
@@ -125,5 +163,30 @@ impl DenialLog {
     /// Counts anew (CONFIG RESETSTAT).
     pub fn reset_counts(&self) {
         self.counts.iter().for_each(|count| count.store(0, Relaxed));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_word_is_kept_in_part() {
+        let log = DenialLog::default();
+        let long = vec![b'k'; 1 << 20];
+        let client = format!("name={}", "é".repeat(1 << 20));
+        let entry =
+            |object: &[u8]| DenialLogEntry::new(Denied::Key, "toplevel", object, &long, client.clone(), UnixMs(7));
+        for object in [&long[..], &long, &long[1..], b"k"] {
+            log.add(entry(object), 10);
+        }
+        let entries = log.last(10);
+        let counts: Vec<u64> = entries.iter().map(|entry| entry.count).collect();
+        assert_eq!(counts, [1, 1, 2], "words of another length are others");
+        for entry in &entries {
+            let bytes = [entry.object.capacity(), entry.username.capacity()];
+            assert!(bytes.into_iter().all(|bytes| bytes < 2 << 10) && entry.client.capacity() <= 2 << 10);
+        }
+        assert!(entries[2].object.ends_with(b"kk... (1047552 more bytes)") && entries[0].object == b"k");
     }
 }

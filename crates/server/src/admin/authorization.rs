@@ -1,8 +1,8 @@
 //! Who may see the metrics and the page: a user who may run INFO.
 //!
-//! Who it is, is asked as at the ports for clients: a name and a password, or a certificate. Who says nothing is the
-//! default user, if that needs no password, and protected mode lets it in from there. A certificate that an authority
-//! has signed is enough where certificates name no users.
+//! The caller is asked as at the ports for clients: a name and a password, or a certificate. A caller that says nothing
+//! is the default user, if that needs no password. A certificate that an authority has signed is enough where
+//! certificates name no users. Protected mode was asked before, whatever the caller says.
 
 use crate::tls::certificate;
 use cinnabar_admin::{Access, Caller};
@@ -47,8 +47,7 @@ pub fn authorize(engine: &Engine, caller: &Caller, now: UnixMs) -> Access {
         };
     }
     let user: Arc<User> = engine.users().default_user(context);
-    let is_near = caller.address.ip().is_loopback() || !config.flag(Directive::PROTECTED_MODE);
-    match user.is_enabled() && user.needs_no_password() && is_near {
+    match user.is_enabled() && user.needs_no_password() {
         true => of_user(engine, caller, &user, now),
         false => Access::Unknown,
     }
@@ -82,17 +81,8 @@ fn may_run(engine: &Engine, user: &User, command: &str) -> bool {
 
 fn note(engine: &Engine, caller: &Caller, denied: Denied, name: &[u8], now: UnixMs) {
     let object = if denied == Denied::Command { RIGHT } else { "/metrics" };
-    let entry = DenialLogEntry {
-        denied,
-        context: "toplevel",
-        object: object.as_bytes().to_vec(),
-        username: name.to_vec(),
-        client: format!("addr={} cmd=/metrics", caller.address.ip()),
-        count: 1,
-        id: 0,
-        created_at: now,
-        updated_at: now,
-    };
+    let client = format!("addr={} cmd=/metrics", caller.address.ip());
+    let entry = DenialLogEntry::new(denied, "toplevel", object.as_bytes(), name, client, now);
     let max = engine.config().snapshot().int(Directive::ACLLOG_MAX_LEN).max(0) as usize;
     engine.users().log.add(entry, max);
 }

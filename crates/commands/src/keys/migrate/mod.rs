@@ -29,6 +29,7 @@ mod rounds;
 use crate::core::args::Args;
 use crate::core::command::{Command, WRITE, key, keyword};
 use crate::core::context::Context;
+use crate::core::redact::secret_among;
 use engine::host::peer_connections::Address;
 use engine::{Engine, Error};
 use std::ops::Range;
@@ -54,23 +55,19 @@ pub const COMMANDS: &[Command] = &[Command {
     keys_of_call: Some(|args, keys| {
         *keys = key_indices(args).map(|index| (index, COMMANDS[0].keys[0].flags)).collect()
     }),
-    is_secret: |args, index| secrets(args).contains(&index),
+    is_secret,
     run: migrate,
     ..Command::DEFAULT
 }];
 
-/// What follows AUTH and AUTH2 among the options, which end with KEYS.
-fn secrets(args: &Args<'_>) -> Range<usize> {
-    for index in 6..args.len() {
-        let left = args.len() - 1 - index;
-        match () {
-            () if args.is(index, "auth") && left >= 1 => return index + 1..index + 2,
-            () if args.is(index, "auth2") && left >= 2 => return index + 1..index + 3,
-            () if args.is(index, "keys") => break,
-            () => {}
-        }
-    }
-    0..0
+/// Whether the argument follows one of the AUTH and AUTH2 among the options, which end with KEYS.
+fn is_secret(args: &Args<'_>, index: usize) -> bool {
+    secret_among(6, index, |at| match () {
+        () if args.is(at, "keys") => None,
+        () if args.is(at, "auth") => Some((1, true)),
+        () if args.is(at, "auth2") => Some((2, true)),
+        () => Some((0, false)),
+    })
 }
 
 /// Milliseconds that the target has for each step, where none are named.

@@ -8,6 +8,7 @@ use crate::core::command::{ADMIN, Command, Flags, Group, LOADING, NO_SCRIPT, STA
 use crate::core::command_table::lookup;
 use crate::core::context::{Context, Flow, Now};
 use crate::core::help::HELP;
+use crate::core::redact::secret_of_inner;
 use crate::core::rights::Call;
 use crate::server::acl::acl_file;
 use crate::server::acl::{acl_log, lines};
@@ -54,7 +55,7 @@ pub const COMMANDS: &[Command] = &[Command {
             syntax: "username command [arg]...",
             summary: "Simulates the execution of a command by a user, without executing the command.",
             complexity: "O(1).",
-            is_secret: secret_of_inner,
+            is_secret: |args, index| secret_of_inner(args, 3, index),
             ..sub("dryrun", -4, ADMINS, dryrun)
         },
         Command {
@@ -303,12 +304,6 @@ fn dryrun(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     reply_dryrun(cx, &user, &Call::of(entry, &inner, cx.session.db));
     Ok(())
-}
-
-/// A secret of the command that is tried.
-fn secret_of_inner(args: &Args<'_>, index: usize) -> bool {
-    let inner: Args<'_> = args.from(3).collect();
-    index > 3 && lookup(&inner).is_some_and(|entry| (entry.command.is_secret)(&inner, index - 3))
 }
 
 fn reply_dryrun(cx: &mut Context<'_>, user: &User, call: &Call<'_>) {

@@ -21,6 +21,7 @@ use crate::core::command_table::CommandTable;
 use crate::core::context::Context;
 use crate::core::help::HELP;
 use crate::core::key_spec;
+use crate::core::redact::secret_of_inner;
 use crate::server::command::command_docs::docs;
 use engine::{Error, glob};
 use resp::Reply;
@@ -46,8 +47,13 @@ const SUB: Command = Command {
     tips: &["nondeterministic_output_order"],
     ..Command::DEFAULT
 };
-const KEYS: Command =
-    Command { complexity: "O(N) where N is the number of arguments to the command", arity: -3, tips: &[], ..SUB };
+const KEYS: Command = Command {
+    complexity: "O(N) where N is the number of arguments to the command",
+    arity: -3,
+    tips: &[],
+    is_secret: |args, index| secret_of_inner(args, 2, index),
+    ..SUB
+};
 
 const SUBCOMMANDS: &[Command] = &[
     Command {
