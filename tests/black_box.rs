@@ -85,6 +85,8 @@ mod sentinel_within;
 mod snapshots;
 #[path = "black_box/startup.rs"]
 mod startup;
+#[path = "black_box/strangers.rs"]
+mod strangers;
 #[path = "black_box/tls.rs"]
 mod tls;
 #[path = "black_box/tools.rs"]

@@ -2,12 +2,13 @@
 
 use crate::dialogue::{ask, dialogue};
 use crate::harness::{
-    Folder, Server, connect, eventually, expect_bytes, on_each_thread_count, owned, read_to_close, send, socket_to,
+    Folder, Server, address_that_is_not_loopback, connect, eventually, expect_bytes, on_each_thread_count, owned,
+    read_to_close, send, socket_to,
 };
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use socket2::Socket;
 use std::io::{BufRead, BufReader, ErrorKind};
-use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
@@ -98,14 +99,6 @@ fn protected_mode_refuses_other_machines() {
     let mut socket = socket_to(address(&server));
     send(&mut socket, b"PING\r\n");
     expect_bytes(&mut socket, b"+PONG\r\n");
-}
-
-/// An address of this machine that the server takes for another machine's. Connecting a UDP socket sends nothing.
-fn address_that_is_not_loopback() -> Option<IpAddr> {
-    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
-    socket.connect("192.0.2.1:9").ok()?;
-    let address = socket.local_addr().ok()?.ip();
-    (!address.is_loopback() && !address.is_unspecified()).then_some(address)
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use socket2::{Domain, Socket, Type};
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
@@ -281,6 +281,14 @@ pub fn socket_to(address: SocketAddr) -> TcpStream {
     socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     socket.set_nodelay(true).expect("no delay");
     socket
+}
+
+/// An address of this machine that the server takes for another machine's. Connecting a UDP socket sends nothing.
+pub fn address_that_is_not_loopback() -> Option<IpAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("192.0.2.1:9").ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    (!address.is_loopback() && !address.is_unspecified()).then_some(address)
 }
 
 pub fn send(socket: &mut TcpStream, bytes: &[u8]) {

@@ -12,6 +12,9 @@ use std::sync::Arc;
 
 /// The server behind the plane.
 pub trait Backend: Send + Sync + 'static {
+    /// Whether this address may ask for more than probes, whatever it says who it is.
+    fn admits(&self, address: SocketAddr) -> bool;
+
     /// Whether the caller may see the metrics, and the page.
     fn authorize(&self, caller: &Caller) -> Access;
 

@@ -1,27 +1,35 @@
 //! One connection: a handshake where there is TLS, one request, one answer, and the end.
 //!
-//! A connection has a few seconds for all of it, a request a few kilobytes of head, and a body is read only where it is
-//! commands. So what a connection takes up is known, whatever its peer does.
+//! A connection has a few seconds for all of it, and a second for each handshake and head. A request has a few
+//! kilobytes of head, and a body is read only where it is commands. So what a connection takes up is known, whatever
+//! its peer does.
 
+use crate::answers::plain;
 use crate::backend::Backend;
 use crate::command_desk::CommandDesk;
-use crate::routes::{Arrival, answer};
-use hyper::Request;
+use crate::connection_limit::Place;
+use crate::routes::{Arrival, answer, is_probe};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper::{Request, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::pki_types::CertificateDer;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 /// Bytes and headers of a request's head, at most. The bytes are the fewest that the library takes.
 const HEAD_MAX: usize = 8 << 10;
 const HEADERS_MAX: usize = 64;
+
+/// How long a handshake may take, and then a request's head.
+const HEAD_TIME: Duration = Duration::from_secs(1);
 
 /// What all connections share.
 pub(crate) struct Site {
@@ -30,7 +38,7 @@ pub(crate) struct Site {
 }
 
 /// Answers the request of a connection. What goes wrong with it is its peer's affair.
-pub(crate) async fn serve(socket: TcpStream, peer: SocketAddr, site: &Site) {
+pub(crate) async fn serve(socket: TcpStream, peer: SocketAddr, site: &Site, place: &Place) {
     // An answer's last part does not wait for more: there is none.
     let _ = socket.set_nodelay(true);
     let address = SocketAddr::new(peer.ip().to_canonical(), peer.port());
@@ -38,22 +46,28 @@ pub(crate) async fn serve(socket: TcpStream, peer: SocketAddr, site: &Site) {
     let local_address = SocketAddr::new(local_address.ip().to_canonical(), local_address.port());
     let arrival = |certificate, is_encrypted| Arrival { address, local_address, certificate, is_encrypted };
     match site.backend.tls() {
-        Ok(None) => converse(socket, &arrival(None, false), site).await,
+        Ok(None) => converse(socket, &arrival(None, false), site, place).await,
         Ok(Some(settings)) => {
-            if let Ok(stream) = TlsAcceptor::from(settings).accept(socket).await {
+            if let Ok(Ok(stream)) = timeout(HEAD_TIME, TlsAcceptor::from(settings).accept(socket)).await {
                 let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first()).cloned();
                 let certificate = shown.map(CertificateDer::into_owned);
-                converse(stream, &arrival(certificate, true), site).await;
+                converse(stream, &arrival(certificate, true), site, place).await;
             }
         }
         Err(error) => site.backend.warn(&format!("The admin port cannot encrypt: {error}")),
     }
 }
 
-async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin, arrival: &Arrival, site: &Site) {
-    let service = |request: Request<Incoming>| async move { Ok::<_, Infallible>(answer(request, arrival, site).await) };
+async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin, arrival: &Arrival, site: &Site, place: &Place) {
+    let service = |request: Request<Incoming>| async move {
+        if !is_probe(&request) && !place.work() {
+            return Ok(plain(StatusCode::SERVICE_UNAVAILABLE, "too many requests at a time\n"));
+        }
+        Ok::<_, Infallible>(answer(request, arrival, site).await)
+    };
     let mut protocol = http1::Builder::new();
-    protocol.keep_alive(false).max_buf_size(HEAD_MAX).max_headers(HEADERS_MAX).header_read_timeout(None);
+    protocol.keep_alive(false).max_buf_size(HEAD_MAX).max_headers(HEADERS_MAX);
+    protocol.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
     // An error has been answered, or there is nobody to answer.
     let _ = protocol.serve_connection(TokioIo::new(stream), service_fn(service)).await;
 }

@@ -2,6 +2,8 @@
 
 use crate::backend::Backend;
 use crate::command_desk::CommandDesk;
+pub use crate::connection_limit::CONNECTIONS_MAX;
+use crate::connection_limit::Places;
 use crate::exporter::{self, Export};
 use crate::http_connection::{self, Site};
 use std::io;
@@ -10,11 +12,8 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
-
-/// Connections at a time; more are closed when they come. They need files beside those of clients.
-pub const CONNECTIONS_MAX: usize = 24;
 
 /// How long a connection may take, from its beginning to its end.
 const CONNECTION_TIME: Duration = Duration::from_secs(10);
@@ -66,10 +65,10 @@ fn run(
     export: Option<Export>,
     stopped: oneshot::Receiver<()>,
 ) {
-    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let places = Arc::<Places>::default();
     let site = Arc::new(Site { backend: Arc::clone(backend), desk: CommandDesk::new() });
     for listener in listeners {
-        runtime.spawn(listen(listener, Arc::clone(&site), Arc::clone(&slots)));
+        runtime.spawn(listen(listener, Arc::clone(&site), Arc::clone(&places)));
     }
     if let Some(export) = export {
         runtime.spawn(exporter::run(export, Arc::clone(backend)));
@@ -78,18 +77,18 @@ fn run(
     let _ = runtime.block_on(stopped);
 }
 
-async fn listen(listener: tokio::net::TcpListener, site: Arc<Site>, slots: Arc<Semaphore>) {
+async fn listen(listener: tokio::net::TcpListener, site: Arc<Site>, places: Arc<Places>) {
     loop {
         let Ok((socket, peer)) = listener.accept().await else {
             sleep(REST).await;
             continue;
         };
-        let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else { continue };
-        let site = Arc::clone(&site);
-        tokio::spawn(async move {
+        let Some(place) = places.enter(peer.ip()) else { continue };
+        let (site, number) = (Arc::clone(&site), place.number());
+        let task = tokio::spawn(async move {
             // What takes longer has no answer.
-            let _ = timeout(CONNECTION_TIME, http_connection::serve(socket, peer, &site)).await;
-            drop(slot);
+            let _ = timeout(CONNECTION_TIME, http_connection::serve(socket, peer, &site, &place)).await;
         });
+        places.runs(number, task.abort_handle());
     }
 }

@@ -19,6 +19,7 @@ pub mod backend;
 mod command_desk;
 mod command_request;
 mod command_session;
+mod connection_limit;
 pub mod exporter;
 pub mod family;
 mod http_connection;

@@ -3,6 +3,7 @@
 //! | route | method | for |
 //! |---|---|---|
 //! | `/healthz`, `/readyz` | GET | anybody |
+//! | all others | | addresses that protected mode lets in |
 //! | `/metrics` | GET | who may run INFO |
 //! | `/` | GET | the same, at this server's own name |
 //! | `/login` | GET | the same, by name and password even where none is needed; leads to `/` |
@@ -22,6 +23,14 @@ use hyper::{HeaderMap, Method, Request, StatusCode};
 use rustls::pki_types::CertificateDer;
 use serde_json::json;
 use std::net::SocketAddr;
+
+const PROTECTED: &str = "protected mode: without a password for the default user only probes are answered from other \
+    machines; set one, or protected-mode no\n";
+
+/// Whether the request is a probe, which is answered at once and from nothing but a few flags.
+pub(crate) fn is_probe<B>(request: &Request<B>) -> bool {
+    Route::of(request.uri().path()).is_some_and(Route::is_probe)
+}
 
 /// How a request has come.
 pub(crate) struct Arrival {
@@ -64,6 +73,11 @@ impl Route {
         }
     }
 
+    /// It is for orchestrators, who may come from anywhere and are nobody.
+    fn is_probe(self) -> bool {
+        matches!(self, Route::Health | Route::Readiness)
+    }
+
     /// It is for browsers, which send what their user typed for whichever page asks.
     fn is_of_page(self) -> bool {
         matches!(self, Route::Page | Route::Login | Route::Live | Route::Command)
@@ -78,7 +92,11 @@ pub(crate) async fn answer<B: Body<Error: Into<Failure>>>(
 ) -> Answer {
     let backend = &*site.backend;
     let (head, body) = request.into_parts();
-    let Some(route) = Route::of(head.uri.path()) else { return plain(StatusCode::NOT_FOUND, "not found\n") };
+    let route = Route::of(head.uri.path());
+    if !route.is_some_and(Route::is_probe) && !backend.admits(arrival.address) {
+        return plain(StatusCode::FORBIDDEN, PROTECTED);
+    }
+    let Some(route) = route else { return plain(StatusCode::NOT_FOUND, "not found\n") };
     if !route.takes(&head.method) {
         let allowed = if route == Route::Command { "POST" } else { "GET, HEAD" };
         return with(plain(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n"), ALLOW, allowed);
@@ -190,6 +208,10 @@ mod tests {
     struct Known(Vec<String>);
 
     impl Backend for Known {
+        fn admits(&self, address: SocketAddr) -> bool {
+            address.ip().is_loopback()
+        }
+
         fn authorize(&self, caller: &Caller) -> Access {
             match &caller.credentials {
                 Some(Credentials { name, password }) if name == b"a" && password == b"b" => {
@@ -257,13 +279,24 @@ mod tests {
         reasons: &[&str],
         body: &str,
     ) -> (hyper::http::response::Parts, String) {
+        send_from(Ipv4Addr::LOCALHOST, method, path, headers, reasons, body)
+    }
+
+    fn send_from(
+        ip: Ipv4Addr,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        reasons: &[&str],
+        body: &str,
+    ) -> (hyper::http::response::Parts, String) {
         let mut request = Request::builder().method(method).uri(path);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let backend = Known(reasons.iter().map(|reason| (*reason).to_owned()).collect());
         let site = Site { backend: Arc::new(backend), desk: CommandDesk::new() };
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        let address = SocketAddr::from((ip, 1));
         let arrival = Arrival { address, local_address: address, certificate: None, is_encrypted: false };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().unwrap();
         runtime.block_on(async {
@@ -294,6 +327,25 @@ mod tests {
         assert_eq!((status, &*kind, &*body), (200, JSON, "{\"ready\":true,\"reasons\":[]}\n"));
         let (status, _, body) = ask("HEAD", "/readyz", &[], &["loading", "disk"]);
         assert_eq!((status, &*body), (503, "{\"ready\":false,\"reasons\":[\"loading\",\"disk\"]}\n"));
+    }
+
+    #[test]
+    fn only_probes_are_answered_where_protected_mode_lets_nobody_in() {
+        let far = Ipv4Addr::new(10, 0, 0, 1);
+        for (method, path, status) in [
+            ("GET", "/healthz", 200),
+            ("GET", "/readyz", 200),
+            ("POST", "/healthz", 405),
+            ("GET", "/metrics", 403),
+            ("GET", "/", 403),
+            ("GET", "/live", 403),
+            ("GET", "/login", 403),
+            ("GET", "/nope", 403),
+        ] {
+            assert_eq!(send_from(far, method, path, &[HOST, AS_A], &[], "").0.status.as_u16(), status, "{path}");
+        }
+        let (head, body) = send_from(far, "POST", "/command", &[HOST, AS_A, AS_JSON], &[], PING);
+        assert!(head.status == StatusCode::FORBIDDEN && body.starts_with("protected mode"), "{body}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::workers::shared::Shared;
 use cinnabar_admin::Caller;
 use commands::core::command::{BLOCKING, CommandEntry};
 use commands::core::command_table::CommandTable;
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 
 /// Commands whose reply is not their end, or that change whose connection it is, and in which protocol.
@@ -47,12 +48,17 @@ pub fn connect(
         stream: SocketStream::Unix(mio::net::UnixStream::from_std(server)),
         addr: caller.address.to_string(),
         laddr: caller.local_address.to_string(),
-        local: caller.address.ip().is_loopback(),
+        local: is_local(caller.address),
         port: Port::Resp,
     };
     let login = user.map_or_else(Login::nobody, |name| Login::User(name.to_vec()));
     acceptor.take_in(shared, accepted, login)?;
     Ok(page)
+}
+
+/// Whether a caller's address is this machine's, as at the ports for clients.
+pub fn is_local(address: SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
 }
 
 /// Why a connection that ends with the reply is nothing for this command. What is no command is the server's to refuse.

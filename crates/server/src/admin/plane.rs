@@ -5,6 +5,7 @@ use crate::admin::{
     authorization, command_metrics, info_metrics::Info, lag_metrics, live_numbers, page_client, worker_metrics,
 };
 use crate::listener::acceptor::Acceptor;
+use crate::listener::new_client::may_enter;
 use crate::listener::sockets;
 use crate::system::{clock, log};
 use crate::workers::shared::Shared;
@@ -21,6 +22,7 @@ use engine::keyspace::glances::Glances;
 use parking_lot::Mutex;
 use rustls::{ClientConfig, ServerConfig};
 use std::io;
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -100,6 +102,10 @@ fn export(shared: &Shared, config: &Config) -> Result<Option<Export>, String> {
 }
 
 impl Backend for Plane {
+    fn admits(&self, address: SocketAddr) -> bool {
+        may_enter(&self.shared.engine, page_client::is_local(address))
+    }
+
     fn authorize(&self, caller: &Caller) -> Access {
         authorization::authorize(&self.shared.engine, caller, clock::now().unix_ms())
     }

@@ -4,7 +4,7 @@
 //! some in its ticks, too: one that is busy for long keeps nobody waiting.
 
 use crate::listener::handshakes::Handshakes;
-use crate::listener::new_client::{PROTECTED, hand_out, is_protected, refuse};
+use crate::listener::new_client::{hand_out, refuse};
 use crate::listener::sockets::{self, Accepted, Listener, Port};
 use crate::listener::tls_state::TlsState;
 use crate::system::log;
@@ -51,8 +51,6 @@ struct Admission {
     /// Connections that are accepted from each listening socket before others are served.
     at_once: usize,
     tls_at_once: usize,
-    /// Only those who are on this machine.
-    protected: bool,
     config: Arc<Config>,
 }
 
@@ -64,7 +62,6 @@ impl Admission {
             max_clients: number(Directive::MAXCLIENTS),
             at_once: number(Directive::MAX_NEW_CONNECTIONS_PER_CYCLE).max(1),
             tls_at_once: number(Directive::MAX_NEW_TLS_CONNECTIONS_PER_CYCLE).max(1),
-            protected: is_protected(engine, &config),
             config,
         }
     }
@@ -152,8 +149,6 @@ impl Acceptor {
                 refuse(shared, accepted, TOO_MANY);
             } else if is_proxied || accepted.port == Port::Tls {
                 self.begin_handshake(shared, accepted, is_proxied)?;
-            } else if admission.protected && !accepted.local {
-                refuse(shared, accepted, PROTECTED);
             } else {
                 hand_out(shared, accepted, Login::nobody());
             }

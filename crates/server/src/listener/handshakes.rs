@@ -10,7 +10,7 @@
 
 use crate::connection::socket::SocketStream;
 use crate::connection::tls_stream::TlsStream;
-use crate::listener::new_client::{PROTECTED, hand_out, is_protected, refuse};
+use crate::listener::new_client::hand_out;
 use crate::listener::proxied::{HeaderReader, pass_for};
 use crate::listener::sockets::{Accepted, Port};
 use crate::listener::tls_state::TlsState;
@@ -225,9 +225,6 @@ impl HandshakeThread {
 
     fn hand_out(&self, accepted: Accepted) {
         let config = self.shared.engine.config().snapshot();
-        if !accepted.local && is_protected(&self.shared.engine, &config) {
-            return refuse(&self.shared, accepted, PROTECTED);
-        }
         let users = match &accepted.stream {
             SocketStream::Tls(stream) => {
                 stream.peer_certificate().map_or(Vec::new(), |shown| named_users(shown, &config))
