@@ -199,6 +199,16 @@ impl<'a> Args<'a> {
         (index.min(self.len())..self.len()).map(|index| &self[index])
     }
 
+    /// Bytes of memory beside the value itself.
+    pub fn memory(&self) -> usize {
+        let of_own = |own: &OwnedArgs| {
+            let words = own.words.iter().map(|(_, word)| word.capacity()).sum::<usize>();
+            let lists = own.words.capacity() * size_of::<(usize, Vec<u8>)>() + own.spans.capacity() * size_of::<Span>();
+            size_of::<OwnedArgs>() + words + lists + own.bytes.capacity()
+        };
+        self.own.0.as_ref().map_or(0, |own| of_own(own))
+    }
+
     /// From now on arguments that are taken are copied.
     #[inline]
     pub fn make_lasting(&mut self) {
@@ -267,7 +277,8 @@ impl Index<usize> for Args<'_> {
 /// Arguments from anywhere are copied into a buffer of their own.
 impl<'b> FromIterator<&'b [u8]> for Args<'_> {
     fn from_iter<I: IntoIterator<Item = &'b [u8]>>(words: I) -> Self {
-        let (mut bytes, mut spans) = (Vec::new(), Vec::new());
+        let words = words.into_iter();
+        let (mut bytes, mut spans) = (Vec::new(), Vec::with_capacity(words.size_hint().0));
         for word in words {
             spans.push(Span { start: bytes.len(), len: word.len() });
             bytes.extend_from_slice(word);
@@ -300,6 +311,10 @@ mod tests {
         assert!(matches!(args.take(2), Cow::Owned(bytes) if bytes == b"large"));
         assert_eq!(&args[2], b"");
         let mut args = Args::parsed(buffer, &spans, vec![(2, b"large".to_vec())].into());
+        assert!(
+            args.memory() >= 5 + size_of::<OwnedArgs>()
+                && Args::parsed(buffer, &spans, OwnWords::default()).memory() == 0
+        );
         args.make_lasting();
         assert!(matches!(args.take(2), Cow::Owned(bytes) if bytes == b"large"));
         assert_eq!(&args[2], b"large");

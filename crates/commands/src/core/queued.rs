@@ -32,10 +32,12 @@ pub(crate) fn queue(
         multi.lacking = multi.lacking.and(flags.complement());
         let selected = entry.command.selects(args).filter(|db| (*db as usize) < engine.databases());
         multi.db = selected.unwrap_or(multi.db);
-        multi.commands.push(Queued { entry, args: args.iter().collect(), keys: keys.clone() });
+        let queued = Queued { entry, args: args.iter().collect(), keys: keys.clone() };
+        let (outside, places) = (queued.outside(), multi.commands.capacity());
+        multi.commands.push(queued);
         session.info.queued.store(multi.commands.len() as i32, Relaxed);
-        let bytes = args.iter().map(|arg| arg.len() + 1).sum::<usize>();
-        session.info.queued_bytes.fetch_add(bytes, Relaxed);
+        let places = multi.commands.capacity() - places;
+        session.info.queued_bytes.fetch_add(outside + places * size_of::<Queued>(), Relaxed);
     }
     true
 }

@@ -274,6 +274,14 @@ pub struct Queued {
     pub(crate) keys: KeyArgs,
 }
 
+impl Queued {
+    /// Bytes of memory beside the value itself.
+    pub(crate) fn outside(&self) -> usize {
+        let keys = if self.keys.spilled() { self.keys.capacity() * size_of_val(&self.keys[0]) } else { 0 };
+        self.args.memory() + keys
+    }
+}
+
 /// What a client watches.
 #[derive(Debug)]
 pub struct Watching {
