@@ -72,6 +72,8 @@ pub const LINE_MAX: usize = 64 * 1024;
 pub const LARGE: usize = 32 * 1024;
 /// Most arguments of a command before authentication.
 pub const UNAUTHENTICATED_ARGS_MAX: i64 = 10;
+/// The same line before authentication: what strangers send that is no request ends early.
+pub const UNAUTHENTICATED_LINE_MAX: usize = 4 * 1024;
 /// Longest argument before authentication, in bytes.
 pub const UNAUTHENTICATED_BULK_MAX: i64 = 16 * 1024;
 /// Most arguments of a command.
@@ -87,6 +89,11 @@ pub struct RequestLimits {
 }
 
 impl RequestLimits {
+    /// Longest line without an argument's length before it.
+    fn line_max(&self) -> usize {
+        if self.authenticated { LINE_MAX } else { UNAUTHENTICATED_LINE_MAX }
+    }
+
     /// Whether all is allowed that [`short`] understands.
     #[inline]
     pub fn take_short(&self) -> bool {
@@ -223,7 +230,7 @@ impl RequestParser {
             Some(b'*') => multibulk(&mut cursor, buf, limits, out),
             Some(_) => {
                 let mut owned = Vec::new();
-                let stop = inline(&mut cursor, buf, out, &mut owned);
+                let stop = inline(&mut cursor, buf, limits, out, &mut owned);
                 if let (Ok(Stop::Done), false) = (&stop, owned.is_empty()) {
                     return Ok(Progress::Command { consumed: cursor.position, owned });
                 }
@@ -258,7 +265,7 @@ impl RequestParser {
         let stop = if buf.first() == Some(&b'*') {
             multibulk(&mut partial.cursor, buf, limits, &mut partial.spans)?
         } else {
-            inline(&mut partial.cursor, buf, &mut partial.spans, &mut partial.owned)?
+            inline(&mut partial.cursor, buf, limits, &mut partial.spans, &mut partial.owned)?
         };
         let consumed = partial.cursor.position;
         match stop {
@@ -317,7 +324,7 @@ fn multibulk(
     spans: &mut Vec<Span>,
 ) -> Result<Stop, ProtocolError> {
     if cursor.position == 0 {
-        let Some(count) = number_line(cursor, buf, Line::Count)? else {
+        let Some(count) = number_line(cursor, buf, Line::Count, limits)? else {
             return Ok(Stop::Incomplete);
         };
         if count > ARGS_MAX {
@@ -335,7 +342,7 @@ fn multibulk(
         let len = match cursor.bulk {
             Some(len) => len,
             None => {
-                let Some(len) = number_line(cursor, buf, Line::Bulk)? else {
+                let Some(len) = number_line(cursor, buf, Line::Bulk, limits)? else {
                     return Ok(Stop::Incomplete);
                 };
                 let len = bulk_len(len, limits)?;
@@ -379,7 +386,12 @@ enum Line {
 }
 
 /// Reads the line at the cursor, a sign and an integer, and steps over it. None if it does not end in `buf`.
-fn number_line(cursor: &mut Cursor, buf: &[u8], line: Line) -> Result<Option<i64>, ProtocolError> {
+fn number_line(
+    cursor: &mut Cursor,
+    buf: &[u8],
+    line: Line,
+    limits: &RequestLimits,
+) -> Result<Option<i64>, ProtocolError> {
     let (too_long, invalid) = match line {
         Line::Count => (ProtocolError::BigMultibulkCount, ProtocolError::InvalidMultibulkLength),
         Line::Bulk => (ProtocolError::BigBulkCount, ProtocolError::InvalidBulkLength),
@@ -388,7 +400,7 @@ fn number_line(cursor: &mut Cursor, buf: &[u8], line: Line) -> Result<Option<i64
     let from = cursor.scanned.max(start);
     let end = memchr(b'\r', &buf[from..]).map_or(buf.len(), |at| from + at);
     cursor.scanned = end;
-    if end - start > LINE_MAX {
+    if end - start > limits.line_max() {
         return Err(too_long);
     }
     if buf.len() < end + 2 {
@@ -410,6 +422,7 @@ fn number_line(cursor: &mut Cursor, buf: &[u8], line: Line) -> Result<Option<i64
 fn inline(
     cursor: &mut Cursor,
     buf: &[u8],
+    limits: &RequestLimits,
     spans: &mut Vec<Span>,
     owned: &mut Vec<(usize, Vec<u8>)>,
 ) -> Result<Stop, ProtocolError> {
@@ -417,7 +430,7 @@ fn inline(
     cursor.scanned = end;
     let ended = buf.get(end) == Some(&b'\n');
     if !ended {
-        return if buf.len() > LINE_MAX { Err(ProtocolError::BigInline) } else { Ok(Stop::Incomplete) };
+        return if buf.len() > limits.line_max() { Err(ProtocolError::BigInline) } else { Ok(Stop::Incomplete) };
     }
     let line = &buf[..end];
     let before = spans.len();
@@ -435,7 +448,7 @@ pub fn fuzz(data: &[u8]) {
     };
     let limits = RequestLimits { max_bulk_len: 100_000, authenticated: seed & 1 == 0 };
     let at_once = fragmented(data, data.len().max(1), &limits, true);
-    if data.len() > LINE_MAX && fragmented(data, 1, &limits, true).1 == Some(ProtocolError::BigInline) {
+    if data.len() > limits.line_max() && fragmented(data, 1, &limits, true).1 == Some(ProtocolError::BigInline) {
         // Whether a line is too long depends on what of it has come.
         return;
     }
@@ -504,6 +517,22 @@ mod tests {
             error.write_to(&mut wire);
         }
         wire.escape_ascii().to_string()
+    }
+
+    #[test]
+    fn lines_of_strangers_end_early() {
+        let most = UNAUTHENTICATED_LINE_MAX;
+        let long = |prefix: &str| format!("{prefix}{}", "1".repeat(most));
+        for (request, text) in [
+            (long(""), ""),
+            (long("x"), "too big inline request"),
+            (long("*"), "too big mbulk count string"),
+            (long("*1\r\n$"), "too big bulk count string"),
+        ] {
+            let of =
+                |text: &str| if text.is_empty() { String::new() } else { format!("-ERR Protocol error: {text}\\r\\n") };
+            assert_eq!((answer(&request, false), answer(&request, true)), (of(text), String::new()), "{text}");
+        }
     }
 
     #[test]

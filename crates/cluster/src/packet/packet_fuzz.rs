@@ -14,7 +14,7 @@ pub fn fuzz(data: &[u8]) {
     let mut reader = PacketReader::default();
     for piece in [one, two] {
         reader.push(piece);
-        while let Ok(Some(bytes)) = reader.next_packet() {
+        while let Ok(Some(bytes)) = reader.next_packet(usize::MAX) {
             // What was spoilt on the way is not a packet; what is in it may be spoilt all the same.
             if let Ok(packet) = decode(&bytes) {
                 let write = || match &packet.header {

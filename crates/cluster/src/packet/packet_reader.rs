@@ -21,18 +21,18 @@ impl PacketReader {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next whole packet.
+    /// The next whole packet, of at most `most` bytes.
     ///
     /// # Errors
-    /// What came in is none.
-    pub fn next_packet(&mut self) -> Result<Option<Vec<u8>>, BadFrame> {
+    /// What came in is none, or promises to be longer.
+    pub fn next_packet(&mut self, most: usize) -> Result<Option<Vec<u8>>, BadFrame> {
         let Some(prefix) = self.bytes.get(..PREFIX_LEN) else {
             return Ok(None);
         };
         let len = u32::from_be_bytes([prefix[4], prefix[5], prefix[6], prefix[7]]) as usize;
         let kind = u16::from_be_bytes([prefix[12], prefix[13]]);
         let least = if kind & LIGHT == 0 { HEADER_LEN } else { LIGHT_LEN };
-        if !prefix.starts_with(SIGNATURE) || len < least {
+        if !prefix.starts_with(SIGNATURE) || len < least || len > most {
             return Err(BadFrame);
         }
         if self.bytes.len() < len {
@@ -57,7 +57,7 @@ mod tests {
             let (mut reader, mut packets) = (PacketReader::default(), Vec::new());
             for piece in both.chunks(size) {
                 reader.push(piece);
-                while let Some(packet) = reader.next_packet().expect("packets") {
+                while let Some(packet) = reader.next_packet(usize::MAX).expect("packets") {
                     packets.push(packet);
                 }
             }
@@ -73,9 +73,18 @@ mod tests {
             bytes[at] = byte;
             let mut reader = PacketReader::default();
             reader.push(&bytes[..PREFIX_LEN - 1]);
-            assert_eq!(reader.next_packet(), Ok(None));
+            assert_eq!(reader.next_packet(usize::MAX), Ok(None));
             reader.push(&bytes[PREFIX_LEN - 1..]);
-            assert_eq!(reader.next_packet(), Err(BadFrame));
+            assert_eq!(reader.next_packet(usize::MAX), Err(BadFrame));
         }
+    }
+
+    #[test]
+    fn a_packet_that_promises_too_much_is_found_at_its_beginning() {
+        let packet = encode_light(&Body::Publish { channel: vec![], message: vec![0; 99], is_sharded: false });
+        let mut reader = PacketReader::default();
+        reader.push(&packet[..PREFIX_LEN]);
+        assert_eq!(reader.next_packet(packet.len()), Ok(None));
+        assert_eq!(reader.next_packet(packet.len() - 1), Err(BadFrame));
     }
 }

@@ -11,6 +11,9 @@ use crate::packet::{BadFrame, Body, Extension, GossipEntry, Header, MessageFlags
 /// What the sender of a packet says of its kind.
 const TOLD_FLAGS: u16 = Flags::LIGHT_PUBLISH | Flags::LIGHT_MODULE | Flags::MY_PRIMARY_FAIL;
 
+/// Bytes of a packet on a link that no known node has used yet: gossip of 10,000 nodes.
+const STRANGERS_PACKET_MAX: usize = 1 << 20;
+
 impl Bus {
     /// Bytes came in on a link.
     pub fn received(&mut self, link: LinkId, bytes: &[u8], now: Millis) {
@@ -19,7 +22,9 @@ impl Bus {
             transport.reader.push(bytes);
         }
         while let Some(transport) = self.links.get_mut(link) {
-            match transport.reader.next_packet() {
+            let is_known =
+                transport.node.and_then(|id| self.nodes.get(&id)).is_some_and(|node| !node.is_in_handshake());
+            match transport.reader.next_packet(if is_known { usize::MAX } else { STRANGERS_PACKET_MAX }) {
                 Ok(Some(packet)) => self.take_packet(link, &packet),
                 Ok(None) => break,
                 Err(BadFrame) => {
@@ -310,5 +315,29 @@ impl Bus {
         }
         self.todo.save(true);
         self.take_claim(id, epoch, slots);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bus::test_bus::{add_primary, bus};
+
+    #[test]
+    fn a_stranger_may_not_promise_a_long_packet() {
+        let mut bus = bus();
+        let known = add_primary(&mut bus);
+        let prefix = |len: usize| [&b"RCmb"[..], &(len as u32).to_be_bytes(), &[0, 1, 0, 0, 0, 0]].concat();
+        for (node, len, stays) in [
+            (None, STRANGERS_PACKET_MAX, true),
+            (None, STRANGERS_PACKET_MAX + 1, false),
+            (None, u32::MAX as usize, false),
+            (Some(known), u32::MAX as usize, true),
+        ] {
+            let link = bus.link_accepted("10.0.0.7", "10.0.0.1", 1);
+            bus.links.get_mut(link).expect("a link").node = node;
+            bus.received(link, &prefix(len), 1);
+            assert_eq!(bus.links.get(link).is_some(), stays, "{node:?} {len}");
+        }
     }
 }
