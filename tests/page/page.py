@@ -279,6 +279,27 @@ def keys(browser, client):
     browser.until("text beyond ASCII", lambda: browser.find("#view-keys textarea").get_attribute("value") == "wört")
 
 
+def long_names(browser, client):
+    """Names that neither an answer nor a request may have a page of at once."""
+    client("SELECT", 3)
+    for index in range(300):
+        client("SET", f"long:{index}:" + "n" * 20_000, "v")
+    client("SET", BINARY + bytes(30_000), "v")
+    browser.view("keys")
+    browser.choose(browser.labelled("Database"), "3")
+    find(browser, "long:7:*", "long:7:nnn")
+    find(browser, "*", quoted(BINARY + bytes(20))[:-1])
+    browser.until_text("… (19.5 KiB)", "… (29.3 KiB)")
+    browser.choose(browser.labelled("Database"), "0")
+    browser.view("memory")
+    browser.choose(browser.labelled("Database"), "3")
+    browser.press("Scan all keys")
+    browser.until_text("Done: 302 keys")
+    browser.choose(browser.labelled("Database"), "0")
+    client("DELPREFIX", "long:")
+    client("SELECT", 0)
+
+
 def quoted(data):
     shown = {0x22: '\\"', 0x0A: "\\n"}
     return '"' + "".join(shown.get(byte, chr(byte) if 32 <= byte < 127 else f"\\x{byte:02x}") for byte in data) + '"'
@@ -355,10 +376,29 @@ def console(browser, client):
     browser.press("Cancel", "dialog")
     browser.until_text("Not run.", selector="#view-console .log")
     assert client("EXISTS", "greeting") == b":1"
+
+    def is_asked(text, answer, *parts):
+        # Text goes to the line again only after a click, once there was a dialog.
+        line.click()
+        says("CLEAR")
+        line.clear()
+        line.send_keys(text, KEYS.ESCAPE, KEYS.ENTER)
+        browser.press(answer, "dialog")
+        browser.until_text(*parts, selector="#view-console .log")
+        line.click()
+
+    for dangerous in ("DELPREFIX greet", "delprefix greet", "DELPATTERN greet*", "FUNCTION FLUSH", "SCRIPT FLUSH", "CONFIG SET maxmemory 1",
+                      "SHUTDOWN NOSAVE"):
+        is_asked(dangerous, "Cancel", f"db0> {dangerous}\nNot run.")
+    assert client("EXISTS", "greeting") == b":1"
+    says("CONFIG GET maxmemory", '"maxmemory" => "0"')
+    says("SET throwaway:1 x", "OK")
+    is_asked("DELPREFIX throwaway:", "Run", "(integer) 1")
+    is_asked("FLUSHALL", "Cancel", "Not run.")
     browser.find("#line").send_keys(KEYS.ARROW_UP)
     browser.until("an earlier line", lambda: line.get_attribute("value") == "FLUSHALL")
     line.send_keys(KEYS.ARROW_UP)
-    browser.until("the one before", lambda: line.get_attribute("value") == "HELP config set")
+    browser.until("the one before", lambda: line.get_attribute("value") == "CLEAR")
     line.clear()
 
 
@@ -501,7 +541,8 @@ def main():
             steps = [
                 lambda: landmarks(browser), lambda: overview(browser), lambda: latency(browser), lambda: workers(browser, 2),
                 lambda: clients(browser, wire.Client(port)), lambda: slow(browser, client), lambda: hot(browser),
-                lambda: memory(browser, client), lambda: keys(browser, client), lambda: topology(browser, port, replica_port),
+                lambda: memory(browser, client), lambda: keys(browser, client), lambda: long_names(browser, client),
+                lambda: topology(browser, port, replica_port),
                 lambda: console(browser, client), lambda: themes(browser), lambda: narrow(browser),
             ]
             for number, step in enumerate(steps):

@@ -3,27 +3,9 @@
 
 const LINES_MAX = 500;
 const TRANSACTIONS = ["MULTI", "EXEC", "DISCARD", "WATCH", "UNWATCH"];
-// What cannot be taken back, or keeps everybody waiting.
-const DANGEROUS = [
-  "FLUSHALL",
-  "FLUSHDB",
-  "SHUTDOWN",
-  "SWAPDB",
-  "DEBUG",
-  "FAILOVER",
-  "REPLICAOF",
-  "SLAVEOF",
-  "KEYS",
-  "CLUSTER RESET",
-  "CLUSTER FAILOVER",
-  "CLUSTER FORGET",
-  "CLUSTER FLUSHSLOTS",
-  "SCRIPT FLUSH",
-  "FUNCTION FLUSH",
-  "ACL DELUSER",
-  "CONFIG SET",
-  "CONFIG REWRITE",
-];
+// Dangerous by their category, and yet they only tell something, or are refused here anyway.
+const HARMLESS =
+  /^(info|lastsave|role|sort_ro|monitor|psync|sync|latency\|.*|.*\|(get|list|len|users|getuser|dryrun|log|replicas|slaves|getslotmigrations|count-failure-reports|stop))$/;
 
 views.push({
   id: "console",
@@ -100,16 +82,14 @@ views.push({
     async function execute(line) {
       const command = words(line);
       if (command === null) throw new Refusal("Invalid argument(s)");
-      const [name, second = ""] = command.map((word) => word.toUpperCase());
+      const name = command[0].toUpperCase();
       if (name === "CLEAR") return log.replaceChildren();
       if (name === "HELP") return describe(line.slice(4));
       if (TRANSACTIONS.includes(name)) {
         throw new Refusal(`${name} is for connections that last. Here each line has one of its own: use cinnabar-cli.`);
       }
-      if (
-        [name, `${name} ${second}`].some((it) => DANGEROUS.includes(it)) &&
-        !(await ask("Run it?", `${line.slice(0, 200)} may remove data, or keep all clients waiting.`, "Run"))
-      ) {
+      const doubt = await doubtAbout(command);
+      if (doubt && !(await ask("Run it?", `${line.slice(0, 200)} ${doubt}`, "Run"))) {
         return print("Not run.", "line");
       }
       input.focus();
@@ -119,6 +99,22 @@ views.push({
         setText(prompt, `db${db}>`);
       }
       print(replyText(reply).trimEnd());
+    }
+
+    // Why the user is asked before this runs, by what the server says of its commands; nothing if there is no reason.
+    async function doubtAbout([name, second = ""]) {
+      const [reply] = await run([["COMMAND", "INFO", name]]);
+      if (reply?.error) return "may do harm: the user may not run COMMAND INFO, which would tell.";
+      const of = reply?.[0];
+      if (!of) return "";
+      const wanted = `${plain(of[0])}|${second}`.toLowerCase();
+      const entry = (plain(of[9]) ?? []).find((sub) => plain(sub[0]).toLowerCase() === wanted) ?? of;
+      const [full, flags, categories] = [plain(entry[0]), ...[2, 6].map((at) => plain(entry[at]).map(plain))];
+      // What writes and names no keys may write all of them.
+      const isWide = flags.includes("write") && entry[3] === 0 && plain(entry[8]).length === 0;
+      const isFlush = full.endsWith("|flush");
+      const isDangerous = categories.includes("@dangerous") && !HARMLESS.test(full);
+      return isWide || isFlush || isDangerous ? "may remove data, or keep all clients waiting." : "";
     }
 
     async function describe(line) {

@@ -1,5 +1,7 @@
 // ---- Keys: find them, look into them, and change them where the user may --------------------------------------------
 
+const KEYS_PAGE = 200;
+
 views.push({
   id: "keys",
   title: "Keys",
@@ -44,9 +46,9 @@ views.push({
       const before = found.size;
       let steps = 0;
       do {
-        const words = ["SCAN", cursor, "MATCH", asBytes(pattern.value || "*"), "COUNT", "200"];
+        const words = ["SCAN", cursor, "MATCH", asBytes(pattern.value || "*")];
         if (type.value) words.push("TYPE", type.value);
-        const [to, keys] = await runIn(Number(choice.value), ...words);
+        const [to, keys] = await pageOf(KEYS_PAGE, (n) => runIn(Number(choice.value), ...words, "COUNT", n));
         cursor = to;
         steps += 1;
         for (const key of keys) {

@@ -2,7 +2,7 @@
 // The server tells sums by itself. What keys take up is found by walking through all of them, in small steps that leave
 // the server time for others: each is one SCAN, and the step rests as long as it took.
 
-const STEP_KEYS = "100";
+const STEP_KEYS = 100;
 const BIGGEST = 50;
 const PREFIXES_MAX = 20_000;
 
@@ -151,7 +151,7 @@ async function walkKeys(db, pattern, walk, step, tell) {
         .filter(({ type }) => type !== "none"),
     );
     cursor = next;
-    looked += pattern === "*" ? keys.length : Math.max(keys.length, Number(STEP_KEYS));
+    looked += pattern === "*" ? keys.length : Math.max(keys.length, STEP_KEYS);
     tell(Math.min(looked, all), all);
     await new Promise((resolve) => setTimeout(resolve, Math.min(200, performance.now() - began)));
     while (walk.paused && !walk.stopped) {
@@ -162,7 +162,8 @@ async function walkKeys(db, pattern, walk, step, tell) {
 }
 
 async function scanStep(db, cursor, pattern) {
-  const [page, all] = await run([["SCAN", cursor, "MATCH", pattern, "COUNT", STEP_KEYS], ["DBSIZE"]], db);
+  const scan = (n) => run([["SCAN", cursor, "MATCH", pattern, "COUNT", n], ["DBSIZE"]], db);
+  const [page, all] = await pageOf(STEP_KEYS, scan);
   if (page.error) throw new Refusal(page.error);
   return [page, Number(all) || page[1].length];
 }

@@ -109,7 +109,9 @@ function differences(before) {
 
 // ---- Commands -------------------------------------------------------------------------------------------------------
 
+// Of one request: commands, and bytes of them, both below what the server takes.
 const COMMANDS_AT_ONCE = 250;
+const BYTES_AT_ONCE = 1_000_000;
 let queue = Promise.resolve();
 
 // Runs commands, one request at a time, and answers their replies. Words are bytes: see asBytes.
@@ -121,12 +123,11 @@ function run(commands, db = 0) {
 
 async function send(commands, db) {
   const replies = [];
-  for (let at = 0; at < commands.length; at += COMMANDS_AT_ONCE) {
-    const part = commands.slice(at, at + COMMANDS_AT_ONCE).map((words) => words.map(String));
+  for (const part of parts(commands)) {
     const response = await fetch(new URL("/command", location.origin), {
       method: "POST",
       headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ db, commands: part }),
+      body: `{"db":${db},"commands":[${part.join(",")}]}`,
     }).catch(() => {
       throw new Refusal("The server does not answer.");
     });
@@ -135,6 +136,23 @@ async function send(commands, db) {
     replies.push(...said.replies);
   }
   return replies;
+}
+
+// The commands as JSON, in as many requests as they need.
+function parts(commands) {
+  const all = [];
+  let room = 0;
+  for (const command of commands) {
+    const text = JSON.stringify(command.map(String));
+    const bytes = new TextEncoder().encode(text).length + 1;
+    if (bytes > room || all.at(-1).length === COMMANDS_AT_ONCE) {
+      all.push([]);
+      room = BYTES_AT_ONCE;
+    }
+    all.at(-1).push(text);
+    room -= bytes;
+  }
+  return all;
 }
 
 // The reply of one command; an error is thrown.

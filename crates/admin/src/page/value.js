@@ -59,11 +59,11 @@ const VALUES = {
   },
 };
 
-// A page, with fewer rows where they are so large that the server's answer would be too large.
-async function pageOf(kind, ask, key, from) {
-  for (let n = PAGE; ; n = Math.ceil(n / 10)) {
+// A page of `most` at most, with fewer where they are so large that the server's answer would be too large.
+async function pageOf(most, page) {
+  for (let n = most; ; n = Math.ceil(n / 10)) {
     try {
-      return await kind.page(ask, key, from, n);
+      return await page(n);
     } catch (error) {
       if (n === 1 || !error.message.includes("too large")) throw error;
     }
@@ -79,7 +79,7 @@ async function elements(type, ask, key) {
   const more = button(
     "More",
     guarded(async () => {
-      const [rows, next] = await pageOf(kind, ask, key, from);
+      const [rows, next] = await pageOf(PAGE, (n) => kind.page(ask, key, from, n));
       body.append(
         ...rows.map((row) =>
           el(
