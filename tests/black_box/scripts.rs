@@ -260,6 +260,69 @@ fn a_script_that_looks_at_no_clock_keeps_only_those_waiting_who_want_its_locks()
     wanting.iter_mut().for_each(|socket| expect_bytes(socket, b"$-1"));
 }
 
+/// Scripts that run for ever where a script's code is called from elsewhere, or catch whatever ends them.
+const ENDLESS: [&str; 15] = [
+    "xpcall(error, function() while true do end end)",
+    "xpcall(function() while true do end end, function() while true do end end)",
+    "while true do xpcall(function() while true do end end, function() while true do end end) end",
+    "xpcall(error, function() xpcall(error, function() while true do end end) while true do end end)",
+    "xpcall(error, function() error({}) end) while true do xpcall(error, error) end",
+    "xpcall(error, coroutine.wrap(function() while true do end end))",
+    "while true do pcall(function() while true do end end) end",
+    "while true do pcall(coroutine.wrap(function() while true do end end)) end",
+    "local function f() while true do pcall(f) end end f()",
+    "local t = setmetatable({}, {__index = function() while true do end end}) return t.x",
+    "return tostring(setmetatable({}, {__tostring = function() while true do end end}))",
+    "return setmetatable({}, {__concat = function() while true do end end}) .. 'x'",
+    "table.sort({1, 2, 3}, function() while true do end end)",
+    "string.gsub('x', 'x', function() while true do end end)",
+    "load(function() while true do end end)",
+];
+
+#[test]
+fn no_handler_and_no_callback_keeps_a_script_from_being_killed() {
+    let server = Server::start_with_threads(4, &["--busy-reply-threshold", "20"]);
+    let mut client = server.client();
+    let library = "#!lua name=lib\nserver.register_function('f', function() \
+                   xpcall(error, function() while true do end end) end)";
+    assert_eq!(told(redis::cmd("FUNCTION").arg("LOAD").arg(library), &mut client), "\"lib\"");
+    let scripts = ENDLESS.iter().map(|script| request(script, &["k"]));
+    for (call, kill) in
+        scripts.map(|call| (call, "SCRIPT KILL")).chain([(b"FCALL f 1 k\r\n".to_vec(), "FUNCTION KILL")])
+    {
+        println!("{}", String::from_utf8_lossy(&call));
+        let mut socket = server.socket();
+        send(&mut socket, &call);
+        assert!(eventually(|| ask(&mut client, kill) == "OK"));
+        expect_bytes(&mut socket, b"-ERR Script killed by user with ");
+    }
+}
+
+/// A call of a native function that can tell nobody that it takes a second or more.
+const LONG_CALL: &str = "return ('a'):rep(900):find('^.-.-.-b') or 1";
+
+/// Asks for the end of a script that is in a [`LONG_CALL`] by then. Returns the answers that came meanwhile.
+fn kill_in_long_call(server: &Server, before: &str, expected: &[u8]) -> Vec<u8> {
+    let mut script = server.socket();
+    send(&mut script, &request(&format!("{before} {LONG_CALL}"), &["k"]));
+    std::thread::sleep(Duration::from_millis(200));
+    let mut killers: Vec<_> = (0..8).map(|_| server.socket()).collect();
+    killers.iter_mut().for_each(|socket| send(socket, b"SCRIPT KILL\r\n"));
+    expect_bytes(&mut script, expected);
+    // Clients of the script's own worker are answered when it has ended.
+    let first = killers.iter_mut().map(|socket| bytes_of(socket, 2)[1]);
+    first.filter(|letter| *letter != b'N').collect()
+}
+
+#[test]
+fn a_script_in_a_long_native_call_is_killed_as_any_other() {
+    let server = Server::start_with_threads(4, &["--busy-reply-threshold", "50"]);
+    let answers = kill_in_long_call(&server, "", b"-ERR Script killed by user with ");
+    assert!(answers.len() > 3 && answers.iter().all(|letter| *letter == b'O'), "{answers:?}");
+    let answers = kill_in_long_call(&server, "redis.call('SET', KEYS[1], 1)", b":1\r\n");
+    assert!(answers.len() > 3 && answers.iter().all(|letter| *letter == b'U'), "{answers:?}");
+}
+
 #[test]
 fn what_has_written_cannot_be_killed() {
     let server = Server::start_with_threads(4, &["--busy-reply-threshold", "50"]);

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 /// What clients are told while some script runs for too long.
 pub(crate) fn busy(engine: &Engine) -> Error {
-    busy_error(engine.scripts().busy().first().is_some_and(|running| running.is_function))
+    busy_error(engine.scripts().busy().first().is_some_and(|running| running.run.is_function()))
 }
 
 /// What clients are told while a script runs for too long.

@@ -101,7 +101,7 @@ pub fn end_server(engine: &Engine, how: HowToEnd, asker: Option<&str>) -> bool {
         return false;
     }
     // Whatever they have written: there is no other way past them.
-    engine.scripts().busy().iter().for_each(|running| running.kill());
+    engine.scripts().busy().iter().for_each(|running| running.run.end_anyway());
     leave_cluster(engine, how.hands_over, end);
     status.finish(turn);
     // Nobody writes any more.

@@ -45,6 +45,9 @@ pub(super) trait Commands {
     /// Sends bytes to the script's client and waits for its next request; None when there will be none.
     fn converse(&mut self, bytes: Vec<u8>) -> Option<Vec<Vec<u8>>>;
 
+    /// Whether it is to end, whatever its script catches.
+    fn is_ending(&self) -> bool;
+
     /// Looks at the clock and at who wants the script to end; an error ends it.
     fn check_time(&mut self) -> Result<(), mlua::Error>;
 }
@@ -94,6 +97,11 @@ pub(super) fn end_load() {
 /// Whether the library that is being loaded has had its time.
 pub(super) fn is_load_late() -> bool {
     LOAD_ENDS.get().is_some_and(|at| at < Instant::now())
+}
+
+/// Whether what runs is to end, whatever it catches.
+pub(super) fn is_ending() -> bool {
+    if RUN.is_set() { RUN.with(|run| run.is_ending()) } else { is_load_late() }
 }
 
 /// The error of what runs has been caught where that began: it need not be ended any more.

@@ -328,7 +328,7 @@ pub(super) fn invoke(
     }
     loop {
         let buffers = interpreter.buffers.take().unwrap_or_default();
-        let mut run = ScriptRun::begin(cx, call.again(), key_args, buffers);
+        let mut run = ScriptRun::begin(cx, call.again(), key_args, &interpreter.runs, buffers);
         let outcome = RUN.set(&mut run, || {
             let words = ScriptWords { args: command, keys };
             match code {
@@ -337,7 +337,8 @@ pub(super) fn invoke(
             }
         });
         let (obstacle, reach, protocol) = (run.obstacle, run.reach, run.protocol);
-        interpreter.buffers.set(Some(run.end(db)).filter(|buffers| buffers.is_spare()));
+        let (buffers, killed) = run.end(db);
+        interpreter.buffers.set(Some(buffers).filter(|buffers| buffers.is_spare()));
         if obstacle.is_some() || !matches!(outcome, Ok(Ok(_))) {
             interpreter.calm().map_err(broken)?;
         }
@@ -347,7 +348,11 @@ pub(super) fn invoke(
         match obstacle {
             None => {
                 let start = cx.reply.len();
-                let replied = reply(cx, command, outcome.map_err(broken)?, protocol);
+                let mut outcome = outcome.map_err(broken)?;
+                if let (Ok(_), Some(error)) = (&outcome, killed) {
+                    outcome = Err(Failed::of(&error));
+                }
+                let replied = reply(cx, command, outcome, protocol);
                 if replied.is_ok() {
                     hold_reply(cx, command, start);
                 }
@@ -473,19 +478,21 @@ fn debug(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Ends what runs for so long that others are told of it.
+/// Ends what runs for longer than others are to wait silently.
 pub(super) fn kill(cx: &mut Context<'_>, functions: bool) -> Result<(), Error> {
-    let busy = cx.engine.scripts().busy();
-    let Some(first) = busy.first() else {
+    let threshold = cx.engine.config().snapshot().int(Directive::BUSY_REPLY_THRESHOLD);
+    let threshold = u64::try_from(threshold).ok().filter(|threshold| *threshold > 0);
+    let nanos = threshold.map_or(u64::MAX, |milliseconds| milliseconds.saturating_mul(1_000_000));
+    let runs = cx.engine.scripts().lasting(cx.engine.host().nanos(), nanos);
+    let Some(first) = runs.first() else {
         return Err(Error::NotBusy);
     };
-    if busy.iter().all(|running| running.is_function != functions) {
-        return Err(busy_script::busy_error(first.is_function));
+    if runs.iter().all(|run| run.is_function() != functions) {
+        return Err(busy_script::busy_error(first.is_function()));
     }
     let mut ended = false;
-    for running in busy.iter().filter(|running| running.is_function == functions && !running.wrote()) {
-        running.kill();
-        ended = true;
+    for run in runs.iter().filter(|run| run.is_function() == functions) {
+        ended |= run.kill();
     }
     if !ended {
         return Err(Error::Unkillable);

@@ -90,6 +90,14 @@ pub(super) struct Failed {
     pub is_odd: bool,
 }
 
+impl Failed {
+    /// The failure of a run that ends with this error.
+    #[cold]
+    pub fn of(error: &engine::Error) -> Failed {
+        Failed { text: error.text().unwrap_or_default().into_owned(), counted: false, place: None, is_odd: false }
+    }
+}
+
 /// What the error of a run is, which has just been [noted](note).
 pub(super) fn failed(lua: &Lua, error: Value) -> mlua::Result<Failed> {
     let error = clean(lua, error)?;

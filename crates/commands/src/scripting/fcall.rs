@@ -376,8 +376,8 @@ fn stats(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let scripts = cx.engine.scripts();
     let busy = scripts.busy();
     let running = busy.first();
-    if let Some(script) = running.filter(|running| !running.is_function) {
-        return Err(busy_script::busy_error(script.is_function));
+    if let Some(script) = running.filter(|running| !running.run.is_function()) {
+        return Err(busy_script::busy_error(script.run.is_function()));
     }
     cx.reply.map(2);
     cx.reply.bulk(b"running_script");
@@ -398,7 +398,7 @@ fn stats(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn show_running(cx: &mut Context<'_>, running: &Running) {
-    let milliseconds = cx.engine.host().nanos().since(running.began) / 1_000_000;
+    let milliseconds = cx.engine.host().nanos().since(running.run.began()) / 1_000_000;
     cx.reply.map(3);
     cx.reply.bulk(b"name");
     cx.reply.bulk(&running.name);

@@ -9,6 +9,7 @@ use super::declared_keys;
 use super::failure::refusal;
 use super::flags::ScriptFlags;
 use super::interpreter::Interpreter;
+use super::kept_functions::{Kept, KeptFunctions};
 use engine::scripts::function_libraries::{Function, Library};
 use engine::scripts::script_cache::Scripts;
 use engine::{Error, Word};
@@ -21,14 +22,21 @@ use std::time::Duration;
 
 thread_local! {
     /// What the library that is being loaded has registered.
-    static LOADING: RefCell<Option<Vec<(Function, mlua::Function)>>> = const { RefCell::new(None) };
+    static LOADING: RefCell<Option<Loading>> = const { RefCell::new(None) };
+}
+
+/// A library that is being loaded.
+struct Loading {
+    /// Where its functions are kept.
+    kept: Rc<KeptFunctions>,
+    functions: Vec<(Function, Kept)>,
 }
 
 /// A function that can be called here.
 pub(super) struct Callable {
     /// As its library writes it.
     pub name: Box<[u8]>,
-    pub function: mlua::Function,
+    pub function: Kept,
     pub flags: ScriptFlags,
     pub reach: Cell<Reach>,
 }
@@ -51,7 +59,7 @@ type Functions = HashMap<Box<[u8]>, (u64, Rc<Callable>), foldhash::fast::RandomS
 /// What a library's text is made of.
 pub(super) struct Made {
     pub name: Vec<u8>,
-    functions: Vec<(Function, mlua::Function)>,
+    functions: Vec<(Function, Kept)>,
     /// What its text shows of them.
     reach: Reach,
 }
@@ -165,11 +173,11 @@ pub(super) fn make(
     let name = library_name(code)?;
     let function =
         interpreter.compile(code, "@user_function").map_err(|error| Error::LibraryNotCompiled(Word::of(error)))?;
-    LOADING.set(Some(Vec::new()));
+    LOADING.set(Some(Loading { kept: Rc::clone(&interpreter.kept), functions: Vec::new() }));
     current_run::begin_load(timeout);
     let outcome = interpreter.run_library(scripts, &function);
     current_run::end_load();
-    let functions = LOADING.take().unwrap_or_default();
+    let functions = LOADING.take().map(|loading| loading.functions).unwrap_or_default();
     let failed = |text: &[u8]| Error::LibraryFailed(Word::of(text));
     match outcome {
         Ok(Ok(_)) if functions.is_empty() => Err(Error::NoFunctions),
@@ -229,13 +237,14 @@ fn register(lua: &Lua, values: MultiValue) -> mlua::Result<()> {
     };
     LOADING.with_borrow_mut(|loading| {
         let Some(loading) = loading else { return Ok(()) };
-        loading.push((function, callback));
+        let callback = loading.kept.keep(&callback)?;
+        loading.functions.push((function, callback));
         Ok(())
     })
 }
 
 /// Whether two of them have one name.
-fn has_twins(functions: &[(Function, mlua::Function)]) -> bool {
+fn has_twins(functions: &[(Function, Kept)]) -> bool {
     let mut names: Vec<_> = functions.iter().map(|(function, _)| function.name.to_ascii_lowercase()).collect();
     names.sort_unstable();
     !names.is_sorted_by(|a, b| a < b)

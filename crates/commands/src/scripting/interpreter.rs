@@ -4,12 +4,14 @@
 //! interpreter away before the next script, so that its memory goes too.
 
 use super::call_buffers::Buffers;
-use super::current_run::{RUN, Reach};
+use super::current_run::{RUN, Reach, is_ending};
 use super::failure::Failed;
 use super::flags::ScriptFlags;
+use super::kept_functions::{Kept, KeptFunctions};
 use super::{api, declared_keys, failure, functions, lua_libraries, math_random};
 use crate::core::args::Args;
 use engine::config::{ConfigStore, Directive};
+use engine::scripts::run_slot::RunSlot;
 use engine::scripts::script_cache::{Script, Scripts, Sha};
 use engine::time::Nanos;
 use engine::{Error, Word};
@@ -54,7 +56,7 @@ pub(super) struct ScriptWords<'a> {
 /// A script that is compiled here.
 pub(super) struct Compiled {
     pub script: Arc<Script>,
-    pub function: Function,
+    pub function: Kept,
     pub reach: Cell<Reach>,
 }
 
@@ -92,6 +94,10 @@ pub(super) struct Interpreter {
     by_text: RefCell<HashMap<u64, Rc<Compiled>>>,
     by_sha: RefCell<HashMap<Sha, Rc<Compiled>>>,
     pub functions: functions::LoadedLibraries,
+    /// The functions of scripts and libraries.
+    pub kept: Rc<KeptFunctions>,
+    /// The runs of this thread, as others see them.
+    pub runs: Arc<RunSlot>,
     /// The configuration that its limit of memory is from.
     configured: Cell<u64>,
     limit: Cell<usize>,
@@ -152,6 +158,7 @@ impl Interpreter {
         native.set("clean", lua.create_function(failure::clean)?)?;
         let note = lua.create_function(failure::note)?;
         native.set("note", &note)?;
+        native.set("is_ending", lua.create_function(|_, ()| Ok(is_ending()))?)?;
         native.set("api", api::table(&lua)?)?;
         native.set("libraries", lua_libraries::all(&lua)?)?;
         native.set("registration", functions::registration(&lua)?)?;
@@ -176,6 +183,8 @@ impl Interpreter {
             by_text: RefCell::default(),
             by_sha: RefCell::default(),
             functions: functions::LoadedLibraries::default(),
+            kept: Rc::new(KeptFunctions::new(&lua)?),
+            runs: scripts.new_run_slot(),
             configured: Cell::new(0),
             limit: Cell::new(0),
             buffers: Cell::default(),
@@ -238,15 +247,16 @@ impl Interpreter {
         let flags = ScriptFlags::of_script(text)?;
         let function = self.compile(text, "@user_script").map_err(|error| Error::ScriptNotCompiled(Word::of(error)))?;
         let script = scripts.add(sha, text, flags.0, pinned, now);
-        Ok(self.remember(script, function))
+        self.remember(script, &function)
     }
 
     fn keep(&self, script: Arc<Script>) -> Result<Rc<Compiled>, Error> {
         let function = self.compile(&script.text, "@user_script").map_err(|error| Error::Verbatim(Word::of(error)))?;
-        Ok(self.remember(script, function))
+        self.remember(script, &function)
     }
 
-    fn remember(&self, script: Arc<Script>, function: Function) -> Rc<Compiled> {
+    fn remember(&self, script: Arc<Script>, function: &Function) -> Result<Rc<Compiled>, Error> {
+        let function = self.kept.keep(function).map_err(|_| Error::NoInterpreter)?;
         let reach = Cell::new(declared_keys::reach_of_script(&script.text));
         let compiled = Rc::new(Compiled { script, function, reach });
         let mut by_sha = self.by_sha.borrow_mut();
@@ -255,7 +265,7 @@ impl Interpreter {
             by_sha.retain(|_, known| !known.script.is_gone());
             self.by_text.borrow_mut().retain(|_, known| !known.script.is_gone());
         }
-        compiled
+        Ok(compiled)
     }
 
     /// A first line that names an engine is none of Lua's; the line stays, so that numbers of lines are right.
@@ -290,24 +300,19 @@ impl Interpreter {
             self.globals.set(Globals::Scripts);
         }
         tables.fill(&self.lua, words)?;
-        let outcome = self.xpcall.call((&script.function, &self.note));
+        let outcome = self.xpcall.call((self.kept.get(&script.function)?, &self.note));
         drop(tables);
         self.end(scripts, outcome)
     }
 
     /// Calls a function of a library with its keys and arguments, in tables that it may keep.
-    pub fn run_function(
-        &self,
-        scripts: &Scripts,
-        function: &Function,
-        words: &ScriptWords<'_>,
-    ) -> mlua::Result<Outcome> {
+    pub fn run_function(&self, scripts: &Scripts, function: &Kept, words: &ScriptWords<'_>) -> mlua::Result<Outcome> {
         if self.globals.get() != Globals::Functions {
             self.for_functions.call::<()>(())?;
             self.globals.set(Globals::Functions);
         }
         let (keys, args) = words.split();
-        let outcome = self.call.call((function, self.strings(keys)?, self.strings(args)?));
+        let outcome = self.call.call((self.kept.get(function)?, self.strings(keys)?, self.strings(args)?));
         self.end(scripts, outcome)
     }
 

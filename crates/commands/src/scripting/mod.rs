@@ -56,6 +56,7 @@ mod flags;
 mod functions;
 mod human;
 mod interpreter;
+mod kept_functions;
 mod lua_arguments;
 mod lua_libraries;
 mod lua_tokens;

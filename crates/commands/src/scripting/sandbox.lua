@@ -9,7 +9,7 @@ local assert, collectgarbage, error, gcinfo, getmetatable, ipairs, load, loadstr
     select, setmetatable, tonumber, tostring, type, unpack, xpcall = assert, collectgarbage, error, gcinfo, getmetatable, ipairs,
     load, loadstring, next, pairs, pcall, rawequal, rawget, rawset, select, setmetatable, tonumber, tostring, type, unpack, xpcall
 local byte, concat, insert = string.byte, table.concat, table.insert
-local clean = native.clean
+local clean, is_ending = native.clean, native.is_ending
 
 local READONLY = 'Attempt to modify a readonly table'
 
@@ -61,7 +61,12 @@ end
 
 function base.xpcall(f, handler)
     return xpcall(f, function(err)
-        return handler(clean(err))
+        -- What ends a run is raised where nothing can end a handler.
+        err = clean(err)
+        if is_ending() then
+            return err
+        end
+        return handler(err)
     end)
 end
 

@@ -26,6 +26,7 @@ use engine::config::Directive;
 use engine::data::key_hash::KeyHash;
 use engine::locks::protocol::GrowRight;
 use engine::propagation::change_log::Readers;
+use engine::scripts::run_slot::{Run, RunSlot};
 use engine::scripts::script_cache::Running;
 use engine::time::Nanos;
 use engine::{Engine, Error};
@@ -121,6 +122,7 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
         cx: &'r mut Context<'c>,
         call: ScriptCall<'r>,
         declared: &'c [(usize, KeyHash)],
+        runs: &Arc<RunSlot>,
         buffers: Box<Buffers>,
     ) -> ScriptRun<'r, 'c> {
         let group = CommandGroup::begin(cx);
@@ -132,6 +134,7 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
         let may_cross = call.flags.has(ScriptFlags::UNSPECIFIED) || call.flags.has(ScriptFlags::ALLOW_CROSS_SLOT_KEYS);
         let slot = is_clustered.then(|| ScriptSlot::of(declared, may_cross));
         let (own_protocol, began) = (cx.reply.protocol(), cx.engine.host().nanos());
+        let run = runs.begin(began, call.is_function());
         ScriptRun {
             cx,
             call,
@@ -147,15 +150,17 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
             logging: Some(Readers::All),
             protocol: Protocol::Resp2,
             own_protocol,
-            watch: Watch { began, next: began.after(LONG), is_long: false, running: None },
+            watch: Watch { run, next: began.after(LONG), is_long: false, running: None },
             buffers,
         }
     }
 
-    /// Its commands' records go into the log, and the caller's state is what it was.
-    pub fn end(self, db: u32) -> Box<Buffers> {
-        let ScriptRun { cx, group, watch, buffers, .. } = self;
-        watch.end(cx.engine);
+    /// Its commands' records go into the log, and the caller's state is what it was. Returns the error that it is to end
+    /// with if it was killed, though it may not have looked.
+    pub fn end(self, db: u32) -> (Box<Buffers>, Option<Error>) {
+        let killed = self.killed();
+        let ScriptRun { cx, group, watch, buffers, changed, .. } = self;
+        let is_killed = watch.end(cx.engine) && !changed;
         cx.keys.in_script(false);
         cx.session.in_script = false;
         if cx.session.db != db {
@@ -164,7 +169,7 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
         }
         cx.keys.select(db);
         group.end(cx);
-        buffers
+        (buffers, is_killed.then_some(killed))
     }
 
     /// The command that these words are, which is `found`, unless a script may not call it.
@@ -270,7 +275,7 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
                 continue;
             }
             let engine = cx.engine;
-            cx.keys.add(claim.as_ref(), shard, || watch.keep_others_alive(engine, call, *changed));
+            cx.keys.add(claim.as_ref(), shard, || watch.keep_others_alive(engine, call));
         }
         Ok(())
     }
@@ -285,7 +290,7 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
                 // Its text was misread: nobody knew that it would touch a key.
                 return Err(Refused { error: Error::ScriptUndeclaredKey, entry: Some(entry) });
             }
-            self.watch.keep_others_alive(self.cx.engine, &self.call, self.changed);
+            self.watch.keep_others_alive(self.cx.engine, &self.call);
         }
         Ok(())
     }
@@ -327,11 +332,11 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
         if entry.command.flags.has(WRITE.and(MAY_REPLICATE)) {
             if !self.changed {
                 self.prepare_to_change(entry)?;
+                if !self.watch.run.note_write() {
+                    return Err(Refused { error: self.killed(), entry: Some(entry) });
+                }
             }
             self.changed = true;
-            if let Some(running) = &self.watch.running {
-                running.note_write();
-            }
         }
         let (start, now) = (self.cx.reply.len(), self.cx.now);
         self.cx.reply.set_protocol(self.protocol);
@@ -341,9 +346,14 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
         self.cx.now = now;
         // The command has just read the clock.
         if self.cx.engine.metrics()[self.cx.session.worker].clock() >= self.watch.next {
-            self.watch.keep_others_alive(self.cx.engine, &self.call, self.changed);
+            self.watch.keep_others_alive(self.cx.engine, &self.call);
         }
         Ok(start)
+    }
+
+    /// The error that ends a run that was killed.
+    fn killed(&self) -> Error {
+        if self.call.is_function() { Error::FunctionKilled } else { Error::ScriptKilled }
     }
 
     /// Notes a command that was refused in the statistics.
@@ -356,9 +366,9 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
     }
 }
 
-/// Since when a run lasts, and who was told that it takes long.
+/// How long a run lasts, and who was told that it takes long.
 struct Watch {
-    began: Nanos,
+    run: Run,
     /// When to look again.
     next: Nanos,
     /// It is one of [`engine::scripts::script_cache::Scripts::is_long`].
@@ -373,7 +383,7 @@ const BETWEEN: u64 = 200_000;
 
 impl Watch {
     /// The script has run for long: others are not to wait for it.
-    fn keep_others_alive(&mut self, engine: &Engine, call: &ScriptCall<'_>, changed: bool) {
+    fn keep_others_alive(&mut self, engine: &Engine, call: &ScriptCall<'_>) {
         let now = engine.host().nanos();
         if now < self.next {
             return;
@@ -382,7 +392,7 @@ impl Watch {
             self.is_long = true;
             engine.scripts().begin_long();
         }
-        let milliseconds = now.since(self.began) / 1_000_000;
+        let milliseconds = now.since(self.run.began()) / 1_000_000;
         let threshold = engine.config().snapshot().int(Directive::BUSY_REPLY_THRESHOLD).max(0) as u64;
         if threshold == 0 || milliseconds < threshold {
             engine.host().while_long();
@@ -391,7 +401,7 @@ impl Watch {
         }
         if self.running.is_none() {
             let command = call.command.iter().map(<[u8]>::to_vec).collect();
-            let running = Running::new(call.name, call.is_function(), command, self.began, changed);
+            let running = Running { name: call.name.into(), command, run: self.run.clone() };
             engine.host().log(&format!(
                 "Slow script detected: still in execution after {milliseconds} milliseconds. You can try killing the script \
                  using the {} command. Script name is: {}.",
@@ -405,13 +415,14 @@ impl Watch {
         self.next = engine.host().nanos().after(BETWEEN);
     }
 
-    fn end(self, engine: &Engine) {
+    fn end(self, engine: &Engine) -> bool {
         if self.is_long {
             engine.scripts().end_long();
         }
         if let Some(running) = self.running {
             engine.scripts().end_busy(&running);
         }
+        self.run.end()
     }
 }
 
@@ -516,6 +527,10 @@ impl Commands for ScriptRun<'_, '_> {
         self.cx.engine.host().converse(bytes)
     }
 
+    fn is_ending(&self) -> bool {
+        self.obstacle.is_some() || self.watch.run.is_killed()
+    }
+
     fn check_time(&mut self) -> Result<(), mlua::Error> {
         if self.over {
             return Ok(());
@@ -523,10 +538,9 @@ impl Commands for ScriptRun<'_, '_> {
         if self.obstacle.is_some() {
             return Err(failure(&Error::WouldBlock, true));
         }
-        self.watch.keep_others_alive(self.cx.engine, &self.call, self.changed);
-        if self.watch.running.as_ref().is_some_and(|running| running.is_killed()) {
-            let is_function = self.call.is_function();
-            return Err(failure(if is_function { &Error::FunctionKilled } else { &Error::ScriptKilled }, false));
+        self.watch.keep_others_alive(self.cx.engine, &self.call);
+        if self.watch.run.is_killed() {
+            return Err(failure(&self.killed(), false));
         }
         Ok(())
     }

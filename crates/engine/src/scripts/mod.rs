@@ -4,4 +4,5 @@
 //! No interpreter is here.
 
 pub mod function_libraries;
+pub mod run_slot;
 pub mod script_cache;

@@ -9,11 +9,12 @@
 
 use crate::locks::sync::Mutex;
 use crate::scripts::function_libraries::{Function, Libraries, Library, LibraryChange};
+use crate::scripts::run_slot::{Run, RunSlot};
 use crate::time::Nanos;
 use crossbeam_utils::CachePadded;
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 
 /// Scripts of EVAL that are remembered.
 pub const EVAL_SCRIPTS_MAX: usize = 500;
@@ -45,47 +46,15 @@ impl Script {
     }
 }
 
-/// A running script or function, for who wants to know or to end it.
+/// A script or function that has run for longer than `busy-reply-threshold`.
 #[derive(Debug)]
 pub struct Running {
     /// The SHA or the function's name.
     pub name: Box<[u8]>,
-    /// Whether it is a function of a library.
-    pub is_function: bool,
     /// The command that it was called with.
     pub command: Vec<Vec<u8>>,
-    /// The host's clock when it began.
-    pub began: Nanos,
-    wrote: AtomicBool,
-    killed: AtomicBool,
-}
-
-impl Running {
-    /// One that begins now. `wrote`: it has changed something already, and cannot be ended.
-    pub fn new(name: &[u8], is_function: bool, command: Vec<Vec<u8>>, began: Nanos, wrote: bool) -> Running {
-        let (wrote, killed) = (AtomicBool::new(wrote), AtomicBool::new(false));
-        Running { name: name.into(), is_function, command, began, wrote, killed }
-    }
-
-    /// It has changed something: from now on it cannot be ended.
-    pub fn note_write(&self) {
-        self.wrote.store(true, Relaxed);
-    }
-
-    /// Whether it has changed something.
-    pub fn wrote(&self) -> bool {
-        self.wrote.load(Relaxed)
-    }
-
-    /// Asks it to end; its next look at the clock sees that.
-    pub fn kill(&self) {
-        self.killed.store(true, Relaxed);
-    }
-
-    /// Whether it was asked to end.
-    pub fn is_killed(&self) -> bool {
-        self.killed.load(Relaxed)
-    }
+    /// The run, which can be ended.
+    pub run: Run,
 }
 
 #[derive(Default)]
@@ -105,6 +74,8 @@ pub struct Scripts {
     libraries: Mutex<Arc<Libraries>>,
     functions_version: AtomicU64,
     next_library: AtomicU64,
+    /// The run of each thread that has an interpreter.
+    run_slots: Mutex<Vec<Weak<RunSlot>>>,
     /// Those that have run for longer than the threshold.
     busy: Mutex<Vec<Arc<Running>>>,
     busy_count: AtomicUsize,
@@ -130,6 +101,7 @@ impl Default for Scripts {
             libraries: Mutex::default(),
             functions_version: 0.into(),
             next_library: 0.into(),
+            run_slots: Mutex::default(),
             busy: Mutex::default(),
             busy_count: 0.into(),
             long_count: 0.into(),
@@ -322,6 +294,30 @@ impl Scripts {
         self.busy_count.fetch_sub(before - busy.len(), Relaxed);
     }
 
+    /// Returns a slot for the runs of a new interpreter.
+    pub fn new_run_slot(&self) -> Arc<RunSlot> {
+        let slot = Arc::default();
+        let mut slots = self.run_slots.lock();
+        slots.retain(|slot| slot.strong_count() > 0);
+        slots.push(Arc::downgrade(&slot));
+        slot
+    }
+
+    /// Returns the runs that have lasted for so many nanoseconds at `now`, and those that make the server busy. A run
+    /// that is in a long call of a native function is among them, though it cannot look at the clock.
+    pub fn lasting(&self, now: Nanos, nanos: u64) -> Vec<Run> {
+        let mut runs: Vec<Run> = self.busy.lock().iter().map(|running| running.run.clone()).collect();
+        let slots = self.run_slots.lock();
+        let present = slots.iter().filter_map(Weak::upgrade).filter_map(|slot| slot.run());
+        let lasting = present.filter(|run| now.since(run.began()) >= nanos);
+        for run in lasting {
+            if !runs.contains(&run) {
+                runs.push(run);
+            }
+        }
+        runs
+    }
+
     /// Those that make the server busy, the first first.
     pub fn busy(&self) -> Vec<Arc<Running>> {
         self.busy.lock().clone()
@@ -395,7 +391,8 @@ mod tests {
     #[test]
     fn the_server_is_busy_while_a_long_script_runs() {
         let scripts = Scripts::default();
-        let running = Arc::new(Running::new(b"f", true, Vec::new(), Nanos(1), false));
+        let run = scripts.new_run_slot().begin(Nanos(1), true);
+        let running = Arc::new(Running { name: b"f"[..].into(), command: Vec::new(), run });
         scripts.begin_busy(&running);
         assert!(scripts.is_busy() && Arc::ptr_eq(&scripts.busy()[0], &running));
         scripts.end_busy(&running);

@@ -51,7 +51,7 @@ impl Worker {
                 // No thread is to wait for a script in silence.
                 WorkerMessage::Settle { left } => _ = left.fetch_sub(1, Release),
                 WorkerMessage::Stop => {
-                    self.shared.engine.scripts().busy().iter().for_each(|running| running.kill());
+                    self.shared.engine.scripts().busy().iter().for_each(|running| running.run.end_anyway());
                     self.take_message(message, now);
                 }
                 others => self.deferred_messages.add(others),
