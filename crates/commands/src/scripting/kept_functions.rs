@@ -118,7 +118,7 @@ mod tests {
                       for n = 1, 20 do pcall(fail, n) pcall(redis.call, 'GET') pcall(error, {}) \
                       coroutine.resume(coroutine.create(function() cjson.decode('[') end)) end fail(3)";
         for _ in 0..1_000 {
-            assert_eq!(client.run_words(&["EVAL", nested, "0"]), "-ERR unknown error script: on @user_script:1.");
+            assert_eq!(client.run_words(&["EVAL", nested, "0"]), "--1 script: on @user_script:1.");
             assert!(client.run_words(&["EVAL", "return {err = redis.pcall('SET').err .. x", "0"]).starts_with("-ERR"));
             assert!(client.run_words(&["FUNCTION", "LOAD", "#!lua name=l\nerror({})"]).starts_with("-ERR"));
         }

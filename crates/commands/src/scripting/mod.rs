@@ -40,11 +40,7 @@
 //! runs the script is `scoped-tls-hkt`'s: a reference in the thread's storage for as long as the script runs.
 
 mod api;
-mod bit;
 mod call_buffers;
-mod cjson;
-mod cjson_decode;
-mod cmsgpack;
 mod convert;
 mod current_run;
 mod debugger;
@@ -61,7 +57,6 @@ mod lua_arguments;
 mod lua_libraries;
 mod lua_tokens;
 mod math_random;
-mod pack;
 mod script_run;
 mod script_slot;
 

@@ -155,8 +155,8 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
         }
     }
 
-    /// Its commands' records go into the log, and the caller's state is what it was. Returns the error that it is to end
-    /// with if it was killed, though it may not have looked.
+    /// Its commands' records go into the log, and the caller's state is what it was. Returns the error of a run that
+    /// was killed, which may not have looked.
     pub fn end(self, db: u32) -> (Box<Buffers>, Option<Error>) {
         let killed = self.killed();
         let ScriptRun { cx, group, watch, buffers, changed, .. } = self;

@@ -45,7 +45,7 @@ impl RunSlot {
     /// Returns the run that there is.
     pub fn run(self: Arc<Self>) -> Option<Run> {
         let word = self.0.load(Relaxed);
-        (word != 0).then(|| Run { begun: word & !(KILLED | WROTE), slot: self })
+        (word != 0).then_some(Run { begun: word & !(KILLED | WROTE), slot: self })
     }
 }
 

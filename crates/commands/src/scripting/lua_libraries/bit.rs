@@ -1,6 +1,6 @@
 //! The library `bit`: operations on 32 bits, as in LuaJIT's library of that name. Results are signed.
 
-use super::lua_arguments::FunctionWords;
+use crate::scripting::lua_arguments::FunctionWords;
 use mlua::{Lua, MultiValue, Table};
 
 pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {

@@ -1,6 +1,11 @@
 //! The libraries of scripts besides Lua's own.
 
-use super::{bit, cjson, cmsgpack, pack};
+mod bit;
+mod cjson;
+mod cjson_decode;
+mod cmsgpack;
+mod pack;
+
 use mlua::{Lua, Table};
 
 /// All of them, by name.

@@ -4,8 +4,8 @@
 //! `null` is `cjson.null`. What the library's options change lasts as long as the interpreter.
 
 use super::cjson_decode;
-use super::failure::{bad_argument, message};
-use super::lua_arguments::{FunctionWords, number};
+use crate::scripting::failure::{bad_argument, message};
+use crate::scripting::lua_arguments::{FunctionWords, number};
 use mlua::{IntoLua, Lua, MultiValue, Table, Value};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -3,8 +3,8 @@
 //! Numbers that are integers are packed as the shortest integer, tables with the keys 1 to n and no others as arrays,
 //! all others as maps. Tables deeper than [`DEPTH_MAX`] become nil, so that one that contains itself comes to an end.
 
-use super::failure::{bad_argument, bare_message, message};
-use super::lua_arguments::{FunctionWords, number};
+use crate::scripting::failure::{bad_argument, bare_message, message};
+use crate::scripting::lua_arguments::{FunctionWords, number};
 use mlua::{Lua, MultiValue, Table, Value};
 
 const DEPTH_MAX: usize = 16;

@@ -12,8 +12,8 @@
 //! | `s` | bytes with a zero at the end |
 //! | blank | nothing |
 
-use super::failure::{bad_argument, message};
-use super::lua_arguments::FunctionWords;
+use crate::scripting::failure::{bad_argument, message};
+use crate::scripting::lua_arguments::FunctionWords;
 use mlua::{Lua, MultiValue, Table, Value};
 
 const INTEGER_MAX: usize = 32;

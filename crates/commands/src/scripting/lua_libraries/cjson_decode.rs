@@ -4,7 +4,7 @@
 //! forbids it.
 
 use super::cjson::{DEPTH_MAX, JsonOptions};
-use super::failure::message;
+use crate::scripting::failure::message;
 use mlua::{Lua, Value};
 
 enum Token {
