@@ -73,6 +73,8 @@ mod pubsub;
 mod quotas;
 #[path = "black_box/replica_chains.rs"]
 mod replica_chains;
+#[path = "black_box/replica_edges.rs"]
+mod replica_edges;
 #[path = "black_box/rights.rs"]
 mod rights;
 #[path = "black_box/scripts.rs"]

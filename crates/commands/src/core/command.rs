@@ -393,6 +393,9 @@ pub struct Command {
     pub subcommands: &'static [Command],
     /// It has no keys and waits for no lock, so that it is answered whatever other commands do meanwhile.
     pub takes_no_lock: bool,
+    /// It changes the primary of a replica, which nobody does while the primary's stream is applied or its snapshot is
+    /// loaded.
+    pub changes_primary: bool,
     /// The flags of a call with these arguments, where they depend on these.
     pub flags_of_call: Option<FlagsOfCall>,
     /// Corrects which arguments of a call are keys and what is done to them, where the specifications cannot say it.
@@ -471,6 +474,7 @@ impl Command {
         tips: &[],
         subcommands: &[],
         takes_no_lock: false,
+        changes_primary: false,
         flags_of_call: None,
         keys_of_call: None,
         channels: Channels::None,

@@ -8,6 +8,7 @@ use cluster::proxy::Question;
 use engine::clients::waiters::Ticket;
 use engine::data::key_hash::KeyHash;
 use engine::keyspace::keys::{Key, Keys};
+use engine::locks::sync::MutexGuard;
 use engine::time::{UnixMs, UnixUs};
 use engine::{Engine, Error, Word};
 use resp::Reply;
@@ -119,6 +120,8 @@ pub struct Context<'c> {
     /// Whether it may wait.
     pub blocking: Blocking,
     pub(crate) key_args: &'c [(usize, KeyHash)],
+    /// In a transaction that changes a replica's primary: the lock under which the stream is applied.
+    pub(crate) applying: Option<MutexGuard<'c, ()>>,
 }
 
 impl Context<'_> {

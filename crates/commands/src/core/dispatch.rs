@@ -338,8 +338,18 @@ pub(crate) fn call_command<'e>(
     keys.set_no_touch(session.no_touch);
     keys.set_patience(session.patience);
     keys.set_admitted(admitted);
-    let mut cx =
-        Context { engine, keys, reply, session, command, now, flow: Flow::Next, blocking: Blocking::Allowed, key_args };
+    let mut cx = Context {
+        engine,
+        keys,
+        reply,
+        session,
+        command,
+        now,
+        flow: Flow::Next,
+        blocking: Blocking::Allowed,
+        key_args,
+        applying: None,
+    };
     // EXEC has no locks yet.
     if cx.session.open_slot.is_some()
         && !command.flags.has(RUNS_QUEUED)
@@ -447,7 +457,7 @@ pub(crate) fn replay<'e>(
     let keys = Keys::new(engine, held, session.db, session.origin(engine, now));
     let (command, key_args) = (entry.command, &prepared.keys[..]);
     let (flow, blocking) = (Flow::Next, Blocking::Refused);
-    let mut cx = Context { engine, keys, reply, session, command, now, flow, blocking, key_args };
+    let mut cx = Context { engine, keys, reply, session, command, now, flow, blocking, key_args, applying: None };
     if let Err(error) = (command.run)(&mut cx, args) {
         instrument::count_unexpected(engine, cx.session.worker, &entry.full_name, entry, &error);
         cx.reply.error(busy_script::text(engine, &error));
@@ -469,8 +479,18 @@ pub(crate) fn internal(
     let (mut session, mut reply) = (Session::local(), Reply::default());
     let keys = Keys::new(engine, HeldLocks::Nothing, 0, Origin { asker: Asker::Replay, now: now.unix_ms() });
     let (flow, blocking, command, key_args) = (Flow::Next, Blocking::Refused, &NO_COMMAND, &[][..]);
-    let mut cx =
-        Context { engine, keys, reply: &mut reply, session: &mut session, command, now, flow, blocking, key_args };
+    let mut cx = Context {
+        engine,
+        keys,
+        reply: &mut reply,
+        session: &mut session,
+        command,
+        now,
+        flow,
+        blocking,
+        key_args,
+        applying: None,
+    };
     let result = run(&mut cx);
     let Context { keys, session, .. } = cx;
     let effects = keys.release();
@@ -520,6 +540,7 @@ pub fn step<'e>(
         flow: Flow::Next,
         blocking: Blocking::Refused,
         key_args: &[],
+        applying: None,
     };
     let done = work.step(&mut cx);
     if engine.has_log() {

@@ -152,8 +152,9 @@ fn wants_save(cx: &mut Context<'_>, was_saving: bool) -> bool {
     if cx.engine.config().snapshot().save_points().is_empty() {
         return false;
     }
-    // A transaction holds the locks that a save needs.
-    let later = was_saving || matches!(cx.blocking, Blocking::Refused);
+    // A transaction holds the locks that a save needs. A primary's stream is applied under the lock under which a save
+    // begins.
+    let later = was_saving || matches!(cx.blocking, Blocking::Refused) || cx.keys.origin().asker.is_obeyed();
     if later {
         saves.scheduled.store(true, Relaxed);
     }

@@ -6,7 +6,7 @@
 pub mod aof;
 pub mod ending;
 mod hand_over;
-mod history_fields;
+pub mod history_fields;
 pub mod load;
 pub mod save;
 pub mod shutdown;

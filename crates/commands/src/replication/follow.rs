@@ -6,7 +6,7 @@
 //! its stream ([`step_down`](crate::replication::step_down)).
 
 use engine::config::{Config, Directive, Upstream};
-use engine::locks::sync::lock_soon;
+use engine::locks::sync::{MutexGuard, lock_soon};
 use engine::status::replication_status::{LinkState, PrimaryAddress, new_id};
 use engine::time::{UnixMs, UnixUs};
 use engine::{Engine, Error};
@@ -25,8 +25,27 @@ pub(crate) enum Waits {
 /// The server follows this one from now on, or nobody. False: the stream is being applied, and it is to be tried again
 /// a little later. What was admitted before may still run when this returns.
 pub(crate) fn follow(engine: &Engine, primary: Option<PrimaryAddress>, waits: Waits) -> bool {
+    let Some(applying) = lock_soon(&engine.replication().applying) else { return false };
+    let was = change(engine, &applying, primary);
+    drop(applying);
+    follow_up(engine, was.as_ref(), waits);
+    true
+}
+
+/// The same of a transaction that has the lock under which the stream is applied, and keeps it.
+pub(crate) fn follow_locked(
+    engine: &Engine,
+    applying: &MutexGuard<'_, ()>,
+    primary: Option<PrimaryAddress>,
+    waits: Waits,
+) {
+    let was = change(engine, applying, primary);
+    follow_up(engine, was.as_ref(), waits);
+}
+
+/// Changes the primary. Returns the former one.
+fn change(engine: &Engine, _: &MutexGuard<'_, ()>, primary: Option<PrimaryAddress>) -> Option<PrimaryAddress> {
     let status = engine.replication();
-    let Some(applying) = lock_soon(&status.applying) else { return false };
     let was = status.primary();
     status.set_primary(primary.clone());
     let now = engine.host().unix_us(UnixUs(0)).ms();
@@ -45,7 +64,12 @@ pub(crate) fn follow(engine: &Engine, primary: Option<PrimaryAddress>, waits: Wa
     engine.set_following(primary.is_some());
     let upstream = primary.map(|primary| Upstream { host: primary.host.as_slice().into(), port: primary.port });
     engine.config().update(|config| config.set_upstream(upstream));
-    drop(applying);
+    was
+}
+
+/// Tells those who go by the role that it has changed.
+fn follow_up(engine: &Engine, was: Option<&PrimaryAddress>, waits: Waits) {
+    let status = engine.replication();
     if !status.is_replica() {
         // The stream is the server's own before clients may write.
         engine.host().primary_changed();
@@ -57,7 +81,6 @@ pub(crate) fn follow(engine: &Engine, primary: Option<PrimaryAddress>, waits: Wa
     if status.is_replica() {
         engine.host().primary_changed();
     }
-    true
 }
 
 /// Sets what commands are admitted by as the server's role, its link and these directives have it.

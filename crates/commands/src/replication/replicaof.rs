@@ -5,7 +5,7 @@ use crate::core::args::Args;
 use crate::core::client_line::described;
 use crate::core::command::{ADMIN, Command, Group, NO_ASYNC_LOADING, NO_SCRIPT, STALE};
 use crate::core::context::{Context, Flow, Piecewise};
-use crate::replication::follow::{Waits, follow};
+use crate::replication::follow::{Waits, follow, follow_locked};
 use crate::replication::step_down;
 use engine::Error;
 use engine::status::replication_status::PrimaryAddress;
@@ -17,6 +17,7 @@ const REPLICAOF: Command = Command {
     flags: ADMIN.and(NO_SCRIPT).and(STALE).and(NO_ASYNC_LOADING),
     syntax: "(args: (host-port: host port:int) | (no-one: NO ONE))",
     complexity: "O(1)",
+    changes_primary: true,
     run: replicaof,
     ..Command::DEFAULT
 };
@@ -105,17 +106,28 @@ struct Replicaof {
     settle: Option<Settle>,
 }
 
+impl Replicaof {
+    /// False: the stream is being applied, and it is to be tried again.
+    fn change(&self, cx: &mut Context<'_>) -> bool {
+        let Some(applying) = cx.applying.take() else {
+            return follow(cx.engine, self.primary.clone(), Waits::End);
+        };
+        follow_locked(cx.engine, &applying, self.primary.clone(), Waits::End);
+        // A primary applies no stream: another thread makes it a replica again, under the lock.
+        cx.applying = self.primary.is_some().then_some(applying);
+        true
+    }
+}
+
 impl Piecewise for Replicaof {
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
-        let settle = match &mut self.settle {
-            Some(settle) => settle,
-            None if !follow(cx.engine, self.primary.clone(), Waits::End) => return false,
-            settle => {
-                cx.engine.host().notice(&notice(self.primary.as_ref(), &self.user));
-                settle.insert(Settle::new())
+        if self.settle.is_none() {
+            if !self.change(cx) {
+                return false;
             }
-        };
-        settle.step(cx)
+            cx.engine.host().notice(&notice(self.primary.as_ref(), &self.user));
+        }
+        self.settle.get_or_insert_with(Settle::new).step(cx)
     }
 }
 

@@ -368,6 +368,7 @@ impl Retry for BlockedClient {
             flow: Flow::Next,
             blocking: Blocking::Waiting,
             key_args: &self.key_args,
+            applying: None,
         };
         if engine.has_log() {
             args.make_lasting();

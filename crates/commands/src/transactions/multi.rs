@@ -32,6 +32,7 @@ use engine::clients::waiters::AwaitedKey;
 use engine::data::key_hash::KeyHash;
 use engine::keyspace::origin::Asker;
 use engine::keyspace::origin::is_due;
+use engine::locks::sync::lock_soon;
 use engine::propagation::change_log::Readers;
 use engine::propagation::effects::Effects;
 use engine::propagation::log_batch::LogBatch;
@@ -173,6 +174,11 @@ fn exec(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         let named = multi.commands.iter().flat_map(|queued| &queued.keys).map(|(_, hash)| *hash);
         let hashes: Vec<KeyHash> = named.chain(watched).collect();
         cx.keys.hold(hashes.into_iter())?;
+    }
+    // Before anything has run: a thread that loads a primary's snapshot has this lock and wants those of the keyspace.
+    if multi.commands.iter().any(|queued| queued.entry.command.changes_primary) && cx.engine.replication().is_replica()
+    {
+        cx.applying = Some(lock_soon(&cx.engine.replication().applying).ok_or(Error::WouldBlock)?);
     }
     let misses = cluster_routing::look_at_keys(cx, &[], args);
     if let Err(reason) = &misses

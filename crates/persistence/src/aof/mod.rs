@@ -91,6 +91,8 @@ pub struct AofStats {
     pub scheduled: AtomicBool,
     /// A rewrite is under way.
     pub rewriting: AtomicBool,
+    /// The log was on before a synchronization, and has not begun again.
+    pub is_owed: AtomicBool,
     /// The rewrite is to end at its next step.
     pub cancelled: AtomicBool,
     /// Unix time in milliseconds when it began; 0 for none.

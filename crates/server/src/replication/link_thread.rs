@@ -17,7 +17,7 @@ use crate::system::files::{Temporary, path};
 use crate::system::{affinity, clock, log};
 use crate::workers::replication_messages::ReplicationMessage;
 use crate::workers::shared::{LINK_WORKER, Shared, become_worker};
-use commands::persistence::aof as log_file;
+use commands::persistence::aof::StoppedLog;
 use commands::persistence::load::LoadFailure;
 use commands::replication::applier::{Applier, NoCommands};
 use commands::replication::load_beside::load_beside;
@@ -418,7 +418,9 @@ impl LinkThread {
         self.status().update_link(|link| (link.last_io, link.read_offset) = (now, offset));
         self.set_state(wanted, LinkState::Connected);
         let applier = Applier::new(info, LINK_PLACE, db);
-        Ok(Progress { client, applier, offset, open: Vec::new(), is_named, marks: VecDeque::new(), durable: 0 })
+        // The own log has the data set as it is.
+        let marks = VecDeque::from([(offset, self.engine().change_log().appended())]);
+        Ok(Progress { client, applier, offset, open: Vec::new(), is_named, marks, durable: 0 })
     }
 
     /// Bytes that are nothing to run.
@@ -524,18 +526,18 @@ impl LinkThread {
         self.engine().host().data_is_replaced("Full resynchronization occurred");
         let to = if way == LoadWay::File { "disk" } else { "parser" };
         log::notice(format_args!("PRIMARY <-> REPLICA sync: receiving {kind} to {to}"));
-        let mut file = None;
         // Until then the server can go on where it is, with any primary that has its history.
         let give_up = || {
             if wanted.is_wanted() {
                 status.update_link(|link| link.can_resume = false);
             }
         };
-        let (applying, its_db) = match way {
+        let (applying, log, its_db) = match way {
             LoadWay::InPlace => {
                 let applying = status.applying.lock();
                 give_up();
-                (applying, self.load_from_link(wire, link, size, wanted)?)
+                let (log, its_db) = self.load_from_link(wire, link, size, wanted)?;
+                (applying, log, its_db)
             }
             LoadWay::Beside => self.load_beside(wire, link, size, wanted)?,
             LoadWay::File => {
@@ -543,12 +545,12 @@ impl LinkThread {
                 self.store(wire, link, &name, wanted)?;
                 let applying = status.applying.lock();
                 give_up();
-                let its_db = self.load_file(wire, link, &name, wanted)?;
+                let (mut log, its_db) = self.load_file(wire, link, &name, wanted)?;
                 if config.flag(Directive::RDB_DEL_SYNC_FILES) && !keeps_files(&config) {
                     let _ = std::fs::remove_file(path(&name));
                 }
-                file = Some(name);
-                (applying, its_db)
+                log.set_base(name);
+                (applying, log, its_db)
             }
         };
         let position = link.position();
@@ -559,7 +561,7 @@ impl LinkThread {
         status.update_link(|link| (link.can_resume, link.stream_db) = (position.is_some(), db.unwrap_or(its_db)));
         self.told.set(wanted.generation);
         self.shared.replication.post(ReplicationMessage::Follow { offset, goes_on: false });
-        log_file::restart_after_sync(self.engine(), file.as_deref());
+        drop(log);
         drop(applying);
         log::notice("PRIMARY <-> REPLICA sync: Finished with success");
         Ok((offset, position.is_some()))
@@ -572,18 +574,18 @@ impl LinkThread {
         link: &mut PrimaryLink,
         size: Option<u64>,
         wanted: Wanted<'_>,
-    ) -> Result<u32, End> {
+    ) -> Result<(StoppedLog<'_>, u32), End> {
         if !wanted.is_wanted() {
             return Err(End::Unwanted);
         }
-        log_file::stop_for_sync(self.engine());
+        let log = StoppedLog::stop(self.engine());
         log::notice("PRIMARY <-> REPLICA sync: Loading DB in memory");
         let mut reader = SnapshotReader::new(wire, link, self.status(), wanted);
         self.lose();
         let loaded = load_snapshot(self.engine(), &mut reader, size.unwrap_or(0));
         let failed = |error: io::Error| LoadFailure { text: error.to_string(), is_corrupt: false };
         let whole = loaded.and_then(|loaded| reader.finish().map(|()| stream_db(&loaded)).map_err(failed));
-        whole.map_err(|failure| End::Load(failure.text, SOCKET))
+        whole.map(|db| (log, db)).map_err(|failure| End::Load(failure.text, SOCKET))
     }
 
     /// Reads the snapshot beside what there is, which is served on if it is of the same history, and puts it in the
@@ -594,7 +596,7 @@ impl LinkThread {
         link: &mut PrimaryLink,
         size: Option<u64>,
         wanted: Wanted<'_>,
-    ) -> Result<(MutexGuard<'_, ()>, u32), End> {
+    ) -> Result<(MutexGuard<'_, ()>, StoppedLog<'_>, u32), End> {
         let status = self.status();
         let serves = link.position().is_some_and(|position| position.id == status.history().id);
         log::notice("PRIMARY <-> REPLICA sync: Loading DB in memory");
@@ -606,10 +608,10 @@ impl LinkThread {
         if !wanted.is_wanted() {
             return Err(End::Unwanted);
         }
-        log_file::stop_for_sync(self.engine());
+        let log = StoppedLog::stop(self.engine());
         let db = stream_db(&beside.loaded);
         beside.exchange();
-        Ok((applying, db))
+        Ok((applying, log, db))
     }
 
     /// Writes the snapshot to the file that this server's own saves go to.
@@ -625,11 +627,17 @@ impl LinkThread {
         })?)
     }
 
-    fn load_file(&self, wire: &mut Wire, link: &mut PrimaryLink, name: &[u8], wanted: Wanted<'_>) -> Result<u32, End> {
+    fn load_file(
+        &self,
+        wire: &mut Wire,
+        link: &mut PrimaryLink,
+        name: &[u8],
+        wanted: Wanted<'_>,
+    ) -> Result<(StoppedLog<'_>, u32), End> {
         if !wanted.is_wanted() {
             return Err(End::Unwanted);
         }
-        log_file::stop_for_sync(self.engine());
+        let log = StoppedLog::stop(self.engine());
         log::notice("PRIMARY <-> REPLICA sync: Loading DB in memory");
         let file = std::fs::File::open(path(name))?;
         let size = file.metadata()?.len();
@@ -638,7 +646,7 @@ impl LinkThread {
         if loaded.is_err() {
             self.lose();
         }
-        loaded.map(|loaded| stream_db(&loaded)).map_err(|failure| End::Load(failure.text, "disk"))
+        loaded.map(|loaded| (log, stream_db(&loaded))).map_err(|failure| End::Load(failure.text, "disk"))
     }
 }
 

@@ -229,8 +229,7 @@ impl PrimaryThread {
                 self.add(&words);
             }
             ReplicationMessage::StepDown(order) => self.role_change.order(order),
-            // It is looked at after all messages.
-            ReplicationMessage::FailoverChanged => {}
+            ReplicationMessage::FailoverChanged => {} // Looked at after all messages.
         }
     }
 
@@ -481,6 +480,7 @@ impl PrimaryThread {
         let Some(replica) = self.replicas.get_mut(token) else { return };
         match replica.listen() {
             Ok(Heard::Nothing) => {}
+            Ok(Heard::Alive) => replica.shown.acked_at.store(now.0, Relaxed),
             Ok(Heard::Asked(id, next)) => self.answer(token, &id, next, now),
             Ok(Heard::Names(client)) => self.name_snapshot(token, client),
             Ok(Heard::Acked) => {

@@ -42,6 +42,8 @@ pub enum Phase {
 /// What a replica has said.
 pub enum Heard {
     Nothing,
+    /// Empty lines: it is there, and loads its snapshot.
+    Alive,
     /// How far it is.
     Acked,
     /// The client whose connection gets its snapshot.
@@ -275,12 +277,17 @@ impl Replica {
                     };
                     self.input.drain(..consumed);
                     match heard {
-                        Heard::Nothing => {}
+                        Heard::Nothing | Heard::Alive => {}
                         Heard::Acked => acked = Heard::Acked,
                         Heard::Names(_) | Heard::Asked(..) => return Ok(heard),
                     }
                 }
-                Ok(Progress::Empty { consumed }) => _ = self.input.drain(..consumed),
+                Ok(Progress::Empty { consumed }) => {
+                    self.input.drain(..consumed);
+                    if matches!(acked, Heard::Nothing) {
+                        acked = Heard::Alive;
+                    }
+                }
                 Ok(Progress::Incomplete) => return Ok(acked),
                 Ok(Progress::Large { .. }) => return Err(Ended::Gone),
                 Err(_) => return Err(Ended::Gone),

@@ -108,6 +108,9 @@ impl Wire {
     }
 }
 
+/// Bytes of a snapshot between two looks whether the primary is to be told that its replica is there.
+const STRIDE: usize = 16 << 10;
+
 /// The snapshot that a link brings, while it does.
 pub struct SnapshotReader<'r> {
     wire: &'r mut Wire,
@@ -145,6 +148,9 @@ impl<'r> SnapshotReader<'r> {
 
 impl Read for SnapshotReader<'_> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        // The primary may have sent all of it long before it is loaded.
+        self.link.keep_alive(self.wire.now());
+        self.wire.send(self.link)?;
         while self.data == 0 && !self.has_ended {
             if !self.wanted.is_wanted() {
                 return Err(io::Error::other("another primary is wanted"));
@@ -169,7 +175,7 @@ impl Read for SnapshotReader<'_> {
                 (taken, _) => self.wire.advance(taken),
             }
         }
-        let len = self.data.min(to.len());
+        let len = self.data.min(to.len()).min(STRIDE);
         to[..len].copy_from_slice(&self.wire.input()[..len]);
         self.wire.advance(len);
         self.data -= len;
@@ -245,6 +251,7 @@ impl Read for KeptAlive<'_> {
         self.link.keep_alive(self.wire.now());
         // A primary that is gone is found out afterwards.
         let _ = self.wire.send(self.link);
-        self.file.read(to)
+        let len = to.len().min(STRIDE);
+        self.file.read(&mut to[..len])
     }
 }

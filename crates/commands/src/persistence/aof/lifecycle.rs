@@ -1,5 +1,6 @@
 //! The log when the server starts and ends, and when `appendonly` is turned.
 
+use super::log_health::refuse_until_on;
 use super::replay::{LoadFailed, load_files};
 use super::rewrite::wants_rdb;
 use super::rewrite::{cancel, start, tidy, write_base};
@@ -97,6 +98,7 @@ fn turn_off(engine: &Engine, aof: &Aof) {
     engine.set_logging(LogUser::File, false);
     aof.set_state(State::Off);
     aof.stats.scheduled.store(false, Relaxed);
+    aof.stats.is_owed.store(false, Relaxed);
     if aof.stats.rewriting.load(Relaxed) {
         engine.host().notice(&format!("Killing running AOF rewrite child: {}", engine.host().process().id));
         cancel(engine, aof);
@@ -110,16 +112,40 @@ fn turn_off(engine: &Engine, aof: &Aof) {
     engine.host().log_changed();
 }
 
-/// Another server's data set takes the place of this one: what was logged of this one is of no use any more.
-pub fn stop_for_sync(engine: &Engine) {
-    if let Some(aof) = of(engine).filter(|aof| aof.state() != State::Off) {
-        turn_off(engine, aof);
+/// The log while another server's data set takes the place of this one. It is off until this value is dropped, whether
+/// the other data set came or not: then it begins anew with the keyspace as it is.
+#[must_use]
+pub struct StoppedLog<'e> {
+    engine: &'e Engine,
+    /// The file in which the data set lies, too.
+    file: Option<Vec<u8>>,
+}
+
+impl<'e> StoppedLog<'e> {
+    /// Turns the log off: records of the data set that goes are of no use any more.
+    pub fn stop(engine: &'e Engine) -> StoppedLog<'e> {
+        if let Some(aof) = of(engine).filter(|aof| aof.state() != State::Off) {
+            turn_off(engine, aof);
+        }
+        StoppedLog { engine, file: None }
+    }
+
+    /// The data set lies in this file, too, which becomes the base of the log. Nothing of the primary's stream may be
+    /// applied until this value is dropped.
+    pub fn set_base(&mut self, file: Vec<u8>) {
+        self.file = Some(file);
     }
 }
 
-/// The other data set is there: it is the base of the log from now on. `file`: it lies there, too, and nothing of the
-/// primary's stream is applied before this returns.
-pub fn restart_after_sync(engine: &Engine, file: Option<&[u8]>) {
+impl Drop for StoppedLog<'_> {
+    fn drop(&mut self) {
+        restart_after_sync(self.engine, self.file.as_deref());
+    }
+}
+
+/// Turns the log on after a synchronization. Where that fails now it is tried again, and clients' writes are refused
+/// meanwhile.
+fn restart_after_sync(engine: &Engine, file: Option<&[u8]>) {
     let wants = engine.config().snapshot().flag(Directive::APPENDONLY);
     let Some(aof) = of(engine).filter(|aof| wants && aof.state() == State::Off) else { return };
     let adopted = file.map_or(Ok(false), |file| synced_base::adopt(engine, aof, file));
@@ -127,10 +153,14 @@ pub fn restart_after_sync(engine: &Engine, file: Option<&[u8]>) {
         let error = os_message(error);
         engine.host().log(&format!("The primary's snapshot cannot become the base of the log: {error}"));
     }
-    if !matches!(adopted, Ok(true))
-        && let Err(error) = turn_on(engine, aof, false)
-    {
-        engine.host().log(&format!("FATAL: this replica can't rewrite its log after the sync: {error}"));
+    if matches!(adopted, Ok(true)) {
+        return;
+    }
+    aof.stats.is_owed.store(true, Relaxed);
+    if let Err(error) = turn_on(engine, aof, false) {
+        engine.host().log(&format!("This replica can't rewrite its log after the sync and tries again: {error}"));
+        aof.set_state(State::Waiting);
+        refuse_until_on(engine, aof, &io::Error::other(error));
     }
 }
 

@@ -5,14 +5,16 @@
 //! writes and syncs is the host's; it tells [`wrote`] how that went.
 
 mod lifecycle;
+mod log_health;
 mod replay;
 mod rewrite;
 mod synced_base;
 mod wait;
 
 use engine::time::UnixMs;
+pub use lifecycle::{StoppedLog, load_and_begin, stop_at_end};
 pub(crate) use lifecycle::{follow, load_again, set_policy, set_timestamps, write_before_loading};
-pub use lifecycle::{load_and_begin, restart_after_sync, stop_at_end, stop_for_sync};
+pub use log_health::wrote;
 pub use replay::LoadFailed;
 pub(crate) use rewrite::is_rewriting;
 pub use wait::end_waits;
@@ -20,11 +22,10 @@ pub use wait::end_waits;
 use crate::core::args::Args;
 use crate::core::command::{ADMIN, BLOCKING, Command, Group, NO_ASYNC_LOADING, NO_SCRIPT};
 use crate::core::context::Context;
-use engine::config::{Directive, os_message};
+use engine::config::Directive;
 use engine::status::pause::Hold;
 use engine::{Engine, Error};
-use persistence::aof::{Aof, RewriteAttempt, State, of};
-use std::io;
+use persistence::aof::{Aof, State, of};
 use std::sync::atomic::Ordering::Relaxed;
 
 pub(crate) const COMMANDS: &[Command] = &[
@@ -134,21 +135,6 @@ fn is_limited(engine: &Engine, aof: &Aof, now_ms: UnixMs) -> bool {
     limited
 }
 
-/// To be told how an attempt to write or sync the log went: writes are refused while that fails.
-pub fn wrote(engine: &Engine, aof: &Aof, attempt: RewriteAttempt, result: &io::Result<()>) {
-    match result {
-        Ok(()) if !aof.has_failed() => {}
-        Ok(()) => aof.conclude(attempt, None, || {
-            engine.persistence_status().refuse_unlogged(false);
-            engine.host().log("AOF write error looks solved. The server can write again.");
-        }),
-        Err(error) => aof.conclude(attempt, Some(error.raw_os_error().unwrap_or(EIO).into()), || {
-            engine.host().log(&format!("Error writing to the AOF file: {}", os_message(error)));
-            engine.persistence_status().refuse_unlogged(true);
-        }),
-    }
-}
-
 /// Bytes of the log that may be in memory until it has caught up. Beyond that commands that write wait, until there are
 /// at most half as many.
 const BEHIND_MAX: u64 = 32 << 20;
@@ -174,9 +160,6 @@ pub fn regulate(engine: &Engine, aof: &Aof) {
     }
     engine.host().pause_changed();
 }
-
-/// What the system calls an error that has no number.
-const EIO: i32 = 5;
 
 /// The fields of INFO's section about persistence.
 pub(crate) struct AofReport {

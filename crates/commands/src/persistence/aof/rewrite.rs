@@ -8,6 +8,7 @@
 //! A log that is being turned on has nothing to fall back on: its first file of changes has a temporary name until
 //! there is a base.
 
+use super::log_health::{refuse_until_on, wrote};
 use crate::persistence::write_options;
 use engine::Engine;
 use engine::config::{Config, Directive, os_message};
@@ -73,6 +74,7 @@ fn attempt(engine: &Engine, aof: &Aof) -> bool {
             stats.failed_at.store(now.0, Relaxed);
             stats.limit_told.store(false, Relaxed);
             stats.last_failed.store(true, Relaxed);
+            refuse_until_on(engine, aof, error);
         }
     }
     // A cancellation holds this, too, so that nothing is cancelled that has ended.
@@ -229,6 +231,9 @@ fn finish(engine: &Engine, aof: &Aof, rdb: bool, temporary: &[u8]) -> io::Result
     aof.adopt(manifest)?;
     if state == State::Waiting {
         aof.set_state(State::On);
+        if aof.stats.is_owed.swap(false, Relaxed) {
+            wrote(engine, aof, aof.attempt(), &Ok(()));
+        }
     }
     tidy(engine, aof);
     Ok(())

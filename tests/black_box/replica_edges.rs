@@ -1,0 +1,135 @@
+//! A replica where its primary's stream meets something else: saves, role changes, snapshots that are none.
+
+use crate::dialogue::ask;
+use crate::harness::{Server, eventually, send};
+use std::io::{BufRead, BufReader};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+
+const AT_ONCE: [&str; 2] = ["--repl-diskless-sync-delay", "0"];
+
+fn follow(replica: &Server, primary: &Server) {
+    assert_eq!(ask(&mut replica.client(), &format!("REPLICAOF 127.0.0.1 {}", primary.port)), "OK");
+    assert!(eventually(|| ask(&mut replica.client(), "ROLE").contains("\"connected\"")), "the link stands");
+}
+
+#[test]
+fn a_replica_with_save_points_outlives_flushall_of_its_primary() {
+    let options = [&AT_ONCE[..], &["--save", "3600 1"]].concat();
+    let [primary, replica] = std::array::from_fn(|_| Server::start(&options));
+    follow(&replica, &primary);
+    let mut writer = primary.client();
+    for round in 0..3 {
+        assert_eq!(ask(&mut writer, &format!("SET before {round}")), "OK");
+        assert_eq!(ask(&mut writer, "FLUSHALL"), "OK");
+        assert_eq!(ask(&mut writer, &format!("SET after {round}")), "OK");
+        let arrived = || ask(&mut replica.client(), "GET after") == format!("\"{round}\"");
+        assert!(eventually(arrived), "the stream goes on behind FLUSHALL");
+        assert_eq!(ask(&mut replica.client(), "EXISTS before"), "0");
+    }
+    assert_eq!(ask(&mut replica.client(), "REPLICAOF NO ONE"), "OK");
+    assert!(replica.stop().success());
+}
+
+#[test]
+fn a_transaction_that_changes_the_primary_and_a_save_do_not_wait_for_each_other() {
+    let [primary, replica] = std::array::from_fn(|_| Server::start(&AT_ONCE));
+    follow(&replica, &primary);
+    let port = primary.port;
+    let saver = |mut client: redis::Connection| {
+        move || {
+            for _ in 0..400 {
+                ask(&mut client, "BGSAVE");
+            }
+        }
+    };
+    let saving = thread::spawn(saver(replica.client()));
+    let mut client = replica.client();
+    for _ in 0..60 {
+        for order in ["REPLICAOF NO ONE".to_owned(), format!("REPLICAOF 127.0.0.1 {port}")] {
+            // A replica that loads its snapshot refuses all of it.
+            let changed = || {
+                ask(&mut client, "MULTI");
+                ask(&mut client, &order);
+                ask(&mut client, "EXEC") == "[OK]"
+            };
+            assert!(eventually(changed), "{order}");
+        }
+    }
+    saving.join().expect("the saves");
+    assert!(replica.stop().success());
+}
+
+/// A primary that sends a snapshot which is none to each replica that comes.
+fn bad_primary() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("its address").port();
+    thread::spawn(move || {
+        for replica in listener.incoming().take(50).flatten() {
+            thread::spawn(move || send_garbage(replica));
+        }
+    });
+    port
+}
+
+fn send_garbage(mut replica: TcpStream) {
+    let lines = BufReader::new(replica.try_clone().expect("the socket")).lines();
+    for line in lines.map_while(Result::ok) {
+        match line.to_ascii_lowercase().as_str() {
+            "ping" => send(&mut replica, b"+PONG\r\n"),
+            "replconf" => send(&mut replica, b"+OK\r\n"),
+            "psync" => {
+                let id = "0123456789012345678901234567890123456789";
+                send(&mut replica, format!("+FULLRESYNC {id} 1\r\n").as_bytes());
+                // The rest of the request is of no interest.
+                send(&mut replica, b"$23\r\nREDIS0011\xfa\x0ano snapshot.");
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn the_log_is_on_again_after_a_synchronization_that_failed() {
+    for load in ["flush-before-load", "swapdb", "disabled"] {
+        let mut replica =
+            Server::start(&["--appendonly", "yes", "--appendfsync", "always", "--repl-diskless-load", load]);
+        let mut client = replica.client();
+        assert_eq!(ask(&mut client, "SET before 1"), "OK");
+        assert_eq!(ask(&mut client, &format!("REPLICAOF 127.0.0.1 {}", bad_primary())), "OK");
+        let failed = || replica.folder.read("stdout").contains("Failed trying to load the PRIMARY synchronization DB");
+        assert!(eventually(failed), "{load}: {}", replica.folder.read("stdout"));
+        assert_eq!(ask(&mut client, "REPLICAOF NO ONE"), "OK");
+        let is_on = |client: &mut redis::Connection| {
+            let info = ask(client, "INFO persistence");
+            info.contains("aof_enabled:1") && info.contains("aof_pending_rewrite:0")
+        };
+        assert!(eventually(|| is_on(&mut client)), "{load}");
+        let kept = ask(&mut client, "EXISTS before");
+        assert_eq!(ask(&mut client, "SET after 1"), "OK");
+        replica.crash();
+        let mut client = replica.client();
+        assert_eq!((ask(&mut client, "GET after"), ask(&mut client, "EXISTS before")), ("\"1\"".to_owned(), kept));
+    }
+}
+
+#[test]
+fn a_replica_may_load_for_longer_than_the_time_out() {
+    for load in ["disabled", "flush-before-load"] {
+        load_slowly(load);
+    }
+}
+
+fn load_slowly(load: &str) {
+    let primary = Server::start(&[&AT_ONCE[..], &["--repl-timeout", "2", "--rdbcompression", "no"]].concat());
+    let mut writer = primary.client();
+    let mut pipe = redis::pipe();
+    (0..250).for_each(|number| _ = pipe.set(format!("key:{number}"), "x".repeat(2000)).ignore());
+    pipe.query::<()>(&mut writer).expect("OK");
+    let slowly = ["--key-load-delay", "20000", "--loading-process-events-interval-bytes", "1024"];
+    let replica = Server::start(&[&slowly[..], &["--repl-diskless-load", load]].concat());
+    follow(&replica, &primary);
+    let log = primary.folder.read("stdout");
+    assert!(!log.contains("timedout"), "{load}: {log}");
+    assert_eq!(ask(&mut replica.client(), "DBSIZE"), "250");
+}
