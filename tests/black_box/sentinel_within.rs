@@ -5,6 +5,7 @@ use crate::harness::{
     Folder, Server, connect, eventually, expect_bytes, free_port, owned, run_to_end, send, socket_to,
 };
 use std::cell::Cell;
+use std::io::Read;
 use std::net::SocketAddr;
 
 /// A server that has a Sentinel, which watches it, and the Sentinel's port.
@@ -111,6 +112,84 @@ fn it_asks_for_the_servers_password() {
     expect_bytes(&mut of_sentinel, b"+OK\r\n+PONG\r\n");
 }
 
+const REFUSED: &str = "-NOAUTH Authentication required.";
+
+#[test]
+fn a_password_that_is_set_later_is_asked_for_at_once() {
+    let (server, port) = start("");
+    let mut of_server = server.client();
+    let says = |words: &str| ask(&mut client_at(port), words);
+    assert!(says("SENTINEL MYID").starts_with('"'));
+    dialogue(&mut of_server, &[("ACL SETUSER boss on >b +@all ~*", "OK"), ("AUTH boss b", "OK")]);
+    dialogue(&mut of_server, &[("CONFIG SET requirepass secret", "OK")]);
+    for command in ["SENTINEL SET group quorum 2", "SENTINEL FAILOVER group", "SENTINEL REMOVE group", "INFO"] {
+        assert_eq!(says(command), REFUSED);
+    }
+    let mut insider = client_at(port);
+    dialogue(&mut insider, &[("AUTH secret", "OK"), ("SENTINEL SET group quorum 1", "OK")]);
+    dialogue(&mut of_server, &[("ACL SETUSER default resetpass >other", "OK")]);
+    assert!(says("AUTH secret").starts_with("-WRONGPASS"));
+    assert_eq!(says("AUTH other"), "OK");
+    // What a connection that is there may do is what its user may do now.
+    dialogue(&mut of_server, &[("ACL SETUSER default -@dangerous", "OK")]);
+    assert!(ask(&mut insider, "SENTINEL REMOVE group").starts_with("-NOPERM"));
+    dialogue(&mut insider, &[("PING", "PONG")]);
+    dialogue(&mut of_server, &[("ACL SETUSER default +@all off", "OK")]);
+    assert!(says("AUTH other").starts_with("-WRONGPASS") && says("SENTINEL MYID") == REFUSED);
+    dialogue(&mut of_server, &[("ACL SETUSER default on nopass", "OK")]);
+    assert!(says("SENTINEL MYID").starts_with('"'));
+}
+
+#[test]
+fn its_users_are_the_servers() {
+    let (server, port) = start(
+        "user default off\nuser admin on >a ~* &* +@all\nuser app on >b ~app:* resetchannels -@all +get +ping +config|get\n",
+    );
+    let mut of_server = server.client();
+    dialogue(&mut of_server, &[("AUTH admin a", "OK")]);
+    let mut admin = client_at(port);
+    let mut app = client_at(port);
+    assert_eq!(ask(&mut app, "SENTINEL MYID"), REFUSED);
+    dialogue(&mut app, &[("AUTH app b", "OK"), ("PING", "PONG")]);
+    assert!(ask(&mut app, "SENTINEL MYID").starts_with("-NOPERM"));
+    dialogue(&mut admin, &[("AUTH admin a", "OK"), ("ACL WHOAMI", "\"admin\""), ("SENTINEL SET group quorum 2", "OK")]);
+    // They are changed at the server alone.
+    for command in ["ACL SETUSER app +@all", "ACL DELUSER app", "ACL LOAD", "ACL SAVE"] {
+        assert!(ask(&mut admin, command).starts_with("-ERR unknown subcommand"), "{command}");
+    }
+    // Who is deleted is cut off.
+    let mut socket = socket_to(SocketAddr::from(([127, 0, 0, 1], port)));
+    send(&mut socket, b"AUTH app b\r\n");
+    expect_bytes(&mut socket, b"+OK\r\n");
+    dialogue(&mut of_server, &[("ACL DELUSER app", "1")]);
+    assert_eq!(socket.read(&mut [0]).expect("the end of the connection"), 0);
+    assert!(ask(&mut client_at(port), "AUTH app b").starts_with("-WRONGPASS"));
+    dialogue(&mut admin, &[("SENTINEL SET group quorum 1", "OK")]);
+}
+
+#[test]
+fn it_has_no_failure_of_its_own() {
+    let (server, port) = start("");
+    let said = ask(&mut client_at(port), "SENTINEL SIMULATE-FAILURE crash-after-election");
+    assert!(said.starts_with("-ERR a Sentinel within a server ends with the server"), "{said}");
+    dialogue(&mut server.client(), &[("PING", "PONG")]);
+}
+
+#[test]
+fn names_of_any_kind_are_the_same_after_a_restart() {
+    let (mut server, port) = start("");
+    let monitor =
+        b"*6\r\n$8\r\nSENTINEL\r\n$7\r\nMONITOR\r\n$9\r\na \"b\" 'c'\r\n$9\r\n127.0.0.1\r\n$1\r\n1\r\n$1\r\n1\r\n";
+    let mut socket = socket_to(SocketAddr::from(([127, 0, 0, 1], port)));
+    send(&mut socket, monitor);
+    expect_bytes(&mut socket, b"+OK\r\n");
+    server.restart();
+    let mut socket = socket_to(SocketAddr::from(([127, 0, 0, 1], port)));
+    let question = b"*3\r\n$8\r\nSENTINEL\r\n$24\r\nGET-PRIMARY-ADDR-BY-NAME\r\n$9\r\na \"b\" 'c'\r\n";
+    send(&mut socket, question);
+    expect_bytes(&mut socket, b"*2\r\n$9\r\n127.0.0.1\r\n$1\r\n1\r\n");
+}
+
 #[test]
 fn what_it_needs_is_asked_for_at_the_start() {
     let folder = Folder::new();
@@ -120,11 +199,8 @@ fn what_it_needs_is_asked_for_at_the_start() {
         assert_eq!(status.code(), Some(1));
         folder.read("stdout") + &stderr
     };
-    let monitor = "sentinel monitor group 127.0.0.1 1 1\n";
-    assert!(start(monitor).contains("sentinel directive while not in sentinel mode"));
+    assert!(start("sentinel monitor group 127.0.0.1 1 1\n").contains("sentinel directive while not in sentinel mode"));
     let port = free_port();
-    let users = format!("sentinel-port {port}\nuser default on >x ~* +@all\n{monitor}");
-    assert!(start(&users).contains("requirepass"));
     let wrong = format!("sentinel-port {port}\nsentinel nope a b\n");
     assert!(start(&wrong).contains("Unrecognized sentinel configuration statement"));
     let (status, _) = run_to_end(&folder, &["--port", "0", "--sentinel-port", &port.to_string()]);

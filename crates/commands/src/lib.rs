@@ -86,8 +86,9 @@ const ROOMS: &[&[&[Command]]] = &[
 pub(crate) fn all() -> impl Iterator<Item = &'static Command> {
     let is_sentinel = core::mode::is_sentinel();
     let shared = move |command: &&Command| !is_sentinel || sentinel::shares(command);
-    let (own, client) = if is_sentinel { (sentinel::COMMANDS, Some(sentinel::client())) } else { (&[][..], None) };
-    ROOMS.iter().copied().flatten().copied().flatten().filter(shared).chain(own).chain(client)
+    let own = if is_sentinel { sentinel::COMMANDS } else { &[] };
+    let in_part = is_sentinel.then(sentinel::shared_in_part).into_iter().flatten();
+    ROOMS.iter().copied().flatten().copied().flatten().filter(shared).chain(own).chain(in_part)
 }
 
 /// Makes the commands known to the whole process, some of them by other names (`rename-command`). To be called before

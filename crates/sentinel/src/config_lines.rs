@@ -54,6 +54,17 @@ impl Lines {
     }
 }
 
+/// A word as a line has it: quoted where it would not be read as the same word.
+fn word(text: &str) -> String {
+    let is_plain = |byte: u8| byte > b' ' && byte != 0x7f && !matches!(byte, b'"' | b'\'' | b'\\');
+    if !text.is_empty() && text.bytes().all(is_plain) {
+        return text.to_owned();
+    }
+    let mut quoted = Vec::new();
+    words::quote(&mut quoted, text.as_bytes());
+    String::from_utf8_lossy(&quoted).into_owned()
+}
+
 impl Sentinel {
     pub(crate) fn config_lines(&self) -> Vec<ConfigLine> {
         let mut lines = Lines::default();
@@ -87,9 +98,9 @@ impl Sentinel {
     fn primary_lines(&self, primary: InstanceId, lines: &mut Lines) {
         let instance = &self.instances[primary];
         let group = self.instances.group(primary);
-        let name = &instance.name;
+        let name = &word(&instance.name);
         let address = self.current_primary_address(primary);
-        let monitor = format!("{name} {} {} {}", self.announced(address), address.port, group.quorum);
+        let monitor = format!("{name} {} {} {}", word(self.announced(address)), address.port, group.quorum);
         lines.put("sentinel monitor", true, &monitor);
         let times: [(&'static str, Millis, Millis); 4] = [
             ("sentinel down-after-milliseconds", instance.down_after, self.periods.default_down_after),
@@ -124,18 +135,22 @@ impl Sentinel {
     fn member_lines(&self, primary: InstanceId, lines: &mut Lines) {
         let instance = &self.instances[primary];
         let group = self.instances.group(primary);
-        let name = &instance.name;
+        let name = &word(&instance.name);
         let current = self.current_primary_address(primary);
         for &id in &group.replicas {
             let address = &self.instances[id].address;
             // Where the promoted replica is written as the primary, the old primary is its replica.
             let address = if address.is_same(current) { &instance.address } else { address };
-            lines.put("sentinel known-replica", true, &format!("{name} {} {}", self.announced(address), address.port));
+            lines.put(
+                "sentinel known-replica",
+                true,
+                &format!("{name} {} {}", word(self.announced(address)), address.port),
+            );
         }
         for &id in &group.sentinels {
             let sentinel = &self.instances[id];
             if let Some(run_id) = &sentinel.run_id {
-                let text = format!("{name} {} {}", self.announced(&sentinel.address), sentinel.address.port);
+                let text = format!("{name} {} {}", word(self.announced(&sentinel.address)), sentinel.address.port);
                 lines.put_quoted("sentinel known-sentinel", &text, &[run_id.as_bytes()]);
             }
         }

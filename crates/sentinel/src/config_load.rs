@@ -70,9 +70,13 @@ impl Sentinel {
     fn own_statement(&mut self, name: &str, value: &[u8]) -> Result<(), String> {
         let text = String::from_utf8_lossy(value).into_owned();
         let given = (!value.is_empty()).then(|| value.to_vec());
+        if name == "current-epoch" {
+            let epoch = self.epoch_of_file(&text);
+            self.current_epoch = self.current_epoch.max(epoch);
+            return Ok(());
+        }
         let settings = &mut self.settings;
         match name {
-            "current-epoch" => self.current_epoch = self.current_epoch.max(epoch(&text)),
             "myid" if text.len() != ID_LENGTH => return Err("Malformed Sentinel id in myid option.".to_string()),
             "myid" => self.my_id = text,
             "announce-ip" => settings.announce_ip = given.map(|_| text),
@@ -115,10 +119,15 @@ impl Sentinel {
                 return Err("Client reconfiguration script seems non existing or non executable.".to_string());
             }
             "leader-epoch" => {
-                self.instances[id].leader_epoch = epoch(texts[0]);
+                self.instances[id].leader_epoch = self.epoch_of_file(texts[0]);
                 return Ok(());
             }
-            "config-epoch" => self.current_epoch = self.current_epoch.max(epoch(texts[0])),
+            "config-epoch" => {
+                let epoch = self.epoch_of_file(texts[0]);
+                self.current_epoch = self.current_epoch.max(epoch);
+                self.instances.group_mut(id).config_epoch = epoch;
+                return Ok(());
+            }
             _ => {}
         }
         let group = self.instances.group_mut(id);
@@ -129,7 +138,6 @@ impl Sentinel {
             "client-reconfig-script" => group.client_reconfig_script = Some(words[0].clone()),
             "auth-pass" => group.auth_pass = Some(words[0].clone()),
             "auth-user" => group.auth_user = Some(words[0].clone()),
-            "config-epoch" => group.config_epoch = epoch(texts[0]),
             "rename-command" => {
                 if group.renamed.iter().any(|(old, _)| old.eq_ignore_ascii_case(&words[0])) {
                     return Err("Same command renamed multiple times with rename-command.".to_string());
@@ -195,8 +203,4 @@ pub(crate) fn yes_or_no(text: &str) -> Option<bool> {
         "no" => Some(false),
         _ => None,
     }
-}
-
-fn epoch(text: &str) -> u64 {
-    text.trim().parse().unwrap_or_default()
 }

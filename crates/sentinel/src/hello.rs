@@ -64,12 +64,13 @@ impl Sentinel {
         let Some(primary) = self.instances.primary_named(hello.primary.as_bytes()) else {
             return;
         };
-        let sender = self.known_sender(primary, &hello).or_else(|| self.new_sender(primary, &hello));
-        if hello.current_epoch > self.current_epoch {
-            self.current_epoch = hello.current_epoch;
-            self.save();
-            self.event_text(Level::Warning, "+new-epoch", Some(primary), &hello.current_epoch.to_string());
+        // A configuration's epoch is one that its sender has seen.
+        let epoch = hello.current_epoch.max(hello.config_epoch);
+        if !self.believes(epoch, hello.id) {
+            return;
         }
+        let sender = self.known_sender(primary, &hello).or_else(|| self.new_sender(primary, &hello));
+        self.adopt_epoch(epoch, primary);
         let Some(sender) = sender else {
             return;
         };

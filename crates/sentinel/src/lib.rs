@@ -20,6 +20,7 @@ mod config_lines;
 mod config_load;
 mod creation;
 mod down;
+mod epoch_check;
 mod events;
 mod failover;
 mod hello;

@@ -38,6 +38,8 @@ pub(crate) struct Tilt {
 pub struct Sentinel {
     pub(crate) my_id: String,
     pub(crate) current_epoch: u64,
+    /// When the log was last told of an epoch that is not believed.
+    pub(crate) epoch_refused: Millis,
     pub(crate) instances: Instances,
     pub(crate) links: Transports,
     pub(crate) periods: Periods,
@@ -65,6 +67,7 @@ impl Sentinel {
         Sentinel {
             my_id: String::new(),
             current_epoch: 0,
+            epoch_refused: 0,
             instances: Instances::default(),
             links: Transports::default(),
             periods: Periods::default(),

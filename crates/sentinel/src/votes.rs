@@ -6,15 +6,13 @@ use crate::sentinel::{DESYNC_MAX, Sentinel};
 use std::collections::BTreeMap;
 
 impl Sentinel {
-    /// Votes for a candidate, if this Sentinel has not voted in that epoch. Answers who it voted for last, and when.
-    /// The vote is on the disk before anybody hears of it.
+    /// Votes for a candidate, if this Sentinel believes the epoch and has not voted in it. Answers who it voted for last,
+    /// and when. The vote is on the disk before anybody hears of it.
     pub(crate) fn vote(&mut self, primary: InstanceId, epoch: u64, candidate: &str) -> (Option<String>, u64) {
-        if epoch > self.current_epoch {
-            self.current_epoch = epoch;
-            self.save();
-            self.event_text(Level::Warning, "+new-epoch", Some(primary), &epoch.to_string());
+        if self.believes(epoch, candidate) {
+            self.adopt_epoch(epoch, primary);
         }
-        if self.instances[primary].leader_epoch < epoch && self.current_epoch <= epoch {
+        if self.instances[primary].leader_epoch < epoch && self.current_epoch == epoch {
             let instance = &mut self.instances[primary];
             instance.leader = Some(candidate.to_string());
             instance.leader_epoch = epoch;

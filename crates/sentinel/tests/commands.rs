@@ -18,7 +18,7 @@ impl Host for Surroundings {
     }
 
     fn is_executable(&mut self, path: &[u8]) -> bool {
-        path == b"/bin/told"
+        path.starts_with(b"/bin/told")
     }
 
     fn save(&mut self, lines: Vec<ConfigLine>) -> Result<(), String> {
@@ -78,6 +78,22 @@ impl Client {
         self
     }
 
+    fn hello(&mut self, message: &str) {
+        let mut reply = Reply::new(Vec::new(), Protocol::Resp2);
+        self.sentinel.publish(sentinel::HELLO_CHANNEL.as_bytes(), message.as_bytes(), &mut reply, NOW);
+    }
+
+    /// The Sentinel that starts with the configuration that this one has written.
+    fn restarted(&self) -> Client {
+        let saved = self.saved();
+        Client::with(&sorted(saved.lines().map(|line| line.strip_prefix("sentinel ").unwrap()).collect()))
+    }
+
+    fn logged(&mut self, what: &str) -> usize {
+        let effects = self.sentinel.take_effects();
+        effects.iter().filter(|effect| matches!(effect, Effect::Log { text, .. } if text.contains(what))).count()
+    }
+
     fn saved(&self) -> String {
         let lines = self.surroundings.saved.lock().unwrap();
         lines
@@ -124,10 +140,76 @@ fn a_vote_is_given_once_an_epoch() {
     client.is("is-master-down-by-addr 10.0.0.1 6379 6 b", "*3 :0 $1 b :6");
     client.is("is-master-down-by-addr 10.0.0.2 6379 7 b", "*3 :0 $1 * :0");
     // After a restart it is still known in which epoch.
-    let lines = client.saved();
-    let lines: Vec<&str> = lines.lines().map(|line| line.strip_prefix("sentinel ").unwrap()).collect();
-    let mut again = Client::with(&sorted(lines));
-    again.is("is-master-down-by-addr 10.0.0.1 6379 6 c", "*3 :0 $1 * :6");
+    client.restarted().is("is-master-down-by-addr 10.0.0.1 6379 6 c", "*3 :0 $1 * :6");
+}
+
+const PEER: &str = "10.0.0.5,26379,0123456789012345678901234567890123456789";
+
+#[test]
+fn an_epoch_that_cannot_be_is_refused_and_logged() {
+    let mut client = Client::with(&["monitor main 10.0.0.1 6379 2", "current-epoch 5"]);
+    client.is("is-master-down-by-addr 10.0.0.1 6379 9223372036854775807 a", "*3 :0 $1 * :0");
+    client.is("is-master-down-by-addr 10.0.0.1 6379 -1 a", "*3 :0 $1 * :0");
+    assert_eq!(client.logged("too far ahead"), 1, "once, however many come at once");
+    for (current, config) in [("18446744073709551615", "0"), ("6", "18446744073709551615"), ("2000000", "0")] {
+        client.hello(&format!("{PEER},{current},main,10.0.0.2,6379,{config}"));
+    }
+    client.is("sentinels main", "*0").is("get-primary-addr-by-name main", "*2 $8 10.0.0.1 $4 6379");
+    // The next epoch is as good as ever, after a restart too.
+    client.is("is-master-down-by-addr 10.0.0.1 6379 6 a", "*3 :0 $1 a :6");
+    client.restarted().is("is-master-down-by-addr 10.0.0.1 6379 7 b", "*3 :0 $1 b :7");
+}
+
+#[test]
+fn epochs_that_were_missed_are_caught_up_with() {
+    let mut client = Client::with(&["monitor main 10.0.0.1 6379 2", "current-epoch 5"]);
+    client.hello(&format!("{PEER},100000,main,10.0.0.2,6380,99999"));
+    client.is("get-primary-addr-by-name main", "*2 $8 10.0.0.2 $4 6380");
+    assert!(client.saved().contains("sentinel current-epoch 100000\n"));
+    // One that has seen nothing comes into a group of any age, and its own failovers have epochs after that.
+    let mut fresh = Client::new();
+    fresh.hello(&format!("{PEER},4000000000000000000,main,10.0.0.2,6380,7"));
+    fresh.is("get-primary-addr-by-name main", "*2 $8 10.0.0.2 $4 6380");
+    fresh.is("is-master-down-by-addr 10.0.0.2 6380 4000000000000000001 a", "*3 :0 $1 a :4000000000000000001");
+}
+
+#[test]
+fn a_file_with_an_epoch_that_cannot_be_is_no_end() {
+    let largest = u64::MAX;
+    let epochs = ["current-epoch", "config-epoch main", "leader-epoch main"].map(|name| format!("{name} {largest}"));
+    let mut lines = vec!["monitor main 10.0.0.1 6379 2"];
+    lines.extend(epochs.iter().map(String::as_str));
+    let mut client = Client::with(&sorted(lines));
+    assert_eq!(client.logged("is refused"), 3);
+    client.is("is-master-down-by-addr 10.0.0.1 6379 1 a", "*3 :0 $1 a :1");
+}
+
+#[test]
+fn words_of_any_kind_come_back_from_the_file() {
+    let names = ["two words", "it's", "a \\\"quote\\\"", "back\\\\slash", "#"];
+    let mut client = Client::with(&["resolve-hostnames yes", "announce-hostnames yes"]);
+    for name in names {
+        client.is(&format!("monitor \"{name}\" 10.0.0.1 6379 2"), "+OK");
+        client.is(&format!("set \"{name}\" auth-pass \" a \\\"b\\\" 'c' \" auth-user \"u u\""), "+OK");
+        client.is(&format!("set \"{name}\" rename-command config \"c \\\" d\""), "+OK");
+    }
+    let scripts =
+        ["notification-script \"two words\" \"/bin/told me\"", "client-reconfig-script it's \"/bin/told\\nme\""];
+    for line in scripts {
+        client.sentinel.statement(&resp::words::split(line.replace("it's", "\"it's\"").as_bytes()).unwrap()).unwrap();
+    }
+    client.is("config set announce-ip \"not an address\" sentinel-pass \"p \\\"p\"", "+OK");
+    // Whatever another Sentinel says that it is called, it has no line of the file for itself.
+    client.hello("x\nsentinel monitor evil 10.9.9.9 1 1,26379,an id,0,two words,10.0.0.1,6379,0");
+    let saved = client.saved();
+    assert!(!saved.lines().any(|line| line.starts_with("sentinel monitor evil")), "{saved}");
+    let mut again = client.restarted();
+    again.is("flushconfig", "+OK");
+    assert_eq!(again.saved(), saved);
+    for name in names {
+        again.is(&format!("get-primary-addr-by-name \"{name}\""), "*2 $8 10.0.0.1 $4 6379");
+    }
+    assert!(again.run("sentinels \"two words\"").contains("$5 an id"));
 }
 
 fn sorted(mut lines: Vec<&str>) -> Vec<&str> {

@@ -1,12 +1,13 @@
 //! A Sentinel within a server's process (`sentinel-port`).
 //!
-//! It shares nothing with the server but the process and the configuration file: an engine without data, a worker for
-//! its clients and the Sentinel's thread are its own. So it answers and votes however busy the server's workers are,
-//! and nothing that is done to the server's clients is done to those of the Sentinel.
+//! It shares nothing with the server but the process, the configuration file and the users: an engine without data, a
+//! worker for its clients and the Sentinel's thread are its own. So it answers and votes however busy the server's
+//! workers are, and nothing that is done to the server's clients is done to those of the Sentinel.
 
 use crate::event_loop::worker_threads::{WorkerThreads, start_workers};
 use crate::host::engine_host::EngineHost;
 use crate::host::lazy_free::LazyFree;
+use crate::host::sentinel_follower::SentinelFollower;
 use crate::listener::acceptor::Acceptor;
 use crate::listener::sockets;
 use crate::listener::tls_state::TlsState;
@@ -32,13 +33,14 @@ pub struct SentinelWithin {
 }
 
 impl SentinelWithin {
-    /// Starts it beside the server that has this engine. An error is a line for the log.
-    pub fn start(desk: &Arc<SentinelDesk>, server: &Engine) -> Result<SentinelWithin, String> {
+    /// Starts it beside the server that has this engine and this host. An error is a line for the log.
+    pub fn start(
+        desk: &Arc<SentinelDesk>,
+        server: &Arc<Engine>,
+        server_host: &EngineHost,
+    ) -> Result<SentinelWithin, String> {
         // Commands, users and threads that come from here are the Sentinel's.
-        mode::enter_sentinel_within(true);
-        let started = start(desk, server);
-        mode::enter_sentinel_within(false);
-        started
+        mode::run_as(true, || start(desk, server, server_host))
     }
 
     /// Ends it with the server.
@@ -53,7 +55,7 @@ impl SentinelWithin {
     }
 }
 
-fn start(desk: &Arc<SentinelDesk>, server: &Engine) -> Result<SentinelWithin, String> {
+fn start(desk: &Arc<SentinelDesk>, server: &Arc<Engine>, server_host: &EngineHost) -> Result<SentinelWithin, String> {
     let failed = |error: io::Error| format!("Can't start the Sentinel: {error}");
     let config = server.config().snapshot().of_sentinel_within();
     commands::install(&[]);
@@ -66,7 +68,6 @@ fn start(desk: &Arc<SentinelDesk>, server: &Engine) -> Result<SentinelWithin, St
     let options = Options { databases: 1, workers: 1, ..Options::default() };
     let engine = Arc::new(Engine::with_config(&options, config, Arc::clone(&host) as Arc<dyn engine::Host>));
     commands::server::config::apply_all(&engine);
-    commands::server::acl::acl_file::begin(&engine, &[])?;
     let polls = vec![Poll::new().map_err(failed)?];
     let acceptor = Arc::new(Acceptor::new(polls[0].registry(), tls).map_err(failed)?);
     // It writes no log: nobody listens to this.
@@ -74,6 +75,8 @@ fn start(desk: &Arc<SentinelDesk>, server: &Engine) -> Result<SentinelWithin, St
     let shared = Arc::new(Shared::new(engine, notifier));
     let workers = start_workers(&shared, &acceptor, polls).map_err(failed)?;
     host.set_server(&shared, &acceptor);
+    server_host.set_sentinel_within(SentinelFollower::new(&shared.engine, &acceptor), server);
+    desk.set_server(server);
     let thread = desk.start(&shared, &acceptor).map_err(failed)?;
     acceptor.open(listeners).map_err(failed)?;
     Ok(SentinelWithin { desk: Arc::clone(desk), shared, acceptor, workers, thread })

@@ -98,7 +98,7 @@ pub fn serve(
     let replicator =
         primary_thread::start(&shared).map_err(|error| format!("Can't start a background thread: {error}"))?;
     let (alone, within) = if mode::is_sentinel() { (sentinel, None) } else { (None, sentinel) };
-    let within = within.map(|desk| SentinelWithin::start(&desk, &shared.engine)).transpose()?;
+    let within = within.map(|desk| SentinelWithin::start(&desk, &shared.engine, &host)).transpose()?;
     if let Some(node) = &node {
         host.set_node(node);
         start_node(node, &shared, &acceptor)?;

@@ -20,6 +20,14 @@ pub fn enter_sentinel_within(is_within: bool) {
     WITHIN_SERVER.set(is_within);
 }
 
+/// Runs `work` as a thread of the Sentinel within a server's process does, or as one of the server's.
+pub fn run_as<R>(is_within: bool, work: impl FnOnce() -> R) -> R {
+    let before = WITHIN_SERVER.replace(is_within);
+    let result = work();
+    WITHIN_SERVER.set(before);
+    result
+}
+
 /// Whether the calling thread is one of the Sentinel within a server's process.
 #[inline(always)]
 pub fn is_sentinel_within() -> bool {

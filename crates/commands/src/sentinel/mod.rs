@@ -6,11 +6,12 @@
 
 mod subcommands;
 
+use crate::core::acl_catalog::rule_context;
 use crate::core::args::Args;
 use crate::core::command::{ADMIN, Channels, Command, FAST, Group, LOADING, PUBSUB, STALE};
 use crate::core::context::Context;
 use crate::core::mode;
-use crate::server::{client, info};
+use crate::server::{acl, client, info};
 use ::sentinel::{Millis, Sentinel};
 use engine::{Engine, Error};
 use std::sync::{Arc, LazyLock, OnceLock};
@@ -30,15 +31,18 @@ pub fn install(desk: Arc<dyn Desk>) {
 }
 
 /// Commands of a server that a Sentinel has, too.
-const SHARED: [&str; 9] =
-    ["acl", "auth", "command", "hello", "ping", "psubscribe", "punsubscribe", "subscribe", "unsubscribe"];
+const SHARED: [&str; 8] =
+    ["auth", "command", "hello", "ping", "psubscribe", "punsubscribe", "subscribe", "unsubscribe"];
 
 /// Sections of INFO that a Sentinel has, too.
 const OF_THE_PROCESS: [&str; 4] = ["Server", "Clients", "Stats", "CPU"];
 
-/// Whether a Sentinel has this command of a server. Within a server it ends when that does, not by itself.
+/// Commands of a server that a Sentinel has unless it is within one: it ends with that, and has its users.
+const SHARED_ALONE: [&str; 2] = ["acl", "shutdown"];
+
+/// Whether a Sentinel has this command of a server as it is.
 pub(crate) fn shares(command: &Command) -> bool {
-    SHARED.contains(&command.name) || command.name == "shutdown" && !mode::is_sentinel_within()
+    SHARED.contains(&command.name) || SHARED_ALONE.contains(&command.name) && !mode::is_sentinel_within()
 }
 
 /// What a Sentinel has of its own.
@@ -98,16 +102,31 @@ pub(crate) const COMMANDS: &[Command] = &[
     },
 ];
 
-/// CLIENT, without what is about keys and versions of the data.
-pub(crate) fn client() -> &'static Command {
-    const LACKING: [&str; 4] = ["acknowledge", "capa", "import-source", "no-touch"];
-    static CLIENT: LazyLock<Command> = LazyLock::new(|| {
-        let [all] = client::COMMANDS else { return Command::DEFAULT };
-        let subcommands = all.subcommands.iter().filter(|sub| !LACKING.contains(&sub.name));
-        let subcommands: Vec<Command> = subcommands.map(|sub| Command { ..*sub }).collect();
-        Command { subcommands: subcommands.leak(), ..*all }
+/// Commands of a server of which a Sentinel has some subcommands: CLIENT without what is about keys and versions of the
+/// data, and, within a server, ACL without what changes users.
+pub(crate) fn shared_in_part() -> impl Iterator<Item = &'static Command> {
+    static CLIENT: LazyLock<Command> =
+        LazyLock::new(|| without(client::COMMANDS, &["acknowledge", "capa", "import-source", "no-touch"]));
+    static ACL: LazyLock<Command> = LazyLock::new(|| without(acl::COMMANDS, &["deluser", "load", "save", "setuser"]));
+    let acl: Option<&'static Command> = mode::is_sentinel_within().then(|| &*ACL);
+    std::iter::once(&*CLIENT).chain(acl)
+}
+
+fn without(commands: &'static [Command], lacking: &[&str]) -> Command {
+    let [all] = commands else { return Command::DEFAULT };
+    let subcommands = all.subcommands.iter().filter(|sub| !lacking.contains(&sub.name));
+    let subcommands: Vec<Command> = subcommands.map(|sub| Command { ..*sub }).collect();
+    Command { subcommands: subcommands.leak(), ..*all }
+}
+
+/// Gives the Sentinel within a server that server's users, as they are now. One caller at a time.
+pub fn follow_users(server: &Engine, sentinel: &Engine) {
+    let users = mode::run_as(false, || server.users().all(rule_context(server)));
+    mode::run_as(true, || {
+        let context = rule_context(sentinel);
+        let users = users.iter().map(|user| user.translated(context.catalog)).collect();
+        acl::follow(sentinel, sentinel.users().replace_all(users, context));
     });
-    &CLIENT
 }
 
 fn ask(cx: &mut Context<'_>, mut question: impl FnMut(&mut Sentinel, &mut Context<'_>, Millis)) -> Result<(), Error> {
@@ -119,6 +138,10 @@ fn ask(cx: &mut Context<'_>, mut question: impl FnMut(&mut Sentinel, &mut Contex
 }
 
 fn run(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    if mode::is_sentinel_within() && args[1].eq_ignore_ascii_case(b"simulate-failure") {
+        cx.reply.error("ERR a Sentinel within a server ends with the server: it has no failure of its own to simulate");
+        return Ok(());
+    }
     ask(cx, |sentinel, cx, now| {
         let words: Vec<&[u8]> = args.from(1).collect();
         sentinel.command(&words, cx.reply, now);

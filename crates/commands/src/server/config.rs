@@ -109,6 +109,7 @@ fn set(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     match cx.engine.config().set(&pairs, caller, &Hooks { engine: cx.engine, in_transaction }) {
         Ok(()) => {
             tracked_reads::trim_afterwards(cx);
+            cx.engine.host().config_changed();
             match cx.engine.epoch() == epoch {
                 true => cx.reply.ok(),
                 // Nothing runs any more that was admitted by what held before.

@@ -243,6 +243,18 @@ impl Selector {
         [all].into_iter().chain(self.rules.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
     }
 
+    /// Returns the same rights over the commands of another catalog. A rule about a command that it does not have says
+    /// nothing there.
+    pub(super) fn translated(&self, catalog: &dyn CommandCatalog) -> Selector {
+        let commands = vec![0; catalog.count().div_ceil(64)].into();
+        let mut selector = Selector { commands, ..self.clone() };
+        for rule in self.command_rules().split(' ') {
+            // Only a command that is not there can be wrong with a rule that was taken before.
+            let _ = selector.apply(rule.as_bytes(), catalog);
+        }
+        selector
+    }
+
     /// The rules about keys that make it.
     pub fn key_rules(&self) -> Vec<u8> {
         let Some(patterns) = &self.keys else { return b"~*".to_vec() };

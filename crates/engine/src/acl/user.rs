@@ -120,6 +120,13 @@ impl User {
         self.passwords = if password.is_empty() { Vec::new() } else { vec![hash_password(password)] };
     }
 
+    /// Returns the user with the same passwords and rights over the commands of another catalog, and without quotas.
+    pub fn translated(&self, catalog: &dyn CommandCatalog) -> User {
+        let selectors = self.selectors.iter().map(|selector| selector.translated(catalog)).collect();
+        let (quota, usage) = Default::default();
+        User { id: 0, selectors, quota, usage, ..self.clone() }
+    }
+
     /// Its name.
     pub fn name(&self) -> &[u8] {
         &self.name
@@ -352,5 +359,38 @@ mod tests {
         ) {
             fuzz(rules.join("\n").as_bytes());
         }
+    }
+
+    /// No commands but SELECT.
+    struct OneCommand;
+
+    impl CommandCatalog for OneCommand {
+        fn count(&self) -> usize {
+            1
+        }
+
+        fn find(&self, full_name: &[u8]) -> Option<CommandNumber> {
+            let number = CommandNumber { id: 0, full_name: "select".to_owned(), subcommands: 0..0, is_inner: false };
+            (full_name == b"select").then_some(number)
+        }
+
+        fn of_category(&self, category: &[u8]) -> Option<Vec<CommandNumber>> {
+            Some(if category == b"read" { self.find(b"select").into_iter().collect() } else { Vec::new() })
+        }
+    }
+
+    #[test]
+    fn rights_over_other_commands_follow_from_the_rules() {
+        let context = RuleContext { catalog: &FewCommands, all_channels: false };
+        let of = |rules: &str| {
+            let mut user = User::new(b"u", context);
+            rules.split('|').for_each(|rule| user.apply(rule.as_bytes(), context).unwrap());
+            user.translated(&OneCommand)
+        };
+        let allows = |user: &User| user.selectors().iter().any(|selector| selector.allows_command(0, None));
+        assert!(allows(&of("+@all|-get")) && of("on|>p|+@all").takes_password(b"p"));
+        assert!(!allows(&of("+@all|-select|+get")) && !allows(&of("+@all|-@read")));
+        assert!(allows(&of("-@all|+get|+select")) && !allows(&of("+get")) && allows(&of("(+select ~x)")));
+        assert!(!of("quota:ops=3|+@all").quota().rules().iter().any(|rule| rule.starts_with(b"quota")));
     }
 }

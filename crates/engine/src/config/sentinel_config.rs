@@ -1,5 +1,5 @@
-//! What a Sentinel within a server has of the server's configuration: where and how it listens and logs, and the
-//! password. It has no data, so nothing that is about data.
+//! What a Sentinel within a server has of the server's configuration: how it listens and logs. It has no data, so
+//! nothing that is about data; its users are the server's, so no password.
 
 use super::directive::Directive;
 use super::directive_table;
@@ -7,7 +7,7 @@ use super::directive_value::{DirectiveValue, SavePoint};
 use super::store::Config;
 
 /// What is about data, and ports that are the server's: as if nobody had said anything.
-const UNSAID: [Directive; 9] = [
+const UNSAID: [Directive; 10] = [
     Directive::ACLFILE,
     Directive::APPENDONLY,
     Directive::BOOK_PORT,
@@ -15,9 +15,13 @@ const UNSAID: [Directive; 9] = [
     Directive::MAXMEMORY,
     Directive::PROXY_PROTOCOL,
     Directive::REPLICAOF,
+    Directive::REQUIREPASS,
     Directive::SENTINEL_PORT,
     Directive::UNIXSOCKET,
 ];
+
+/// Directives that stay as they were when the Sentinel began to listen, or that it changes itself.
+const OWN: [Directive; 4] = [Directive::LOGLEVEL, Directive::PORT, Directive::TLS_PORT, Directive::TLS_REPLICATION];
 
 impl Config {
     /// The configuration of the Sentinel at `sentinel-port`. Other Sentinels come to it with TLS where servers do.
@@ -33,6 +37,19 @@ impl Config {
         config.replace(Directive::SAVE, DirectiveValue::Save(Vec::<SavePoint>::new().into()));
         config
     }
+
+    /// The configuration that the Sentinel with `own` has once the server's is this one.
+    pub fn of_running_sentinel(&self, own: &Config) -> Config {
+        let mut config = self.of_sentinel_within();
+        OWN.into_iter().for_each(|directive| config.replace(directive, own.value(directive).clone()));
+        config
+    }
+
+    /// Whether connections with TLS are made in the same way.
+    pub fn has_same_tls(&self, other: &Config) -> bool {
+        let of_tls = directive_table::entries().iter().filter(|entry| entry.name.starts_with("tls-"));
+        of_tls.map(|entry| entry.directive).all(|directive| self.value(directive) == other.value(directive))
+    }
 }
 
 #[cfg(test)]
@@ -47,10 +64,24 @@ mod tests {
         server.replace(Directive::REQUIREPASS, DirectiveValue::Text(Some(b"secret"[..].into())));
         let sentinel = server.of_sentinel_within();
         assert_eq!((sentinel.int(Directive::PORT), sentinel.int(Directive::TLS_PORT)), (26379, 0));
-        assert_eq!((sentinel.int(Directive::MAXMEMORY), sentinel.text(Directive::REQUIREPASS)), (0, &b"secret"[..]));
+        assert_eq!((sentinel.int(Directive::MAXMEMORY), sentinel.text(Directive::REQUIREPASS)), (0, &b""[..]));
         assert!(sentinel.save_points().is_empty());
         server.replace(Directive::TLS_REPLICATION, DirectiveValue::Flag(true));
         let sentinel = server.of_sentinel_within();
         assert_eq!((sentinel.int(Directive::PORT), sentinel.int(Directive::TLS_PORT)), (0, 26379));
+    }
+
+    #[test]
+    fn what_a_running_one_follows() {
+        let mut server = Config::default();
+        server.replace(Directive::SENTINEL_PORT, DirectiveValue::Integer(26379));
+        let sentinel = server.of_sentinel_within();
+        server.replace(Directive::PROTECTED_MODE, DirectiveValue::Flag(false));
+        server.replace(Directive::TLS_REPLICATION, DirectiveValue::Flag(true));
+        let changed = server.of_running_sentinel(&sentinel);
+        assert!(!changed.flag(Directive::PROTECTED_MODE) && changed.has_same_tls(&sentinel));
+        assert_eq!((changed.int(Directive::PORT), changed.int(Directive::TLS_PORT)), (26379, 0));
+        server.replace(Directive::TLS_CERT_FILE, DirectiveValue::Text(Some(b"x"[..].into())));
+        assert!(!server.of_running_sentinel(&sentinel).has_same_tls(&sentinel));
     }
 }

@@ -33,6 +33,9 @@ pub trait Connections: Send + Sync {
     /// Users have changed: workers look whose connections have to end.
     fn rights_changed(&self, _changes: &Arc<[UserChange]>) {}
 
+    /// CONFIG SET has changed the configuration.
+    fn config_changed(&self) {}
+
     /// The clients' pause has begun, changed or ended: workers look at it again.
     fn pause_changed(&self) {}
 

@@ -5,6 +5,7 @@ use crate::event_loop::script_reentry;
 use crate::host::apply::DirectiveChange;
 use crate::host::blocking_pool::{self, BlockingPool};
 use crate::host::lazy_free::LazyFree;
+use crate::host::sentinel_follower::SentinelFollower;
 use crate::host::tls_peer::TlsPeer;
 use crate::listener::acceptor::Acceptor;
 use crate::system::files::{self, Nameless, Temporary, path};
@@ -57,6 +58,7 @@ pub struct EngineHost {
     shared: OnceLock<Weak<Shared>>,
     acceptor: OnceLock<Weak<Acceptor>>,
     node: OnceLock<Arc<NodeDesk>>,
+    within: OnceLock<SentinelFollower>,
     blocking_pool: Arc<BlockingPool>,
 }
 
@@ -75,6 +77,7 @@ impl EngineHost {
             shared: OnceLock::new(),
             acceptor: OnceLock::new(),
             node: OnceLock::new(),
+            within: OnceLock::new(),
             blocking_pool: Arc::default(),
         }
     }
@@ -82,6 +85,13 @@ impl EngineHost {
     /// Tells the host of the node of a cluster that this server is.
     pub fn set_node(&self, node: &Arc<NodeDesk>) {
         assert!(self.node.set(Arc::clone(node)).is_ok(), "the host's node is set once");
+    }
+
+    /// Has the Sentinel within this server follow its users and configuration from now on.
+    pub fn set_sentinel_within(&self, follower: SentinelFollower, server: &Engine) {
+        let follower = self.within.get_or_init(|| follower);
+        follower.follow_users(server);
+        follower.follow_config(server);
     }
 
     /// Tells the host of the other threads, once, when they are there and before there is data.
@@ -506,6 +516,13 @@ impl Connections for EngineHost {
     fn rights_changed(&self, changes: &Arc<[UserChange]>) {
         if let Some(shared) = self.shared() {
             shared.post_all(|| WorkerMessage::RightsChanged { changes: Arc::clone(changes) });
+            self.within.get().into_iter().for_each(|follower| follower.follow_users(&shared.engine));
+        }
+    }
+
+    fn config_changed(&self) {
+        if let (Some(follower), Some(shared)) = (self.within.get(), self.shared()) {
+            follower.follow_config(&shared.engine);
         }
     }
 

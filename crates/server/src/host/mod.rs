@@ -8,4 +8,5 @@ pub mod blocking_pool;
 pub mod config_host;
 pub mod engine_host;
 pub mod lazy_free;
+pub mod sentinel_follower;
 pub mod tls_peer;

@@ -4,8 +4,7 @@ use super::desk::SentinelDesk;
 use super::sentinel_host::SentinelHost;
 use crate::system::files;
 use ::sentinel::{Sentinel, load_order};
-use commands::core::mode;
-use engine::config::{Directive, LoadError, LoadedConfig};
+use engine::config::{LoadError, LoadedConfig};
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::os::unix::ffi::OsStrExt;
@@ -31,11 +30,6 @@ pub fn begin(loaded: &mut LoadedConfig, config_file: &[u8]) -> Result<Arc<Sentin
         let (file, why) = (String::from_utf8_lossy(config_file), engine::config::os_message(&error));
         return Err(log(format!("Sentinel config file {file} is not writable: {why}. Exiting...")));
     }
-    if !mode::is_sentinel() && keeps_out(loaded) && loaded.config.text(Directive::REQUIREPASS).is_empty() {
-        let why =
-            "sentinel-port knows no users: a server that keeps others out by its users needs requirepass. Exiting...";
-        return Err(log(why.to_owned()));
-    }
     let host = SentinelHost::new();
     let seed = fresh_seed();
     let mut sentinel = Sentinel::new(Box::new(host.clone()), seed, super::desk::now());
@@ -46,15 +40,6 @@ pub fn begin(loaded: &mut LoadedConfig, config_file: &[u8]) -> Result<Arc<Sentin
         sentinel.statement(&statement.words).map_err(|message| LoadError::Text { line, message })?;
     }
     Ok(Arc::new(SentinelDesk::new(sentinel, host)))
-}
-
-/// Whether not everybody may be the server's default user: what is in a file of users is not known here.
-fn keeps_out(loaded: &LoadedConfig) -> bool {
-    let has = |line: &[Vec<u8>], word: &[u8]| line.iter().skip(2).any(|it| it.eq_ignore_ascii_case(word));
-    let closed = |line: &&Vec<Vec<u8>>| {
-        line.get(1).is_some_and(|name| name == b"default") && (!has(line, b"nopass") || has(line, b"off"))
-    };
-    !loaded.config.text(Directive::ACLFILE).is_empty() || loaded.users.iter().any(|line| closed(&line))
 }
 
 /// Two Sentinels must not do the same at the same time.

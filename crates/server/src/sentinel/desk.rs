@@ -5,6 +5,7 @@ use super::sentinel_host::SentinelHost;
 use crate::listener::acceptor::Acceptor;
 use crate::workers::shared::Shared;
 use ::sentinel::{Millis, Sentinel};
+use engine::Engine;
 use mio::{Poll, Token, Waker};
 use parking_lot::{Mutex, MutexGuard};
 use std::ffi::OsString;
@@ -39,6 +40,11 @@ impl SentinelDesk {
 
     pub(super) fn sentinel(&self) -> MutexGuard<'_, Sentinel> {
         self.sentinel.lock()
+    }
+
+    /// Says within which server this is.
+    pub fn set_server(&self, engine: &Arc<Engine>) {
+        self.host.set_server(engine);
     }
 
     /// Begins to watch, on a thread of its own.

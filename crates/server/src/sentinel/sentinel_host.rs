@@ -12,6 +12,8 @@ use std::sync::{Arc, OnceLock};
 #[derive(Clone, Default)]
 pub(super) struct SentinelHost {
     engine: Arc<OnceLock<Arc<Engine>>>,
+    /// The engine of the server that it is within.
+    server: Arc<OnceLock<Arc<Engine>>>,
 }
 
 impl SentinelHost {
@@ -22,6 +24,11 @@ impl SentinelHost {
     pub fn set_engine(&self, engine: &Arc<Engine>) {
         // There is one engine.
         let _ = self.engine.set(Arc::clone(engine));
+    }
+
+    pub fn set_server(&self, engine: &Arc<Engine>) {
+        // It is within one.
+        let _ = self.server.set(Arc::clone(engine));
     }
 
     fn read<T>(&self, what: impl FnOnce(&engine::config::Config) -> T) -> Option<T> {
@@ -55,7 +62,9 @@ impl Host for SentinelHost {
     }
 
     fn requirepass(&self) -> Option<Vec<u8>> {
-        self.read(|config| config.text(Directive::REQUIREPASS).to_vec()).filter(|password| !password.is_empty())
+        let engine = self.server.get().or_else(|| self.engine.get())?;
+        let password = engine.config().snapshot().text(Directive::REQUIREPASS).to_vec();
+        Some(password).filter(|password| !password.is_empty())
     }
 
     fn port(&self) -> u16 {

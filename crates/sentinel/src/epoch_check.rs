@@ -1,0 +1,60 @@
+//! Epochs of others: which of them this Sentinel believes.
+//!
+//! An epoch grows by one with each attempt of a failover. One that is believed becomes this Sentinel's own, is on the
+//! disk and in its hello messages. The largest number there is would leave no epoch for any failover after it, in the
+//! whole group and for good. So an epoch may be ahead of what was seen by as many failovers as a Sentinel can have
+//! missed, and no further; the numbers do not come to an end in such steps.
+
+use crate::model::effect::{Level, Millis};
+use crate::model::instance::InstanceId;
+use crate::sentinel::Sentinel;
+
+/// Failovers that a Sentinel may have missed: attempts of twelve days, one each second.
+const AHEAD_MAX: u64 = 1 << 20;
+/// The largest epoch that a Sentinel believes which has seen none: it comes into a group of any age.
+const FIRST_MAX: u64 = 1 << 62;
+/// The largest epoch of all; beyond it are numbers that no group comes to.
+const EPOCH_MAX: u64 = 3 << 61;
+/// The time between two lines of the log about epochs that are not believed.
+const REFUSAL_LOG_PERIOD: Millis = 10_000;
+
+impl Sentinel {
+    /// Whether an epoch that `sender` speaks of can be. One that cannot is logged.
+    pub(crate) fn believes(&mut self, epoch: u64, sender: &str) -> bool {
+        let highest = match self.current_epoch {
+            0 => FIRST_MAX,
+            current => current.saturating_add(AHEAD_MAX).min(EPOCH_MAX),
+        };
+        if epoch <= highest.max(self.current_epoch) {
+            return true;
+        }
+        let since = self.now - self.epoch_refused;
+        if !(0..REFUSAL_LOG_PERIOD).contains(&since) {
+            self.epoch_refused = self.now;
+            let (sender, current) = (sender.escape_debug(), self.current_epoch);
+            let text = format!("Epoch {epoch} of {sender} is too far ahead of {current}: it is refused");
+            self.log(Level::Warning, text);
+        }
+        false
+    }
+
+    /// Takes an epoch on that is later than this Sentinel's own.
+    pub(crate) fn adopt_epoch(&mut self, epoch: u64, primary: InstanceId) {
+        if epoch > self.current_epoch {
+            self.current_epoch = epoch;
+            self.save();
+            self.event_text(Level::Warning, "+new-epoch", Some(primary), &epoch.to_string());
+        }
+    }
+
+    /// An epoch of the configuration file. One that no group comes to counts as none: a Sentinel that once believed it
+    /// takes part again after a restart.
+    pub(crate) fn epoch_of_file(&mut self, text: &str) -> u64 {
+        let epoch = text.trim().parse().unwrap_or_default();
+        if epoch > EPOCH_MAX {
+            self.log(Level::Warning, format!("Epoch {epoch} of the configuration file is too large: it is refused"));
+            return 0;
+        }
+        epoch
+    }
+}

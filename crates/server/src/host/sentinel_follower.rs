@@ -1,0 +1,41 @@
+//! The Sentinel within the server has the server's users and configuration, as they are at the moment.
+
+use crate::listener::acceptor::Acceptor;
+use crate::system::log;
+use engine::Engine;
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// What of the Sentinel follows the server.
+pub struct SentinelFollower {
+    engine: Arc<Engine>,
+    acceptor: Arc<Acceptor>,
+    /// One change at a time: the last one sees what all before it have done to the server.
+    turn: Mutex<()>,
+}
+
+impl SentinelFollower {
+    /// A follower of a server for the Sentinel that has this engine and listens so.
+    pub fn new(engine: &Arc<Engine>, acceptor: &Arc<Acceptor>) -> SentinelFollower {
+        SentinelFollower { engine: Arc::clone(engine), acceptor: Arc::clone(acceptor), turn: Mutex::new(()) }
+    }
+
+    /// Gives the Sentinel the server's users. Its clients have their rights when this returns.
+    pub fn follow_users(&self, server: &Engine) {
+        let _turn = self.turn.lock();
+        commands::sentinel::follow_users(server, &self.engine);
+    }
+
+    /// Gives the Sentinel the server's configuration, but for what it listens at.
+    pub fn follow_config(&self, server: &Engine) {
+        let _turn = self.turn.lock();
+        let before = self.engine.config().snapshot();
+        self.engine.config().replace_all(|own| server.config().snapshot().of_running_sentinel(own));
+        let now = self.engine.config().snapshot();
+        if !now.has_same_tls(&before)
+            && let Err(why) = self.acceptor.tls.configure(&now)
+        {
+            log::warning(why);
+        }
+    }
+}
