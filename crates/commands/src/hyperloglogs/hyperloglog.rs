@@ -110,21 +110,20 @@ fn pfadd(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let sparse_max = sparse_max(cx);
     let mut edit = cx.keys.edit(cx.key(args, 1));
     let is_new = sketch(&edit)?.is_none();
-    let added = with_sketch(&mut edit, |bytes| {
+    let mut added = u64::from(is_new);
+    let done = with_sketch(&mut edit, |bytes| {
         if is_new {
             // Other servers do not count a new one as known to be empty.
             hyperloglog::set_cached_count(bytes, None);
         }
-        args.from(2)
-            .try_fold(0u64, |added, element| Ok(added + u64::from(hyperloglog::add(bytes, element, sparse_max)?)))
+        args.from(2).try_for_each(|element| {
+            added += u64::from(hyperloglog::add(bytes, element, sparse_max)?);
+            Ok(())
+        })
     })?;
-    let added = match added {
-        Ok(added) => added + u64::from(is_new),
-        Err(error) => {
-            edit.unchanged();
-            return Err(corrupt(error));
-        }
-    };
+    if let Err(error) = done {
+        return Err(refuse_rest(edit, &args[1], added, error));
+    }
     if added > 0 {
         edit.commit_many(added, EventClass::STRING, "pfadd");
     } else {
@@ -132,6 +131,19 @@ fn pfadd(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     cx.reply.int(i64::from(added > 0));
     Ok(())
+}
+
+/// A sketch took so many elements before one showed that it is corrupt: it keeps them, and the log has it as it is now.
+#[cold]
+fn refuse_rest(mut edit: Edit<'_>, key: &[u8], added: u64, error: hyperloglog::Corrupt) -> Error {
+    let bytes = edit.string().ok().flatten().map(Str::to_vec).unwrap_or_default();
+    if added > 0 {
+        edit.log_as(|| vec![vec![b"SET".to_vec(), key.to_vec(), bytes, b"KEEPTTL".to_vec()]]);
+        edit.commit_silently(added);
+    } else {
+        edit.unchanged();
+    }
+    corrupt(error)
 }
 
 fn pfcount(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -282,6 +294,23 @@ mod tests {
             .is("PFMERGE m all o h", "+OK")
             .is("PFCOUNT m", ":7")
             .is("PFCOUNT m o p", ":7");
+    }
+
+    #[test]
+    fn a_corrupt_sketch_is_logged_with_the_elements_that_it_took() {
+        // Of its registers, only the first half has opcodes.
+        let sketch = [&b"HYLL\x01\0\0\0"[..], &[0; 7], b"\x80\x5f\xff"].concat();
+        let mut client = Client::new();
+        let log = client.log();
+        client.value_of([&b"SET"[..], b"h", &sketch].into_iter().collect());
+        let elements: Vec<String> = (0..40).map(|number| number.to_string()).collect();
+        let words = ["PFADD", "h"].into_iter().chain(elements.iter().map(String::as_str)).collect::<Vec<_>>();
+        assert_eq!(client.run_words(&words), "-INVALIDOBJ Corrupted HLL object detected");
+        let mut replica = Client::new();
+        replica.replay(&log);
+        let (state, replayed) = (client.value("GET h"), replica.value("GET h"));
+        assert_eq!(state, replayed);
+        assert_ne!(replica.value_of([&b"STRLEN"[..], b"h"].into_iter().collect()), resp::reply_value::Value::Int(17));
     }
 
     #[test]
