@@ -30,8 +30,9 @@ pub fn is_hazardous(command: &Command) -> bool {
 pub fn is_harmful(command: &Command) -> bool {
     let Some((name, args)) = command.split_first() else { return false };
     let blocks = || {
-        let at = command.iter().position(|arg| arg.eq_ignore_ascii_case(b"BLOCK"));
-        integer(at.and_then(|at| command.get(at + 1))).is_some_and(|ms| ms == 0 || ms > 10)
+        command.windows(2).any(|pair| {
+            pair[0].eq_ignore_ascii_case(b"BLOCK") && integer(Some(&pair[1])).is_some_and(|ms| ms == 0 || ms > 10)
+        })
     };
     // Servers of other settings keep sketches in another form, which GET shows.
     let shows_settings = command.iter().any(|arg| arg.eq_ignore_ascii_case(b"hll-sparse-max-bytes"));
@@ -47,7 +48,9 @@ fn waits_long(command: &[Vec<u8>]) -> bool {
         _ => None,
     };
     let text = timeout.and_then(|timeout| std::str::from_utf8(timeout).ok());
-    text.and_then(|text| text.parse::<f64>().ok()).is_some_and(|timeout| timeout == 0.0 || timeout > 1.0)
+    // Servers read hexadecimal numbers, too.
+    let is_hex = text.is_some_and(|text| text.contains(['x', 'X']));
+    is_hex || text.and_then(|text| text.parse::<f64>().ok()).is_some_and(|timeout| timeout == 0.0 || timeout > 1.0)
 }
 
 /// Commands whose reply is at random, or lists all that a server can do. They come about when arguments are dropped.
@@ -217,6 +220,8 @@ mod tests {
     fn what_depends_on_the_moment_is_incomparable() {
         for (command, expected) in [
             ("XADD k * a 1", true),
+            ("BLPOP k 0x10", true),
+            ("BLPOP k 0.01", false),
             ("XADD k 7-* a 1", false),
             ("XREAD BLOCK 0 STREAMS k $", true),
             ("XREAD BLOCK 1 STREAMS k $", false),

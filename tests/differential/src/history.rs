@@ -97,7 +97,9 @@ impl Group {
             }
             let steps = generator.history(seed, crate::ROUND_STEPS.min(ops - ran));
             ran += steps.iter().map(Vec::len).sum::<usize>();
-            if let Some(apart) = self.round(&steps, seed, MOMENT)? {
+            let round = self.round(&steps, seed, MOMENT);
+            let found = round.map_err(|error| Error::new(error.kind(), format!("seed {seed}: {error}")))?;
+            if let Some(apart) = found {
                 apart_rounds += 1;
                 findings.note_as(apart.place.to_owned());
                 self.report(&steps, seed, apart);
