@@ -31,6 +31,8 @@ const CLIENTS: usize = 3;
 const SHORT: Duration = Duration::from_millis(25);
 /// What differs for a moment only, as a deadline of a second passes.
 const MOMENT: Duration = Duration::from_millis(1100);
+/// Comparisons after which a difference is one: a deadline may pass within each.
+const LOOKS: usize = 4;
 /// So long a replica may take to follow, or a file to be rewritten.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Rounds after which the files are written anew.
@@ -114,18 +116,20 @@ impl Group {
         Ok(findings)
     }
 
-    /// Runs the steps on empty servers and looks at all of them, twice if there is a difference.
+    /// Runs the steps on empty servers and looks at all of them, again if there is a difference.
     fn round(&mut self, steps: &[Step], seed: u64, moment: Duration) -> Result<Option<Apart>> {
         self.begin()?;
         run(self.leader.addr, steps, seed)?;
         sleep(SHORT);
-        match self.first_apart()? {
-            None => Ok(None),
-            Some(_) => {
-                sleep(moment);
-                self.first_apart()
+        let mut found = self.first_apart()?;
+        for _ in 1..LOOKS {
+            if found.is_none() {
+                break;
             }
+            sleep(moment);
+            found = self.first_apart()?;
         }
+        Ok(found)
     }
 
     fn begin(&mut self) -> Result<()> {
