@@ -85,6 +85,8 @@ struct Output {
     is_torn: bool,
     /// Bytes in files that were written and not cut off again, since the start.
     bytes: u64,
+    /// How many of them are durable, as far as that matters.
+    durable_bytes: u64,
     /// How often the end of a file was cut off that had been written.
     cuts: u64,
 }
@@ -116,6 +118,7 @@ impl Output {
         self.pending.clear();
         self.unsynced.clear();
         (self.is_torn, self.has_begun) = (false, false);
+        self.durable_bytes = self.bytes;
         self.framing = Framing::begin(seconds);
         self.target = Some(target);
     }
@@ -292,7 +295,7 @@ impl Journal {
         let reader = target.is_some().then(|| self.log.open(Overflow::Keep));
         let (taken, framing) = (self.appended(), Framing::begin(self.clock.load(Relaxed)));
         let (bytes, cuts) = (output.bytes, output.cuts);
-        *output = Output { target, reader, framing, taken, bytes, cuts, ..Output::default() };
+        *output = Output { target, reader, framing, taken, bytes, durable_bytes: bytes, cuts, ..Output::default() };
         self.doubt.store(0, Release);
         for offset in [&self.written, &self.synced, &self.released] {
             offset.store(taken, Release);
@@ -363,8 +366,19 @@ impl Journal {
         }
         if end > 0 {
             self.count(output, end);
+        } else {
+            self.note_written(output);
         }
         Ok(())
+    }
+
+    /// What was taken is in the file, or not for it. Where nothing in the file is to be synced, it is durable as well.
+    fn note_written(&self, output: &Output) {
+        self.written.store(output.taken, Release);
+        if output.bytes == output.durable_bytes && !self.is_in_doubt() {
+            self.synced.fetch_max(output.taken, AcqRel);
+            self.released.fetch_max(output.taken, AcqRel);
+        }
     }
 
     /// So many bytes in the beginning of what is pending are in the file.
@@ -387,7 +401,7 @@ impl Journal {
         self.size.fetch_add(bytes as u64, Relaxed);
         output.has_begun = !output.pending.is_empty();
         if !output.has_begun {
-            self.written.store(output.taken, Release);
+            self.note_written(output);
         }
     }
 
@@ -441,7 +455,8 @@ impl Journal {
         let (file, written, bytes, cuts) = {
             let mut output = self.output.lock();
             self.cut_torn(&mut output)?;
-            let file = output.target.as_ref().map(|target| Arc::clone(&target.file));
+            let is_needed = output.bytes != output.durable_bytes;
+            let file = output.target.as_ref().filter(|_| is_needed).map(|target| Arc::clone(&target.file));
             (file, self.written(), output.bytes, output.cuts)
         };
         self.syncing.store(true, Relaxed);
@@ -463,6 +478,7 @@ impl Journal {
         let durable = output.unsynced.len() - left;
         output.unsynced.drop_front(durable);
         output.unsynced_from = written;
+        output.durable_bytes = output.durable_bytes.max(bytes);
         Ok(synced)
     }
 

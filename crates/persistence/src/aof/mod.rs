@@ -123,7 +123,7 @@ pub struct AofStats {
 
 impl LogKeeper for Aof {
     fn waiting(&self) -> u64 {
-        self.journal.waiting()
+        self.behind()
     }
 }
 
@@ -335,8 +335,9 @@ impl Aof {
 
 #[cfg(test)]
 mod tests {
-    use super::storage::faulty::Disk;
+    use super::storage::faulty::{Disk, Faults};
     use super::*;
+    use engine::propagation::change_log::{Readers, RecordHead};
     use std::cell::Cell;
 
     #[test]
@@ -358,5 +359,34 @@ mod tests {
         aof.set_state(State::Off);
         conclude(aof.attempt(), Some(5));
         assert!(!aof.has_failed(), "nobody would try again");
+    }
+
+    #[test]
+    fn what_is_not_for_the_file_is_waited_for_by_nobody() {
+        for policy in [Policy::Always, Policy::EverySecond, Policy::No] {
+            let (disk, log) = (Disk::default(), Arc::<ChangeLog>::default());
+            let aof = Aof::new(Arc::clone(&log), Arc::new(disk.clone()), b"dir", b"file");
+            let journal = &aof.journal;
+            journal.set_policy(policy);
+            journal.begin(aof.target(b"one").unwrap());
+            let append =
+                |readers| log.append(RecordHead { readers, ..RecordHead::command(0, None) }, b"*1\r\n$4\r\nPING\r\n");
+            disk.set(Faults { sync_fails: true, ..Faults::default() });
+            let told = append(Readers::Replicas);
+            journal.write().unwrap();
+            assert_eq!((journal.written(), journal.synced(), journal.released()), (told, told, told));
+            assert!(journal.sync().is_ok(), "there is nothing to sync");
+            append(Readers::File);
+            let told = append(Readers::Replicas);
+            journal.write().unwrap();
+            assert_eq!(journal.written(), told);
+            assert!(journal.synced() < told && journal.released() < told, "it comes after what is not durable");
+            if policy == Policy::Always {
+                assert!(journal.sync().is_err());
+                disk.set(Faults::default());
+                journal.write().unwrap();
+                assert_eq!((journal.sync().unwrap(), journal.released()), (told, told));
+            }
+        }
     }
 }
