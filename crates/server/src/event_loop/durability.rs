@@ -75,7 +75,7 @@ impl Worker {
     pub fn log_before_replies(&mut self, now: Now) {
         let shared = Arc::clone(&self.shared);
         let engine = &*shared.engine;
-        let seen_to = self.seen_to();
+        let seen_to = self.seen_to().max(std::mem::take(&mut self.unanswered_to));
         // Who leads no more when replies go may have led when their commands ran.
         let generation = engine.replication().generation();
         let has_changed = std::mem::replace(&mut self.generation, generation) != generation;

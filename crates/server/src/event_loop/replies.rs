@@ -12,6 +12,12 @@ impl Worker {
     /// The reply from `start` on is for this connection.
     #[inline]
     pub fn note_reply(&mut self, token: usize, start: usize) {
+        if self.replies.len() == start
+            && let Some(connection) = self.connections.get(token)
+        {
+            // What a client has written that wants no reply is written for it all the same, and holds it back.
+            self.unanswered_to = self.unanswered_to.max(connection.session.logged_at);
+        }
         if self.replies.note(token, start)
             && let Some(connection) = self.connections.get_mut(token)
         {

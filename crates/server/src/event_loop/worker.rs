@@ -91,6 +91,8 @@ pub struct Worker {
     /// What goes out: replies of this tick, of earlier ticks until the log is durable, messages.
     pub(super) replies: ReplyBuffer,
     pub(super) durable_replies: DurableReplies,
+    /// The log's length after the last write in this tick whose client is replied nothing.
+    pub(super) unanswered_to: u64,
     /// How often the server had changed whom it follows when replies were looked at last.
     pub(super) generation: u64,
     pub(super) write_delay: WriteDelay,
@@ -137,6 +139,7 @@ impl Worker {
             pipeline: Pipeline::default(),
             replies: ReplyBuffer::default(),
             durable_replies: DurableReplies::default(),
+            unanswered_to: 0,
             generation: 0,
             write_delay: WriteDelay::default(),
             push_targets: PushTargets::default(),

@@ -191,7 +191,7 @@ pub(crate) fn report(engine: &Engine, now_ms: UnixMs) -> AofReport {
             ("aof_current_size", number(|aof| aof.journal.size.load(Relaxed) as i64)),
             ("aof_base_size", number(|aof| aof.stats.base_size.load(Relaxed) as i64)),
             ("aof_pending_rewrite", flag(|aof| aof.state() == State::Waiting)),
-            ("aof_buffer_length", number(|aof| aof.journal.waiting() as i64)),
+            ("aof_buffer_length", number(|aof| aof.behind() as i64)),
             ("aof_pending_bio_fsync", flag(|aof| aof.journal.is_syncing())),
             ("aof_delayed_fsync", number(|aof| aof.stats.delayed.load(Relaxed) as i64)),
         ],
