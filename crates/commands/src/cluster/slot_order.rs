@@ -59,7 +59,6 @@ fn tell_replicas(cx: &mut Context<'_>, args: &Args<'_>, deadline: Option<UnixMs>
         return false;
     }
     let Some(offset) = cx.keys.tell_replicas_now(args.iter()) else { return false };
-    cx.session.logged_at = offset;
     if !cx.may_block() {
         return false;
     }

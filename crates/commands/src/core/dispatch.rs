@@ -371,9 +371,8 @@ pub(crate) fn call_command<'e>(
 /// did; true if it replied an error.
 #[inline(always)]
 pub(crate) fn run_held(engine: &Engine, cx: &mut Context<'_>, args: &mut Args<'_>, db: u32) -> bool {
-    // Under the locks: the log is not turned on or off meanwhile.
-    let logs = engine.has_log();
-    if logs {
+    // Under the locks the log is not turned on or off. A command that has none may take them later.
+    if engine.has_log() || cx.keys.holds_nothing() {
         args.make_lasting();
     }
     let start = cx.reply.len();
@@ -390,11 +389,9 @@ pub(crate) fn run_held(engine: &Engine, cx: &mut Context<'_>, args: &mut Args<'_
     if cx.session.tracker.is_some() {
         tracked_reads::remember(cx, args, cx.key_args);
     }
-    if logs {
-        if let Some(length) = cx.keys.record(db, || args.text()) {
-            cx.session.logged_at = length;
-        }
-        note_seen(cx);
+    if engine.has_log() {
+        cx.keys.record(db, || args.text());
+        note_log(cx);
     }
     cx.keys.unlock();
     if cx.keys.effects.seen().is_some() {
@@ -409,10 +406,13 @@ pub(crate) fn run_held(engine: &Engine, cx: &mut Context<'_>, args: &mut Args<'_
     failed
 }
 
-/// Notes up to where the log holds what the command can have seen: changes of the shards that it has locked. Under
-/// these locks.
+/// Notes what the reply waits for, whatever has appended it: up to where the log holds what the command has put there
+/// and what it can have seen, which are changes of the shards that it has locked. Under these locks.
 #[inline(always)]
-fn note_seen(cx: &mut Context<'_>) {
+fn note_log(cx: &mut Context<'_>) {
+    let own = cx.keys.take_own_records();
+    cx.session.logged_at = cx.session.logged_at.max(own.changed_to);
+    cx.session.told_at = cx.session.told_at.max(own.told_to);
     let seen_to = match cx.keys.logged_to() {
         Some(length) => {
             cx.session.has_looked = true;
@@ -544,7 +544,7 @@ pub fn step<'e>(
     };
     let done = work.step(&mut cx);
     if engine.has_log() {
-        note_seen(&mut cx);
+        note_log(&mut cx);
     }
     let Context { keys, reply, session, .. } = cx;
     follow_up(engine, keys.release(), session, now);
@@ -582,6 +582,7 @@ pub fn execute<'e>(
 #[cfg(test)]
 mod tests {
     use crate::testing::Client;
+    use engine::keyspace::record::LogUser;
 
     /// What the client has seen of the log after this.
     fn seen_to(client: &mut Client, lines: &[&str]) -> u64 {
@@ -622,5 +623,59 @@ mod tests {
         assert!(third < last && reader.session().logged_at == 0);
         assert_eq!(seen_to(&mut writer, &["GET c"]), last);
         assert_eq!(writer.session().logged_at, third);
+    }
+
+    #[test]
+    fn a_reply_waits_for_what_was_logged_without_the_lock_of_a_shard() {
+        let mut client = Client::new();
+        let _log = client.log();
+        client.engine().set_logging(LogUser::Replicas, true);
+        let mut other = client.beside();
+        let lib =
+            |name: &str| format!("#!lua name={name}\nserver.register_function('{name}', function() return 1 end)");
+        let load = |client: &mut Client, words: &[&str]| {
+            let before = client.engine().change_log().appended();
+            let reply = client.run_words(words);
+            let (end, session) = (client.engine().change_log().appended(), client.session());
+            assert!(end > before && session.logged_at == end && session.seen_to == end, "{words:?}: {reply}");
+        };
+        load(&mut client, &["FUNCTION", "LOAD", &lib("one")]);
+        load(&mut client, &["FUNCTION", "LOAD", "REPLACE", &lib("one")]);
+        let last = client.engine().change_log().appended();
+        client.is("FCALL one 1 k", ":1");
+        assert_eq!(seen_to(&mut other, &["FCALL one 1 k"]), last, "the reply tells of the library");
+        for words in [&["FUNCTION", "DELETE", "one"][..], &["FUNCTION", "FLUSH"], &["FLUSHALL"], &["SWAPDB", "0", "1"]]
+        {
+            load(&mut client, words);
+        }
+        client.is("MULTI", "+OK");
+        client.run_words(&["FUNCTION", "LOAD", &lib("two")]);
+        load(&mut client, &["EXEC"]);
+        let changed = client.session().logged_at;
+        // What replicas are told changes nothing that a disk has.
+        let told = "redis.set_repl(redis.REPL_REPLICA); return redis.call('SET', 'k', 'v')";
+        for words in [&["PUBLISH", "c", "m"][..], &["EVAL", told, "0"], &["EVAL", told, "1", "k"]] {
+            client.run_words(words);
+            let (end, session) = (client.engine().change_log().appended(), client.session());
+            assert_eq!((session.told_at, session.logged_at, session.seen_to), (end, changed, end), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn a_command_that_takes_its_locks_late_is_logged_if_there_is_a_log_by_then() {
+        for line in ["FLUSHALL", "SWAPDB 0 1", "FUNCTION FLUSH"] {
+            let client = Client::new();
+            let (engine, mut other) = (client.engine(), client.beside());
+            let all = engine.locks().escalated();
+            let log = std::thread::scope(|scope| {
+                let running = scope.spawn(|| other.run(line));
+                std::thread::sleep(std::time::Duration::from_millis(20));
+                let log = client.log();
+                drop(all);
+                running.join().expect("a reply");
+                log
+            });
+            assert_eq!(log.take().len(), 1, "{line}");
+        }
     }
 }

@@ -116,6 +116,8 @@ pub struct Session {
     pub lending: LendingMode,
     /// The log's length after its last write that was logged: what its client is told since may not be durable before.
     pub logged_at: u64,
+    /// The same of what only replicas get, which no disk is waited for.
+    pub told_at: u64,
     /// The log's length after the last change that its commands can have seen, its own included.
     pub seen_to: u64,
     /// Its commands have looked at the data since this was taken back.
@@ -222,6 +224,7 @@ impl Session {
             patience: LockTimeout::Long,
             lending: LendingMode::Never,
             logged_at: 0,
+            told_at: 0,
             seen_to: 0,
             has_looked: false,
             acknowledge: None,
@@ -244,6 +247,11 @@ impl Session {
     /// One that runs a command for a client whose own session is elsewhere.
     pub fn in_the_name_of(client: &Arc<ClientInfo>, worker: usize, db: u32) -> Self {
         Session { worker, db, ..Session::new(Arc::clone(client)) }
+    }
+
+    /// The log's length after the last of what it has put there, for whomever: WAIT and WAITAOF wait for that.
+    pub fn appended_to(&self) -> u64 {
+        self.logged_at.max(self.told_at)
     }
 
     /// A client without a connection, for programs that use the engine as a library.

@@ -161,12 +161,7 @@ fn unlink(cx: &mut Context<'_>, names: &[Vec<u8>]) -> Result<u64, Error> {
         }
     }
     let words: Args<'_> = std::iter::once(&b"UNLINK"[..]).chain(names.iter().map(Vec::as_slice)).collect();
-    if let Some(length) = cx.keys.record(db, || words.text()) {
-        cx.session.logged_at = length;
-    }
-    if let Some(length) = cx.keys.logged_to() {
-        cx.session.seen_to = cx.session.seen_to.max(length);
-    }
+    cx.keys.record(db, || words.text());
     let effects = std::mem::replace(&mut cx.keys.effects, earlier);
     cx.keys.effects.absorb(effects);
     cx.keys.unlock();

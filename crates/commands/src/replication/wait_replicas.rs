@@ -35,7 +35,7 @@ fn wait(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     let wanted = args.int(1)?;
     let deadline = cx.deadline_ms(&args[2])?;
-    let (status, offset) = (cx.engine.replication(), cx.session.logged_at);
+    let (status, offset) = (cx.engine.replication(), cx.session.appended_to());
     let acked = status.count_acked(offset, false);
     if acked as i64 >= wanted || !cx.may_block() {
         cx.reply.int(acked as i64);

@@ -172,6 +172,13 @@ const SUBCOMMANDS: &[Command] = &[
 ];
 
 fn fcall(cx: &mut Context<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Error> {
+    let outcome = call(cx, args, read_only);
+    // The reply tells of the function, too.
+    cx.keys.note_seen_libraries();
+    outcome
+}
+
+fn call(cx: &mut Context<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Error> {
     let scripts = cx.engine.scripts();
     let interpreter = Interpreter::current(scripts)?;
     let found = interpreter.functions.find(&interpreter, scripts, &args[1]);

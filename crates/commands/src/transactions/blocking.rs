@@ -247,6 +247,11 @@ impl Elsewhere {
         self.worker
     }
 
+    /// The client's ticket, which is [told](engine::clients::waiters::WaitRequest::note_logged) of what is logged.
+    pub(crate) fn ticket(&self) -> &Arc<Ticket> {
+        &self.ticket
+    }
+
     /// Replies a status or an error, if the client is still there.
     pub(crate) fn end(self, engine: &Engine, outcome: Result<&'static str, Error>) {
         let Elsewhere { ticket, worker, protocol } = self;
@@ -322,6 +327,10 @@ impl WaitRequest for BlockedClient {
         self.logged_at.load(Relaxed)
     }
 
+    fn note_logged(&self, length: u64) {
+        self.logged_at.fetch_max(length, Relaxed);
+    }
+
     fn writes(&self) -> bool {
         self.command.flags.has(WRITE)
     }
@@ -386,9 +395,8 @@ impl Retry for BlockedClient {
         cx.complete();
         tracked_reads::remember(&mut cx, &args, &self.key_args);
         let served = !matches!(cx.flow, Flow::WaitOn);
-        if let Some(length) = cx.keys.record(self.db, || args.text()) {
-            self.logged_at.store(length, Relaxed);
-        }
+        cx.keys.record(self.db, || args.text());
+        self.note_logged(cx.keys.take_own_records().changed_to);
         if served {
             claim.served(&mut cx.keys);
         } else {

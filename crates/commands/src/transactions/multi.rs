@@ -350,11 +350,7 @@ impl CommandGroup {
         let CommandGroup { batch, effects, command, blocking } = self;
         match &mut cx.session.group {
             Some(outer) => outer.absorb(batch),
-            None => {
-                if let Some(length) = cx.keys.record_together(batch) {
-                    cx.session.logged_at = length;
-                }
-            }
+            None => cx.keys.record_together(batch),
         }
         cx.command = command;
         cx.blocking = blocking;

@@ -24,6 +24,9 @@ pub trait WaitRequest: Any + Send + Sync {
         0
     }
 
+    /// Notes that the log has this length after what it changed.
+    fn note_logged(&self, _length: u64) {}
+
     /// Whether its command may write.
     fn writes(&self) -> bool {
         true

@@ -63,6 +63,10 @@ impl WaitRequest for Retriable {
         self.0.logged_at()
     }
 
+    fn note_logged(&self, length: u64) {
+        self.0.note_logged(length);
+    }
+
     fn writes(&self) -> bool {
         self.0.writes()
     }

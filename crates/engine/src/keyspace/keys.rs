@@ -15,17 +15,15 @@ use crate::keyspace::held_locks::{HeldLocks, LockTimeout, Locks};
 use crate::keyspace::in_place_edit::InPlaceEdit;
 use crate::keyspace::lru::Used;
 use crate::keyspace::origin::{Asker, Origin, is_due};
-use crate::keyspace::record::LogUser;
 use crate::keyspace::removal;
 use crate::keyspace::shard::Shard;
 use crate::locks::protocol::GrowRight;
 use crate::locks::sync::MutexGuard;
+use crate::propagation::change_log::OwnRecords;
 use crate::propagation::effects::{Effects, Event};
-use crate::propagation::log_batch::LogBatch;
 use crate::scripts::function_libraries::{Libraries, LibraryChange};
 use crate::status::deny_reasons::Epoch;
 use crate::time::UnixMs;
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use structures::hashtable::{Ref, SlotRef};
@@ -44,8 +42,8 @@ pub type Found<'a> = Ref<'a, KeyEntry>;
 
 /// One command's access to the keyspace.
 pub struct Keys<'e> {
-    keyspace: &'e Keyspace,
-    held: Locks<'e>,
+    pub(super) keyspace: &'e Keyspace,
+    pub(super) held: Locks<'e>,
     db: u32,
     origin: Origin,
     /// [`Origin::expiry_now`]
@@ -56,8 +54,12 @@ pub struct Keys<'e> {
     patience: LockTimeout,
     /// When the command was admitted.
     admitted: Epoch,
-    /// [`logged_to`](Self::logged_to) of locks that were given up since.
-    seen_to: u64,
+    /// [`logged_to`](Self::logged_to) beyond the shards that are locked now: of locks that were given up since, of
+    /// libraries, and of what the command has logged itself.
+    pub(super) seen_to: u64,
+    pub(super) own: OwnRecords,
+    /// It has changed libraries, and that is not in the log yet.
+    pub(super) changed_libraries: bool,
     /// What the command does besides replying.
     pub effects: Effects,
 }
@@ -78,6 +80,8 @@ impl<'e> Keys<'e> {
             patience: LockTimeout::Long,
             admitted: Epoch::LAST,
             seen_to: 0,
+            own: OwnRecords::default(),
+            changed_libraries: false,
             effects: Effects::default(),
         }
     }
@@ -393,6 +397,7 @@ impl<'e> Keys<'e> {
         keyspace.settle_lengths(index, &guard);
         // The lock is given up here, and what had expired must be in the log before another command's change to it.
         keyspace.record_expired(&mut guard, &mut self.effects);
+        self.seen_to = self.seen_to.max(guard.logged_to);
         Ok(result)
     }
 
@@ -525,6 +530,7 @@ impl<'e> Keys<'e> {
         }
         self.keyspace.scripts().change_libraries(plan)?;
         self.effects.dirty += 1;
+        self.changed_libraries = true;
         self.keyspace.persistence_status().elsewhere.fetch_add(1, Relaxed);
         Ok(())
     }
@@ -578,49 +584,6 @@ impl<'e> Keys<'e> {
         self.held.release();
     }
 
-    /// Puts what the command, which began in this database, has changed into the change log; `text` is it as clients
-    /// send it. Returns the log's length after a change that the command made itself.
-    #[inline(always)]
-    pub fn record<'t>(&mut self, db: u32, text: impl FnOnce() -> Cow<'t, [u8]>) -> Option<u64> {
-        let shard = self.held.single().map(|(index, _)| index);
-        let length = self.keyspace.record(&self.effects, db, shard, text)?;
-        self.held.each_mut(|shard| shard.logged_to = length);
-        let is_own = self.effects.dirty > 0 || self.effects.seen().is_some_and(|rare| rare.told.is_some());
-        is_own.then_some(length)
-    }
-
-    /// Replicas are told of these words as of a command, though it changes nothing.
-    pub fn tell_replicas<'a>(&mut self, words: impl Iterator<Item = &'a [u8]>) {
-        if self.keyspace.is_logged_for(LogUser::Replicas) {
-            self.effects.rare().told = Some((self.db, words.map(<[u8]>::to_vec).collect()));
-        }
-    }
-
-    /// The same, before the command goes on. Returns the log's length after it. None: nobody is to be told.
-    pub fn tell_replicas_now<'a>(&mut self, words: impl Iterator<Item = &'a [u8]>) -> Option<u64> {
-        self.tell_replicas(words);
-        let told = self.effects.seen().is_some_and(|rare| rare.told.is_some());
-        let length = if told { self.record(self.db, Cow::default) } else { None };
-        self.effects.rare().told = None;
-        length
-    }
-
-    /// The same of commands that belong together.
-    pub fn record_together(&mut self, batch: LogBatch) -> Option<u64> {
-        let shard = self.held.single().map(|(index, _)| index);
-        let length = self.keyspace.record_together(batch, shard)?;
-        self.held.each_mut(|shard| shard.logged_to = length);
-        Some(length)
-    }
-
-    /// The change log's length after the last change in the shards that the command has locked. None: it has none.
-    #[inline(always)]
-    pub fn logged_to(&mut self) -> Option<u64> {
-        let mut last = self.seen_to;
-        self.held.each_mut(|shard| last = last.max(shard.logged_to));
-        (!self.held.is_nothing()).then_some(last)
-    }
-
     /// Whether the shard of a key of this hash may be touched.
     #[inline]
     pub fn reaches(&self, hash: KeyHash) -> bool {
@@ -630,6 +593,12 @@ impl<'e> Keys<'e> {
     /// Whether any shard may be touched.
     pub fn reaches_all(&self) -> bool {
         self.held.reaches_all()
+    }
+
+    /// Whether the command holds no lock.
+    #[inline]
+    pub fn holds_nothing(&self) -> bool {
+        self.held.is_nothing()
     }
 }
 

@@ -18,6 +18,7 @@ pub mod keyspace_stats;
 mod last_stats;
 pub mod lru;
 pub mod origin;
+mod own_records;
 mod prefetching;
 pub mod record;
 pub mod removal;

@@ -111,7 +111,15 @@ pub(crate) fn is_group(tag: u32) -> bool {
     tag & GROUP != 0
 }
 
-/// See the module's documentation.
+/// The change log's length after what a command has put into it; 0: nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OwnRecords {
+    /// After its last change.
+    pub changed_to: u64,
+    /// After the last of what only replicas get.
+    pub told_to: u64,
+}
+
 /// See the module's documentation.
 pub struct ChangeLog {
     /// Where places are reserved.

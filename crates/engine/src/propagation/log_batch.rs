@@ -118,6 +118,12 @@ impl LogBatch {
         }
     }
 
+    /// Whether the append-only file gets some of it.
+    pub fn is_for_file(&self) -> bool {
+        let elsewhere = self.only.iter().filter(|it| it.readers == Readers::Replicas);
+        self.commands > elsewhere.map(|it| it.commands).sum()
+    }
+
     /// Appends all to a log, as one group if there are several, and returns its length if there was any. The locks of
     /// what they change must be held. `shard`: the only one that they change.
     pub fn append_to(self, log: &ChangeLog, shard: Option<usize>) -> Option<u64> {

@@ -13,7 +13,7 @@ use crate::scripts::run_slot::{Run, RunSlot};
 use crate::time::Nanos;
 use crossbeam_utils::CachePadded;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Weak};
 
 /// Scripts of EVAL that are remembered.
@@ -73,6 +73,8 @@ pub struct Scripts {
     crowded: AtomicBool,
     libraries: Mutex<Arc<Libraries>>,
     functions_version: AtomicU64,
+    /// The change log's length after the last change of the libraries that is in it.
+    libraries_logged_to: AtomicU64,
     next_library: AtomicU64,
     /// The run of each thread that has an interpreter.
     run_slots: Mutex<Vec<Weak<RunSlot>>>,
@@ -100,6 +102,7 @@ impl Default for Scripts {
             crowded: false.into(),
             libraries: Mutex::default(),
             functions_version: 0.into(),
+            libraries_logged_to: 0.into(),
             next_library: 0.into(),
             run_slots: Mutex::default(),
             busy: Mutex::default(),
@@ -233,6 +236,16 @@ impl Scripts {
     #[inline]
     pub fn functions_version(&self) -> u64 {
         self.functions_version.load(Relaxed)
+    }
+
+    /// The change log's length after the last change of the libraries that is in it.
+    pub fn libraries_logged_to(&self) -> u64 {
+        self.libraries_logged_to.load(Acquire)
+    }
+
+    /// The log has this length after a change of the libraries.
+    pub(crate) fn libraries_are_logged(&self, length: u64) {
+        self.libraries_logged_to.fetch_max(length, Release);
     }
 
     /// A number for a new library that no other has had.

@@ -170,7 +170,7 @@ fn migrate(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let db = cx.keys.db_index();
     let Some(waiting) = cx.wait_elsewhere(args) else { return Ok(()) };
     let work = move |engine: &Engine| {
-        if let Some(outcome) = rounds::run(engine, waiting.worker(), &order, db, named) {
+        if let Some(outcome) = rounds::run(engine, &waiting, &order, db, named) {
             waiting.end(engine, outcome);
         }
     };

@@ -4,6 +4,8 @@ use super::exchange::{PeerAnswers, exchange};
 use super::{Named, Order};
 use crate::core::context::Context;
 use crate::persistence::write_options::style;
+use crate::transactions::blocking::Elsewhere;
+use engine::clients::waiters::Ticket;
 use engine::clients::watch::WatchFlag;
 use engine::data::event_class::EventClass;
 use engine::data::key_hash::KeyHash;
@@ -53,7 +55,7 @@ struct Parcel {
 /// Sends keys of this database away, and removes them. None: the server ends.
 pub fn run(
     engine: &Engine,
-    worker: usize,
+    waiting: &Elsewhere,
     order: &Order,
     db: u32,
     named: Vec<Named>,
@@ -66,7 +68,7 @@ pub fn run(
     let parcel = pack_and_watch(engine, db, order, named, false);
     let answers = send(engine, order, &parcel);
     let first = outcome(&parcel, answers.error);
-    let mut changed = settle(engine, worker, db, parcel.sent, &answers.done)?;
+    let mut changed = settle(engine, waiting, db, parcel.sent, &answers.done)?;
     let mut hold = None;
     for round in 1..FREE_ROUNDS + HELD_ROUNDS {
         if changed.is_empty() {
@@ -77,7 +79,7 @@ pub fn run(
         }
         let parcel = pack_and_watch(engine, db, order, changed, true);
         let answers = send(engine, order, &parcel);
-        changed = settle(engine, worker, db, parcel.sent, &answers.done)?;
+        changed = settle(engine, waiting, db, parcel.sent, &answers.done)?;
         if let Some(error) = answers.error {
             return Some(first.and(Err(error)));
         }
@@ -253,12 +255,14 @@ fn send(engine: &Engine, order: &Order, parcel: &Parcel) -> PeerAnswers {
 }
 
 /// Removes what the target has, if it is as it was sent, and answers what is not. None: the server ends.
-fn settle(engine: &Engine, worker: usize, db: u32, sent: Vec<Sent>, done: &[bool]) -> Option<Vec<Named>> {
+fn settle(engine: &Engine, waiting: &Elsewhere, db: u32, sent: Vec<Sent>, done: &[bool]) -> Option<Vec<Named>> {
     let mut parcel: Vec<(Sent, bool)> = sent.into_iter().zip(done.iter().copied()).collect();
     loop {
         let (tell, told) = mpsc::sync_channel(1);
-        let work = move |engine: &Engine, server: Server| _ = tell.send(try_settle(engine, server, db, parcel));
-        engine.host().on_worker(worker, Box::new(work));
+        let ticket = Arc::clone(waiting.ticket());
+        let work =
+            move |engine: &Engine, server: Server| _ = tell.send(try_settle(engine, server, &ticket, db, parcel));
+        engine.host().on_worker(waiting.worker(), Box::new(work));
         match told.recv().ok()? {
             Ok(changed) => return Some(changed),
             Err(back) => parcel = back,
@@ -271,6 +275,7 @@ fn settle(engine: &Engine, worker: usize, db: u32, sent: Vec<Sent>, done: &[bool
 fn try_settle(
     engine: &Engine,
     server: Server,
+    ticket: &Ticket,
     db: u32,
     parcel: Vec<(Sent, bool)>,
 ) -> Result<Vec<Named>, Vec<(Sent, bool)>> {
@@ -293,6 +298,7 @@ fn try_settle(
     }
     remove(&mut keys, resting.into_iter());
     keys.record(db, || (&[]).into());
+    ticket.request().note_logged(keys.take_own_records().changed_to);
     let mut effects = keys.release();
     // The client may be gone, and is told of no change in any case: what it moves it need not forget by itself.
     let ready = engine.publish(&mut effects, Author { worker: server.worker, client: 0 });

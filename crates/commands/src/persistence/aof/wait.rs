@@ -26,7 +26,7 @@ pub fn waitaof(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if local > 0 && aof.is_none() {
         return Err(Error::WaitaofWithoutAof);
     }
-    let offset = cx.session.logged_at;
+    let offset = cx.session.appended_to();
     let durable = aof.is_some_and(|aof| aof.state() == State::On && aof.journal.synced() >= offset);
     let synced = status.count_acked(offset, true) as i64;
     if i64::from(durable) >= local && synced >= replicas || !cx.may_block() {

@@ -1,0 +1,87 @@
+//! What a command puts into the change log, and up to where it has seen that: its reply waits for both.
+//!
+//! Whatever appends for a command does so here, under the locks of what was changed or with the right to any, and notes
+//! the log's length. So a reply waits for what was logged without the lock of a shard, as libraries are.
+
+use crate::keyspace::keys::Keys;
+use crate::keyspace::record::LogUser;
+use crate::propagation::change_log::OwnRecords;
+use crate::propagation::log_batch::LogBatch;
+use std::borrow::Cow;
+
+impl Keys<'_> {
+    /// Puts what the command, which began in this database, has changed into the change log; `text` is it as clients
+    /// send it.
+    #[inline(always)]
+    pub fn record<'t>(&mut self, db: u32, text: impl FnOnce() -> Cow<'t, [u8]>) {
+        let shard = self.held.single().map(|(index, _)| index);
+        let Some(length) = self.keyspace.record(&self.effects, db, shard, text) else { return };
+        self.note_record(length);
+        if self.effects.dirty > 0 {
+            self.own.changed_to = length;
+        } else if self.effects.seen().is_some_and(|rare| rare.told.is_some()) {
+            self.own.told_to = length;
+        }
+    }
+
+    /// Notes that the log has this length after a record that was made under the present locks.
+    #[inline(always)]
+    fn note_record(&mut self, length: u64) {
+        self.held.each_mut(|shard| shard.logged_to = length);
+        self.seen_to = self.seen_to.max(length);
+        if self.changed_libraries {
+            self.keyspace.scripts().libraries_are_logged(length);
+            self.changed_libraries = false;
+        }
+    }
+
+    /// Takes out what the command has put into the log.
+    #[inline(always)]
+    pub fn take_own_records(&mut self) -> OwnRecords {
+        std::mem::take(&mut self.own)
+    }
+
+    /// Notes that the command has looked at the libraries.
+    pub fn note_seen_libraries(&mut self) {
+        self.seen_to = self.seen_to.max(self.keyspace.scripts().libraries_logged_to());
+    }
+
+    /// Replicas are told of these words as of a command, though it changes nothing.
+    pub fn tell_replicas<'a>(&mut self, words: impl Iterator<Item = &'a [u8]>) {
+        if self.keyspace.is_logged_for(LogUser::Replicas) {
+            self.effects.rare().told = Some((self.db_index(), words.map(<[u8]>::to_vec).collect()));
+        }
+    }
+
+    /// The same, before the command goes on. Returns the log's length after it. None: nobody is to be told.
+    pub fn tell_replicas_now<'a>(&mut self, words: impl Iterator<Item = &'a [u8]>) -> Option<u64> {
+        self.tell_replicas(words);
+        let told = self.effects.seen().is_some_and(|rare| rare.told.is_some());
+        if told {
+            self.record(self.db_index(), Cow::default);
+        }
+        self.effects.rare().told = None;
+        told.then_some(self.own.told_to)
+    }
+
+    /// Puts commands that belong together into the log.
+    pub fn record_together(&mut self, batch: LogBatch) {
+        let shard = self.held.single().map(|(index, _)| index);
+        let is_for_file = batch.is_for_file();
+        let Some(length) = self.keyspace.record_together(batch, shard) else { return };
+        self.note_record(length);
+        match is_for_file {
+            true => self.own.changed_to = length,
+            false => self.own.told_to = length,
+        }
+    }
+
+    /// The change log's length after the last change that the command can have seen in the shards that it has locked,
+    /// or has made. None: it has locked none.
+    #[inline(always)]
+    pub fn logged_to(&mut self) -> Option<u64> {
+        let mut last = self.seen_to;
+        self.held.each_mut(|shard| last = last.max(shard.logged_to));
+        (!self.held.is_nothing()).then_some(last)
+    }
+}
