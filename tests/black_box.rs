@@ -83,6 +83,8 @@ mod scripts;
 mod secrets;
 #[path = "black_box/sentinel_within.rs"]
 mod sentinel_within;
+#[path = "black_box/slow_disks.rs"]
+mod slow_disks;
 #[path = "black_box/snapshots.rs"]
 mod snapshots;
 #[path = "black_box/startup.rs"]

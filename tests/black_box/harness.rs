@@ -69,6 +69,8 @@ impl Drop for Folder {
 pub struct Server {
     child: Child,
     arguments: Vec<String>,
+    /// Variables that its process has besides those of the tests.
+    environment: Vec<(String, String)>,
     pub folder: Folder,
     pub port: u16,
 }
@@ -79,9 +81,14 @@ impl Server {
     }
 
     pub fn start_with_threads(threads: usize, options: &[&str]) -> Server {
+        Server::start_in(&[], threads, options)
+    }
+
+    /// The same in an environment that has these variables besides.
+    pub fn start_in(environment: &[(String, String)], threads: usize, options: &[&str]) -> Server {
         let threads_option = if is_peer() { "--io-threads" } else { "--threads" };
         let threads = threads.to_string();
-        Server::start_with(|_, port| {
+        Server::start_with_all(environment, |_, port| {
             let mut arguments = owned(&["--port", &port.to_string(), "--save", "", threads_option, &threads]);
             arguments.extend(owned(options));
             arguments
@@ -91,13 +98,17 @@ impl Server {
     /// Starts a server with the arguments that `arguments` makes of its folder and a port. The port was free a moment
     /// ago; when another process was quicker to take it, another is tried.
     pub fn start_with(arguments: impl Fn(&Folder, u16) -> Vec<String>) -> Server {
+        Server::start_with_all(&[], arguments)
+    }
+
+    fn start_with_all(environment: &[(String, String)], arguments: impl Fn(&Folder, u16) -> Vec<String>) -> Server {
         let mut log = String::new();
         for _ in 0..5 {
             let folder = Folder::new();
             let port = free_port();
             let arguments = arguments(&folder, port);
-            let child = spawn(&folder, &arguments);
-            let mut server = Server { child, arguments, folder, port };
+            let child = spawn(&folder, &arguments, environment);
+            let mut server = Server { child, arguments, environment: environment.to_vec(), folder, port };
             if server.wait_until_it_answers() {
                 return server;
             }
@@ -172,9 +183,15 @@ impl Server {
 
     /// Kills it without a warning, and starts it once more in its folder, where it may have much to load.
     pub fn restart(&mut self) {
+        self.restart_after(|_| ());
+    }
+
+    /// The same; `meanwhile` sees the folder while no process does.
+    pub fn restart_after(&mut self, meanwhile: impl FnOnce(&Folder)) {
         self.child.kill().expect("to kill the server");
         self.child.wait().expect("its end");
-        self.child = spawn(&self.folder, &self.arguments);
+        meanwhile(&self.folder);
+        self.child = spawn(&self.folder, &self.arguments, &self.environment);
         assert!(self.wait_until_it_answers(), "it does not start again:\n{}", self.folder.read("stdout"));
     }
 
@@ -209,10 +226,11 @@ pub fn owned(arguments: &[&str]) -> Vec<String> {
 }
 
 /// Starts the binary in the folder; its output goes to the files `stdout` and `stderr` there.
-fn spawn(folder: &Folder, arguments: &[String]) -> Child {
+fn spawn(folder: &Folder, arguments: &[String], environment: &[(String, String)]) -> Child {
     let output = |name: &str| Stdio::from(fs::File::create(folder.path().join(name)).expect("a log file"));
     Command::new(binary())
         .args(arguments)
+        .envs(environment.iter().map(|(name, value)| (name, value)))
         .current_dir(folder.path())
         .stdin(Stdio::null())
         .stdout(output("stdout"))
@@ -223,7 +241,7 @@ fn spawn(folder: &Folder, arguments: &[String]) -> Child {
 
 /// Runs the binary until it ends by itself: (status, what it wrote to stderr).
 pub fn run_to_end(folder: &Folder, arguments: &[&str]) -> (ExitStatus, String) {
-    let mut child = spawn(folder, &owned(arguments));
+    let mut child = spawn(folder, &owned(arguments), &[]);
     let status = wait_for_exit(&mut child);
     if status.is_none() {
         let _ = child.kill();

@@ -1,0 +1,80 @@
+/* A disk for the tests, between a server and the system (LD_PRELOAD). It knows the files of changes (*.incr.aof) only.
+ *
+ *   SLOW_DISK_DELAY    milliseconds that a sync takes
+ *   SLOW_DISK_HOLD     while a file of this name exists, no sync ends
+ *   SLOW_DISK_LOG      a file that gets a line for each sync that has ended: the bytes that were in the file when the
+ *                      sync began, and the file's name; all of these a crash of the machine would leave
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static long delay;
+static char *hold, *log_name;
+
+/* A server clears its environment when it has read that. */
+__attribute__((constructor)) static void read_environment(void)
+{
+    const char *delay_text = getenv("SLOW_DISK_DELAY"), *hold_text = getenv("SLOW_DISK_HOLD");
+    const char *log_text = getenv("SLOW_DISK_LOG");
+    delay = delay_text ? atol(delay_text) : 0;
+    hold = hold_text ? strdup(hold_text) : NULL;
+    log_name = log_text ? strdup(log_text) : NULL;
+}
+
+static void sleep_for(long milliseconds)
+{
+    struct timespec left = {milliseconds / 1000, milliseconds % 1000 * 1000000};
+    while (nanosleep(&left, &left) != 0)
+        ;
+}
+
+/* The name of a file of changes; 0: it is none. */
+static int name_of(int file, char *name, size_t room)
+{
+    static const char ending[] = ".incr.aof";
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+    ssize_t length = readlink(link, name, room - 1);
+    if (length < (ssize_t)sizeof ending)
+        return 0;
+    name[length] = 0;
+    return strcmp(name + length - (sizeof ending - 1), ending) == 0;
+}
+
+static int sync_with(const char *call, int file)
+{
+    int (*next)(int) = (int (*)(int))dlsym(RTLD_NEXT, call);
+    char name[4096], line[4224];
+    struct stat before;
+    if (!name_of(file, name, sizeof name) || fstat(file, &before) != 0)
+        return next(file);
+    sleep_for(delay);
+    while (hold && access(hold, F_OK) == 0)
+        sleep_for(1);
+    int result = next(file);
+    int out = result == 0 && log_name ? open(log_name, O_WRONLY | O_APPEND | O_CREAT, 0600) : -1;
+    if (out >= 0) {
+        int length = snprintf(line, sizeof line, "%lld %s\n", (long long)before.st_size, name);
+        if (write(out, line, length) != length)
+            abort();
+        close(out);
+    }
+    return result;
+}
+
+int fsync(int file)
+{
+    return sync_with("fsync", file);
+}
+
+int fdatasync(int file)
+{
+    return sync_with("fdatasync", file);
+}
