@@ -71,6 +71,8 @@ mod proxies;
 mod pubsub;
 #[path = "black_box/quotas.rs"]
 mod quotas;
+#[path = "black_box/removed_users.rs"]
+mod removed_users;
 #[path = "black_box/replica_chains.rs"]
 mod replica_chains;
 #[path = "black_box/replica_edges.rs"]

@@ -22,6 +22,7 @@ const UNREACHABLE: &str = "CLUSTERDOWN The node that serves the slot cannot be r
 const UNANSWERED: &str = "CLUSTERDOWN The node that serves the slot has not answered";
 const OPEN: &str = "UNACKNOWLEDGED The node that serves the slot has not answered. The outcome is open: the command may \
                     have been carried out or not";
+const WITHDRAWN: &str = "NOPERM The rights of the user have changed before the node that serves the slot was asked";
 const REFUSED: &str = "CLUSTERDOWN The node that serves the slot does not let this node in: ";
 
 /// A connection to another node.
@@ -74,6 +75,8 @@ struct Asked {
     /// Parts without a reply.
     left: usize,
     deadline: Millis,
+    /// Nothing of it is sent any more.
+    is_withdrawn: bool,
     answer: Option<Vec<u8>>,
 }
 
@@ -105,7 +108,8 @@ impl Proxy {
         let (id, count) = (self.next, question.parts.len());
         let states = std::iter::repeat_with(|| PartState::Waiting).take(count).collect();
         let deadline = now.saturating_add(self.timeout);
-        let asked = Asked { by, question, states, hops: vec![0; count], left: count, deadline, answer: None };
+        let hops = vec![0; count];
+        let asked = Asked { by, question, states, hops, left: count, deadline, is_withdrawn: false, answer: None };
         self.asked.insert(id, asked);
         self.queues.entry(by.client).or_default().push_back(id);
         if count == 0 {
@@ -116,7 +120,8 @@ impl Proxy {
 
     /// Asks a part of who is believed to answer it.
     fn begin(&mut self, part: PartId, now: Millis) {
-        let Some(asked) = self.asked.get_mut(&part.0).filter(|asked| asked.answer.is_none()) else { return };
+        let is_open = |asked: &&mut Asked| asked.answer.is_none() && !asked.is_withdrawn;
+        let Some(asked) = self.asked.get_mut(&part.0).filter(is_open) else { return };
         let Part { to, asking, .. } = asked.question.parts[part.1];
         asked.hops[part.1] = 0;
         self.send(part, Redirection { to, asking }, now);
@@ -132,6 +137,33 @@ impl Proxy {
         });
         let first = owners.next()??;
         owners.all(|owner| owner == Some(first)).then_some(first)
+    }
+
+    /// Judges anew all that is asked. `has_rights`: whether the client's rights are still those of this change. What
+    /// has not been sent for a client with others is not, and what has been is not sent again.
+    pub fn judge(&mut self, mut has_rights: impl FnMut(ClientKey, u64) -> bool) {
+        let open = self.asked.iter_mut().filter(|(_, asked)| asked.answer.is_none() && !asked.is_withdrawn);
+        let lost = open.filter(|(_, asked)| !has_rights(asked.by, asked.question.rights_since));
+        let lost: Vec<(u64, usize)> = lost
+            .map(|(id, asked)| {
+                asked.is_withdrawn = true;
+                (*id, asked.states.len())
+            })
+            .collect();
+        let parts = lost.into_iter().flat_map(|(id, count)| (0..count).map(move |part| (id, part)));
+        parts.collect::<Vec<_>>().into_iter().for_each(|part| self.withdraw(part));
+    }
+
+    fn withdraw(&mut self, part: PartId) {
+        let state = self.asked.get(&part.0).filter(|asked| asked.answer.is_none()).map(|asked| &asked.states[part.1]);
+        if matches!(state, Some(PartState::Waiting | PartState::PutOff(_))) {
+            self.set_reply(part, format!("-{WITHDRAWN}\r\n").into_bytes());
+        }
+    }
+
+    /// Whether something has been sent by rights that its client has not any more, and may be carried out yet.
+    pub fn has_withdrawn(&self) -> bool {
+        self.asked.values().any(|asked| asked.is_withdrawn && asked.answer.is_none())
     }
 
     /// Whether nothing is asked.
@@ -269,7 +301,8 @@ impl Proxy {
         let Some(link) = self.links.get_mut(&id) else { return };
         for (part, asking) in std::mem::take(&mut link.waiting) {
             // Who has waited for too long was told so.
-            if let Some(asked) = self.asked.get_mut(&part.0).filter(|asked| asked.answer.is_none()) {
+            let is_open = |asked: &&mut Asked| asked.answer.is_none() && !asked.is_withdrawn;
+            if let Some(asked) = self.asked.get_mut(&part.0).filter(is_open) {
                 link.send(part, &asked.question.parts[part.1], asking, now);
                 asked.states[part.1] = PartState::Sent;
             }
@@ -281,6 +314,7 @@ impl Proxy {
         let Some(asked) = self.asked.get_mut(&part.0).filter(|asked| asked.answer.is_none()) else { return };
         let hops = &mut asked.hops[part.1];
         match redirection::parse(&reply, from, map) {
+            _ if asked.is_withdrawn => self.set_reply(part, reply),
             Some(redirection) if *hops < HOPS_MAX => {
                 *hops += 1;
                 self.send(part, redirection, now);
@@ -303,7 +337,7 @@ impl Proxy {
         for part in unanswered {
             let Some(asked) = self.asked.get_mut(&part.0).filter(|asked| asked.answer.is_none()) else { continue };
             let hops = &mut asked.hops[part.1];
-            if asked.question.writes || *hops >= HOPS_MAX {
+            if asked.question.writes || asked.is_withdrawn || *hops >= HOPS_MAX {
                 self.give_up(part, why);
             } else {
                 *hops += 1;
@@ -394,7 +428,7 @@ mod tests {
                 asking: false,
             };
             let parts = parts.iter().map(part).collect();
-            let question = Question { context: Context::default(), parts, join, writes };
+            let question = Question { context: Context::default(), parts, join, writes, rights_since: client };
             self.proxy.ask(ClientKey { token: client as usize, client }, question, self.now);
             self.settle();
         }
@@ -589,6 +623,7 @@ mod tests {
                 }],
                 join: Join::One,
                 writes: true,
+                rights_since: 1,
             },
             0,
         );
@@ -597,12 +632,28 @@ mod tests {
     }
 
     #[test]
+    fn a_client_that_loses_rights_is_not_asked_for_again() {
+        let mut world = World::new();
+        world.ask(1, &[(A, "w")], Join::One, true);
+        world.proxy.judge(|by, since| by.client != 1 && since == by.client);
+        assert!(world.proxy.has_withdrawn());
+        world.reply(A, "-MOVED 1 10.0.0.2:7000\r\n");
+        assert_eq!(world.answers(), ["1 -MOVED 1 10.0.0.2:7000|"]);
+        assert!(!world.proxy.has_withdrawn() && world.proxy.is_idle());
+        world.ask(1, &[(A, "several")], Join::One, true);
+        world.reply(A, "-TRYAGAIN x\r\n");
+        world.proxy.judge(|_, _| false);
+        assert_eq!(world.answers(), [format!("1 -{WITHDRAWN}|")]);
+    }
+
+    #[test]
     fn a_node_that_does_not_let_this_one_in_is_named_as_the_reason() {
         let mut world = World::new();
         world.proxy.credentials.password = b"secret".to_vec();
         let part =
             Part { to: A.parse().unwrap(), bytes: b"a".to_vec(), requests: 1, has_several: false, asking: false };
-        let question = Question { context: Context::default(), parts: vec![part], join: Join::One, writes: true };
+        let (context, parts, join) = (Context::default(), vec![part], Join::One);
+        let question = Question { context, parts, join, writes: true, rights_since: 1 };
         world.proxy.ask(ClientKey { token: 1, client: 1 }, question, 0);
         let link = world.link(A);
         world.proxy.opened(link, 0);

@@ -41,6 +41,8 @@ pub struct Question {
     pub join: Join,
     /// It may change something: when no reply comes the outcome is open, and it is not asked again.
     pub writes: bool,
+    /// The number of the change that gave its client the rights by which it is asked.
+    pub rights_since: u64,
 }
 
 impl Question {

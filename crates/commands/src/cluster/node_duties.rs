@@ -11,7 +11,6 @@ use crate::replication::step_down;
 use cluster::slot_set::SlotSet;
 use engine::clients::pubsub::ChannelKind;
 use engine::data::slot::slot_of;
-use engine::keyspace::origin::Asker;
 use engine::status::pause::Hold;
 use engine::status::replication_status::PrimaryAddress;
 use engine::{Engine, Error};
@@ -111,8 +110,7 @@ pub fn populated(engine: &Engine, slots: &SlotSet, now: Now) -> SlotSet {
 /// A command of the node's own, which nobody has to admit.
 fn run(engine: &Engine, words: &[&[u8]], now: Now) {
     let (mut session, mut args, mut reply) =
-        (Session::local(), words.iter().copied().collect::<Args<'_>>(), Reply::default());
-    session.asker = Asker::Replay;
+        (Session::replay(), words.iter().copied().collect::<Args<'_>>(), Reply::default());
     dispatch::execute(engine, &mut session, &mut args, now, &mut reply);
     if reply.as_slice().starts_with(b"-") {
         let text = String::from_utf8_lossy(reply.as_slice()).trim().to_owned();

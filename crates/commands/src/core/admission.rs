@@ -161,9 +161,6 @@ pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &AdmissionR
         if let Err((_, error)) = rights::check(engine, session, call, context, now) {
             return Verdict::Refuse(error);
         }
-        if let Err(error) = call.check_memory(session) {
-            return Verdict::Refuse(error);
-        }
     }
     if !request.flags.has(NO_AUTH)
         && let Err(error) = session.take_seat()
@@ -181,6 +178,10 @@ pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &AdmissionR
         && let Some(verdict) = sent_on(engine, session, request)
     {
         return verdict;
+    }
+    // The memory of this node's keys is full: a command about another's has been sent there.
+    if let Some(error) = request.call.as_ref().and_then(|call| call.check_memory(session).err()) {
+        return Verdict::Refuse(error);
     }
     if session.admitted.is_limited() {
         engine.make_room(Server { worker: session.worker, now_us: now.unix_us });
@@ -204,11 +205,12 @@ fn route(
     now: Now,
 ) -> Option<Verdict> {
     let reason = cluster_routing::route(engine, session, routed).err();
-    if reason.as_ref().is_some_and(|reason| forwarding::may_queue(engine, session, request.command, reason)) {
+    let call = (request.command, request.args);
+    if reason.as_ref().is_some_and(|reason| forwarding::may_queue(engine, session, call, reason)) {
         // EXEC is admitted when it is known where it runs.
         return Some(Verdict::Run).filter(|_| !is_mixed(session, request));
     }
-    match forwarding::question(engine, session, (request.command, request.args), reason.as_ref(), now) {
+    match forwarding::question(engine, session, call, reason.as_ref(), now) {
         Err(error) => Some(Verdict::Refuse(error)),
         Ok(None) => reason.map(Verdict::Refuse),
         Ok(Some(_)) if is_mixed(session, request) => Some(Verdict::Refuse(Error::Subscribed(Word::of(request.name)))),
@@ -271,7 +273,7 @@ pub(crate) fn permitted(engine: &Engine, session: &Session, name: &str) -> Resul
 
 /// Whether the client has to authenticate itself first. Who did not may do what others may as soon as nobody has to.
 pub(crate) fn needs_password(engine: &Engine, session: &Session) -> bool {
-    session.is_cut_off || !session.authenticated && engine.users().asks()
+    session.identity.is_nobody() || !session.authenticated && engine.users().asks()
 }
 
 /// Why an authenticated client's command is refused.
@@ -377,25 +379,48 @@ pub(crate) fn admit_piece(cx: &mut Context<'_>) -> Verdict {
     }
 }
 
-/// Replies when no command is under way any more that was admitted before this began.
+/// Replies when no command is under way any more that was admitted before this began, here or at another node that was
+/// [asked for it](crate::core::forwarding).
+#[derive(Default)]
 pub(crate) struct Settle {
     next: usize,
+    /// The number of changes of users at its beginning.
+    rights: Option<u64>,
+    /// The reply, where it is a number.
+    count: Option<i64>,
+    waits_for_nodes: bool,
 }
 
 impl Settle {
     /// For a command that is chunked already.
     pub fn new() -> Settle {
-        Settle { next: 0 }
+        Settle::default()
     }
 
     /// For a command that has changed what others are admitted by. Who holds all locks, as a transaction with such a
     /// command does, knows already that nothing else is under way.
     pub fn then_ok(cx: &mut Context<'_>) {
+        Settle::new().begin(cx);
+    }
+
+    /// The same with another reply.
+    pub fn then_int(cx: &mut Context<'_>, count: i64) {
+        Settle { count: Some(count), ..Settle::new() }.begin(cx);
+    }
+
+    fn begin(self, cx: &mut Context<'_>) {
         if cx.keys.reaches_all() {
             cx.keys.enter_epoch();
-            cx.reply.ok();
+            self.reply(cx);
         } else {
-            cx.flow = crate::core::context::Flow::more(Settle::new());
+            cx.flow = crate::core::context::Flow::more(self);
+        }
+    }
+
+    fn reply(&self, cx: &mut Context<'_>) {
+        match self.count {
+            Some(count) => cx.reply.int(count),
+            None => cx.reply.ok(),
         }
     }
 }
@@ -404,15 +429,26 @@ impl Piecewise for Settle {
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
         if cx.keys.reaches_all() {
             cx.keys.enter_epoch();
-            cx.reply.ok();
+            self.reply(cx);
             return true;
         }
         let (engine, patience) = (cx.engine, cx.session.patience);
-        let done = engine.pass_locks(&mut self.next, patience.from_now(engine));
+        let rights = *self.rights.get_or_insert_with(|| engine.users().generation());
+        let has_passed = engine.pass_locks(&mut self.next, patience.from_now(engine));
+        self.waits_for_nodes = has_passed && engine.metrics().iter().any(|it| it.asks_by_rights_before(rights));
+        let done = has_passed && !self.waits_for_nodes;
         if done {
-            cx.reply.ok();
+            self.reply(cx);
         }
         done
+    }
+
+    fn rests(&self) -> bool {
+        self.waits_for_nodes
+    }
+
+    fn outlasts_rights(&self) -> bool {
+        true
     }
 }
 

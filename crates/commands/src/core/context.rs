@@ -88,6 +88,11 @@ pub trait Piecewise: Send {
     fn rests(&self) -> bool {
         false
     }
+
+    /// Whether it goes on when its client has lost rights: it reads and writes no keys, but waits, or frees memory.
+    fn outlasts_rights(&self) -> bool {
+        false
+    }
 }
 
 /// Whether a command may wait.

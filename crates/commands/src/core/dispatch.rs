@@ -14,7 +14,7 @@ use crate::core::forwarding;
 use crate::core::key_spec::{self, key_indices};
 use crate::core::redact::monitor_line;
 use crate::core::session::{Replies, Session};
-use crate::core::{busy_script, client_line, http_guard, instrument, lazy_free, queued, tracked_reads};
+use crate::core::{busy_script, client_line, http_guard, instrument, lazy_free, queued, rights, tracked_reads};
 use cluster::proxy::Question;
 use engine::data::key_hash::KeyHash;
 use engine::host::threads::Server;
@@ -476,7 +476,7 @@ pub(crate) fn internal(
     now: Now,
     run: impl FnOnce(&mut Context<'_>) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let (mut session, mut reply) = (Session::local(), Reply::default());
+    let (mut session, mut reply) = (Session::replay(), Reply::default());
     let keys = Keys::new(engine, HeldLocks::Nothing, 0, Origin { asker: Asker::Replay, now: now.unix_ms() });
     let (flow, blocking, command, key_args) = (Flow::Next, Blocking::Refused, &NO_COMMAND, &[][..]);
     let mut cx = Context {
@@ -518,7 +518,8 @@ fn follow_up(engine: &Engine, mut effects: Effects, session: &Session, now: Now)
     }
 }
 
-/// Does one chunk of a chunked command; true when it has ended.
+/// Does one chunk of a chunked command; true when it has ended. One whose client has lost rights meanwhile does nothing
+/// more: its reply may be written in part, so its connection is [to be closed](Session::is_cut_off).
 pub fn step<'e>(
     engine: &'e Engine,
     session: &'e mut Session,
@@ -528,6 +529,11 @@ pub fn step<'e>(
     reply: &'e mut Reply,
 ) -> bool {
     let (start, clock) = (reply.len(), engine.host().nanos());
+    if !work.outlasts_rights() && rights::has_lost(engine, session) {
+        session.is_cut_off = true;
+        instrument::piece(engine, session, clock, 0, now, true);
+        return true;
+    }
     let mut keys = Keys::new(engine, HeldLocks::Nothing, session.db, session.origin(engine, now));
     keys.set_patience(session.patience);
     let mut cx = Context {

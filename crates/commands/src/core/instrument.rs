@@ -192,7 +192,8 @@ fn tell(
     };
     if end != End::Now {
         let args = shown_args(entry, args, kept.as_deref());
-        session.unfinished = Some(Box::new(Unfinished { entry, clock: start.clock, args, took, line, hot_keys, slot }));
+        let (clock, identity) = (start.clock, session.identity.clone());
+        session.unfinished = Some(Box::new(Unfinished { entry, clock, args, took, line, hot_keys, slot, identity }));
         return;
     }
     note_hot_keys(engine, session, &took, &hot_keys);

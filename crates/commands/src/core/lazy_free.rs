@@ -43,6 +43,10 @@ impl Piecewise for Freeing {
         }
         done
     }
+
+    fn outlasts_rights(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

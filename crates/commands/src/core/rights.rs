@@ -13,7 +13,7 @@ use crate::core::command::{
 };
 use crate::core::context::Now;
 use crate::core::key_spec;
-use crate::core::session::{NEVER, Session};
+use crate::core::session::{Identity, NEVER, Session};
 use engine::acl::denial_log::{DenialLogEntry, Denied};
 use engine::acl::pattern::Pattern;
 use engine::acl::quota::MemoryQuota;
@@ -63,6 +63,16 @@ impl<'c> Call<'c> {
     /// What no selector allows. Of several reasons it is that of the selector that came furthest.
     pub fn check(&self, user: &User, databases: usize) -> Result<(), Denial> {
         self.check_each(user, databases, |_| true)
+    }
+
+    /// The same of a client: it may do nothing that needs a right where it is no user's.
+    fn check_identity(&self, identity: &Identity, databases: usize) -> Result<(), Denial> {
+        match identity.user() {
+            Some(user) if user.is_unrestricted() => Ok(()),
+            Some(user) => self.check(user, databases),
+            None if self.command.flags.has(NO_AUTH) => Ok(()),
+            None => Err(Denial { denied: Denied::Auth, at: 0 }),
+        }
     }
 
     fn check_each(&self, user: &User, databases: usize, also: impl Fn(&Selector) -> bool) -> Result<(), Denial> {
@@ -142,7 +152,7 @@ impl<'c> Call<'c> {
     /// # Errors
     /// They take as much memory as they may.
     pub fn check_memory(&self, session: &Session) -> Result<(), Error> {
-        let Some(user) = session.user.as_ref().filter(|_| !session.asker.is_obeyed()) else { return Ok(()) };
+        let Some(user) = session.identity.user().filter(|_| !session.asker.is_obeyed()) else { return Ok(()) };
         if user.quota().memory.is_empty() || !self.command.flags.has(DENY_OOM) {
             return Ok(());
         }
@@ -238,11 +248,36 @@ pub(crate) fn check(
         return Ok(());
     }
     session.refresh_rights(engine);
-    let Some(user) = session.user.as_ref().filter(|user| !user.is_unrestricted()) else { return Ok(()) };
-    let Err(denial) = call.check(user, engine.databases()) else { return Ok(()) };
-    let error = call.error(user, denial.denied);
-    note(engine, session, denial.denied, context, call.object(&denial), user.name(), now);
+    let Err(denial) = call.check_identity(&session.identity, engine.databases()) else { return Ok(()) };
+    let user = session.identity.user();
+    let error = user.map_or(Error::NoAuth, |user| call.error(user, denial.denied));
+    let details = session.info.details();
+    let name = user.map_or_else(|| details.user.as_deref().unwrap_or_default(), |user| user.name());
+    note(engine, session, denial.denied, context, call.object(&denial), name, now);
     Err((denial.denied, error))
+}
+
+/// Whether the client's user may do this; a denial is not logged.
+pub(crate) fn may(engine: &Engine, session: &mut Session, call: &Call<'_>) -> bool {
+    session.refresh_rights(engine);
+    session.asker.is_obeyed() || call.check_identity(&session.identity, engine.databases()).is_ok()
+}
+
+/// Whether the client may do anything: it is still a user's.
+#[inline]
+pub(crate) fn has_any(engine: &Engine, session: &mut Session) -> bool {
+    session.refresh_rights(engine);
+    session.asker.is_obeyed() || !session.identity.is_nobody()
+}
+
+/// Whether the client's command that has begun and not ended was let in by other rights than its user has now.
+pub(crate) fn has_lost(engine: &Engine, session: &mut Session) -> bool {
+    session.refresh_rights(engine);
+    let Some(unfinished) = session.unfinished.as_ref().filter(|_| !session.asker.is_obeyed()) else { return false };
+    match (&unfinished.identity, &session.identity) {
+        (Identity::User(old), Identity::User(new)) => !Arc::ptr_eq(old, new) && !old.has_same_rights(new),
+        _ => true,
+    }
 }
 
 /// Puts a denial into the log of denials.
@@ -268,23 +303,51 @@ pub(crate) fn may_read_any_key(
     command: &'static Command,
     args: &Args<'_>,
 ) -> bool {
-    session.refresh_rights(engine);
-    let Some(user) = session.user.as_ref().filter(|user| !user.is_unrestricted()) else { return true };
+    if session.asker.is_obeyed() {
+        return true;
+    }
+    may_with(engine, session, command, args, |selector| {
+        selector.allows_all_keys(KeyAccess { reads: true, writes: false })
+    })
+}
+
+/// The same in every database, of which another node may have more.
+pub(crate) fn may_in_any_database(
+    engine: &Engine,
+    session: &mut Session,
+    command: &'static Command,
+    args: &Args<'_>,
+) -> bool {
+    may_with(engine, session, command, args, |selector| selector.allows_db(None))
+}
+
+/// Whether one selector of the client's user allows this, and has this besides.
+fn may_with(
+    engine: &Engine,
+    session: &mut Session,
+    command: &'static Command,
+    args: &Args<'_>,
+    also: impl Fn(&Selector) -> bool,
+) -> bool {
+    let db = session.db;
+    let Some(user) = session.present_user(engine) else { return false };
+    if user.is_unrestricted() {
+        return true;
+    }
     let Some(number) = Catalog::get().number(command) else { return false };
-    let (id, full_name, is_inner, db) = (number.id, &*number.full_name, number.is_inner, session.db);
-    let reads = KeyAccess { reads: true, writes: false };
+    let (id, full_name, is_inner) = (number.id, &*number.full_name, number.is_inner);
     let call = Call { id, full_name, is_inner, command, args, db };
-    call.check_each(user, engine.databases(), |selector| selector.allows_all_keys(reads)).is_ok()
+    call.check_each(user, engine.databases(), also).is_ok()
 }
 
 /// Whether a change of users ends a client's connection: its user is gone, or may listen to less than before, and not
 /// to all that the client listens to.
 pub fn ends(session: &Session, change: &UserChange) -> bool {
-    let is_its = match &session.user {
+    let is_its = match &session.identity {
         // A command came before the message, and found its user gone.
-        _ if session.is_cut_off => return true,
-        Some(user) => user.is_same(&change.old),
-        None => change.old.name() == DEFAULT_USER,
+        Identity::Nobody => return true,
+        Identity::User(user) => user.is_same(&change.old),
+        Identity::Unnamed => change.old.name() == DEFAULT_USER,
     };
     let Some(new) = change.new.as_ref().filter(|_| is_its) else { return is_its };
     let (Some(subscriptions), Some(allowed)) = (&session.subscriptions, new.channels()) else { return false };
@@ -300,11 +363,11 @@ pub fn ends(session: &Session, change: &UserChange) -> bool {
 }
 
 impl Session {
-    /// The client is this user's from now on, or the default one's.
-    pub(crate) fn use_user(&mut self, user: Option<Arc<User>>, authenticated: bool) {
-        let name = user.as_ref().map(|user| user.name().into());
+    /// The client is this user's from now on.
+    pub(crate) fn use_identity(&mut self, identity: Identity, authenticated: bool) {
+        let name = identity.user().map(|user| user.name().into());
         self.info.edit_details(|details| details.user = name);
-        (self.user, self.authenticated, self.is_cut_off) = (user, authenticated, false);
+        (self.identity, self.authenticated) = (identity, authenticated);
         self.seat = None;
         (self.rights_at, self.open_at) = (NEVER, NEVER);
     }
@@ -312,9 +375,20 @@ impl Session {
     /// Looks at the users again, if one has changed: who is not there any more may do nothing.
     #[inline]
     pub(crate) fn refresh_rights(&mut self, engine: &Engine) {
-        if self.user.is_none() || self.rights_at != engine.users().generation() {
+        if self.rights_at != engine.users().generation() {
             self.look_at_users(engine);
         }
+    }
+
+    /// The user whose rights its next command has; None: it has none.
+    pub(crate) fn present_user(&mut self, engine: &Engine) -> Option<&Arc<User>> {
+        self.refresh_rights(engine);
+        self.identity.user()
+    }
+
+    /// The number of the change that made its user what it is; None: it is no user's.
+    pub fn rights_since(&mut self, engine: &Engine) -> Option<u64> {
+        self.present_user(engine).map(|user| user.changed_at())
     }
 
     #[cold]
@@ -322,18 +396,18 @@ impl Session {
         let (users, context) = (engine.users(), rule_context(engine));
         // Read first: a change that comes meanwhile is seen the next time.
         self.rights_at = users.generation();
-        let present = match &self.user {
-            None => Some(users.default_user(context)),
-            Some(user) => users.get(user.name(), context).filter(|present| present.is_same(user)),
+        let present = match &self.identity {
+            Identity::Nobody => None,
+            Identity::Unnamed => Some(users.default_user(context)),
+            Identity::User(user) => users.get(user.name(), context).filter(|present| present.is_same(user)),
         };
-        self.is_cut_off |= present.is_none();
-        self.user = Some(present.unwrap_or_else(|| users.default_user(context)));
-        let user_may = self.user.as_ref().is_some_and(|user| {
+        self.identity = present.map_or(Identity::Nobody, Identity::User);
+        let user_may = self.identity.user().is_some_and(|user| {
             let has_seat = user.quota().connections.is_none() || self.seat.is_some();
             user.is_unrestricted() && user.quota().memory.is_empty() && has_seat
         });
-        self.is_metered = self.user.as_ref().is_some_and(|user| user.quota().is_of_time());
-        let is_let_in = !self.is_cut_off && (self.authenticated || !users.asks());
+        self.is_metered = self.identity.user().is_some_and(|user| user.quota().is_of_time());
+        let is_let_in = self.authenticated || !users.asks();
         self.open_at = if user_may && is_let_in { self.rights_at } else { NEVER };
     }
 
@@ -354,12 +428,12 @@ impl Session {
     /// Its user, if that has a quota of commands or bytes, and the client.
     pub fn metered(&mut self, engine: &Engine) -> Option<(&User, &Arc<ClientInfo>)> {
         self.refresh_rights(engine);
-        self.user.as_deref().filter(|_| self.is_metered).map(|user| (user, &self.info))
+        self.identity.user().filter(|_| self.is_metered).map(|user| (&**user, &self.info))
     }
 
     /// Whether it has become another user's, and nobody has looked since what that may do.
     pub(crate) fn is_newly_authenticated(&self) -> bool {
-        self.user.is_some() && self.rights_at == NEVER
+        self.identity.user().is_some() && self.rights_at == NEVER
     }
 
     /// It counts as one of its user's connections from now on, where these are limited.
@@ -368,7 +442,7 @@ impl Session {
     /// There are as many as there may be.
     #[inline]
     pub(crate) fn take_seat(&mut self) -> Result<(), Error> {
-        match &self.user {
+        match self.identity.user() {
             Some(user) if self.seat.is_none() && user.quota().connections.is_some() => {
                 self.seat = seat_of(user)?;
                 // It may do more than before.
@@ -384,7 +458,7 @@ impl Session {
     /// # Errors
     /// There are as many connections as there may be.
     pub(crate) fn seat_for(&mut self, user: &User) -> Result<Option<QuotaSeat>, Error> {
-        let is_its = self.user.as_ref().is_some_and(|own| own.is_same(user));
+        let is_its = self.identity.user().is_some_and(|own| own.is_same(user));
         if is_its && self.seat.is_some() { Ok(self.seat.take()) } else { seat_of(user) }
     }
 }

@@ -61,6 +61,33 @@ pub(crate) enum OpenSlot {
     Arrives,
 }
 
+/// As whom commands run.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Identity {
+    /// No user: no command runs but those that need no right. Clients of a user that is removed are left with this.
+    #[default]
+    Nobody,
+    /// The default user, which the next command looks up.
+    Unnamed,
+    /// A user as of the session's `rights_at`.
+    User(Arc<User>),
+}
+
+impl Identity {
+    /// The user whose rights commands have; None: they have none.
+    #[inline]
+    pub fn user(&self) -> Option<&Arc<User>> {
+        match self {
+            Identity::User(user) => Some(user),
+            Identity::Nobody | Identity::Unnamed => None,
+        }
+    }
+
+    pub fn is_nobody(&self) -> bool {
+        matches!(self, Identity::Nobody)
+    }
+}
+
 /// The state of one client between its commands.
 #[derive(Debug)]
 pub struct Session {
@@ -72,8 +99,8 @@ pub struct Session {
     pub db: u32,
     /// It may run commands without AUTH.
     pub authenticated: bool,
-    /// Its user as of `rights_at`; None: the default one, before the first command.
-    pub(crate) user: Option<Arc<User>>,
+    /// The user whose rights its commands have.
+    pub(crate) identity: Identity,
     /// The number of changes of users that it has seen.
     pub(crate) rights_at: u64,
     /// The same where the user may do everything.
@@ -82,8 +109,8 @@ pub struct Session {
     pub(crate) is_metered: bool,
     /// It counts as one of its user's connections, where these are limited.
     pub(crate) seat: Option<QuotaSeat>,
-    /// Its user is not there any more: it may do nothing until it is another's.
-    pub(crate) is_cut_off: bool,
+    /// A command of it was ended, as its user has lost rights: what was replied of it is no whole reply.
+    pub is_cut_off: bool,
     /// It was authenticated at some time: its user knows the password.
     pub was_authenticated: bool,
     /// SCRIPT DEBUG SYNC: its next script runs under its eyes.
@@ -195,20 +222,20 @@ impl Session {
         self.subscriptions.is_some() || self.tracker.is_some() || self.info.monitor.load(Relaxed)
     }
 
-    /// The client of a new connection.
+    /// A client that may do nothing, until it is a user's.
     pub fn new(info: Arc<ClientInfo>) -> Self {
         Session {
             worker: info.worker.load(Relaxed),
             token: 0,
             db: 0,
-            authenticated: true,
-            user: None,
+            authenticated: false,
+            identity: Identity::Nobody,
             rights_at: NEVER,
             open_at: NEVER,
             is_metered: false,
             seat: None,
             is_cut_off: false,
-            was_authenticated: true,
+            was_authenticated: false,
             debugs_scripts: false,
             in_script: false,
             replies: Replies::On,
@@ -244,9 +271,11 @@ impl Session {
         }
     }
 
-    /// One that runs a command for a client whose own session is elsewhere.
-    pub fn in_the_name_of(client: &Arc<ClientInfo>, worker: usize, db: u32) -> Self {
-        Session { worker, db, ..Session::new(Arc::clone(client)) }
+    /// The client of a new connection, which has the default user's rights once it is authenticated, or nobody has to
+    /// be.
+    pub fn connected(info: Arc<ClientInfo>, authenticated: bool) -> Self {
+        let (identity, was_authenticated) = (Identity::Unnamed, authenticated);
+        Session { identity, authenticated, was_authenticated, ..Session::new(info) }
     }
 
     /// The log's length after the last of what it has put there, for whomever: WAIT and WAITAOF wait for that.
@@ -254,9 +283,31 @@ impl Session {
         self.logged_at.max(self.told_at)
     }
 
-    /// A client without a connection, for programs that use the engine as a library.
+    /// One that runs a command for a client whose own session is elsewhere.
+    pub(crate) fn in_the_name_of(client: &Arc<ClientInfo>, identity: Identity) -> Self {
+        Session { identity, ..Session::new(Arc::clone(client)) }
+    }
+
+    /// One that takes the place of this session while that runs a command.
+    pub fn stand_in(&self) -> Self {
+        let (authenticated, was_authenticated) = (self.authenticated, self.was_authenticated);
+        let stand_in = Session::in_the_name_of(&self.info, self.identity.clone());
+        Session { authenticated, was_authenticated, ..stand_in }
+    }
+
+    /// A client without a connection, for programs that use the engine as a library: it has the default user's rights.
     pub fn local() -> Self {
-        Session::new(Arc::new(ClientInfo::new(0, "", "", -1, 0, UnixMs(0))))
+        Session::connected(Arc::new(ClientInfo::new(0, "", "", -1, 0, UnixMs(0))), true)
+    }
+
+    /// One that repeats what another server, or this one in the past, has admitted.
+    pub(crate) fn obeyed(info: Arc<ClientInfo>, asker: Asker) -> Self {
+        Session { asker, authenticated: true, was_authenticated: true, ..Session::new(info) }
+    }
+
+    /// The same without a connection.
+    pub(crate) fn replay() -> Self {
+        Session::obeyed(Arc::new(ClientInfo::new(0, "", "", -1, 0, UnixMs(0))), Asker::Replay)
     }
 }
 
@@ -364,6 +415,8 @@ pub struct Unfinished {
     pub(crate) hot_keys: Vec<Vec<u8>>,
     /// Its slot, while CLUSTER SLOT-STATS wants to know.
     pub(crate) slot: Option<SlotOfCall>,
+    /// As whom it began.
+    pub(crate) identity: Identity,
 }
 
 /// The slot of what has run within a command.

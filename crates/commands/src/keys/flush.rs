@@ -246,6 +246,10 @@ impl Piecewise for FreeBeforeReply {
         cx.reply.ok();
         true
     }
+
+    fn outlasts_rights(&self) -> bool {
+        true
+    }
 }
 
 fn swapdb(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {

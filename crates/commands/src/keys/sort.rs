@@ -67,20 +67,23 @@ const fn unknown(notes: &'static str) -> KeySpec {
     KeySpec { begin: Begin::Unknown, find: FindKeys::Unknown, ..key(0) }.notes(notes)
 }
 
+/// Words that belong to the option at this place, if it is one.
+fn words_behind(args: &Args<'_>, at: usize) -> usize {
+    match () {
+        () if args.is(at, "limit") => 2,
+        () if args.is(at, "get") || args.is(at, "by") || args.is(at, "store") => 1,
+        () => 0,
+    }
+}
+
 /// Where SORT's options name the key for its result, which no key specification can say; the last time counts.
 fn destination(args: &Args<'_>, keys: &mut CallKeys) {
     let (mut at, mut found) = (2, None);
     while at < args.len() {
-        at += match () {
-            () if args.is(at, "limit") => 2,
-            () if args.is(at, "get") || args.is(at, "by") => 1,
-            // The word behind it is looked at as if it were an option, too.
-            () if args.is(at, "store") && at + 1 < args.len() => {
-                found = Some(at + 1);
-                0
-            }
-            () => 0,
-        } + 1;
+        if args.is(at, "store") && at + 1 < args.len() {
+            found = Some(at + 1);
+        }
+        at += 1 + words_behind(args, at);
     }
     keys.extend(found.map(|index| (index, KeyFlags(KeyFlags::OW.0 | KeyFlags::UPDATE.0))));
 }
@@ -128,20 +131,21 @@ impl<'a> Options<'a> {
         let mut options = Options::default();
         let mut at = 2;
         while at < args.len() {
-            let left = args.len() - at - 1;
+            let behind = words_behind(args, at);
+            if args.len() - at <= behind {
+                return Err(Error::Syntax);
+            }
             if args.is(at, "ASC") {
                 options.descending = false;
             } else if args.is(at, "DESC") {
                 options.descending = true;
             } else if args.is(at, "ALPHA") {
                 options.alpha = true;
-            } else if args.is(at, "LIMIT") && left >= 2 {
+            } else if args.is(at, "LIMIT") {
                 options.limit = Some((args.int(at + 1)?, args.int(at + 2)?));
-                at += 2;
-            } else if args.is(at, "STORE") && left >= 1 && may_store {
+            } else if args.is(at, "STORE") && may_store {
                 options.store = Some(at + 1);
-                at += 1;
-            } else if args.is(at, "BY") && left >= 1 {
+            } else if args.is(at, "BY") {
                 let pattern = Pattern::parse(&args[at + 1]);
                 match pattern {
                     Pattern::Key { .. } if !stays_in_slot(at + 1) => return Err(Error::SortByInCluster),
@@ -150,8 +154,7 @@ impl<'a> Options<'a> {
                     Pattern::Element | Pattern::Fixed => options.keeps_order = true,
                 }
                 options.by = Some(pattern);
-                at += 1;
-            } else if args.is(at, "GET") && left >= 1 {
+            } else if args.is(at, "GET") {
                 if &args[at + 1] != b"#" && !stays_in_slot(at + 1) {
                     return Err(Error::SortGetInCluster);
                 }
@@ -159,11 +162,10 @@ impl<'a> Options<'a> {
                     return Err(Error::SortGetDenied);
                 }
                 options.get.push(Pattern::parse(&args[at + 1]));
-                at += 1;
             } else {
                 return Err(Error::Syntax);
             }
-            at += 1;
+            at += 1 + behind;
         }
         Ok(options)
     }

@@ -38,6 +38,10 @@ impl Piecewise for LogBegins {
         }
         has_begun
     }
+
+    fn outlasts_rights(&self) -> bool {
+        true
+    }
 }
 
 /// A client or the configuration asks for acknowledged writes.

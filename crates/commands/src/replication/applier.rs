@@ -58,8 +58,8 @@ impl Applier {
 
     /// The same of a server that this one does not follow, but obeys.
     pub fn of(info: Arc<ClientInfo>, asker: Asker, worker: usize, db: u32) -> Applier {
-        let mut session = Session::new(info);
-        (session.worker, session.db, session.asker) = (worker, db, asker);
+        let mut session = Session::obeyed(info, asker);
+        (session.worker, session.db) = (worker, db);
         session.patience = LockTimeout::Short;
         Applier {
             session,

@@ -129,6 +129,10 @@ impl Piecewise for Replicaof {
         }
         self.settle.get_or_insert_with(Settle::new).step(cx)
     }
+
+    fn outlasts_rights(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

@@ -73,4 +73,8 @@ impl Piecewise for Await {
         }
         self.settle.step(cx)
     }
+
+    fn outlasts_rights(&self) -> bool {
+        true
+    }
 }

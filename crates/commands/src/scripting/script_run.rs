@@ -203,9 +203,7 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
         if self.cx.engine.persistence_status().deny_reasons().is_stale() && !command.flags.has(STALE) {
             return refused(Error::ScriptStale);
         }
-        if !self.changed
-            && let Err(error) = call.check_memory(self.cx.session)
-        {
+        if let Err(error) = call.check_memory(self.cx.session) {
             return refused(error);
         }
         let may_grow = self.call.flags.has(ScriptFlags::ALLOW_OOM);
@@ -494,9 +492,8 @@ impl Commands for ScriptRun<'_, '_> {
     }
 
     fn may_call(&mut self, entry: &CommandEntry, args: &Args<'_>) -> bool {
-        self.cx.session.refresh_rights(self.cx.engine);
         let call = Call::of(entry, args, self.cx.session.db);
-        self.cx.session.user.as_ref().is_none_or(|user| call.check(user, self.cx.engine.databases()).is_ok())
+        rights::may(self.cx.engine, self.cx.session, &call)
     }
 
     fn set_logging(&mut self, readers: Option<Readers>) {
@@ -539,7 +536,9 @@ impl Commands for ScriptRun<'_, '_> {
             return Err(failure(&Error::WouldBlock, true));
         }
         self.watch.keep_others_alive(self.cx.engine, &self.call);
-        if self.watch.run.is_killed() {
+        // A script of a user that is removed may do nothing any more, and others wait for the locks that it has.
+        let has_rights = rights::has_any(self.cx.engine, self.cx.session);
+        if !has_rights || self.watch.run.is_killed() {
             return Err(failure(&self.killed(), false));
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use crate::Now;
 use crate::core::acl_catalog::rule_context;
+use crate::core::admission::needs_password;
 use crate::core::args::Args;
 use crate::core::command::{
     ALLOW_BUSY, ALLOW_SUBSCRIBED, Command, FAST, Flags, Group, LOADING, NO_AUTH, NO_SCRIPT, NOT_QUEUED, STALE,
@@ -12,7 +13,7 @@ use crate::core::mode;
 use crate::core::queued::forget;
 use crate::core::redact::secret_among;
 use crate::core::rights::{self, databases_at};
-use crate::core::session::{Replies, Session};
+use crate::core::session::{Identity, Replies, Session};
 use crate::pubsub::channels;
 use crate::pubsub::tracking;
 use crate::server::module;
@@ -180,7 +181,7 @@ fn hello(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if let Some((user, password)) = credentials {
         authenticate(cx, &args[user], &args[password], &args[0])?;
     }
-    if !cx.session.authenticated {
+    if needs_password(cx.engine, cx.session) {
         return Err(Error::HelloNoAuth);
     }
     if let Some(index) = name {
@@ -254,7 +255,7 @@ fn authenticate(cx: &mut Context<'_>, name: &[u8], password: &[u8], command: &[u
         return Err(Error::WrongPass);
     };
     let seat = session.seat_for(&user)?;
-    session.use_user(Some(user), true);
+    session.use_identity(Identity::User(user), true);
     (session.was_authenticated, session.seat) = (true, seat);
     Ok(())
 }
@@ -265,7 +266,7 @@ pub fn use_certificate(engine: &Engine, session: &mut Session, users: &[Vec<u8>]
     let context = rule_context(engine);
     let known = users.iter().find_map(|name| engine.users().get(name, context).filter(|user| user.is_enabled()));
     if known.is_some() {
-        session.use_user(known, true);
+        session.use_identity(known.map_or(Identity::Nobody, Identity::User), true);
         session.was_authenticated = true;
     } else if let Some(name) = users.last() {
         rights::note(engine, session, Denied::Certificate, rights::TOPLEVEL, b"", name, now);
@@ -277,7 +278,7 @@ pub fn use_known_user(engine: &Engine, session: &mut Session, name: &[u8]) -> bo
     let known = engine.users().get(name, rule_context(engine)).filter(|user| user.is_enabled());
     let is_there = known.is_some();
     if is_there {
-        session.use_user(known, true);
+        session.use_identity(known.map_or(Identity::Nobody, Identity::User), true);
         session.was_authenticated = true;
     }
     is_there
@@ -312,7 +313,7 @@ fn reset(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     channels::unsubscribe_all(cx.engine, cx.session);
     tracking::end(cx.engine, cx.session);
     let session = &mut *cx.session;
-    session.use_user(None, !cx.engine.users().asks());
+    session.use_identity(Identity::Unnamed, !cx.engine.users().asks());
     (session.no_touch, session.import_source, session.acknowledge) = (false, false, None);
     session.replies = Replies::On;
     session.info.import_source.store(false, Relaxed);

@@ -29,9 +29,8 @@ use crate::core::command::{Command, WRITE};
 use crate::core::command_table::lookup;
 use crate::core::context::{Blocking, Context, Flow, KeyArgs, Now};
 use crate::core::rights::{self, Call};
-use crate::core::session::Session;
+use crate::core::session::{Identity, Session};
 use crate::core::{busy_script, tracked_reads};
-use engine::acl::user::User;
 use engine::clients::registry::ClientInfo;
 use engine::clients::tracking::Tracker;
 use engine::clients::waiters::{AwaitedKey, Ticket, WaitRequest, WaitingClient};
@@ -193,7 +192,7 @@ impl Context<'_> {
             asker: self.keys.origin().asker,
             no_touch: self.session.no_touch,
             tracker: self.session.tracker.clone(),
-            user: self.session.user.clone(),
+            identity: self.session.identity.clone(),
             caching: self.session.caching,
             protocol: self.reply.protocol(),
             wait,
@@ -303,7 +302,7 @@ struct BlockedClient {
     asker: Asker,
     no_touch: bool,
     tracker: Option<Arc<Tracker>>,
-    user: Option<Arc<User>>,
+    identity: Identity,
     caching: bool,
     protocol: Protocol,
     wait: Wait,
@@ -351,7 +350,8 @@ impl WaitRequest for BlockedClient {
 impl Retry for BlockedClient {
     fn attempt(&self, engine: &Engine, candidate: Candidate<'_>, server: Server) -> Attempt {
         let now = Now { unix_us: server.now_us };
-        let mut session = Session::in_the_name_of(&self.client, server.worker, self.db);
+        let mut session = Session::in_the_name_of(&self.client, self.identity.clone());
+        (session.worker, session.db) = (server.worker, self.db);
         let mut reply = Reply::new(Vec::new(), self.protocol);
         let Some((claim, held)) = candidate.take(engine) else { return Attempt::default() };
         let origin = Origin { asker: self.asker, now: now.unix_ms() };
@@ -361,8 +361,7 @@ impl Retry for BlockedClient {
         session.no_touch = self.no_touch;
         session.tracker = self.tracker.clone();
         session.caching = self.caching;
-        session.user = self.user.clone();
-        let permitted = lookup(&args).map_or(Ok(()), |entry| {
+        let permitted = lookup(&args).ok_or(Error::NoAuth).and_then(|entry| {
             let call = Call::of(entry, &args, self.db);
             rights::check(engine, &mut session, &call, rights::TOPLEVEL, now).map_err(|(_, error)| error)?;
             call.check_memory(&session)

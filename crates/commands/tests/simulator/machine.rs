@@ -253,7 +253,7 @@ impl Machine {
     pub fn session(&self, worker: usize, db: usize) -> Session {
         let id = self.clients.fetch_add(1, Relaxed);
         let info = Arc::new(ClientInfo::new(id, "", "", -1, worker, UnixMs(BEGIN)));
-        let mut session = Session::new(info);
+        let mut session = Session::connected(info, true);
         session.db = db as u32;
         session
     }

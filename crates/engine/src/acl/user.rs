@@ -27,6 +27,8 @@ pub struct User {
     passwords: Vec<String>,
     /// The first has the rules outside of parentheses.
     selectors: Vec<Selector>,
+    /// The number of the change that made it what it is.
+    pub(super) changed_at: u64,
     /// What it may use.
     pub(super) quota: Quota,
     /// What it uses; a user that is changed keeps its own.
@@ -47,7 +49,8 @@ impl User {
     pub fn new(name: &[u8], context: RuleContext<'_>) -> User {
         let root = Selector::new(context.catalog, context.all_channels);
         let (enabled, no_password, passwords, quota, usage) = Default::default();
-        User { id: 0, name: name.into(), enabled, no_password, passwords, selectors: vec![root], quota, usage }
+        let (name, selectors) = (name.into(), vec![root]);
+        User { id: 0, name, enabled, no_password, passwords, selectors, changed_at: 0, quota, usage }
     }
 
     /// The user of connections that have not logged in, who may do everything until it is changed.
@@ -135,6 +138,16 @@ impl User {
     /// Whether this is the same user at another moment.
     pub fn is_same(&self, other: &User) -> bool {
         self.id == other.id
+    }
+
+    /// The number of the change that made it what it is: no other user, and no other moment of this one, has it.
+    pub fn changed_at(&self) -> u64 {
+        self.changed_at
+    }
+
+    /// Whether both may do the same.
+    pub fn has_same_rights(&self, other: &User) -> bool {
+        self.selectors.iter().map(Selector::describe).eq(other.selectors.iter().map(Selector::describe))
     }
 
     /// Whether it may log in.

@@ -29,6 +29,7 @@ struct State {
     /// By prefix, as far as a quota asks for it.
     memory: BTreeMap<Box<[u8]>, Weak<PrefixMemory>>,
     last_id: u64,
+    last_change: u64,
 }
 
 /// What became of a user.
@@ -59,7 +60,7 @@ impl Default for Users {
 
 impl State {
     fn new(context: RuleContext<'_>) -> State {
-        let mut state = State { by_name: BTreeMap::new(), memory: BTreeMap::new(), last_id: 0 };
+        let mut state = State { by_name: BTreeMap::new(), memory: BTreeMap::new(), last_id: 0, last_change: 0 };
         _ = state.put(User::default_user(context), None);
         state
     }
@@ -75,6 +76,8 @@ impl State {
             },
             |known| known.id,
         );
+        self.last_change += 1;
+        user.changed_at = self.last_change;
         if let Some(known) = &known {
             user.usage = Arc::clone(&known.usage);
         }
@@ -195,7 +198,8 @@ impl Users {
     pub fn replace_all(&self, users: Vec<User>, context: RuleContext<'_>) -> Vec<UserChange> {
         let changes = self.with(context, |old| {
             let memory = std::mem::take(&mut old.memory);
-            let mut state = State { by_name: BTreeMap::new(), memory, last_id: old.last_id };
+            let (last_id, last_change) = (old.last_id, old.last_change);
+            let mut state = State { by_name: BTreeMap::new(), memory, last_id, last_change };
             _ = state.put(User::default_user(context), Some(old));
             users.into_iter().for_each(|user| _ = state.put(user, Some(old)));
             let new = |user: &Arc<User>| state.by_name.get(user.name()).cloned();

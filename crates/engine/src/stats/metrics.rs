@@ -6,7 +6,7 @@ use crate::stats::histogram::{Histogram, HistogramSnapshot};
 use crate::time::{Nanos, UnixMs};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
 
 /// A counter with one writer: no locked instruction is needed to add to it.
 #[derive(Debug, Default)]
@@ -143,6 +143,8 @@ pub struct WorkerMetrics {
     pub reply_buffer_shrinks: Counter,
     /// How often they were made larger.
     pub reply_buffer_expands: Counter,
+    /// The number of changes of users by which other nodes are asked for the worker's clients; 0: none is asked.
+    asks_by: AtomicU64,
     /// How often each error code was replied. Only its worker writes it, so nobody waits for the lock.
     errors: Mutex<BTreeMap<Vec<u8>, u64>>,
 }
@@ -185,6 +187,19 @@ impl WorkerMetrics {
             Some(count) => *count += 1,
             None => _ = errors.insert(code.to_vec(), 1),
         }
+    }
+
+    /// The worker asks other nodes by the rights that hold after so many changes of users, or by no rights. What it
+    /// looks up behind this is not older than what another thread has changed before it sees this.
+    pub fn set_asks_by(&self, changes: Option<u64>) {
+        self.asks_by.store(changes.unwrap_or(0), SeqCst);
+        fence(SeqCst);
+    }
+
+    /// Whether other nodes are asked by rights that held before so many changes of users.
+    pub fn asks_by_rights_before(&self, changes: u64) -> bool {
+        fence(SeqCst);
+        (1..changes).contains(&self.asks_by.load(SeqCst))
     }
 
     /// What the worker's clock showed when it was last read: the end of one command is the beginning of the next.
@@ -231,6 +246,7 @@ impl WorkerMetrics {
         let WorkerMetrics {
             commands,
             clock: _,
+            asks_by: _,
             by_command,
             input_bytes,
             output_bytes,

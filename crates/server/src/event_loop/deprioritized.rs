@@ -5,6 +5,7 @@ use crate::connection::chunked::ChunkedCommand;
 use crate::event_loop::worker::Worker;
 use commands::Now;
 use commands::core::dispatch;
+use engine::propagation::effects::Garbage;
 use engine::time::Nanos;
 
 impl Worker {
@@ -62,8 +63,12 @@ impl Worker {
         sink.set_protocol(connection.protocol);
         let engine = &self.shared.engine;
         let done = dispatch::step(engine, &mut connection.session, command, &mut **work, now, sink);
-        let rests = !done && work.rests();
-        if done {
+        let (rests, is_cut_off) = (!done && work.rests(), connection.session.is_cut_off);
+        if is_cut_off {
+            // It may hold a collection that is no key's any more.
+            engine.host().free(vec![Garbage::Work(Box::new(work))]);
+            connection.abort();
+        } else if done {
             sink.raw(&connection.output.take_held_back());
         } else {
             let replied = replied + sink.len().saturating_sub(start);

@@ -123,7 +123,8 @@ impl Worker {
         if self.poller.register(&mut stream, token).is_err() {
             return self.shared.forget(self.index, client);
         }
-        let mut session = Session::new(info);
+        // Not the worker's copy: a client that set the password was told OK before this worker's tick may end.
+        let mut session = Session::connected(info, !engine.users().asks());
         session.token = token;
         session.patience = LockTimeout::Short;
         if !book {
@@ -131,9 +132,6 @@ impl Worker {
             session.is_proxied = true;
         }
         session.info.token.store(token, Relaxed);
-        // Not the worker's copy: a client that set the password was told OK before this worker's tick may end.
-        session.authenticated = !engine.users().asks();
-        session.was_authenticated = session.authenticated;
         match login {
             Login::Certificate(users) => connection::use_certificate(engine, &mut session, users, now),
             // The socket goes with its registration.

@@ -31,6 +31,8 @@ pub struct ProxyLinks {
     peers: BTreeMap<ProxyLink, Peer>,
     /// Those that may have something to read.
     readable: BTreeSet<ProxyLink>,
+    /// The number of changes of users by which all that is asked was judged.
+    judged_at: u64,
 }
 
 impl ProxyLinks {
@@ -87,7 +89,7 @@ impl Worker {
 
     /// Something has happened at a connection to another node.
     pub fn note_link(&mut self, id: ProxyLink, readiness: Readiness, now: Now) {
-        let ProxyLinks { proxy, peers, readable } = &mut self.proxy_links;
+        let ProxyLinks { proxy, peers, readable, .. } = &mut self.proxy_links;
         let Some(peer) = peers.get_mut(&id) else { return };
         let opened = match peer.opened() {
             Ok(opened) => opened.is_some(),
@@ -122,7 +124,9 @@ impl Worker {
             self.read_link(id, now);
         }
         self.proxy_links.proxy.tick(time);
+        self.judge_askers();
         self.use_links(now);
+        self.publish_rights();
         for answer in self.proxy_links.proxy.take_answers() {
             let (token, client) = (answer.to.token, answer.to.client);
             let Some(connection) = self.connections.get_mut(token).filter(|it| it.client() == client) else { continue };
@@ -138,8 +142,34 @@ impl Worker {
         }
     }
 
+    /// Sees to it that nothing is sent for clients that have not the rights any more by which it is asked. Who changes
+    /// rights waits for what was sent before.
+    fn judge_askers(&mut self) {
+        self.publish_rights();
+        let engine = &self.shared.engine;
+        let changes = engine.users().generation();
+        let ProxyLinks { proxy, judged_at, .. } = &mut self.proxy_links;
+        if *judged_at == changes {
+            return;
+        }
+        let connections = &mut self.connections;
+        proxy.judge(|by, since| {
+            let connection = connections.get_mut(by.token).filter(|it| it.client() == by.client && !it.is_closing());
+            connection.is_some_and(|it| it.session.rights_since(engine) == Some(since))
+        });
+        if !proxy.has_withdrawn() {
+            *judged_at = changes;
+        }
+        self.publish_rights();
+    }
+
+    fn publish_rights(&self) {
+        let asks_by = Some(self.proxy_links.judged_at.max(1)).filter(|_| !self.proxy_links.proxy.is_idle());
+        self.metrics().set_asks_by(asks_by);
+    }
+
     fn read_link(&mut self, id: ProxyLink, now: Now) {
-        let ProxyLinks { proxy, peers, readable } = &mut self.proxy_links;
+        let ProxyLinks { proxy, peers, readable, .. } = &mut self.proxy_links;
         let Some(peer) = peers.get_mut(&id) else { return };
         let mut bytes = Vec::new();
         let more = peer.read_some(&mut bytes, AT_ONCE);

@@ -25,7 +25,7 @@ use crate::workers::mailbox::WorkerMessage;
 use commands::LendingMode;
 use commands::core::context::Flow;
 use commands::core::dispatch::{self, Prepared};
-use commands::{Args, Now, Session};
+use commands::{Args, Now};
 use mio::Events;
 use resp::{Progress, RequestLimits, RequestParser};
 use scoped_tls_hkt::scoped_thread_local;
@@ -109,7 +109,7 @@ impl Worker {
         if let Some(entry) = prepared.entry() {
             connection.session.info.last_command.store(entry.id + 1, Relaxed);
         }
-        let stand_in = Session::new(Arc::clone(&connection.session.info));
+        let stand_in = connection.session.stand_in();
         let mut session = std::mem::replace(&mut connection.session, stand_in);
         let mode = std::mem::replace(&mut session.lending, LendingMode::Apart);
         let mut reply = std::mem::take(&mut self.apart_reply);

@@ -3,6 +3,7 @@
 use crate::core::args::Args;
 use crate::core::cluster_routing::slot_of_call;
 use crate::core::command::{BLOCKING, Command, Group, MAY_REPLICATE, PUBLISHES, WRITE};
+use crate::core::forwarding::carried::Carried;
 use crate::core::key_spec;
 use crate::core::session::Session;
 use cluster::node::Address;
@@ -68,11 +69,12 @@ impl Asking<'_> {
     }
 
     pub fn question(&self, parts: Vec<Part>, join: Join, writes: bool) -> Option<Box<Question>> {
-        Some(Box::new(Question { context: self.context(), parts, join, writes }))
+        let rights_since = self.session.identity.user()?.changed_at();
+        Some(Box::new(Question { context: self.context(), parts, join, writes, rights_since }))
     }
 
     /// All keys are in one slot of another node.
-    pub fn of_one_slot(&self, command: &'static Command, args: &Args<'_>) -> Option<Box<Question>> {
+    pub fn of_one_slot(&self, Carried { command, args }: Carried<'_>) -> Option<Box<Question>> {
         if !is_self_contained(command) || may_wait(command, args) {
             return None;
         }
@@ -99,7 +101,7 @@ impl Asking<'_> {
     }
 
     /// Keys of several slots: each is asked for by itself.
-    pub fn key_by_key(&self, command: &'static Command, args: &Args<'_>) -> Result<Option<Box<Question>>, Error> {
+    pub fn key_by_key(&self, Carried { command, args }: Carried<'_>) -> Result<Option<Box<Question>>, Error> {
         let (words, join) = match command.name {
             "mget" => (1, Join::Elements),
             "mset" => (2, Join::AllOk),
@@ -122,7 +124,7 @@ impl Asking<'_> {
     }
 
     /// What is about all keys, wherever they are.
-    pub fn of_all(&self, command: &'static Command, args: &Args<'_>) -> Result<Option<Box<Question>>, Error> {
+    pub fn of_all(&self, Carried { command, args }: Carried<'_>) -> Result<Option<Box<Question>>, Error> {
         let join = match command.name {
             "keys" => Join::Elements,
             "dbsize" | "delprefix" | "delpattern" => Join::Sum,
@@ -172,6 +174,14 @@ impl Asking<'_> {
         let part = Part { to, bytes, requests: 1, has_several: false, asking: false };
         Ok(self.question(vec![part], Join::Page(Pages { slot, next }), false))
     }
+}
+
+/// Whether it is about all keys, wherever they are.
+pub(super) fn is_of_all(command: &Command) -> bool {
+    matches!(
+        command.name,
+        "keys" | "dbsize" | "delprefix" | "delpattern" | "randomkey" | "flushall" | "flushdb" | "scan"
+    )
 }
 
 fn writes(command: &Command) -> bool {

@@ -10,20 +10,22 @@
 //! ```
 //!
 //! It is asked when the command would be told MOVED or CROSSSLOT, so what runs here costs nothing more. Whether the
-//! client may do what it asks for was looked at here; the other nodes let this one in as a primary its replicas. See
-//! docs/design/cluster-proxy.md.
+//! client may do what it asks for was looked at here; the other nodes let this one in as a primary its replicas. So a
+//! command that does more than can be looked at here [is not carried](carried). See docs/design/cluster-proxy.md.
 
 mod asking;
+mod carried;
 
 use crate::core::args::Args;
 use crate::core::cluster_routing::{self, Routed, slot_of_call};
 use crate::core::command::{Command, MAY_REPLICATE, RUNS_QUEUED, WRITE};
 use crate::core::context::Now;
 use crate::core::forwarding::asking::{Asking, is_self_contained};
+use crate::core::forwarding::carried::Carried;
 use crate::core::key_spec;
 use crate::core::queued;
 use crate::core::rights::{self, Call};
-use crate::core::session::Session;
+use crate::core::session::{Multi, Session};
 use cluster::proxy::{Join, Part, Question};
 use engine::config::Directive;
 use engine::data::slot::slot_of;
@@ -59,13 +61,18 @@ pub(crate) fn question(
     if !is_whole && !matches!(reason, Some(Error::Moved(..) | Error::CrossSlot)) || !asks_for(engine, session) {
         return Ok(None);
     }
-    let asker = Asking { engine, map: &engine.cluster().map(), session };
-    let in_multi = session.multi.is_some();
-    match reason {
-        Some(Error::Moved(..)) if in_multi && command.flags.has(RUNS_QUEUED) => transaction(engine, session, None, now),
-        Some(Error::Moved(..)) if !in_multi => Ok(asker.of_one_slot(command, args)),
-        Some(Error::CrossSlot) if !in_multi => asker.key_by_key(command, args),
-        None if !in_multi => asker.of_all(command, args),
+    if session.multi.is_some() {
+        let is_exec = command.flags.has(RUNS_QUEUED) && matches!(reason, Some(Error::Moved(..)));
+        return if is_exec { transaction(engine, session, None, now) } else { Ok(None) };
+    }
+    let carried = Carried::of(engine, session, command, args);
+    let asking = Asking { engine, map: &engine.cluster().map(), session };
+    match (reason, carried) {
+        (Some(Error::Moved(..)), Some(carried)) => Ok(asking.of_one_slot(carried)),
+        (Some(Error::CrossSlot), Some(carried)) => asking.key_by_key(carried),
+        (None, Some(carried)) => asking.of_all(carried),
+        // A part of it alone is not what its client means.
+        (None, None) if asking::is_of_all(command) => Err(Error::NoDatabasePermission),
         _ => Ok(None),
     }
 }
@@ -84,32 +91,40 @@ pub(crate) fn question_behind(
     let (writes, publishes) = (command.flags.has(WRITE), false);
     let reason = cluster_routing::route(engine, session, Routed { command, args, writes, publishes }).err();
     matches!(reason, Some(Error::Moved(..))).then_some(())?;
-    Asking { engine, map: &engine.cluster().map(), session }.of_one_slot(command, args)
+    let carried = Carried::of(engine, session, command, args)?;
+    Asking { engine, map: &engine.cluster().map(), session }.of_one_slot(carried)
 }
 
 /// Whether a command about another node's slot may be queued here, since EXEC can ask for all of it.
-pub(crate) fn may_queue(engine: &Engine, session: &Session, command: &Command, reason: &Error) -> bool {
+pub(crate) fn may_queue(
+    engine: &Engine,
+    session: &mut Session,
+    (command, args): (&'static Command, &Args<'_>),
+    reason: &Error,
+) -> bool {
     matches!(reason, Error::Moved(..))
         && session.multi.is_some()
         && !command.flags.has(RUNS_QUEUED)
         && session.watching.is_none()
         && is_self_contained(command)
         && asks_for(engine, session)
+        && Carried::of(engine, session, command, args).is_some()
 }
 
 /// The command in the place of an ASK, whose keys are on their way to another node; and of a TRYAGAIN, where a part of
 /// them is: this node is asked again and again until all are gone, or here.
 pub(crate) fn question_of_ask(
     engine: &Engine,
-    session: &Session,
+    session: &mut Session,
     (command, args): (&'static Command, &Args<'_>),
     reason: &Error,
 ) -> Option<Box<Question>> {
     let may_be = session.multi.is_none() && !session.asking && asks_for(engine, session);
-    let asking = Asking { engine, map: &engine.cluster().map(), session };
     let slot = slot_of_call(command, args).ok().flatten().filter(|_| may_be)?;
+    let carried = Carried::of(engine, session, command, args)?;
+    let asking = Asking { engine, map: &engine.cluster().map(), session };
     let place = asking.on_the_way(slot, reason)?;
-    let mut question = asking.of_one_slot(command, args)?;
+    let mut question = asking.of_one_slot(carried)?;
     question.parts.iter_mut().for_each(|part| (part.to, part.asking) = place);
     Some(question)
 }
@@ -139,6 +154,9 @@ fn transaction(
     reason: Option<&Error>,
     now: Now,
 ) -> Result<Option<Box<Question>>, Error> {
+    let Some(multi) = session.multi.take() else { return Ok(None) };
+    let is_carried = may_all_run(engine, session, &multi, now);
+    session.multi = Some(multi);
     let Some(multi) = session.multi.as_ref().filter(|_| session.watching.is_none()) else { return Ok(None) };
     let map = engine.cluster().map();
     let (mut slot, mut bytes) = (None, Vec::new());
@@ -161,21 +179,21 @@ fn transaction(
     });
     let part = place.map(|(to, asking)| Part { to, bytes, requests, has_several: true, asking });
     let question = part.and_then(|part| asking.question(vec![part], Join::One, may_write));
-    if question.is_some() {
-        may_all_run(engine, session, now)?;
+    if question.is_some() && !is_carried? {
+        return Ok(None);
     }
     Ok(question)
 }
 
-/// The rights may be others than when it was queued.
-fn may_all_run(engine: &Engine, session: &mut Session, now: Now) -> Result<(), Error> {
-    let Some(multi) = session.multi.take() else { return Ok(()) };
-    let result = multi.commands.iter().try_for_each(|queued| {
+/// Whether all that is queued may be asked elsewhere: the rights may be others than when it was queued.
+fn may_all_run(engine: &Engine, session: &mut Session, multi: &Multi, now: Now) -> Result<bool, Error> {
+    let mut all = true;
+    for queued in &multi.commands {
         let call = Call::of(queued.entry, &queued.args, session.db);
-        rights::check(engine, session, &call, rights::IN_MULTI, now).map_err(|(_, error)| error)
-    });
-    session.multi = Some(multi);
-    result
+        rights::check(engine, session, &call, rights::IN_MULTI, now).map_err(|(_, error)| error)?;
+        all &= Carried::of(engine, session, queued.entry.command, &queued.args).is_some();
+    }
+    Ok(all)
 }
 
 /// The command is asked of others: a transaction is not this session's any more.
@@ -265,6 +283,35 @@ mod tests {
         }
         client.is("CLIENT CAPA moved", "+OK");
         assert_eq!(asked(&mut client, "GET {c}"), MOVED);
+    }
+
+    #[test]
+    fn a_command_that_does_more_than_its_arguments_tell_is_carried_for_a_user_who_may_do_everything_alone() {
+        let mut client = node();
+        client.is("ACL SETUSER u on nopass +@all ~* db=0 &*", "+OK").is("AUTH u x", "+OK");
+        for (line, expected) in [
+            ("GET {c}", "7001: GET {c}; One"),
+            ("SORT {c} STORE {c}x", "7001: SORT {c} STORE {c}x; One writes"),
+            ("SORT {c} GET {c}*", "7001: SORT {c} GET {c}*; One writes"),
+            ("COPY {c} {c}x", "7001: COPY {c} {c}x; One writes"),
+            ("COPY {c} {c}x DB 99", MOVED),
+            ("EVAL x 1 {c}", MOVED),
+            ("FCALL x 1 {c}", MOVED),
+            ("FLUSHDB", "7001: FLUSHDB, 7000: FLUSHDB; AllOk writes"),
+            ("FLUSHALL", "-NOPERM No permissions to access database"),
+        ] {
+            assert_eq!(asked(&mut client, line), expected, "{line}");
+        }
+        client.is("MULTI", "+OK").is("GET {c}", "+QUEUED").is("EVAL x 1 {c}", MOVED);
+        client.is("EXEC", "-EXECABORT Transaction discarded because of previous errors.");
+        client.is("ACL SETUSER v on nopass +@all ~{c}1 &*", "+OK").is("AUTH v x", "+OK");
+        assert_eq!(asked(&mut client, "SORT {c}1 BY {c}*"), MOVED);
+        client.is("ACL SETUSER w on nopass +@all ~* &* quota:memory:x=1", "+OK").is("AUTH w x", "+OK");
+        for (line, expected) in
+            [("SET {c} v", MOVED), ("EVAL x 1 {c}", MOVED), ("DEL {c}", "7001: DEL {c}; One writes")]
+        {
+            assert_eq!(asked(&mut client, line), expected, "{line}");
+        }
     }
 
     #[test]

@@ -8,7 +8,6 @@ use crate::core::session::Session;
 use crate::persistence::load::{self, load_base};
 use engine::Engine;
 use engine::config::{Directive, os_message};
-use engine::keyspace::origin::Asker;
 use engine::time::UnixUs;
 use persistence::aof::Aof;
 use persistence::aof::manifest::{FileKind, Manifest, ManifestEntry};
@@ -190,7 +189,7 @@ fn run_all(
 ) -> Result<(u64, Option<CommandFault>), LoadFailed> {
     let host = engine.host();
     let delay = engine.config().snapshot().int(Directive::KEY_LOAD_DELAY);
-    let mut session = Session { asker: Asker::Replay, ..Session::local() };
+    let mut session = Session::replay();
     let mut reply = Reply::default();
     let (mut valid, mut count) = (reader.offset(), 0u32);
     let mut now = Now { unix_us: host.unix_us(UnixUs(0)) };

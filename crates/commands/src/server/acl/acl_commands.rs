@@ -161,7 +161,7 @@ pub(crate) fn follow(engine: &Engine, changes: Vec<UserChange>) {
 
 /// Replies when the change holds everywhere.
 pub(super) fn changed(cx: &mut Context<'_>, changes: Vec<UserChange>) {
-    let own = cx.session.user.as_ref();
+    let own = cx.session.identity.user();
     let is_gone = |change: &UserChange| change.new.is_none() && own.is_some_and(|own| own.is_same(&change.old));
     let ends = changes.iter().any(is_gone);
     follow(cx.engine, changes);
@@ -191,12 +191,16 @@ fn deluser(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     let (engine, context) = (cx.engine, rule_context(cx.engine));
     let changes: Vec<UserChange> = args.from(2).filter_map(|name| engine.users().remove(name, context)).collect();
-    let own = cx.session.user.as_ref();
-    if changes.iter().any(|change| own.is_some_and(|own| own.is_same(&change.old))) {
-        cx.flow = Flow::Close;
-    }
-    cx.reply.int(changes.len() as i64);
+    let (own, count) = (cx.session.identity.user(), changes.len() as i64);
+    let ends = changes.iter().any(|change| own.is_some_and(|own| own.is_same(&change.old)));
     follow(engine, changes);
+    if ends {
+        // It is told before its connection is closed with the others of the user.
+        cx.reply.int(count);
+        cx.flow = Flow::Close;
+    } else {
+        Settle::then_int(cx, count);
+    }
     Ok(())
 }
 
@@ -270,7 +274,7 @@ fn users(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn whoami(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    let name = cx.session.user.as_ref().map_or(DEFAULT_USER, |user| user.name());
+    let name = cx.session.identity.user().map_or(DEFAULT_USER, |user| user.name());
     cx.reply.bulk(name);
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Users through the commands: what rules make of them, and what they may do then.
 
+use crate::core::session::Session;
 use crate::testing::Client;
 
 /// A client of the same engine, logged in as a user with these rules and the password `p`.
@@ -258,9 +259,35 @@ fn keys_of_a_prefix_do_not_grow_while_they_take_too_much() {
     user.is("EXEC", "-EXECABORT Transaction discarded because of previous errors.");
     let script = ["EVAL", "return redis.call('set', KEYS[1], 'x')", "1", "cache:1"];
     assert!(user.run_words(&script).starts_with(full), "{}", user.run_words(&script));
+    let script =
+        ["EVAL", "redis.call('set', KEYS[1], 'x') return redis.call('set', KEYS[2], 'x')", "2", "o", "cache:1"];
+    assert!(user.run_words(&script).starts_with(full), "what it has written before is no matter");
     admin.is("SET cache:x v", "+OK");
     assert!(admin.run("ACL GETUSER u").contains("quota:memory:cache:=1024"), "{}", admin.run("ACL GETUSER u"));
     user.is("DELPREFIX cache:", ":102");
     measure();
     user.is("SET cache:1 x", "+OK");
+}
+
+#[test]
+fn a_session_that_is_no_users_may_do_nothing() {
+    let mut client = Client::new();
+    client.is("SET k v", "+OK");
+    let info = client.session().info.clone();
+    *client.session() = Session::new(info);
+    for line in ["GET k", "SET k w", "PING", "EVAL return(1) 0", "MULTI", "ACL WHOAMI", "HELLO 3", "NOSUCH"] {
+        assert!(client.run(line).starts_with("-NOAUTH "), "{line}: {}", client.run(line));
+    }
+    client.is("AUTH default x", "+OK").is("GET k", "v");
+}
+
+#[test]
+fn the_destination_of_sort_is_checked_whatever_stands_before_it() {
+    let mut user = with_rules("+@all -acl|whoami ~mine* ~by ~get ~limit");
+    let no_key = "-NOPERM No permissions to access a key";
+    for before in ["by", "get", "limit"] {
+        user.is(&format!("SORT mine STORE {before} STORE other"), no_key);
+        user.is(&format!("SORT mine STORE other STORE {before}"), ":0");
+    }
+    user.is("SORT mine BY store STORE other", no_key).is("SORT mine LIMIT 0 1 STORE other", no_key);
 }

@@ -49,6 +49,10 @@ impl Piecewise for Unpause {
         }
         is_done
     }
+
+    fn outlasts_rights(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

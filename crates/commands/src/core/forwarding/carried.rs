@@ -1,0 +1,54 @@
+//! Commands that another node may be asked for.
+//!
+//! The owner of a slot runs a command with this node's rights, whoever the client is. So it is asked only for a command
+//! whose effects were all looked at here, as its client's user: those that its arguments and flags tell. The rest is
+//! carried for a user who may do everything, as nothing is left to be looked at, and for nobody else:
+//!
+//! - scripts and functions, which run commands that only the owner sees;
+//! - SORT with BY or GET, whose keys depend on the data, unless the user may read every key;
+//! - commands about other databases than the selected one, as the owner may have more of them than this node, unless
+//!   the user may use all.
+//!
+//! No command that adds to keys is carried for a user whose keys' memory is limited: the owner has the keys, and does not
+//! count for the user.
+
+use crate::core::args::Args;
+use crate::core::command::{ALL_DBS, Command, DENY_OOM, RUNS_SCRIPTS};
+use crate::core::rights;
+use crate::core::session::Session;
+use engine::Engine;
+
+/// A command that may be asked elsewhere, for it does nothing there that its user may not do here.
+#[derive(Clone, Copy)]
+pub(super) struct Carried<'c> {
+    pub command: &'static Command,
+    pub args: &'c Args<'c>,
+}
+
+impl<'c> Carried<'c> {
+    /// A command that the client's user was allowed; None: it has to run where its user is known.
+    pub fn of(engine: &Engine, session: &mut Session, command: &'static Command, args: &'c Args<'c>) -> Option<Self> {
+        let carried = Carried { command, args };
+        let user = session.present_user(engine)?;
+        let runs_scripts = command.flags.has(RUNS_SCRIPTS);
+        if !user.quota().memory.is_empty() && (runs_scripts || command.flags.has(DENY_OOM)) {
+            return None;
+        }
+        if user.is_unrestricted() {
+            return Some(carried);
+        }
+        let may = !runs_scripts
+            && (!looks_up(command, args) || rights::may_read_any_key(engine, session, command, args))
+            && (!leaves_database(command, args) || rights::may_in_any_database(engine, session, command, args));
+        may.then_some(carried)
+    }
+}
+
+/// Whether the data may name further keys: SORT with BY or GET, wherever these words stand.
+fn looks_up(command: &Command, args: &Args<'_>) -> bool {
+    matches!(command.name, "sort" | "sort_ro") && (2..args.len()).any(|at| args.is(at, "by") || args.is(at, "get"))
+}
+
+fn leaves_database(command: &Command, args: &Args<'_>) -> bool {
+    command.flags.has(ALL_DBS) || command.dbs_of_call.is_some_and(|named| !named(args).is_empty())
+}
