@@ -6,8 +6,8 @@ use crate::sentinel::{DESYNC_MAX, Sentinel};
 use std::collections::BTreeMap;
 
 impl Sentinel {
-    /// Votes for a candidate, if this Sentinel believes the epoch and has not voted in it. Answers who it voted for last,
-    /// and when. The vote is on the disk before anybody hears of it.
+    /// Votes for a candidate, if this Sentinel believes the epoch and has not voted in it. Answers who it voted for
+    /// last, and when. The vote is on the disk before anybody hears of it.
     pub(crate) fn vote(&mut self, primary: InstanceId, epoch: u64, candidate: &str) -> (Option<String>, u64) {
         if self.believes(epoch, candidate) {
             self.adopt_epoch(epoch, primary);

@@ -80,6 +80,13 @@ struct Asked {
     answer: Option<Vec<u8>>,
 }
 
+impl Asked {
+    /// Whether parts of it may be sent.
+    fn is_open(&self) -> bool {
+        self.answer.is_none() && !self.is_withdrawn
+    }
+}
+
 /// The state machine.
 #[derive(Default)]
 pub struct Proxy {
@@ -120,8 +127,7 @@ impl Proxy {
 
     /// Asks a part of who is believed to answer it.
     fn begin(&mut self, part: PartId, now: Millis) {
-        let is_open = |asked: &&mut Asked| asked.answer.is_none() && !asked.is_withdrawn;
-        let Some(asked) = self.asked.get_mut(&part.0).filter(is_open) else { return };
+        let Some(asked) = self.asked.get_mut(&part.0).filter(|asked| asked.is_open()) else { return };
         let Part { to, asking, .. } = asked.question.parts[part.1];
         asked.hops[part.1] = 0;
         self.send(part, Redirection { to, asking }, now);
@@ -142,16 +148,14 @@ impl Proxy {
     /// Judges anew all that is asked. `has_rights`: whether the client's rights are still those of this change. What
     /// has not been sent for a client with others is not, and what has been is not sent again.
     pub fn judge(&mut self, mut has_rights: impl FnMut(ClientKey, u64) -> bool) {
-        let open = self.asked.iter_mut().filter(|(_, asked)| asked.answer.is_none() && !asked.is_withdrawn);
+        let open = self.asked.iter_mut().filter(|(_, asked)| asked.is_open());
         let lost = open.filter(|(_, asked)| !has_rights(asked.by, asked.question.rights_since));
-        let lost: Vec<(u64, usize)> = lost
-            .map(|(id, asked)| {
-                asked.is_withdrawn = true;
-                (*id, asked.states.len())
-            })
-            .collect();
-        let parts = lost.into_iter().flat_map(|(id, count)| (0..count).map(move |part| (id, part)));
-        parts.collect::<Vec<_>>().into_iter().for_each(|part| self.withdraw(part));
+        let mut parts = Vec::new();
+        for (id, asked) in lost {
+            asked.is_withdrawn = true;
+            parts.extend((0..asked.states.len()).map(|part| (*id, part)));
+        }
+        parts.into_iter().for_each(|part| self.withdraw(part));
     }
 
     fn withdraw(&mut self, part: PartId) {
@@ -301,8 +305,7 @@ impl Proxy {
         let Some(link) = self.links.get_mut(&id) else { return };
         for (part, asking) in std::mem::take(&mut link.waiting) {
             // Who has waited for too long was told so.
-            let is_open = |asked: &&mut Asked| asked.answer.is_none() && !asked.is_withdrawn;
-            if let Some(asked) = self.asked.get_mut(&part.0).filter(is_open) {
+            if let Some(asked) = self.asked.get_mut(&part.0).filter(|asked| asked.is_open()) {
                 link.send(part, &asked.question.parts[part.1], asking, now);
                 asked.states[part.1] = PartState::Sent;
             }

@@ -1,16 +1,16 @@
 //! Commands that another node may be asked for.
 //!
-//! The owner of a slot runs a command with this node's rights, whoever the client is. So it is asked only for a command
-//! whose effects were all looked at here, as its client's user: those that its arguments and flags tell. The rest is
-//! carried for a user who may do everything, as nothing is left to be looked at, and for nobody else:
+//! The owner of a slot runs a command of any client with this node's rights. So it is asked only for a command whose
+//! effects were all looked at here, as its client's user: those that its arguments and flags tell. The rest is carried
+//! for a user who may do everything, as nothing is left to be looked at, and for no other:
 //!
 //! - scripts and functions, which run commands that only the owner sees;
 //! - SORT with BY or GET, whose keys depend on the data, unless the user may read every key;
 //! - commands about other databases than the selected one, as the owner may have more of them than this node, unless
 //!   the user may use all.
 //!
-//! No command that adds to keys is carried for a user whose keys' memory is limited: the owner has the keys, and does not
-//! count for the user.
+//! No command that adds to keys is carried for a user whose keys' memory is limited: the owner has the keys, and does
+//! not count for the user.
 
 use crate::core::args::Args;
 use crate::core::command::{ALL_DBS, Command, DENY_OOM, RUNS_SCRIPTS};
