@@ -12,6 +12,7 @@
 //! answers. Nothing here knows of sockets, threads or clocks, nor of commands: what a question consists of is its
 //! asker's matter.
 
+mod asked;
 pub mod owner_link;
 #[expect(clippy::module_inception, reason = "it is what the folder is about")]
 pub mod proxy;

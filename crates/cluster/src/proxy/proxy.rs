@@ -1,6 +1,7 @@
 //! What a worker asks of other nodes for its clients.
 
 use crate::Millis;
+use crate::proxy::asked::{Asked, PartState};
 use crate::proxy::owner_link::{Came, Credentials, OwnerLink, PartId};
 use crate::proxy::question::{Context, Part, Question};
 use crate::proxy::redirection::{self, Redirection};
@@ -56,35 +57,6 @@ pub struct Answer {
     pub bytes: Vec<u8>,
     /// No question of this client is open any more.
     pub is_last: bool,
-}
-
-enum PartState {
-    /// Not sent: its connection is not ready.
-    Waiting,
-    Sent,
-    /// With this reply: it is asked anew.
-    PutOff(Vec<u8>),
-    Replied(Vec<u8>),
-}
-
-struct Asked {
-    by: ClientKey,
-    question: Question,
-    states: Vec<PartState>,
-    hops: Vec<u8>,
-    /// Parts without a reply.
-    left: usize,
-    deadline: Millis,
-    /// Nothing of it is sent any more.
-    is_withdrawn: bool,
-    answer: Option<Vec<u8>>,
-}
-
-impl Asked {
-    /// Whether parts of it may be sent.
-    fn is_open(&self) -> bool {
-        self.answer.is_none() && !self.is_withdrawn
-    }
 }
 
 /// The state machine.
