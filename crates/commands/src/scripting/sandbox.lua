@@ -34,11 +34,20 @@ local function no_table(name, value)
     error("bad argument #1 to '" .. name .. "' (table expected, got " .. type(value) .. ")", 3)
 end
 
+-- An error that ends the run passes all that catches errors.
+local function passed(ok, err, ...)
+    if not ok and is_ending() then
+        error(err, 0)
+    end
+    return ok, err, ...
+end
+
 -- What stands for an error outside: natives' errors become strings and tables here.
 local function caught(ok, err, ...)
     if ok then
         return ok, err, ...
     end
+    passed(ok, err)
     err = clean(err)
     if type(err) == 'table' and type(err.err) == 'string' then
         return false, err.err
@@ -60,14 +69,14 @@ function base.pcall(...)
 end
 
 function base.xpcall(f, handler)
-    return xpcall(f, function(err)
+    return passed(xpcall(f, function(err)
         -- What ends a run is raised where nothing can end a handler.
         err = clean(err)
         if is_ending() then
             return err
         end
         return handler(err)
-    end)
+    end))
 end
 
 function base.getmetatable(value)
@@ -212,6 +221,7 @@ function wrapped.resume(...)
         if ok then
             return ok, err, ...
         end
+        passed(ok, err)
         return false, clean(err)
     end
     return pass(resume(...))
