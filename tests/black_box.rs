@@ -45,6 +45,8 @@ mod delprefix;
 mod dialogue;
 #[path = "black_box/directives.rs"]
 mod directives;
+#[path = "black_box/ended_connections.rs"]
+mod ended_connections;
 #[path = "black_box/eviction.rs"]
 mod eviction;
 #[path = "black_box/failing_disks.rs"]

@@ -115,6 +115,7 @@ fn establish(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
     record(cx, args);
     cx.reply.ok();
     if !is_tracked {
+        cx.session.info.go_on_with("cluster|syncslots");
         cx.session.import = Some(Box::new(job));
         cx.flow = Flow::Replicate;
     }

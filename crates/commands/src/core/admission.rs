@@ -34,6 +34,7 @@ use crate::core::forwarding;
 use crate::core::rights::{self, Call};
 use crate::core::session::Session;
 use cluster::proxy::Question;
+use engine::client_endings::Ending;
 use engine::config::{Directive, os_message};
 use engine::data::key_hash::KeyHash;
 use engine::host::threads::Server;
@@ -388,6 +389,8 @@ pub(crate) struct Settle {
     rights: Option<u64>,
     /// The reply, where it is a number.
     count: Option<i64>,
+    /// The client's connection ends with the reply.
+    ends_client: bool,
     waits_for_nodes: bool,
 }
 
@@ -403,9 +406,9 @@ impl Settle {
         Settle::new().begin(cx);
     }
 
-    /// The same with another reply.
-    pub fn then_int(cx: &mut Context<'_>, count: i64) {
-        Settle { count: Some(count), ..Settle::new() }.begin(cx);
+    /// The same with OK or a number as the reply, which may be the client's last.
+    pub fn then_reply(cx: &mut Context<'_>, count: Option<i64>, ends_client: bool) {
+        Settle { count, ends_client, ..Settle::new() }.begin(cx);
     }
 
     fn begin(self, cx: &mut Context<'_>) {
@@ -419,8 +422,11 @@ impl Settle {
 
     fn reply(&self, cx: &mut Context<'_>) {
         match self.count {
-            Some(count) => cx.reply.int(count),
             None => cx.reply.ok(),
+            Some(count) => cx.reply.int(count),
+        }
+        if self.ends_client {
+            cx.engine.end_client(&cx.session.info, Ending::AfterReplies);
         }
     }
 }

@@ -121,7 +121,7 @@ fn write_fields(out: &mut Vec<u8>, client: &ClientInfo, now_ms: UnixMs, hides: b
 
 /// The name of the client's user.
 pub(crate) fn user_of(details: &Details) -> &[u8] {
-    details.user.as_deref().unwrap_or(DEFAULT_USER)
+    details.user.as_ref().map_or(DEFAULT_USER, |user| user.name())
 }
 
 /// What stands in the log for a name that it may not show.

@@ -15,13 +15,10 @@ use crate::core::context::Now;
 use crate::core::key_spec;
 use crate::core::session::{Identity, NEVER, Session};
 use engine::acl::denial_log::{DenialLogEntry, Denied};
-use engine::acl::pattern::Pattern;
 use engine::acl::quota::MemoryQuota;
 use engine::acl::quota_usage::QuotaSeat;
 use engine::acl::selector::{KeyAccess, Selector};
-use engine::acl::user::{DEFAULT_USER, User};
-use engine::acl::users::UserChange;
-use engine::clients::pubsub::ChannelKind;
+use engine::acl::user::User;
 use engine::clients::registry::ClientInfo;
 use engine::config::Directive;
 use engine::{Engine, Error, Word};
@@ -251,8 +248,8 @@ pub(crate) fn check(
     let Err(denial) = call.check_identity(&session.identity, engine.databases()) else { return Ok(()) };
     let user = session.identity.user();
     let error = user.map_or(Error::NoAuth, |user| call.error(user, denial.denied));
-    let details = session.info.details();
-    let name = user.map_or_else(|| details.user.as_deref().unwrap_or_default(), |user| user.name());
+    let known = session.info.user();
+    let name = user.or(known.as_ref()).map_or(&b""[..], |user| user.name());
     note(engine, session, denial.denied, context, call.object(&denial), name, now);
     Err((denial.denied, error))
 }
@@ -340,33 +337,10 @@ fn may_with(
     call.check_each(user, engine.databases(), also).is_ok()
 }
 
-/// Whether a change of users ends a client's connection: its user is gone, or may listen to less than before, and not
-/// to all that the client listens to.
-pub fn ends(session: &Session, change: &UserChange) -> bool {
-    let is_its = match &session.identity {
-        // A command came before the message, and found its user gone.
-        Identity::Nobody => return true,
-        Identity::User(user) => user.is_same(&change.old),
-        Identity::Unnamed => change.old.name() == DEFAULT_USER,
-    };
-    let Some(new) = change.new.as_ref().filter(|_| is_its) else { return is_its };
-    let (Some(subscriptions), Some(allowed)) = (&session.subscriptions, new.channels()) else { return false };
-    let is_kept = |old: Vec<&Pattern>| old.iter().all(|pattern| allowed.contains(pattern));
-    if change.old.channels().is_some_and(is_kept) {
-        return false;
-    }
-    let may_hear = |kind: ChannelKind, name: &[u8]| match kind {
-        ChannelKind::Pattern => allowed.iter().any(|it| it.text() == name),
-        _ => allowed.iter().any(|it| it.matches(name)),
-    };
-    !subscriptions.each().all(|(kind, name)| may_hear(kind, name))
-}
-
 impl Session {
     /// The client is this user's from now on.
     pub(crate) fn use_identity(&mut self, identity: Identity, authenticated: bool) {
-        let name = identity.user().map(|user| user.name().into());
-        self.info.edit_details(|details| details.user = name);
+        self.info.edit_details(|details| details.user = identity.user().cloned());
         (self.identity, self.authenticated) = (identity, authenticated);
         self.seat = None;
         (self.rights_at, self.open_at) = (NEVER, NEVER);

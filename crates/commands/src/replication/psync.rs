@@ -61,6 +61,7 @@ fn hand_over(cx: &mut Context<'_>, asked: Option<(Vec<u8>, i64)>) -> Result<(), 
     if (handshake.without_data || handshake.without_functions) && !handshake.eof {
         return Err(Error::Verbatim(Word::of("ERR Filtered replica requires EOF capability")));
     }
+    cx.session.info.go_on_with(if asked.is_some() { "psync" } else { "sync" });
     cx.session.sync = Some(Box::new(SyncRequest { handshake, asked }));
     cx.flow = Flow::Replicate;
     Ok(())

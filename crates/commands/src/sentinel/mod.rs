@@ -125,7 +125,7 @@ pub fn follow_users(server: &Engine, sentinel: &Engine) {
     mode::run_as(true, || {
         let context = rule_context(sentinel);
         let users = users.iter().map(|user| user.translated(context.catalog)).collect();
-        acl::follow(sentinel, sentinel.users().replace_all(users, context));
+        acl::follow(sentinel, sentinel.users().replace_all(users, context), None);
     });
 }
 

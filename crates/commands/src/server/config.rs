@@ -187,7 +187,7 @@ impl EngineHooks for Change<'_> {
             .engine
             .users()
             .set_default_password(self.config.text(Directive::REQUIREPASS), rule_context(self.engine));
-        acl::follow(self.engine, vec![change]);
+        acl::follow(self.engine, vec![change], None);
         Ok(())
     }
 

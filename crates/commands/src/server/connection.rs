@@ -16,6 +16,7 @@ use crate::core::rights::{self, databases_at};
 use crate::core::session::{Identity, Replies, Session};
 use crate::pubsub::channels;
 use crate::pubsub::tracking;
+use crate::server::acl::lasting_rights;
 use crate::server::module;
 use crate::version;
 use engine::acl::denial_log::Denied;
@@ -257,6 +258,9 @@ fn authenticate(cx: &mut Context<'_>, name: &[u8], password: &[u8], command: &[u
     let seat = session.seat_for(&user)?;
     session.use_identity(Identity::User(user), true);
     (session.was_authenticated, session.seat) = (true, seat);
+    if lasting_rights::is_user_gone(engine, session) {
+        cx.flow = Flow::Close;
+    }
     Ok(())
 }
 

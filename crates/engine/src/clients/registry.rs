@@ -1,16 +1,27 @@
-//! Who is connected: what CLIENT LIST and INFO tell of every client, whichever worker serves it.
+//! Who is connected: what CLIENT LIST and INFO tell of every client, whichever thread serves it.
 //!
-//! The worker that owns a connection writes its record, anybody may read it.
+//! The thread that serves a connection writes its record, anybody may read it. The list says who that is: a worker, or
+//! the thread of replicas, of the link to the primary, of slots that move.
+//!
+//! ```text
+//!   a connection moves      under the list's lock: the new thread is noted    -> message to it -> taken in -> has it ended?
+//!   a connection is ended   under the list's lock: taken off, marked as ended -> message to the thread that is noted
+//! ```
+//!
+//! Neither can miss the other: a message that comes before the connection was taken in is of a client that is marked
+//! by then.
 
+use crate::acl::user::User;
 use crate::clients::waiters::Ticket;
 use crate::clients::watch::WatchFlag;
 use crate::locks::sync::Mutex;
 use crate::time::UnixMs;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{
-    AtomicBool, AtomicI32, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
+    AtomicBool, AtomicI32, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire,
+    Ordering::Relaxed, Ordering::Release,
 };
+use std::sync::{Arc, OnceLock};
 
 /// One connected client. Its worker writes here with every command, so no line of it is another client's too.
 #[repr(align(64))]
@@ -25,8 +36,12 @@ pub struct ClientInfo {
     local: bool,
     /// The number of its socket; -1 without one.
     pub fd: i32,
-    /// The worker that serves it, or that it is on its way to.
+    /// The worker that serves it, or that it is on its way to. Changed under the list's lock.
     pub worker: AtomicUsize,
+    /// Taken off the list.
+    ended: AtomicBool,
+    /// The command that it goes on with, as a replica or a source of slots.
+    lasting_command: OnceLock<&'static str>,
     /// What the worker knows its connection by.
     pub token: AtomicUsize,
     /// Unix time in milliseconds.
@@ -170,8 +185,8 @@ struct Waits {
 /// What a client says of itself.
 #[derive(Clone, Debug, Default)]
 pub struct Details {
-    /// The user that it logged in as; None: the default one.
-    pub user: Option<Box<[u8]>>,
+    /// The user that it logged in as, as that was then; None: the default one.
+    pub user: Option<Arc<User>>,
     /// CLIENT SETNAME; empty without.
     pub name: Vec<u8>,
     /// CLIENT SETINFO LIB-NAME; empty without.
@@ -196,6 +211,8 @@ impl ClientInfo {
             local: addr.is_empty() || addr.ends_with(":0") || addr.starts_with("127.") || addr.starts_with("[::1]"),
             fd,
             worker: AtomicUsize::new(worker),
+            ended: AtomicBool::new(false),
+            lasting_command: OnceLock::new(),
             token: AtomicUsize::new(0),
             connected_at: now,
             active_at: AtomicI64::new(now.0),
@@ -251,6 +268,34 @@ impl ClientInfo {
     /// No port of a peer is 0.
     pub fn is_unix(&self) -> bool {
         self.addr.ends_with(":0")
+    }
+
+    /// Whether it is off the list: the thread that serves it lets go of it. To be asked after the thread has taken the
+    /// connection in.
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Acquire)
+    }
+
+    /// Whether it is another server, which no worker serves.
+    pub fn is_server(&self) -> bool {
+        let MigrationEnd { is_source, is_target, .. } = &self.migration;
+        [&self.is_replica, &self.is_primary, is_source, is_target].iter().any(|is_it| is_it.load(Relaxed))
+    }
+
+    /// From now on it gets or gives data by this command, which does not end. It needs the right to it for as long.
+    pub fn go_on_with(&self, full_name: &'static str) {
+        // A connection never becomes another kind of server's.
+        let _ = self.lasting_command.set(full_name);
+    }
+
+    /// The command that it goes on with, if it is another server that has asked for that.
+    pub fn lasting_command(&self) -> Option<&'static str> {
+        self.lasting_command.get().copied()
+    }
+
+    /// The user that it logged in as; None: the default one.
+    pub fn user(&self) -> Option<Arc<User>> {
+        self.details.lock().user.clone()
     }
 
     /// One more command has ended. Only the worker that serves the client counts.
@@ -352,9 +397,21 @@ impl Clients {
         self.by_id.lock().insert(client.id, Arc::clone(client));
     }
 
-    /// Takes the client off the list; false if it was not there any more.
-    pub fn remove(&self, id: u64) -> bool {
-        self.by_id.lock().remove(&id).is_some()
+    /// Takes the client off the list. Returns the worker that serves it and is to end its connection; None if it was
+    /// not there any more.
+    pub fn end(&self, id: u64) -> Option<usize> {
+        let mut by_id = self.by_id.lock();
+        let client = by_id.remove(&id)?;
+        client.ended.store(true, Release);
+        Some(client.worker.load(Relaxed))
+    }
+
+    /// This worker serves the client from now on. False if the client was ended before. The worker asks
+    /// [`ClientInfo::has_ended`] when it has taken the connection in.
+    pub fn assign(&self, client: &ClientInfo, worker: usize) -> bool {
+        let by_id = self.by_id.lock();
+        client.worker.store(worker, Relaxed);
+        by_id.contains_key(&client.id)
     }
 
     /// The client with this id, if it is connected.
@@ -388,10 +445,62 @@ mod tests {
         for _ in 0..3 {
             clients.add(&Arc::new(ClientInfo::new(clients.next_id(), "a", "b", 0, 0, UnixMs(0))));
         }
-        clients.remove(2);
+        assert_eq!((clients.end(2), clients.end(2)), (Some(0), None));
         assert_eq!(clients.all().iter().map(|client| client.id).collect::<Vec<_>>(), [1, 3]);
         clients.get(3).unwrap().edit_details(|details| details.name = b"x".to_vec());
         assert_eq!(clients.get(3).unwrap().details().name, b"x");
         assert_eq!(clients.next_id(), 4);
+    }
+
+    /// A connection that goes from worker 0 to worker 1 while another thread ends it, step by step.
+    #[derive(Default)]
+    struct Move {
+        clients: Clients,
+        /// Messages of worker 1: the connection, or the order to end it.
+        inbox: Vec<bool>,
+        is_taken_in: bool,
+        is_closed: bool,
+    }
+
+    impl Move {
+        fn receive(&mut self, client: &ClientInfo) {
+            if self.inbox.is_empty() {
+                return;
+            }
+            let is_connection = self.inbox.remove(0);
+            self.is_taken_in |= is_connection;
+            self.is_closed |= self.is_taken_in && (!is_connection || client.has_ended());
+        }
+    }
+
+    #[test]
+    fn a_client_that_is_ended_while_it_moves_is_ended_in_every_order_of_the_steps() {
+        // Two steps of the mover, two of the ender, two looks of the new worker: each order of the six.
+        let orders = (0..3_u32.pow(6)).map(|n| (0..6).map(|at| n / 3_u32.pow(at) % 3).collect::<Vec<u32>>());
+        let is_fair = |order: &Vec<u32>| (0..3).all(|actor| order.iter().filter(|it| **it == actor).count() == 2);
+        let mut tried = 0;
+        for order in orders.filter(is_fair) {
+            let client = Arc::new(ClientInfo::new(1, "", "", 0, 0, UnixMs(0)));
+            let mut state = Move::default();
+            state.clients.add(&client);
+            let (mut is_there, mut told, mut steps) = (false, None, [0; 3]);
+            for actor in &order {
+                let step = std::mem::replace(&mut steps[*actor as usize], 1);
+                match (actor, step) {
+                    (0, 0) => is_there = state.clients.assign(&client, 1),
+                    (0, _) if is_there => state.inbox.push(true),
+                    (0, _) => state.is_closed = true,
+                    (1, 0) => told = state.clients.end(1),
+                    (1, _) if told == Some(1) => state.inbox.push(false),
+                    // Worker 0 has let go of it, or looks when it does.
+                    (1, _) => {}
+                    _ => state.receive(&client),
+                }
+            }
+            (0..2).for_each(|_| state.receive(&client));
+            assert!(state.is_closed, "{order:?}");
+            tried += 1;
+        }
+        assert_eq!(tried, 90);
     }
 }

@@ -3,6 +3,7 @@
 //! On top of all other rooms: it owns their parts and hands them down, and none of them knows of it.
 
 mod background_work;
+pub mod client_endings;
 pub mod held_writes;
 pub mod host;
 mod memory_limit;

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 /// Clients' connections, and the threads that serve them.
 pub trait Connections: Send + Sync {
-    /// Ends the connection of a client that `worker` serves (CLIENT KILL).
+    /// Ends the connection of a client that `worker` serves.
     fn kill(&self, _worker: usize, _client: u64) {}
 
     /// In a cluster: what was published here goes to subscribers at other nodes.
@@ -27,10 +27,10 @@ pub trait Connections: Send + Sync {
     /// The data has been read from a file.
     fn data_loaded(&self) {}
 
-    /// Ends it when it has been sent what it was replied so far.
+    /// Ends it when it has been sent what it was replied so far; one that no worker serves ends at once.
     fn close(&self, _worker: usize, _client: u64) {}
 
-    /// Users have changed: workers look whose connections have to end.
+    /// Users have changed: workers look which clients may not listen any more to what they listen to.
     fn rights_changed(&self, _changes: &Arc<[UserChange]>) {}
 
     /// CONFIG SET has changed the configuration.

@@ -3,8 +3,8 @@
 
 use crate::event_loop::worker::Worker;
 use crate::system::log;
-use crate::workers::mailbox::WorkerMessage;
 use commands::core::client_line::described;
+use engine::client_endings::Ending;
 use engine::clients::registry::ClientInfo;
 use engine::config::Directive;
 use engine::stats::metrics::sum;
@@ -75,7 +75,7 @@ impl Worker {
     fn evict_down_to(&mut self, limit: u64, now: UnixMs) {
         // The counters include clients that are on their way out; the list does not.
         let mut clients = self.shared.engine.clients().all();
-        clients.retain(|client| !client.no_evict.load(Relaxed) && !client.is_replica.load(Relaxed));
+        clients.retain(|client| !client.no_evict.load(Relaxed) && !client.is_server());
         let mut clients: Vec<(usize, Arc<ClientInfo>)> =
             clients.into_iter().map(|client| (client.memory.load(Relaxed), client)).collect();
         let mut total: u64 = clients.iter().map(|(bytes, _)| *bytes as u64).sum();
@@ -85,20 +85,14 @@ impl Worker {
                 break;
             }
             total -= bytes as u64;
-            if !self.shared.engine.clients().remove(client.id) {
+            if !self.shared.engine.end_client(&client, Ending::AtOnce) {
                 continue;
             }
             log::notice(format_args!("Evicting client: {}", described(&self.shared.engine, &client, now)));
             self.metrics().evicted_clients.add(1);
-            // Nothing is given any more to one that waits.
-            if let Some(ticket) = client.ticket() {
-                ticket.finish();
-            }
-            let worker = client.worker.load(Relaxed);
-            if worker == self.index {
+            if client.worker.load(Relaxed) == self.index {
+                // Its memory is wanted now.
                 self.close_client(client.id);
-            } else {
-                self.shared.post(worker, WorkerMessage::Kill { client: client.id });
             }
         }
     }

@@ -10,10 +10,10 @@
 //! has a chunked command or replies that wait for the log; and subscribers and monitors, whose messages go by way of
 //! their worker. Who waits for a key or tracks moves only from a worker that is on its way out.
 //!
-//! **What is on its way to the client's old worker** is not lost. Who ends a client takes it off the list of clients
-//! before its worker is told, and the new worker looks at the list after it was made known as the client's: one of the
-//! two sees the other. Invalidations, and what a blocked client has waited for, are sent on. Nothing else is sent to a
-//! client that can move.
+//! **What is on its way to the client's old worker** is not lost. CLIENT KILL, eviction and changes of users end a
+//! client by way of the [list of clients](engine::clients::registry), and the new worker asks whether the client has
+//! ended when it has taken the connection in: one of the two sees the other. Invalidations, and what a blocked client
+//! has waited for, are sent on. Nothing else is sent to a client that can move.
 
 use crate::connection::socket::Readiness;
 use crate::connection::state::Connection;
@@ -88,7 +88,8 @@ impl Worker {
         self.wait_timeouts.remove(connection.waiting.ticket().and_then(|ticket| WaitTimeout::of(ticket)));
         connection.memory.end(self.metrics());
         connection.session.worker = worker;
-        connection.session.info.worker.store(worker, Relaxed);
+        // One that was ended meanwhile ends where it is taken in.
+        self.shared.engine.clients().assign(&connection.session.info, worker);
         self.shared.reassign(self.index, worker);
         self.shared.post(worker, WorkerMessage::Handover(Box::new(connection)));
     }
@@ -104,14 +105,15 @@ impl Worker {
         let info = Arc::clone(&connection.session.info);
         let import = connection.session.import.take();
         info.is_replica.store(import.is_none(), Relaxed);
-        info.worker.store(if import.is_some() { MIGRATION_WORKER } else { WORKERS_MAX }, Relaxed);
+        info.migration.is_source.store(import.is_some(), Relaxed);
+        let worker = if import.is_some() { MIGRATION_WORKER } else { WORKERS_MAX };
+        let is_there = self.shared.engine.clients().assign(&info, worker) && deregistered.is_ok();
         self.shared.release(self.index);
-        let is_there = deregistered.is_ok() && self.shared.engine.clients().get(info.id).is_some();
         if let Some(job) = import {
             return self.give_to_migration(*job, is_there, connection);
         }
         let (Some(request), true) = (connection.session.sync.take(), is_there) else {
-            self.shared.engine.clients().remove(info.id);
+            self.shared.engine.clients().end(info.id);
             return;
         };
         let input = connection.input.pending().to_vec();
@@ -124,7 +126,7 @@ impl Worker {
     fn give_to_migration(&mut self, job: JobName, is_there: bool, connection: Connection) {
         let info = Arc::clone(&connection.session.info);
         if !is_there {
-            self.shared.engine.clients().remove(info.id);
+            self.shared.engine.clients().end(info.id);
             return self.shared.migrations.post(MigrationMessage::ImportLost(job));
         }
         let input = connection.input.pending().to_vec();
@@ -145,11 +147,11 @@ impl Worker {
         connection.visits = Visits::default();
         connection.socket.note(Readiness::new(true, false, false), false);
         let is_registered = self.poller.register(connection.socket.stream(), token).is_ok();
-        if !is_registered || self.shared.engine.clients().get(connection.client()).is_none() {
+        connection.note_memory(&self.shared.engine.metrics()[self.index]);
+        let connection = entry.insert(connection);
+        if !is_registered || connection.session.info.has_ended() {
             connection.abort();
         }
-        connection.note_memory(&self.shared.engine.metrics()[self.index]);
-        entry.insert(connection);
         self.enqueue(token);
     }
 }

@@ -2,6 +2,7 @@
 //! peer.
 
 use crate::connection::output_buffer::Resized;
+use crate::connection::state::Connection;
 use crate::event_loop::worker::Worker;
 use crate::system::log;
 use commands::Now;
@@ -9,6 +10,8 @@ use engine::host::threads::Server;
 use engine::time::UnixMs;
 use std::sync::atomic::Ordering::Relaxed;
 
+/// Milliseconds that a client which was ended by others may take to read its last replies.
+const LAST_READ: i64 = 500;
 /// Keys that clients have a copy of and that are forgotten at a time, when there are too many.
 const FORGOTTEN_AT_ONCE: usize = 1000;
 /// Of how many connections the reply buffer of one is looked at in a tick, and of how many at least.
@@ -29,6 +32,7 @@ impl Worker {
             if self.index == 0 && !paused {
                 self.do_for_all(now);
             }
+            self.close_ended(now);
             let waiting = self.wake_throttled(now);
             self.release_replies(time);
             self.replies.give_back_room();
@@ -102,6 +106,15 @@ impl Worker {
             }
         }
         waiting
+    }
+
+    /// Clients that were ended by others and do not read their last replies.
+    fn close_ended(&mut self, now: UnixMs) {
+        let is_late = |it: &Connection| {
+            it.is_closing() && it.session.info.has_ended() && !it.output.has_held() && it.silence(now) > LAST_READ
+        };
+        let late = self.connections.iter().filter(|(_, it)| is_late(it)).map(|(token, _)| token);
+        late.collect::<Vec<_>>().into_iter().for_each(|token| self.close(token));
     }
 
     fn close_idle(&mut self, now: UnixMs) {

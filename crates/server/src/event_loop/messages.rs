@@ -6,8 +6,8 @@ use crate::event_loop::worker::Worker;
 use crate::workers::mailbox::{Login, WorkerMessage};
 use cluster::slot_set::SlotSet;
 use commands::LendingMode;
-use commands::core::rights;
 use commands::pubsub::channels;
+use commands::server::acl::lasting_rights::{end_listening, is_user_gone};
 use commands::server::connection;
 use commands::{Now, Session};
 use engine::acl::users::UserChange;
@@ -84,22 +84,16 @@ impl Worker {
         }
     }
 
-    /// Ends the connections whose users are gone, or may not listen any more to what they listen to. Who has been
-    /// replied to just now gets that.
+    /// Ends the connections whose users may not listen any more to what they listen to.
     fn follow_rights(&mut self, changes: &[UserChange]) {
-        let is_hit =
-            |it: &Connection| !it.is_closing() && changes.iter().any(|change| rights::ends(&it.session, change));
-        let hit = self.connections.iter().filter(|(_, it)| is_hit(it)).map(|(token, _)| token);
-        for token in hit.collect::<Vec<_>>() {
-            let connection = &mut self.connections[token];
-            if connection.output.has_replies_ahead() {
-                connection.close();
-                self.enqueue(token);
-            } else {
-                // What it was told before may have come in the same tick; one that is gone gets nothing.
-                let _ = connection.flush_all();
-                self.close(token);
-            }
+        let clients: Vec<Arc<ClientInfo>> = {
+            let listens = self.connections.iter().filter(|(_, it)| !it.is_closing() && it.listens());
+            let is_hit = |it: &Connection| changes.iter().any(|change| end_listening(&it.session, change));
+            listens.filter(|(_, it)| is_hit(it)).map(|(_, it)| Arc::clone(&it.session.info)).collect()
+        };
+        for client in clients {
+            self.shared.engine.clients().end(client.id);
+            self.close_after_reply(client.id);
         }
     }
 
@@ -141,7 +135,11 @@ impl Worker {
             Login::User(_) => {}
         }
         let protocol = if book { Protocol::Book } else { Protocol::Resp2 };
-        entry.insert(Connection::new(stream, session, protocol, now.unix_ms()));
+        let is_user_gone = is_user_gone(engine, &session);
+        let connection = entry.insert(Connection::new(stream, session, protocol, now.unix_ms()));
+        if is_user_gone || connection.session.info.has_ended() {
+            connection.abort();
+        }
         self.enqueue(token);
     }
 }

@@ -307,12 +307,18 @@ impl Worker {
         }
     }
 
-    /// Ends the connection of this client when it has been sent what it was replied.
+    /// Ends the connection of this client when it has been sent what it was replied. One that is off the list of
+    /// clients already is not waited for longer than [that lasts](crate::event_loop::housekeeping).
     pub fn close_after_reply(&mut self, id: u64) {
         let found = self.connections.iter_mut().find(|(_, connection)| connection.client() == id);
         if let Some((token, connection)) = found {
-            connection.close();
-            self.enqueue(token);
+            if connection.output.has_replies_ahead() || !connection.session.info.has_ended() {
+                connection.close();
+                return self.enqueue(token);
+            }
+            // What it was told before may have come in the same tick; one that is gone gets nothing.
+            let _ = connection.flush_all();
+            self.close(token);
         } else if let Some(client) = self.shared.engine.clients().get(id) {
             // It was handed to another worker meanwhile.
             self.shared.engine.host().close(client.worker.load(std::sync::atomic::Ordering::Relaxed), id);

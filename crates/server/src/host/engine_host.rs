@@ -444,7 +444,7 @@ impl Connections for EngineHost {
     fn kill(&self, worker: usize, client: u64) {
         let Some(shared) = self.shared() else { return };
         if worker == LINK_WORKER {
-            shared.killed_link.store(client, Relaxed);
+            // Its thread looks at the client's record.
         } else if worker == MIGRATION_WORKER {
             shared.migrations.post(MigrationMessage::Kill(client));
         } else if worker >= WORKERS_MAX {
@@ -481,8 +481,9 @@ impl Connections for EngineHost {
     }
 
     fn close(&self, worker: usize, client: u64) {
-        if let Some(shared) = self.shared().filter(|_| worker < WORKERS_MAX) {
-            shared.post(worker, WorkerMessage::Close { client });
+        match self.shared() {
+            Some(shared) if worker < WORKERS_MAX => shared.post(worker, WorkerMessage::Close { client }),
+            _ => self.kill(worker, client),
         }
     }
 

@@ -156,9 +156,10 @@ impl Acceptor {
         Ok(true)
     }
 
-    /// Connections that are clients or about to be.
+    /// Connections that are clients or about to be: those on the list, whichever thread serves them, or those that
+    /// workers have, of which some may have left the list and not be closed yet.
     fn present(&self, shared: &Shared) -> usize {
-        shared.connections() + self.handshakes.get().map_or(0, Handshakes::pending)
+        shared.connections().max(shared.engine.clients().len()) + self.handshakes.get().map_or(0, Handshakes::pending)
     }
 
     /// A connection that was made within the process becomes a client, if there may be one more.

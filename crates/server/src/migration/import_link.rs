@@ -94,7 +94,7 @@ impl ImportLink {
     pub fn go_on(&mut self, shared: &Shared, desk: &NodeDesk) -> Turn {
         let mut done = 0;
         let mut turn = Turn::More;
-        while turn == Turn::More && done < TURN {
+        while turn == Turn::More && done < TURN && !self.info.has_ended() {
             self.read(shared, desk);
             let before = self.input.len();
             turn = self.take(shared, desk);

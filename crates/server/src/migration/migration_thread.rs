@@ -11,6 +11,7 @@ use crate::workers::migration_messages::{MigrationMessage, NewImport, SnapshotEv
 use crate::workers::shared::{MIGRATION_WORKER, Shared, become_worker};
 use cluster::migration::{JobName, MigrationEffect};
 use cluster::slot_set::SlotSet;
+use commands::server::acl::lasting_rights::may_be_taken_in;
 use engine::clients::registry::ClientInfo;
 use engine::config::{ClientClass, Config, Directive, os_message};
 use engine::keyspace::record::LogUser;
@@ -249,13 +250,10 @@ impl MigrationThread {
 
     fn attach(&mut self, new: NewImport) {
         let job = new.job;
-        new.info.migration.is_source.store(true, Relaxed);
-        new.info.worker.store(MIGRATION_WORKER, Relaxed);
-        let is_there = self.shared.engine.clients().get(new.info.id).is_some();
         let mut link = ImportLink::new(new);
         let token = Token(self.links.vacant_key());
-        if !is_there || link.register(self.poll.registry(), token).is_err() {
-            self.shared.engine.clients().remove(link.info.id);
+        if !may_be_taken_in(&self.shared.engine, &link.info) || link.register(self.poll.registry(), token).is_err() {
+            self.shared.engine.clients().end(link.info.id);
             return self.desk.input(|bus, now| bus.migration_lost(&job, None, now));
         }
         self.links.insert(JobLink::Import(Box::new(link)));
@@ -292,6 +290,7 @@ impl MigrationThread {
         let limit = self.shared.engine.config().snapshot().output_buffer_limit(ClientClass::Replica);
         let lasts = match self.links.get_mut(token) {
             None => return,
+            Some(link) if link.info().has_ended() => false,
             Some(JobLink::Export(link)) => {
                 let lasts = link.go_on(&self.shared, &self.desk);
                 let is_over = limit.hard_bytes > 0 && link.unsent() > limit.hard_bytes;
@@ -333,7 +332,7 @@ impl MigrationThread {
 
     fn close(&mut self, token: usize) {
         let link = self.links.remove(token);
-        self.shared.engine.clients().remove(link.info().id);
+        self.shared.engine.clients().end(link.info().id);
         if let JobLink::Import(link) = link {
             link.end(&self.shared);
         }

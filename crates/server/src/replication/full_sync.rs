@@ -16,6 +16,7 @@ use crate::workers::shared::Shared;
 use commands::persistence::history_fields::begin_between_commands;
 use commands::replication::snapshot_options::{options, reads_element_expiries};
 use crossbeam_channel::bounded;
+use engine::clients::registry::ClientInfo;
 use engine::host::files::Scratch;
 use engine::status::replication_status::ReplicationStatus;
 use mio::{Events, Poll, Token};
@@ -24,7 +25,7 @@ use replication::follower::Handshake;
 use signal_hook::consts::SIGSTOP;
 use signal_hook::low_level::raise;
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -141,22 +142,22 @@ pub enum SnapshotSource {
 /// A replica that is sent a snapshot.
 pub struct Transfer {
     pub token: usize,
-    pub client: u64,
+    pub info: Arc<ClientInfo>,
     pub stream: SocketStream,
     /// Bytes that go before it.
     pub head: Vec<u8>,
     pub source: SnapshotSource,
     /// How long the replica may take nothing.
     pub patience: Duration,
-    pub cancelled: Arc<AtomicBool>,
 }
 
 /// Starts the thread.
 pub fn send(shared: &Arc<Shared>, transfer: Transfer) -> io::Result<()> {
     let shared = Arc::clone(shared);
     let work = move || {
-        let Transfer { token, client, stream, head, source, patience, cancelled } = transfer;
-        let (result, stream) = match PatientStream::new(stream, patience, cancelled) {
+        let Transfer { token, info, stream, head, source, patience } = transfer;
+        let client = info.id;
+        let (result, stream) = match PatientStream::new(stream, patience, info) {
             Err(error) => (Err(error), None),
             Ok(mut to) => {
                 let result = to.write_all(&head).and_then(|()| pour(source, &mut to));
@@ -212,7 +213,7 @@ struct PatientStream {
     poll: Poll,
     events: Events,
     patience: Duration,
-    cancelled: Arc<AtomicBool>,
+    info: Arc<ClientInfo>,
     /// The peer has closed its side.
     is_closed: bool,
 }
@@ -221,10 +222,10 @@ struct PatientStream {
 const LOOK: Duration = Duration::from_millis(100);
 
 impl PatientStream {
-    fn new(mut stream: SocketStream, patience: Duration, cancelled: Arc<AtomicBool>) -> io::Result<PatientStream> {
+    fn new(mut stream: SocketStream, patience: Duration, info: Arc<ClientInfo>) -> io::Result<PatientStream> {
         let poll = Poll::new()?;
         stream.register(poll.registry(), Token(0))?;
-        Ok(PatientStream { stream, poll, events: Events::with_capacity(4), patience, cancelled, is_closed: false })
+        Ok(PatientStream { stream, poll, events: Events::with_capacity(4), patience, info, is_closed: false })
     }
 
     fn into_stream(mut self) -> io::Result<SocketStream> {
@@ -245,9 +246,9 @@ impl PatientStream {
         if self.is_closed { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(()) }
     }
 
-    /// The replica is not to get it any more.
+    /// The replica is not to get it any more where its client has ended.
     fn check_cancelled(&self) -> io::Result<()> {
-        if self.cancelled.load(Relaxed) { Err(io::ErrorKind::ConnectionAborted.into()) } else { Ok(()) }
+        if self.info.has_ended() { Err(io::ErrorKind::ConnectionAborted.into()) } else { Ok(()) }
     }
 
     fn watch(&mut self, time: Duration) -> io::Result<()> {

@@ -131,8 +131,8 @@ pub(super) struct LinkThread {
 
 /// What a link has applied.
 pub(super) struct Progress {
-    /// The number of the client that the primary is.
-    client: u64,
+    /// The client that the primary is.
+    client: Arc<ClientInfo>,
     applier: Applier,
     /// Offset of the next byte that is not applied.
     offset: u64,
@@ -262,7 +262,7 @@ impl LinkThread {
         let mut progress = None;
         let result = self.converse(&mut wire, &mut link, wanted, &mut progress);
         if let Some(Progress { mut applier, client, .. }) = progress {
-            self.engine().clients().remove(client);
+            self.engine().clients().end(client.id);
             applier.end(self.engine());
         }
         match &result {
@@ -284,7 +284,7 @@ impl LinkThread {
     ) -> Result<(), End> {
         while wanted.is_wanted() {
             if let Some(progress) = progress.as_ref()
-                && self.shared.killed_link.load(Relaxed) == progress.client
+                && progress.client.has_ended()
             {
                 return Err(End::Io(io::ErrorKind::ConnectionAborted.into()));
             }
@@ -410,17 +410,17 @@ impl LinkThread {
         let primary = self.status().primary().ok_or(End::Unwanted)?;
         let address = format!("{}:{}", String::from_utf8_lossy(&primary.host), primary.port);
         let clients = self.engine().clients();
-        let client = clients.next_id();
-        let info = Arc::new(ClientInfo::new(client, &address, "", -1, LINK_WORKER, clock::now().unix_ms()));
+        let info = ClientInfo::new(clients.next_id(), &address, "", -1, LINK_WORKER, clock::now().unix_ms());
+        let info = Arc::new(info);
         info.is_primary.store(true, Relaxed);
         clients.add(&info);
         let now = clock::now().unix_ms();
         self.status().update_link(|link| (link.last_io, link.read_offset) = (now, offset));
         self.set_state(wanted, LinkState::Connected);
-        let applier = Applier::new(info, LINK_PLACE, db);
+        let applier = Applier::new(Arc::clone(&info), LINK_PLACE, db);
         // The own log has the data set as it is.
         let marks = VecDeque::from([(offset, self.engine().change_log().appended())]);
-        Ok(Progress { client, applier, offset, open: Vec::new(), is_named, marks, durable: 0 })
+        Ok(Progress { client: info, applier, offset, open: Vec::new(), is_named, marks, durable: 0 })
     }
 
     /// Bytes that are nothing to run.

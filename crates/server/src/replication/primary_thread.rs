@@ -8,7 +8,6 @@
 //! Where the server follows another one the backlog is fed with that one's bytes instead.
 
 use crate::connection::socket::Readiness;
-use crate::replication::full_sync::Transfer;
 use crate::replication::gathering::Gathering;
 use crate::replication::in_sync_replicas::{self, Acknowledging, FollowerChange};
 use crate::replication::replica::{Ended, Heard, Phase, Replica};
@@ -20,6 +19,7 @@ use crate::workers::shared::Shared;
 use crate::workers::stream_stops::StreamStop;
 use commands::replication::stray_command::StrayCommand;
 use commands::replication::{good_replicas, wait_replicas};
+use commands::server::acl::lasting_rights::may_be_taken_in;
 use engine::config::{ClientClass, Config, Directive};
 use engine::keyspace::record::LogUser;
 use engine::propagation::change_log::Readers;
@@ -265,8 +265,10 @@ impl PrimaryThread {
         self.tell(&replica.name(), format_args!("Replica {} asks for synchronization", replica.name()));
         let entry = self.replicas.vacant_entry();
         let token = entry.key();
-        if replica.register(self.poll.registry(), token).is_err() {
-            self.shared.engine.clients().remove(replica.info.id);
+        if !may_be_taken_in(&self.shared.engine, &replica.info)
+            || replica.register(self.poll.registry(), token).is_err()
+        {
+            self.shared.engine.clients().end(replica.info.id);
             return;
         }
         entry.insert(replica);
@@ -597,7 +599,7 @@ impl PrimaryThread {
         };
         let kept = config.bytes(Directive::REPL_BACKLOG_SIZE);
         let (mut ended, mut slow, mut total) = (Vec::new(), Vec::new(), 0);
-        for (token, replica) in &mut self.replicas {
+        for (token, replica) in self.replicas.iter_mut().filter(|(_, replica)| !replica.info.has_ended()) {
             match replica.send(self.backlog.as_ref()) {
                 Ok(sent) => total += sent,
                 Err(reason) => ended.push((token, reason)),
@@ -645,10 +647,10 @@ impl PrimaryThread {
     pub(super) fn close(&mut self, token: usize, now: UnixMs) {
         let Some(replica) = self.replicas.get(token) else { return };
         let (client, name) = (replica.info.id, replica.name());
-        self.shared.engine.clients().remove(client);
+        self.shared.engine.clients().end(client);
         replica.shown.awaits_psync.store(false, Relaxed);
         if replica.is_away() {
-            return replica.cancelled.store(true, Relaxed);
+            return;
         }
         if !replica.handshake.rdb_only {
             self.tell(&name, format_args!("Connection with replica {name} lost."));
@@ -675,26 +677,5 @@ impl PrimaryThread {
     pub(super) fn count_good(&self, now: UnixMs) {
         let config = self.shared.engine.config().snapshot();
         good_replicas::refresh(&self.shared.engine, &config, now);
-    }
-
-    /// Gives a replica's socket to a thread that sends it the snapshot.
-    pub(super) fn hand_out(&mut self, token: usize, source: super::full_sync::SnapshotSource, now: UnixMs) {
-        let timeout = self.shared.engine.config().snapshot().int(Directive::REPL_TIMEOUT);
-        let Some(replica) = self.replicas.get_mut(token) else { return };
-        let Some((stream, head)) = replica.take_stream(self.poll.registry()) else { return self.close(token, now) };
-        let transfer = Transfer {
-            token,
-            client: replica.info.id,
-            stream,
-            head,
-            source,
-            patience: Duration::from_secs(timeout.max(1) as u64),
-            cancelled: Arc::clone(&replica.cancelled),
-        };
-        if let Err(error) = super::full_sync::send(&self.shared, transfer) {
-            log::warning(format_args!("Can't start a thread for a replica: {error}"));
-            // Its socket is gone with the thread that did not start.
-            self.forget(token, now);
-        }
     }
 }

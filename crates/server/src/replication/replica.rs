@@ -13,7 +13,7 @@ use resp::number::parse_i64;
 use resp::{Progress, RequestLimits, RequestParser};
 use std::io::{self, IoSlice};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Pieces that are sent together.
 const PIECES: usize = 16;
@@ -76,8 +76,6 @@ pub struct Replica {
     pub lag: Lag,
     /// Since when it waits.
     pub since: UnixMs,
-    /// It is to end while another thread has its socket.
-    pub cancelled: Arc<AtomicBool>,
     /// The client whose connection gets its snapshot.
     pub rdb_client: Option<u64>,
     /// The thread that sends the snapshot has its socket.
@@ -109,7 +107,6 @@ impl Replica {
             has_acked: false,
             lag: Lag::default(),
             since: now,
-            cancelled: Arc::default(),
             rdb_client: None,
             is_away: false,
             socket: Some(Socket::new(stream)),

@@ -1,6 +1,6 @@
 //! Which replicas get a snapshot together, when it begins, and what becomes of it.
 
-use crate::replication::full_sync::{self, SnapshotPlan, SnapshotSource};
+use crate::replication::full_sync::{self, SnapshotPlan, SnapshotSource, Transfer};
 use crate::replication::in_sync_replicas::FollowerChange;
 use crate::replication::primary_thread::PrimaryThread;
 use crate::replication::replica::Phase;
@@ -168,6 +168,27 @@ impl PrimaryThread {
         }
     }
 
+    /// Gives a replica's socket to a thread that sends it the snapshot.
+    fn hand_out(&mut self, token: usize, source: SnapshotSource, now: UnixMs) {
+        let timeout = self.shared.engine.config().snapshot().int(Directive::REPL_TIMEOUT);
+        let Ok(registry) = self.registry().try_clone() else { return self.close(token, now) };
+        let Some(replica) = self.replicas.get_mut(token) else { return };
+        let Some((stream, head)) = replica.take_stream(&registry) else { return self.close(token, now) };
+        let transfer = Transfer {
+            token,
+            info: Arc::clone(&replica.info),
+            stream,
+            head,
+            source,
+            patience: Duration::from_secs(timeout.max(1) as u64),
+        };
+        if let Err(error) = full_sync::send(&self.shared, transfer) {
+            log::warning(format_args!("Can't start a thread for a replica: {error}"));
+            // Its socket is gone with the thread that did not start.
+            self.forget(token, now);
+        }
+    }
+
     /// All who get the snapshot begin at this offset of the stream.
     fn tell_offset(&mut self, sync: u64, start: SnapshotStart, now: UnixMs) {
         let SnapshotStart { id, offset, db } = start;
@@ -208,7 +229,7 @@ impl PrimaryThread {
     /// A replica has its snapshot.
     fn finish(&mut self, token: usize, stream: crate::connection::socket::SocketStream, now: UnixMs) {
         let Some(replica) = self.replicas.get_mut(token) else { return };
-        let is_cancelled = replica.cancelled.load(Relaxed);
+        let is_cancelled = replica.info.has_ended();
         replica.put_stream(stream);
         if replica.shown.awaits_psync.load(Relaxed) && !is_cancelled {
             (replica.phase, replica.since) = (Phase::Transmitted, now);
@@ -244,7 +265,7 @@ impl PrimaryThread {
     pub(super) fn forget(&mut self, token: usize, now: UnixMs) {
         self.note_follower(token, FollowerChange::Left);
         if let Some(replica) = self.replicas.try_remove(token) {
-            self.shared.engine.clients().remove(replica.info.id);
+            self.shared.engine.clients().end(replica.info.id);
             self.shared.engine.replication().remove_replica(replica.info.id);
             self.note_leaving(now);
         }

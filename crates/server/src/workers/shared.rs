@@ -84,8 +84,6 @@ pub struct Shared {
     link_thread: OnceLock<Thread>,
     /// What it has open.
     pub link_lines: LinkLines,
-    /// The client of the link that is to end.
-    pub killed_link: AtomicU64,
     /// It does nothing before (DEBUG SLEEP).
     pub sleeps_until: Mutex<Option<Instant>>,
     /// The thread that serves replicas.
@@ -114,7 +112,6 @@ impl Shared {
             notifier,
             link_thread: OnceLock::new(),
             link_lines: LinkLines::default(),
-            killed_link: AtomicU64::new(0),
             sleeps_until: Mutex::default(),
             replication: ThreadInbox::default(),
             stream_stops: StreamStops::default(),
@@ -291,7 +288,7 @@ impl Shared {
     /// A client is gone.
     pub fn forget(&self, worker: usize, client: u64) {
         self.slots[worker].load.fetch_sub(1, Relaxed);
-        self.engine.clients().remove(client);
+        self.engine.clients().end(client);
     }
 
     /// While the server is to do nothing (DEBUG SLEEP) a thread that talks to other servers sleeps here.

@@ -6,15 +6,16 @@ use crate::core::admission::Settle;
 use crate::core::args::Args;
 use crate::core::command::{ADMIN, Command, Flags, Group, LOADING, NO_SCRIPT, STALE};
 use crate::core::command_table::lookup;
-use crate::core::context::{Context, Flow, Now};
+use crate::core::context::{Context, Now};
 use crate::core::help::HELP;
 use crate::core::redact::secret_of_inner;
 use crate::core::rights::Call;
 use crate::server::acl::acl_file;
-use crate::server::acl::{acl_log, lines};
+use crate::server::acl::{acl_log, lasting_rights, lines};
 use engine::acl::selector::{Selector, has_spaces};
 use engine::acl::user::{DEFAULT_USER, User};
 use engine::acl::users::{SetUserError, UserChange};
+use engine::clients::registry::ClientInfo;
 use engine::{Engine, Error, Word};
 use resp::Reply;
 
@@ -153,22 +154,19 @@ pub(super) fn wrong_use(args: &Args<'_>) -> Error {
     Error::SubcommandUse(Word::of(engine::before_nul(&args[1])), "ACL")
 }
 
-/// What was admitted before does not begin any more, and connections end that have lost their rights.
-pub(crate) fn follow(engine: &Engine, changes: Vec<UserChange>) {
+/// What was admitted before does not begin any more, and connections end that have lost their rights. True if `own`
+/// is the client of one of them, which is left to the caller.
+pub(crate) fn follow(engine: &Engine, changes: Vec<UserChange>, own: Option<&ClientInfo>) -> bool {
     engine.persistence_status().begin_epoch();
+    let ends_own = lasting_rights::end_connections(engine, &changes, own);
     engine.host().rights_changed(&changes.into());
+    ends_own
 }
 
 /// Replies when the change holds everywhere.
 pub(super) fn changed(cx: &mut Context<'_>, changes: Vec<UserChange>) {
-    let own = cx.session.identity.user();
-    let is_gone = |change: &UserChange| change.new.is_none() && own.is_some_and(|own| own.is_same(&change.old));
-    let ends = changes.iter().any(is_gone);
-    follow(cx.engine, changes);
-    Settle::then_ok(cx);
-    if ends && matches!(cx.flow, Flow::Next) {
-        cx.flow = Flow::Close;
-    }
+    let ends = follow(cx.engine, changes, Some(&cx.session.info));
+    Settle::then_reply(cx, None, ends);
 }
 
 fn setuser(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -191,16 +189,9 @@ fn deluser(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     let (engine, context) = (cx.engine, rule_context(cx.engine));
     let changes: Vec<UserChange> = args.from(2).filter_map(|name| engine.users().remove(name, context)).collect();
-    let (own, count) = (cx.session.identity.user(), changes.len() as i64);
-    let ends = changes.iter().any(|change| own.is_some_and(|own| own.is_same(&change.old)));
-    follow(engine, changes);
-    if ends {
-        // It is told before its connection is closed with the others of the user.
-        cx.reply.int(count);
-        cx.flow = Flow::Close;
-    } else {
-        Settle::then_int(cx, count);
-    }
+    let removed = changes.len() as i64;
+    let ends = follow(engine, changes, Some(&cx.session.info));
+    Settle::then_reply(cx, Some(removed), ends);
     Ok(())
 }
 

@@ -7,6 +7,7 @@
 mod acl_commands;
 pub mod acl_file;
 mod acl_log;
+pub mod lasting_rights;
 #[cfg(test)]
 mod tests;
 

@@ -22,6 +22,7 @@ use crate::server::client::client_list::Filter;
 use crate::server::connection::{is_clean, set_name};
 use crate::server::worker_barrier::Others;
 use cluster::proxy::CAPABILITY;
+use engine::client_endings::Ending;
 use engine::clients::registry::ClientInfo;
 use engine::{Error, Word};
 use std::sync::Arc;
@@ -420,12 +421,7 @@ fn end(cx: &mut Context<'_>, client: &ClientInfo) {
     if client.id == cx.session.info.id {
         cx.flow = Flow::Close;
     } else {
-        cx.engine.clients().remove(client.id);
-        // Nothing is given any more to one that waits.
-        if let Some(ticket) = client.ticket() {
-            ticket.finish();
-        }
-        cx.engine.host().kill(client.worker.load(Relaxed), client.id);
+        cx.engine.end_client(client, Ending::AtOnce);
     }
 }
 
