@@ -81,6 +81,8 @@ mod replica_chains;
 mod replica_edges;
 #[path = "black_box/rights.rs"]
 mod rights;
+#[path = "black_box/rights_table.rs"]
+mod rights_table;
 #[path = "black_box/scripts.rs"]
 mod scripts;
 #[path = "black_box/secrets.rs"]

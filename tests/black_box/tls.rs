@@ -56,6 +56,25 @@ impl Authority {
         Arc::new(builder.with_single_cert(vec![certificate], key).expect("a pair"))
     }
 
+    /// A client's side of a connection, without a certificate.
+    pub fn client_over(&self, socket: TcpStream) -> Client {
+        over(socket, self.client_settings(None))
+    }
+
+    fn client_settings(&self, certificate: Option<&str>) -> ClientConfig {
+        let pem = |name: &str| CertificateDer::from_pem_file(self.path(name)).expect("a certificate");
+        let mut roots = RootCertStore::empty();
+        roots.add(pem("ca.crt")).expect("an authority");
+        let builder = ClientConfig::builder().with_root_certificates(roots);
+        match certificate {
+            None => builder.with_no_client_auth(),
+            Some(name) => {
+                let key = PrivateKeyDer::from_pem_file(self.path(&format!("{name}.key"))).expect("a key");
+                builder.with_client_auth_cert(vec![pem(&format!("{name}.crt"))], key).expect("a pair")
+            }
+        }
+    }
+
     fn start(&self, threads: usize, options: &[&str]) -> TlsServer<'_> {
         let port = free_port();
         let (number, certificate, key) = (port.to_string(), self.path("server.crt"), self.path("server.key"));
@@ -87,27 +106,13 @@ impl TlsServer<'_> {
         socket
     }
 
-    fn settings(&self, certificate: Option<&str>) -> ClientConfig {
-        let pem = |name: &str| CertificateDer::from_pem_file(self.authority.path(name)).expect("a certificate");
-        let mut roots = RootCertStore::empty();
-        roots.add(pem("ca.crt")).expect("an authority");
-        let builder = ClientConfig::builder().with_root_certificates(roots);
-        match certificate {
-            None => builder.with_no_client_auth(),
-            Some(name) => {
-                let key = PrivateKeyDer::from_pem_file(self.authority.path(&format!("{name}.key"))).expect("a key");
-                builder.with_client_auth_cert(vec![pem(&format!("{name}.crt"))], key).expect("a pair")
-            }
-        }
-    }
-
     fn client_with(&self, settings: ClientConfig) -> Client {
         over(self.socket(), settings)
     }
 
     /// A client of another port that shows this certificate.
     pub fn client_at(&self, port: u16, certificate: Option<&str>) -> Client {
-        over(TlsServer::socket_to(port), self.settings(certificate))
+        over(TlsServer::socket_to(port), self.authority.client_settings(certificate))
     }
 
     /// A client without TLS.
@@ -117,7 +122,7 @@ impl TlsServer<'_> {
 
     /// A client that shows this certificate.
     pub fn client(&self, certificate: Option<&str>) -> Client {
-        self.client_with(self.settings(certificate))
+        self.client_with(self.authority.client_settings(certificate))
     }
 
     /// Whether a client with this certificate is served.
@@ -218,7 +223,7 @@ fn large_values_go_both_ways_in_small_fragments() {
     with_each_thread_count(ANYONE, |server| {
         let value: Vec<u8> = (0..1u32 << 20).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         for fragment in [None, Some(64), Some(1500)] {
-            let mut settings = server.settings(None);
+            let mut settings = server.authority.client_settings(None);
             settings.max_fragment_size = fragment;
             let name = ServerName::try_from("localhost").expect("a name");
             let tls = ClientConnection::new(Arc::new(settings), name).expect("a client");
@@ -304,7 +309,7 @@ fn certificates_change_while_the_server_runs() {
         authority.sign("other", 0xEF01, &[]);
         server.config("tls-auto-reload-interval 1").expect("a number");
         assert!(eventually(|| server.serves(None) && server.info("tls_server_cert_serial") == "EF01"));
-        let mut settings = server.settings(None);
+        let mut settings = server.authority.client_settings(None);
         settings.enable_early_data = false;
         for (protocols, version) in [("TLSv1.2", "TLSv1_2"), ("TLSv1.3", "TLSv1_3")] {
             server.config(&format!("tls-protocols {protocols}")).expect("protocols");
@@ -320,7 +325,7 @@ fn sessions_are_taken_up_again_unless_that_is_off() {
     with_each_thread_count(ANYONE, |server| {
         for (caching, expected) in [("yes", "Resumed"), ("no", "Full")] {
             server.config(&format!("tls-session-caching {caching}")).expect("a mode");
-            let settings = server.settings(None);
+            let settings = server.authority.client_settings(None);
             let kind = |client: &Client| format!("{:?}", client.conn.handshake_kind().expect("a handshake"));
             let mut first = server.client_with(settings.clone());
             assert_eq!((ask(&mut first, "PING").as_str(), kind(&first).as_str()), ("+PONG", "Full"));

@@ -1,0 +1,185 @@
+//! Rights that change while a client does something: every way to read and write by every change of users.
+//!
+//! [`TABLE`] has a line for each way and a column for each change. A cell says what becomes of the command that is
+//! under way or comes after the change has been acknowledged; it both reads and writes:
+//!
+//! ```text
+//!   ran     has its effect                     noauth  refused: the client is nobody
+//!   no      refused: the user has no right     closed  the connection is closed, and nothing was told or written
+//!   first   has its effect before the change is acknowledged, or is refused
+//!   wrote   MIGRATE's AUTH is refused, and RESTORE behind it is run: as the user of a connection that was open, or as
+//!           the default one
+//!   moved   not carried to the node that has the key, which the client is told
+//!   -       the way is not there
+//! ```
+//!
+//! Cells are Valkey's 9.1.2, as far as it has the way: with `CINNABAR_TEST_SERVER` the same table is held against that.
+
+#[path = "rights_table/stage.rs"]
+mod stage;
+#[path = "rights_table/ways.rs"]
+mod ways;
+
+use crate::harness::is_peer;
+use crate::tls::Authority;
+use stage::{Change, Stage, USER};
+use ways::{Door, PROXIED, WAYS, Way};
+
+const fn change(name: &'static str, user: &'static str, lines: &'static str) -> Change {
+    Change { name, user, lines, denies: true, file: USER }
+}
+
+const fn harmless(name: &'static str, user: &'static str, lines: &'static str) -> Change {
+    Change { denies: false, ..change(name, user, lines) }
+}
+
+const fn load(name: &'static str, file: &'static str) -> Change {
+    Change { file, ..change(name, "u", "ACL LOAD") }
+}
+
+const CHANGES: &[Change] = &[
+    harmless("none", "u", "PING"),
+    change("delete", "u", "ACL DELUSER u"),
+    change("again", "u", "ACL DELUSER u; ACL SETUSER u on >x ~* &* +@all"),
+    load("gone", ""),
+    load("less", "user u on >x ~* &* -@all\n"),
+    harmless("same", "u", "ACL LOAD"),
+    harmless("off", "u", "ACL SETUSER u off"),
+    harmless("pass", "u", "ACL SETUSER u resetpass >y"),
+    change("-all", "u", "ACL SETUSER u -@all"),
+    change("-cmd", "u", "ACL SETUSER u -getset -get -sort -blpop -dbsize"),
+    change("keys", "u", "ACL SETUSER u resetkeys"),
+    change("some", "u", "ACL SETUSER u resetkeys ~{secret}mine"),
+    change("%R", "u", "ACL SETUSER u resetkeys %R~*"),
+    harmless("chans", "u", "ACL SETUSER u resetchannels"),
+    change("dbs", "u", "ACL SETUSER u resetdbs db=1"),
+    harmless("d.none", "default", "PING"),
+    harmless("d.pass", "default", "CONFIG SET requirepass y"),
+    harmless("d.off", "default", "ACL SETUSER default off"),
+    change("d.-all", "default", "ACL SETUSER default -@all"),
+    change("d.keys", "default", "ACL SETUSER default resetkeys"),
+    change("d.reset", "default", "ACL SETUSER default reset"),
+];
+
+const TABLE: &str = "
+way              | none | delete | again  | gone   | less  | same | off    | pass   | -all  | -cmd  | keys  | some  | %R    | chans  | dbs   | d.none | d.pass | d.off  | d.-all | d.keys | d.reset
+array            | ran  | closed | closed | closed | no    | ran  | ran    | ran    | no    | no    | no    | no    | no    | ran    | no    | ran    | ran    | ran    | no     | no     | no
+inline           | ran  | closed | closed | closed | no    | ran  | ran    | ran    | no    | no    | no    | no    | no    | ran    | no    | ran    | ran    | ran    | no     | no     | no
+two halves       | ran  | closed | closed | closed | no    | ran  | ran    | ran    | no    | no    | no    | no    | no    | ran    | no    | ran    | ran    | ran    | no     | no     | no
+unix socket      | ran  | closed | closed | closed | no    | ran  | ran    | ran    | no    | no    | no    | no    | no    | ran    | no    | ran    | ran    | ran    | no     | no     | no
+TLS              | ran  | closed | closed | closed | no    | ran  | ran    | ran    | no    | no    | no    | no    | no    | ran    | no    | ran    | ran    | ran    | no     | no     | no
+book             | -    | -      | -      | -      | -     | -    | -      | -      | -     | -     | -     | -     | -     | -      | -     | ran    | ran    | ran    | no     | no     | no
+console          | ran  | noauth | ran    | noauth | no    | ran  | noauth | noauth | no    | no    | no    | no    | no    | ran    | no    | ran    | noauth | noauth | no     | no     | noauth
+migrate          | ran  | noauth | ran    | wrote  | no    | ran  | wrote  | wrote  | no    | ran   | no    | no    | no    | ran    | no    | ran    | ran    | ran    | no     | no     | no
+RESP3            | ran  | closed | closed | closed | no    | ran  | ran    | ran    | no    | no    | no    | no    | no    | ran    | no    | ran    | ran    | ran    | no     | no     | no
+script           | ran  | closed | closed | closed | no    | ran  | ran    | ran    | no    | no    | no    | no    | no    | ran    | no    | ran    | ran    | ran    | no     | no     | no
+script by sum    | ran  | closed | closed | closed | no    | ran  | ran    | ran    | no    | no    | no    | no    | no    | ran    | no    | ran    | ran    | ran    | no     | no     | no
+script, any key  | ran  | closed | closed | closed | no    | ran  | ran    | ran    | no    | no    | no    | no    | no    | ran    | no    | ran    | ran    | ran    | no     | no     | no
+SORT             | ran  | closed | closed | closed | no    | ran  | ran    | ran    | no    | no    | no    | no    | ran   | ran    | no    | ran    | ran    | ran    | no     | no     | no
+queued SORT      | ran  | closed | closed | closed | no    | ran  | ran    | ran    | no    | no    | no    | no    | ran   | ran    | no    | ran    | ran    | ran    | no     | no     | no
+SORT in a script | ran  | closed | closed | closed | no    | ran  | ran    | ran    | no    | no    | no    | no    | no    | ran    | no    | ran    | ran    | ran    | no     | no     | no
+script, pcall    | ran  | closed | closed | closed | no    | ran  | ran    | ran    | no    | no    | no    | no    | no    | ran    | no    | ran    | ran    | ran    | no     | no     | no
+function         | ran  | closed | closed | closed | no    | ran  | ran    | ran    | no    | no    | no    | no    | no    | ran    | no    | ran    | ran    | ran    | no     | no     | no
+queued           | ran  | closed | closed | closed | no    | ran  | ran    | ran    | no    | no    | no    | no    | no    | ran    | no    | ran    | ran    | ran    | no     | no     | no
+queued, watched  | ran  | closed | closed | closed | no    | ran  | ran    | ran    | no    | no    | no    | no    | no    | ran    | no    | ran    | ran    | ran    | no     | no     | no
+queued script    | ran  | closed | closed | closed | no    | ran  | ran    | ran    | no    | no    | no    | no    | no    | ran    | no    | ran    | ran    | ran    | no     | no     | no
+queued function  | ran  | closed | closed | closed | no    | ran  | ran    | ran    | no    | no    | no    | no    | no    | ran    | no    | ran    | ran    | ran    | no     | no     | no
+BLPOP            | ran  | closed | closed | closed | no    | ran  | ran    | ran    | no    | no    | no    | no    | no    | ran    | no    | ran    | ran    | ran    | no     | no     | no
+BLMOVE           | ran  | closed | closed | closed | no    | ran  | ran    | ran    | no    | ran   | no    | no    | no    | ran    | no    | ran    | ran    | ran    | no     | no     | no
+BLMPOP           | ran  | closed | closed | closed | no    | ran  | ran    | ran    | no    | ran   | no    | no    | no    | ran    | no    | ran    | ran    | ran    | no     | no     | no
+BZPOPMIN         | ran  | closed | closed | closed | no    | ran  | ran    | ran    | no    | ran   | no    | no    | no    | ran    | no    | ran    | ran    | ran    | no     | no     | no
+BZMPOP           | ran  | closed | closed | closed | no    | ran  | ran    | ran    | no    | ran   | no    | no    | no    | ran    | no    | ran    | ran    | ran    | no     | no     | no
+XREAD            | ran  | closed | closed | closed | no    | ran  | ran    | ran    | no    | ran   | no    | no    | ran   | ran    | no    | ran    | ran    | ran    | no     | no     | no
+XREADGROUP       | ran  | closed | closed | closed | no    | ran  | ran    | ran    | no    | ran   | no    | no    | ran   | ran    | no    | ran    | ran    | ran    | no     | no     | no
+behind BLPOP     | ran  | closed | closed | closed | no    | ran  | ran    | ran    | no    | no    | no    | no    | no    | ran    | no    | ran    | ran    | ran    | no     | no     | no
+EXEC after BLPOP | ran  | closed | closed | closed | no    | ran  | ran    | ran    | no    | no    | no    | no    | no    | ran    | no    | ran    | ran    | ran    | no     | no     | no
+paused           | ran  | closed | closed | closed | no    | ran  | ran    | ran    | no    | no    | no    | no    | no    | ran    | no    | ran    | ran    | ran    | no     | no     | no
+paused script    | ran  | closed | closed | closed | no    | ran  | ran    | ran    | no    | no    | no    | no    | no    | ran    | no    | ran    | ran    | ran    | no     | no     | no
+paused function  | ran  | closed | closed | closed | no    | ran  | ran    | ran    | no    | no    | no    | no    | no    | ran    | no    | ran    | ran    | ran    | no     | no     | no
+paused EXEC      | ran  | closed | closed | closed | no    | ran  | ran    | ran    | no    | no    | no    | no    | no    | ran    | no    | ran    | ran    | ran    | no     | no     | no
+running script   | -    | first  | first  | first  | first | -    | -      | -      | first | first | first | first | first | -      | first | -      | -      | -      | first  | first  | first
+running function | -    | first  | first  | first  | first | -    | -      | -      | first | first | first | first | first | -      | first | -      | -      | -      | first  | first  | first
+SUBSCRIBE        | ran  | closed | closed | closed | ran   | ran  | ran    | ran    | ran   | ran   | ran   | ran   | ran   | closed | ran   | ran    | ran    | ran    | ran    | ran    | closed
+PSUBSCRIBE       | ran  | closed | closed | closed | ran   | ran  | ran    | ran    | ran   | ran   | ran   | ran   | ran   | closed | ran   | ran    | ran    | ran    | ran    | ran    | closed
+SSUBSCRIBE       | ran  | closed | closed | closed | ran   | ran  | ran    | ran    | ran   | ran   | ran   | ran   | ran   | closed | ran   | ran    | ran    | ran    | ran    | ran    | closed
+SUBSCRIBE, RESP3 | ran  | closed | closed | closed | ran   | ran  | ran    | ran    | ran   | ran   | ran   | ran   | ran   | closed | ran   | ran    | ran    | ran    | ran    | ran    | closed
+keyspace events  | ran  | closed | closed | closed | ran   | ran  | ran    | ran    | ran   | ran   | ran   | ran   | ran   | closed | ran   | ran    | ran    | ran    | ran    | ran    | closed
+MONITOR          | ran  | closed | closed | closed | ran   | ran  | ran    | ran    | ran   | ran   | ran   | ran   | ran   | ran    | ran   | ran    | ran    | ran    | ran    | ran    | ran
+tracking         | ran  | closed | closed | closed | ran   | ran  | ran    | ran    | ran   | ran   | ran   | ran   | ran   | ran    | ran   | ran    | ran    | ran    | ran    | ran    | ran
+tracking, BCAST  | ran  | closed | closed | closed | ran   | ran  | ran    | ran    | ran   | ran   | ran   | ran   | ran   | ran    | ran   | ran    | ran    | ran    | ran    | ran    | ran
+replica          | ran  | closed | closed | closed | ran   | ran  | ran    | ran    | ran   | ran   | ran   | ran   | ran   | ran    | ran   | ran    | ran    | ran    | ran    | ran    | ran
+";
+
+/// The same of what another node does for a client of the first. The change is made at the first.
+const PROXIED_TABLE: &str = "
+way             | none | delete | again  | gone   | less | same | off | pass | -all | -cmd  | keys | some  | %R  | chans | dbs | d.none | d.pass | d.off | d.-all | d.keys | d.reset
+array           | ran  | closed | closed | closed | no   | ran  | ran | ran  | no   | no    | no   | no    | no  | ran   | no  | ran    | ran    | ran   | no     | no     | no
+two halves      | ran  | closed | closed | closed | no   | ran  | ran | ran  | no   | no    | no   | no    | no  | ran   | no  | ran    | ran    | ran   | no     | no     | no
+script          | ran  | closed | closed | closed | no   | ran  | ran | ran  | no   | moved | no   | no    | no  | moved | no  | ran    | ran    | ran   | no     | no     | no
+script by sum   | ran  | closed | closed | closed | no   | ran  | ran | ran  | no   | moved | no   | no    | no  | moved | no  | ran    | ran    | ran   | no     | no     | no
+function        | ran  | closed | closed | closed | no   | ran  | ran | ran  | no   | moved | no   | no    | no  | moved | no  | ran    | ran    | ran   | no     | no     | no
+MGET            | ran  | closed | closed | closed | no   | ran  | ran | ran  | no   | ran   | no   | no    | ran | ran   | no  | ran    | ran    | ran   | no     | no     | no
+script, any key | ran  | closed | closed | closed | no   | ran  | ran | ran  | no   | moved | no   | moved | no  | moved | no  | ran    | ran    | ran   | no     | no     | no
+SORT            | ran  | closed | closed | closed | no   | ran  | ran | ran  | no   | no    | no   | moved | ran | ran   | no  | ran    | ran    | ran   | no     | no     | no
+queued SORT     | ran  | closed | closed | closed | no   | ran  | ran | ran  | no   | no    | no   | moved | ran | ran   | no  | ran    | ran    | ran   | no     | no     | no
+queued          | ran  | closed | closed | closed | no   | ran  | ran | ran  | no   | no    | no   | no    | no  | ran   | no  | ran    | ran    | ran   | no     | no     | no
+queued script   | ran  | closed | closed | closed | no   | ran  | ran | ran  | no   | moved | no   | no    | no  | moved | no  | ran    | ran    | ran   | no     | no     | no
+queued, any key | ran  | closed | closed | closed | no   | ran  | ran | ran  | no   | moved | no   | moved | no  | moved | no  | ran    | ran    | ran   | no     | no     | no
+paused          | ran  | closed | closed | closed | no   | ran  | ran | ran  | no   | no    | no   | no    | no  | ran   | no  | ran    | ran    | ran   | no     | no     | no
+paused script   | ran  | closed | closed | closed | no   | ran  | ran | ran  | no   | moved | no   | no    | no  | moved | no  | ran    | ran    | ran   | no     | no     | no
+paused EXEC     | ran  | closed | closed | closed | no   | ran  | ran | ran  | no   | no    | no   | no    | no  | ran   | no  | ran    | ran    | ran   | no     | no     | no
+";
+
+/// Whether a way is there for this user and this server.
+fn is_there(way: &Way, change: &Change) -> bool {
+    let is_ours = matches!(way.door, Door::Book | Door::Console) || way.name.starts_with("running");
+    // A running script is asked about the changes that forbid what it does.
+    let is_of_interest = !way.is_running || change.denies;
+    is_of_interest && !(is_ours && is_peer() || way.door == Door::Book && change.user == "u")
+}
+
+/// Whether a cell is as the table has it. A running script that is written `first` may be stopped, too.
+fn is_as_expected(expected: &str, found: &str) -> bool {
+    found == expected || expected == "first" && matches!(found, "no" | "closed")
+}
+
+/// Compares every cell with the table, and shows all the differences at once.
+fn hold_against(table: &str, ways: &[Way], stage: &mut Stage<'_>) {
+    let mut differences = String::new();
+    let mut lines = table.lines().skip(2);
+    for way in ways {
+        let mut cells = lines.next().expect("a line for each way").split('|').map(str::trim);
+        assert_eq!(cells.next(), Some(way.name));
+        for change in CHANGES {
+            let expected = cells.next().expect("a cell for each change");
+            if !is_there(way, change) {
+                assert!(expected == "-" || is_peer(), "{} by {}", way.name, change.name);
+                continue;
+            }
+            let found = stage.cell(way, change);
+            if !is_as_expected(expected, found) {
+                differences += &format!("{} by {}: {found}, expected {expected}\n", way.name, change.name);
+            }
+        }
+    }
+    assert!(differences.is_empty(), "\n{differences}");
+}
+
+#[test]
+fn nothing_is_read_or_written_once_a_change_of_rights_is_acknowledged() {
+    let authority = Authority::new();
+    let mut stage = Stage::start(&authority);
+    hold_against(TABLE, WAYS, &mut stage);
+    assert!(stage.server.stop().success() && stage.other.stop().success());
+}
+
+#[test]
+fn nothing_is_read_or_written_at_another_node_once_a_change_of_rights_is_acknowledged() {
+    if is_peer() {
+        return;
+    }
+    let authority = Authority::new();
+    let mut stage = Stage::start_proxy(&authority);
+    hold_against(PROXIED_TABLE, PROXIED, &mut stage);
+    assert!(stage.server.stop().success() && stage.other.stop().success());
+}

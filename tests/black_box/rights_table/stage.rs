@@ -1,0 +1,322 @@
+//! Servers whose rights change while a client does something, and what becomes of what it does.
+
+use super::ways::{Door, LIBRARY, SCRIPT, SUM, UNTIL, Way};
+use crate::dialogue::ask;
+use crate::harness::{Server, eventually, free_port, is_peer, owned, socket_to};
+use crate::tls::{Authority, Client};
+use redis::Connection;
+use resp::book::encode_request;
+use resp::encode_command;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+const HIDDEN: &str = "hidden-value";
+const BOSS: &str = "user boss on nopass ~* &* +@all\nuser default on nopass ~* &* +@all\n";
+pub const USER: &str = "user u on >x ~* &* +@all\n";
+
+pub struct Change {
+    pub name: &'static str,
+    /// Of this user; the default one's connections do not authenticate.
+    pub user: &'static str,
+    /// Commands of another user.
+    pub lines: &'static str,
+    /// Whether a connection that stays may do less.
+    pub denies: bool,
+    /// What the file of users says besides [`BOSS`].
+    pub file: &'static str,
+}
+
+trait Stream: Read + Write {
+    fn set_patience(&self, patience: Duration);
+}
+
+impl Stream for TcpStream {
+    fn set_patience(&self, patience: Duration) {
+        self.set_read_timeout(Some(patience)).expect("a timeout");
+    }
+}
+
+impl Stream for UnixStream {
+    fn set_patience(&self, patience: Duration) {
+        self.set_read_timeout(Some(patience)).expect("a timeout");
+    }
+}
+
+impl Stream for Client {
+    fn set_patience(&self, patience: Duration) {
+        self.sock.set_patience(patience);
+    }
+}
+
+/// A server with every listener, a user who changes rights, and another server.
+pub struct Stage<'a> {
+    pub server: Server,
+    boss: Connection,
+    authority: &'a Authority,
+    tls_port: u16,
+    book_port: u16,
+    admin_port: u16,
+    /// A server that moves keys to the first, or that has its keys.
+    pub other: Server,
+    /// Whether the other one, a node of the same cluster, has the keys.
+    is_proxy: bool,
+}
+
+impl Stage<'_> {
+    pub fn start(authority: &Authority) -> Stage<'_> {
+        let [tls_port, book_port, admin_port] = [free_port(), free_port(), free_port()];
+        let server = Server::start_with(|folder, port| {
+            folder.write("users.acl", BOSS);
+            let number = |port: u16| port.to_string();
+            let (port, tls) = (number(port), number(tls_port));
+            let mut all = owned(&["--port", &port, "--save", "", "--aclfile", "users.acl", "--unixsocket", "sock"]);
+            all.extend(owned(&["--tls-port", &tls, "--tls-auth-clients", "no"]));
+            for (option, name) in [("cert", "server.crt"), ("key", "server.key"), ("ca-cert", "ca.crt")] {
+                all.extend([format!("--tls-{option}-file"), authority.path(name)]);
+            }
+            all.extend(owned(&["--notify-keyspace-events", "KEA", "--repl-diskless-sync-delay", "0"]));
+            if !is_peer() {
+                all.extend(owned(&["--threads", "3", "--busy-reply-threshold", "60000"]));
+                all.extend(owned(&["--book-port", &number(book_port), "--admin-port", &number(admin_port)]));
+            }
+            all
+        });
+        let mut boss = server.client();
+        assert_eq!(ask(&mut boss, "AUTH boss x"), "OK");
+        let other = Server::start(&[]);
+        Stage { server, boss, authority, tls_port, book_port, admin_port, other, is_proxy: false }
+    }
+
+    /// A node of a cluster that asks another one, which has nearly all slots, for its clients.
+    pub fn start_proxy(authority: &Authority) -> Stage<'_> {
+        let node = || {
+            let bus = free_port().to_string();
+            Server::start_with(|folder, port| {
+                folder.write("users.acl", BOSS);
+                let mut all = owned(&["--port", &port.to_string(), "--save", "", "--aclfile", "users.acl"]);
+                all.extend(owned(&["--cluster-enabled", "yes", "--cluster-proxy", "yes", "--cluster-port", &bus]));
+                all
+            })
+        };
+        let (server, other) = (node(), node());
+        let (mut boss, mut there) = (server.client(), other.client());
+        assert_eq!(ask(&mut boss, "AUTH boss x"), "OK");
+        assert_eq!(ask(&mut there, "CLUSTER ADDSLOTSRANGE 0 16382"), "OK");
+        assert_eq!(ask(&mut boss, "CLUSTER ADDSLOTS 16383"), "OK");
+        let bus = ask(&mut there, "CONFIG GET cluster-port").replace(['[', ']', '"', ','], "");
+        let bus = bus.split(' ').next_back().expect("a port").to_owned();
+        assert_eq!(ask(&mut boss, &format!("CLUSTER MEET 127.0.0.1 {} {bus}", other.port)), "OK");
+        let is_whole = |client: &mut Connection| ask(client, "CLUSTER INFO").contains("cluster_state:ok");
+        assert!(eventually(|| is_whole(&mut boss) && is_whole(&mut there)));
+        Stage { server, boss, authority, tls_port: 0, book_port: 0, admin_port: 0, other, is_proxy: true }
+    }
+
+    /// Runs commands of the user who changes rights, and asserts that none is refused.
+    fn run(&mut self, lines: &str) {
+        for line in lines.split("; ").filter(|line| !line.is_empty()) {
+            let reply = ask(&mut self.boss, line);
+            assert!(!reply.starts_with('-'), "{line}: {reply}");
+        }
+    }
+
+    fn reset(&mut self, way: &Way, change: &Change) {
+        self.run("CLIENT UNPAUSE; CONFIG SET requirepass ''");
+        self.run("ACL SETUSER u reset on >x ~* &* +@all; ACL SETUSER default reset on nopass ~* &* +@all");
+        self.run("FLUSHALL; SET secret hidden-value; SET hidden-value 1");
+        redis::cmd("FUNCTION").arg("LOAD").arg("REPLACE").arg(LIBRARY).exec(&mut self.boss).expect("a library");
+        redis::cmd("SCRIPT").arg("LOAD").arg(SCRIPT).exec(&mut self.boss).expect("a script");
+        if self.is_proxy {
+            let mut there = self.other.client();
+            redis::cmd("FUNCTION").arg("LOAD").arg("REPLACE").arg(LIBRARY).exec(&mut there).expect("a library");
+        }
+        self.run(way.prepared);
+        if way.door == Door::Migrate {
+            let mut other = self.other.client();
+            assert_eq!(ask(&mut other, "MSET first 1 second 1"), "OK");
+            if change.user == "u" {
+                // A connection whose AUTH is refused is the default user's.
+                self.run("ACL SETUSER default reset");
+            }
+        }
+    }
+
+    fn connect(&self, door: Door) -> Box<dyn Stream> {
+        let port = match door {
+            Door::Tls => self.tls_port,
+            Door::Book => self.book_port,
+            Door::Console => self.admin_port,
+            Door::Migrate => self.other.port,
+            _ => self.server.port,
+        };
+        let socket = || socket_to(SocketAddr::from(([127, 0, 0, 1], port)));
+        let client: Box<dyn Stream> = match door {
+            Door::Unix => Box::new(UnixStream::connect(self.server.folder.path().join("sock")).expect("a connection")),
+            Door::Tls => Box::new(self.authority.client_over(socket())),
+            _ => Box::new(socket()),
+        };
+        client.set_patience(SILENCE);
+        client
+    }
+
+    /// The bytes of commands as a way in takes them.
+    fn encode(&self, door: Door, user: &str, line: &str) -> Vec<u8> {
+        let words: Vec<String> = line
+            .split(' ')
+            .map(|word| {
+                match word {
+                    "<getset>" => SCRIPT,
+                    "<sum>" => SUM,
+                    "<until>" => UNTIL,
+                    word => word,
+                }
+                .to_owned()
+            })
+            .collect();
+        let mut bytes = Vec::new();
+        match door {
+            Door::Inline => bytes.extend(format!("{line}\r\n").bytes()),
+            Door::Book => encode_request(&mut bytes, &words).expect("a short request"),
+            Door::Console => {
+                let body = format!("{{\"commands\":[[\"{}\"]]}}", words.join("\",\""));
+                let who = if user == "u" { "Authorization: Basic dTp4\r\n" } else { "" };
+                let head = "POST /command HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n";
+                bytes.extend(format!("{head}Content-Length: {}\r\n{who}\r\n{body}", body.len()).bytes());
+            }
+            Door::Migrate => {
+                // Connections that are kept for the next MIGRATE are found by their address.
+                let (ip, who) = if user == "u" { ("127.0.0.1", " AUTH2 u x") } else { ("127.0.0.2", "") };
+                let port = self.server.port;
+                bytes.extend(format!("MIGRATE {ip} {port} {line} 0 5000 COPY{who}\r\n").bytes());
+            }
+            _ => encode_command(&mut bytes, &words),
+        }
+        bytes
+    }
+
+    /// Returns what becomes of a way when this changes.
+    pub fn cell(&mut self, way: &Way, change: &Change) -> &'static str {
+        self.reset(way, change);
+        let mut client = self.log_in(way, change);
+        client.write_all(&self.encode_all(way.door, change.user, way.before)).expect("to send");
+        if way.answered == "mark" {
+            // The bytes that a replica gets begin with everything there is.
+            self.mark_of_replica(&mut client);
+        } else if !way.answered.is_empty() {
+            let told = read_until(&mut client, |text| text.ends_with("\r\n") && text.contains(way.answered));
+            assert!(told.contains(way.answered), "{}: {told}", way.name);
+        }
+        self.run(way.holds);
+        let held = format!(" cmd={}", way.held.split(' ').next().unwrap_or_default().to_lowercase());
+        if !way.held.is_empty() {
+            client.write_all(&self.encode_all(way.door, change.user, way.held)).expect("to send");
+            assert!(eventually(|| ask(&mut self.boss, "CLIENT LIST").contains(&held)), "{}", way.name);
+        }
+        let after = self.encode_all(way.door, change.user, way.after);
+        let (first, second) = after.split_at(if way.door == Door::Halves { after.len() / 2 } else { 0 });
+        client.write_all(first).expect("to send");
+        self.server.folder.write("users.acl", &[BOSS, change.file].concat());
+        self.run(change.lines);
+        let mut told = String::new();
+        if way.is_running {
+            // The change may have waited for the command's end.
+            client.set_patience(Duration::from_millis(1));
+            told = read_until(&mut client, |_| false);
+            client.set_patience(SILENCE);
+            if told.contains(HIDDEN) {
+                return "first";
+            }
+        }
+        self.run(way.release);
+        // The server may have closed it.
+        let _ = client.write_all(second);
+        if verdict(&told).is_none() {
+            let is_moved = |text: &str| way.door == Door::Migrate && text.contains("+OK\r\n");
+            told += &read_until(&mut client, |text| verdict(text).is_some() || is_moved(text));
+        }
+        self.outcome(way, &told)
+    }
+
+    fn outcome(&mut self, way: &Way, told: &str) -> &'static str {
+        let (question, answer) = way.unchanged;
+        let is_unchanged = ask(&mut self.boss, question) == answer;
+        let outcome = match verdict(told) {
+            Some("ran") => "ran",
+            _ if !is_unchanged && way.door == Door::Migrate && told.contains("+OK") => "ran",
+            _ if !is_unchanged => "wrote",
+            Some(refused) => refused,
+            None if told.ends_with(CLOSED) => "closed",
+            None => "silent",
+        };
+        if outcome == "silent" {
+            eprintln!("{} after {told:?}", way.name);
+        }
+        outcome
+    }
+
+    fn log_in(&self, way: &Way, change: &Change) -> Box<dyn Stream> {
+        let mut client = self.connect(way.door);
+        let (sent, reply) = match way.door {
+            Door::Console | Door::Migrate | Door::Book => return client,
+            _ if change.user == "u" => ("AUTH u x\r\n", "+OK\r\n"),
+            _ => ("PING\r\n", "+PONG\r\n"),
+        };
+        client.write_all(sent.as_bytes()).expect("to send");
+        assert_eq!(read_until(&mut client, |text| text.ends_with('\n')), reply);
+        client
+    }
+
+    fn encode_all(&self, door: Door, user: &str, lines: &str) -> Vec<u8> {
+        let lines = lines.split("; ").filter(|line| !line.is_empty());
+        lines.flat_map(|line| self.encode(door, user, line)).collect()
+    }
+
+    fn mark_of_replica(&mut self, client: &mut Box<dyn Stream>) {
+        let mut told = String::new();
+        client.set_patience(Duration::from_millis(10));
+        assert!(eventually(|| {
+            self.run("SET mark mark");
+            told += &read_until(client, |text| text.contains("$4\r\nmark"));
+            told.contains("mark\r\n$4\r\nmark")
+        }));
+        client.set_patience(SILENCE);
+    }
+}
+
+/// As long as nothing may come before a client counts as silent.
+const SILENCE: Duration = Duration::from_secs(2);
+const CLOSED: &str = "\0closed";
+
+/// What comes, until it is enough, the connection ends or nothing more comes.
+fn read_until(client: &mut Box<dyn Stream>, is_enough: impl Fn(&str) -> bool) -> String {
+    let (mut told, mut buffer) = (Vec::new(), [0; 4096]);
+    loop {
+        match client.read(&mut buffer) {
+            Ok(0) => return String::from_utf8_lossy(&told).into_owned() + CLOSED,
+            Ok(read) => told.extend_from_slice(&buffer[..read]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return String::from_utf8_lossy(&told).into_owned(),
+            Err(_) => return String::from_utf8_lossy(&told).into_owned() + CLOSED,
+        }
+        let text = String::from_utf8_lossy(&told);
+        if is_enough(&text) {
+            return text.into_owned();
+        }
+    }
+}
+
+fn verdict(told: &str) -> Option<&'static str> {
+    let has = |texts: &[&str]| texts.iter().any(|text| told.contains(text));
+    if has(&[HIDDEN]) {
+        Some("ran")
+    } else if has(&["NOPERM", "ACL failure", "permissions", "403 Forbidden"]) {
+        Some("no")
+    } else if has(&["-MOVED"]) {
+        Some("moved")
+    } else if has(&["NOAUTH", "WRONGPASS", "401 Unauthorized"]) {
+        Some("noauth")
+    } else {
+        None
+    }
+}
