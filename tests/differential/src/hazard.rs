@@ -36,7 +36,10 @@ pub fn is_harmful(command: &Command) -> bool {
     };
     // Servers of other settings keep sketches in another form, which GET shows.
     let shows_settings = command.iter().any(|arg| arg.eq_ignore_ascii_case(b"hll-sparse-max-bytes"));
-    shows_settings || allocates_too_much(&name.to_ascii_uppercase(), args) || waits_long(command) || blocks()
+    let sleeps = name.eq_ignore_ascii_case(b"DEBUG")
+        && args.first().is_some_and(|word| word.eq_ignore_ascii_case(b"SLEEP"))
+        && !args.get(1).is_some_and(|seconds| seconds.starts_with(b"0.00"));
+    sleeps || shows_settings || allocates_too_much(&name.to_ascii_uppercase(), args) || waits_long(command) || blocks()
 }
 
 /// Blocks for more than a moment. In a transaction nothing does.

@@ -14,6 +14,7 @@
 use crate::client::{Client, command};
 use crate::contents::{Contents, contents, differing};
 use crate::generator::{Generator, Step};
+use crate::grammar::Command;
 use crate::report::Findings;
 use crate::servers::Server;
 use crate::shrink::shrink;
@@ -218,15 +219,16 @@ fn run(addr: std::net::SocketAddr, steps: &[Step], seed: u64) -> Result<()> {
     let count = if seed.is_multiple_of(2) { 1 } else { CLIENTS };
     let mut clients = (0..count).map(|_| Client::connect(addr)).collect::<Result<Vec<Client>>>()?;
     for batch in steps.chunks(BATCH) {
-        let mut sent = vec![0; count];
+        let mut sent: Vec<Vec<&Command>> = vec![Vec::new(); count];
         for step in batch {
             let client = rng.usize(..count);
             clients[client].send(step);
-            sent[client] += step.len();
+            sent[client].extend(step);
         }
         for (client, sent) in clients.iter_mut().zip(sent) {
-            for _ in 0..sent {
-                client.receive()?;
+            for command in sent {
+                let words = || command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+                client.receive().map_err(|error| Error::new(error.kind(), format!("{}: {error}", words())))?;
             }
         }
     }
