@@ -419,7 +419,8 @@ fn hsetex(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     })?;
     edit.elements_expired(overdue.len());
     edit.log_as(|| {
-        let mut words = vec![&b"HSETEX"[..], key.name];
+        // A key named FIELDS is that word, too, which is not said twice.
+        let mut words: Vec<&[u8]> = [&b"HSETEX"[..], key.name].into_iter().take(word.min(2)).collect();
         let at = expiry.map(|at| at.0.to_string());
         match &at {
             Some(at) => words.extend([b"PXAT", at.as_bytes()]),
@@ -434,10 +435,8 @@ fn hsetex(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let changes = (args.len() - first) as u64 / 2;
     if expiry.is_some() {
         edit.event(EventClass::HASH, "hset");
-        edit.commit_many(changes, EventClass::HASH, "hexpire");
-    } else {
-        edit.commit_many(changes, EventClass::HASH, "hset");
     }
+    edit.commit_many(changes, EventClass::HASH, if expiry.is_some() { "hexpire" } else { "hset" });
     Ok(())
 }
 

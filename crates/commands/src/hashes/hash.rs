@@ -426,6 +426,15 @@ mod tests {
     use crate::testing::Client;
 
     #[test]
+    fn a_key_with_the_name_of_an_option_is_logged_as_it_was_given() {
+        let mut client = Client::new();
+        let log = client.log();
+        client.is("HSETEX FIELDS 2 a 1 b 2", ":1").is("HSETEX h KEEPTTL FIELDS 1 a 1", ":1");
+        let logged: Vec<_> = log.take().iter().map(|(_, words)| words.join(&b' ')).collect();
+        assert_eq!(logged, [&b"HSETEX FIELDS 2 a 1 b 2"[..], b"HSETEX h KEEPTTL FIELDS 1 a 1"]);
+    }
+
+    #[test]
     fn a_hash_keeps_what_its_key_has_in_every_form() {
         let mut client = Client::new();
         let wrong = "-WRONGTYPE Operation against a key holding the wrong kind of value";
