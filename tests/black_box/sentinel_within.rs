@@ -130,7 +130,7 @@ fn a_password_that_is_set_later_is_asked_for_at_once() {
     dialogue(&mut of_server, &[("ACL SETUSER default resetpass >other", "OK")]);
     assert!(says("AUTH secret").starts_with("-WRONGPASS"));
     assert_eq!(says("AUTH other"), "OK");
-    // What a connection that is there may do is what its user may do now.
+    // A connection that is there may do what its user may do now.
     dialogue(&mut of_server, &[("ACL SETUSER default -@dangerous", "OK")]);
     assert!(ask(&mut insider, "SENTINEL REMOVE group").starts_with("-NOPERM"));
     dialogue(&mut insider, &[("PING", "PONG")]);
@@ -157,7 +157,7 @@ fn its_users_are_the_servers() {
     for command in ["ACL SETUSER app +@all", "ACL DELUSER app", "ACL LOAD", "ACL SAVE"] {
         assert!(ask(&mut admin, command).starts_with("-ERR unknown subcommand"), "{command}");
     }
-    // Who is deleted is cut off.
+    // A deleted user is cut off.
     let mut socket = socket_to(SocketAddr::from(([127, 0, 0, 1], port)));
     send(&mut socket, b"AUTH app b\r\n");
     expect_bytes(&mut socket, b"+OK\r\n");

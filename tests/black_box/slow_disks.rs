@@ -72,7 +72,7 @@ struct Way {
     prepare: &'static [&'static str],
     act: &'static [&'static str],
     reply: &'static str,
-    /// What comes into the file, behind what was there; empty: nothing.
+    /// Text that comes into the file, behind what was there; empty: nothing.
     appended: &'static str,
     /// A command that shows it after a crash, and its reply.
     check: &'static str,
@@ -80,7 +80,7 @@ struct Way {
 }
 
 impl Way {
-    /// What it sends.
+    /// Bytes that it sends.
     fn requests(&self, last: &[u8]) -> Vec<u8> {
         self.act.iter().flat_map(|line| request(line, last)).collect()
     }
@@ -312,7 +312,7 @@ fn crash(server: &mut Server) -> TcpStream {
     socket
 }
 
-/// Those whose requests and replies are these wait for the disk, and a crash takes nothing of which they have heard.
+/// Clients with these requests and replies wait for the disk, and a crash takes nothing of which they have heard.
 fn expect_durable(ways: &[Way]) {
     if is_peer() {
         return;
@@ -420,7 +420,7 @@ fn keys_of_a_slot_are_gone_from_the_disk_before_the_reply() {
     }
 }
 
-/// What changes nothing in the file.
+/// Commands that change nothing in the file.
 const ELSEWHERE: [(&[&str], &str); 8] = [
     (&["PUBLISH channel message"], ":0\r\n"),
     (&["SPUBLISH channel message"], ":0\r\n"),

@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 
-/// What an admin port answers to a request from there.
+/// Returns the admin port's answer to a request from there.
 fn http(ip: IpAddr, port: u16, request: &str) -> String {
     let mut socket = socket_to(SocketAddr::new(ip, port));
     send(&mut socket, request.as_bytes());

@@ -56,7 +56,7 @@ fn commands(line: &str) -> Vec<&str> {
     commands.filter(of_ours).collect()
 }
 
-/// What a command asks cargo for.
+/// The targets that a command asks cargo for.
 #[derive(Default)]
 struct Line<'a> {
     verb: &'a str,

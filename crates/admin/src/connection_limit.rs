@@ -1,4 +1,4 @@
-//! Who has a place at the admin port: few connections at a time, and none that waits for its peer keeps others out.
+//! Places at the admin port: few connections at a time, and none that waits for its peer keeps others out.
 //!
 //! ```text
 //!   accepted -> waits for its head (a second; the first to go when all places are taken)
@@ -83,7 +83,7 @@ impl Taken {
     fn first_to_go(&self) -> Option<usize> {
         let idle = || self.connections.iter().enumerate().filter(|(_, connection)| !connection.is_working);
         let of = |address| idle().filter(|(_, connection)| connection.address == address).count();
-        // Of several that are alike the last one is found.
+        // The last of several that are alike is found.
         idle().rev().max_by_key(|(_, connection)| of(connection.address)).map(|(index, _)| index)
     }
 }

@@ -18,13 +18,13 @@ pub const USER: &str = "user u on >x ~* &* +@all\n";
 
 pub struct Change {
     pub name: &'static str,
-    /// Of this user; the default one's connections do not authenticate.
+    /// The client's user; the default one's connections do not authenticate.
     pub user: &'static str,
     /// Commands of another user.
     pub lines: &'static str,
     /// Whether a connection that stays may do less.
     pub denies: bool,
-    /// What the file of users says besides [`BOSS`].
+    /// Lines of the file of users besides [`BOSS`].
     pub file: &'static str,
 }
 
@@ -288,7 +288,7 @@ impl Stage<'_> {
 const SILENCE: Duration = Duration::from_secs(2);
 const CLOSED: &str = "\0closed";
 
-/// What comes, until it is enough, the connection ends or nothing more comes.
+/// Reads until it is enough, the connection ends or nothing more comes.
 fn read_until(client: &mut Box<dyn Stream>, is_enough: impl Fn(&str) -> bool) -> String {
     let (mut told, mut buffer) = (Vec::new(), [0; 4096]);
     loop {

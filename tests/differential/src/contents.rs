@@ -13,7 +13,7 @@ use std::io::{Error, Result};
 /// Databases that are looked at.
 const DBS: usize = 16;
 
-/// What each key holds, by its database and name.
+/// Contents of each key, by its database and name.
 pub type Contents = BTreeMap<String, String>;
 
 /// Reads all keys of all databases.

@@ -26,7 +26,7 @@ pub fn is_hazardous(command: &Command) -> bool {
         || wraps(&name, args)
 }
 
-/// What is not sent though replies are not compared and deadlines may fall due.
+/// Commands that are not sent though replies are not compared and deadlines may fall due.
 pub fn is_harmful(command: &Command) -> bool {
     let Some((name, args)) = command.split_first() else { return false };
     let blocks = || {

@@ -30,7 +30,7 @@ const BATCH: usize = 50;
 const CLIENTS: usize = 3;
 /// The longest deadline that is not among those which a second look waits for.
 const SHORT: Duration = Duration::from_millis(25);
-/// What differs for a moment only, as a deadline of a second passes.
+/// Differences of a moment, as a deadline of a second passes.
 const MOMENT: Duration = Duration::from_millis(1100);
 /// Comparisons after which a difference is one: a deadline may pass within each.
 const LOOKS: usize = 4;

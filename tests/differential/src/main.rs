@@ -152,7 +152,7 @@ fn compare_servers(options: &Options) -> Result<Findings> {
 
 fn compare_histories(options: &Options) -> Result<Findings> {
     let mut families = chosen_families(&options.families)?;
-    // What sets connections' state would end or silence them.
+    // Commands that set connections' state would end or silence them.
     families.retain(|family| !matches!(family.name, "connection" | "acl"));
     families.extend([&families::EVENTS, &families::HISTORY]);
     let peer = options.peer.as_ref().map(|line| Server::start(line)).transpose()?;

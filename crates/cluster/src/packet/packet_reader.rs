@@ -24,7 +24,7 @@ impl PacketReader {
     /// The next whole packet, of at most `most` bytes.
     ///
     /// # Errors
-    /// What came in is none, or promises to be longer.
+    /// The bytes are no packet, or promise to be longer.
     pub fn next_packet(&mut self, most: usize) -> Result<Option<Vec<u8>>, BadFrame> {
         let Some(prefix) = self.bytes.get(..PREFIX_LEN) else {
             return Ok(None);

@@ -658,7 +658,7 @@ mod tests {
         client.run_words(&["FUNCTION", "LOAD", &lib("two")]);
         load(&mut client, &["EXEC"]);
         let changed = client.session().logged_at;
-        // What replicas are told changes nothing that a disk has.
+        // Records for replicas only change nothing that a disk has.
         let told = "redis.set_repl(redis.REPL_REPLICA); return redis.call('SET', 'k', 'v')";
         for words in [&["PUBLISH", "c", "m"][..], &["EVAL", told, "0"], &["EVAL", told, "1", "k"]] {
             client.run_words(words);

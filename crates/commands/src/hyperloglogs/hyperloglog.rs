@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_corrupt_sketch_is_logged_with_the_elements_that_it_took() {
-        // Of its registers, only the first half has opcodes.
+        // Only the first half of its registers has opcodes.
         let sketch = [&b"HYLL\x01\0\0\0"[..], &[0; 7], b"\x80\x5f\xff"].concat();
         let mut client = Client::new();
         let log = client.log();

@@ -27,7 +27,7 @@ thread_local! {
 
 /// A library that is being loaded.
 struct Loading {
-    /// Where its functions are kept.
+    /// The table that keeps its functions.
     kept: Rc<KeptFunctions>,
     functions: Vec<(Function, Kept)>,
 }

@@ -1,4 +1,4 @@
-//! Who is connected: what CLIENT LIST and INFO tell of every client, whichever thread serves it.
+//! The list of clients: what CLIENT LIST and INFO tell of every client, whichever thread serves it.
 //!
 //! The thread that serves a connection writes its record, anybody may read it. The list says who that is: a worker, or
 //! the thread of replicas, of the link to the primary, of slots that move.

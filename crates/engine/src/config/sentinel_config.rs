@@ -1,4 +1,4 @@
-//! What a Sentinel within a server has of the server's configuration: how it listens and logs. It has no data, so
+//! The server's configuration as a Sentinel within it has it: how it listens and logs. It has no data, so
 //! nothing that is about data; its users are the server's, so no password.
 
 use super::directive::Directive;

@@ -1,4 +1,4 @@
-//! What a command puts into the change log, and up to where it has seen that: its reply waits for both.
+//! A command's records in the change log, and up to where it has seen the log: its reply waits for both.
 //!
 //! Whatever appends for a command does so here, under the locks of what was changed or with the right to any, and notes
 //! the log's length. So a reply waits for what was logged without the lock of a shard, as libraries are.

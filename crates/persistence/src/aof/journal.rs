@@ -372,7 +372,7 @@ impl Journal {
         Ok(())
     }
 
-    /// What was taken is in the file, or not for it. Where nothing in the file is to be synced, it is durable as well.
+    /// All that was taken is in the file, or not for it; it is durable where nothing in the file is to be synced.
     fn note_written(&self, output: &Output) {
         self.written.store(output.taken, Release);
         if output.bytes == output.durable_bytes && !self.is_in_doubt() {

@@ -15,7 +15,7 @@ impl Worker {
         if self.replies.len() == start
             && let Some(connection) = self.connections.get(token)
         {
-            // What a client has written that wants no reply is written for it all the same, and holds it back.
+            // Writes of a client that wants no reply are written all the same, and hold it back.
             self.unanswered_to = self.unanswered_to.max(connection.session.logged_at);
         }
         if self.replies.note(token, start)

@@ -316,7 +316,7 @@ impl Worker {
                 connection.close();
                 return self.enqueue(token);
             }
-            // What it was told before may have come in the same tick; one that is gone gets nothing.
+            // Its earlier replies may have come in the same tick; one that is gone gets nothing.
             let _ = connection.flush_all();
             self.close(token);
         } else if let Some(client) = self.shared.engine.clients().get(id) {

@@ -6,7 +6,7 @@ use engine::Engine;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// What of the Sentinel follows the server.
+/// The parts of the Sentinel that follow the server.
 pub struct SentinelFollower {
     engine: Arc<Engine>,
     acceptor: Arc<Acceptor>,

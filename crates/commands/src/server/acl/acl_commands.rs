@@ -154,7 +154,7 @@ pub(super) fn wrong_use(args: &Args<'_>) -> Error {
     Error::SubcommandUse(Word::of(engine::before_nul(&args[1])), "ACL")
 }
 
-/// What was admitted before does not begin any more, and connections end that have lost their rights. True if `own`
+/// Commands admitted before do not begin any more, and connections end that have lost their rights. True if `own`
 /// is the client of one of them, which is left to the caller.
 pub(crate) fn follow(engine: &Engine, changes: Vec<UserChange>, own: Option<&ClientInfo>) -> bool {
     engine.persistence_status().begin_epoch();
