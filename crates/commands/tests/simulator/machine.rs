@@ -286,12 +286,22 @@ impl Machine {
         self.surroundings.delivered(ticket)
     }
 
-    /// Runs a command to its end.
+    /// Runs a command to its end. The time passes while a pause holds it.
     pub fn ask(&self, session: &mut Session, words: &[&str]) -> Vec<u8> {
-        let (mut args, mut reply): (Args<'_>, _) = (words.into(), Reply::default());
-        let flow = dispatch::execute(&self.engine, session, &mut args, self.now(), &mut reply);
-        assert!(matches!(flow, Flow::Next), "{words:?}");
-        reply.take()
+        loop {
+            let (mut args, mut reply): (Args<'_>, _) = (words.into(), Reply::default());
+            match dispatch::execute(&self.engine, session, &mut args, self.now(), &mut reply) {
+                Flow::Next => return reply.take(),
+                Flow::Postponed => self.pass_pause(),
+                _ => panic!("it does not end at once: {words:?}"),
+            }
+        }
+    }
+
+    /// Lets time pass for who waits for the end of a pause: others may be waiting, too, and none be left for whom it does.
+    pub fn pass_pause(&self) {
+        self.pass_time(1);
+        self.engine.end_pause_if_over(self.now().unix_ms());
     }
 
     /// All that is alive.

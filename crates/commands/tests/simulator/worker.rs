@@ -84,11 +84,7 @@ impl Client {
                     return Ran::Replied(reply.into_inner());
                 }
                 Flow::NotNow => self.session.patience = self.session.patience.after_failure(true),
-                // Others may be waiting, too, and none be left for whom time passes.
-                Flow::Postponed => {
-                    machine.pass_time(1);
-                    engine.end_pause_if_over(machine.now().unix_ms());
-                }
+                Flow::Postponed => machine.pass_pause(),
                 _ => panic!("no command ends its connection: {words:?}"),
             }
             thread::yield_now();
