@@ -89,6 +89,11 @@ impl Point {
     }
 }
 
+/// Returns radians in degrees, rounded as other servers round them: `STOREDIST` at a replica stores the same bits.
+fn degrees(radians: f64) -> f64 {
+    radians / 1f64.to_radians()
+}
+
 /// Which of 2^step equal steps from -limit to limit a coordinate lies in.
 fn steps_of(coordinate: f64, limit: f64, step: u32) -> u32 {
     let share = (coordinate + limit) / (2.0 * limit);
@@ -211,7 +216,7 @@ impl Shape {
             y += latitude.cos() * longitude.sin();
             z += latitude.sin();
         }
-        let center = Point { longitude: y.atan2(x).to_degrees(), latitude: z.atan2(x.hypot(y)).to_degrees() };
+        let center = Point { longitude: degrees(y.atan2(x)), latitude: degrees(z.atan2((x * x + y * y).sqrt())) };
         Shape::Polygon { center, corners }
     }
 
@@ -253,10 +258,10 @@ impl Shape {
                 };
             }
         };
-        let rows = (height / EARTH).to_degrees();
+        let rows = degrees(height / EARTH);
         // Towards the pole a degree of longitude is shorter, so the edge nearer to it spans more of them.
         let edge = if center.latitude < 0.0 { center.latitude - rows } else { center.latitude + rows };
-        let columns = (width / EARTH / edge.to_radians().cos()).to_degrees();
+        let columns = degrees(width / EARTH / edge.to_radians().cos());
         Area {
             west: center.longitude - columns,
             east: center.longitude + columns,
@@ -269,7 +274,7 @@ impl Shape {
     fn radius(&self) -> f64 {
         match self {
             Shape::Circle { radius, .. } => *radius,
-            Shape::Box { width, height, .. } => (width / 2.0).hypot(height / 2.0),
+            Shape::Box { width, height, .. } => (width / 2.0 * (width / 2.0) + height / 2.0 * (height / 2.0)).sqrt(),
             Shape::Polygon { center, .. } => {
                 let Area { west, east, south, north } = self.bounds();
                 let corners = [(west, north), (east, north), (west, south), (east, south)];
@@ -407,5 +412,28 @@ mod tests {
         assert!(shape.distance_inside(corner(5.0, 5.0)).is_some());
         assert!(shape.distance_inside(corner(11.0, 5.0)).is_none());
         assert!(shape.distance_inside(corner(-1.0, 5.0)).is_none());
+    }
+
+    #[test]
+    fn distances_from_the_middle_of_a_polygon_have_the_bits_of_other_servers() {
+        // Members, triangles, and the scores that a real server stores for them with STOREDIST.
+        let known = [
+            (
+                (-29.213, -27.672),
+                [(-30.1978, -28.2645), (-28.2339, -27.6034), (-29.2888, -26.8715)],
+                10306.222552745752,
+            ),
+            ((-107.127, 14.087), [(-107.1508, 14.0142), (-107.1459, 14.167), (-107.0322, 14.1151)], 2285.560574750194),
+            ((46.009, -22.721), [(46.0838, -22.6769), (45.9527, -22.6591), (46.0439, -22.7711)], 2761.096302251866),
+            ((-18.562, 55.091), [(-17.797, 54.9332), (-17.7467, 54.2304), (-18.9759, 55.4606)], 34734.20591793674),
+            ((75.795, 24.751), [(72.1248, 39.2211), (82.0573, 4.8957), (75.8612, 12.8509)], 659035.7224301615),
+            ((-56.84, 20.676), [(-46.9382, 7.3704), (-45.4451, 18.4407), (-68.6281, 30.6191)], 433632.57607804117),
+        ];
+        let point = |(longitude, latitude)| Point { longitude, latitude };
+        for (member, corners, stored) in known {
+            let member = Point::decode(point(member).encode() as f64);
+            let distance = Shape::polygon(corners.map(point).into()).distance_inside(member);
+            assert_eq!(distance, Some(stored), "{member:?}");
+        }
     }
 }
