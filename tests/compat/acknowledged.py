@@ -59,7 +59,7 @@ class Proxy:
                 if self.is_cut.is_set():
                     # What was under way is lost, and so is the connection, as both will find out.
                     return
-                to.sendall(data)
+                to.sendall(self.altered(source, data))
         except OSError:
             pass
         for end in (source, to):
@@ -67,6 +67,10 @@ class Proxy:
                 end.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
+
+    def altered(self, _, data):
+        """What goes on of what has come; an OSError ends the connection."""
+        return data
 
     def cut(self):
         self.is_cut.set()

@@ -31,16 +31,19 @@ class Failed(Exception):
 
 
 class Server:
+    environment = None
+
     def __init__(self, binary, scratch, *options):
-        self.binary, self.scratch, self.options, self.port = binary, scratch, options, free_port()
-        self.log = os.path.join(scratch, f"log-{self.port}")
+        self.binary, self.options, self.port = binary, options, free_port()
+        self.folder, self.log = os.path.join(scratch, str(self.port)), os.path.join(scratch, f"log-{self.port}")
+        os.mkdir(self.folder)
         self.start()
 
     def start(self, *more):
-        command = [self.binary, "--port", str(self.port), "--enable-debug-command", "yes", "--dir", self.scratch, "--dbfilename", f"dump-{self.port}.rdb",
+        command = [self.binary, "--port", str(self.port), "--enable-debug-command", "yes", "--dir", self.folder,
                    "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", *self.options, *more]
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(command, cwd=self.scratch, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.process = subprocess.Popen(command, cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         for _ in range(400):
             try:
                 self.client = Client(self.port)
