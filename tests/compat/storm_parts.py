@@ -47,7 +47,8 @@ class Link(Proxy):
     def spoiled(self, source, data, begins):
         at = self.sent[source]
         self.sent[source] += len(data) - begins
-        if not self.spoil or self.sent[source] <= self.spoil[1]:
+        # A snapshot whose place is past already is not the next one.
+        if not self.spoil or not at <= self.spoil[1] < self.sent[source]:
             return data
         (how, place), self.spoil, self.heads[source] = self.spoil, None, b""
         if how == "cut":

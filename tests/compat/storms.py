@@ -171,8 +171,10 @@ class Storm:
             if node.process.poll() is not None:
                 if node.is_ours:
                     raise Failed(f"{self.name(node)} has ended with {node.process.returncode}")
-                # A Valkey ends over a broken snapshot.
-                self.tell(f"{self.name(node)} has ended and comes back")
+                # A Valkey ends over a broken snapshot, and leaves it where it would load it from.
+                self.tell(f"{self.name(node)} has ended and comes back with nothing")
+                shutil.rmtree(node.folder)
+                os.mkdir(node.folder)
                 come_back(self, node)
         if self.problems:
             raise Failed(self.problems[0])
