@@ -58,9 +58,45 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Who hands over without waiting for replicas waits so long for the end of what is being written.
 const LAST_WRITES: i64 = 1000;
 
-/// Whether the end takes longer than its last save: others are waited for.
-pub(crate) fn waits(engine: &Engine, how: HowToEnd) -> bool {
-    engine.persistence_status().shutdown.present().is_some() || holds_writes(engine, how)
+/// The server's end, as one who wants it has found it.
+#[derive(Clone, Copy)]
+pub(crate) enum End {
+    /// It begins with this one, and waits for replicas until then at most.
+    Begun(ShutdownTurn, UnixMs),
+    /// It is on its way.
+    Awaited(ShutdownTurn),
+}
+
+impl End {
+    /// Begins the end, or joins the one that is on its way: SHUTDOWN ABORT from now on is for this one, too.
+    pub fn join(engine: &Engine) -> End {
+        let seconds = engine.config().snapshot().int(Directive::SHUTDOWN_TIMEOUT).max(0);
+        let until = UnixMs(now(engine).0.saturating_add(seconds.saturating_mul(1000)));
+        match engine.persistence_status().shutdown.begin(until) {
+            Ok(turn) => End::Begun(turn, until),
+            Err(turn) => End::Awaited(turn),
+        }
+    }
+
+    /// Whether it takes longer than its last save: others are waited for.
+    pub fn waits(self, engine: &Engine, how: HowToEnd) -> bool {
+        matches!(self, End::Awaited(_)) || holds_writes(engine, how)
+    }
+
+    /// Nobody can carry it out.
+    pub fn fail(self, engine: &Engine) {
+        if let End::Begun(turn, _) = self {
+            engine.persistence_status().shutdown.fail(turn);
+        }
+    }
+
+    /// Does all that is to be done before the end. `asker`: the client that wants it, in words. False: the server goes on.
+    pub fn carry_out(self, engine: &Engine, how: HowToEnd, asker: Option<&str>) -> bool {
+        match self {
+            End::Begun(turn, until) => end_in_turn(engine, turn, until, how, asker),
+            End::Awaited(turn) => await_other(engine, turn),
+        }
+    }
 }
 
 /// Whether nothing is written from the beginning of the end on: replicas are to get all of it.
@@ -80,12 +116,13 @@ fn now(engine: &Engine) -> UnixMs {
     engine.host().unix_us(UnixUs(0)).ms()
 }
 
-/// Does all that is to be done before the end. `asker`: the client that wants it, in words. False: the server goes on.
-pub fn end_server(engine: &Engine, how: HowToEnd, asker: Option<&str>) -> bool {
+/// Ends the server, or joins those who do, as far as its process: see [`End::carry_out`].
+pub fn end_server(engine: &Engine, how: HowToEnd) -> bool {
+    End::join(engine).carry_out(engine, how, None)
+}
+
+fn end_in_turn(engine: &Engine, turn: ShutdownTurn, until: UnixMs, how: HowToEnd, asker: Option<&str>) -> bool {
     let status = &engine.persistence_status().shutdown;
-    let seconds = engine.config().snapshot().int(Directive::SHUTDOWN_TIMEOUT).max(0);
-    let until = UnixMs(now(engine).0.saturating_add(seconds.saturating_mul(1000)));
-    let Some(turn) = status.begin(until) else { return await_other(engine) };
     let asker = asker.map_or(String::new(), |client| format!(" (user request from '{client}')"));
     engine.host().notice(&format!("User requested shutdown...{asker}"));
     let (held, end) = match holds_writes(engine, how) {
@@ -110,9 +147,8 @@ pub fn end_server(engine: &Engine, how: HowToEnd, asker: Option<&str>) -> bool {
 }
 
 /// What becomes of the end that is on its way.
-fn await_other(engine: &Engine) -> bool {
+fn await_other(engine: &Engine, turn: ShutdownTurn) -> bool {
     let status = &engine.persistence_status().shutdown;
-    let Some(turn) = status.present() else { return status.has_ended() };
     while status.present() == Some(turn) {
         engine.host().rest(LOOK);
     }
@@ -262,5 +298,23 @@ fn save_last(engine: &Engine) -> bool {
             Err(error) if matches!(error.kind(), ErrorKind::ResourceBusy) => {}
             Err(_) => return false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{End, HowToEnd};
+    use crate::testing::Client;
+
+    #[test]
+    fn an_abort_is_for_all_who_had_joined() {
+        let client = Client::new();
+        let engine = client.engine();
+        let (first, second) = (End::join(engine), End::join(engine));
+        assert!(matches!((first, second), (End::Begun(..), End::Awaited(_))));
+        assert!(engine.persistence_status().shutdown.abort());
+        assert!(!first.carry_out(engine, HowToEnd::default(), None));
+        assert!(!second.carry_out(engine, HowToEnd::default(), None));
+        assert!(!engine.persistence_status().shutdown.has_ended());
     }
 }

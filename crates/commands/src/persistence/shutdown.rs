@@ -4,7 +4,7 @@ use crate::core::args::Args;
 use crate::core::client_line::described;
 use crate::core::command::{ADMIN, ALLOW_BUSY, Command, Group, LOADING, NO_MULTI, NO_SCRIPT, STALE};
 use crate::core::context::{Context, Flow};
-use crate::persistence::ending::{self, HowToEnd, LastSave};
+use crate::persistence::ending::{End, HowToEnd, LastSave};
 use engine::config::Directive;
 use engine::{Engine, Error};
 
@@ -60,10 +60,11 @@ fn shutdown(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         hands_over: given("failover"),
     };
     let asker = described(engine, &cx.session.info, cx.now_ms());
-    if ending::waits(engine, how) {
-        return end_elsewhere(cx, args, how, asker);
+    let end = End::join(engine);
+    if end.waits(engine, how) {
+        return end_elsewhere(cx, args, end, how, asker).inspect_err(|_| end.fail(engine));
     }
-    if !ending::end_server(engine, how, Some(&asker)) {
+    if !end.carry_out(engine, how, Some(&asker)) {
         return Err(Error::ShutdownFailed);
     }
     cx.flow = Flow::Shutdown;
@@ -71,9 +72,9 @@ fn shutdown(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 /// The client waits, and another thread for what is to be waited for.
-fn end_elsewhere(cx: &mut Context<'_>, args: &Args<'_>, how: HowToEnd, asker: String) -> Result<(), Error> {
+fn end_elsewhere(cx: &mut Context<'_>, args: &Args<'_>, end: End, how: HowToEnd, asker: String) -> Result<(), Error> {
     let waiting = cx.wait_elsewhere(args).ok_or(Error::ShutdownFailed)?;
-    let work = move |engine: &Engine| match ending::end_server(engine, how, Some(&asker)) {
+    let work = move |engine: &Engine| match end.carry_out(engine, how, Some(&asker)) {
         true => engine.host().stop(),
         false => waiting.end(engine, Err(Error::ShutdownFailed)),
     };

@@ -29,14 +29,14 @@ pub struct ShutdownStatus {
 pub struct ShutdownTurn(u64);
 
 impl ShutdownStatus {
-    /// An end begins that waits until then at most; None while there is one.
-    pub fn begin(&self, until: UnixMs) -> Option<ShutdownTurn> {
+    /// An end begins that waits until then at most. Err: the one that there is already, done or not.
+    pub fn begin(&self, until: UnixMs) -> Result<ShutdownTurn, ShutdownTurn> {
         let mut state = self.state.lock();
         if state.1 != Phase::None {
-            return None;
+            return Err(ShutdownTurn(state.0));
         }
         *state = (state.0 + 1, Phase::Waiting(until));
-        Some(ShutdownTurn(state.0))
+        Ok(ShutdownTurn(state.0))
     }
 
     /// Whether it still waits: nobody has taken it back.
@@ -110,7 +110,7 @@ mod tests {
     fn one_end_at_a_time_is_taken_back_or_goes_on() {
         let status = ShutdownStatus::default();
         let first = status.begin(UnixMs(5)).unwrap();
-        assert!(status.begin(UnixMs(9)).is_none() && status.waits(first));
+        assert!(status.begin(UnixMs(9)) == Err(first) && status.waits(first));
         assert_eq!((status.waiting_until(), status.present()), (Some(UnixMs(5)), Some(first)));
         assert!(status.abort() && !status.abort() && !status.waits(first) && !status.go_on(first));
         let second = status.begin(UnixMs(9)).unwrap();
@@ -122,6 +122,6 @@ mod tests {
         let third = status.begin(UnixMs(9)).unwrap();
         assert!(status.go_on(third) && !status.has_ended());
         status.finish(third);
-        assert!(status.has_ended() && status.present().is_none() && status.begin(UnixMs(9)).is_none());
+        assert!(status.has_ended() && status.present().is_none() && status.begin(UnixMs(9)) == Err(third));
     }
 }

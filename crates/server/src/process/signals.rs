@@ -104,7 +104,7 @@ impl SignalLoop {
             hands_over: has("failover") && shared.engine.is_clustered(),
         };
         let interrupted = Arc::clone(&self.interrupted);
-        let end = move || match end_server(&shared.engine, how, None) {
+        let end = move || match end_server(&shared.engine, how) {
             true => shared.request_stop(),
             false => interrupted.store(false, Relaxed),
         };

@@ -57,8 +57,7 @@ fn begin_anew(cx: &mut Context<'_>, args: &Args<'_>, gracefully: bool) -> Result
     let host = cx.engine.host();
     let (has_file, start) = (!host.process().config_file.is_empty(), cx.reply.len());
     let how = HowToEnd { is_now: true, ..HowToEnd::default() };
-    let saved =
-        !gracefully || (!has_file || rewrite_file(cx, false).is_ok()) && ending::end_server(cx.engine, how, None);
+    let saved = !gracefully || (!has_file || rewrite_file(cx, false).is_ok()) && ending::end_server(cx.engine, how);
     if saved {
         std::thread::sleep(Duration::from_millis(delay));
         host.log(&format!("Can't restart: {}", host.restart()));
