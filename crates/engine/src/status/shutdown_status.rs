@@ -29,7 +29,11 @@ pub struct ShutdownStatus {
 pub struct ShutdownTurn(u64);
 
 impl ShutdownStatus {
-    /// An end begins that waits until then at most. Err: the one that there is already, done or not.
+    /// An end begins that waits until then at most.
+    ///
+    /// # Errors
+    ///
+    /// The one that there is already, done or not.
     pub fn begin(&self, until: UnixMs) -> Result<ShutdownTurn, ShutdownTurn> {
         let mut state = self.state.lock();
         if state.1 != Phase::None {
