@@ -274,7 +274,7 @@ pub(crate) fn permitted(engine: &Engine, session: &Session, name: &str) -> Resul
 
 /// Whether the client has to authenticate itself first. Who did not may do what others may as soon as nobody has to.
 pub(crate) fn needs_password(engine: &Engine, session: &Session) -> bool {
-    session.identity.is_nobody() || !session.authenticated && engine.users().asks()
+    !session.asker.is_obeyed() && (session.identity.is_nobody() || !session.authenticated && engine.users().asks())
 }
 
 /// Why an authenticated client's command is refused.
@@ -479,6 +479,17 @@ mod tests {
             Verdict::Refuse(error) => Some(error),
             _ => None,
         }
+    }
+
+    #[test]
+    fn what_is_obeyed_needs_no_password() {
+        let client = Client::new();
+        let engine = client.shared_engine();
+        engine.users().set_default_password(b"secret", crate::core::acl_catalog::rule_context(engine));
+        let (mut session, mut reply) = (Session::replay(), resp::Reply::default());
+        let mut args: Args<'_> = [&b"no-command"[..]].into_iter().collect();
+        dispatch::execute(engine, &mut session, &mut args, client.now(), &mut reply);
+        assert!(reply.take().starts_with(b"-ERR unknown command 'no-command'"));
     }
 
     #[test]
