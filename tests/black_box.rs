@@ -75,6 +75,8 @@ mod pubsub;
 mod quotas;
 #[path = "black_box/removed_users.rs"]
 mod removed_users;
+#[path = "black_box/replica_buffers.rs"]
+mod replica_buffers;
 #[path = "black_box/replica_chains.rs"]
 mod replica_chains;
 #[path = "black_box/replica_edges.rs"]

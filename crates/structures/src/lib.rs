@@ -18,6 +18,7 @@ pub mod list;
 pub mod listpack;
 pub mod log_block;
 pub mod log_end;
+pub mod log_memory;
 pub mod lzf;
 pub mod member;
 mod member_hash;

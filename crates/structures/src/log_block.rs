@@ -28,6 +28,7 @@
 //! ([`Arc::get_mut`]) and only where all is published: then no space, cursor or slice is left of it.
 
 use crate::log_end::{self, HEADS, Offer, Place, TEXT};
+use crate::log_memory::{LogMemory, MemoryShare};
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, Range};
@@ -97,24 +98,31 @@ pub struct LogBlock {
     heads: Box<[RecordMark]>,
     text: Text,
     next: OnceLock<Next>,
+    /// The bytes that it takes up, among those of the log.
+    _memory: MemoryShare,
 }
 
 impl LogBlock {
-    fn shared(start: u64) -> LogBlock {
-        let heads = (0..HEADS).map(|_| RecordMark::default()).collect();
-        LogBlock { start, heads, text: Text::of(Vec::with_capacity(TEXT)), next: OnceLock::new() }
+    fn new(start: u64, heads: Box<[RecordMark]>, text: Vec<u8>, memory: &Arc<LogMemory>) -> LogBlock {
+        let bytes = size_of::<LogBlock>() + heads.len() * size_of::<RecordMark>() + text.capacity();
+        LogBlock { start, heads, text: Text::of(text), next: OnceLock::new(), _memory: memory.take(bytes as u64) }
     }
 
-    /// Without room: who has something to write turns to another block.
-    fn empty(start: u64) -> LogBlock {
-        LogBlock { start, heads: Box::new([]), text: Text::of(Vec::new()), next: OnceLock::new() }
+    fn shared(memory: &Arc<LogMemory>) -> LogBlock {
+        let heads = (0..HEADS).map(|_| RecordMark::default()).collect();
+        LogBlock::new(0, heads, Vec::with_capacity(TEXT), memory)
+    }
+
+    /// Without room: a thread that has something to write turns to another block.
+    fn empty(memory: &Arc<LogMemory>) -> LogBlock {
+        LogBlock::new(0, Box::new([]), Vec::new(), memory)
     }
 
     /// One record that is there already.
-    fn owned(start: u64, label: Label, bytes: Vec<u8>) -> LogBlock {
+    fn owned(start: u64, label: Label, bytes: Vec<u8>, memory: &Arc<LogMemory>) -> LogBlock {
         let head = RecordMark::default();
         head.publish(bytes.len(), label);
-        LogBlock { start, heads: Box::new([head]), text: Text::of(bytes), next: OnceLock::new() }
+        LogBlock::new(start, Box::new([head]), bytes, memory)
     }
 
     fn is_owned(&self) -> bool {
@@ -234,13 +242,15 @@ pub struct LogTail {
     block: Arc<LogBlock>,
     /// Blocks before it, oldest first: some with places that are still to be published, some to be written anew.
     closed: VecDeque<Arc<LogBlock>>,
+    memory: Arc<LogMemory>,
 }
 
 impl Default for LogTail {
     fn default() -> Self {
-        let block = Arc::new(LogBlock::empty(0));
+        let memory = Arc::default();
+        let block = Arc::new(LogBlock::empty(&memory));
         let end = LogEnd::closed(Arc::as_ptr(&block));
-        LogTail { end: Arc::new(end), block, closed: VecDeque::new() }
+        LogTail { end: Arc::new(end), block, closed: VecDeque::new(), memory }
     }
 }
 
@@ -250,9 +260,14 @@ impl LogTail {
         &self.end
     }
 
+    /// What all blocks take up.
+    pub fn memory(&self) -> &Arc<LogMemory> {
+        &self.memory
+    }
+
     /// Goes on in another block: one of those before, if nobody reads one any more.
     pub fn turn(&mut self) {
-        let mut block = self.reused().unwrap_or_else(|| Arc::new(LogBlock::shared(0)));
+        let mut block = self.reused().unwrap_or_else(|| Arc::new(LogBlock::shared(&self.memory)));
         let (_, records) = turn(&self.end, &mut block, false, 0);
         self.close(records, block);
     }
@@ -263,10 +278,10 @@ impl LogTail {
     /// When it has none.
     pub fn append_owned(&mut self, label: Label, text: Vec<u8>) -> u64 {
         assert!(!text.is_empty(), "a record has text");
-        let mut last = Arc::new(LogBlock::empty(0));
+        let mut last = Arc::new(LogBlock::empty(&self.memory));
         let (start, records) = turn(&self.end, &mut last, true, text.len());
         let end = start + text.len() as u64;
-        self.close(records, Arc::new(LogBlock::owned(start, label, text)));
+        self.close(records, Arc::new(LogBlock::owned(start, label, text, &self.memory)));
         self.close(1, last);
         // It is large, so only readers are to keep it: neither the tail nor a block before it.
         self.closed.retain(|block| !is_done(block));
@@ -313,7 +328,7 @@ fn is_done(block: &LogBlock) -> bool {
 impl Drop for LogTail {
     fn drop(&mut self) {
         // Nobody reserves a place from here on, and a thread with an offer does not get it.
-        let (_, records) = turn(&self.end, &mut Arc::new(LogBlock::empty(0)), true, 0);
+        let (_, records) = turn(&self.end, &mut Arc::new(LogBlock::empty(&self.memory)), true, 0);
         if !self.block.is_complete(records) {
             std::mem::forget(Arc::clone(&self.block));
         }

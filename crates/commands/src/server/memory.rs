@@ -12,6 +12,7 @@ use crate::core::help::HELP;
 use engine::data::value::Value;
 use engine::host::memory::MemoryStats;
 use engine::keyspace::keyspace_stats::Overview;
+use engine::propagation::change_log::LogKeeper;
 use engine::{Engine, Error};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -117,7 +118,7 @@ pub struct Accounts {
     pub log: u64,
     /// Bytes of the stream for replicas that come back.
     pub backlog: u64,
-    /// Those beyond, which replicas have still to be sent.
+    /// Those beyond, which replicas have still to be sent, and what of the change log becomes part of the stream.
     pub replicas: u64,
     /// Bytes of the primary's stream that wait for the end of its snapshot.
     pub buffered: u64,
@@ -136,9 +137,11 @@ impl Accounts {
         }
         let (scripts, functions) = (engine.scripts().totals().1 as u64, engine.scripts().library_bytes() as u64);
         let (stream, buffered) = (engine.replication().backlog(), engine.replication().link().buffered);
-        let replicas = engine.replication().kept_for_replicas();
-        let backlog = stream.memory.saturating_sub(replicas);
-        let log = engine.not_counted().saturating_sub(replicas);
+        let kept = engine.replication().kept_for_replicas();
+        let backlog = stream.memory.saturating_sub(kept);
+        let log = engine.log_keeper().map_or(0, LogKeeper::waiting);
+        // The file and replicas have one log.
+        let replicas = kept + engine.unframed().saturating_sub(log);
         Accounts {
             memory,
             overview,

@@ -7,7 +7,9 @@
 //! ```text
 //!   in use = base + counted by worker 0 + counted by worker 1 + ...        base: what the allocator said, less these counts
 //! ```
-//! What of it waits to be written to the log is not counted: evicting keys makes that more, not less.
+//! The change log is not counted, nor what replicas have still to be sent: evicting keys makes that more, not less.
+//! Workers fill the log and other threads empty it ([`LogThread`]), so these keep count of their own, too.
+//!
 //! A worker that has found room goes on without adding that up until it has taken its share of the room, half of which
 //! all workers have together, but at least a little ([`SLACK_MAX`]). Who finds too much evicts as much more, so that at
 //! the limit not every command adds up and not every one evicts. What is in use differs from the limit by no more than
@@ -24,11 +26,11 @@ use crate::expiry::eviction::{Drawn, Evicted, Eviction, EvictionPolicy, Pool};
 use crate::host::threads::Server;
 use crate::locks::sync::Mutex;
 use crate::per_worker::PerWorker;
-use crate::propagation::change_log::LogKeeper;
 use crate::propagation::effects::{Author, Effects};
 use crate::stats::metrics::sum;
 use crate::status::deny_reasons::Paused;
 use crate::time::UnixMs;
+use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// The memory limit, and how near to it the data is.
@@ -41,6 +43,8 @@ pub struct MemoryLimit {
     is_over: AtomicBool,
     /// Pieces of garbage that had been freed when the allocator was asked; [`UNKNOWN`] before it is.
     freed: AtomicUsize,
+    /// What threads that read the change log have allocated and not freed, by [`LogThread`].
+    log_threads: [CachePadded<AtomicU64>; LogThread::COUNT],
     /// One for each worker.
     pools: PerWorker<Pool>,
     /// Who changes `base` by what workers have counted.
@@ -50,6 +54,19 @@ pub struct MemoryLimit {
     exceeded_since: AtomicI64,
     /// Milliseconds of earlier such times together.
     exceeded_ms: AtomicU64,
+}
+
+/// The threads that read the change log, and free what they have read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogThread {
+    /// It writes the append-only file.
+    File,
+    /// It makes the stream for replicas.
+    Stream,
+}
+
+impl LogThread {
+    const COUNT: usize = 2;
 }
 
 const UNKNOWN: usize = usize::MAX;
@@ -73,12 +90,13 @@ enum Outcome {
 }
 
 impl MemoryLimit {
-    pub fn new(workers: usize) -> Self {
+    pub(super) fn new(workers: usize) -> Self {
         MemoryLimit {
             limit: AtomicU64::new(u64::MAX),
             base: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
             freed: AtomicUsize::new(0),
+            log_threads: Default::default(),
             pools: PerWorker::new(workers),
             measuring: Mutex::default(),
             exceeded_since: AtomicI64::new(0),
@@ -86,6 +104,7 @@ impl MemoryLimit {
         }
     }
 
+    /// The limit in bytes; `u64::MAX` without one.
     pub fn limit(&self) -> u64 {
         self.limit.load(Relaxed)
     }
@@ -154,17 +173,28 @@ impl Engine {
         memory_limit.freed.store(self.host().freeing().1, Relaxed);
         let _alone = memory_limit.measuring.lock();
         memory_limit.base.store(self.host().allocated().wrapping_sub(self.counted()), Relaxed);
-        memory_limit.set_over(self.in_use() > memory_limit.limit() + memory_limit.slack() * self.workers() as u64);
+        let is_over = self.in_use() > memory_limit.limit() + memory_limit.slack() * self.workers() as u64;
+        memory_limit.set_over(is_over);
+        if !is_over {
+            // A command that finds room does not look for it, so it cannot tell that there is some again.
+            self.persistence_status().set_short_of_memory(false);
+        }
     }
 
-    /// What workers have counted.
+    /// What workers and the log's threads have counted.
     fn counted(&self) -> u64 {
-        sum(self.metrics(), |worker| &worker.allocated)
+        let workers = sum(self.metrics(), |worker| &worker.allocated);
+        self.memory_limit().log_threads.iter().fold(workers, |sum, thread| sum.wrapping_add(thread.load(Relaxed)))
+    }
+
+    /// To be called by a thread that reads the change log when it has read some: counts what it has allocated and freed.
+    pub fn count_log_thread(&self, thread: LogThread) {
+        self.memory_limit().log_threads[thread as usize].store(self.host().own_allocated(), Relaxed);
     }
 
     /// Bytes that are in use and no reason to evict.
     pub fn not_counted(&self) -> u64 {
-        self.log_keeper().map_or(0, LogKeeper::waiting) + self.replication().kept_for_replicas()
+        self.change_log().memory() + self.replication().kept_for_replicas()
     }
 
     fn in_use(&self) -> u64 {
@@ -325,42 +355,78 @@ mod tests {
     use super::*;
     use crate::Options;
     use crate::host::memory::Memory;
+    use crate::propagation::change_log::RecordHead;
+    use crate::propagation::log_reader::Overflow;
+    use std::ops::ControlFlow;
     use std::sync::Arc;
 
-    struct Full;
+    /// A host whose allocator has so many bytes in use.
+    struct InUse(AtomicU64);
 
-    impl Memory for Full {
+    impl Memory for InUse {
         fn allocated(&self) -> u64 {
-            1000
-        }
-    }
-
-    crate::host_defaults!(Full: Clock, Files, Threads, Peers, Process, Log, Connections, Delivery, EffectSink);
-
-    #[derive(Default)]
-    struct Behind(AtomicU64);
-
-    impl LogKeeper for Behind {
-        fn waiting(&self) -> u64 {
             self.0.load(Relaxed)
         }
     }
 
+    crate::host_defaults!(InUse: Clock, Files, Threads, Peers, Process, Log, Connections, Delivery, EffectSink);
+
+    fn engine_with(bytes: u64) -> (Engine, Arc<InUse>) {
+        let host = Arc::new(InUse(AtomicU64::new(bytes)));
+        let options = Options { shards: 1, databases: 1, hash_seed: 1, workers: 1 };
+        (Engine::new(&options, Arc::clone(&host) as Arc<dyn crate::Host>), host)
+    }
+
     #[test]
-    fn what_waits_for_the_log_is_not_counted() {
-        let engine = Engine::new(&Options { shards: 1, databases: 1, hash_seed: 1, workers: 1 }, Arc::new(Full));
-        let log = Arc::new(Behind::default());
-        engine.install_log_keeper(Arc::clone(&log) as Arc<dyn LogKeeper>);
-        engine.limit_memory(950);
+    fn the_change_log_is_not_counted() {
+        let (engine, host) = engine_with(1000);
+        engine.limit_memory(1100);
         let is_over = || {
             engine.measure_memory();
             engine.memory_limit().is_over()
         };
-        assert!(is_over());
-        log.0.store(60, Relaxed);
-        assert!(!is_over() && engine.not_counted() == 60);
-        log.0.store(0, Relaxed);
-        assert!(is_over());
+        assert!(!is_over() && engine.not_counted() == engine.change_log().memory());
+        let log = engine.change_log();
+        let mut reader = log.open(Overflow::Keep);
+        (0..10).for_each(|_| _ = log.append(RecordHead::command(0, None), &[b'x'; 100_000]));
+        assert!(log.memory() >= 1_000_000);
+        host.0.fetch_add(log.memory(), Relaxed);
+        assert!(!is_over(), "the log waits for its reader");
+        let before = log.memory();
+        reader.read(u64::MAX, |_, _| ControlFlow::Continue(())).expect("it is kept");
+        assert!(log.memory() < 200_000, "what all have read goes");
+        assert!(is_over(), "what was freed of the log is in use for something else");
+        host.0.fetch_sub(before - log.memory(), Relaxed);
+        assert!(!is_over());
+    }
+
+    #[test]
+    fn what_a_thread_of_the_log_frees_makes_room_at_once() {
+        let (engine, host) = engine_with(1_000_000);
+        engine.limit_memory(1_200_000);
+        engine.measure_memory();
+        engine.metrics()[0].allocated.set(500_000);
+        assert!(engine.in_use() > 1_200_000, "a worker has allocated since");
+        engine.memory_limit().log_threads[LogThread::Stream as usize].store(0u64.wrapping_sub(500_000), Relaxed);
+        assert_eq!(engine.in_use() + engine.not_counted(), host.0.load(Relaxed));
+    }
+
+    #[test]
+    fn a_server_that_has_room_again_is_not_short_of_it() {
+        let (engine, host) = engine_with(1000);
+        engine.limit_memory(900_000);
+        engine.measure_memory();
+        let server = Server { worker: 0, now_us: crate::time::UnixUs(0) };
+        engine.make_room(server);
+        assert!(engine.has_room(0));
+        host.0.store(1_000_000, Relaxed);
+        engine.measure_memory();
+        engine.make_room(server);
+        let is_short = || engine.persistence_status().deny_reasons().is_short_of_memory();
+        assert!(is_short(), "nothing may be evicted");
+        host.0.store(500_000, Relaxed);
+        engine.measure_memory();
+        assert!(!is_short() && engine.has_room(0));
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod background_work;
 pub mod client_endings;
 pub mod held_writes;
 pub mod host;
-mod memory_limit;
+pub mod memory_limit;
 mod prefix_walk;
 pub mod serving;
 pub mod snapshot_steps;
@@ -16,6 +16,7 @@ use crate::clients::deferred::Deferred;
 use crate::clients::pubsub::PubSub;
 use crate::clients::registry::Clients;
 use crate::config::Config;
+use crate::engine::held_writes::{LagHold, UNFRAMED_MAX};
 use crate::engine::host::Host;
 use crate::engine::memory_limit::MemoryLimit;
 use crate::engine::prefix_walk::PrefixWalk;
@@ -74,6 +75,7 @@ pub struct Engine {
     deferred: Deferred,
     links: PeerConnections,
     memory_limit: MemoryLimit,
+    stream_hold: LagHold,
 }
 
 /// The least of the thresholds above which a command is reported (command log, latency monitor, HOTKEYS, MONITOR), so
@@ -137,6 +139,7 @@ impl Engine {
             deferred: Deferred::default(),
             links: PeerConnections::default(),
             memory_limit: MemoryLimit::new(options.workers),
+            stream_hold: LagHold::new(Hold::Stream, UNFRAMED_MAX),
         }
     }
 

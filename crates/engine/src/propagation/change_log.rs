@@ -26,6 +26,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use structures::log_block::{LARGE, Label, LogEnd, LogTail, Space};
+use structures::log_memory::LogMemory;
 
 /// What the engine asks of the sink that turns the log on and off: the append-only file.
 pub trait LogKeeper: Any + Send + Sync {
@@ -124,6 +125,7 @@ pub struct OwnRecords {
 pub struct ChangeLog {
     /// Where places are reserved.
     end: Arc<LogEnd>,
+    memory: Arc<LogMemory>,
     /// There are sinks. Where there are none nothing is appended.
     is_read: AtomicBool,
     /// Held to go on in another block, and while sinks come and go.
@@ -144,6 +146,7 @@ impl Default for ChangeLog {
         let tail = Tail::default();
         ChangeLog {
             end: Arc::clone(tail.log.end()),
+            memory: Arc::clone(tail.log.memory()),
             is_read: AtomicBool::new(false),
             tail: CachePadded::new(Mutex::new(tail)),
             #[cfg(any(test, feature = "testing"))]
@@ -157,6 +160,11 @@ impl ChangeLog {
     #[inline]
     pub fn appended(&self) -> u64 {
         self.end.offset()
+    }
+
+    /// Bytes of memory that it takes up: what its slowest sink has still to read, and room for what comes.
+    pub fn memory(&self) -> u64 {
+        self.memory.bytes()
     }
 
     /// Appends whole commands, and returns the log's length afterwards, which a reply that must be durable waits for.

@@ -109,6 +109,8 @@ pub struct WorkerMetrics {
     pub reads: Counter,
     /// Writes to sockets.
     pub writes: Counter,
+    /// Times that another client was replied to a write than the last time, while there are replicas.
+    pub writers: Counter,
     /// Turns of the event loop.
     pub turns: Counter,
     /// Nanoseconds that turns of the event loop took, without the wait for something to do.
@@ -252,6 +254,7 @@ impl WorkerMetrics {
             output_bytes,
             reads,
             writes,
+            writers: _,
             turns,
             turn_nanos,
             turn_began: _,

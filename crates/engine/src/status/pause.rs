@@ -25,11 +25,13 @@ pub enum Hold {
     Migrate,
     /// The log is far behind.
     Log,
+    /// The stream for replicas is far behind.
+    Stream,
 }
 
 impl Hold {
-    const ALL: [Hold; 6] =
-        [Hold::Shutdown, Hold::Failover, Hold::StepDown, Hold::SlotMigration, Hold::Migrate, Hold::Log];
+    const ALL: [Hold; 7] =
+        [Hold::Shutdown, Hold::Failover, Hold::StepDown, Hold::SlotMigration, Hold::Migrate, Hold::Log, Hold::Stream];
 
     /// As INFO shows it.
     pub fn as_str(self) -> &'static str {
@@ -40,6 +42,7 @@ impl Hold {
             Hold::SlotMigration => "slot_migration_in_progress",
             Hold::Migrate => "migrate",
             Hold::Log => "log",
+            Hold::Stream => "stream",
         }
     }
 

@@ -286,6 +286,8 @@ pub struct ReplicationStatus {
     offset: AtomicU64,
     /// The change log's length that they are of, where it is the stream's source.
     framed: AtomicU64,
+    /// A thread makes it of the change log now.
+    is_framing: AtomicBool,
     primary: Mutex<Option<PrimaryAddress>>,
     is_replica: AtomicBool,
     /// How often the primary was changed.
@@ -324,6 +326,7 @@ impl Default for ReplicationStatus {
             history: Mutex::new(History::new(new_id())),
             offset: AtomicU64::new(0),
             framed: AtomicU64::new(0),
+            is_framing: AtomicBool::new(false),
             primary: Mutex::new(None),
             is_replica: AtomicBool::new(false),
             generation: AtomicU64::new(0),
@@ -383,6 +386,17 @@ impl ReplicationStatus {
     pub fn set_framed(&self, offset: u64, framed: u64) {
         self.offset.store(offset, Relaxed);
         self.framed.store(framed, Release);
+        self.is_framing.store(true, Release);
+    }
+
+    /// The stream is not made of the change log, or there is none.
+    pub fn end_framing(&self) {
+        self.is_framing.store(false, Release);
+    }
+
+    /// Up to where the stream has the change log, while it is made of it.
+    pub fn framed(&self) -> Option<u64> {
+        self.is_framing.load(Acquire).then(|| self.framed.load(Acquire))
     }
 
     /// Whether the stream's offset counts what the change log had when it was so long.

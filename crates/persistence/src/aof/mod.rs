@@ -25,8 +25,10 @@ pub mod storage;
 
 use engine::Engine;
 use engine::clients::waiters::Ticket;
+use engine::held_writes::LagHold;
 use engine::locks::sync::Mutex;
 use engine::propagation::change_log::{ChangeLog, LogKeeper};
+use engine::status::pause::Hold;
 use journal::{Journal, JournalTarget, Policy};
 use manifest::Manifest;
 use std::any::Any;
@@ -34,6 +36,9 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::*};
 use storage::Storage;
+
+/// Bytes of the log that may be in memory until it has caught up. Beyond that commands that write wait.
+const BEHIND_MAX: u64 = 32 << 20;
 
 /// Whether there is a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +69,7 @@ pub struct Aof {
     waiters: Mutex<Vec<(u64, Arc<Ticket>)>>,
     health: Health,
     /// Writes are held back until the log has caught up.
-    pub holds: Mutex<bool>,
+    pub lag_hold: LagHold,
     /// Counters and marks of rewrites.
     pub stats: AofStats,
 }
@@ -151,7 +156,7 @@ impl Aof {
             switch: Mutex::default(),
             waiters: Mutex::default(),
             health: Health::default(),
-            holds: Mutex::new(false),
+            lag_hold: LagHold::new(Hold::Log, BEHIND_MAX),
             stats: AofStats::default(),
         }
     }

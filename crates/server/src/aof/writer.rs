@@ -17,6 +17,7 @@ use commands::persistence::aof::{end_waits, regulate, wrote};
 use commands::replication::wait_replicas;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use engine::config::Directive;
+use engine::memory_limit::LogThread;
 use persistence::aof::journal::Policy;
 use persistence::aof::{Aof, State, of};
 use std::io;
@@ -177,6 +178,7 @@ fn tend(shared: &Shared, aof: &Aof, group: &mut Group) {
         // What was not written because of the sync.
         result = journal.write();
     }
+    shared.engine.count_log_thread(LogThread::File);
     wrote(&shared.engine, aof, attempt, &result);
     group.release(aof);
 }

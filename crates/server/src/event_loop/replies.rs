@@ -4,7 +4,8 @@
 use crate::connection::state::Connection;
 use crate::event_loop::settings::Settings;
 use crate::event_loop::worker::Worker;
-use commands::Now;
+use commands::{Now, Session};
+use engine::keyspace::record::LogUser;
 use engine::stats::metrics::WorkerMetrics;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -28,6 +29,7 @@ impl Worker {
     /// Sends what was replied in this tick: one write a connection.
     pub fn write_replies(&mut self, now: Now) {
         self.post_pushes();
+        self.shared.replication.note_growth(&self.shared.engine);
         if self.shared.engine.has_log() || !self.durable_replies.is_empty() {
             self.log_before_replies(now);
         } else {
@@ -37,9 +39,13 @@ impl Worker {
         let (mut unsent, mut unfinished) = (Vec::new(), Vec::new());
         let skip_first = self.shared.engine.clients().reply_buffers.skip_first.load(Relaxed);
         let most = self.fairness.visit_replies();
+        let is_streamed = self.shared.engine.is_logged_for(LogUser::Replicas);
         for (token, bytes) in self.replies.drain() {
             let Some(connection) = self.connections.get_mut(token) else { continue };
             connection.output.end_reply();
+            if is_streamed && self.last_writer.is_next(&connection.session) {
+                metrics.writers.add(1);
+            }
             if bytes.is_empty() {
                 continue;
             }
@@ -71,6 +77,25 @@ impl Worker {
             Unsent::Gone => self.close(token),
             Unsent::TooMuch(more) => self.end_slow_reader(token, more, "scheduled to be closed ASAP", now.unix_ms()),
         }
+    }
+}
+
+/// The client that was the last one to be replied to a write.
+#[derive(Default)]
+pub struct LastWriter {
+    client: u64,
+    /// The change log's length after its write.
+    logged_at: u64,
+}
+
+impl LastWriter {
+    /// Whether this client has written since, and is another one.
+    fn is_next(&mut self, session: &Session) -> bool {
+        if session.logged_at <= self.logged_at {
+            return false;
+        }
+        self.logged_at = session.logged_at;
+        std::mem::replace(&mut self.client, session.info.id) != session.info.id
     }
 }
 

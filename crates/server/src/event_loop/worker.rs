@@ -20,6 +20,7 @@ use crate::event_loop::pipeline::Pipeline;
 use crate::event_loop::poller::{PollEvent, Poller, told};
 use crate::event_loop::proxy_links::ProxyLinks;
 use crate::event_loop::push_targets::PushTargets;
+use crate::event_loop::replies::LastWriter;
 use crate::event_loop::reply_buffer::ReplyBuffer;
 use crate::event_loop::settings::Settings;
 use crate::listener::acceptor::Acceptor;
@@ -91,6 +92,7 @@ pub struct Worker {
     /// What goes out: replies of this tick, of earlier ticks until the log is durable, messages.
     pub(super) replies: ReplyBuffer,
     pub(super) durable_replies: DurableReplies,
+    pub(super) last_writer: LastWriter,
     /// The log's length after the last write in this tick whose client is replied nothing.
     pub(super) unanswered_to: u64,
     /// How often the server had changed whom it follows when replies were looked at last.
@@ -139,6 +141,7 @@ impl Worker {
             pipeline: Pipeline::default(),
             replies: ReplyBuffer::default(),
             durable_replies: DurableReplies::default(),
+            last_writer: LastWriter::default(),
             unanswered_to: 0,
             generation: 0,
             write_delay: WriteDelay::default(),
@@ -189,9 +192,7 @@ impl Worker {
             self.send_pushes(now.unix_ms());
             self.barrier.end_tick(self.run_queue.all_served());
             self.shared.engine.end_turn(self.index);
-            if self.shared.engine.is_logged_for(LogUser::Replicas) {
-                self.shared.replication.wake();
-            }
+            self.shared.replication.note_growth(&self.shared.engine);
             if self.shared.engine.is_logged_for(LogUser::Migrations) {
                 self.shared.migrations.wake();
             }

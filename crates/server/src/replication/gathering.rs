@@ -1,31 +1,37 @@
 //! How often the stream goes out while it grows all the time.
 //!
-//! What is written after a rest goes to replicas at once. While writes come one after the other, each round that sends
-//! some of them costs as much as the writes themselves: then they are let gather for a moment.
+//! A round that sends some of it costs as much as many writes. Where several clients write between two rounds, what
+//! they write is let gather for a moment, unless it is much. A client that writes alone waits for its replies anyway,
+//! and what somebody waits for is sent at once.
 
 use engine::time::Nanos;
 use std::time::Duration;
 
-/// The least time between two rounds while writes come all the time, in nanoseconds.
-const MOMENT: u64 = 500_000;
+/// How long the stream gathers at most.
+pub(super) const MOMENT: Duration = Duration::from_millis(1);
+/// Times that it was another client's turn to write, between two rounds, from which on they are several.
+const SEVERAL: u64 = 2;
 
-/// When rounds were that sent something.
+/// When the last round was that sent something.
 #[derive(Default)]
 pub(super) struct Gathering {
     last: Option<Nanos>,
+    /// Turns of clients until then.
+    turns: u64,
     is_busy: bool,
 }
 
 impl Gathering {
-    /// The stream has grown, and goes out now.
-    pub fn note(&mut self, now: Nanos) {
-        self.is_busy = self.last.is_some_and(|last| now.since(last) < 2 * MOMENT);
-        self.last = Some(now);
+    /// The stream has grown, and goes out now; it has been so many clients' turn to write.
+    pub fn note(&mut self, turns: u64, now: Nanos) {
+        let is_soon = self.last.is_some_and(|last| now.since(last) < 2 * MOMENT.as_nanos() as u64);
+        self.is_busy = is_soon && turns.wrapping_sub(self.turns) >= SEVERAL;
+        (self.last, self.turns) = (Some(now), turns);
     }
 
-    /// How long it is to gather before it is looked at again.
-    pub fn take_rest(&mut self) -> Option<Duration> {
-        std::mem::take(&mut self.is_busy).then_some(Duration::from_nanos(MOMENT))
+    /// Whether it is to gather before the next round; once.
+    pub fn takes_rest(&mut self) -> bool {
+        std::mem::take(&mut self.is_busy)
     }
 }
 
@@ -34,14 +40,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_writes_that_come_one_after_the_other_gather() {
+    fn only_several_clients_that_write_one_after_the_other_gather() {
         let mut gathering = Gathering::default();
-        let mut rests = Vec::new();
-        for at in [5_000_000, 7_000_000, 7_200_000, 8_100_000, 9_900_000] {
-            gathering.note(Nanos(at));
-            rests.push(gathering.take_rest().is_some());
-            assert_eq!(gathering.take_rest(), None, "a rest is taken once");
-        }
-        assert_eq!(rests, [false, false, true, true, false]);
+        let mut rests = |rounds: &[(u64, u64)]| {
+            let rest = |&(at, turns): &(u64, u64)| {
+                gathering.note(turns, Nanos(at * 1000));
+                let rests = gathering.takes_rest();
+                assert!(!gathering.takes_rest(), "a rest is taken once");
+                rests
+            };
+            rounds.iter().map(rest).collect::<Vec<bool>>()
+        };
+        assert_eq!(rests(&[(5000, 1), (5050, 1), (5100, 1), (5150, 2)]), [false; 4], "one client, and then another");
+        assert_eq!(rests(&[(5200, 4), (6200, 90), (7200, 180), (7250, 181)]), [true, true, true, false]);
+        assert_eq!(rests(&[(9250, 200), (9300, 300)]), [false, true], "there was a rest before");
     }
 }

@@ -10,6 +10,7 @@
 
 pub mod applied;
 mod dual_channel;
+mod framing_waits;
 pub mod full_sync;
 mod gathering;
 pub mod in_sync_replicas;

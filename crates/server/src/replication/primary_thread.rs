@@ -8,13 +8,14 @@
 //! Where the server follows another one the backlog is fed with that one's bytes instead.
 
 use crate::connection::socket::Readiness;
-use crate::replication::gathering::Gathering;
+use crate::replication::framing_waits::FramingWaits;
+use crate::replication::gathering::{Gathering, MOMENT};
 use crate::replication::in_sync_replicas::{self, Acknowledging, FollowerChange};
 use crate::replication::replica::{Ended, Heard, Phase, Replica};
 use crate::replication::role_orders::RoleOrders;
 use crate::replication::sync_queue::{Sync, SyncState};
 use crate::system::{clock, log};
-use crate::workers::replication_messages::{NewReplica, ReplicationMessage};
+use crate::workers::replication_messages::{MUCH, NewReplica, ReplicationMessage};
 use crate::workers::shared::Shared;
 use crate::workers::stream_stops::StreamStop;
 use commands::replication::stray_command::StrayCommand;
@@ -22,9 +23,11 @@ use commands::replication::{good_replicas, wait_replicas};
 use commands::server::acl::lasting_rights::may_be_taken_in;
 use engine::config::{ClientClass, Config, Directive};
 use engine::keyspace::record::LogUser;
+use engine::memory_limit::LogThread;
 use engine::propagation::change_log::Readers;
 use engine::propagation::log_batch::put_command;
 use engine::propagation::log_reader::LogReader;
+use engine::stats::metrics::sum;
 use engine::status::pause::Hold;
 use engine::status::replication_status::BacklogStatus;
 use engine::time::UnixMs;
@@ -85,8 +88,7 @@ pub struct PrimaryThread {
     pub(super) refused: BTreeSet<String>,
     /// The role is to be another server's.
     pub(super) role_change: RoleOrders,
-    /// Clients wait to hear how far replicas are.
-    asks: bool,
+    pub(super) framing_waits: FramingWaits,
     pinged_at: UnixMs,
     checked_at: UnixMs,
     /// Since when there is no replica.
@@ -114,7 +116,7 @@ pub fn start(shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
         last_sync: 0,
         refused: BTreeSet::new(),
         role_change: RoleOrders::default(),
-        asks: false,
+        framing_waits: FramingWaits::default(),
         pinged_at: now,
         checked_at: now,
         alone_since: now,
@@ -140,10 +142,12 @@ impl PrimaryThread {
             }
             let read_before = self.read_to;
             self.read_log();
+            self.shared.engine.count_log_thread(LogThread::Stream);
             if self.read_to > read_before {
-                self.gathering.note(self.shared.engine.host().nanos());
+                let turns = sum(self.shared.engine.metrics(), |worker| &worker.writers);
+                self.gathering.note(turns, self.shared.engine.host().nanos());
             }
-            self.ask();
+            self.end_framing_waits();
             self.change_role(now);
             let config = self.shared.engine.config().snapshot();
             if now.since(self.checked_at) >= SECOND {
@@ -162,17 +166,21 @@ impl PrimaryThread {
 
     fn wait(&mut self, events: &mut Events) {
         let shared = Arc::clone(&self.shared);
-        let handle = &shared.replication;
+        let (handle, status) = (&shared.replication, shared.engine.replication());
         // Clients that wait for replicas are not to wait for this, too.
-        if !handle.has_messages()
-            && !shared.engine.replication().acknowledgement.is_asked()
-            && let Some(rest) = self.gathering.take_rest()
-        {
-            thread::sleep(rest);
-        }
-        handle.begin_sleep();
+        let rests = self.gathering.takes_rest() && !status.acknowledgement.is_asked() && !status.has_waits();
+        if rests {
+            handle.begin_rest()
+        } else {
+            handle.begin_sleep()
+        };
         let patience = self.role_change.patience().unwrap_or(TICK);
-        let time = if handle.has_messages() || self.has_unread() { Duration::ZERO } else { patience };
+        let time = match rests {
+            _ if handle.has_messages() => Duration::ZERO,
+            true if shared.engine.change_log().appended() < self.read_to + MUCH => MOMENT,
+            false if !self.has_unread() => patience,
+            _ => Duration::ZERO,
+        };
         if self.poll.poll(events, Some(time)).is_err() {
             events.clear();
         }
@@ -211,18 +219,14 @@ impl PrimaryThread {
             }
             ReplicationMessage::Acknowledge { reader } => self.begin_acknowledging(reader),
             ReplicationMessage::AskReplicas => {
-                self.asks = true;
+                self.framing_waits.ask(self.shared.engine.change_log().appended());
                 if !self.shared.engine.persistence_status().deny_reasons().is_loading() {
                     in_sync_replicas::begin_logging(&self.shared);
                 }
             }
             ReplicationMessage::Sleep { until } => thread::sleep(until.saturating_duration_since(Instant::now())),
             ReplicationMessage::FrameChanges(offset) => {
-                let end = self.frame_all();
-                // It is told once.
-                let _ = offset.set(end);
-                // The question makes the stream longer: not for those who have acknowledged all of it.
-                self.asks |= self.replicas.iter().any(|(_, replica)| replica.shown.acked.load(Relaxed) < end);
+                self.framing_waits.want_length(self.shared.engine.change_log().appended(), offset);
             }
             ReplicationMessage::Tell(words) => {
                 let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
@@ -469,15 +473,6 @@ impl PrimaryThread {
         Some(backlog.end())
     }
 
-    fn ask(&mut self) {
-        if std::mem::take(&mut self.asks) && !self.replicas.is_empty() {
-            while self.has_unread() {
-                self.read_log();
-            }
-            self.add(&[b"REPLCONF", b"GETACK", b"*"]);
-        }
-    }
-
     fn listen(&mut self, token: usize, now: UnixMs) {
         let Some(replica) = self.replicas.get_mut(token) else { return };
         match replica.listen() {
@@ -627,15 +622,23 @@ impl PrimaryThread {
     fn publish(&mut self, config: &Config) {
         self.trim();
         let status = self.shared.engine.replication();
-        let Some(backlog) = &self.backlog else { return status.set_backlog(BacklogStatus::default(), 0) };
-        let acked = self.replicas.iter().map(|(_, replica)| replica.acks.applied).min();
-        self.marks.trim(acked.unwrap_or(backlog.end()));
-        if self.reader.is_some() && !status.is_replica() {
-            status.set_framed(backlog.end(), self.read_to);
+        if let Some(backlog) = &self.backlog {
+            let acked = self.replicas.iter().map(|(_, replica)| replica.acks.applied).min();
+            self.marks.trim(acked.unwrap_or(backlog.end()));
+            let (first, len, memory) = (backlog.start() + 1, backlog.len(), backlog.memory());
+            let size = config.bytes(Directive::REPL_BACKLOG_SIZE);
+            status.set_backlog(BacklogStatus { is_active: true, first, len, memory }, size);
+        } else {
+            status.set_backlog(BacklogStatus::default(), 0);
         }
-        let (first, len, memory) = (backlog.start() + 1, backlog.len(), backlog.memory());
-        let size = config.bytes(Directive::REPL_BACKLOG_SIZE);
-        status.set_backlog(BacklogStatus { is_active: true, first, len, memory }, size);
+        match &self.backlog {
+            Some(backlog) if self.reader.is_some() && !status.is_replica() => {
+                status.set_framed(backlog.end(), self.read_to);
+            }
+            _ => status.end_framing(),
+        }
+        self.shared.engine.count_log_thread(LogThread::Stream);
+        self.shared.engine.regulate_stream();
     }
 
     pub(super) fn close_all(&mut self, now: UnixMs) {

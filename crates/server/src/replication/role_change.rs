@@ -83,7 +83,7 @@ impl PrimaryThread {
     }
 
     /// Frames all that the log has. Returns how long the stream is then.
-    pub(super) fn frame_all(&mut self) -> u64 {
+    fn frame_all(&mut self) -> u64 {
         self.read_log();
         while self.has_unread() {
             self.read_log();

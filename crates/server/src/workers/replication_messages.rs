@@ -86,7 +86,26 @@ pub enum ReplicationMessage {
     FailoverChanged,
 }
 
+/// Bytes of the change log that become part of the stream at once, though it gathers.
+pub const MUCH: u64 = 128 << 10;
+
 impl ThreadInbox<ReplicationMessage> {
+    /// To be called by a worker when its commands have run: what they have put into the change log is sent to replicas.
+    #[inline]
+    pub fn note_growth(&self, engine: &Engine) {
+        if !engine.is_logged_for(LogUser::Replicas) {
+            return;
+        }
+        match engine.replication().framed().map(|_| engine.unframed()) {
+            Some(0) => {}
+            None | Some(..MUCH) => self.wake(),
+            Some(MUCH..) => {
+                engine.hold_for_stream();
+                self.rouse();
+            }
+        }
+    }
+
     /// The server follows nobody any more, and its history has a new name already: its own changes are the stream from
     /// now on. To be called while nobody can write.
     pub fn lead(&self, engine: &Engine) {

@@ -6,21 +6,28 @@
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use mio::Waker;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
+
+/// Whether the thread is to be woken, and for what.
+const AWAKE: u8 = 0;
+/// For a message, and for what cannot wait.
+const RESTS: u8 = 1;
+/// For anything.
+const SLEEPS: u8 = 2;
 
 /// The way to that thread, and its own end of it.
 pub struct ThreadInbox<M> {
     messages: Sender<M>,
     inbox: Receiver<M>,
     waker: OnceLock<Waker>,
-    /// The thread sleeps, or is about to: who has something for it wakes it.
-    sleeps: AtomicBool,
+    /// Whether it sleeps or rests, or is about to.
+    state: AtomicU8,
 }
 
 impl<M> Default for ThreadInbox<M> {
     fn default() -> Self {
         let (messages, inbox) = unbounded();
-        ThreadInbox { messages, inbox, waker: OnceLock::new(), sleeps: AtomicBool::new(false) }
+        ThreadInbox { messages, inbox, waker: OnceLock::new(), state: AtomicU8::new(AWAKE) }
     }
 }
 
@@ -29,13 +36,21 @@ impl<M> ThreadInbox<M> {
     pub fn post(&self, message: M) {
         // The receiver lies beside the sender.
         let _ = self.messages.send(message);
-        self.wake();
+        self.rouse();
     }
 
     /// Wakes the thread if it sleeps: there may be something in the change log.
     #[inline]
     pub fn wake(&self) {
-        if self.sleeps.load(SeqCst) && self.sleeps.swap(false, SeqCst) {
+        if self.state.load(SeqCst) == SLEEPS {
+            self.rouse();
+        }
+    }
+
+    /// Wakes the thread if it sleeps or rests.
+    #[inline]
+    pub fn rouse(&self) {
+        if self.state.load(SeqCst) != AWAKE && self.state.swap(AWAKE, SeqCst) != AWAKE {
             self.waker.get().map(Waker::wake);
         }
     }
@@ -57,12 +72,17 @@ impl<M> ThreadInbox<M> {
 
     /// The thread is about to sleep, and looks once more for work after this.
     pub fn begin_sleep(&self) {
-        self.sleeps.store(true, SeqCst);
+        self.state.store(SLEEPS, SeqCst);
+    }
+
+    /// The same, but what can wait does not end it.
+    pub fn begin_rest(&self) {
+        self.state.store(RESTS, SeqCst);
     }
 
     /// It is awake.
     pub fn end_sleep(&self) {
-        self.sleeps.store(false, SeqCst);
+        self.state.store(AWAKE, SeqCst);
     }
 }
 
@@ -74,6 +94,31 @@ mod tests {
 
     /// How many of these a thread counts that wakes up for each, or for none.
     const MESSAGES: u32 = 20_000;
+
+    #[test]
+    fn a_thread_that_rests_is_woken_by_what_cannot_wait() {
+        let (inbox, mut poll) = (ThreadInbox::default(), Poll::new().expect("a poll"));
+        inbox.set_waker(Waker::new(poll.registry(), Token(0)).expect("a waker"));
+        let mut events = Events::with_capacity(1);
+        let mut is_woken = || {
+            poll.poll(&mut events, Some(Duration::ZERO)).expect("to wait");
+            !events.is_empty()
+        };
+        inbox.begin_rest();
+        inbox.wake();
+        assert!(!is_woken());
+        inbox.rouse();
+        inbox.rouse();
+        assert!(is_woken());
+        inbox.begin_rest();
+        inbox.post(1);
+        assert!(is_woken() && inbox.take() == Some(1));
+        inbox.begin_sleep();
+        inbox.wake();
+        assert!(is_woken());
+        inbox.rouse();
+        assert!(!is_woken(), "it is awake");
+    }
 
     #[test]
     fn no_message_is_left_with_a_thread_that_sleeps() {

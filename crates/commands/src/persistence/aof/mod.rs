@@ -23,7 +23,6 @@ use crate::core::args::Args;
 use crate::core::command::{ADMIN, BLOCKING, Command, Group, NO_ASYNC_LOADING, NO_SCRIPT};
 use crate::core::context::Context;
 use engine::config::Directive;
-use engine::status::pause::Hold;
 use engine::{Engine, Error};
 use persistence::aof::{Aof, State, of};
 use std::sync::atomic::Ordering::Relaxed;
@@ -135,30 +134,16 @@ fn is_limited(engine: &Engine, aof: &Aof, now_ms: UnixMs) -> bool {
     limited
 }
 
-/// Bytes of the log that may be in memory until it has caught up. Beyond that commands that write wait, until there are
-/// at most half as many.
-const BEHIND_MAX: u64 = 32 << 20;
-
 /// Whether the log is so far behind that it is to be written whatever stands in the way of that.
 pub fn is_far_behind(aof: &Aof) -> bool {
-    aof.behind() > BEHIND_MAX
+    aof.behind() > aof.lag_hold.most()
 }
 
 /// Holds writes back while the log is too far behind, and lets them go on after that; or where they are refused, since
 /// it cannot be written. To be called when it has grown and when it has been written.
 pub fn regulate(engine: &Engine, aof: &Aof) {
-    let mut holds = aof.holds.lock();
-    let most = if *holds { BEHIND_MAX / 2 } else { BEHIND_MAX };
-    let wanted = aof.state() != State::Off && !aof.has_failed() && aof.behind() > most;
-    if wanted == *holds {
-        return;
-    }
-    *holds = wanted;
-    match wanted {
-        true => engine.hold_writes(Hold::Log),
-        false => engine.release_writes(Hold::Log),
-    }
-    engine.host().pause_changed();
+    let may_wait = || aof.state() != State::Off && !aof.has_failed();
+    aof.lag_hold.regulate(engine, || if may_wait() { aof.behind() } else { 0 });
 }
 
 /// The fields of INFO's section about persistence.

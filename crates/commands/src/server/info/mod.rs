@@ -271,7 +271,7 @@ fn memory(text: &mut Text, source: &Source<'_>) {
     text.compared("rss_overhead", memory.rss, memory.resident);
     text.compared("mem_fragmentation", memory.rss, memory.allocated);
     // Nothing else is left out.
-    text.field("mem_not_counted_for_evict", accounts.log + accounts.replicas);
+    text.field("mem_not_counted_for_evict", source.engine.not_counted());
     text.field("mem_replication_backlog", accounts.backlog);
     text.field("mem_total_replication_buffers", accounts.backlog + accounts.replicas + accounts.buffered);
     text.field("mem_replicas_repl_buffer", accounts.buffered);
