@@ -1,7 +1,7 @@
 //! Writes that the server itself holds back for a while.
 
 use crate::engine::Engine;
-use crate::locks::sync::Mutex;
+use crate::status::lag_hold::LagHold;
 use crate::status::pause::Hold;
 
 /// No command that may write begins until this is dropped. One that was admitted before has ended when all locks
@@ -28,9 +28,6 @@ impl Drop for HeldWrites<'_> {
     }
 }
 
-/// Bytes of the change log that may wait for the thread that makes the stream of it.
-pub(super) const UNFRAMED_MAX: u64 = 8 << 20;
-
 impl Engine {
     /// Bytes of the change log that are to become part of the stream for replicas.
     #[inline]
@@ -41,51 +38,22 @@ impl Engine {
     /// Holds writes back while too much of the change log waits to become part of the stream, and lets them go on after
     /// that. To be called when some of it has become that.
     pub fn regulate_stream(&self) {
-        self.stream_hold.regulate(self, || self.unframed());
+        self.regulate_writes(self.stream_hold(), || self.unframed());
+    }
+
+    /// Holds writes back while a reader of the change log is too far behind, and lets them go on after that.
+    pub fn regulate_writes(&self, lag: &LagHold, behind: impl FnOnce() -> u64) {
+        if lag.regulate(self.pause(), self.persistence_status(), behind) {
+            self.host().pause_changed();
+        }
     }
 
     /// The same when the log has grown.
     #[inline]
     pub fn hold_for_stream(&self) {
-        if self.unframed() > self.stream_hold.most() {
+        if self.unframed() > self.stream_hold().most() {
             self.regulate_stream();
         }
-    }
-}
-
-/// Writes that are held back while a reader of the change log is too far behind.
-pub struct LagHold {
-    hold: Hold,
-    /// Bytes that may wait. Writes that were held back go on when there are at most half as many.
-    most: u64,
-    holds: Mutex<bool>,
-}
-
-impl LagHold {
-    /// For a reader that may be so many bytes behind.
-    pub fn new(hold: Hold, most: u64) -> LagHold {
-        LagHold { hold, most, holds: Mutex::new(false) }
-    }
-
-    /// Bytes that the reader may be behind.
-    pub fn most(&self) -> u64 {
-        self.most
-    }
-
-    /// Holds writes back, or lets them go on. To be called when the log has grown and when it has been read; `behind`
-    /// looks how many bytes wait.
-    pub fn regulate(&self, engine: &Engine, behind: impl FnOnce() -> u64) {
-        let mut holds = self.holds.lock();
-        let wanted = behind() > if *holds { self.most / 2 } else { self.most };
-        if wanted == *holds {
-            return;
-        }
-        *holds = wanted;
-        match wanted {
-            true => engine.hold_writes(self.hold),
-            false => engine.release_writes(self.hold),
-        }
-        engine.host().pause_changed();
     }
 }
 
@@ -93,6 +61,7 @@ impl LagHold {
 mod tests {
     use super::*;
     use crate::status::deny_reasons::Paused;
+    use crate::status::lag_hold::UNFRAMED_MAX;
     use crate::{NullHost, Options};
     use std::sync::Arc;
 

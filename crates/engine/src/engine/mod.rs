@@ -16,7 +16,6 @@ use crate::clients::deferred::Deferred;
 use crate::clients::pubsub::PubSub;
 use crate::clients::registry::Clients;
 use crate::config::Config;
-use crate::engine::held_writes::{LagHold, UNFRAMED_MAX};
 use crate::engine::host::Host;
 use crate::engine::memory_limit::MemoryLimit;
 use crate::engine::prefix_walk::PrefixWalk;
@@ -35,6 +34,7 @@ use crate::stats::metrics::{Rates, Totals, WorkerMetrics};
 use crate::stats::slot_traffic::SlotTraffic;
 use crate::status::cluster_status::ClusterStatus;
 use crate::status::deny_reasons::Paused;
+use crate::status::lag_hold::{LagHold, UNFRAMED_MAX};
 use crate::status::pause::{Hold, Pause};
 use crate::status::replication_status::ReplicationStatus;
 use crate::time::UnixMs;
@@ -229,6 +229,11 @@ impl Engine {
     /// Connections to other servers, and keys on their way there.
     pub fn links(&self) -> &PeerConnections {
         &self.links
+    }
+
+    /// What holds writes back for the stream.
+    pub(crate) fn stream_hold(&self) -> &LagHold {
+        &self.stream_hold
     }
 
     /// The memory limit.

@@ -7,6 +7,7 @@
 pub mod acknowledgement;
 pub mod cluster_status;
 pub mod deny_reasons;
+pub mod lag_hold;
 pub mod pause;
 pub mod persistence_status;
 pub mod replication_status;

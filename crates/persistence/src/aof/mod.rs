@@ -25,9 +25,9 @@ pub mod storage;
 
 use engine::Engine;
 use engine::clients::waiters::Ticket;
-use engine::held_writes::LagHold;
 use engine::locks::sync::Mutex;
 use engine::propagation::change_log::{ChangeLog, LogKeeper};
+use engine::status::lag_hold::LagHold;
 use engine::status::pause::Hold;
 use journal::{Journal, JournalTarget, Policy};
 use manifest::Manifest;

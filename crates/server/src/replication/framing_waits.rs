@@ -1,9 +1,6 @@
 //! Requests that wait until the stream has all that was in the change log when they came. The thread frames a piece at
 //! a time and sends it before the next one, so replicas are behind by no more than they are slow.
 
-use crate::replication::primary_thread::PrimaryThread;
-use replication::backlog::Backlog;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 
 /// See the module's documentation.
@@ -28,34 +25,15 @@ impl FramingWaits {
     }
 
     /// Whether replicas are to be asked now that the stream has so much of the log. Later questions are asked later.
-    fn take_ask(&mut self, framed: u64) -> bool {
+    pub fn take_ask(&mut self, framed: u64) -> bool {
         let Some((_, last)) = self.asks.take_if(|(first, _)| *first <= framed) else { return false };
         self.asks = (last > framed).then_some((last, last));
         true
     }
 
-    fn take_lengths(&mut self, framed: u64) -> impl Iterator<Item = Arc<OnceLock<u64>>> + '_ {
+    /// Takes out the wanted lengths that are known now that the stream has so much of the log.
+    pub fn take_lengths(&mut self, framed: u64) -> impl Iterator<Item = Arc<OnceLock<u64>>> + '_ {
         self.lengths.extract_if(.., move |(log, _)| *log <= framed).map(|(_, length)| length)
-    }
-}
-
-impl PrimaryThread {
-    /// Does what waited for what the stream has by now.
-    pub(super) fn end_framing_waits(&mut self) {
-        let framed = if self.reader.is_some() { self.read_to } else { u64::MAX };
-        let status = self.shared.engine.replication();
-        let end = self.backlog.as_ref().map_or_else(|| status.offset(), Backlog::end);
-        let mut is_told = false;
-        for length in self.framing_waits.take_lengths(framed) {
-            // It is told once.
-            let _ = length.set(end);
-            is_told = true;
-        }
-        // The question makes the stream longer: not for those who have acknowledged all of it.
-        let is_behind = |is_told| is_told && self.replicas.iter().any(|(_, it)| it.shown.acked.load(Relaxed) < end);
-        if (self.framing_waits.take_ask(framed) || is_behind(is_told)) && !self.replicas.is_empty() {
-            self.add(&[b"REPLCONF", b"GETACK", b"*"]);
-        }
     }
 }
 

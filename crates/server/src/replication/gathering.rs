@@ -2,7 +2,7 @@
 //!
 //! A round that sends some of it costs as much as many writes. Where several clients write between two rounds, what
 //! they write is let gather for a moment, unless it is much. A client that writes alone waits for its replies anyway,
-//! and what somebody waits for is sent at once.
+//! and what a client waits for is sent at once.
 
 use engine::time::Nanos;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! How much of the stream is kept for replicas that come back, and since when.
+//! How long the stream is: what waits for that, how much of it is kept for replicas that come back, and since when.
 
 use crate::replication::primary_thread::{PrimaryThread, SECOND};
 use crate::system::log;
@@ -8,6 +8,7 @@ use engine::status::replication_status::new_id;
 use engine::time::UnixMs;
 use replication::backlog::Backlog;
 use replication::ids::History;
+use std::sync::atomic::Ordering::Relaxed;
 
 impl PrimaryThread {
     /// The history begins, with a name of its own.
@@ -63,5 +64,23 @@ impl PrimaryThread {
         self.shared.engine.replication().update_history(|history| *history = History::new(new_id()));
         let seconds = ttl / SECOND;
         log::notice(format_args!("Replication backlog freed after {seconds} seconds without connected replicas."));
+    }
+
+    /// Does what waited for what the stream has by now.
+    pub(super) fn end_framing_waits(&mut self) {
+        let framed = if self.reader.is_some() { self.read_to } else { u64::MAX };
+        let status = self.shared.engine.replication();
+        let end = self.backlog.as_ref().map_or_else(|| status.offset(), Backlog::end);
+        let mut is_told = false;
+        for length in self.framing_waits.take_lengths(framed) {
+            // It is told once.
+            let _ = length.set(end);
+            is_told = true;
+        }
+        // The question makes the stream longer: not for those who have acknowledged all of it.
+        let is_behind = |is_told| is_told && self.replicas.iter().any(|(_, it)| it.shown.acked.load(Relaxed) < end);
+        if (self.framing_waits.take_ask(framed) || is_behind(is_told)) && !self.replicas.is_empty() {
+            self.add(&[b"REPLCONF", b"GETACK", b"*"]);
+        }
     }
 }

@@ -143,7 +143,7 @@ pub fn is_far_behind(aof: &Aof) -> bool {
 /// it cannot be written. To be called when it has grown and when it has been written.
 pub fn regulate(engine: &Engine, aof: &Aof) {
     let may_wait = || aof.state() != State::Off && !aof.has_failed();
-    aof.lag_hold.regulate(engine, || if may_wait() { aof.behind() } else { 0 });
+    engine.regulate_writes(&aof.lag_hold, || if may_wait() { aof.behind() } else { 0 });
 }
 
 /// The fields of INFO's section about persistence.

@@ -1,0 +1,42 @@
+//! Writes that are held back while a reader of the change log is too far behind.
+
+use crate::locks::sync::Mutex;
+use crate::status::pause::{Hold, Pause};
+use crate::status::persistence_status::PersistenceStatus;
+
+/// Bytes of the change log that may wait for the thread that makes the stream of it.
+pub const UNFRAMED_MAX: u64 = 8 << 20;
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct LagHold {
+    hold: Hold,
+    /// Bytes that may wait. Writes that were held back go on when there are at most half as many.
+    most: u64,
+    holds: Mutex<bool>,
+}
+
+impl LagHold {
+    /// For a reader that may be so many bytes behind.
+    pub fn new(hold: Hold, most: u64) -> LagHold {
+        LagHold { hold, most, holds: Mutex::new(false) }
+    }
+
+    /// Bytes that the reader may be behind.
+    pub fn most(&self) -> u64 {
+        self.most
+    }
+
+    /// Holds writes back, or lets them go on. To be called when the log has grown and when it has been read; `behind`
+    /// looks how many bytes wait. Returns whether that has changed, of which workers are told.
+    pub(crate) fn regulate(&self, pause: &Pause, saves: &PersistenceStatus, behind: impl FnOnce() -> u64) -> bool {
+        let mut holds = self.holds.lock();
+        let wanted = behind() > if *holds { self.most / 2 } else { self.most };
+        let has_changed = wanted != *holds;
+        if has_changed {
+            *holds = wanted;
+            pause.hold(saves, self.hold, wanted);
+        }
+        has_changed
+    }
+}
