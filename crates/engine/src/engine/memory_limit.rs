@@ -187,7 +187,7 @@ impl Engine {
         self.memory_limit().log_threads.iter().fold(workers, |sum, thread| sum.wrapping_add(thread.load(Relaxed)))
     }
 
-    /// Counts what a thread that reads the change log has allocated and freed. To be called by it when it has read some.
+    /// Counts what a thread of the log has allocated and freed. To be called by it when it has read some.
     pub fn count_log_thread(&self, thread: LogThread) {
         self.memory_limit().log_threads[thread as usize].store(self.host().own_allocated(), Relaxed);
     }
