@@ -1,5 +1,5 @@
 //! Moments, each with its unit in its type: Unix time in milliseconds and in microseconds, and a clock that never goes
-//! back in nanoseconds.
+//! back in milliseconds and in nanoseconds.
 //!
 //! Only moments have types. Durations, and the numbers inside of structures, are integers with their unit in their
 //! name or documentation.
@@ -60,6 +60,19 @@ impl UnixUs {
     }
 }
 
+/// A moment of a clock that never goes back: milliseconds since some moment of this process's own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct SteadyMs(pub i64);
+
+impl SteadyMs {
+    /// Milliseconds since an earlier moment; negative if that is later.
+    #[inline(always)]
+    pub fn since(self, earlier: SteadyMs) -> i64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
 /// A moment of a clock that never goes back: nanoseconds since some moment of this process's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
@@ -70,6 +83,12 @@ impl Nanos {
     #[inline(always)]
     pub fn since(self, earlier: Nanos) -> u64 {
         self.0.saturating_sub(earlier.0)
+    }
+
+    /// The same moment in whole milliseconds.
+    #[inline(always)]
+    pub fn ms(self) -> SteadyMs {
+        SteadyMs((self.0 / 1_000_000).cast_signed())
     }
 
     /// So many nanoseconds later.
@@ -97,6 +116,7 @@ mod tests {
         assert_eq!((UnixMs(7).since(UnixMs(5)), UnixMs(5).since(UnixMs(7))), (2, -2));
         assert_eq!((UnixMs(5).after(2), UnixMs(i64::MAX).after(1)), (UnixMs(7), UnixMs(i64::MAX)));
         assert_eq!(UnixUs(7).since(UnixUs(5)), 2);
+        assert_eq!((Nanos(7_999_999).ms(), SteadyMs(5).since(SteadyMs(7))), (SteadyMs(7), -2));
         assert_eq!((Nanos(7).since(Nanos(5)), Nanos(5).since(Nanos(7)), Nanos(5).after(2)), (2, 0, Nanos(7)));
     }
 }

@@ -222,7 +222,7 @@ fn tell_lagging(engine: &Engine, end: u64) {
             "Lagging replica {}:{} reported offset {behind} behind master, lag={}, state={}.",
             replica.ip,
             replica.port,
-            if replica.is_online() { replica.lag(now(engine)) } else { 0 },
+            if replica.is_online() { replica.lag(host.nanos().ms()) } else { 0 },
             replica.state().as_str()
         ));
     }

@@ -38,12 +38,12 @@ fn successor(replicas: &[Arc<ReplicaInfo>], end: Option<u64>) -> Result<String, 
 mod tests {
     use super::*;
     use engine::status::replication_status::ReplicaState;
-    use engine::time::UnixMs;
+    use engine::time::SteadyMs;
     use replication::follower::Handshake;
 
     fn replica(node: Option<&str>, version: Option<[u32; 3]>, acked: u64) -> Arc<ReplicaInfo> {
         let said = Handshake { node: node.map(str::to_owned), version, ..Handshake::default() };
-        let replica = ReplicaInfo::new(1, "127.0.0.1".to_owned(), &said, UnixMs(0));
+        let replica = ReplicaInfo::new(1, "127.0.0.1".to_owned(), &said, SteadyMs(0));
         replica.set_state(ReplicaState::Online);
         replica.acked.store(acked, Relaxed);
         Arc::new(replica)

@@ -218,13 +218,14 @@ mod tests {
     use crate::core::dispatch;
     use crate::testing::Client;
     use engine::status::replication_status::{ReplicaInfo, ReplicaState};
+    use engine::time::SteadyMs;
     use replication::follower::Handshake;
     use resp::Reply;
     use std::sync::Arc;
 
     fn add_replica(client: &Client, number: u64, port: u16) -> Arc<ReplicaInfo> {
         let replica =
-            ReplicaInfo::new(number, "127.0.0.1".to_owned(), &Handshake { port, ..Handshake::default() }, UnixMs(0));
+            ReplicaInfo::new(number, "127.0.0.1".to_owned(), &Handshake { port, ..Handshake::default() }, SteadyMs(0));
         let replica = Arc::new(replica);
         client.engine().replication().add_replica(&replica);
         replica

@@ -2,7 +2,6 @@
 
 use engine::Engine;
 use engine::config::{Config, Directive};
-use engine::time::UnixMs;
 
 /// Whether writes depend on replicas: on how many there are, and on how long they have been silent.
 pub(crate) fn are_wanted(config: &Config) -> bool {
@@ -10,14 +9,14 @@ pub(crate) fn are_wanted(config: &Config) -> bool {
 }
 
 /// Replicas that were heard of lately.
-pub(crate) fn count(engine: &Engine, config: &Config, now: UnixMs) -> usize {
-    engine.replication().good_replicas(config.int(Directive::MIN_REPLICAS_MAX_LAG), now)
+pub(crate) fn count(engine: &Engine, config: &Config) -> usize {
+    engine.replication().good_replicas(config.int(Directive::MIN_REPLICAS_MAX_LAG), engine.host().nanos().ms())
 }
 
 /// Writes are refused while there are too few, from about now on.
-pub fn refresh(engine: &Engine, config: &Config, now: UnixMs) {
+pub fn refresh(engine: &Engine, config: &Config) {
     let wanted = config.int(Directive::MIN_REPLICAS_TO_WRITE);
-    let is_short = are_wanted(config) && (count(engine, config, now) as i64) < wanted;
+    let is_short = are_wanted(config) && (count(engine, config) as i64) < wanted;
     let is_replica = engine.replication().is_replica();
     engine.persistence_status().set_short_of_replicas(is_short && !is_replica);
 }

@@ -19,7 +19,6 @@ use engine::config::{
 };
 use engine::stats::command_log::LogReason;
 use engine::stats::metrics::WorkerMetrics;
-use engine::time::UnixUs;
 use engine::{Engine, Error, Word};
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -236,8 +235,7 @@ impl EngineHooks for Change<'_> {
     }
 
     fn wanted_replicas(&self) -> Applied {
-        let now = self.engine.host().unix_us(UnixUs(0)).ms();
-        good_replicas::refresh(self.engine, self.config, now);
+        good_replicas::refresh(self.engine, self.config);
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use crate::clients::waiters::Ticket;
 use crate::error::{Error, Word};
 use crate::locks::sync::Mutex;
 use crate::status::acknowledgement::Acknowledgement;
-use crate::time::UnixMs;
+use crate::time::{SteadyMs, UnixMs};
 use replication::failover_state::Failover;
 use replication::follower::Handshake;
 use replication::ids::{History, ReplicationId};
@@ -144,7 +144,7 @@ pub struct ReplicaInfo {
     pub acked_log: AtomicU64,
     /// See above.
     pub synced_log: AtomicU64,
-    /// Unix time in milliseconds of its last acknowledgement.
+    /// When it was heard of last, by the clock that never goes back, in milliseconds.
     pub acked_at: AtomicI64,
     /// Bytes of the stream that it has still to be sent.
     pub pending: AtomicU64,
@@ -152,7 +152,7 @@ pub struct ReplicaInfo {
 
 impl ReplicaInfo {
     /// One that waits for a snapshot.
-    pub fn new(client: u64, ip: String, said: &Handshake, now: UnixMs) -> Self {
+    pub fn new(client: u64, ip: String, said: &Handshake, now: SteadyMs) -> Self {
         ReplicaInfo {
             client,
             ip,
@@ -208,8 +208,8 @@ impl ReplicaInfo {
     }
 
     /// Seconds since it was heard of.
-    pub fn lag(&self, now: UnixMs) -> i64 {
-        now.since(UnixMs(self.acked_at.load(Relaxed))) / 1000
+    pub fn lag(&self, now: SteadyMs) -> i64 {
+        now.since(SteadyMs(self.acked_at.load(Relaxed))) / 1000
     }
 }
 
@@ -466,7 +466,7 @@ impl ReplicationStatus {
     }
 
     /// Replicas that get changes and were heard of within so many seconds; any time if there is no limit.
-    pub fn good_replicas(&self, max_lag: i64, now: UnixMs) -> usize {
+    pub fn good_replicas(&self, max_lag: i64, now: SteadyMs) -> usize {
         let is_good = |replica: &&Arc<ReplicaInfo>| replica.is_online() && replica.lag(now) <= max_lag;
         self.replicas.lock().iter().filter(is_good).count()
     }

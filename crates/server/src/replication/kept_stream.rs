@@ -5,7 +5,7 @@ use crate::system::log;
 use engine::config::Directive;
 use engine::keyspace::record::LogUser;
 use engine::status::replication_status::new_id;
-use engine::time::UnixMs;
+use engine::time::SteadyMs;
 use replication::backlog::Backlog;
 use replication::ids::History;
 use std::sync::atomic::Ordering::Relaxed;
@@ -26,7 +26,7 @@ impl PrimaryThread {
 
     /// A replica gets the stream from now on. One that is empty gets its first word, so that its length is not 0: nodes
     /// of a cluster take a replica at 0 for one that has nothing yet.
-    pub(super) fn begin_stream(&mut self, now: UnixMs) {
+    pub(super) fn begin_stream(&mut self, now: SteadyMs) {
         self.read_log();
         if self.backlog.as_ref().is_some_and(|backlog| backlog.end() == 0) {
             self.ping_replicas(now);
@@ -53,7 +53,7 @@ impl PrimaryThread {
 
     /// Nobody has followed for so long that nobody will come back. Without it the stream does not grow, so that the
     /// history must not keep its name.
-    pub(super) fn free_backlog(&mut self, ttl: i64, now: UnixMs) {
+    pub(super) fn free_backlog(&mut self, ttl: i64, now: SteadyMs) {
         let is_idle = self.replicas.is_empty() && self.reader.is_some() && self.syncs.is_empty();
         if ttl == 0 || !is_idle || self.keeps_log() || now.since(self.alone_since) <= ttl {
             return;

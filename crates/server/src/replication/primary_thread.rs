@@ -30,7 +30,7 @@ use engine::propagation::log_reader::LogReader;
 use engine::stats::metrics::sum;
 use engine::status::pause::Hold;
 use engine::status::replication_status::BacklogStatus;
-use engine::time::UnixMs;
+use engine::time::SteadyMs;
 use mio::{Events, Poll, Token, Waker};
 use persistence::aof::framing::{FramedBytes, Framing};
 use replication::backlog::Backlog;
@@ -89,17 +89,17 @@ pub struct PrimaryThread {
     /// The role is to be another server's.
     pub(super) role_change: RoleOrders,
     pub(super) framing_waits: FramingWaits,
-    pinged_at: UnixMs,
-    checked_at: UnixMs,
+    pinged_at: SteadyMs,
+    checked_at: SteadyMs,
     /// Since when there is no replica.
-    pub(super) alone_since: UnixMs,
+    pub(super) alone_since: SteadyMs,
 }
 
 /// Starts the thread, which ends when the server does.
 pub fn start(shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
     let poll = Poll::new()?;
     shared.replication.set_waker(Waker::new(poll.registry(), WAKE)?);
-    let now = clock::now().unix_ms();
+    let now = shared.engine.host().nanos().ms();
     let thread = PrimaryThread {
         shared: Arc::clone(shared),
         poll,
@@ -129,7 +129,7 @@ impl PrimaryThread {
         let mut events = Events::with_capacity(256);
         loop {
             self.wait(&mut events);
-            let (now, before) = (clock::now().unix_ms(), self.monotonic());
+            let now = self.shared.engine.host().nanos().ms();
             for event in &events {
                 let token = event.token().0;
                 if let Some(replica) = self.replicas.get_mut(token) {
@@ -148,13 +148,13 @@ impl PrimaryThread {
                 self.gathering.note(turns, self.shared.engine.host().nanos());
             }
             self.end_framing_waits();
-            self.change_role(now);
+            self.change_role();
             let config = self.shared.engine.config().snapshot();
             if now.since(self.checked_at) >= SECOND {
                 self.checked_at = now;
                 self.check_due(&config, now);
             }
-            self.acknowledge(&config, before);
+            self.acknowledge(&config, now.0.cast_unsigned());
             self.begin_syncs(&config, now);
             self.send(&config, now);
             self.publish(&config);
@@ -195,7 +195,7 @@ impl PrimaryThread {
         self.poll.registry()
     }
 
-    fn take(&mut self, message: ReplicationMessage, now: UnixMs) {
+    fn take(&mut self, message: ReplicationMessage, now: SteadyMs) {
         match message {
             ReplicationMessage::Replica(new) => self.attach(*new, now),
             ReplicationMessage::Sync(event) => self.take_sync(event, now),
@@ -252,14 +252,14 @@ impl PrimaryThread {
     }
 
     /// The stream goes on where the data set that was read had it, with what had expired meanwhile.
-    fn resume(&mut self, reader: LogReader, offset: u64, now: UnixMs) {
+    fn resume(&mut self, reader: LogReader, offset: u64, now: SteadyMs) {
         let size = self.shared.engine.config().snapshot().bytes(Directive::REPL_BACKLOG_SIZE);
         self.backlog = Some(Backlog::new(offset, size));
         self.alone_since = now;
         self.begin_reading(reader);
     }
 
-    fn attach(&mut self, new: NewReplica, now: UnixMs) {
+    fn attach(&mut self, new: NewReplica, now: SteadyMs) {
         let asked = new.request.asked.clone();
         if self.shared.engine.config().snapshot().flag(Directive::REPL_DISABLE_TCP_NODELAY) {
             // A socket that does not take it sends as before.
@@ -287,7 +287,7 @@ impl PrimaryThread {
     }
 
     /// A replica has asked for what comes after `next` - 1 bytes of a history.
-    fn answer(&mut self, token: usize, id: &[u8], next: i64, now: UnixMs) {
+    fn answer(&mut self, token: usize, id: &[u8], next: i64, now: SteadyMs) {
         if self.go_on(token, id, next, now) {
             self.shared.engine.replication().counts.partial_ok.fetch_add(1, Relaxed);
             return;
@@ -325,7 +325,7 @@ impl PrimaryThread {
     }
 
     /// Tells a replica why it cannot follow now; it comes again.
-    fn refuse(&mut self, token: usize, reason: &str, now: UnixMs) {
+    fn refuse(&mut self, token: usize, reason: &str, now: SteadyMs) {
         let replica = &mut self.replicas[token];
         log::warning(format_args!("Replica {} is refused: {reason}", replica.name()));
         replica.say(format!("-NOMASTERLINK {reason}\r\n").as_bytes());
@@ -335,7 +335,7 @@ impl PrimaryThread {
     }
 
     /// Sends a replica only what it lacks, if the backlog has it.
-    fn go_on(&mut self, token: usize, id: &[u8], next: i64, now: UnixMs) -> bool {
+    fn go_on(&mut self, token: usize, id: &[u8], next: i64, now: SteadyMs) -> bool {
         let (history, word) = (self.history(), self.term_word(&self.replicas[token]));
         let replica = &mut self.replicas[token];
         if id.first() == Some(&b'?') {
@@ -382,13 +382,13 @@ impl PrimaryThread {
             None => self.replicas[token].go_online(now),
         }
         self.note_follower(token, FollowerChange::Joined);
-        self.count_good(now);
+        self.count_good();
         true
     }
 
     /// Where a snapshot begins that this connection gets for another one: the stream goes over that one from there on.
     /// False: it is gone.
-    pub(super) fn begin_main(&mut self, client: u64, offset: u64, now: UnixMs) -> bool {
+    pub(super) fn begin_main(&mut self, client: u64, offset: u64, now: SteadyMs) -> bool {
         let main = self.token_of(client).filter(|token| self.replicas[*token].phase == Phase::Offered);
         let Some(replica) = main.and_then(|token| self.replicas.get_mut(token)) else { return false };
         replica.position = offset;
@@ -398,7 +398,7 @@ impl PrimaryThread {
     }
 
     /// The stream goes over this connection from now on, while the snapshot goes over another.
-    fn associate(&mut self, token: usize, snapshots: usize, now: UnixMs) {
+    fn associate(&mut self, token: usize, snapshots: usize, now: SteadyMs) {
         self.replicas[token].load_beside(now);
         let other = &mut self.replicas[snapshots];
         other.shown.awaits_psync.store(false, Relaxed);
@@ -473,7 +473,7 @@ impl PrimaryThread {
         Some(backlog.end())
     }
 
-    fn listen(&mut self, token: usize, now: UnixMs) {
+    fn listen(&mut self, token: usize, now: SteadyMs) {
         let Some(replica) = self.replicas.get_mut(token) else { return };
         match replica.listen() {
             Ok(Heard::Nothing) => {}
@@ -494,7 +494,7 @@ impl PrimaryThread {
                 shown.acked_log.store(self.marks.log_at(acks.applied), Relaxed);
                 shown.synced_log.store(self.marks.log_at(acks.synced), Relaxed);
                 shown.acked_at.store(now.0, Relaxed);
-                replica.info.active_at.store(now.0, Relaxed);
+                replica.info.active_at.store(clock::now().unix_ms().0, Relaxed);
                 self.note_follower(token, FollowerChange::Acknowledged);
                 wait_replicas::end_waits(&self.shared.engine);
             }
@@ -515,7 +515,7 @@ impl PrimaryThread {
         }
     }
 
-    fn end(&mut self, token: usize, ended: &Ended, now: UnixMs) {
+    fn end(&mut self, token: usize, ended: &Ended, now: SteadyMs) {
         // The stream's beginning is kept for the connection that will ask for it.
         if let Some(replica) = self.replicas.get_mut(token)
             && replica.phase == Phase::Transmitted
@@ -539,7 +539,7 @@ impl PrimaryThread {
     }
 
     /// Unless the stream is to end where it ends now.
-    pub(super) fn ping_replicas(&mut self, now: UnixMs) {
+    pub(super) fn ping_replicas(&mut self, now: SteadyMs) {
         if !self.role_change.is_wanted() && self.shared.engine.pause().held() != Some(Hold::Failover) {
             self.pinged_at = now;
             self.add(&[b"PING"]);
@@ -547,7 +547,7 @@ impl PrimaryThread {
     }
 
     /// What is due by time.
-    fn check_due(&mut self, config: &Config, now: UnixMs) {
+    fn check_due(&mut self, config: &Config, now: SteadyMs) {
         let seconds = |directive| config.int(directive).saturating_mul(SECOND);
         if now.since(self.pinged_at) >= seconds(Directive::REPL_PING_REPLICA_PERIOD) && !self.replicas.is_empty() {
             self.ping_replicas(now);
@@ -556,7 +556,7 @@ impl PrimaryThread {
         let (mut late, mut forsaken) = (Vec::new(), Vec::new());
         let grace = self.shared.engine.replication().grace.load(Relaxed);
         for (token, replica) in &mut self.replicas {
-            let silence = now.since(UnixMs(replica.shown.acked_at.load(Relaxed)));
+            let silence = now.since(SteadyMs(replica.shown.acked_at.load(Relaxed)));
             match replica.phase {
                 Phase::Online | Phase::AwaitsAck if replica.acknowledges && silence > timeout => late.push(token),
                 Phase::Waiting | Phase::InSync(_) if !replica.is_away() => replica.say(b"\n"),
@@ -581,11 +581,11 @@ impl PrimaryThread {
         if let Some(backlog) = &mut self.backlog {
             backlog.resize(config.bytes(Directive::REPL_BACKLOG_SIZE));
         }
-        self.count_good(now);
+        self.count_good();
     }
 
     /// Sends all replicas what their sockets take, and ends those that are too far behind.
-    fn send(&mut self, config: &Config, now: UnixMs) {
+    fn send(&mut self, config: &Config, now: SteadyMs) {
         let limit = config.output_buffer_limit(ClientClass::Replica);
         let limit = OutputLimit {
             hard: limit.hard_bytes,
@@ -641,13 +641,13 @@ impl PrimaryThread {
         self.shared.engine.regulate_stream();
     }
 
-    pub(super) fn close_all(&mut self, now: UnixMs) {
+    pub(super) fn close_all(&mut self, now: SteadyMs) {
         let tokens: Vec<usize> = self.replicas.iter().map(|(token, _)| token).collect();
         tokens.into_iter().for_each(|token| self.close(token, now));
     }
 
     /// Ends a replica's connection; one whose socket is elsewhere ends when it comes back.
-    pub(super) fn close(&mut self, token: usize, now: UnixMs) {
+    pub(super) fn close(&mut self, token: usize, now: SteadyMs) {
         let Some(replica) = self.replicas.get(token) else { return };
         let (client, name) = (replica.info.id, replica.name());
         self.shared.engine.clients().end(client);
@@ -669,16 +669,16 @@ impl PrimaryThread {
     }
 
     /// There is one replica less.
-    pub(super) fn note_leaving(&mut self, now: UnixMs) {
+    pub(super) fn note_leaving(&mut self, now: SteadyMs) {
         if self.replicas.is_empty() {
             self.alone_since = now;
         }
-        self.count_good(now);
+        self.count_good();
     }
 
     /// Whether enough replicas follow.
-    pub(super) fn count_good(&self, now: UnixMs) {
+    pub(super) fn count_good(&self) {
         let config = self.shared.engine.config().snapshot();
-        good_replicas::refresh(&self.shared.engine, &config, now);
+        good_replicas::refresh(&self.shared.engine, &config);
     }
 }

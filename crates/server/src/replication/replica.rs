@@ -5,7 +5,7 @@ use crate::workers::replication_messages::NewReplica;
 use commands::replication::stray_command::StrayCommand;
 use engine::clients::registry::{BufferSizes, ClientInfo};
 use engine::status::replication_status::{ReplicaInfo, ReplicaState};
-use engine::time::UnixMs;
+use engine::time::SteadyMs;
 use mio::{Registry, Token};
 use replication::backlog::Backlog;
 use replication::follower::{Acks, Handshake, Lag};
@@ -75,7 +75,7 @@ pub struct Replica {
     pub has_acked: bool,
     pub lag: Lag,
     /// Since when it waits.
-    pub since: UnixMs,
+    pub since: SteadyMs,
     /// The client whose connection gets its snapshot.
     pub rdb_client: Option<u64>,
     /// The thread that sends the snapshot has its socket.
@@ -91,7 +91,7 @@ pub struct Replica {
 
 impl Replica {
     /// One that has just come.
-    pub fn new(new: NewReplica, now: UnixMs) -> Replica {
+    pub fn new(new: NewReplica, now: SteadyMs) -> Replica {
         let NewReplica { stream, info, request, input } = new;
         let handshake = request.handshake;
         let ip = handshake.host(&info.addr).into_owned();
@@ -183,14 +183,14 @@ impl Replica {
     }
 
     /// It gets the stream from now on, while its snapshot goes over another connection.
-    pub fn load_beside(&mut self, now: UnixMs) {
+    pub fn load_beside(&mut self, now: SteadyMs) {
         self.phase = Phase::BesideLoad;
         self.shown.set_state(ReplicaState::BgTransfer);
         self.shown.acked_at.store(now.0, Relaxed);
     }
 
     /// It gets the stream from now on.
-    pub fn go_online(&mut self, now: UnixMs) {
+    pub fn go_online(&mut self, now: SteadyMs) {
         self.phase = Phase::Online;
         self.shown.set_state(ReplicaState::Online);
         self.shown.acked_at.store(now.0, Relaxed);

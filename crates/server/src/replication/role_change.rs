@@ -12,12 +12,13 @@
 use crate::replication::primary_thread::PrimaryThread;
 use crate::replication::replica::{Phase, Replica};
 use crate::replication::role_orders::RoleOrders;
+use crate::system::clock;
 use commands::replication::{failover_command, step_down};
 use engine::config::Directive;
 use engine::keyspace::held_locks::LockTimeout;
 use engine::keyspace::record::LogUser;
 use engine::propagation::log_reader::LogReader;
-use engine::time::UnixMs;
+use engine::time::SteadyMs;
 use persistence::aof::framing::Framing;
 use replication::backlog::Backlog;
 use replication::failover_state::{FailoverState, Target};
@@ -26,7 +27,7 @@ use std::sync::Arc;
 
 impl PrimaryThread {
     /// Goes on with it, as far as that goes now.
-    pub(super) fn change_role(&mut self, now: UnixMs) {
+    pub(super) fn change_role(&mut self) {
         let shared = Arc::clone(&self.shared);
         let (engine, status) = (&*shared.engine, shared.engine.replication());
         let (number, fails_over) = {
@@ -60,7 +61,9 @@ impl PrimaryThread {
             Some(end) => self.synced(end),
             None => Vec::new(),
         };
-        failover_command::watch(engine, now, whole_at.is_some(), synced.into_iter(), || self.end_stream());
+        failover_command::watch(engine, clock::now().unix_ms(), whole_at.is_some(), synced.into_iter(), || {
+            self.end_stream()
+        });
     }
 
     /// Whether nothing runs any more that may write: what was admitted before has ended.
@@ -106,7 +109,7 @@ impl PrimaryThread {
     }
 
     /// The stream is another server's.
-    pub(super) fn follow(&mut self, offset: u64, goes_on: bool, now: UnixMs) {
+    pub(super) fn follow(&mut self, offset: u64, goes_on: bool, now: SteadyMs) {
         self.end_stream();
         // What the server has added to its own stream after it was told to follow is in no other one.
         let is_there = self.backlog.as_ref().is_some_and(|backlog| goes_on && backlog.end() == offset);
@@ -122,7 +125,7 @@ impl PrimaryThread {
     }
 
     /// The stream is the server's own.
-    pub(super) fn lead(&mut self, reader: LogReader, now: UnixMs) {
+    pub(super) fn lead(&mut self, reader: LogReader, now: SteadyMs) {
         self.followed = None;
         self.close_all(now);
         self.alone_since = now;

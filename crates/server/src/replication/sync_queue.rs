@@ -8,7 +8,7 @@ use crate::system::log;
 use crate::workers::replication_messages::{SnapshotAt, SyncEvent};
 use engine::config::{Config, Directive};
 use engine::status::replication_status::ReplicaState;
-use engine::time::UnixMs;
+use engine::time::SteadyMs;
 use persistence::fan_out::{FanOut, Pace, Taker};
 use replication::backlog::Backlog;
 use replication::follower::{Handshake, SnapshotVersion};
@@ -73,7 +73,7 @@ impl Kind {
 impl PrimaryThread {
     /// Begins a snapshot for the replicas that have waited long enough, and for those that can share it. One begins at
     /// a time.
-    pub(super) fn begin_syncs(&mut self, config: &Config, now: UnixMs) {
+    pub(super) fn begin_syncs(&mut self, config: &Config, now: SteadyMs) {
         let begins = |sync: &Sync| sync.state == SyncState::Beginning;
         if self.syncs.values().any(begins) {
             return;
@@ -97,7 +97,7 @@ impl PrimaryThread {
         self.begin_sync(kind, members, handshake, config, now);
     }
 
-    fn begin_sync(&mut self, kind: Kind, members: Vec<usize>, handshake: Handshake, config: &Config, now: UnixMs) {
+    fn begin_sync(&mut self, kind: Kind, members: Vec<usize>, handshake: Handshake, config: &Config, now: SteadyMs) {
         self.last_sync += 1;
         let sync = self.last_sync;
         let target = if kind.to_sockets { "replicas sockets" } else { "disk" };
@@ -126,7 +126,7 @@ impl PrimaryThread {
     }
 
     /// Takes what the threads tell that write and send snapshots.
-    pub(super) fn take_sync(&mut self, event: SyncEvent, now: UnixMs) {
+    pub(super) fn take_sync(&mut self, event: SyncEvent, now: SteadyMs) {
         match event {
             SyncEvent::Begun { sync, at, proceed } => {
                 let start = match &at {
@@ -169,7 +169,7 @@ impl PrimaryThread {
     }
 
     /// Gives a replica's socket to a thread that sends it the snapshot.
-    fn hand_out(&mut self, token: usize, source: SnapshotSource, now: UnixMs) {
+    fn hand_out(&mut self, token: usize, source: SnapshotSource, now: SteadyMs) {
         let timeout = self.shared.engine.config().snapshot().int(Directive::REPL_TIMEOUT);
         let Ok(registry) = self.registry().try_clone() else { return self.close(token, now) };
         let Some(replica) = self.replicas.get_mut(token) else { return };
@@ -190,7 +190,7 @@ impl PrimaryThread {
     }
 
     /// All who get the snapshot begin at this offset of the stream.
-    fn tell_offset(&mut self, sync: u64, start: SnapshotStart, now: UnixMs) {
+    fn tell_offset(&mut self, sync: u64, start: SnapshotStart, now: SteadyMs) {
         let SnapshotStart { id, offset, db } = start;
         let Some(known) = self.syncs.get_mut(&sync) else { return };
         let (members, mut takers) = (known.members.clone(), std::mem::take(&mut known.takers));
@@ -227,7 +227,7 @@ impl PrimaryThread {
     }
 
     /// A replica has its snapshot.
-    fn finish(&mut self, token: usize, stream: crate::connection::socket::SocketStream, now: UnixMs) {
+    fn finish(&mut self, token: usize, stream: crate::connection::socket::SocketStream, now: SteadyMs) {
         let Some(replica) = self.replicas.get_mut(token) else { return };
         let is_cancelled = replica.info.has_ended();
         replica.put_stream(stream);
@@ -248,12 +248,12 @@ impl PrimaryThread {
         self.begin_stream(now);
         self.note_follower(token, FollowerChange::Joined);
         self.refused.remove(&self.replicas[token].name());
-        self.count_good(now);
+        self.count_good();
         self.register_again(token, now);
     }
 
     /// The socket is the thread's own again.
-    fn register_again(&mut self, token: usize, now: UnixMs) {
+    fn register_again(&mut self, token: usize, now: SteadyMs) {
         let registry = self.registry().try_clone();
         let registered = registry.and_then(|registry| self.replicas[token].register(&registry, token));
         if registered.is_err() {
@@ -262,7 +262,7 @@ impl PrimaryThread {
     }
 
     /// A replica's socket is gone.
-    pub(super) fn forget(&mut self, token: usize, now: UnixMs) {
+    pub(super) fn forget(&mut self, token: usize, now: SteadyMs) {
         self.note_follower(token, FollowerChange::Left);
         if let Some(replica) = self.replicas.try_remove(token) {
             self.shared.engine.clients().end(replica.info.id);
@@ -272,7 +272,7 @@ impl PrimaryThread {
     }
 
     /// There will be no snapshot: who waits for it is told, and comes again.
-    fn fail(&mut self, sync: u64, reason: &str, now: UnixMs) {
+    fn fail(&mut self, sync: u64, reason: &str, now: SteadyMs) {
         let Some(failed) = self.syncs.remove(&sync) else {
             // Those who were to get it are told by the end of their connections.
             return log::warning(format_args!("Background RDB transfer error: {reason}"));

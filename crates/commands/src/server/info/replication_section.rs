@@ -9,7 +9,7 @@ use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
 pub(super) fn replication(text: &mut Text, source: &Source<'_>) {
-    let (status, now) = (source.engine.replication(), source.now_us.ms());
+    let status = source.engine.replication();
     text.field("role", if status.is_replica() { "slave" } else { "master" });
     if let Some(primary) = status.primary() {
         link(text, source, &primary);
@@ -17,10 +17,10 @@ pub(super) fn replication(text: &mut Text, source: &Source<'_>) {
     let replicas = status.replicas();
     text.field("connected_slaves", replicas.len());
     if good_replicas::are_wanted(&source.config) {
-        text.field("min_slaves_good_slaves", good_replicas::count(source.engine, &source.config, now));
+        text.field("min_slaves_good_slaves", good_replicas::count(source.engine, &source.config));
     }
     for (index, replica) in replicas.iter().enumerate() {
-        let lag = if replica.is_online() { replica.lag(now) } else { 0 };
+        let lag = if replica.is_online() { replica.lag(source.engine.host().nanos().ms()) } else { 0 };
         let _ = write!(
             text.0,
             "slave{index}:ip={},port={},state={},offset={},lag={lag},type={}\r\n",
