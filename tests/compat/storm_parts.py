@@ -15,7 +15,7 @@ from replicas import Failed, Server, commands, fields_that_expire
 from wire import Client, request
 
 # Seconds within which a reply comes, besides those that this program itself had to wait for its turn.
-LIVELY = 2.0
+LIVELY = 5.0
 # Bytes that a server may take: all data is less than a tenth of it.
 MOST_MEMORY = 700 << 20
 
@@ -106,7 +106,8 @@ class Node(Server):
 
     def resident(self):
         with open(f"/proc/{self.process.pid}/status", encoding="ascii") as status:
-            return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmRSS:"))
+            # A process that has just ended has no such line.
+            return next((int(line.split()[1]) << 10 for line in status if line.startswith("VmRSS:")), 0)
 
     def pause(self):
         self.is_paused = True

@@ -276,18 +276,11 @@ def pause_clients(storm, which, how, how_long):
 
 def slow_disk(storm, which, how, how_long):
     node, time_of_it = storm.any_node(which), seconds(how_long, 6)
-    excuse = node.excused()
     if node.has_log:
-        # A reply may wait for the disk then, and so may INFO in the same connection.
-        excuse.__enter__()
+        # Replies may wait for the disk.
+        node.excuse_for(time_of_it + 2)
     node.set_disk(int(how * 300_000))
-
-    def fast():
-        node.set_disk(0)
-        if node.has_log:
-            excuse.__exit__(None, None, None)
-
-    storm.later(time_of_it, fast)
+    storm.later(time_of_it, lambda: node.set_disk(0))
 
 
 def set_clock(storm, which, how, how_long):
@@ -324,9 +317,12 @@ def promote(storm, which, how, _):
         words = [["MULTI"], *words, ["EXEC"]]
     client.socket.sendall(b"".join(map(request, words)))
     replies = [client.read() for _ in words]
+    # It is refused while data is loaded beside the old one.
+    if how < 0.5 and not isinstance(replies[-1], list):
+        storm.tell(f"promotion is answered {replies[-1]}")
+        return
     info, reply = replies[-1] if how < 0.5 else replies
     if reply != b"+OK":
-        # Valkey refuses it while it loads beside the old data.
         storm.tell(f"promotion is answered {reply}")
         return
     has_all = b"master_link_status:up" in info and b"master_sync_in_progress:0" in info and node.is_fresh and storm.parents[node] is storm.primary
@@ -465,8 +461,8 @@ def run_storm(args, shim, seed):
             storm.round()
         storm.end()
         print(f"storm {seed}, {storm.label}: {storm.commands} commands, {storm.acknowledged.count} acknowledged, {time.monotonic() - storm.began:.0f} s", flush=True)
-    except (Failed, EOFError, OSError, AssertionError) as error:
-        print(f"storm {seed}, {storm.label if storm else '?'} FAILED: {type(error).__name__} {error} (logs: {scratch})", flush=True)
+    except (Failed, EOFError, OSError, ValueError, TypeError) as error:
+        print(f"storm {seed}, {storm.label if storm else '?'} FAILED: {type(error).__name__} {str(error)[:400]} (logs: {scratch})", flush=True)
         if storm:
             ports = " ".join(f"{storm.name(node)}={node.port}" for node in storm.nodes)
             print(ports, *storm.story[-40:], sep="\n", flush=True)
