@@ -165,3 +165,81 @@ fn who_has_forgotten_is_not_followed() {
     assert_eq!(ask(&mut old, "CONFIG SET replica-may-lose-acknowledged yes"), "OK");
     assert!(eventually(|| ask(&mut old, "SET k 3") == "OK"));
 }
+
+/// Ends a server as SIGTERM does, so that it can be restarted.
+fn shut_down(server: &Server) {
+    server.signal("TERM");
+    let stat = format!("/proc/{}/stat", server.pid());
+    assert!(eventually(|| std::fs::read_to_string(&stat).is_ok_and(|text| text.contains(") Z "))), "it goes on");
+}
+
+/// The first member that a primary waits for: its name.
+fn missing(client: &mut Connection) -> Option<String> {
+    let line = told(client, "in_sync_missing0")?;
+    Some(line.strip_prefix("id=")?.split(',').next()?.to_owned())
+}
+
+#[test]
+fn the_only_replica_is_killed_and_comes_back_and_writes_go_on() {
+    if is_peer() {
+        return;
+    }
+    let (primary, mut replicas) = group(1, &[]);
+    let mut client = primary.client();
+    assert_eq!([ask(&mut client, "SET k 1"), told(&mut client, "in_sync_state").unwrap()], ["OK", "open"]);
+    replicas[0].restart_after(|_| {
+        assert!(eventually(|| told(&mut client, "in_sync_state").as_deref() == Some("blocked")));
+        assert!(eventually(|| missing(&mut client).is_some()));
+        assert_eq!(ask(&mut client, "SET k 2"), OPEN);
+    });
+    follow(&replicas[0], &primary);
+    assert!(eventually(|| ask(&mut client, "SET k 3") == "OK"));
+    assert_eq!(missing(&mut client), None);
+    replicas[0].crash();
+    replicas[0].restart();
+    follow(&replicas[0], &primary);
+    assert!(eventually(|| ask(&mut client, "SET k 4") == "OK"));
+    assert!(eventually(|| ask(&mut replicas[0].client(), "GET k") == "\"4\""));
+}
+
+#[test]
+fn a_member_that_never_comes_back_is_struck_off() {
+    if is_peer() {
+        return;
+    }
+    let (primary, replicas) = group(1, &[]);
+    let mut client = primary.client();
+    assert!(ask(&mut client, "CLIENT STRIKE 0123").starts_with("-ERR No such member"));
+    replicas.into_iter().for_each(|replica| _ = replica.stop());
+    let other = Server::start(&OPTIONS);
+    follow(&other, &primary);
+    assert!(eventually(|| missing(&mut client).is_some()), "it is waited for");
+    assert_eq!(ask(&mut client, "SET k 1"), OPEN);
+    let id = missing(&mut client).unwrap();
+    assert!(ask(&mut other.client(), &format!("CLIENT STRIKE {id}")).starts_with("-ERR This server may lack"));
+    assert_eq!(ask(&mut client, &format!("CLIENT STRIKE {id}")), "OK");
+    assert!(eventually(|| ask(&mut client, "SET k 2") == "OK"));
+}
+
+#[test]
+fn a_primary_that_was_shut_down_goes_on_and_so_does_a_promoted_replica_that_was() {
+    if is_peer() {
+        return;
+    }
+    let (mut primary, mut replicas) = group(1, &["--save", "3600 1"]);
+    assert_eq!(ask(&mut primary.client(), "SET k 1"), "OK");
+    shut_down(&primary);
+    primary.restart();
+    let mut client = primary.client();
+    assert!(eventually(|| ask(&mut client, "SET k 2") == "OK"), "{:?}", told(&mut client, "in_sync_state"));
+    assert_eq!(ask(&mut client, "GET k"), "\"2\"");
+    // All end, and the replica is promoted: it has what was acknowledged.
+    let mut kept = replicas.remove(0);
+    [&kept, &primary].into_iter().for_each(shut_down);
+    kept.restart();
+    primary.restart();
+    assert_eq!(ask(&mut kept.client(), "REPLICAOF NO ONE"), "OK");
+    follow(&primary, &kept);
+    let mut client = kept.client();
+    assert!(eventually(|| ask(&mut client, "SET k 3") == "OK"), "{:?}", told(&mut client, "in_sync_state"));
+}

@@ -446,6 +446,8 @@ errors! {
     SaveDuringRewrite = "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to schedule a BGSAVE whenever possible.";
     ShutdownFailover = "ERR SHUTDOWN FAILOVER is only supported in cluster mode.";
     NoShutdown = "ERR No shutdown in progress.";
+    StrikeUnconfirmed = "ERR This server may lack acknowledged writes that the member has";
+    StrikeUnknown = "ERR No such member is waited for (see in_sync_missing in INFO replication)";
     ShutdownFailed = "ERR Errors trying to SHUTDOWN. Check logs.";
 
     // DEBUG.

@@ -11,9 +11,9 @@
 
 use crate::arrived::Position;
 use crate::follower::Acks;
-use crate::in_sync_member::{Introduction, Membership};
+use crate::in_sync_member::{Introduction, Membership, Past};
 use crate::in_sync_set::{InSyncSet, MemberId, Quorum, Term};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The replicas' clocks may be faster or slower by one part in so many.
 const DRIFT: u64 = 10;
@@ -50,6 +50,32 @@ struct Follower {
     heard: Option<u64>,
     /// When what it has acknowledged had not been sent yet.
     leased_at: u64,
+    /// The end of its last link; None: it had none.
+    left: Option<u64>,
+    /// The replica's own word that it ends.
+    said_so: bool,
+}
+
+/// A member for which replies and changes of the set wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// The member.
+    pub id: MemberId,
+    /// The end of its link; None: it has had none since this server leads.
+    pub since: Option<u64>,
+    /// It said that it ends.
+    pub said_so: bool,
+}
+
+/// A member that cannot be struck off, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StrikeError {
+    /// The server may lack data that the member has.
+    Unconfirmed,
+    /// No set has it, or it is the server itself.
+    NoMember,
+    /// It is there.
+    Online,
 }
 
 /// See the module's documentation.
@@ -67,6 +93,14 @@ pub struct AcknowledgingPrimary {
     /// Up to where it may hold what was acknowledged before, as long as it is not sure to hold all of that.
     claim: Option<Position>,
     followers: BTreeMap<MemberId, Follower>,
+    /// Members that have ended, and the processes that have their data.
+    heirs: BTreeMap<MemberId, MemberId>,
+    /// Members that will never be heard again.
+    gone: BTreeSet<MemberId>,
+    /// What the server knew before it led.
+    known: Membership,
+    /// A member may have heard of the term.
+    is_heard_of: bool,
     /// Lengths of the stream, and times before the last bytes of them were sent.
     sent: VecDeque<(u64, u64)>,
     /// A replica has to hear of the set.
@@ -94,6 +128,10 @@ impl AcknowledgingPrimary {
             is_new: is_first,
             claim: (!is_first).then_some(known.claim.unwrap_or(position)),
             followers: BTreeMap::new(),
+            heirs: known.heir_of.iter().map(|name| (*name, id)).collect(),
+            gone: BTreeSet::new(),
+            known: known.clone(),
+            is_heard_of: false,
             sent: VecDeque::new(),
             repeats: false,
         }
@@ -103,7 +141,7 @@ impl AcknowledgingPrimary {
     pub fn forced(known: &Membership, position: Position) -> AcknowledgingPrimary {
         let first = AcknowledgingPrimary::new(&Membership::new(known.id), position);
         let set = InSyncSet { term: known.term.next(known.id), ..first.set };
-        AcknowledgingPrimary { set, is_new: false, ..first }
+        AcknowledgingPrimary { set, is_new: false, is_heard_of: true, ..first }
     }
 
     /// The set as it is.
@@ -121,18 +159,35 @@ impl AcknowledgingPrimary {
         self.gate != Gate::Unconfirmed
     }
 
+    /// Whether a member may have heard of its term.
+    pub fn is_heard_of(&self) -> bool {
+        self.is_heard_of
+    }
+
     /// What it remembers when it leads no more.
     pub fn membership(&self) -> Membership {
         if self.is_new {
             // No other server counts on it: it knows as little as one that starts.
             return Membership::new(self.id);
         }
-        Membership { id: self.id, term: self.set.term, set: Some(self.set.clone()), claim: self.claim }
+        let known = self.known.clone();
+        if !self.is_heard_of && !self.is_confirmed() {
+            // The term never was, for anybody else.
+            return Membership { claim: self.claim, ..known };
+        }
+        let set = (!self.is_unknown()).then(|| self.set.clone());
+        Membership { term: self.set.term, set, claim: self.claim, is_restored: false, ..known }
+    }
+
+    /// Whether the set is one that the server does not know, and therefore is never confirmed by.
+    fn is_unknown(&self) -> bool {
+        self.set.has(MemberId::NONE)
     }
 
     /// What has to go into the stream.
     pub fn next_word(&self) -> Option<String> {
-        (self.set_at.is_none() || self.repeats).then(|| self.set.to_string())
+        // Members that hear of an unknown set would forget the one that they know.
+        (!self.is_unknown() && (self.set_at.is_none() || self.repeats)).then(|| self.set.to_string())
     }
 
     /// That has gone, and the stream is so long now.
@@ -161,33 +216,122 @@ impl AcknowledgingPrimary {
     /// A replica tells of itself. True: it may follow, for the server has what it [claims](Introduction::claim)
     /// (`has_all`), or knows that the rest was not acknowledged. The server itself has the data up to `position`.
     pub fn may_follow(&mut self, said: &Introduction, has_all: bool, position: Position) -> bool {
-        if said.term != self.set.term && said.term.number >= self.set.term.number {
+        let is_outdated = self.is_outdated(said);
+        if is_outdated || said.term != self.set.term && said.term.number >= self.set.term.number {
             // Another server was promoted meanwhile, and may have acknowledged.
-            if self.is_new {
-                // Or this server has, and has forgotten.
+            if self.is_new || is_outdated {
+                // Or this server has, and has forgotten; or its data is older than the others'.
                 (self.set.quorum, self.set.before) = (Quorum::alone(MemberId::NONE), None);
+                self.heirs.clear();
             }
-            self.set.term = said.term.next(self.id);
+            let last = if said.term.number > self.set.term.number { said.term } else { self.set.term };
+            self.set.term = last.next(self.id);
             self.change();
             self.claim.get_or_insert(position);
             (self.term_at, self.gate) = (None, Gate::Unconfirmed);
             self.followers.values_mut().for_each(|follower| follower.acks = Acks::default());
         }
-        has_all || self.is_confirmed()
+        // A copy of a directory may name a process that is there.
+        let is_online = |id: &MemberId| self.followers.get(id).is_some_and(|follower| follower.is_online);
+        self.gone.extend(said.past.gone.iter().copied().filter(|id| *id != self.id && !is_online(id)));
+        self.forget_others();
+        // A server that does not know the set never leads: members that follow it would only be kept from another.
+        let may = self.is_confirmed() || has_all && (!self.is_unknown() || said.term == Term::NONE);
+        // The replica is told the term before it follows.
+        self.is_heard_of |= may;
+        may
+    }
+
+    /// Whether this server's knowledge comes from a disk, and the replica's is later.
+    fn is_outdated(&self, said: &Introduction) -> bool {
+        if !self.known.is_restored || self.is_unknown() {
+            return false;
+        }
+        let names_it = said.past.gone.iter().any(|id| *id == self.id || self.known.heir_of.contains(id));
+        // A replica that knows this server's own terms has met it before.
+        names_it || said.term.leader != self.id && said.past.known > Past::of(&self.known).known
+    }
+
+    /// Drops names of the past that no set has.
+    fn forget_others(&mut self) {
+        let set = &self.set;
+        let is_there = |id: &MemberId| set.quorums().any(|quorum| quorum.members.contains(id));
+        self.gone.retain(is_there);
+        self.heirs.retain(|id, _| is_there(id));
     }
 
     /// A replica gets the stream from now on.
-    pub fn joined(&mut self, id: MemberId) {
-        let follower = self.followers.entry(id).or_default();
-        (follower.is_online, follower.heard) = (true, None);
-        self.repeats = true;
+    pub fn joined(&mut self, said: &Introduction) {
+        let follower = self.followers.entry(said.id).or_default();
+        (follower.is_online, follower.heard, follower.said_so) = (true, None, false);
+        self.gone.remove(&said.id);
+        // An heir answers for a member if it knows of no earlier set than this server.
+        let is_recent = self.is_confirmed() || said.past.known >= Past::of(&self.known).known;
+        let heirs = said.past.heir_of.iter().filter(|_| is_recent).map(|name| (*name, said.id));
+        self.heirs.extend(heirs.filter(|(name, _)| *name != self.id && !self.known.heir_of.contains(name)));
+        self.forget_others();
+        (self.repeats, self.is_heard_of) = (true, true);
     }
 
-    /// It gets it no more.
-    pub fn left(&mut self, id: MemberId) {
+    /// It gets it no more; `ends`: it said so.
+    pub fn left(&mut self, id: MemberId, ends: bool, now: u64) {
         if let Some(follower) = self.followers.get_mut(&id) {
-            follower.is_online = false;
+            follower.said_so |= ends;
+            if std::mem::take(&mut follower.is_online) {
+                follower.left = Some(now);
+            }
         }
+    }
+
+    /// A member ends, and its data is on no disk.
+    pub fn ended(&mut self, id: MemberId) {
+        self.gone.insert(id);
+        self.forget_others();
+    }
+
+    /// An operator says that a member will never be heard again.
+    ///
+    /// # Errors
+    /// See [`StrikeError`].
+    pub fn strike(&mut self, id: MemberId) -> Result<(), StrikeError> {
+        let is_online = |id: MemberId| self.followers.get(&id).is_some_and(|follower| follower.is_online);
+        if !self.is_confirmed() {
+            return Err(StrikeError::Unconfirmed);
+        }
+        if id == self.id || !self.set.quorums().any(|quorum| quorum.members.contains(&id)) {
+            return Err(StrikeError::NoMember);
+        }
+        if is_online(self.process(id)) {
+            return Err(StrikeError::Online);
+        }
+        self.gone.insert(id);
+        Ok(())
+    }
+
+    /// Members without which nothing is acknowledged; none if enough are there.
+    pub fn missing(&self) -> Vec<Missing> {
+        let is_there = |id: MemberId| {
+            let process = self.process(id);
+            let is_gone = self.is_confirmed() && self.gone.contains(&id);
+            process == self.id || is_gone || self.followers.get(&process).is_some_and(|follower| follower.is_online)
+        };
+        let lacks = |quorum: &&Quorum| {
+            let there = quorum.members.iter().filter(|id| is_there(**id)).count();
+            there < if self.is_confirmed() { quorum.needed } else { quorum.voices() }
+        };
+        let all = self.set.quorums().filter(lacks).flat_map(|quorum| &quorum.members);
+        let missing: BTreeSet<MemberId> = all.copied().filter(|id| !is_there(*id)).collect();
+        let named = missing.into_iter().map(|id| {
+            let follower = self.followers.get(&self.process(id));
+            let (since, said_so) = follower.map_or((None, false), |follower| (follower.left, follower.said_so));
+            Missing { id, since, said_so }
+        });
+        named.collect()
+    }
+
+    /// Whether as many replicas are there as acknowledge.
+    pub fn has_replicas(&self, settings: &AckSettings, others: usize) -> bool {
+        self.followers.values().filter(|follower| follower.is_online).count() + others >= settings.replicas
     }
 
     /// A replica has acknowledged.
@@ -209,8 +353,12 @@ impl AcknowledgingPrimary {
         }
         let (Some(set_at), Some(term_at)) = (self.set_at, self.term_at) else { return };
         if self.gate == Gate::Unconfirmed {
-            if self.set.is_heard(|id| self.applied(id) >= term_at) {
-                self.gate = Gate::Confirmed(now + settings.lease + settings.lease / DRIFT);
+            // The server answers for itself, and for its own past, but not for those who are gone.
+            if self.set.is_heard(|id| !self.gone.contains(&id) && self.applied(id) >= term_at) {
+                // A server that has nobody's word but that of its own disk waits for those who know better.
+                let is_own_word = self.known.is_restored && self.set.is_heard(|id| self.process(id) == self.id);
+                let more = if is_own_word { settings.silence } else { 0 };
+                self.gate = Gate::Confirmed(now + settings.lease + settings.lease / DRIFT + more);
                 self.claim = None;
             }
             return;
@@ -219,7 +367,8 @@ impl AcknowledgingPrimary {
             return;
         }
         if self.set.before.take().is_some() {
-            return self.change();
+            self.change();
+            return self.forget_others();
         }
         let wanted = self.wanted(settings, now);
         if wanted != self.set.quorum {
@@ -227,7 +376,9 @@ impl AcknowledgingPrimary {
             self.is_new = false;
             self.change();
         }
-        self.followers.retain(|id, follower| follower.is_online || self.set.has(*id));
+        self.followers.retain(|id, follower| {
+            follower.is_online || self.set.has(*id) || self.heirs.values().any(|heir| heir == id)
+        });
     }
 
     fn change(&mut self) {
@@ -248,13 +399,29 @@ impl AcknowledgingPrimary {
         }
     }
 
+    /// The process that answers for a member: itself, or its heir.
+    fn process(&self, id: MemberId) -> MemberId {
+        self.heirs.get(&id).copied().unwrap_or(id)
+    }
+
+    /// What a member has said; `all` for the server itself, and for a member that is gone: nothing can be taken over
+    /// with its voice.
+    fn of_member(&self, id: MemberId, all: u64, said: impl Fn(&Follower) -> u64) -> u64 {
+        let process = self.process(id);
+        match self.followers.get(&process) {
+            _ if process == self.id || self.gone.contains(&id) => all,
+            Some(follower) => said(follower),
+            None => 0,
+        }
+    }
+
     /// Up to where a server has the stream.
     fn applied(&self, id: MemberId) -> u64 {
-        if id == self.id { u64::MAX } else { self.followers.get(&id).map_or(0, |follower| follower.acks.applied) }
+        self.of_member(id, u64::MAX, |follower| follower.acks.applied)
     }
 
     fn synced(&self, id: MemberId) -> u64 {
-        if id == self.id { u64::MAX } else { self.followers.get(&id).map_or(0, |follower| follower.acks.synced) }
+        self.of_member(id, u64::MAX, |follower| follower.acks.synced)
     }
 
     /// Up to where the stream is acknowledged by so many replicas, `durable`: on their disks. `others`: what replicas
@@ -272,12 +439,7 @@ impl AcknowledgingPrimary {
 
     /// Until when nobody else can acknowledge.
     pub fn leased_until(&self, settings: &AckSettings) -> u64 {
-        let leased_at = |id| match self.followers.get(&id) {
-            _ if id == self.id => u64::MAX,
-            Some(follower) => follower.leased_at,
-            None => 0,
-        };
-        match self.set.held(leased_at) {
+        match self.set.held(|id| self.of_member(id, u64::MAX, |follower| follower.leased_at)) {
             0 => 0,
             at => at.saturating_add(settings.lease - settings.lease / DRIFT),
         }

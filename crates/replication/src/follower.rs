@@ -1,6 +1,6 @@
 //! What a replica says of itself before it asks for the stream, and what its primary makes of that.
 
-use crate::in_sync_member::Introduction;
+use crate::in_sync_member::{Introduction, Past};
 use resp::number::parse_i64;
 use std::borrow::Cow;
 
@@ -120,7 +120,7 @@ impl Handshake {
                 b"rdb-channel-repl" => self.rdb_channel_repl |= dual_channel,
                 b"skip-rdb-checksum" => self.skips_checksum = true,
                 // What newer replicas can do besides.
-                other => self.introduction = Introduction::parse(other).or(self.introduction),
+                other => self.introduce(other),
             },
             b"rdb-only" => self.rdb_only = bit(value)?,
             b"rdb-filter-only" => self.filter(value)?,
@@ -138,6 +138,15 @@ impl Handshake {
             _ => return Err(BadOption::Unrecognized(name.to_vec())),
         }
         Ok(())
+    }
+
+    /// Takes a capability that tells of the in-sync set. The word for the past comes after the introduction.
+    fn introduce(&mut self, word: &[u8]) {
+        if let Some(said) = Introduction::parse(word) {
+            self.introduction = Some(said);
+        } else if let (Some(introduction), Some(past)) = (&mut self.introduction, Past::parse(word)) {
+            introduction.past = past;
+        }
     }
 
     fn filter(&mut self, value: &[u8]) -> Result<(), BadOption> {

@@ -2,8 +2,12 @@
 //! that was acknowledged.
 //!
 //! A member's acknowledgement is a promise: it has heard of a term before it acknowledges anything of it, and follows
-//! nobody of an earlier term afterwards, nor of another one with the same number. All of it is memory. A server that
-//! has lost its data forgets, and is another member from then on.
+//! nobody of an earlier term afterwards, nor of another one with the same number. The promise is on the disk
+//! ([`MemberRecord`](crate::member_record::MemberRecord)) before the acknowledgement goes.
+//!
+//! Every process has a name of its own. A process that ended with all of its data on the disk has an heir: the next
+//! process with that data, which answers for the name. A process that ended otherwise is gone, and its successor says
+//! so: no set has to wait for the name any more.
 
 use crate::arrived::Position;
 use crate::in_sync_set::{InSyncSet, MemberId, Term};
@@ -20,6 +24,25 @@ pub struct Membership {
     /// Up to where it may hold what was acknowledged, if that is not all it has: it was promoted, and has written
     /// since, but was never sure that it has all that was acknowledged before.
     pub claim: Option<Position>,
+    /// Names of ended processes whose data this one has.
+    pub heir_of: Vec<MemberId>,
+    /// Names of ended processes whose data is lost.
+    pub gone: Vec<MemberId>,
+    /// The set comes from the disk, and no primary has repeated or replaced it since.
+    pub is_restored: bool,
+}
+
+/// Ended processes that a member names, at most; the oldest are left out.
+pub const PAST_MAX: usize = 16;
+
+/// Adds names to those of ended processes.
+pub(crate) fn add_names(names: &mut Vec<MemberId>, more: impl IntoIterator<Item = MemberId>) {
+    for name in more {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names.drain(..names.len().saturating_sub(PAST_MAX));
 }
 
 /// A primary that is not followed.
@@ -29,7 +52,8 @@ pub struct EarlierTerm;
 impl Membership {
     /// One that knows of nothing.
     pub fn new(id: MemberId) -> Membership {
-        Membership { id, term: Term::NONE, set: None, claim: None }
+        let (heir_of, gone) = (Vec::new(), Vec::new());
+        Membership { id, term: Term::NONE, set: None, claim: None, heir_of, gone, is_restored: false }
     }
 
     /// A set was in the stream.
@@ -42,6 +66,7 @@ impl Membership {
         }
         self.term = set.term;
         self.set = Some(set);
+        self.is_restored = false;
         Ok(())
     }
 
@@ -60,22 +85,39 @@ impl Membership {
 
     /// The data is another's from now on, which is of a moment after the last set that this server has heard of.
     pub fn replace(&mut self) {
-        (self.set, self.claim) = (None, None);
+        (self.set, self.claim, self.is_restored) = (None, None, false);
     }
 
     /// The data is lost.
     pub fn forget(&mut self, id: MemberId) {
-        *self = Membership { term: self.term, ..Membership::new(id) };
+        let mut gone = std::mem::take(&mut self.gone);
+        if self.term != Term::NONE {
+            add_names(&mut gone, self.heir_of.drain(..).chain([self.id]));
+        }
+        *self = Membership { term: self.term, gone, ..Membership::new(id) };
+    }
+
+    /// The next process with the same data takes over by another name.
+    pub fn inherit(&mut self, id: MemberId) {
+        if self.term != Term::NONE {
+            add_names(&mut self.heir_of, [self.id]);
+        }
+        (self.id, self.is_restored) = (id, self.set.is_some());
+    }
+
+    /// Whether this server is a member of the set, or the heir of one.
+    pub fn is_member_of(&self, set: &InSyncSet) -> bool {
+        set.has(self.id) || self.heir_of.iter().any(|id| set.has(*id))
     }
 
     /// Whether it is a member, or there are none: only such a server is to be promoted.
     pub fn is_in_sync(&self) -> bool {
-        self.term == Term::NONE || self.set.as_ref().is_some_and(|set| set.has(self.id))
+        self.term == Term::NONE || self.set.as_ref().is_some_and(|set| self.is_member_of(set))
     }
 }
 
 /// What a replica tells of this when it comes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Introduction {
     /// Its name in sets.
     pub id: MemberId,
@@ -83,15 +125,36 @@ pub struct Introduction {
     pub term: Term,
     /// Up to where it may hold what was acknowledged; None: nothing.
     pub claim: Option<Position>,
+    /// What it says of processes before it.
+    pub past: Past,
+}
+
+/// What a member knows of earlier processes, and how recent its knowledge is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Past {
+    /// The term's number and the epoch of the last set that it knows; zero: of none.
+    pub known: (u64, u64),
+    /// Names of ended processes whose data it has.
+    pub heir_of: Vec<MemberId>,
+    /// Names of ended processes whose data is lost.
+    pub gone: Vec<MemberId>,
 }
 
 /// What the word begins with, among the capabilities that a replica tells; those who do not know it pass over it.
 pub const CAPABILITY: &str = "in-sync:";
+/// The same of the word for a member's past.
+const PAST: &str = "in-sync-past:";
 
 impl Introduction {
+    /// The introduction of a server that remembers this, and whose data is up to `position`.
+    pub fn of(known: &Membership, position: Option<Position>) -> Introduction {
+        let claim = known.claim.or(position);
+        Introduction { id: known.id, term: known.term, claim, past: Past::of(known) }
+    }
+
     /// The word.
     pub fn to_word(&self) -> String {
-        let Introduction { id, term, claim } = self;
+        let Introduction { id, term, claim, .. } = self;
         let claim = claim.map(|Position { id, offset }| format!(":{id}:{offset}")).unwrap_or_default();
         format!("{CAPABILITY}{id}:{term}{claim}")
     }
@@ -99,7 +162,6 @@ impl Introduction {
     /// What the word says; None if it is none.
     pub fn parse(word: &[u8]) -> Option<Introduction> {
         let mut parts = word.strip_prefix(CAPABILITY.as_bytes())?.splitn(4, |byte| *byte == b':');
-        let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<u64>().ok();
         let id = MemberId::parse(parts.next()?)?;
         let term = Term { number: number(parts.next()?)?, leader: MemberId::parse(parts.next()?)? };
         let claim = match parts.next() {
@@ -109,8 +171,38 @@ impl Introduction {
                 Some(Position { id: MemberId::parse(&text[..split])?, offset: number(&text[split + 1..])? })
             }
         };
-        Some(Introduction { id, term, claim })
+        Some(Introduction { id, term, claim, past: Past::default() })
     }
+}
+
+impl Past {
+    /// The past of a server that remembers this.
+    pub fn of(known: &Membership) -> Past {
+        let last = known.set.as_ref().map_or((0, 0), |set| (set.term.number, set.epoch));
+        Past { known: last, heir_of: known.heir_of.clone(), gone: known.gone.clone() }
+    }
+
+    /// The word.
+    pub fn to_word(&self) -> String {
+        let names = |names: &[MemberId]| names.iter().map(MemberId::as_str).collect::<Vec<_>>().join(",");
+        let (number, epoch) = self.known;
+        format!("{PAST}{number}:{epoch}:{}:{}", names(&self.heir_of), names(&self.gone))
+    }
+
+    /// What the word says; None if it is none.
+    pub fn parse(word: &[u8]) -> Option<Past> {
+        let mut parts = word.strip_prefix(PAST.as_bytes())?.split(|byte| *byte == b':');
+        let known = (number(parts.next()?)?, number(parts.next()?)?);
+        let names = |text: &[u8]| {
+            let names = text.split(|byte| *byte == b',').filter(|name| !name.is_empty());
+            names.take(PAST_MAX).map(MemberId::parse).collect::<Option<Vec<_>>>()
+        };
+        Some(Past { known, heir_of: names(parts.next()?)?, gone: names(parts.next()?)? })
+    }
+}
+
+fn number(text: &[u8]) -> Option<u64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -158,10 +250,34 @@ mod tests {
     fn an_introduction_comes_back() {
         let term = Term { number: 5, leader: id(3) };
         for claim in [None, Some(Position { id: id(9), offset: 77 })] {
-            let said = Introduction { id: id(1), term, claim };
+            let said = Introduction { id: id(1), term, claim, past: Past::default() };
             assert_eq!(Introduction::parse(said.to_word().as_bytes()), Some(said));
         }
         assert_eq!(Introduction::parse(b"in-sync:x"), None);
         assert_eq!(Introduction::parse(b"in-sync"), None);
+    }
+
+    #[test]
+    fn a_past_comes_back() {
+        for (heir_of, gone) in [(vec![], vec![]), (vec![id(1)], vec![]), (vec![], vec![id(1), id(2)])] {
+            let past = Past { known: (7, 9), heir_of, gone };
+            assert_eq!(Past::parse(past.to_word().as_bytes()), Some(past));
+        }
+        assert_eq!(Past::parse(b"in-sync-past:7:9:x:"), None);
+        assert_eq!(Past::parse(b"in-sync-past:7"), None);
+    }
+
+    #[test]
+    fn an_heir_is_the_member_again_and_a_server_that_lost_its_data_names_the_member_as_gone() {
+        let mut member = Membership::new(id(1));
+        member.take(set(2, 7, &[1, 7])).unwrap();
+        member.inherit(id(2));
+        assert!(member.is_in_sync() && member.is_restored && member.heir_of == [id(1)]);
+        member.take(set(2, 7, &[2, 7])).unwrap();
+        assert!(member.is_in_sync() && !member.is_restored);
+        member.forget(id(3));
+        assert!(!member.is_in_sync() && member.gone == [id(1), id(2)] && member.heir_of.is_empty());
+        add_names(&mut member.gone, (10..40).map(id));
+        assert_eq!((member.gone.len(), member.gone.last()), (PAST_MAX, Some(&id(39))));
     }
 }

@@ -32,6 +32,7 @@ pub mod ids;
 pub mod in_sync_member;
 pub mod in_sync_set;
 pub mod link_settings;
+pub mod member_record;
 pub mod primary_link;
 pub mod snapshot_frame;
 pub mod stream;

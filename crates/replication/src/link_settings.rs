@@ -15,7 +15,7 @@ pub struct LinkSettings {
     pub node: Option<String>,
     /// The version that it reads files of.
     pub version: &'static str,
-    /// What it tells of the in-sync set, among its capabilities; empty: nothing.
+    /// Words for the in-sync set among its capabilities; empty: none.
     pub introduction: String,
     /// Milliseconds of silence after which the link is broken.
     pub timeout: u64,

@@ -255,8 +255,8 @@ impl PrimaryLink {
         if settings.dual_channel {
             words.extend([&b"capa"[..], b"dual-channel", b"capa", b"rdb-channel-repl"]);
         }
-        if !settings.introduction.is_empty() {
-            words.extend([&b"capa"[..], settings.introduction.as_bytes()]);
+        for word in settings.introduction.split_ascii_whitespace() {
+            words.extend([&b"capa"[..], word.as_bytes()]);
         }
         ask(Question::Option, &words);
         ask(Question::Option, &[b"REPLCONF", b"version", settings.version.as_bytes()]);

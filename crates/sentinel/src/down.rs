@@ -1,7 +1,7 @@
 //! Who is down: by what this Sentinel sees, and by what enough of them see.
 
 use crate::model::effect::Level;
-use crate::model::instance::{Flags, InstanceId, Kind, Role};
+use crate::model::instance::{Acknowledging, Flags, InstanceId, Kind, Role};
 use crate::model::instance_transport::ReplyTo;
 use crate::sentinel::Sentinel;
 use resp::reply_value::Value;
@@ -28,7 +28,11 @@ impl Sentinel {
             let group = self.instances.group(id);
             self.now - group.reboot_since > group.reboot_down_after
         };
-        let down = silent > instance.down_after || demoted || rebooted;
+        // Such a primary answers, but serves nobody: it may lack what was acknowledged before it was started.
+        let unconfirmed = primary
+            && instance.reported.acknowledges == Some(Acknowledging::Unconfirmed)
+            && self.now - instance.reported.acknowledges_since > instance.down_after;
+        let down = silent > instance.down_after || demoted || rebooted || unconfirmed;
         let was_down = instance.flags.has(Flags::S_DOWN);
         if down && !was_down {
             self.event_of(Level::Warning, "+sdown", id, "");

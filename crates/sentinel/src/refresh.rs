@@ -2,7 +2,7 @@
 
 use crate::model::effect::{Effect, Level};
 use crate::model::info_report::InfoReport;
-use crate::model::instance::{FailoverState, Flags, InstanceId, Kind, OwnFailover, Role};
+use crate::model::instance::{Acknowledging, FailoverState, Flags, InstanceId, Kind, OwnFailover, Role};
 use crate::sentinel::Sentinel;
 
 impl Sentinel {
@@ -82,6 +82,10 @@ impl Sentinel {
             Some(false) => OwnFailover::Idle,
             None => reported.own_failover,
         };
+        if reported.acknowledges != report.acknowledges {
+            (reported.acknowledges, reported.acknowledges_since) = (report.acknowledges, now);
+        }
+        reported.was_started_as_primary = report.was_promoted == Some(false);
         if own_failover != reported.own_failover {
             reported.own_failover = own_failover;
             reported.own_failover_since = now;
@@ -118,16 +122,21 @@ impl Sentinel {
             self.promoted(id, primary);
             return;
         }
-        // The others' word that it was promoted may be under way.
-        let wait = self.periods.publish * 4;
         let instance = &self.instances[id];
+        let serves_nobody =
+            matches!(instance.reported.acknowledges, Some(Acknowledging::Unconfirmed | Acknowledging::Blocked));
+        // The others' word that it was promoted may be under way; not so of one that has led since it started.
+        let is_told = self.now - instance.reconf_sent < self.periods.publish;
+        let is_left_over = serves_nobody && instance.reported.was_started_as_primary && !is_told;
+        let wait = if is_left_over { 0 } else { self.periods.publish * 4 };
         if !promoted
             && self.looks_sane(primary)
             && instance.not_down_for(wait, self.now)
-            && self.now - instance.reported.role_since > wait
+            && (is_left_over || self.now - instance.reported.role_since > wait)
         {
             let address = self.instances[primary].address.clone();
             if self.send_replica_of(id, Some(&address)) {
+                self.instances[id].reconf_sent = self.now;
                 self.event_of(Level::Notice, "+convert-to-slave", id, "");
             }
         }

@@ -1,6 +1,6 @@
 //! Which replica is promoted.
 
-use crate::model::instance::{Flags, InstanceId};
+use crate::model::instance::{Acknowledging, Flags, InstanceId};
 use crate::sentinel::Sentinel;
 use std::cmp::{Ordering, Reverse};
 
@@ -21,7 +21,9 @@ impl Sentinel {
                 && self.now - link.last_available <= self.periods.ping * 5
                 && replica.reported.priority != 0
                 && self.now - replica.info_refresh <= info_age_max
-                && replica.reported.primary_link_down <= link_down_max
+                // A member has what was acknowledged, however long it has refused to follow who may not.
+                && (replica.reported.acknowledges == Some(Acknowledging::Member)
+                    || replica.reported.primary_link_down <= link_down_max)
         };
         let replicas = self.instances.group(primary).replicas.iter().copied().filter(fit);
         replicas.min_by(|&a, &b| self.compare(a, b))

@@ -90,6 +90,10 @@ impl Sentinel {
                 self.send_auth(id, false);
                 self.send_client_name(id, "cmd", false);
                 self.send_ping(id);
+                if self.instances[id].reported.acknowledges.is_some() {
+                    // It may have been restarted, and have forgotten.
+                    self.send(id, ReplyTo::Info, &[b"INFO"]);
+                }
             }
         }
         if kind != Kind::Sentinel && self.links[link].pubsub.is_none() && self.open(id, true) {

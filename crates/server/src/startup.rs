@@ -15,7 +15,7 @@ use crate::process::banner;
 use crate::process::crash;
 use crate::process::daemon::Daemon;
 use crate::process::signals::SignalLoop;
-use crate::replication::{link_thread, primary_thread};
+use crate::replication::{link_thread, member_file, primary_thread};
 use crate::sentinel::desk::SentinelDesk;
 use crate::sentinel_within::SentinelWithin;
 use crate::system::affinity;
@@ -37,6 +37,7 @@ use engine::propagation::log_reader::Overflow;
 use engine::{Engine, Options};
 use mio::Poll;
 use persistence::aof::Aof;
+use replication::arrived::Position;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -117,8 +118,14 @@ pub fn serve(
     admin.into_iter().for_each(AdminThread::stop);
     [logger, replicator].into_iter().for_each(|thread| _ = thread.join());
     daemon.stop();
-    log::warning("Cinnabar is now ready to exit, bye bye...");
+    end_process(&shared);
     result
+}
+
+/// The last that the process does.
+fn end_process(shared: &Shared) {
+    member_file::complete(&shared.engine);
+    log::warning("Cinnabar is now ready to exit, bye bye...");
 }
 
 /// The server is a node of a cluster from now on.
@@ -170,6 +177,8 @@ fn load(shared: &Arc<Shared>, kinds: Vec<&'static str>) -> io::Result<()> {
             if commands::persistence::aof::load_and_begin(&shared.engine).is_err() {
                 std::process::exit(1);
             }
+            // A log does not say where its data is in the history.
+            member_file::restore(&shared.engine, None);
         } else {
             load_snapshot(&shared);
         }
@@ -199,13 +208,18 @@ fn load_snapshot(shared: &Shared) {
     match commands::persistence::load::load_file(engine, false) {
         Ok(loaded) => match (loaded.and_then(|loaded| loaded.history), reader) {
             (Some(history), reader) => {
+                member_file::restore(engine, Some(Position { id: history.0, offset: history.1 }));
                 follow::adopt(engine, history);
                 if let Some(reader) = reader {
                     shared.replication.post(ReplicationMessage::Resume { reader, offset: history.1 });
                 }
             }
-            (None, Some(_)) => engine.set_logging(LogUser::Replicas, false),
-            (None, None) => {}
+            (None, reader) => {
+                member_file::restore(engine, None);
+                if reader.is_some() {
+                    engine.set_logging(LogUser::Replicas, false);
+                }
+            }
         },
         Err(failure) => {
             log::warning(failure.text);

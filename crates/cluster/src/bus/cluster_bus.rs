@@ -50,6 +50,8 @@ pub struct Bus {
     /// What the configuration says that others are told.
     pub(super) announced: Address,
     pub(super) facts: Facts,
+    /// Since when this node leads without answering clients.
+    unconfirmed_since: Option<Millis>,
     pub(super) random: fastrand::Rng,
     pub(super) now: Millis,
     pub(super) effects: Vec<Effect>,
@@ -110,6 +112,7 @@ impl Bus {
             debug: DebugSettings::default(),
             announced: Address::default(),
             facts: Facts::default(),
+            unconfirmed_since: None,
             random,
             now,
             effects: Vec::new(),
@@ -147,9 +150,16 @@ impl Bus {
     pub fn set_facts(&mut self, facts: Facts, now: Millis) {
         self.now = now;
         self.facts = facts;
+        self.unconfirmed_since = facts.is_unconfirmed.then(|| self.unconfirmed_since.unwrap_or(now));
         if self.todo.waits_for_offset() {
             self.settle();
         }
+    }
+
+    /// Whether this node has served nobody for so long that others are to replace it: it says nothing to them.
+    pub(super) fn is_to_be_replaced(&self) -> bool {
+        let is_late = self.unconfirmed_since.is_some_and(|since| self.now - since > self.settings.node_timeout);
+        is_late && self.nodes.myself().is_primary()
     }
 
     /// What DEBUG has changed.

@@ -63,6 +63,18 @@ fn a_dead_primary_is_replaced_by_its_best_replica() {
 }
 
 #[test]
+fn a_primary_that_answers_but_serves_nobody_is_replaced() {
+    for seed in seeds() {
+        let mut world = cluster(seed, 3, 1, Flaw::None);
+        world.run(5 * SECOND);
+        world.members[0].is_unconfirmed = true;
+        world.run_until("a replica has taken over", 20 * SECOND, |world| world.me(3).has_vote());
+        world.settle(60 * SECOND);
+        assert!(world.me(0).is_replica(), "seed {seed}: the old one is a replica\n{}", world.history());
+    }
+}
+
+#[test]
 fn a_minority_fails_nothing_over() {
     for seed in seeds() {
         let mut world = cluster(seed, 5, 1, Flaw::None);

@@ -20,6 +20,8 @@ pub struct Member {
     pub heard: i64,
     /// Nodes of another side are not reached.
     pub side: u8,
+    /// It leads, and answers no client.
+    pub is_unconfirmed: bool,
     pub bytes_sent: u64,
 }
 
@@ -48,6 +50,7 @@ impl Member {
             offset: 1,
             heard: now,
             side: 0,
+            is_unconfirmed: false,
             bytes_sent: 0,
         }
     }
@@ -73,6 +76,8 @@ impl Member {
             are_writes_paused: true,
             is_following: self.following.is_some(),
             heard_from_primary: self.heard + self.clock,
+            is_unconfirmed: self.is_unconfirmed && self.following.is_none(),
+            is_in_sync: false,
         }
     }
 }

@@ -240,7 +240,11 @@ fn before_end(engine: &Engine, saves: LastSave, forced: bool) -> bool {
     if *ended {
         return true;
     }
+    engine.replication().acknowledgement.set_ending(true);
     let saved = aof::stop_at_end(engine, forced) && save_at_end(engine, saves, forced);
+    if !saved {
+        engine.replication().acknowledgement.set_ending(false);
+    }
     if !saved && !forced {
         engine.host().log(FAILED);
     }

@@ -3,6 +3,7 @@
 use engine::Engine;
 use engine::locks::sync::{MutexGuard, unlock_fairly};
 use persistence::save::{SaveOptions, SnapshotFile};
+use replication::arrived::Position;
 use std::cell::Cell;
 use std::io::{self, ErrorKind};
 use std::time::Duration;
@@ -34,6 +35,7 @@ pub fn begin<'e>(
         // The stream of a primary selects the database anew after a snapshot.
         mark.and_then(|mark| mark.position()).map(|(id, offset)| (id, offset, 0))
     };
+    status.acknowledgement.note_saved(position.map(|(id, offset, _)| Position { id, offset }));
     if let Some((id, offset, db)) = position {
         file.add_field("repl-stream-db", db.to_string());
         file.add_field("repl-id", id.to_string());

@@ -6,6 +6,7 @@ use engine::config::Directive;
 use engine::keyspace::record::LogUser;
 use engine::status::acknowledgement::{AckNeed, REPLICAS_MAX};
 use engine::{Engine, Error};
+use replication::in_sync_set::MemberId;
 
 /// CLIENT ACKNOWLEDGE replicas [DURABLE]
 pub(crate) fn acknowledge(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -42,6 +43,21 @@ impl Piecewise for LogBegins {
     fn outlasts_rights(&self) -> bool {
         true
     }
+}
+
+/// CLIENT STRIKE member
+pub(crate) fn strike(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let status = cx.engine.replication();
+    let acknowledgement = &status.acknowledgement;
+    // A server that may lack what the member has must not go on without it.
+    if status.is_replica() || acknowledgement.state() == "unconfirmed" {
+        return Err(Error::StrikeUnconfirmed);
+    }
+    let id = MemberId::parse(args.word(2)).filter(|id| acknowledgement.strike(*id));
+    id.ok_or(Error::StrikeUnknown)?;
+    cx.engine.host().ask_replicas();
+    cx.reply.ok();
+    Ok(())
 }
 
 /// A client or the configuration asks for acknowledged writes.

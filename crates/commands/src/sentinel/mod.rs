@@ -106,7 +106,7 @@ pub(crate) const COMMANDS: &[Command] = &[
 /// data, and, within a server, ACL without what changes users.
 pub(crate) fn shared_in_part() -> impl Iterator<Item = &'static Command> {
     static CLIENT: LazyLock<Command> =
-        LazyLock::new(|| without(client::COMMANDS, &["acknowledge", "capa", "import-source", "no-touch"]));
+        LazyLock::new(|| without(client::COMMANDS, &["acknowledge", "capa", "import-source", "no-touch", "strike"]));
     static ACL: LazyLock<Command> = LazyLock::new(|| without(acl::COMMANDS, &["deluser", "load", "save", "setuser"]));
     let acl: Option<&'static Command> = mode::is_sentinel_within().then(|| &*ACL);
     std::iter::once(&*CLIENT).chain(acl)

@@ -3,6 +3,7 @@
 //! workers read whether a reply may go.
 
 use crate::locks::sync::Mutex;
+use replication::arrived::Position;
 use replication::in_sync_member::Membership;
 use replication::in_sync_set::MemberId;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -41,6 +42,31 @@ pub struct Acknowledgement {
     membership: Mutex<Membership>,
     /// INFO's word for whether the server acknowledges.
     state: Mutex<&'static str>,
+    /// The server was promoted since it started.
+    was_promoted: AtomicBool,
+    /// The last save is made: nothing is applied, asked or acknowledged any more.
+    is_ending: AtomicBool,
+    /// The place of the history at which the last snapshot for the disk was begun.
+    saved_at: Mutex<Option<Position>>,
+    /// The record as it is on the disk.
+    pub record: Mutex<String>,
+    /// Members without which nothing is acknowledged.
+    missing: Mutex<Vec<MissingMember>>,
+    /// Members that an operator has struck off, before the primary's thread knows.
+    struck: Mutex<Vec<MemberId>>,
+}
+
+/// A member for which replies wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingMember {
+    /// Its name.
+    pub id: MemberId,
+    /// Its address when it was there, if it was since this server leads.
+    pub address: String,
+    /// The end of its link by the clock that does not go back, in milliseconds.
+    pub since: u64,
+    /// It said that it ends.
+    pub said_so: bool,
 }
 
 impl Acknowledgement {
@@ -52,6 +78,12 @@ impl Acknowledgement {
             leased_until: AtomicI64::new(0),
             membership: Mutex::new(Membership::new(id)),
             state: Mutex::new("off"),
+            was_promoted: AtomicBool::new(false),
+            is_ending: AtomicBool::new(false),
+            saved_at: Mutex::new(None),
+            record: Mutex::new(String::new()),
+            missing: Mutex::new(Vec::new()),
+            struck: Mutex::new(Vec::new()),
         }
     }
 
@@ -109,6 +141,67 @@ impl Acknowledgement {
     /// Whether the server is to be promoted when its primary is gone.
     pub fn is_in_sync(&self) -> bool {
         self.membership.lock().is_in_sync()
+    }
+
+    /// Whether the server is a member of a set.
+    pub fn is_member(&self) -> bool {
+        let membership = self.membership.lock();
+        membership.set.as_ref().is_some_and(|set| membership.is_member_of(set))
+    }
+
+    /// Whether the server was promoted since it started.
+    pub fn was_promoted(&self) -> bool {
+        self.was_promoted.load(Relaxed)
+    }
+
+    /// It is promoted.
+    pub fn set_promoted(&self) {
+        self.was_promoted.store(true, Relaxed);
+    }
+
+    /// Whether the last save is made.
+    pub fn is_ending(&self) -> bool {
+        self.is_ending.load(SeqCst)
+    }
+
+    /// The last save begins, or has failed.
+    pub fn set_ending(&self, is_ending: bool) {
+        self.is_ending.store(is_ending, SeqCst);
+        self.note_saved(None);
+    }
+
+    /// A snapshot for the disk begins at this place; None: what is on the disk is of no known place.
+    pub fn note_saved(&self, position: Option<Position>) {
+        *self.saved_at.lock() = position;
+    }
+
+    /// The place of the last save's data, if the server ends.
+    pub fn saved_at(&self) -> Option<Position> {
+        if self.is_ending() { *self.saved_at.lock() } else { None }
+    }
+
+    /// Members without which nothing is acknowledged.
+    pub fn missing(&self) -> Vec<MissingMember> {
+        self.missing.lock().clone()
+    }
+
+    /// These are they now.
+    pub fn set_missing(&self, missing: Vec<MissingMember>) {
+        *self.missing.lock() = missing;
+    }
+
+    /// Strikes a missing member off; false: no such member is missing.
+    pub fn strike(&self, id: MemberId) -> bool {
+        let is_missing = self.missing.lock().iter().any(|missing| missing.id == id);
+        if is_missing {
+            self.struck.lock().push(id);
+        }
+        is_missing
+    }
+
+    /// Takes the members that were struck off.
+    pub fn take_struck(&self) -> Vec<MemberId> {
+        std::mem::take(&mut *self.struck.lock())
     }
 
     /// INFO's word for whether the server acknowledges.

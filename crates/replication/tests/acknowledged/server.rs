@@ -6,6 +6,7 @@ use replication::follower::Acks;
 use replication::ids::{History, ReplicationId};
 use replication::in_sync_member::{Introduction, Membership};
 use replication::in_sync_set::{InSyncSet, MemberId, Term};
+use replication::member_record::MemberRecord;
 
 /// What a stream consists of; each counts as one byte.
 #[derive(Clone, Debug)]
@@ -18,7 +19,7 @@ pub enum Item {
 /// What servers say to each other.
 #[derive(Clone, Debug)]
 pub enum Message {
-    Psync { said: Introduction, position: Option<Position> },
+    Psync { said: Box<Introduction>, position: Option<Position> },
     Refused,
     Continue { id: ReplicationId, term: Term },
     Full { id: ReplicationId, term: Term, items: Vec<Item> },
@@ -44,6 +45,10 @@ pub enum Planted {
     SameName,
     /// The set changes at once.
     OneSet,
+    /// Whatever is on the disk makes a member of the process that finds it.
+    AnyDisk,
+    /// Heirs are believed whatever they know, and no server looks at what others know later.
+    OldDisk,
 }
 
 /// A reply that waits.
@@ -90,7 +95,25 @@ pub struct Server {
     pub next_contact: u64,
     pub heard: u64,
     pub disk: u64,
+    /// The record of its knowledge, and a snapshot of its data.
+    pub record: Option<String>,
+    pub snapshot: Option<Image>,
+    /// Its disk after a clean end, some time ago.
+    pub image: Option<Image>,
+    /// It has come back with that, and has followed nobody since.
+    pub is_image: bool,
 }
+
+/// A disk.
+#[derive(Clone)]
+pub struct Image {
+    pub record: Option<String>,
+    pub items: Vec<Item>,
+    pub history: History,
+}
+
+/// The number of the directory.
+const DIRECTORY: u64 = 7;
 
 impl Server {
     pub fn new(name: u128) -> Server {
@@ -114,6 +137,10 @@ impl Server {
             next_contact: 0,
             heard: 0,
             disk: 20,
+            record: None,
+            snapshot: None,
+            image: None,
+            is_image: false,
         }
     }
 
@@ -156,7 +183,7 @@ impl Server {
 
     pub fn introduction(&self) -> Introduction {
         let all = (!self.items.is_empty()).then(|| self.position());
-        Introduction { id: self.memory.id, term: self.memory.term, claim: self.memory.claim.or(all) }
+        Introduction::of(&self.memory, all)
     }
 
     /// It leads from now on.
@@ -165,6 +192,9 @@ impl Server {
             return;
         }
         let position = self.position();
+        if planted == Planted::OldDisk {
+            self.memory.is_restored = false;
+        }
         let primary = match planted {
             Planted::NoGate => AcknowledgingPrimary::forced(&self.memory, position),
             _ => AcknowledgingPrimary::new(&self.memory, position),
@@ -190,6 +220,56 @@ impl Server {
         let fresh = Server::new(name);
         let memory = if planted == Planted::SameName { Membership::new(self.memory.id) } else { fresh.memory.clone() };
         *self = Server { blank: true, memory, follows: self.follows, rate: self.rate, ahead: self.ahead, ..fresh };
+    }
+
+    fn knowledge(&self) -> Membership {
+        match &self.role {
+            Role::Primary(primary) => primary.membership(),
+            Role::Replica { .. } => self.memory.clone(),
+        }
+    }
+
+    /// Its knowledge is on its disk.
+    pub fn persist(&mut self) {
+        let record = MemberRecord { membership: self.knowledge(), saved: None, directory: DIRECTORY };
+        self.record = Some(record.to_text());
+    }
+
+    /// Its data is on its disk, too.
+    pub fn save(&mut self) {
+        self.snapshot = Some(Image { record: None, items: self.items.clone(), history: self.history });
+    }
+
+    /// It ends as SHUTDOWN does, and all is on its disk.
+    pub fn shut_down(&mut self) {
+        self.save();
+        let saved = (!self.items.is_empty()).then(|| self.position());
+        let record = MemberRecord { membership: self.knowledge(), saved, directory: DIRECTORY };
+        self.record = Some(record.to_text());
+        if let Some(snapshot) = &self.snapshot {
+            self.image = Some(Image { record: self.record.clone(), ..snapshot.clone() });
+        }
+    }
+
+    /// A process comes up with what is on the disk. Returns whether it has all that it had.
+    pub fn restart(&mut self, name: u128, planted: Planted) -> bool {
+        let (record, snapshot, image) = (self.record.take(), self.snapshot.take(), self.image.take());
+        let fresh = Server::new(name);
+        let base = Server { follows: self.follows, rate: self.rate, ahead: self.ahead, blank: true, ..fresh };
+        *self = Server { image, disk_count: self.disk_count + 1, ..base };
+        if let Some(Image { items, history, .. }) = &snapshot {
+            (self.items, self.history) = (items.clone(), *history);
+        }
+        let loaded = (!self.items.is_empty()).then(|| self.position());
+        if let Some(mut known) = record.as_ref().and_then(|text| MemberRecord::parse(text.as_bytes())) {
+            if planted == Planted::AnyDisk {
+                known.saved = loaded;
+            }
+            self.memory = known.restore(self.memory.id, loaded, DIRECTORY);
+        }
+        (self.record, self.snapshot) = (record, snapshot);
+        self.blank = !self.memory.is_restored;
+        !self.blank
     }
 
     /// The words of its own that its stream is to have now.

@@ -152,7 +152,7 @@ impl World {
         let server = &mut self.servers[to];
         let clock = server.clock(now);
         match (&mut server.role, message) {
-            (Role::Primary(_), Message::Psync { said, position }) => self.admit(to, from, link, said, position),
+            (Role::Primary(_), Message::Psync { said, position }) => self.admit(to, from, link, &said, position),
             (Role::Primary(primary), Message::Ack(acks)) => {
                 if let Some(feed) = server.feeds.iter().find(|feed| feed.link == link) {
                     primary.acknowledged(feed.member, acks, clock);
@@ -167,6 +167,7 @@ impl World {
                             return;
                         }
                         *streams = true;
+                        server.is_image = false;
                         if id != server.history.id {
                             let length = server.items.len() as u64;
                             server.history.shift(id, length);
@@ -178,7 +179,7 @@ impl World {
                             return;
                         }
                         *streams = true;
-                        server.blank = false;
+                        (server.blank, server.is_image) = (false, false);
                         (server.items, server.history, server.synced) = (items, History::new(id), 0);
                         server.memory.replace();
                         server.disk_count += 1;
@@ -186,6 +187,7 @@ impl World {
                         server.next_ack = true;
                     }
                     Message::Items(items) if *streams => {
+                        server.blank = false;
                         for item in items {
                             if let Item::Set(set) = &item
                                 && server.memory.take(set.clone()).is_err()
@@ -206,19 +208,20 @@ impl World {
     }
 
     /// A replica asks its primary for what it lacks.
-    fn admit(&mut self, to: usize, from: usize, link: u64, said: Introduction, position: Option<Position>) {
+    fn admit(&mut self, to: usize, from: usize, link: u64, said: &Introduction, position: Option<Position>) {
         let server = &mut self.servers[to];
+        let clock = server.clock(self.now);
         let (has_all, can_continue) = (server.has(said.claim), position.is_some() && server.has(position));
         let own = server.position();
         let Role::Primary(primary) = &mut server.role else { return };
-        let may = primary.may_follow(&said, has_all, own) || self.planted == Planted::AnyClaim;
+        let may = primary.may_follow(said, has_all, own) || self.planted == Planted::AnyClaim;
         server.feeds.retain(|feed| feed.link != link && feed.member != said.id);
-        primary.left(said.id);
+        primary.left(said.id, false, clock);
         if !may {
             return self.send(to, from, link, Message::Refused);
         }
         let (id, term) = (server.history.id, primary.set().term);
-        primary.joined(said.id);
+        primary.joined(said);
         let (message, sent) = match position.filter(|_| can_continue && self.random.u8(..) < 200) {
             Some(position) => (Message::Continue { id, term }, position.offset as usize),
             None => (Message::Full { id, term, items: server.items.clone() }, server.items.len()),
@@ -236,6 +239,12 @@ impl World {
         let server = &mut self.servers[number];
         let clock = server.clock(now);
         server.speak(now, &settings, self.planted);
+        if matches!(server.role, Role::Primary(_)) {
+            server.persist();
+        }
+        if self.random.u16(..) < 60 && !server.items.is_empty() {
+            server.save();
+        }
         if server.written < server.items.len() {
             server.written = server.items.len();
             let (name, length, delay) = (server.disk_name(), server.written, self.random.u64(0..=server.disk));
@@ -277,10 +286,11 @@ impl World {
                     if self.planted == Planted::AnyTerm {
                         said.term = Term::NONE;
                     }
-                    self.send(number, follows, link, Message::Psync { said, position });
+                    self.send(number, follows, link, Message::Psync { said: Box::new(said), position });
                 } else if let Role::Replica { link: Some(link), streams: true } = server.role
                     && std::mem::take(&mut server.next_ack)
                 {
+                    server.persist();
                     let acks = Acks { applied: server.items.len() as u64, synced: server.synced as u64 };
                     self.send(number, follows, link, Message::Ack(acks));
                 }
@@ -313,8 +323,11 @@ impl World {
     /// Something goes wrong, or a server is promoted.
     pub fn trouble(&mut self) {
         let number = self.random.usize(..self.servers.len());
-        match self.random.u8(..12) {
+        match self.random.u8(..16) {
             0 | 1 => self.crash(number),
+            12 | 13 => self.restart(number, true),
+            14 => self.restart(number, false),
+            15 => self.roll_back(number),
             2 | 3 => self.servers[number].stopped_until = self.now + self.random.u64(1..4000),
             4 | 5 => {
                 let other = self.random.usize(..self.servers.len());
@@ -331,10 +344,8 @@ impl World {
 
     /// A server's process ends and comes back, with nothing. One at a time: what two have lost nobody has.
     fn crash(&mut self, number: usize) {
-        let is_blank = |(other, server): (usize, &Server)| other != number && (server.blank || !server.up);
-        let others_know = !self.servers.iter().enumerate().any(is_blank);
         let was_primary = matches!(self.servers[number].role, Role::Primary(_));
-        if !others_know {
+        if !self.others_know(number) {
             return;
         }
         let name = self.random.u128(..);
@@ -347,6 +358,49 @@ impl World {
         } else {
             server.stopped_until = self.now + 200;
         }
+    }
+
+    /// A process ends, by SHUTDOWN or by a kill, and comes back with what is on its disk. A killed process has lost
+    /// what was not saved: one at a time.
+    fn restart(&mut self, number: usize, is_clean: bool) {
+        if !self.is_awake(number) || !(is_clean || self.others_know(number)) {
+            return;
+        }
+        let (name, shifted) = (self.random.u128(..), self.random.u128(..));
+        let server = &mut self.servers[number];
+        let was_primary = matches!(server.role, Role::Primary(_));
+        if is_clean {
+            server.shut_down();
+        }
+        server.restart(name, self.planted);
+        self.come_back(number, was_primary, shifted);
+    }
+
+    /// A server comes back with the disk of an earlier clean end.
+    fn roll_back(&mut self, number: usize) {
+        let Some(image) = self.servers[number].image.clone() else { return };
+        if !self.is_awake(number) || !self.others_know(number) {
+            return;
+        }
+        let name = self.random.u128(..);
+        let server = &mut self.servers[number];
+        (server.record, server.snapshot) = (image.record.clone(), Some(image));
+        server.restart(name, self.planted);
+        (server.blank, server.is_image) = (true, true);
+        self.come_back(number, false, 0);
+    }
+
+    fn come_back(&mut self, number: usize, was_primary: bool, shifted: u128) {
+        if was_primary && self.random.bool() {
+            self.servers[number].promote(shifted, self.planted);
+        } else {
+            self.servers[number].stopped_until = self.now + self.random.u64(1..1000);
+        }
+    }
+
+    fn others_know(&self, number: usize) -> bool {
+        let is_blank = |(other, server): (usize, &Server)| other != number && (server.blank || !server.up);
+        !self.servers.iter().enumerate().any(is_blank)
     }
 
     /// As Sentinels do: of the members of the set that are reached the one with the most is promoted, and the others
@@ -374,9 +428,15 @@ impl World {
             return;
         }
         let name = self.random.u128(..);
+        // An old disk is known as one by those who know better: it does not lead where they are not heard.
+        let is_image = self.servers[number].is_image;
+        let others = (0..self.servers.len()).filter(|other| *other != number);
+        if is_image && !others.clone().all(|other| self.is_awake(other) && self.reaches(other, number)) {
+            return;
+        }
         self.servers[number].promote(name, self.planted);
-        for other in (0..self.servers.len()).filter(|other| *other != number) {
-            if self.is_awake(other) && (self.random.u8(..) < 220) {
+        for other in others.collect::<Vec<_>>() {
+            if self.is_awake(other) && (is_image || self.random.u8(..) < 220) {
                 self.servers[other].follow(number);
             }
         }

@@ -1,6 +1,6 @@
 //! What a server says of itself in INFO, as far as a Sentinel cares. The text is the server's and may be anything.
 
-use crate::model::instance::Role;
+use crate::model::instance::{Acknowledging, Role};
 
 /// Fields of INFO; None: it does not have the line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,6 +19,10 @@ pub struct InfoReport {
     pub(crate) announced: Option<bool>,
     /// Whether it is in a failover of its own; servers that do not know FAILOVER do not say.
     pub(crate) failing_over: Option<bool>,
+    /// Its part in acknowledged writes; None: it has none.
+    pub(crate) acknowledges: Option<Acknowledging>,
+    /// Whether it was promoted since it started; servers without acknowledged writes do not say.
+    pub(crate) was_promoted: Option<bool>,
 }
 
 /// Characters of a run id.
@@ -42,6 +46,8 @@ impl InfoReport {
             "master_link_down_since_seconds" => self.primary_link_down = leading_number(value).saturating_mul(1000),
             "role" if value.starts_with("master") => self.role = Some(Role::Primary),
             "role" if value.starts_with("slave") => self.role = Some(Role::Replica),
+            "in_sync_state" => self.acknowledges = Some(Acknowledging::of(value)),
+            "in_sync_promoted" => self.was_promoted = Some(leading_number(value) != 0),
             "master_failover_state" => self.failing_over = Some(!value.starts_with("no-failover")),
             _ if is_replica_line(name) => self.replicas.extend(replica(value)),
             _ if self.role == Some(Role::Replica) => self.replica_field(name, value),
@@ -120,6 +126,17 @@ mod tests {
         assert_eq!((report.primary_link_up, report.primary_link_down), (Some(false), 3000));
         assert_eq!((report.offset, report.priority, report.announced), (Some(12), Some(0), Some(false)));
         assert_eq!(report.failing_over, Some(true));
+    }
+
+    #[test]
+    fn acknowledged_writes() {
+        let states = ["unconfirmed", "blocked", "in-sync", "open", "waiting", "out-of-sync", ""];
+        let read = states.map(|state| InfoReport::parse(format!("in_sync_state:{state}\r\n").as_bytes()).acknowledges);
+        let (unsure, alone) = (Some(Acknowledging::Unconfirmed), Some(Acknowledging::Blocked));
+        let (member, other) = (Some(Acknowledging::Member), Some(Acknowledging::Other));
+        assert_eq!(read, [unsure, alone, member, other, other, other, other]);
+        assert_eq!(InfoReport::parse(b"in_sync_promoted:1\r\n").was_promoted, Some(true));
+        assert_eq!(InfoReport::parse(b"role:master\r\n").acknowledges, None);
     }
 
     #[test]

@@ -134,6 +134,37 @@ pub(crate) struct Reported {
     pub offset: u64,
     pub own_failover: OwnFailover,
     pub own_failover_since: Millis,
+    /// Its part in acknowledged writes; None: it has none.
+    pub acknowledges: Option<Acknowledging>,
+    /// Since when it says the same of that.
+    pub acknowledges_since: Millis,
+    /// It has led since it started, and was not promoted.
+    pub was_started_as_primary: bool,
+}
+
+/// A server's part in acknowledged writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Acknowledging {
+    /// A primary that may lack what was acknowledged, and therefore answers no client.
+    Unconfirmed,
+    /// A primary that has too few replicas to answer clients.
+    Blocked,
+    /// A replica that may have all that was acknowledged.
+    Member,
+    /// Another one.
+    Other,
+}
+
+impl Acknowledging {
+    /// The part that INFO's word is for.
+    pub fn of(word: &str) -> Acknowledging {
+        match word {
+            "unconfirmed" => Acknowledging::Unconfirmed,
+            "blocked" => Acknowledging::Blocked,
+            "in-sync" => Acknowledging::Member,
+            _ => Acknowledging::Other,
+        }
+    }
 }
 
 /// A failover, as far as it has come.
@@ -217,6 +248,9 @@ impl Reported {
             offset: 0,
             own_failover: OwnFailover::Unsupported,
             own_failover_since: now,
+            acknowledges: None,
+            acknowledges_since: now,
+            was_started_as_primary: false,
         }
     }
 }

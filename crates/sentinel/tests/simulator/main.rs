@@ -7,7 +7,7 @@ mod host;
 mod server;
 mod world;
 
-use world::{Flaw, World};
+use world::{DOWN_AFTER, Flaw, World};
 
 fn seeds() -> std::ops::Range<u64> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
@@ -36,6 +36,24 @@ fn a_dead_primary_is_replaced_once() {
         world.run(40 * SECOND);
         world.check_settled();
         assert_eq!(world.agreed_primary(), new, "seed {seed}: the old one took over again");
+        assert_eq!(world.failovers(), 1, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_primary_that_answers_but_serves_nobody_is_replaced_and_follows_at_once() {
+    for seed in seeds() {
+        let mut world = World::new(seed, 3, 3);
+        world.acknowledge();
+        world.run(15 * SECOND);
+        let old = world.primary();
+        world.crash_server(old);
+        world.run(SECOND / 5);
+        world.restart_server(old);
+        world.run(DOWN_AFTER + 5 * SECOND);
+        let new = world.agreed_primary();
+        assert_ne!(new, old, "seed {seed}: no failover");
+        assert!(world.is_replica(old), "seed {seed}: the old one leads on");
         assert_eq!(world.failovers(), 1, "seed {seed}");
     }
 }

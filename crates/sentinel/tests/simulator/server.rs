@@ -12,6 +12,11 @@ pub struct Server {
     pub priority: i64,
     pub run: u64,
     pub number: usize,
+    /// It has acknowledged writes.
+    pub acknowledges: bool,
+    /// It was restarted, leads, and has forgotten what was acknowledged; its replicas do not follow it.
+    pub has_forgotten: bool,
+    was_promoted: bool,
     subscribed: BTreeSet<u64>,
     queued: BTreeMap<u64, Vec<Vec<String>>>,
 }
@@ -26,6 +31,9 @@ impl Server {
             priority: 100,
             run: 1,
             number,
+            acknowledges: false,
+            has_forgotten: false,
+            was_promoted: false,
             subscribed: BTreeSet::new(),
             queued: BTreeMap::new(),
         }
@@ -34,6 +42,8 @@ impl Server {
     pub fn restart(&mut self) {
         self.up = true;
         self.run += 1;
+        self.was_promoted = false;
+        self.has_forgotten = self.acknowledges && self.primary.is_none();
         self.subscribed.clear();
         self.queued.clear();
     }
@@ -90,6 +100,8 @@ impl Server {
             (_, Err(_)) => None,
         };
         self.link_up = false;
+        self.has_forgotten = false;
+        self.was_promoted = self.primary.is_none();
     }
 
     fn info(&self, replicas: &str) -> String {
@@ -104,7 +116,17 @@ impl Server {
                 self.priority,
             ),
         };
-        format!("# Server\r\nrun_id:{id}\r\n{replication}")
+        let refused = "in_sync_state:in-sync\r\nmaster_link_down_since_seconds:99999\r\n";
+        let in_sync = match &self.primary {
+            _ if !self.acknowledges => String::new(),
+            Some(_) if self.link_up => "in_sync_state:in-sync\r\n".to_owned(),
+            Some(_) => refused.to_owned(),
+            None => {
+                let state = if self.has_forgotten { "unconfirmed" } else { "open" };
+                format!("in_sync_state:{state}\r\nin_sync_promoted:{}\r\n", u8::from(self.was_promoted))
+            }
+        };
+        format!("# Server\r\nrun_id:{id}\r\n{replication}{in_sync}")
     }
 }
 

@@ -25,6 +25,8 @@ pub enum Flaw {
     TrustsClocks,
 }
 
+/// Milliseconds of silence after which a server is down.
+pub const DOWN_AFTER: i64 = 2000;
 const START: i64 = 1_700_000_000_000;
 const SERVER_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
@@ -122,7 +124,7 @@ impl World {
         let mut sentinel = Sentinel::new(Box::new(host), member.seed, now);
         let mut statements: Vec<Vec<Vec<u8>>> = if first {
             let monitor = format!("monitor group {primary} {SERVER_PORT} {quorum}");
-            [&monitor, "down-after-milliseconds group 2000", "failover-timeout group 8000"]
+            [&monitor, &format!("down-after-milliseconds group {DOWN_AFTER}"), "failover-timeout group 8000"]
                 .iter()
                 .map(|line| split(line.as_bytes()).expect("words"))
                 .collect()
@@ -340,6 +342,7 @@ impl World {
         let host = server.primary.as_ref().map(|(host, _)| host.as_str());
         server.up
             && self.servers[primary].up
+            && !self.servers[primary].has_forgotten
             && host == Some(ip(sentinels + primary).as_str())
             && self.side[sentinels + replica] == self.side[sentinels + primary]
     }
@@ -413,6 +416,16 @@ impl World {
     /// What was that may never be.
     pub fn violations(&self) -> &[String] {
         &self.violations
+    }
+
+    /// All servers have acknowledged writes.
+    pub fn acknowledge(&mut self) {
+        self.servers.iter_mut().for_each(|server| server.acknowledges = true);
+    }
+
+    /// Whether a server is a replica.
+    pub fn is_replica(&self, server: usize) -> bool {
+        self.servers[server].primary.is_some()
     }
 
     // Trouble.

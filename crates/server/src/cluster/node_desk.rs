@@ -377,6 +377,8 @@ fn facts(shared: &Shared, are_writes_paused: bool) -> Facts {
         are_writes_paused,
         is_following: status.is_replica(),
         heard_from_primary: heard.0,
+        is_unconfirmed: !status.is_replica() && status.acknowledgement.state() == "unconfirmed",
+        is_in_sync: status.is_replica() && status.acknowledgement.is_member(),
     }
 }
 

@@ -6,21 +6,24 @@
 //!                                      -> lengths of the log -> workers that hold replies
 //! ```
 
+use crate::replication::member_file;
 use crate::replication::primary_thread::PrimaryThread;
 use crate::replication::replica::Replica;
+use crate::system::log;
 use crate::workers::mailbox::WorkerMessage;
 use crate::workers::replication_messages::ReplicationMessage;
 use crate::workers::shared::Shared;
 use engine::config::{Config, Directive};
 use engine::keyspace::record::LogUser;
 use engine::propagation::log_reader::LogReader;
-use engine::status::acknowledgement::REPLICAS_MAX;
-use replication::acknowledging::{AckSettings, AcknowledgingPrimary, Gate};
+use engine::status::acknowledgement::{MissingMember, REPLICAS_MAX};
+use replication::acknowledging::{AckSettings, AcknowledgingPrimary, Gate, Missing};
 use replication::arrived::Position;
 use replication::follower::Acks;
 use replication::ids::ReplicationId;
 use replication::in_sync_member::CAPABILITY;
-use replication::in_sync_set::Term;
+use replication::in_sync_set::{MemberId, Term};
+use std::collections::BTreeMap;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst, fence};
 
 /// Nanoseconds of a millisecond.
@@ -37,8 +40,17 @@ pub(super) struct Acknowledging {
     asked_at: u64,
     asked_time: u64,
     /// The epoch that is remembered.
-    told: Option<(Term, u64, Gate)>,
+    told: Option<(Term, u64, Gate, bool)>,
+    /// When it was looked which members are missing, and when this server began to lead.
+    looked: u64,
+    begun: u64,
+    /// Addresses of members.
+    addresses: BTreeMap<MemberId, String>,
 }
+
+/// Addresses that are remembered, and milliseconds between two looks at members.
+const ADDRESSES_MAX: usize = 256;
+const LOOK: u64 = 100;
 
 /// The changes go into the log from now on, if the server leads: replies that wait for replicas wait for places of it.
 pub fn begin_logging(shared: &Shared) {
@@ -74,6 +86,7 @@ impl PrimaryThread {
 
     /// The server leads from now on.
     pub(super) fn promote(&mut self) {
+        self.shared.engine.replication().acknowledgement.set_promoted();
         self.acknowledging = Acknowledging::default();
     }
 
@@ -94,7 +107,7 @@ impl PrimaryThread {
 
     /// Whether a replica may follow, with what it says of itself; if not, why.
     pub(super) fn admit_follower(&mut self, token: usize) -> Result<(), &'static str> {
-        let Some(said) = self.replicas[token].handshake.introduction else { return Ok(()) };
+        let Some(said) = self.replicas[token].handshake.introduction.clone() else { return Ok(()) };
         let history = self.history();
         let end = self.backlog.as_ref().map_or_else(|| self.shared.engine.replication().offset(), |it| it.end());
         let has_all = said.claim.is_none_or(|Position { id, offset }| {
@@ -122,12 +135,20 @@ impl PrimaryThread {
     pub(super) fn note_follower(&mut self, token: usize, change: FollowerChange) {
         let now = self.monotonic();
         let Some(replica) = self.replicas.get(token) else { return };
-        let (Some(primary), Some(said)) = (&mut self.acknowledging.primary, replica.handshake.introduction) else {
+        let acknowledging = &mut self.acknowledging;
+        let (Some(primary), Some(said)) = (&mut acknowledging.primary, &replica.handshake.introduction) else {
             return;
         };
         match change {
-            FollowerChange::Joined => primary.joined(said.id),
-            FollowerChange::Left => primary.left(said.id),
+            FollowerChange::Joined => {
+                let addresses = &mut acknowledging.addresses;
+                if addresses.len() < ADDRESSES_MAX || addresses.contains_key(&said.id) {
+                    let address = format!("{}:{}", replica.shown.ip, replica.shown.port);
+                    addresses.extend(said.past.heir_of.iter().chain([&said.id]).map(|id| (*id, address.clone())));
+                }
+                primary.joined(said);
+            }
+            FollowerChange::Left => primary.left(said.id, false, now),
             FollowerChange::Acknowledged => primary.acknowledged(said.id, replica.acks, now),
         }
     }
@@ -185,6 +206,7 @@ impl PrimaryThread {
         let is_news = self.tell_held(&primary, &settings, now);
         self.acknowledging.primary = Some(primary);
         self.remember();
+        self.look_for_members(&settings, now);
         if is_news {
             self.wake_holders();
         }
@@ -205,12 +227,8 @@ impl PrimaryThread {
     /// Shows workers up to where the log is held; whether that is news.
     fn tell_held(&self, primary: &AcknowledgingPrimary, settings: &AckSettings, now: u64) -> bool {
         let status = &self.shared.engine.replication().acknowledgement;
-        let others: Vec<Acks> = self
-            .replicas
-            .iter()
-            .filter(|(_, it)| it.handshake.introduction.is_none() && it.acknowledges && it.shown.is_online())
-            .map(|(_, replica)| replica.acks)
-            .collect();
+        let others: Vec<Acks> =
+            self.replicas.iter().filter(|(_, it)| is_other(it)).map(|(_, replica)| replica.acks).collect();
         let mut is_news = status.set_leased_until(primary.leased_until(settings), now);
         for durable in [false, true] {
             for replicas in 1..=REPLICAS_MAX {
@@ -230,7 +248,7 @@ impl PrimaryThread {
     fn remember(&mut self) {
         let Some(primary) = &self.acknowledging.primary else { return };
         let status = self.shared.engine.replication();
-        let told = (primary.set().term, primary.set().epoch, primary.gate());
+        let told = (primary.set().term, primary.set().epoch, primary.gate(), primary.is_heard_of());
         if self.acknowledging.told == Some(told) {
             return;
         }
@@ -240,12 +258,52 @@ impl PrimaryThread {
                 *membership = primary.membership();
             }
         });
-        status.acknowledgement.set_state(match primary.gate() {
+        if let Err(error) = member_file::persist(&self.shared.engine) {
+            log::warning(format_args!("The record of the in-sync set cannot be written: {error}"));
+        }
+        self.acknowledging.told = Some(told);
+        self.acknowledging.looked = 0;
+    }
+
+    /// Strikes members off whom an operator does not wait for, and shows which ones are missing.
+    fn look_for_members(&mut self, settings: &AckSettings, now: u64) {
+        let Acknowledging { primary: Some(primary), begun, looked, addresses, .. } = &mut self.acknowledging else {
+            return;
+        };
+        let status = &self.shared.engine.replication().acknowledgement;
+        for id in status.take_struck() {
+            match primary.strike(id) {
+                Ok(()) => log::warning(format_args!(
+                    "In-sync member {id} is struck off. Acknowledged writes are lost if it is promoted some day."
+                )),
+                Err(error) => log::warning(format_args!("In-sync member {id} is not struck off: {error:?}")),
+            }
+        }
+        if *begun == 0 {
+            *begun = now;
+        }
+        if now < *looked + LOOK {
+            return;
+        }
+        *looked = now;
+        let missing: Vec<MissingMember> = primary
+            .missing()
+            .into_iter()
+            .map(|Missing { id, since, said_so }| MissingMember {
+                id,
+                address: addresses.get(&id).cloned().unwrap_or_default(),
+                since: since.unwrap_or(*begun),
+                said_so,
+            })
+            .collect();
+        let others = self.replicas.iter().filter(|(_, it)| is_other(it)).count();
+        status.set_state(match primary.gate() {
             Gate::Unconfirmed => "unconfirmed",
             Gate::Confirmed(_) => "waiting",
+            Gate::Open if !missing.is_empty() || !primary.has_replicas(settings, others) => "blocked",
             Gate::Open => "open",
         });
-        self.acknowledging.told = Some(told);
+        status.set_missing(missing);
     }
 
     fn wake_holders(&self) {
@@ -254,6 +312,11 @@ impl PrimaryThread {
         let holders = shared.running().filter(|worker| shared.slot(*worker).awaits_durability.load(Relaxed));
         holders.for_each(|worker| shared.post(worker, WorkerMessage::Durable));
     }
+}
+
+/// Whether a replica acknowledges without knowing the in-sync set.
+fn is_other(replica: &Replica) -> bool {
+    replica.handshake.introduction.is_none() && replica.acknowledges && replica.shown.is_online()
 }
 
 /// What has changed of a replica.

@@ -2,6 +2,8 @@
 //! sets that it is told of.
 
 use crate::replication::link_thread::{End, LOOK, LinkThread, Progress, Wanted, timeout};
+use crate::replication::member_file;
+use crate::system::log;
 use commands::persistence::aof as log_file;
 use commands::replication::failover_command;
 use engine::config::{Config, Directive};
@@ -38,11 +40,12 @@ impl LinkThread {
     pub(super) fn introduction(&self) -> String {
         let (status, known) = (self.status(), self.status().acknowledgement.membership());
         if self.engine().config().snapshot().flag(Directive::REPLICA_MAY_LOSE_ACKNOWLEDGED) {
-            return Introduction { id: known.id, term: Term::NONE, claim: None }.to_word();
+            return Introduction::of(&Membership::new(known.id), None).to_word();
         }
         let is_there = status.link().can_resume;
         let own = is_there.then(|| Position { id: status.history().id, offset: status.offset() });
-        Introduction { id: known.id, term: known.term, claim: known.claim.or(own) }.to_word()
+        let said = Introduction::of(&known, own);
+        format!("{} {}", said.to_word(), said.past.to_word())
     }
 
     /// Takes what has come. A primary that answers is met, and one that was asked to take over has done so.
@@ -66,7 +69,7 @@ impl LinkThread {
 
     /// Whether the server may follow who has just answered: it was not replaced.
     fn meet(&self, link: &PrimaryLink, wanted: Wanted<'_>) -> Result<(), End> {
-        let _applying = self.status().applying.lock();
+        let applying = self.status().applying.lock();
         if !wanted.is_wanted() {
             return Err(End::Unwanted);
         }
@@ -81,7 +84,14 @@ impl LinkThread {
                 }
             })
         });
-        met.map_err(|EarlierTerm| End::Link(replaced()))
+        drop(applying);
+        met.map_err(|EarlierTerm| End::Link(replaced()))?;
+        self.persist()
+    }
+
+    /// What is known is on the disk before anything that follows from it is acknowledged.
+    fn persist(&self) -> Result<(), End> {
+        Ok(member_file::persist(self.engine())?)
     }
 
     /// A set was in the stream.
@@ -93,12 +103,14 @@ impl LinkThread {
     ) -> Result<(), End> {
         let Some(progress) = progress else { return Ok(()) };
         if let Some(set) = InSyncSet::of_command(bytes) {
-            let _applying = self.status().applying.lock();
+            let applying = self.status().applying.lock();
             if !wanted.is_wanted() {
                 return Err(End::Unwanted);
             }
             let taken = self.status().acknowledgement.update_membership(|known| known.take(set));
+            drop(applying);
             taken.map_err(|EarlierTerm| End::Link(replaced()))?;
+            self.persist()?;
         }
         self.count(progress, bytes, wanted)
     }
@@ -118,6 +130,9 @@ impl LinkThread {
     /// The data is lost, and with it what it held of acknowledged writes.
     pub(super) fn lose(&self) {
         self.status().acknowledgement.update_membership(|known| known.forget(new_id()));
+        if let Err(error) = member_file::persist(self.engine()) {
+            log::warning(format_args!("The record of the in-sync set cannot be written: {error}"));
+        }
     }
 }
 

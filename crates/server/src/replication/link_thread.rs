@@ -94,7 +94,8 @@ impl<'w> Wanted<'w> {
     pub fn is_wanted(&self) -> bool {
         let is_lost = self.is_lost.is_some_and(|lost| lost.load(Relaxed));
         let is_present = self.shared.engine.replication().generation() == self.generation;
-        is_present && !is_lost && !self.shared.stopping.load(Relaxed)
+        let is_ending = self.shared.engine.replication().acknowledgement.is_ending();
+        is_present && !is_lost && !is_ending && !self.shared.stopping.load(Relaxed)
     }
 }
 
@@ -161,7 +162,8 @@ impl LinkThread {
             self.shared.sleep_with_server();
             let present = self.status().generation();
             let is_new = std::mem::replace(&mut generation, present) != present;
-            let is_loading = self.engine().persistence_status().deny_reasons().is_loading();
+            let is_loading = self.engine().persistence_status().deny_reasons().is_loading()
+                || self.status().acknowledgement.is_ending();
             match self.status().primary().filter(|_| !is_loading && (is_new || next <= Instant::now())) {
                 Some(primary) => {
                     let had_stream = self.follow(&primary, generation);

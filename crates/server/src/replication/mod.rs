@@ -17,6 +17,7 @@ pub mod in_sync_replicas;
 mod kept_stream;
 mod link_membership;
 pub mod link_thread;
+pub mod member_file;
 pub mod primary_thread;
 pub mod replica;
 mod role_change;

@@ -465,7 +465,9 @@ impl PrimaryThread {
 
     /// Adds a command of the stream's own; how long the stream is then, if it is the server's own.
     pub(super) fn add(&mut self, words: &[&[u8]]) -> Option<u64> {
-        let leads = self.reader.is_some() && !self.shared.engine.replication().is_replica();
+        let status = self.shared.engine.replication();
+        // The last save has all of the stream.
+        let leads = self.reader.is_some() && !status.is_replica() && !status.acknowledgement.is_ending();
         let backlog = self.backlog.as_mut().filter(|_| leads)?;
         let mut text = Vec::new();
         put_command(&mut text, words.iter().copied());

@@ -77,7 +77,9 @@ impl Bus {
         if age > timeout {
             age -= timeout;
         }
-        factor != 0
+        // A node with all that was acknowledged may have refused a primary that had forgotten it.
+        let is_limited = factor != 0 && !self.facts.is_in_sync;
+        is_limited
             && age > timeout.saturating_mul(factor).saturating_add(self.settings.repl_ping_period.saturating_mul(1000))
     }
 

@@ -102,4 +102,8 @@ pub struct Facts {
     pub is_following: bool,
     /// When the primary was heard last while the link to it stands; otherwise when the link was lost.
     pub heard_from_primary: Millis,
+    /// This node leads, and answers no client: it may lack acknowledged writes.
+    pub is_unconfirmed: bool,
+    /// This node may have all that was acknowledged, however long it has followed nobody.
+    pub is_in_sync: bool,
 }

@@ -217,6 +217,16 @@ const SUBCOMMANDS: &[Command] = &[
         ..SUB
     },
     Command {
+        name: "strike",
+        since: "9.1.0",
+        arity: 3,
+        flags: COMMON.and(ADMIN).and(NO_MULTI),
+        syntax: "member",
+        summary: "Strikes a member off the in-sync set that will never come back.",
+        run: acknowledge::strike,
+        ..SUB
+    },
+    Command {
         name: "tracking",
         since: "6.0.0",
         arity: -3,

@@ -108,6 +108,7 @@ fn group_name(group: Group) -> &'static str {
 #[cfg(test)]
 pub(super) const OWN: &[&str] = &[
     "client|acknowledge",
+    "client|strike",
     "delpattern",
     "delprefix",
     "hotkeys",

@@ -3,6 +3,7 @@
 use super::section_text::{Source, Text};
 use crate::replication::good_replicas;
 use engine::config::Directive;
+use engine::status::acknowledgement::MissingMember;
 use engine::status::replication_status::{LinkState, PrimaryAddress};
 use replication::in_sync_set::Term;
 use std::fmt::Write;
@@ -65,6 +66,16 @@ fn in_sync_set(text: &mut Text, source: &Source<'_>) {
         text.field("in_sync_epoch", set.epoch);
         text.field("in_sync_needed", set.quorum.needed);
         text.field("in_sync_members", members.join(","));
+    }
+    if status.is_replica() {
+        return;
+    }
+    text.field("in_sync_promoted", i32::from(status.acknowledgement.was_promoted()));
+    let now = source.engine.host().nanos().0 / 1_000_000;
+    for (index, missing) in status.acknowledgement.missing().iter().enumerate() {
+        let MissingMember { id, address, since, said_so } = missing;
+        let (seconds, ended) = (now.saturating_sub(*since) / 1000, i32::from(*said_so));
+        let _ = write!(text.0, "in_sync_missing{index}:id={id},addr={address},seconds={seconds},ended={ended}\r\n");
     }
 }
 

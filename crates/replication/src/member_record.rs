@@ -1,0 +1,166 @@
+//! A member's knowledge as it is on the disk: written before the member acknowledges anything that follows from it,
+//! and read by the next process in the same directory.
+//!
+//! ```text
+//!   running    the record names the process, the latest term and the last set
+//!   SHUTDOWN   data set saved -> the record says at which place of which history the data is
+//!   start      the data that is loaded is at that place  -> heir: a member as before
+//!              it is older, newer, or of another history -> another member; the one before is gone
+//! ```
+//!
+//! A directory that was copied while its process ran, or is older than the last start, is at no such place. One that
+//! was copied after a SHUTDOWN is recognised by others, who know a later set or that the process is gone.
+
+use crate::arrived::Position;
+use crate::in_sync_member::Membership;
+use crate::in_sync_set::{InSyncSet, MemberId, Term};
+use std::fmt::Write;
+
+/// See the module's documentation.
+#[derive(Clone, Debug)]
+pub struct MemberRecord {
+    /// The member's knowledge.
+    pub membership: Membership,
+    /// The place of the data on the disk, if all of it is there.
+    pub saved: Option<Position>,
+    /// The number of the directory in its file system: a copy of the directory has another one.
+    pub directory: u64,
+}
+
+/// The first line; a file with another one is of a version that this one does not know.
+const HEAD: &str = "cinnabar in-sync record 1";
+/// The start of the last line, which has a sum of all before it.
+const SUM: &str = "sum ";
+
+impl MemberRecord {
+    /// The record as text.
+    pub fn to_text(&self) -> String {
+        let Membership { id, term, set, claim, heir_of, gone, .. } = &self.membership;
+        let mut text = format!("{HEAD}\nid {id}\nterm {term}\n");
+        let mut line = |name: &str, value: String| _ = writeln!(text, "{name} {value}");
+        let place = |Position { id, offset }: &Position| format!("{id}:{offset}");
+        set.iter().for_each(|set| line("set", set.to_string()));
+        claim.iter().for_each(|claim| line("claim", place(claim)));
+        heir_of.iter().for_each(|id| line("heir-of", id.to_string()));
+        gone.iter().for_each(|id| line("gone", id.to_string()));
+        self.saved.iter().for_each(|saved| line("saved", place(saved)));
+        line("directory", self.directory.to_string());
+        let sum = sum(text.as_bytes());
+        _ = writeln!(text, "{SUM}{sum:016x}");
+        text
+    }
+
+    /// The record that a text has; None if it has none, or is damaged.
+    pub fn parse(text: &[u8]) -> Option<MemberRecord> {
+        let text = std::str::from_utf8(text).ok()?;
+        let body = &text[..text.rfind(SUM)?];
+        let last = text[body.len()..].trim_end().strip_prefix(SUM)?;
+        if u64::from_str_radix(last, 16).ok()? != sum(body.as_bytes()) {
+            return None;
+        }
+        let mut lines = body.strip_prefix(HEAD)?.lines().filter(|line| !line.is_empty());
+        let id = MemberId::parse(lines.next()?.strip_prefix("id ")?.as_bytes())?;
+        let mut record = MemberRecord { membership: Membership::new(id), saved: None, directory: 0 };
+        for line in lines {
+            let (name, value) = line.split_once(' ')?;
+            let member = &mut record.membership;
+            match name {
+                "term" => member.term = Term::parse(value.as_bytes())?,
+                "set" => member.set = Some(InSyncSet::parse(value.as_bytes())?),
+                "claim" => member.claim = Some(place(value)?),
+                "heir-of" => member.heir_of.push(MemberId::parse(value.as_bytes())?),
+                "gone" => member.gone.push(MemberId::parse(value.as_bytes())?),
+                "saved" => record.saved = Some(place(value)?),
+                "directory" => record.directory = value.parse().ok()?,
+                _ => return None,
+            }
+        }
+        Some(record)
+    }
+
+    /// The knowledge of the next process, whose name is `id`, and whose data is at `loaded`.
+    pub fn restore(self, id: MemberId, loaded: Option<Position>, directory: u64) -> Membership {
+        let mut member = self.membership;
+        match self.saved {
+            // The processes that it names may run where it was copied from.
+            _ if directory != self.directory => member = Membership { term: member.term, ..Membership::new(id) },
+            Some(saved) if loaded == Some(saved) => member.inherit(id),
+            _ => member.forget(id),
+        }
+        member
+    }
+}
+
+fn place(text: &str) -> Option<Position> {
+    let (id, offset) = text.split_once(':')?;
+    Some(Position { id: MemberId::parse(id.as_bytes())?, offset: offset.parse().ok()? })
+}
+
+/// Returns a sum that differs when some bytes do: FNV-1a. It guards against damage, not against intent.
+fn sum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::in_sync_set::Quorum;
+    use proptest::prelude::*;
+
+    fn id(n: u128) -> MemberId {
+        MemberId::of(n, 0)
+    }
+
+    fn record(saved: Option<Position>) -> MemberRecord {
+        let term = Term { number: 4, leader: id(7) };
+        let set = InSyncSet { term, epoch: 3, quorum: Quorum::new(1, vec![id(1), id(2)]), before: None };
+        let claim = Some(Position { id: id(8), offset: 5 });
+        let membership = Membership { term, set: Some(set), claim, gone: vec![id(5)], ..Membership::new(id(1)) };
+        MemberRecord { membership, saved, directory: 9 }
+    }
+
+    #[test]
+    fn a_record_comes_back() {
+        for saved in [None, Some(Position { id: id(8), offset: 77 })] {
+            let read = MemberRecord::parse(record(saved).to_text().as_bytes()).unwrap();
+            let (was, is) = (record(saved).membership, read.membership);
+            assert_eq!((is.id, is.term, is.set, is.claim), (was.id, was.term, was.set, was.claim));
+            assert_eq!((is.heir_of, is.gone, read.saved), (was.heir_of, was.gone, saved));
+        }
+    }
+
+    #[test]
+    fn only_data_of_the_moment_of_the_shutdown_makes_an_heir() {
+        let saved = Position { id: id(8), offset: 77 };
+        let heir = record(Some(saved)).restore(id(2), Some(saved), 9);
+        assert!(heir.is_in_sync() && heir.heir_of == [id(1)] && heir.id == id(2));
+        for (saved, loaded) in [
+            (None, Some(saved)),
+            (Some(saved), None),
+            (Some(saved), Some(Position { offset: 76, ..saved })),
+            (Some(saved), Some(Position { offset: 78, ..saved })),
+            (Some(saved), Some(Position { id: id(9), ..saved })),
+        ] {
+            let other = record(saved).restore(id(2), loaded, 9);
+            assert!(!other.is_in_sync() && other.heir_of.is_empty() && other.gone == [id(5), id(1)]);
+            assert_eq!((other.term.number, other.set), (4, None));
+        }
+        let copy = record(Some(saved)).restore(id(2), Some(saved), 10);
+        assert!(!copy.is_in_sync() && copy.heir_of.is_empty() && copy.gone.is_empty() && copy.term.number == 4);
+    }
+
+    proptest! {
+        #[test]
+        fn a_damaged_record_is_none(at in any::<prop::sample::Index>(), bit in 0..8u32) {
+            let mut bytes = record(None).to_text().into_bytes();
+            let at = at.index(bytes.len() - 1);
+            bytes[at] ^= 1 << bit;
+            prop_assert!(MemberRecord::parse(&bytes).is_none());
+        }
+
+        #[test]
+        fn any_bytes_are_a_record_or_none(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            _ = MemberRecord::parse(&bytes);
+        }
+    }
+}
