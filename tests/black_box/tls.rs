@@ -1,7 +1,9 @@
 //! Clients with TLS: replies, certificates on both sides, changes of them, and peers that do not know how.
 
 use crate::dialogue::dialogue;
-use crate::harness::{Folder, PATIENCE, Server, bytes_of, eventually, expect_bytes, free_port, read_to_close, send};
+use crate::harness::{
+    Folder, PATIENCE, Server, bytes_of, eventually, expect_bytes, free_port, read_to_close, run_to_end, send,
+};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType, SerialNumber};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -318,6 +320,47 @@ fn certificates_change_while_the_server_runs() {
             assert_eq!(format!("{:?}", client.conn.protocol_version()), format!("Some({version})"));
         }
     });
+}
+
+/// A certificate of version 1, and its key. rcgen makes none.
+const OLD: &str = "-----BEGIN CERTIFICATE-----\n\
+    MIIBGTCBvwIUZ/FGq9ThYrIhO2CJ80P5gmg8+0swCgYIKoZIzj0EAwIwDjEMMAoG\n\
+    A1UEAwwDb2xkMCAXDTI2MTEyNzA5MDAwMFoYDzIxMjYxMTAzMDkwMDAwWjAOMQww\n\
+    CgYDVQQDDANvbGQwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAASeBFWbkT39Orb6\n\
+    JAqzmjKVJ/U9BwN0kTyowPsq+Ie3SHmjEfjn/MyV5SNuLDpPjM1RerX1UKnvTBFm\n\
+    U5DBxNnjMAoGCCqGSM49BAMCA0kAMEYCIQDKn0GWOD2CHo6lQx3fZyMvEq9BOKFY\n\
+    AYbHZhwY485NSwIhALT1DbsoMaSRQrllqDbd5q0JGSv2+K6ZNIHuVFjPfbPJ\n\
+    -----END CERTIFICATE-----";
+const OLD_KEY: &str = "-----BEGIN PRIVATE KEY-----\n\
+    MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgtIUA8odVcFrknF5h\n\
+    UnLdygI8ixTNuOFYbdB9YHdUiOKhRANCAASeBFWbkT39Orb6JAqzmjKVJ/U9BwN0\n\
+    kTyowPsq+Ie3SHmjEfjn/MyV5SNuLDpPjM1RerX1UKnvTBFmU5DBxNnj\n\
+    -----END PRIVATE KEY-----";
+
+#[test]
+fn a_certificate_of_version_1_is_named_by_the_log() {
+    let authority = Authority::new();
+    let files = [authority.folder.write("old.crt", OLD), authority.folder.write("old.key", OLD_KEY)];
+    let [certificate, key] = files.map(|path| path.to_string_lossy().into_owned());
+    let expected = format!("Failed to load certificate: {certificate}: its version of X.509 is 1");
+    let server = authority.start(2, ANYONE);
+    for directives in ["tls-cert-file", "tls-client-cert-file"].map(|name| (name, name.replace("cert-", "key-"))) {
+        let (certificates, keys) = directives;
+        let pair = format!("{certificates} {certificate} {keys} {key}");
+        let error = server.config(&pair).expect_err(&pair);
+        assert!(error.contains("Unable to update TLS configuration. Check server logs."), "{error}");
+    }
+    assert_eq!(server.server.folder.read("stdout").matches(&expected).count(), 2);
+    assert!(server.serves(None));
+    server.config(&format!("tls-ca-cert-file {certificate}")).expect("an authority of version 1");
+
+    let folder = Folder::new();
+    let port = free_port().to_string();
+    let options = ["--port", "0", "--tls-port", &port, "--tls-auth-clients", "no"];
+    let (status, log) =
+        run_to_end(&folder, &[&options[..], &["--tls-cert-file", &certificate, "--tls-key-file", &key]].concat());
+    let log = log + &folder.read("stdout");
+    assert!(!status.success() && log.contains(&expected), "{log}");
 }
 
 #[test]

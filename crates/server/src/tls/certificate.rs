@@ -19,6 +19,8 @@ pub fn named_users(certificate: &[u8], config: &Config) -> Vec<Vec<u8>> {
 /// A certificate, read as far as it is needed here.
 #[derive(Clone, Copy, Debug)]
 pub struct Certificate<'c> {
+    /// The version of X.509, from 1.
+    pub version: u32,
     serial: &'c [u8],
     /// When it ends, in seconds of Unix time.
     pub expires_at: i64,
@@ -77,11 +79,12 @@ impl<'c> Certificate<'c> {
     /// Reads a certificate; None if it is none.
     pub fn read(der: &'c [u8]) -> Option<Certificate<'c>> {
         let mut fields = Values(Values(Values(der).tagged(SEQUENCE)?).tagged(SEQUENCE)?);
-        let serial = match fields.next()? {
-            (VERSION, _) => fields.tagged(INTEGER)?,
-            (INTEGER, serial) => serial,
+        let (version, serial) = match fields.next()? {
+            (VERSION, version) => (Values(version).tagged(INTEGER)?, fields.tagged(INTEGER)?),
+            (INTEGER, serial) => (&[0][..], serial),
             _ => return None,
         };
+        let &[version] = version else { return None };
         // How it is signed, and by whom.
         fields.tagged(SEQUENCE)?;
         fields.tagged(SEQUENCE)?;
@@ -89,7 +92,8 @@ impl<'c> Certificate<'c> {
         let subject = fields.tagged(SEQUENCE)?;
         fields.tagged(SEQUENCE)?;
         let extensions = fields.find(|(tag, _)| *tag == EXTENSIONS).and_then(|(_, all)| Values(all).tagged(SEQUENCE));
-        Some(Certificate { serial, expires_at: unix_seconds(tag, until)?, subject, extensions })
+        let version = u32::from(version) + 1;
+        Some(Certificate { version, serial, expires_at: unix_seconds(tag, until)?, subject, extensions })
     }
 
     /// Its number in hexadecimal digits, as OpenSSL prints it.
@@ -171,7 +175,7 @@ mod tests {
             it.not_after = date_time_ymd(2049, 12, 31);
         });
         let read = Certificate::read(&der).unwrap();
-        assert_eq!((read.serial().as_str(), read.expires_at), ("8A000B", 2_524_521_600));
+        assert_eq!((read.version, read.serial().as_str(), read.expires_at), (3, "8A000B", 2_524_521_600));
         assert_eq!(read.uris().collect::<Vec<_>>(), [b"urn:a", b"urn:b"]);
         let late = made(|it| it.not_after = date_time_ymd(2052, 3, 1));
         assert_eq!(Certificate::read(&late).map(|read| read.expires_at), Some(2_592_864_000));

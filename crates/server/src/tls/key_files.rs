@@ -41,11 +41,28 @@ pub fn certified_key(files: KeyFiles<'_>, provider: &CryptoProvider) -> Result<C
     };
     let chain = certificates(path(files.certificate))
         .and_then(|chain| if chain.is_empty() { Err("no certificate is there".to_owned()) } else { Ok(chain) })
+        .and_then(|chain| check_version(&chain).map(|()| chain))
         .map_err(|why| of_file("certificate", files.certificate, why))?;
     let key = fs::read(path(files.key)).map_err(|error| os_message(&error));
     let key = key.and_then(|text| private_key(&text, files.password));
-    let certified = key.and_then(|key| CertifiedKey::from_der(chain, key, provider).map_err(|error| error.to_string()));
-    certified.map_err(|why| of_file("private key", files.key, why))
+    let key = key.map_err(|why| of_file("private key", files.key, why))?;
+    CertifiedKey::from_der(chain, key, provider).map_err(|error| match error {
+        rustls::Error::InvalidCertificate(_) => of_file("certificate", files.certificate, error.to_string()),
+        _ => of_file("private key", files.key, error.to_string()),
+    })
+}
+
+/// The version of X.509 that rustls reads in a certificate that is shown.
+const VERSION: u32 = 3;
+
+/// Refuses a chain whose first certificate is of another version.
+fn check_version(chain: &[CertificateDer<'_>]) -> Result<(), String> {
+    match chain.first().and_then(|first| Certificate::read(first)).map(|first| first.version) {
+        Some(version) if version != VERSION => {
+            Err(format!("its version of X.509 is {version}, and only version {VERSION} can be shown"))
+        }
+        _ => Ok(()),
+    }
 }
 
 const ENCRYPTED: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";
@@ -112,6 +129,56 @@ mod tests {
     use pkcs8::pkcs5::pbes2;
     use pkcs8::{LineEnding, PrivateKeyInfo};
     use rcgen::KeyPair;
+    use std::{env, process};
+
+    /// A certificate of version 1, and its key. rcgen makes none.
+    const OLD: &str = "-----BEGIN CERTIFICATE-----\n\
+        MIIBGTCBvwIUZ/FGq9ThYrIhO2CJ80P5gmg8+0swCgYIKoZIzj0EAwIwDjEMMAoG\n\
+        A1UEAwwDb2xkMCAXDTI2MTEyNzA5MDAwMFoYDzIxMjYxMTAzMDkwMDAwWjAOMQww\n\
+        CgYDVQQDDANvbGQwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAASeBFWbkT39Orb6\n\
+        JAqzmjKVJ/U9BwN0kTyowPsq+Ie3SHmjEfjn/MyV5SNuLDpPjM1RerX1UKnvTBFm\n\
+        U5DBxNnjMAoGCCqGSM49BAMCA0kAMEYCIQDKn0GWOD2CHo6lQx3fZyMvEq9BOKFY\n\
+        AYbHZhwY485NSwIhALT1DbsoMaSRQrllqDbd5q0JGSv2+K6ZNIHuVFjPfbPJ\n\
+        -----END CERTIFICATE-----";
+    const OLD_KEY: &str = "-----BEGIN PRIVATE KEY-----\n\
+        MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgtIUA8odVcFrknF5h\n\
+        UnLdygI8ixTNuOFYbdB9YHdUiOKhRANCAASeBFWbkT39Orb6JAqzmjKVJ/U9BwN0\n\
+        kTyowPsq+Ie3SHmjEfjn/MyV5SNuLDpPjM1RerX1UKnvTBFmU5DBxNnj\n\
+        -----END PRIVATE KEY-----";
+
+    fn loaded(certificate: &str, key: &str) -> Result<CertifiedKey, String> {
+        let folder = env::temp_dir().join(format!("cinnabar-key-files-{}-{}", process::id(), fastrand::u64(..)));
+        fs::create_dir(&folder).unwrap();
+        let path = |name: &str| folder.join(name).into_os_string().into_encoded_bytes();
+        let (at, key_at) = (path("a.crt"), path("a.key"));
+        fs::write(self::path(&at), certificate).unwrap();
+        fs::write(self::path(&key_at), key).unwrap();
+        let files = KeyFiles { certificate: &at, key: &key_at, password: b"" };
+        let loaded = certified_key(files, &rustls::crypto::ring::default_provider());
+        fs::remove_dir_all(folder).unwrap();
+        loaded
+    }
+
+    #[test]
+    fn an_error_names_the_file_that_is_wrong() {
+        let key = KeyPair::generate().unwrap();
+        let made = rcgen::CertificateParams::new(vec!["a".to_owned()]).unwrap().self_signed(&key).unwrap().pem();
+        assert!(loaded(&made, &key.serialize_pem()).is_ok());
+        let error = loaded(OLD, OLD_KEY).unwrap_err();
+        assert!(error.starts_with("Failed to load certificate: ") && error.contains("a.crt"), "{error}");
+        assert!(error.ends_with(": its version of X.509 is 1, and only version 3 can be shown"), "{error}");
+        let error = loaded(&made, OLD_KEY).unwrap_err();
+        assert!(error.starts_with("Failed to load private key: ") && error.contains("a.key"), "{error}");
+        let malformed = "-----BEGIN CERTIFICATE-----\nMTIz\n-----END CERTIFICATE-----\n";
+        let error = loaded(malformed, OLD_KEY).unwrap_err();
+        assert!(error.starts_with("Failed to load certificate: "), "{error}");
+    }
+
+    #[test]
+    fn authorities_may_be_of_version_1() {
+        let certificate = CertificateDer::from_pem_slice(OLD.as_bytes()).unwrap();
+        assert_eq!(RootCertStore::empty().add(certificate), Ok(()));
+    }
 
     #[test]
     fn keys_may_have_a_password() {
