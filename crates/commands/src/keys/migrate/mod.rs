@@ -131,8 +131,9 @@ fn key_indices(args: &Args<'_>) -> Range<usize> {
         at += match () {
             () if args.is(at, "auth") => 2,
             () if args.is(at, "auth2") => 3,
-            () if args.is(at, "keys") && args[3].is_empty() && at + 1 < args.len() => return at + 1..args.len(),
-            () if args.is(at, "keys") && !args[3].is_empty() => return 0..0,
+            () if args.is(at, "keys") && at + 1 < args.len() => {
+                return if args[3].is_empty() { at + 1..args.len() } else { 0..0 };
+            }
             () => 1,
         };
     }
@@ -217,6 +218,7 @@ mod tests {
             ("h 1 \"\" 0 9 AUTH keys keys a b", "[a b]"),
             ("h 1 \"\" 0 9 KEYS", "[]"),
             ("h 1 k 0 9 KEYS a", "-ERR Invalid arguments specified for command"),
+            ("h 1 k 0 9 KEYS", "[k]"),
         ] {
             client.is(&format!("COMMAND GETKEYS MIGRATE {line}"), keys);
         }
