@@ -130,6 +130,9 @@ fn the_end_without_a_wish_leaves_a_report() {
     ] {
         let server = Server::start(&DEBUGGING);
         let mut client = server.socket();
+        // The report does not ask for the default user's rights.
+        send(&mut client, b"ACL SETUSER default -info\r\n");
+        expect_bytes(&mut client, b"+OK\r\n");
         send(&mut client, command.as_bytes());
         if let Some(signal) = signal {
             server.signal(signal);

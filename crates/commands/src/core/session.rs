@@ -300,6 +300,11 @@ impl Session {
         Session::connected(Arc::new(ClientInfo::new(0, "", "", -1, 0, UnixMs(0))), true)
     }
 
+    /// The server itself, which asks for what its own log shows: no user's rights matter.
+    pub fn of_server() -> Self {
+        Session::replay()
+    }
+
     /// One that repeats what another server, or this one in the past, has admitted.
     pub(crate) fn obeyed(info: Arc<ClientInfo>, asker: Asker) -> Self {
         Session { asker, authenticated: true, was_authenticated: true, ..Session::new(info) }

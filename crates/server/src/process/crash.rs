@@ -254,7 +254,7 @@ fn clients(server: &Shared, failed: &str) -> (String, Option<String>) {
 /// What INFO tells.
 fn info(server: &Shared) -> Option<String> {
     let mut reply = Reply::new(Vec::new(), Protocol::Resp2);
-    dispatch::execute(&server.engine, &mut Session::local(), &mut INFO[..].into(), clock::now(), &mut reply);
+    dispatch::execute(&server.engine, &mut Session::of_server(), &mut INFO[..].into(), clock::now(), &mut reply);
     match Decoder::new().decode(reply.as_slice()) {
         Ok(Some((Value::Bulk(text), _))) => Some(String::from_utf8_lossy(&text).into_owned()),
         _ => None,
