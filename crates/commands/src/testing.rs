@@ -210,6 +210,11 @@ impl RunningCommand<'_> {
         dispatch::step(engine, session, self.command, &mut **self.work, *now, &mut self.reply)
     }
 
+    /// Whether its client's connection is to end without a reply.
+    pub fn is_cut_off(&self) -> bool {
+        self.client.session.is_cut_off
+    }
+
     /// Goes on to the end and shows the reply.
     pub fn end(mut self) -> String {
         while !self.step() {}
