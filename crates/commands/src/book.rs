@@ -61,14 +61,13 @@ const NOT_A_SORTED_SET: &str = "expect zset";
 /// and has replied nothing.
 pub fn run(engine: &Engine, session: &mut Session, args: &mut Args<'_>, now: Now, reply: &mut Reply) -> Flow {
     reply.begin_frame();
-    let flow = match find(args) {
-        Some(command) => match admission::admit(engine, session, &request(session, command, args), now) {
-            Verdict::Run => execute(engine, session, command, args, now, reply),
-            Verdict::Wait => Flow::Postponed,
-            Verdict::Refuse(error) => refuse(engine, reply, &error),
-            // Nobody is asked for a client of this protocol.
-            Verdict::Forward(_) => refuse(engine, reply, &Error::ClusterDown),
-        },
+    let found = find(args).and_then(|command| Some((command, admit(engine, session, command, args, now)?)));
+    let flow = match found {
+        Some((command, Verdict::Run)) => execute(engine, session, command, args, now, reply),
+        Some((_, Verdict::Wait)) => Flow::Postponed,
+        Some((_, Verdict::Refuse(error))) => refuse(engine, reply, &error),
+        // No node is asked for a client of this protocol.
+        Some((_, Verdict::Forward(_))) => refuse(engine, reply, &Error::ClusterDown),
         None if !admission::needs_password(engine, session) => {
             reply.book_error(BookCode::Unknown, UNKNOWN);
             Flow::Next
@@ -82,10 +81,17 @@ pub fn run(engine: &Engine, session: &mut Session, args: &mut Args<'_>, now: Now
     flow
 }
 
-/// Who may not run the RESP command may not run this one.
-fn request<'r>(session: &Session, command: &'static Command, args: &'r Args<'r>) -> AdmissionRequest<'r> {
+/// Admits a request whose client may run the RESP command. None: there is no such command, so no right to run it.
+fn admit(
+    engine: &Engine,
+    session: &mut Session,
+    command: &'static Command,
+    args: &Args<'_>,
+    now: Now,
+) -> Option<Verdict> {
     let name = if command.name == "zquery" { "zrangebyscore" } else { command.name };
-    AdmissionRequest::of_command(command, args, Call::named(name, command, args, session.db))
+    let call = Call::named(name, command, args, session.db)?;
+    Some(admission::admit(engine, session, &AdmissionRequest::of_command(command, args, call), now))
 }
 
 fn refuse(engine: &Engine, reply: &mut Reply, error: &Error) -> Flow {
@@ -318,6 +324,22 @@ mod tests {
         fn logged(&self) -> Vec<String> {
             let text = |record: Vec<Vec<u8>>| String::from_utf8(record.join(&b' ')).unwrap();
             self.log.take().into_iter().map(|(_, record)| text(record)).collect()
+        }
+    }
+
+    #[test]
+    fn a_command_without_a_right_of_its_name_does_not_run() {
+        static UNNAMED: Command = command("nosuchcommand", 1, false, |cx, _| {
+            cx.reply.ok();
+            Ok(())
+        });
+        let mut client = Client::new();
+        let args: Args<'_> = ["nosuchcommand"].iter().map(|word| word.as_bytes()).collect();
+        assert_eq!(admit(&client.engine, &mut client.session, &UNNAMED, &args, NOW), None);
+        for command in &COMMANDS {
+            let words = std::iter::repeat_n(command.name.as_bytes(), command.arity.unsigned_abs() as usize);
+            let admitted = admit(&client.engine, &mut client.session, command, &words.collect(), NOW);
+            assert_eq!(admitted, Some(Verdict::Run), "{}", command.name);
         }
     }
 

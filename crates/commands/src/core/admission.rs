@@ -29,7 +29,7 @@ use crate::core::command::{
     ALLOW_BUSY, ALLOW_SUBSCRIBED, Command, CommandEntry, DENY_OOM, Flags, LOADING, MAY_REPLICATE, NO_ASYNC_LOADING,
     NO_AUTH, NO_MULTI, PROTECTED, PUBSUB, READONLY, RUNS_QUEUED, STALE, TELLS_DISK_ERRORS, WRITE,
 };
-use crate::core::context::{Context, Now, Piecewise};
+use crate::core::context::{Context, Flow, Now, Piecewise};
 use crate::core::forwarding;
 use crate::core::rights::{self, Call};
 use crate::core::session::Session;
@@ -72,7 +72,7 @@ pub(crate) struct AdmissionRequest<'r> {
     /// It may need locks.
     has_keys: bool,
     /// What the client's user needs the right for.
-    call: Option<Call<'r>>,
+    call: Call<'r>,
     /// What says where in a cluster it runs.
     command: &'static Command,
     args: &'r Args<'r>,
@@ -93,12 +93,12 @@ impl<'r> AdmissionRequest<'r> {
         }
         let asker = session.asker;
         let (name, has_keys) = (&*entry.full_name, !entry.command.keys.is_empty());
-        let call = Some(Call::of(entry, args, session.next_db()));
+        let call = Call::of(entry, args, session.next_db());
         AdmissionRequest { asker, name, own, flags, lacking, has_keys, call, command: entry.command, args }
     }
 
     /// One that is told from its entry alone, with the rights that it needs.
-    pub fn of_command(command: &'static Command, args: &'r Args<'r>, call: Option<Call<'r>>) -> AdmissionRequest<'r> {
+    pub fn of_command(command: &'static Command, args: &'r Args<'r>, call: Call<'r>) -> AdmissionRequest<'r> {
         let (asker, name, own) = (Asker::Client, command.name, command.flags);
         let (flags, lacking, has_keys) = (own, own.complement(), !command.keys.is_empty());
         AdmissionRequest { asker, name, own, flags, lacking, has_keys, call, command, args }
@@ -157,11 +157,9 @@ pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &AdmissionR
     if session.multi.is_some() && request.flags.has(NO_MULTI) {
         return Verdict::Refuse(Error::NotInMulti(Word::of(request.name)));
     }
-    if let Some(call) = &request.call {
-        let context = if session.multi.is_some() { rights::IN_MULTI } else { rights::TOPLEVEL };
-        if let Err((_, error)) = rights::check(engine, session, call, context, now) {
-            return Verdict::Refuse(error);
-        }
+    let context = if session.multi.is_some() { rights::IN_MULTI } else { rights::TOPLEVEL };
+    if let Err((_, error)) = rights::check(engine, session, &request.call, context, now) {
+        return Verdict::Refuse(error);
     }
     if !request.flags.has(NO_AUTH)
         && let Err(error) = session.take_seat()
@@ -181,7 +179,7 @@ pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &AdmissionR
         return verdict;
     }
     // The memory of this node's keys is full: a command about another's has been sent there.
-    if let Some(error) = request.call.as_ref().and_then(|call| call.check_memory(session).err()) {
+    if let Err(error) = request.call.check_memory(session) {
         return Verdict::Refuse(error);
     }
     if session.admitted.is_limited() {
@@ -416,7 +414,7 @@ impl Settle {
             cx.keys.enter_epoch();
             self.reply(cx);
         } else {
-            cx.flow = crate::core::context::Flow::more(self);
+            cx.flow = Flow::more(self);
         }
     }
 
@@ -441,7 +439,7 @@ impl Piecewise for Settle {
         let (engine, patience) = (cx.engine, cx.session.patience);
         let rights = *self.rights.get_or_insert_with(|| engine.users().generation());
         let has_passed = engine.pass_locks(&mut self.next, patience.from_now(engine));
-        self.waits_for_nodes = has_passed && engine.metrics().iter().any(|it| it.asks_by_rights_before(rights));
+        self.waits_for_nodes = has_passed && asks_by_rights_before(engine, rights);
         let done = has_passed && !self.waits_for_nodes;
         if done {
             self.reply(cx);
@@ -458,13 +456,76 @@ impl Piecewise for Settle {
     }
 }
 
+/// Whether other nodes are asked by rights that held before so many changes of users.
+fn asks_by_rights_before(engine: &Engine, changes: u64) -> bool {
+    engine.metrics().iter().any(|worker| worker.asks_by_rights_before(changes))
+}
+
+/// The reply of a transaction that has changed users, which waits as that of one such change does. It held all locks,
+/// so only what other nodes were asked by the rights of before may be under way.
+pub(crate) struct NodesSettle {
+    rights: u64,
+    reply: Vec<u8>,
+}
+
+impl NodesSettle {
+    /// Holds the reply that begins at `start`. `before`: the number of changes of users before the transaction.
+    pub fn hold(cx: &mut Context<'_>, before: u64, start: usize) {
+        let rights = cx.engine.users().generation();
+        if rights != before && matches!(cx.flow, Flow::Next) && asks_by_rights_before(cx.engine, rights) {
+            let reply = cx.reply.as_slice()[start..].to_vec();
+            cx.reply.truncate(start);
+            cx.flow = Flow::more(NodesSettle { rights, reply });
+        }
+    }
+}
+
+impl Piecewise for NodesSettle {
+    fn step(&mut self, cx: &mut Context<'_>) -> bool {
+        let done = !asks_by_rights_before(cx.engine, self.rights);
+        if done {
+            cx.reply.raw(&self.reply);
+        }
+        done
+    }
+
+    fn rests(&self) -> bool {
+        true
+    }
+
+    fn outlasts_rights(&self) -> bool {
+        true
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::context::Flow;
     use crate::core::dispatch;
     use crate::testing::Client;
     use engine::time::UnixMs;
+
+    #[test]
+    fn a_change_of_users_is_acknowledged_when_no_node_is_asked_by_rights_of_before() {
+        let mut client = Client::new();
+        client.is("ACL SETUSER u on", "+OK");
+        let engine = client.shared_engine().clone();
+        let asks = |changes: Option<u64>| engine.metrics()[0].set_asks_by(changes);
+        for words in [&["ACL", "SETUSER", "u", "off"][..], &["EXEC"]] {
+            if words == ["EXEC"] {
+                client.is("MULTI", "+OK").is("ACL SETUSER u on", "+QUEUED").is("PING", "+QUEUED");
+            }
+            asks(Some(engine.users().generation()));
+            let mut running = client.begin(words);
+            assert!(!running.step() && !running.step(), "{words:?}");
+            asks(None);
+            assert_eq!(running.end(), if words == ["EXEC"] { "[+OK +PONG]" } else { "+OK" });
+        }
+        // A transaction that changes no user waits for none.
+        client.is("MULTI", "+OK").is("PING", "+QUEUED");
+        asks(Some(1));
+        client.is("EXEC", "[+PONG]");
+    }
 
     fn verdict(client: &mut Client, line: &str) -> Verdict {
         let (engine, now) = (client.shared_engine().clone(), client.now());

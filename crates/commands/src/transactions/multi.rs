@@ -13,6 +13,7 @@
 //! Nobody waits inside: a blocking command finds nothing and says so. [`CommandGroup`] is what runs commands inside of
 //! another one; it knows nothing of transactions.
 
+use crate::core::admission::NodesSettle;
 use crate::core::args::Args;
 use crate::core::cluster_routing;
 use crate::core::command::{
@@ -198,6 +199,7 @@ fn exec(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     let commands = cx.session.multi.take().map(|multi| multi.commands).unwrap_or_default();
     let (mut group, start) = (CommandGroup::begin(cx), cx.reply.len());
+    let rights = cx.engine.users().generation();
     cx.reply.array(commands.len());
     for mut queued in commands {
         let call = Call::of(queued.entry, &queued.args, cx.session.db);
@@ -218,6 +220,7 @@ fn exec(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     // Others were told of it until now.
     close_group(cx.session);
     hold_reply(cx, args, start);
+    NodesSettle::hold(cx, rights, start);
     Ok(())
 }
 
