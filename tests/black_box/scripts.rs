@@ -5,6 +5,7 @@ use crate::dialogue::{ask, dialogue, show};
 use crate::harness::{Server, bytes_of, eventually, expect_bytes, is_peer, on_each_thread_count, send};
 use redis::{Connection, Value};
 use std::net::TcpStream;
+use std::process::Command;
 use std::time::Duration;
 
 fn eval(client: &mut Connection, script: &str, keys: &[&str], words: &[&str]) -> String {
@@ -337,6 +338,40 @@ fn what_has_written_cannot_be_killed() {
     }
     send(&mut server.socket(), b"SHUTDOWN NOSAVE\r\n");
     assert!(server.wait().success());
+}
+
+/// Scripts that take memory without an end, each in its way.
+const GREEDY: [&str; 8] = [
+    "local s = ('x'):rep(2^26) local t = {} while true do t[#t + 1] = s .. #t end",
+    "local t = {} for i = 1, 2^40 do t[i] = {i, i, i, i, i, i, i, i} end",
+    "local t = {} while true do t = {t} end",
+    "while true do pcall(function() local t = {} while true do t = {t, {}} end end) error('x' .. nil) end",
+    "local s = ('x'):rep(2^27) local t = {} for i = 1, 99 do t[i] = s end return table.concat(t)",
+    "local s = ('x'):rep(2^27) local t = {} for i = 1, 99 do t[i] = s end return cjson.encode(t)",
+    "local s = ('x'):rep(2^27) local t = {} for i = 1, 99 do t[i] = s end return redis.call('DEL', unpack(t))",
+    "local s = ('x'):rep(2^27) local t = {} for i = 1, 99 do t[i] = s end return t",
+];
+
+#[test]
+fn a_script_that_finds_no_memory_fails_alone() {
+    if is_peer() {
+        return;
+    }
+    let server = Server::start_with_threads(2, &[]);
+    let mut client = server.client();
+    // Only as much as there is now, and 160 MB.
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("a process");
+    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")).expect("a size");
+    let kilobytes: u64 = size.trim().trim_end_matches(" kB").parse().expect("a number");
+    let limit = format!("--as={}", (kilobytes << 10) + (160 << 20));
+    let limited = Command::new("prlimit").args(["--pid", &server.pid().to_string(), &limit]).status();
+    assert!(limited.expect("prlimit").success());
+    for script in GREEDY {
+        let reply = eval(&mut client, script, &[], &[]);
+        assert!(reply.contains("not enough memory"), "{script}: {reply}");
+        assert_eq!(eval(&mut client, "return {cjson.encode({#('x'):rep(2^20)})}", &[], &[]), "[\"[1048576]\"]");
+        assert_eq!(ask(&mut server.client(), "PING"), "PONG");
+    }
 }
 
 #[test]

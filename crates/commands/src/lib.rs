@@ -29,7 +29,7 @@
 //! ```
 //!
 //! An [`Engine`](engine::Engine) is shared by any number of threads; each runs commands for its own sessions.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
 
 pub mod batch;

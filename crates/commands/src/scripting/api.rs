@@ -3,6 +3,7 @@
 use super::current_run::{Answer, RUN, append};
 use super::debugger;
 use super::failure::{self, refusal};
+use super::lua_memory::native;
 use crate::core::args::Args;
 use crate::core::command_table::lookup;
 use crate::version;
@@ -30,25 +31,25 @@ pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
     ] {
         api.raw_set(name, value)?;
     }
-    api.raw_set("call", lua.create_function(|lua, words: MultiValue| call(lua, &words, true))?)?;
+    api.raw_set("call", native(lua, |lua, words: MultiValue| call(lua, &words, true))?)?;
     let pcall = |lua: &Lua, words: MultiValue| {
         let failed = |error: mlua::Error| failure::clean(lua, Value::Error(error.into())).map(Answer::Right);
         call(lua, &words, false).or_else(failed)
     };
-    api.raw_set("pcall", lua.create_function(pcall)?)?;
-    api.raw_set("error_reply", lua.create_function(error_reply)?)?;
-    api.raw_set("status_reply", lua.create_function(status_reply)?)?;
-    api.raw_set("sha1hex", lua.create_function(sha1hex)?)?;
-    api.raw_set("setresp", lua.create_function(setresp)?)?;
-    api.raw_set("set_repl", lua.create_function(set_repl)?)?;
-    api.raw_set("acl_check_cmd", lua.create_function(acl_check_cmd)?)?;
-    api.raw_set("replicate_commands", lua.create_function(|_, _: MultiValue| Ok(true))?)?;
-    api.raw_set("breakpoint", lua.create_function(|_, _: MultiValue| Ok(debugger::ask()))?)?;
+    api.raw_set("pcall", native(lua, pcall)?)?;
+    api.raw_set("error_reply", native(lua, error_reply)?)?;
+    api.raw_set("status_reply", native(lua, status_reply)?)?;
+    api.raw_set("sha1hex", native(lua, sha1hex)?)?;
+    api.raw_set("setresp", native(lua, setresp)?)?;
+    api.raw_set("set_repl", native(lua, set_repl)?)?;
+    api.raw_set("acl_check_cmd", native(lua, acl_check_cmd)?)?;
+    api.raw_set("replicate_commands", native(lua, |_, _: MultiValue| Ok(true))?)?;
+    api.raw_set("breakpoint", native(lua, |_, _: MultiValue| Ok(debugger::ask()))?)?;
     let show = |lua: &Lua, words: MultiValue| {
         debugger::show(lua, &words);
         Ok(())
     };
-    api.raw_set("debug", lua.create_function(show)?)?;
+    api.raw_set("debug", native(lua, show)?)?;
     Ok(api)
 }
 
@@ -57,7 +58,7 @@ pub(super) fn shared(lua: &Lua, api: &Table) -> mlua::Result<()> {
     for (name, level) in LOG_LEVELS {
         api.raw_set(name, level)?;
     }
-    api.raw_set("log", lua.create_function(log)?)?;
+    api.raw_set("log", native(lua, log)?)?;
     api.raw_set("REDIS_VERSION", version::REDIS)?;
     api.raw_set("REDIS_VERSION_NUM", version_number(version::REDIS))?;
     api.raw_set("SERVER_NAME", "valkey")?;
@@ -185,7 +186,7 @@ fn acl_check_cmd(_: &Lua, words: MultiValue) -> mlua::Result<bool> {
     let mut texts = Vec::new();
     for word in &words {
         let mut text = Vec::new();
-        if !append(&mut text, word) {
+        if !append(&mut text, word)? {
             return Err(refusal("Command arguments must be strings or integers"));
         }
         texts.push(text);

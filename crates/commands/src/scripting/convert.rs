@@ -18,12 +18,19 @@
 
 use super::failure::{self, ErrorTable, text};
 use super::lua_arguments;
+use super::lua_memory::room_for;
 use mlua::{IntoLua, Lua, Table, Value};
 use resp::{Protocol, Reply};
 use std::borrow::Cow;
 
 /// How deeply tables nest in a reply.
 const DEPTH_MAX: usize = 300;
+
+/// Bytes of Lua's memory that a line of a reply takes besides its text.
+const ELEMENT: usize = 128;
+
+/// More bytes than a value takes that is no string.
+const SHORT: usize = 64;
 
 /// 2^63
 const TOO_LARGE: f64 = 9_223_372_036_854_775_808.0;
@@ -35,6 +42,8 @@ fn number(text: &[u8]) -> Value {
 
 /// Reads the reply at the start of `bytes`, which a command has just written.
 pub(super) fn to_lua(lua: &Lua, bytes: &[u8]) -> mlua::Result<Value> {
+    let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
+    room_for(bytes.len().saturating_add(lines.saturating_mul(ELEMENT)))?;
     let mut reader = Reader { lua, bytes };
     reader.value()
 }
@@ -164,13 +173,16 @@ fn one_line(text: &[u8]) -> Cow<'_, [u8]> {
 
 /// Writes what a script returned, which is not an error, and returns the errors that are part of it. `resp`: what it
 /// chose by `setresp`.
-pub(super) fn to_reply(reply: &mut Reply, value: &Value, resp: Protocol) -> Vec<ErrorTable> {
-    let mut out = Out { reply, resp, errors: Vec::new() };
+///
+/// # Errors
+/// There is not enough memory; a part was written.
+pub(super) fn to_reply(reply: &mut Reply, value: &Value, resp: Protocol) -> mlua::Result<Vec<ErrorTable>> {
+    let mut out = Out { reply, resp, errors: Vec::new(), room: FIRST_ROOM, refused: Ok(()) };
     match value {
         Value::Table(table) => write_good_table(&mut out, table, 1),
         value => write(&mut out, value, 0),
     }
-    out.errors
+    out.refused.map(|()| out.errors)
 }
 
 /// A reply that is being written.
@@ -178,11 +190,45 @@ struct Out<'r> {
     reply: &'r mut Reply,
     resp: Protocol,
     errors: Vec<ErrorTable>,
+    /// Up to which length there is room for it.
+    room: usize,
+    /// No more is written since there was no room.
+    refused: mlua::Result<()>,
+}
+
+/// A reply may have this length without asking for memory.
+const FIRST_ROOM: usize = 64 << 10;
+
+impl Out<'_> {
+    /// Whether so many bytes may be written.
+    #[inline]
+    fn has_room_for(&mut self, more: usize) -> bool {
+        let len = self.reply.len().saturating_add(more);
+        len <= self.room && self.refused.is_ok() || self.ask(len)
+    }
+
+    #[cold]
+    fn ask(&mut self, len: usize) -> bool {
+        if self.refused.is_ok() {
+            // The buffer doubles, and a copy is made.
+            self.refused = room_for(len.saturating_mul(4));
+            self.room = len.saturating_mul(2);
+        }
+        self.refused.is_ok()
+    }
 }
 
 fn write(out: &mut Out<'_>, value: &Value, depth: usize) {
+    if !out.has_room_for(SHORT) {
+        return;
+    }
     match value {
-        Value::String(text) => out.reply.bulk(&text.as_bytes()),
+        Value::String(text) => {
+            let text = text.as_bytes();
+            if out.has_room_for(text.len()) {
+                out.reply.bulk(&text);
+            }
+        }
         Value::Integer(number) => out.reply.int(*number),
         // What C does with a number that is none, or too large for an integer.
         Value::Number(number) if number.is_nan() || number.abs() >= TOO_LARGE => out.reply.int(i64::MIN),

@@ -1,6 +1,7 @@
 //! What this thread runs, as the natives of its interpreter reach it: a script with its commands, or the text of a
 //! library that is loaded.
 
+use super::lua_memory::{self, room_to_grow};
 use crate::core::args::Args;
 use crate::core::command::CommandEntry;
 use engine::propagation::change_log::Readers;
@@ -66,16 +67,23 @@ pub(super) enum Reach {
 }
 
 /// Appends a Lua value as a command's argument; false if it cannot be one.
-pub(super) fn append(bytes: &mut Vec<u8>, value: &Value) -> bool {
+///
+/// # Errors
+/// There is not enough memory.
+pub(super) fn append(bytes: &mut Vec<u8>, value: &Value) -> mlua::Result<bool> {
     match value {
-        Value::String(text) => bytes.extend_from_slice(&text.as_bytes()),
+        Value::String(text) => {
+            let text = text.as_bytes();
+            room_to_grow(bytes, text.len())?;
+            bytes.extend_from_slice(&text);
+        }
         Value::Integer(number) => bytes.extend_from_slice(itoa::Buffer::new().format(*number).as_bytes()),
         // An integer, and a zero has no sign then.
         Value::Number(number) if *number == 0.0 => bytes.push(b'0'),
         Value::Number(number) => bytes.extend_from_slice(&resp::double::format_double(*number)),
-        _ => return false,
+        _ => return Ok(false),
     }
-    true
+    Ok(true)
 }
 
 /// How long the text of a library may run that a client sends.
@@ -101,11 +109,12 @@ pub(super) fn is_load_late() -> bool {
 
 /// Whether what runs is to end, whatever it catches.
 pub(super) fn is_ending() -> bool {
-    if RUN.is_set() { RUN.with(|run| run.is_ending()) } else { is_load_late() }
+    lua_memory::is_short() || if RUN.is_set() { RUN.with(|run| run.is_ending()) } else { is_load_late() }
 }
 
 /// The error of what runs has been caught where that began: it need not be ended any more.
 pub(super) fn error_caught() {
+    lua_memory::end_shortage();
     if RUN.is_set() {
         RUN.with(|run| run.is_over());
     } else {

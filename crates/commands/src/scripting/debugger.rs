@@ -16,6 +16,7 @@
 use super::current_run::RUN;
 use super::failure::{self, Failure};
 use super::human;
+use super::lua_memory::{Side, in_lua};
 use engine::time::Nanos;
 use mlua::chunk::ChunkMode;
 use mlua::debug::{Debug, DebugEvent};
@@ -137,6 +138,7 @@ fn with<R>(work: impl FnOnce(&mut Debugger) -> R) -> Option<R> {
 
 /// Before a line, or after many instructions: stops where a stop is due.
 fn check_time(lua: &Lua, frame: &Debug<'_>) -> mlua::Result<VmState> {
+    let _side = Side::rust();
     let counts = frame.event() == DebugEvent::Count;
     let ours = frame.source().short_src.is_some_and(|name| name.contains("user_script"));
     let (now, patience) = RUN.with(|run| run.clock());
@@ -200,9 +202,9 @@ fn obey(lua: &Lua, words: &[Vec<u8>]) -> Next {
 
 /// Runs a text, as an expression if it is one.
 fn evaluate(lua: &Lua, text: &[u8]) {
-    let load = |text: &[u8]| lua.load(text).set_name("@ldb_eval").set_mode(ChunkMode::Text).into_function();
+    let load = |text: &[u8]| in_lua(|| lua.load(text).set_name("@ldb_eval").set_mode(ChunkMode::Text).into_function());
     let function = load(&[b"return ", text].concat()).or_else(|_| load(text));
-    let line = match function.and_then(|function| function.call::<Value>(())) {
+    let line = match function.and_then(|function| in_lua(|| function.call::<Value>(()))) {
         Ok(value) => [b"<retval> ", &human::of_value(lua, &value)[..]].concat(),
         Err(error) => [b"<error> ", &text_of(&error)[..]].concat(),
     };
@@ -235,10 +237,12 @@ fn text_of(error: &mlua::Error) -> Vec<u8> {
     }
 }
 
+#[allow(clippy::disallowed_methods, reason = "a metamethod may run, in Lua")]
 fn print(lua: &Lua, name: &[u8]) {
     let line = match name {
         b"KEYS" | b"ARGV" => {
-            let value = lua.globals().get::<Value>(&*String::from_utf8_lossy(name)).unwrap_or(Value::Nil);
+            let found = lua.create_string(name).and_then(|name| in_lua(|| lua.globals().get::<Value>(name)));
+            let value = found.unwrap_or(Value::Nil);
             [b"<value> ", &human::of_value(lua, &value)[..]].concat()
         }
         _ => NO_LOCALS.into(),

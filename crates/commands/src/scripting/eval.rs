@@ -7,6 +7,7 @@ use super::debugger;
 use super::failure::{ErrorTable, Failed};
 use super::flags::ScriptFlags;
 use super::interpreter::{Compiled, Interpreter, Outcome, ScriptWords};
+use super::lua_memory;
 use super::script_run::{Code, Obstacle, ScriptCall, ScriptRun};
 use crate::core::args::Args;
 use crate::core::command::{
@@ -392,7 +393,12 @@ fn reply(cx: &mut Context<'_>, command: &Args<'_>, outcome: Outcome, protocol: r
             match told {
                 Some(error) => (error.text, error.counted),
                 None => {
-                    let errors = convert::to_reply(cx.reply, &value, protocol);
+                    let start = cx.reply.len();
+                    let Ok(errors) = convert::to_reply(cx.reply, &value, protocol) else {
+                        lua_memory::end_shortage();
+                        cx.reply.truncate(start);
+                        return Err(Error::Script(Word::of(lua_memory::RAN_OUT)));
+                    };
                     if !errors.is_empty() {
                         count_errors(cx, command, &errors);
                     }

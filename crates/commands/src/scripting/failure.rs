@@ -4,7 +4,7 @@
 //! the sandbox has [`clean`] turn it into what a script expects there: a string that begins with the place, or a table
 //! with the text of a command's error in `err`.
 
-use super::current_run;
+use super::{current_run, lua_memory};
 use mlua::{Lua, Table, Value};
 use std::cell::RefCell;
 use std::fmt;
@@ -100,7 +100,7 @@ impl Failed {
 
 /// What the error of a run is, which has just been [noted](note).
 pub(super) fn failed(lua: &Lua, error: Value) -> mlua::Result<Failed> {
-    let error = clean(lua, error)?;
+    let (error, place) = (clean(lua, error)?, PLACE.take());
     let mut is_odd = false;
     let (text, counted) = match &error {
         Value::Table(table) => match ErrorTable::of(table) {
@@ -112,11 +112,16 @@ pub(super) fn failed(lua: &Lua, error: Value) -> mlua::Result<Failed> {
         },
         Value::String(_) | Value::Integer(_) | Value::Number(_) => {
             let text = lua.coerce_string(error)?.map(|text| text.as_bytes().to_vec()).unwrap_or_default();
-            ([b"ERR ", engine::before_nul(&text)].concat(), false)
+            // Lua raises that without a look at where it is.
+            if place.is_none() && text == lua_memory::NOT_ENOUGH.as_bytes() {
+                (lua_memory::RAN_OUT.to_vec(), false)
+            } else {
+                ([b"ERR ", engine::before_nul(&text)].concat(), false)
+            }
         }
         other => (format!("ERR {}", other.to_string()?).into(), false),
     };
-    Ok(Failed { text, counted, place: PLACE.take(), is_odd })
+    Ok(Failed { text, counted, place, is_odd })
 }
 
 /// As [`message`], in the words of Lua's own functions.

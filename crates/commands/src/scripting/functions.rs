@@ -10,6 +10,7 @@ use super::failure::refusal;
 use super::flags::ScriptFlags;
 use super::interpreter::Interpreter;
 use super::kept_functions::{Kept, KeptFunctions};
+use super::lua_memory::{self, native};
 use engine::scripts::function_libraries::{Function, Library};
 use engine::scripts::script_cache::Scripts;
 use engine::{Error, Word};
@@ -188,9 +189,8 @@ pub(super) fn make(
             // The text may have been ended by the clock.
             interpreter.calm().map_err(|error| failed(error.to_string().as_bytes()))?;
             match outcome {
-                Ok(Err(error)) if error.is_odd => Err(failed(b"")),
-                Ok(Err(error)) => Err(failed(&error.text)),
-                Ok(Ok(value)) => Err(failed(value.to_string().unwrap_or_default().as_bytes())),
+                Ok(Err(error)) if !error.is_odd => Err(failed(&error.text)),
+                Ok(_) => Err(failed(b"")),
                 Err(error) => Err(failed(error.to_string().as_bytes())),
             }
         }
@@ -199,6 +199,9 @@ pub(super) fn make(
 
 /// Ends the text of a library that has had its time.
 pub(super) fn check_time() -> Result<(), mlua::Error> {
+    if lua_memory::is_short() {
+        return Err(refusal(lua_memory::NOT_ENOUGH));
+    }
     if current_run::is_load_late() { Err(refusal("FUNCTION LOAD timeout")) } else { Ok(()) }
 }
 
@@ -206,7 +209,7 @@ pub(super) fn check_time() -> Result<(), mlua::Error> {
 pub(super) fn registration(lua: &Lua) -> mlua::Result<Table> {
     let api = lua.create_table()?;
     super::api::shared(lua, &api)?;
-    api.raw_set("register_function", lua.create_function(register)?)?;
+    api.raw_set("register_function", native(lua, register)?)?;
     Ok(api)
 }
 

@@ -8,6 +8,7 @@ use super::current_run::{RUN, Reach, is_ending};
 use super::failure::Failed;
 use super::flags::ScriptFlags;
 use super::kept_functions::{Kept, KeptFunctions};
+use super::lua_memory::{self, LuaMemory, Side, in_lua, native, room_for};
 use super::{api, declared_keys, failure, functions, lua_libraries, math_random};
 use crate::core::args::Args;
 use engine::config::{ConfigStore, Directive};
@@ -31,6 +32,10 @@ use std::sync::Arc;
 const LOOK_EVERY: u32 = 25_000;
 /// Compiled scripts that may be forgotten by the others are looked for when there are so many more.
 const SPARE: usize = 200;
+/// More than a new interpreter takes.
+const NEW: usize = 1 << 20;
+/// Bytes that a word takes in a table besides its own.
+const WORD: usize = 64;
 /// How far the interpreter's size may change before it is reported.
 const REPORT_STEP: usize = 16 << 10;
 
@@ -103,6 +108,7 @@ pub(super) struct Interpreter {
     limit: Cell<usize>,
     pub buffers: Cell<Option<Box<Buffers>>>,
     reported: Cell<usize>,
+    memory: LuaMemory,
 }
 
 /// What a run ended with: a value, or an error.
@@ -152,33 +158,34 @@ impl Interpreter {
     }
 
     fn new(scripts: &Scripts) -> mlua::Result<Interpreter> {
+        room_for(NEW)?;
         let libs = StdLib::STRING | StdLib::TABLE | StdLib::MATH | StdLib::OS;
         let lua = fresh(libs)?;
-        let native = lua.create_table()?;
-        native.set("clean", lua.create_function(failure::clean)?)?;
-        let note = lua.create_function(failure::note)?;
-        native.set("note", &note)?;
-        native.set("is_ending", lua.create_function(|_, ()| Ok(is_ending()))?)?;
-        native.set("api", api::table(&lua)?)?;
-        native.set("libraries", lua_libraries::all(&lua)?)?;
-        native.set("registration", functions::registration(&lua)?)?;
-        native.set("insecure_api", scripts.has_insecure_api())?;
-        math_random::add(&lua, &native)?;
+        let natives = lua.create_table()?;
+        natives.raw_set("clean", native(&lua, failure::clean)?)?;
+        let note = native(&lua, failure::note)?;
+        natives.raw_set("note", &note)?;
+        natives.raw_set("is_ending", native(&lua, |_, ()| Ok(is_ending()))?)?;
+        natives.raw_set("api", api::table(&lua)?)?;
+        natives.raw_set("libraries", lua_libraries::all(&lua)?)?;
+        natives.raw_set("registration", functions::registration(&lua)?)?;
+        natives.raw_set("insecure_api", scripts.has_insecure_api())?;
+        math_random::add(&lua, &natives)?;
         let sandbox = lua.load(include_str!("sandbox.lua")).set_name("=sandbox");
-        let (runner, globals): (Table, Table) = sandbox.call(native)?;
+        let (runner, globals): (Table, Table) = in_lua(|| sandbox.call(natives))?;
         lua.set_globals(globals)?;
         watch(&lua)?;
         lua.gc_collect()?;
         let interpreter = Interpreter {
             globals: Cell::new(Globals::Unset),
-            for_scripts: runner.get("for_scripts")?,
-            for_functions: runner.get("for_functions")?,
-            xpcall: runner.get("xpcall")?,
+            for_scripts: runner.raw_get("for_scripts")?,
+            for_functions: runner.raw_get("for_functions")?,
+            xpcall: runner.raw_get("xpcall")?,
             note,
             words: RefCell::new(Tables::new(&lua)?),
-            call: runner.get("call")?,
-            run_load: runner.get("load")?,
-            why_not: runner.get("why_not")?,
+            call: runner.raw_get("call")?,
+            run_load: runner.raw_get("load")?,
+            why_not: runner.raw_get("why_not")?,
             generation: scripts.generation(),
             by_text: RefCell::default(),
             by_sha: RefCell::default(),
@@ -189,6 +196,7 @@ impl Interpreter {
             limit: Cell::new(0),
             buffers: Cell::default(),
             reported: Cell::new(0),
+            memory: LuaMemory::of(&lua)?,
             lua,
         };
         interpreter.report(scripts);
@@ -274,14 +282,18 @@ impl Interpreter {
             true => &text[text.iter().position(|byte| *byte == b'\n').unwrap_or(text.len())..],
             false => text,
         };
+        room_for(text.len().saturating_mul(2)).map_err(|_| lua_memory::NOT_ENOUGH.as_bytes().to_vec())?;
         // As for what a script loads: nothing is collected meanwhile.
         self.lua.gc_stop();
-        let chunk = self.lua.load(text).set_name(name).set_mode(ChunkMode::Text).into_function();
+        let chunk = in_lua(|| self.lua.load(text).set_name(name).set_mode(ChunkMode::Text).into_function());
         self.lua.gc_restart();
         chunk.map_err(|error| match error {
             // In the script's own bytes, which the binding's error has not.
             mlua::Error::SyntaxError { message, .. } => {
-                let why = self.lua.create_string(text).and_then(|text| self.why_not.call::<LuaString>((text, name)));
+                let why = match (self.lua.create_string(text), self.lua.create_string(name)) {
+                    (Ok(text), Ok(name)) => in_lua(|| self.why_not.call::<LuaString>((text, name))),
+                    (Err(error), _) | (_, Err(error)) => Err(error),
+                };
                 why.map_or(message.into_bytes(), |why| why.as_bytes().to_vec())
             }
             other => other.to_string().into_bytes(),
@@ -296,11 +308,12 @@ impl Interpreter {
         }
         let tables = self.words.borrow();
         if self.globals.get() != Globals::Scripts {
-            self.for_scripts.call::<()>((&tables.keys, &tables.args))?;
+            in_lua(|| self.for_scripts.call::<()>((&tables.keys, &tables.args)))?;
             self.globals.set(Globals::Scripts);
         }
         tables.fill(&self.lua, words)?;
-        let outcome = self.xpcall.call((self.kept.get(&script.function)?, &self.note));
+        let function = self.kept.get(&script.function)?;
+        let outcome = in_lua(|| self.xpcall.call((function, &self.note)));
         drop(tables);
         self.end(scripts, outcome)
     }
@@ -308,25 +321,28 @@ impl Interpreter {
     /// Calls a function of a library with its keys and arguments, in tables that it may keep.
     pub fn run_function(&self, scripts: &Scripts, function: &Kept, words: &ScriptWords<'_>) -> mlua::Result<Outcome> {
         if self.globals.get() != Globals::Functions {
-            self.for_functions.call::<()>(())?;
+            in_lua(|| self.for_functions.call::<()>(()))?;
             self.globals.set(Globals::Functions);
         }
         let (keys, args) = words.split();
-        let outcome = self.call.call((self.kept.get(function)?, self.strings(keys)?, self.strings(args)?));
+        let words = (self.kept.get(function)?, self.strings(keys)?, self.strings(args)?);
+        let outcome = in_lua(|| self.call.call(words));
         self.end(scripts, outcome)
     }
 
     /// Runs the text of a library, which registers its functions.
     pub fn run_library(&self, scripts: &Scripts, function: &Function) -> mlua::Result<Outcome> {
-        let outcome = self.run_load.call(function);
+        let outcome = in_lua(|| self.run_load.call(function));
         self.end(scripts, outcome)
     }
 
     fn end(&self, scripts: &Scripts, outcome: mlua::Result<(bool, Value)>) -> mlua::Result<Outcome> {
         // What this script has left must not be what the next one fails for.
         let limit = self.limit.get();
-        if limit > 0 && self.lua.used_memory() > limit / 2 {
+        if lua_memory::take_refused() || limit > 0 && self.lua.used_memory() > limit / 2 {
             self.lua.gc_collect()?;
+            // The call of the collector may have been short of memory.
+            lua_memory::end_shortage();
         }
         self.report(scripts);
         let (ok, value) = outcome?;
@@ -334,6 +350,7 @@ impl Interpreter {
     }
 
     fn strings<'a>(&self, words: impl ExactSizeIterator<Item = &'a [u8]>) -> mlua::Result<Table> {
+        room_for(words.len() * WORD)?;
         let table = self.lua.create_table_with_capacity(words.len(), 0)?;
         put(&self.lua, &table, words)?;
         Ok(table)
@@ -351,7 +368,9 @@ impl Interpreter {
             return Ok(());
         }
         let limit = config.snapshot().int(Directive::LUA_MEMORY_LIMIT).max(0) as usize;
-        self.lua.set_memory_limit(limit)?;
+        if self.limit.get() != limit {
+            self.memory.set_limit(limit)?;
+        }
         self.limit.set(limit);
         self.configured.set(generation);
         Ok(())
@@ -386,6 +405,7 @@ impl Tables {
 
     fn fill(&self, lua: &Lua, words: &ScriptWords<'_>) -> mlua::Result<()> {
         self.clear()?;
+        room_for(words.len() * WORD)?;
         let (keys, args) = words.split();
         put(lua, &self.keys, keys)?;
         put(lua, &self.args, args)?;
@@ -397,6 +417,7 @@ impl Tables {
 /// Puts words into an empty table. What is UTF-8 goes to Lua straight.
 fn put<'a>(lua: &Lua, table: &Table, words: impl Iterator<Item = &'a [u8]>) -> mlua::Result<()> {
     for (index, word) in words.enumerate() {
+        room_for(word.len())?;
         match std::str::from_utf8(word) {
             Ok(text) => table.raw_set(index + 1, text)?,
             Err(_) => table.raw_set(index + 1, lua.create_string(word)?)?,
@@ -425,10 +446,12 @@ fn watch(lua: &Lua) -> mlua::Result<()> {
 }
 
 fn check_time(lua: &Lua) -> mlua::Result<VmState> {
+    let _side = Side::rust();
     let looked = if RUN.is_set() { RUN.with(|run| run.check_time()) } else { functions::check_time() };
     if looked.is_err() {
         // A script that catches the error gets the next one at once.
         lua.set_global_hook(HookTriggers::new().every_nth_instruction(1), |_, _| {
+            let _side = Side::rust();
             let looked = if RUN.is_set() { RUN.with(|run| run.check_time()) } else { functions::check_time() };
             looked.map(|()| VmState::Continue)
         })?;

@@ -1,6 +1,7 @@
 //! How the functions of libraries look at their arguments.
 
 use super::failure::bad_argument;
+use super::lua_memory::room_for;
 use mlua::{Lua, MultiValue, Value};
 
 /// A number, whichever of the binding's two kinds it is.
@@ -47,6 +48,8 @@ impl FunctionWords<'_> {
     pub fn text(&self, index: usize) -> mlua::Result<Vec<u8>> {
         let value = self.values.get(index).cloned().ok_or_else(|| self.expected(index, "string"))?;
         let text = self.lua.coerce_string(value)?.ok_or_else(|| self.expected(index, "string"))?;
-        Ok(text.as_bytes().to_vec())
+        let text = text.as_bytes();
+        room_for(text.len())?;
+        Ok(text.to_vec())
     }
 }

@@ -5,6 +5,7 @@
 //! given.
 
 use super::failure::bad_argument;
+use super::lua_memory;
 use mlua::{Lua, MultiValue, Table};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -49,12 +50,12 @@ pub(super) fn add(lua: &Lua, native: &Table) -> mlua::Result<()> {
         }
         Ok((part * (high - low + 1.0)).floor() + low)
     };
-    native.set("random", lua.create_function(random)?)?;
+    native.raw_set("random", lua_memory::native(lua, random)?)?;
     let randomseed = move |_: &Lua, seed: f64| {
         seeded.seed(seed as i64 as u32);
         Ok(())
     };
-    native.set("randomseed", lua.create_function(randomseed)?)
+    native.raw_set("randomseed", lua_memory::native(lua, randomseed)?)
 }
 
 #[cfg(test)]

@@ -55,6 +55,7 @@ mod interpreter;
 mod kept_functions;
 mod lua_arguments;
 mod lua_libraries;
+mod lua_memory;
 mod lua_tokens;
 mod math_random;
 mod script_run;

@@ -12,6 +12,7 @@ use super::failure::Failure;
 use super::flags::ScriptFlags;
 use super::functions::Callable;
 use super::interpreter::Compiled;
+use super::lua_memory;
 use super::script_slot::ScriptSlot;
 use crate::core::args::{Args, OwnWords};
 use crate::core::command::{CommandEntry, KeyPlan, MAY_REPLICATE, NO_SCRIPT, STALE, WRITE};
@@ -441,7 +442,7 @@ impl Commands for ScriptRun<'_, '_> {
         }
         for word in words.iter().skip(spans.len()) {
             let start = bytes.len();
-            if !append(&mut bytes, word) {
+            if !append(&mut bytes, word)? {
                 return refuse(&Error::ScriptArgument);
             }
             spans.push(Span { start, len: bytes.len() - start });
@@ -534,6 +535,9 @@ impl Commands for ScriptRun<'_, '_> {
         }
         if self.obstacle.is_some() {
             return Err(failure(&Error::WouldBlock, true));
+        }
+        if lua_memory::is_short() {
+            return Err(failure_of(lua_memory::RAN_OUT, false));
         }
         self.watch.keep_others_alive(self.cx.engine, &self.call);
         // A script of a user that is removed may do nothing any more, and others wait for the locks that it has.

@@ -1,12 +1,13 @@
 //! The library `bit`: operations on 32 bits, as in LuaJIT's library of that name. Results are signed.
 
 use crate::scripting::lua_arguments::FunctionWords;
+use crate::scripting::lua_memory::native;
 use mlua::{Lua, MultiValue, Table};
 
 pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
     let bit = lua.create_table()?;
     let add = |name: &'static str, operation: fn(&FunctionWords<'_>) -> mlua::Result<i32>| {
-        let function = lua.create_function(move |lua, values: MultiValue| {
+        let function = native(lua, move |lua, values: MultiValue| {
             operation(&FunctionWords { lua, function: name, values }).map(f64::from)
         })?;
         bit.raw_set(name, function)
@@ -22,7 +23,7 @@ pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
     add("arshift", |words| Ok(bits(words, 0)? >> (bits(words, 1)? & 31)))?;
     add("rol", |words| Ok(bits(words, 0)?.rotate_left(bits(words, 1)? as u32 & 31)))?;
     add("ror", |words| Ok(bits(words, 0)?.rotate_right(bits(words, 1)? as u32 & 31)))?;
-    bit.raw_set("tohex", lua.create_function(tohex)?)?;
+    bit.raw_set("tohex", native(lua, tohex)?)?;
     Ok(bit)
 }
 

@@ -6,6 +6,7 @@
 use super::cjson_decode;
 use crate::scripting::failure::{bad_argument, message};
 use crate::scripting::lua_arguments::{FunctionWords, number};
+use crate::scripting::lua_memory::{self, native, room_to_grow};
 use mlua::{IntoLua, Lua, MultiValue, Table, Value};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -56,14 +57,14 @@ pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
     library.raw_set("_NAME", "cjson")?;
     library.raw_set("_VERSION", "2.1.0")?;
     library.raw_set("null", Value::NULL)?;
-    library.raw_set("new", lua.create_function(|lua, ()| table(lua))?)?;
+    library.raw_set("new", native(lua, |lua, ()| table(lua))?)?;
     let known = Rc::clone(&options);
-    library.raw_set("encode", lua.create_function(move |lua, values| encode(lua, values, known.get()))?)?;
+    library.raw_set("encode", native(lua, move |lua, values| encode(lua, values, known.get()))?)?;
     let known = Rc::clone(&options);
-    library.raw_set("decode", lua.create_function(move |lua, values| decode(lua, values, known.get()))?)?;
+    library.raw_set("decode", native(lua, move |lua, values| decode(lua, values, known.get()))?)?;
     let add = |name: &'static str, option: fn(&FunctionWords<'_>, &mut JsonOptions) -> mlua::Result<MultiValue>| {
         let options = Rc::clone(&options);
-        let function = lua.create_function(move |lua, values| {
+        let function = native(lua, move |lua, values| {
             let mut changed = options.get();
             let answer = option(&FunctionWords { lua, function: name, values }, &mut changed)?;
             options.set(changed);
@@ -161,8 +162,13 @@ fn encode(lua: &Lua, values: MultiValue, options: JsonOptions) -> mlua::Result<V
     };
     let encoder = Encoder { lua, options, out: RefCell::default() };
     encoder.value(value, 0)?;
-    lua.create_string(encoder.out.into_inner()).map(Value::String)
+    lua_memory::string(lua, &encoder.out.into_inner()).map(Value::String)
 }
+
+/// Bytes that a byte of a string takes at most.
+const ESCAPED: usize = 6;
+/// More than what stands around a string, and than a number takes.
+const SHORT: usize = 32;
 
 struct Encoder<'l> {
     lua: &'l Lua,
@@ -177,7 +183,7 @@ impl Encoder<'_> {
 
     fn value(&self, value: &Value, depth: usize) -> mlua::Result<()> {
         match value {
-            Value::String(text) => self.string(&text.as_bytes()),
+            Value::String(text) => self.string(&text.as_bytes())?,
             Value::Integer(number) => self.number(*number as f64)?,
             Value::Number(number) => self.number(*number)?,
             Value::Boolean(value) => self.put(if *value { b"true" } else { b"false" }),
@@ -201,8 +207,9 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    fn string(&self, text: &[u8]) {
+    fn string(&self, text: &[u8]) -> mlua::Result<()> {
         let mut out = self.out.borrow_mut();
+        room_to_grow(&out, text.len().saturating_mul(ESCAPED) + SHORT)?;
         out.push(b'"');
         for byte in text {
             match byte {
@@ -217,9 +224,11 @@ impl Encoder<'_> {
             }
         }
         out.push(b'"');
+        Ok(())
     }
 
     fn number(&self, number: f64) -> mlua::Result<()> {
+        room_to_grow(&self.out.borrow(), SHORT)?;
         if number.is_finite() {
             self.put(general(number, self.options.precision).as_bytes());
             return Ok(());
@@ -276,7 +285,7 @@ impl Encoder<'_> {
                 self.put(b",");
             }
             match &key {
-                Value::String(text) => self.string(&text.as_bytes()),
+                Value::String(text) => self.string(&text.as_bytes())?,
                 Value::Integer(_) | Value::Number(_) => {
                     self.put(b"\"");
                     self.number(number(&key).unwrap_or_default())?;

@@ -5,7 +5,11 @@
 
 use super::cjson::{DEPTH_MAX, JsonOptions};
 use crate::scripting::failure::message;
+use crate::scripting::lua_memory::room_for;
 use mlua::{Lua, Value};
+
+/// Bytes of Lua's memory that a value takes besides its text.
+const VALUE: usize = 128;
 
 enum Token {
     ObjectBegin,
@@ -45,6 +49,8 @@ pub(super) fn decode(lua: &Lua, text: &[u8], options: JsonOptions) -> mlua::Resu
     if text.len() > 1 && text[..2].contains(&0) {
         return Err(message(lua, "JSON parser does not support UTF-16 or UTF-32"));
     }
+    let values = text.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count();
+    room_for(text.len().saturating_add(values.saturating_mul(VALUE)))?;
     let mut parser = Parser { lua, text, at: 0, began: 0, options };
     let token = parser.next();
     let value = parser.value(token, 0)?;

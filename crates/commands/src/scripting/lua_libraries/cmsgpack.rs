@@ -5,7 +5,13 @@
 
 use crate::scripting::failure::{bad_argument, bare_message, message};
 use crate::scripting::lua_arguments::{FunctionWords, number};
+use crate::scripting::lua_memory::{self, native, room_for, room_to_grow};
 use mlua::{Lua, MultiValue, Table, Value};
+
+/// More bytes than a value that is no string takes, or the head of one.
+const SHORT: usize = 16;
+/// Bytes of Lua's memory that a byte can become: an element of a table that grows.
+const VALUE: usize = 48;
 
 const DEPTH_MAX: usize = 16;
 
@@ -15,10 +21,10 @@ pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
     library.raw_set("_VERSION", "lua-cmsgpack 0.4.0")?;
     library.raw_set("_COPYRIGHT", "Cinnabar")?;
     library.raw_set("_DESCRIPTION", "MessagePack for scripts")?;
-    library.raw_set("pack", lua.create_function(pack)?)?;
-    library.raw_set("unpack", lua.create_function(|lua, values| unpack(lua, "unpack", values))?)?;
-    library.raw_set("unpack_one", lua.create_function(|lua, values| unpack(lua, "unpack_one", values))?)?;
-    library.raw_set("unpack_limit", lua.create_function(|lua, values| unpack(lua, "unpack_limit", values))?)?;
+    library.raw_set("pack", native(lua, pack)?)?;
+    library.raw_set("unpack", native(lua, |lua, values| unpack(lua, "unpack", values))?)?;
+    library.raw_set("unpack_one", native(lua, |lua, values| unpack(lua, "unpack_one", values))?)?;
+    library.raw_set("unpack_limit", native(lua, |lua, values| unpack(lua, "unpack_limit", values))?)?;
     Ok(library)
 }
 
@@ -28,13 +34,15 @@ fn pack(lua: &Lua, values: MultiValue) -> mlua::Result<Value> {
     }
     let mut out = Vec::new();
     values.iter().try_for_each(|value| write(&mut out, value, 0))?;
-    lua.create_string(out).map(Value::String)
+    lua_memory::string(lua, &out).map(Value::String)
 }
 
 fn write(out: &mut Vec<u8>, value: &Value, depth: usize) -> mlua::Result<()> {
+    room_to_grow(out, SHORT)?;
     match value {
         Value::String(text) => {
             let text = text.as_bytes();
+            room_to_grow(out, text.len() + SHORT)?;
             match text.len() {
                 len @ 0..32 => out.push(0xa0 | len as u8),
                 len @ 32..256 => out.extend([0xd9, len as u8]),
@@ -123,6 +131,7 @@ fn header(out: &mut Vec<u8>, len: usize, short: u8, long: u8) {
 fn unpack(lua: &Lua, function: &'static str, values: MultiValue) -> mlua::Result<MultiValue> {
     let words = FunctionWords { lua, function, values };
     let data = words.text(0)?;
+    room_for(data.len().saturating_mul(VALUE))?;
     let (limit, offset) = match function {
         "unpack" => (0.0, 0.0),
         "unpack_one" => (1.0, words.number_or(1, 0.0)?),

@@ -30,7 +30,7 @@ mod tests {
     fn libraries() -> Lua {
         let lua = Lua::new();
         let libraries = super::all(&lua).expect("the libraries");
-        libraries.for_each(|name: String, library: Value| lua.globals().set(name, library)).expect("globals");
+        libraries.for_each(|name: String, library: Value| lua.globals().raw_set(name, library)).expect("globals");
         lua
     }
 

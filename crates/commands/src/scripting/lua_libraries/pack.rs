@@ -14,6 +14,7 @@
 
 use crate::scripting::failure::{bad_argument, message};
 use crate::scripting::lua_arguments::FunctionWords;
+use crate::scripting::lua_memory::{self, native, room_to_grow};
 use mlua::{Lua, MultiValue, Table, Value};
 
 const INTEGER_MAX: usize = 32;
@@ -21,9 +22,9 @@ const ALIGNMENT: usize = 8;
 
 pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
     let library = lua.create_table()?;
-    library.raw_set("pack", lua.create_function(pack)?)?;
-    library.raw_set("unpack", lua.create_function(unpack)?)?;
-    library.raw_set("size", lua.create_function(size)?)?;
+    library.raw_set("pack", native(lua, pack)?)?;
+    library.raw_set("unpack", native(lua, unpack)?)?;
+    library.raw_set("size", native(lua, size)?)?;
     Ok(library)
 }
 
@@ -156,16 +157,19 @@ fn pack(lua: &Lua, mut values: MultiValue) -> mlua::Result<Value> {
                 let bytes = words.text(next)?;
                 let size = if size == 0 { bytes.len() } else { size };
                 let bytes = bytes.get(..size).ok_or_else(|| words.wrong(next + 1, "string too short"))?;
+                room_to_grow(&out, bytes.len())?;
                 out.extend_from_slice(bytes);
             }
             Item::Text => {
-                out.extend_from_slice(&words.text(next)?);
+                let text = words.text(next)?;
+                room_to_grow(&out, text.len())?;
+                out.extend_from_slice(&text);
                 out.push(0);
             }
         }
         next += 1;
     }
-    lua.create_string(out).map(Value::String)
+    lua_memory::string(lua, &out).map(Value::String)
 }
 
 fn unpack(lua: &Lua, values: MultiValue) -> mlua::Result<MultiValue> {
