@@ -30,6 +30,8 @@ pub struct Bus {
     pub(super) current_epoch: u64,
     /// The epoch of the last vote that was given.
     pub(super) last_vote_epoch: u64,
+    /// The time of the last line of the log about an epoch that was refused.
+    pub(super) epoch_refused: Option<Millis>,
     pub(super) health: Health,
     pub(super) election: Election,
     pub(super) manual: ManualFailover,
@@ -97,6 +99,7 @@ impl Bus {
             nodes,
             current_epoch: 0,
             last_vote_epoch: 0,
+            epoch_refused: None,
             health: Health::default(),
             election: Election::default(),
             manual: ManualFailover::default(),

@@ -94,7 +94,10 @@ impl Bus {
         }
     }
 
-    fn take_full(&mut self, link: LinkId, header: &Header, body: Body) {
+    pub(super) fn take_full(&mut self, link: LinkId, header: &Header, body: Body) {
+        if !self.believes(header, &body) {
+            return;
+        }
         let sender = self.sender_of(link, header);
         if header.message_flags.has(MessageFlags::EXTENSIONS)
             && let Some(transport) = self.links.get_mut(link)

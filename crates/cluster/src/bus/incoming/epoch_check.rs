@@ -1,0 +1,78 @@
+//! Epochs that other nodes tell of: which of them this node believes.
+//!
+//! An epoch grows by one with each election. One that is believed becomes this node's own, is on the disk and in all of
+//! its packets. The largest number there is would leave no epoch for any election after it, in the whole cluster and for
+//! good. A packet with such an epoch is dropped. Any number that a cluster can come to is believed, whatever this node
+//! has seen: it may join a cluster of any age.
+
+use crate::Millis;
+use crate::bus::cluster_bus::Bus;
+use crate::bus::model::bus_effect::Level;
+use crate::packet::{Body, Header};
+
+/// The largest epoch that is believed whatever the node has seen.
+const FIRST_MAX: u64 = 1 << 62;
+/// Elections that a node may have missed beyond that.
+const AHEAD_MAX: u64 = 1 << 20;
+/// The largest epoch of all; beyond it are numbers that no cluster comes to.
+const EPOCH_MAX: u64 = 3 << 61;
+/// The time between two lines of the log about epochs that are not believed.
+const REFUSAL_LOG_PERIOD: Millis = 10_000;
+
+impl Bus {
+    /// Whether the epochs of a packet can be. A packet with one that cannot is logged.
+    pub(super) fn believes(&mut self, header: &Header, body: &Body) -> bool {
+        let of_another = if let Body::Update { config_epoch, .. } = body { *config_epoch } else { 0 };
+        let epoch = header.current_epoch.max(header.config_epoch).max(of_another);
+        let highest = FIRST_MAX.max(self.current_epoch.saturating_add(AHEAD_MAX).min(EPOCH_MAX));
+        if epoch <= highest.max(self.current_epoch) {
+            return true;
+        }
+        if self.epoch_refused.is_none_or(|at| self.now - at >= REFUSAL_LOG_PERIOD) {
+            self.epoch_refused = Some(self.now);
+            let sender = header.sender.map_or_else(|| "an unknown node".to_owned(), |id| id.to_string());
+            let current = self.current_epoch;
+            let text = format!("Epoch {epoch} of {sender} is too far ahead of {current}: it is refused");
+            self.log(Level::Warning, text);
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bus::model::bus_effect::Effect;
+    use crate::bus::test_bus::{add_primary, bus};
+    use crate::slot_set::SlotSet;
+
+    #[test]
+    fn an_epoch_that_leaves_none_for_elections_is_refused_and_logged_once() {
+        let mut bus = bus();
+        let other = add_primary(&mut bus);
+        bus.connect(other);
+        let link = bus.nodes.get(&other).and_then(|node| node.link).expect("a link");
+        let packet = |bus: &Bus, current: u64, config: u64| {
+            let mut header = bus.header(0);
+            (header.sender, header.current_epoch, header.config_epoch) = (Some(other), current, config);
+            header
+        };
+        let update = |epoch: u64| Body::Update { config_epoch: epoch, node: Some(other), slots: SlotSet::none() };
+        let refused = [(u64::MAX, 1, 0), (1, u64::MAX, 0), (1, 1, u64::MAX), (1 << 63, 1, 0), (FIRST_MAX + 1, 1, 0)];
+        for (current, config, of_update) in refused {
+            let header = packet(&bus, current, config);
+            bus.take_full(link, &header, update(of_update));
+        }
+        let told = |bus: &Bus| (bus.current_epoch(), bus.nodes.get(&other).map(|node| node.config_epoch));
+        assert_eq!(told(&bus), (0, Some(0)));
+        let is_refusal =
+            |effect: &Effect| matches!(effect, Effect::Log { text, .. } if text.ends_with("it is refused"));
+        assert_eq!(bus.take_effects().iter().filter(|effect| is_refusal(effect)).count(), 1);
+        let header = packet(&bus, FIRST_MAX, 7);
+        bus.take_full(link, &header, update(8));
+        assert_eq!(told(&bus), (FIRST_MAX, Some(8)), "a cluster of any age");
+        let header = packet(&bus, FIRST_MAX + 5, 7);
+        bus.take_full(link, &header, update(8));
+        assert_eq!(told(&bus), (FIRST_MAX + 5, Some(8)), "and it goes on");
+    }
+}
