@@ -93,6 +93,8 @@ mod scripts;
 mod secrets;
 #[path = "black_box/sentinel_within.rs"]
 mod sentinel_within;
+#[path = "black_box/slow_disk_background.rs"]
+mod slow_disk_background;
 #[path = "black_box/slow_disks.rs"]
 mod slow_disks;
 #[path = "black_box/snapshots.rs"]

@@ -14,7 +14,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-const THREADS: [usize; 2] = [1, 3];
+pub const THREADS: [usize; 2] = [1, 3];
 
 /// The disk, compiled once.
 fn disk() -> &'static str {
@@ -31,7 +31,7 @@ fn disk() -> &'static str {
 }
 
 /// A server on a disk whose syncs take so many milliseconds.
-fn server_on_slow_disk(threads: usize, delay: u64, options: &[&str]) -> Server {
+pub fn server_on_slow_disk(threads: usize, delay: u64, options: &[&str]) -> Server {
     let delay = delay.to_string();
     let variables =
         [("LD_PRELOAD", disk()), ("SLOW_DISK_DELAY", &delay), ("SLOW_DISK_HOLD", "hold"), ("SLOW_DISK_LOG", "saved")];
@@ -41,13 +41,13 @@ fn server_on_slow_disk(threads: usize, delay: u64, options: &[&str]) -> Server {
 }
 
 /// Syncs end no more, or again.
-fn hold(server: &Server, on: bool) {
+pub fn hold(server: &Server, on: bool) {
     let path = server.folder.path().join("hold");
     if on { fs::write(path, "").expect("a file") } else { fs::remove_file(path).expect("that it is there") }
 }
 
 /// The file of changes that is written now.
-fn changes(folder: &Folder) -> PathBuf {
+pub fn changes(folder: &Folder) -> PathBuf {
     let directory = fs::read_dir(folder.path().join("appendonlydir")).expect("a directory");
     let files = directory.map(|entry| entry.expect("an entry").path());
     let number = |path: &PathBuf| path.to_str()?.strip_suffix(".incr.aof")?.rsplit_once('.')?.1.parse::<u64>().ok();
@@ -55,25 +55,25 @@ fn changes(folder: &Folder) -> PathBuf {
 }
 
 /// How much of that file the disk has.
-fn saved(folder: &Folder) -> usize {
+pub fn saved(folder: &Folder) -> usize {
     let (path, lines) = (changes(folder), folder.read("saved"));
     let sizes = lines.lines().rev().filter_map(|line| line.split_once(' '));
     let last = { sizes }.find(|(_, name)| path.ends_with(name.rsplit('/').next().unwrap_or_default()));
     last.and_then(|(size, _)| size.parse().ok()).unwrap_or(0)
 }
 
-fn contains(bytes: &[u8], part: &str) -> bool {
+pub fn contains(bytes: &[u8], part: &str) -> bool {
     bytes.windows(part.len()).any(|window| window == part.as_bytes())
 }
 
 /// Something that appends to the log.
-struct Way {
+pub struct Way {
     /// Commands before it, and itself; see [`request`].
-    prepare: &'static [&'static str],
-    act: &'static [&'static str],
-    reply: &'static str,
+    pub prepare: &'static [&'static str],
+    pub act: &'static [&'static str],
+    pub reply: &'static str,
     /// Text that comes into the file, behind what was there; empty: nothing.
-    appended: &'static str,
+    pub appended: &'static str,
     /// A command that shows it after a crash, and its reply.
     check: &'static str,
     checked: &'static str,
@@ -81,17 +81,18 @@ struct Way {
 
 impl Way {
     /// Bytes that it sends.
-    fn requests(&self, last: &[u8]) -> Vec<u8> {
+    pub fn requests(&self, last: &[u8]) -> Vec<u8> {
         self.act.iter().flat_map(|line| request(line, last)).collect()
     }
 }
 
 /// A [`Way`] in short.
-type Row = (&'static [&'static str], &'static [&'static str], &'static str, &'static str, &'static str, &'static str);
+pub type Row =
+    (&'static [&'static str], &'static [&'static str], &'static str, &'static str, &'static str, &'static str);
 
 /// Words of a command as a request. `{lib:x}` is the text of a library with the function x, `{set:X}` that of a script
 /// that writes its key with such a `set_repl`, `{last}` what the command before has replied.
-fn request(line: &str, last: &[u8]) -> Vec<u8> {
+pub fn request(line: &str, last: &[u8]) -> Vec<u8> {
     let words = line.split(' ').map(|word| {
         let inner = word.strip_prefix('{').and_then(|word| word.strip_suffix('}'));
         match inner.and_then(|inner| inner.split_once(':')) {
@@ -118,7 +119,7 @@ fn request(line: &str, last: &[u8]) -> Vec<u8> {
 }
 
 /// A line, or a bulk string without its head.
-fn reply(socket: &mut TcpStream) -> Vec<u8> {
+pub fn reply(socket: &mut TcpStream) -> Vec<u8> {
     let mut line = Vec::new();
     while !line.ends_with(b"\r\n") {
         let mut byte = [0];
@@ -136,7 +137,7 @@ fn reply(socket: &mut TcpStream) -> Vec<u8> {
 }
 
 /// Runs commands that reply a line or a bulk string each.
-fn run(socket: &mut TcpStream, lines: &[&str]) -> Vec<u8> {
+pub fn run(socket: &mut TcpStream, lines: &[&str]) -> Vec<u8> {
     let mut last = Vec::new();
     for line in lines {
         send(socket, &request(line, &last));
@@ -147,7 +148,7 @@ fn run(socket: &mut TcpStream, lines: &[&str]) -> Vec<u8> {
 }
 
 /// Ways to change libraries.
-const LIBRARIES: [Row; 7] = [
+pub const LIBRARIES: [Row; 7] = [
     (&[], &["FUNCTION LOAD {lib:one}"], "$7\r\nlib_one\r\n", "lib_one", "FCALL one 0", "$4\r\none!\r\n"),
     (
         &["FUNCTION LOAD {lib:two}"],
@@ -186,7 +187,7 @@ const LIBRARIES: [Row; 7] = [
 ];
 
 /// Ways to change databases, or where keys are.
-const DATABASES: [Row; 9] = [
+pub const DATABASES: [Row; 9] = [
     (&["SET swap 1"], &["SWAPDB 0 1"], "+OK\r\n", "SWAPDB", "EXISTS swap", ":0\r\n"),
     (&["SET move 1"], &["MOVE move 2"], ":1\r\n", "MOVE", "EXISTS move", ":0\r\n"),
     (&["SET copy 1"], &["COPY copy copied"], ":1\r\n", "copied", "GET copied", "$1\r\n1\r\n"),
@@ -206,7 +207,7 @@ const DATABASES: [Row; 9] = [
 ];
 
 /// Ways to change keys.
-const KEYS: [Row; 13] = [
+pub const KEYS: [Row; 13] = [
     (&[], &["SET plain 1"], "+OK\r\n", "plain", "GET plain", "$1\r\n1\r\n"),
     (
         &["DEBUG SET-ACTIVE-EXPIRE 0", "SET lazy 1 PX 1", "DEBUG SLEEP 0.01"],
@@ -270,19 +271,25 @@ const KEYS: [Row; 13] = [
 ];
 
 /// The ways of a table.
-fn ways(rows: &[Row]) -> Vec<Way> {
+pub fn ways(rows: &[Row]) -> Vec<Way> {
     let way =
         |&(prepare, act, reply, appended, check, checked): &Row| Way { prepare, act, reply, appended, check, checked };
     rows.iter().map(way).collect()
 }
 
-fn content(server: &Server) -> Vec<u8> {
+pub fn content(server: &Server) -> Vec<u8> {
     fs::read(changes(&server.folder)).expect("a file")
 }
 
 /// Has the disk stand still, sends requests, and removes the stop when the file has what they append; by then nothing
 /// may have been replied to `others`, or to whom the requests come from.
-fn act_while_held(server: &Server, socket: &mut TcpStream, requests: &[u8], appended: &str, others: &mut [TcpStream]) {
+pub fn act_while_held(
+    server: &Server,
+    socket: &mut TcpStream,
+    requests: &[u8],
+    appended: &str,
+    others: &mut [TcpStream],
+) {
     let before = content(server).len();
     hold(server, true);
     send(socket, requests);
@@ -299,7 +306,7 @@ fn act_while_held(server: &Server, socket: &mut TcpStream, requests: &[u8], appe
 }
 
 /// A crash of the machine, and a start.
-fn crash(server: &mut Server) -> TcpStream {
+pub fn crash(server: &mut Server) -> TcpStream {
     server.restart_after(|folder| {
         let file = fs::OpenOptions::new().write(true).open(changes(folder)).expect("a file");
         file.set_len(saved(folder) as u64).expect("to cut it off");

@@ -56,6 +56,8 @@ pub struct ImportLink {
     applier: Applier,
     output: Vec<u8>,
     told_at: Instant,
+    /// The log's length that the disk is waited for.
+    applied_to: Option<u64>,
 }
 
 impl ImportLink {
@@ -74,6 +76,7 @@ impl ImportLink {
             applier,
             output: Vec::new(),
             told_at: Instant::now(),
+            applied_to: None,
         }
     }
 
@@ -146,6 +149,9 @@ impl ImportLink {
             }
             Ok(Unit::SyncSlots(len)) => {
                 let word = word_of(&self.input[..len]);
+                if word == Some(SyncWord::Paused) && self.waits_for_disk(shared) {
+                    return Turn::Stuck;
+                }
                 self.input.drain(..len);
                 if word == Some(SyncWord::SnapshotEof) {
                     // Valkey takes changes to begin there, whatever was selected for the snapshot's keys.
@@ -163,6 +169,20 @@ impl ImportLink {
             Ok(Unit::Incomplete) => Turn::Idle,
             Err(_) => Turn::Ended,
         }
+    }
+
+    /// Whether the disk is still to get what was applied. The source has told of that to its clients and has it no more
+    /// once this node takes the slots.
+    fn waits_for_disk(&mut self, shared: &Shared) -> bool {
+        let aof = applied::log_file_of(shared).filter(|aof| aof.keeps_replies());
+        let applied_to = *self.applied_to.get_or_insert_with(|| shared.engine.change_log().appended());
+        let waits = aof.is_some_and(|aof| aof.journal.released() < applied_to);
+        if waits {
+            shared.notifier.ring();
+        } else {
+            self.applied_to = None;
+        }
+        waits
     }
 
     fn apply(&mut self, shared: &Shared, desk: &NodeDesk) -> Turn {
