@@ -390,8 +390,7 @@ pub(crate) fn run_held(engine: &Engine, cx: &mut Context<'_>, args: &mut Args<'_
         tracked_reads::remember(cx, args, cx.key_args);
     }
     if engine.has_log() {
-        cx.keys.record(db, || args.text());
-        note_log(cx);
+        log_command(cx, args, db);
     }
     cx.keys.unlock();
     if cx.keys.effects.seen().is_some() {
@@ -404,6 +403,18 @@ pub(crate) fn run_held(engine: &Engine, cx: &mut Context<'_>, args: &mut Args<'_
         }
     }
     failed
+}
+
+/// Puts the command into the log, and notes what its reply waits for.
+#[inline(always)]
+fn log_command(cx: &mut Context<'_>, args: &Args<'_>, db: u32) {
+    if let Some(length) = cx.keys.record_plain(db, || args.text()) {
+        let session = &mut *cx.session;
+        (session.logged_at, session.seen_to, session.has_looked) = (length, length, true);
+        return;
+    }
+    cx.keys.record(db, || args.text());
+    note_log(cx);
 }
 
 /// Notes what the reply waits for, whatever has appended it: up to where the log holds what the command has put there

@@ -221,6 +221,12 @@ impl<'e> Locks<'e> {
         Some((self.index, self.one.as_deref()?))
     }
 
+    /// The same, to be changed.
+    #[inline(always)]
+    pub fn single_mut(&mut self) -> Option<(usize, &mut Shard)> {
+        Some((self.index, self.one.as_deref_mut()?))
+    }
+
     /// Calls this for every shard that is locked.
     #[inline(always)]
     pub fn each_mut(&mut self, mut visit: impl FnMut(&mut Shard)) {

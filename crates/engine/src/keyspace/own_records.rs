@@ -5,11 +5,23 @@
 
 use crate::keyspace::keys::Keys;
 use crate::keyspace::record::LogUser;
-use crate::propagation::change_log::OwnRecords;
+use crate::propagation::change_log::{OwnRecords, RecordHead};
 use crate::propagation::log_batch::LogBatch;
 use std::borrow::Cow;
 
 impl Keys<'_> {
+    /// Puts a change into the log by a command that has one lock and did nothing else, and returns the log's length
+    /// then: beyond anything that its client has written or seen before. None: it is a case for [`record`](Self::record).
+    #[inline(always)]
+    pub fn record_plain<'t>(&mut self, db: u32, text: impl FnOnce() -> Cow<'t, [u8]>) -> Option<u64> {
+        if self.effects.dirty == 0 || self.effects.seen().is_some() {
+            return None;
+        }
+        let (index, shard) = self.held.single_mut()?;
+        shard.logged_to = self.keyspace.change_log().append_text(RecordHead::command(db, Some(index)), text());
+        Some(shard.logged_to)
+    }
+
     /// Puts what the command, which began in this database, has changed into the change log; `text` is it as clients
     /// send it.
     #[inline(always)]
@@ -31,7 +43,6 @@ impl Keys<'_> {
         self.seen_to = self.seen_to.max(length);
         if self.changed_libraries {
             self.keyspace.scripts().libraries_are_logged(length);
-            self.changed_libraries = false;
         }
     }
 
