@@ -181,7 +181,7 @@ fn fcall(cx: &mut Context<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(
 fn call(cx: &mut Context<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Error> {
     let scripts = cx.engine.scripts();
     let interpreter = Interpreter::current(scripts)?;
-    let found = interpreter.functions.find(&interpreter, scripts, &args[1]);
+    let found = interpreter.functions.find(&interpreter, (scripts, cx.keys.libraries()), &args[1]);
     let found = found.and_then(|found| {
         let found = found.ok_or(Error::NoSuchFunction)?;
         Ok((found, key_count(args)?))
@@ -241,7 +241,7 @@ fn load(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let interpreter = Interpreter::current(scripts)?;
     if !replace && let Ok(name) = functions::library_name(&args[code]) {
         // Before it runs.
-        let taken = scripts.libraries().contains(&name);
+        let taken = cx.keys.libraries().all().contains(&name);
         if taken {
             return Err(exists(&name));
         }
@@ -284,7 +284,9 @@ impl<'e> FromFile<'e> {
         }
         let held = HeldLocks::Anything(Box::new(self.engine.locks().escalated()));
         let mut keys = Keys::new(self.engine, held, 0, Origin::client(UnixMs(0)));
-        keys.change_libraries(|libraries| put_one(libraries, library, replace))
+        let result = keys.change_libraries(|libraries| put_one(libraries, library, replace));
+        keys.unlock();
+        result
     }
 }
 
@@ -321,7 +323,7 @@ fn flush(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         Some(_) => args.is(2, "async"),
         None => cx.engine.config().snapshot().flag(Directive::LAZYFREE_LAZY_USER_FLUSH),
     };
-    let before = cx.engine.scripts().libraries();
+    let before = cx.keys.libraries().all();
     cx.keys.change_libraries(|_| Ok(LibraryChange { clear: true, ..LibraryChange::default() }))?;
     if lazy {
         cx.keys.effects.discard_libraries(before);
@@ -343,7 +345,7 @@ fn list(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         }
         index += 1;
     }
-    let libraries = cx.engine.scripts().libraries();
+    let libraries = cx.keys.libraries().all();
     let wanted = |name: &[u8]| pattern.is_none_or(|pattern| glob::matches_ignoring_case(pattern, name));
     let shown: Vec<_> = libraries.iter().filter(|library| wanted(&library.name)).collect();
     let reply = &mut *cx.reply;
@@ -392,7 +394,7 @@ fn stats(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
         None => cx.reply.null(),
         Some(running) => show_running(cx, running),
     }
-    let libraries = scripts.libraries();
+    let libraries = cx.keys.libraries().all();
     cx.reply.bulk(b"engines");
     cx.reply.map(1);
     cx.reply.bulk(b"LUA");
@@ -417,7 +419,7 @@ fn show_running(cx: &mut Context<'_>, running: &Running) {
 }
 
 fn dump(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    let libraries = cx.engine.scripts().libraries();
+    let libraries = cx.keys.libraries().all();
     let compress = cx.engine.config().snapshot().flag(Directive::RDBCOMPRESSION);
     cx.reply.bulk(&dump::dump_functions(libraries.iter().map(|library| &*library.code), compress));
     Ok(())
@@ -480,10 +482,30 @@ fn restore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 mod tests {
     use crate::testing::Client;
     use resp::reply_value::Value;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    use std::sync::{Arc, Mutex};
 
     const LIBRARY: &str = "#!lua name=lib\nredis.register_function('f', function() return 1 end)";
+
+    #[test]
+    fn a_change_is_in_the_log_before_others_see_it() {
+        let mut client = Client::new();
+        let _log = client.log();
+        let asked = Arc::new(AtomicU64::new(0));
+        let (other, count) = (Mutex::new(client.beside()), Arc::clone(&asked));
+        client.engine().change_log().watch(move || {
+            // Another worker.
+            let ask = || other.lock().expect("no other test").run("FUNCTION LIST");
+            let told = std::thread::scope(|scope| scope.spawn(ask).join().expect("a reply"));
+            assert_eq!(told != "[]", [false, true, false][count.fetch_add(1, Relaxed) as usize], "{told}");
+        });
+        assert_eq!(client.run_words(&["FUNCTION", "LOAD", LIBRARY]), "lib");
+        client.is("FCALL f 1 k", ":1").is("MULTI", "+OK").is("FUNCTION DELETE lib", "+QUEUED");
+        client.is("FCALL f 1 k", "+QUEUED").is("FUNCTION LIST", "+QUEUED");
+        client.is("EXEC", "[+OK -ERR Function not found []]").is("FCALL f 1 k", "-ERR Function not found");
+        assert_eq!(client.run_words(&["FUNCTION", "LOAD", LIBRARY]), "lib");
+        assert_eq!(asked.load(Relaxed), 3);
+    }
 
     #[test]
     fn a_change_is_in_the_log_before_the_next_can_be_made() {

@@ -12,7 +12,7 @@ use super::interpreter::Interpreter;
 use super::kept_functions::{Kept, KeptFunctions};
 use super::lua_memory::{self, native};
 use engine::scripts::function_libraries::{Function, Library};
-use engine::scripts::script_cache::Scripts;
+use engine::scripts::script_cache::{Scripts, SeenLibraries};
 use engine::{Error, Word};
 use mlua::{Lua, MultiValue, Table, Value};
 use smallvec::SmallVec;
@@ -70,10 +70,10 @@ impl LoadedLibraries {
     pub fn find(
         &self,
         interpreter: &Interpreter,
-        scripts: &Scripts,
+        (scripts, seen): (&Scripts, SeenLibraries<'_>),
         name: &[u8],
     ) -> Result<Option<Rc<Callable>>, Error> {
-        let version = scripts.functions_version();
+        let version = seen.version();
         if self.version.get() == version
             && let Some((last, known)) = &*self.last.borrow()
             && **last == *name
@@ -81,7 +81,7 @@ impl LoadedLibraries {
             return Ok(Some(Rc::clone(known)));
         }
         self.last.take();
-        let found = self.find_by_name(interpreter, scripts, version, name)?;
+        let found = self.find_by_name(interpreter, (scripts, seen), version, name)?;
         *self.last.borrow_mut() = found.clone().map(|found| (name.into(), found));
         Ok(found)
     }
@@ -90,14 +90,14 @@ impl LoadedLibraries {
     fn find_by_name(
         &self,
         interpreter: &Interpreter,
-        scripts: &Scripts,
+        (scripts, seen): (&Scripts, SeenLibraries<'_>),
         version: u64,
         name: &[u8],
     ) -> Result<Option<Rc<Callable>>, Error> {
         let mut name: SmallVec<[u8; 64]> = name.into();
         name.make_ascii_lowercase();
         if self.version.get() != version {
-            let libraries = scripts.libraries();
+            let libraries = seen.all();
             let known = |name: &[u8]| libraries.with_function(name).map(|library| library.id);
             self.functions.borrow_mut().retain(|name, (id, _)| known(name) == Some(*id));
             self.version.set(version);
@@ -105,7 +105,7 @@ impl LoadedLibraries {
         if let Some((_, known)) = self.functions.borrow().get(&name[..]) {
             return Ok(Some(Rc::clone(known)));
         }
-        let libraries = scripts.libraries();
+        let libraries = seen.all();
         let Some(library) = libraries.with_function(&name) else { return Ok(None) };
         let made = make(interpreter, scripts, &library.code, LOAD_TIMEOUT)?;
         self.keep(made, library.id);

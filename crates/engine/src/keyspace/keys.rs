@@ -22,6 +22,7 @@ use crate::locks::sync::MutexGuard;
 use crate::propagation::change_log::OwnRecords;
 use crate::propagation::effects::{Effects, Event};
 use crate::scripts::function_libraries::{Libraries, LibraryChange};
+use crate::scripts::script_cache::SeenLibraries;
 use crate::status::deny_reasons::Epoch;
 use crate::time::UnixMs;
 use std::sync::Arc;
@@ -58,7 +59,7 @@ pub struct Keys<'e> {
     /// libraries, and of what the command has logged itself.
     pub(super) seen_to: u64,
     pub(super) own: OwnRecords,
-    /// It has changed libraries, and that is not in the log yet.
+    /// It has changed libraries, which others see when that is in the log.
     pub(super) changed_libraries: bool,
     /// What the command does besides replying.
     pub effects: Effects,
@@ -515,8 +516,14 @@ impl<'e> Keys<'e> {
         Ok(())
     }
 
+    /// The libraries of functions as the command sees them.
+    #[inline]
+    pub fn libraries(&self) -> SeenLibraries<'e> {
+        self.keyspace.scripts().libraries_seen(self.changed_libraries)
+    }
+
     /// Makes the change of the libraries that `plan` finds to be possible, with the right to any lock, which stays with
-    /// the command until it has been logged. It counts as one change. Only for commands that hold nothing, or hold all
+    /// the command until it has been logged. Others see it from then on. It counts as one change. Only for commands that hold nothing, or hold all
     /// that they may need.
     ///
     /// # Errors
@@ -579,9 +586,18 @@ impl<'e> Keys<'e> {
     pub fn unlock(&mut self) {
         match self.held.single() {
             Some((index, shard)) => self.keyspace.settle_lengths(index, shard),
-            None => self.held.each_other(|index, shard| self.keyspace.settle_lengths(index, shard)),
+            None => self.settle_others(),
         }
         self.held.release();
+    }
+
+    /// Ends what was changed under other locks than one.
+    #[inline(never)]
+    fn settle_others(&mut self) {
+        self.held.each_other(|index, shard| self.keyspace.settle_lengths(index, shard));
+        if std::mem::take(&mut self.changed_libraries) {
+            self.keyspace.scripts().publish_libraries();
+        }
     }
 
     /// Whether the shard of a key of this hash may be touched.

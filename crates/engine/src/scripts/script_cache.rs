@@ -1,7 +1,7 @@
 //! Scripts and functions as all workers share them: their texts and what is known of them, and what runs now.
 //!
 //! No interpreter is here. Each worker compiles what it runs from these texts and keeps it until the text is gone
-//! ([`Script::is_gone`], [`Scripts::functions_version`]). Scripts that came with EVAL are forgotten when there are more
+//! ([`Script::is_gone`], [`SeenLibraries::version`]). Scripts that came with EVAL are forgotten when there are more
 //! than [`EVAL_SCRIPTS_MAX`], the one that was used longest ago first; those of SCRIPT LOAD stay until SCRIPT FLUSH.
 //!
 //! A script that runs for longer than `busy-reply-threshold` makes the whole server busy: [`Scripts::is_busy`] is one
@@ -57,6 +57,40 @@ pub struct Running {
     pub run: Run,
 }
 
+/// The libraries, and those that a command has made of them whose change is not in the log yet.
+#[derive(Default)]
+struct SharedLibraries {
+    known: Arc<Libraries>,
+    changed: Option<Arc<Libraries>>,
+    /// How often they were changed.
+    changes: u64,
+}
+
+/// The libraries as one command sees them.
+#[derive(Clone, Copy)]
+pub struct SeenLibraries<'s> {
+    scripts: &'s Scripts,
+    /// The command has changed them.
+    changes: bool,
+}
+
+impl SeenLibraries<'_> {
+    /// The libraries themselves.
+    pub fn all(self) -> Arc<Libraries> {
+        let shared = self.scripts.libraries.lock();
+        Arc::clone(shared.changed.as_ref().filter(|_| self.changes).unwrap_or(&shared.known))
+    }
+
+    /// Differs after every change of the libraries.
+    #[inline]
+    pub fn version(self) -> u64 {
+        match self.changes {
+            true => self.scripts.libraries.lock().changes,
+            false => self.scripts.functions_version.load(Acquire),
+        }
+    }
+}
+
 #[derive(Default)]
 struct Store {
     scripts: HashMap<Sha, Arc<Script>>,
@@ -71,7 +105,7 @@ pub struct Scripts {
     generation: AtomicU64,
     /// So many scripts of EVAL that the order of their use begins to matter.
     crowded: AtomicBool,
-    libraries: Mutex<Arc<Libraries>>,
+    libraries: Mutex<SharedLibraries>,
     functions_version: AtomicU64,
     /// The change log's length after the last change of the libraries that is in it.
     libraries_logged_to: AtomicU64,
@@ -229,13 +263,13 @@ impl Scripts {
 
     /// The libraries as they are now.
     pub fn libraries(&self) -> Arc<Libraries> {
-        Arc::clone(&self.libraries.lock())
+        Arc::clone(&self.libraries.lock().known)
     }
 
-    /// Changes with every change of the libraries.
+    /// The libraries as a command sees them; `changes`: it has changed them itself.
     #[inline]
-    pub fn functions_version(&self) -> u64 {
-        self.functions_version.load(Relaxed)
+    pub fn libraries_seen(&self, changes: bool) -> SeenLibraries<'_> {
+        SeenLibraries { scripts: self, changes }
     }
 
     /// The change log's length after the last change of the libraries that is in it.
@@ -253,21 +287,32 @@ impl Scripts {
         self.next_library.fetch_add(1, Relaxed) + 1
     }
 
-    /// Makes the change that `plan` finds to be possible. Only for [`Keys::change_libraries`].
+    /// Makes the change that `plan` finds to be possible, which others see when it is
+    /// [published](Self::publish_libraries). Only for [`Keys::change_libraries`].
     ///
     /// [`Keys::change_libraries`]: crate::keyspace::keys::Keys::change_libraries
     pub(crate) fn change_libraries<E>(
         &self,
         plan: impl FnOnce(&Libraries) -> Result<LibraryChange, E>,
     ) -> Result<(), E> {
-        let mut libraries = self.libraries.lock();
-        let change = plan(&libraries)?;
-        if change.clear {
-            *libraries = Arc::default();
-        }
-        Arc::make_mut(&mut libraries).apply(change);
-        self.functions_version.fetch_add(1, Relaxed);
+        let mut shared = self.libraries.lock();
+        let shared = &mut *shared;
+        let latest = shared.changed.as_ref().unwrap_or(&shared.known);
+        let change = plan(latest)?;
+        let mut changed = if change.clear { Arc::default() } else { Arc::clone(latest) };
+        Arc::make_mut(&mut changed).apply(change);
+        shared.changed = Some(changed);
+        shared.changes += 1;
         Ok(())
+    }
+
+    /// What was changed is in the log, if there is one: everyone sees it.
+    pub(crate) fn publish_libraries(&self) {
+        let mut shared = self.libraries.lock();
+        if let Some(changed) = shared.changed.take() {
+            shared.known = changed;
+            self.functions_version.store(shared.changes, Release);
+        }
     }
 
     /// Whether some script has run for longer than others are to wait silently.
