@@ -1,4 +1,4 @@
-//! The append-only file on a slow disk, with what changes the data or the log besides clients' writes: eviction, expiry,
+//! The append-only file on a slow disk, with changes of the data or the log besides clients' writes: eviction, expiry,
 //! slots that move, loads, and directives. Replies come when the disk has what they tell of, and come.
 
 use crate::failing_disks::expect_silence;

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 
 impl Keys<'_> {
     /// Puts a change into the log by a command that has one lock and did nothing else, and returns the log's length
-    /// then: beyond anything that its client has written or seen before. None: it is a case for [`record`](Self::record).
+    /// then: beyond anything that its client has written or seen before. None: [`record`](Self::record) is to be asked.
     #[inline(always)]
     pub fn record_plain<'t>(&mut self, db: u32, text: impl FnOnce() -> Cow<'t, [u8]>) -> Option<u64> {
         if self.effects.dirty == 0 || self.effects.seen().is_some() {

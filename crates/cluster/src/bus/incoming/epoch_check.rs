@@ -1,9 +1,9 @@
 //! Epochs that other nodes tell of: which of them this node believes.
 //!
 //! An epoch grows by one with each election. One that is believed becomes this node's own, is on the disk and in all of
-//! its packets. The largest number there is would leave no epoch for any election after it, in the whole cluster and for
-//! good. A packet with such an epoch is dropped. Any number that a cluster can come to is believed, whatever this node
-//! has seen: it may join a cluster of any age.
+//! its packets. The largest number there is would leave no epoch for any election after it, in the whole cluster and
+//! for good. A packet with such an epoch is dropped. Any number that a cluster can come to is believed, whatever this
+//! node has seen: it may join a cluster of any age.
 
 use crate::Millis;
 use crate::bus::cluster_bus::Bus;
