@@ -523,8 +523,8 @@ impl<'e> Keys<'e> {
     }
 
     /// Makes the change of the libraries that `plan` finds to be possible, with the right to any lock, which stays with
-    /// the command until it has been logged. Others see it from then on. It counts as one change. Only for commands that hold nothing, or hold all
-    /// that they may need.
+    /// the command until it has been logged. Others see it from then on. It counts as one change. Only for commands
+    /// that hold nothing, or hold all that they may need.
     ///
     /// # Errors
     /// Those of `plan`, and [`Error::WouldBlock`].

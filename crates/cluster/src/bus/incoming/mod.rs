@@ -1,7 +1,7 @@
 //! What other nodes say: of themselves, of third ones, of slots. Packets come in by [`packet_in`], which gives each
 //! part to those that know what to make of it.
 
-mod epoch_check;
+mod believed_epochs;
 mod extensions_in;
 mod gossip_in;
 mod packet_in;
