@@ -1,8 +1,13 @@
 //! The primitives that the lock protocol is written in: parking_lot's in the server, shuttle's when a
-//! test explores the interleavings (`--features shuttle`).
+//! test explores the interleavings (`--features shuttle`). With debug assertions parking_lot's check their order.
 
 #[cfg(not(feature = "shuttle"))]
 mod primitives {
+    #[cfg(debug_assertions)]
+    pub use crate::locks::checked::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, unlock_fairly};
+    #[cfg(debug_assertions)]
+    pub use crate::locks::order::assert_unlocked;
+    #[cfg(not(debug_assertions))]
     pub use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
     pub use std::sync::atomic::{AtomicBool, AtomicU8};
     use std::time::Duration;
@@ -38,9 +43,15 @@ mod primitives {
     }
 
     /// Unlocks, and hands the lock to a waiting thread if there is one.
+    #[cfg(not(debug_assertions))]
     pub fn unlock_fairly<T>(guard: MutexGuard<'_, T>) {
         MutexGuard::unlock_fair(guard);
     }
+
+    /// The thread is about to wait for another one: builds with debug assertions check that it holds no lock.
+    #[cfg(not(debug_assertions))]
+    #[inline(always)]
+    pub fn assert_unlocked() {}
 
     /// Between two steps that nothing else divides: tests let other threads run here.
     #[inline(always)]
@@ -87,6 +98,9 @@ mod primitives {
     pub fn unlock_fairly<T>(guard: MutexGuard<'_, T>) {
         drop(guard);
     }
+
+    /// Schedules find what waits for good.
+    pub fn assert_unlocked() {}
 
     /// shuttle's mutex with parking_lot's signatures: no poisoning.
     #[derive(Debug, Default)]

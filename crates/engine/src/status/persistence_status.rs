@@ -1,11 +1,11 @@
 //! What is known of saving and loading: for INFO and LASTSAVE, for those who would save at the same time, and for
 //! commands that may not run meanwhile.
 
+use crate::locks::sync::{Mutex, MutexGuard};
 use crate::status::deny_reasons::{DenyReasons, Paused};
 use crate::status::shutdown_status::ShutdownStatus;
 use crate::time::UnixMs;
 use crossbeam_utils::CachePadded;
-use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 /// The state of saving and loading.

@@ -1,7 +1,7 @@
 //! The server's end while it is on its way: replicas get what they lacked first, for a while.
 
+use crate::locks::sync::Mutex;
 use crate::time::UnixMs;
-use parking_lot::Mutex;
 
 /// How far it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

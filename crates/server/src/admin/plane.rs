@@ -19,7 +19,7 @@ use commands::server::info;
 use commands::version::CINNABAR;
 use engine::config::{Config, Directive};
 use engine::keyspace::glances::Glances;
-use parking_lot::Mutex;
+use engine::locks::sync::Mutex;
 use rustls::{ClientConfig, ServerConfig};
 use std::io;
 use std::net::SocketAddr;

@@ -9,7 +9,7 @@
 //! visits up to a number.
 
 use commands::transactions::node_visit::CarriedOut;
-use parking_lot::Mutex;
+use engine::locks::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 #[derive(Default)]

@@ -3,7 +3,7 @@
 use crate::listener::acceptor::Acceptor;
 use crate::system::log;
 use engine::Engine;
-use parking_lot::Mutex;
+use engine::locks::sync::Mutex;
 use std::sync::Arc;
 
 /// The parts of the Sentinel that follow the server.

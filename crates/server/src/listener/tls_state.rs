@@ -3,7 +3,7 @@
 use crate::system::log::{self, Level};
 use crate::tls::tls_settings::{Materials, TlsSettings, is_wanted};
 use engine::config::{Config, Directive};
-use parking_lot::{Mutex, RwLock};
+use engine::locks::sync::{Mutex, RwLock};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

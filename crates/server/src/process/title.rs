@@ -16,7 +16,7 @@
 #![allow(unsafe_code)]
 
 use engine::config::{Config, Directive};
-use parking_lot::Mutex;
+use engine::locks::sync::Mutex;
 use std::fs::read_to_string;
 use std::ptr;
 

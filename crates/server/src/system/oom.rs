@@ -2,7 +2,7 @@
 
 use crate::system::log;
 use engine::config::{Config, Directive};
-use parking_lot::Mutex;
+use engine::locks::sync::Mutex;
 use std::fs;
 
 const FILE: &str = "/proc/self/oom_score_adj";

@@ -1,6 +1,6 @@
 //! Sessions that clients may take up again.
 
-use parking_lot::Mutex;
+use engine::locks::sync::Mutex;
 use rustls::server::StoresServerSessions;
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};

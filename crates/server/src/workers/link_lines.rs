@@ -2,7 +2,7 @@
 //! wait for bytes on it, and the primary is to know.
 
 use engine::host::peers::Line;
-use parking_lot::Mutex;
+use engine::locks::sync::Mutex;
 use std::sync::Weak;
 
 /// Each with the generation of the primary that it was opened for.

@@ -5,8 +5,8 @@
 
 use engine::Engine;
 use engine::keyspace::record::LogUser;
+use engine::locks::sync::Mutex;
 use engine::propagation::log_reader::{LogReader, Overflow};
-use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock, Weak};
 

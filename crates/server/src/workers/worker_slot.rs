@@ -1,8 +1,8 @@
 //! What others know of one worker, whether it has a thread or not.
 
 use crate::workers::mailbox::{Inbox, Mailbox};
+use engine::locks::sync::Mutex;
 use mio::Poll;
-use parking_lot::Mutex;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
