@@ -199,8 +199,15 @@ impl HotKeys {
             return false;
         }
         *session = None;
-        self.number.fetch_add(1, Release);
-        self.workers.iter().for_each(|part| *part.found.lock() = Found::default());
+        let number = self.number.fetch_add(1, Release) + 1;
+        // A worker that begins to count has its own lock when it takes that of the session.
+        drop(session);
+        for part in self.workers.iter() {
+            let mut found = part.found.lock();
+            if found.session < number {
+                *found = Found::default();
+            }
+        }
         true
     }
 
