@@ -17,6 +17,8 @@ mod exceptions;
 mod facts;
 #[path = "tidy/graph.rs"]
 mod graph;
+#[path = "tidy/locks.rs"]
+mod locks;
 #[path = "tidy/manifests.rs"]
 mod manifests;
 #[path = "tidy/rooms.rs"]
@@ -130,6 +132,11 @@ fn documents_name_what_exists() {
 #[test]
 fn cargo_lines_of_documents_can_be_run() {
     expect_none(cargo_lines::complaints());
+}
+
+#[test]
+fn every_lock_and_every_wait_is_in_the_table() {
+    expect_none(locks::complaints(sources()));
 }
 
 #[test]

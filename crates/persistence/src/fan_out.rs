@@ -11,6 +11,7 @@
 //!
 //! Nothing is asked of threads but that each taker has its own, and the walk, too.
 
+use engine::locks::sync::assert_unlocked;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
 use std::mem::take;
@@ -117,6 +118,7 @@ impl FanOut {
     fn push(&mut self) -> io::Result<()> {
         let block = Arc::new(take(&mut self.block));
         let Shared { pace, changed, .. } = &*self.shared;
+        assert_unlocked();
         let mut queue = self.shared.queue();
         queue.state = State::Running;
         while queue.bytes > pace.bytes && !queue.takers.is_empty() {

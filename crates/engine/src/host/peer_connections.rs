@@ -5,6 +5,7 @@
 //! client's.
 
 use crate::host::peers::Peer;
+use crate::locks::sync::assert_unlocked;
 use crate::time::UnixMs;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -83,6 +84,7 @@ impl PeerConnections {
     /// Claims all of these keys, when nobody else has one of them any more. No lock of the keyspace may be held.
     pub fn claim(&self, keys: Vec<MovingKey>) -> Moving<'_> {
         let is_free = |moving: &HashSet<MovingKey>| !keys.iter().any(|key| moving.contains(key));
+        assert_unlocked();
         let mut moving = lock(&self.moving);
         while !is_free(&moving) {
             moving = self.moved.wait(moving).unwrap_or_else(PoisonError::into_inner);

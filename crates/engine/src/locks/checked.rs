@@ -1,13 +1,13 @@
 //! parking_lot's locks, whose order is checked: builds with debug assertions have these.
 
-use super::order::{Class, Held};
+use super::order::{Class, HeldLock};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::panic::Location;
 use std::time::Duration;
 
 /// A guard of parking_lot, and what says that the thread has its lock.
-pub struct Guard<G>(G, #[expect(dead_code, reason = "held, not looked at")] Held);
+pub struct Guard<G>(G, #[expect(dead_code, reason = "held, not looked at")] HeldLock);
 
 /// A mutex.
 pub struct Mutex<T: ?Sized> {

@@ -23,7 +23,7 @@ pub struct Class {
 }
 
 /// A lock that this thread has.
-pub struct Held(u32, PhantomData<*const ()>);
+pub struct HeldLock(u32, PhantomData<*const ()>);
 
 #[derive(Default)]
 struct Orders {
@@ -86,7 +86,7 @@ impl Class {
     }
 
     /// Records that the thread has a lock of this class until what is returned is dropped.
-    pub fn take(&self, at: Place) -> Held {
+    pub fn take(&self, at: Place) -> HeldLock {
         let class = self.number();
         let _ = HELD.try_with(|held| {
             let mut held = held.borrow_mut();
@@ -95,11 +95,11 @@ impl Class {
                 None => held.push(Taken { class, at, times: 1 }),
             }
         });
-        Held(class, PhantomData)
+        HeldLock(class, PhantomData)
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldLock {
     fn drop(&mut self) {
         let _ = HELD.try_with(|held| {
             let mut held = held.borrow_mut();

@@ -18,6 +18,7 @@ use commands::replication::snapshot_options::{options, reads_element_expiries};
 use crossbeam_channel::bounded;
 use engine::clients::registry::ClientInfo;
 use engine::host::files::Scratch;
+use engine::locks::sync::assert_unlocked;
 use engine::status::replication_status::ReplicationStatus;
 use mio::{Events, Poll, Token};
 use persistence::fan_out::{FanOut, NextBlock, Taker};
@@ -80,6 +81,7 @@ fn write(shared: &Shared, plan: SnapshotPlan) -> Result<(), String> {
     }
     let (proceed, answer) = bounded(1);
     post(shared, SyncEvent::Begun { sync, at, proceed });
+    assert_unlocked();
     let Ok((id, offset)) = answer.recv() else { return Ok(()) };
     stop_if_told(status);
     for (name, value) in [("repl-stream-db", db.to_string()), ("repl-id", id.to_string())] {

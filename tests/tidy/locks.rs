@@ -1,0 +1,103 @@
+//! Every lock and every wait for another thread stands in the table of docs/design/locks.md, and nothing else does.
+
+use crate::source::{Source, is_word, root};
+use std::collections::BTreeSet;
+use std::fs;
+
+const TABLE: &str = "docs/design/locks.md";
+/// How a line of the table begins; the next word is the crate's, and the path goes on below its `src`.
+const ROW: &str = "| `";
+/// Programs that have no locks of the server's.
+const OTHER_CRATES: &[&str] = &["bench", "benchmark", "cli"];
+/// The folder that makes locks of locks.
+const MAKERS: &str = "crates/engine/src/locks/";
+const KINDS: &[&str] = &["Mutex<", "RwLock<", "LockSet<"];
+/// Calls that end when another thread does something.
+const WAITS: &[&str] = &[".recv()", ".recv_timeout(", ".wait_timeout(", ".changed.wait(", ".moved.wait(", ".join()"];
+
+/// Complains of locks and waits that the table does not have, and of lines for those that are gone.
+pub fn complaints(sources: &[Source]) -> Vec<String> {
+    let text = fs::read_to_string(root().join(TABLE)).unwrap_or_default();
+    let rows: BTreeSet<String> = text.lines().filter_map(row).collect();
+    let found: BTreeSet<String> = sources.iter().flat_map(of_source).collect();
+    let missing = found.difference(&rows).map(|name| format!("{TABLE} has no line for {name}"));
+    let gone = rows.difference(&found).map(|name| format!("{TABLE} has a line for {name}, which the code has not"));
+    missing.chain(gone).collect()
+}
+
+/// Returns what a line of the table is about: two words between backticks.
+fn row(line: &str) -> Option<String> {
+    let mut words = line.strip_prefix(ROW)?.split('`');
+    let (file, name) = (words.next()?, words.nth(1)?);
+    file.contains('/').then(|| format!("{file} {name}"))
+}
+
+fn of_source(source: &Source) -> Vec<String> {
+    let Some(file) = short_name(&source.path) else { return Vec::new() };
+    let ours = source.code.split("\n#[cfg(test)]").next().unwrap_or_default();
+    let ours = ours.split("\n#[cfg(all(test").next().unwrap_or_default();
+    let mut found: Vec<String> = ours.lines().filter_map(declared).map(|name| format!("{file} {name}")).collect();
+    if ours.lines().any(|line| WAITS.iter().any(|wait| line.contains(wait))) {
+        found.push(format!("{file} waits"));
+    }
+    found
+}
+
+/// Returns `engine/status/pause` for the path of that file, and none for files that tests have for themselves.
+fn short_name(path: &str) -> Option<String> {
+    let (name, rest) = path.strip_prefix("crates/")?.split_once("/src/")?;
+    let is_left_out = OTHER_CRATES.contains(&name)
+        || rest.starts_with("bin/")
+        || rest.ends_with("testing.rs")
+        || rest.ends_with("tests.rs");
+    let rest = rest.strip_suffix(".rs").filter(|_| !is_left_out && !path.starts_with(MAKERS))?;
+    Some(format!("{name}/{rest}"))
+}
+
+/// Returns the field, static or type that a line declares with a lock in it.
+fn declared(line: &str) -> Option<&str> {
+    let at = KINDS.iter().filter_map(|kind| line.find(kind)).min()?;
+    let is_borrowed = line[..at].contains('&') || line.trim_start().starts_with("use ");
+    let before = line[..at].trim_start().trim_start_matches("pub(crate) ").trim_start_matches("pub ");
+    let keyword = before.split(' ').next().unwrap_or_default();
+    let name = match keyword {
+        "struct" | "static" | "type" => before[keyword.len()..].trim_start(),
+        "fn" | "let" | "impl" | "for" => return None,
+        _ if before.contains(':') => before,
+        _ => return None,
+    };
+    let name = name.split(|c| !is_word(c)).next().filter(|name| !name.is_empty());
+    name.filter(|_| !is_borrowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{declared, of_source, row};
+    use crate::source::Source;
+
+    #[test]
+    fn what_declares_a_lock_is_found() {
+        assert_eq!(declared("    pub applying: Mutex<()>,"), Some("applying"));
+        assert_eq!(declared("pub struct Rates(Mutex<Totals>);"), Some("Rates"));
+        assert_eq!(declared("static BASE: Mutex<Option<i32>> = Mutex::new(None);"), Some("BASE"));
+        assert_eq!(declared("    patterns: CachePadded<RwLock<Patterns>>,"), Some("patterns"));
+        assert_eq!(declared("fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {"), None);
+        assert_eq!(declared("    let state = Mutex::new(1);"), None);
+    }
+
+    #[test]
+    fn waits_are_those_for_threads() {
+        let of = |text: &str| of_source(&Source::new("crates/engine/src/a/b.rs", text));
+        assert_eq!(of("fn f() { let word = answer.recv(); }"), ["engine/a/b waits"]);
+        assert!(of("fn f() { words.join(\", \"); }\n#[cfg(test)]\nmod tests { fn f() { thread.join(); } }").is_empty());
+    }
+
+    #[test]
+    fn a_line_of_the_table_names_a_file_and_a_lock() {
+        assert_eq!(
+            row("| `engine/status/pause` `causes` | anybody | nothing |"),
+            Some("engine/status/pause causes".into())
+        );
+        assert_eq!(row("| `one` | `two` | three |"), None);
+    }
+}
