@@ -1,6 +1,6 @@
 //! Draws rounds of steps from the rows of the chosen families, by a seed.
 
-use crate::families::{Family, Row};
+use crate::families::{Family, Row, phases};
 use crate::grammar::{Command, Grammar};
 use crate::hazard::{is_harmful, is_hazardous, is_incomparable};
 use crate::words::{COMMON, KEYS, Word, junk};
@@ -15,6 +15,12 @@ const BENT_ONE_IN: u8 = 25;
 const DBS: u8 = 3;
 
 pub struct Generator {
+    table: Table,
+    /// What happens to rounds of histories, by turns: each with the steps there are to one of it. None as often.
+    phases: Vec<(u8, Table)>,
+}
+
+struct Table {
     rows: Vec<(u32, Grammar)>,
     total: u32,
 }
@@ -22,15 +28,9 @@ pub struct Generator {
 impl Generator {
     /// From the rows of the families for which `is_usable` holds. An error names a row that is wrongly written.
     pub fn new(families: &[&'static Family], mut is_usable: impl FnMut(&Row) -> bool) -> Result<Generator, String> {
-        let mut rows = Vec::new();
-        for family in families {
-            let tables: [&'static [Word]; 2] = [family.words, COMMON];
-            for row in family.rows.iter().filter(|row| is_usable(row)) {
-                rows.push((row.weight, Grammar::parse(row.grammar, &tables)?));
-            }
-        }
-        let total = rows.iter().map(|(weight, _)| weight).sum();
-        Ok(Generator { rows, total })
+        let phases = phases::ALL.iter().map(|(one_in, family)| Ok((*one_in, Table::new(&[*family], |_| true)?)));
+        let phases = phases.collect::<Result<_, String>>()?;
+        Ok(Generator { table: Table::new(families, &mut is_usable)?, phases })
     }
 
     /// So many steps, always the same for a seed, and at the end a look at every key of every database.
@@ -43,7 +43,7 @@ impl Generator {
 
     fn step(&self, rng: &mut Rng) -> Step {
         loop {
-            let mut step = self.row(rng).draw(rng);
+            let mut step = self.table.row(rng).draw(rng);
             if let [command] = step.as_mut_slice()
                 && rng.u8(..BENT_ONE_IN) == 0
             {
@@ -58,11 +58,18 @@ impl Generator {
         }
     }
 
-    /// So many steps whose replies are not compared, some of them as transactions and scripts.
+    /// So many steps whose replies are not compared, some of them as transactions and scripts, and those of a phase.
     pub fn history(&self, seed: u64, steps: usize) -> Vec<Step> {
         let mut rng = Rng::with_seed(seed);
         let mut history = vec![vec![library()]];
+        // Whether a round has one client depends on whether its seed is even.
+        let phase = self.phases.get((seed / 2) as usize % (self.phases.len() + 1));
         for _ in 0..steps {
+            if let Some((one_in, table)) = phase
+                && rng.u8(..*one_in) == 0
+            {
+                history.push(table.row(&mut rng).draw(&mut rng));
+            }
             let mut step = self.historic(&mut rng);
             if let [command] = step.as_slice() {
                 let first = command.clone();
@@ -97,7 +104,7 @@ impl Generator {
 
     fn historic(&self, rng: &mut Rng) -> Step {
         loop {
-            let mut step = self.row(rng).draw(rng);
+            let mut step = self.table.row(rng).draw(rng);
             if let [command] = step.as_mut_slice()
                 && rng.u8(..BENT_ONE_IN) == 0
             {
@@ -108,6 +115,20 @@ impl Generator {
                 return step;
             }
         }
+    }
+}
+
+impl Table {
+    fn new(families: &[&'static Family], mut is_usable: impl FnMut(&Row) -> bool) -> Result<Table, String> {
+        let mut rows = Vec::new();
+        for family in families {
+            let tables: [&'static [Word]; 2] = [family.words, COMMON];
+            for row in family.rows.iter().filter(|row| is_usable(row)) {
+                rows.push((row.weight, Grammar::parse(row.grammar, &tables)?));
+            }
+        }
+        let total = rows.iter().map(|(weight, _)| weight).sum();
+        Ok(Table { rows, total })
     }
 
     fn row(&self, rng: &mut Rng) -> &Grammar {
@@ -202,7 +223,7 @@ mod tests {
 
     #[test]
     fn every_row_is_well_written() {
-        assert!(Generator::new(&families(), |_| true).is_ok_and(|g| g.total > 0));
+        assert!(Generator::new(&families(), |_| true).is_ok_and(|g| g.table.total > 0));
     }
 
     #[test]
@@ -223,6 +244,20 @@ mod tests {
         assert!(has("MULTI") && has("EVAL") && has("FCALL") && has("XCLAIM"));
         let alone = history.iter().filter(|step| !step[0][0].eq_ignore_ascii_case(b"MULTI"));
         assert!(!alone.flatten().any(is_harmful));
+    }
+
+    #[test]
+    fn histories_have_every_phase_by_turns() {
+        let generator = Generator::new(&families(), |_| true).unwrap();
+        let phase = |seed: u64| {
+            let history = generator.history(seed, 2000);
+            let words: Vec<Vec<u8>> = history.into_iter().flatten().flatten().collect();
+            let has = |word: &[u8]| words.iter().any(|found| found.eq_ignore_ascii_case(word));
+            [has(b"REPLICA"), has(phases::TIGHT), has(phases::BREAKING)]
+        };
+        let found = [0, 2, 4, 6, 1, 3, 5, 7].map(phase);
+        let each = [[true, false, false], [false, true, false], [false, false, true], [false; 3]];
+        assert_eq!(found, [each, each].concat().as_slice());
     }
 
     #[test]

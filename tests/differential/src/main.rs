@@ -18,6 +18,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod breaking;
 mod client;
 mod compare;
 mod contents;
@@ -26,6 +27,7 @@ mod events;
 mod families;
 mod generator;
 mod grammar;
+mod group;
 mod hazard;
 mod history;
 mod replay;
@@ -39,7 +41,7 @@ use clap::Parser;
 use client::{Client, command};
 use families::{Family, Needs, Row};
 use generator::Generator;
-use history::Group;
+use group::Group;
 use replay::{Look, Pair, Protocol};
 use report::Findings;
 use servers::Server;
@@ -95,6 +97,9 @@ struct Options {
     /// replica, if there is one. Both must allow DEBUG; the subject needs `--appendonly yes --appendfsync no`
     #[arg(long, conflicts_with_all = ["events", "effects", "subject_addr", "peer_addr"])]
     history: bool,
+    /// The peer leads a history, and the subject is its replica
+    #[arg(long, requires = "history", requires = "peer")]
+    peer_leads: bool,
 }
 
 fn main() -> ExitCode {
@@ -155,12 +160,12 @@ fn compare_histories(options: &Options) -> Result<Findings> {
     // Commands that set connections' state would end or silence them.
     families.retain(|family| !matches!(family.name, "connection" | "acl"));
     families.extend([&families::EVENTS, &families::HISTORY]);
-    let peer = options.peer.as_ref().map(|line| Server::start(line)).transpose()?;
-    let mut group = Group::start(options.subject.as_deref().unwrap_or_default(), peer)?;
+    let subject = options.subject.as_deref().unwrap_or_default();
+    let mut group = Group::start(subject, options.peer.as_deref(), options.peer_leads)?;
     let generator = generator(&families, true, group.judge(), group.subject())?;
     let first_seed = options.seed.unwrap_or_else(time_as_seed);
     println!("first seed {first_seed}, {} commands", options.ops);
-    group.compare(&generator, options.ops, first_seed, options.keep_going)
+    history::compare(&mut group, &generator, options.ops, first_seed, options.keep_going)
 }
 
 fn chosen_families(names: &[String]) -> Result<Vec<&'static Family>> {

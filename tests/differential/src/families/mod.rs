@@ -17,6 +17,7 @@ mod hash;
 mod history;
 mod hyperloglog;
 mod list;
+pub mod phases;
 mod script;
 mod set;
 mod stream;
