@@ -12,6 +12,7 @@ use crate::strings::substring::{is_reversed, max_length, span};
 use engine::data::event_class::EventClass;
 use engine::data::value::{Object, Str};
 use engine::keyspace::edit::Ttl;
+use engine::keyspace::origin::Asker;
 use engine::{Engine, Error, Word};
 
 pub const COMMANDS: &[Command] = &[
@@ -88,17 +89,17 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 /// A bit's number as an argument; it must lie within the longest string that is allowed.
-fn bit_offset(engine: &Engine, text: &[u8]) -> Result<u64, Error> {
+fn bit_offset(engine: &Engine, asker: Asker, text: &[u8]) -> Result<u64, Error> {
     let offset = resp::number::parse_i64(text).ok_or(Error::BitOffset)?;
-    check_offset(engine, offset)
+    check_offset(engine, asker, offset)
 }
 
 /// Offsets up to here lie within every limit that can be configured.
 const ALWAYS_ALLOWED: u64 = 8 << 20;
 
-pub(crate) fn check_offset(engine: &Engine, offset: i64) -> Result<u64, Error> {
+pub(crate) fn check_offset(engine: &Engine, asker: Asker, offset: i64) -> Result<u64, Error> {
     match u64::try_from(offset) {
-        Ok(offset) if offset < ALWAYS_ALLOWED || offset / 8 < max_length(engine) as u64 => Ok(offset),
+        Ok(offset) if offset < ALWAYS_ALLOWED || offset / 8 < max_length(engine, asker) as u64 => Ok(offset),
         _ => Err(Error::BitOffset),
     }
 }
@@ -112,7 +113,7 @@ fn bit_at(bytes: &[u8], offset: u64) -> bool {
 }
 
 fn getbit(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let offset = bit_offset(cx.engine, &args[2])?;
+    let offset = bit_offset(cx.engine, cx.keys.origin().asker, &args[2])?;
     let value = cx.keys.string(cx.key(args, 1))?;
     let bit = value.is_some_and(|value| bit_at(value.bytes(&mut itoa::Buffer::new()), offset));
     cx.reply.int(i64::from(bit));
@@ -120,7 +121,7 @@ fn getbit(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn setbit(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let offset = bit_offset(cx.engine, &args[2])?;
+    let offset = bit_offset(cx.engine, cx.keys.origin().asker, &args[2])?;
     let bit = match resp::number::parse_i64(&args[3]) {
         Some(0) => false,
         Some(1) => true,

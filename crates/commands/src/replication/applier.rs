@@ -239,6 +239,29 @@ mod tests {
     }
 
     #[test]
+    fn a_primary_trims_with_limits_that_it_has_applied_and_makes_strings_of_its_own_limit() {
+        let mut client = Client::new();
+        client.is("CONFIG SET proto-max-bulk-len 1048576", "+OK");
+        let (mut applier, now) = (applier(&mut client), client.now());
+        // The lines that real servers propagate for trimming with `~` and a LIMIT.
+        let stream = bytes(&[
+            "SELECT 0",
+            "XADD a 7-0 f 1",
+            "XADD a 8-0 f 1",
+            "XTRIM a MINID = 8-0 LIMIT 3",
+            "XADD b 7-0 f 1",
+            "XADD b MAXLEN = 1 LIMIT 3 8-0 f 1",
+            "SETRANGE c 2000000 x",
+            "SETBIT d 16000000 1",
+            "BITFIELD e SET u8 16000000 1",
+            "SETRANGE f 99999999999 x",
+        ]);
+        assert_eq!(applier.apply(client.engine(), &stream, now).unwrap().taken, stream.len());
+        client.is("XLEN a", ":1").is("XLEN b", ":1");
+        client.is("STRLEN c", ":2000001").is("STRLEN d", ":2000001").is("STRLEN e", ":2000001").is("EXISTS f", ":0");
+    }
+
+    #[test]
     fn what_cannot_run_now_is_left_for_later() {
         let mut client = Client::new();
         let mut applier = applier(&mut client);

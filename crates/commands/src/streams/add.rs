@@ -9,6 +9,7 @@ use crate::streams::stream::{GivenId, reply_id};
 use crate::streams::trim::Trim;
 use engine::data::event_class::EventClass;
 use engine::keyspace::edit::Edit;
+use engine::keyspace::origin::Asker;
 use engine::propagation::effects::Record;
 use engine::{Error, Word};
 use sha1::{Digest, Sha1};
@@ -87,7 +88,7 @@ impl Producing {
 }
 
 impl Options {
-    fn parse(args: &Args<'_>) -> Result<Options, Error> {
+    fn parse(args: &Args<'_>, asker: Asker) -> Result<Options, Error> {
         let mut options =
             Options { id: None, id_at: args.len(), no_create: false, trim: Trim::default(), idempotency: None };
         let mut at = 2;
@@ -112,7 +113,7 @@ impl Options {
                 break;
             }
         }
-        options.trim.check()?;
+        options.trim.check(asker)?;
         Ok(options)
     }
 
@@ -171,7 +172,7 @@ fn sent_before(edit: &mut Edit<'_>, producer: &[u8], message: &MessageId, now: i
 }
 
 fn xadd(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let options = Options::parse(args)?;
+    let options = Options::parse(args, cx.keys.origin().asker)?;
     let first = options.first_field(args)?;
     let (now, limits) = (cx.now_ms().0, cx.engine.encoding_limits().stream());
     let mut edit = cx.keys.edit(cx.key(args, 1));

@@ -6,6 +6,7 @@ use crate::core::context::Context;
 use crate::streams::stream::parse_id;
 use engine::Error;
 use engine::data::event_class::EventClass;
+use engine::keyspace::origin::Asker;
 use engine::propagation::effects::Record;
 use structures::stream::{Bound, References, Stream};
 
@@ -82,8 +83,13 @@ impl Trim {
         Ok(None)
     }
 
-    /// Whether the options go together.
-    pub fn check(&self) -> Result<(), Error> {
+    /// Whether the options go together. Commands that were accepted before trim as far as they say: they were rewritten
+    /// to remove exactly as many entries as there, and real servers leave the LIMIT that was given.
+    pub fn check(&mut self, asker: Asker) -> Result<(), Error> {
+        if asker.is_obeyed() {
+            self.limit = Some(0);
+            return Ok(());
+        }
         match (self.limit, self.bound) {
             (Some(1..), None) => Err(Error::XtrimLimitAlone),
             (Some(_), _) if !self.about => Err(Error::XtrimLimitExact),
@@ -130,7 +136,7 @@ fn xtrim(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     while at < args.len() {
         at = trim.option(args, at)?.ok_or(Error::Syntax)?;
     }
-    match trim.check() {
+    match trim.check(cx.keys.origin().asker) {
         Err(error) if trim.bound.is_some() || error == Error::XtrimLimitAlone => return Err(error),
         _ if trim.bound.is_none() => return Err(Error::XtrimNoStrategy),
         _ => {}

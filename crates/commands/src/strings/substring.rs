@@ -7,6 +7,7 @@ use engine::config::Directive;
 use engine::data::event_class::EventClass;
 use engine::data::value::{NewString, Str};
 use engine::keyspace::edit::Ttl;
+use engine::keyspace::origin::Asker;
 use engine::{Engine, Error};
 use std::ops::Range;
 
@@ -70,22 +71,27 @@ const PART_COMPLEXITY: &str = "O(N) where N is the length of the returned string
 /// The least that `proto-max-bulk-len` can be set to: strings up to here need no look at the configuration.
 const ALWAYS_ALLOWED: usize = 1 << 20;
 
-/// Refuses a string of `len` bytes with `more` after them, when together they exceed `proto-max-bulk-len`.
-pub(crate) fn check_length(engine: &Engine, len: usize, more: usize) -> Result<(), Error> {
+/// Length of a string that a primary or the log may still make: the limit was another one when the command was
+/// accepted. A number in a file reserves no more than this.
+const OBEYED_MAX: usize = 4 << 30;
+
+/// Refuses a string of `len` bytes with `more` after them, when together they exceed [`max_length`].
+pub(crate) fn check_length(engine: &Engine, asker: Asker, len: usize, more: usize) -> Result<(), Error> {
     match len.checked_add(more) {
-        Some(total) if total <= ALWAYS_ALLOWED || total <= max_length(engine) => Ok(()),
+        Some(total) if total <= ALWAYS_ALLOWED || total <= max_length(engine, asker) => Ok(()),
         _ => Err(Error::StringTooLong),
     }
 }
 
-/// `proto-max-bulk-len`.
-pub(crate) fn max_length(engine: &Engine) -> usize {
-    usize::try_from(engine.config().snapshot().int(Directive::PROTO_MAX_BULK_LEN)).unwrap_or(0)
+/// Returns `proto-max-bulk-len`, or more for commands that were accepted elsewhere or before.
+pub(crate) fn max_length(engine: &Engine, asker: Asker) -> usize {
+    let limit = usize::try_from(engine.config().snapshot().int(Directive::PROTO_MAX_BULK_LEN)).unwrap_or(0);
+    if asker.is_obeyed() { limit.max(OBEYED_MAX) } else { limit }
 }
 
 fn append(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let value = args.take(2);
-    let key = cx.key(args, 1);
+    let (key, asker) = (cx.key(args, 1), cx.keys.origin().asker);
     let mut edit = cx.keys.edit(key);
     let len = match edit.string()? {
         None => {
@@ -95,7 +101,7 @@ fn append(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         }
         Some(old) => {
             let len = old.len();
-            check_length(cx.engine, len, value.len())?;
+            check_length(cx.engine, asker, len, value.len())?;
             edit.with_bytes_at(len..len, 0, |bytes| {
                 bytes.extend_from_slice(&value);
                 bytes.len()
@@ -109,14 +115,14 @@ fn append(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 
 fn setrange(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let offset = usize::try_from(args.int(2)?).map_err(|_| Error::OffsetOutOfRange)?;
-    let part = &args[3];
+    let (part, asker) = (&args[3], cx.keys.origin().asker);
     let mut edit = cx.keys.edit(cx.key(args, 1));
     let old_len = edit.string()?.map_or(0, Str::len);
     if part.is_empty() {
         cx.reply.int(old_len as i64);
         return Ok(());
     }
-    check_length(cx.engine, offset, part.len())?;
+    check_length(cx.engine, asker, offset, part.len())?;
     let end = offset + part.len();
     let len = edit.with_bytes_at(offset..end, end, |bytes| {
         bytes[offset..end].copy_from_slice(part);
