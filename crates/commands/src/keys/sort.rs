@@ -253,7 +253,7 @@ impl Elements {
         &self.bytes[start..self.ends[index]]
     }
 
-    /// Takes what the value holds, in its own order; sorted sets backwards when that is asked for.
+    /// Takes what the value holds, in its own order; lists and sorted sets backwards when that is asked for.
     fn of(value: &Value<'_>, backwards: bool, lending: &Lending<'_>) -> Result<Elements, Error> {
         let mut elements = Elements::default();
         let mut push = |element: &[u8]| {
@@ -262,7 +262,7 @@ impl Elements {
         };
         let mut digits = itoa::Buffer::new();
         if let Ok(list) = value.as_collection::<List>() {
-            list.each(0..list.len(), false, |item| push(item.bytes(&mut digits)));
+            list.each(0..list.len(), backwards, |item| push(item.bytes(&mut digits)));
         } else if let Ok(set) = value.as_collection::<Set>() {
             set.iter().for_each(|member| push(member.bytes(&mut digits)));
         } else {
@@ -477,6 +477,8 @@ mod tests {
         client.is("SORT l BY nosort GET h_*->f", "[x nil nil]").is("SORT l BY h_*->g", "[b c a]");
         client.is("SORT l BY nosort GET fixed", "[nil nil nil]").is("SORT l BY h_*-> ALPHA", "[a b c]");
         client.is("ZADD z 3 a 2 b 1 c", ":3").is("SORT z BY nosort DESC LIMIT 0 2", "[a b]");
+        client.is("SORT l BY nosort DESC", "[c b a]").is("SORT l BY nosort DESC LIMIT 1 1", "[b]");
+        client.is("SORT l DESC STORE kept BY nosort", ":3").is("LRANGE kept 0 -1", "[c b a]");
         client.is("SORT_RO z BY w_* LIMIT 0 1", "[b]");
         client.is("SORT l BY nosort BY w_*", "[a b c]").is("SORT l BY w_* BY nosort", "[a b c]");
     }
