@@ -90,8 +90,9 @@ impl End {
         }
     }
 
-    /// Does all that is to be done before the end. `asker`: the client that wants it, in words. False: the server goes on.
-    pub fn carry_out(self, engine: &Engine, how: HowToEnd, asker: Option<&str>) -> bool {
+    /// Does all that is to be done before the end. `asker`: the client that wants it, in words. False: the server
+    /// goes on.
+    pub fn perform(self, engine: &Engine, how: HowToEnd, asker: Option<&str>) -> bool {
         match self {
             End::Begun(turn, until) => end_in_turn(engine, turn, until, how, asker),
             End::Awaited(turn) => await_other(engine, turn),
@@ -116,9 +117,9 @@ fn now(engine: &Engine) -> UnixMs {
     engine.host().unix_us(UnixUs(0)).ms()
 }
 
-/// Ends the server, or joins those who do, as far as its process: see [`End::carry_out`].
+/// Ends the server, or joins those who do, as far as its process: see [`End::perform`].
 pub fn end_server(engine: &Engine, how: HowToEnd) -> bool {
-    End::join(engine).carry_out(engine, how, None)
+    End::join(engine).perform(engine, how, None)
 }
 
 fn end_in_turn(engine: &Engine, turn: ShutdownTurn, until: UnixMs, how: HowToEnd, asker: Option<&str>) -> bool {
@@ -317,8 +318,8 @@ mod tests {
         let (first, second) = (End::join(engine), End::join(engine));
         assert!(matches!((first, second), (End::Begun(..), End::Awaited(_))));
         assert!(engine.persistence_status().shutdown.abort());
-        assert!(!first.carry_out(engine, HowToEnd::default(), None));
-        assert!(!second.carry_out(engine, HowToEnd::default(), None));
+        assert!(!first.perform(engine, HowToEnd::default(), None));
+        assert!(!second.perform(engine, HowToEnd::default(), None));
         assert!(!engine.persistence_status().shutdown.has_ended());
     }
 }

@@ -64,7 +64,7 @@ fn shutdown(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if end.waits(engine, how) {
         return end_elsewhere(cx, args, end, how, asker).inspect_err(|_| end.fail(engine));
     }
-    if !end.carry_out(engine, how, Some(&asker)) {
+    if !end.perform(engine, how, Some(&asker)) {
         return Err(Error::ShutdownFailed);
     }
     cx.flow = Flow::Shutdown;
@@ -74,7 +74,7 @@ fn shutdown(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 /// The client waits, and another thread for what is to be waited for.
 fn end_elsewhere(cx: &mut Context<'_>, args: &Args<'_>, end: End, how: HowToEnd, asker: String) -> Result<(), Error> {
     let waiting = cx.wait_elsewhere(args).ok_or(Error::ShutdownFailed)?;
-    let work = move |engine: &Engine| match end.carry_out(engine, how, Some(&asker)) {
+    let work = move |engine: &Engine| match end.perform(engine, how, Some(&asker)) {
         true => engine.host().stop(),
         false => waiting.end(engine, Err(Error::ShutdownFailed)),
     };

@@ -298,7 +298,8 @@ impl Machine {
         }
     }
 
-    /// Lets time pass for who waits for the end of a pause: others may be waiting, too, and none be left for whom it does.
+    /// Lets time pass for a client that waits for the end of a pause: others may be waiting, too, and none be left for
+    /// whom it does.
     pub fn pass_pause(&self) {
         self.pass_time(1);
         self.engine.end_pause_if_over(self.now().unix_ms());
