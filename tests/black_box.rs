@@ -83,6 +83,8 @@ mod replica_buffers;
 mod replica_chains;
 #[path = "black_box/replica_edges.rs"]
 mod replica_edges;
+#[path = "black_box/replica_links.rs"]
+mod replica_links;
 #[path = "black_box/rights.rs"]
 mod rights;
 #[path = "black_box/rights_table.rs"]

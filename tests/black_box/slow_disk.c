@@ -1,12 +1,15 @@
-/* A disk for the tests, between a server and the system (LD_PRELOAD). It knows the files of changes (*.incr.aof) only.
+/* A disk for the tests, between a server and the system (LD_PRELOAD). It knows the files of changes (*.incr.aof), and
+ * those without a name for what does not stay in memory (*-scratch.rdb).
  *
  *   SLOW_DISK_DELAY    milliseconds that a sync takes
- *   SLOW_DISK_HOLD     while a file of this name exists, no sync ends
+ *   SLOW_DISK_HOLD     while a file of this name exists, no sync ends, and no write of what does not stay in memory
+ *   SLOW_DISK_FULL     while a file of this name exists, there is no room for that
  *   SLOW_DISK_LOG      a file that gets a line for each sync that has ended: the bytes that were in the file when the
  *                      sync began, and the file's name; all of these a crash of the machine would leave
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,15 +19,16 @@
 #include <unistd.h>
 
 static long delay;
-static char *hold, *log_name;
+static char *hold, *full, *log_name;
 
 /* A server clears its environment when it has read that. */
 __attribute__((constructor)) static void read_environment(void)
 {
     const char *delay_text = getenv("SLOW_DISK_DELAY"), *hold_text = getenv("SLOW_DISK_HOLD");
-    const char *log_text = getenv("SLOW_DISK_LOG");
+    const char *log_text = getenv("SLOW_DISK_LOG"), *full_text = getenv("SLOW_DISK_FULL");
     delay = delay_text ? atol(delay_text) : 0;
     hold = hold_text ? strdup(hold_text) : NULL;
+    full = full_text ? strdup(full_text) : NULL;
     log_name = log_text ? strdup(log_text) : NULL;
 }
 
@@ -67,6 +71,35 @@ static int sync_with(const char *call, int file)
         close(out);
     }
     return result;
+}
+
+static ssize_t write_with(const char *call, int file, const void *bytes, size_t count, off64_t at)
+{
+    ssize_t (*next)(int, const void *, size_t, off64_t) =
+        (ssize_t (*)(int, const void *, size_t, off64_t))dlsym(RTLD_NEXT, call);
+    char link[64], name[4096];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+    ssize_t length = readlink(link, name, sizeof name - 1);
+    name[length > 0 ? length : 0] = 0;
+    if (strstr(name, "-scratch.rdb")) {
+        while (hold && access(hold, F_OK) == 0)
+            sleep_for(1);
+        if (full && access(full, F_OK) == 0) {
+            errno = ENOSPC;
+            return -1;
+        }
+    }
+    return next(file, bytes, count, at);
+}
+
+ssize_t pwrite(int file, const void *bytes, size_t count, off_t at)
+{
+    return write_with("pwrite", file, bytes, count, at);
+}
+
+ssize_t pwrite64(int file, const void *bytes, size_t count, off64_t at)
+{
+    return write_with("pwrite64", file, bytes, count, at);
 }
 
 int fsync(int file)

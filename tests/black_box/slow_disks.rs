@@ -4,6 +4,7 @@
 //! `slow_disk.c` plays the disk. It writes down what each sync has saved, so that no test depends on time: a reply that
 //! has come is compared with what was saved by then. A crash of the machine takes the rest.
 
+use crate::dialogue::ask;
 use crate::failing_disks::expect_silence;
 use crate::harness::{Folder, Server, eventually, expect_bytes, free_port, is_peer, send};
 use std::fs;
@@ -550,5 +551,48 @@ fn a_client_that_wants_no_replies_is_held_back_by_the_disk() {
         hold(&server, false);
         sending.join().expect("that all is taken in the end");
         assert!(resident(&server) < before + 64);
+    }
+}
+
+#[test]
+fn no_write_waits_for_a_disk_that_takes_no_old_values() {
+    for state in ["hold", "full"] {
+        let variables = [("LD_PRELOAD", disk()), ("SLOW_DISK_HOLD", "hold"), ("SLOW_DISK_FULL", "full")];
+        let environment = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        // Two seconds for a walk whose every key rests.
+        let slowly = ["--save", "", "--rdbcompression", "no", "--rdb-key-save-delay", "2000"];
+        let mut server = Server::start_in(&environment, 1, &slowly);
+        let mut client = server.client();
+        let keys: Vec<String> = (0..1000).map(|number| format!("key:{number}")).collect();
+        let old = "x".repeat(100_000);
+        for some in keys.chunks(100) {
+            let mut pipe = redis::pipe();
+            some.iter().for_each(|key| _ = pipe.set(key, &old).ignore());
+            pipe.query::<()>(&mut client).expect("OK");
+        }
+        fs::write(server.folder.path().join(state), "").expect("a file");
+        assert_eq!(ask(&mut client, "BGSAVE"), "Background saving started");
+        let has_begun = |client: &mut redis::Connection| {
+            let info = ask(client, "INFO persistence");
+            info.contains("current_save_keys_processed:") && !info.contains("current_save_keys_processed:0")
+        };
+        assert!(eventually(|| has_begun(&mut client)), "{state}");
+        // More than old values may take in memory before they go to the disk.
+        for some in keys.chunks(100) {
+            let mut pipe = redis::pipe();
+            some.iter().for_each(|key| _ = pipe.setrange(key, 0, "new").ignore());
+            pipe.query::<()>(&mut client).expect("an answer while the disk stands still");
+        }
+        fs::remove_file(server.folder.path().join(state)).expect("that it is there");
+        let is_saved = |client: &mut redis::Connection| {
+            let info = ask(client, "INFO persistence");
+            info.contains("rdb_bgsave_in_progress:0") && info.contains("rdb_last_bgsave_status:ok")
+        };
+        assert!(eventually(|| is_saved(&mut client)), "{state}");
+        server.crash();
+        let mut client = server.client();
+        for key in &keys {
+            assert_eq!(ask(&mut client, &format!("GETRANGE {key} 0 3")), "\"xxxx\"", "{state}, {key}");
+        }
     }
 }

@@ -12,6 +12,7 @@
 //! thread, after all others.
 
 use engine::Engine;
+use engine::config::Directive;
 use engine::snapshot::before_images::BeforeImages;
 use engine::snapshot::capture::Part;
 use engine::snapshot::open_snapshots::Purpose;
@@ -20,7 +21,7 @@ use engine::stats::metrics;
 use engine::time::Nanos;
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Old values that wait to be written, in bytes, above which they are not left where they are any longer; or half of
@@ -40,7 +41,8 @@ pub trait SnapshotBlocks {
 /// # Errors
 /// What `out` failed with; `Interrupted` where the snapshot was cancelled.
 pub fn write(snapshot: &Snapshot<'_>, delay: Duration, out: &mut (dyn SnapshotBlocks + Send)) -> io::Result<()> {
-    let all = All { snapshot, delay, out: Mutex::new(out), turns: Mutex::default(), changed: Condvar::new() };
+    let spills = !spill_beside(snapshot);
+    let all = All { snapshot, delay, spills, out: Mutex::new(out), turns: Mutex::default(), changed: Condvar::new() };
     let mut result = Ok(());
     let mut work = || result = all.work();
     if delay.is_zero() && snapshot.begun().keys >= WORTH_HELP {
@@ -51,6 +53,25 @@ pub fn write(snapshot: &Snapshot<'_>, delay: Duration, out: &mut (dyn SnapshotBl
     result
 }
 
+/// Between two looks whether there are too many old values in memory.
+const SPILL_LOOK: Duration = Duration::from_millis(5);
+
+/// Starts a thread that moves old values to the disk for as long as the snapshot is open; false if there is none to be
+/// had.
+fn spill_beside(snapshot: &Snapshot<'_>) -> bool {
+    let copies = Arc::downgrade(&snapshot.begun().copies);
+    let work = move |engine: &Engine| {
+        while let Some(copies) = copies.upgrade() {
+            let has_more = copies.spill();
+            drop(copies);
+            if !has_more {
+                engine.host().rest(SPILL_LOOK);
+            }
+        }
+    };
+    snapshot.engine().host().in_background(Directive::BGSAVE_CPULIST, Box::new(work)).is_ok()
+}
+
 /// Keys for which other threads are asked to help.
 const WORTH_HELP: u64 = 1000;
 
@@ -58,6 +79,8 @@ const WORTH_HELP: u64 = 1000;
 struct All<'w> {
     snapshot: &'w Snapshot<'w>,
     delay: Duration,
+    /// Old values are moved to the disk between two steps, as no other thread does that.
+    spills: bool,
     out: Mutex<&'w mut (dyn SnapshotBlocks + Send)>,
     turns: Mutex<Turns>,
     changed: Condvar,
@@ -226,6 +249,7 @@ impl SnapshotWriter<'_, '_> {
             if let Some(kept) = step.kept {
                 self.pour(db, at, kept)?;
             }
+            while self.all.spills && self.snapshot.begun().copies.spill() {}
             self.keys += step.keys;
             if self.block.len() >= BLOCK || !self.all.delay.is_zero() {
                 self.flush(db)?;
@@ -242,12 +266,10 @@ impl SnapshotWriter<'_, '_> {
 
     fn flush(&mut self, db: u32) -> io::Result<()> {
         let keys = std::mem::take(&mut self.keys);
-        let asked = self.pace.engine.host().nanos();
         let mut out = self.all.out();
         let written = out.block(db, &self.block, keys)?;
         tell(self.snapshot, written);
         drop(out);
-        self.pace.pass_over(asked);
         self.block.clear();
         rest(self.snapshot, self.all.delay, keys)?;
         self.pace.rest();
@@ -287,8 +309,9 @@ impl SnapshotWriter<'_, '_> {
 struct Pace<'e> {
     engine: &'e Engine,
     purpose: Purpose,
-    /// When the last rest ended.
-    began: Nanos,
+    /// What the thread had worked when the last rest ended. Time in which it waits for who takes the blocks, or others
+    /// have the processor, leaves that to them as a rest does.
+    worked: Nanos,
     /// Looks in a row in which clients did not keep the workers busy.
     calm: u32,
     /// Whether clients use the workers more than a little.
@@ -317,11 +340,12 @@ impl Pace<'_> {
     fn new<'s>(snapshot: &'s Snapshot<'_>) -> Pace<'s> {
         let (engine, purpose) = (snapshot.engine(), snapshot.purpose());
         let now = engine.host().nanos();
-        Pace { engine, purpose, began: now, calm: CALM - 1, is_used: true, since: now, done: busy(engine) }
+        let worked = engine.host().thread_nanos();
+        Pace { engine, purpose, worked, calm: CALM - 1, is_used: true, since: now, done: busy(engine) }
     }
 
     /// Finds out now and then whether clients keep the workers busy.
-    fn read_clock(&mut self) -> Nanos {
+    fn read_clock(&mut self) {
         let now = self.engine.host().nanos();
         let looked = now.since(self.since);
         if looked >= LOOK {
@@ -333,20 +357,13 @@ impl Pace<'_> {
             self.is_used = used.saturating_mul(USED_SHARE) > all;
             (self.since, self.done) = (now, done);
         }
-        now
-    }
-
-    /// Since then the thread has waited for who takes the blocks, which leaves the processor to others as a rest does.
-    fn pass_over(&mut self, since: Nanos) {
-        if self.purpose == Purpose::Transfer {
-            self.began = self.began.after(self.engine.host().nanos().since(since));
-        }
     }
 
     fn rest(&mut self) {
-        let (now, host) = (self.read_clock(), self.engine.host());
+        let host = self.engine.host();
+        self.read_clock();
         if self.calm < CALM {
-            let worked = now.since(self.began);
+            let worked = host.thread_nanos().since(self.worked);
             let saves = self.engine.persistence_status();
             let is_foreground = saves.is_running() && !saves.is_running_in_background();
             let is_waited_for = match self.purpose {
@@ -358,7 +375,7 @@ impl Pace<'_> {
             let times = if is_waited_for { SHORT_REST } else { REST };
             host.rest(Duration::from_nanos(worked.saturating_mul(times).min(REST_MAX)));
         }
-        self.began = host.nanos();
+        self.worked = host.thread_nanos();
     }
 }
 

@@ -1,5 +1,5 @@
-//! When a replica says how far it is: each second, and soon where something is new, as a primary may wait for that and
-//! not ask. Until its stream has begun it only shows that it is there.
+//! When a replica says how far it is, and how: each second, and soon where something is new, as a primary may wait for
+//! that and not ask.
 
 /// Milliseconds between two words.
 pub const PERIOD: u64 = 1000;
@@ -30,15 +30,18 @@ impl AckSchedule {
         let early = if offset == self.acked { 0 } else { PERIOD - SOON };
         self.next.saturating_sub(now + early)
     }
+}
 
-    /// Whether it is time to show that it is there, which is done then.
-    pub fn renew(&mut self, now: u64) -> bool {
-        let is_due = now >= self.next;
-        if is_due {
-            self.next = now + PERIOD;
-        }
-        is_due
+/// How far a replica is; `durable`: how much of that is on its disk, where it has a log.
+pub fn ack_command(offset: u64, durable: Option<u64>) -> Vec<u8> {
+    let (offset, durable) = (offset.to_string(), durable.map(|offset| offset.to_string()));
+    let mut words: Vec<&[u8]> = vec![b"REPLCONF", b"ACK", offset.as_bytes()];
+    if let Some(durable) = &durable {
+        words.extend([&b"FACK"[..], durable.as_bytes()]);
     }
+    let mut bytes = Vec::new();
+    resp::encode_command(&mut bytes, &words);
+    bytes
 }
 
 #[cfg(test)]
@@ -48,7 +51,6 @@ mod tests {
     #[test]
     fn what_is_new_is_told_soon_and_the_rest_each_second() {
         let mut acks = AckSchedule::default();
-        assert!(acks.renew(5) && !acks.renew(1004) && acks.renew(1005));
         acks.begin();
         assert_eq!(acks.due_in(100, 0), 0);
         acks.note(100, 0);

@@ -22,7 +22,7 @@
 //! [`Arrived`]. Who has the socket calls [`PrimaryLink::take`] with all that has not been taken yet, and
 //! [`PrimaryLink::tick`] now and then.
 
-use crate::ack_schedule::{AckSchedule, PERIOD};
+use crate::ack_schedule::{AckSchedule, PERIOD, ack_command};
 use crate::arrived::{Arrived, LinkError, Position, SnapshotEnd};
 use crate::ids::{ID_LEN, ReplicationId};
 use crate::in_sync_set::Term;
@@ -105,8 +105,14 @@ impl PrimaryLink {
         link.output.clear();
         let port = link.settings.port.to_string();
         let mut asked = Vec::from_iter(link.authenticate());
-        let main = main.map(|client| client.to_string());
-        let last = main.as_ref().map_or(["version", link.settings.version], |client| ["main-ch-client-id", client]);
+        let version = ["version", link.settings.version];
+        if main.is_some() {
+            // A Redis does not know of versions.
+            link.output.extend(command(&[b"REPLCONF", b"version", version[1].as_bytes()]));
+            asked.push(Question::Option);
+        }
+        let client = main.map(|client| client.to_string());
+        let last = client.as_ref().map_or(version, |client| ["main-ch-client-id", client]);
         let words = ["REPLCONF", "capa", "eof", "rdb-only", "1", "rdb-channel", "1", "listening-port", &port];
         let words: Vec<&[u8]> = words.into_iter().chain(last).map(str::as_bytes).collect();
         link.output.extend(command(&words));
@@ -175,7 +181,7 @@ impl PrimaryLink {
                     }
                 }
             }
-            State::Stream(units) => Ok(match units.next(input)? {
+            State::Stream(units) => Ok(match units.next_of(input)? {
                 Unit::Incomplete => (0, Arrived::Nothing),
                 Unit::Commands(len) => (len, Arrived::Commands(&input[..len])),
                 Unit::GetAck(len) => (len, Arrived::GetAck(&input[..len])),
@@ -382,24 +388,12 @@ impl PrimaryLink {
     /// Says how far the replica is; `durable`: how much of it is on its disk, where it has a log.
     pub fn ack(&mut self, offset: u64, durable: Option<u64>, now: u64) {
         self.acks.note(offset, now);
-        let (offset, durable) = (offset.to_string(), durable.map(|offset| offset.to_string()));
-        let mut words: Vec<&[u8]> = vec![b"REPLCONF", b"ACK", offset.as_bytes()];
-        if let Some(durable) = &durable {
-            words.extend([&b"FACK"[..], durable.as_bytes()]);
-        }
-        self.output.extend(command(&words));
+        self.output.extend(ack_command(offset, durable));
     }
 
     /// Milliseconds until it is to say how far the replica is, which is at `offset`.
     pub fn owes_ack_in(&self, offset: u64, now: u64) -> u64 {
         if self.is_streaming() { self.acks.due_in(offset, now) } else { PERIOD }
-    }
-
-    /// Keeps the primary from giving up a replica that is busy with its snapshot.
-    pub fn keep_alive(&mut self, now: u64) {
-        if !self.is_streaming() && self.acks.renew(now) {
-            self.output.push(b'\n');
-        }
     }
 
     /// Nothing may come for so many milliseconds from now on.
@@ -636,8 +630,10 @@ mod tests {
         feed(&mut main, b"+PONG\r\n+OK\r\n+OK\r\n+OK\r\n").unwrap();
         assert_eq!(feed(&mut main, b"+RDBCHANNELSYNC 5\r\n").unwrap(), ["dual channel Some(5)"]);
         let mut snapshot = PrimaryLink::for_snapshot(settings.clone(), Some(5), 0);
-        assert!(sent(&mut snapshot).ends_with("rdb-channel 1 listening-port 7000 main-ch-client-id 5"));
-        feed(&mut snapshot, b"+OK\r\n").unwrap();
+        let asked = sent(&mut snapshot);
+        assert!(asked.starts_with("REPLCONF version 9.0.0 REPLCONF capa eof"), "{asked}");
+        assert!(asked.ends_with("rdb-channel 1 listening-port 7000 main-ch-client-id 5"), "{asked}");
+        feed(&mut snapshot, b"-ERR no such option\r\n+OK\r\n").unwrap();
         assert_eq!(sent(&mut snapshot), "PSYNC ? -1");
         let line = format!("+FULLRESYNC {OTHER} 500\r\n");
         let (_, arrived) = snapshot.take(line.as_bytes(), 0).unwrap();

@@ -28,6 +28,9 @@ pub enum Unit {
 /// A line that says how many or how long, at most.
 const LINE_MAX: usize = 64 << 10;
 
+/// Bytes that are handed out at once, if they are whole.
+const AT_ONCE: usize = 1 << 20;
+
 /// The longest of the words that matter.
 const WORD_MAX: usize = 9;
 
@@ -106,6 +109,21 @@ impl Units {
                 self.at = at - whole;
                 Ok(Unit::Commands(whole))
             }
+        }
+    }
+
+    /// The same of some of the input, and of more of it only where that is not whole.
+    ///
+    /// # Errors
+    /// The bytes are no commands.
+    pub fn next_of(&mut self, input: &[u8]) -> Result<Unit, LinkError> {
+        let mut len = AT_ONCE;
+        loop {
+            let unit = self.next(&input[..len.min(input.len())])?;
+            if unit != Unit::Incomplete || len >= input.len() {
+                return Ok(unit);
+            }
+            len = len.saturating_mul(2);
         }
     }
 

@@ -178,7 +178,7 @@ impl Context<'_> {
     pub fn ends(&mut self, piece: Result<bool, Error>) -> bool {
         match piece {
             Ok(done) => done,
-            Err(Error::WouldBlock) if !self.engine.scripts().is_busy() => false,
+            Err(Error::WouldBlock) if !self.session.is_refused_as_busy(self.engine) => false,
             Err(error) => {
                 let text = busy_script::text(self.engine, &error);
                 self.engine.metrics()[self.session.worker].count_error(&text);

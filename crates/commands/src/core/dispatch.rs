@@ -233,7 +233,7 @@ fn retry_later(
 ) -> Flow {
     reply.truncate(start);
     session.kept = None;
-    if !engine.scripts().is_busy() {
+    if !session.is_refused_as_busy(engine) {
         return Flow::NotNow;
     }
     reject(engine, session, args, &busy_script::busy(engine), now, reply);

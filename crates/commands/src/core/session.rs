@@ -14,7 +14,7 @@ use engine::clients::watch::WatchFlag;
 use engine::keyspace::held_locks::LockTimeout;
 use engine::keyspace::origin::{Asker, Origin};
 use engine::propagation::log_batch::LogBatch;
-use engine::status::acknowledgement::AckNeed;
+use engine::status::acknowledgement::{AckNeed, AskingClient};
 use engine::status::deny_reasons::DenyReasons;
 use engine::time::{Nanos, UnixMs};
 use engine::{Engine, Error};
@@ -151,6 +151,8 @@ pub struct Session {
     pub has_looked: bool,
     /// CLIENT ACKNOWLEDGE; None: what the configuration says.
     pub acknowledge: Option<AckNeed>,
+    /// It wants acknowledged writes for as long as this is there.
+    pub asks_for_acks: Option<AskingClient>,
     /// What it subscribes to, if anything.
     pub subscriptions: Option<Box<Subscriptions>>,
     /// CLIENT TRACKING, and whether CLIENT CACHING was called for the next command.
@@ -255,6 +257,7 @@ impl Session {
             seen_to: 0,
             has_looked: false,
             acknowledge: None,
+            asks_for_acks: None,
             subscriptions: None,
             tracker: None,
             caching: false,
@@ -303,6 +306,12 @@ impl Session {
     /// The server itself, which asks for what its own log shows: no user's rights matter.
     pub fn of_server() -> Self {
         Session::replay()
+    }
+
+    /// Returns whether a command that wants a lock which a script has is refused by now. A command that another server
+    /// has run already waits for as long as the script runs.
+    pub(crate) fn is_refused_as_busy(&self, engine: &Engine) -> bool {
+        engine.scripts().is_busy() && !self.asker.is_obeyed()
     }
 
     /// One that repeats what another server, or this one in the past, has admitted.

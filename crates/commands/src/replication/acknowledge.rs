@@ -20,9 +20,14 @@ pub(crate) fn acknowledge(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(
     let need = AckNeed { replicas: replicas.ok_or(Error::OutOfRange)?, durable };
     cx.session.acknowledge = Some(need);
     if need.replicas > 0 {
-        ask(cx.engine);
+        let (asks, is_new) = cx.engine.replication().acknowledgement.ask_for_client();
+        cx.session.asks_for_acks = Some(asks);
+        if is_new {
+            cx.engine.host().ask_replicas();
+        }
         cx.flow = Flow::more(LogBegins);
     } else {
+        cx.session.asks_for_acks = None;
         cx.reply.ok();
     }
     Ok(())
@@ -60,7 +65,7 @@ pub(crate) fn strike(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Er
     Ok(())
 }
 
-/// A client or the configuration asks for acknowledged writes.
+/// The configuration asks for acknowledged writes.
 pub(crate) fn ask(engine: &Engine) {
     if engine.replication().acknowledgement.ask() {
         engine.host().ask_replicas();
@@ -95,7 +100,15 @@ mod tests {
             .is("CLIENT ACKNOWLEDGE -1", "-ERR value is out of range")
             .is("CLIENT ACKNOWLEDGE 17", "-ERR value is out of range");
         client.is("CLIENT ACKNOWLEDGE 1 what", "-ERR syntax error");
+        let mut other = client.beside();
+        other.is("CLIENT ACKNOWLEDGE 1", "+OK");
         client.is("RESET", "+RESET");
         assert_eq!(client.session().acknowledge, None);
+        assert!(client.engine().replication().acknowledgement.is_asked());
+        other.is("CLIENT ACKNOWLEDGE 0", "+OK");
+        assert!(!client.engine().replication().acknowledgement.is_asked());
+        other.is("CLIENT ACKNOWLEDGE 1", "+OK");
+        drop(other);
+        assert!(!client.engine().replication().acknowledgement.is_asked());
     }
 }

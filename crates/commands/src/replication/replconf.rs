@@ -44,9 +44,12 @@ fn replconf(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         }
         let config = cx.engine.config().snapshot();
         let mut dual_channel = config.flag(Directive::DUAL_CHANNEL_REPLICATION_ENABLED);
-        if dual_channel && args.is(index + 1, "dual-channel") && !config.flag(Directive::REPL_DISKLESS_SYNC) {
+        // Its snapshot goes to a socket, by whichever name a replica knows it.
+        if dual_channel && !config.flag(Directive::REPL_DISKLESS_SYNC) {
             dual_channel = false;
-            cx.engine.host().notice("Dual channel capability ignored: repl-diskless-sync disabled");
+            if args.is(index + 1, "dual-channel") {
+                cx.engine.host().notice("Dual channel capability ignored: repl-diskless-sync disabled");
+            }
         }
         let said = cx.session.handshake.get_or_insert_default();
         said.set(&args[index], &args[index + 1], dual_channel).map_err(refusal)?;
@@ -89,5 +92,17 @@ mod tests {
         client.is("REPLCONF rdb-only 2", "-ERR value is out of range, value must between 0 and 1");
         client.is("REPLCONF set-rdb-client-id 7", "-ERR Unrecognized RDB client id 7");
         client.is("REPLCONF listening-port x", "-ERR value is not an integer or out of range");
+    }
+
+    #[test]
+    fn a_snapshot_takes_a_connection_of_its_own_only_where_it_goes_to_sockets() {
+        for (diskless, expected) in [("yes", true), ("no", false)] {
+            let mut client = Client::new();
+            client.is("CONFIG SET dual-channel-replication-enabled yes", "+OK");
+            client.is(&format!("CONFIG SET repl-diskless-sync {diskless}"), "+OK");
+            client.is("REPLCONF capa eof capa dual-channel capa rdb-channel-repl", "+OK");
+            let said = client.session().handshake.clone().unwrap_or_default();
+            assert_eq!((said.dual_channel, said.rdb_channel_repl), (expected, expected), "{diskless}");
+        }
     }
 }

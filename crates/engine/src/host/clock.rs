@@ -11,6 +11,12 @@ pub trait Clock: Send + Sync {
         Nanos(0)
     }
 
+    /// Time that a processor has worked for the calling thread: neither what it waited, nor what others had the
+    /// processor for.
+    fn thread_nanos(&self) -> Nanos {
+        self.nanos()
+    }
+
     /// Unix time in microseconds; `known` is what the caller was told last.
     fn unix_us(&self, known: UnixUs) -> UnixUs {
         known

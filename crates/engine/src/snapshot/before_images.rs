@@ -2,22 +2,26 @@
 //!
 //! ```text
 //!   BeforeImages     | part in memory | part in the scratch file | part in memory | end, being added to |
+//!                              \______ thread that spills: parts of all shards, many in one write
 //! ```
 //!
-//! All of a cut's are counted together ([`Copies`]), and those of all cuts that are open ([`ImageMemory`]). Above a
-//! limit the writer that adds to them moves them to the cut's scratch file and goes on, so that memory is bounded
-//! however fast keys are changed and however many cuts there are. The thread that walks the cut reads them back when
-//! their turn comes.
+//! All of a cut's are counted together ([`Copies`]), and those of all cuts that are open ([`ImageMemory`]). Writers add
+//! to them under the locks of their shards, and never wait for a disk. While the sum is above a limit, a thread that
+//! has no lock moves complete parts to the cut's scratch file ([`Copies::spill`]). The thread that walks the cut hands
+//! parts out from wherever they are when their turn comes. A disk that is full or slow leaves them in memory, where
+//! each key of the cut is written down once at most.
 //!
-//! Asserted by tests: what comes out is what went in, in that order; memory stays below the limit but for one addition.
+//! Asserted by tests: what comes out is what went in, in that order; memory is below the limit after a spill, but for
+//! the ends.
 
 use crate::data::value::Object;
 use crate::host::files::{Files, Scratch};
 use crate::locks::sync::Mutex;
+use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 
 /// Memory that the old values of all open cuts take together, and how much it may be.
 #[derive(Debug, Default)]
@@ -27,7 +31,7 @@ pub struct ImageMemory {
 }
 
 impl ImageMemory {
-    /// Sets how much old values may take, but for one addition of each writer.
+    /// Sets how much old values may take before they are spilled.
     pub(crate) fn set_limit(&self, limit: u64) {
         self.limit.store(limit, Relaxed);
     }
@@ -48,6 +52,10 @@ pub struct Copies {
     peak: AtomicU64,
     /// The same of all cuts.
     memory: Arc<ImageMemory>,
+    /// Complete parts, for the thread that spills.
+    complete: Mutex<VecDeque<Weak<Part>>>,
+    /// The scratch file takes no more.
+    has_failed: AtomicBool,
     scratch: Mutex<ScratchFile>,
 }
 
@@ -68,7 +76,8 @@ impl std::fmt::Debug for Copies {
 impl Copies {
     pub(crate) fn new(files: Arc<dyn Files>, memory: Arc<ImageMemory>) -> Copies {
         let [total, held, waiting, peak] = [const { AtomicU64::new(0) }; 4];
-        Copies { total, held, waiting, peak, memory, scratch: Mutex::new(ScratchFile::Wanted(files)) }
+        let (complete, scratch) = (Mutex::new(VecDeque::new()), Mutex::new(ScratchFile::Wanted(files)));
+        Copies { total, held, waiting, peak, memory, complete, has_failed: AtomicBool::new(false), scratch }
     }
 
     /// Bytes of old values that were copied.
@@ -107,8 +116,47 @@ impl Copies {
         !self.memory.has_room(0)
     }
 
+    /// Moves some complete parts to the scratch file if there are too many in memory. Returns whether some were moved:
+    /// there may be more. To be called without a lock, as it waits for the disk.
+    pub fn spill(&self) -> bool {
+        if !self.is_full() || self.has_failed.load(Relaxed) {
+            return false;
+        }
+        let (mut parts, mut bytes) = (Vec::new(), Vec::new());
+        while bytes.len() < SPILLED_AT_ONCE
+            && let Some(part) = self.pop_complete()
+        {
+            // A part that is handed out already is not there any more.
+            if let Some(part) = part.upgrade()
+                && let PartState::Memory { bytes: content, .. } = &*part.0.lock()
+            {
+                bytes.extend_from_slice(content);
+                parts.push((Arc::clone(&part), content.len() as u64));
+            }
+        }
+        if parts.is_empty() {
+            return false;
+        }
+        let Ok(written) = self.write(&bytes) else {
+            // The parts stay where they are, and the disk is not asked again for this cut.
+            self.complete.lock().clear();
+            self.has_failed.store(true, Relaxed);
+            return false;
+        };
+        let mut from = written.start;
+        for (part, len) in &parts {
+            *part.0.lock() = PartState::Spilled(from..from + len);
+            from += len;
+        }
+        true
+    }
+
+    fn pop_complete(&self) -> Option<Weak<Part>> {
+        self.complete.lock().pop_front()
+    }
+
     /// Puts bytes into the scratch file; where they lie there.
-    fn spill(&self, bytes: &[u8]) -> io::Result<Range<u64>> {
+    fn write(&self, bytes: &[u8]) -> io::Result<Range<u64>> {
         let mut scratch = self.scratch.lock();
         if let ScratchFile::Wanted(files) = &*scratch {
             *scratch = files.scratch_file().map_or(ScratchFile::None, |file| ScratchFile::Open(file, 0));
@@ -130,22 +178,62 @@ impl Copies {
 
 /// Bytes that a part has, about.
 const PART: usize = 64 << 10;
-/// Fewer are not worth a visit to the scratch file.
+/// Fewer are not worth a part of their own.
 const SPILLED_MIN: usize = 4 << 10;
+/// Bytes that go to the scratch file at once: a slow disk takes as long for few.
+const SPILLED_AT_ONCE: usize = 4 << 20;
+
+/// Bytes of memory, as long as old values take them up.
+struct ImageBytes {
+    bytes: u64,
+    /// They can be taken away at any time.
+    is_loose: bool,
+    copies: Arc<Copies>,
+}
+
+impl ImageBytes {
+    fn grow(&mut self, more: u64) {
+        self.bytes += more;
+        self.copies.hold(more);
+        if self.is_loose {
+            self.copies.waiting.fetch_add(more, Relaxed);
+        }
+    }
+
+    /// Takes over what is held, and leaves nothing.
+    fn take(&mut self) -> ImageBytes {
+        let copies = Arc::clone(&self.copies);
+        ImageBytes { bytes: std::mem::take(&mut self.bytes), is_loose: self.is_loose, copies }
+    }
+}
+
+impl Drop for ImageBytes {
+    fn drop(&mut self) {
+        self.copies.release(self.bytes);
+        if self.is_loose {
+            self.copies.waiting.fetch_sub(self.bytes, Relaxed);
+        }
+    }
+}
+
+/// Old values to which nothing is added any more.
+struct Part(Mutex<PartState>);
+
+enum PartState {
+    Memory { bytes: Arc<Vec<u8>>, _held: ImageBytes },
+    Spilled(Range<u64>),
+}
 
 /// Old values, in the order in which they came.
 pub struct BeforeImages {
-    parts: Vec<Part>,
+    parts: Vec<Arc<Part>>,
     end: Vec<u8>,
     /// Keys that are complete in it.
     pub keys: u64,
-    /// Bytes that it holds in memory.
-    held: u64,
+    /// Memory of the end.
+    held: ImageBytes,
     /// Bytes that are not in the sum of all yet, which all writers share.
     uncounted: u64,
-    /// It can be taken away at any time.
-    is_loose: bool,
-    copies: Arc<Copies>,
 }
 
 /// Old values that several parties add to.
@@ -167,15 +255,11 @@ impl SharedImages {
     }
 }
 
-enum Part {
-    Memory(Vec<u8>),
-    Spilled(Range<u64>),
-}
-
 impl BeforeImages {
     /// `is_loose`: these are whole keys, which can be taken away at any time.
     pub(crate) fn new(copies: Arc<Copies>, is_loose: bool) -> BeforeImages {
-        BeforeImages { parts: Vec::new(), end: Vec::new(), keys: 0, held: 0, uncounted: 0, is_loose, copies }
+        let held = ImageBytes { bytes: 0, is_loose, copies };
+        BeforeImages { parts: Vec::new(), end: Vec::new(), keys: 0, held, uncounted: 0 }
     }
 
     /// Whether there is nothing in them.
@@ -190,62 +274,30 @@ impl BeforeImages {
         self.uncounted += (self.end.len() - len) as u64;
         let more = (self.end.capacity() - room) as u64;
         if more > 0 {
-            self.held += more;
+            self.held.grow(more);
             self.count();
-            self.copies.hold(more);
-            if self.is_loose {
-                self.copies.waiting.fetch_add(more, Relaxed);
-            }
         }
-        let full = self.copies.is_full();
-        if self.end.len() >= PART || full && self.end.len() >= SPILLED_MIN {
-            self.parts.push(Part::Memory(std::mem::take(&mut self.end)));
-            if full {
-                self.spill();
-            }
+        if self.end.len() >= PART || self.end.len() >= SPILLED_MIN && self.held.copies.is_full() {
+            self.complete();
         }
         result
     }
 
+    /// What is at the end becomes a part.
+    fn complete(&mut self) {
+        let (bytes, held) = (Arc::new(std::mem::take(&mut self.end)), self.held.take());
+        let part = Arc::new(Part(Mutex::new(PartState::Memory { bytes, _held: held })));
+        self.held.copies.complete.lock().push_back(Arc::downgrade(&part));
+        self.parts.push(part);
+    }
+
     fn count(&mut self) {
-        self.copies.total.fetch_add(std::mem::take(&mut self.uncounted), Relaxed);
-    }
-
-    /// Puts what is in memory into the scratch file, but for the end. What it does not take stays.
-    fn spill(&mut self) {
-        let mut parts: Vec<Part> = Vec::with_capacity(self.parts.len());
-        for part in std::mem::take(&mut self.parts) {
-            let part = match part {
-                Part::Memory(bytes) => match self.copies.spill(&bytes) {
-                    Ok(range) => {
-                        self.let_go(bytes.capacity() as u64);
-                        Part::Spilled(range)
-                    }
-                    Err(_) => Part::Memory(bytes),
-                },
-                spilled => spilled,
-            };
-            match (parts.last_mut(), part) {
-                (Some(Part::Spilled(before)), Part::Spilled(range)) if before.end == range.start => {
-                    before.end = range.end;
-                }
-                (_, part) => parts.push(part),
-            }
-        }
-        self.parts = parts;
-    }
-
-    fn let_go(&mut self, bytes: u64) {
-        self.held -= bytes;
-        self.copies.release(bytes);
-        if self.is_loose {
-            self.copies.waiting.fetch_sub(bytes, Relaxed);
-        }
+        self.held.copies.total.fetch_add(std::mem::take(&mut self.uncounted), Relaxed);
     }
 
     /// Takes out what there is.
     pub(crate) fn take(&mut self) -> BeforeImages {
-        let empty = BeforeImages::new(Arc::clone(&self.copies), self.is_loose);
+        let empty = BeforeImages::new(Arc::clone(&self.held.copies), self.held.is_loose);
         std::mem::replace(self, empty)
     }
 
@@ -266,15 +318,16 @@ impl BeforeImages {
     pub fn pour(mut self, mut to: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
         let mut buffer = Vec::new();
         for part in std::mem::take(&mut self.parts) {
-            match part {
-                Part::Memory(bytes) => {
-                    to(&bytes)?;
-                    self.let_go(bytes.capacity() as u64);
-                }
-                Part::Spilled(range) => {
+            let range = match &*part.0.lock() {
+                PartState::Memory { bytes, .. } => Err(Arc::clone(bytes)),
+                PartState::Spilled(range) => Ok(range.clone()),
+            };
+            match range {
+                Err(bytes) => to(&bytes)?,
+                Ok(range) => {
                     for from in range.clone().step_by(PART) {
                         buffer.resize(PART.min((range.end - from) as usize), 0);
-                        self.copies.read(from, &mut buffer)?;
+                        self.held.copies.read(from, &mut buffer)?;
                         to(&buffer)?;
                     }
                 }
@@ -287,7 +340,6 @@ impl BeforeImages {
 impl Drop for BeforeImages {
     fn drop(&mut self) {
         self.count();
-        self.let_go(self.held);
     }
 }
 
@@ -378,6 +430,7 @@ mod tests {
                 let bytes = vec![n as u8; len];
                 all[which].append(|out| out.extend_from_slice(&bytes));
                 expected[which].extend(bytes);
+                while cuts.iter().any(|copies| copies.spill()) {}
                 // Room may be twice of what is in it.
                 prop_assert!(memory.held.load(Relaxed) <= limit + 3 * 2 * (SPILLED_MIN + 30_000) as u64);
             }

@@ -6,6 +6,7 @@ use crate::locks::sync::Mutex;
 use replication::arrived::Position;
 use replication::in_sync_member::Membership;
 use replication::in_sync_set::MemberId;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 /// Replicas that a client may wait for.
@@ -27,13 +28,26 @@ impl AckNeed {
     }
 }
 
+/// The bit for the configuration, above the number of clients.
+const CONFIGURED: u64 = 1 << 63;
+
+/// A client that asks for acknowledged writes.
+#[derive(Debug)]
+pub struct AskingClient(Arc<AtomicU64>);
+
+impl Drop for AskingClient {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
+}
+
 /// Up to where so many replicas have the change log, for each number.
 type HeldLengths = [AtomicU64; REPLICAS_MAX + 1];
 
 /// See the module's documentation.
 pub struct Acknowledgement {
-    /// A client or the configuration has asked.
-    is_asked: AtomicBool,
+    /// Clients that ask, and whether the configuration has asked.
+    asking: Arc<AtomicU64>,
     /// In memory, and on disks; one more than the length, 0: nothing is acknowledged.
     held: [HeldLengths; 2],
     /// By the host's clock in milliseconds: until then nobody else can acknowledge.
@@ -73,7 +87,7 @@ impl Acknowledgement {
     /// Of a server that goes by this name in sets.
     pub fn new(id: MemberId) -> Acknowledgement {
         Acknowledgement {
-            is_asked: AtomicBool::new(false),
+            asking: Arc::default(),
             held: std::array::from_fn(|_| std::array::from_fn(|_| AtomicU64::new(0))),
             leased_until: AtomicI64::new(0),
             membership: Mutex::new(Membership::new(id)),
@@ -87,15 +101,21 @@ impl Acknowledgement {
         }
     }
 
-    /// Whether a client or the configuration has asked for acknowledged writes.
+    /// Whether a client asks for acknowledged writes, or the configuration has.
     #[inline]
     pub fn is_asked(&self) -> bool {
-        self.is_asked.load(Relaxed)
+        self.asking.load(Relaxed) != 0
     }
 
-    /// It is asked for; true if that is new. From about now on, and for good.
+    /// The configuration asks, from about now on and for good. Returns whether nobody has asked before.
     pub fn ask(&self) -> bool {
-        !self.is_asked.swap(true, SeqCst)
+        self.asking.fetch_or(CONFIGURED, SeqCst) == 0
+    }
+
+    /// A client asks for as long as what is returned is there. Returns whether nobody has asked before, too.
+    pub fn ask_for_client(&self) -> (AskingClient, bool) {
+        let is_new = self.asking.fetch_add(1, SeqCst) == 0;
+        (AskingClient(Arc::clone(&self.asking)), is_new)
     }
 
     /// Whether so many replicas have the log up to here.
@@ -218,6 +238,20 @@ impl Acknowledgement {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clients_ask_for_as_long_as_they_are_there_and_the_configuration_for_good() {
+        let status = Acknowledgement::new(MemberId::NONE);
+        let (first, is_new) = status.ask_for_client();
+        let (second, is_new_again) = status.ask_for_client();
+        assert!(is_new && !is_new_again);
+        drop(first);
+        assert!(status.is_asked());
+        drop(second);
+        assert!(!status.is_asked() && status.ask() && !status.ask() && status.is_asked());
+        drop(status.ask_for_client());
+        assert!(status.is_asked());
+    }
 
     #[test]
     fn nothing_is_held_before_that_is_said() {

@@ -5,6 +5,7 @@ use mio::event::{Event, Source};
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 use std::io::{self, IoSlice, Read, Write};
+use std::net::Shutdown;
 use std::os::fd::{AsRawFd, RawFd};
 
 /// A non-blocking stream socket.
@@ -85,6 +86,15 @@ impl SocketStream {
             SocketStream::Tcp(stream) => stream.set_nodelay(on),
             SocketStream::Tls(stream) => stream.tcp().set_nodelay(on),
             SocketStream::Unix(_) => Ok(()),
+        }
+    }
+
+    /// Nothing is written any more, and the peer reads that behind all that was.
+    pub fn end_writing(&self) -> io::Result<()> {
+        match self {
+            SocketStream::Tcp(stream) => stream.shutdown(Shutdown::Write),
+            SocketStream::Unix(stream) => stream.shutdown(Shutdown::Write),
+            SocketStream::Tls(stream) => stream.tcp().shutdown(Shutdown::Write),
         }
     }
 

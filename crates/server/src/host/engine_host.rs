@@ -146,6 +146,10 @@ impl Clock for EngineHost {
         clock::nanos()
     }
 
+    fn thread_nanos(&self) -> Nanos {
+        clock::thread_nanos()
+    }
+
     fn sleep(&self, time: Duration) {
         let until = Instant::now() + time;
         if let Some(shared) = self.shared() {

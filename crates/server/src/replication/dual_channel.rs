@@ -10,6 +10,7 @@
 
 use crate::replication::full_sync::stop_if_told;
 use crate::replication::link_thread::{End, LOOK, LinkThread, Progress, Wanted};
+use crate::replication::link_voice::Word;
 use crate::replication::snapshot_reader::Wire;
 use crate::system::log::{self, Level};
 use engine::config::ClientClass;
@@ -17,6 +18,7 @@ use engine::status::replication_status::ReplicationStatus;
 use replication::arrived::{Arrived, LinkError, SnapshotEnd};
 use replication::primary_link::PrimaryLink;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
@@ -31,6 +33,7 @@ impl LinkThread {
         wanted: Wanted<'_>,
     ) -> Result<Option<Progress>, End> {
         log::notice("Dual channel replication: PSYNC is not possible, initialize RDB channel.");
+        wire.voice().set_word(Word::Alive);
         let primary = self.status().primary().ok_or(End::Unwanted)?;
         let config = self.engine().config().snapshot();
         let mut snapshots = self.connect(&primary, wanted)?;
@@ -53,7 +56,9 @@ impl LinkThread {
                 waited
             });
             let wanted = wanted.unless(&is_lost);
-            let loaded = self.load_apart(&mut snapshots, &mut source, &end, wanted);
+            let voice = Arc::clone(snapshots.voice());
+            let load = || self.load_apart(&mut snapshots, &mut source, &end, wanted);
+            let loaded = self.with_clock(&voice, wanted, load);
             is_done.store(true, Relaxed);
             let waited = buffering.join().unwrap_or(Err(End::Io(io::ErrorKind::Other.into())));
             (loaded, waited)
@@ -69,7 +74,7 @@ impl LinkThread {
             return Ok(None);
         }
         link.note_input(wire.now());
-        self.begin_stream(wanted, offset, is_named).map(Some)
+        self.begin_stream(wire, wanted, offset, is_named).map(Some)
     }
 
     /// Loads the snapshot when it begins.

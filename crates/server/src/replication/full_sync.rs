@@ -72,7 +72,7 @@ fn write(shared: &Shared, plan: SnapshotPlan) -> Result<(), String> {
     let leads = stop.is_some();
     // After a snapshot a server's own stream selects the database anew; another one's goes on.
     let db = if leads { 0 } else { status.link().stream_db };
-    let at = stop.map_or_else(|| SnapshotAt::Stream(status.offset(), db), SnapshotAt::Log);
+    let at = stop.map_or_else(|| SnapshotAt::Stream(status.history().id, status.offset(), db), SnapshotAt::Log);
     drop(applying);
     if file.has_element_expiries() && options.data && !reads_element_expiries(&handshake, &options) {
         return Err(

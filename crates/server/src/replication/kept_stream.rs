@@ -1,6 +1,6 @@
 //! How long the stream is: what waits for that, how much of it is kept for replicas that come back, and since when.
 
-use crate::replication::primary_thread::{PrimaryThread, SECOND};
+use crate::replication::primary_thread::{AT_ONCE, PrimaryThread, SECOND};
 use crate::system::log;
 use engine::config::Directive;
 use engine::keyspace::record::LogUser;
@@ -41,6 +41,18 @@ impl PrimaryThread {
             backlog.resize(size);
         }
         self.trim();
+    }
+
+    /// Takes what was applied of another server's stream. What is older than is wanted goes at once.
+    pub(super) fn feed(&mut self, bytes: &[u8]) {
+        for part in bytes.chunks(AT_ONCE as usize) {
+            if let Some(backlog) = &mut self.backlog {
+                backlog.append(part);
+            }
+            if part.len() < bytes.len() {
+                self.trim();
+            }
+        }
     }
 
     /// Lets go of what nobody needs.

@@ -120,7 +120,7 @@ impl LinkThread {
         let aof = persistence::aof::of(self.engine()).filter(|aof| aof.state() == State::On && !aof.has_failed());
         let Some(aof) = aof.filter(|aof| aof.journal.policy() == Policy::Always) else { return };
         let (attempt, length) = (aof.attempt(), self.engine().change_log().appended());
-        if progress.marks.back().is_some_and(|(_, length)| *length > aof.journal.synced())
+        if progress.marks.lock().lacks(aof.journal.synced())
             && let Some(result) = aof.journal.commit(length, LOOK)
         {
             log_file::wrote(self.engine(), aof, attempt, &result);

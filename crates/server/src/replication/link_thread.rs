@@ -12,7 +12,10 @@
 use crate::host::engine_host::{self, LinkKind};
 use crate::listener::acceptor::Acceptor;
 use crate::replication::applied;
-use crate::replication::snapshot_reader::{KeptAlive, SnapshotReader, Wire};
+use crate::replication::durable_marks::DurableMarks;
+use crate::replication::link_voice::Word;
+use crate::replication::load_way::LoadWay;
+use crate::replication::snapshot_reader::{SnapshotReader, Wire};
 use crate::system::files::{Temporary, path};
 use crate::system::{affinity, clock, log};
 use crate::workers::replication_messages::ReplicationMessage;
@@ -27,7 +30,7 @@ use engine::Engine;
 use engine::clients::registry::ClientInfo;
 use engine::config::{Config, Directive, os_message};
 use engine::host::files::NewFile;
-use engine::locks::sync::{MutexGuard, unlock_fairly};
+use engine::locks::sync::{Mutex, MutexGuard, unlock_fairly};
 use engine::per_worker::LINK_PLACE;
 use engine::status::replication_status::{LinkState, PrimaryAddress, ReplicationStatus, new_id};
 use replication::arrived::{Arrived, LinkError, Position};
@@ -36,11 +39,10 @@ use replication::ids::{History, ReplicationId};
 use replication::in_sync_member::Membership;
 use replication::primary_link::PrimaryLink;
 use socket2::Protocol;
-use std::cell::Cell;
-use std::collections::VecDeque;
+use std::borrow::Cow;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -57,15 +59,14 @@ const RETRY: Duration = Duration::from_secs(1);
 const STUCK: Duration = Duration::from_micros(200);
 /// The stack of a thread that runs commands.
 const STACK: usize = 64 << 20;
-/// Places of the stream whose durability is not known yet, at most.
-const MARKS: usize = 1024;
 
 /// Where a snapshot comes from that is not in a file.
 const SOCKET: &str = "socket";
 
 /// Starts the thread.
 pub fn start(shared: &Arc<Shared>, acceptor: &Arc<Acceptor>) -> io::Result<()> {
-    let thread = LinkThread { shared: Arc::clone(shared), acceptor: Arc::clone(acceptor), told: Cell::new(u64::MAX) };
+    let thread =
+        LinkThread { shared: Arc::clone(shared), acceptor: Arc::clone(acceptor), told: AtomicU64::new(u64::MAX) };
     let builder = thread::Builder::new().name("replica".to_owned()).stack_size(STACK);
     let started = builder.spawn(move || {
         affinity::pin(&thread.shared.engine.config().snapshot(), Directive::SERVER_CPULIST);
@@ -127,7 +128,7 @@ pub(super) struct LinkThread {
     pub(super) shared: Arc<Shared>,
     acceptor: Arc<Acceptor>,
     /// The generation of the primary that the thread of replicas was told of.
-    told: Cell<u64>,
+    told: AtomicU64,
 }
 
 /// What a link has applied.
@@ -141,9 +142,8 @@ pub(super) struct Progress {
     open: Vec<u8>,
     /// The history has a name: the primary is told how far it is.
     is_named: bool,
-    /// Offsets of the stream with the log's lengths then.
-    pub(super) marks: VecDeque<(u64, u64)>,
-    durable: u64,
+    /// How much of it the own log has on the disk.
+    pub(super) marks: Arc<Mutex<DurableMarks>>,
 }
 
 impl LinkThread {
@@ -187,7 +187,8 @@ impl LinkThread {
         self.set_state(wanted, LinkState::Connecting);
         let result = self.connect(primary, wanted).map_err(End::Io).and_then(|wire| {
             log::notice("PRIMARY <-> REPLICA sync started");
-            self.keep(wire, wanted)
+            let voice = Arc::clone(wire.voice());
+            self.with_clock(&voice, wanted, || self.keep(wire, wanted))
         });
         let had_stream = self.status().link().state == LinkState::Connected;
         match result {
@@ -304,10 +305,9 @@ impl LinkThread {
                     }
                 }
                 Arrived::Commands(bytes) => {
-                    if let Some(progress) = progress.as_mut() {
-                        self.apply(progress, bytes, wanted)?;
-                    }
-                    self.tell_others();
+                    let len = bytes.len();
+                    self.apply_next(wire, len, progress.as_mut(), wanted)?;
+                    continue;
                 }
                 Arrived::GetAck(bytes) => {
                     if let Some(progress) = progress.as_mut() {
@@ -322,7 +322,7 @@ impl LinkThread {
                 }
                 Arrived::Continue(id) => {
                     log::notice("Successful partial resynchronization with primary.");
-                    *progress = Some(self.resume(id, wanted)?);
+                    *progress = Some(self.resume(wire, id, wanted)?);
                 }
                 Arrived::Snapshot(size) => {
                     wire.advance(taken);
@@ -349,9 +349,9 @@ impl LinkThread {
         link.set_timeout(timeout(&self.engine().config().snapshot()));
         link.tick(now)?;
         if let Some(progress) = progress.filter(|progress| progress.is_named) {
-            let known = progress.durable;
+            let known = progress.marks.lock().known();
             self.sync_log(progress);
-            let is_more = self.durable(progress).is_some_and(|durable| durable > known);
+            let is_more = self.durable(&progress.marks).is_some_and(|durable| durable > known);
             let offset = progress.offset;
             if is_more || link.owes_ack_in(offset, now) == 0 {
                 self.ack(link, progress, offset, now);
@@ -372,24 +372,14 @@ impl LinkThread {
 
     /// Says how far the replica is, in memory and in its log.
     fn ack(&self, link: &mut PrimaryLink, progress: &mut Progress, offset: u64, now: u64) {
-        let durable = self.durable(progress).map(|durable| durable.min(offset));
+        let durable = self.durable(&progress.marks).map(|durable| durable.min(offset));
         if progress.is_named {
             link.ack(offset, durable, now);
         }
     }
 
-    /// How much of the stream the own log has on the disk, if there is one.
-    fn durable(&self, progress: &mut Progress) -> Option<u64> {
-        let aof = applied::log_file_of(&self.shared)?;
-        let synced = aof.journal.synced();
-        while progress.marks.front().is_some_and(|(_, length)| *length <= synced) {
-            progress.durable = progress.marks.pop_front().map_or(progress.durable, |(offset, _)| offset);
-        }
-        Some(progress.durable)
-    }
-
     /// Goes on with what there is, by another name if there is one.
-    fn resume(&self, id: Option<ReplicationId>, wanted: Wanted<'_>) -> Result<Progress, End> {
+    fn resume(&self, wire: &Wire, id: Option<ReplicationId>, wanted: Wanted<'_>) -> Result<Progress, End> {
         let status = self.status();
         let applying = status.applying.lock();
         if !wanted.is_wanted() {
@@ -400,14 +390,20 @@ impl LinkThread {
         if let Some(id) = new {
             status.update_history(|history| history.shift(id, offset));
         }
-        if self.told.replace(wanted.generation) != wanted.generation || new.is_some() {
+        if self.told.swap(wanted.generation, Relaxed) != wanted.generation || new.is_some() {
             self.shared.replication.post(ReplicationMessage::Follow { offset, goes_on: true });
         }
         drop(applying);
-        self.begin_stream(wanted, offset, true)
+        self.begin_stream(wire, wanted, offset, true)
     }
 
-    pub(super) fn begin_stream(&self, wanted: Wanted<'_>, offset: u64, is_named: bool) -> Result<Progress, End> {
+    pub(super) fn begin_stream(
+        &self,
+        wire: &Wire,
+        wanted: Wanted<'_>,
+        offset: u64,
+        is_named: bool,
+    ) -> Result<Progress, End> {
         let db = self.status().link().stream_db;
         let primary = self.status().primary().ok_or(End::Unwanted)?;
         let address = format!("{}:{}", String::from_utf8_lossy(&primary.host), primary.port);
@@ -420,9 +416,10 @@ impl LinkThread {
         self.status().update_link(|link| (link.last_io, link.read_offset) = (now, offset));
         self.set_state(wanted, LinkState::Connected);
         let applier = Applier::new(Arc::clone(&info), LINK_PLACE, db);
-        // The own log has the data set as it is.
-        let marks = VecDeque::from([(offset, self.engine().change_log().appended())]);
-        Ok(Progress { client: info, applier, offset, open: Vec::new(), is_named, marks, durable: 0 })
+        let marks = Arc::new(Mutex::new(DurableMarks::new(offset, self.engine().change_log().appended())));
+        // A primary whose history has no name hears nothing.
+        wire.voice().set_word(if is_named { Word::Progress(Arc::clone(&marks)) } else { Word::None });
+        Ok(Progress { client: info, applier, offset, open: Vec::new(), is_named, marks })
     }
 
     /// Bytes that are nothing to run.
@@ -438,23 +435,49 @@ impl LinkThread {
         Ok(())
     }
 
-    fn apply(&self, progress: &mut Progress, bytes: &[u8], wanted: Wanted<'_>) -> Result<(), End> {
+    /// Applies so many bytes of what has come, and takes them.
+    fn apply_next(
+        &self,
+        wire: &mut Wire,
+        len: usize,
+        progress: Option<&mut Progress>,
+        wanted: Wanted<'_>,
+    ) -> Result<(), End> {
+        let (bytes, left) = match wire.take_large(len) {
+            Some(large) => (Cow::Owned(large), 0),
+            None => (Cow::Borrowed(&wire.input()[..len]), len),
+        };
+        if let Some(progress) = progress {
+            self.apply(progress, bytes, wanted)?;
+        }
+        self.tell_others();
+        wire.advance(left);
+        Ok(())
+    }
+
+    fn apply(&self, progress: &mut Progress, mut bytes: Cow<'_, [u8]>, wanted: Wanted<'_>) -> Result<(), End> {
         let (engine, status) = (self.engine(), self.status());
-        let mut left = bytes;
-        while !left.is_empty() {
+        let mut at = 0;
+        while at < bytes.len() {
             let applying = status.applying.lock();
             if !wanted.is_wanted() {
                 return Err(End::Unwanted);
             }
-            let applied = progress.applier.apply(engine, left, clock::now()).map_err(|NoCommands| {
+            let applied = progress.applier.apply(engine, &bytes[at..], clock::now()).map_err(|NoCommands| {
                 status.update_link(|link| link.can_resume = false);
                 End::Stream
             })?;
-            let (taken, rest) = left.split_at(applied.taken);
-            left = rest;
-            progress.open.extend_from_slice(taken);
-            let mut whole = std::mem::take(&mut progress.open);
-            progress.open = whole.split_off(whole.len() - applied.open);
+            let is_all = at == 0 && applied.taken == bytes.len() && progress.open.is_empty() && applied.open == 0;
+            let whole = if is_all {
+                at = 0;
+                std::mem::take(&mut bytes).into_owned()
+            } else {
+                progress.open.extend_from_slice(&bytes[at..at + applied.taken]);
+                at += applied.taken;
+                let mut whole = std::mem::take(&mut progress.open);
+                progress.open = whole.split_off(whole.len() - applied.open);
+                whole
+            };
             progress.offset += whole.len() as u64;
             status.set_offset(progress.offset);
             if progress.applier.db() != status.link().stream_db {
@@ -479,11 +502,7 @@ impl LinkThread {
     fn write_log(&self, progress: &mut Progress) {
         let Some(aof) = applied::log_file_of(&self.shared) else { return };
         applied::write_log(&self.shared, aof);
-        if progress.marks.len() == MARKS {
-            // The places between are known less exactly.
-            progress.marks.pop_back();
-        }
-        progress.marks.push_back((progress.offset, self.engine().change_log().appended()));
+        progress.marks.lock().note(progress.offset, self.engine().change_log().appended());
     }
 
     fn tell_others(&self) {
@@ -501,7 +520,7 @@ impl LinkThread {
         let (offset, is_named) = self.load(wire, link, size, None, wanted)?;
         link.begin_stream();
         link.note_input(wire.now());
-        self.begin_stream(wanted, offset, is_named)
+        self.begin_stream(wire, wanted, offset, is_named)
     }
 
     /// Takes the snapshot in the place of what there is: at which offset of the stream it ends, and whether its history
@@ -517,6 +536,8 @@ impl LinkThread {
         let (status, config) = (self.status(), self.engine().config().snapshot());
         let now = clock::now().unix_ms();
         status.update_link(|link| (link.sync_total, link.sync_read, link.last_io) = (size, 0, now));
+        // The primary may have sent all of it long before it is loaded.
+        wire.voice().set_word(Word::Alive);
         self.set_state(wanted, LinkState::Sync);
         let kind = size.map_or_else(
             || "streamed RDB from primary with EOF".to_owned(),
@@ -547,7 +568,7 @@ impl LinkThread {
                 self.store(wire, link, &name, wanted)?;
                 let applying = status.applying.lock();
                 give_up();
-                let (mut log, its_db) = self.load_file(wire, link, &name, wanted)?;
+                let (mut log, its_db) = self.load_file(&name, wanted)?;
                 if config.flag(Directive::RDB_DEL_SYNC_FILES) && !keeps_files(&config) {
                     let _ = std::fs::remove_file(path(&name));
                 }
@@ -561,7 +582,7 @@ impl LinkThread {
         status.set_offset(offset);
         status.acknowledgement.update_membership(Membership::replace);
         status.update_link(|link| (link.can_resume, link.stream_db) = (position.is_some(), db.unwrap_or(its_db)));
-        self.told.set(wanted.generation);
+        self.told.store(wanted.generation, Relaxed);
         self.shared.replication.post(ReplicationMessage::Follow { offset, goes_on: false });
         drop(log);
         drop(applying);
@@ -629,49 +650,19 @@ impl LinkThread {
         })?)
     }
 
-    fn load_file(
-        &self,
-        wire: &mut Wire,
-        link: &mut PrimaryLink,
-        name: &[u8],
-        wanted: Wanted<'_>,
-    ) -> Result<(StoppedLog<'_>, u32), End> {
+    fn load_file(&self, name: &[u8], wanted: Wanted<'_>) -> Result<(StoppedLog<'_>, u32), End> {
         if !wanted.is_wanted() {
             return Err(End::Unwanted);
         }
         let log = StoppedLog::stop(self.engine());
         log::notice("PRIMARY <-> REPLICA sync: Loading DB in memory");
-        let file = std::fs::File::open(path(name))?;
+        let mut file = std::fs::File::open(path(name))?;
         let size = file.metadata()?.len();
-        let mut reader = KeptAlive::new(file, wire, link);
-        let loaded = load_snapshot(self.engine(), &mut reader, size);
+        let loaded = load_snapshot(self.engine(), &mut file, size);
         if loaded.is_err() {
             self.lose();
         }
         loaded.map(|loaded| (log, stream_db(&loaded))).map_err(|failure| End::Load(failure.text, "disk"))
-    }
-}
-
-/// How a snapshot gets into the keyspace.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum LoadWay {
-    /// By a file.
-    File,
-    /// As it comes, in the place of what there was.
-    InPlace,
-    /// As it comes, beside what is there.
-    Beside,
-}
-
-impl LoadWay {
-    fn of(engine: &Engine, config: &Config) -> LoadWay {
-        let is_empty = || (0..engine.databases()).all(|db| engine.len(db as u32) == 0);
-        match config.choice(Directive::REPL_DISKLESS_LOAD) {
-            "flush-before-load" => LoadWay::InPlace,
-            "on-empty-db" if is_empty() => LoadWay::InPlace,
-            "swapdb" => LoadWay::Beside,
-            _ => LoadWay::File,
-        }
     }
 }
 

@@ -10,6 +10,7 @@
 
 pub mod applied;
 mod dual_channel;
+mod durable_marks;
 mod framing_waits;
 pub mod full_sync;
 mod gathering;
@@ -17,6 +18,8 @@ pub mod in_sync_replicas;
 mod kept_stream;
 mod link_membership;
 pub mod link_thread;
+mod link_voice;
+mod load_way;
 pub mod member_file;
 pub mod primary_thread;
 pub mod replica;

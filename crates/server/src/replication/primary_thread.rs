@@ -53,7 +53,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// Between two checks of what changes slowly, in milliseconds.
 pub(super) const SECOND: i64 = 1000;
 /// Bytes of the log that are taken before replicas are sent something.
-const AT_ONCE: u64 = 1 << 20;
+pub(super) const AT_ONCE: u64 = 1 << 20;
 /// How often the log is read for a snapshot's beginning.
 const PATIENCE: usize = 1 << 20;
 
@@ -200,15 +200,12 @@ impl PrimaryThread {
             ReplicationMessage::Replica(new) => self.attach(*new, now),
             ReplicationMessage::Sync(event) => self.take_sync(event, now),
             ReplicationMessage::Follow { offset, goes_on } => self.follow(offset, goes_on, now),
-            ReplicationMessage::Feed(bytes) => {
-                if let Some(backlog) = &mut self.backlog {
-                    backlog.append(&bytes);
-                }
-            }
+            ReplicationMessage::Feed(bytes) => self.feed(&bytes),
             ReplicationMessage::Lead { reader } => self.lead(reader, now),
             ReplicationMessage::Resume { reader, offset } => self.resume(reader, offset, now),
             ReplicationMessage::Where { stop, answer } => {
-                let position = self.offset_of(&stop).map(|offset| (self.history().id, offset));
+                let offset = self.offset_of(&stop).filter(|_| stop.history == self.history().id);
+                let position = offset.map(|offset| (stop.history, offset));
                 // Who does not wait any more needs no answer.
                 let _ = answer.send(position);
             }
@@ -403,7 +400,7 @@ impl PrimaryThread {
         let other = &mut self.replicas[snapshots];
         other.shown.awaits_psync.store(false, Relaxed);
         if other.phase == Phase::Transmitted {
-            self.close(snapshots, now);
+            self.let_leave(snapshots, now);
         }
     }
 
@@ -555,6 +552,8 @@ impl PrimaryThread {
             self.ping_replicas(now);
         }
         let timeout = seconds(Directive::REPL_TIMEOUT);
+        // Its other connection may wait for so long before it hears where the snapshot begins.
+        let delay = seconds(Directive::REPL_DISKLESS_SYNC_DELAY);
         let (mut late, mut forsaken) = (Vec::new(), Vec::new());
         let grace = self.shared.engine.replication().grace.load(Relaxed);
         for (token, replica) in &mut self.replicas {
@@ -562,6 +561,8 @@ impl PrimaryThread {
             match replica.phase {
                 Phase::Online | Phase::AwaitsAck if replica.acknowledges && silence > timeout => late.push(token),
                 Phase::Waiting | Phase::InSync(_) if !replica.is_away() => replica.say(b"\n"),
+                Phase::Offered if silence > timeout.saturating_add(delay) => late.push(token),
+                Phase::Leaving if now.since(replica.since) > timeout => late.push(token),
                 Phase::Transmitted if now.since(replica.since) > grace.saturating_mul(SECOND) => forsaken.push(token),
                 _ => {}
             }

@@ -33,6 +33,9 @@ pub enum Phase {
     AwaitsAck,
     /// It got it for another connection, which has not asked for the stream behind it yet.
     Transmitted,
+    /// It got it over a connection that brings nothing else, and closes that. Closed from here, before it has read all,
+    /// the connection would take what it has not read along.
+    Leaving,
     /// It gets the stream, and the snapshot before it over another connection.
     BesideLoad,
     /// It gets the stream.
@@ -144,6 +147,12 @@ impl Replica {
         (self.is_away, self.writable) = (false, true);
     }
 
+    /// It gets nothing more. False: it has closed the connection already.
+    pub fn end_sending(&mut self, now: SteadyMs) -> bool {
+        (self.phase, self.since) = (Phase::Leaving, now);
+        self.socket.as_mut().is_some_and(|socket| socket.stream().end_writing().is_ok())
+    }
+
     /// It is of no use any more.
     pub fn drop_socket(&mut self) {
         self.socket = None;
@@ -157,7 +166,7 @@ impl Replica {
     /// Whether it, or the connection that it gets a snapshot for, has still to be sent the stream from its position.
     pub fn needs_stream(&self) -> bool {
         match self.phase {
-            Phase::Waiting | Phase::Offered => false,
+            Phase::Waiting | Phase::Offered | Phase::Leaving => false,
             Phase::InSync(_) | Phase::AwaitsAck | Phase::Transmitted | Phase::BesideLoad | Phase::Online => {
                 !self.handshake.rdb_only || self.shown.awaits_psync.load(Relaxed)
             }

@@ -1,28 +1,31 @@
 //! A link's bytes, and the snapshot in them as something to read from.
 
 use crate::replication::link_thread::Wanted;
+use crate::replication::link_voice::LinkVoice;
 use crate::system::{clock, log};
 use engine::host::peers::Peer;
 use engine::status::replication_status::ReplicationStatus;
 use replication::arrived::Arrived;
 use replication::primary_link::PrimaryLink;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read};
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Bytes that are read at once, if they are there.
 const READ: usize = 256 << 10;
-/// Room for input that is kept while the link is silent.
+/// Room for input that is kept.
 const KEPT: usize = 4 << 20;
+/// The buffer grows by one part in so many of what is in it, if that is more than is read at once.
+const GROWTH: usize = 4;
 
 /// A connection to a primary, with what has come and has not been taken.
 pub struct Wire {
-    peer: Box<dyn Peer>,
+    voice: Arc<LinkVoice>,
     bytes: Vec<u8>,
     /// What of `bytes` has come and has not been taken.
     filled: Range<usize>,
-    began: Instant,
     /// How long it waits for bytes.
     patience: Duration,
 }
@@ -34,7 +37,12 @@ impl Wire {
     /// The connection is of no use.
     pub fn new(mut peer: Box<dyn Peer>, patience: Duration) -> io::Result<Wire> {
         peer.set_patience(patience)?;
-        Ok(Wire { peer, bytes: vec![0; READ], filled: 0..0, began: Instant::now(), patience })
+        Ok(Wire { voice: Arc::new(LinkVoice::new(peer)), bytes: vec![0; READ], filled: 0..0, patience })
+    }
+
+    /// What the replica says over it.
+    pub fn voice(&self) -> &Arc<LinkVoice> {
+        &self.voice
     }
 
     /// They are waited for that long from now on.
@@ -43,7 +51,7 @@ impl Wire {
     /// The connection is of no use.
     pub fn set_patience(&mut self, patience: Duration) -> io::Result<()> {
         if patience != self.patience {
-            self.peer.set_patience(patience)?;
+            self.voice.with_peer(|peer| peer.set_patience(patience))?;
             self.patience = patience;
         }
         Ok(())
@@ -51,7 +59,7 @@ impl Wire {
 
     /// Milliseconds since it was connected.
     pub fn now(&self) -> u64 {
-        self.began.elapsed().as_millis() as u64
+        self.voice.now()
     }
 
     /// What has come and has not been taken.
@@ -64,8 +72,32 @@ impl Wire {
         self.filled.start += len;
         if self.filled.is_empty() {
             self.filled = 0..0;
-            self.bytes.truncate(KEPT);
         }
+        if self.bytes.len() > KEPT && self.filled.len() <= KEPT / 2 {
+            self.compact();
+            self.bytes.truncate(KEPT);
+            self.bytes.shrink_to(KEPT);
+        }
+    }
+
+    /// Takes so many bytes out as they lie there, if they are most of what there is and much.
+    pub fn take_large(&mut self, len: usize) -> Option<Vec<u8>> {
+        if len <= KEPT || self.filled.len() - len > READ {
+            return None;
+        }
+        let (start, end) = (self.filled.start, self.filled.start + len);
+        let mut rest = self.bytes[end..self.filled.end].to_vec();
+        self.filled = 0..rest.len();
+        rest.resize(2 * READ, 0);
+        let mut taken = std::mem::replace(&mut self.bytes, rest);
+        taken.truncate(end);
+        taken.drain(..start);
+        Some(taken)
+    }
+
+    fn compact(&mut self) {
+        self.bytes.copy_within(self.filled.clone(), 0);
+        self.filled = 0..self.filled.len();
     }
 
     /// Reads once, for as long as the peer's patience goes; how much has come. An end of the connection is an error.
@@ -76,16 +108,17 @@ impl Wire {
     /// The same of so many bytes, which are not none.
     pub fn fill_at_most(&mut self, status: &ReplicationStatus, most: usize) -> io::Result<usize> {
         if self.bytes.len() - self.filled.end < READ / 2 {
-            self.bytes.copy_within(self.filled.clone(), 0);
-            self.filled = 0..self.filled.len();
+            self.compact();
             // It grows as bytes come in, and with what is there.
             if self.bytes.len() - self.filled.end < READ / 2 {
-                self.bytes.resize(self.bytes.len() + self.filled.len().max(READ), 0);
+                let more = (self.filled.len() / GROWTH).max(READ);
+                self.bytes.reserve_exact(more);
+                self.bytes.resize(self.bytes.len() + more, 0);
             }
         }
         let room = &mut self.bytes[self.filled.end..];
         let most = room.len().min(most);
-        match self.peer.read(&mut room[..most]) {
+        match self.voice.with_peer(|peer| peer.read(&mut room[..most])) {
             Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
             Ok(read) => {
                 self.filled.end += read;
@@ -104,11 +137,11 @@ impl Wire {
     /// Sends what the link has to say.
     pub fn send(&mut self, link: &mut PrimaryLink) -> io::Result<()> {
         let output = link.take_output();
-        if output.is_empty() { Ok(()) } else { self.peer.write_all(&output).and_then(|()| self.peer.flush()) }
+        if output.is_empty() { Ok(()) } else { self.voice.say(&output) }
     }
 }
 
-/// Bytes of a snapshot between two looks whether the primary is to be told that its replica is there.
+/// Bytes of a snapshot that are handed out at once.
 const STRIDE: usize = 16 << 10;
 
 /// The snapshot that a link brings, while it does.
@@ -148,9 +181,6 @@ impl<'r> SnapshotReader<'r> {
 
 impl Read for SnapshotReader<'_> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        // The primary may have sent all of it long before it is loaded.
-        self.link.keep_alive(self.wire.now());
-        self.wire.send(self.link)?;
         while self.data == 0 && !self.has_ended {
             if !self.wanted.is_wanted() {
                 return Err(io::Error::other("another primary is wanted"));
@@ -165,8 +195,6 @@ impl Read for SnapshotReader<'_> {
                 }
                 (0, _) => {
                     self.link.tick(now).map_err(io::Error::other)?;
-                    self.link.keep_alive(now);
-                    self.wire.send(self.link)?;
                     if self.wire.fill(self.status)? > 0 {
                         let now = clock::now().unix_ms();
                         self.status.update_link(|link| link.last_io = now);
@@ -232,26 +260,64 @@ impl SyncProgress {
     }
 }
 
-/// A file that is read while the primary is told now and then that its replica is there.
-pub struct KeptAlive<'r> {
-    file: std::fs::File,
-    wire: &'r mut Wire,
-    link: &'r mut PrimaryLink,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
 
-impl<'r> KeptAlive<'r> {
-    /// Reads this file.
-    pub fn new(file: std::fs::File, wire: &'r mut Wire, link: &'r mut PrimaryLink) -> KeptAlive<'r> {
-        KeptAlive { file, wire, link }
+    /// A primary that has sent all of it, and hears nothing.
+    struct Sent(io::Cursor<Vec<u8>>);
+
+    impl Read for Sent {
+        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+            self.0.read(to)
+        }
     }
-}
 
-impl Read for KeptAlive<'_> {
-    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        self.link.keep_alive(self.wire.now());
-        // A primary that is gone is found out afterwards.
-        let _ = self.wire.send(self.link);
-        let len = to.len().min(STRIDE);
-        self.file.read(&mut to[..len])
+    impl Write for Sent {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Peer for Sent {
+        fn set_patience(&mut self, _: Duration) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_large_value_leaves_no_room_behind_and_takes_little_more_than_itself() {
+        let status = ReplicationStatus::default();
+        let (large, behind) = (20 << 20, b"behind");
+        for before in [0, 1 << 20] {
+            let bytes: Vec<u8> = (0..before + large).map(|n| n as u8).chain(*behind).collect();
+            let mut wire = Wire::new(Box::new(Sent(io::Cursor::new(bytes.clone()))), Duration::ZERO).unwrap();
+            while wire.input().len() < bytes.len() {
+                assert!(wire.fill(&status).unwrap() > 0);
+                assert!(wire.bytes.capacity() <= wire.input().len() / GROWTH * 5 + 2 * READ);
+            }
+            wire.advance(before);
+            assert!(wire.take_large(KEPT).is_none(), "it is not most of it");
+            let taken = wire.take_large(large).expect("most of it");
+            assert!(taken == bytes[before..before + large] && wire.input() == behind);
+            assert!(wire.bytes.capacity() <= KEPT);
+        }
+    }
+
+    #[test]
+    fn room_for_input_goes_with_the_input() {
+        let mut wire = Wire::new(Box::new(Sent(io::Cursor::new(vec![7; 9 << 20]))), Duration::ZERO).unwrap();
+        while wire.input().len() < 9 << 20 {
+            wire.fill(&ReplicationStatus::default()).unwrap();
+        }
+        wire.advance(8 << 20);
+        assert!(wire.bytes.capacity() <= KEPT && wire.input() == vec![7; 1 << 20]);
+        wire.advance(1 << 20);
+        assert!(wire.input().is_empty() && wire.bytes.capacity() <= KEPT);
     }
 }

@@ -130,11 +130,12 @@ impl PrimaryThread {
         match event {
             SyncEvent::Begun { sync, at, proceed } => {
                 let start = match &at {
-                    SnapshotAt::Log(stop) => self.offset_of(stop).map(|offset| (offset, 0)),
-                    SnapshotAt::Stream(offset, db) => Some((*offset, *db)),
+                    SnapshotAt::Log(stop) => self.offset_of(stop).map(|offset| (stop.history, offset, 0)),
+                    SnapshotAt::Stream(id, offset, db) => Some((*id, *offset, *db)),
                 };
-                let Some((offset, db)) = start else { return self.fail(sync, "its offset is not known", now) };
-                let id = self.history().id;
+                // Its moment is of no history that replicas could go on with, where the server has another one by now.
+                let start = start.filter(|(id, ..)| *id == self.history().id);
+                let Some((id, offset, db)) = start else { return self.fail(sync, "its offset is not known", now) };
                 self.tell_offset(sync, SnapshotStart { id, offset, db }, now);
                 // A thread that is not there any more needs no answer.
                 let _ = proceed.send((id, offset));
@@ -236,8 +237,12 @@ impl PrimaryThread {
             replica.shown.set_state(ReplicaState::RdbTransmitted);
             return self.register_again(token, now);
         }
-        if replica.handshake.rdb_only || is_cancelled {
+        if is_cancelled {
             return self.close(token, now);
+        }
+        if replica.handshake.rdb_only {
+            self.register_again(token, now);
+            return self.let_leave(token, now);
         }
         log::notice(format_args!("Synchronization with replica {} succeeded", replica.name()));
         // Who was told a length knows the end by itself. Others first say that they have seen it.
@@ -250,6 +255,15 @@ impl PrimaryThread {
         self.refused.remove(&self.replicas[token].name());
         self.count_good();
         self.register_again(token, now);
+    }
+
+    /// A replica closes this connection when it has read all that was sent.
+    pub(super) fn let_leave(&mut self, token: usize, now: SteadyMs) {
+        let Some(replica) = self.replicas.get_mut(token) else { return };
+        self.shared.engine.replication().remove_replica(replica.info.id);
+        if !replica.end_sending(now) {
+            self.close(token, now);
+        }
     }
 
     /// The socket is the thread's own again.

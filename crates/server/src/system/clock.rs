@@ -3,6 +3,7 @@
 use commands::Now;
 use engine::time::{Nanos, UnixUs};
 use quanta::Clock;
+use rustix::time::{ClockId, clock_gettime};
 use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,6 +11,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub fn now() -> Now {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Now { unix_us: UnixUs(i64::try_from(since.as_micros()).unwrap_or(i64::MAX)) }
+}
+
+/// Time that a processor has worked for the calling thread.
+pub fn thread_nanos() -> Nanos {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Nanos(u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// A moment that is never before an earlier one. Read after every command: where the processor counts at a

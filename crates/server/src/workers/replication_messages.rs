@@ -45,8 +45,8 @@ pub enum SyncEvent {
 pub enum SnapshotAt {
     /// A length of the change log.
     Log(Arc<StreamStop>),
-    /// The stream's length and the database that it has selected, of a server that follows another one.
-    Stream(u64, u32),
+    /// The history and its length, and the database that the stream has selected, of a server that follows another one.
+    Stream(ReplicationId, u64, u32),
 }
 
 /// What other threads tell it.

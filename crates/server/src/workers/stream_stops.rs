@@ -7,6 +7,7 @@ use engine::Engine;
 use engine::keyspace::record::LogUser;
 use engine::locks::sync::Mutex;
 use engine::propagation::log_reader::{LogReader, Overflow};
+use replication::ids::ReplicationId;
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -14,6 +15,8 @@ use std::sync::{Arc, OnceLock, Weak};
 #[derive(Debug)]
 pub struct StreamStop {
     log: u64,
+    /// The history that the stream is of then.
+    pub history: ReplicationId,
     offset: OnceLock<u64>,
 }
 
@@ -48,7 +51,8 @@ impl StreamStops {
             state.reader = Some(log.open(Overflow::Keep));
             engine.set_logging(LogUser::Replicas, true);
         }
-        let stop = Arc::new(StreamStop { log: log.appended(), offset: OnceLock::new() });
+        let history = engine.replication().history().id;
+        let stop = Arc::new(StreamStop { log: log.appended(), history, offset: OnceLock::new() });
         state.ahead.push_back(Arc::clone(&stop));
         stop
     }

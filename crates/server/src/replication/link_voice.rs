@@ -1,0 +1,152 @@
+//! What a replica says to its primary each second: how far it is, or that it is there.
+//!
+//! ```text
+//!   link's thread    reads - applies ........................ reads      the stream, which may stand still for long
+//!   its clock          .       .      ACK      .     ACK      .          each second in which nothing else was said
+//! ```
+//!
+//! A paused replica, one that waits for a script's locks and one that loads stay replicas of their primary.
+
+use crate::replication::applied;
+use crate::replication::durable_marks::DurableMarks;
+use crate::replication::link_thread::{LinkThread, Wanted};
+use crate::system::log;
+use engine::host::peers::Peer;
+use engine::locks::sync::{Mutex, unlock_fairly};
+use replication::ack_schedule::{PERIOD, ack_command};
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The least time between two looks at what is due.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What a link's clock says.
+#[derive(Clone)]
+pub enum Word {
+    /// Nothing: the primary has yet to answer.
+    None,
+    /// An empty line: the replica is there.
+    Alive,
+    /// How far it is, in memory and in its log.
+    Progress(Arc<Mutex<DurableMarks>>),
+}
+
+/// A connection to a primary that two threads write to.
+pub struct LinkVoice {
+    connection: Mutex<Connection>,
+    word: Mutex<Word>,
+    began: Instant,
+    /// When something was said last, in milliseconds since the beginning.
+    spoken: AtomicU64,
+}
+
+struct Connection {
+    peer: Box<dyn Peer>,
+    /// Half of a word may have been sent.
+    is_broken: bool,
+}
+
+impl LinkVoice {
+    /// Takes over a new connection.
+    pub fn new(peer: Box<dyn Peer>) -> LinkVoice {
+        let connection = Mutex::new(Connection { peer, is_broken: false });
+        LinkVoice { connection, word: Mutex::new(Word::None), began: Instant::now(), spoken: AtomicU64::new(0) }
+    }
+
+    /// Milliseconds since it was connected.
+    pub fn now(&self) -> u64 {
+        self.began.elapsed().as_millis() as u64
+    }
+
+    /// Changes what the clock says from now on.
+    pub fn set_word(&self, word: Word) {
+        *self.word.lock() = word;
+    }
+
+    /// Lets the link's thread read or write. The clock, if it waits, is next.
+    ///
+    /// # Errors
+    /// Those of `work`, and the connection broke before.
+    pub fn with_peer<R>(&self, work: impl FnOnce(&mut dyn Peer) -> io::Result<R>) -> io::Result<R> {
+        let mut connection = self.connection.lock();
+        let result = if connection.is_broken { Err(ErrorKind::BrokenPipe.into()) } else { work(&mut *connection.peer) };
+        unlock_fairly(connection);
+        result
+    }
+
+    /// Sends these bytes.
+    ///
+    /// # Errors
+    /// The connection is of no use any more.
+    pub fn say(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut connection = self.connection.lock();
+        if connection.is_broken {
+            return Err(ErrorKind::BrokenPipe.into());
+        }
+        let sent = connection.peer.write_all(bytes).and_then(|()| connection.peer.flush());
+        connection.is_broken = sent.is_err();
+        self.spoken.store(self.now(), Relaxed);
+        sent
+    }
+
+    /// How long nothing is to be said by the clock.
+    fn rest(&self) -> Duration {
+        Duration::from_millis((self.spoken.load(Relaxed) + PERIOD).saturating_sub(self.now()))
+    }
+}
+
+impl LinkThread {
+    /// Runs the link's work while its clock runs, which no work of the link holds up.
+    pub(super) fn with_clock<R>(&self, voice: &LinkVoice, wanted: Wanted<'_>, work: impl FnOnce() -> R) -> R {
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let run = || self.run_clock(voice, wanted, &is_over);
+            let clock = thread::Builder::new().name("replica-clock".to_owned()).spawn_scoped(scope, run);
+            if let Err(error) = &clock {
+                log::warning(format_args!("Can't start a thread for the link to the primary: {error}"));
+            }
+            let result = work();
+            is_over.store(true, Relaxed);
+            if let Ok(clock) = clock {
+                clock.thread().unpark();
+            }
+            result
+        })
+    }
+
+    fn run_clock(&self, voice: &LinkVoice, wanted: Wanted<'_>, is_over: &AtomicBool) {
+        while !is_over.load(Relaxed) {
+            thread::park_timeout(voice.rest().max(LOOK));
+            self.shared.sleep_with_server();
+            if voice.rest().is_zero() && !is_over.load(Relaxed) {
+                let word = voice.word.lock().clone();
+                if let Some(bytes) = self.bytes_of(&word, wanted) {
+                    // The link's thread meets the same error.
+                    let _ = voice.say(&bytes);
+                }
+            }
+        }
+    }
+
+    fn bytes_of(&self, word: &Word, wanted: Wanted<'_>) -> Option<Vec<u8>> {
+        match word {
+            Word::None => None,
+            Word::Alive => Some(b"\n".to_vec()),
+            Word::Progress(marks) => {
+                let durable = self.durable(marks);
+                let offset = self.status().offset();
+                // An offset of another history comes after the change of whom the server follows.
+                wanted.is_wanted().then(|| ack_command(offset, durable.map(|durable| durable.min(offset))))
+            }
+        }
+    }
+
+    /// How much of the stream the own log has on the disk, if there is one.
+    pub(super) fn durable(&self, marks: &Mutex<DurableMarks>) -> Option<u64> {
+        let aof = applied::log_file_of(&self.shared)?;
+        Some(marks.lock().advance(aof.journal.synced()))
+    }
+}

@@ -1,0 +1,174 @@
+//! The link between a replica and its primary: a replica is heard whatever holds it up, and takes no more memory than
+//! it needs.
+
+use crate::dialogue::{ask, ask_integer};
+use crate::harness::{Server, eventually, send};
+use std::io::{BufRead, BufReader, Read};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+const ID: &str = "0123456789012345678901234567890123456789";
+/// No keys and no checksum.
+const EMPTY: &[u8] = b"REDIS0011\xff\0\0\0\0\0\0\0\0";
+/// Longer than any machine of the tests stands still.
+const LONG: Duration = Duration::from_secs(60);
+
+/// The next line, without its end.
+fn line(lines: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    assert!(lines.read_line(&mut line).expect("a line") > 0, "the link stands");
+    line.trim_end().to_ascii_lowercase()
+}
+
+/// A primary's side of a link, whose replica has an empty snapshot and waits for the stream.
+fn take_replica(replica: &Server, listener: &TcpListener) -> (BufReader<TcpStream>, TcpStream) {
+    let port = listener.local_addr().expect("its address").port();
+    assert_eq!(ask(&mut replica.client(), &format!("REPLICAOF 127.0.0.1 {port}")), "OK");
+    let (mut link, _) = listener.accept().expect("the replica");
+    link.set_read_timeout(Some(LONG)).expect("a time");
+    let mut lines = BufReader::new(link.try_clone().expect("the socket"));
+    loop {
+        match line(&mut lines).as_str() {
+            "ping" => send(&mut link, b"+PONG\r\n"),
+            "replconf" => send(&mut link, b"+OK\r\n"),
+            "psync" => break,
+            _ => {}
+        }
+    }
+    send(&mut link, format!("+FULLRESYNC {ID} 100\r\n${}\r\n", EMPTY.len()).as_bytes());
+    send(&mut link, EMPTY);
+    assert_eq!(next_ack(&mut lines), "100");
+    (lines, link)
+}
+
+/// The offset of the next acknowledgement.
+fn next_ack(lines: &mut impl BufRead) -> String {
+    while line(lines) != "ack" {}
+    line(lines);
+    line(lines)
+}
+
+#[test]
+fn a_replica_whose_stream_stands_still_says_how_far_it_is() {
+    for threads in [1, 3] {
+        for is_script in [false, true] {
+            let replica = Server::start_with_threads(threads, &["--busy-reply-threshold", "1"]);
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+            let (mut lines, mut link) = take_replica(&replica, &listener);
+            let mut client = replica.client();
+            let mut script = replica.socket();
+            if is_script {
+                send(&mut script, b"EVAL \"server.call('GET', KEYS[1]) while true do end\" 1 k\r\n");
+                assert!(eventually(|| ask(&mut client, "GET k").contains("BUSY")), "the script runs");
+            } else {
+                assert_eq!(ask(&mut client, "CLIENT PAUSE 100000 WRITE"), "OK");
+            }
+            send(&mut link, b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n");
+            // One may have been on its way, and one comes from the clock of the thread that reads.
+            let acked: Vec<String> = (0..3).map(|_| next_ack(&mut lines)).collect();
+            assert_eq!(acked, ["100", "100", "100"], "threads {threads}, script {is_script}");
+            assert_ne!(ask(&mut client, "GET k"), "\"v\"");
+            assert_eq!(ask(&mut client, if is_script { "SCRIPT KILL" } else { "CLIENT UNPAUSE" }), "OK");
+            while next_ack(&mut lines) != "127" {}
+            assert_eq!(ask(&mut client, "GET k"), "\"v\"");
+        }
+    }
+}
+
+#[test]
+fn a_large_value_leaves_nothing_in_a_replica_but_itself() {
+    const LARGE: usize = 48 << 20;
+    let [primary, replica] = std::array::from_fn(|_| Server::start(&["--repl-diskless-sync-delay", "0"]));
+    follow(&replica, &primary);
+    let memory = |field: &str| {
+        let info = ask(&mut replica.client(), "INFO memory");
+        let value = info.split(field).nth(1).and_then(|rest| rest.split(['\r', '\\', '\n']).next());
+        value.and_then(|value| value.parse::<usize>().ok()).unwrap_or_else(|| panic!("{field} in {info}"))
+    };
+    let before = memory("used_memory:");
+    redis::cmd("SET").arg("large").arg(vec![b'x'; LARGE]).exec(&mut primary.client()).expect("OK");
+    assert!(eventually(|| ask_integer(&mut replica.client(), "STRLEN large") == LARGE as i64));
+    assert!(eventually(|| memory("used_memory:") < before + LARGE + LARGE / 2), "{}", memory("used_memory:"));
+    let peak = memory("used_memory_peak:");
+    assert!(peak < before + LARGE * 5 / 2 + (16 << 20), "{peak}");
+}
+
+fn follow(replica: &Server, primary: &Server) {
+    assert_eq!(ask(&mut replica.client(), &format!("REPLICAOF 127.0.0.1 {}", primary.port)), "OK");
+    assert!(eventually(|| ask(&mut replica.client(), "ROLE").contains("\"connected\"")), "the link stands");
+}
+
+#[test]
+fn fields_with_expiries_come_over_whichever_connection_the_snapshot_takes() {
+    for diskless in ["yes", "no"] {
+        let options = ["--dual-channel-replication-enabled", "yes", "--repl-diskless-sync", diskless];
+        let options = [&options[..], &["--repl-diskless-sync-delay", "0"]].concat();
+        let [primary, replica] = std::array::from_fn(|_| Server::start(&options));
+        let mut writer = primary.client();
+        assert_eq!(ask(&mut writer, "HSETEX h EX 1000 FIELDS 1 f v"), "1");
+        follow(&replica, &primary);
+        let mut reader = replica.client();
+        assert_eq!(ask(&mut reader, "HGET h f"), "\"v\"");
+        assert_ne!(ask(&mut reader, "HTTL h FIELDS 1 f"), "[-1]");
+        let log = primary.folder.read("stdout");
+        assert_eq!(log.contains("Dual channel capability ignored"), diskless == "no", "{log}");
+    }
+}
+
+#[test]
+fn a_replica_that_was_told_to_get_its_snapshot_elsewhere_and_does_not_is_dropped() {
+    let options = ["--dual-channel-replication-enabled", "yes", "--repl-diskless-sync-delay", "0"];
+    let primary = Server::start(&[&options[..], &["--repl-timeout", "1"]].concat());
+    let mut link = primary.socket();
+    link.set_read_timeout(Some(LONG)).expect("a time");
+    send(&mut link, b"REPLCONF capa eof capa psync2 capa dual-channel\r\nPSYNC ? -1\r\n");
+    let mut said = String::new();
+    link.read_to_string(&mut said).expect("the end of the link");
+    assert_eq!(said, "+OK\r\n+DUALCHANNELSYNC\r\n");
+}
+
+/// The next words of a primary, whole lines.
+fn hear(lines: &mut impl BufRead) -> String {
+    loop {
+        let line = line(lines);
+        if !line.is_empty() {
+            return line;
+        }
+    }
+}
+
+#[test]
+fn a_snapshot_is_read_to_its_end_by_a_replica_that_has_said_that_it_is_there() {
+    let options = ["--dual-channel-replication-enabled", "yes", "--repl-diskless-sync-delay", "0"];
+    let primary = Server::start(&[&options[..], &["--rdbcompression", "no"]].concat());
+    let mut writer = primary.client();
+    // More than sockets take that nobody reads.
+    for number in 0..24 {
+        let value = vec![b'x'; 1 << 20];
+        redis::cmd("SET").arg(number).arg(value).exec(&mut writer).expect("OK");
+    }
+    let mut main = primary.socket();
+    send(&mut main, b"REPLCONF capa eof capa psync2 capa dual-channel\r\nPSYNC ? -1\r\n");
+    let mut lines = BufReader::new(main.try_clone().expect("the socket"));
+    assert_eq!((hear(&mut lines), hear(&mut lines)), ("+ok".to_owned(), "+dualchannelsync".to_owned()));
+    let mut snapshots = primary.socket();
+    send(&mut snapshots, b"REPLCONF capa eof rdb-only 1 rdb-channel 1 version 9.0.0\r\nSYNC\r\n");
+    let mut data = BufReader::with_capacity(16, snapshots.try_clone().expect("the socket"));
+    assert_eq!(hear(&mut data), "+ok");
+    let end = hear(&mut data);
+    let words: Vec<&str> = end.split(' ').collect();
+    let (offset, id, client) = (words[0].strip_prefix("$endoff:").expect("an offset"), words[1], words[3]);
+    let next = offset.parse::<u64>().expect("a number") + 1;
+    // The replica loads, and reads on when the primary has done with it.
+    send(&mut snapshots, b"\n");
+    send(&mut main, format!("REPLCONF set-rdb-client-id {client}\r\n").as_bytes());
+    assert_eq!(hear(&mut lines), "+ok");
+    send(&mut main, format!("PSYNC {id} {next}\r\n").as_bytes());
+    assert!(hear(&mut lines).starts_with("+continue"));
+    send(&mut snapshots, b"\n");
+    let mut rest = Vec::new();
+    data.read_to_end(&mut rest).expect("all of the snapshot");
+    let head = rest.windows(5).position(|part| part == b"$EOF:").expect("the beginning");
+    let mark = rest[head + 5..head + 45].to_vec();
+    assert!(rest.ends_with(&mark), "{} bytes", rest.len());
+}
