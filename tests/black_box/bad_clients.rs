@@ -33,6 +33,20 @@ fn misbehave(socket: &mut TcpStream, habit: &[u8]) -> bool {
 }
 
 #[test]
+fn zeros_are_no_request() {
+    let server = Server::start(&[]);
+    for before in ["", "PING\r\n"] {
+        let mut socket = server.socket();
+        send(&mut socket, &[before.as_bytes(), &[0; 200]].concat());
+        // The line that the zeros begin ends here.
+        send(&mut socket, b"\r\nPING\r\nQUIT\r\n");
+        let replies = read_to_close(&mut socket);
+        assert!(replies.matches("-ERR").count() <= 1, "{replies}");
+        assert!(replies.ends_with("+PONG\r\n+OK\r\n"), "{replies}");
+    }
+}
+
+#[test]
 fn bad_clients_cost_others_nothing_and_leave_nothing() {
     on_each_thread_count(&[], |server| {
         let mut honest = server.client();

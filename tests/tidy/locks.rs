@@ -58,7 +58,8 @@ fn short_name(path: &str) -> Option<String> {
 fn declared(line: &str) -> Option<&str> {
     let at = KINDS.iter().filter_map(|kind| line.find(kind)).min()?;
     let is_borrowed = line[..at].contains('&') || line.trim_start().starts_with("use ");
-    let before = line[..at].trim_start().trim_start_matches("pub(crate) ").trim_start_matches("pub ");
+    let before = line[..at].trim_start();
+    let before = ["pub(crate) ", "pub(super) ", "pub "].iter().fold(before, |rest, word| rest.trim_start_matches(word));
     let keyword = before.split(' ').next().unwrap_or_default();
     let name = match keyword {
         "struct" | "static" | "type" => before[keyword.len()..].trim_start(),
@@ -78,6 +79,7 @@ mod tests {
     #[test]
     fn what_declares_a_lock_is_found() {
         assert_eq!(declared("    pub applying: Mutex<()>,"), Some("applying"));
+        assert_eq!(declared("    pub(super) marks: Arc<Mutex<Marks>>,"), Some("marks"));
         assert_eq!(declared("pub struct Rates(Mutex<Totals>);"), Some("Rates"));
         assert_eq!(declared("static BASE: Mutex<Option<i32>> = Mutex::new(None);"), Some("BASE"));
         assert_eq!(declared("    patterns: CachePadded<RwLock<Patterns>>,"), Some("patterns"));

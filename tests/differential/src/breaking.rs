@@ -43,8 +43,7 @@ fn limit(rng: &mut Rng, most: usize) -> Limit {
 
 fn carry(mut from: TcpStream, mut to: TcpStream, limit: Limit) {
     let (mut left, mut buffer) = (limit.bytes, vec![0; 1 << 14]);
-    loop {
-        let Ok(count @ 1..) = from.read(&mut buffer) else { break };
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
         let carried = count.min(left);
         left -= carried;
         if to.write_all(&buffer[..carried]).is_err() || (left == 0 && !limit.falls_silent) {

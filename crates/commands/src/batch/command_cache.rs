@@ -64,6 +64,13 @@ mod tests {
     use resp::encode_command;
 
     #[test]
+    fn zeros_are_no_familiar_request() {
+        let mut command_cache = CommandCache::default();
+        let mut spans = vec![Span::default()];
+        assert!(command_cache.parse(&[0; 64], &mut spans).is_none() && spans.len() == 1);
+    }
+
+    #[test]
     fn what_is_familiar_is_what_a_lookup_finds() {
         crate::install(&[]);
         let mut command_cache = CommandCache::default();

@@ -135,14 +135,15 @@ fn watch(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     for index in 1..args.len() {
         let key = cx.key(args, index);
         // A transaction that will fail anyway needs no more reasons.
-        if watching.flag.is_raised() || watching.keys.iter().any(|known| known.db == db && *known.name == *key.name) {
-            continue;
+        if watching.flag.is_raised() {
+            break;
         }
         let slot = &mut cx.keys.shard_at(key.hash).dbs[db];
         let stale = is_stale(&slot.table, key.hash.local(), key.name, now);
-        slot.watchers.watch(key.name, &watching.flag, stale);
-        watching.keys.push(AwaitedKey { db, name: key.name.into(), hash: key.hash });
-        cx.session.info.watched_bytes.fetch_add(watch_bytes(key.name), Relaxed);
+        if slot.watchers.watch(key.name, &watching.flag, stale) {
+            watching.keys.push(AwaitedKey { db, name: key.name.into(), hash: key.hash });
+            cx.session.info.watched_bytes.fetch_add(watch_bytes(key.name), Relaxed);
+        }
     }
     cx.session.info.watched.store(watching.keys.len() as u32, Relaxed);
     cx.session.info.queued.fetch_max(0, Relaxed);

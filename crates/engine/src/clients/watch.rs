@@ -51,12 +51,14 @@ pub struct Watchers {
 }
 
 impl Watchers {
-    /// `stale`: the key has an expired entry.
-    pub fn watch(&mut self, key: &[u8], flag: &Arc<WatchFlag>, stale: bool) {
+    /// Registers the flag; false: the client watches the key already. `stale`: the key has an expired entry.
+    pub fn watch(&mut self, key: &[u8], flag: &Arc<WatchFlag>, stale: bool) -> bool {
         let watches = self.by_key.entry(key.into()).or_default();
-        if !watches.iter().any(|known| Arc::ptr_eq(&known.flag, flag)) {
+        let is_new = !watches.iter().any(|known| Arc::ptr_eq(&known.flag, flag));
+        if is_new {
             watches.push(Watch { flag: Arc::clone(flag), stale });
         }
+        is_new
     }
 
     /// Takes the flag away from the key.

@@ -85,7 +85,7 @@ fn last_word(bytes: &[u8]) -> u64 {
 const HEAD_MAX: usize = 16;
 
 /// The beginning of a request up to the end of its first argument, if that is at most 16 bytes.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct RequestPrefix {
     /// The first eight bytes, and the others with zeros behind them.
     words: [u64; 2],
@@ -96,6 +96,14 @@ pub struct RequestPrefix {
     first: Span,
     /// Arguments after the first.
     others: usize,
+}
+
+impl Default for RequestPrefix {
+    /// No request begins with this one.
+    fn default() -> RequestPrefix {
+        // A bit of the second word that the mask leaves out.
+        RequestPrefix { words: [0, 1], mask: 0, end: 0, first: Span::default(), others: 0 }
+    }
 }
 
 impl RequestPrefix {
@@ -147,6 +155,14 @@ mod tests {
     use crate::reply_value::encode_command;
     use crate::request::{Progress, RequestLimits, RequestParser};
     use proptest::prelude::*;
+
+    #[test]
+    fn no_request_begins_with_the_head_that_is_none() {
+        let mut spans = Vec::new();
+        for request in [&[0; 64][..], &[0; 16], b"*1\r\n$4\r\nPING\r\n", b"\0\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0"] {
+            assert!(RequestPrefix::default().parse(request, &mut spans).is_none() && spans.is_empty());
+        }
+    }
 
     #[test]
     fn a_head_that_was_seen_parses_its_like_only() {
