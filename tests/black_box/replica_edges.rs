@@ -14,6 +14,29 @@ fn follow(replica: &Server, primary: &Server) {
 }
 
 #[test]
+fn a_transaction_that_changes_no_primary_lets_the_stream_go_on() {
+    let [primary, replica] = std::array::from_fn(|_| Server::start(&AT_ONCE));
+    follow(&replica, &primary);
+    // The first is what a Sentinel orders of a replica that follows that primary already.
+    for order in [format!("REPLICAOF 127.0.0.1 {}", primary.port), "REPLICAOF 127.0.0.1 x".to_owned()] {
+        for watches in [false, true] {
+            let mut client = replica.client();
+            if watches {
+                ask(&mut client, "WATCH key");
+                ask(&mut primary.client(), "SET key changed");
+                assert!(eventually(|| ask(&mut replica.client(), "GET key") == "\"changed\""));
+            }
+            for line in ["MULTI", &order, "EXEC"] {
+                ask(&mut client, line);
+            }
+            ask(&mut primary.client(), &format!("SET key {watches}"));
+            assert!(eventually(|| ask(&mut replica.client(), "GET key") == format!("\"{watches}\"")), "{order}");
+        }
+    }
+    assert_eq!(ask(&mut replica.client(), "REPLICAOF NO ONE"), "OK");
+}
+
+#[test]
 fn a_replica_with_save_points_outlives_flushall_of_its_primary() {
     let options = [&AT_ONCE[..], &["--save", "3600 1"]].concat();
     let [primary, replica] = std::array::from_fn(|_| Server::start(&options));

@@ -247,6 +247,7 @@ impl BatchRun<'_> {
         }
         let flow = std::mem::take(&mut cx.flow);
         // All that it owned has been taken out.
+        debug_assert!(cx.applying.is_none());
         std::mem::forget(cx);
         (ran, flow)
     }

@@ -163,6 +163,13 @@ fn is_stale(table: &engine::data::table::Table, local: u64, name: &[u8], now: Un
 }
 
 fn exec(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let executed = exec_queued(cx, args);
+    // The context is not dropped.
+    cx.applying = None;
+    executed
+}
+
+fn exec_queued(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let multi = cx.session.multi.as_ref().ok_or(Error::ExecWithoutMulti)?;
     if multi.aborted {
         close_group(cx.session);
