@@ -204,6 +204,8 @@ fn leave_cluster(engine: &Engine, hands_over: bool, end: Option<u64>) {
         return;
     }
     if hands_over {
+        // The order is in the stream: a server that gives its place away is behind it.
+        engine.replication().acknowledgement.set_ending(false);
         hand_over(engine, end);
     }
     engine.host().notice("Saving the cluster configuration file before exiting.");

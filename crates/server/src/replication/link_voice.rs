@@ -120,8 +120,8 @@ impl LinkThread {
     fn run_clock(&self, voice: &LinkVoice, wanted: Wanted<'_>, is_over: &AtomicBool) {
         while !is_over.load(Relaxed) {
             thread::park_timeout(voice.rest().max(LOOK));
-            self.shared.sleep_with_server();
-            if voice.rest().is_zero() && !is_over.load(Relaxed) {
+            // A link that ends waits for its clock, and does not wait for a server that sleeps.
+            if voice.rest().is_zero() && !is_over.load(Relaxed) && !self.shared.is_asleep() {
                 let word = voice.word.lock().clone();
                 if let Some(bytes) = self.bytes_of(&word, wanted) {
                     // The link's thread meets the same error.

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, fence};
 use std::thread::{self, Thread};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 thread_local! {
     /// The worker that this thread is.
@@ -293,12 +293,19 @@ impl Shared {
 
     /// While the server is to do nothing (DEBUG SLEEP) a thread that talks to other servers sleeps here.
     pub fn sleep_with_server(&self) {
-        let until = *self.sleeps_until.lock();
-        if let Some(rest) =
-            until.map(|until| until.saturating_duration_since(Instant::now())).filter(|rest| !rest.is_zero())
-        {
+        if let Some(rest) = self.rest_of_sleep() {
             std::thread::sleep(rest);
         }
+    }
+
+    /// Whether the server sleeps at the moment.
+    pub fn is_asleep(&self) -> bool {
+        self.rest_of_sleep().is_some()
+    }
+
+    fn rest_of_sleep(&self) -> Option<Duration> {
+        let until = *self.sleeps_until.lock();
+        until.map(|until| until.saturating_duration_since(Instant::now())).filter(|rest| !rest.is_zero())
     }
 
     /// Asks the main thread to end the server.
