@@ -64,7 +64,7 @@ fn an_expired_key_is_gone_from_the_disk_before_a_reply_tells_of_it() {
     expect_gone_from_disk(&prepare, "DEBUG SET-ACTIVE-EXPIRE 1");
 }
 
-/// What comes between a write and its reply, and whether the reply need not wait for the disk any more.
+/// Commands between a write and its reply, and whether the reply need not wait for the disk any more.
 const BETWEEN: [(&str, bool); 7] = [
     ("DEBUG RELOAD", false),
     ("DEBUG LOADAOF", false),
@@ -142,7 +142,7 @@ fn a_reply_waits_for_a_replica_whatever_has_appended() {
     }
 }
 
-/// Of a transaction what comes before EXEC's reply tells of nothing.
+/// Replies before EXEC's tell of nothing that the transaction did.
 fn expect_no_outcome(socket: &mut TcpStream, way: &Way) {
     socket.set_nonblocking(true).expect("a socket");
     let mut bytes = [0; 256];

@@ -323,19 +323,8 @@ fn certificates_change_while_the_server_runs() {
 }
 
 /// A certificate of version 1, and its key. rcgen makes none.
-const OLD: &str = "-----BEGIN CERTIFICATE-----\n\
-    MIIBGTCBvwIUZ/FGq9ThYrIhO2CJ80P5gmg8+0swCgYIKoZIzj0EAwIwDjEMMAoG\n\
-    A1UEAwwDb2xkMCAXDTI2MTEyNzA5MDAwMFoYDzIxMjYxMTAzMDkwMDAwWjAOMQww\n\
-    CgYDVQQDDANvbGQwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAASeBFWbkT39Orb6\n\
-    JAqzmjKVJ/U9BwN0kTyowPsq+Ie3SHmjEfjn/MyV5SNuLDpPjM1RerX1UKnvTBFm\n\
-    U5DBxNnjMAoGCCqGSM49BAMCA0kAMEYCIQDKn0GWOD2CHo6lQx3fZyMvEq9BOKFY\n\
-    AYbHZhwY485NSwIhALT1DbsoMaSRQrllqDbd5q0JGSv2+K6ZNIHuVFjPfbPJ\n\
-    -----END CERTIFICATE-----";
-const OLD_KEY: &str = "-----BEGIN PRIVATE KEY-----\n\
-    MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgtIUA8odVcFrknF5h\n\
-    UnLdygI8ixTNuOFYbdB9YHdUiOKhRANCAASeBFWbkT39Orb6JAqzmjKVJ/U9BwN0\n\
-    kTyowPsq+Ie3SHmjEfjn/MyV5SNuLDpPjM1RerX1UKnvTBFmU5DBxNnj\n\
-    -----END PRIVATE KEY-----";
+const OLD: &str = include_str!("../certificates/version_1.crt");
+const OLD_KEY: &str = include_str!("../certificates/version_1.key");
 
 #[test]
 fn a_certificate_of_version_1_is_named_by_the_log() {

@@ -76,7 +76,7 @@ class Node(Server):
         super().__init__(binary, scratch, *options)
 
     def start(self, *_):
-        # What was turned on or off is so after a restart, too.
+        # A log that was turned on or off is so after a restart, too.
         with self.excused():
             super().start("--appendonly", "yes" if self.has_log else "no")
         self.started += 1

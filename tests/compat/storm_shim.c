@@ -1,4 +1,4 @@
-// What storms.py puts before a server's C library: another time of day, and a disk that is slow. Both numbers lie in a file that the
+// Functions that storms.py puts before those of a server's C library: another time of day, and a disk that is slow. Both numbers lie in a file that the
 // storm writes at any time: microseconds that the clock is ahead, and those that each write to a file takes longer.
 #define _GNU_SOURCE
 #include <dlfcn.h>

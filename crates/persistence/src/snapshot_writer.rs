@@ -309,8 +309,8 @@ impl SnapshotWriter<'_, '_> {
 struct Pace<'e> {
     engine: &'e Engine,
     purpose: Purpose,
-    /// What the thread had worked when the last rest ended. Time in which it waits for who takes the blocks, or others
-    /// have the processor, leaves that to them as a rest does.
+    /// The thread's processor time when the last rest ended. Time in which it waits for the taker of the blocks, or
+    /// others have the processor, leaves that to them as a rest does.
     worked: Nanos,
     /// Looks in a row in which clients did not keep the workers busy.
     calm: u32,

@@ -52,8 +52,6 @@ struct Follower {
     leased_at: u64,
     /// The end of its last link; None: it had none.
     left: Option<u64>,
-    /// The replica's own word that it ends.
-    said_so: bool,
 }
 
 /// A member for which replies and changes of the set wait.
@@ -63,8 +61,6 @@ pub struct Missing {
     pub id: MemberId,
     /// The end of its link; None: it has had none since this server leads.
     pub since: Option<u64>,
-    /// It said that it ends.
-    pub said_so: bool,
 }
 
 /// A member that cannot be struck off, and why.
@@ -97,7 +93,7 @@ pub struct AcknowledgingPrimary {
     heirs: BTreeMap<MemberId, MemberId>,
     /// Members that will never be heard again.
     gone: BTreeSet<MemberId>,
-    /// What the server knew before it led.
+    /// The membership before the server led.
     known: Membership,
     /// A member may have heard of the term.
     is_heard_of: bool,
@@ -263,7 +259,7 @@ impl AcknowledgingPrimary {
     /// A replica gets the stream from now on.
     pub fn joined(&mut self, said: &Introduction) {
         let follower = self.followers.entry(said.id).or_default();
-        (follower.is_online, follower.heard, follower.said_so) = (true, None, false);
+        (follower.is_online, follower.heard) = (true, None);
         self.gone.remove(&said.id);
         // An heir answers for a member if it knows of no earlier set than this server.
         let is_recent = self.is_confirmed() || said.past.known >= Past::of(&self.known).known;
@@ -273,20 +269,13 @@ impl AcknowledgingPrimary {
         (self.repeats, self.is_heard_of) = (true, true);
     }
 
-    /// It gets it no more; `ends`: it said so.
-    pub fn left(&mut self, id: MemberId, ends: bool, now: u64) {
-        if let Some(follower) = self.followers.get_mut(&id) {
-            follower.said_so |= ends;
-            if std::mem::take(&mut follower.is_online) {
-                follower.left = Some(now);
-            }
+    /// It gets it no more.
+    pub fn left(&mut self, id: MemberId, now: u64) {
+        if let Some(follower) = self.followers.get_mut(&id)
+            && std::mem::take(&mut follower.is_online)
+        {
+            follower.left = Some(now);
         }
-    }
-
-    /// A member ends, and its data is on no disk.
-    pub fn ended(&mut self, id: MemberId) {
-        self.gone.insert(id);
-        self.forget_others();
     }
 
     /// An operator says that a member will never be heard again.
@@ -322,9 +311,8 @@ impl AcknowledgingPrimary {
         let all = self.set.quorums().filter(lacks).flat_map(|quorum| &quorum.members);
         let missing: BTreeSet<MemberId> = all.copied().filter(|id| !is_there(*id)).collect();
         let named = missing.into_iter().map(|id| {
-            let follower = self.followers.get(&self.process(id));
-            let (since, said_so) = follower.map_or((None, false), |follower| (follower.left, follower.said_so));
-            Missing { id, since, said_so }
+            let since = self.followers.get(&self.process(id)).and_then(|follower| follower.left);
+            Missing { id, since }
         });
         named.collect()
     }
@@ -404,7 +392,7 @@ impl AcknowledgingPrimary {
         self.heirs.get(&id).copied().unwrap_or(id)
     }
 
-    /// What a member has said; `all` for the server itself, and for a member that is gone: nothing can be taken over
+    /// Returns a member's word; `all` for the server itself, and for a member that is gone: nothing can be taken over
     /// with its voice.
     fn of_member(&self, id: MemberId, all: u64, said: impl Fn(&Follower) -> u64) -> u64 {
         let process = self.process(id);

@@ -125,11 +125,11 @@ pub struct Introduction {
     pub term: Term,
     /// Up to where it may hold what was acknowledged; None: nothing.
     pub claim: Option<Position>,
-    /// What it says of processes before it.
+    /// Its word on processes before it.
     pub past: Past,
 }
 
-/// What a member knows of earlier processes, and how recent its knowledge is.
+/// A member's knowledge of earlier processes, and how recent it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Past {
     /// The term's number and the epoch of the last set that it knows; zero: of none.
@@ -159,7 +159,7 @@ impl Introduction {
         format!("{CAPABILITY}{id}:{term}{claim}")
     }
 
-    /// What the word says; None if it is none.
+    /// Reads the word; None if it is none.
     pub fn parse(word: &[u8]) -> Option<Introduction> {
         let mut parts = word.strip_prefix(CAPABILITY.as_bytes())?.splitn(4, |byte| *byte == b':');
         let id = MemberId::parse(parts.next()?)?;
@@ -189,7 +189,7 @@ impl Past {
         format!("{PAST}{number}:{epoch}:{}:{}", names(&self.heir_of), names(&self.gone))
     }
 
-    /// What the word says; None if it is none.
+    /// Reads the word; None if it is none.
     pub fn parse(word: &[u8]) -> Option<Past> {
         let mut parts = word.strip_prefix(PAST.as_bytes())?.split(|byte| *byte == b':');
         let known = (number(parts.next()?)?, number(parts.next()?)?);

@@ -260,7 +260,7 @@ impl LogTail {
         &self.end
     }
 
-    /// What all blocks take up.
+    /// Returns the memory of all blocks.
     pub fn memory(&self) -> &Arc<LogMemory> {
         &self.memory
     }

@@ -16,7 +16,7 @@ const DBS: u8 = 3;
 
 pub struct Generator {
     table: Table,
-    /// What happens to rounds of histories, by turns: each with the steps there are to one of it. None as often.
+    /// Phases of histories by turns: one step in so many is of this table. None as often.
     phases: Vec<(u8, Table)>,
 }
 

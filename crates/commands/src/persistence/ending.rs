@@ -83,7 +83,7 @@ impl End {
         matches!(self, End::Awaited(_)) || holds_writes(engine, how)
     }
 
-    /// Nobody can carry it out.
+    /// Gives up an end that no thread can perform.
     pub fn fail(self, engine: &Engine) {
         if let End::Begun(turn, _) = self {
             engine.persistence_status().shutdown.fail(turn);

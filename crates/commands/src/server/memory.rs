@@ -118,7 +118,7 @@ pub struct Accounts {
     pub log: u64,
     /// Bytes of the stream for replicas that come back.
     pub backlog: u64,
-    /// Those beyond, which replicas have still to be sent, and what of the change log becomes part of the stream.
+    /// Bytes beyond, which replicas have still to be sent, and those of the change log that become part of the stream.
     pub replicas: u64,
     /// Bytes of the primary's stream that wait for the end of its snapshot.
     pub buffered: u64,

@@ -43,7 +43,7 @@ pub struct MemoryLimit {
     is_over: AtomicBool,
     /// Pieces of garbage that had been freed when the allocator was asked; [`UNKNOWN`] before it is.
     freed: AtomicUsize,
-    /// What threads that read the change log have allocated and not freed, by [`LogThread`].
+    /// Bytes that threads which read the change log have allocated and not freed, by [`LogThread`].
     log_threads: [CachePadded<AtomicU64>; LogThread::COUNT],
     /// One for each worker.
     pools: PerWorker<Pool>,
@@ -181,7 +181,7 @@ impl Engine {
         }
     }
 
-    /// What workers and the log's threads have counted.
+    /// Returns the bytes that workers and the log's threads have counted.
     fn counted(&self) -> u64 {
         let workers = sum(self.metrics(), |worker| &worker.allocated);
         self.memory_limit().log_threads.iter().fold(workers, |sum, thread| sum.wrapping_add(thread.load(Relaxed)))

@@ -231,7 +231,7 @@ impl Engine {
         &self.links
     }
 
-    /// What holds writes back for the stream.
+    /// Returns the hold on writes that are ahead of the stream.
     pub(crate) fn stream_hold(&self) -> &LagHold {
         &self.stream_hold
     }

@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 
 type Place = &'static Location<'static>;
 
-/// What all locks that are made at one place and guard the same have in common.
+/// A kind of locks: all that are made at one place and guard the same.
 pub struct Class {
     made: Place,
     guards: fn() -> &'static str,

@@ -306,7 +306,7 @@ impl Scripts {
         Ok(())
     }
 
-    /// What was changed is in the log, if there is one: everyone sees it.
+    /// Shows everyone the change, which is in the log if there is one.
     pub(crate) fn publish_libraries(&self) {
         let mut shared = self.libraries.lock();
         if let Some(changed) = shared.changed.take() {

@@ -283,7 +283,7 @@ impl BeforeImages {
         result
     }
 
-    /// What is at the end becomes a part.
+    /// Makes a part of the values at the end.
     fn complete(&mut self) {
         let (bytes, held) = (Arc::new(std::mem::take(&mut self.end)), self.held.take());
         let part = Arc::new(Part(Mutex::new(PartState::Memory { bytes, _held: held })));

@@ -79,8 +79,6 @@ pub struct MissingMember {
     pub address: String,
     /// The end of its link by the clock that does not go back, in milliseconds.
     pub since: u64,
-    /// It said that it ends.
-    pub said_so: bool,
 }
 
 impl Acknowledgement {

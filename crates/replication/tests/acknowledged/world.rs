@@ -216,7 +216,7 @@ impl World {
         let Role::Primary(primary) = &mut server.role else { return };
         let may = primary.may_follow(said, has_all, own) || self.planted == Planted::AnyClaim;
         server.feeds.retain(|feed| feed.link != link && feed.member != said.id);
-        primary.left(said.id, false, clock);
+        primary.left(said.id, clock);
         if !may {
             return self.send(to, from, link, Message::Refused);
         }

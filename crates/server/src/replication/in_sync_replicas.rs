@@ -148,7 +148,7 @@ impl PrimaryThread {
                 }
                 primary.joined(said);
             }
-            FollowerChange::Left => primary.left(said.id, false, now),
+            FollowerChange::Left => primary.left(said.id, now),
             FollowerChange::Acknowledged => primary.acknowledged(said.id, replica.acks, now),
         }
     }
@@ -289,11 +289,10 @@ impl PrimaryThread {
         let missing: Vec<MissingMember> = primary
             .missing()
             .into_iter()
-            .map(|Missing { id, since, said_so }| MissingMember {
+            .map(|Missing { id, since }| MissingMember {
                 id,
                 address: addresses.get(&id).cloned().unwrap_or_default(),
                 since: since.unwrap_or(*begun),
-                said_so,
             })
             .collect();
         let others = self.replicas.iter().filter(|(_, it)| is_other(it)).count();

@@ -89,7 +89,7 @@ impl LinkThread {
         self.persist()
     }
 
-    /// What is known is on the disk before anything that follows from it is acknowledged.
+    /// Puts the membership on the disk, before anything that follows from it is acknowledged.
     fn persist(&self) -> Result<(), End> {
         Ok(member_file::persist(self.engine())?)
     }

@@ -1,4 +1,4 @@
-//! What a replica says to its primary each second: how far it is, or that it is there.
+//! A replica's word to its primary, each second: how far it is, or that it is there.
 //!
 //! ```text
 //!   link's thread    reads - applies ........................ reads      the stream, which may stand still for long
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// The least time between two looks at what is due.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What a link's clock says.
+/// The word that a link's clock says.
 #[derive(Clone)]
 pub enum Word {
     /// Nothing: the primary has yet to answer.
@@ -69,7 +69,7 @@ impl LinkVoice {
     /// Lets the link's thread read or write. The clock, if it waits, is next.
     ///
     /// # Errors
-    /// Those of `work`, and the connection broke before.
+    /// Errors of `work`, and a connection that broke before.
     pub fn with_peer<R>(&self, work: impl FnOnce(&mut dyn Peer) -> io::Result<R>) -> io::Result<R> {
         let mut connection = self.connection.lock();
         let result = if connection.is_broken { Err(ErrorKind::BrokenPipe.into()) } else { work(&mut *connection.peer) };

@@ -40,7 +40,7 @@ impl Wire {
         Ok(Wire { voice: Arc::new(LinkVoice::new(peer)), bytes: vec![0; READ], filled: 0..0, patience })
     }
 
-    /// What the replica says over it.
+    /// Returns the side on which the replica speaks.
     pub fn voice(&self) -> &Arc<LinkVoice> {
         &self.voice
     }

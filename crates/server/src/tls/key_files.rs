@@ -132,19 +132,8 @@ mod tests {
     use std::{env, process};
 
     /// A certificate of version 1, and its key. rcgen makes none.
-    const OLD: &str = "-----BEGIN CERTIFICATE-----\n\
-        MIIBGTCBvwIUZ/FGq9ThYrIhO2CJ80P5gmg8+0swCgYIKoZIzj0EAwIwDjEMMAoG\n\
-        A1UEAwwDb2xkMCAXDTI2MTEyNzA5MDAwMFoYDzIxMjYxMTAzMDkwMDAwWjAOMQww\n\
-        CgYDVQQDDANvbGQwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAASeBFWbkT39Orb6\n\
-        JAqzmjKVJ/U9BwN0kTyowPsq+Ie3SHmjEfjn/MyV5SNuLDpPjM1RerX1UKnvTBFm\n\
-        U5DBxNnjMAoGCCqGSM49BAMCA0kAMEYCIQDKn0GWOD2CHo6lQx3fZyMvEq9BOKFY\n\
-        AYbHZhwY485NSwIhALT1DbsoMaSRQrllqDbd5q0JGSv2+K6ZNIHuVFjPfbPJ\n\
-        -----END CERTIFICATE-----";
-    const OLD_KEY: &str = "-----BEGIN PRIVATE KEY-----\n\
-        MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgtIUA8odVcFrknF5h\n\
-        UnLdygI8ixTNuOFYbdB9YHdUiOKhRANCAASeBFWbkT39Orb6JAqzmjKVJ/U9BwN0\n\
-        kTyowPsq+Ie3SHmjEfjn/MyV5SNuLDpPjM1RerX1UKnvTBFmU5DBxNnj\n\
-        -----END PRIVATE KEY-----";
+    const OLD: &str = include_str!("../../../../tests/certificates/version_1.crt");
+    const OLD_KEY: &str = include_str!("../../../../tests/certificates/version_1.key");
 
     fn loaded(certificate: &str, key: &str) -> Result<CertifiedKey, String> {
         let folder = env::temp_dir().join(format!("cinnabar-key-files-{}-{}", process::id(), fastrand::u64(..)));

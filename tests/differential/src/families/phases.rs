@@ -1,4 +1,4 @@
-//! What happens to a history besides its commands, one phase a round: links to replicas are cut, memory is short and
+//! Events besides the commands of a history, one phase a round: links to replicas are cut, memory is short and
 //! keys expire unseen, keys leave for another server. Words in capitals with a dash are filled in as they are sent.
 
 use super::{Family, row};

@@ -73,9 +73,9 @@ fn in_sync_set(text: &mut Text, source: &Source<'_>) {
     text.field("in_sync_promoted", i32::from(status.acknowledgement.was_promoted()));
     let now = source.engine.host().nanos().0 / 1_000_000;
     for (index, missing) in status.acknowledgement.missing().iter().enumerate() {
-        let MissingMember { id, address, since, said_so } = missing;
-        let (seconds, ended) = (now.saturating_sub(*since) / 1000, i32::from(*said_so));
-        let _ = write!(text.0, "in_sync_missing{index}:id={id},addr={address},seconds={seconds},ended={ended}\r\n");
+        let MissingMember { id, address, since } = missing;
+        let seconds = now.saturating_sub(*since) / 1000;
+        let _ = write!(text.0, "in_sync_missing{index}:id={id},addr={address},seconds={seconds}\r\n");
     }
 }
 
