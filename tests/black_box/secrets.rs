@@ -49,6 +49,17 @@ const SAID: &[&str] = &[
     "HELLO 2 AUTH nobody s3cr3t-31 AUTH nobody s3cr3t-32",
     "COMMAND GETKEYS MIGRATE 127.0.0.1 1 k 0 100 AUTH s3cr3t-33",
     "COMMAND GETKEYSANDFLAGS AUTH u s3cr3t-34",
+    "HELLO AUTH u s3cr3t-35",
+    "HELLO 2 SETNAME AUTH u s3cr3t-36",
+    "FAILOVER TO 127.0.0.1 <port> AUTH s3cr3t-37",
+    "REPLCONF auth s3cr3t-38",
+    "CONFIG SET sentinel-pass s3cr3t-39",
+    "CONFIG SET maxmemory requirepass s3cr3t-40 0",
+    "CONFIG SET otlp-headers k=s3cr3t-41",
+    "MIGRATE 127.0.0.1 <port> k 0 AUTH s3cr3t-42",
+    "MIGRATE 127.0.0.1 <port> k 0 100 AUTH u s3cr3t-43",
+    "MIGRATE 127.0.0.1 <port> k 0 100 KEYS a AUTH s3cr3t-44",
+    "ACL DRYRUN ACL SETUSER u >s3cr3t-45",
     "AUTH u s3cr3t-8",
 ];
 

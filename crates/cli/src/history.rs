@@ -63,25 +63,20 @@ impl HistoryFile {
 pub fn is_sensitive(arguments: &[Vec<u8>]) -> bool {
     let words: Vec<_> = arguments.iter().map(|word| String::from_utf8_lossy(word).to_ascii_lowercase()).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let any = |names: &[&str]| words.iter().any(|word| names.contains(word));
+    let is_secret = |word: &&str| SECRETS.contains(word) || SECRET_ENDS.iter().any(|end| word.ends_with(end));
     match &words[..] {
-        ["auth", ..] => true,
-        ["acl", "deluser" | "setuser" | "getuser", ..] => true,
-        ["config", "set", ..] => any(&[
-            "requirepass",
-            "masterauth",
-            "masteruser",
-            "primaryauth",
-            "primaryuser",
-            "tls-key-file-pass",
-            "tls-client-key-file-pass",
-        ]),
-        ["hello", ..] => any(&["auth"]),
-        ["migrate", ..] => any(&["auth", "auth2"]),
-        ["sentinel", ..] => any(&["auth-pass", "auth-user", "sentinel-pass", "sentinel-user"]),
+        ["auth", ..] | ["acl", "deluser" | "setuser" | "getuser" | "dryrun", ..] => true,
+        ["config" | "sentinel", "get", ..] => false,
+        ["config" | "sentinel" | "hello" | "migrate" | "failover" | "replconf" | "cluster", rest @ ..] => {
+            rest.iter().any(is_secret)
+        }
         _ => false,
     }
 }
+
+/// Names of options and directives that a secret follows, besides those with one of these ends.
+const SECRETS: [&str; 6] = ["auth2", "masteruser", "primaryuser", "auth-user", "sentinel-user", "otlp-headers"];
+const SECRET_ENDS: [&str; 3] = ["auth", "pass", "password"];
 
 #[cfg(test)]
 mod tests {
@@ -107,7 +102,19 @@ mod tests {
     #[test]
     fn passwords_are_noticed() {
         let words = |line: &str| resp::words::split(line.as_bytes()).unwrap();
-        for line in ["AUTH x", "acl SETUSER a >b", "hello 3 AUTH a b", "config set maxmemory 1 requirepass x"] {
+        for line in [
+            "AUTH x",
+            "acl SETUSER a >b",
+            "acl dryrun acl setuser a >b",
+            "hello 3 AUTH a b",
+            "hello auth a b",
+            "config set maxmemory 1 requirepass x",
+            "config set otlp-headers k=v",
+            "migrate h 1 k 0 9 AUTH2 a b",
+            "failover to h 1 auth x",
+            "sentinel set a auth-pass x",
+            "sentinel config set sentinel-pass x",
+        ] {
             assert!(is_sensitive(&words(line)), "{line}");
         }
         for line in ["get auth", "acl list", "hello 3", "config get requirepass", ""] {

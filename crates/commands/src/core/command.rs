@@ -407,7 +407,7 @@ pub struct Command {
     pub beginning_of_keys: Option<BeginningOfKeys>,
     /// The databases that its arguments name, where some do.
     pub dbs_of_call: Option<DbsOfCall>,
-    /// Whether this argument is a secret, which the command log and monitors do not show.
+    /// Whether this argument is a secret, besides those that [follow a word for them](crate::core::redact::is_secret).
     pub is_secret: fn(&Args<'_>, usize) -> bool,
     /// The directive that says whether what it removes is freed in the background. None: it has decided that itself, or
     /// the commands within it have.

@@ -1,11 +1,15 @@
 //! How the command log and monitors show a command: long arguments cut, `(redacted)` in the place of
-//! [secrets](crate::core::command::Command::is_secret).
+//! [secrets](is_secret).
+//!
+//! A secret is known by the word before it, not by what the command makes of it: a command that is wrong carries the
+//! same credentials as the right one. A word more than needed may be hidden, a secret is never shown.
 
 use crate::core::args::Args;
-use crate::core::command::CommandEntry;
+use crate::core::command::{Command, CommandEntry, Group};
 use crate::core::command_table::lookup;
 use crate::core::context::Now;
 use crate::core::session::{LoggedArgs, Session};
+use engine::config::is_sensitive;
 use resp::words::quote;
 
 /// What is shown in the place of a secret.
@@ -15,37 +19,47 @@ const REDACTED: &[u8] = b"(redacted)";
 const LOGGED_ARGS: usize = 32;
 const LOGGED_BYTES: usize = 128;
 
-/// Arguments that are looked at for secrets. More options than these are none that a command takes: all are hidden.
+/// Arguments of a command within another that are looked at; all beyond are hidden.
 const LOOKED_AT: usize = 64;
 
-/// Whether the argument follows an option whose words are secret. Options begin at `begin`; `words` returns how many
-/// words the option at an index has and whether they are secret, None where the options have ended. An option that is
-/// cut short counts, too.
-pub(crate) fn secret_among(begin: usize, index: usize, words: impl Fn(usize) -> Option<(usize, bool)>) -> bool {
-    let mut at = begin;
-    while at < index {
-        if at - begin >= LOOKED_AT {
-            return true;
-        }
-        let Some((count, is_secret)) = words(at) else { return false };
-        if index <= at + count {
-            return is_secret;
-        }
-        at += 1 + count;
-    }
-    false
+/// Bytes of the longest word that is taken for the name of a directive or an option.
+const LONGEST_NAME: usize = 64;
+
+/// Ends of the names of directives and options whose value is a secret, of other servers and versions, too.
+const SECRET_ENDS: [&[u8]; 6] = [b"auth", b"pass", b"password", b"passwd", b"secret", b"token"];
+
+/// Returns whether the argument is shown as `(redacted)`: its command's entry says so, or it follows a word that
+/// credentials follow, whether or not the command understands the word there.
+pub(crate) fn is_secret(entry: &CommandEntry, args: &Args<'_>, index: usize) -> bool {
+    (entry.command.is_secret)(args, index) || (carries_credentials(entry.command) && follows_credential(args, index))
 }
 
-/// Whether the argument is a secret of the command that the words from `begin` on are.
+/// Returns whether credentials may be among the words of the command, where those of others are keys and values.
+fn carries_credentials(command: &Command) -> bool {
+    matches!(command.group, Group::Connection | Group::Server | Group::Cluster | Group::Sentinel)
+}
+
+/// Returns whether the argument is one of the two after AUTH or AUTH2, or follows the name of a secret.
+pub(crate) fn follows_credential(args: &Args<'_>, index: usize) -> bool {
+    let is_auth = |at: usize| args.is(at, "auth") || args.is(at, "auth2");
+    (index > 1 && (is_auth(index - 1) || names_secret(&args[index - 1]))) || (index > 2 && is_auth(index - 2))
+}
+
+/// Returns whether a word is the name of a directive or an option whose value is a secret.
+fn names_secret(word: &[u8]) -> bool {
+    let ends_with = |end: &&[u8]| word.len() >= end.len() && word[word.len() - end.len()..].eq_ignore_ascii_case(end);
+    word.len() <= LONGEST_NAME && (SECRET_ENDS.iter().any(ends_with) || is_sensitive(word))
+}
+
+/// Returns whether the argument is a secret of the command that the words from `begin` on are. All arguments of an
+/// unknown one are.
 pub(crate) fn secret_of_inner(args: &Args<'_>, begin: usize, index: usize) -> bool {
     if index <= begin {
         return false;
     }
     let inner: Args<'_> = args.from(begin).take(LOOKED_AT).collect();
-    match lookup(&inner) {
-        Some(entry) => index - begin >= LOOKED_AT || (entry.command.is_secret)(&inner, index - begin),
-        None => false,
-    }
+    let known = lookup(&inner).filter(|_| index - begin < LOOKED_AT);
+    known.is_none_or(|entry| is_secret(entry, &inner, index - begin))
 }
 
 /// The arguments as the log has them.
@@ -64,7 +78,7 @@ pub(crate) fn shown_args(entry: &CommandEntry, args: &Args<'_>, kept: Option<&Lo
 }
 
 pub(crate) fn shown_arg(entry: &CommandEntry, args: &Args<'_>, index: usize) -> Vec<u8> {
-    if (entry.command.is_secret)(args, index) {
+    if is_secret(entry, args, index) {
         return REDACTED.to_vec();
     }
     let arg = &args[index];
@@ -87,7 +101,7 @@ pub(crate) fn monitor_line(session: &Session, entry: &CommandEntry, args: &Args<
     let mut line = format!("+{seconds}.{micros:06} [{db} {from}]").into_bytes();
     for index in 0..args.len() {
         line.push(b' ');
-        let secret = (entry.command.is_secret)(args, index);
+        let secret = is_secret(entry, args, index);
         quote(&mut line, if secret { REDACTED } else { &args[index] });
     }
     line.extend_from_slice(b"\r\n");
@@ -116,40 +130,83 @@ mod tests {
             ("AUTH u p", "AUTH * *"),
             ("AUTH u p x", "AUTH * * *"),
             ("HELLO 3 AUTH u p SETNAME x", "HELLO 3 AUTH * * SETNAME x"),
-            ("HELLO 3 SETNAME AUTH auth u p", "HELLO 3 SETNAME AUTH auth * *"),
-            ("HELLO 3 AUTH u", "HELLO 3 AUTH *"),
+            ("HELLO 3 SETNAME x AUTH auth p", "HELLO 3 SETNAME x AUTH * *"),
             ("HELLO 3 AUTH u p AUTH v q", "HELLO 3 AUTH * * AUTH * *"),
-            ("HELLO 3 SETNAME x nonsense AUTH u p", "HELLO 3 SETNAME x nonsense AUTH * *"),
             ("CONFIG SET port 1 requirepass x masterauth y", "CONFIG SET port 1 requirepass * masterauth *"),
-            ("MIGRATE h 1 k 0 9 AUTH p", "MIGRATE h 1 k 0 9 AUTH *"),
-            ("MIGRATE h 1 k 0 9 COPY AUTH2 u p", "MIGRATE h 1 k 0 9 COPY AUTH2 * *"),
-            ("MIGRATE h 1 k 0 9 KEYS auth x", "MIGRATE h 1 k 0 9 KEYS auth x"),
-            ("MIGRATE h 1 k 0 9 AUTH p AUTH2 u q", "MIGRATE h 1 k 0 9 AUTH * AUTH2 * *"),
-            ("MIGRATE h 1 k 0 9 AUTH2 u q COPY AUTH p KEYS auth", "MIGRATE h 1 k 0 9 AUTH2 * * COPY AUTH * KEYS auth"),
-            ("MIGRATE h 1 k 0 9 AUTH p AUTH q", "MIGRATE h 1 k 0 9 AUTH * AUTH *"),
-            ("MIGRATE h 1 k 0 9 AUTH keys AUTH2 p", "MIGRATE h 1 k 0 9 AUTH * AUTH2 *"),
-            ("MIGRATE h 1 k 0 9 nonsense AUTH p", "MIGRATE h 1 k 0 9 nonsense AUTH *"),
-            ("SET auth p", "SET auth p"),
-            ("ACL DRYRUN u AUTH p", "ACL DRYRUN u AUTH *"),
-            ("ACL DRYRUN u", "ACL DRYRUN u"),
-            ("COMMAND GETKEYS MIGRATE h 1 k 0 9 AUTH p", "COMMAND GETKEYS MIGRATE h 1 k 0 9 AUTH *"),
-            ("COMMAND GETKEYSANDFLAGS AUTH p", "COMMAND GETKEYSANDFLAGS AUTH *"),
             ("CONFIG SET tls-key-file-pass x", "CONFIG SET tls-key-file-pass *"),
             ("CONFIG SET MASTERUSER u otlp-headers k=v", "CONFIG SET MASTERUSER * otlp-headers *"),
+            ("MIGRATE h 1 k 0 9 AUTH p", "MIGRATE h 1 k 0 9 AUTH *"),
+            ("MIGRATE h 1 k 0 9 COPY AUTH2 u p KEYS a b", "MIGRATE h 1 k 0 9 COPY AUTH2 * * KEYS a b"),
+            ("MIGRATE h 1 auth 0 9", "MIGRATE h 1 auth * *"),
+            ("SET auth p", "SET auth p"),
+            ("SET password p", "SET password p"),
+            ("PUBLISH auth p", "PUBLISH auth p"),
+            ("EVAL s 1 auth p", "EVAL s 1 auth p"),
+            ("CLIENT SETNAME auth", "CLIENT SETNAME auth"),
+            ("ACL DRYRUN u", "ACL DRYRUN u"),
+            ("ACL DRYRUN u AUTH p", "ACL DRYRUN u AUTH *"),
+            ("ACL DRYRUN u SET auth p", "ACL DRYRUN u SET auth *"),
+            ("COMMAND GETKEYS MIGRATE h 1 k 0 9 AUTH p", "COMMAND GETKEYS MIGRATE h 1 k 0 9 AUTH *"),
+            ("COMMAND GETKEYSANDFLAGS AUTH p", "COMMAND GETKEYSANDFLAGS AUTH *"),
+            ("COMMAND GETKEYS ACL SETUSER u >p", "COMMAND GETKEYS ACL SETUSER * *"),
         ] {
             assert_eq!(shown(line), expected);
         }
     }
 
     #[test]
-    fn options_without_end_are_not_looked_through_again_and_again() {
-        crate::install(&[]);
-        for line in ["HELLO 3", "MIGRATE h 1 k 0 9", "ACL DRYRUN u MIGRATE h 1 k 0 9", "COMMAND GETKEYS HELLO 3"] {
+    fn secrets_of_wrong_commands_are_hidden_too() {
+        for (line, expected) in [
+            ("HELLO AUTH u p", "HELLO AUTH * *"),
+            ("HELLO auth u p SETNAME x", "HELLO auth * * SETNAME x"),
+            ("HELLO 3 AUTH u", "HELLO 3 AUTH *"),
+            ("HELLO x AUTH u p", "HELLO x AUTH * *"),
+            ("HELLO 3 SETNAME AUTH u p", "HELLO 3 SETNAME AUTH * *"),
+            ("HELLO 3 SETNAME AUTH AUTH u p", "HELLO 3 SETNAME AUTH * * *"),
+            ("HELLO 3 nonsense AUTH u p", "HELLO 3 nonsense AUTH * *"),
+            ("HELLO 3 PASSWORD p", "HELLO 3 PASSWORD *"),
+            ("FAILOVER TO h 1 AUTH p", "FAILOVER TO h 1 AUTH *"),
+            ("FAILOVER AUTH u p TO h 1", "FAILOVER AUTH * * TO h 1"),
+            ("REPLCONF auth p", "REPLCONF auth *"),
+            ("REPLCONF capa eof masterauth p", "REPLCONF capa eof masterauth *"),
+            ("CLUSTER MEET h 1 AUTH p", "CLUSTER MEET h 1 AUTH *"),
+            ("CONFIG SET sentinel-pass p", "CONFIG SET sentinel-pass *"),
+            ("CONFIG SET auth-pass p", "CONFIG SET auth-pass *"),
+            ("CONFIG SET requirepass", "CONFIG SET requirepass"),
+            ("CONFIG SET maxmemory requirepass p x", "CONFIG SET maxmemory requirepass * x"),
+            ("CONFIG SET masterauth masterauth masterauth p", "CONFIG SET masterauth * * *"),
+            ("CONFIG GET requirepass p", "CONFIG GET requirepass *"),
+            ("MIGRATE h 1 k 0 AUTH p", "MIGRATE h 1 k 0 AUTH *"),
+            ("MIGRATE h 1 k 0 9 AUTH u p", "MIGRATE h 1 k 0 9 AUTH * *"),
+            ("MIGRATE h 1 k 0 9 AUTH p AUTH2 u q", "MIGRATE h 1 k 0 9 AUTH * * * *"),
+            ("MIGRATE h 1 k 0 9 AUTH2 u q COPY AUTH p", "MIGRATE h 1 k 0 9 AUTH2 * * COPY AUTH *"),
+            ("MIGRATE h 1 k 0 9 nonsense AUTH p", "MIGRATE h 1 k 0 9 nonsense AUTH *"),
+            ("MIGRATE h 1 k 0 9 KEYS a AUTH p", "MIGRATE h 1 k 0 9 KEYS a AUTH *"),
+            ("ACL DRYRUN ACL SETUSER u >p", "ACL DRYRUN ACL SETUSER * *"),
+            ("ACL DRYRUN u CONFIG SETT requirepass p", "ACL DRYRUN u CONFIG * * *"),
+            ("COMMAND GETKEYS nonsense p", "COMMAND GETKEYS nonsense *"),
+        ] {
+            assert_eq!(shown(line), expected);
+        }
+    }
+
+    #[test]
+    fn every_directive_with_a_secret_is_hidden_wherever_it_stands() {
+        for directive in engine::config::directive_table::entries().iter().filter(|entry| entry.sensitive) {
+            let name = directive.name;
+            assert_eq!(shown(&format!("CONFIG SET {name} p")), format!("CONFIG SET {name} *"));
+            assert_eq!(shown(&format!("CONFIG SET port 1 {name} p x")), format!("CONFIG SET port 1 {name} * x"));
+            assert_eq!(shown(&format!("CONFIG SET port {name} p")), format!("CONFIG SET port {name} *"));
+        }
+    }
+
+    #[test]
+    fn commands_within_others_are_not_looked_through_without_end() {
+        for line in ["ACL DRYRUN u HELLO 3", "COMMAND GETKEYS HELLO 3"] {
             let line = format!("{line}{}", " SETNAME".repeat(10_000));
-            let args: Args<'_> = line.split(' ').map(str::as_bytes).collect();
-            let entry = lookup(&args).expect("a command");
-            assert_eq!(shown_arg(entry, &args, 10), b"SETNAME");
-            assert!((200..args.len()).all(|index| (entry.command.is_secret)(&args, index)), "{line:.40}");
+            let shown = shown(&line);
+            let hidden = shown.split(' ').filter(|word| *word == "*").count();
+            assert!(shown.starts_with(&line[..100]) && hidden > 9_900, "{hidden} of {line:.40}");
         }
     }
 }

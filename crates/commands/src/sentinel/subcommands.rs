@@ -1,7 +1,6 @@
 //! The subcommands of SENTINEL. What they do is in the Sentinel's own crate.
 
 use super::run;
-use crate::core::args::Args;
 use crate::core::command::{ADMIN, Command, Group};
 use crate::core::help::HELP;
 
@@ -15,12 +14,6 @@ const SUB: Command = Command {
     ..Command::DEFAULT
 };
 
-/// Passwords are what follows an option of that name.
-fn is_secret(args: &Args<'_>, at: usize) -> bool {
-    let follows = |name: &[u8]| args[at - 1].eq_ignore_ascii_case(name);
-    at > 2 && (follows(b"auth-pass") || follows(b"sentinel-pass"))
-}
-
 pub(super) const SUBCOMMANDS: &[Command] = &[
     Command { name: "ckquorum", arity: 3, syntax: "primary-name", summary: "Checks for a Sentinel quorum.", ..SUB },
     Command {
@@ -31,7 +24,6 @@ pub(super) const SUBCOMMANDS: &[Command] = &[
         summary: "Configures Sentinel.",
         complexity: "O(N) when N is the number of configuration parameters provided",
         history: &[("7.2.0", "Added the ability to set and get multiple parameters in one call.")],
-        is_secret,
         ..SUB
     },
     Command {
@@ -179,7 +171,6 @@ pub(super) const SUBCOMMANDS: &[Command] = &[
         syntax: "primary-name (data: option value)...",
         summary: "Changes the configuration of a monitored primary.",
         complexity: "O(1)",
-        is_secret,
         ..SUB
     },
     Command {

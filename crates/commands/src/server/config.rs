@@ -15,7 +15,7 @@ use crate::replication::{acknowledge, follow, good_replicas};
 use crate::server::acl;
 use engine::config::{
     Applied, Apply, ApplyHooks, Caller, Config, Directive, EngineHooks, NO_CONFIG_FILE, RewriteInput, SentinelState,
-    SetError, directive_table, is_sensitive, os_message, rewrite_with_sentinel as rewritten,
+    SetError, directive_table, os_message, rewrite_with_sentinel as rewritten,
 };
 use engine::stats::command_log::LogReason;
 use engine::stats::metrics::WorkerMetrics;
@@ -77,7 +77,6 @@ const SUBCOMMANDS: &[Command] = &[
         complexity: "O(N) when N is the number of configuration parameters provided",
         tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
         history: &[("7.0.0", "Added the ability to set multiple parameters in one call.")],
-        is_secret: |args, index| index > 2 && index % 2 == 1 && is_sensitive(&args[index - 1]),
         run: set,
         ..SUB
     },

@@ -11,7 +11,6 @@ use crate::core::command::{
 use crate::core::context::{Context, Flow};
 use crate::core::mode;
 use crate::core::queued::forget;
-use crate::core::redact::secret_among;
 use crate::core::rights::{self, databases_at};
 use crate::core::session::{Identity, Replies, Session};
 use crate::pubsub::channels;
@@ -72,7 +71,6 @@ pub(crate) const COMMANDS: &[Command] = &[
                 "`protover` made optional; when called without arguments the command reports the current connection's context.",
             ),
         ],
-        is_secret: is_hello_secret,
         run: hello,
         ..Command::DEFAULT
     },
@@ -123,15 +121,6 @@ pub(crate) const COMMANDS: &[Command] = &[
         ..Command::DEFAULT
     },
 ];
-
-/// Whether the argument follows an AUTH among the options of HELLO.
-fn is_hello_secret(args: &Args<'_>, index: usize) -> bool {
-    secret_among(2, index, |at| match () {
-        () if args.is(at, "auth") => Some((2, true)),
-        () if args.is(at, "setname") => Some((1, false)),
-        () => Some((0, false)),
-    })
-}
 
 fn ping(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     match args.len() {

@@ -29,7 +29,7 @@ mod rounds;
 use crate::core::args::Args;
 use crate::core::command::{Command, WRITE, key, keyword};
 use crate::core::context::Context;
-use crate::core::redact::secret_among;
+use crate::core::redact::follows_credential;
 use engine::host::peer_connections::Address;
 use engine::{Engine, Error};
 use std::ops::Range;
@@ -55,20 +55,10 @@ pub const COMMANDS: &[Command] = &[Command {
     keys_of_call: Some(|args, keys| {
         *keys = key_indices(args).map(|index| (index, COMMANDS[0].keys[0].flags)).collect()
     }),
-    is_secret,
+    is_secret: follows_credential,
     run: migrate,
     ..Command::DEFAULT
 }];
-
-/// Whether the argument follows one of the AUTH and AUTH2 among the options, which end with KEYS.
-fn is_secret(args: &Args<'_>, index: usize) -> bool {
-    secret_among(6, index, |at| match () {
-        () if args.is(at, "keys") => None,
-        () if args.is(at, "auth") => Some((1, true)),
-        () if args.is(at, "auth2") => Some((2, true)),
-        () => Some((0, false)),
-    })
-}
 
 /// Milliseconds that the target has for each step, where none are named.
 const PATIENCE: i64 = 1000;
