@@ -2,6 +2,7 @@
 //! clients that wait, in its transactions, and at other nodes of the cluster that are asked for them.
 
 use crate::dialogue::{ask, ask_integer};
+use crate::failing_disks::expect_silence;
 use crate::harness::{Server, eventually, expect_bytes, free_port, is_peer, read_to_close, send};
 use redis::Connection;
 use std::io::Write;
@@ -192,6 +193,31 @@ fn another_node_does_nothing_for_a_removed_user_any_more() {
             thread::sleep(A_WHILE);
             assert_eq!(ask(&mut there, "GET {a}n"), count);
         });
+    }
+    assert!(here.stop().success() && owner.stop().success());
+}
+
+#[test]
+fn a_transaction_that_changes_users_and_the_node_is_acknowledged_when_both_hold_and_then_ends_its_client() {
+    if is_peer() {
+        return;
+    }
+    let [here, owner] = two_nodes();
+    let mut admin = with_user(&here);
+    for (visit, visited) in [("CLUSTER BUMPEPOCH", "+"), ("PING", "+PONG\r\n")] {
+        assert_eq!(ask(&mut admin, "ACL SETUSER v on nopass +@all ~* &*"), "OK");
+        let (mut asking, mut socket) = (of_user(&here, "u"), of_user(&here, "v"));
+        owner.signal("STOP");
+        send(&mut asking, b"INCR {a}n\r\n");
+        assert!(eventually(|| ask(&mut admin, "CLIENT LIST").contains("cmd=incr")));
+        send(&mut socket, format!("MULTI\r\n{visit}\r\nACL DELUSER v\r\nEXEC\r\n").as_bytes());
+        expect_bytes(&mut socket, b"+OK\r\n+QUEUED\r\n+QUEUED\r\n");
+        expect_silence(&mut socket);
+        owner.signal("CONT");
+        let told = read_to_close(&mut socket);
+        assert!(told.starts_with(&format!("*2\r\n{visited}")) && told.ends_with("\r\n:1\r\n"), "{visit}: {told}");
+        assert!(!ask(&mut admin, "CLIENT LIST").contains(" user=v "));
+        expect_bytes(&mut asking, b":");
     }
     assert!(here.stop().success() && owner.stop().success());
 }

@@ -65,6 +65,7 @@ pub fn run(engine: &Engine, session: &mut Session, args: &mut Args<'_>, now: Now
     let flow = match found {
         Some((command, Verdict::Run)) => execute(engine, session, command, args, now, reply),
         Some((_, Verdict::Wait)) => Flow::Postponed,
+        Some((_, Verdict::End)) => Flow::Close,
         Some((_, Verdict::Refuse(error))) => refuse(engine, reply, &error),
         // No node is asked for a client of this protocol.
         Some((_, Verdict::Forward(_))) => refuse(engine, reply, &Error::ClusterDown),
@@ -75,7 +76,7 @@ pub fn run(engine: &Engine, session: &mut Session, args: &mut Args<'_>, now: Now
         None => refuse(engine, reply, &Error::NoAuth),
     };
     match flow {
-        Flow::NotNow | Flow::Postponed => reply.drop_frame(),
+        Flow::NotNow | Flow::Postponed | Flow::Close => reply.drop_frame(),
         _ => reply.end_frame(),
     }
     flow

@@ -54,6 +54,8 @@ pub(crate) enum Verdict {
     /// Until the pause has ended.
     Wait,
     Refuse(Error),
+    /// The client's connection has been ended by others: it is replied nothing more.
+    End,
     /// Other nodes are asked.
     Forward(Box<Question>),
 }
@@ -144,6 +146,9 @@ pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &AdmissionR
             see_disk(engine, session.admitted, request, now);
         }
         return Verdict::Run;
+    }
+    if session.info.has_ended() {
+        return Verdict::End;
     }
     session.refresh_rights(engine);
     if !request.flags.has(NO_AUTH) && needs_password(engine, session) {
@@ -413,6 +418,8 @@ impl Settle {
         if cx.keys.reaches_all() {
             cx.keys.enter_epoch();
             self.reply(cx);
+            // The transaction's reply is the last one, and may have to wait.
+            cx.session.ends_with_reply |= self.ends_client;
         } else {
             cx.flow = Flow::more(self);
         }
@@ -423,7 +430,12 @@ impl Settle {
             None => cx.reply.ok(),
             Some(count) => cx.reply.int(count),
         }
+    }
+
+    fn end(&self, cx: &mut Context<'_>) {
+        self.reply(cx);
         if self.ends_client {
+            cx.session.ends_with_reply = true;
             cx.engine.end_client(&cx.session.info, Ending::AfterReplies);
         }
     }
@@ -433,7 +445,7 @@ impl Piecewise for Settle {
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
         if cx.keys.reaches_all() {
             cx.keys.enter_epoch();
-            self.reply(cx);
+            self.end(cx);
             return true;
         }
         let (engine, patience) = (cx.engine, cx.session.patience);
@@ -442,7 +454,7 @@ impl Piecewise for Settle {
         self.waits_for_nodes = has_passed && asks_by_rights_before(engine, rights);
         let done = has_passed && !self.waits_for_nodes;
         if done {
-            self.reply(cx);
+            self.end(cx);
         }
         done
     }
@@ -457,45 +469,8 @@ impl Piecewise for Settle {
 }
 
 /// Whether other nodes are asked by rights that held before so many changes of users.
-fn asks_by_rights_before(engine: &Engine, changes: u64) -> bool {
+pub(crate) fn asks_by_rights_before(engine: &Engine, changes: u64) -> bool {
     engine.metrics().iter().any(|worker| worker.asks_by_rights_before(changes))
-}
-
-/// The reply of a transaction that has changed users, which waits as that of one such change does. It held all locks,
-/// so only what other nodes were asked by the rights of before may be under way.
-pub(crate) struct NodesSettle {
-    rights: u64,
-    reply: Vec<u8>,
-}
-
-impl NodesSettle {
-    /// Holds the reply that begins at `start`. `before`: the number of changes of users before the transaction.
-    pub fn hold(cx: &mut Context<'_>, before: u64, start: usize) {
-        let rights = cx.engine.users().generation();
-        if rights != before && matches!(cx.flow, Flow::Next) && asks_by_rights_before(cx.engine, rights) {
-            let reply = cx.reply.as_slice()[start..].to_vec();
-            cx.reply.truncate(start);
-            cx.flow = Flow::more(NodesSettle { rights, reply });
-        }
-    }
-}
-
-impl Piecewise for NodesSettle {
-    fn step(&mut self, cx: &mut Context<'_>) -> bool {
-        let done = !asks_by_rights_before(cx.engine, self.rights);
-        if done {
-            cx.reply.raw(&self.reply);
-        }
-        done
-    }
-
-    fn rests(&self) -> bool {
-        true
-    }
-
-    fn outlasts_rights(&self) -> bool {
-        true
-    }
 }
 
 #[cfg(test)]
@@ -511,20 +486,11 @@ mod tests {
         client.is("ACL SETUSER u on", "+OK");
         let engine = client.shared_engine().clone();
         let asks = |changes: Option<u64>| engine.metrics()[0].set_asks_by(changes);
-        for words in [&["ACL", "SETUSER", "u", "off"][..], &["EXEC"]] {
-            if words == ["EXEC"] {
-                client.is("MULTI", "+OK").is("ACL SETUSER u on", "+QUEUED").is("PING", "+QUEUED");
-            }
-            asks(Some(engine.users().generation()));
-            let mut running = client.begin(words);
-            assert!(!running.step() && !running.step(), "{words:?}");
-            asks(None);
-            assert_eq!(running.end(), if words == ["EXEC"] { "[+OK +PONG]" } else { "+OK" });
-        }
-        // A transaction that changes no user waits for none.
-        client.is("MULTI", "+OK").is("PING", "+QUEUED");
-        asks(Some(1));
-        client.is("EXEC", "[+PONG]");
+        asks(Some(engine.users().generation()));
+        let mut running = client.begin(&["ACL", "SETUSER", "u", "off"]);
+        assert!(!running.step() && !running.step());
+        asks(None);
+        assert_eq!(running.end(), "+OK");
     }
 
     fn verdict(client: &mut Client, line: &str) -> Verdict {

@@ -151,6 +151,7 @@ pub fn run<'e>(
                 }
                 Verdict::Run => run_admitted(engine, session, entry, &prepared.keys, args, now, reply),
                 Verdict::Wait => return Flow::Postponed,
+                Verdict::End => Flow::Close,
                 Verdict::Forward(question) => Flow::Forward(question),
                 Verdict::Refuse(error) => {
                     reject(engine, session, args, &error, now, reply);
@@ -162,6 +163,7 @@ pub fn run<'e>(
             http_guard::tell(engine, session, now);
             Flow::Abort
         }
+        None if session.info.has_ended() => Flow::Close,
         None => {
             let unknown = find(args).err().filter(|_| !admission::needs_password(engine, session));
             reject(engine, session, args, &unknown.unwrap_or(Error::NoAuth), now, reply);

@@ -111,6 +111,8 @@ pub struct Session {
     pub(crate) seat: Option<QuotaSeat>,
     /// A command of it was ended, as its user has lost rights: what was replied of it is no whole reply.
     pub is_cut_off: bool,
+    /// Its own command has removed its user: its connection ends with the reply to that.
+    pub ends_with_reply: bool,
     /// It was authenticated at some time: its user knows the password.
     pub was_authenticated: bool,
     /// SCRIPT DEBUG SYNC: its next script runs under its eyes.
@@ -237,6 +239,7 @@ impl Session {
             is_metered: false,
             seat: None,
             is_cut_off: false,
+            ends_with_reply: false,
             was_authenticated: false,
             debugs_scripts: false,
             in_script: false,

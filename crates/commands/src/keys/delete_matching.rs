@@ -101,7 +101,7 @@ impl Deletion {
         match admit_piece(cx) {
             Verdict::Refuse(error) => return Err(error),
             Verdict::Run => {}
-            Verdict::Wait | Verdict::Forward(_) => {
+            Verdict::Wait | Verdict::Forward(_) | Verdict::End => {
                 self.rests = true;
                 return Ok(false);
             }

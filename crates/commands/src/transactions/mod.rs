@@ -6,6 +6,7 @@
 pub(crate) mod blocking;
 pub mod multi;
 pub mod node_visit;
+pub(crate) mod settled_reply;
 
 use crate::core::command::Command;
 

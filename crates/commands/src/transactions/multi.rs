@@ -13,7 +13,6 @@
 //! Nobody waits inside: a blocking command finds nothing and says so. [`CommandGroup`] is what runs commands inside of
 //! another one; it knows nothing of transactions.
 
-use crate::core::admission::NodesSettle;
 use crate::core::args::Args;
 use crate::core::cluster_routing;
 use crate::core::command::{
@@ -28,6 +27,7 @@ use crate::core::rights::{self, Call};
 use crate::core::session::{Multi, Watching};
 use crate::core::{busy_script, forwarding, instrument, lazy_free, tracked_reads};
 use crate::transactions::node_visit::hold_reply;
+use crate::transactions::settled_reply::SettledReply;
 use engine::acl::denial_log::Denied;
 use engine::clients::waiters::AwaitedKey;
 use engine::data::key_hash::KeyHash;
@@ -227,8 +227,10 @@ fn exec_queued(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     group.end(cx);
     // Others were told of it until now.
     close_group(cx.session);
-    hold_reply(cx, args, start);
-    NodesSettle::hold(cx, rights, start);
+    match cx.engine.users().generation() == rights {
+        true => hold_reply(cx, args, start),
+        false => SettledReply::hold(cx, start),
+    }
     Ok(())
 }
 

@@ -7,13 +7,14 @@ use crate::event_loop::tick_input::{TickInput, Unparsed};
 use crate::event_loop::worker::Worker;
 use crate::schedule::fairness::{LIGHT_BYTES, LIMITED_VISIT_MAX, VISIT_BYTES};
 use crate::system::log::{self, Level};
-use commands::Now;
 use commands::batch::Batch;
 use commands::batch::execute::{BatchEnd, BatchRun};
 use commands::batch::item::BatchItem;
 use commands::batch::parse::{Filled, RequestSource};
 use commands::core::client_line::described;
+use commands::core::command::Command;
 use commands::core::context::Flow;
+use commands::{Now, Work};
 use engine::Engine;
 use engine::config::{Directive, os_message};
 use engine::host::threads::Server;
@@ -262,10 +263,7 @@ impl Worker {
         match end {
             BatchEnd::Next => {}
             BatchEnd::Flow(flow) => last = flow,
-            BatchEnd::Chunked(work, command) => {
-                connection.chunked.go_on(ChunkedCommand { work, command, replied: 0 });
-                self.run_queue.add_chunked(token);
-            }
+            BatchEnd::Chunked(work, command) => self.begin_chunked(token, work, command),
             BatchEnd::Retry { is_postponed } => self.retry_later(&mut items[done - 1], spans, is_postponed),
             BatchEnd::Violation(error) => {
                 log_violation(&self.shared.engine, connection, &error, items[done - 1].bytes, now);
@@ -387,14 +385,31 @@ impl Worker {
     /// Runs an item that may run a script, or is long. Returns where its reply begins.
     fn run_item_apart(&mut self, item: &mut BatchItem<'_>, rest: Remaining<'_, '_>, now: Now) -> (Flow, usize) {
         let (token, spans) = (rest.token, rest.spans);
-        let ran = item.call(spans, |prepared, args| self.run_apart(prepared, args, rest, now));
+        let mut entry = None;
+        let ran = item.call(spans, |prepared, args| {
+            entry = prepared.entry();
+            self.run_apart(prepared, args, rest, now)
+        });
         let (flow, start) = ran.unwrap_or_else(|| (Flow::Next, self.replies.len()));
+        let flow = match (flow, entry) {
+            (Flow::More(work), Some(entry)) => {
+                self.begin_chunked(token, work, entry.command);
+                Flow::Next
+            }
+            (flow, _) => flow,
+        };
         match flow {
             Flow::NotNow => self.retry_later(item, spans, false),
             Flow::Postponed => self.retry_later(item, spans, true),
             _ => self.connections[token].session.patience = LockTimeout::Short,
         }
         (flow, start)
+    }
+
+    /// The command goes on in pieces.
+    fn begin_chunked(&mut self, token: usize, work: Work, command: &'static Command) {
+        self.connections[token].chunked.go_on(ChunkedCommand { work, command, replied: 0 });
+        self.run_queue.add_chunked(token);
     }
 
     fn follow(&mut self, token: usize, flow: Flow, now: Now) {

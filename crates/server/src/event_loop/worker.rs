@@ -313,7 +313,10 @@ impl Worker {
     pub fn close_after_reply(&mut self, id: u64) {
         let found = self.connections.iter_mut().find(|(_, connection)| connection.client() == id);
         if let Some((token, connection)) = found {
-            if connection.output.has_replies_ahead() || !connection.session.info.has_ended() {
+            let (output, session) = (&connection.output, &connection.session);
+            // What waits for the disk comes too late, unless it tells the client that it has removed its own user.
+            let is_late = output.has_held() && !session.ends_with_reply;
+            if !session.info.has_ended() || output.has_replies_ahead() && !is_late {
                 connection.close();
                 return self.enqueue(token);
             }
