@@ -19,6 +19,18 @@ impl HeldWrites<'_> {
         engine.host().pause_changed();
         HeldWrites { engine, hold }
     }
+
+    /// From now on, and none is under way that was admitted before. None: `gives_up` while a lock was not free.
+    pub fn begin_settled(engine: &Engine, hold: Hold, gives_up: impl Fn() -> bool) -> Option<HeldWrites<'_>> {
+        let held = HeldWrites::begin(engine, hold);
+        let mut next = 0;
+        while !engine.pass_locks(&mut next, &gives_up) {
+            if gives_up() {
+                return None;
+            }
+        }
+        Some(held)
+    }
 }
 
 impl Drop for HeldWrites<'_> {

@@ -21,6 +21,8 @@ pub enum Hold {
     StepDown,
     /// A node takes slots, and gets what it lacks of them.
     SlotMigration,
+    /// The data set is replaced by what a file has: it is saved before, or the log written.
+    Reload,
     /// Keys are sent to another server that do not rest otherwise.
     Migrate,
     /// The log is far behind.
@@ -30,8 +32,16 @@ pub enum Hold {
 }
 
 impl Hold {
-    const ALL: [Hold; 7] =
-        [Hold::Shutdown, Hold::Failover, Hold::StepDown, Hold::SlotMigration, Hold::Migrate, Hold::Log, Hold::Stream];
+    const ALL: [Hold; 8] = [
+        Hold::Shutdown,
+        Hold::Failover,
+        Hold::StepDown,
+        Hold::SlotMigration,
+        Hold::Reload,
+        Hold::Migrate,
+        Hold::Log,
+        Hold::Stream,
+    ];
 
     /// As INFO shows it.
     pub fn as_str(self) -> &'static str {
@@ -40,15 +50,16 @@ impl Hold {
             Hold::Failover => "failover_in_progress",
             Hold::StepDown => "step_down",
             Hold::SlotMigration => "slot_migration_in_progress",
+            Hold::Reload => "reload",
             Hold::Migrate => "migrate",
             Hold::Log => "log",
             Hold::Stream => "stream",
         }
     }
 
-    /// Whether it is for the sake of other servers: nothing may be written then, for any reason.
-    fn is_for_replicas(self) -> bool {
-        matches!(self, Hold::Shutdown | Hold::Failover | Hold::StepDown | Hold::SlotMigration)
+    /// Whether nothing may be written then, for any reason: other servers, or a file, get all that there is.
+    fn is_strict(self) -> bool {
+        matches!(self, Hold::Shutdown | Hold::Failover | Hold::StepDown | Hold::SlotMigration | Hold::Reload)
     }
 }
 
@@ -91,10 +102,10 @@ impl Pause {
         self.causes.lock().held().next()
     }
 
-    /// Whether nothing at all may be written: a client has asked for it, or replicas are to get what there is.
+    /// Whether nothing at all may be written: a client has asked for it, or replicas or a file get what there is.
     pub fn is_strict(&self) -> bool {
         let causes = self.causes.lock();
-        causes.called != Paused::Nothing || causes.held().any(Hold::is_for_replicas)
+        causes.called != Paused::Nothing || causes.held().any(Hold::is_strict)
     }
 
     /// When it ends that clients have asked for, as Unix time in milliseconds; the greatest while it is only held.

@@ -52,6 +52,18 @@ pub struct PersistenceStatus {
     pub progress: SaveProgress,
     /// The file that is read, or was read last.
     pub loading: Loading,
+    /// A thread is about to replace the data set.
+    replacing: AtomicBool,
+}
+
+/// The right to replace the data set with another one, which one thread has at a time.
+#[must_use]
+pub struct ReplaceTurn<'s>(&'s AtomicBool);
+
+impl Drop for ReplaceTurn<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Release);
+    }
 }
 
 /// How far a save is.
@@ -99,6 +111,11 @@ impl PersistenceStatus {
     pub fn deny_reasons(&self) -> DenyReasons {
         // Who sees an epoch sees what it began with.
         DenyReasons(self.deny_reasons.load(Acquire))
+    }
+
+    /// Takes the right to replace the data set; None while another thread has it.
+    pub fn replace_turn(&self) -> Option<ReplaceTurn<'_>> {
+        (!self.replacing.swap(true, Acquire)).then(|| ReplaceTurn(&self.replacing))
     }
 
     /// Whether the data set is being read.

@@ -14,7 +14,7 @@ use crate::listener::acceptor::Acceptor;
 use crate::replication::applied;
 use crate::replication::durable_marks::DurableMarks;
 use crate::replication::link_voice::Word;
-use crate::replication::load_way::LoadWay;
+use crate::replication::load_way::{LoadWay, replace_turn};
 use crate::replication::snapshot_reader::{SnapshotReader, Wire};
 use crate::system::files::{Temporary, path};
 use crate::system::{affinity, clock, log};
@@ -538,6 +538,7 @@ impl LinkThread {
         status.update_link(|link| (link.sync_total, link.sync_read, link.last_io) = (size, 0, now));
         // The primary may have sent all of it long before it is loaded.
         wire.voice().set_word(Word::Alive);
+        let _turn = replace_turn(self.engine(), || wanted.is_wanted()).ok_or(End::Unwanted)?;
         self.set_state(wanted, LinkState::Sync);
         let kind = size.map_or_else(
             || "streamed RDB from primary with EOF".to_owned(),

@@ -1,7 +1,10 @@
 //! The ways by which a replica loads its snapshot.
 
+use crate::replication::link_thread::LOOK;
 use engine::Engine;
 use engine::config::{Config, Directive};
+use engine::status::persistence_status::ReplaceTurn;
+use std::thread;
 
 /// How a snapshot gets into the keyspace.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -24,5 +27,19 @@ impl LoadWay {
             "swapdb" => LoadWay::Beside,
             _ => LoadWay::File,
         }
+    }
+}
+
+/// Returns the right to replace the data set, which a client's DEBUG RELOAD may have for a while. None: the primary is
+/// wanted no more.
+pub(super) fn replace_turn(engine: &Engine, is_wanted: impl Fn() -> bool) -> Option<ReplaceTurn<'_>> {
+    loop {
+        if let Some(turn) = engine.persistence_status().replace_turn() {
+            return Some(turn);
+        }
+        if !is_wanted() {
+            return None;
+        }
+        thread::sleep(LOOK);
     }
 }

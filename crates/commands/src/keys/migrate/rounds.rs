@@ -75,7 +75,7 @@ pub fn run(
             return Some(first);
         }
         if round == FREE_ROUNDS {
-            hold = Some(hold_writes(engine));
+            hold = HeldWrites::begin_settled(engine, Hold::Migrate, || false);
         }
         let parcel = pack_and_watch(engine, db, order, changed, true);
         let answers = send(engine, order, &parcel);
@@ -101,13 +101,6 @@ pub fn at_once(cx: &mut Context<'_>, order: &Order, named: Vec<Named>) -> Result
         remove(&mut cx.keys, taken.map(|(sent, _)| sent.named));
     }
     answers.error.map_or(Ok(()), Err)
-}
-
-/// Nobody writes while there is one.
-fn hold_writes(engine: &Engine) -> HeldWrites<'_> {
-    let held = HeldWrites::begin(engine, Hold::Migrate);
-    while !engine.pass_locks(&mut 0, || false) {}
-    held
 }
 
 fn outcome(parcel: &Parcel, error: Option<Error>) -> Result<&'static str, Error> {

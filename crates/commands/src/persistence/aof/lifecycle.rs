@@ -42,8 +42,8 @@ pub(crate) fn set_policy(engine: &Engine, config: &Config) {
     }
 }
 
-/// Writes what the log does not have yet, before what there is makes way for what is read from it. All locks must be
-/// held.
+/// Writes what the log does not have yet, before what there is makes way for what is read from it. Nothing may be
+/// logged meanwhile.
 pub(crate) fn write_before_loading(engine: &Engine) -> Result<(), LoadFailed> {
     of(engine).map_or(Ok(()), |aof| aof.journal.write()).map_err(|error| {
         engine.host().log(&format!("Error writing to the AOF file: {}", os_message(&error)));

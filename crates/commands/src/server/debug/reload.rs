@@ -7,7 +7,10 @@ use crate::persistence::{aof, load, save};
 use crate::server::debug::internals::STRING_MAX;
 use engine::config::Directive;
 use engine::data::value::NewString;
+use engine::held_writes::HeldWrites;
 use engine::keyspace::edit::Ttl;
+use engine::status::pause::Hold;
+use engine::status::persistence_status::ReplaceTurn;
 use engine::{Engine, Error};
 use std::io::{self, ErrorKind};
 use std::sync::mpsc::{self, TryRecvError};
@@ -25,6 +28,7 @@ pub fn reload(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     cx.must_be_alone("debug")?;
     let engine = cx.engine;
+    let replacing = Replacing::begin(cx)?;
     if !given("nosave") {
         save(cx).map_err(|error| match error.kind() {
             ErrorKind::WouldBlock => Error::WouldBlock,
@@ -38,21 +42,72 @@ pub fn reload(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if !given("noflush") {
         // What there is stays when the file could not take its place.
         load::check_file(engine).map_err(failed)?;
-        cx.keys.escalate()?;
-        // Nobody is to see the keyspace empty.
-        engine.persistence_status().set_loading(true);
-        cx.keys.enter_epoch();
-        drop(empty_all(cx, true)?);
-        cx.keys.unlock();
-        engine.host().data_is_replaced(REPLACED);
+        replacing.empty(cx)?;
     }
     let loaded = load::load_file(engine, given("merge"));
-    engine.persistence_status().set_loading(false);
-    engine.host().data_loaded();
+    replacing.end();
     loaded.map_err(failed)?.ok_or(Error::DebugLoad)?;
     engine.host().log("DB reloaded by DEBUG RELOAD");
     cx.reply.ok();
     Ok(())
+}
+
+/// The time in which a client's command replaces the data set. No other thread does that, and none writes: neither what
+/// was admitted before, nor a primary's stream, nor what expires.
+struct Replacing<'e> {
+    engine: &'e Engine,
+    _held: HeldWrites<'e>,
+    _turn: ReplaceTurn<'e>,
+}
+
+impl<'e> Replacing<'e> {
+    /// From now on. To be called with no lock in hand.
+    fn begin(cx: &mut Context<'e>) -> Result<Replacing<'e>, Error> {
+        let (engine, patience) = (cx.engine, cx.session.patience);
+        let status = engine.persistence_status();
+        let turn = status.replace_turn().filter(|_| !status.deny_reasons().is_loading()).ok_or(Error::Loading)?;
+        let held = HeldWrites::begin_settled(engine, Hold::Reload, || patience.is_over(engine));
+        Ok(Replacing { engine, _held: held.ok_or(Error::WouldBlock)?, _turn: turn })
+    }
+
+    /// Empties the keyspace, and libraries. Commands are told from then on that data is being loaded.
+    fn empty(&self, cx: &mut Context<'e>) -> Result<(), Error> {
+        let mut patience = cx.session.patience;
+        loop {
+            // The command has had its turn: who admits others by something else meanwhile does not send it back.
+            cx.keys.set_admitted(self.engine.epoch());
+            cx.keys.set_patience(patience);
+            match cx.keys.escalate() {
+                Err(Error::WouldBlock) if !patience.is_over(self.engine) => rest(self.engine),
+                tried => break tried?,
+            }
+            patience = patience.after_failure(true);
+        }
+        self.engine.persistence_status().set_loading(true);
+        cx.keys.enter_epoch();
+        let emptied = empty_all(cx, true);
+        cx.keys.unlock();
+        self.engine.host().data_is_replaced(REPLACED);
+        emptied.map(drop)
+    }
+
+    /// The data set is there.
+    fn end(self) {
+        self.engine.persistence_status().set_loading(false);
+        self.engine.host().data_loaded();
+    }
+}
+
+impl Drop for Replacing<'_> {
+    fn drop(&mut self) {
+        self.engine.persistence_status().set_loading(false);
+    }
+}
+
+/// Lends the worker for a moment.
+fn rest(engine: &Engine) {
+    engine.host().while_long();
+    engine.host().rest(LOOK);
 }
 
 /// Saves on another thread if one is to be had, and lends the worker meanwhile.
@@ -67,15 +122,12 @@ fn save(cx: &Context<'_>) -> io::Result<()> {
         match told.try_recv() {
             Ok(outcome) => return outcome,
             Err(TryRecvError::Disconnected) => return Err(ErrorKind::BrokenPipe.into()),
-            Err(TryRecvError::Empty) => {
-                engine.host().while_long();
-                engine.host().rest(LOOK);
-            }
+            Err(TryRecvError::Empty) => rest(engine),
         }
     }
 }
 
-/// How often it is looked whether the save has ended.
+/// How often it is looked whether a save has ended, or locks are free.
 const LOOK: Duration = Duration::from_micros(200);
 
 /// Empties the keyspace and reads the append-only file.
@@ -83,20 +135,13 @@ pub fn load_aof(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     cx.must_be_alone("debug")?;
     let engine = cx.engine;
     let failed = |aof::LoadFailed| Error::DebugLoadAof;
-    cx.keys.escalate()?;
+    let replacing = Replacing::begin(cx)?;
     aof::write_before_loading(engine).map_err(failed)?;
-    // Nobody is to see the keyspace empty.
-    engine.persistence_status().set_loading(true);
-    cx.keys.enter_epoch();
     let logs = engine.suspend_logging();
-    drop(empty_all(cx, true)?);
-    cx.keys.unlock();
-    engine.host().data_is_replaced(REPLACED);
-    let loaded = aof::load_again(engine);
+    let loaded = replacing.empty(cx).map(|()| aof::load_again(engine));
     engine.resume_logging(logs);
-    engine.persistence_status().set_loading(false);
-    engine.host().data_loaded();
-    loaded.map_err(failed)?;
+    replacing.end();
+    loaded?.map_err(failed)?;
     engine.host().notice("Append Only File loaded by DEBUG LOADAOF");
     cx.reply.ok();
     Ok(())
@@ -112,6 +157,9 @@ pub fn populate(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> 
     }
     let prefix = args.get(3).unwrap_or(b"key");
     cx.keys.escalate()?;
+    if cx.engine.persistence_status().deny_reasons().is_loading() {
+        return Err(Error::Loading);
+    }
     for number in 0..count {
         let name = [prefix, b":", itoa::Buffer::new().format(number).as_bytes()].concat();
         let mut value = format!("value:{number}").into_bytes();
