@@ -75,6 +75,8 @@ mod proxies;
 mod pubsub;
 #[path = "black_box/quotas.rs"]
 mod quotas;
+#[path = "black_box/reloads.rs"]
+mod reloads;
 #[path = "black_box/removed_users.rs"]
 mod removed_users;
 #[path = "black_box/replica_buffers.rs"]

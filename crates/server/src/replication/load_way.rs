@@ -1,10 +1,13 @@
 //! The ways by which a replica loads its snapshot.
 
-use crate::replication::link_thread::LOOK;
 use engine::Engine;
 use engine::config::{Config, Directive};
 use engine::status::persistence_status::ReplaceTurn;
 use std::thread;
+use std::time::Duration;
+
+/// Between two looks whether another thread still replaces the data set.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// How a snapshot gets into the keyspace.
 #[derive(Clone, Copy, PartialEq, Eq)]
