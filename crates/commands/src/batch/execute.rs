@@ -209,9 +209,8 @@ impl BatchRun<'_> {
         keys.set_patience(patience);
         keys.set_admitted(admitted);
         let mut stats = turn_to(last, session, worker);
-        let (flow, blocking, command, applying) = (Flow::Next, Blocking::Allowed, last.command, None);
-        let reply = &mut *self.reply;
-        let mut cx = Context { engine, keys, reply, session, command, now, flow, blocking, key_args: &[], applying };
+        let mut cx = Context::new(engine, keys, session, last.command, now, &mut *self.reply);
+        cx.blocking = Blocking::Allowed;
         let mut ran = 0;
         while cx.reply.len() <= reply_max && (ran == 0 || worker.clock() <= until) {
             prefetcher.at(engine, items.as_slice(), spans);

@@ -129,6 +129,22 @@ pub struct Context<'c> {
     pub(crate) applying: Option<MutexGuard<'c, ()>>,
 }
 
+impl<'c> Context<'c> {
+    /// The context of a command that may not wait and has no keys hashed.
+    #[inline(always)]
+    pub fn new(
+        engine: &'c Engine,
+        keys: Keys<'c>,
+        session: &'c mut Session,
+        command: &'static Command,
+        now: Now,
+        reply: &'c mut Reply,
+    ) -> Context<'c> {
+        let (flow, blocking) = (Flow::Next, Blocking::Refused);
+        Context { engine, keys, reply, session, command, now, flow, blocking, key_args: &[], applying: None }
+    }
+}
+
 impl Context<'_> {
     /// The key at argument `index`. Its hash is the one that the dispatcher computed.
     #[inline(always)]

@@ -340,18 +340,8 @@ pub(crate) fn call_command<'e>(
     keys.set_no_touch(session.no_touch);
     keys.set_patience(session.patience);
     keys.set_admitted(admitted);
-    let mut cx = Context {
-        engine,
-        keys,
-        reply,
-        session,
-        command,
-        now,
-        flow: Flow::Next,
-        blocking: Blocking::Allowed,
-        key_args,
-        applying: None,
-    };
+    let mut cx = Context::new(engine, keys, session, command, now, reply);
+    (cx.blocking, cx.key_args) = (Blocking::Allowed, key_args);
     // EXEC has no locks yet.
     if cx.session.open_slot.is_some()
         && !command.flags.has(RUNS_QUEUED)
@@ -469,10 +459,9 @@ pub(crate) fn replay<'e>(
     }
     let held = HeldLocks::keys(engine, prepared.keys.iter().map(|(_, hash)| *hash));
     let keys = Keys::new(engine, held, session.db, session.origin(engine, now));
-    let (command, key_args) = (entry.command, &prepared.keys[..]);
-    let (flow, blocking) = (Flow::Next, Blocking::Refused);
-    let mut cx = Context { engine, keys, reply, session, command, now, flow, blocking, key_args, applying: None };
-    if let Err(error) = (command.run)(&mut cx, args) {
+    let mut cx = Context::new(engine, keys, session, entry.command, now, reply);
+    cx.key_args = &prepared.keys;
+    if let Err(error) = (entry.command.run)(&mut cx, args) {
         instrument::count_unexpected(engine, cx.session.worker, &entry.full_name, entry, &error);
         cx.reply.error(busy_script::text(engine, &error));
     }
@@ -492,19 +481,7 @@ pub(crate) fn internal(
 ) -> Result<(), Error> {
     let (mut session, mut reply) = (Session::replay(), Reply::default());
     let keys = Keys::new(engine, HeldLocks::Nothing, 0, Origin { asker: Asker::Replay, now: now.unix_ms() });
-    let (flow, blocking, command, key_args) = (Flow::Next, Blocking::Refused, &NO_COMMAND, &[][..]);
-    let mut cx = Context {
-        engine,
-        keys,
-        reply: &mut reply,
-        session: &mut session,
-        command,
-        now,
-        flow,
-        blocking,
-        key_args,
-        applying: None,
-    };
+    let mut cx = Context::new(engine, keys, &mut session, &NO_COMMAND, now, &mut reply);
     let result = run(&mut cx);
     let Context { keys, session, .. } = cx;
     let effects = keys.release();
@@ -550,18 +527,7 @@ pub fn step<'e>(
     }
     let mut keys = Keys::new(engine, HeldLocks::Nothing, session.db, session.origin(engine, now));
     keys.set_patience(session.patience);
-    let mut cx = Context {
-        engine,
-        keys,
-        reply,
-        session,
-        command,
-        now,
-        flow: Flow::Next,
-        blocking: Blocking::Refused,
-        key_args: &[],
-        applying: None,
-    };
+    let mut cx = Context::new(engine, keys, session, command, now, reply);
     let done = work.step(&mut cx);
     if engine.has_log() {
         note_log(&mut cx);

@@ -366,18 +366,8 @@ impl Retry for BlockedClient {
             rights::check(engine, &mut session, &call, rights::TOPLEVEL, now).map_err(|(_, error)| error)?;
             call.check_memory(&session)
         });
-        let mut cx = Context {
-            engine,
-            keys,
-            reply: &mut reply,
-            session: &mut session,
-            command: self.command,
-            now,
-            flow: Flow::Next,
-            blocking: Blocking::Waiting,
-            key_args: &self.key_args,
-            applying: None,
-        };
+        let mut cx = Context::new(engine, keys, &mut session, self.command, now, &mut reply);
+        (cx.blocking, cx.key_args) = (Blocking::Waiting, &self.key_args);
         if engine.has_log() {
             args.make_lasting();
         }

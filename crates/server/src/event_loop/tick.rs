@@ -406,7 +406,7 @@ impl Worker {
         (flow, start)
     }
 
-    /// The command goes on in pieces.
+    /// The command is chunked from here on.
     fn begin_chunked(&mut self, token: usize, work: Work, command: &'static Command) {
         self.connections[token].chunked.go_on(ChunkedCommand { work, command, replied: 0 });
         self.run_queue.add_chunked(token);
