@@ -8,7 +8,7 @@ use crate::core::session::Session;
 use engine::config::{ApplyHooks, Caller, Config, Directive};
 use engine::data::event_class::EventClass;
 use engine::keyspace::origin::Asker;
-use engine::propagation::effects::{EffectSink, Event, Garbage};
+use engine::propagation::effects::{EffectSink, Event, Garbage, Record};
 use engine::testing::MemoryLog;
 use engine::time::{UnixMs, UnixUs};
 use engine::{Engine, Host, Options};
@@ -145,8 +145,13 @@ impl Client {
 
     /// Runs what a log holds once more, as a server does that starts.
     pub fn replay(&mut self, log: &MemoryLog) -> &mut Client {
+        self.apply(log.take())
+    }
+
+    /// Runs commands of a log, each in its database.
+    pub fn apply(&mut self, records: Vec<(u32, Record)>) -> &mut Client {
         let asker = std::mem::replace(&mut self.session.asker, Asker::Replay);
-        for (db, record) in log.take() {
+        for (db, record) in records {
             self.session.db = db;
             let mut args: Args<'_> = record.iter().map(Vec::as_slice).collect();
             dispatch::replay(&self.engine, &mut self.session, &mut args, self.now, &mut Reply::default());

@@ -69,6 +69,12 @@ impl MemoryLog {
         self.reader.lock().read(u64::MAX, visit).expect("the log keeps all for it");
         records
     }
+
+    /// The same, each command's words between blanks.
+    pub fn lines(&self) -> Vec<String> {
+        let records = self.take();
+        records.iter().map(|(_, words)| String::from_utf8_lossy(&words.join(&b' ')).into_owned()).collect()
+    }
 }
 
 /// The number in a line that begins with a sign.

@@ -13,6 +13,7 @@ use engine::data::event_class::EventClass;
 use engine::data::value::{Object, Str};
 use engine::keyspace::edit::Ttl;
 use engine::keyspace::origin::Asker;
+use engine::propagation::logged_words::record;
 use engine::{Engine, Error, Word};
 
 pub const COMMANDS: &[Command] = &[
@@ -281,6 +282,11 @@ enum Operation {
 }
 
 impl Operation {
+    /// Whether readers of the change log know it.
+    fn is_known(self) -> bool {
+        matches!(self, Operation::And | Operation::Or | Operation::Xor | Operation::Not)
+    }
+
     fn parse(args: &Args<'_>, index: usize) -> Result<Operation, Error> {
         const WORDS: [(&str, Operation); 8] = [
             ("and", Operation::And),
@@ -317,9 +323,15 @@ fn bitop(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let len = result.len();
     let mut edit = cx.keys.edit_for_result(cx.key(args, 2), len == 0);
     if len > 0 {
+        if !operation.is_known() {
+            edit.log_as(|| vec![record(&[b"SET", &args[2], &result])]);
+        }
         edit.set_object(Object::String(result), Ttl::Clear);
         edit.commit(EventClass::STRING, "set");
     } else if edit.remove() {
+        if !operation.is_known() {
+            edit.log_as(|| vec![record(&[b"DEL", &args[2]])]);
+        }
         edit.commit(EventClass::GENERIC, "del");
     }
     cx.reply.int(len as i64);

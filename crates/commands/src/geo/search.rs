@@ -8,6 +8,7 @@ use crate::core::command::{CallKeys, Command, DENY_OOM, Group, KeyFlags, READONL
 use crate::core::context::Context;
 use crate::core::lending::Lending;
 use crate::geo::points::{point, reply_distance, reply_point, unit};
+use crate::sorted_sets::sorted_set;
 use engine::data::event_class::EventClass;
 use engine::data::value::{Object, Value};
 use engine::keyspace::edit::Ttl;
@@ -540,6 +541,9 @@ fn store(
         set.insert(&one.member, score, limits);
     }
     let mut edit = cx.keys.edit_for_result(cx.key(args, destination), found.is_empty());
+    if matches!(query.by, Some(By::Polygon(_))) {
+        edit.log_as(|| sorted_set::logged_result(&args[destination], set.iter()));
+    }
     if !found.is_empty() {
         edit.set_object(Object::SortedSet(set), Ttl::Clear);
         edit.commit_many(found.len() as u64, EventClass::SORTED_SET, event);

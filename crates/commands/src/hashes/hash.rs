@@ -9,7 +9,7 @@ use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key}
 use crate::core::context::Context;
 use engine::data::event_class::EventClass;
 use engine::keyspace::edit::Edit;
-use engine::propagation::effects::Record;
+use engine::propagation::logged_words::record;
 use engine::{Error, Word};
 use resp::Reply;
 use resp::long_double::LongDouble;
@@ -257,10 +257,6 @@ fn hsetnx(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     edit.commit(EventClass::HASH, "hset");
     cx.reply.int(1);
     Ok(())
-}
-
-pub(crate) fn record(words: &[&[u8]]) -> Record {
-    words.iter().map(|word| word.to_vec()).collect()
 }
 
 fn hget(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {

@@ -11,12 +11,14 @@ use crate::core::command::{BLOCKING, Command, DENY_OOM, Group, WRITE, key};
 use crate::core::context::Context;
 use crate::lists::list::{commit_removal, end_at, pop_event, push_event};
 use crate::lists::lmove::Element;
+use crate::lists::pop::pop_word;
 use crate::transactions::blocking::Wait;
 use engine::Error;
 use engine::data::event_class::EventClass;
 use engine::data::value::Type;
 use engine::keyspace::edit::Edit;
 use engine::propagation::effects::Record;
+use engine::propagation::logged_words::{record, record_of};
 use structures::list::List;
 use structures::quicklist::End;
 
@@ -81,19 +83,31 @@ impl Move {
         Ok(Move { from, to, count, exactly, one_by_one })
     }
 
-    /// The LMOVEM that moves so many elements in the same way.
-    fn logged(&self, args: &Args<'_>, moved: usize) -> Record {
-        let mut record: Record = vec![b"LMOVEM".to_vec()];
-        record.extend(args.from(1).take(4).map(<[u8]>::to_vec));
-        let order = if self.one_by_one { "OBO" } else { "BULK" };
-        record.extend(["EXACTLY", &moved.to_string(), order].map(|word| word.as_bytes().to_vec()));
-        record
+    /// The commands that push these elements, in the order in which they lie then, and pop as many. A list that all
+    /// its elements leave is another list afterwards, without expiry, so one that stays gets elements first.
+    fn logged(&self, source: &[u8], target: &[u8], moved: &[Element], takes_all: bool) -> Vec<Record> {
+        let count = moved.len().to_string();
+        let pop = |end: End| record(&[&pop_word(end), source, count.as_bytes()]);
+        let push = |end: End| match end {
+            End::Head => record_of(&[b"LPUSH", target], moved.iter().rev().map(Element::bytes)),
+            End::Tail => record_of(&[b"RPUSH", target], moved.iter().map(Element::bytes)),
+        };
+        let in_place = source == target && self.from == self.to;
+        match () {
+            () if in_place && !self.one_by_one => Vec::new(),
+            () if in_place && takes_all => {
+                let other = if self.from == End::Head { End::Tail } else { End::Head };
+                vec![push(other), pop(self.from)]
+            }
+            () if in_place => vec![pop(self.from), push(self.to)],
+            () => vec![push(self.to), pop(self.from)],
+        }
     }
 }
 
 fn lmovem(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let wanted = Move::parse(args, 5)?;
-    if !move_elements(cx, args, &wanted, false)? {
+    if !move_elements(cx, args, &wanted)? {
         cx.reply.null_array();
     }
     Ok(())
@@ -102,14 +116,14 @@ fn lmovem(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 fn blmovem(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let wanted = Move::parse(args, 6)?;
     let deadline = cx.deadline(&args[5])?;
-    if !move_elements(cx, args, &wanted, true)? {
+    if !move_elements(cx, args, &wanted)? {
         cx.wait(args, [1], Wait { kind: Some(Type::List), ..Wait::until(deadline) });
     }
     Ok(())
 }
 
 /// Moves the elements and replies them in the order in which they lie then; false if there are none, or too few.
-fn move_elements(cx: &mut Context<'_>, args: &Args<'_>, wanted: &Move, waits: bool) -> Result<bool, Error> {
+fn move_elements(cx: &mut Context<'_>, args: &Args<'_>, wanted: &Move) -> Result<bool, Error> {
     let (source, target) = (cx.key(args, 1), cx.key(args, 2));
     let Some(len) = cx.keys.edit(source).collection::<List>()?.map(List::len) else { return Ok(false) };
     cx.keys.edit(target).collection::<List>()?;
@@ -142,7 +156,7 @@ fn move_elements(cx: &mut Context<'_>, args: &Args<'_>, wanted: &Move, waits: bo
             list.shrunk(&rules);
         })?;
         edit.event(EventClass::LIST, push_event(wanted.to));
-        finish(edit, args, wanted, count, waits);
+        finish(edit, [source.name, target.name], wanted, &elements, len);
     } else {
         let mut edit = cx.keys.edit(target);
         edit.with(push)?;
@@ -152,7 +166,7 @@ fn move_elements(cx: &mut Context<'_>, args: &Args<'_>, wanted: &Move, waits: bo
             list.remove_range(taken);
             list.shrunk(&rules);
         })?;
-        finish(edit, args, wanted, count, waits);
+        finish(edit, [source.name, target.name], wanted, &elements, len);
     }
     cx.reply.array(count);
     elements.iter().for_each(|element| cx.reply.bulk(element.bytes()));
@@ -160,11 +174,9 @@ fn move_elements(cx: &mut Context<'_>, args: &Args<'_>, wanted: &Move, waits: bo
 }
 
 /// The last of the change, at the source.
-fn finish(mut edit: Edit<'_>, args: &Args<'_>, wanted: &Move, count: usize, waits: bool) {
-    if waits {
-        edit.log_as(|| vec![wanted.logged(args, count)]);
-    }
-    commit_removal(edit, count, pop_event(wanted.from));
+fn finish(mut edit: Edit<'_>, [source, target]: [&[u8]; 2], wanted: &Move, moved: &[Element], len: usize) {
+    edit.log_as(|| wanted.logged(source, target, moved, moved.len() == len));
+    commit_removal(edit, moved.len(), pop_event(wanted.from));
 }
 
 #[cfg(test)]
@@ -229,14 +241,30 @@ mod tests {
     }
 
     #[test]
-    fn what_need_not_wait_is_logged_as_what_it_did() {
+    fn moves_are_logged_as_pushes_and_pops() {
         let mut client = Client::new();
         let log = client.log();
         client.is("RPUSH a 1 2 3", ":3").is("BLMOVEM a b LEFT RIGHT 0 COUNT 2 BULK", "[1 2]");
         client.is("BLMOVEM a b LEFT RIGHT 0", "[3]").is("LMOVEM b a LEFT LEFT COUNT 9 OBO", "[3 2 1]");
-        let logged: Vec<_> = log.take().iter().map(|(_, words)| words.join(&b' ')).collect();
-        let moves = ["LEFT RIGHT EXACTLY 2 BULK", "LEFT RIGHT EXACTLY 1 OBO"].map(|how| format!("LMOVEM a b {how}"));
-        assert_eq!(logged[1..3], moves.map(String::into_bytes));
-        assert_eq!(logged[3], b"LMOVEM b a LEFT LEFT COUNT 9 OBO");
+        let both = |push: &str, pop: &str| ["MULTI", push, pop, "EXEC"].map(str::to_owned);
+        let expected =
+            [both("RPUSH b 1 2", "LPOP a 2"), both("RPUSH b 3", "LPOP a 1"), both("LPUSH a 1 2 3", "LPOP b 3")];
+        assert_eq!(log.lines()[1..], expected.concat());
+    }
+
+    #[test]
+    fn replays_of_moves_within_a_list_keep_its_order_and_expiry() {
+        for from in ["LEFT", "RIGHT"] {
+            for to in ["LEFT", "RIGHT"] {
+                for how in ["COUNT 2 OBO", "COUNT 2 BULK", "COUNT 9 OBO", "COUNT 9 BULK"] {
+                    let (mut client, mut replica) = (Client::new(), Client::new());
+                    let log = client.log();
+                    client.is("RPUSH a 1 2 3 4 5", ":5").is("EXPIRE a 100", ":1");
+                    client.run(&format!("LMOVEM a a {from} {to} {how}"));
+                    let order = client.run("LRANGE a 0 -1");
+                    replica.replay(&log).is("LRANGE a 0 -1", &order).is("TTL a", ":100");
+                }
+            }
+        }
     }
 }

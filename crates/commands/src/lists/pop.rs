@@ -233,7 +233,7 @@ impl Several {
     }
 }
 
-fn pop_word(end: End) -> Vec<u8> {
+pub(crate) fn pop_word(end: End) -> Vec<u8> {
     pop_event(end).to_ascii_uppercase().into_bytes()
 }
 

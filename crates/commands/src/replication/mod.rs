@@ -10,6 +10,8 @@ pub mod failover_command;
 pub mod follow;
 pub mod good_replicas;
 pub mod load_beside;
+#[cfg(test)]
+mod logged_effects;
 pub(crate) mod psync;
 pub(crate) mod replconf;
 pub(crate) mod replicaof;

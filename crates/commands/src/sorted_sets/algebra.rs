@@ -8,10 +8,11 @@ use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, Group, READONLY, WRITE, key};
 use crate::core::context::Context;
 use crate::core::lending::Lending;
-use crate::sorted_sets::sorted_set::{reply_pairs, store};
+use crate::sorted_sets::sorted_set::{logged_result, reply_pairs, store};
 use engine::Error;
 use engine::data::value::{Object, Value};
 use engine::keyspace::keys::{Key, Keys};
+use engine::propagation::effects::Logged;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::ops::{ControlFlow, Deref};
@@ -121,7 +122,7 @@ enum Operation {
 }
 
 /// What becomes of the scores that a member has in several inputs.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Aggregate {
     #[default]
     Sum,
@@ -502,6 +503,10 @@ fn store_result(cx: &mut Context<'_>, args: &Args<'_>, operation: Operation, eve
     let sorted = pairs.iter().inspect(|_| lending.step());
     let result = SortedSet::from_sorted(sorted.map(|(name, score)| (&**name, *score)), limits);
     drop(pairs);
+    if request.aggregate == Aggregate::Count && cx.engine.has_log() {
+        let instead = logged_result(&args[1], result.iter());
+        cx.keys.effects.rare().logged = Logged::As(instead);
+    }
     store(cx, args, result, event);
     Ok(())
 }

@@ -9,6 +9,8 @@ use crate::core::context::Context;
 use engine::data::event_class::EventClass;
 use engine::data::value::Object;
 use engine::keyspace::edit::{Edit, Ttl};
+use engine::propagation::effects::Record;
+use engine::propagation::logged_words::{record, record_of};
 use engine::{Error, Word};
 use resp::{Protocol, Reply};
 use smallvec::SmallVec;
@@ -415,6 +417,14 @@ pub(crate) fn store(cx: &mut Context<'_>, args: &Args<'_>, result: SortedSet, ev
         edit.commit(EventClass::GENERIC, "del");
     }
     cx.reply.int(len as i64);
+}
+
+/// The commands that make a key a sorted set of these members alone, whatever it was.
+pub(crate) fn logged_result<'m>(key: &[u8], members: impl Iterator<Item = (&'m [u8], f64)>) -> Vec<Record> {
+    let pairs = members.flat_map(|(member, score)| [score.to_string().into_bytes(), member.to_vec()]);
+    let added = record_of(&[b"ZADD", key], pairs);
+    let removed = record(&[b"DEL", key]);
+    if added.len() > 2 { vec![removed, added] } else { vec![removed] }
 }
 
 fn zcard(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {

@@ -242,11 +242,11 @@ fn set_as_told(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     let holds = condition_holds(options.condition, &edit, args)?;
     if holds {
-        if options.get {
+        let is_known = !options.get && !matches!(options.condition, Some(Condition::Compares(..)));
+        if !is_known {
             edit.log_as(|| vec![logged_set(key.name, &value, options.lifetime)]);
         }
-        let is_as_said = options.lifetime.is_absolute_ms() && !options.get;
-        store(edit, key.name, value, options.lifetime.ttl(expiry), is_as_said);
+        store(edit, key.name, value, options.lifetime.ttl(expiry), options.lifetime.is_absolute_ms() && is_known);
     }
     match (options.get, holds) {
         (true, _) => {}

@@ -7,3 +7,4 @@ pub mod change_log;
 pub mod effects;
 pub mod log_batch;
 pub mod log_reader;
+pub mod logged_words;
