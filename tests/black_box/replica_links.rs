@@ -137,16 +137,17 @@ fn hear(lines: &mut impl BufRead) -> String {
     }
 }
 
-#[test]
-fn a_snapshot_is_read_to_its_end_by_a_replica_that_has_said_that_it_is_there() {
-    let options = ["--dual-channel-replication-enabled", "yes", "--repl-diskless-sync-delay", "0"];
-    let primary = Server::start(&[&options[..], &["--rdbcompression", "no"]].concat());
-    let mut writer = primary.client();
-    // More than sockets take that nobody reads.
-    for number in 0..24 {
-        let value = vec![b'x'; 1 << 20];
-        redis::cmd("SET").arg(number).arg(value).exec(&mut writer).expect("OK");
-    }
+/// The two connections of a replica whose snapshot has begun, and what is asked for over the first one then.
+struct TwoChannels {
+    main: TcpStream,
+    lines: BufReader<TcpStream>,
+    snapshots: TcpStream,
+    data: BufReader<TcpStream>,
+    association: String,
+    continuation: String,
+}
+
+fn open_two_channels(primary: &Server) -> TwoChannels {
     let mut main = primary.socket();
     send(&mut main, b"REPLCONF capa eof capa psync2 capa dual-channel\r\nPSYNC ? -1\r\n");
     let mut lines = BufReader::new(main.try_clone().expect("the socket"));
@@ -159,11 +160,38 @@ fn a_snapshot_is_read_to_its_end_by_a_replica_that_has_said_that_it_is_there() {
     let words: Vec<&str> = end.split(' ').collect();
     let (offset, id, client) = (words[0].strip_prefix("$endoff:").expect("an offset"), words[1], words[3]);
     let next = offset.parse::<u64>().expect("a number") + 1;
+    let association = format!("REPLCONF set-rdb-client-id {client}\r\n");
+    let continuation = format!("PSYNC {id} {next}\r\n");
+    TwoChannels { main, lines, snapshots, data, association, continuation }
+}
+
+#[test]
+fn a_replica_asks_for_the_stream_in_the_same_breath_as_it_names_its_snapshot() {
+    let options = ["--dual-channel-replication-enabled", "yes", "--repl-diskless-sync-delay", "0"];
+    let primary = Server::start(&options);
+    let TwoChannels { mut main, mut lines, association, continuation, .. } = open_two_channels(&primary);
+    send(&mut main, format!("{association}{continuation}").as_bytes());
+    assert_eq!(hear(&mut lines), "+ok");
+    assert!(hear(&mut lines).starts_with("+continue"));
+}
+
+#[test]
+fn a_snapshot_is_read_to_its_end_by_a_replica_that_has_said_that_it_is_there() {
+    let options = ["--dual-channel-replication-enabled", "yes", "--repl-diskless-sync-delay", "0"];
+    let primary = Server::start(&[&options[..], &["--rdbcompression", "no"]].concat());
+    let mut writer = primary.client();
+    // More than sockets take that nobody reads.
+    for number in 0..24 {
+        let value = vec![b'x'; 1 << 20];
+        redis::cmd("SET").arg(number).arg(value).exec(&mut writer).expect("OK");
+    }
+    let TwoChannels { mut main, mut lines, mut snapshots, mut data, association, continuation } =
+        open_two_channels(&primary);
     // The replica loads, and reads on when the primary has done with it.
     send(&mut snapshots, b"\n");
-    send(&mut main, format!("REPLCONF set-rdb-client-id {client}\r\n").as_bytes());
+    send(&mut main, association.as_bytes());
     assert_eq!(hear(&mut lines), "+ok");
-    send(&mut main, format!("PSYNC {id} {next}\r\n").as_bytes());
+    send(&mut main, continuation.as_bytes());
     assert!(hear(&mut lines).starts_with("+continue"));
     send(&mut snapshots, b"\n");
     let mut rest = Vec::new();

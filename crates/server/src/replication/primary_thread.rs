@@ -472,9 +472,21 @@ impl PrimaryThread {
         Some(backlog.end())
     }
 
+    /// Takes all that a replica has said: what is to be answered may have the next request behind it.
     fn listen(&mut self, token: usize, now: SteadyMs) {
         let Some(replica) = self.replicas.get_mut(token) else { return };
-        match replica.listen() {
+        if let Err(ended) = replica.read() {
+            return self.end(token, &ended, now);
+        }
+        while self.take_request(token, now) {}
+    }
+
+    /// Takes acknowledgements and at most one request, and returns whether there was one.
+    fn take_request(&mut self, token: usize, now: SteadyMs) -> bool {
+        let Some(replica) = self.replicas.get_mut(token) else { return false };
+        let heard = replica.next_word();
+        let is_request = matches!(heard, Ok(Heard::Asked(..) | Heard::Names(_)));
+        match heard {
             Ok(Heard::Nothing) => {}
             Ok(Heard::Alive) => replica.shown.acked_at.store(now.0, Relaxed),
             Ok(Heard::Asked(id, next)) => self.answer(token, &id, next, now),
@@ -499,6 +511,7 @@ impl PrimaryThread {
             }
             Err(ended) => self.end(token, &ended, now),
         }
+        is_request
     }
 
     /// A replica says over which connection it gets its snapshot.

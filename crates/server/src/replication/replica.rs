@@ -255,10 +255,10 @@ impl Replica {
         self.shown.pending.store(pending as u64, Relaxed);
     }
 
-    /// Reads what it says. Acknowledgements are heard together; what is to be answered ends the reading for now.
-    pub fn listen(&mut self) -> Result<Heard, Ended> {
-        let Some(socket) = &mut self.socket else { return Ok(Heard::Nothing) };
-        let (mut buffer, mut acked) = ([0; 4096], Heard::Nothing);
+    /// Reads what has come of what it says.
+    pub fn read(&mut self) -> Result<(), Ended> {
+        let Some(socket) = &mut self.socket else { return Ok(()) };
+        let mut buffer = [0; 4096];
         while socket.is_readable() {
             let read = socket.read(&mut buffer).map_err(|_| Ended::Gone)?;
             self.info.input_bytes.fetch_add(read as u64, Relaxed);
@@ -270,7 +270,15 @@ impl Replica {
                 return Err(Ended::Gone);
             }
         }
-        let limits = RequestLimits::default();
+        Ok(())
+    }
+
+    /// Takes what it has said, up to the first request that is to be answered; acknowledgements are taken together.
+    pub fn next_word(&mut self) -> Result<Heard, Ended> {
+        let (limits, mut acked) = (RequestLimits::default(), Heard::Nothing);
+        if self.socket.is_none() {
+            return Ok(acked);
+        }
         loop {
             let mut spans = Vec::new();
             match self.parser.parse(&self.input, &limits, &mut spans) {
