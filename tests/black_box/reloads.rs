@@ -1,6 +1,6 @@
 //! A data set that is read anew while clients write and a replica follows: what was acknowledged is there, once.
 
-use crate::dialogue::ask;
+use crate::dialogue::{ask, dialogue};
 use crate::harness::{Server, eventually};
 use redis::{Connection, RedisResult, cmd, pipe};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -66,6 +66,24 @@ fn a_reload_loses_no_acknowledged_write() {
     let digest = ask(&mut client, "DEBUG DIGEST");
     assert_eq!(ask(&mut client, "DEBUG LOADAOF"), "OK");
     assert_eq!(ask(&mut client, "DEBUG DIGEST"), digest, "the log has what there is");
+}
+
+#[test]
+fn a_reload_of_an_older_file_begins_the_log_anew() {
+    let mut server = debugged(&["--appendonly", "yes"]);
+    let mut client = server.client();
+    for line in ["SET old value", "SAVE", "SET new value", "DEL old"] {
+        ask(&mut client, line);
+    }
+    assert_eq!(ask(&mut client, "DEBUG RELOAD NOSAVE"), "OK");
+    assert_eq!(ask(&mut client, "SET after value"), "OK");
+    let expected = [("EXISTS old", "1"), ("EXISTS new", "0"), ("EXISTS after", "1")];
+    dialogue(&mut client, &expected);
+    assert_eq!(ask(&mut client, "DEBUG RELOAD NOSAVE NOFLUSH MERGE"), "OK");
+    dialogue(&mut client, &expected);
+    assert_eq!(ask(&mut client, "WAITAOF 1 0 0"), "[1, 0]");
+    server.crash();
+    dialogue(&mut server.client(), &expected);
 }
 
 #[test]

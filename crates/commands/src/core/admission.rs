@@ -188,7 +188,8 @@ pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &AdmissionR
         return Verdict::Refuse(error);
     }
     if session.admitted.is_limited() {
-        engine.make_room(Server { worker: session.worker, now_us: now.unix_us });
+        let evicted_to = engine.make_room(Server { worker: session.worker, now_us: now.unix_us });
+        session.told_at = session.told_at.max(evicted_to);
     }
     session.admitted = engine.persistence_status().deny_reasons();
     match refusal(engine, session, request) {

@@ -145,7 +145,8 @@ pub struct Session {
     pub lending: LendingMode,
     /// The log's length after its last write that was logged: what its client is told since may not be durable before.
     pub logged_at: u64,
-    /// The same of what only replicas get, which no disk is waited for.
+    /// The same of what its commands had logged that is no write of theirs: keys that were over or made room, and what
+    /// only replicas get. Its client waits for no disk because of that.
     pub told_at: u64,
     /// The log's length after the last change that its commands can have seen, its own included.
     pub seen_to: u64,

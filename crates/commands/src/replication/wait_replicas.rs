@@ -96,6 +96,30 @@ mod tests {
     use crate::testing::Client;
 
     #[test]
+    fn a_client_waits_for_the_end_of_a_key_that_its_command_found_to_be_over() {
+        let mut writer = Client::new();
+        let _log = writer.log();
+        let mut reader = writer.beside();
+        for line in ["GET k", "TYPE k", "DEL k", "LPUSHX k v", "SCAN 0 COUNT 1000", "RANDOMKEY", "EVAL_RO 1 1 k"] {
+            writer.is("SET k v PX 5", "+OK");
+            reader.later(6);
+            let before = writer.engine().change_log().appended();
+            let reply = match line.starts_with("EVAL_RO") {
+                true => reader.run_words(&["EVAL_RO", "return redis.call('GET', KEYS[1])", "1", "k"]),
+                false => reader.run(line),
+            };
+            let after = writer.engine().change_log().appended();
+            assert!(after > before, "{line}: {reply}");
+            assert_eq!(reader.session().appended_to(), after, "{line}");
+            let last = writer.session().appended_to();
+            assert!(last <= before, "it is not for the one who comes after it: {last}");
+            writer.is("GET k", "nil");
+            assert_eq!(writer.session().appended_to(), last, "{line}");
+            writer.later(6);
+        }
+    }
+
+    #[test]
     fn there_is_nobody_to_wait_for() {
         let mut client = Client::new();
         client.is("WAIT 0 0", ":0").is("WAIT -1 5", ":0");

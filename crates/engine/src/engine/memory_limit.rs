@@ -234,12 +234,17 @@ impl Engine {
         }
     }
 
-    /// Before a command, while there is a limit: evicts keys if there is too much. No lock may be held.
+    /// Before a command, while there is a limit: evicts keys if there is too much. No lock may be held. Returns a length
+    /// of the change log with which it has all that was evicted; 0: nothing was.
     #[inline]
-    pub fn make_room(&self, server: Server) {
-        if !self.has_room(server.worker) {
-            self.look_for_room(server);
+    pub fn make_room(&self, server: Server) -> u64 {
+        if self.has_room(server.worker) {
+            return 0;
         }
+        let before = self.change_log().appended();
+        self.look_for_room(server);
+        let after = self.change_log().appended();
+        if after > before { after } else { 0 }
     }
 
     /// Whether there is room for another command of the worker's without a look at what others have taken.

@@ -389,16 +389,24 @@ impl<'e> Keys<'e> {
         visit: impl FnOnce(&mut Shard, &mut Effects) -> R,
     ) -> Result<R, Error> {
         if let Some(shard) = self.held.reach(index) {
-            return Ok(visit(shard, &mut self.effects));
+            let before = shard.logged_to;
+            let result = visit(shard, &mut self.effects);
+            let after = shard.logged_to;
+            self.note_visit(before, after);
+            return Ok(result);
         }
         let (keyspace, patience) = (self.keyspace, self.patience);
         let guard = keyspace.locks().one_unless(index, patience.from_now(keyspace));
         let mut guard = guard.filter(|shard| shard.admits(self.admitted)).ok_or(Error::WouldBlock)?;
+        let before = guard.logged_to;
         let result = visit(&mut guard, &mut self.effects);
         keyspace.settle_lengths(index, &guard);
         // The lock is given up here, and what had expired must be in the log before another command's change to it.
         keyspace.record_expired(&mut guard, &mut self.effects);
-        self.seen_to = self.seen_to.max(guard.logged_to);
+        let after = guard.logged_to;
+        drop(guard);
+        self.seen_to = self.seen_to.max(after);
+        self.note_visit(before, after);
         Ok(result)
     }
 

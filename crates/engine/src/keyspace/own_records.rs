@@ -29,10 +29,9 @@ impl Keys<'_> {
         let shard = self.held.single().map(|(index, _)| index);
         let Some(length) = self.keyspace.record(&self.effects, db, shard, text) else { return };
         self.note_record(length);
-        if self.effects.dirty > 0 {
-            self.own.changed_to = length;
-        } else if self.effects.seen().is_some_and(|rare| rare.told.is_some()) {
-            self.own.told_to = length;
+        match self.effects.dirty > 0 {
+            true => self.own.changed_to = length,
+            false => self.own.told_to = length,
         }
     }
 
@@ -43,6 +42,13 @@ impl Keys<'_> {
         self.seen_to = self.seen_to.max(length);
         if self.changed_libraries {
             self.keyspace.scripts().libraries_are_logged(length);
+        }
+    }
+
+    /// Notes what was logged for the command while it had the lock of a shard for a moment.
+    pub(super) fn note_visit(&mut self, before: u64, after: u64) {
+        if after > before {
+            self.own.told_to = self.own.told_to.max(after);
         }
     }
 

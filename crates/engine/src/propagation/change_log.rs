@@ -117,7 +117,7 @@ pub(crate) fn is_group(tag: u32) -> bool {
 pub struct OwnRecords {
     /// After its last change.
     pub changed_to: u64,
-    /// After the last of what only replicas get.
+    /// After the last of what is no change of its own: what it found to be over, and what only replicas get.
     pub told_to: u64,
 }
 

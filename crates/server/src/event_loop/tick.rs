@@ -242,8 +242,10 @@ impl Worker {
         let is_limited = self.shared.engine.persistence_status().deny_reasons().is_limited();
         if is_limited {
             // What clients are told of keys that have to go for a command comes before its reply.
-            self.shared.engine.make_room(Server { worker: self.index, now_us: now.unix_us });
+            let evicted_to = self.shared.engine.make_room(Server { worker: self.index, now_us: now.unix_us });
             self.deliver_own();
+            let session = &mut self.connections[token].session;
+            session.told_at = session.told_at.max(evicted_to);
         }
         let allowed = match self.requests_allowed(items, spans, now) {
             Ok(allowed) => allowed,

@@ -39,12 +39,23 @@ pub fn reload(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         engine.host().log(&failure.text);
         Error::DebugLoad
     };
-    if !given("noflush") {
+    let flushes = !given("noflush");
+    if flushes {
         // What there is stays when the file could not take its place.
         load::check_file(engine).map_err(failed)?;
+    }
+    // A log of other data begins anew with what is loaded.
+    let log = given("nosave").then(|| aof::StoppedLog::stop(engine));
+    if flushes {
         replacing.empty(cx)?;
     }
     let loaded = load::load_file(engine, given("merge"));
+    if log.is_some() {
+        drop(log);
+        while aof::is_rewriting(engine) {
+            rest(engine);
+        }
+    }
     replacing.end();
     loaded.map_err(failed)?.ok_or(Error::DebugLoad)?;
     engine.host().log("DB reloaded by DEBUG RELOAD");
