@@ -234,8 +234,8 @@ impl Engine {
         }
     }
 
-    /// Before a command, while there is a limit: evicts keys if there is too much. No lock may be held. Returns a length
-    /// of the change log with which it has all that was evicted; 0: nothing was.
+    /// Before a command, while there is a limit: evicts keys if there is too much. No lock may be held. Returns the
+    /// length of the change log that has all that was evicted; 0: nothing was.
     #[inline]
     pub fn make_room(&self, server: Server) -> u64 {
         if self.has_room(server.worker) {
