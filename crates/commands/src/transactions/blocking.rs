@@ -39,7 +39,7 @@ use engine::host::threads::Server;
 use engine::keyspace::keys::Keys;
 use engine::keyspace::origin::{Asker, Origin};
 use engine::serving::{Attempt, Candidate, Retry};
-use engine::time::UnixMs;
+use engine::time::{UnixMs, UnixUs};
 use engine::{Engine, Error};
 use resp::long_double::LongDouble;
 use resp::{Protocol, Reply};
@@ -217,6 +217,35 @@ pub(crate) struct Elsewhere {
     ticket: Arc<Ticket>,
     worker: usize,
     protocol: Protocol,
+    permit: Arc<Permit>,
+}
+
+/// The user for whom a command goes on without its session, and the command, which needs the right to each step.
+pub(crate) struct Permit {
+    client: Arc<ClientInfo>,
+    identity: Identity,
+    args: Args<'static>,
+    db: u32,
+}
+
+impl Permit {
+    /// Looks whether the user may still run the command. Under the locks that a step takes: no change of users is
+    /// acknowledged before these are free.
+    ///
+    /// # Errors
+    /// The user may not, or is gone.
+    pub fn check(&self, engine: &Engine) -> Result<(), Error> {
+        let now = Now { unix_us: engine.host().unix_us(UnixUs(0)) };
+        let mut session = Session::in_the_name_of(&self.client, self.identity.clone());
+        permitted(engine, &mut session, &self.args, self.db, now)
+    }
+}
+
+/// Whether the client's user may run this command now, when it did so before.
+fn permitted(engine: &Engine, session: &mut Session, args: &Args<'_>, db: u32, now: Now) -> Result<(), Error> {
+    let call = Call::of(lookup(args).ok_or(Error::NoAuth)?, args, db);
+    rights::check(engine, session, &call, rights::TOPLEVEL, now).map_err(|(_, error)| error)?;
+    call.check_memory(session)
 }
 
 impl Context<'_> {
@@ -228,7 +257,9 @@ impl Context<'_> {
         let (worker, protocol) = (self.session.worker, self.reply.protocol());
         self.wait(args, [], Wait { to_its_end: true, ..Wait::until(None) });
         let Flow::Wait(ticket) = &self.flow else { return None };
-        Some(Elsewhere { ticket: Arc::clone(ticket), worker, protocol })
+        let (client, identity, db) = (Arc::clone(&ticket.client), self.session.identity.clone(), self.session.db);
+        let permit = Arc::new(Permit { client, identity, args: args.iter().collect(), db });
+        Some(Elsewhere { ticket: Arc::clone(ticket), worker, protocol, permit })
     }
 
     /// There is no such thread.
@@ -251,9 +282,13 @@ impl Elsewhere {
         &self.ticket
     }
 
+    pub(crate) fn permit(&self) -> &Arc<Permit> {
+        &self.permit
+    }
+
     /// Replies a status or an error, if the client is still there.
     pub(crate) fn end(self, engine: &Engine, outcome: Result<&'static str, Error>) {
-        let Elsewhere { ticket, worker, protocol } = self;
+        let Elsewhere { ticket, worker, protocol, .. } = self;
         let mut reply = Reply::new(Vec::new(), protocol);
         match &outcome {
             Ok(status) => reply.simple(status),
@@ -361,11 +396,7 @@ impl Retry for BlockedClient {
         session.no_touch = self.no_touch;
         session.tracker = self.tracker.clone();
         session.caching = self.caching;
-        let permitted = lookup(&args).ok_or(Error::NoAuth).and_then(|entry| {
-            let call = Call::of(entry, &args, self.db);
-            rights::check(engine, &mut session, &call, rights::TOPLEVEL, now).map_err(|(_, error)| error)?;
-            call.check_memory(&session)
-        });
+        let permitted = permitted(engine, &mut session, &args, self.db, now);
         let mut cx = Context::new(engine, keys, &mut session, self.command, now, &mut reply);
         (cx.blocking, cx.key_args) = (Blocking::Waiting, &self.key_args);
         if engine.has_log() {

@@ -20,6 +20,9 @@
 //! target fails on the way, the key stays here; the target may have a copy, as after any `-IOERR`. Each key leaves by
 //! itself: only those that rest leave at one moment.
 //!
+//! Each step looks under its locks whether the client's user may still run the command. One that may not ends the
+//! migration: nothing more is sent, and what has not left stays.
+//!
 //! Where nobody can wait, in transactions and scripts, it is all done at once under the locks that they hold: their
 //! atomicity is worth more than others' time. A key that is on its way already is refused there.
 
@@ -32,6 +35,7 @@ use crate::core::context::Context;
 use crate::core::redact::follows_credential;
 use engine::host::peer_connections::Address;
 use engine::{Engine, Error};
+use rounds::Stop;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -160,10 +164,10 @@ fn migrate(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     let db = cx.keys.db_index();
     let Some(waiting) = cx.wait_elsewhere(args) else { return Ok(()) };
-    let work = move |engine: &Engine| {
-        if let Some(outcome) = rounds::run(engine, &waiting, &order, db, named) {
-            waiting.end(engine, outcome);
-        }
+    let work = move |engine: &Engine| match rounds::run(engine, &waiting, &order, db, named) {
+        Err(Stop::ServerEnds) => {}
+        Err(Stop::Failed(error)) => waiting.end(engine, Err(error)),
+        Ok(status) => waiting.end(engine, Ok(status)),
     };
     if engine.host().abroad(Box::new(work)).is_err() {
         cx.wait_no_more();

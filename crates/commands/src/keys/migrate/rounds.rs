@@ -4,7 +4,7 @@ use super::exchange::{PeerAnswers, exchange};
 use super::{Named, Order};
 use crate::core::context::Context;
 use crate::persistence::write_options::style;
-use crate::transactions::blocking::Elsewhere;
+use crate::transactions::blocking::{Elsewhere, Permit};
 use engine::clients::waiters::Ticket;
 use engine::clients::watch::WatchFlag;
 use engine::data::event_class::EventClass;
@@ -52,40 +52,57 @@ struct Parcel {
     sent: Vec<Sent>,
 }
 
-/// Sends keys of this database away, and removes them. None: the server ends.
+/// Why a migration ends before it has done all.
+pub enum Stop {
+    ServerEnds,
+    Failed(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Stop::Failed(error)
+    }
+}
+
+/// Sends keys of this database away, and removes them.
+///
+/// # Errors
+/// The server ends, or what the client is told.
 pub fn run(
     engine: &Engine,
     waiting: &Elsewhere,
     order: &Order,
     db: u32,
     named: Vec<Named>,
-) -> Option<Result<&'static str, Error>> {
+) -> Result<&'static str, Stop> {
+    let permit = &**waiting.permit();
     if order.copy {
-        let parcel = locked(engine, db, &named, |keys| pack(keys, order, named.clone(), false));
-        return Some(outcome(&parcel, send(engine, order, &parcel).error));
+        let parcel = permitted(engine, permit, db, &named, |keys| pack(keys, order, named.clone(), false))?;
+        return Ok(outcome(&parcel, send(engine, order, &parcel).error)?);
     }
     let _claim = engine.links().claim(named.iter().map(|(name, _)| (db, name.clone())).collect());
-    let parcel = pack_and_watch(engine, db, order, named, false);
+    let parcel = pack_and_watch(engine, permit, db, order, named, false)?;
     let answers = send(engine, order, &parcel);
     let first = outcome(&parcel, answers.error);
     let mut changed = settle(engine, waiting, db, parcel.sent, &answers.done)?;
     let mut hold = None;
     for round in 1..FREE_ROUNDS + HELD_ROUNDS {
         if changed.is_empty() {
-            return Some(first);
+            return Ok(first?);
         }
         if round == FREE_ROUNDS {
             hold = HeldWrites::begin_settled(engine, Hold::Migrate, || false);
         }
-        let parcel = pack_and_watch(engine, db, order, changed, true);
+        let parcel = pack_and_watch(engine, permit, db, order, changed, true)?;
         let answers = send(engine, order, &parcel);
         changed = settle(engine, waiting, db, parcel.sent, &answers.done)?;
         if let Some(error) = answers.error {
-            return Some(first.and(Err(error)));
+            return Err(first.err().unwrap_or(error).into());
         }
     }
     drop(hold);
-    Some(if changed.is_empty() { first } else { first.and(Err(Error::MigratedKeyChanges)) })
+    let status = first?;
+    if changed.is_empty() { Ok(status) } else { Err(Error::MigratedKeyChanges.into()) }
 }
 
 /// The same for who holds the locks, and cannot wait.
@@ -119,6 +136,27 @@ fn locked<R>(engine: &Engine, db: u32, named: &[Named], work: impl FnOnce(&mut K
     let result = work(&mut keys);
     keys.unlock();
     result
+}
+
+/// The same, if the client's user may do it.
+fn permitted<R>(
+    engine: &Engine,
+    permit: &Permit,
+    db: u32,
+    named: &[Named],
+    work: impl FnOnce(&mut Keys<'_>) -> R,
+) -> Result<R, Error> {
+    locked(engine, db, named, |keys| permit.check(engine).map(|()| work(keys)))
+}
+
+/// Changes of these keys are noticed no more.
+fn forget(engine: &Engine, db: u32, sent: Vec<Sent>) {
+    for Sent { named, hash, flag } in sent {
+        let Some(flag) = flag else { continue };
+        locked(engine, db, std::slice::from_ref(&named), |keys| {
+            keys.shard_at(hash).dbs[db].watchers.unwatch(&named.0, &flag);
+        });
+    }
 }
 
 /// Commands that give the target these keys as they are. `again`: the target has a former state of theirs, also of what
@@ -174,10 +212,17 @@ fn put_restore(
 }
 
 /// The same of a large value, a piece under a hold of its lock; None if it is none, or was changed meanwhile.
-fn pack_in_pieces(engine: &Engine, db: u32, order: &Order, one: &Named, again: bool) -> Option<Parcel> {
+fn pack_in_pieces(
+    engine: &Engine,
+    permit: &Permit,
+    db: u32,
+    order: &Order,
+    one: &Named,
+    again: bool,
+) -> Result<Option<Parcel>, Error> {
     let style = style(&engine.config().snapshot());
     let only = std::slice::from_ref(one);
-    let (mut gradual, sent) = locked(engine, db, only, |keys| {
+    let begun = permitted(engine, permit, db, only, |keys| {
         let key = keys.key(&one.0);
         let entry = keys.lookup_no_expire(key)?;
         let gradual = Gradual::begin(&entry.value(), &style)?;
@@ -185,44 +230,66 @@ fn pack_in_pieces(engine: &Engine, db: u32, order: &Order, one: &Named, again: b
         watch(keys, db, &mut sent);
         Some((gradual, sent))
     })?;
+    let Some((mut gradual, sent)) = begun else { return Ok(None) };
     // Without a flag it has expired.
-    let flag = sent.flag.clone()?;
+    let Some(flag) = sent.flag.clone() else { return Ok(None) };
     let expiry = loop {
-        let step = locked(engine, db, only, |keys| {
+        let step = permitted(engine, permit, db, only, |keys| {
             let entry = keys.lookup_no_expire(keys.key(&one.0)).filter(|_| !flag.is_raised());
-            let Some(entry) = entry else {
-                keys.shard_at(sent.hash).dbs[db].watchers.unwatch(&one.0, &flag);
-                return Some(None);
-            };
+            let Some(entry) = entry else { return Some(None) };
             gradual.step(&entry.value(), PIECE).then(|| Some(entry.expiry()))
         });
-        if let Some(ended) = step {
-            break ended?;
+        match step {
+            Ok(None) => {}
+            Ok(Some(Some(expiry))) => break expiry,
+            Ok(Some(None)) => {
+                forget(engine, db, vec![sent]);
+                return Ok(None);
+            }
+            Err(error) => {
+                forget(engine, db, vec![sent]);
+                return Err(error);
+            }
         }
     };
     let (mut parcel, now) = (Parcel::default(), engine.host().unix_us(UnixUs(0)).ms());
     put_restore(&mut parcel, order, (&one.0, sent.named.1), expiry, now, &gradual.finish(), again);
     parcel.sent.push(sent);
-    Some(parcel)
+    Ok(Some(parcel))
 }
 
 /// The same of each key under its own lock: what is changed afterwards is noticed, so they need not be of one moment.
-fn pack_and_watch(engine: &Engine, db: u32, order: &Order, named: Vec<Named>, again: bool) -> Parcel {
+fn pack_and_watch(
+    engine: &Engine,
+    permit: &Permit,
+    db: u32,
+    order: &Order,
+    named: Vec<Named>,
+    again: bool,
+) -> Result<Parcel, Error> {
     let mut all = Parcel::default();
     for one in named {
         let at_once = || {
-            locked(engine, db, std::slice::from_ref(&one), |keys| {
+            permitted(engine, permit, db, std::slice::from_ref(&one), |keys| {
                 let mut parcel = pack(keys, order, vec![one.clone()], again);
                 parcel.sent.iter_mut().for_each(|sent| watch(keys, db, sent));
                 parcel
             })
         };
-        let mut parcel = pack_in_pieces(engine, db, order, &one, again).unwrap_or_else(at_once);
-        all.bytes.append(&mut parcel.bytes);
-        all.count += parcel.count;
-        all.sent.append(&mut parcel.sent);
+        let packed = pack_in_pieces(engine, permit, db, order, &one, again);
+        match packed.and_then(|parcel| parcel.map_or_else(at_once, Ok)) {
+            Ok(mut parcel) => {
+                all.bytes.append(&mut parcel.bytes);
+                all.count += parcel.count;
+                all.sent.append(&mut parcel.sent);
+            }
+            Err(error) => {
+                forget(engine, db, all.sent);
+                return Err(error);
+            }
+        }
     }
-    all
+    Ok(all)
 }
 
 /// From now on, changes of a key that was packed are noticed.
@@ -247,43 +314,46 @@ fn send(engine: &Engine, order: &Order, parcel: &Parcel) -> PeerAnswers {
     PeerAnswers { done: done.collect(), error }
 }
 
-/// Removes what the target has, if it is as it was sent, and answers what is not. None: the server ends.
-fn settle(engine: &Engine, waiting: &Elsewhere, db: u32, sent: Vec<Sent>, done: &[bool]) -> Option<Vec<Named>> {
+/// Removes what the target has, if it is as it was sent, and answers what is not.
+fn settle(engine: &Engine, waiting: &Elsewhere, db: u32, sent: Vec<Sent>, done: &[bool]) -> Result<Vec<Named>, Stop> {
     let mut parcel: Vec<(Sent, bool)> = sent.into_iter().zip(done.iter().copied()).collect();
     loop {
         let (tell, told) = mpsc::sync_channel(1);
-        let ticket = Arc::clone(waiting.ticket());
-        let work =
-            move |engine: &Engine, server: Server| _ = tell.send(try_settle(engine, server, &ticket, db, parcel));
+        let (ticket, permit) = (Arc::clone(waiting.ticket()), Arc::clone(waiting.permit()));
+        let work = move |engine: &Engine, server: Server| {
+            _ = tell.send(try_settle(engine, server, (&ticket, &permit), db, parcel));
+        };
         engine.host().on_worker(waiting.worker(), Box::new(work));
-        match told.recv().ok()? {
-            Ok(changed) => return Some(changed),
+        match told.recv().map_err(|_| Stop::ServerEnds)? {
+            Ok(changed) => return Ok(changed?),
             Err(back) => parcel = back,
         }
         engine.host().rest(RETRY);
     }
 }
 
-/// One attempt of that, which gives everything back if it has to be made later.
+/// One attempt of that, which gives everything back if it has to be made later. The error is for a client whose user
+/// may not do it any more.
 fn try_settle(
     engine: &Engine,
     server: Server,
-    ticket: &Ticket,
+    (ticket, permit): (&Ticket, &Permit),
     db: u32,
     parcel: Vec<(Sent, bool)>,
-) -> Result<Vec<Named>, Vec<(Sent, bool)>> {
+) -> Result<Result<Vec<Named>, Error>, Vec<(Sent, bool)>> {
     let hashes: Vec<KeyHash> = parcel.iter().map(|(sent, _)| sent.hash).collect();
     let Some(held) = HeldLocks::keys_with(engine, hashes.into_iter(), LockTimeout::Short) else { return Err(parcel) };
     // Under the locks: who has paused and passed all locks knows that nothing is written.
     if engine.pause().is_strict() {
         return Err(parcel);
     }
+    let permitted = permit.check(engine);
     let mut keys = Keys::new(engine, held, db, Origin::client(server.now_us.ms()));
     let (mut changed, mut resting) = (Vec::new(), Vec::new());
     for (sent, done) in parcel {
         let Some(flag) = sent.flag else { continue };
         keys.shard_at(sent.hash).dbs[db].watchers.unwatch(&sent.named.0, &flag);
-        match (done, flag.is_raised()) {
+        match (done && permitted.is_ok(), flag.is_raised()) {
             (true, false) => resting.push(sent.named),
             (true, true) => changed.push(sent.named),
             (false, _) => {}
@@ -296,7 +366,7 @@ fn try_settle(
     // The client may be gone, and is told of no change in any case: what it moves it need not forget by itself.
     let ready = engine.publish(&mut effects, Author { worker: server.worker, client: 0 });
     engine.serve(ready, server);
-    Ok(changed)
+    Ok(permitted.map(|()| changed))
 }
 
 fn remove(keys: &mut Keys<'_>, named: impl Iterator<Item = Named>) {
