@@ -2,13 +2,13 @@
 
 use super::ways::{Door, LIBRARY, SCRIPT, SUM, UNTIL, Way};
 use crate::dialogue::ask;
-use crate::harness::{Server, eventually, free_port, is_peer, owned, socket_to};
+use crate::harness::{Server, address_that_is_not_loopback, connect, eventually, free_port, is_peer, owned, socket_to};
 use crate::tls::{Authority, Client};
 use redis::Connection;
 use resp::book::encode_request;
 use resp::encode_command;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -26,6 +26,8 @@ pub struct Change {
     pub denies: bool,
     /// Lines of the file of users besides [`BOSS`].
     pub file: &'static str,
+    /// Whether the client comes from another machine, as far as the server can see.
+    pub is_of_strangers: bool,
 }
 
 trait Stream: Read + Write {
@@ -58,6 +60,9 @@ pub struct Stage<'a> {
     tls_port: u16,
     book_port: u16,
     admin_port: u16,
+    /// A Sentinel within the server, and who changes it; a peer has none.
+    sentinel_port: u16,
+    sentinel: Option<Connection>,
     /// A server that moves keys to the first, or that has its keys.
     pub other: Server,
     /// Whether the other one, a node of the same cluster, has the keys.
@@ -66,12 +71,18 @@ pub struct Stage<'a> {
 
 impl Stage<'_> {
     pub fn start(authority: &Authority) -> Stage<'_> {
-        let [tls_port, book_port, admin_port] = [free_port(), free_port(), free_port()];
+        let [tls_port, book_port, admin_port, sentinel_port] = [(); 4].map(|()| free_port());
         let server = Server::start_with(|folder, port| {
             folder.write("users.acl", BOSS);
             let number = |port: u16| port.to_string();
             let (port, tls) = (number(port), number(tls_port));
-            let mut all = owned(&["--port", &port, "--save", "", "--aclfile", "users.acl", "--unixsocket", "sock"]);
+            let text = match is_peer() {
+                true => String::new(),
+                false => format!("sentinel-port {sentinel_port}\nsentinel monitor hidden-value 127.0.0.1 {port} 1\n"),
+            };
+            let mut all = owned(&[&folder.write("server.conf", &text).to_string_lossy()]);
+            all.extend(owned(&["--port", &port, "--save", "", "--aclfile", "users.acl", "--unixsocket", "sock"]));
+            all.extend(owned(&["--bind", "*", "--protected-mode", "no"]));
             all.extend(owned(&["--tls-port", &tls, "--tls-auth-clients", "no"]));
             for (option, name) in [("cert", "server.crt"), ("key", "server.key"), ("ca-cert", "ca.crt")] {
                 all.extend([format!("--tls-{option}-file"), authority.path(name)]);
@@ -80,13 +91,19 @@ impl Stage<'_> {
             if !is_peer() {
                 all.extend(owned(&["--threads", "3", "--busy-reply-threshold", "60000"]));
                 all.extend(owned(&["--book-port", &number(book_port), "--admin-port", &number(admin_port)]));
+                all.extend(owned(&["--admin-bind", "*"]));
             }
             all
         });
         let mut boss = server.client();
         assert_eq!(ask(&mut boss, "AUTH boss x"), "OK");
-        let other = Server::start(&[]);
-        Stage { server, boss, authority, tls_port, book_port, admin_port, other, is_proxy: false }
+        let sentinel = (!is_peer()).then(|| {
+            let mut client = connect(&format!("redis://127.0.0.1:{sentinel_port}/"));
+            assert_eq!(ask(&mut client, "AUTH boss x"), "OK");
+            client
+        });
+        let (other, is_proxy) = (Server::start(&[]), false);
+        Stage { server, boss, authority, tls_port, book_port, admin_port, sentinel_port, sentinel, other, is_proxy }
     }
 
     /// A node of a cluster that asks another one, which has nearly all slots, for its clients.
@@ -97,6 +114,7 @@ impl Stage<'_> {
                 folder.write("users.acl", BOSS);
                 let mut all = owned(&["--port", &port.to_string(), "--save", "", "--aclfile", "users.acl"]);
                 all.extend(owned(&["--cluster-enabled", "yes", "--cluster-proxy", "yes", "--cluster-port", &bus]));
+                all.extend(owned(&["--protected-mode", "no"]));
                 all
             })
         };
@@ -110,7 +128,9 @@ impl Stage<'_> {
         assert_eq!(ask(&mut boss, &format!("CLUSTER MEET 127.0.0.1 {} {bus}", other.port)), "OK");
         let is_whole = |client: &mut Connection| ask(client, "CLUSTER INFO").contains("cluster_state:ok");
         assert!(eventually(|| is_whole(&mut boss) && is_whole(&mut there)));
-        Stage { server, boss, authority, tls_port: 0, book_port: 0, admin_port: 0, other, is_proxy: true }
+        let [tls_port, book_port, admin_port, sentinel_port] = [0; 4];
+        let (sentinel, is_proxy) = (None, true);
+        Stage { server, boss, authority, tls_port, book_port, admin_port, sentinel_port, sentinel, other, is_proxy }
     }
 
     /// Runs commands of the user who changes rights, and asserts that none is refused.
@@ -121,8 +141,13 @@ impl Stage<'_> {
         }
     }
 
+    /// Who asks and acts at the other end of this door.
+    fn other_end(&mut self, door: Door) -> &mut Connection {
+        self.sentinel.as_mut().filter(|_| door == Door::Sentinel).unwrap_or(&mut self.boss)
+    }
+
     fn reset(&mut self, way: &Way, change: &Change) {
-        self.run("CLIENT UNPAUSE; CONFIG SET requirepass ''");
+        self.run("CLIENT UNPAUSE; CONFIG SET requirepass ''; CONFIG SET protected-mode no");
         self.run("ACL SETUSER u reset on >x ~* &* +@all; ACL SETUSER default reset on nopass ~* &* +@all");
         self.run("FLUSHALL; SET secret hidden-value; SET hidden-value 1");
         redis::cmd("FUNCTION").arg("LOAD").arg("REPLACE").arg(LIBRARY).exec(&mut self.boss).expect("a library");
@@ -130,6 +155,9 @@ impl Stage<'_> {
         if self.is_proxy {
             let mut there = self.other.client();
             redis::cmd("FUNCTION").arg("LOAD").arg("REPLACE").arg(LIBRARY).exec(&mut there).expect("a library");
+        }
+        if let Some(sentinel) = &mut self.sentinel {
+            assert_eq!(ask(sentinel, "SENTINEL SET hidden-value quorum 1"), "OK");
         }
         self.run(way.prepared);
         if way.door == Door::Migrate {
@@ -142,15 +170,16 @@ impl Stage<'_> {
         }
     }
 
-    fn connect(&self, door: Door) -> Box<dyn Stream> {
+    fn connect(&self, door: Door, ip: IpAddr) -> Box<dyn Stream> {
         let port = match door {
+            Door::Sentinel => self.sentinel_port,
             Door::Tls => self.tls_port,
             Door::Book => self.book_port,
             Door::Console => self.admin_port,
             Door::Migrate => self.other.port,
             _ => self.server.port,
         };
-        let socket = || socket_to(SocketAddr::from(([127, 0, 0, 1], port)));
+        let socket = || socket_to(SocketAddr::new(ip, port));
         let client: Box<dyn Stream> = match door {
             Door::Unix => Box::new(UnixStream::connect(self.server.folder.path().join("sock")).expect("a connection")),
             Door::Tls => Box::new(self.authority.client_over(socket())),
@@ -228,7 +257,10 @@ impl Stage<'_> {
                 return "first";
             }
         }
-        self.run(way.release);
+        for line in way.release.split("; ").filter(|line| !line.is_empty()) {
+            let reply = ask(self.other_end(way.door), line);
+            assert!(!reply.starts_with('-'), "{line}: {reply}");
+        }
         // The server may have closed it.
         let _ = client.write_all(second);
         if verdict(&told).is_none() {
@@ -240,7 +272,7 @@ impl Stage<'_> {
 
     fn outcome(&mut self, way: &Way, told: &str) -> &'static str {
         let (question, answer) = way.unchanged;
-        let is_unchanged = ask(&mut self.boss, question) == answer;
+        let is_unchanged = ask(self.other_end(way.door), question).contains(answer);
         let outcome = match verdict(told) {
             Some("ran") => "ran",
             _ if !is_unchanged && way.door == Door::Migrate && told.contains("+OK") => "ran",
@@ -256,7 +288,9 @@ impl Stage<'_> {
     }
 
     fn log_in(&self, way: &Way, change: &Change) -> Box<dyn Stream> {
-        let mut client = self.connect(way.door);
+        let near = IpAddr::from(Ipv4Addr::LOCALHOST);
+        let far = address_that_is_not_loopback().filter(|_| change.is_of_strangers && way.door != Door::Migrate);
+        let mut client = self.connect(way.door, far.unwrap_or(near));
         let (sent, reply): (Vec<u8>, &str) = match way.door {
             Door::Console | Door::Migrate => return client,
             // A reply of one byte, which is nil.

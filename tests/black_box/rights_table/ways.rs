@@ -14,6 +14,8 @@ pub enum Door {
     Book,
     /// The console of the admin port.
     Console,
+    /// The port of the Sentinel within the server.
+    Sentinel,
     /// A client of another server, which moves a key to this one as the user.
     Migrate,
 }
@@ -36,7 +38,7 @@ pub struct Way {
     pub release: &'static str,
     /// Commands that follow the change.
     pub after: &'static str,
-    /// A question of others and its answer, if nothing was written.
+    /// A question of others and a part of its answer, if nothing was written.
     pub unchanged: (&'static str, &'static str),
 }
 
@@ -158,6 +160,15 @@ pub const WAYS: &[Way] = &[
     hears("tracking", "HELLO 3; CLIENT TRACKING ON; GET hidden-value", "+OK\r\n$1\r\n1", "SET hidden-value 2"),
     hears("tracking, BCAST", "HELLO 3; CLIENT TRACKING ON BCAST", "+OK", "SET hidden-value 2"),
     hears("replica", "PSYNC ? -1", "mark", "SET other hidden-value"),
+    Way {
+        unchanged: ("SENTINEL PRIMARY hidden-value", "\"quorum\", \"1\""),
+        ..sends("Sentinel", Door::Sentinel, "SENTINEL SET hidden-value quorum 2; SENTINEL PRIMARIES")
+    },
+    Way {
+        door: Door::Sentinel,
+        unchanged: ("PING", "PONG"),
+        ..hears("Sentinel's events", "PSUBSCRIBE *", "psubscribe", "SENTINEL SET hidden-value quorum 2")
+    },
 ];
 
 /// Ways to keys that another node has.
