@@ -13,7 +13,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 const HIDDEN: &str = "hidden-value";
-const BOSS: &str = "user boss on nopass ~* &* +@all\nuser default on nopass ~* &* +@all\n";
+pub const BOSS: &str = "user boss on nopass ~* &* +@all\nuser default on nopass ~* &* +@all\n";
 pub const USER: &str = "user u on >x ~* &* +@all\n";
 
 pub struct Change {
@@ -321,7 +321,7 @@ impl Stage<'_> {
 }
 
 /// As long as nothing may come before a client counts as silent.
-const SILENCE: Duration = Duration::from_secs(2);
+pub const SILENCE: Duration = Duration::from_secs(2);
 const CLOSED: &str = "\0closed";
 
 /// Reads until it is enough, the connection ends or nothing more comes.
