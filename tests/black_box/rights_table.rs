@@ -17,8 +17,8 @@
 //!
 //! Cells are Valkey's 9.1.2, as far as it has the way: with `CINNABAR_TEST_SERVER` the same table is held against that.
 
-#[path = "rights_table/places.rs"]
-mod places;
+#[path = "rights_table/elsewhere.rs"]
+mod elsewhere;
 #[path = "rights_table/stage.rs"]
 mod stage;
 #[path = "rights_table/ways.rs"]
@@ -26,7 +26,7 @@ mod ways;
 
 use crate::harness::{address_that_is_not_loopback, is_peer};
 use crate::tls::Authority;
-use places::{PLACES, Place};
+use elsewhere::{ELSEWHERE, Place};
 use stage::{Change, Stage, USER};
 use std::collections::BTreeMap;
 use ways::{Door, PROXIED, WAYS, Way};
@@ -139,10 +139,10 @@ paused script   | ran  | closed | closed | closed | no   | ran  | ran | ran  | n
 paused EXEC     | ran  | closed | closed | closed | no   | ran  | ran | ran  | no   | no    | no   | no    | no  | ran   | no  | ran    | ran    | ran   | no     | no     | no      | ran
 ";
 
-/// The same of what goes on without the client's connection, or for long, each at servers of its own: a source of slots
-/// that writes, MIGRATE whose target is slow, replies and deletions that are half done, a reply that waits for the disk,
+/// The same of what goes on without the connection, or for long, each at servers of its own: a source of slots that
+/// writes, MIGRATE whose target is slow, a reply and a deletion that are half done, a reply that waits for the disk,
 /// and a command of which half came while the server loaded.
-const PLACES_TABLE: &str = "
+const ELSEWHERE_TABLE: &str = "
 way         | none | delete | again  | gone   | less   | same | off | pass | -all   | -cmd   | keys   | some   | %R     | chans | dbs    | d.none | d.pass | d.off | d.-all | d.keys | d.reset | d.prot
 slots       | ran  | closed | closed | closed | ends   | ran  | ran | ran  | ends   | ran    | ran    | ran    | ran    | ran   | ran    | -      | -      | -     | -      | -      | -       | -
 slow target | ran  | closed | closed | closed | no     | ran  | ran | ran  | no     | ran    | no     | no     | no     | ran   | no     | ran    | ran    | ran   | no     | no     | no      | ran
@@ -221,10 +221,10 @@ fn nothing_is_read_or_written_at_another_node_once_a_change_of_rights_is_acknowl
 
 #[test]
 fn nothing_goes_on_elsewhere_once_a_change_of_rights_is_acknowledged() {
-    let mut places: BTreeMap<&str, Place> = BTreeMap::new();
-    hold_against(PLACES_TABLE, PLACES.iter().map(|(name, ..)| *name), |name, change| {
-        let (name, start, cell) = PLACES.iter().find(|(place, ..)| *place == name).expect("a place of that name");
-        cell(places.entry(name).or_insert_with(start), change)
+    let mut stages: BTreeMap<&str, Place> = BTreeMap::new();
+    hold_against(ELSEWHERE_TABLE, ELSEWHERE.iter().map(|row| row.name), |name, change| {
+        let row = ELSEWHERE.iter().find(|row| row.name == name).expect("a row of that name");
+        (row.cell)(stages.entry(row.name).or_insert_with(row.start), change)
     });
-    assert!(places.into_values().all(Place::stop));
+    assert!(stages.into_values().all(Place::stop));
 }

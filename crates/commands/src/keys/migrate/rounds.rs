@@ -44,6 +44,9 @@ struct Sent {
     flag: Option<Arc<WatchFlag>>,
 }
 
+/// What was sent, and whether the target has it.
+type Answered = Vec<(Sent, bool)>;
+
 /// Commands for the target, one after the other.
 #[derive(Default)]
 struct Parcel {
@@ -316,7 +319,7 @@ fn send(engine: &Engine, order: &Order, parcel: &Parcel) -> PeerAnswers {
 
 /// Removes what the target has, if it is as it was sent, and answers what is not.
 fn settle(engine: &Engine, waiting: &Elsewhere, db: u32, sent: Vec<Sent>, done: &[bool]) -> Result<Vec<Named>, Stop> {
-    let mut parcel: Vec<(Sent, bool)> = sent.into_iter().zip(done.iter().copied()).collect();
+    let mut parcel: Answered = sent.into_iter().zip(done.iter().copied()).collect();
     loop {
         let (tell, told) = mpsc::sync_channel(1);
         let (ticket, permit) = (Arc::clone(waiting.ticket()), Arc::clone(waiting.permit()));
@@ -339,8 +342,8 @@ fn try_settle(
     server: Server,
     (ticket, permit): (&Ticket, &Permit),
     db: u32,
-    parcel: Vec<(Sent, bool)>,
-) -> Result<Result<Vec<Named>, Error>, Vec<(Sent, bool)>> {
+    parcel: Answered,
+) -> Result<Result<Vec<Named>, Error>, Answered> {
     let hashes: Vec<KeyHash> = parcel.iter().map(|(sent, _)| sent.hash).collect();
     let Some(held) = HeldLocks::keys_with(engine, hashes.into_iter(), LockTimeout::Short) else { return Err(parcel) };
     // Under the locks: who has paused and passed all locks knows that nothing is written.

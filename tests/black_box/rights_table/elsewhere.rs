@@ -21,15 +21,20 @@ pub struct Place {
     found: Vec<(&'static str, &'static str)>,
 }
 
-type Cell = fn(&mut Place, &Change) -> Option<&'static str>;
+/// A way, its servers, and what becomes of it by a change; None: that is not asked.
+pub struct Row {
+    pub name: &'static str,
+    pub start: fn() -> Place,
+    pub cell: fn(&mut Place, &Change) -> Option<&'static str>,
+}
 
-pub const PLACES: &[(&str, fn() -> Place, Cell)] = &[
-    ("slots", cluster, source_of_slots),
-    ("slow target", plain, slow_target),
-    ("KEYS", plain, long_reply),
-    ("DELPREFIX", plain, long_deletion),
-    ("slow disk", slow_disk, reply_behind_disk),
-    ("loading", loading, half_while_loading),
+pub const ELSEWHERE: &[Row] = &[
+    Row { name: "slots", start: cluster, cell: source_of_slots },
+    Row { name: "slow target", start: plain, cell: slow_target },
+    Row { name: "KEYS", start: plain, cell: long_reply },
+    Row { name: "DELPREFIX", start: plain, cell: long_deletion },
+    Row { name: "slow disk", start: slow_disk, cell: reply_behind_disk },
+    Row { name: "loading", start: loading, cell: half_while_loading },
 ];
 
 impl Place {
