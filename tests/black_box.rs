@@ -97,6 +97,8 @@ mod scripts;
 mod secrets;
 #[path = "black_box/sentinel_within.rs"]
 mod sentinel_within;
+#[path = "black_box/slot_import.rs"]
+mod slot_import;
 #[path = "black_box/slow_disk_background.rs"]
 mod slow_disk_background;
 #[path = "black_box/slow_disks.rs"]

@@ -330,6 +330,8 @@ impl ExportLink {
             && self.read_to >= end
         {
             self.pausing = None;
+            // Keys that are removed once the target has the slots are this node's copies.
+            self.reader = None;
             desk.input(|bus, now| bus.migration_paused(&self.job, now));
         }
     }

@@ -54,6 +54,8 @@ pub struct ImportLink {
     /// Bytes that the input begins with which are commands to be applied.
     commands: usize,
     applier: Applier,
+    /// Whether the source has given the slots up. Keys that it removes afterwards are its own copies.
+    is_granted: bool,
     output: Vec<u8>,
     told_at: Instant,
     /// The log's length that the disk is waited for.
@@ -74,6 +76,7 @@ impl ImportLink {
             units: Units::of_migration(),
             commands: 0,
             applier,
+            is_granted: false,
             output: Vec::new(),
             told_at: Instant::now(),
             applied_to: None,
@@ -143,6 +146,10 @@ impl ImportLink {
             return self.apply(shared, desk);
         }
         match self.units.next(&self.input) {
+            Ok(Unit::Commands(len)) if self.is_granted => {
+                self.input.drain(..len);
+                Turn::More
+            }
             Ok(Unit::Commands(len)) => {
                 self.commands = len;
                 Turn::More
@@ -153,6 +160,7 @@ impl ImportLink {
                     return Turn::Stuck;
                 }
                 self.input.drain(..len);
+                self.is_granted |= word == Some(SyncWord::FailoverGranted);
                 if word == Some(SyncWord::SnapshotEof) {
                     // Valkey takes changes to begin there, whatever was selected for the snapshot's keys.
                     self.applier.select(0);
