@@ -25,12 +25,17 @@ const FOOTER: usize = 10;
 
 /// The value as bytes.
 pub fn dump(value: &Value<'_>, style: &Style) -> Vec<u8> {
-    let mut out = Vec::new();
     if let Value::Payload(Object::Stream(stream)) = value
         && let Some(bytes) = newer_stream(stream, style)
     {
         return bytes;
     }
+    plain(value, style)
+}
+
+/// The value without what only Redis's newest types have a place for.
+fn plain(value: &Value<'_>, style: &Style) -> Vec<u8> {
+    let mut out = Vec::new();
     put_kind(&mut out, value, style);
     put_value(&mut out, value, style);
     finish(out, style.version(value))
@@ -107,8 +112,26 @@ impl Gradual {
     }
 }
 
+/// A value that came as this payload, in a form that Redis 7.2 and Valkey read; None if the payload is one, or if there
+/// is none: hashes whose fields have expiries are written in another way by each.
+pub fn for_others(payload: &[u8], value: &Value<'_>, style: &Style) -> Option<Vec<u8>> {
+    let version = payload.len().checked_sub(FOOTER).and_then(|at| payload[at..].first_chunk::<2>());
+    let is_read = version.is_none_or(|bytes| u16::from_le_bytes(*bytes) <= VERSION_COMMON);
+    (!is_read && style.version(value) == VERSION_COMMON).then(|| plain(value, style))
+}
+
+/// What a stream has and only Redis's newest types have a place for.
+pub fn stream_state(stream: &Stream) -> Option<Vec<u8>> {
+    stream::state(stream)
+}
+
+/// Gives a stream what [`stream_state`] has of it; false if that cannot be.
+pub fn restore_stream_state(stream: &mut Stream, state: &[u8]) -> bool {
+    stream::restore_state(stream, state).is_ok()
+}
+
 /// A stream, if it has what only Redis's newest types have a place for.
-pub fn newer_stream(stream: &Stream, style: &Style) -> Option<Vec<u8>> {
+fn newer_stream(stream: &Stream, style: &Style) -> Option<Vec<u8>> {
     let kind = stream::whole_kind(stream);
     (kind != kind::STREAM_LISTPACKS_3).then(|| {
         let mut out = vec![kind];

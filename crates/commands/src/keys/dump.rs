@@ -7,8 +7,11 @@ use crate::persistence::{load, write_options};
 use engine::Error;
 use engine::config::Directive;
 use engine::data::event_class::EventClass;
+use engine::data::value::{Object, Value};
+use engine::propagation::effects::Record;
+use engine::propagation::logged_words::stream_state;
 use engine::time::UnixMs;
-use persistence::dump;
+use persistence::{Style, dump};
 use std::sync::atomic::Ordering::Relaxed;
 
 const RESTORE: Command = Command {
@@ -150,23 +153,42 @@ fn restore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let clock = engine.access_clock(now);
     let meta = clock.marked(options.idle.map(|idle| idle as u64), options.frequency.map(|frequency| frequency as u8));
     edit.put(value.into_entry(key.name, expiry.map(|at| at.0.max(0) as u64), meta));
-    if let Some(at) = expiry.filter(|_| !options.absolute) {
-        // The log is replayed at another time.
-        edit.log_as(|| {
-            let mut words: Vec<Vec<u8>> = args.iter().map(<[u8]>::to_vec).collect();
-            words[2] = at.0.to_string().into_bytes();
-            words.push(b"ABSTTL".to_vec());
-            vec![words]
-        });
+    let style = write_options::style(&config);
+    if engine.has_log()
+        && let Some(records) =
+            edit.value().and_then(|value| logged(args, &value, &style, expiry.filter(|_| !options.absolute)))
+    {
+        edit.log_as(|| records);
     }
     edit.commit(EventClass::GENERIC, "restore");
     cx.reply.ok();
     Ok(())
 }
 
+/// What the log has of a RESTORE, where that is not what the client sent: the expiry's time, as the log is read at
+/// another time, and a payload that other servers read.
+fn logged(args: &Args<'_>, value: &Value<'_>, style: &Style, expiry: Option<UnixMs>) -> Option<Vec<Record>> {
+    let payload = dump::for_others(&args[3], value, style);
+    if payload.is_none() && expiry.is_none() {
+        return None;
+    }
+    let mut words: Record = args.iter().map(<[u8]>::to_vec).collect();
+    if let Some(payload) = payload {
+        words[3] = payload;
+    }
+    if let Some(at) = expiry {
+        words[2] = at.0.to_string().into_bytes();
+        words.push(b"ABSTTL".to_vec());
+    }
+    let state = if let Value::Payload(Object::Stream(stream)) = value { dump::stream_state(stream) } else { None };
+    Some([words].into_iter().chain(state.map(|state| stream_state(&args[1], &state))).collect())
+}
+
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::testing::Client;
+    use resp::reply_value::Value;
 
     #[test]
     fn options_and_payloads_are_checked_in_order() {
@@ -180,5 +202,29 @@ mod tests {
         client.is("RESTORE k 0 x IDLETIME -1", "-ERR Invalid IDLETIME value, must be >= 0");
         client.is("RESTORE-ASKING k 0 x REPLACE", "-ERR DUMP payload version or checksum are wrong");
         client.is("DUMP nope", "nil").is("GET k", "v");
+    }
+
+    #[test]
+    fn payloads_are_logged_in_a_form_that_other_servers_read() {
+        let (mut client, mut replica) = (Client::new(), Client::new());
+        for line in ["XADD s IDMP p m 1-1 a 1", "XGROUP CREATE s g 0", "XNACK s g FAIL IDS 1 1-1 FORCE"] {
+            client.run(line);
+        }
+        let Value::Bulk(stream) = client.value("DUMP s") else { panic!("a stream") };
+        // The string is one of Redis 8.
+        let string = b"\x00\x01v\x0c\x00Z~\xfar\xe3\x12\x14\x87";
+        let log = client.log();
+        for (key, payload) in [("k", &string[..]), ("s", &stream)] {
+            client.value_of([b"RESTORE", key.as_bytes(), b"0", payload, b"REPLACE"].into_iter().collect());
+        }
+        let records = log.take();
+        let restored = |record: &Record| record[0] == b"RESTORE";
+        let versions = records.iter().map(|(_, record)| record).filter(|record| restored(record)).map(|record| {
+            let footer = record[3].len() - 10;
+            u16::from_le_bytes([record[3][footer], record[3][footer + 1]])
+        });
+        assert_eq!(versions.collect::<Vec<_>>(), [11, 11]);
+        let state = ["GET k", "DUMP s", "XINFO STREAM s FULL"].map(|line| client.run(line));
+        replica.apply(records).is("GET k", &state[0]).is("DUMP s", &state[1]).is("XINFO STREAM s FULL", &state[2]);
     }
 }

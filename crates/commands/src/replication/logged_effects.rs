@@ -2,6 +2,19 @@
 
 use crate::testing::Client;
 
+/// Three entries; two groups have read the first two, and need the first of them still.
+const ENTRIES: &[&str] = &[
+    "XADD s 1-1 a 1",
+    "XADD s 1-2 a 2",
+    "XADD s 1-3 a 3",
+    "XGROUP CREATE s g 0",
+    "XGROUP CREATE s h 0",
+    "XREADGROUP GROUP g c COUNT 2 STREAMS s >",
+    "XREADGROUP GROUP h c COUNT 2 STREAMS s >",
+    "XACK s g 1-2",
+    "XACK s h 1-2",
+];
+
 /// Commands before, the command whose effect is logged, and what the log has of it.
 const EFFECTS: &[(&[&str], &str, &[&str])] = &[
     (&["SET k a"], "SET k b IFEQ a", &["SET k b"]),
@@ -32,6 +45,46 @@ const EFFECTS: &[(&[&str], &str, &[&str])] = &[
         "GEOSEARCHSTORE d g BYPOLYGON 3 12 37 16 37 14 40",
         &["MULTI", "DEL d", "ZADD d 3479099956230698 Palermo 3479447370796909 Catania", "EXEC"],
     ),
+    (&["RPUSH a 1 2 3"], "LMOVEM a b LEFT LEFT COUNT 2 OBO", &["MULTI", "LPUSH b 1 2", "LPOP a 2", "EXEC"]),
+    (ENTRIES, "XTRIM s MAXLEN 2 KEEPREF", &["XTRIM s MAXLEN = 2"]),
+    (ENTRIES, "XTRIM s MINID 1-3 DELREF", &["MULTI", "XTRIM s MINID = 1-3", "XACK s g 1-1", "XACK s h 1-1", "EXEC"]),
+    (ENTRIES, "XTRIM s MAXLEN ~ 2 DELREF", &[]),
+    (ENTRIES, "XTRIM s MAXLEN 0 ACKED", &["MULTI", "XTRIM s MINID = 1-1", "XDEL s 1-2", "EXEC"]),
+    (&["XADD s 1-1 a 1", "XADD s 1-2 a 2"], "XTRIM s MAXLEN 1 ACKED", &["XTRIM s MAXLEN = 1"]),
+    (ENTRIES, "XADD s MAXLEN 0 ACKED 2-* b 1", &["MULTI", "XADD s MINID = 1-1 2-0 b 1", "XDEL s 1-2", "EXEC"]),
+    (ENTRIES, "XADD s KEEPREF 2-1 b 1", &["XADD s 2-1 b 1"]),
+    (
+        ENTRIES,
+        "XADD s MAXLEN 1 DELREF NOMKSTREAM 2-1 b 1",
+        &["MULTI", "XADD s MAXLEN = 1 2-1 b 1", "XACK s g 1-1", "XACK s h 1-1", "EXEC"],
+    ),
+    (ENTRIES, "XDELEX s IDS 2 1-1 9-9", &["XDEL s 1-1"]),
+    (ENTRIES, "XDELEX s DELREF IDS 2 1-1 1-2", &["MULTI", "XACK s g 1-1", "XACK s h 1-1", "XDEL s 1-1 1-2", "EXEC"]),
+    (ENTRIES, "XDELEX s ACKED IDS 3 1-1 1-2 1-3", &["XDEL s 1-2"]),
+    (ENTRIES, "XACKDEL s g IDS 2 1-1 9-9", &["MULTI", "XACK s g 1-1", "XDEL s 1-1", "EXEC"]),
+    (ENTRIES, "XACKDEL s g ACKED IDS 1 1-1", &["XACK s g 1-1"]),
+    (ENTRIES, "XACKDEL s g DELREF IDS 1 1-1", &["MULTI", "XACK s g 1-1", "XACK s h 1-1", "XDEL s 1-1", "EXEC"]),
+    (ENTRIES, "XNACK s g FAIL IDS 1 1-1", &["XCLAIM s g  -1 1-1 TIME 0 RETRYCOUNT 1 FORCE JUSTID"]),
+    (ENTRIES, "XNACK s g SILENT IDS 1 1-2 FORCE", &["XCLAIM s g  -1 1-2 TIME 0 RETRYCOUNT 0 FORCE JUSTID"]),
+    (
+        ENTRIES,
+        "XNACK s g FATAL IDS 2 9-9 1-1",
+        &["XCLAIM s g  -1 1-1 TIME 0 RETRYCOUNT 9223372036854775807 FORCE JUSTID"],
+    ),
+    (ENTRIES, "XCFGSET s IDMP-MAXSIZE 7", &["XACK s \0cinnabar-stream IDMP-DURATION 100 IDMP-MAXSIZE 7"]),
+    (
+        ENTRIES,
+        "XADD s IDMP p m MAXLEN 2 DELREF * b 1",
+        &[
+            "MULTI",
+            "XADD s MAXLEN = 2 1700000000000-0 b 1",
+            "XACK s g 1-1",
+            "XACK s h 1-1",
+            "XACK s \0cinnabar-stream IDMP p m 1700000000000-0",
+            "EXEC",
+        ],
+    ),
+    (ENTRIES, "XADD s IDMP p m 5-5 b 1", &["MULTI", "XADD s 5-5 b 1", "XACK s \0cinnabar-stream IDMP p m 5-5", "EXEC"]),
 ];
 
 #[test]
@@ -47,7 +100,11 @@ fn commands_that_other_servers_do_not_know_are_logged_as_their_effects() {
         let lines: Vec<_> =
             records.iter().map(|(_, words)| String::from_utf8_lossy(&words.join(&b' ')).into_owned()).collect();
         assert_eq!(lines, *expected, "{command}");
-        let digest = client.run("DEBUG DIGEST");
-        replica.apply(records).is("DEBUG DIGEST", &digest);
+        let state = ["DEBUG DIGEST", "DUMP s", "XINFO STREAM s FULL"].map(|line| client.run(line));
+        replica
+            .apply(records)
+            .is("DEBUG DIGEST", &state[0])
+            .is("DUMP s", &state[1])
+            .is("XINFO STREAM s FULL", &state[2]);
     }
 }

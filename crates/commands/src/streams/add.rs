@@ -6,11 +6,13 @@ use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group, WRITE, key};
 use crate::core::context::Context;
 use crate::streams::stream::{GivenId, reply_id};
-use crate::streams::trim::Trim;
+use crate::streams::stream_records;
+use crate::streams::trim::{LoggedTrim, Trim};
 use engine::data::event_class::EventClass;
 use engine::keyspace::edit::Edit;
 use engine::keyspace::origin::Asker;
 use engine::propagation::effects::Record;
+use engine::propagation::logged_words::record_of;
 use engine::{Error, Word};
 use sha1::{Digest, Sha1};
 use structures::stream::{Id, MAX_BYTES, MessageId, Stream};
@@ -143,18 +145,24 @@ impl Options {
         id.filter(|id| *id > last).ok_or(Error::XaddIdNotAbove)
     }
 
-    /// What the log gets: the id that the entry has, and in the place of the trimming what it came to.
-    fn record(&self, args: &Args<'_>, mut trimming: Record, id: Id) -> Record {
-        let mut record = vec![b"XADD".to_vec(), args[1].to_vec()];
-        record.append(&mut trimming);
-        // The message's id goes along, so that it is known wherever the log is read.
-        if let Some(idempotency) = &self.idempotency {
-            let end = idempotency.message_at.unwrap_or(idempotency.producer_at);
-            record.extend((idempotency.producer_at - 1..=end).map(|at| args[at].to_vec()));
+    /// Whether the log has something else than what a client said.
+    fn is_rewritten(&self) -> bool {
+        let has_whole_id = matches!(self.id, Some(GivenId::Whole(_)));
+        !has_whole_id || self.trim.is_rewritten() || self.idempotency.is_some()
+    }
+
+    /// What the log gets: the id that the entry has, in the place of the trimming what it came to, and the message's
+    /// own id, so that it is known wherever the log is read.
+    fn records(&self, args: &Args<'_>, trim: LoggedTrim, id: Id, message: Option<&MessageId>) -> Vec<Record> {
+        let mut added = record_of(&[b"XADD", &args[1]], trim.options.iter());
+        added.push(id.to_vec());
+        added.extend(args.from(self.id_at + 1).map(<[u8]>::to_vec));
+        let mut records = vec![added];
+        records.extend(trim.after);
+        if let (Some(idempotency), Some(message)) = (&self.idempotency, message) {
+            records.push(stream_records::message(&args[1], &args[idempotency.producer_at], message, id));
         }
-        record.push(id.to_vec());
-        record.extend(args.from(self.id_at + 1).map(<[u8]>::to_vec));
-        record
+        records
     }
 }
 
@@ -202,23 +210,21 @@ fn xadd(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Err(Error::StreamElementTooLarge);
     }
     let pairs = (first..args.len()).step_by(2).map(|at| (&args[at], &args[at + 1]));
-    let (has_log, mut words) = (cx.engine.has_log(), Record::new());
-    // What a log is read from came when its entry was added.
-    let is_loading = cx.engine.persistence_status().deny_reasons().is_loading();
-    let came_at = if is_loading { i64::try_from(id.ms).unwrap_or(now).min(now) } else { now };
+    let (has_log, mut logged) = (cx.engine.has_log(), LoggedTrim::default());
+    let came_at = stream_records::came_at(cx.engine, id, now);
     let trimmed = edit.with(|stream: &mut Stream| {
         stream.append(id, pairs, limits);
-        if let (Some(idempotency), Some(message)) = (&options.idempotency, message) {
-            stream.idempotency_mut().remember(&args[idempotency.producer_at], message, id, came_at);
+        if let (Some(idempotency), Some(message)) = (&options.idempotency, &message) {
+            stream.idempotency_mut().remember(&args[idempotency.producer_at], message.clone(), id, came_at);
         }
         let trimmed = options.trim.run(stream, limits.entries);
         if has_log {
-            options.trim.words(stream, &mut words);
+            logged = options.trim.logged(&args[1], stream, &trimmed);
         }
-        trimmed
+        trimmed.removed
     })?;
-    if options.trim.about || !matches!(options.id, Some(GivenId::Whole(_))) {
-        edit.log_as(|| vec![options.record(args, words, id)]);
+    if options.is_rewritten() {
+        edit.log_as(|| options.records(args, logged, id, message.as_ref()));
     }
     reply_id(cx.reply, id);
     if trimmed > 0 {
@@ -292,6 +298,8 @@ mod tests {
             ),
             "{info}"
         );
-        assert_eq!(log.take()[0].1.join(&b' '), b"XADD s IDMP p m1 1700000000000-0 a 1");
+        let expected =
+            ["MULTI", "XADD s 1700000000000-0 a 1", "XACK s \0cinnabar-stream IDMP p m1 1700000000000-0", "EXEC"];
+        assert_eq!(log.lines()[..4], expected);
     }
 }

@@ -6,8 +6,10 @@
 use crate::core::args::Args;
 use crate::core::command::{Command, FAST, Group as Family, WRITE, key};
 use crate::core::context::Context;
-use crate::streams::consume::{acknowledged_record, claim_record, once_more, position_record};
+use crate::streams::consume::once_more;
+use crate::streams::own_words;
 use crate::streams::stream::{parse_bound, parse_id, reply_entry, reply_id};
+use crate::streams::stream_records::{acknowledged_record, are_claimed, claim_record, position_record};
 use engine::data::event_class::EventClass;
 use engine::propagation::effects::Record;
 use engine::{Error, Word};
@@ -82,7 +84,7 @@ impl Claimant<'_> {
         if self.group.acknowledge(id) {
             self.changes += 1;
             if let Some(log) = &mut self.log {
-                log.push(acknowledged_record(self.key, self.group_name, id));
+                log.push(acknowledged_record(self.key, self.group_name, &[id]));
             }
         }
     }
@@ -245,6 +247,9 @@ impl Options {
 }
 
 fn xclaim(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    if are_claimed(args, cx.keys.origin().asker) {
+        return own_words::give_back(cx, args);
+    }
     let group = cx.keys.collection::<Stream>(cx.key(args, 1))?.map(|stream| stream.group(&args[2]).is_some());
     if group != Some(true) {
         return Err(no_key_or_group(&args[1], &args[2]));

@@ -8,6 +8,7 @@ use crate::core::args::Args;
 use crate::core::command::{BLOCKING, Command, Group as Family, WRITE};
 use crate::core::context::Context;
 use crate::streams::stream::{parse_id, reply_fields, reply_id};
+use crate::streams::stream_records::{acknowledged_record, claim_record, position_record};
 use crate::streams::xread::{Budget, ReadOptions, StreamAnswers, stream_keys};
 use crate::transactions::blocking::Wait;
 use engine::data::event_class::EventClass;
@@ -217,7 +218,7 @@ impl Reader<'_> {
             if !there && self.group.acknowledge(*id) {
                 self.dropped += 1;
                 if let Some(log) = &mut self.log {
-                    log.push(acknowledged_record(key, group, *id));
+                    log.push(acknowledged_record(key, group, &[*id]));
                 }
             }
             there
@@ -334,51 +335,6 @@ impl Reader<'_> {
 /// The number of deliveries after one more. It stays one that commands can say.
 pub(crate) fn once_more(deliveries: u64) -> u64 {
     deliveries.saturating_add(1).min(i64::MAX as u64)
-}
-
-/// Takes a pending entry from a group, as the change log says it.
-pub(crate) fn acknowledged_record(key: &[u8], group: &[u8], id: Id) -> Record {
-    vec![b"XACK".to_vec(), key.to_vec(), group.to_vec(), id.to_vec()]
-}
-
-/// Gives a pending entry to a consumer, as the change log says it.
-pub(crate) fn claim_record(
-    key: &[u8],
-    group: &[u8],
-    consumer: Vec<u8>,
-    id: Id,
-    pending: &Pending,
-    last_id: Id,
-) -> Record {
-    vec![
-        b"XCLAIM".to_vec(),
-        key.to_vec(),
-        group.to_vec(),
-        consumer,
-        b"0".to_vec(),
-        id.to_vec(),
-        b"TIME".to_vec(),
-        pending.delivered_at.to_string().into_bytes(),
-        b"RETRYCOUNT".to_vec(),
-        pending.deliveries.to_string().into_bytes(),
-        b"FORCE".to_vec(),
-        b"JUSTID".to_vec(),
-        b"LASTID".to_vec(),
-        last_id.to_vec(),
-    ]
-}
-
-/// How far a group has read, as the change log says it.
-pub(crate) fn position_record(key: &[u8], name: &[u8], group: &ConsumerGroup) -> Record {
-    vec![
-        b"XGROUP".to_vec(),
-        b"SETID".to_vec(),
-        key.to_vec(),
-        name.to_vec(),
-        group.last_id.to_vec(),
-        b"ENTRIESREAD".to_vec(),
-        group.entries_read.map_or(-1, |read| read as i64).to_string().into_bytes(),
-    ]
 }
 
 #[cfg(test)]

@@ -6,9 +6,12 @@ use crate::core::command::{Command, FAST, Group as Family, WRITE, key};
 use crate::core::context::Context;
 use crate::streams::claim::no_key_or_group;
 use crate::streams::stream::parse_id;
+use crate::streams::stream_records::{acknowledged_record, deleted_record, given_back};
 use crate::streams::trim::references;
 use engine::Error;
 use engine::data::event_class::EventClass;
+use engine::propagation::effects::Record;
+use std::collections::BTreeMap;
 use structures::stream::{Deletion, Id, Pending, References, Stream};
 
 pub const COMMANDS: &[Command] = &[
@@ -91,6 +94,26 @@ fn xackdel(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     delete(cx, args, references, &ids, Some(2))
 }
 
+/// What a deletion has done, as the change log says it.
+#[derive(Default)]
+struct LoggedDeletion {
+    deleted: Vec<Id>,
+    /// By group, entries that are not pending any more.
+    acknowledged: BTreeMap<Vec<u8>, Vec<Id>>,
+}
+
+impl LoggedDeletion {
+    fn acknowledge(&mut self, group: &[u8], id: Id) {
+        self.acknowledged.entry(group.to_vec()).or_default().push(id);
+    }
+
+    fn records(&self, key: &[u8]) -> Vec<Record> {
+        let acknowledged = self.acknowledged.iter().map(|(group, ids)| acknowledged_record(key, group, ids));
+        let deleted = Some(&self.deleted).filter(|ids| !ids.is_empty()).map(|ids| deleted_record(key, ids));
+        acknowledged.chain(deleted).collect()
+    }
+}
+
 /// Deletes entries; with a group, only those that are pending in it, and acknowledges them.
 fn delete(
     cx: &mut Context<'_>,
@@ -107,7 +130,7 @@ fn delete(
         ids.iter().for_each(|_| cx.reply.int(-1));
         return Ok(());
     }
-    let (mut deleted, mut changes) = (0, 0);
+    let (mut log, mut changes) = (LoggedDeletion::default(), 0);
     edit.with(|stream: &mut Stream| {
         for id in ids {
             if let Some(at) = group_at {
@@ -116,13 +139,18 @@ fn delete(
                     cx.reply.int(-1);
                     continue;
                 }
+                log.acknowledge(&args[at], *id);
                 changes += 1;
             }
-            let pending = stream.pending_in_groups(*id);
+            let pending = references == References::Delete && stream.pending_in_groups(*id);
+            if pending {
+                let holders = stream.groups().filter(|(_, group)| group.pending(*id).is_some());
+                holders.for_each(|(name, _)| log.acknowledge(name, *id));
+            }
             let deletion = stream.delete_with(*id, references);
             let done = deletion == Deletion::Done;
-            deleted += u64::from(done);
-            changes += u64::from(done || (references == References::Delete && pending));
+            log.deleted.extend(Some(*id).filter(|_| done));
+            changes += u64::from(done || pending);
             cx.reply.int(match deletion {
                 Deletion::Done => 1,
                 Deletion::Needed => 2,
@@ -132,9 +160,13 @@ fn delete(
             });
         }
     })?;
-    match (deleted, changes) {
-        (_, 0) => edit.unchanged(),
-        (0, _) => edit.commit_silently(changes),
+    if changes == 0 {
+        edit.unchanged();
+        return Ok(());
+    }
+    edit.log_as(|| log.records(&args[1]));
+    match log.deleted.len() {
+        0 => edit.commit_silently(changes),
         _ => edit.commit_many(changes, EventClass::STREAM, "xdel"),
     }
     Ok(())
@@ -178,7 +210,7 @@ fn xnack(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     let released = edit.with(|stream: &mut Stream| {
         stream.with_group(&args[2], |stream, group| {
-            let mut released = 0;
+            let mut released = Vec::new();
             for id in ids {
                 let before = match group.pending(id) {
                     Some(pending) => pending.deliveries,
@@ -191,18 +223,20 @@ fn xnack(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
                     Deliveries::Given(count) => count,
                 };
                 group.assign(id, Pending { delivered_at: 0, deliveries, consumer: None });
-                released += 1;
+                released.push((id, deliveries));
             }
             released
         })
     })?;
-    let released = released.unwrap_or(0);
-    if released > 0 {
-        edit.commit_silently(released);
-    } else {
+    let released = released.unwrap_or_default();
+    if released.is_empty() {
         edit.unchanged();
+    } else {
+        let record = |(id, deliveries): &(Id, u64)| given_back(&args[1], &args[2], *id, *deliveries);
+        edit.log_as(|| released.iter().map(record).collect());
+        edit.commit_silently(released.len() as u64);
     }
-    cx.reply.int(released as i64);
+    cx.reply.int(released.len() as i64);
     Ok(())
 }
 

@@ -4,7 +4,9 @@ use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group as Family, WRITE, key};
 use crate::core::context::Context;
 use crate::core::help::HELP;
+use crate::streams::own_words;
 use crate::streams::stream::parse_id;
+use crate::streams::stream_records::are_acknowledged;
 use engine::data::event_class::EventClass;
 use engine::keyspace::edit::Edit;
 use engine::{Error, Word};
@@ -243,6 +245,9 @@ fn delete_consumer(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Erro
 }
 
 fn xack(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    if are_acknowledged(args, cx.keys.origin().asker) {
+        return own_words::take(cx, args);
+    }
     let mut edit = cx.keys.edit(cx.key(args, 1));
     edit.count_read();
     if edit.collection::<Stream>()?.is_none_or(|stream| stream.group(&args[2]).is_none()) {

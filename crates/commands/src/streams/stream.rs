@@ -4,6 +4,7 @@
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::Context;
+use crate::streams::stream_records;
 use engine::Error;
 use engine::before_nul;
 use engine::data::event_class::EventClass;
@@ -265,7 +266,7 @@ fn xcfgset(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     let mut edit = cx.keys.edit(cx.key(args, 1));
     edit.collection::<Stream>()?.ok_or(Error::NoSuchKey)?;
-    edit.with(|stream: &mut Stream| {
+    let memory = edit.with(|stream: &mut Stream| {
         let idempotency = stream.idempotency_mut();
         let now = idempotency.memory();
         let memory = ProducerMemory {
@@ -273,7 +274,9 @@ fn xcfgset(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             max_messages: messages.unwrap_or(now.max_messages),
         };
         idempotency.set_memory(memory);
+        memory
     })?;
+    edit.log_as(|| vec![stream_records::memory(&args[1], memory)]);
     edit.commit_silently(1);
     cx.reply.ok();
     Ok(())

@@ -4,11 +4,13 @@ use crate::core::args::Args;
 use crate::core::command::{Command, Group, WRITE, key};
 use crate::core::context::Context;
 use crate::streams::stream::parse_id;
+use crate::streams::stream_records::{acknowledged_record, deleted_record};
 use engine::Error;
 use engine::data::event_class::EventClass;
 use engine::keyspace::origin::Asker;
 use engine::propagation::effects::Record;
-use structures::stream::{Bound, References, Stream};
+use engine::propagation::logged_words::{record, record_of};
+use structures::stream::{Bound, Id, References, Stream, Trimmed};
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "xtrim",
@@ -97,9 +99,9 @@ impl Trim {
         }
     }
 
-    /// Trims; how many entries went.
-    pub fn run(&self, stream: &mut Stream, node_entries: u64) -> u64 {
-        let Some(bound) = self.bound else { return 0 };
+    /// Trims.
+    pub fn run(&self, stream: &mut Stream, node_entries: u64) -> Trimmed {
+        let Some(bound) = self.bound else { return Trimmed::default() };
         let limit = match self.limit {
             Some(limit) => limit,
             None if !self.about => 0,
@@ -109,25 +111,43 @@ impl Trim {
         stream.trim(bound, !self.about, limit, self.references.unwrap_or_default())
     }
 
-    /// The options that do now what these did, exactly.
-    pub fn words(&self, stream: &Stream, words: &mut Record) {
-        let Some(bound) = self.bound else { return };
-        match bound {
-            Bound::MaxLen(max) => {
-                let max = if self.about { stream.len() } else { max };
-                words.extend([b"MAXLEN".to_vec(), b"=".to_vec(), max.to_string().into_bytes()]);
-            }
-            Bound::MinId(min) => {
-                let min = if self.about { stream.first_id().unwrap_or(min) } else { min };
-                words.extend([b"MINID".to_vec(), b"=".to_vec(), min.to_vec()]);
-            }
-        }
-        match self.references.unwrap_or_default() {
-            References::Keep => {}
-            References::Delete => words.push(b"DELREF".to_vec()),
-            References::Acknowledged => words.push(b"ACKED".to_vec()),
+    /// Whether the log has something else than what a client said.
+    pub fn is_rewritten(&self) -> bool {
+        self.about || self.references.is_some()
+    }
+
+    /// What the log has of a trimming that is done: how many entries went depends on time and state, and other servers
+    /// know no references.
+    pub fn logged(&self, key: &[u8], stream: &Stream, trimmed: &Trimmed) -> LoggedTrim {
+        let Some(bound) = self.bound else { return LoggedTrim::default() };
+        let of_references = self.references == Some(References::Acknowledged);
+        let bound = match bound {
+            _ if of_references && !trimmed.behind.is_empty() => Bound::MinId(stream.first_id().unwrap_or(Id::MIN)),
+            _ if of_references => Bound::MaxLen(stream.len()),
+            Bound::MaxLen(max) => Bound::MaxLen(if self.about { stream.len() } else { max }),
+            Bound::MinId(min) if self.about => Bound::MinId(stream.first_id().unwrap_or(min)),
+            bound => bound,
+        };
+        let (word, value) = match bound {
+            Bound::MaxLen(max) => ("MAXLEN", max.to_string().into_bytes()),
+            Bound::MinId(min) => ("MINID", min.to_vec()),
+        };
+        let deleted = Some(&trimmed.behind).filter(|ids| !ids.is_empty()).map(|ids| deleted_record(key, ids));
+        let acknowledged = trimmed.acknowledged.iter().map(|(group, ids)| acknowledged_record(key, group, ids));
+        LoggedTrim {
+            options: record(&[word.as_bytes(), b"=", &value]),
+            after: deleted.into_iter().chain(acknowledged).collect(),
         }
     }
+}
+
+/// What the log has of a trimming.
+#[derive(Default)]
+pub(crate) struct LoggedTrim {
+    /// The options that trim now as far as it did.
+    pub options: Record,
+    /// Commands that follow.
+    pub after: Vec<Record>,
 }
 
 fn xtrim(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -147,22 +167,23 @@ fn xtrim(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         cx.reply.int(0);
         return Ok(());
     }
-    let mut words = Record::new();
+    let mut logged = LoggedTrim::default();
     let has_log = cx.engine.has_log();
     let removed = edit.with(|stream: &mut Stream| {
-        let removed = trim.run(stream, node_entries);
+        let trimmed = trim.run(stream, node_entries);
         if has_log {
-            trim.words(stream, &mut words);
+            logged = trim.logged(&args[1], stream, &trimmed);
         }
-        removed
+        trimmed.removed
     })?;
     cx.reply.int(removed as i64);
     if removed == 0 {
         edit.unchanged();
         return Ok(());
     }
-    if trim.about {
-        edit.log_as(|| vec![[vec![b"XTRIM".to_vec(), args[1].to_vec()], words].concat()]);
+    if trim.is_rewritten() {
+        let LoggedTrim { options, after } = logged;
+        edit.log_as(|| [vec![record_of(&[b"XTRIM", &args[1]], options.iter())], after].concat());
     }
     edit.commit_many(removed, EventClass::STREAM, "xtrim");
     Ok(())

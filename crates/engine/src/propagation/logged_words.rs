@@ -2,9 +2,18 @@
 //!
 //! Replicas and readers of the append-only file may be other servers: Valkey from 9.1 on, Redis from 7.2 on. A command
 //! or an option that one of them does not know is logged as its effect, in words that all of them know; the handler
-//! passes these to [`log_as`](crate::keyspace::edit::Edit::log_as).
+//! passes these to [`log_as`](crate::keyspace::edit::Edit::log_as). State of streams that other servers do not have is
+//! logged so that they accept the words and change nothing.
 
 use super::effects::Record;
+
+/// The group that no stream has: an XACK of it tells this server's kind of state that others do not have.
+pub const OWN_GROUP: &[u8] = b"\0cinnabar-stream";
+
+/// What a stream has and other servers have no place for, as this server's snapshots have it.
+pub fn stream_state(key: &[u8], state: &[u8]) -> Record {
+    record(&[b"XACK", key, OWN_GROUP, b"STATE", state])
+}
 
 /// One command of these words.
 pub fn record(words: &[&[u8]]) -> Record {

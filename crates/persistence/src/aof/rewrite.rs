@@ -4,15 +4,14 @@
 //! not stop for long.
 
 use super::framing::stamp;
-use crate::dump::newer_stream;
-use crate::encode::Style;
-use crate::format::Family;
 use crate::save::SavedSize;
 use crate::snapshot_writer::{self, SnapshotBlocks};
+use crate::stream;
 use cluster::slot_set::SlotSet;
 use engine::Engine;
 use engine::data::value::{KeyEntry, Object, Str, Value};
 use engine::propagation::log_batch::{put_command, put_select};
+use engine::propagation::logged_words::stream_state;
 use engine::snapshot::encoder::Encode;
 use engine::snapshot::open_snapshots::Purpose;
 use engine::snapshot_steps::SnapshotRequest;
@@ -187,11 +186,6 @@ impl Drop for FileBytes<'_> {
 }
 
 fn put_stream(out: &mut Vec<u8>, key: &[u8], stream: &Stream) {
-    // What producers sent and what was given back no other command says.
-    if let Some(whole) = newer_stream(stream, &Style { compress: false, family: Family::Redis }) {
-        words(out, &[b"RESTORE", key, b"0", &whole]);
-        return;
-    }
     let last = stream.last_id.to_vec();
     let mut entries = stream.range(Id::MIN, Id::MAX);
     while let Some(id) = entries.next() {
@@ -215,6 +209,9 @@ fn put_stream(out: &mut Vec<u8>, key: &[u8], stream: &Stream) {
         let id = group.last_id.to_vec();
         words(out, &[b"XGROUP", b"CREATE", key, name, &id, b"ENTRIESREAD", read.as_bytes()]);
         put_consumers(out, key, name, group);
+    }
+    if let Some(state) = stream::state(stream) {
+        put_command(out, stream_state(key, &state).iter().map(Vec::as_slice));
     }
 }
 

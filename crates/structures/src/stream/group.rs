@@ -160,14 +160,16 @@ impl ConsumerGroup {
         true
     }
 
-    /// The same for everything below an id.
-    pub fn acknowledge_below(&mut self, end: Id) {
+    /// The same for everything below an id; which entries were pending.
+    pub fn acknowledge_below(&mut self, end: Id) -> Vec<Id> {
         let kept = self.pending.split_off(&end);
-        for (id, pending) in std::mem::replace(&mut self.pending, kept) {
+        let gone = std::mem::replace(&mut self.pending, kept);
+        for (id, pending) in &gone {
             if let Some(consumer) = pending.consumer.and_then(|at| self.consumer_mut(at)) {
-                consumer.pending.remove(&id);
+                consumer.pending.remove(id);
             }
         }
+        gone.into_keys().collect()
     }
 
     /// Whether the entry may still be delivered, or has been and is not acknowledged.

@@ -74,6 +74,17 @@ pub enum Deletion {
     Needed,
 }
 
+/// What trimming has removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trimmed {
+    /// Number of entries that went.
+    pub removed: u64,
+    /// Entries among them that lay behind one that stays.
+    pub behind: Vec<Id>,
+    /// Entries that were pending in groups and are no longer, with the groups' names.
+    pub acknowledged: Vec<(Box<[u8]>, Vec<Id>)>,
+}
+
 /// A stream.
 #[derive(Clone, Debug, Default)]
 pub struct Stream {
@@ -398,26 +409,28 @@ impl Stream {
     }
 
     /// Removes entries from the front until the bound is met. Not exactly: only whole nodes. Not more than
-    /// `limit` entries (0: any number). How many went.
-    pub fn trim(&mut self, bound: Bound, exactly: bool, limit: u64, references: References) -> u64 {
-        let removed = if self.groups.is_empty() || references != References::Acknowledged {
-            self.trim_front(bound, exactly, limit)
+    /// `limit` entries (0: any number).
+    pub fn trim(&mut self, bound: Bound, exactly: bool, limit: u64, references: References) -> Trimmed {
+        let mut trimmed = if self.groups.is_empty() || references != References::Acknowledged {
+            Trimmed { removed: self.trim_front(bound, exactly, limit), ..Trimmed::default() }
         } else {
             self.trim_acknowledged(bound, exactly, limit)
         };
-        if removed > 0 {
+        if trimmed.removed > 0 {
             self.find_first();
         }
-        if removed > 0 && references == References::Delete {
+        if trimmed.removed > 0 && references == References::Delete {
             let kept = self.first_id().or_else(|| self.last_id.next()).unwrap_or(Id::MAX);
-            self.groups.values_mut().for_each(|group| group.acknowledge_below(kept));
+            let groups = self.groups.iter_mut().map(|(name, group)| (name.clone(), group.acknowledge_below(kept)));
+            trimmed.acknowledged = groups.filter(|(_, ids)| !ids.is_empty()).collect();
         }
-        removed
+        trimmed
     }
 
-    /// Removes what no group needs, until the bound is met.
-    fn trim_acknowledged(&mut self, bound: Bound, exactly: bool, limit: u64) -> u64 {
-        let mut removed = 0;
+    /// Removes what no group needs, until the bound is met. Entries that go from behind one that stays leave a gap, as
+    /// deleted ones do.
+    fn trim_acknowledged(&mut self, bound: Bound, exactly: bool, limit: u64) -> Trimmed {
+        let (mut removed, mut any_stays, mut behind) = (0, false, Vec::new());
         let mut from = Id::MIN;
         while let Some((base, node)) = self.nodes.range_mut(from..).next() {
             let (base, live) = (*base, node.live());
@@ -427,8 +440,14 @@ impl Stream {
             let (groups, mut left) = (&self.groups, self.len);
             let marked = if exactly || node.all_live(base, |id| fate_of(bound, &mut left, groups, id) == Fate::Delete) {
                 left = self.len;
-                node.delete_while(base, |id| fate_of(bound, &mut left, groups, id))
+                node.delete_while(base, |id| {
+                    let fate = fate_of(bound, &mut left, groups, id);
+                    any_stays |= fate == Fate::Keep;
+                    behind.extend(Some(id).filter(|_| any_stays && fate == Fate::Delete));
+                    fate
+                })
             } else {
+                any_stays = true;
                 0
             };
             if node.live() == 0 {
@@ -439,7 +458,8 @@ impl Stream {
             let Some(next) = base.next() else { break };
             from = next;
         }
-        removed
+        self.max_deleted_id = behind.last().map_or(self.max_deleted_id, |last| self.max_deleted_id.max(*last));
+        Trimmed { removed, behind, ..Trimmed::default() }
     }
 
     fn trim_front(&mut self, bound: Bound, exactly: bool, limit: u64) -> u64 {

@@ -129,7 +129,7 @@ proptest! {
                     prop_assert!(!stream.delete(id));
                 }
                 Step::MaxLen(len, exactly) => {
-                    let removed = stream.trim(Bound::MaxLen(len), exactly, 0, References::Keep);
+                    let removed = stream.trim(Bound::MaxLen(len), exactly, 0, References::Keep).removed;
                     prop_assert!(stream.len() >= len.min(model.len() as u64));
                     prop_assert!(!exactly || stream.len() <= len);
                     for _ in 0..removed {
@@ -137,7 +137,7 @@ proptest! {
                     }
                 }
                 Step::MinId(ms) => {
-                    let removed = stream.trim(Bound::MinId(Id::new(ms, 0)), true, 0, References::Keep);
+                    let removed = stream.trim(Bound::MinId(Id::new(ms, 0)), true, 0, References::Keep).removed;
                     let before = model.len();
                     model.retain(|id, _| *id >= Id::new(ms, 0));
                     prop_assert_eq!(removed as usize, before - model.len());
