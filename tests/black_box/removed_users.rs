@@ -68,23 +68,6 @@ fn a_client_that_waits_gets_nothing_when_its_user_is_removed() {
     }
 }
 
-#[test]
-fn a_transaction_of_a_removed_user_does_not_run() {
-    if is_peer() {
-        return;
-    }
-    let server = Server::start_with_threads(2, &[]);
-    let mut admin = with_user(&server);
-    let mut socket = of_user(&server, "u");
-    send(&mut socket, b"MULTI\r\nSET k v\r\n");
-    expect_bytes(&mut socket, b"+OK\r\n+QUEUED\r\n");
-    assert_eq!(ask_integer(&mut admin, "ACL DELUSER u"), 1);
-    // It may be closed by now.
-    let _ = socket.write_all(b"EXEC\r\n");
-    assert_eq!(ask(&mut admin, "EXISTS k"), "0");
-    assert!(server.stop().success());
-}
-
 /// Two nodes that ask each other, each with half of the slots: `{a}` is the second's.
 fn two_nodes() -> [Server; 2] {
     let start = || {

@@ -1,6 +1,6 @@
 //! Every command inside of a transaction and of a script: whatever it replies, the server goes on to answer.
 
-use crate::dialogue::ask;
+use crate::dialogue::{ask, dialogue};
 use crate::harness::{Server, is_peer, on_each_thread_count, read_to_close, send};
 use redis::{Connection, cmd};
 
@@ -220,4 +220,19 @@ fn what_needs_free_locks_is_refused_where_they_are_held() {
         is(&format!("EVAL return(redis.call({words})) 0"), "-ERR This Valkey command is not allowed from script");
     }
     is("GET k", "\"v\"");
+}
+
+#[test]
+fn a_reply_follows_what_a_transaction_or_a_script_frees_in_chunks() {
+    on_each_thread_count(&["--lazyfree-lazy-user-del", "no"], |server| {
+        let mut client = server.client();
+        let fill = "for i = 1, 20000 do redis.call('RPUSH', KEYS[1], string.rep('x', 100)) end";
+        let refill = || redis::cmd("EVAL").arg(fill).arg(1).arg("big").exec(&mut server.client()).expect("a list");
+        refill();
+        dialogue(&mut client, &[("MULTI", "OK"), ("DEL big", "QUEUED"), ("EXEC", "[1]"), ("PING", "PONG")]);
+        refill();
+        dialogue(&mut client, &[("EVAL return(redis.call('del',KEYS[1])) 1 big", "1"), ("PING", "PONG")]);
+        refill();
+        dialogue(&mut client, &[("MULTI", "OK"), ("FLUSHALL SYNC", "QUEUED"), ("EXEC", "[OK]"), ("PING", "PONG")]);
+    });
 }
