@@ -46,6 +46,28 @@ fn a_script_of_a_removed_user_ends_and_has_changed_nothing_since() {
 }
 
 #[test]
+fn a_script_of_a_removed_user_is_not_said_to_be_killed() {
+    if is_peer() {
+        return;
+    }
+    let server = Server::start_with_threads(4, &[]);
+    let mut admin = with_user(&server);
+    let mut socket = of_user(&server, "u");
+    send(&mut socket, b"EVAL \"while true do pcall(function() while true do end end) end\" 0\r\n");
+    assert!(eventually(|| ask(&mut admin, "CLIENT LIST").contains("cmd=eval")));
+    assert_eq!(ask_integer(&mut admin, "ACL DELUSER u"), 1);
+    let told = read_to_close(&mut socket);
+    assert!(told.is_empty() || told.starts_with("-NOPERM The user of this script was removed"), "{told}");
+    let mut errors = String::new();
+    assert!(eventually(|| {
+        errors = ask(&mut admin, "INFO errorstats");
+        errors.contains("errorstat_")
+    }));
+    assert!(errors.contains("errorstat_NOPERM:count=1"), "{errors}");
+    assert!(server.stop().success());
+}
+
+#[test]
 fn a_client_that_waits_gets_nothing_when_its_user_is_removed() {
     if is_peer() {
         return;

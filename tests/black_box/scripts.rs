@@ -110,6 +110,39 @@ fn a_long_script_is_told_of_and_ended() {
     });
 }
 
+/// Loops of few instructions, each of which takes long.
+const SLOW_LOOPS: &[&str] = &[
+    "while true do string.rep('x', 2e7) end",
+    "while true do pcall(string.rep, 'x', 2e7) end",
+    "local s = string.rep('x', 2e7) while true do local t = s .. 'y' end",
+    "coroutine.wrap(function() while true do string.rep('x', 2e7) end end)()",
+    "coroutine.wrap(function() local s = string.rep('x', 2e7) while true do local t = s .. 'y' end end)()",
+    "local s = string.rep('a', 1000) while true do string.find(s, 'a-b') end",
+    "local t = {} for i = 1, 2e5 do t[i] = i end while true do table.sort(t) end",
+    "local t = {} for i = 1, 2e5 do t[i] = i end while true do table.insert(t, 1, 0) table.remove(t, 1) end",
+    "local t = {} for i = 1, 2e4 do t[i] = i end while true do cjson.encode(t) end",
+    "local t = {} for i = 1, 2e4 do t[i] = i end while true do cmsgpack.pack(t) end",
+    "while true do redis.pcall('bitcount', KEYS[1]) end",
+];
+
+/// The reader's patience is not for as many instructions as a quick loop does between two looks.
+#[test]
+fn a_script_of_slow_instructions_is_ended_soon() {
+    if is_peer() {
+        return;
+    }
+    let server = Server::start_with_threads(1, &["--busy-reply-threshold", "50"]);
+    let mut client = server.client();
+    assert_eq!(ask(&mut client, "SETRANGE k 20000000 x"), "20000001");
+    for script in SLOW_LOOPS {
+        let mut socket = server.socket();
+        send(&mut socket, &request(script, &["k"]));
+        assert!(eventually(|| ask(&mut client, "SCRIPT KILL") == "OK"), "{script}");
+        expect_bytes(&mut socket, b"-ERR Script killed by user with SCRIPT KILL");
+    }
+    assert!(server.stop().success());
+}
+
 /// A client whose script, with the key `k`, runs by now.
 fn begin(server: &Server, script: &str) -> TcpStream {
     let mut socket = server.socket();

@@ -4,6 +4,7 @@
 /// Files that may contain `unsafe`. ARCHITECTURE.md names them too, and says what each needs it for.
 pub const UNSAFE_FILES: &[&str] = &[
     "crates/allocator/src/lib.rs",
+    "crates/commands/src/scripting/looks.rs",
     "crates/commands/src/scripting/lua_memory.rs",
     "crates/server/src/process/fatal_signals.rs",
     "crates/server/src/process/title.rs",

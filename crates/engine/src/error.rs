@@ -314,6 +314,7 @@ errors! {
     ScriptUndeclaredKey = "ERR Script touches a key that it was not given, while another one does";
     ScriptWritesInRo = "ERR Can not execute a script with write flag using *_ro command.";
     ScriptKilled = "ERR Script killed by user with SCRIPT KILL.";
+    ScriptUserRemoved = "NOPERM The user of this script was removed while it ran.";
     FunctionKilled = "ERR Script killed by user with FUNCTION KILL.";
     NotBusy = "NOTBUSY No scripts in execution right now.";
     Unkillable = "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.";

@@ -49,8 +49,9 @@ pub(super) trait Commands {
     /// Whether it is to end, whatever its script catches.
     fn is_ending(&self) -> bool;
 
-    /// Looks at the clock and at who wants the script to end; an error ends it.
-    fn check_time(&mut self) -> Result<(), mlua::Error>;
+    /// Looks at the clock and at who wants the script to end; an error ends it. Returns the nanoseconds since the last
+    /// look.
+    fn check_time(&mut self) -> Result<u64, mlua::Error>;
 }
 
 /// What a script's text or its runs have shown of the keys that it touches.

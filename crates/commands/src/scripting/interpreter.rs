@@ -9,7 +9,7 @@ use super::failure::Failed;
 use super::flags::ScriptFlags;
 use super::kept_functions::{Kept, KeptFunctions};
 use super::lua_memory::{self, LuaMemory, Side, in_lua, native, room_for};
-use super::{api, declared_keys, failure, functions, lua_libraries, math_random};
+use super::{api, declared_keys, failure, functions, looks, lua_libraries, math_random};
 use crate::core::args::Args;
 use engine::config::{ConfigStore, Directive};
 use engine::scripts::run_slot::RunSlot;
@@ -28,8 +28,6 @@ use std::hash::BuildHasher;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Instructions between two looks at the clock: well below a millisecond.
-const LOOK_EVERY: u32 = 25_000;
 /// Compiled scripts that may be forgotten by the others are looked for when there are so many more.
 const SPARE: usize = 200;
 /// More than a new interpreter takes.
@@ -161,6 +159,7 @@ impl Interpreter {
         room_for(NEW)?;
         let libs = StdLib::STRING | StdLib::TABLE | StdLib::MATH | StdLib::OS;
         let lua = fresh(libs)?;
+        looks::note_calls(&lua)?;
         let natives = lua.create_table()?;
         natives.raw_set("clean", native(&lua, failure::clean)?)?;
         let note = native(&lua, failure::note)?;
@@ -442,21 +441,28 @@ fn fresh(libs: StdLib) -> mlua::Result<Lua> {
 
 /// Has the run look at the clock now and then.
 fn watch(lua: &Lua) -> mlua::Result<()> {
-    lua.set_global_hook(HookTriggers::new().every_nth_instruction(LOOK_EVERY), |lua, _| check_time(lua))
+    lua.set_global_hook(HookTriggers::new().every_nth_instruction(looks::EVERY), |lua, _| check_and_pace(lua))
 }
 
-fn check_time(lua: &Lua) -> mlua::Result<VmState> {
+fn check_and_pace(lua: &Lua) -> mlua::Result<VmState> {
     let _side = Side::rust();
-    let looked = if RUN.is_set() { RUN.with(|run| run.check_time()) } else { functions::check_time() };
-    if looked.is_err() {
-        // A script that catches the error gets the next one at once.
-        lua.set_global_hook(HookTriggers::new().every_nth_instruction(1), |_, _| {
-            let _side = Side::rust();
-            let looked = if RUN.is_set() { RUN.with(|run| run.check_time()) } else { functions::check_time() };
-            looked.map(|()| VmState::Continue)
-        })?;
+    match check_time() {
+        Ok(nanos) => looks::set_pace(lua, nanos)?,
+        Err(error) => {
+            // A script that catches the error gets the next one at once.
+            lua.set_global_hook(HookTriggers::new().every_nth_instruction(1), |_, _| {
+                let _side = Side::rust();
+                check_time().map(|_| VmState::Continue)
+            })?;
+            return Err(error);
+        }
     }
-    looked.map(|()| VmState::Continue)
+    Ok(VmState::Continue)
+}
+
+/// Looks, and returns the nanoseconds since the last time.
+fn check_time() -> mlua::Result<u64> {
+    if RUN.is_set() { RUN.with(|run| run.check_time()) } else { functions::check_time().map(|()| 0) }
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@
 
 #![allow(unsafe_code)]
 
-use super::failure;
+use super::{failure, looks};
 use memmap2::MmapMut;
 use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, LuaString, ffi};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
@@ -111,9 +111,10 @@ where
 /// Lua calls it, as a closure that [`native`] has made.
 unsafe extern "C-unwind" fn enter_native(state: *mut ffi::lua_State) -> c_int {
     IN_LUA.set(false);
-    // SAFETY: the second upvalue is the binding's function, which finds its closure where it looks for that: it is the
-    // first upvalue of what runs. This frame has nothing to drop.
+    // SAFETY: Lua runs this on a state of the thread; the second upvalue is the binding's function, which finds its
+    // closure where it looks for that: it is the first upvalue of what runs. This frame has nothing to drop.
     let results = unsafe {
+        looks::note_call(state);
         let call = ffi::lua_touserdata(state, ffi::lua_upvalueindex(2));
         std::mem::transmute::<*mut c_void, ffi::lua_CFunction>(call)(state)
     };
@@ -177,7 +178,11 @@ pub(super) fn string(lua: &Lua, bytes: &[u8]) -> mlua::Result<LuaString> {
 
 /// The memory that an interpreter has taken.
 struct Account {
+    /// The interpreter's main state.
+    state: *mut ffi::lua_State,
     used: Cell<usize>,
+    /// Bytes that it has taken since a look at what runs was asked for.
+    taken: Cell<usize>,
     /// Bytes that it may take without a look at what is left.
     free_to: Cell<usize>,
     /// `lua-memory-limit`; 0 is none. With one the binding protects all of its calls.
@@ -227,6 +232,15 @@ impl Account {
         if used.saturating_add(2 * STEP) < self.free_to.get() {
             self.look_again_after(used);
         }
+    }
+
+    /// Counts bytes that are taken. Returns whether they are so many that what runs is to be looked at.
+    #[inline]
+    fn is_much_taken(&self, more: usize) -> bool {
+        let taken = self.taken.get().saturating_add(more);
+        let is_much = taken >= looks::TAKEN;
+        self.taken.set(if is_much { 0 } else { taken });
+        is_much
     }
 
     fn set_limit(&self, limit: usize) {
@@ -300,6 +314,10 @@ unsafe extern "C" fn allocate(account: *mut c_void, block: *mut c_void, old: usi
         }
     }
     account.resized(old, new);
+    if new > old && account.is_much_taken(new - old) {
+        // SAFETY: the interpreter calls this, on its own thread.
+        unsafe { looks::note_taken(account.state) };
+    }
     made.cast()
 }
 
@@ -319,15 +337,21 @@ impl LuaMemory {
         let look = move |state| {
             let mut account = null_mut();
             // SAFETY: the state is the interpreter's; `found` outlives the call, and nobody else uses it meanwhile.
-            unsafe { *found = Some((ffi::lua_getallocf(state, &raw mut account), account)) };
+            unsafe { *found = Some((state, ffi::lua_getallocf(state, &raw mut account), account)) };
         };
         // SAFETY: the function raises no error and leaves the stack as it is.
         unsafe { lua.exec_raw::<()>((), look) }?;
-        let bindings = bindings.ok_or_else(|| failure::bare_message("no allocator"))?;
+        let (state, allocator, data) = bindings.ok_or_else(|| failure::bare_message("no allocator"))?;
         let used = lua.used_memory();
-        let account = Account { used: Cell::new(used), free_to: Cell::new(used + STEP), limit: Cell::new(0) };
+        let account = Account {
+            state,
+            used: Cell::new(used),
+            taken: Cell::new(0),
+            free_to: Cell::new(used + STEP),
+            limit: Cell::new(0),
+        };
         let account = NonNull::from(Box::leak(Box::new(account)));
-        let memory = LuaMemory { lua: lua.clone(), account, bindings };
+        let memory = LuaMemory { lua: lua.clone(), account, bindings: (allocator, data) };
         memory.use_own()?;
         Ok(memory)
     }

@@ -53,6 +53,7 @@ mod functions;
 mod human;
 mod interpreter;
 mod kept_functions;
+mod looks;
 mod lua_arguments;
 mod lua_libraries;
 mod lua_memory;

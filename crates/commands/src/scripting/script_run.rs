@@ -12,6 +12,7 @@ use super::failure::Failure;
 use super::flags::ScriptFlags;
 use super::functions::Callable;
 use super::interpreter::Compiled;
+use super::looks;
 use super::lua_memory;
 use super::script_slot::ScriptSlot;
 use crate::core::args::{Args, OwnWords};
@@ -107,6 +108,8 @@ pub(super) struct ScriptRun<'r, 'c> {
     /// It does without that right.
     is_confined: bool,
     over: bool,
+    /// Its client's user was removed while it ran.
+    lost_user: bool,
     changed: bool,
     logging: Option<Readers>,
     pub protocol: Protocol,
@@ -147,11 +150,12 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
             claim: None,
             is_confined,
             over: false,
+            lost_user: false,
             changed: false,
             logging: Some(Readers::All),
             protocol: Protocol::Resp2,
             own_protocol,
-            watch: Watch { run, next: began.after(LONG), is_long: false, running: None },
+            watch: Watch { run, next: began.after(LONG), looked: began, is_long: false, running: None },
             buffers,
         }
     }
@@ -350,9 +354,20 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
         Ok(start)
     }
 
-    /// The error that ends a run that was killed.
+    /// The error that ends a run that is not to go on.
     fn killed(&self) -> Error {
-        if self.call.is_function() { Error::FunctionKilled } else { Error::ScriptKilled }
+        match self.call.is_function() {
+            _ if self.lost_user => Error::ScriptUserRemoved,
+            true => Error::FunctionKilled,
+            false => Error::ScriptKilled,
+        }
+    }
+
+    /// Returns the error of a run that is to end: it was killed, or its user was removed.
+    fn check_end(&mut self) -> Result<(), mlua::Error> {
+        // A script of a user that is removed may do nothing any more, and others wait for the locks that it has.
+        self.lost_user = !rights::has_any(self.cx.engine, self.cx.session);
+        if self.is_ending() { Err(failure(&self.killed(), false)) } else { Ok(()) }
     }
 
     /// Notes a command that was refused in the statistics.
@@ -370,6 +385,8 @@ struct Watch {
     run: Run,
     /// When to look again.
     next: Nanos,
+    /// When a look at the run has ended last.
+    looked: Nanos,
     /// It is one of [`engine::scripts::script_cache::Scripts::is_long`].
     is_long: bool,
     running: Option<Arc<Running>>,
@@ -459,7 +476,11 @@ impl Commands for ScriptRun<'_, '_> {
         if debugged {
             debugger::note_command(args.iter());
         }
+        let next = self.watch.next;
         let ran = self.run(found, &mut args);
+        if self.watch.next != next {
+            looks::look_soon(lua)?;
+        }
         (self.buffers.bytes, self.buffers.spans) = (bytes, spans);
         match ran {
             Ok(start) => {
@@ -526,12 +547,12 @@ impl Commands for ScriptRun<'_, '_> {
     }
 
     fn is_ending(&self) -> bool {
-        self.obstacle.is_some() || self.watch.run.is_killed()
+        self.obstacle.is_some() || self.lost_user || self.watch.run.is_killed()
     }
 
-    fn check_time(&mut self) -> Result<(), mlua::Error> {
+    fn check_time(&mut self) -> Result<u64, mlua::Error> {
         if self.over {
-            return Ok(());
+            return Ok(0);
         }
         if self.obstacle.is_some() {
             return Err(failure(&Error::WouldBlock, true));
@@ -539,13 +560,11 @@ impl Commands for ScriptRun<'_, '_> {
         if lua_memory::is_short() {
             return Err(failure_of(lua_memory::RAN_OUT, false));
         }
+        let since = self.cx.engine.host().nanos().since(self.watch.looked);
         self.watch.keep_others_alive(self.cx.engine, &self.call);
-        // A script of a user that is removed may do nothing any more, and others wait for the locks that it has.
-        let has_rights = rights::has_any(self.cx.engine, self.cx.session);
-        if !has_rights || self.watch.run.is_killed() {
-            return Err(failure(&self.killed(), false));
-        }
-        Ok(())
+        self.watch.looked = self.cx.engine.host().nanos();
+        self.check_end()?;
+        Ok(since)
     }
 }
 

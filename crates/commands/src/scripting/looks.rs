@@ -1,0 +1,200 @@
+//! When a running script is looked at: whether others wait for it, whether it is to end.
+//!
+//! Lua calls a hook after so many instructions. One instruction may take long: it calls a function of C that works on
+//! much, or joins long strings. So work is counted besides: bytes that Lua takes ([`note_taken`]), and calls of
+//! functions that may work on much, by the length of what they get ([`note_call`]). After so much work the next
+//! instruction is the last before a look. A look that comes late even so has the next ones come after fewer
+//! instructions.
+
+#![allow(unsafe_code)]
+
+use mlua::{Function, Lua, Table, ffi};
+use std::cell::Cell;
+use std::ffi::{c_int, c_void};
+
+/// Instructions between two looks: well below a millisecond of those that are quick.
+pub(super) const EVERY: u32 = 25_000;
+/// The same where they were found to be slow.
+const EVERY_SLOW: c_int = 100;
+/// Nanoseconds between two looks that say that instructions are slow.
+const SLOW: u64 = 4_000_000;
+/// Calls between two looks, of functions that get little.
+const CALLS: usize = 128;
+/// Elements or bytes of what a function gets that count as one more call.
+const PER_CALL: usize = 1024;
+/// Bytes that Lua takes between two looks.
+pub(super) const TAKEN: usize = 4 << 20;
+
+/// Functions of Lua that may work for long on what they get, and those that make coroutines.
+const FUNCTIONS: [(&str, &[&str], ffi::lua_CFunction); 5] = [
+    ("string", &["find", "format", "gmatch", "gsub", "lower", "match", "rep", "reverse", "upper"], enter_counted),
+    ("table", &["concat", "maxn", "sort"], enter_counted),
+    ("table", &["insert"], enter_if_moving::<3>),
+    ("table", &["remove"], enter_if_moving::<2>),
+    ("coroutine", &["create", "wrap"], enter_maker),
+];
+
+thread_local! {
+    /// Calls since the last look; a look is due from [`CALLS`] on.
+    static CALLED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Sets when what runs is looked at next, so many nanoseconds after the last time: soon where its instructions are
+/// slow.
+pub(super) fn set_pace(lua: &Lua, nanos: u64) -> mlua::Result<()> {
+    CALLED.set(0);
+    let set = move |state| {
+        // SAFETY: the state is the one that runs, and the functions change nothing but its hook.
+        unsafe {
+            let now = ffi::lua_gethookcount(state);
+            let next = match now {
+                _ if nanos >= SLOW => EVERY_SLOW,
+                1 => EVERY as c_int,
+                now => now.saturating_mul(4).min(EVERY as c_int),
+            };
+            if next != now {
+                ffi::lua_sethook(state, ffi::lua_gethook(state), ffi::LUA_MASKCOUNT, next);
+            }
+        }
+    };
+    // SAFETY: the function raises no error and leaves the stack as it is.
+    unsafe { lua.exec_raw((), set) }
+}
+
+/// Has the next instruction be the last before a look.
+#[cold]
+pub(super) fn look_soon(lua: &Lua) -> mlua::Result<()> {
+    // SAFETY: the state is the one that runs; the function raises no error and leaves the stack as it is.
+    unsafe { lua.exec_raw((), |state| hurry(state)) }
+}
+
+/// Has the next instruction be the last before a look, unless a debugger looks at each line.
+///
+/// # Safety
+/// The state is one of this thread's interpreter.
+#[cold]
+unsafe fn hurry(state: *mut ffi::lua_State) {
+    // SAFETY: the functions may be called at any time, and change nothing but the hook.
+    unsafe {
+        let hook = ffi::lua_gethook(state);
+        if hook.is_some() && ffi::lua_gethookmask(state) == ffi::LUA_MASKCOUNT {
+            ffi::lua_sethook(state, hook, ffi::LUA_MASKCOUNT, 1);
+        }
+    }
+}
+
+/// Notes that Lua has taken [`TAKEN`] bytes. The state may not be the one that runs, which the next [call](note_call)
+/// knows.
+///
+/// # Safety
+/// The state is one of this thread's interpreter.
+#[cold]
+pub(super) unsafe fn note_taken(state: *mut ffi::lua_State) {
+    CALLED.set(CALLS);
+    // SAFETY: the caller's.
+    unsafe { hurry(state) }
+}
+
+/// Counts a call of a function that may work for long, with what it gets.
+///
+/// # Safety
+/// The state is one of this thread's interpreter, and runs the function.
+#[inline]
+pub(super) unsafe fn note_call(state: *mut ffi::lua_State) {
+    // SAFETY: an argument that is not there has no type, and neither a string nor a table is changed by its length.
+    let length = unsafe {
+        match ffi::lua_type(state, 1) {
+            ffi::LUA_TSTRING | ffi::LUA_TTABLE => ffi::lua_objlen(state, 1),
+            _ => 0,
+        }
+    };
+    let called = CALLED.get().saturating_add(1 + length / PER_CALL);
+    CALLED.set(called);
+    if called >= CALLS {
+        CALLED.set(0);
+        // SAFETY: the caller's.
+        unsafe { hurry(state) }
+    }
+}
+
+/// Has calls of Lua's own functions noted: of those that may work for long, and of those that make coroutines.
+pub(super) fn note_calls(lua: &Lua) -> mlua::Result<()> {
+    for (library, names, enter) in FUNCTIONS {
+        let library: Table = lua.globals().raw_get(library)?;
+        for name in names {
+            let function: Function = library.raw_get(*name)?;
+            library.raw_set(*name, entered_by(lua, function, enter)?)?;
+        }
+    }
+    Ok(())
+}
+
+/// Puts `enter` before a function of Lua.
+fn entered_by(lua: &Lua, function: Function, enter: ffi::lua_CFunction) -> mlua::Result<Function> {
+    // SAFETY: the closure has nothing to drop, so the error of `lua_pushcclosure`, which is caught by the call around
+    // it, may pass it. Its one argument is the function, on a stack with room for more than is pushed.
+    unsafe {
+        lua.exec_raw(function, |state| {
+            // Its upvalues would not be found.
+            let has_none = ffi::lua_getupvalue(state, 1, 1).is_null();
+            let Some(call) = ffi::lua_tocfunction(state, 1).filter(|_| has_none) else {
+                return ffi::lua_settop(state, 0);
+            };
+            ffi::lua_pushlightuserdata(state, call as *mut c_void);
+            ffi::lua_pushcclosure(state, enter, 1);
+            ffi::lua_remove(state, 1);
+        })
+    }
+}
+
+/// Calls Lua's function as Lua would.
+///
+/// # Safety
+/// Lua calls it, as a closure that [`entered_by`] has made.
+unsafe extern "C-unwind" fn enter_counted(state: *mut ffi::lua_State) -> c_int {
+    // SAFETY: as for this function.
+    unsafe {
+        note_call(state);
+        call_inner(state)
+    }
+}
+
+/// Calls Lua's function as Lua would. It moves the elements of a table where it gets so many arguments.
+///
+/// # Safety
+/// Lua calls it, as a closure that [`entered_by`] has made.
+unsafe extern "C-unwind" fn enter_if_moving<const ARGUMENTS: c_int>(state: *mut ffi::lua_State) -> c_int {
+    // SAFETY: as for this function.
+    unsafe {
+        if ffi::lua_gettop(state) >= ARGUMENTS {
+            note_call(state);
+        }
+        call_inner(state)
+    }
+}
+
+/// Calls Lua's function as Lua would. It makes a coroutine, which is looked at as soon as the one that makes it.
+///
+/// # Safety
+/// Lua calls it, as a closure that [`entered_by`] has made.
+unsafe extern "C-unwind" fn enter_maker(state: *mut ffi::lua_State) -> c_int {
+    // SAFETY: as for this function; the functions change nothing but the hook.
+    unsafe {
+        if ffi::lua_gethookmask(state) == ffi::LUA_MASKCOUNT && ffi::lua_gethookcount(state) > EVERY_SLOW {
+            ffi::lua_sethook(state, ffi::lua_gethook(state), ffi::LUA_MASKCOUNT, EVERY_SLOW);
+        }
+        call_inner(state)
+    }
+}
+
+/// Calls the function that another one was put before.
+///
+/// # Safety
+/// A closure that [`entered_by`] has made runs.
+unsafe fn call_inner(state: *mut ffi::lua_State) -> c_int {
+    // SAFETY: the upvalue is Lua's function, which has none itself. This frame has nothing to drop.
+    unsafe {
+        let call = ffi::lua_touserdata(state, ffi::lua_upvalueindex(1));
+        std::mem::transmute::<*mut c_void, ffi::lua_CFunction>(call)(state)
+    }
+}
