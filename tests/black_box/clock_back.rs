@@ -1,7 +1,7 @@
 //! A time of day that goes back by an hour: what measures a span does not notice. `clock_back.c` plays the clock.
 
 use crate::dialogue::ask;
-use crate::harness::{Server, bytes_of, eventually, send};
+use crate::harness::{Server, bytes_of, eventually, expect_bytes, send};
 use std::fs;
 use std::net::TcpStream;
 use std::path::PathBuf;
@@ -58,4 +58,71 @@ fn a_primary_pings_its_replicas_and_drops_silent_ones_when_the_clock_has_gone_ba
     (0..2).for_each(|_| await_ping(&mut patient));
     assert!(eventually(|| online(&server) == 1), "a replica that acknowledges nothing is dropped");
     assert!(server.stop().success());
+}
+
+/// Sets the clock back by an hour.
+fn set_back(server: &Server) {
+    let before = time_of_day(server);
+    fs::write(server.folder.path().join("back"), "").expect("a file");
+    assert!(time_of_day(server) < before);
+}
+
+/// The number in a field of INFO.
+fn info(server: &Server, field: &str) -> Option<i64> {
+    let text = ask(&mut server.client(), "INFO everything");
+    let (_, rest) = text.split_once(&format!("{field}:"))?;
+    rest.split(['\r', '\\']).next()?.parse().ok()
+}
+
+#[test]
+fn clients_that_wait_and_pauses_end_when_the_clock_has_gone_back() {
+    let server = server_with_clock(&["--timeout", "0"]);
+    let [mut blocked, mut paused] = std::array::from_fn(|_| server.socket());
+    send(&mut blocked, b"BLPOP nothing 2\r\n");
+    let is_blocked = || info(&server, "blocked_clients") == Some(1);
+    assert!(eventually(is_blocked));
+    assert_eq!(ask(&mut server.client(), "CLIENT PAUSE 3000 WRITE"), "OK");
+    send(&mut paused, b"SET key value\r\n");
+    set_back(&server);
+    expect_bytes(&mut blocked, b"*-1\r\n");
+    expect_bytes(&mut paused, b"+OK\r\n");
+    // The timers of a worker go on: what has a time to live goes in the background, by the new time of day.
+    assert_eq!(ask(&mut server.client(), "SET short v PX 20"), "OK");
+    assert!(eventually(|| info(&server, "expired_keys") == Some(1)), "keys expire in the background");
+}
+
+/// A server whose replica does not acknowledge the last write.
+fn server_with_a_replica_behind() -> (Server, TcpStream) {
+    let options = ["--repl-timeout", "3600", "--shutdown-timeout", "3", "--repl-diskless-sync", "no"];
+    let server = server_with_clock(&options);
+    let replica = follow(&server, "REPLCONF listening-port 7\r\nPSYNC ? -1\r\n", 0);
+    assert_eq!(ask(&mut server.client(), "SET key value"), "OK");
+    (server, replica)
+}
+
+#[test]
+fn a_failover_ends_in_time_when_the_clock_has_gone_back() {
+    let (server, _replica) = server_with_a_replica_behind();
+    assert_eq!(ask(&mut server.client(), "FAILOVER TIMEOUT 1500"), "OK");
+    set_back(&server);
+    let has_ended = || ask(&mut server.client(), "INFO replication").contains("master_failover_state:no-failover");
+    assert!(eventually(has_ended), "the replica never caught up");
+}
+
+#[test]
+fn a_shutdown_ends_in_time_when_the_clock_has_gone_back() {
+    let (server, _replica) = server_with_a_replica_behind();
+    send(&mut server.socket(), b"SHUTDOWN NOSAVE\r\n");
+    assert!(eventually(|| info(&server, "shutdown_in_milliseconds").is_some()), "the replica is waited for");
+    set_back(&server);
+    assert!(server.wait().success());
+}
+
+#[test]
+fn a_replica_knows_how_long_its_link_is_down_when_the_clock_has_gone_back() {
+    let server = server_with_clock(&["--replicaof", "127.0.0.1", "1"]);
+    let is_down = |least: i64| info(&server, "master_link_down_since_seconds").is_some_and(|seconds| seconds >= least);
+    assert!(eventually(|| info(&server, "master_link_down_since_seconds").is_some()));
+    set_back(&server);
+    assert!(eventually(|| is_down(0)) && is_down(0), "{:?}", info(&server, "master_link_down_since_seconds"));
 }

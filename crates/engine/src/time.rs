@@ -66,6 +66,12 @@ impl UnixUs {
 pub struct SteadyMs(pub i64);
 
 impl SteadyMs {
+    /// So many milliseconds later, as far as the unit reaches.
+    #[inline(always)]
+    pub fn after(self, ms: i64) -> SteadyMs {
+        SteadyMs(self.0.saturating_add(ms))
+    }
+
     /// Milliseconds since an earlier moment; negative if that is later.
     #[inline(always)]
     pub fn since(self, earlier: SteadyMs) -> i64 {

@@ -7,7 +7,7 @@ use crate::core::context::{Blocking, Context, Flow};
 use crate::transactions::blocking::{TimedOut, Wait};
 use cluster::bus::{OrderError, SlotAction};
 use engine::status::replication_status::{AckedEnd, ReplicaInfo, ReplicaWait};
-use engine::time::UnixMs;
+use engine::time::SteadyMs;
 use engine::{Error, Word};
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
@@ -40,9 +40,9 @@ pub(super) fn set_slot(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), 
 }
 
 /// Until when replicas are waited for; None: for good.
-fn deadline(cx: &Context<'_>, args: &Args<'_>, options: usize) -> Result<Option<UnixMs>, Error> {
+fn deadline(cx: &Context<'_>, args: &Args<'_>, options: usize) -> Result<Option<SteadyMs>, Error> {
     match args.len() - options {
-        0 => Ok(Some(UnixMs(cx.now_ms().0.saturating_add(PATIENCE_MS)))),
+        0 => Ok(Some(cx.steady_now().after(PATIENCE_MS))),
         1 if args.is(options, "timeout") => Err(Error::MissingTimeout),
         2 if args.is(options, "timeout") => cx.deadline_ms(&args[options + 1]),
         _ => Err(Error::SetSlotWords),
@@ -51,7 +51,7 @@ fn deadline(cx: &Context<'_>, args: &Args<'_>, options: usize) -> Result<Option<
 
 /// Sends the order to replicas, if one is there that takes it. True: the client waits, and the command runs again when
 /// as many have it as there are of those.
-fn tell_replicas(cx: &mut Context<'_>, args: &Args<'_>, deadline: Option<UnixMs>) -> bool {
+fn tell_replicas(cx: &mut Context<'_>, args: &Args<'_>, deadline: Option<SteadyMs>) -> bool {
     let status = cx.engine.replication();
     let takes = |replica: &&Arc<ReplicaInfo>| replica.is_online() && replica.takes_slot_orders();
     let replicas = status.replicas().iter().filter(takes).count();

@@ -479,7 +479,7 @@ mod tests {
     use super::*;
     use crate::core::dispatch;
     use crate::testing::Client;
-    use engine::time::UnixMs;
+    use engine::time::SteadyMs;
 
     #[test]
     fn a_change_of_users_is_acknowledged_when_no_node_is_asked_by_rights_of_before() {
@@ -553,7 +553,7 @@ mod tests {
     fn a_pause_outlasts_the_change_to_a_replica() {
         let mut client = Client::new();
         let engine = client.shared_engine().clone();
-        engine.begin_pause(Paused::Writes, UnixMs(i64::MAX), UnixMs(0));
+        engine.begin_pause(Paused::Writes, SteadyMs(i64::MAX), SteadyMs(0));
         engine.persistence_status().set_read_only_replica(true);
         assert_eq!(verdict(&mut client, "SET k v"), Verdict::Wait);
         assert_eq!(verdict(&mut client, "GET k"), Verdict::Run);
@@ -613,7 +613,7 @@ mod tests {
                 assert!(matches!(flow, Flow::NotNow | Flow::Next));
                 matches!(flow, Flow::Next)
             };
-            engine.begin_pause(Paused::All, UnixMs(i64::MAX), UnixMs(0));
+            engine.begin_pause(Paused::All, SteadyMs(i64::MAX), SteadyMs(0));
             assert!(engine.pass_locks(&mut 0, || false));
             assert!(!run(&mut client), "{last} does not run after the barrier");
             engine.end_pause();

@@ -9,7 +9,7 @@ use engine::clients::waiters::Ticket;
 use engine::data::key_hash::KeyHash;
 use engine::keyspace::keys::{Key, Keys};
 use engine::locks::sync::MutexGuard;
-use engine::time::{UnixMs, UnixUs};
+use engine::time::{SteadyMs, UnixMs, UnixUs};
 use engine::{Engine, Error, Word};
 use resp::Reply;
 use smallvec::SmallVec;
@@ -207,5 +207,10 @@ impl Context<'_> {
     /// Unix time in milliseconds.
     pub fn now_ms(&self) -> UnixMs {
         self.now.unix_ms()
+    }
+
+    /// This moment by a clock that never goes back: timeouts begin at it.
+    pub fn steady_now(&self) -> SteadyMs {
+        self.engine.host().steady_ms(self.now.unix_us)
     }
 }

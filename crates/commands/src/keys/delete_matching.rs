@@ -172,7 +172,7 @@ fn unlink(cx: &mut Context<'_>, names: &[Vec<u8>]) -> Result<u64, Error> {
 mod tests {
     use crate::testing::Client;
     use engine::status::deny_reasons::Paused;
-    use engine::time::UnixMs;
+    use engine::time::SteadyMs;
 
     /// Keys of two prefixes.
     fn filled(count: usize) -> Client {
@@ -254,7 +254,7 @@ mod tests {
         let mut running = client.begin(&["DELPREFIX", "cache:"]);
         assert!(!running.step());
         let left = engine.len(0);
-        engine.begin_pause(Paused::Writes, UnixMs(i64::MAX), UnixMs(0));
+        engine.begin_pause(Paused::Writes, SteadyMs(i64::MAX), SteadyMs(0));
         assert!(!running.step() && !running.step());
         assert_eq!(engine.len(0), left, "nothing goes in a pause");
         engine.persistence_status().set_read_only_replica(true);

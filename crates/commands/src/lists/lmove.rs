@@ -9,7 +9,7 @@ use engine::Error;
 use engine::data::event_class::EventClass;
 use engine::data::value::Type;
 use engine::keyspace::edit::Edit;
-use engine::time::UnixMs;
+use engine::time::SteadyMs;
 use std::borrow::Cow;
 use structures::list::List;
 use structures::listpack::Item;
@@ -102,7 +102,7 @@ fn move_or_wait(
     args: &Args<'_>,
     from: End,
     to: End,
-    deadline: Option<UnixMs>,
+    deadline: Option<SteadyMs>,
     logged: &[&[u8]],
 ) -> Result<(), Error> {
     if !move_element(cx, args, from, to, Some(logged))? {

@@ -19,7 +19,7 @@ use engine::status::deny_reasons::Paused;
 use engine::status::pause::Hold;
 use engine::status::replication_status::ReplicaInfo;
 use engine::status::shutdown_status::ShutdownTurn;
-use engine::time::{UnixMs, UnixUs};
+use engine::time::SteadyMs;
 use std::io::ErrorKind;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
@@ -62,7 +62,7 @@ const LAST_WRITES: i64 = 1000;
 #[derive(Clone, Copy)]
 pub(crate) enum End {
     /// It begins with this one, and waits for replicas until then at most.
-    Begun(ShutdownTurn, UnixMs),
+    Begun(ShutdownTurn, SteadyMs),
     /// It is on its way.
     Awaited(ShutdownTurn),
 }
@@ -71,7 +71,7 @@ impl End {
     /// Begins the end, or joins the one that is on its way: SHUTDOWN ABORT from now on is for this one, too.
     pub fn join(engine: &Engine) -> End {
         let seconds = engine.config().snapshot().int(Directive::SHUTDOWN_TIMEOUT).max(0);
-        let until = UnixMs(now(engine).0.saturating_add(seconds.saturating_mul(1000)));
+        let until = now(engine).after(seconds.saturating_mul(1000));
         match engine.persistence_status().shutdown.begin(until) {
             Ok(turn) => End::Begun(turn, until),
             Err(turn) => End::Awaited(turn),
@@ -113,8 +113,8 @@ fn waits_for_replicas(engine: &Engine, how: HowToEnd) -> bool {
     !how.is_now && has_time && !engine.replication().replicas().is_empty() && !engine.scripts().is_busy()
 }
 
-fn now(engine: &Engine) -> UnixMs {
-    engine.host().unix_us(UnixUs(0)).ms()
+fn now(engine: &Engine) -> SteadyMs {
+    engine.steady_now()
 }
 
 /// Ends the server, or joins those who do, as far as its process: see [`End::perform`].
@@ -122,12 +122,12 @@ pub fn end_server(engine: &Engine, how: HowToEnd) -> bool {
     End::join(engine).perform(engine, how, None)
 }
 
-fn end_in_turn(engine: &Engine, turn: ShutdownTurn, until: UnixMs, how: HowToEnd, asker: Option<&str>) -> bool {
+fn end_in_turn(engine: &Engine, turn: ShutdownTurn, until: SteadyMs, how: HowToEnd, asker: Option<&str>) -> bool {
     let status = &engine.persistence_status().shutdown;
     let asker = asker.map_or(String::new(), |client| format!(" (user request from '{client}')"));
     engine.host().notice(&format!("User requested shutdown...{asker}"));
     let (held, end) = match holds_writes(engine, how) {
-        true => await_replicas(engine, turn, if waits_for_replicas(engine, how) { until } else { UnixMs(0) }),
+        true => await_replicas(engine, turn, if waits_for_replicas(engine, how) { until } else { SteadyMs(0) }),
         false => (None, None),
     };
     if !status.go_on(turn) {
@@ -157,9 +157,9 @@ fn await_other(engine: &Engine, turn: ShutdownTurn) -> bool {
 }
 
 /// Nobody writes from now on, and replicas get what they lack. Returns how long the stream is, if that is known.
-fn await_replicas(engine: &Engine, turn: ShutdownTurn, until: UnixMs) -> (Option<HeldWrites<'_>>, Option<u64>) {
+fn await_replicas(engine: &Engine, turn: ShutdownTurn, until: SteadyMs) -> (Option<HeldWrites<'_>>, Option<u64>) {
     let (shutdown, host) = (&engine.persistence_status().shutdown, engine.host());
-    let writes_until = UnixMs(until.0.max(now(engine).0.saturating_add(LAST_WRITES)));
+    let writes_until = until.max(now(engine).after(LAST_WRITES));
     let ends = || shutdown.waits(turn) && now(engine) < writes_until;
     let waits = || shutdown.waits(turn) && now(engine) < until;
     let held = HeldWrites::begin(engine, Hold::Shutdown);
@@ -272,8 +272,8 @@ fn save_at_end(engine: &Engine, saves: LastSave, forced: bool) -> bool {
     }
     engine.host().notice("Saving the final RDB snapshot before exiting.");
     // What is written after the last cut would be lost, also by who was admitted before.
-    let now = engine.host().unix_us(UnixUs(0)).ms();
-    engine.begin_pause(Paused::Writes, UnixMs(now.0.saturating_add(ENDING_MAX)), now);
+    let now = now(engine);
+    engine.begin_pause(Paused::Writes, now.after(ENDING_MAX), now);
     engine.host().pause_changed();
     while !engine.pass_locks(&mut 0, || false) {}
     let saved = save_last(engine);

@@ -16,7 +16,7 @@ use crate::core::context::Context;
 use crate::replication::follow::{self, Waits, follow};
 use engine::status::pause::Hold;
 use engine::status::replication_status::{LinkState, PrimaryAddress};
-use engine::time::UnixMs;
+use engine::time::SteadyMs;
 use engine::{Engine, Error};
 use replication::failover_state::{Decision, Failover, FailoverRequest, FailoverState, Outcome, Target};
 use replication::ids::ReplicationId;
@@ -41,7 +41,7 @@ fn failover(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if args.len() == 2 && args.is(1, "abort") {
         return take_back(cx);
     }
-    let request = parse(args, cx.now_ms())?;
+    let request = parse(args, cx.steady_now())?;
     let (engine, status) = (cx.engine, cx.engine.replication());
     let mut failover = status.failover.lock();
     if failover.state() != FailoverState::None {
@@ -77,7 +77,7 @@ fn failover(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn parse(args: &Args<'_>, now: UnixMs) -> Result<FailoverRequest, Error> {
+fn parse(args: &Args<'_>, now: SteadyMs) -> Result<FailoverRequest, Error> {
     let (mut request, mut at) = (FailoverRequest::default(), 1);
     while at < args.len() {
         let left = args.len() - at - 1;
@@ -117,7 +117,7 @@ fn take_back(cx: &mut Context<'_>) -> Result<(), Error> {
 /// [`Failover::decide`]. `end_stream`: nothing more becomes part of the stream after it.
 pub fn watch(
     engine: &Engine,
-    now: UnixMs,
+    now: SteadyMs,
     is_quiet: bool,
     synced: impl Iterator<Item = Target>,
     end_stream: impl FnOnce(),
@@ -233,7 +233,7 @@ mod tests {
 
     fn look_at(client: &Client, is_quiet: bool, port: u16) {
         let synced = Target { host: b"127.0.0.1".to_vec(), port };
-        watch(client.engine(), client.now().unix_ms(), is_quiet, std::iter::once(synced), || {});
+        watch(client.engine(), SteadyMs(client.now_ms().0), is_quiet, std::iter::once(synced), || {});
     }
 
     fn state(client: &Client) -> FailoverState {

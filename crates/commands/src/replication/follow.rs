@@ -8,7 +8,7 @@
 use engine::config::{Config, Directive, Upstream};
 use engine::locks::sync::{MutexGuard, lock_soon};
 use engine::status::replication_status::{LinkState, PrimaryAddress, new_id};
-use engine::time::{UnixMs, UnixUs};
+use engine::time::SteadyMs;
 use engine::{Engine, Error};
 use replication::ids::{History, ReplicationId};
 use std::sync::atomic::Ordering::Relaxed;
@@ -48,14 +48,14 @@ fn change(engine: &Engine, _: &MutexGuard<'_, ()>, primary: Option<PrimaryAddres
     let status = engine.replication();
     let was = status.primary();
     status.set_primary(primary.clone());
-    let now = engine.host().unix_us(UnixUs(0)).ms();
+    let now = engine.steady_now();
     status.update_link(|link| {
         link.state = if primary.is_some() { LinkState::Connect } else { LinkState::None };
         // What a primary has is of its own history.
         if was.is_none() {
             (link.can_resume, link.stream_db) = (true, 0);
         }
-        link.down_since = if was.is_some() && primary.is_some() { now } else { UnixMs(0) };
+        link.down_since = if was.is_some() && primary.is_some() { now } else { SteadyMs(0) };
     });
     if was.is_some() && primary.is_none() {
         // What it has of the former primary's history goes on by a name of its own.

@@ -39,7 +39,7 @@ use engine::host::threads::Server;
 use engine::keyspace::keys::Keys;
 use engine::keyspace::origin::{Asker, Origin};
 use engine::serving::{Attempt, Candidate, Retry};
-use engine::time::{UnixMs, UnixUs};
+use engine::time::{SteadyMs, UnixUs};
 use engine::{Engine, Error};
 use resp::long_double::LongDouble;
 use resp::{Protocol, Reply};
@@ -89,7 +89,7 @@ impl TimedOut {
 #[derive(Clone, Debug)]
 pub struct Wait {
     /// None: for good.
-    pub deadline: Option<UnixMs>,
+    pub deadline: Option<SteadyMs>,
     /// A key is of use when it has this type.
     pub kind: Option<Type>,
     /// Another attempt is due also when a key goes or becomes something else (XREADGROUP).
@@ -103,7 +103,7 @@ pub struct Wait {
 }
 
 impl Wait {
-    pub fn until(deadline: Option<UnixMs>) -> Wait {
+    pub fn until(deadline: Option<SteadyMs>) -> Wait {
         Wait { deadline, kind: None, on_missing: false, refused: Nil::NullArray, timed_out: None, to_its_end: false }
     }
 }
@@ -135,7 +135,7 @@ impl Context<'_> {
     ///
     /// # Errors
     /// The timeout is no number, negative or too large.
-    pub fn deadline(&self, seconds: &[u8]) -> Result<Option<UnixMs>, Error> {
+    pub fn deadline(&self, seconds: &[u8]) -> Result<Option<SteadyMs>, Error> {
         let seconds =
             resp::number::parse_f64(seconds).or_else(|| hexadecimal(seconds)).ok_or_else(|| beyond_doubles(seconds))?;
         let milliseconds = (seconds * 1000.0).ceil();
@@ -149,16 +149,17 @@ impl Context<'_> {
     ///
     /// # Errors
     /// The timeout is no integer, negative or too large.
-    pub fn deadline_ms(&self, milliseconds: &[u8]) -> Result<Option<UnixMs>, Error> {
+    pub fn deadline_ms(&self, milliseconds: &[u8]) -> Result<Option<SteadyMs>, Error> {
         self.deadline_after(resp::number::parse_i64(milliseconds).ok_or(Error::TimeoutNotAnInteger)?)
     }
 
-    fn deadline_after(&self, milliseconds: i64) -> Result<Option<UnixMs>, Error> {
+    fn deadline_after(&self, milliseconds: i64) -> Result<Option<SteadyMs>, Error> {
         match milliseconds {
             ..0 => Err(Error::TimeoutNegative),
             0 => Ok(None),
+            // A timeout is too large by the time of day, as users know it.
             _ => match self.now_ms().0.checked_add(milliseconds) {
-                Some(ms) => Ok(Some(UnixMs(ms))),
+                Some(_) => Ok(Some(self.steady_now().after(milliseconds))),
                 None => Err(Error::TimeoutOutOfRange),
             },
         }

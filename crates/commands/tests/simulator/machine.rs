@@ -302,7 +302,7 @@ impl Machine {
     /// whom it does.
     pub fn pass_pause(&self) {
         self.pass_time(1);
-        self.engine.end_pause_if_over(self.now().unix_ms());
+        self.engine.end_pause_if_over(self.engine.host().steady_ms(self.now().unix_us));
     }
 
     /// All that is alive.

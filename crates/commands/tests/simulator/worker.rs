@@ -230,7 +230,7 @@ pub fn tick(machine: &Machine, worker: usize, random: &mut Rng) {
         machine.engine.run_deferred(server);
     }
     if machine.engine.is_paused() {
-        machine.engine.end_pause_if_over(now.unix_ms());
+        machine.engine.end_pause_if_over(machine.engine.host().steady_ms(now.unix_us));
     }
     match random.u8(..8) {
         0 => machine.pass_time(random.i64(1..4)),
@@ -304,7 +304,7 @@ pub fn settle(machine: &Machine) {
         // Who waits for a key may wait for the end of a pause, too.
         machine.pass_time(1);
         let now = machine.now();
-        machine.engine.end_pause_if_over(now.unix_ms());
+        machine.engine.end_pause_if_over(machine.engine.host().steady_ms(now.unix_us));
         machine.engine.run_deferred(Server { worker: 0, now_us: now.unix_us });
     }
 }

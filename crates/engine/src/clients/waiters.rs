@@ -8,7 +8,7 @@ use crate::clients::registry::ClientInfo;
 use crate::data::key_hash::KeyHash;
 use crate::data::value::Type;
 use crate::locks::sync::{AtomicU8, spin};
-use crate::time::UnixMs;
+use crate::time::SteadyMs;
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -68,7 +68,7 @@ pub struct WaitingClient {
     /// What the client's worker knows its connection by.
     pub token: usize,
     /// None: it waits for good.
-    pub deadline: Option<UnixMs>,
+    pub deadline: Option<SteadyMs>,
     /// Those that are waited for. Without any the wait ends by [`Ticket::finish`] only.
     pub keys: Box<[AwaitedKey]>,
     /// Those of all keys of the command, waited for or not: an attempt needs their locks.
@@ -82,7 +82,7 @@ pub struct Ticket {
     /// What the client's worker knows its connection by.
     pub token: usize,
     /// None: it waits for good.
-    pub deadline: Option<UnixMs>,
+    pub deadline: Option<SteadyMs>,
     /// Tickets of a key lie in the order of these.
     pub arrival: u64,
     keys: Box<[AwaitedKey]>,

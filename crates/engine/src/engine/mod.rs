@@ -37,7 +37,7 @@ use crate::status::deny_reasons::Paused;
 use crate::status::lag_hold::{LagHold, UNFRAMED_MAX};
 use crate::status::pause::{Hold, Pause};
 use crate::status::replication_status::ReplicationStatus;
-use crate::time::UnixMs;
+use crate::time::{SteadyMs, UnixMs, UnixUs};
 use cluster::slot_map::SlotMap;
 use crossbeam_utils::CachePadded;
 use std::ops::Deref;
@@ -171,7 +171,7 @@ impl Engine {
     /// Pauses from `now` on until `until` (Unix times in milliseconds). A pause that is on is never made shorter or
     /// milder. Commands that were admitted before are over when all locks have been
     /// [passed](crate::keyspace::Keyspace::pass_locks).
-    pub fn begin_pause(&self, paused: Paused, until: UnixMs, now: UnixMs) {
+    pub fn begin_pause(&self, paused: Paused, until: SteadyMs, now: SteadyMs) {
         self.pause().begin(self.persistence_status(), paused, until, now);
     }
 
@@ -181,7 +181,7 @@ impl Engine {
     }
 
     /// Ends the pause that clients have asked for when its time has come; true when it was this call that ended it.
-    pub fn end_pause_if_over(&self, now: UnixMs) -> bool {
+    pub fn end_pause_if_over(&self, now: SteadyMs) -> bool {
         self.pause().end_if_over(self.persistence_status(), now)
     }
 
@@ -215,6 +215,11 @@ impl Engine {
     /// Whether the server is a node of a cluster.
     pub fn is_clustered(&self) -> bool {
         self.persistence_status().deny_reasons().is_clustered()
+    }
+
+    /// This moment by a clock that never goes back, by which spans are measured.
+    pub fn steady_now(&self) -> SteadyMs {
+        self.host().steady_ms(self.host().unix_us(UnixUs(0)))
     }
 
     /// Slots are others' from now on. What was admitted before may still run until [all locks were

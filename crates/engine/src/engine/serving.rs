@@ -484,7 +484,7 @@ mod tests {
 mod interleavings {
     use super::testing::{Post, SERVER, engine, hold, pop_or_wait, push};
     use super::*;
-    use crate::time::UnixMs;
+    use crate::time::SteadyMs;
     use shuttle::thread;
 
     const KEYS: [&[u8]; 2] = [b"a", b"b"];
@@ -554,7 +554,7 @@ mod interleavings {
             let engine = Arc::clone(&engine);
             thread::spawn(move || push(&engine, KEYS[0], 1))
         };
-        engine.begin_pause(Paused::All, UnixMs(i64::MAX), UnixMs(0));
+        engine.begin_pause(Paused::All, SteadyMs(i64::MAX), SteadyMs(0));
         let mut next = 0;
         while !engine.pass_locks(&mut next, || false) {}
         let before = post.delivered.lock().len();

@@ -389,7 +389,7 @@ mod tests {
     use crate::keyspace::keys::Keys;
     use crate::keyspace::origin::Origin;
     use crate::status::deny_reasons::Paused;
-    use crate::time::UnixMs;
+    use crate::time::{SteadyMs, UnixMs};
     use cluster::slot_set::SlotSet;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
@@ -453,7 +453,7 @@ mod tests {
         };
         let (pool, drawn) = (Pool::default(), Pool::default());
         assert!(evict("allkeys-random", &pool) && evict("allkeys-lru", &drawn));
-        engine.begin_pause(Paused::Writes, UnixMs(i64::MAX), UnixMs(1));
+        engine.begin_pause(Paused::Writes, SteadyMs(i64::MAX), SteadyMs(1));
         assert!(engine.pass_locks(&mut 0, || false));
         assert!(!evict("allkeys-random", &pool) && !evict("allkeys-lru", &drawn));
         assert_eq!(engine.len(0), 1);

@@ -1,6 +1,6 @@
 //! Time: clocks, and waiting.
 
-use crate::time::{Nanos, UnixUs};
+use crate::time::{Nanos, SteadyMs, UnixUs};
 use std::time::Duration;
 
 /// Clocks, and threads that wait.
@@ -20,6 +20,12 @@ pub trait Clock: Send + Sync {
     /// Unix time in microseconds; `known` is what the caller was told last.
     fn unix_us(&self, known: UnixUs) -> UnixUs {
         known
+    }
+
+    /// This moment by a clock that never goes back, for spans that are to pass; `known` is what the caller was told last.
+    /// It goes with the time of day where a test makes the time.
+    fn steady_ms(&self, known: UnixUs) -> SteadyMs {
+        SteadyMs(known.ms().0)
     }
 
     /// Stops the calling thread, and the other workers, too (DEBUG SLEEP).

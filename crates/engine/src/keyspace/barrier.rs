@@ -64,7 +64,7 @@ mod interleavings {
     use crate::keyspace::keys::Keys;
     use crate::keyspace::origin::Origin;
     use crate::status::deny_reasons::{Epoch, Paused};
-    use crate::time::UnixMs;
+    use crate::time::{SteadyMs, UnixMs};
     use crate::{Engine, NullHost, Options};
     use shuttle::thread;
     use std::sync::Arc;
@@ -72,7 +72,7 @@ mod interleavings {
     /// One in each shard. The last one has expired.
     const KEYS: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
     const EXPIRED: usize = 3;
-    const FOREVER: UnixMs = UnixMs(i64::MAX);
+    const FOREVER: SteadyMs = SteadyMs(i64::MAX);
 
     fn hash(keyspace: &Keyspace, key: usize) -> KeyHash {
         keyspace.hasher().hash(KEYS[key])
@@ -167,7 +167,7 @@ mod interleavings {
         others.push(thread::spawn(move || {
             background.expire_due(0..KEYS.len(), Server { worker: 0, now_us: UnixMs(3).us() }, 10);
         }));
-        engine.begin_pause(Paused::All, FOREVER, UnixMs(0));
+        engine.begin_pause(Paused::All, FOREVER, SteadyMs(0));
         let mut next = 0;
         while !engine.pass_locks(&mut next, || false) {}
         let after = lens(&engine);

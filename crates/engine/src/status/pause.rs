@@ -7,7 +7,7 @@
 use crate::locks::sync::Mutex;
 use crate::status::deny_reasons::Paused;
 use crate::status::persistence_status::PersistenceStatus;
-use crate::time::UnixMs;
+use crate::time::SteadyMs;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 /// What the server itself holds writes back for.
@@ -65,7 +65,7 @@ impl Hold {
 
 /// The pause of a server.
 pub struct Pause {
-    /// Unix time in milliseconds.
+    /// [`SteadyMs`]
     until: AtomicI64,
     causes: Mutex<Causes>,
 }
@@ -108,12 +108,12 @@ impl Pause {
         causes.called != Paused::Nothing || causes.held().any(Hold::is_strict)
     }
 
-    /// When it ends that clients have asked for, as Unix time in milliseconds; the greatest while it is only held.
-    pub fn until(&self) -> UnixMs {
-        UnixMs(self.until.load(Ordering::Acquire))
+    /// When it ends that clients have asked for, the greatest while it is only held.
+    pub fn until(&self) -> SteadyMs {
+        SteadyMs(self.until.load(Ordering::Acquire))
     }
 
-    pub(crate) fn begin(&self, saves: &PersistenceStatus, paused: Paused, until: UnixMs, now: UnixMs) {
+    pub(crate) fn begin(&self, saves: &PersistenceStatus, paused: Paused, until: SteadyMs, now: SteadyMs) {
         let mut causes = self.causes.lock();
         let (old, old_until) = (causes.called, self.until());
         let on = old != Paused::Nothing && old_until > now;
@@ -124,15 +124,15 @@ impl Pause {
     pub(crate) fn end(&self, saves: &PersistenceStatus) {
         let mut causes = self.causes.lock();
         causes.called = Paused::Nothing;
-        self.publish(saves, &causes, UnixMs(i64::MAX));
+        self.publish(saves, &causes, SteadyMs(i64::MAX));
     }
 
-    pub(crate) fn end_if_over(&self, saves: &PersistenceStatus, now: UnixMs) -> bool {
+    pub(crate) fn end_if_over(&self, saves: &PersistenceStatus, now: SteadyMs) -> bool {
         let mut causes = self.causes.lock();
         let over = causes.called != Paused::Nothing && now >= self.until();
         if over {
             causes.called = Paused::Nothing;
-            self.publish(saves, &causes, UnixMs(i64::MAX));
+            self.publish(saves, &causes, SteadyMs(i64::MAX));
         }
         over
     }
@@ -141,12 +141,12 @@ impl Pause {
         let mut causes = self.causes.lock();
         let count = &mut causes.holds[hold as usize];
         *count = if on { *count + 1 } else { *count - 1 };
-        let until = if causes.called == Paused::Nothing { UnixMs(i64::MAX) } else { self.until() };
+        let until = if causes.called == Paused::Nothing { SteadyMs(i64::MAX) } else { self.until() };
         self.publish(saves, &causes, until);
     }
 
     /// The causes are locked: one thread at a time.
-    fn publish(&self, saves: &PersistenceStatus, causes: &Causes, until: UnixMs) {
+    fn publish(&self, saves: &PersistenceStatus, causes: &Causes, until: SteadyMs) {
         let held = if causes.held().next().is_some() { Paused::Writes } else { Paused::Nothing };
         self.until.store(until.0, Ordering::Release);
         saves.set_paused(causes.called.max(held));
@@ -161,18 +161,18 @@ mod tests {
     fn a_pause_is_not_made_milder_or_shorter_while_it_is_on() {
         let (pause, saves) = (Pause::default(), PersistenceStatus::default());
         let paused = || saves.deny_reasons().paused();
-        pause.begin(&saves, Paused::All, UnixMs(200), UnixMs(0));
-        pause.begin(&saves, Paused::Writes, UnixMs(20), UnixMs(10));
-        assert_eq!((paused(), pause.until()), (Paused::All, UnixMs(200)));
+        pause.begin(&saves, Paused::All, SteadyMs(200), SteadyMs(0));
+        pause.begin(&saves, Paused::Writes, SteadyMs(20), SteadyMs(10));
+        assert_eq!((paused(), pause.until()), (Paused::All, SteadyMs(200)));
         assert!(
-            !pause.end_if_over(&saves, UnixMs(199))
-                && pause.end_if_over(&saves, UnixMs(200))
-                && !pause.end_if_over(&saves, UnixMs(201))
+            !pause.end_if_over(&saves, SteadyMs(199))
+                && pause.end_if_over(&saves, SteadyMs(200))
+                && !pause.end_if_over(&saves, SteadyMs(201))
         );
         assert_eq!(paused(), Paused::Nothing);
-        pause.begin(&saves, Paused::Writes, UnixMs(300), UnixMs(210));
-        pause.begin(&saves, Paused::Writes, UnixMs(400), UnixMs(220));
-        assert_eq!((paused(), pause.until()), (Paused::Writes, UnixMs(400)));
+        pause.begin(&saves, Paused::Writes, SteadyMs(300), SteadyMs(210));
+        pause.begin(&saves, Paused::Writes, SteadyMs(400), SteadyMs(220));
+        assert_eq!((paused(), pause.until()), (Paused::Writes, SteadyMs(400)));
         pause.end(&saves);
         assert_eq!(paused(), Paused::Nothing);
     }
@@ -184,14 +184,14 @@ mod tests {
         pause.hold(&saves, Hold::Migrate, true);
         pause.hold(&saves, Hold::Failover, true);
         assert!(pause.is_strict() && pause.held() == Some(Hold::Failover));
-        pause.begin(&saves, Paused::All, UnixMs(200), UnixMs(0));
-        assert_eq!((paused(), pause.until(), pause.is_called()), (Paused::All, UnixMs(200), true));
+        pause.begin(&saves, Paused::All, SteadyMs(200), SteadyMs(0));
+        assert_eq!((paused(), pause.until(), pause.is_called()), (Paused::All, SteadyMs(200), true));
         pause.hold(&saves, Hold::Failover, false);
         assert!(
-            pause.end_if_over(&saves, UnixMs(200)) && !pause.end_if_over(&saves, UnixMs(200)) && !pause.is_called()
+            pause.end_if_over(&saves, SteadyMs(200)) && !pause.end_if_over(&saves, SteadyMs(200)) && !pause.is_called()
         );
-        assert_eq!((paused(), pause.until()), (Paused::Writes, UnixMs(i64::MAX)));
-        pause.begin(&saves, Paused::Writes, UnixMs(20), UnixMs(0));
+        assert_eq!((paused(), pause.until()), (Paused::Writes, SteadyMs(i64::MAX)));
+        pause.begin(&saves, Paused::Writes, SteadyMs(20), SteadyMs(0));
         pause.end(&saves);
         assert_eq!(paused(), Paused::Writes);
         assert!(!pause.is_strict() && pause.held() == Some(Hold::Migrate));

@@ -5,7 +5,7 @@ use crate::clients::waiters::Ticket;
 use crate::error::{Error, Word};
 use crate::locks::sync::Mutex;
 use crate::status::acknowledgement::Acknowledgement;
-use crate::time::{SteadyMs, UnixMs};
+use crate::time::SteadyMs;
 use replication::failover_state::Failover;
 use replication::follower::Handshake;
 use replication::ids::{History, ReplicationId};
@@ -68,9 +68,9 @@ pub struct LinkStatus {
     /// How far it is.
     pub state: LinkState,
     /// Unix time in milliseconds of the last bytes from the primary.
-    pub last_io: UnixMs,
+    pub last_io: SteadyMs,
     /// Unix time in milliseconds since when it is down.
-    pub down_since: UnixMs,
+    pub down_since: SteadyMs,
     /// The data set is what the history says, up to its offset: it can be gone on with.
     pub can_resume: bool,
     /// The database that the stream has selected.

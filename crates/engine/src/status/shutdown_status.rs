@@ -1,7 +1,7 @@
 //! The server's end while it is on its way: replicas get what they lacked first, for a while.
 
 use crate::locks::sync::Mutex;
-use crate::time::UnixMs;
+use crate::time::SteadyMs;
 
 /// How far it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -10,7 +10,7 @@ enum Phase {
     #[default]
     None,
     /// Replicas are waited for, until this time at most.
-    Waiting(UnixMs),
+    Waiting(SteadyMs),
     /// What is left to do is being done.
     Ending,
     /// All is done.
@@ -34,7 +34,7 @@ impl ShutdownStatus {
     /// # Errors
     ///
     /// The one that there is already, done or not.
-    pub fn begin(&self, until: UnixMs) -> Result<ShutdownTurn, ShutdownTurn> {
+    pub fn begin(&self, until: SteadyMs) -> Result<ShutdownTurn, ShutdownTurn> {
         let mut state = self.state.lock();
         if state.1 != Phase::None {
             return Err(ShutdownTurn(state.0));
@@ -98,7 +98,7 @@ impl ShutdownStatus {
     }
 
     /// Until when it waits, if it does.
-    pub fn waiting_until(&self) -> Option<UnixMs> {
+    pub fn waiting_until(&self) -> Option<SteadyMs> {
         match self.state.lock().1 {
             Phase::Waiting(until) => Some(until),
             Phase::None | Phase::Ending | Phase::Ended => None,
@@ -113,19 +113,19 @@ mod tests {
     #[test]
     fn one_end_at_a_time_is_taken_back_or_goes_on() {
         let status = ShutdownStatus::default();
-        let first = status.begin(UnixMs(5)).unwrap();
-        assert!(status.begin(UnixMs(9)) == Err(first) && status.waits(first));
-        assert_eq!((status.waiting_until(), status.present()), (Some(UnixMs(5)), Some(first)));
+        let first = status.begin(SteadyMs(5)).unwrap();
+        assert!(status.begin(SteadyMs(9)) == Err(first) && status.waits(first));
+        assert_eq!((status.waiting_until(), status.present()), (Some(SteadyMs(5)), Some(first)));
         assert!(status.abort() && !status.abort() && !status.waits(first) && !status.go_on(first));
-        let second = status.begin(UnixMs(9)).unwrap();
+        let second = status.begin(SteadyMs(9)).unwrap();
         status.fail(first);
         assert!(!status.waits(first) && status.go_on(second) && !status.abort());
         assert_eq!((status.waiting_until(), status.present()), (None, Some(second)));
         status.fail(second);
         assert_eq!(status.present(), None);
-        let third = status.begin(UnixMs(9)).unwrap();
+        let third = status.begin(SteadyMs(9)).unwrap();
         assert!(status.go_on(third) && !status.has_ended());
         status.finish(third);
-        assert!(status.has_ended() && status.present().is_none() && status.begin(UnixMs(9)) == Err(third));
+        assert!(status.has_ended() && status.present().is_none() && status.begin(SteadyMs(9)) == Err(third));
     }
 }

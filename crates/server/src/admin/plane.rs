@@ -153,7 +153,7 @@ impl Backend for Plane {
     }
 
     fn not_ready(&self) -> Vec<String> {
-        let reasons = readiness::reasons(&self.shared, clock::now().unix_ms());
+        let reasons = readiness::reasons(&self.shared, clock::nanos().ms());
         reasons.into_iter().map(str::to_owned).collect()
     }
 
@@ -180,7 +180,7 @@ impl Plane {
     }
 
     fn add_readiness(&self, families: &mut Vec<Family>) {
-        let holds = readiness::reasons(&self.shared, clock::now().unix_ms());
+        let holds = readiness::reasons(&self.shared, clock::nanos().ms());
         let help = "Whether the server may be sent clients.";
         let is_ready = f64::from(u8::from(holds.is_empty()));
         families.push(Family::number("cinnabar_ready", Kind::Gauge, help, is_ready));

@@ -6,7 +6,7 @@
 use crate::workers::shared::Shared;
 use engine::config::Directive;
 use engine::status::replication_status::LinkState;
-use engine::time::UnixMs;
+use engine::time::SteadyMs;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// All reasons there are, with what they mean.
@@ -28,7 +28,7 @@ pub const REASONS: [&str; 7] = [
 ];
 
 /// Those that hold.
-pub fn reasons(shared: &Shared, now: UnixMs) -> Vec<&'static str> {
+pub fn reasons(shared: &Shared, now: SteadyMs) -> Vec<&'static str> {
     let engine = &*shared.engine;
     let (config, status) = (engine.config().snapshot(), engine.persistence_status());
     let deny = status.deny_reasons();

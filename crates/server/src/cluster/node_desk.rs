@@ -372,11 +372,12 @@ fn facts(shared: &Shared, are_writes_paused: bool) -> Facts {
     let status = shared.engine.replication();
     let link = status.link();
     let heard = if link.state == LinkState::Connected { link.last_io } else { link.down_since };
+    let silence = clock::nanos().ms().since(heard);
     Facts {
         replication_offset: i64::try_from(status.data_offset()).unwrap_or(i64::MAX),
         are_writes_paused,
         is_following: status.is_replica(),
-        heard_from_primary: heard.0,
+        heard_from_primary: if heard.0 == 0 { 0 } else { now().saturating_sub(silence) },
         is_unconfirmed: !status.is_replica() && status.acknowledgement.state() == "unconfirmed",
         is_in_sync: status.is_replica() && status.acknowledgement.is_member(),
     }

@@ -55,8 +55,9 @@ impl Worker {
     }
 
     /// Ends waits whose time has come, and the pause.
-    pub fn end_waits(&mut self, now: Now) {
-        while let Some((token, arrival)) = self.wait_timeouts.take_due(now.unix_ms()) {
+    pub fn end_waits(&mut self) {
+        let now = clock::nanos().ms();
+        while let Some((token, arrival)) = self.wait_timeouts.take_due(now) {
             let ticket = self.connections.get(token).and_then(|connection| connection.waiting.ticket().cloned());
             // One that has been served meanwhile gets its reply by message.
             if let Some(ticket) = ticket.filter(|ticket| ticket.arrival == arrival && ticket.finish()) {
@@ -64,7 +65,7 @@ impl Worker {
             }
         }
         let engine = &self.shared.engine;
-        if self.index == 0 && engine.is_paused() && engine.end_pause_if_over(now.unix_ms()) {
+        if self.index == 0 && engine.is_paused() && engine.end_pause_if_over(now) {
             self.shared.post_all(|| WorkerMessage::PauseChanged);
             self.release_postponed();
         }

@@ -4,10 +4,10 @@
 use crate::connection::output_buffer::Resized;
 use crate::connection::state::Connection;
 use crate::event_loop::worker::Worker;
-use crate::system::log;
+use crate::system::{clock, log};
 use commands::Now;
 use engine::host::threads::Server;
-use engine::time::UnixMs;
+use engine::time::{SteadyMs, UnixMs};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Milliseconds that a client which was ended by others may take to read its last replies.
@@ -22,10 +22,10 @@ impl Worker {
     /// Does what is due after a tick.
     pub fn housekeep(&mut self, now: Now) {
         let server = Server { worker: self.index, now_us: now.unix_us };
-        let (time, now) = (now, now.unix_ms());
+        let (time, now, steady) = (now, now.unix_ms(), clock::nanos().ms());
         let paused = self.shared.engine.are_timers_paused();
-        self.expire(server, now, paused);
-        if self.timers.take_due(now, self.settings.timer_interval) {
+        self.expire(server, steady, paused);
+        if self.timers.take_due(steady, self.settings.timer_interval) {
             // The worker that hears of them may be busy.
             self.accept();
             commands::scripting::forget_flushed(&self.shared.engine);
@@ -45,7 +45,7 @@ impl Worker {
         } else if self.gives_away {
             self.give_away();
         }
-        if !paused && self.timers.take_idle_check(now) {
+        if !paused && self.timers.take_idle_check(steady) {
             if self.connections.len() * 4 < self.connections.capacity() {
                 self.connections.shrink_to_fit();
             }
@@ -56,13 +56,13 @@ impl Worker {
     }
 
     /// Keys that have expired, and those that have to go for want of memory.
-    fn expire(&mut self, server: Server, now: UnixMs, paused: bool) {
+    fn expire(&mut self, server: Server, steady: SteadyMs, paused: bool) {
         let engine = &self.shared.engine;
         if paused {
             return self.timers.set_expires_more(false);
         }
         let mut more =
-            self.timers.expires(now) && engine.expire_due(self.shards.clone(), server, self.settings.expire_budget);
+            self.timers.expires(steady) && engine.expire_due(self.shards.clone(), server, self.settings.expire_budget);
         more |= self.index == 0 && engine.expire_replica_keys(server, self.settings.expire_budget);
         more |= self.index == 0 && engine.go_on_making_room(server);
         self.timers.set_expires_more(more);

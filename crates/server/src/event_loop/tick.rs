@@ -59,7 +59,7 @@ impl Worker {
             self.accept();
         }
         self.take_messages(now);
-        self.end_waits(now);
+        self.end_waits();
         self.serve_links(now);
         self.write_replies(now);
         for &token in &ready {

@@ -42,7 +42,7 @@ use commands::pubsub::tracking;
 use engine::keyspace::record::LogUser;
 use engine::propagation::effects::Garbage;
 use engine::stats::metrics::WorkerMetrics;
-use engine::time::Nanos;
+use engine::time::{Nanos, UnixMs};
 use mio::{Events, Poll};
 use resp::Reply;
 use slab::Slab;
@@ -240,8 +240,10 @@ impl Worker {
         }
         let has_tries = !self.retries.is_empty() || engine.has_deferred();
         let most = if has_tries { RETRY as i64 / 1000 } else { self.settings.timer_interval * 1000 };
-        let others = [self.wait_timeouts.next(), pause, self.proxy_links.next_time(), self.metered.next()];
-        self.timers.sleep(clock::now().unix_us, others, most)
+        let (now, today) = (self.nanos(), clock::now().unix_ms());
+        let steady = |at: UnixMs| now.ms().after(at.since(today));
+        let [asked, metered] = [self.proxy_links.next_time(), self.metered.next()].map(|at| at.map(steady));
+        self.timers.sleep(now, [self.wait_timeouts.next(), pause, asked, metered], most)
     }
 
     fn note(&mut self, event: PollEvent, now: Now) {

@@ -31,7 +31,7 @@ use engine::host::process::{Process, ProcessInfo};
 use engine::host::threads::{Task, Threads, WorkerTask};
 use engine::per_worker::WORKERS_MAX;
 use engine::propagation::effects::{EffectSink, Event, Garbage};
-use engine::time::{Nanos, UnixMs, UnixUs};
+use engine::time::{Nanos, SteadyMs, UnixMs, UnixUs};
 use replication::ids::ReplicationId;
 use socket2::Protocol;
 use std::ffi::OsString;
@@ -144,6 +144,10 @@ impl Clock for EngineHost {
 
     fn nanos(&self) -> Nanos {
         clock::nanos()
+    }
+
+    fn steady_ms(&self, _: UnixUs) -> SteadyMs {
+        clock::nanos().ms()
     }
 
     fn thread_nanos(&self) -> Nanos {

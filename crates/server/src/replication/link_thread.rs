@@ -236,7 +236,7 @@ impl LinkThread {
         if !wanted.is_wanted() {
             return;
         }
-        let now = clock::now().unix_ms();
+        let now = clock::nanos().ms();
         status.update_link(|link| {
             if link.state == LinkState::Connected && state != LinkState::Connected {
                 link.down_since = now;
@@ -363,7 +363,7 @@ impl LinkThread {
     fn note_input(&self, link: &mut PrimaryLink, wire: &Wire, progress: Option<&Progress>) {
         link.note_input(wire.now());
         let read = progress.map(|progress| progress.offset + (progress.open.len() + wire.input().len()) as u64);
-        let now = clock::now().unix_ms();
+        let now = clock::nanos().ms();
         self.status().update_link(|link| {
             link.last_io = now;
             link.read_offset = read.unwrap_or(link.read_offset);
@@ -412,7 +412,7 @@ impl LinkThread {
         let info = Arc::new(info);
         info.is_primary.store(true, Relaxed);
         clients.add(&info);
-        let now = clock::now().unix_ms();
+        let now = clock::nanos().ms();
         self.status().update_link(|link| (link.last_io, link.read_offset) = (now, offset));
         self.set_state(wanted, LinkState::Connected);
         let applier = Applier::new(Arc::clone(&info), LINK_PLACE, db);
@@ -534,7 +534,7 @@ impl LinkThread {
         wanted: Wanted<'_>,
     ) -> Result<(u64, bool), End> {
         let (status, config) = (self.status(), self.engine().config().snapshot());
-        let now = clock::now().unix_ms();
+        let now = clock::nanos().ms();
         status.update_link(|link| (link.sync_total, link.sync_read, link.last_io) = (size, 0, now));
         // The primary may have sent all of it long before it is loaded.
         wire.voice().set_word(Word::Alive);

@@ -61,7 +61,7 @@ impl PrimaryThread {
             Some(end) => self.synced(end),
             None => Vec::new(),
         };
-        failover_command::watch(engine, clock::now().unix_ms(), whole_at.is_some(), synced.into_iter(), || {
+        failover_command::watch(engine, clock::nanos().ms(), whole_at.is_some(), synced.into_iter(), || {
             self.end_stream()
         });
     }

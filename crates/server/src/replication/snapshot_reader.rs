@@ -196,7 +196,7 @@ impl Read for SnapshotReader<'_> {
                 (0, _) => {
                     self.link.tick(now).map_err(io::Error::other)?;
                     if self.wire.fill(self.status)? > 0 {
-                        let now = clock::now().unix_ms();
+                        let now = clock::nanos().ms();
                         self.status.update_link(|link| link.last_io = now);
                     }
                 }

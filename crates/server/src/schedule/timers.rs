@@ -1,6 +1,6 @@
 //! What a worker does now and then: when it is due, and how long the worker may sleep until then.
 
-use engine::time::{UnixMs, UnixUs};
+use engine::time::{Nanos, SteadyMs};
 use std::time::Duration;
 
 /// Milliseconds between two looks for idle connections.
@@ -9,15 +9,15 @@ const IDLE_CHECK: i64 = 500;
 /// When what is done in the background is due.
 #[derive(Debug, Default)]
 pub struct Timers {
-    next: UnixMs,
-    next_idle_check: UnixMs,
+    next: SteadyMs,
+    next_idle_check: SteadyMs,
     /// More keys have expired than were removed at once.
     expires_more: bool,
 }
 
 impl Timers {
     /// Whether the timers are due. Then the next time is in `interval` milliseconds.
-    pub fn take_due(&mut self, now: UnixMs, interval: i64) -> bool {
+    pub fn take_due(&mut self, now: SteadyMs, interval: i64) -> bool {
         let is_due = now >= self.next;
         if is_due {
             self.next = now.after(interval);
@@ -26,7 +26,7 @@ impl Timers {
     }
 
     /// Whether idle connections are to be looked for. Then the next time is set.
-    pub fn take_idle_check(&mut self, now: UnixMs) -> bool {
+    pub fn take_idle_check(&mut self, now: SteadyMs) -> bool {
         let is_due = now >= self.next_idle_check;
         if is_due {
             self.next_idle_check = now.after(IDLE_CHECK);
@@ -35,7 +35,7 @@ impl Timers {
     }
 
     /// Whether keys are to be looked for that have expired: the timers are due, or the last look left some.
-    pub fn expires(&self, now: UnixMs) -> bool {
+    pub fn expires(&self, now: SteadyMs) -> bool {
         self.expires_more || now >= self.next
     }
 
@@ -51,9 +51,9 @@ impl Timers {
 
     /// How long to sleep when there is nothing to do: until the timers are due or the earliest of `others`, and at most
     /// `most_us` microseconds.
-    pub fn sleep(&self, now: UnixUs, others: [Option<UnixMs>; 4], most_us: i64) -> Duration {
-        let until = others.into_iter().flatten().fold(self.next, UnixMs::min);
-        let left = until.us().0.saturating_sub(now.0);
+    pub fn sleep(&self, now: Nanos, others: [Option<SteadyMs>; 4], most_us: i64) -> Duration {
+        let until = others.into_iter().flatten().fold(self.next, SteadyMs::min);
+        let left = until.0.saturating_mul(1000).saturating_sub((now.0 / 1000).cast_signed());
         Duration::from_micros(left.clamp(0, most_us) as u64)
     }
 }
@@ -65,36 +65,38 @@ mod tests {
     #[test]
     fn timers_are_due_once_an_interval() {
         let mut timers = Timers::default();
-        assert!(timers.expires(UnixMs(1000)) && timers.take_due(UnixMs(1000), 50), "at first all is due");
-        assert!(!timers.expires(UnixMs(1049)) && !timers.take_due(UnixMs(1049), 50));
+        assert!(timers.expires(SteadyMs(1000)) && timers.take_due(SteadyMs(1000), 50), "at first all is due");
+        assert!(!timers.expires(SteadyMs(1049)) && !timers.take_due(SteadyMs(1049), 50));
         assert!(
-            timers.take_due(UnixMs(1051), 10)
-                && !timers.take_due(UnixMs(1060), 10)
-                && timers.take_due(UnixMs(1061), 10)
+            timers.take_due(SteadyMs(1051), 10)
+                && !timers.take_due(SteadyMs(1060), 10)
+                && timers.take_due(SteadyMs(1061), 10)
         );
         assert!(
-            timers.take_idle_check(UnixMs(1061))
-                && !timers.take_idle_check(UnixMs(1560))
-                && timers.take_idle_check(UnixMs(1561))
+            timers.take_idle_check(SteadyMs(1061))
+                && !timers.take_idle_check(SteadyMs(1560))
+                && timers.take_idle_check(SteadyMs(1561))
         );
     }
 
     #[test]
     fn expiry_goes_on_until_nothing_is_left() {
         let mut timers = Timers::default();
-        assert!(timers.take_due(UnixMs(1000), 50) && !timers.expires(UnixMs(1001)));
+        assert!(timers.take_due(SteadyMs(1000), 50) && !timers.expires(SteadyMs(1001)));
         timers.set_expires_more(true);
-        assert!(timers.expires(UnixMs(1001)) && timers.expires_more());
+        assert!(timers.expires(SteadyMs(1001)) && timers.expires_more());
         timers.set_expires_more(false);
-        assert!(!timers.expires(UnixMs(1001)));
+        assert!(!timers.expires(SteadyMs(1001)));
     }
 
     #[test]
     fn sleeps_until_the_first_thing_is_due() {
         let mut timers = Timers::default();
-        timers.take_due(UnixMs(1000), 50);
-        let sleep = |us, [first, second]: [Option<i64>; 2], most_us| {
-            timers.sleep(UnixUs(us), [first, None, second, None].map(|other| other.map(UnixMs)), most_us).as_micros()
+        timers.take_due(SteadyMs(1000), 50);
+        let sleep = |us: u64, [first, second]: [Option<i64>; 2], most_us| {
+            timers
+                .sleep(Nanos(us * 1000), [first, None, second, None].map(|other| other.map(SteadyMs)), most_us)
+                .as_micros()
         };
         assert_eq!(sleep(1_000_300, [None, None], 100_000), 49_700);
         assert_eq!(sleep(1_000_300, [Some(1010), None], 100_000), 9_700);

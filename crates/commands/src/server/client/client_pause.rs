@@ -19,8 +19,8 @@ pub(crate) fn pause(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Err
         // Words too many are not looked at, and neither is the mode before them.
         _ => Paused::All,
     };
-    let until = cx.deadline_ms(&args[2])?.unwrap_or(cx.now_ms());
-    cx.engine.begin_pause(paused, until, cx.now_ms());
+    let until = cx.deadline_ms(&args[2])?.unwrap_or(cx.steady_now());
+    cx.engine.begin_pause(paused, until, cx.steady_now());
     cx.engine.host().pause_changed();
     Settle::then_ok(cx);
     Ok(())

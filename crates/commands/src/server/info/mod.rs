@@ -234,7 +234,7 @@ fn clients(text: &mut Text, source: &Source<'_>) {
     text.field("total_watched_keys", source.overview.total(|db| db.watched));
     text.field("total_blocking_keys", source.overview.total(|db| db.awaited));
     text.field("total_blocking_keys_on_nokey", source.overview.total(|db| db.awaited_gone));
-    let (pause, now) = (source.engine.pause(), source.now_us.ms());
+    let (pause, now) = (source.engine.pause(), source.engine.host().steady_ms(source.now_us));
     let called = ("client_pause", pause.until().since(now).max(0));
     let held = pause.held().map(|hold| (hold.as_str(), i64::MAX - now.0));
     let (actions, (reason, left)) = match source.engine.paused() {

@@ -81,7 +81,7 @@ fn in_sync_set(text: &mut Text, source: &Source<'_>) {
 
 /// What there is to say of the link to the primary.
 fn link(text: &mut Text, source: &Source<'_>, primary: &PrimaryAddress) {
-    let (status, now) = (source.engine.replication(), source.now_us.ms());
+    let (status, now) = (source.engine.replication(), source.engine.host().steady_ms(source.now_us));
     let link = status.link();
     let is_up = link.state == LinkState::Connected;
     text.field("master_host", String::from_utf8_lossy(&primary.host));

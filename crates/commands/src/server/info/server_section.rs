@@ -46,7 +46,9 @@ pub(super) fn server(text: &mut Text, source: &Source<'_>) {
     text.field("availability_zone", String::from_utf8_lossy(config.text(Directive::AVAILABILITY_ZONE)));
     text.field("worker_threads", source.engine.workers());
     let ends_at = source.engine.persistence_status().shutdown.waiting_until();
-    ends_at.into_iter().for_each(|end| text.field("shutdown_in_milliseconds", end.since(source.now_us.ms())));
+    ends_at.into_iter().for_each(|end| {
+        text.field("shutdown_in_milliseconds", end.since(source.engine.host().steady_ms(source.now_us)))
+    });
     listeners(text, config);
 }
 
