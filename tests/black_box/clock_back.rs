@@ -120,9 +120,18 @@ fn a_shutdown_ends_in_time_when_the_clock_has_gone_back() {
 
 #[test]
 fn a_replica_knows_how_long_its_link_is_down_when_the_clock_has_gone_back() {
-    let server = server_with_clock(&["--replicaof", "127.0.0.1", "1"]);
-    let is_down = |least: i64| info(&server, "master_link_down_since_seconds").is_some_and(|seconds| seconds >= least);
-    assert!(eventually(|| info(&server, "master_link_down_since_seconds").is_some()));
+    let (server, primary) = (server_with_clock(&[]), Server::start(&["--repl-diskless-sync-delay", "0"]));
+    assert_eq!(ask(&mut server.client(), &format!("REPLICAOF 127.0.0.1 {}", primary.port)), "OK");
+    assert!(eventually(|| ask(&mut server.client(), "ROLE").contains("\"connected\"")), "the link stands");
+    assert!(primary.stop().success());
+    let down_for = || info(&server, "master_link_down_since_seconds");
+    assert!(eventually(|| down_for().is_some()));
     set_back(&server);
-    assert!(eventually(|| is_down(0)) && is_down(0), "{:?}", info(&server, "master_link_down_since_seconds"));
+    assert!(eventually(|| down_for().is_some_and(|seconds| seconds >= 1)), "{:?}", down_for());
+}
+
+#[test]
+fn a_replica_whose_link_never_stood_says_so() {
+    let server = Server::start(&["--replicaof", "127.0.0.1", "1"]);
+    assert_eq!(info(&server, "master_link_down_since_seconds"), Some(-1));
 }

@@ -137,6 +137,7 @@ async fn send_over(
     backend: &dyn Backend,
 ) -> Result<(), String> {
     let Endpoint { host, port, path, .. } = &export.endpoint;
+    #[expect(clippy::disallowed_methods, reason = "collectors are told the time of day")]
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let times = Times { start: export.start, now: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX) };
     let body = otlp::request(&backend.families(), &export.resource, times).to_string();

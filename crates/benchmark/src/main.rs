@@ -81,6 +81,7 @@ fn main() -> ExitCode {
 
 fn run(mut options: Options) -> Result<ExitCode, String> {
     let seed = options.seed.unwrap_or_else(|| {
+        #[expect(clippy::disallowed_methods, reason = "a seed")]
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         now.as_nanos() as u64
     });

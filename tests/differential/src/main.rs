@@ -220,6 +220,7 @@ fn protocol(choice: &str, seed: u64) -> Protocol {
 }
 
 fn time_as_seed() -> u64 {
+    #[expect(clippy::disallowed_methods, reason = "a seed")]
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     since.as_secs() * 1000
 }

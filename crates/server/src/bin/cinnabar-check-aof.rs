@@ -225,6 +225,7 @@ fn check_preamble(path: &Path, file: &mut File) -> Result<u64, Ended> {
     if !preamble(path)? {
         return Ok(0);
     }
+    #[expect(clippy::disallowed_methods, reason = "expiries are compared with it")]
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as i64);
     let (report, end_of_it) = check_beginning(&path.display().to_string(), file, UnixMs(now));
     print!("{}", report.text);

@@ -83,6 +83,7 @@ fn run(options: &Options) -> Result<bool, String> {
         println!("[offset 0] Checking RDB file {shown}");
         error.to_string()
     })?;
+    #[expect(clippy::disallowed_methods, reason = "expiries are compared with it")]
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as i64);
     let report = check(&shown, &mut file, UnixMs(now));
     print!("{}", report.text);

@@ -3,6 +3,7 @@
 use super::driver;
 use super::sentinel_host::SentinelHost;
 use crate::listener::acceptor::Acceptor;
+use crate::system::clock;
 use crate::workers::shared::Shared;
 use ::sentinel::{Millis, Sentinel};
 use engine::Engine;
@@ -10,9 +11,8 @@ use engine::locks::sync::{Mutex, MutexGuard};
 use mio::{Poll, Token, Waker};
 use std::ffi::OsString;
 use std::io;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::thread::JoinHandle;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The token under which the thread's waker reports; connections count from 1.
 pub(super) const WAKE: Token = Token(0);
@@ -26,10 +26,11 @@ pub struct SentinelDesk {
     pub(super) environment: Vec<(OsString, OsString)>,
 }
 
-/// The wall clock, whose jumps a Sentinel wants to see.
+/// This moment by a clock that begins with the time of day and never goes back. A process that stood still sees that it
+/// has gone on.
 pub(super) fn now() -> Millis {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    static BEGINNING: LazyLock<i64> = LazyLock::new(|| clock::now().unix_ms().0 - clock::nanos().ms().0);
+    BEGINNING.saturating_add(clock::nanos().ms().0)
 }
 
 impl SentinelDesk {

@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// This moment.
 pub fn now() -> Now {
+    #[expect(clippy::disallowed_methods, reason = "the server's one place for it")]
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Now { unix_us: UnixUs(i64::try_from(since.as_micros()).unwrap_or(i64::MAX)) }
 }

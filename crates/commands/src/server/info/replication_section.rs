@@ -104,7 +104,8 @@ fn link(text: &mut Text, source: &Source<'_>, primary: &PrimaryAddress) {
         text.field("master_sync_last_io_seconds_ago", now.since(link.last_io) / 1000);
     }
     if !is_up {
-        text.field("master_link_down_since_seconds", now.since(link.down_since) / 1000);
+        let never = link.down_since.0 == 0;
+        text.field("master_link_down_since_seconds", if never { -1 } else { now.since(link.down_since) / 1000 });
     }
     // Sentinel promotes none of priority 0.
     let may_lead = status.acknowledgement.is_in_sync() || source.config.flag(Directive::REPLICA_MAY_LOSE_ACKNOWLEDGED);
