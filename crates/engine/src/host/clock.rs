@@ -22,8 +22,8 @@ pub trait Clock: Send + Sync {
         known
     }
 
-    /// This moment by a clock that never goes back, for spans that are to pass; `known` is what the caller was told last.
-    /// It goes with the time of day where a test makes the time.
+    /// This moment by a clock that never goes back, for spans that are to pass; `known` is the time of day that the
+    /// caller was told last, which is as good where a test makes the time.
     fn steady_ms(&self, known: UnixUs) -> SteadyMs {
         SteadyMs(known.ms().0)
     }
