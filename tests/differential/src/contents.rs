@@ -16,8 +16,18 @@ const DBS: usize = 16;
 /// Contents of each key, by its database and name.
 pub type Contents = BTreeMap<String, String>;
 
+/// What is looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Eye {
+    /// Everything.
+    All,
+    /// What servers of all kinds have: without pending entries that no consumer has, which a real server gives to a
+    /// consumer without a name, or drops when they are deleted.
+    Common,
+}
+
 /// Reads all keys of all databases.
-pub fn contents(client: &mut Client) -> Result<Contents> {
+pub fn contents(client: &mut Client, eye: Eye) -> Result<Contents> {
     let mut found = Contents::new();
     for db in 0..DBS {
         client.call(&command(&format!("SELECT {db}")))?;
@@ -31,7 +41,7 @@ pub fn contents(client: &mut Client) -> Result<Contents> {
         let heads = looks.iter().map(|_| client.receive()).collect::<Result<Vec<Value>>>()?;
         for (name, head) in names.iter().zip(heads.chunks(2)) {
             let kind = head[0].text().unwrap_or_default();
-            let value = value(client, name, kind)?;
+            let value = value(client, name, kind, eye)?;
             if kind == b"hash" && value.is_empty() {
                 continue;
             }
@@ -70,7 +80,7 @@ fn around_difference(one: &str, other: &str) -> (String, String) {
     (part(one), part(other))
 }
 
-fn value(client: &mut Client, name: &[u8], kind: &[u8]) -> Result<String> {
+fn value(client: &mut Client, name: &[u8], kind: &[u8], eye: Eye) -> Result<String> {
     let mut ask = |words: &[&[u8]]| {
         let mut command: Command = words.iter().map(|word| word.to_vec()).collect();
         command.insert(1 + usize::from(words[0] == b"XINFO"), name.to_vec());
@@ -82,7 +92,7 @@ fn value(client: &mut Client, name: &[u8], kind: &[u8]) -> Result<String> {
         b"set" => sorted(&ask(&[b"SMEMBERS"])?),
         b"zset" => scores(&ask(&[b"ZRANGE", b"0", b"-1", b"WITHSCORES"])?),
         b"hash" => hash(client, name)?,
-        b"stream" => stream(&ask(&[b"XINFO", b"STREAM", b"FULL", b"COUNT", b"0"])?),
+        b"stream" => stream(&ask(&[b"XINFO", b"STREAM", b"FULL", b"COUNT", b"0"])?, eye),
         other => format!("of type {}", quoted(other)),
     })
 }
@@ -175,20 +185,30 @@ const PROPAGATED: &[&[u8]] = &[
     b"consumers",
 ];
 
+/// Whether this is a consumer without a name, or a pending entry of it.
+fn is_nameless(element: &Value) -> bool {
+    let parts = element.elements().unwrap_or_default();
+    let is_consumer = parts.first().and_then(Value::text) == Some(b"name");
+    let is_pending = parts.len() == 4;
+    (is_consumer || is_pending) && parts[1].text() == Some(b"")
+}
+
 /// XINFO STREAM FULL without what is not propagated: names and values stand in turns, at all depths.
-fn stream(info: &Value) -> String {
+fn stream(info: &Value, eye: Eye) -> String {
     let Some(elements) = info.elements() else { return exact(info) };
     let is_named = elements.len() % 2 == 0
         && elements.first().and_then(Value::text).is_some_and(|name| name == b"length" || name == b"name");
     if !is_named {
-        return format!("[{}]", elements.iter().map(stream).collect::<Vec<_>>().join(" "));
+        let seen = elements.iter().filter(|element| eye == Eye::All || !is_nameless(element));
+        return format!("[{}]", seen.map(|element| stream(element, eye)).collect::<Vec<_>>().join(" "));
     }
-    let pairs = elements.chunks(2).filter(|pair| pair[0].text().is_some_and(|name| PROPAGATED.contains(&name)));
+    let is_seen = |name: &[u8]| PROPAGATED.contains(&name) && (eye == Eye::All || name != b"pel-count");
+    let pairs = elements.chunks(2).filter(|pair| pair[0].text().is_some_and(is_seen));
     let lines: Vec<String> = pairs
         .map(|pair| {
             let name = String::from_utf8_lossy(pair[0].text().unwrap_or_default()).into_owned();
             // Entries hold what clients have named.
-            let value = if name == "entries" { exact(&pair[1]) } else { stream(&pair[1]) };
+            let value = if name == "entries" { exact(&pair[1]) } else { stream(&pair[1], eye) };
             format!("{name} {value}")
         })
         .collect();
@@ -215,9 +235,21 @@ mod tests {
             bulk("groups"),
             Value::Array(vec![group]),
         ]);
-        let shown = stream(&info);
+        let shown = stream(&info, Eye::All);
         assert!(shown.contains("consumers [{name") && shown.contains("length"), "{shown}");
         assert!(!shown.contains("seen-time") && !shown.contains("radix"), "{shown}");
+    }
+
+    #[test]
+    fn pending_entries_without_a_consumer_are_not_common() {
+        let pending = |id: &str, consumer: &str| {
+            Value::Array(vec![bulk(id), bulk(consumer), Value::Integer(0), Value::Integer(1)])
+        };
+        let group =
+            |entries: Vec<Value>| Value::Array(vec![bulk("name"), bulk("g"), bulk("pending"), Value::Array(entries)]);
+        let (one, both) = (group(vec![pending("1-1", "c")]), group(vec![pending("1-1", "c"), pending("1-2", "")]));
+        assert_eq!(stream(&one, Eye::Common), stream(&both, Eye::Common));
+        assert_ne!(stream(&one, Eye::All), stream(&both, Eye::All));
     }
 
     #[test]

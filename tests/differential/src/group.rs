@@ -14,7 +14,7 @@
 
 use crate::breaking::breaking_way_to;
 use crate::client::{Client, command};
-use crate::contents::{Contents, contents, differing};
+use crate::contents::{Contents, Eye, contents, differing};
 use crate::families::phases;
 use crate::grammar::Command;
 use crate::servers::Server;
@@ -108,10 +108,10 @@ impl Group {
         &self.places[0].server
     }
 
-    /// The server that says which of the newest commands there are: the peer, or a subject.
+    /// The server that says which of the newest commands there are: those that follow get what these have done, in
+    /// words that each of them knows.
     pub fn judge(&self) -> &Server {
-        let real = self.places.iter().find(|place| place.replay.is_none());
-        real.map_or(self.leader(), |place| &place.server)
+        self.leader()
     }
 
     pub fn subject(&self) -> &Server {
@@ -183,11 +183,17 @@ impl Group {
             let written = ["aof_rewrite_in_progress:0", "aof_rewrite_scheduled:0"];
             until(&mut Client::connect(server.addr)?, "INFO persistence", &written)?;
         }
-        let of = |server: &Server| contents(&mut Client::connect(server.addr)?);
+        let seen_by = |eye, server: &Server| contents(&mut Client::connect(server.addr)?, eye);
+        let of = |server: &Server| seen_by(Eye::All, server);
         let replayed = |server: &Server| of(&Server::start_from_files(&self.line, server)?);
-        let state = of(&self.places[self.right].server)?;
+        let right = &self.places[self.right].server;
+        let (state, common) = (of(right)?, seen_by(Eye::Common, right)?);
         for place in &self.places {
-            let there = if place.follows.is_some() { apart(place.name, &state, &of(&place.server)?) } else { None };
+            let there = match (place.follows, place.replay) {
+                (None, _) => None,
+                (Some(_), Some(_)) => apart(place.name, &state, &of(&place.server)?),
+                (Some(_), None) => apart(place.name, &common, &seen_by(Eye::Common, &place.server)?),
+            };
             let found = match place.replay {
                 Some(name) if there.is_none() => apart(name, &state, &replayed(&place.server)?),
                 _ => there,
