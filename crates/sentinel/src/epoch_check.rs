@@ -4,15 +4,20 @@
 //! disk and in its hello messages. The largest number there is would leave no epoch for any failover after it, in the
 //! whole group and for good. So an epoch may be ahead of what was seen by as many failovers as a Sentinel can have
 //! missed, and no further; the numbers do not come to an end in such steps.
+//!
+//! A Sentinel that has seen none believes no more than any other, or one message would part it from a group that does
+//! not believe it then. For the same reason all epochs of one [`STEP_PERIOD`] are measured from that at its beginning:
+//! the group hears of a step before the next one.
 
 use crate::model::effect::{Level, Millis};
 use crate::model::instance::InstanceId;
 use crate::sentinel::Sentinel;
 
-/// Failovers that a Sentinel may have missed: attempts of twelve days, one each second.
-const AHEAD_MAX: u64 = 1 << 20;
-/// The largest epoch that a Sentinel believes which has seen none: it comes into a group of any age.
-const FIRST_MAX: u64 = 1 << 62;
+/// Failovers that a Sentinel may have missed, or a group has had before a Sentinel comes to it: attempts of half a
+/// year, one each second.
+const AHEAD_MAX: u64 = 1 << 24;
+/// The time in which an epoch goes ahead once: well above the period of hello messages.
+const STEP_PERIOD: Millis = 60_000;
 /// The largest epoch of all; beyond it are numbers that no group comes to.
 const EPOCH_MAX: u64 = 3 << 61;
 /// The time between two lines of the log about epochs that are not believed.
@@ -21,10 +26,11 @@ const REFUSAL_LOG_PERIOD: Millis = 10_000;
 impl Sentinel {
     /// Whether an epoch that `sender` speaks of can be. One that cannot is logged.
     pub(crate) fn believes(&mut self, epoch: u64, sender: &str) -> bool {
-        let highest = match self.current_epoch {
-            0 => FIRST_MAX,
-            current => current.saturating_add(AHEAD_MAX).min(EPOCH_MAX),
+        let from = match self.epoch_step {
+            Some((at, from)) if (0..STEP_PERIOD).contains(&(self.now - at)) => from,
+            _ => self.epoch_step.insert((self.now, self.current_epoch)).1,
         };
+        let highest = from.saturating_add(AHEAD_MAX).min(EPOCH_MAX);
         if epoch <= highest.max(self.current_epoch) {
             return true;
         }

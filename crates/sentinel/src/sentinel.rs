@@ -40,6 +40,8 @@ pub struct Sentinel {
     pub(crate) current_epoch: u64,
     /// When the log was last told of an epoch that is not believed.
     pub(crate) epoch_refused: Millis,
+    /// The beginning of a minute, and the epoch then: others' epochs are measured from it.
+    pub(crate) epoch_step: Option<(Millis, u64)>,
     pub(crate) instances: Instances,
     pub(crate) links: Transports,
     pub(crate) periods: Periods,
@@ -68,6 +70,7 @@ impl Sentinel {
             my_id: String::new(),
             current_epoch: 0,
             epoch_refused: 0,
+            epoch_step: None,
             instances: Instances::default(),
             links: Transports::default(),
             periods: Periods::default(),

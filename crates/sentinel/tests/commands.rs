@@ -151,7 +151,7 @@ fn an_epoch_that_cannot_be_is_refused_and_logged() {
     client.is("is-master-down-by-addr 10.0.0.1 6379 9223372036854775807 a", "*3 :0 $1 * :0");
     client.is("is-master-down-by-addr 10.0.0.1 6379 -1 a", "*3 :0 $1 * :0");
     assert_eq!(client.logged("too far ahead"), 1, "once, however many come at once");
-    for (current, config) in [("18446744073709551615", "0"), ("6", "18446744073709551615"), ("2000000", "0")] {
+    for (current, config) in [("18446744073709551615", "0"), ("6", "18446744073709551615"), ("20000000", "0")] {
         client.hello(&format!("{PEER},{current},main,10.0.0.2,6379,{config}"));
     }
     client.is("sentinels main", "*0").is("get-primary-addr-by-name main", "*2 $8 10.0.0.1 $4 6379");
@@ -166,11 +166,26 @@ fn epochs_that_were_missed_are_caught_up_with() {
     client.hello(&format!("{PEER},100000,main,10.0.0.2,6380,99999"));
     client.is("get-primary-addr-by-name main", "*2 $8 10.0.0.2 $4 6380");
     assert!(client.saved().contains("sentinel current-epoch 100000\n"));
-    // One that has seen nothing comes into a group of any age, and its own failovers have epochs after that.
+    // One that has seen nothing comes into an old group, and its own failovers have epochs after that.
     let mut fresh = Client::new();
-    fresh.hello(&format!("{PEER},4000000000000000000,main,10.0.0.2,6380,7"));
+    fresh.hello(&format!("{PEER},5000000,main,10.0.0.2,6380,7"));
     fresh.is("get-primary-addr-by-name main", "*2 $8 10.0.0.2 $4 6380");
-    fresh.is("is-master-down-by-addr 10.0.0.2 6380 4000000000000000001 a", "*3 :0 $1 a :4000000000000000001");
+    fresh.is("is-master-down-by-addr 10.0.0.2 6380 5000001 a", "*3 :0 $1 a :5000001");
+}
+
+#[test]
+fn one_message_does_not_part_a_fresh_sentinel_from_its_group() {
+    let largest: u64 = 1 << 24;
+    let mut fresh = Client::new();
+    // Neither at once nor step by step, before the group has heard of the first one.
+    for epoch in [1 << 62, largest + 1, largest, 2 * largest, largest + 1] {
+        fresh.hello(&format!("{PEER},{epoch},main,10.0.0.1,6379,0"));
+    }
+    assert!(fresh.saved().contains(&format!("sentinel current-epoch {largest}\n")));
+    // The group believes what it believes, and goes on together.
+    let mut member = Client::with(&["monitor main 10.0.0.1 6379 2", "current-epoch 3"]);
+    member.hello(&format!("{PEER},{largest},main,10.0.0.1,6379,0"));
+    assert!(member.saved().contains(&format!("sentinel current-epoch {largest}\n")));
 }
 
 #[test]

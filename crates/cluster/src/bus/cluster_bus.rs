@@ -32,6 +32,8 @@ pub struct Bus {
     pub(super) last_vote_epoch: u64,
     /// The time of the last line of the log about an epoch that was refused.
     pub(super) epoch_refused: Option<Millis>,
+    /// The beginning of a minute, and the epoch then: others' epochs are measured from it.
+    pub(super) epoch_step: Option<(Millis, u64)>,
     pub(super) health: Health,
     pub(super) election: Election,
     pub(super) manual: ManualFailover,
@@ -100,6 +102,7 @@ impl Bus {
             current_epoch: 0,
             last_vote_epoch: 0,
             epoch_refused: None,
+            epoch_step: None,
             health: Health::default(),
             election: Election::default(),
             manual: ManualFailover::default(),

@@ -485,7 +485,7 @@ impl World {
         let header = Header {
             sender: Some(me.id),
             current_epoch: epoch,
-            config_epoch: 1 << 62,
+            config_epoch: 1 << 23,
             offset: 1,
             slots: owner.slots.clone(),
             is_replica: true,

@@ -2,18 +2,21 @@
 //!
 //! An epoch grows by one with each election. One that is believed becomes this node's own, is on the disk and in all of
 //! its packets. The largest number there is would leave no epoch for any election after it, in the whole cluster and
-//! for good. A packet with such an epoch is dropped. Any number that a cluster can come to is believed, whatever this
-//! node has seen: it may join a cluster of any age.
+//! for good. So an epoch may be ahead of what was seen by as many elections as a node can have missed, and no further:
+//! a packet with another one is dropped. The numbers do not come to an end in such steps.
+//!
+//! All epochs of one [`STEP_PERIOD`] are measured from that at its beginning: the cluster hears of a step before the
+//! next one, and no node is parted from it by what one packet says.
 
 use crate::Millis;
 use crate::bus::cluster_bus::Bus;
 use crate::bus::model::bus_effect::Level;
 use crate::packet::{Body, Header};
 
-/// The largest epoch that is believed whatever the node has seen.
-const FIRST_MAX: u64 = 1 << 62;
-/// Elections that a node may have missed beyond that.
-const AHEAD_MAX: u64 = 1 << 20;
+/// Elections that a node may have missed, or a cluster has had before a node joins it.
+const AHEAD_MAX: u64 = 1 << 24;
+/// The time in which an epoch goes ahead once: well above the time in which each node hears of it.
+const STEP_PERIOD: Millis = 60_000;
 /// The largest epoch of all; beyond it are numbers that no cluster comes to.
 const EPOCH_MAX: u64 = 3 << 61;
 /// The time between two lines of the log about epochs that are not believed.
@@ -24,7 +27,11 @@ impl Bus {
     pub(super) fn believes(&mut self, header: &Header, body: &Body) -> bool {
         let of_another = if let Body::Update { config_epoch, .. } = body { *config_epoch } else { 0 };
         let epoch = header.current_epoch.max(header.config_epoch).max(of_another);
-        let highest = FIRST_MAX.max(self.current_epoch.saturating_add(AHEAD_MAX).min(EPOCH_MAX));
+        let from = match self.epoch_step {
+            Some((at, from)) if (0..STEP_PERIOD).contains(&(self.now - at)) => from,
+            _ => self.epoch_step.insert((self.now, self.current_epoch)).1,
+        };
+        let highest = from.saturating_add(AHEAD_MAX).min(EPOCH_MAX);
         if epoch <= highest.max(self.current_epoch) {
             return true;
         }
@@ -58,7 +65,7 @@ mod tests {
             header
         };
         let update = |epoch: u64| Body::Update { config_epoch: epoch, node: Some(other), slots: SlotSet::none() };
-        let refused = [(u64::MAX, 1, 0), (1, u64::MAX, 0), (1, 1, u64::MAX), (1 << 63, 1, 0), (FIRST_MAX + 1, 1, 0)];
+        let refused = [(u64::MAX, 1, 0), (1, u64::MAX, 0), (1, 1, u64::MAX), (1 << 62, 1, 0), (AHEAD_MAX + 1, 1, 0)];
         for (current, config, of_update) in refused {
             let header = packet(&bus, current, config);
             bus.take_full(link, &header, update(of_update));
@@ -68,11 +75,14 @@ mod tests {
         let is_refusal =
             |effect: &Effect| matches!(effect, Effect::Log { text, .. } if text.ends_with("it is refused"));
         assert_eq!(bus.take_effects().iter().filter(|effect| is_refusal(effect)).count(), 1);
-        let header = packet(&bus, FIRST_MAX, 7);
+        let header = packet(&bus, AHEAD_MAX, 7);
         bus.take_full(link, &header, update(8));
-        assert_eq!(told(&bus), (FIRST_MAX, Some(8)), "a cluster of any age");
-        let header = packet(&bus, FIRST_MAX + 5, 7);
+        assert_eq!(told(&bus), (AHEAD_MAX, Some(8)), "a cluster of any age");
+        let header = packet(&bus, AHEAD_MAX + 5, 7);
         bus.take_full(link, &header, update(8));
-        assert_eq!(told(&bus), (FIRST_MAX + 5, Some(8)), "and it goes on");
+        assert_eq!(told(&bus), (AHEAD_MAX, Some(8)), "others have not heard of it yet");
+        bus.now += STEP_PERIOD;
+        bus.take_full(link, &header, update(8));
+        assert_eq!(told(&bus), (AHEAD_MAX + 5, Some(8)), "and it goes on");
     }
 }
