@@ -3,7 +3,7 @@
 use super::CHANGES;
 use super::stage::{BOSS, Change};
 use crate::dialogue::ask;
-use crate::harness::{Server, eventually, expect_bytes, free_port, is_peer, owned, read_to_close, send};
+use crate::harness::{PATIENCE, Server, eventually, expect_bytes, free_port, is_peer, owned, read_to_close, send};
 use crate::slow_disks::{changes, contains, hold, server_on_slow_disk};
 use redis::Connection;
 use std::fs;
@@ -156,6 +156,7 @@ fn slow_target(place: &mut Place, change: &Change) -> Option<&'static str> {
     let port = listener.local_addr().expect("an address").port();
     send(&mut socket, format!("MIGRATE 127.0.0.1 {port} secret 0 60000\r\n").as_bytes());
     let (mut target, _) = listener.accept().expect("a connection");
+    target.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     let mut seen = until(&mut target, |seen| contains(seen, "hidden-value"));
     place.run("SET secret written-later");
     place.make(change);
@@ -209,6 +210,9 @@ fn long_reply(place: &mut Place, change: &Change) -> Option<&'static str> {
         let mut told = Vec::new();
         if take(&mut socket, &mut told) {
             return Some("closed");
+        }
+        if told.is_empty() {
+            return Some("silent");
         }
         lines += told.iter().filter(|byte| **byte == b'\n').count();
     }
@@ -334,10 +338,15 @@ fn half_while_loading(place: &mut Place, change: &Change) -> Option<&'static str
     place.found.iter().find(|(name, _)| *name == change.name).map(|(_, cell)| *cell)
 }
 
-/// What comes until it is enough, or the end of the connection.
+/// What comes until it is enough, nothing more comes, or the connection ends.
 fn until(socket: &mut TcpStream, is_enough: impl Fn(&[u8]) -> bool) -> Vec<u8> {
-    let mut all = Vec::new();
-    while !is_enough(&all) && !take(socket, &mut all) {}
+    let (mut all, mut before) = (Vec::new(), usize::MAX);
+    while !is_enough(&all) && all.len() != before {
+        before = all.len();
+        if take(socket, &mut all) {
+            break;
+        }
+    }
     all
 }
 
