@@ -9,8 +9,8 @@
 //!   first   has its effect before the change is acknowledged, or is refused
 //!   wrote   MIGRATE's AUTH is refused, and RESTORE behind it is run: as the user of a connection that was open, or as
 //!           the default one
-//!   ends    closed with the right to the command that the connection goes on with, and with any right while a reply
-//!           is half written; in Valkey it goes on
+//!   ends    closed with the right to the command that the connection goes on with, or, while its reply is half
+//!           written, to some key; in Valkey it goes on
 //!   moved   not carried to the node that has the key, which the client is told
 //!   -       the way is not there
 //! ```
@@ -146,8 +146,8 @@ const ELSEWHERE_TABLE: &str = "
 way         | none | delete | again  | gone   | less   | same | off | pass | -all   | -cmd   | keys   | some   | %R     | chans | dbs    | d.none | d.pass | d.off | d.-all | d.keys | d.reset | d.prot
 slots       | ran  | closed | closed | closed | ends   | ran  | ran | ran  | ends   | ran    | ran    | ran    | ran    | ran   | ran    | -      | -      | -     | -      | -      | -       | -
 slow target | ran  | closed | closed | closed | no     | ran  | ran | ran  | no     | ran    | no     | no     | no     | ran   | no     | ran    | ran    | ran   | no     | no     | no      | ran
-KEYS        | ran  | closed | closed | closed | ends   | ran  | ran | ran  | ends   | ends   | ends   | ends   | ends   | ends  | ends   | ran    | ran    | ran   | ends   | ends   | ends    | ran
-DELPREFIX   | -    | closed | closed | closed | closed | -    | -   | -    | closed | closed | closed | closed | closed | -     | closed | -      | -      | -     | closed | closed | closed  | -
+KEYS        | ran  | closed | closed | closed | ends   | ran  | ran | ran  | ends   | ran    | ends   | ends   | ends   | ran   | ends   | ran    | ran    | ran   | ends   | ends   | ends    | ran
+DELPREFIX   | -    | closed | closed | closed | closed | -    | -   | -    | closed | ran    | closed | closed | closed | -     | closed | -      | -      | -     | closed | closed | closed  | -
 slow disk   | ran  | closed | closed | -      | -      | -    | ran | -    | ran    | -      | -      | -      | -      | -     | -      | -      | -      | -     | -      | -      | -       | -
 loading     | ran  | closed | closed | -      | -      | -    | ran | ran  | no     | no     | no     | no     | no     | ran   | no     | -      | -      | -     | -      | -      | -       | -
 ";

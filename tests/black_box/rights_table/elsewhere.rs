@@ -244,13 +244,12 @@ fn long_deletion(place: &mut Place, change: &Change) -> Option<&'static str> {
     place.make(change);
     let left = count(place);
     place.run("CLIENT UNPAUSE");
-    let told = read_to_close(&mut socket?);
-    Some(if count(place) != left {
-        "wrote"
-    } else if told.is_empty() {
-        "closed"
-    } else {
-        "silent"
+    let told = until(&mut socket?, |told| told.ends_with(b"\n"));
+    Some(match (told.first(), count(place) == left) {
+        (Some(b':'), false) => "ran",
+        (_, false) => "wrote",
+        (None, true) => "closed",
+        (Some(_), true) => "no",
     })
 }
 

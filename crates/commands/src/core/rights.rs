@@ -267,14 +267,27 @@ pub(crate) fn has_any(engine: &Engine, session: &mut Session) -> bool {
     session.asker.is_obeyed() || !session.identity.is_nobody()
 }
 
-/// Whether the client's command that has begun and not ended was let in by other rights than its user has now.
+/// Whether the client's command that has begun and not ended was let in by other rights than its user has now, unless
+/// the user may do all that it can do.
 pub(crate) fn has_lost(engine: &Engine, session: &mut Session) -> bool {
     session.refresh_rights(engine);
     let Some(unfinished) = session.unfinished.as_ref().filter(|_| !session.asker.is_obeyed()) else { return false };
     match (&unfinished.identity, &session.identity) {
-        (Identity::User(old), Identity::User(new)) => !Arc::ptr_eq(old, new) && !old.has_same_rights(new),
+        (Identity::User(old), Identity::User(new)) => {
+            !Arc::ptr_eq(old, new) && !old.has_same_rights(new) && !may_with_any_key(new, unfinished.entry.command)
+        }
         _ => true,
     }
+}
+
+/// Whether the user may run the command in every database, whatever keys its arguments name.
+fn may_with_any_key(user: &User, command: &'static Command) -> bool {
+    let all_keys = KeyAccess { reads: true, writes: true };
+    Catalog::get().number(command).is_some_and(|number| {
+        user.selectors().iter().any(|selector| {
+            selector.allows_command(number.id, None) && selector.allows_all_keys(all_keys) && selector.allows_db(None)
+        })
+    })
 }
 
 /// Puts a denial into the log of denials.
@@ -480,6 +493,8 @@ mod tests {
         let mut running = client.begin(&["DELPREFIX", "key:"]);
         assert!(!running.step());
         admin.is("ACL SETUSER u >another", "+OK").is("ACL SETUSER v on", "+OK");
+        // Rights to other commands and to channels are no matter.
+        admin.is("ACL SETUSER u -get resetchannels", "+OK");
         assert_eq!(running.end(), format!(":{KEYS}"));
     }
 }
