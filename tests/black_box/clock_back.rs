@@ -1,7 +1,7 @@
 //! A time of day that goes back by an hour: what measures a span does not notice. `clock_back.c` plays the clock.
 
 use crate::dialogue::ask;
-use crate::harness::{Server, bytes_of, eventually, expect_bytes, send};
+use crate::harness::{Server, bytes_of, eventually, expect_bytes, read_to_close, send};
 use std::fs;
 use std::net::TcpStream;
 use std::path::PathBuf;
@@ -134,4 +134,14 @@ fn a_replica_knows_how_long_its_link_is_down_when_the_clock_has_gone_back() {
 fn a_replica_whose_link_never_stood_says_so() {
     let server = Server::start(&["--replicaof", "127.0.0.1", "1"]);
     assert_eq!(info(&server, "master_link_down_since_seconds"), Some(-1));
+}
+
+#[test]
+fn an_idle_client_is_closed_when_the_clock_has_gone_back() {
+    let server = server_with_clock(&["--timeout", "2"]);
+    let mut idle = server.socket();
+    send(&mut idle, b"PING\r\n");
+    expect_bytes(&mut idle, b"+PONG\r\n");
+    set_back(&server);
+    assert_eq!(read_to_close(&mut idle), "");
 }

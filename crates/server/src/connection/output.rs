@@ -211,6 +211,12 @@ impl Output {
         now.since(*self.over_soft_since.get_or_insert(now))
     }
 
+    /// The time of day was set, by so many milliseconds.
+    pub fn set_clock(&mut self, by: i64) {
+        self.progress_at = self.progress_at.after(by);
+        self.over_soft_since = self.over_soft_since.map(|since| since.after(by));
+    }
+
     /// It is not above its soft limit.
     #[inline]
     pub fn within_soft(&mut self) {

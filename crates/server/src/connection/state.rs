@@ -135,6 +135,13 @@ impl Connection {
         self.session.info.count_input(bytes);
     }
 
+    /// The time of day was set, by so many milliseconds: what has passed before does not change with it.
+    pub fn set_clock(&mut self, by: i64) {
+        self.active_at = self.active_at.after(by);
+        self.session.info.active_at.store(self.active_at.0, Relaxed);
+        self.output.set_clock(by);
+    }
+
     /// Milliseconds of silence.
     pub fn silence(&self, now: UnixMs) -> i64 {
         now.since(self.active_at)

@@ -26,6 +26,10 @@ impl Worker {
         let paused = self.shared.engine.are_timers_paused();
         self.expire(server, steady, paused);
         if self.timers.take_due(steady, self.settings.timer_interval) {
+            if self.follow_clock() {
+                // The tick's time of day is that of before.
+                return;
+            }
             // The worker that hears of them may be busy.
             self.accept();
             commands::scripting::forget_flushed(&self.shared.engine);
@@ -106,6 +110,16 @@ impl Worker {
             }
         }
         waiting
+    }
+
+    /// Connections note the time of day of what they do: where that was set their notes go with it. Returns whether it
+    /// was.
+    fn follow_clock(&mut self) -> bool {
+        let step = self.timers.clock_step(clock::now().unix_ms(), clock::nanos().ms());
+        if step != 0 {
+            self.connections.iter_mut().for_each(|(_, connection)| connection.set_clock(step));
+        }
+        step != 0
     }
 
     /// Clients that were ended by others and do not read their last replies.

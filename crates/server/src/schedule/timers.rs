@@ -1,16 +1,20 @@
 //! What a worker does now and then: when it is due, and how long the worker may sleep until then.
 
-use engine::time::{Nanos, SteadyMs};
+use engine::time::{Nanos, SteadyMs, UnixMs};
 use std::time::Duration;
 
 /// Milliseconds between two looks for idle connections.
 const IDLE_CHECK: i64 = 500;
+/// Milliseconds by which the time of day is set at least: less is how clocks are kept in time.
+const CLOCK_STEP: i64 = 1000;
 
 /// When what is done in the background is due.
 #[derive(Debug, Default)]
 pub struct Timers {
     next: SteadyMs,
     next_idle_check: SteadyMs,
+    /// By how much the time of day was ahead of the clock that never goes back when that was looked at last.
+    ahead: Option<i64>,
     /// More keys have expired than were removed at once.
     expires_more: bool,
 }
@@ -23,6 +27,13 @@ impl Timers {
             self.next = now.after(interval);
         }
         is_due
+    }
+
+    /// By how many milliseconds the time of day was set since this was asked last; 0 where it went as time goes.
+    pub fn clock_step(&mut self, today: UnixMs, now: SteadyMs) -> i64 {
+        let ahead = today.0.saturating_sub(now.0);
+        let step = ahead.saturating_sub(self.ahead.replace(ahead).unwrap_or(ahead));
+        if step.saturating_abs() < CLOCK_STEP { 0 } else { step }
     }
 
     /// Whether idle connections are to be looked for. Then the next time is set.
@@ -77,6 +88,15 @@ mod tests {
                 && !timers.take_idle_check(SteadyMs(1560))
                 && timers.take_idle_check(SteadyMs(1561))
         );
+    }
+
+    #[test]
+    fn a_clock_that_is_set_is_noticed_once() {
+        let mut timers = Timers::default();
+        let mut step = |today, now| timers.clock_step(UnixMs(today), SteadyMs(now));
+        assert_eq!((step(1_000_000, 10), step(1_000_500, 20), step(1_000_510, 30)), (0, 0, 0));
+        assert_eq!((step(0, 40), step(10, 50)), (-1_000_520, 0));
+        assert_eq!((step(5010, 60), step(5020, 70)), (4990, 0));
     }
 
     #[test]
