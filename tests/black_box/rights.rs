@@ -425,3 +425,39 @@ fn users_come_with_the_configuration_or_with_a_file() {
     let log = folder.read("stdout");
     assert!(log.contains("Aborting") && log.contains("users.acl:1"), "{log}");
 }
+
+/// As in Valkey, and as `docs/design/users.md` says.
+#[test]
+fn what_takes_rights_of_a_user_ends_neither_its_tracking_nor_its_open_connections() {
+    let server = Server::start_with_threads(2, &[]);
+    let mut admin = server.client();
+    assert_eq!(ask(&mut admin, "ACL SETUSER u on >x ~* &* +@all"), "OK");
+    let mut tracking = server.socket();
+    send(&mut tracking, b"HELLO 3 AUTH u x\r\nCLIENT TRACKING ON BCAST PREFIX s:\r\nPING\r\n");
+    read_to(&mut tracking, "+PONG\r\n");
+    let mut open = server.client();
+    assert_eq!(ask(&mut open, "SET k v"), "OK");
+    for (change, key) in [("resetkeys resetchannels -@all", "s:1"), ("off", "s:2")] {
+        assert_eq!(ask(&mut admin, &format!("ACL SETUSER u {change}")), "OK");
+        assert_eq!(ask(&mut admin, &format!("SET {key} v")), "OK");
+        read_to(&mut tracking, &format!("{key}\r\n"));
+    }
+    send(&mut tracking, b"GET s:1\r\n");
+    read_to(&mut tracking, "-NOPERM");
+    assert_eq!(ask(&mut admin, "CONFIG SET requirepass p"), "OK");
+    assert_eq!(ask(&mut admin, "ACL SETUSER default off"), "OK");
+    assert_eq!(ask(&mut open, "GET k"), "\"v\"");
+    let mut late = server.socket();
+    send(&mut late, b"PING\r\n");
+    read_to(&mut late, "-NOAUTH");
+}
+
+/// Reads until this has come.
+fn read_to(socket: &mut TcpStream, end: &str) {
+    let mut text = Vec::new();
+    while !String::from_utf8_lossy(&text).contains(end) {
+        let mut byte = [0];
+        assert!(socket.read(&mut byte).is_ok_and(|read| read == 1), "{}", String::from_utf8_lossy(&text));
+        text.push(byte[0]);
+    }
+}
