@@ -60,6 +60,8 @@ const SAID: &[&str] = &[
     "MIGRATE 127.0.0.1 <port> k 0 100 AUTH u s3cr3t-43",
     "MIGRATE 127.0.0.1 <port> k 0 100 KEYS a AUTH s3cr3t-44",
     "ACL DRYRUN ACL SETUSER u >s3cr3t-45",
+    "CONFIG SET requirepas s3cr3t-46",
+    "CONFIG SET requirepass a s3cr3t-47 s3cr3t-48",
     "AUTH u s3cr3t-8",
 ];
 

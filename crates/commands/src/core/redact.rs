@@ -173,7 +173,9 @@ mod tests {
             ("CONFIG SET sentinel-pass p", "CONFIG SET sentinel-pass *"),
             ("CONFIG SET auth-pass p", "CONFIG SET auth-pass *"),
             ("CONFIG SET requirepass", "CONFIG SET requirepass"),
-            ("CONFIG SET maxmemory requirepass p x", "CONFIG SET maxmemory requirepass * x"),
+            ("CONFIG SET maxmemory requirepass p x", "CONFIG SET maxmemory requirepass * *"),
+            ("CONFIG SET requirepas p", "CONFIG SET requirepas *"),
+            ("CONFIG SET requirepass of four words", "CONFIG SET requirepass * * *"),
             ("CONFIG SET masterauth masterauth masterauth p", "CONFIG SET masterauth * * *"),
             ("CONFIG GET requirepass p", "CONFIG GET requirepass *"),
             ("MIGRATE h 1 k 0 AUTH p", "MIGRATE h 1 k 0 AUTH *"),
@@ -195,7 +197,7 @@ mod tests {
         for directive in engine::config::directive_table::entries().iter().filter(|entry| entry.sensitive) {
             let name = directive.name;
             assert_eq!(shown(&format!("CONFIG SET {name} p")), format!("CONFIG SET {name} *"));
-            assert_eq!(shown(&format!("CONFIG SET port 1 {name} p x")), format!("CONFIG SET port 1 {name} * x"));
+            assert_eq!(shown(&format!("CONFIG SET port 1 {name} p x")), format!("CONFIG SET port 1 {name} * *"));
             assert_eq!(shown(&format!("CONFIG SET port {name} p")), format!("CONFIG SET port {name} *"));
         }
     }

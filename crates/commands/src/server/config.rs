@@ -77,10 +77,18 @@ const SUBCOMMANDS: &[Command] = &[
         complexity: "O(N) when N is the number of configuration parameters provided",
         tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
         history: &[("7.0.0", "Added the ability to set multiple parameters in one call.")],
+        is_secret: is_of_unknown,
         run: set,
         ..SUB
     },
 ];
+
+/// Returns whether an argument of CONFIG SET belongs to no directive that there is: the name of one that holds a secret
+/// may be misspelt, and a secret of several words have lost its quotes.
+fn is_of_unknown(args: &Args<'_>, index: usize) -> bool {
+    let is_unknown = |at: usize| directive_table::find(&args[at]).is_none();
+    index > 2 && if index.is_multiple_of(2) { is_unknown(index) } else { is_unknown(index - 1) }
+}
 
 fn get(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let patterns: Vec<&[u8]> = args.from(2).collect();
