@@ -19,7 +19,8 @@
 //! ```
 //!
 //! DUMP writes these where a stream needs them. A file is to be read by other servers, so streams in it are of the
-//! third version, and what that cannot say stands before the key in a field ([`STATE`]) that others pass over:
+//! third version, in which entries given back are with a consumer without a name, which was never seen. What it cannot
+//! say stands before the key in a field ([`STATE`]) that others pass over:
 //!
 //! ```text
 //!  | groups with entries given back | name | count | id, 16 bytes | delivered at, 8 bytes | deliveries | ...
@@ -34,7 +35,9 @@ use crate::format::kind;
 use crate::source::{Result, Source};
 use std::collections::BTreeSet;
 use structures::listpack::{Item, Listpack};
-use structures::stream::{ConsumerGroup, Id, Idempotency, Limits, MAX_BYTES, Node, Pending, ProducerMemory, Stream};
+use structures::stream::{
+    Consumer, ConsumerGroup, Id, Idempotency, Limits, MAX_BYTES, Node, Pending, ProducerMemory, Stream,
+};
 
 const DELETED: i64 = 1;
 const SAME_FIELDS: i64 = 2;
@@ -99,12 +102,19 @@ pub fn restore_state(stream: &mut Stream, field: &[u8]) -> Result<()> {
     let source = &mut Source::new(&mut bytes, false);
     for _ in 0..source.length()? {
         let name = source.string()?;
+        let Some(group) = stream.group_mut(&name) else { return source.corrupt("Group of entries given back") };
         for _ in 0..source.length()? {
             let (id, pending) = read_pending(source)?;
-            match stream.group_mut(&name) {
-                Some(group) if group.pending(id).is_none() => group.assign(id, pending),
-                _ => return source.corrupt("Entry given back that cannot be pending"),
+            let holder = group.pending(id).and_then(|pending| group.consumer(pending.consumer?));
+            if holder.is_some_and(|consumer| !consumer.name.is_empty()) {
+                return source.corrupt("Entry given back that a consumer has");
             }
+            group.assign(id, pending);
+        }
+        // The consumer without a name was made for readers that look for one.
+        let nameless = group.find(b"").and_then(|at| group.consumer(at));
+        if nameless.is_some_and(|consumer| consumer.seen_at == 0 && consumer.pending_len() == 0) {
+            group.remove(b"");
         }
     }
     if source.length()? > 0 {
@@ -187,24 +197,24 @@ fn put_pending(out: &mut Vec<u8>, id: Id, pending: &Pending) {
 }
 
 fn put_group(out: &mut Vec<u8>, group: &ConsumerGroup, style: &Style, kind: u8) {
-    // Readers of older types look for the consumer of each entry.
     let with_given_back = kind >= kind::REDIS_STREAM_LISTPACKS_5;
-    let pending = || {
-        let all = group.pending_range(Id::MIN, Id::MAX);
-        all.filter(|(_, pending)| with_given_back || pending.consumer.is_some())
-    };
-    put_length(out, pending().count() as u64);
-    pending().for_each(|(id, pending)| put_pending(out, id, pending));
-    let consumers = group.consumers();
-    put_length(out, consumers.len() as u64);
-    for (consumer, _) in consumers {
+    put_length(out, group.pending_len() as u64);
+    group.pending_range(Id::MIN, Id::MAX).for_each(|(id, pending)| put_pending(out, id, pending));
+    // Readers of older types look for the consumer of each entry.
+    let nobodys: Vec<Id> = if with_given_back { Vec::new() } else { given_back(group).map(|(id, _)| id).collect() };
+    let nameless = Consumer::default();
+    let added = Some(&nameless).filter(|_| !nobodys.is_empty() && group.find(b"").is_none());
+    let consumers = group.consumers().map(|(consumer, _)| consumer).chain(added);
+    put_length(out, (group.consumers_len() + usize::from(added.is_some())) as u64);
+    for consumer in consumers {
         put_string(out, &consumer.name, style.compress);
         out.extend_from_slice(&consumer.seen_at.to_le_bytes());
         if kind >= kind::STREAM_LISTPACKS_3 {
             out.extend_from_slice(&consumer.active_at.unwrap_or(-1).to_le_bytes());
         }
-        put_length(out, consumer.pending_len() as u64);
-        consumer.pending_from(Id::MIN).for_each(|id| out.extend_from_slice(&raw(id)));
+        let theirs = if consumer.name.is_empty() { &nobodys[..] } else { &[] };
+        put_length(out, (consumer.pending_len() + theirs.len()) as u64);
+        consumer.pending_from(Id::MIN).chain(theirs.iter().copied()).for_each(|id| out.extend_from_slice(&raw(id)));
     }
     if with_given_back {
         put_length(out, given_back(group).count() as u64);
@@ -464,7 +474,12 @@ mod tests {
         let message = b"message".as_slice().into();
         assert_eq!(again.idempotency_mut().find(b"producer", &message, 9_007), Some(Id::new(3, 0)));
         assert_eq!(again.idempotency_mut().find(b"producer", &message, 9_008), None);
-        assert!(restore_state(&mut again, &field).is_err(), "entries that are pending already");
+        restore_state(&mut again, &field).expect("what is given back already");
+        assert_eq!(told(&again), told(&stream));
+        let group = again.group_mut(b"group").unwrap();
+        let (consumer, _) = group.find_or_add(b"consumer", 5);
+        group.assign(Id::new(2, 0), Pending { delivered_at: 5, deliveries: 1, consumer: Some(consumer) });
+        assert!(restore_state(&mut again, &field).is_err(), "an entry that a consumer has");
         (0..field.len()).for_each(|end| assert!(restore_state(&mut read_again(&stream, 21), &field[..end]).is_err()));
         assert!(state(&Stream::default()).is_none());
     }

@@ -6,11 +6,12 @@ use crate::core::command::{Command, FAST, Group as Family, WRITE, key};
 use crate::core::context::Context;
 use crate::streams::claim::no_key_or_group;
 use crate::streams::stream::parse_id;
-use crate::streams::stream_records::{acknowledged_record, deleted_record, given_back};
+use crate::streams::stream_records::{acknowledged_record, deleted_record};
 use crate::streams::trim::references;
 use engine::Error;
 use engine::data::event_class::EventClass;
 use engine::propagation::effects::Record;
+use engine::propagation::logged_words::given_back;
 use std::collections::BTreeMap;
 use structures::stream::{Deletion, Id, Pending, References, Stream};
 
@@ -232,7 +233,7 @@ fn xnack(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if released.is_empty() {
         edit.unchanged();
     } else {
-        let record = |(id, deliveries): &(Id, u64)| given_back(&args[1], &args[2], *id, *deliveries);
+        let record = |(id, deliveries): &(Id, u64)| given_back(&args[1], &args[2], &id.to_vec(), *deliveries);
         edit.log_as(|| released.iter().map(record).collect());
         edit.commit_silently(released.len() as u64);
     }

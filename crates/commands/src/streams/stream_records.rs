@@ -83,13 +83,6 @@ pub(crate) fn memory(key: &[u8], memory: ProducerMemory) -> Record {
     record(&[&[&b"XACK"[..], key, OWN_GROUP], &limits[..]].concat())
 }
 
-/// An entry that was given back to its group.
-pub(crate) fn given_back(key: &[u8], group: &[u8], id: Id, deliveries: u64) -> Record {
-    let (id, deliveries) = (id.to_vec(), deliveries.to_string());
-    let options: [&[u8]; 6] = [b"TIME", b"0", b"RETRYCOUNT", deliveries.as_bytes(), b"FORCE", b"JUSTID"];
-    record(&[&[&b"XCLAIM"[..], key, group, b"", b"-1", &id], &options[..]].concat())
-}
-
 /// When a message came that became this entry: what a log is read from came when its entry was added.
 pub(crate) fn came_at(engine: &Engine, entry: Id, now: i64) -> i64 {
     let is_loading = engine.persistence_status().deny_reasons().is_loading();

@@ -15,6 +15,13 @@ pub fn stream_state(key: &[u8], state: &[u8]) -> Record {
     record(&[b"XACK", key, OWN_GROUP, b"STATE", state])
 }
 
+/// An entry of a stream that was given back to its group, which others find with a consumer without a name.
+pub fn given_back(key: &[u8], group: &[u8], id: &[u8], deliveries: u64) -> Record {
+    let deliveries = deliveries.to_string();
+    let options: [&[u8]; 6] = [b"TIME", b"0", b"RETRYCOUNT", deliveries.as_bytes(), b"FORCE", b"JUSTID"];
+    record(&[&[&b"XCLAIM"[..], key, group, b"", b"-1", id], &options[..]].concat())
+}
+
 /// One command of these words.
 pub fn record(words: &[&[u8]]) -> Record {
     words.iter().map(|word| word.to_vec()).collect()

@@ -11,7 +11,7 @@ use cluster::slot_set::SlotSet;
 use engine::Engine;
 use engine::data::value::{KeyEntry, Object, Str, Value};
 use engine::propagation::log_batch::{put_command, put_select};
-use engine::propagation::logged_words::stream_state;
+use engine::propagation::logged_words::{given_back, stream_state};
 use engine::snapshot::encoder::Encode;
 use engine::snapshot::open_snapshots::Purpose;
 use engine::snapshot_steps::SnapshotRequest;
@@ -215,6 +215,7 @@ fn put_stream(out: &mut Vec<u8>, key: &[u8], stream: &Stream) {
     }
 }
 
+/// Puts a group's consumers, what is pending with them, and what is pending with none.
 fn put_consumers(out: &mut Vec<u8>, key: &[u8], name: &[u8], group: &ConsumerGroup) {
     for (consumer, _) in group.consumers() {
         words(out, &[b"XGROUP", b"CREATECONSUMER", key, name, &consumer.name]);
@@ -227,5 +228,10 @@ fn put_consumers(out: &mut Vec<u8>, key: &[u8], name: &[u8], group: &ConsumerGro
             let tail = [&b"TIME"[..], time, b"RETRYCOUNT", count, b"JUSTID", b"FORCE"];
             words(out, &[&head[..], &tail[..]].concat());
         }
+    }
+    let nobodys = group.pending_range(Id::MIN, Id::MAX).filter(|(_, pending)| pending.consumer.is_none());
+    for (id, pending) in nobodys {
+        let record = given_back(key, name, &id.to_vec(), pending.deliveries);
+        put_command(out, record.iter().map(Vec::as_slice));
     }
 }

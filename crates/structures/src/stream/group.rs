@@ -28,7 +28,7 @@ pub struct Pending {
 }
 
 /// A client that reads for a group.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Consumer {
     /// The consumer's name.
     pub name: Box<[u8]>,
@@ -94,7 +94,11 @@ impl ConsumerGroup {
     pub fn remove(&mut self, name: &[u8]) -> Option<usize> {
         let at = self.names.remove(name)?;
         let consumer = self.consumers.get_mut(at.0 as usize)?.take()?;
-        self.free.push(at.0);
+        if at.0 as usize + 1 == self.consumers.len() {
+            self.consumers.pop();
+        } else {
+            self.free.push(at.0);
+        }
         consumer.pending.iter().for_each(|id| {
             self.pending.remove(id);
         });
