@@ -85,6 +85,16 @@ const EFFECTS: &[(&[&str], &str, &[&str])] = &[
         ],
     ),
     (ENTRIES, "XADD s IDMP p m 5-5 b 1", &["MULTI", "XADD s 5-5 b 1", "XACK s \0cinnabar-stream IDMP p m 5-5", "EXEC"]),
+    (
+        &[
+            "XADD s 1-1 a 1",
+            "XADD s 1-2 a 2",
+            "XGROUP CREATE s \0cinnabar-stream 0",
+            "XREADGROUP GROUP \0cinnabar-stream c STREAMS s >",
+        ],
+        "XACK s \0cinnabar-stream 1-1 1-2",
+        &["XACK s \0cinnabar-stream 1-1 1-2"],
+    ),
 ];
 
 #[test]

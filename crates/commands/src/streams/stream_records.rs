@@ -91,7 +91,7 @@ pub(crate) fn came_at(engine: &Engine, entry: Id, now: i64) -> i64 {
 
 /// Whether this XACK is of state that streams have here alone.
 pub(crate) fn are_acknowledged(args: &Args<'_>, asker: Asker) -> bool {
-    args[2] == *OWN_GROUP && args.len() > 4 && asker.is_obeyed()
+    args[2] == *OWN_GROUP && matches!(&args[3], b"IDMP" | b"IDMP-DURATION" | b"STATE") && asker.is_obeyed()
 }
 
 /// Whether this XCLAIM is of an entry that was given back.
