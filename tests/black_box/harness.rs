@@ -192,7 +192,9 @@ impl Server {
         self.child.wait().expect("its end");
         meanwhile(&self.folder);
         self.child = spawn(&self.folder, &self.arguments, &self.environment);
-        assert!(self.wait_until_it_answers(), "it does not start again:\n{}", self.folder.read("stdout"));
+        let answers = self.wait_until_it_answers();
+        let read = |name| self.folder.read(name);
+        assert!(answers, "it does not start again:\n{}{}", read("stdout"), read("stderr"));
     }
 
     /// The same; returns when it has loaded what there is.

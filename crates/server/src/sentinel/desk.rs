@@ -54,6 +54,8 @@ impl SentinelDesk {
     /// The system has no thread or poll for it.
     pub fn start(self: &Arc<Self>, shared: &Arc<Shared>, acceptor: &Arc<Acceptor>) -> io::Result<JoinHandle<()>> {
         self.host.set_engine(&shared.engine);
+        // It has its id before any client asks it.
+        self.sentinel().start(now());
         let poll = Poll::new()?;
         // It is set once: nobody else starts it.
         let _ = self.waker.set(Waker::new(poll.registry(), WAKE)?);

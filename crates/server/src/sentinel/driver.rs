@@ -55,7 +55,6 @@ pub(super) fn start(
 
 impl Driver {
     fn run(&mut self) -> io::Result<()> {
-        self.desk.sentinel().start(now());
         self.perform();
         let mut events = Events::with_capacity(256);
         while !self.shared.stopping.load(Relaxed) {
