@@ -167,7 +167,7 @@ pub const WAYS: &[Way] = &[
     Way {
         door: Door::Sentinel,
         unchanged: ("PING", "PONG"),
-        ..hears("Sentinel's events", "PSUBSCRIBE *", "psubscribe", "SENTINEL SET hidden-value quorum 2")
+        ..hears("Sentinel's events", "PSUBSCRIBE *", "mark", "SENTINEL SET hidden-value quorum 2")
     },
 ];
 
