@@ -36,4 +36,68 @@ impl SlotMap {
         let number = self.owners.get(usize::from(slot)).copied().flatten()?;
         self.nodes.get(usize::from(number))
     }
+
+    /// Returns this map as far as it takes away what an earlier one gave: slots that come, a cluster that serves again
+    /// and the place of a primary stay as they were. None if it takes nothing away.
+    pub fn losses_from(&self, before: &SlotMap) -> Option<SlotMap> {
+        let is_down = before.is_up && !self.is_up;
+        if before.is_replica && !self.is_replica {
+            return is_down.then(|| SlotMap { is_up: false, ..before.clone() });
+        }
+        let slots = || 0..SLOTS as u16;
+        let steps_down = before.serving.is_some() && self.is_replica && !before.is_replica;
+        if !is_down && !steps_down && !slots().any(|slot| before.is_own(slot) && !self.is_own(slot)) {
+            return None;
+        }
+        let mut map = SlotMap { is_up: self.is_up && before.is_up, ..self.clone() };
+        for slot in slots().filter(|slot| self.is_own(*slot) && !before.is_own(*slot)) {
+            let number = before.owner(slot).and_then(|owner| self.nodes.iter().position(|(id, _)| *id == owner.0));
+            map.owners[usize::from(slot)] = number.map(|number| number as u16);
+        }
+        Some(map)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A map of two nodes, the first of which is this one and has the slots below a bound.
+    fn map_with(bound: usize) -> SlotMap {
+        let mut random = fastrand::Rng::with_seed(1);
+        let nodes = (0..2).map(|_| (NodeId::random(&mut random), Address::default())).collect();
+        let owners = (0..SLOTS).map(|slot| Some(u16::from(slot >= bound))).collect();
+        SlotMap { is_up: true, serving: Some(0), nodes, owners, ..SlotMap::default() }
+    }
+
+    #[test]
+    fn losses_are_in_a_map_of_their_own() {
+        let before = map_with(10);
+        assert!(before.losses_from(&before).is_none() && map_with(11).losses_from(&before).is_none());
+        let after = map_with(9);
+        let losses = after.losses_from(&before).expect("a slot has gone");
+        assert!(losses.owners == after.owners && losses.is_up);
+        // One goes and one comes, and the numbers of the nodes are others.
+        let mut after = map_with(9);
+        after.owners[20] = Some(0);
+        after.owners.iter_mut().flatten().for_each(|owner| *owner = 1 - *owner);
+        after.nodes.swap(0, 1);
+        after.serving = Some(1);
+        let losses = after.losses_from(&before).expect("a slot has gone");
+        assert!(losses.is_own(8) && !losses.is_own(9) && !losses.is_own(20));
+        assert_eq!(losses.owner(20), before.owner(20));
+    }
+
+    #[test]
+    fn a_map_of_losses_serves_no_sooner_and_leads_no_sooner() {
+        let down = SlotMap { is_up: false, ..map_with(10) };
+        assert!(map_with(10).losses_from(&down).is_none());
+        assert!(!down.losses_from(&map_with(10)).expect("it is down").is_up);
+        let mut replica = map_with(10);
+        (replica.is_replica, replica.serving) = (true, Some(1));
+        assert!(replica.losses_from(&map_with(10)).expect("it leads no more").is_replica);
+        assert!(map_with(10).losses_from(&replica).is_none());
+        let losses = down.losses_from(&replica).expect("it is down");
+        assert!(losses.is_replica && !losses.is_up && losses.serving == Some(1));
+    }
 }

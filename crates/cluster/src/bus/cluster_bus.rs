@@ -188,6 +188,11 @@ impl Bus {
         !self.effects.is_empty()
     }
 
+    /// Whether what is to be done has another slot map.
+    pub fn changes_slot_map(&self) -> bool {
+        self.effects.contains(&Effect::SlotMapChanged)
+    }
+
     pub(super) fn log(&mut self, level: Level, text: String) {
         self.effects.push(Effect::Log { level, text });
     }

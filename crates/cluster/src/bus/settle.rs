@@ -35,12 +35,13 @@ impl Bus {
         if !todo.dropped_channels.is_empty() {
             self.effects.push(Effect::DropShardSubscribers(todo.dropped_channels));
         }
-        if !todo.lost_slots.is_empty() {
-            self.removals += 1;
-            self.effects.push(Effect::LoseSlots(todo.lost_slots));
-        }
         if todo.slot_map_changed && !self.effects.contains(&Effect::SlotMapChanged) {
             self.effects.push(Effect::SlotMapChanged);
+        }
+        if !todo.lost_slots.is_empty() {
+            self.removals += 1;
+            // Clients are sent to the new owner before a key goes.
+            self.effects.push(Effect::LoseSlots(todo.lost_slots));
         }
         if todo.save {
             self.save(todo.is_durable, false);
@@ -56,5 +57,25 @@ impl Bus {
             }
             _ => self.effects.insert(0, Effect::Save { is_durable: durable, is_asked_for: asked_for }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bus::test_bus::bus;
+    use crate::slot_set::SlotSet;
+
+    #[test]
+    fn keys_of_lost_slots_go_behind_the_map() {
+        let mut bus = bus();
+        let lost = SlotSet::of([9..=9]);
+        bus.todo.lose_slots(&lost);
+        bus.todo.save(false);
+        bus.settle();
+        let effects = bus.take_effects();
+        let effects: Vec<_> = effects.into_iter().filter(|effect| !matches!(effect, Effect::Log { .. })).collect();
+        let saved = Effect::Save { is_durable: false, is_asked_for: false };
+        assert_eq!(effects, [saved, Effect::SlotMapChanged, Effect::LoseSlots(lost)]);
     }
 }

@@ -123,11 +123,14 @@ pub fn flush_all(engine: &Engine, now: Now) {
     run(engine, &[b"FLUSHALL", b"ASYNC"], now);
 }
 
-/// Keys of these slots go. A replica's go when its primary's do. `node`: what the log calls this one.
+/// Keys of these slots go, once no command runs that was admitted while they were this node's. A replica's go when its
+/// primary's do. `node`: what the log calls this one.
 pub fn remove_keys(engine: &Engine, slots: &SlotSet, node: &str, now: Now) {
     if engine.replication().is_replica() {
         return;
     }
+    let mut next = 0;
+    while !engine.pass_locks(&mut next, || false) {}
     for slot in populated(engine, slots, now).iter() {
         engine.host().notice(&format!("Deleting keys in dirty slot {slot} on node {node}"));
         run(engine, &[b"CLUSTER", b"FLUSHSLOT", slot.to_string().as_bytes(), b"ASYNC"], now);

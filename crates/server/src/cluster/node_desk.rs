@@ -4,7 +4,7 @@
 //!   a worker: visit, wake ---------+
 //!                                  +-> lock of the node: input -> effects
 //!   other threads: input ----------+
-//!                                       lock of the file: effects in their order, the file first
+//!                                       losses, then lock of the file: effects in their order, the file first
 //!   by the thread of the bus, or by another one that waits for its own:   workers never do it
 //! ```
 
@@ -212,9 +212,10 @@ impl NodeDesk {
         Wanted { effects, text, map, visits: self.visits.begun() }
     }
 
-    /// Carries out what the node wants done, in its order. The file and the slot map are there when this returns. Who
-    /// waits for visits that are done by that is told.
+    /// Carries out what the node wants done, in its order, but for what it loses, which is in force at once. The file and
+    /// the slot map are there when this returns. Who waits for visits that are done by that is told.
     pub(super) fn perform(&self) {
+        self.take_away();
         let mut file = self.file.lock();
         let mut done = Vec::new();
         loop {
@@ -248,11 +249,25 @@ impl NodeDesk {
         }
     }
 
-    fn set_slot_map(&self, map: SlotMap) {
-        if let Some(shared) = self.shared.get() {
-            shared.engine.set_slot_map(map);
-            self.duty(Duty::EndWaits);
+    /// Has no command admitted any more by what the node has lost, however long the file takes.
+    fn take_away(&self) {
+        let Some(shared) = self.shared.get() else { return };
+        let bus = self.bus();
+        if bus.changes_slot_map()
+            && let Some(losses) = bus.slot_map().losses_from(&shared.engine.cluster().map())
+        {
+            shared.engine.set_slot_map(losses);
         }
+    }
+
+    /// Has commands admitted by a map whose file is written, but for what the node has lost since.
+    fn set_slot_map(&self, map: SlotMap) {
+        let Some(shared) = self.shared.get() else { return };
+        let bus = self.bus();
+        let map = bus.slot_map().losses_from(&map).unwrap_or(map);
+        shared.engine.set_slot_map(map);
+        drop(bus);
+        self.duty(Duty::EndWaits);
     }
 
     fn perform_one(&self, effect: Effect) {
