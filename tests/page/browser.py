@@ -53,6 +53,10 @@ class Browser:
         """What is to be read there, whether it is in sight or not; nothing of what is hidden."""
         return self.script("return [...document.querySelectorAll(arguments[0])].map((e) => e.innerText).join('\\n')", selector)
 
+    def attribute(self, selector, name):
+        """Of the first element, in one step: views are drawn anew while they are looked at."""
+        return self.script("return document.querySelector(arguments[0]).getAttribute(arguments[1])", selector, name)
+
     def until(self, what, condition):
         end = time.monotonic() + PATIENCE
         while True:

@@ -105,7 +105,7 @@ def overview(browser):
     browser.until_text("Operations / s", "Memory", "Hits", "GET", "HGET")
     rate = lambda: browser.text("#view-overview .tiles div:first-child dd")
     browser.until("operations", lambda: rate()[:1] in list("123456789"))
-    label = browser.find("#view-overview svg[role=img]").get_attribute("aria-label")
+    label = browser.attribute("#view-overview svg[role=img]", "aria-label")
     assert label.startswith("Operations / s, last") and "now all" in label, label
     paths = browser.until("a curve", lambda: browser.all("#view-overview path.curve[d*=L]"))
     assert paths
@@ -327,7 +327,7 @@ def open_key(browser, key):
 def topology(browser, port, replica_port):
     browser.view("topology")
     browser.until_text(f"127.0.0.1:{replica_port}", "replica of this server", "heard of", "no node of a cluster")
-    label = browser.find("#view-topology svg[role=img]").get_attribute("aria-label")
+    label = browser.attribute("#view-topology svg[role=img]", "aria-label")
     assert label == "This server is a primary, follows no server, and has 1 replicas", label
 
 
@@ -448,7 +448,7 @@ def cluster(server, scratch):
     try:
         browser.open(f"http://127.0.0.1:{admin}/#topology")
         browser.until_text("Nodes of the cluster", "(this server)", "0–16383")
-        label = browser.find("#view-topology svg[aria-label*='primaries']").get_attribute("aria-label")
+        label = browser.attribute("#view-topology svg[aria-label*='primaries']", "aria-label")
         assert "16384 of 16384 slots are served" in label, label
         assert not browser.complaints(), browser.complaints()
     finally:
