@@ -373,6 +373,58 @@ fn what_has_written_cannot_be_killed() {
     assert!(server.wait().success());
 }
 
+/// A script that has moved a half of something, and goes on for ever.
+const HALF: &str = "redis.call('DECRBY', KEYS[1], 50) while true do end";
+
+#[test]
+fn a_script_that_the_servers_end_cuts_off_leaves_no_half() {
+    for by_signal in [false, true] {
+        // A real server waits for the script's end.
+        if by_signal && is_peer() {
+            continue;
+        }
+        let mut server = Server::start_with_threads(2, &["--busy-reply-threshold", "50", "--appendonly", "yes"]);
+        let mut client = server.client();
+        assert_eq!(ask(&mut client, "MSET k 100 other 0"), "OK");
+        let mut socket = server.socket();
+        send(&mut socket, &request(HALF, &["k"]));
+        assert!(eventually(|| ask(&mut client, "GET other").contains("BUSY ")));
+        for line in ["SHUTDOWN", "SHUTDOWN SAVE", "SHUTDOWN NOW", "SHUTDOWN FORCE"] {
+            assert!(ask(&mut client, line).contains("BUSY "), "{line}");
+        }
+        match by_signal {
+            true => server.signal("TERM"),
+            false => send(&mut server.socket(), b"SHUTDOWN NOSAVE\r\n"),
+        }
+        assert_eq!(after_its_end(&mut server), "[\"100\", \"0\"]", "by a signal: {by_signal}");
+    }
+}
+
+#[test]
+fn a_server_that_ends_before_a_script_keeps_it_busy_ends_the_script_then() {
+    if is_peer() {
+        return;
+    }
+    for by_signal in [false, true] {
+        let mut server = Server::start_with_threads(2, &["--busy-reply-threshold", "500", "--appendonly", "yes"]);
+        assert_eq!(ask(&mut server.client(), "MSET k 100 other 0"), "OK");
+        let _socket = begin(&server, HALF);
+        match by_signal {
+            true => server.signal("TERM"),
+            false => send(&mut server.socket(), b"SHUTDOWN NOSAVE\r\n"),
+        }
+        assert_eq!(after_its_end(&mut server), "[\"100\", \"0\"]", "by a signal: {by_signal}");
+    }
+}
+
+/// Two keys of a server that ends by itself, when it has started again.
+fn after_its_end(server: &mut Server) -> String {
+    let stat = format!("/proc/{}/stat", server.pid());
+    assert!(eventually(|| std::fs::read_to_string(&stat).is_ok_and(|text| text.contains(") Z "))), "it goes on");
+    server.crash();
+    ask(&mut server.client(), "MGET k other")
+}
+
 /// Scripts that take memory without an end, each in its way.
 const GREEDY: [&str; 8] = [
     "local s = ('x'):rep(2^26) local t = {} while true do t[#t + 1] = s .. #t end",

@@ -138,7 +138,7 @@ fn end_in_turn(engine: &Engine, turn: ShutdownTurn, until: SteadyMs, how: HowToE
         status.fail(turn);
         return false;
     }
-    // Whatever they have written: there is no other way past them.
+    // Whatever they have written, none of which is logged: there is no other way past them.
     engine.scripts().busy().iter().for_each(|running| running.run.end_anyway());
     leave_cluster(engine, how.hands_over, end);
     status.finish(turn);

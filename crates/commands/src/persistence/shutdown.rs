@@ -1,6 +1,7 @@
 //! SHUTDOWN.
 
 use crate::core::args::Args;
+use crate::core::busy_script;
 use crate::core::client_line::described;
 use crate::core::command::{ADMIN, ALLOW_BUSY, Command, Group, LOADING, NO_MULTI, NO_SCRIPT, STALE};
 use crate::core::context::{Context, Flow};
@@ -52,6 +53,9 @@ fn shutdown(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         (_, true) => LastSave::Never,
         _ => LastSave::Usual,
     };
+    if saves != LastSave::Never && engine.scripts().is_busy() {
+        return Err(busy_script::busy(engine));
+    }
     let how = HowToEnd {
         saves,
         is_now: given("now"),

@@ -161,11 +161,12 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
     }
 
     /// Its commands' records go into the log, and the caller's state is what it was. Returns the error of a run that
-    /// was killed, which may not have looked.
+    /// was killed, which may not have looked. One that had changed something was killed by the server's end: a half of
+    /// it is not logged.
     pub fn end(self, db: u32) -> (Box<Buffers>, Option<Error>) {
         let killed = self.killed();
         let ScriptRun { cx, group, watch, buffers, changed, .. } = self;
-        let is_killed = watch.end(cx.engine) && !changed;
+        let is_killed = watch.end(cx.engine);
         cx.keys.in_script(false);
         cx.session.in_script = false;
         if cx.session.db != db {
@@ -173,7 +174,10 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
             cx.session.info.db.store(db, Relaxed);
         }
         cx.keys.select(db);
-        group.end(cx);
+        match is_killed && changed {
+            true => group.end_unlogged(cx),
+            false => group.end(cx),
+        }
         (buffers, is_killed.then_some(killed))
     }
 
@@ -428,6 +432,10 @@ impl Watch {
             engine.scripts().begin_busy(running);
         }
         engine.host().while_busy();
+        if engine.persistence_status().shutdown.has_ended() {
+            // All that is left to do is to end: it had not kept the server busy yet when the others were ended.
+            self.run.end_anyway();
+        }
         self.next = engine.host().nanos().after(BETWEEN);
     }
 

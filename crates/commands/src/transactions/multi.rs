@@ -358,6 +358,12 @@ impl CommandGroup {
         self.batch.absorb_for(own, readers);
     }
 
+    /// The server ends before all have run: the log gets nothing of them.
+    pub fn end_unlogged(mut self, cx: &mut Context<'_>) {
+        self.batch = LogBatch::default();
+        self.end(cx);
+    }
+
     /// All have run: their records go into the log, as a transaction if there are several.
     pub fn end(self, cx: &mut Context<'_>) {
         let CommandGroup { batch, effects, command, blocking } = self;
