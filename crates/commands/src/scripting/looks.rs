@@ -4,7 +4,7 @@
 //! much, or joins long strings. So work is counted besides: bytes that Lua takes ([`note_taken`]), and calls of
 //! functions that may work on much, by the length of what they get ([`note_call`]). After so much work the next
 //! instruction is the last before a look. A look that comes late even so has the next ones come after fewer
-//! instructions.
+//! instructions; one that comes early has long arguments count for less.
 
 #![allow(unsafe_code)]
 
@@ -22,6 +22,10 @@ const SLOW: u64 = 4_000_000;
 const CALLS: usize = 128;
 /// Elements or bytes of what a function gets that count as one more call.
 const PER_CALL: usize = 1024;
+/// Calls that one counts for at most while they are found to be quick, whatever they get: a search may find at once.
+const MOST_QUICK: usize = 4;
+/// Nanoseconds between two looks that say that they come too often.
+const QUICK: u64 = 100_000;
 /// Bytes that Lua takes between two looks.
 pub(super) const TAKEN: usize = 4 << 20;
 
@@ -37,6 +41,8 @@ const FUNCTIONS: [(&str, &[&str], ffi::lua_CFunction); 5] = [
 thread_local! {
     /// Calls since the last look; a look is due from [`CALLS`] on.
     static CALLED: Cell<usize> = const { Cell::new(0) };
+    /// Calls that one counts for at most.
+    static MOST: Cell<usize> = const { Cell::new(CALLS) };
 }
 
 /// Sets when what runs is looked at next, so many nanoseconds after the last time: soon where its instructions are
@@ -47,6 +53,11 @@ pub(super) fn set_pace(lua: &Lua, nanos: u64) -> mlua::Result<()> {
         // SAFETY: the state is the one that runs, and the functions change nothing but its hook.
         unsafe {
             let now = ffi::lua_gethookcount(state);
+            match nanos {
+                SLOW.. => MOST.set(CALLS),
+                ..QUICK if now == 1 => MOST.set((MOST.get() / 2).max(MOST_QUICK)),
+                _ => {}
+            }
             let next = match now {
                 _ if nanos >= SLOW => EVERY_SLOW,
                 1 => EVERY as c_int,
@@ -108,7 +119,7 @@ pub(super) unsafe fn note_call(state: *mut ffi::lua_State) {
             _ => 0,
         }
     };
-    let called = CALLED.get().saturating_add(1 + length / PER_CALL);
+    let called = CALLED.get().saturating_add(1 + (length / PER_CALL).min(MOST.get()));
     CALLED.set(called);
     if called >= CALLS {
         CALLED.set(0);
@@ -196,5 +207,41 @@ unsafe fn call_inner(state: *mut ffi::lua_State) -> c_int {
     unsafe {
         let call = ffi::lua_touserdata(state, ffi::lua_upvalueindex(1));
         std::mem::transmute::<*mut c_void, ffi::lua_CFunction>(call)(state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mlua::{HookTriggers, VmState};
+
+    thread_local! {
+        static LOOKS: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// Counts the looks at 10,000 searches in a long string, of which each finds that so many nanoseconds have passed.
+    fn looks_at_searches(nanos: u64) -> usize {
+        LOOKS.set(0);
+        let lua = Lua::new();
+        note_calls(&lua).expect("Lua's functions");
+        lua.set_global_hook(HookTriggers::new().every_nth_instruction(EVERY), move |lua, _| {
+            LOOKS.set(LOOKS.get() + 1);
+            set_pace(lua, nanos).map(|()| VmState::Continue)
+        })
+        .expect("a hook");
+        lua.load("local s = ('x'):rep(2^20) for i = 1, 10000 do s:find('x', 1, true) end").exec().expect("a script");
+        LOOKS.get()
+    }
+
+    #[test]
+    fn searches_that_find_at_once_are_looked_at_seldom_however_long_the_text() {
+        let slow = looks_at_searches(SLOW);
+        assert!(slow >= 10_000, "{slow}");
+        let quick = looks_at_searches(QUICK / 100);
+        assert!((10..1000).contains(&quick), "{quick}");
+        let between = looks_at_searches(QUICK);
+        assert!(between < 1000, "{between}: what was learnt holds");
+        let slow = looks_at_searches(SLOW);
+        assert!(slow > 9_900, "{slow}: all but those before the first look");
     }
 }
