@@ -1,8 +1,7 @@
 //! How the functions of libraries look at their arguments.
 
 use super::failure::bad_argument;
-use super::lua_memory::room_for;
-use mlua::{Lua, MultiValue, Value};
+use mlua::{Lua, LuaString, MultiValue, Value};
 
 /// A number, whichever of the binding's two kinds it is.
 pub(super) fn number(value: &Value) -> Option<f64> {
@@ -45,11 +44,8 @@ impl FunctionWords<'_> {
     }
 
     /// Argument `index` as a string, as Lua converts it.
-    pub fn text(&self, index: usize) -> mlua::Result<Vec<u8>> {
+    pub fn text(&self, index: usize) -> mlua::Result<LuaString> {
         let value = self.values.get(index).cloned().ok_or_else(|| self.expected(index, "string"))?;
-        let text = self.lua.coerce_string(value)?.ok_or_else(|| self.expected(index, "string"))?;
-        let text = text.as_bytes();
-        room_for(text.len())?;
-        Ok(text.to_vec())
+        self.lua.coerce_string(value)?.ok_or_else(|| self.expected(index, "string"))
     }
 }

@@ -153,7 +153,7 @@ fn decode(lua: &Lua, values: MultiValue, options: JsonOptions) -> mlua::Result<V
         return Err(bad_argument(lua, 1, "decode", "expected 1 argument"));
     }
     let text = FunctionWords { lua, function: "decode", values }.text(0)?;
-    cjson_decode::decode(lua, &text, options)
+    cjson_decode::decode(lua, &text.as_bytes(), options)
 }
 
 fn encode(lua: &Lua, values: MultiValue, options: JsonOptions) -> mlua::Result<Value> {

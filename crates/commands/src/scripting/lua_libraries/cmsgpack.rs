@@ -12,6 +12,10 @@ use mlua::{Lua, MultiValue, Table, Value};
 const SHORT: usize = 16;
 /// Bytes of Lua's memory that a byte can become: an element of a table that grows.
 const VALUE: usize = 48;
+/// Bytes that are unpacked without asking for memory.
+const UNASKED: usize = 1024;
+/// Bytes for which room is asked at a time.
+const ASKED_AHEAD: usize = 64 << 10;
 
 const DEPTH_MAX: usize = 16;
 
@@ -131,7 +135,7 @@ fn header(out: &mut Vec<u8>, len: usize, short: u8, long: u8) {
 fn unpack(lua: &Lua, function: &'static str, values: MultiValue) -> mlua::Result<MultiValue> {
     let words = FunctionWords { lua, function, values };
     let data = words.text(0)?;
-    room_for(data.len().saturating_mul(VALUE))?;
+    let data = data.as_bytes();
     let (limit, offset) = match function {
         "unpack" => (0.0, 0.0),
         "unpack_one" => (1.0, words.number_or(1, 0.0)?),
@@ -147,7 +151,8 @@ fn unpack(lua: &Lua, function: &'static str, values: MultiValue) -> mlua::Result
     }
     let everything = limit as usize == 0 && offset as usize == 0;
     let limit = if everything { usize::MAX } else { limit as usize };
-    let mut reader = Reader { lua, data: &data, at: offset as usize };
+    let at = offset as usize;
+    let mut reader = Reader { lua, data: &data, at, asked_to: at.saturating_add(UNASKED) };
     let mut found = Vec::new();
     while reader.at < data.len() && found.len() < limit {
         if found.len() == RETURNED_MAX {
@@ -173,12 +178,19 @@ struct Reader<'d> {
     lua: &'d Lua,
     data: &'d [u8],
     at: usize,
+    /// There is room for what the bytes before this one become.
+    asked_to: usize,
 }
 
 impl Reader<'_> {
     fn take(&mut self, len: usize) -> mlua::Result<&[u8]> {
         let end = self.at.checked_add(len).filter(|end| *end <= self.data.len());
         let end = end.ok_or_else(|| message(self.lua, "Missing bytes in input."))?;
+        if end > self.asked_to {
+            let ahead = end.saturating_add(ASKED_AHEAD).min(self.data.len());
+            room_for((ahead - self.asked_to).saturating_mul(VALUE))?;
+            self.asked_to = ahead;
+        }
         let bytes = &self.data[self.at..end];
         self.at = end;
         Ok(bytes)

@@ -135,6 +135,7 @@ fn pack(lua: &Lua, mut values: MultiValue) -> mlua::Result<Value> {
     values.push_back(Value::Nil);
     let words = FunctionWords { lua, function: "pack", values };
     let text = words.text(0)?;
+    let text = text.as_bytes();
     let mut format = Format::new(lua, "pack", &text);
     let (mut out, mut next) = (Vec::new(), 1);
     while let Some((item, padding)) = format.next(out.len())? {
@@ -155,6 +156,7 @@ fn pack(lua: &Lua, mut values: MultiValue) -> mlua::Result<Value> {
             Item::Double => put(&mut out, words.number(next)?.to_le_bytes().into_iter(), big),
             Item::Bytes(size) => {
                 let bytes = words.text(next)?;
+                let bytes = bytes.as_bytes();
                 let size = if size == 0 { bytes.len() } else { size };
                 let bytes = bytes.get(..size).ok_or_else(|| words.wrong(next + 1, "string too short"))?;
                 room_to_grow(&out, bytes.len())?;
@@ -162,6 +164,7 @@ fn pack(lua: &Lua, mut values: MultiValue) -> mlua::Result<Value> {
             }
             Item::Text => {
                 let text = words.text(next)?;
+                let text = text.as_bytes();
                 room_to_grow(&out, text.len())?;
                 out.extend_from_slice(&text);
                 out.push(0);
@@ -175,6 +178,7 @@ fn pack(lua: &Lua, mut values: MultiValue) -> mlua::Result<Value> {
 fn unpack(lua: &Lua, values: MultiValue) -> mlua::Result<MultiValue> {
     let words = FunctionWords { lua, function: "unpack", values };
     let (text, data) = (words.text(0)?, words.text(1)?);
+    let (text, data) = (text.as_bytes(), data.as_bytes());
     let start = words.number_or(2, 1.0)?;
     if !(1.0..=9e15).contains(&start) {
         return Err(words.wrong(2, "offset must be 1 or greater"));
@@ -225,13 +229,13 @@ fn unpack(lua: &Lua, values: MultiValue) -> mlua::Result<MultiValue> {
                     let length = found.pop().and_then(|value| value.as_f64()).filter(|length| *length >= 0.0);
                     size = length.ok_or_else(|| message(lua, "format 'c0' needs a previous size"))? as usize;
                 }
-                Value::String(lua.create_string(take(size).ok_or_else(too_short)?)?)
+                Value::String(lua_memory::string(lua, take(size).ok_or_else(too_short)?)?)
             }
             Item::Text => {
                 let end = rest.iter().position(|byte| *byte == 0);
                 let end = end.ok_or_else(|| message(lua, "unfinished string in data"))?;
                 let text = take(end + 1).ok_or_else(too_short)?;
-                Value::String(lua.create_string(&text[..end])?)
+                Value::String(lua_memory::string(lua, &text[..end])?)
             }
         };
         found.push(value);
@@ -256,6 +260,7 @@ fn integer(bytes: &[u8], signed: bool) -> f64 {
 fn size(lua: &Lua, values: MultiValue) -> mlua::Result<f64> {
     let words = FunctionWords { lua, function: "size", values };
     let text = words.text(0)?;
+    let text = text.as_bytes();
     let mut format = Format::new(lua, "size", &text);
     let mut total = 0usize;
     while let Some((item, padding)) = format.next(total)? {
