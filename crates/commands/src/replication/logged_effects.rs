@@ -25,8 +25,6 @@ const EFFECTS: &[(&[&str], &str, &[&str])] = &[
     (&["SET k a"], "DELEX k IFEQ a", &["DEL k"]),
     (&["SET k a"], "DELIFEQ k a", &["DEL k"]),
     (&["SET k 1"], "INCREX k BYINT 5 UBOUND 3 SATURATE", &["SET k 3 KEEPTTL"]),
-    (&[], "MSETEX 2 a 1 b 2 NX", &["MSET a 1 b 2"]),
-    (&[], "MSETEX 2 a 1 b 2 KEEPTTL", &["MULTI", "SET a 1 KEEPTTL", "SET b 2 KEEPTTL", "EXEC"]),
     (&["SET a abc", "SET b a", "SET d old EX 100"], "BITOP DIFF d a b", &["SET d \0bc"]),
     (&["SET a abc", "SET b a"], "BITOP DIFF1 d b a", &["SET d \0bc"]),
     (&["SET a ab", "SET b aa"], "BITOP ANDOR d a b", &["SET d a`"]),

@@ -447,7 +447,7 @@ fn watch(lua: &Lua) -> mlua::Result<()> {
 fn check_and_pace(lua: &Lua) -> mlua::Result<VmState> {
     let _side = Side::rust();
     match check_time() {
-        Ok(nanos) => looks::set_pace(lua, nanos)?,
+        Ok(nanos) => looks::set_pace(lua, nanos),
         Err(error) => {
             // A script that catches the error gets the next one at once.
             lua.set_global_hook(HookTriggers::new().every_nth_instruction(1), |_, _| {
@@ -526,6 +526,18 @@ mod tests {
         }
         client.engine().scripts().set_insecure_api(false);
         assert_eq!(client.run_words(&["EVAL", "return newproxy()", "0"]), no_such("newproxy"));
+    }
+
+    #[test]
+    fn a_command_with_as_many_arguments_as_the_stack_holds_has_one_reply() {
+        let script = "local a = {} for i = 1, 7999 do a[i] = 1 end return redis.call('LPUSH', KEYS[1], unpack(a))";
+        let library = format!("#!lua name=l\nserver.register_function('f', function(KEYS) {script} end)");
+        let mut client = Client::new();
+        assert_eq!(client.run_words(&["FUNCTION", "LOAD", &library]), "l");
+        for words in [&["EVAL", script, "1", "k"][..], &["FCALL", "f", "1", "l"]] {
+            assert_eq!(client.run_words(words), ":7999");
+            client.is("PING", "+PONG");
+        }
     }
 
     #[test]

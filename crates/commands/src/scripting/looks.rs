@@ -46,8 +46,8 @@ thread_local! {
 }
 
 /// Sets when what runs is looked at next, so many nanoseconds after the last time: soon where its instructions are
-/// slow.
-pub(super) fn set_pace(lua: &Lua, nanos: u64) -> mlua::Result<()> {
+/// slow. A run whose stack has no room is looked at as before.
+pub(super) fn set_pace(lua: &Lua, nanos: u64) {
     CALLED.set(0);
     let set = move |state| {
         // SAFETY: the state is the one that runs, and the functions change nothing but its hook.
@@ -69,14 +69,14 @@ pub(super) fn set_pace(lua: &Lua, nanos: u64) -> mlua::Result<()> {
         }
     };
     // SAFETY: the function raises no error and leaves the stack as it is.
-    unsafe { lua.exec_raw((), set) }
+    _ = unsafe { lua.exec_raw::<()>((), set) };
 }
 
-/// Has the next instruction be the last before a look.
+/// Has the next instruction be the last before a look, unless the run's stack has no room.
 #[cold]
-pub(super) fn look_soon(lua: &Lua) -> mlua::Result<()> {
+pub(super) fn look_soon(lua: &Lua) {
     // SAFETY: the state is the one that runs; the function raises no error and leaves the stack as it is.
-    unsafe { lua.exec_raw((), |state| hurry(state)) }
+    _ = unsafe { lua.exec_raw::<()>((), |state| hurry(state)) };
 }
 
 /// Has the next instruction be the last before a look, unless a debugger looks at each line.
@@ -226,7 +226,8 @@ mod tests {
         note_calls(&lua).expect("Lua's functions");
         lua.set_global_hook(HookTriggers::new().every_nth_instruction(EVERY), move |lua, _| {
             LOOKS.set(LOOKS.get() + 1);
-            set_pace(lua, nanos).map(|()| VmState::Continue)
+            set_pace(lua, nanos);
+            Ok(VmState::Continue)
         })
         .expect("a hook");
         lua.load("local s = ('x'):rep(2^20) for i = 1, 10000 do s:find('x', 1, true) end").exec().expect("a script");

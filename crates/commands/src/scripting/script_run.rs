@@ -487,7 +487,7 @@ impl Commands for ScriptRun<'_, '_> {
         let next = self.watch.next;
         let ran = self.run(found, &mut args);
         if self.watch.next != next {
-            looks::look_soon(lua)?;
+            looks::look_soon(lua);
         }
         (self.buffers.bytes, self.buffers.spans) = (bytes, spans);
         match ran {

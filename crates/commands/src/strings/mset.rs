@@ -10,7 +10,6 @@ use engine::data::value::{NewString, ValueExt};
 use engine::keyspace::edit::Ttl;
 use engine::keyspace::keys::Key;
 use engine::propagation::effects::{Logged, Record};
-use engine::propagation::logged_words::record_of;
 use engine::time::UnixMs;
 use engine::{Error, Word};
 
@@ -176,8 +175,8 @@ fn msetex(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         Some(Condition::AllExist) => all_are(cx, args, 2, end, true),
     };
     if holds {
-        if cx.engine.has_log() {
-            cx.keys.effects.rare().logged = Logged::As(logged_msetex(args, end, lifetime, expiry));
+        if let Some(at) = expiry.filter(|_| !lifetime.is_absolute_ms() && cx.engine.has_log()) {
+            cx.keys.effects.rare().logged = Logged::As(vec![logged_msetex(args, end, at)]);
         }
         set_all(cx, args, 2, end, lifetime.ttl(expiry));
     }
@@ -185,15 +184,11 @@ fn msetex(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The commands that set what MSETEX does, whose condition held.
-fn logged_msetex(args: &Args<'_>, end: usize, lifetime: Lifetime, expiry: Option<UnixMs>) -> Vec<Record> {
-    let pairs: Vec<&[u8]> = args.iter().take(end).skip(2).collect();
-    let option = match (lifetime, expiry) {
-        (_, Some(at)) => pxat(at).to_vec(),
-        (Lifetime::Keep, None) => vec![b"KEEPTTL".to_vec()],
-        _ => return vec![record_of(&[b"MSET"], pairs.iter())],
-    };
-    pairs.chunks(2).map(|pair| record_of(&[&[&b"SET"[..]], pair].concat(), option.iter())).collect()
+/// MSETEX with an absolute expiry and without its condition, which held.
+fn logged_msetex(args: &Args<'_>, end: usize, expiry: UnixMs) -> Record {
+    let mut record: Record = args.iter().take(end).map(<[u8]>::to_vec).collect();
+    record.extend(pxat(expiry));
+    record
 }
 
 #[cfg(test)]
@@ -243,16 +238,7 @@ mod tests {
             client.is(command, reply);
         }
         client.later(1000).is("MGET a b", "[nil 3]");
-        let logged = log.lines();
-        let expected = [
-            "MULTI",
-            "SET a 1 PXAT 1700000001000",
-            "SET b 2 PXAT 1700000001000",
-            "EXEC",
-            "SET a 3 KEEPTTL",
-            "MSET b 3",
-            "UNLINK a",
-        ];
-        assert_eq!(logged, expected);
+        let first = log.take().swap_remove(0).1.join(&b' ');
+        assert_eq!(String::from_utf8_lossy(&first), "MSETEX 2 a 1 b 2 PXAT 1700000001000");
     }
 }
