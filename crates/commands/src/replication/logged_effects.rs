@@ -69,6 +69,18 @@ const EFFECTS: &[(&[&str], &str, &[&str])] = &[
         "XNACK s g FATAL IDS 2 9-9 1-1",
         &["XCLAIM s g  -1 1-1 TIME 0 RETRYCOUNT 9223372036854775807 FORCE JUSTID"],
     ),
+    (
+        &[
+            "XADD s 1-1 a 1",
+            "XADD s 1-2 a 2",
+            "XGROUP CREATE s g 0",
+            "XREADGROUP GROUP g c STREAMS s >",
+            "XNACK s g FAIL IDS 1 1-1",
+            "XGROUP CREATECONSUMER s g ",
+        ],
+        "XGROUP DELCONSUMER s g ",
+        &["MULTI", "XGROUP DELCONSUMER s g ", "XCLAIM s g  -1 1-1 TIME 0 RETRYCOUNT 1 FORCE JUSTID", "EXEC"],
+    ),
     (ENTRIES, "XCFGSET s IDMP-MAXSIZE 7", &["XACK s \0cinnabar-stream IDMP-DURATION 100 IDMP-MAXSIZE 7"]),
     (
         ENTRIES,

@@ -9,6 +9,8 @@ use crate::streams::stream::parse_id;
 use crate::streams::stream_records::are_acknowledged;
 use engine::data::event_class::EventClass;
 use engine::keyspace::edit::Edit;
+use engine::propagation::effects::Record;
+use engine::propagation::logged_words::given_back;
 use engine::{Error, Word};
 use structures::stream::{ConsumerGroup, Id, Stream};
 
@@ -239,9 +241,22 @@ fn delete_consumer(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Erro
         return Ok(());
     }
     let pending = edit.with(|stream: &mut Stream| stream.group_mut(&args[3])?.remove(&args[4]))?;
+    if args[4].is_empty() && cx.engine.has_log() {
+        let again = given_back_again(group_of(&edit, args)?, args);
+        if !again.is_empty() {
+            edit.log_as(|| [vec![args.iter().map(<[u8]>::to_vec).collect()], again].concat());
+        }
+    }
     edit.commit_beside(1, Some((EventClass::STREAM, "xgroup-delconsumer")));
     cx.reply.int(pending.unwrap_or(0) as i64);
     Ok(())
+}
+
+/// What was given back to the group and is pending, as the change log says it: other servers have it with the consumer
+/// without a name, and lose it with that one.
+fn given_back_again(group: &ConsumerGroup, args: &Args<'_>) -> Vec<Record> {
+    let nobodys = group.pending_range(Id::MIN, Id::MAX).filter(|(_, pending)| pending.consumer.is_none());
+    nobodys.map(|(id, pending)| given_back(&args[2], &args[3], &id.to_vec(), pending.deliveries)).collect()
 }
 
 fn xack(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
