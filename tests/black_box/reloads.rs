@@ -3,6 +3,7 @@
 use crate::dialogue::{ask, dialogue};
 use crate::harness::{Server, eventually};
 use redis::{Connection, RedisResult, cmd, pipe};
+use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::{self, ScopedJoinHandle};
 
@@ -84,6 +85,22 @@ fn a_reload_of_an_older_file_begins_the_log_anew() {
     assert_eq!(ask(&mut client, "WAITAOF 1 0 0"), "[1, 0]");
     server.crash();
     dialogue(&mut server.client(), &expected);
+}
+
+#[test]
+fn a_reload_of_a_file_that_is_missing_or_torn_leaves_the_log() {
+    let mut server = debugged(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let refused = "-ERR Error trying to load the RDB dump, check server logs.";
+    let mut client = server.client();
+    assert_eq!(ask(&mut client, "SET k value"), "OK");
+    assert_eq!(ask(&mut client, "DEBUG RELOAD NOSAVE"), refused);
+    dialogue(&mut client, &[("GET k", "\"value\""), ("SAVE", "OK")]);
+    let file = server.folder.path().join("dump.rdb");
+    let whole = fs::read(&file).expect("a file");
+    fs::write(&file, &whole[..whole.len() / 2]).expect("to write");
+    assert_eq!(ask(&mut client, "DEBUG RELOAD NOSAVE"), refused);
+    server.crash();
+    dialogue(&mut server.client(), &[("GET k", "\"value\"")]);
 }
 
 #[test]

@@ -118,16 +118,16 @@ pub fn load_file(engine: &Engine, merge: bool) -> Result<Option<LoadedFile>, Loa
     Ok(Some(loaded))
 }
 
-/// Whether the file that `dbfilename` names begins as one that would be loaded.
+/// Looks whether there is the file that `dbfilename` names, and begins as one that would be loaded.
 ///
 /// # Errors
-/// It cannot be read, or does not.
+/// There is none, it cannot be read, or it begins otherwise.
 pub fn check_file(engine: &Engine) -> Result<(), LoadFailure> {
-    let (config, host) = (engine.config().snapshot(), engine.host());
-    let Ok((mut file, _)) = host.open_file(config.text(Directive::DBFILENAME)) else { return Ok(()) };
-    let options = LoadOptions { relaxed: is_relaxed(&config), check_sum: false };
-    load::check_header(&mut Source::new(&mut *file, false), options)
-        .map_err(|fault| LoadFailure { text: describe(&fault, "rdbLoadObject"), is_corrupt: false })
+    let (config, failed) = (engine.config().snapshot(), |text| LoadFailure { text, is_corrupt: false });
+    let opened = engine.host().open_file(config.text(Directive::DBFILENAME));
+    let (mut file, _) = opened.map_err(|error| failed(format!("The RDB file cannot be opened: {error}")))?;
+    let checked = load::check_header(&mut Source::new(&mut *file, false), options(engine, &config));
+    checked.map_err(|fault| failed(describe(&fault, "rdbLoadObject")))
 }
 
 /// Reads a snapshot that another server sends, in the place of what there is, which stays until the first bytes are

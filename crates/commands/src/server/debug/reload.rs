@@ -43,15 +43,12 @@ pub fn reload(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if flushes {
         // What there is stays when the file could not take its place.
         load::check_file(engine).map_err(failed)?;
-    }
-    // A log of other data begins anew with what is loaded.
-    let log = given("nosave").then(|| aof::StoppedLog::stop(engine));
-    if flushes {
         replacing.empty(cx)?;
     }
     let loaded = load::load_file(engine, given("merge"));
-    if log.is_some() {
-        drop(log);
+    // A log of other data begins anew with what is loaded. Where nothing is, it still has what there was.
+    if given("nosave") && (!flushes || matches!(loaded, Ok(Some(_)))) {
+        drop(aof::StoppedLog::stop(engine));
         while aof::is_rewriting(engine) {
             rest(engine);
         }
