@@ -212,8 +212,8 @@ impl NodeDesk {
         Wanted { effects, text, map, visits: self.visits.begun() }
     }
 
-    /// Carries out what the node wants done, in its order, but for what it loses, which is in force at once. The file and
-    /// the slot map are there when this returns. Who waits for visits that are done by that is told.
+    /// Carries out what the node wants done, in its order, but for what it loses, which is in force at once. The file
+    /// and the slot map are there when this returns. Clients that wait for visits that are done by that are told.
     pub(super) fn perform(&self) {
         self.take_away();
         let mut file = self.file.lock();
