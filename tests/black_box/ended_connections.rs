@@ -178,21 +178,25 @@ fn a_server_that_follows_loses_its_link_with_its_user() {
     assert!(replica.stop().success() && primary.stop().success());
 }
 
-/// A node of a cluster, and the port of its bus.
-fn node() -> (Server, u16) {
-    let bus = free_port();
-    let port = bus.to_string();
-    (Server::start(&["--cluster-enabled", "yes", "--cluster-port", &port]), bus)
-}
-
-#[test]
-fn a_source_of_slots_is_cut_with_its_user_or_its_right_and_by_client_kill() {
+/// Two nodes of a cluster, of which the first has all slots, and that one's id.
+pub fn owner_and_target() -> (Server, Server, String) {
+    let node = || {
+        let bus = free_port();
+        (Server::start(&["--cluster-enabled", "yes", "--cluster-port", &bus.to_string()]), bus)
+    };
     let ((owner, bus), (target, _)) = (node(), node());
     let (mut owner_admin, mut admin) = (owner.client(), target.client());
     assert_eq!(ask(&mut owner_admin, "CLUSTER ADDSLOTSRANGE 0 16383"), "OK");
     assert_eq!(ask(&mut admin, &format!("CLUSTER MEET 127.0.0.1 {} {bus}", owner.port)), "OK");
     assert!(eventually(|| ask(&mut admin, "CLUSTER NODES").contains(" 0-16383")));
     let id = ask(&mut owner_admin, "CLUSTER MYID").trim_matches('"').to_owned();
+    (owner, target, id)
+}
+
+#[test]
+fn a_source_of_slots_is_cut_with_its_user_or_its_right_and_by_client_kill() {
+    let (owner, target, id) = owner_and_target();
+    let mut admin = target.client();
     let orders = ["ACL DELUSER u", "CLIENT KILL USER u", "ACL SETUSER u -cluster|syncslots"];
     let orders = if is_peer() { &orders[..2] } else { &orders[..] };
     for (number, order) in orders.iter().enumerate() {

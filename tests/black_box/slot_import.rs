@@ -1,18 +1,13 @@
 //! Slots that come to a node from a source which a test plays.
 
 use crate::dialogue::ask;
-use crate::harness::{Server, eventually, expect_bytes, free_port, send};
+use crate::ended_connections::owner_and_target;
+use crate::harness::{eventually, expect_bytes, send};
 use resp::encode_command;
 use std::net::TcpStream;
 
 /// A key of slot 0.
 const KEY: &str = "{06S}k";
-
-fn node() -> (Server, u16) {
-    let bus = free_port();
-    let port = bus.to_string();
-    (Server::start(&["--cluster-enabled", "yes", "--cluster-port", &port]), bus)
-}
 
 fn encode(lines: &[&str]) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -27,12 +22,8 @@ fn expect_word(source: &mut TcpStream, word: &str) {
 
 #[test]
 fn keys_that_the_source_removes_at_its_end_stay_at_the_target() {
-    let ((owner, bus), (target, _)) = (node(), node());
-    let (mut owner_admin, mut admin) = (owner.client(), target.client());
-    assert_eq!(ask(&mut owner_admin, "CLUSTER ADDSLOTSRANGE 0 16383"), "OK");
-    assert_eq!(ask(&mut admin, &format!("CLUSTER MEET 127.0.0.1 {} {bus}", owner.port)), "OK");
-    assert!(eventually(|| ask(&mut admin, "CLUSTER NODES").contains(" 0-16383")));
-    let id = ask(&mut owner_admin, "CLUSTER MYID").trim_matches('"').to_owned();
+    let (owner, target, id) = owner_and_target();
+    let mut admin = target.client();
     let mut source = target.socket();
     let establish = format!("CLUSTER SYNCSLOTS ESTABLISH SOURCE {id} NAME {:040} SLOTSRANGE 0 0", 1);
     send(&mut source, &encode(&[&establish]));

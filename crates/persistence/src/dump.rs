@@ -120,7 +120,7 @@ pub fn for_others(payload: &[u8], value: &Value<'_>, style: &Style) -> Option<Ve
     (!is_read && style.version(value) == VERSION_COMMON).then(|| plain(value, style))
 }
 
-/// What a stream has and only Redis's newest types have a place for.
+/// Returns a stream's state that only Redis's newest types have a place for.
 pub fn stream_state(stream: &Stream) -> Option<Vec<u8>> {
     stream::state(stream)
 }

@@ -1,4 +1,4 @@
-//! What goes on for a user elsewhere than in its connection's command, each at servers of its own.
+//! Work that goes on for a user elsewhere than in its connection's command, each at servers of its own.
 
 use super::CHANGES;
 use super::stage::{BOSS, Change};
@@ -17,7 +17,7 @@ pub struct Place {
     boss: Connection,
     /// How often the way was gone.
     number: usize,
-    /// What became of changes that were made together.
+    /// Outcome of changes that were made together.
     found: Vec<(&'static str, &'static str)>,
 }
 
@@ -160,7 +160,7 @@ fn slow_target(place: &mut Place, change: &Change) -> Option<&'static str> {
     let mut seen = until(&mut target, |seen| contains(seen, "hidden-value"));
     place.run("SET secret written-later");
     place.make(change);
-    // Of SELECT and RESTORE.
+    // Replies to SELECT and RESTORE.
     send(&mut target, b"+OK\r\n+OK\r\n");
     seen.clear();
     for socket in [&socket, &target] {
@@ -337,7 +337,7 @@ fn half_while_loading(place: &mut Place, change: &Change) -> Option<&'static str
     place.found.iter().find(|(name, _)| *name == change.name).map(|(_, cell)| *cell)
 }
 
-/// What comes until it is enough, nothing more comes, or the connection ends.
+/// Reads until it is enough, nothing more comes, or the connection ends.
 fn until(socket: &mut TcpStream, is_enough: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     let (mut all, mut before) = (Vec::new(), usize::MAX);
     while !is_enough(&all) && all.len() != before {

@@ -141,7 +141,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Who asks and acts at the other end of this door.
+    /// Returns the connection that asks and acts at the other end of this door.
     fn other_end(&mut self, door: Door) -> &mut Connection {
         self.sentinel.as_mut().filter(|_| door == Door::Sentinel).unwrap_or(&mut self.boss)
     }

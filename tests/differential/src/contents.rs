@@ -16,13 +16,13 @@ const DBS: usize = 16;
 /// Contents of each key, by its database and name.
 pub type Contents = BTreeMap<String, String>;
 
-/// What is looked at.
+/// Scope of a comparison.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Eye {
     /// Everything.
     All,
-    /// What servers of all kinds have: without pending entries that no consumer has, which a real server gives to a
-    /// consumer without a name, or drops when they are deleted.
+    /// State that servers of all kinds have: without pending entries that no consumer has, which a real server gives to
+    /// a consumer without a name, or drops when they are deleted.
     Common,
 }
 

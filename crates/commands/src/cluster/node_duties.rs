@@ -129,8 +129,7 @@ pub fn remove_keys(engine: &Engine, slots: &SlotSet, node: &str, now: Now) {
     if engine.replication().is_replica() {
         return;
     }
-    let mut next = 0;
-    while !engine.pass_locks(&mut next, || false) {}
+    while !engine.pass_locks(&mut 0, || false) {}
     for slot in populated(engine, slots, now).iter() {
         engine.host().notice(&format!("Deleting keys in dirty slot {slot} on node {node}"));
         run(engine, &[b"CLUSTER", b"FLUSHSLOT", slot.to_string().as_bytes(), b"ASYNC"], now);

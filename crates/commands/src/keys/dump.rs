@@ -165,8 +165,8 @@ fn restore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// What the log has of a RESTORE, where that is not what the client sent: the expiry's time, as the log is read at
-/// another time, and a payload that other servers read.
+/// Returns a RESTORE as the log has it, where that is not as the client sent it: with the expiry's time, as the log is
+/// read at another time, and a payload that other servers read.
 fn logged(args: &Args<'_>, value: &Value<'_>, style: &Style, expiry: Option<UnixMs>) -> Option<Vec<Record>> {
     let payload = dump::for_others(&args[3], value, style);
     if payload.is_none() && expiry.is_none() {

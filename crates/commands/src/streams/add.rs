@@ -151,8 +151,8 @@ impl Options {
         !has_whole_id || self.trim.is_rewritten() || self.idempotency.is_some()
     }
 
-    /// What the log gets: the id that the entry has, in the place of the trimming what it came to, and the message's
-    /// own id, so that it is known wherever the log is read.
+    /// Returns the records for the log: the id that the entry has, the effect of the trimming in its place, and the
+    /// message's own id, so that it is known wherever the log is read.
     fn records(&self, args: &Args<'_>, trim: LoggedTrim, id: Id, message: Option<&MessageId>) -> Vec<Record> {
         let mut added = record_of(&[b"XADD", &args[1]], trim.options.iter());
         added.push(id.to_vec());

@@ -95,7 +95,7 @@ fn xackdel(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     delete(cx, args, references, &ids, Some(2))
 }
 
-/// What a deletion has done, as the change log says it.
+/// A deletion, as the change log says it.
 #[derive(Default)]
 struct LoggedDeletion {
     deleted: Vec<Id>,

@@ -252,8 +252,8 @@ fn delete_consumer(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Erro
     Ok(())
 }
 
-/// What was given back to the group and is pending, as the change log says it: other servers have it with the consumer
-/// without a name, and lose it with that one.
+/// Returns records that give pending entries without a consumer back to the group once more: other servers have these
+/// with the consumer without a name, and lose them with that one.
 fn given_back_again(group: &ConsumerGroup, args: &Args<'_>) -> Vec<Record> {
     let nobodys = group.pending_range(Id::MIN, Id::MAX).filter(|(_, pending)| pending.consumer.is_none());
     nobodys.map(|(id, pending)| given_back(&args[2], &args[3], &id.to_vec(), pending.deliveries)).collect()

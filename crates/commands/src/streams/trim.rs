@@ -116,8 +116,8 @@ impl Trim {
         self.about || self.references.is_some()
     }
 
-    /// What the log has of a trimming that is done: how many entries went depends on time and state, and other servers
-    /// know no references.
+    /// Returns a trimming that is done as the log has it: how many entries went depends on time and state, and other
+    /// servers know no references.
     pub fn logged(&self, key: &[u8], stream: &Stream, trimmed: &Trimmed) -> LoggedTrim {
         let Some(bound) = self.bound else { return LoggedTrim::default() };
         let of_references = self.references == Some(References::Acknowledged);
@@ -141,7 +141,7 @@ impl Trim {
     }
 }
 
-/// What the log has of a trimming.
+/// A trimming, as the log has it.
 #[derive(Default)]
 pub(crate) struct LoggedTrim {
     /// The options that trim now as far as it did.

@@ -10,7 +10,7 @@ use super::effects::Record;
 /// The group that no stream has: an XACK of it tells this server's kind of state that others do not have.
 pub const OWN_GROUP: &[u8] = b"\0cinnabar-stream";
 
-/// What a stream has and other servers have no place for, as this server's snapshots have it.
+/// Returns the record of a stream's state that other servers have no place for, as this server's snapshots have it.
 pub fn stream_state(key: &[u8], state: &[u8]) -> Record {
     record(&[b"XACK", key, OWN_GROUP, b"STATE", state])
 }

@@ -316,7 +316,7 @@ impl Worker {
         let found = self.connections.iter_mut().find(|(_, connection)| connection.client() == id);
         if let Some((token, connection)) = found {
             let (output, session) = (&connection.output, &connection.session);
-            // What waits for the disk comes too late, unless it tells the client that it has removed its own user.
+            // A reply that waits for the disk comes too late, unless the client has removed its own user by it.
             let is_late = output.has_held() && !session.ends_with_reply;
             if !session.info.has_ended() || output.has_replies_ahead() && !is_late {
                 connection.close();

@@ -74,7 +74,7 @@ pub enum Deletion {
     Needed,
 }
 
-/// What trimming has removed.
+/// Entries that trimming has removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trimmed {
     /// Number of entries that went.

@@ -44,7 +44,7 @@ struct Sent {
     flag: Option<Arc<WatchFlag>>,
 }
 
-/// What was sent, and whether the target has it.
+/// Keys that were sent, and whether the target has each.
 type Answered = Vec<(Sent, bool)>;
 
 /// Commands for the target, one after the other.
