@@ -33,6 +33,8 @@ impl Sentinel {
         instance.reported.primary_host = None;
         instance.reported.role = Some(Role::Primary);
         instance.reported.role_since = now;
+        // The next server has as long to say its own part as it has to answer at all.
+        instance.reported.acknowledges_since = now;
         let failover = &mut self.instances.group_mut(primary).failover;
         failover.state = FailoverState::None;
         failover.state_since = 0;
