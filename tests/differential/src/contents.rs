@@ -24,6 +24,9 @@ pub enum Eye {
     /// State that servers of all kinds have: without pending entries that no consumer has, which a real server gives to
     /// a consumer without a name, or drops when they are deleted.
     Common,
+    /// State that a real server tells its replicas of, however they come to it: without consumers that have nothing
+    /// pending, too. Snapshots have all of them, the stream only some.
+    Told,
 }
 
 /// Reads all keys of all databases.
@@ -193,13 +196,27 @@ fn is_nameless(element: &Value) -> bool {
     (is_consumer || is_pending) && parts[1].text() == Some(b"")
 }
 
+/// Whether this is a consumer with nothing pending: a group has the count of all its consumers, and their list.
+fn is_idle_consumer(element: &Value) -> bool {
+    let has = |name: &[u8], value: Option<&Value>| {
+        let pairs = element.elements().unwrap_or_default().chunks_exact(2);
+        pairs.into_iter().any(|pair| pair[0].text() == Some(name) && value.is_none_or(|value| *value == pair[1]))
+    };
+    has(b"name", None) && has(b"pel-count", Some(&Value::Integer(0))) && !has(b"consumers", None)
+}
+
 /// XINFO STREAM FULL without what is not propagated: names and values stand in turns, at all depths.
 fn stream(info: &Value, eye: Eye) -> String {
     let Some(elements) = info.elements() else { return exact(info) };
     let is_named = elements.len() % 2 == 0
         && elements.first().and_then(Value::text).is_some_and(|name| name == b"length" || name == b"name");
     if !is_named {
-        let seen = elements.iter().filter(|element| eye == Eye::All || !is_nameless(element));
+        let is_seen = |element: &&Value| match eye {
+            Eye::All => true,
+            Eye::Common => !is_nameless(element),
+            Eye::Told => !is_nameless(element) && !is_idle_consumer(element),
+        };
+        let seen = elements.iter().filter(is_seen);
         return format!("[{}]", seen.map(|element| stream(element, eye)).collect::<Vec<_>>().join(" "));
     }
     let is_seen = |name: &[u8]| PROPAGATED.contains(&name) && (eye == Eye::All || name != b"pel-count");
@@ -250,6 +267,28 @@ mod tests {
         let (one, both) = (group(vec![pending("1-1", "c")]), group(vec![pending("1-1", "c"), pending("1-2", "")]));
         assert_eq!(stream(&one, Eye::Common), stream(&both, Eye::Common));
         assert_ne!(stream(&one, Eye::All), stream(&both, Eye::All));
+    }
+
+    #[test]
+    fn consumers_with_nothing_pending_are_not_told_of() {
+        let consumer = |name: &str, pending: i64| {
+            Value::Array(vec![bulk("name"), bulk(name), bulk("pel-count"), Value::Integer(pending)])
+        };
+        let group = |consumers: Vec<Value>| {
+            let consumers = Value::Array(consumers);
+            Value::Array(vec![Value::Array(vec![
+                bulk("name"),
+                bulk("g"),
+                bulk("pel-count"),
+                Value::Integer(0),
+                bulk("consumers"),
+                consumers,
+            ])])
+        };
+        let (few, more) = (group(vec![consumer("a", 1)]), group(vec![consumer("a", 1), consumer("b", 0)]));
+        assert_eq!(stream(&few, Eye::Told), stream(&more, Eye::Told));
+        assert_ne!(stream(&few, Eye::Common), stream(&more, Eye::Common));
+        assert!(stream(&few, Eye::Told).contains("name \"a\"") && stream(&few, Eye::Told).contains("name \"g\""));
     }
 
     #[test]

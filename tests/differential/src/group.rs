@@ -10,7 +10,8 @@
 //! ```
 //!
 //! When a real server leads, another real server and the subject are its replicas, and the subject has a replica that
-//! is a subject, too. All must hold what the real replica does: real servers do not propagate all that they change.
+//! is a subject, too. All must hold what the real replica does: real servers do not propagate all that they change. Each
+//! replay must hold all that its own server does.
 
 use crate::breaking::breaking_way_to;
 use crate::client::{Client, command};
@@ -187,15 +188,18 @@ impl Group {
         let of = |server: &Server| seen_by(Eye::All, server);
         let replayed = |server: &Server| of(&Server::start_from_files(&self.line, server)?);
         let right = &self.places[self.right].server;
-        let (state, common) = (of(right)?, seen_by(Eye::Common, right)?);
         for place in &self.places {
-            let there = match (place.follows, place.replay) {
-                (None, _) => None,
-                (Some(_), Some(_)) => apart(place.name, &state, &of(&place.server)?),
-                (Some(_), None) => apart(place.name, &common, &seen_by(Eye::Common, &place.server)?),
+            let eye = match place.replay {
+                _ if self.places[self.right].follows.is_some() => Eye::Told,
+                Some(_) => Eye::All,
+                None => Eye::Common,
+            };
+            let there = match place.follows {
+                Some(_) => apart(place.name, &seen_by(eye, right)?, &seen_by(eye, &place.server)?),
+                None => None,
             };
             let found = match place.replay {
-                Some(name) if there.is_none() => apart(name, &state, &replayed(&place.server)?),
+                Some(name) if there.is_none() => apart(name, &of(&place.server)?, &replayed(&place.server)?),
                 _ => there,
             };
             if found.is_some() {
