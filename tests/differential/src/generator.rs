@@ -2,7 +2,7 @@
 
 use crate::families::{Family, Row, phases};
 use crate::grammar::{Command, Grammar};
-use crate::hazard::{is_harmful, is_hazardous, is_incomparable};
+use crate::hazard::{is_harmful, is_hazardous, is_incomparable, is_untold};
 use crate::words::{COMMON, KEYS, Word, junk};
 use fastrand::Rng;
 
@@ -18,6 +18,8 @@ pub struct Generator {
     table: Table,
     /// Phases of histories by turns: one step in so many is of this table. None as often.
     phases: Vec<(u8, Table)>,
+    /// Histories are of a real server's commands, which does not tell its replicas of all that it changes.
+    pub peer_leads: bool,
 }
 
 struct Table {
@@ -30,7 +32,7 @@ impl Generator {
     pub fn new(families: &[&'static Family], mut is_usable: impl FnMut(&Row) -> bool) -> Result<Generator, String> {
         let phases = phases::ALL.iter().map(|(one_in, family)| Ok((*one_in, Table::new(&[*family], |_| true)?)));
         let phases = phases.collect::<Result<_, String>>()?;
-        Ok(Generator { table: Table::new(families, &mut is_usable)?, phases })
+        Ok(Generator { table: Table::new(families, &mut is_usable)?, phases, peer_leads: false })
     }
 
     /// So many steps, always the same for a seed, and at the end a look at every key of every database.
@@ -109,6 +111,9 @@ impl Generator {
                 && rng.u8(..BENT_ONE_IN) == 0
             {
                 bend(command, rng);
+            }
+            if self.peer_leads && step.iter().any(is_untold) {
+                continue;
             }
             let waits_never = step[0][0].eq_ignore_ascii_case(b"MULTI");
             if waits_never || !step.iter().any(is_harmful) {

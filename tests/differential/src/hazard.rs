@@ -42,6 +42,13 @@ pub fn is_harmful(command: &Command) -> bool {
     sleeps || shows_settings || allocates_too_much(&name.to_ascii_uppercase(), args) || waits_long(command) || blocks()
 }
 
+/// Commands that change a key of a real server of which neither its log nor its replicas hear: BITFIELD makes a string
+/// longer for a value that does not fit and is not stored.
+pub fn is_untold(command: &Command) -> bool {
+    let has = |word: &[u8]| command.iter().any(|arg| arg.eq_ignore_ascii_case(word));
+    has(b"BITFIELD") && has(b"FAIL")
+}
+
 /// Blocks for more than a moment. In a transaction nothing does.
 fn waits_long(command: &[Vec<u8>]) -> bool {
     let Some((name, args)) = command.split_first() else { return false };

@@ -162,7 +162,8 @@ fn compare_histories(options: &Options) -> Result<Findings> {
     families.extend([&families::EVENTS, &families::HISTORY]);
     let subject = options.subject.as_deref().unwrap_or_default();
     let mut group = Group::start(subject, options.peer.as_deref(), options.peer_leads)?;
-    let generator = generator(&families, true, group.judge(), group.subject())?;
+    let mut generator = generator(&families, true, group.judge(), group.subject())?;
+    generator.peer_leads = options.peer_leads;
     let first_seed = options.seed.unwrap_or_else(time_as_seed);
     println!("first seed {first_seed}, {} commands", options.ops);
     history::compare(&mut group, &generator, options.ops, first_seed, options.keep_going)
