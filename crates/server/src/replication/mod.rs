@@ -15,6 +15,7 @@ mod framing_waits;
 pub mod full_sync;
 mod gathering;
 pub mod in_sync_replicas;
+mod joining;
 mod kept_stream;
 mod link_membership;
 pub mod link_thread;

@@ -15,12 +15,11 @@ use crate::replication::replica::{Ended, Heard, Phase, Replica};
 use crate::replication::role_orders::RoleOrders;
 use crate::replication::sync_queue::{Sync, SyncState};
 use crate::system::{clock, log};
-use crate::workers::replication_messages::{MUCH, NewReplica, ReplicationMessage};
+use crate::workers::replication_messages::{MUCH, ReplicationMessage};
 use crate::workers::shared::Shared;
 use crate::workers::stream_stops::StreamStop;
 use commands::replication::stray_command::StrayCommand;
 use commands::replication::{good_replicas, wait_replicas};
-use commands::server::acl::lasting_rights::may_be_taken_in;
 use engine::config::{ClientClass, Config, Directive};
 use engine::keyspace::record::LogUser;
 use engine::memory_limit::LogThread;
@@ -34,7 +33,7 @@ use engine::time::SteadyMs;
 use mio::{Events, Poll, Token, Waker};
 use persistence::aof::framing::{FramedBytes, Framing};
 use replication::backlog::Backlog;
-use replication::follower::{Handshake, OutputLimit};
+use replication::follower::OutputLimit;
 use replication::ids::{History, ReplicationId};
 use replication::stream::Marks;
 use slab::Slab;
@@ -235,11 +234,11 @@ impl PrimaryThread {
     }
 
     /// Says something of a replica; not again and again of one that was refused.
-    fn tell(&self, name: &str, text: std::fmt::Arguments<'_>) {
+    pub(super) fn tell(&self, name: &str, text: std::fmt::Arguments<'_>) {
         if self.refused.contains(name) { log::verbose(text) } else { log::notice(text) }
     }
 
-    fn token_of(&self, client: u64) -> Option<usize> {
+    pub(super) fn token_of(&self, client: u64) -> Option<usize> {
         self.replicas.iter().find(|(_, replica)| replica.info.id == client).map(|(token, _)| token)
     }
 
@@ -254,154 +253,6 @@ impl PrimaryThread {
         self.backlog = Some(Backlog::new(offset, size));
         self.alone_since = now;
         self.begin_reading(reader);
-    }
-
-    fn attach(&mut self, new: NewReplica, now: SteadyMs) {
-        let asked = new.request.asked.clone();
-        if self.shared.engine.config().snapshot().flag(Directive::REPL_DISABLE_TCP_NODELAY) {
-            // A socket that does not take it sends as before.
-            let _ = new.stream.set_nodelay(false);
-        }
-        let mut replica = Replica::new(new, now);
-        self.tell(&replica.name(), format_args!("Replica {} asks for synchronization", replica.name()));
-        let entry = self.replicas.vacant_entry();
-        let token = entry.key();
-        if !may_be_taken_in(&self.shared.engine, &replica.info)
-            || replica.register(self.poll.registry(), token).is_err()
-        {
-            self.shared.engine.clients().end(replica.info.id);
-            return;
-        }
-        entry.insert(replica);
-        if let Err(reason) = self.admit_follower(token) {
-            return self.refuse(token, reason, now);
-        }
-        match asked {
-            Some((id, next)) => self.answer(token, &id, next, now),
-            None => self.queue(token),
-        }
-        self.listen(token, now);
-    }
-
-    /// A replica has asked for what comes after `next` - 1 bytes of a history.
-    fn answer(&mut self, token: usize, id: &[u8], next: i64, now: SteadyMs) {
-        if self.go_on(token, id, next, now) {
-            self.shared.engine.replication().counts.partial_ok.fetch_add(1, Relaxed);
-            return;
-        }
-        let Some(replica) = self.replicas.get_mut(token) else { return };
-        let Handshake { dual_channel, rdb_channel_repl, .. } = replica.handshake;
-        if !dual_channel && !rdb_channel_repl {
-            return self.queue(token);
-        }
-        // Nothing is known of it until its other connection comes.
-        replica.phase = Phase::Offered;
-        if dual_channel {
-            replica.say(b"+DUALCHANNELSYNC\r\n");
-        } else {
-            replica.say(format!("+RDBCHANNELSYNC {}\r\n", replica.info.id).as_bytes());
-        }
-        log::notice(format_args!(
-            "Dual channel replication: Replica {} is capable of dual channel synchronization, and partial sync isn't \
-             possible. Full sync will continue with dedicated RDB channel.",
-            replica.name()
-        ));
-    }
-
-    /// A replica is to get a snapshot.
-    fn queue(&mut self, token: usize) {
-        let status = self.shared.engine.replication();
-        status.counts.full.fetch_add(1, Relaxed);
-        if let Some(replica) = self.replicas.get_mut(token) {
-            replica.phase = Phase::Waiting;
-            status.add_replica(&replica.shown);
-        }
-        if self.backlog.is_none() {
-            self.begin_backlog();
-        }
-    }
-
-    /// Tells a replica why it cannot follow now; it comes again.
-    fn refuse(&mut self, token: usize, reason: &str, now: SteadyMs) {
-        let replica = &mut self.replicas[token];
-        log::warning(format_args!("Replica {} is refused: {reason}", replica.name()));
-        replica.say(format!("-NOMASTERLINK {reason}\r\n").as_bytes());
-        // What its socket does not take at once it need not know.
-        let _ = replica.send(None);
-        self.close(token, now);
-    }
-
-    /// Sends a replica only what it lacks, if the backlog has it.
-    fn go_on(&mut self, token: usize, id: &[u8], next: i64, now: SteadyMs) -> bool {
-        let (history, word) = (self.history(), self.term_word(&self.replicas[token]));
-        let replica = &mut self.replicas[token];
-        if id.first() == Some(&b'?') {
-            let name = replica.name();
-            self.tell(&name, format_args!("Full resync requested by replica {name}"));
-            return false;
-        }
-        self.keep_as_asked();
-        let replica = &mut self.replicas[token];
-        let counts = &self.shared.engine.replication().counts;
-        let asked = String::from_utf8_lossy(id);
-        if !ReplicationId::parse(id).is_some_and(|id| history.has(id, next)) {
-            counts.partial_err.fetch_add(1, Relaxed);
-            log::notice(format_args!(
-                "Partial resynchronization not accepted: Replication ID mismatch (Replica asked for '{asked}' from \
-                 {next}, my replication IDs are '{}' and, up to {}, '{}')",
-                history.id, history.second_offset, history.second
-            ));
-            return false;
-        }
-        let offset = u64::try_from(next - 1).unwrap_or(u64::MAX);
-        let Some(backlog) = self.backlog.as_ref().filter(|backlog| backlog.has(offset)) else {
-            counts.partial_err.fetch_add(1, Relaxed);
-            log::notice(format_args!(
-                "Unable to partial resync with replica {} for lack of backlog (Replica request was: {asked}:{next}).",
-                replica.name()
-            ));
-            return false;
-        };
-        log::notice(format_args!(
-            "Partial resynchronization request from {} accepted. Sending {} bytes of backlog starting from offset \
-             {next}.",
-            replica.name(),
-            backlog.end() - offset
-        ));
-        match replica.handshake.psync2 {
-            true => replica.say(format!("+CONTINUE {}{word}\r\n", history.id).as_bytes()),
-            false => replica.say(b"+CONTINUE\r\n"),
-        }
-        replica.position = offset;
-        self.shared.engine.replication().add_replica(&replica.shown);
-        match replica.rdb_client.take().and_then(|client| self.token_of(client)) {
-            Some(snapshots) => self.associate(token, snapshots, now),
-            None => self.replicas[token].go_online(now),
-        }
-        self.note_follower(token, FollowerChange::Joined);
-        self.count_good();
-        true
-    }
-
-    /// Where a snapshot begins that this connection gets for another one: the stream goes over that one from there on.
-    /// False: it is gone.
-    pub(super) fn begin_main(&mut self, client: u64, offset: u64, now: SteadyMs) -> bool {
-        let main = self.token_of(client).filter(|token| self.replicas[*token].phase == Phase::Offered);
-        let Some(replica) = main.and_then(|token| self.replicas.get_mut(token)) else { return false };
-        replica.position = offset;
-        self.shared.engine.replication().add_replica(&replica.shown);
-        replica.load_beside(now);
-        true
-    }
-
-    /// The stream goes over this connection from now on, while the snapshot goes over another.
-    fn associate(&mut self, token: usize, snapshots: usize, now: SteadyMs) {
-        self.replicas[token].load_beside(now);
-        let other = &mut self.replicas[snapshots];
-        other.shown.awaits_psync.store(false, Relaxed);
-        if other.phase == Phase::Transmitted {
-            self.let_leave(snapshots, now);
-        }
     }
 
     /// Frames what the log has, up to its end or for a while. Where a snapshot has begun the stream's offset is noted,
@@ -473,7 +324,7 @@ impl PrimaryThread {
     }
 
     /// Takes all that a replica has said: what is to be answered may have the next request behind it.
-    fn listen(&mut self, token: usize, now: SteadyMs) {
+    pub(super) fn listen(&mut self, token: usize, now: SteadyMs) {
         let Some(replica) = self.replicas.get_mut(token) else { return };
         if let Err(ended) = replica.read() {
             return self.end(token, &ended, now);
