@@ -56,15 +56,16 @@ impl Membership {
         Membership { id, term: Term::NONE, set: None, claim: None, heir_of, gone, is_restored: false }
     }
 
-    /// A set was in the stream.
+    /// A set was in the stream of a primary that was [met](Self::meet). A replica that was behind when that one was
+    /// promoted reads sets of its predecessors first: they are part of the history that both have.
     ///
     /// # Errors
     /// It is of a primary that was replaced.
     pub fn take(&mut self, set: InSyncSet) -> Result<(), EarlierTerm> {
-        if !self.term.lets_follow(set.term) {
-            return Err(EarlierTerm);
+        let is_past = set.term.number < self.term.number && self.set.as_ref().is_none_or(|known| !set.is_before(known));
+        if !is_past {
+            self.meet(Some(set.term))?;
         }
-        self.term = set.term;
         self.set = Some(set);
         self.is_restored = false;
         Ok(())
@@ -229,8 +230,21 @@ mod tests {
         assert_eq!(member.meet(None), Err(EarlierTerm));
         assert_eq!(member.meet(Some(set(2, 7, &[7]).term)), Ok(()));
         member.meet(Some(set(3, 5, &[5]).term)).unwrap();
-        assert_eq!(member.take(set(2, 7, &[1])), Err(EarlierTerm));
+        assert_eq!(member.take(set(1, 7, &[7])), Err(EarlierTerm));
         assert!(member.is_in_sync(), "it holds what it held");
+    }
+
+    #[test]
+    fn a_replica_that_is_behind_reads_the_sets_of_earlier_primaries_first() {
+        let mut member = Membership::new(id(1));
+        member.take(set(2, 7, &[1, 7])).unwrap();
+        member.meet(Some(set(4, 5, &[5]).term)).unwrap();
+        for (number, leader, members, is_in_sync) in [(2, 7, [1, 7], true), (3, 8, [7, 8], false), (4, 5, [1, 5], true)]
+        {
+            member.take(set(number, leader, &members)).unwrap();
+            assert_eq!((member.term.number, member.is_in_sync()), (4, is_in_sync));
+        }
+        assert_eq!(member.take(set(3, 8, &[7, 8])), Err(EarlierTerm), "its data is of a later time");
     }
 
     #[test]

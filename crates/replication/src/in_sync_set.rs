@@ -155,6 +155,11 @@ impl InSyncSet {
         self.quorum.members.binary_search(&id).is_ok()
     }
 
+    /// Whether the other one is later in a history.
+    pub fn is_before(&self, other: &InSyncSet) -> bool {
+        (self.term.number, self.epoch) < (other.term.number, other.epoch)
+    }
+
     /// The set that a command of the stream tells of; None if it does not.
     pub fn of_command(bytes: &[u8]) -> Option<InSyncSet> {
         let lines = bytes.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));

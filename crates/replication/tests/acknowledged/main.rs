@@ -99,3 +99,19 @@ fn a_dead_primary_is_replaced_and_the_next_one_acknowledges() {
         assert!(is_sound(&world), "seed {seed}");
     }
 }
+
+#[test]
+fn a_replica_that_missed_changes_of_the_set_goes_on_with_the_next_primary() {
+    for seed in seeds(20) {
+        let mut world = World::new(seed, 3, 1, false, Planted::Nothing);
+        world.run(3000);
+        world.cut_off(2);
+        world.run(4000);
+        world.servers[0].up = false;
+        world.heal(1);
+        // It has nobody else to acknowledge.
+        world.run(4000);
+        assert_eq!(world.acknowledging(), [1], "seed {seed}");
+        assert!(is_sound(&world), "seed {seed}");
+    }
+}

@@ -7,7 +7,7 @@ use replication::arrived::Position;
 use replication::follower::Acks;
 use replication::ids::History;
 use replication::in_sync_member::Introduction;
-use replication::in_sync_set::{MemberId, Term};
+use replication::in_sync_set::{InSyncSet, MemberId, Term};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Registers.
@@ -149,6 +149,7 @@ impl World {
 
     fn hear(&mut self, to: usize, from: usize, link: u64, message: Message) {
         let (now, any_term) = (self.now, self.planted == Planted::AnyTerm);
+        let is_planted = self.planted != Planted::Nothing;
         let server = &mut self.servers[to];
         let clock = server.clock(now);
         match (&mut server.role, message) {
@@ -189,8 +190,10 @@ impl World {
                     Message::Items(items) if *streams => {
                         server.blank = false;
                         for item in items {
+                            // In runs with a defect the link is lost there: the seeds that find them count on it.
+                            let is_lost = |set: &InSyncSet| is_planted && set.term.number < server.memory.term.number;
                             if let Item::Set(set) = &item
-                                && server.memory.take(set.clone()).is_err()
+                                && (is_lost(set) || server.memory.take(set.clone()).is_err())
                                 && !any_term
                             {
                                 server.role = Role::Replica { link: None, streams: false };
@@ -333,13 +336,18 @@ impl World {
                 let other = self.random.usize(..self.servers.len());
                 self.cut.insert((number.min(other), number.max(other)));
             }
-            6 => (0..self.servers.len()).for_each(|other| _ = self.cut.insert((number.min(other), number.max(other)))),
+            6 => self.cut_off(number),
             7 => self.cut.clear(),
             8 => self.servers[number].disk = self.random.u64(1..1500),
             // What it leads to is not known: the server may be the wrong one.
             9 => self.promote(number),
             _ => _ = self.fail_over(),
         }
+    }
+
+    /// A server reaches no other one.
+    pub fn cut_off(&mut self, number: usize) {
+        (0..self.servers.len()).for_each(|other| _ = self.cut.insert((number.min(other), number.max(other))));
     }
 
     /// A server's process ends and comes back, with nothing. One at a time: what two have lost nobody has.
