@@ -20,6 +20,7 @@ impl Sentinel {
                 && !link.disconnected
                 && self.now - link.last_available <= self.periods.ping * 5
                 && replica.reported.priority != 0
+                && !replica.reported.may_lack_writes()
                 && self.now - replica.info_refresh <= info_age_max
                 // A member has what was acknowledged, however long it has refused to follow who may not.
                 && (replica.reported.acknowledges == Some(Acknowledging::Member)

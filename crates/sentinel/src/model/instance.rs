@@ -142,6 +142,13 @@ pub(crate) struct Reported {
     pub was_started_as_primary: bool,
 }
 
+impl Reported {
+    /// Whether it leads since it started, and may lack what was acknowledged: promoted it would serve nobody.
+    pub fn may_lack_writes(&self) -> bool {
+        self.was_started_as_primary && self.acknowledges == Some(Acknowledging::Unconfirmed)
+    }
+}
+
 /// A server's part in acknowledged writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Acknowledging {

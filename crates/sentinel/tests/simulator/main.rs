@@ -60,6 +60,25 @@ fn a_primary_that_answers_but_serves_nobody_is_replaced_and_follows_at_once() {
 }
 
 #[test]
+fn a_server_that_has_forgotten_what_was_acknowledged_is_not_promoted() {
+    for seed in seeds() {
+        let mut world = World::new(seed, 3, 3);
+        world.acknowledge();
+        world.run(15 * SECOND);
+        let old = world.primary();
+        world.crash_server(old);
+        world.run(30 * SECOND);
+        assert_eq!(world.failovers(), 1, "seed {seed}");
+        (0..3).filter(|&server| server != old).for_each(|server| world.crash_server(server));
+        // Who leads is down by then, and no order of a Sentinel comes before the next failover.
+        world.run(DOWN_AFTER + 3 * SECOND);
+        world.restart_server(old);
+        world.run(30 * SECOND);
+        assert_eq!(world.failovers(), 1, "seed {seed}: it leads, and serves nobody");
+    }
+}
+
+#[test]
 fn a_minority_fails_nothing_over() {
     for seed in seeds() {
         let mut world = World::new(seed, 5, 3);
