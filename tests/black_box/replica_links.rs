@@ -3,9 +3,9 @@
 
 use crate::dialogue::{ask, ask_integer};
 use crate::harness::{Server, eventually, send};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const ID: &str = "0123456789012345678901234567890123456789";
 /// No keys and no checksum.
@@ -20,10 +20,8 @@ fn line(lines: &mut impl BufRead) -> String {
     line.trim_end().to_ascii_lowercase()
 }
 
-/// A primary's side of a link, whose replica has an empty snapshot and waits for the stream.
-fn take_replica(replica: &Server, listener: &TcpListener) -> (BufReader<TcpStream>, TcpStream) {
-    let port = listener.local_addr().expect("its address").port();
-    assert_eq!(ask(&mut replica.client(), &format!("REPLICAOF 127.0.0.1 {port}")), "OK");
+/// A primary's side of the next link, whose replica waits for the reply to PSYNC.
+fn next_link(listener: &TcpListener) -> (BufReader<TcpStream>, TcpStream) {
     let (mut link, _) = listener.accept().expect("the replica");
     link.set_read_timeout(Some(LONG)).expect("a time");
     let mut lines = BufReader::new(link.try_clone().expect("the socket"));
@@ -31,10 +29,17 @@ fn take_replica(replica: &Server, listener: &TcpListener) -> (BufReader<TcpStrea
         match line(&mut lines).as_str() {
             "ping" => send(&mut link, b"+PONG\r\n"),
             "replconf" => send(&mut link, b"+OK\r\n"),
-            "psync" => break,
+            "psync" => return (lines, link),
             _ => {}
         }
     }
+}
+
+/// A primary's side of a link, whose replica has an empty snapshot and waits for the stream.
+fn take_replica(replica: &Server, listener: &TcpListener) -> (BufReader<TcpStream>, TcpStream) {
+    let port = listener.local_addr().expect("its address").port();
+    assert_eq!(ask(&mut replica.client(), &format!("REPLICAOF 127.0.0.1 {port}")), "OK");
+    let (mut lines, mut link) = next_link(listener);
     send(&mut link, format!("+FULLRESYNC {ID} 100\r\n${}\r\n", EMPTY.len()).as_bytes());
     send(&mut link, EMPTY);
     assert_eq!(next_ack(&mut lines), "100");
@@ -73,6 +78,74 @@ fn a_replica_whose_stream_stands_still_says_how_far_it_is() {
             assert_eq!(ask(&mut client, "GET k"), "\"v\"");
         }
     }
+}
+
+#[test]
+fn a_replica_whose_link_ends_again_and_again_rests_between_two_attempts() {
+    const NAME: &str = "0000000000000000000000000000000000000001";
+    let replica = Server::start(&[]);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    drop(take_replica(&replica, &listener));
+    // The stream goes on each time, and the link ends, or the stream is of a primary that is not to be followed.
+    let set = format!("*2\r\n$4\r\nPING\r\n$95\r\nin-sync 0:{NAME} 0 1/{NAME}\r\n");
+    for (ends, attempts) in [("", 8), (&set, 3)] {
+        let begun = Instant::now();
+        for _ in 0..attempts {
+            let (mut lines, mut link) = next_link(&listener);
+            send(&mut link, format!("+CONTINUE\r\n{ends}").as_bytes());
+            if !ends.is_empty() {
+                while lines.read_line(&mut String::new()).is_ok_and(|len| len > 0) {}
+            }
+        }
+        let least = Duration::from_millis((attempts - 2) * 100);
+        assert!(begun.elapsed() > least, "{:?}, {}", begun.elapsed(), replica.folder.read("stdout"));
+    }
+}
+
+/// How much of its log a replica says that it has on its disk, in its next acknowledgement that tells of that.
+fn next_durable(lines: &mut impl BufRead) -> String {
+    while line(lines) != "fack" {}
+    line(lines);
+    line(lines)
+}
+
+#[test]
+fn a_replica_that_comes_back_says_what_it_has_on_its_disk_before_its_primary_says_anything() {
+    let replica = Server::start(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let (mut lines, mut link) = take_replica(&replica, &listener);
+    send(&mut link, b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n");
+    while next_durable(&mut lines) != "127" {}
+    drop((lines, link));
+    let (mut lines, mut link) = next_link(&listener);
+    send(&mut link, b"+CONTINUE\r\n");
+    let told: Vec<String> = (0..3).map(|_| next_durable(&mut lines)).collect();
+    assert_eq!(told.last().map(String::as_str), Some("127"), "{told:?}");
+}
+
+#[test]
+fn a_replica_that_cannot_apply_reads_no_more_than_a_little() {
+    const MOST: u64 = 4 << 20;
+    let replica = Server::start(&[]);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let (_lines, mut link) = take_replica(&replica, &listener);
+    let mut client = replica.client();
+    assert_eq!(ask(&mut client, "CLIENT PAUSE 100000 WRITE"), "OK");
+    let value = "v".repeat(100_000);
+    let command = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n{value}\r\n", value.len());
+    link.set_write_timeout(Some(Duration::from_secs(1))).expect("a time");
+    // As much as the two sockets take.
+    let sent: usize = (0..1000).map_while(|_| link.write(command.as_bytes()).ok()).sum();
+    assert!(sent < command.len() * 1000, "the replica reads on");
+    let offset = |client: &mut redis::Connection, field: &str| {
+        let info: String = redis::cmd("INFO").arg("replication").query(client).expect("INFO");
+        let value = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')?.parse::<u64>().ok());
+        value.unwrap_or_else(|| panic!("{field} in {info}"))
+    };
+    let (read, applied) = (offset(&mut client, "slave_read_repl_offset"), offset(&mut client, "slave_repl_offset"));
+    assert!(applied == 100 && read > applied && read < applied + MOST, "{read}, {applied}, {sent}");
+    assert_eq!(ask(&mut client, "CLIENT UNPAUSE"), "OK");
+    assert!(eventually(|| ask_integer(&mut replica.client(), "STRLEN k") == value.len() as i64));
 }
 
 #[test]

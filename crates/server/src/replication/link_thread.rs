@@ -166,8 +166,9 @@ impl LinkThread {
                 || self.status().acknowledgement.is_ending();
             match self.status().primary().filter(|_| !is_loading && (is_new || next <= Instant::now())) {
                 Some(primary) => {
-                    let had_stream = self.follow(&primary, generation);
-                    next = Instant::now() + if had_stream { Duration::ZERO } else { RETRY };
+                    let began = Instant::now();
+                    let is_lost = self.follow(&primary, generation);
+                    next = if is_lost { began + LOOK } else { Instant::now() + RETRY };
                 }
                 None => {
                     if is_loading {
@@ -179,7 +180,7 @@ impl LinkThread {
         }
     }
 
-    /// Follows a primary until the link ends. Returns whether its stream came.
+    /// Follows a primary until the link ends. Returns whether its stream came, and the connection was lost then.
     fn follow(&self, primary: &PrimaryAddress, generation: u64) -> bool {
         let wanted = Wanted { shared: &self.shared, generation, is_lost: None };
         let name = format!("{}:{}", String::from_utf8_lossy(&primary.host), primary.port);
@@ -191,6 +192,7 @@ impl LinkThread {
             self.with_clock(&voice, wanted, || self.keep(wire, wanted))
         });
         let had_stream = self.status().link().state == LinkState::Connected;
+        let is_lost = had_stream && matches!(result, Err(End::Io(_)));
         match result {
             Ok(()) | Err(End::Unwanted) => {}
             Err(_) if !wanted.is_wanted() => {}
@@ -214,7 +216,7 @@ impl LinkThread {
         if had_stream && wanted.is_wanted() {
             log::notice(format_args!("Reconnecting to PRIMARY {name} after failure"));
         }
-        had_stream
+        is_lost
     }
 
     pub(super) fn connect(&self, primary: &PrimaryAddress, wanted: Wanted<'_>) -> io::Result<Wire> {
