@@ -1,7 +1,7 @@
 //! What servers are told: pings and questions now and then, and the transactions that make them primary or replica.
 
 use crate::model::effect::Millis;
-use crate::model::instance::{FailoverState, Flags, InstanceId, Kind, OwnFailover, Role, TransportId};
+use crate::model::instance::{FailoverState, Flags, InstanceId, Kind, OwnFailover, TransportId};
 use crate::model::instance_address::Address;
 use crate::model::instance_transport::ReplyTo;
 use crate::sentinel::Sentinel;
@@ -24,9 +24,8 @@ impl Sentinel {
         let hurry = kind == Kind::Replica
             && (primary.flags.has(Flags::O_DOWN.and(Flags::FAILOVER_IN_PROGRESS))
                 || instance.reported.primary_link_down != 0);
-        // A primary may serve nobody from one moment to the next without being silent.
-        let leads = kind == Kind::Primary || instance.reported.role == Some(Role::Primary);
-        let hurry = hurry || leads && instance.reported.acknowledges.is_some();
+        // A primary may serve nobody from one moment to the next, and a replica be a member again, without being silent.
+        let hurry = hurry || instance.reported.acknowledges.is_some();
         let info_period = match (self.is_about_to_lead(id), hurry) {
             (true, _) => AWAITED_INFO_PERIOD.min(self.periods.info),
             (false, true) => 1000,

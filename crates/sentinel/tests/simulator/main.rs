@@ -60,6 +60,28 @@ fn a_primary_that_answers_but_serves_nobody_is_replaced_and_follows_at_once() {
 }
 
 #[test]
+fn a_replica_that_was_restarted_is_fit_as_soon_as_it_is_a_member_again() {
+    for seed in seeds() {
+        let mut world = World::new(seed, 1, 2);
+        world.acknowledge();
+        world.run(15 * SECOND);
+        // A question that is asked when a failover begins is answered after it has chosen.
+        world.slow_down(SECOND / 2);
+        let old = world.primary();
+        let replica = world.best_replica_of(old);
+        for server in [replica, old] {
+            world.crash_server(server);
+            world.run(SECOND / 5);
+            world.restart_server(server);
+            world.run(3 * SECOND / 2);
+            world.take_in(replica);
+        }
+        world.run(DOWN_AFTER + 4 * SECOND);
+        assert_eq!(world.agreed_primary(), replica, "seed {seed}: no failover");
+    }
+}
+
+#[test]
 fn a_server_that_has_forgotten_what_was_acknowledged_is_not_promoted() {
     for seed in seeds() {
         let mut world = World::new(seed, 3, 3);

@@ -16,6 +16,8 @@ pub struct Server {
     pub acknowledges: bool,
     /// It was restarted, leads, and has forgotten what was acknowledged; its replicas do not follow it.
     pub has_forgotten: bool,
+    /// It was restarted, follows, and has not got what was acknowledged yet.
+    pub is_out_of_sync: bool,
     was_promoted: bool,
     subscribed: BTreeSet<u64>,
     queued: BTreeMap<u64, Vec<Vec<String>>>,
@@ -33,6 +35,7 @@ impl Server {
             number,
             acknowledges: false,
             has_forgotten: false,
+            is_out_of_sync: false,
             was_promoted: false,
             subscribed: BTreeSet::new(),
             queued: BTreeMap::new(),
@@ -44,6 +47,7 @@ impl Server {
         self.run += 1;
         self.was_promoted = false;
         self.has_forgotten = self.acknowledges && self.primary.is_none();
+        self.is_out_of_sync = self.acknowledges && self.primary.is_some();
         self.subscribed.clear();
         self.queued.clear();
     }
@@ -113,12 +117,13 @@ impl Server {
                  slave_repl_offset:{}\r\nslave_priority:{}\r\nreplica_announced:1\r\n",
                 if self.link_up { "up" } else { "down" },
                 self.offset,
-                self.priority,
+                if self.is_out_of_sync { 0 } else { self.priority },
             ),
         };
         let refused = "in_sync_state:in-sync\r\nmaster_link_down_since_seconds:99999\r\n";
         let in_sync = match &self.primary {
             _ if !self.acknowledges => String::new(),
+            Some(_) if self.is_out_of_sync => "in_sync_state:out-of-sync\r\n".to_owned(),
             Some(_) if self.link_up => "in_sync_state:in-sync\r\n".to_owned(),
             Some(_) => refused.to_owned(),
             None => {

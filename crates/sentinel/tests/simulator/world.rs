@@ -75,6 +75,8 @@ pub struct World {
     voters: BTreeMap<Node, u64>,
     flaw: Flaw,
     violations: Vec<String>,
+    /// Milliseconds that a message is under way, at most.
+    most_delay: i64,
 }
 
 impl World {
@@ -102,6 +104,7 @@ impl World {
             voters: BTreeMap::new(),
             flaw,
             violations: Vec::new(),
+            most_delay: 8,
             random: random.fork(),
         };
         for node in 0..sentinels {
@@ -175,7 +178,7 @@ impl World {
             match effect {
                 Effect::Connect { connection, ip, port } => self.connect(node, connection, &ip, port),
                 Effect::Send { connection, bytes } => {
-                    let at = self.now + self.random.i64(0..8);
+                    let at = self.now + self.random.i64(0..self.most_delay);
                     if let Some(open) = self.of(node, connection) {
                         open.forth.push_back((at, bytes));
                     }
@@ -282,7 +285,7 @@ impl World {
     }
 
     fn reply(&mut self, connection: u64, bytes: Vec<u8>) {
-        let at = self.now + self.random.i64(0..8);
+        let at = self.now + self.random.i64(0..self.most_delay);
         if let Some(connection) = self.connections.get_mut(&connection) {
             connection.back.push_back((at, bytes));
         }
@@ -554,6 +557,16 @@ impl World {
 
     pub fn failovers(&self) -> usize {
         self.promoted.len()
+    }
+
+    /// Messages are under way for so many milliseconds at most.
+    pub fn slow_down(&mut self, most_delay: i64) {
+        self.most_delay = most_delay;
+    }
+
+    /// A replica has all that was acknowledged, and is a member of the set.
+    pub fn take_in(&mut self, server: usize) {
+        self.servers[server].is_out_of_sync = false;
     }
 
     /// How often there was such an event.
