@@ -10,8 +10,8 @@
 //! ```
 //!
 //! When a real server leads, another real server and the subject are its replicas, and the subject has a replica that
-//! is a subject, too. All must hold what the real replica does: real servers do not propagate all that they change. Each
-//! replay must hold all that its own server does.
+//! is a subject, too. All must hold what the real replica does: real servers do not propagate all that they change.
+//! Each replay must hold all that its own server does.
 
 use crate::breaking::breaking_way_to;
 use crate::client::{Client, command};
