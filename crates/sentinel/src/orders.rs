@@ -24,7 +24,7 @@ impl Sentinel {
         let hurry = kind == Kind::Replica
             && (primary.flags.has(Flags::O_DOWN.and(Flags::FAILOVER_IN_PROGRESS))
                 || instance.reported.primary_link_down != 0);
-        // A primary may serve nobody from one moment to the next, and a replica be a member again, without being silent.
+        // A primary may serve nobody from one moment to the next, and a replica be a member again, without silence.
         let hurry = hurry || instance.reported.acknowledges.is_some();
         let info_period = match (self.is_about_to_lead(id), hurry) {
             (true, _) => AWAITED_INFO_PERIOD.min(self.periods.info),
