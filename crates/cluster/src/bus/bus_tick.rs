@@ -214,7 +214,7 @@ impl Bus {
     /// A replica that does not replicate, though it is known where its primary is, begins to.
     fn follow_again(&mut self) {
         let myself = self.nodes.myself();
-        if !myself.is_replica() || self.facts.is_following {
+        if !myself.is_replica() || self.facts.is_following || self.follows > 0 {
             return;
         }
         let primary = myself.primary.and_then(|id| self.nodes.get(&id));

@@ -49,6 +49,8 @@ pub struct Bus {
     pub(super) migrations: Migrations,
     /// Orders by which keys are removed, or looked for that are to be, of which it is not known that they are done.
     pub(super) removals: usize,
+    /// Orders to follow a primary of which it is not known that they are done.
+    pub(super) follows: usize,
     pub(super) settings: Settings,
     pub(super) debug: DebugSettings,
     /// What the configuration says that others are told.
@@ -114,6 +116,7 @@ impl Bus {
             granted: SlotSet::none(),
             migrations: Migrations::default(),
             removals: 0,
+            follows: 0,
             settings,
             debug: DebugSettings::default(),
             announced: Address::default(),

@@ -63,7 +63,13 @@ impl Bus {
             let address = &node.address;
             let port = if self.settings.tls_replication { address.tls_port } else { address.tcp_port };
             self.effects.push(Effect::Follow { ip: address.ip.clone(), port, needs_full_sync });
+            self.follows += 1;
         }
+    }
+
+    /// Replication follows the primary of an [`Effect::Follow`].
+    pub fn followed(&mut self) {
+        self.follows = self.follows.saturating_sub(1);
     }
 
     /// A node belongs to a shard. A replica's is that of its primary, whatever it says itself.

@@ -212,9 +212,12 @@ impl World {
                     self.close(id, Some(end));
                 }
             }
-            Effect::Follow { ip, .. } => {
-                self.members[node].following = node_at(&ip);
-                self.members[node].heard = self.now;
+            Effect::Follow { ip, needs_full_sync, .. } => {
+                let member = &mut self.members[node];
+                member.following = node_at(&ip);
+                member.heard = self.now;
+                member.has_history &= !needs_full_sync;
+                member.bus.iter_mut().for_each(Bus::followed);
                 self.data.replaced.remove(&node);
             }
             Effect::Lead => {
@@ -386,12 +389,16 @@ impl World {
             }
             return;
         };
+        if self.members[node].is_kept_waiting {
+            return;
+        }
         if self.data.is_on {
             return self.replicate_data(node);
         }
         if from < self.members.len() && self.members[from].bus.is_some() && self.are_connected(node, from) {
-            self.members[node].heard = self.now;
-            self.members[node].offset = self.members[from].offset;
+            let offset = self.members[from].offset;
+            let member = &mut self.members[node];
+            (member.heard, member.offset, member.has_history) = (self.now, offset, true);
         }
     }
 

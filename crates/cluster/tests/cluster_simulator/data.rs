@@ -308,6 +308,7 @@ impl World {
         }
         self.data.stores[node].followed = Some((history, end));
         self.members[node].offset = self.members[from].offset;
+        self.members[node].has_history = true;
     }
 
     fn follow_entry(&mut self, node: usize, entry: Entry) {
@@ -377,7 +378,9 @@ impl World {
         let store = &mut self.data.stores[node];
         (store.history, store.followed) = (history, None);
         store.log.clear();
-        for (job, slots) in store.open.clone() {
+        let open = store.open.clone();
+        self.members[node].has_history = true;
+        for (job, slots) in open {
             self.tell(node, |bus, now| bus.track_import(job, slots, now));
         }
         self.tell(node, |bus, now| bus.data_loaded(now));

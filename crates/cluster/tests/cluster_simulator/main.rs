@@ -126,6 +126,38 @@ fn a_manual_failover_is_done_in_each_way() {
 }
 
 #[test]
+fn a_replica_that_has_nothing_of_its_primary_does_not_stand() {
+    for seed in seeds() {
+        let mut world = World::new(seed, 7, settings(), Flaw::None);
+        world.create(3, 1);
+        // An offset of its own, which is of no account, is that of the primary.
+        world.members[6].offset = world.members[0].offset;
+        world.members[6].is_kept_waiting = true;
+        let primary = world.id(0);
+        world.tell(6, |bus, now| bus.replicate(&primary.0, false, now).expect("it is empty"));
+        world.run(SECOND);
+        for mode in [FailoverMode::Agreed, FailoverMode::Force] {
+            world.tell(6, |bus, now| bus.failover(mode, "test", false, now).expect("a replica"));
+            for _ in 0..60 {
+                world.run(100);
+                world.members[6].offset = world.members[0].offset;
+                assert!(world.me(6).is_replica(), "seed {seed} {mode:?}");
+            }
+        }
+        world.crash(3);
+        world.crash(0);
+        world.run(40 * SECOND);
+        assert!(world.me(6).is_replica(), "seed {seed}: nobody has its primary's data");
+        world.restart(0);
+        world.run_until("it is back", 20 * SECOND, |world| world.members[6].bus().is_up());
+        world.tell(6, |bus, now| bus.failover(FailoverMode::Agreed, "test", false, now).expect("a replica"));
+        world.run(SECOND);
+        world.members[6].is_kept_waiting = false;
+        world.run_until("it has taken over when it has all", 5 * SECOND, |world| world.me(6).has_vote());
+    }
+}
+
+#[test]
 fn a_primary_without_replicas_is_given_one() {
     for seed in seeds() {
         let mut world = cluster(seed, 3, 2, Flaw::None);

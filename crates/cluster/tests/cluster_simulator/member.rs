@@ -20,6 +20,10 @@ pub struct Member {
     pub heard: i64,
     /// Nodes of another side are not reached.
     pub side: u8,
+    /// It was synchronized with the primary that it follows.
+    pub has_history: bool,
+    /// Nothing comes from the primary that it follows.
+    pub is_kept_waiting: bool,
     /// It leads, and answers no client.
     pub is_unconfirmed: bool,
     pub bytes_sent: u64,
@@ -50,6 +54,8 @@ impl Member {
             offset: 1,
             heard: now,
             side: 0,
+            has_history: false,
+            is_kept_waiting: false,
             is_unconfirmed: false,
             bytes_sent: 0,
         }
@@ -62,6 +68,7 @@ impl Member {
         // A node that was killed lost what it had not on the disk: all.
         self.offset = 1;
         self.following = None;
+        self.has_history = false;
         self.heard = now;
     }
 
@@ -78,6 +85,7 @@ impl Member {
             heard_from_primary: self.heard + self.clock,
             is_unconfirmed: self.is_unconfirmed && self.following.is_none(),
             is_in_sync: false,
+            has_history: self.following.is_some() && self.has_history,
         }
     }
 }

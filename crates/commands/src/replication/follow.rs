@@ -50,12 +50,13 @@ fn change(engine: &Engine, _: &MutexGuard<'_, ()>, primary: Option<PrimaryAddres
     status.set_primary(primary.clone());
     let now = engine.steady_now();
     status.update_link(|link| {
+        let was_up = link.state == LinkState::Connected || link.down_since.0 != 0;
         link.state = if primary.is_some() { LinkState::Connect } else { LinkState::None };
         // What a primary has is of its own history.
         if was.is_none() {
             (link.can_resume, link.stream_db) = (true, 0);
         }
-        link.down_since = if was.is_some() && primary.is_some() { now } else { SteadyMs(0) };
+        link.down_since = if was_up && was.is_some() && primary.is_some() { now } else { SteadyMs(0) };
     });
     if was.is_some() && primary.is_none() {
         // What it has of the former primary's history goes on by a name of its own.

@@ -377,6 +377,14 @@ impl ReplicationStatus {
         if has_data { self.offset() } else { 0 }
     }
 
+    /// Whether a replica has data of a history that others know. One that was started without any, and was never
+    /// synchronized, has not.
+    pub fn has_history(&self) -> bool {
+        let link = self.link();
+        let was_synchronized = link.down_since.0 != 0 || self.offset() > 0;
+        self.is_replica() && (link.state == LinkState::Connected || link.can_resume && was_synchronized)
+    }
+
     /// The stream is so long now.
     pub fn set_offset(&self, offset: u64) {
         self.offset.store(offset, Relaxed);

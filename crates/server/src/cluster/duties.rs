@@ -95,7 +95,10 @@ fn work(desk: &NodeDesk, shared: &Shared, duties_due: &Receiver<Duty>) {
         let now = clock::now();
         match duty {
             Duty::EndWaits => node_duties::end_waits(engine),
-            Duty::Follow { ip, port, needs_full_sync } => node_duties::follow(engine, &ip, port, needs_full_sync, now),
+            Duty::Follow { ip, port, needs_full_sync } => {
+                node_duties::follow(engine, &ip, port, needs_full_sync, now);
+                desk.input(|bus, _| bus.followed());
+            }
             Duty::LookAtKeys => look_at_keys(desk, engine, now),
             Duty::Lead => {
                 node_duties::lead(engine);

@@ -53,7 +53,7 @@ impl Bus {
         }
         if self.manual.end != 0 && !self.manual.can_start {
             match self.manual.primary_offset {
-                Some(offset) if offset == self.facts.replication_offset => {
+                Some(offset) if self.has_history() && offset == self.facts.replication_offset => {
                     self.manual_failover_can_start();
                     let text = "All primary replication stream processed, manual failover can start.";
                     self.log(Level::Notice, text.to_string());

@@ -30,6 +30,10 @@ impl Bus {
             self.election.reason = None;
             return;
         };
+        if !self.has_history() {
+            self.log_cannot_failover(CannotFailover::NoHistory);
+            return;
+        }
         if !is_manual && self.is_data_too_old() {
             self.log_cannot_failover(CannotFailover::DataAge);
             return;
@@ -67,6 +71,12 @@ impl Bus {
         }
         let primary = self.nodes.get(&myself.primary?)?;
         (primary.has_failed() || is_manual).then_some(primary.id)
+    }
+
+    /// Whether this replica has anything of its primary's data. Until replication follows the primary that the node has,
+    /// what is there is of another history.
+    pub(in crate::bus) fn has_history(&self) -> bool {
+        self.facts.has_history && self.follows == 0
     }
 
     /// For how long the primary may have been gone without this node. The time in which it was found to have failed
@@ -227,13 +237,18 @@ impl Bus {
 
     fn log_cannot_failover(&mut self, reason: CannotFailover) {
         let is_same = self.election.reason == Some(reason);
-        let period = if reason == CannotFailover::DataAge { 10 * RELOG_PERIOD } else { RELOG_PERIOD };
+        let period = if matches!(reason, CannotFailover::DataAge | CannotFailover::NoHistory) {
+            10 * RELOG_PERIOD
+        } else {
+            RELOG_PERIOD
+        };
         if is_same && self.now - self.election.reason_logged < period {
             return;
         }
         self.election.reason = Some(reason);
         self.election.reason_logged = self.now;
         let why = match reason {
+            CannotFailover::NoHistory => "Nothing of the primary's data has come to this replica yet.",
             CannotFailover::DataAge => {
                 "Disconnected from primary for longer than allowed. Please check the \
                  'cluster-replica-validity-factor' configuration option."

@@ -187,8 +187,9 @@ impl Bus {
         if self.manual.end != 0
             && is_my_primary
             && header.message_flags.has(MessageFlags::PAUSED)
-            && self.manual.primary_offset.is_none()
+            && self.manual.primary_offset != Some(header.offset)
         {
+            // A stream that begins meanwhile, for its first replica, has a first word.
             self.manual.primary_offset = Some(header.offset);
             self.todo.handle_manual_failover();
             let text = format!("Received replication offset for paused primary manual failover: {}", header.offset);

@@ -55,6 +55,7 @@ pub enum Effect {
     /// What commands are admitted by has changed: `Bus::slot_map` is another.
     SlotMapChanged,
     /// This node is a replica of the one at this address from now on, or still is and the address is another.
+    /// [`Bus::followed`](crate::bus::Bus::followed) tells that replication goes by it.
     Follow {
         /// Numeric address.
         ip: String,

@@ -106,4 +106,6 @@ pub struct Facts {
     pub is_unconfirmed: bool,
     /// This node may have all that was acknowledged, however long it has followed nobody.
     pub is_in_sync: bool,
+    /// This node is a replica and has data of its primary's history: it was synchronized once.
+    pub has_history: bool,
 }

@@ -22,6 +22,7 @@ pub(crate) struct Election {
 /// Why a replica does not take over though its primary has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CannotFailover {
+    NoHistory,
     DataAge,
     WaitingDelay,
     Expired,

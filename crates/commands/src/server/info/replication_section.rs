@@ -90,7 +90,7 @@ fn link(text: &mut Text, source: &Source<'_>, primary: &PrimaryAddress) {
     text.field("master_last_io_seconds_ago", if is_up { now.since(link.last_io) / 1000 } else { -1 });
     text.field("master_sync_in_progress", i32::from(link.state == LinkState::Sync));
     text.field("slave_read_repl_offset", link.read_offset);
-    text.field("slave_repl_offset", status.offset());
+    text.field("slave_repl_offset", status.data_offset());
     text.field("replicas_repl_buffer_size", link.buffered);
     text.field("replicas_repl_buffer_peak", link.buffered_peak);
     if link.state == LinkState::Sync {
