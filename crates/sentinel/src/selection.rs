@@ -21,8 +21,7 @@ impl Sentinel {
                 && self.now - link.last_available <= self.periods.ping * 5
                 && replica.reported.priority != 0
                 && !replica.reported.may_lack_writes()
-                // One that was never synchronized has nothing.
-                && (replica.reported.primary_link_down >= 0 || replica.reported.offset > 0)
+                && replica.reported.was_synchronized()
                 && self.now - replica.info_refresh <= info_age_max
                 // A member has what was acknowledged, however long it has refused to follow who may not.
                 && (replica.reported.acknowledges == Some(Acknowledging::Member)

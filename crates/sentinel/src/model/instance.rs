@@ -236,6 +236,11 @@ pub(crate) struct Instance {
 }
 
 impl Reported {
+    /// Whether a replica has ever had data of its primary: it says -1 for the time since it lost the link otherwise.
+    pub fn was_synchronized(&self) -> bool {
+        self.primary_link_down >= 0 || self.offset > 0
+    }
+
     /// What is assumed before anything was said.
     pub fn new(kind: Kind, now: Millis) -> Reported {
         Reported {
@@ -296,5 +301,22 @@ impl Instance {
     pub fn not_down_for(&self, ms: Millis, now: Millis) -> bool {
         let recent = self.s_down_since.max(self.o_down_since);
         recent == 0 || now - recent > ms
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replica_without_link_and_stream_was_never_synchronized() {
+        let mut reported = Reported::new(Kind::Replica, 1);
+        assert!(reported.was_synchronized());
+        reported.primary_link_down = -1000;
+        assert!(!reported.was_synchronized());
+        reported.offset = 14;
+        assert!(reported.was_synchronized(), "it was started with its data");
+        (reported.primary_link_down, reported.offset) = (3000, 0);
+        assert!(reported.was_synchronized(), "nothing was written after its synchronization");
     }
 }

@@ -73,8 +73,8 @@ impl Bus {
         (primary.has_failed() || is_manual).then_some(primary.id)
     }
 
-    /// Whether this replica has anything of its primary's data. Until replication follows the primary that the node has,
-    /// what is there is of another history.
+    /// Whether this replica has anything of its primary's data. What is there is of another history until replication
+    /// follows the primary that the node has.
     pub(in crate::bus) fn has_history(&self) -> bool {
         self.facts.has_history && self.follows == 0
     }
