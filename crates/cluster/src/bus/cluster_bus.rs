@@ -51,6 +51,8 @@ pub struct Bus {
     pub(super) removals: usize,
     /// Orders to follow a primary of which it is not known that they are done.
     pub(super) follows: usize,
+    /// Keys were found that may be about to go.
+    pub(super) looks_again: bool,
     pub(super) settings: Settings,
     pub(super) debug: DebugSettings,
     /// What the configuration says that others are told.
@@ -117,6 +119,7 @@ impl Bus {
             migrations: Migrations::default(),
             removals: 0,
             follows: 0,
+            looks_again: false,
             settings,
             debug: DebugSettings::default(),
             announced: Address::default(),

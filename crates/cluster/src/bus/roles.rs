@@ -70,6 +70,7 @@ impl Bus {
     /// Replication follows the primary of an [`Effect::Follow`].
     pub fn followed(&mut self) {
         self.follows = self.follows.saturating_sub(1);
+        self.look_again();
     }
 
     /// A node belongs to a shard. A replica's is that of its primary, whatever it says itself.

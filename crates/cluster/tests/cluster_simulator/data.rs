@@ -252,6 +252,7 @@ impl World {
                 self.data.stores[node].is_failing_over = false;
                 self.resume_writes(node);
             }
+            Effect::LookAtKeys => self.later(1, DataEvent::LookAtKeys { node, life }),
             Effect::FlushAll => self.later(1, DataEvent::Flush { node, life }),
             Effect::LoseSlots(slots) => {
                 if let Some(risk) = self.data.risks.get_mut(&node) {

@@ -5,6 +5,7 @@
 //! are not seen before their slots have come; every job ends, and leaves nothing behind.
 
 use crate::cluster_world::{Flaw, World};
+use crate::member::{BUS_PORT, ip};
 use cluster::bus::{FailoverMode, Settings};
 use cluster::migration::MigrationSettings;
 
@@ -105,6 +106,26 @@ fn slots_move_whatever_fails() {
     println!("{moved} migrations, {acknowledged} writes, {given_up} keys of which writes may be lost");
     let count = seeds().count();
     assert!(count == 1 || moved > count, "enough succeed: {moved}");
+}
+
+#[test]
+fn a_replica_that_is_reset_takes_no_slots_for_the_keys_that_it_had() {
+    for seed in 0..3 {
+        let mut world = world(seed, Flaw::None);
+        world.run(2 * SECOND);
+        world.data.writers_rest = true;
+        world.run(4 * SECOND);
+        let keys = world.data.stores[0].keys.clone();
+        assert!(!keys.is_empty());
+        world.tell(3, |bus, now| bus.reset(false, true, "test", now).expect("a replica"));
+        let address = ip(0);
+        world.tell(3, |bus, now| bus.meet(address.as_bytes(), 6379, BUS_PORT, "test", now).expect("an address"));
+        for _ in 0..100 {
+            world.run(100);
+            assert!(world.me(3).slots.is_empty(), "seed {seed}");
+        }
+        assert_eq!(world.data.stores[0].keys, keys, "seed {seed}");
+    }
 }
 
 fn is_found(flaw: Flaw) {

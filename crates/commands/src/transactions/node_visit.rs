@@ -15,6 +15,7 @@ use crate::transactions::blocking::Wait;
 use cluster::Millis;
 use cluster::bus::Bus;
 use engine::clients::waiters::Ticket;
+use engine::host::threads::Task;
 use engine::{Engine, Error};
 use std::sync::{Arc, OnceLock};
 
@@ -30,6 +31,10 @@ pub trait Desk: Send + Sync {
     /// Calls `then` when all that visits up to this one led to has been carried out: it is in the file, and commands
     /// are admitted by it. On whatever thread; it must not wait.
     fn when_done(&self, visit: u64, then: CarriedOut);
+
+    /// Calls `then` when all keys are gone that the node wanted gone at once by what has been carried out: at once if
+    /// there are none. On whatever thread; it must not wait.
+    fn when_emptied(&self, then: Task<Engine>);
 
     /// Carries out here and now what visits led to. Waits for the disk.
     fn flush(&self);
@@ -100,7 +105,13 @@ fn hold(cx: &mut Context<'_>, args: &Args<'_>, start: usize) {
     let bytes = cx.reply.as_slice()[start..].to_vec();
     cx.reply.truncate(start);
     let held = Arc::new(HeldReply { ticket, is_served, bytes });
-    desk.when_done(visit, Box::new(move |engine, _| reply(engine, &held)));
+    when_kept(desk, visit, Box::new(move |engine| reply(engine, &held)));
+}
+
+/// Calls `then` when all that visits up to this one led to has been carried out, and the keys are gone that had to go
+/// for it. To be called by those who hold no locks meanwhile.
+pub(crate) fn when_kept(desk: &'static dyn Desk, visit: u64, then: Task<Engine>) {
+    desk.when_done(visit, Box::new(move |_, _| desk.when_emptied(then)));
 }
 
 fn reply(engine: &Engine, held: &Arc<HeldReply>) {

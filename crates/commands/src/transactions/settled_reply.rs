@@ -2,7 +2,7 @@
 
 use crate::core::admission::asks_by_rights_before;
 use crate::core::context::{Context, Flow, Piecewise};
-use crate::transactions::node_visit::desk;
+use crate::transactions::node_visit::{desk, when_kept};
 use engine::client_endings::Ending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -41,7 +41,7 @@ impl SettledReply {
         let is_kept = Arc::new(AtomicBool::new(desk.is_none()));
         if let Some(desk) = desk {
             let is_kept = Arc::clone(&is_kept);
-            desk.when_done(visit, Box::new(move |_, _| is_kept.store(true, SeqCst)));
+            when_kept(desk, visit, Box::new(move |_| is_kept.store(true, SeqCst)));
         }
         let reply = cx.reply.as_slice()[start..].to_vec();
         cx.reply.truncate(start);

@@ -10,6 +10,7 @@ use commands::cluster::node_duties;
 use commands::core::context::Now;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use engine::Engine;
+use engine::host::threads::Task;
 use std::io;
 use std::sync::Arc;
 use std::thread;
@@ -28,6 +29,8 @@ pub(super) enum Duty {
     /// Keys may be there that are not this node's.
     LookAtKeys,
     FlushAll,
+    /// A client that waits for the end of all that was to be done before.
+    Tell(Task<Engine>),
     RemoveKeys(SlotSet),
     /// Keys that came with slots of a job in vain.
     RemoveImported(JobName, SlotSet),
@@ -69,6 +72,13 @@ pub(super) fn start(desk: &Arc<NodeDesk>, shared: &Arc<Shared>) -> io::Result<Du
     Ok(Duties(sender))
 }
 
+/// Keys that are being read may be meant, too.
+fn await_load(engine: &Engine) {
+    while engine.persistence_status().deny_reasons().is_loading() {
+        thread::sleep(LOOK);
+    }
+}
+
 fn look_at_keys(desk: &NodeDesk, engine: &Engine, now: Now) {
     let found = node_duties::populated(engine, &SlotSet::all(), now);
     desk.input(|bus, now| bus.keys_found(&found, now));
@@ -87,10 +97,7 @@ fn work(desk: &NodeDesk, shared: &Shared, duties_due: &Receiver<Duty>) {
     let engine = &*shared.engine;
     for duty in duties_due {
         if duty.concerns_keys() {
-            // Those that are being read may be meant, too.
-            while engine.persistence_status().deny_reasons().is_loading() {
-                thread::sleep(LOOK);
-            }
+            await_load(engine);
         }
         let now = clock::now();
         match duty {
@@ -102,12 +109,14 @@ fn work(desk: &NodeDesk, shared: &Shared, duties_due: &Receiver<Duty>) {
             Duty::LookAtKeys => look_at_keys(desk, engine, now),
             Duty::Lead => {
                 node_duties::lead(engine);
+                await_load(engine);
                 look_at_keys(desk, engine, now);
             }
             Duty::FlushAll => {
                 node_duties::flush_all(engine, now);
-                desk.input(|bus, _| bus.lost_keys_removed());
+                desk.flushed();
             }
+            Duty::Tell(then) => then(engine),
             Duty::RemoveKeys(slots) => {
                 remove_keys(desk, engine, &slots, now);
                 desk.input(|bus, _| bus.lost_keys_removed());

@@ -26,14 +26,16 @@ use cluster::migration::{JobName, MigrationEffect};
 use cluster::slot_map::SlotMap;
 use cluster::slot_set::SlotSet;
 use commands::transactions::node_visit::{self, CarriedOut, Desk};
+use engine::Engine;
 use engine::config::{Config, Directive, os_message};
 use engine::host::peers::OwnNode;
+use engine::host::threads::Task;
 use engine::locks::sync::{Mutex, MutexGuard};
 use engine::status::replication_status::LinkState;
 use mio::{Poll, Token, Waker};
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 
 /// The token under which the thread's waker reports; links count from 1.
@@ -56,6 +58,8 @@ pub struct NodeDesk {
     waker: OnceLock<Waker>,
     shared: OnceLock<Arc<Shared>>,
     duties: OnceLock<Duties>,
+    /// Orders by which all keys go, of those that the duties' thread has not carried out.
+    flushes: AtomicUsize,
     /// Nothing is written, as the node wants it.
     is_paused: AtomicBool,
     /// When it was said last that the file is not up to date.
@@ -105,7 +109,7 @@ impl NodeDesk {
         if config.flag(Directive::CLUSTER_SINGLE) {
             own_all(&mut bus)?;
         }
-        let (visits, links, waker, shared, duties, is_paused, warned_at) = Default::default();
+        let (visits, links, waker, shared, duties, flushes, is_paused, warned_at) = Default::default();
         Ok(Some(Arc::new(NodeDesk {
             bus: Mutex::new(bus),
             file: Mutex::new(file),
@@ -114,6 +118,7 @@ impl NodeDesk {
             waker,
             shared,
             duties,
+            flushes,
             is_paused,
             warned_at,
         })))
@@ -243,6 +248,12 @@ impl NodeDesk {
         done.into_iter().for_each(|(then, failure)| self.tell(then, failure));
     }
 
+    /// All keys went that the node wanted gone at once.
+    pub(super) fn flushed(&self) {
+        self.flushes.fetch_sub(1, SeqCst);
+        self.input(|bus, _| bus.lost_keys_removed());
+    }
+
     fn tell(&self, then: CarriedOut, failure: Option<String>) {
         if let Some(shared) = self.shared.get() {
             then(&shared.engine, failure.as_deref());
@@ -278,7 +289,11 @@ impl NodeDesk {
             Effect::Close { link } => self.links.lock().push_back(LinkOrder::Close { link }),
             Effect::Follow { ip, port, needs_full_sync } => self.duty(Duty::Follow { ip, port, needs_full_sync }),
             Effect::Lead => self.duty(Duty::Lead),
-            Effect::FlushAll => self.duty(Duty::FlushAll),
+            Effect::LookAtKeys => self.duty(Duty::LookAtKeys),
+            Effect::FlushAll => {
+                self.flushes.fetch_add(1, SeqCst);
+                self.duty(Duty::FlushAll);
+            }
             Effect::LoseSlots(slots) => self.duty(Duty::RemoveKeys(slots)),
             Effect::DropShardSubscribers(slots) => {
                 if let Some(shared) = self.shared.get() {
@@ -369,6 +384,15 @@ impl Desk for NodeDesk {
             Some((then, failure)) => self.tell(then, failure),
             // What it led to may be nothing, and then nobody has been woken.
             None => self.wake(),
+        }
+    }
+
+    fn when_emptied(&self, then: Task<Engine>) {
+        match (self.flushes.load(SeqCst), self.shared.get()) {
+            // The duties are done in their order.
+            (1.., _) => self.duty(Duty::Tell(then)),
+            (0, Some(shared)) => then(&shared.engine),
+            (0, None) => {}
         }
     }
 

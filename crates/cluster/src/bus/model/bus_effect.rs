@@ -67,8 +67,11 @@ pub enum Effect {
     /// This node is a primary from now on. What is in slots that are not its own is to be looked at:
     /// [`Bus::keys_found`](crate::bus::Bus::keys_found).
     Lead,
-    /// All keys are to be removed: the node was reset, or follows nobody any more.
+    /// All keys are to be removed: the node was reset, or follows nobody any more. Nobody is told that the order is
+    /// done before they are.
     FlushAll,
+    /// What is in slots that are not this node's own is to be looked at.
+    LookAtKeys,
     /// Keys of these slots are to be removed: another node has them.
     LoseSlots(SlotSet),
     /// Subscribers of sharded channels in these slots are to be told that they are elsewhere.

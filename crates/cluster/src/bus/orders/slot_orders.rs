@@ -1,7 +1,7 @@
 //! ADDSLOTS, DELSLOTS, FLUSHSLOTS, SET-CONFIG-EPOCH, BUMPEPOCH, and keys that are where they should not be.
 
 use crate::bus::cluster_bus::Bus;
-use crate::bus::model::bus_effect::Level;
+use crate::bus::model::bus_effect::{Effect, Level};
 use crate::bus::model::order_error::OrderError;
 use crate::migration::JobState;
 use crate::slot_set::SlotSet;
@@ -126,6 +126,15 @@ impl Bus {
     /// wanted gone is gone.
     pub fn lost_keys_removed(&mut self) {
         self.removals = self.removals.saturating_sub(1);
+        self.look_again();
+    }
+
+    /// Keys that were found while others were about to go, or while the role changed, are looked for again after that.
+    pub(in crate::bus) fn look_again(&mut self) {
+        if self.removals == 0 && self.follows == 0 && std::mem::take(&mut self.looks_again) {
+            self.removals += 1;
+            self.effects.push(Effect::LookAtKeys);
+        }
     }
 
     /// Whether there may be keys of slots that are not this node's, or of imports that have failed, which are about to
@@ -135,12 +144,20 @@ impl Bus {
     }
 
     /// These slots have keys. A primary takes those that nobody owns; keys of others' slots are to be removed. To be
-    /// called once the data is loaded, and after each [`Effect::Lead`](crate::bus::Effect::Lead).
+    /// called once the data is loaded, and after each [`Effect::Lead`](crate::bus::Effect::Lead) and
+    /// [`Effect::LookAtKeys`](crate::bus::Effect::LookAtKeys).
+    ///
+    /// Keys make no owner while keys are about to go, or the role is another one soon: those that were found may be
+    /// what is left of former slots, and nobody's loss.
     pub fn keys_found(&mut self, populated: &SlotSet, now: Millis) {
         self.now = now;
         self.removals = self.removals.saturating_sub(1);
         let myself = self.nodes.my_id();
         if self.nodes.myself().is_replica() {
+            return;
+        }
+        if self.removals > 0 || self.follows > 0 {
+            self.looks_again = true;
             return;
         }
         let mut lost = SlotSet::none();
@@ -224,6 +241,31 @@ mod tests {
         assert_eq!(bus.set_config_epoch(8, 1), Err(OrderError::EpochNotZero));
         assert_eq!((bus.current_epoch(), bus.bump_epoch(1)), (7, (false, 7)));
         assert_eq!(crate::bus::test_bus::bus().bump_epoch(1), (true, 1));
+    }
+
+    #[test]
+    fn keys_that_are_about_to_go_make_no_owner() {
+        let mut bus = bus();
+        let other = crate::bus::test_bus::add_primary(&mut bus);
+        bus.replicate(&other.0, false, 1).expect("empty");
+        bus.followed();
+        bus.reset(false, true, "me", 1).expect("a replica");
+        bus.take_effects();
+        // The first look is that of the new role, before the keys go.
+        bus.keys_found(&SlotSet::of([1..=2]), 2);
+        assert!(bus.nodes().myself().slots.is_empty());
+        bus.lost_keys_removed();
+        assert_eq!(bus.take_effects(), [Effect::LookAtKeys]);
+        bus.keys_found(&SlotSet::none(), 3);
+        assert!(bus.nodes().myself().slots.is_empty() && !bus.has_keys_to_remove());
+        // A load while a role changes.
+        bus.follows += 1;
+        bus.data_loaded(4);
+        bus.keys_found(&SlotSet::of([3..=3]), 4);
+        assert!(bus.nodes().myself().slots.is_empty());
+        bus.followed();
+        bus.keys_found(&SlotSet::of([3..=3]), 5);
+        assert_eq!(bus.nodes().myself().slots.ranges(), vec![3..=3]);
     }
 
     #[test]
