@@ -1,15 +1,22 @@
 //! What of the change log concerns some slots: commands about keys in them.
 //!
-//! In a cluster a command has keys of one slot. One without keys concerns no slot: what empties databases ends a
-//! migration instead.
+//! In a cluster a command has keys of one slot; one that has others', too, ends the migration. One without keys
+//! concerns no slot: a command that empties databases ends a migration instead.
 
 use crate::cluster::log_text::commands_of;
-use crate::core::cluster_routing::slot_of_call;
+use crate::core::args::Args;
+use crate::core::command::Command;
 use crate::core::command_table::accepted;
+use crate::core::key_spec;
 use cluster::slot_set::SlotSet;
+use engine::data::slot::slot_of;
 use engine::propagation::change_log::{Readers, RecordHead};
 use engine::propagation::log_batch::{GROUP_BEGIN, GROUP_END, put_select};
 use std::ops::Range;
+
+/// Some keys of a command are of slots that move, others are not.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Divided;
 
 /// Puts what concerns some slots on its way to the node that they go to.
 pub struct MigrationFilter {
@@ -27,11 +34,15 @@ impl MigrationFilter {
     }
 
     /// Appends what concerns the slots of some records of one kind, or of a group, which stays one.
-    pub fn put(&mut self, head: RecordHead, text: &[u8], out: &mut Vec<u8>) {
+    ///
+    /// # Errors
+    /// A command has keys of these slots and of others: it cannot be told to the other node, whose keys are not what
+    /// they should be then.
+    pub fn put(&mut self, head: RecordHead, text: &[u8], out: &mut Vec<u8>) -> Result<(), Divided> {
         if head.readers == Readers::Replicas {
-            return;
+            return Ok(());
         }
-        let is_group = self.find(head.first, text) > 1 && head.is_group;
+        let is_group = self.find(head.first, text)? > 1 && head.is_group;
         if is_group {
             out.extend_from_slice(GROUP_BEGIN);
         }
@@ -44,16 +55,17 @@ impl MigrationFilter {
         if is_group {
             out.extend_from_slice(GROUP_END);
         }
+        Ok(())
     }
 
     /// Which commands of a text that begins in a database concern the slots. Answers how many.
-    fn find(&mut self, mut db: u32, text: &[u8]) -> usize {
+    fn find(&mut self, mut db: u32, text: &[u8]) -> Result<usize, Divided> {
         let mut count = 0;
         for (args, range) in commands_of(text) {
             let Some(entry) = accepted(&args) else { continue };
             if let Some(next) = entry.command.selects(&args) {
                 db = next;
-            } else if slot_of_call(entry.command, &args).ok().flatten().is_some_and(|slot| self.slots.contains(slot)) {
+            } else if self.concerns(entry.command, &args)? {
                 count += 1;
                 match self.found.last_mut() {
                     Some((last, known)) if *last == db && known.end == range.start => known.end = range.end,
@@ -61,7 +73,18 @@ impl MigrationFilter {
                 }
             }
         }
-        count
+        Ok(count)
+    }
+
+    /// Whether all keys of a command are of the slots; none is without keys.
+    fn concerns(&self, command: &'static Command, args: &Args<'_>) -> Result<bool, Divided> {
+        let keys = key_spec::routed_by(command, args).into_iter().filter_map(|(index, _)| args.get(index));
+        let (mut inside, mut outside) = (false, false);
+        for key in keys {
+            let is_inside = self.slots.contains(slot_of(key));
+            (inside, outside) = (inside || is_inside, outside || !is_inside);
+        }
+        if inside && outside { Err(Divided) } else { Ok(inside) }
     }
 }
 
@@ -79,7 +102,7 @@ mod tests {
         crate::install(&[]);
         let mut out = Vec::new();
         let head = RecordHead { is_group, ..RecordHead::command(db, None) };
-        filter.put(head, &text(lines), &mut out);
+        filter.put(head, &text(lines), &mut out).expect("not divided");
         out
     }
 
@@ -101,7 +124,15 @@ mod tests {
         assert_eq!(passes(&mut filter, true, 4, &["SET {a}1 x", "SET {b}1 x"]), text(&["SET {a}1 x"]));
         let head = RecordHead { readers: Readers::Replicas, ..RecordHead::command(4, None) };
         let mut none = Vec::new();
-        filter.put(head, &text(&["SET {a}1 x"]), &mut none);
+        filter.put(head, &text(&["SET {a}1 x"]), &mut none).expect("not divided");
         assert!(none.is_empty());
+    }
+
+    #[test]
+    fn a_command_of_several_slots_is_not_passed_over() {
+        let mut filter = MigrationFilter::new(SlotSet::of([15495..=15495]));
+        assert_eq!(passes(&mut filter, false, 0, &["UNLINK {b}1 {c}1"]), b"");
+        let (head, mut out) = (RecordHead::command(0, None), Vec::new());
+        assert_eq!(filter.put(head, &text(&["UNLINK {b}1 {a}1"]), &mut out), Err(Divided));
     }
 }

@@ -19,6 +19,7 @@ use crate::keys::key_walk::{Filter, KeyWalk, PIECE};
 use engine::Error;
 use engine::data::event_class::EventClass;
 use engine::data::key_hash::KeyHash;
+use engine::data::slot::slot_of;
 use engine::stats::mass_deletions::DeletionProgress;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -109,6 +110,9 @@ impl Deletion {
         if self.names.is_empty() {
             let Deletion { walk, filter, names, .. } = self;
             let next = walk.piece(&mut cx.keys, PIECE, filter, |entry| names.push(entry.key().to_vec()))?;
+            if cx.engine.is_clustered() {
+                names.sort_by_cached_key(|name| slot_of(name));
+            }
             self.progress.set_done(walk.shard, cx.engine.locks().len());
             self.is_walked = next.is_none();
         }
@@ -123,8 +127,12 @@ impl Deletion {
     fn remove(&mut self, cx: &mut Context<'_>) -> Result<(), Error> {
         let hasher = cx.engine.hasher();
         while let Some(last) = self.names.last() {
-            let shard = hasher.hash(last).shard();
-            let is_near = |name: &&Vec<u8>| hasher.hash(name).shard() == shard;
+            let (shard, slot) = (hasher.hash(last).shard(), cx.engine.is_clustered().then(|| slot_of(last)));
+            // A command of a cluster's node has keys of one slot: that may be on its way to another node.
+            let is_near = |name: &&Vec<u8>| match slot {
+                Some(slot) => slot_of(name) == slot,
+                None => hasher.hash(name).shard() == shard,
+            };
             let count = self.names.iter().rev().take(GROUP).take_while(is_near).count();
             let names = &self.names[self.names.len() - count..];
             self.progress.count(unlink(cx, names)?);

@@ -73,6 +73,8 @@ pub struct ExportLink {
     /// Up to where the log was read.
     read_to: u64,
     filter: Option<MigrationFilter>,
+    /// The target cannot have a change that was made.
+    is_divided: bool,
     changes: VecDeque<Vec<u8>>,
     /// Bytes in the queue and of changes.
     waiting: u64,
@@ -103,6 +105,7 @@ impl ExportLink {
             reader: None,
             read_to: 0,
             filter: None,
+            is_divided: false,
             changes: VecDeque::new(),
             waiting: 0,
             block: Vec::new(),
@@ -212,6 +215,11 @@ impl ExportLink {
     pub fn go_on(&mut self, shared: &Shared, desk: &NodeDesk) -> bool {
         self.read_log(&shared.engine);
         self.go_on_pausing(shared, desk);
+        if self.is_divided {
+            let reason = "A command had keys of slots that stay, too";
+            desk.input(|bus, now| bus.migration_failed(&self.job, reason, now));
+            return false;
+        }
         if self.peer.flush().is_err() || self.hand_over(desk).is_err() {
             return false;
         }
@@ -286,14 +294,15 @@ impl ExportLink {
         if appended <= self.read_to {
             return;
         }
-        let (changes, waiting, mut looked) = (&mut self.changes, &mut self.waiting, 0);
+        let (changes, waiting, is_divided) = (&mut self.changes, &mut self.waiting, &mut self.is_divided);
+        let mut looked = 0;
         let read = reader.read(appended, |head, run| {
             if changes.back().is_none_or(|piece| piece.len() >= PIECE) {
                 changes.push_back(Vec::new());
             }
             if let Some(piece) = changes.back_mut() {
                 let before = piece.len();
-                filter.put(head, run.text(), piece);
+                *is_divided |= filter.put(head, run.text(), piece).is_err();
                 *waiting += (piece.len() - before) as u64;
             }
             looked += run.text().len() as u64;
@@ -328,6 +337,7 @@ impl ExportLink {
         }
         if let Some(Pausing::Reading(end)) = self.pausing
             && self.read_to >= end
+            && !self.is_divided
         {
             self.pausing = None;
             // Keys that are removed once the target has the slots are this node's copies.
