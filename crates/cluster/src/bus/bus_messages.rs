@@ -16,7 +16,9 @@ impl Bus {
         let owner = primary.filter(|_| myself.is_replica()).unwrap_or(myself);
         let (port, other_port) = self.ports_as_told(myself);
         // The offset beside it is the last one.
-        let is_paused = myself.is_primary() && self.manual.end != 0 && self.facts.are_writes_paused;
+        // Slots that were granted to another node are not this one's to be taken over, which is known soon.
+        let is_settled = self.facts.are_writes_paused && self.granted.is_empty();
+        let is_paused = myself.is_primary() && self.manual.end != 0 && is_settled;
         let paused = if is_paused { MessageFlags::PAUSED } else { 0 };
         Header {
             sender: Some(myself.id),

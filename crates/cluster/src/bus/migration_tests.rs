@@ -1,9 +1,10 @@
 //! Two ends of a migration, driven by hand.
 
 use super::test_bus::{add_primary, bus};
-use super::{Bus, Effect, FailoverMode};
+use super::{Bus, Effect, Facts, FailoverMode};
 use crate::migration::{JobName, JobState, MigrationEffect, SyncWord};
 use crate::node_id::NodeId;
+use crate::packet::MessageFlags;
 use crate::slot_set::SlotSet;
 
 /// A node that owns slots 0 to 9 and knows another primary, and its name.
@@ -233,6 +234,61 @@ fn a_source_that_has_not_heard_of_its_end_does_not_get_the_slots_back() {
     target.take_claim(source, epoch, &claimed);
     target.settle();
     assert_eq!(target.nodes().owner(3), Some(source));
+}
+
+#[test]
+fn a_source_that_knows_of_its_end_may_get_the_slots_anew() {
+    for is_heard in [false, true] {
+        let (mut target, source) = target();
+        let job = establish(&mut target, source);
+        for word in [SyncWord::Ack, SyncWord::SnapshotEof, SyncWord::Paused, SyncWord::FailoverGranted] {
+            target.migration_word(&job, Some(word), 2);
+        }
+        let epoch = target.nodes().myself().config_epoch + 5;
+        if is_heard {
+            target.migrations.claims(source, &SlotSet::of([0..=1, 6..=9]));
+        }
+        target.take_claim(source, epoch, &SlotSet::of([0..=9]));
+        target.settle();
+        assert_eq!(target.nodes().owner(3) == Some(source), is_heard);
+    }
+}
+
+#[test]
+fn a_job_whose_slots_were_granted_is_not_cancelled() {
+    let (mut source, target) = source();
+    let job = paused(&mut source, target);
+    source.migration_paused(&job, 7);
+    source.migration_word(&job, Some(SyncWord::RequestFailover), 8);
+    source.cancel_migrations("me", 9).expect("there is one");
+    assert_eq!(state(&source), JobState::FailoverGranted);
+    source.take_claim(target, 0, &SlotSet::of([2..=5]));
+    source.settle();
+    assert_eq!(state(&source), JobState::Success);
+}
+
+#[test]
+fn slots_are_not_granted_while_a_replica_takes_over_nor_the_place_given_while_slots_are_granted() {
+    let (mut source, target) = source();
+    let replica = add_primary(&mut source);
+    let job = paused(&mut source, target);
+    source.migration_paused(&job, 7);
+    source.pause_for(replica);
+    source.migration_word(&job, Some(SyncWord::RequestFailover), 8);
+    assert_eq!((state(&source), message(&source)), (JobState::Failed, "A failover occurs at the source"));
+    assert!(!says(&migrations(&mut source), SyncWord::FailoverGranted));
+
+    let (mut source, target) = self::source();
+    let job = paused(&mut source, target);
+    source.migration_paused(&job, 7);
+    source.migration_word(&job, Some(SyncWord::RequestFailover), 8);
+    source.pause_for(replica);
+    source.set_facts(Facts { are_writes_paused: true, ..Facts::default() }, 9);
+    let is_told = |source: &Bus| source.header(0).message_flags.has(MessageFlags::PAUSED);
+    assert!(!is_told(&source), "the target may take slots yet");
+    source.take_claim(target, 0, &SlotSet::of([2..=5]));
+    source.settle();
+    assert!(is_told(&source));
 }
 
 #[test]

@@ -45,6 +45,7 @@ impl Bus {
         let flags = &mut self.nodes.myself_mut().flags;
         flags.set(Flags::PRIMARY | Flags::MIGRATE_TO, false);
         flags.set(Flags::REPLICA, true);
+        self.migrations.sources_know();
         if close_slots {
             self.close_all_slots();
         }

@@ -167,6 +167,8 @@ pub struct Job {
     pub(super) paused_until: Option<Millis>,
     /// Source: the target was told so.
     pub(super) told_paused: bool,
+    /// Target: the source was heard without the slots that this node took.
+    pub(super) source_knows: bool,
     /// There is a connection to the other end.
     pub(super) is_linked: bool,
     /// How the log calls it.
@@ -194,6 +196,7 @@ impl Job {
             after_cleanup: JobState::Failed,
             paused_until: None,
             told_paused: false,
+            source_knows: false,
             is_linked: false,
             description: String::new(),
         }

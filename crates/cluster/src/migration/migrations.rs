@@ -48,6 +48,8 @@ pub struct MigrationView<'v> {
     pub settings: &'v MigrationSettings,
     /// What is kept from happening, for tests.
     pub debug: &'v DebugSettings,
+    /// A replica takes this node's place: it has asked, and writes are held back for it.
+    pub is_failing_over: bool,
     /// Unix time.
     pub now: Millis,
 }
@@ -172,7 +174,9 @@ impl Migrations {
         if !self.is_exporting() {
             return refused("No migrations ongoing");
         }
-        for name in self.names(|job| !job.is_import && job.state.is_in_progress()) {
+        // The target may have the slots that it was granted: the job ends when that is known.
+        let may_end = |job: &Job| job.state.is_in_progress() && job.state != JobState::FailoverGranted;
+        for name in self.names(|job| !job.is_import && may_end(job)) {
             self.finish(&name, JobState::Cancelled, None, view);
         }
         self.log(Level::Notice, format!("Canceled all in progress slot migrations (user request from '{by}')"));

@@ -239,6 +239,10 @@ impl Migrations {
         if !job.told_paused {
             return self.fail(name, "Unexpected state machine transition", view);
         }
+        if view.is_failing_over {
+            // The replica takes all slots that it knows this node to have, with a newer epoch than the target's.
+            return self.fail(name, "A failover occurs at the source", view);
+        }
         let Some(until) = job.paused_until.filter(|until| *until >= view.now) else {
             let text = format!(
                 "Received CLUSTER SYNCSLOTS REQUEST-FAILOVER on slot migration {}, but we are not paused. Denying \

@@ -9,6 +9,7 @@ use super::slot_ranges::SlotRanges;
 use super::sync_word::SyncWord;
 use crate::bus::Level;
 use crate::node_id::NodeId;
+use crate::slot_set::SlotSet;
 
 impl Migrations {
     /// A source wants this node to take slots: what comes behind ESTABLISH. `is_tracked`: this node hears of it from
@@ -84,12 +85,26 @@ impl Migrations {
         self.finish(name, JobState::Success, None, view);
     }
 
+    /// A primary says which slots it has. A source that has not those that this node took knows that they are gone: if
+    /// it claims them later it has got them anew.
+    pub(crate) fn claims(&mut self, primary: NodeId, claimed: &SlotSet) {
+        let taken = self.jobs.iter_mut().filter(|job| job.is_import && job.state == JobState::Success);
+        for job in taken.filter(|job| job.source == primary && !job.source_knows) {
+            job.source_knows = !job.slots.iter().any(|slot| claimed.contains(slot));
+        }
+    }
+
+    /// This node does not lead any more: sources do not wait for it.
+    pub(crate) fn sources_know(&mut self) {
+        self.jobs.iter_mut().for_each(|job| job.source_knows = true);
+    }
+
     /// Whether this node took the slot from that one so short a while ago that the source may not have heard of it. It
     /// is paused for as long, and claims the slot as before until then.
     pub(crate) fn has_just_come_from(&self, slot: u16, source: NodeId, view: MigrationView<'_>) -> bool {
         let longest = view.settings.failover_timeout * PAUSE_TIMES + GRANT_TIME;
         self.jobs.iter().any(|job| {
-            let has_come = job.is_import && !job.is_tracked && job.state == JobState::Success;
+            let has_come = job.is_import && !job.is_tracked && !job.source_knows && job.state == JobState::Success;
             has_come && job.source == source && job.slots.contains(slot) && view.now - job.updated <= longest
         })
     }

@@ -17,7 +17,11 @@ impl Bus {
         self.log(Level::Notice, text);
         self.set_as_primary(id);
         let slots = self.nodes.get(&old).map(|node| node.slots.clone()).unwrap_or_default();
-        slots.iter().for_each(|slot| self.assign_slot(slot, Some(id)));
+        // A primary that has agreed has given slots that it does not claim any more to another node.
+        let has_agreed = self.manual.primary_offset.is_some();
+        let is_taken = |slot: &u16| !has_agreed || !self.nodes.is_unclaimed(*slot);
+        let taken = slots.iter().filter(is_taken).collect::<Vec<_>>();
+        taken.into_iter().for_each(|slot| self.assign_slot(slot, Some(id)));
         self.update_state();
         self.todo.save(true);
         self.todo.broadcast();

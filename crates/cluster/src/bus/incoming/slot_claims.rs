@@ -37,6 +37,10 @@ impl Bus {
         held.without(claimed).iter().for_each(|slot| self.nodes.set_unclaimed(slot, true));
         let moving: SlotSet = self.nodes.migrating.keys().chain(self.nodes.importing.keys()).copied().collect();
         moving.without(claimed).iter().for_each(|slot| self.take_moving_slot(slot, claimant, epoch));
+        if outcome.lost_by_shard > 0 && is_in_my_shard {
+            // This node was replaced, and what the source has now it may have from the new primary.
+            self.migrations.sources_know();
+        }
         self.log_moved(&outcome.moved, claimant);
         let myself = self.nodes.myself();
         let is_other = myself.primary != Some(claimant);

@@ -11,7 +11,13 @@ use crate::slot_set::SlotSet;
 /// What migrations look at, of a bus whose migrations are lent to them.
 macro_rules! view {
     ($bus:ident) => {
-        MigrationView { nodes: &$bus.nodes, settings: &$bus.settings.migration, debug: &$bus.debug, now: $bus.now }
+        MigrationView {
+            nodes: &$bus.nodes,
+            settings: &$bus.settings.migration,
+            debug: &$bus.debug,
+            is_failing_over: $bus.manual.replica.is_some(),
+            now: $bus.now,
+        }
     };
 }
 
