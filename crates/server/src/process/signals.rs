@@ -59,7 +59,24 @@ impl SignalLoop {
         // Before any connection is closed: a client that sees its own closed must not get a new one.
         self.acceptor.close();
         self.shared.post_all(|| WorkerMessage::Stop);
+        self.heed_interrupts();
         Ok(())
+    }
+
+    /// Takes signals until the process has ended: a worker may be within a script's long call of a library.
+    fn heed_interrupts(mut self) {
+        let mut events = Events::with_capacity(64);
+        let heed = move || {
+            while match self.poll.poll(&mut events, None) {
+                Err(error) => error.kind() == io::ErrorKind::Interrupted,
+                Ok(()) => true,
+            } {
+                self.take_signals();
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("signals".to_owned()).spawn(heed) {
+            log::warning(format_args!("No signal is taken until the end: {error}"));
+        }
     }
 
     fn take_signals(&mut self) {
