@@ -56,6 +56,15 @@ fn long_patterns_do_not_end_the_server() {
 }
 
 #[test]
+fn a_script_has_many_long_strings_that_differ_little() {
+    let server = Server::start(&[]);
+    let mut socket = server.socket();
+    let script = "local t = {} for i = 1, 90000 do t[i] = ('y'):rep(500)..i..('y'):rep(500) end return #t";
+    send(&mut socket, &request(script, &[]));
+    expect_bytes(&mut socket, b":90000\r\n");
+}
+
+#[test]
 fn scripts_and_functions_of_one_connection_run_on_all() {
     on_each_thread_count(&[], |server| {
         let mut client = server.client();
@@ -415,6 +424,19 @@ fn a_server_that_ends_before_a_script_keeps_it_busy_ends_the_script_then() {
         }
         assert_eq!(after_its_end(&mut server), "[\"100\", \"0\"]", "by a signal: {by_signal}");
     }
+}
+
+#[test]
+fn a_second_interrupt_ends_a_server_whose_script_is_in_a_call_without_an_end() {
+    if is_peer() {
+        return;
+    }
+    let server = Server::start_with_threads(2, &[]);
+    let _socket = begin(&server, "return ('a'):rep(9000):find('^.-.-.-.-b')");
+    server.signal("INT");
+    assert!(eventually(|| TcpStream::connect(("127.0.0.1", server.port)).is_err()), "it still listens");
+    server.signal("INT");
+    assert_eq!(server.wait().code(), Some(1));
 }
 
 /// Two keys of a server that ends by itself, when it has started again.
