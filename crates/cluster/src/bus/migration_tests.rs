@@ -255,19 +255,6 @@ fn a_source_that_knows_of_its_end_may_get_the_slots_anew() {
 }
 
 #[test]
-fn a_job_whose_slots_were_granted_is_not_cancelled() {
-    let (mut source, target) = source();
-    let job = paused(&mut source, target);
-    source.migration_paused(&job, 7);
-    source.migration_word(&job, Some(SyncWord::RequestFailover), 8);
-    source.cancel_migrations("me", 9).expect("there is one");
-    assert_eq!(state(&source), JobState::FailoverGranted);
-    source.take_claim(target, 0, &SlotSet::of([2..=5]));
-    source.settle();
-    assert_eq!(state(&source), JobState::Success);
-}
-
-#[test]
 fn slots_are_not_granted_while_a_replica_takes_over_nor_the_place_given_while_slots_are_granted() {
     let (mut source, target) = source();
     let replica = add_primary(&mut source);

@@ -174,9 +174,7 @@ impl Migrations {
         if !self.is_exporting() {
             return refused("No migrations ongoing");
         }
-        // The target may have the slots that it was granted: the job ends when that is known.
-        let may_end = |job: &Job| job.state.is_in_progress() && job.state != JobState::FailoverGranted;
-        for name in self.names(|job| !job.is_import && may_end(job)) {
+        for name in self.names(|job| !job.is_import && job.state.is_in_progress()) {
             self.finish(&name, JobState::Cancelled, None, view);
         }
         self.log(Level::Notice, format!("Canceled all in progress slot migrations (user request from '{by}')"));
