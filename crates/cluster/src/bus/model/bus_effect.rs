@@ -70,7 +70,7 @@ pub enum Effect {
     /// All keys are to be removed: the node was reset, or follows nobody any more. Nobody is told that the order is
     /// done before they are.
     FlushAll,
-    /// What is in slots that are not this node's own is to be looked at.
+    /// Keys in slots that are not this node's own are to be looked for.
     LookAtKeys,
     /// Keys of these slots are to be removed: another node has them.
     LoseSlots(SlotSet),
