@@ -5,14 +5,13 @@
 //! compares one atomic and takes a new snapshot when they differ.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::directive::Directive;
 use super::directive_entry::{DirectiveEntry, DirectiveKind, Unmet, Unsupported};
 use super::directive_table::{self, FoundDirective};
 use super::directive_value::{ClientClass, DirectiveValue, OutputBufferLimit, SavePoint, Upstream, words_of};
 use crate::glob;
-use crate::locks::sync::Mutex;
 use crossbeam_utils::CachePadded;
 
 /// Values of all directives. Asking a directive for another kind of value than its entry declares is a mistake in the
@@ -264,15 +263,13 @@ pub struct ConfigStore {
     current: CachePadded<RwLock<Arc<Config>>>,
     /// One change at a time: hooks run between building and publishing.
     changing: Mutex<()>,
-    /// One rewrite of the configuration's file at a time.
-    pub rewriting: Mutex<()>,
 }
 
 impl ConfigStore {
     /// A store with this configuration in force.
     pub fn new(config: Config) -> ConfigStore {
         let current = CachePadded::new(RwLock::new(Arc::new(config)));
-        ConfigStore { generation: AtomicU64::new(1), current, changing: Mutex::default(), rewriting: Mutex::default() }
+        ConfigStore { generation: AtomicU64::new(1), current, changing: Mutex::new(()) }
     }
 
     /// Counts up with every change. Compare it first, then take a snapshot.
@@ -295,7 +292,7 @@ impl ConfigStore {
     /// # Errors
     /// See [`SetError`]; nothing was changed.
     pub fn set(&self, pairs: &[(&[u8], &[u8])], caller: Caller, hooks: &dyn ApplyHooks) -> Result<(), SetError> {
-        let _turn = self.changing.lock();
+        let _turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let old = self.snapshot();
         let wanted = admit(pairs, caller, &old)?;
         let (new, changed) = evaluate(&wanted, &old, hooks)?;
@@ -310,7 +307,7 @@ impl ConfigStore {
     /// Changes values without asking hooks or looking at flags: for the server itself, when it must do with another
     /// value than it was given.
     pub fn update(&self, change: impl FnOnce(&mut ConfigEdit)) {
-        let _turn = self.changing.lock();
+        let _turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut edit = ConfigEdit { config: Config::clone(&self.snapshot()) };
         change(&mut edit);
         self.publish(edit.config);
@@ -318,7 +315,7 @@ impl ConfigStore {
 
     /// Takes another configuration's place, without asking hooks.
     pub fn replace_all(&self, make: impl FnOnce(&Config) -> Config) {
-        let _turn = self.changing.lock();
+        let _turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         self.publish(make(&self.snapshot()));
     }
 
