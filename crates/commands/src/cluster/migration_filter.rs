@@ -1,4 +1,4 @@
-//! What of the change log concerns some slots: commands about keys in them.
+//! Commands of the change log about keys in some slots.
 //!
 //! In a cluster a command has keys of one slot; one that has others', too, ends the migration. One without keys
 //! concerns no slot: a command that empties databases ends a migration instead.

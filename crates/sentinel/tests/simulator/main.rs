@@ -92,7 +92,7 @@ fn a_server_that_has_forgotten_what_was_acknowledged_is_not_promoted() {
         world.run(30 * SECOND);
         assert_eq!(world.failovers(), 1, "seed {seed}");
         (0..3).filter(|&server| server != old).for_each(|server| world.crash_server(server));
-        // Who leads is down by then, and no order of a Sentinel comes before the next failover.
+        // The primary is down by then, and no order of a Sentinel comes before the next failover.
         world.run(DOWN_AFTER + 3 * SECOND);
         world.restart_server(old);
         world.run(30 * SECOND);

@@ -80,7 +80,7 @@ impl PrimaryThread {
         let replica = &mut self.replicas[token];
         log::warning(format_args!("Replica {} is refused: {reason}", replica.name()));
         replica.say(format!("-NOMASTERLINK {reason}\r\n").as_bytes());
-        // What its socket does not take at once it need not know.
+        // The replica need not know more than its socket takes at once.
         let _ = replica.send(None);
         self.close(token, now);
     }
@@ -137,7 +137,7 @@ impl PrimaryThread {
         true
     }
 
-    /// Where a snapshot begins that this connection gets for another one: the stream goes over that one from there on.
+    /// A snapshot that this connection gets for another one begins here: the stream goes over that one from there on.
     /// False: it is gone.
     pub(super) fn begin_main(&mut self, client: u64, offset: u64, now: SteadyMs) -> bool {
         let main = self.token_of(client).filter(|token| self.replicas[*token].phase == Phase::Offered);

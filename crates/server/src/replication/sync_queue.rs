@@ -297,7 +297,7 @@ impl PrimaryThread {
                 log::warning(format_args!("There is no snapshot for replica {}: {reason}", replica.name()));
             }
             replica.say(format!("-NOMASTERLINK There is no snapshot: {reason}\r\n").as_bytes());
-            // What its socket does not take at once it need not know.
+            // The replica need not know more than its socket takes at once.
             let _ = replica.send(None);
             self.close(token, now);
         }
