@@ -243,6 +243,13 @@ impl NodeTable {
         }
     }
 
+    /// An owner claims all its slots, also those that an older message of it was without.
+    pub(crate) fn claims_all(&mut self, slots: &SlotSet) {
+        if !self.unclaimed.is_empty() {
+            self.unclaimed = self.unclaimed.without(slots);
+        }
+    }
+
     /// The slots of a node that it claims.
     pub(crate) fn claimed_slots(&self, node: &Node) -> SlotSet {
         if self.unclaimed.is_empty() { node.slots.clone() } else { node.slots.without(&self.unclaimed) }

@@ -199,6 +199,7 @@ impl Bus {
             return;
         };
         if !before.has(Flags::REPLICA) && node.slots == header.slots {
+            self.nodes.claims_all(&header.slots);
             return;
         }
         let named = self.named_in_shard(sender);
@@ -210,5 +211,36 @@ impl Bus {
         if let Some(owner) = newer.map(|owner| owner.id) {
             self.tell_newer_owner(sender, owner);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bus::test_bus::{add_primary, bus};
+    use crate::slot_set::SlotSet;
+
+    /// Slots that came to the primary just now: a message that it had sent before is taken after them.
+    #[test]
+    fn an_older_message_takes_no_slot_from_a_later_failover() {
+        let mut bus = bus();
+        let primary = add_primary(&mut bus);
+        let myself = bus.nodes.my_id();
+        bus.nodes.get_mut(&myself).expect("there").flags = Flags(Flags::MYSELF | Flags::REPLICA);
+        bus.nodes.set_primary(myself, Some(primary));
+        let (before, now) = (SlotSet::of([0..=7]), SlotSet::of([0..=8]));
+        for slot in now.iter() {
+            bus.nodes.set_owner(slot, Some(primary));
+        }
+        let mut header = bus.header(0);
+        (header.sender, header.is_replica, header.slots) = (Some(primary), false, before);
+        bus.take_slots(primary, &header, Flags(Flags::PRIMARY));
+        assert!(bus.nodes.is_unclaimed(8));
+        header.slots = now.clone();
+        bus.take_slots(primary, &header, Flags(Flags::PRIMARY));
+        assert!(!bus.nodes.is_unclaimed(8));
+        bus.manual.primary_offset = Some(1);
+        bus.replace_my_primary();
+        assert_eq!(bus.nodes.myself().slots, now);
     }
 }
