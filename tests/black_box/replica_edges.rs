@@ -1,7 +1,7 @@
 //! A replica where its primary's stream meets something else: saves, role changes, snapshots that are none.
 
 use crate::dialogue::ask;
-use crate::harness::{Server, eventually, send};
+use crate::harness::{Server, eventually, expect_bytes, send};
 use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
@@ -155,4 +155,37 @@ fn load_slowly(load: &str) {
     let log = primary.folder.read("stdout");
     assert!(!log.contains("timedout"), "{load}: {log}");
     assert_eq!(ask(&mut replica.client(), "DBSIZE"), "250");
+}
+
+/// The state letter that the kernel has for the process.
+fn process_state(server: &Server) -> char {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.pid())).expect("the process");
+    let behind_name = stat.rsplit_once(") ").expect("a name in parentheses").1;
+    behind_name.chars().next().expect("a state")
+}
+
+#[test]
+fn a_snapshot_reaches_its_replica_while_the_primary_that_was_told_to_pause_serves_nobody() {
+    let options = [&AT_ONCE[..], &["--dual-channel-replication-enabled", "yes", "--enable-debug-command", "yes"]];
+    let [primary, replica] = std::array::from_fn(|_| Server::start(&options.concat()));
+    let mut client = primary.client();
+    for key in 0..100 {
+        ask(&mut client, &format!("SET key{key} value"));
+    }
+    assert_eq!(ask(&mut client, "DEBUG PAUSE-AFTER-FORK 1"), "OK");
+    assert_eq!(ask(&mut replica.client(), &format!("REPLICAOF 127.0.0.1 {}", primary.port)), "OK");
+    assert!(eventually(|| ask(&mut replica.client(), "GET key99") == "\"value\""), "the snapshot is loaded");
+    assert!(eventually(|| process_state(&primary) == 'T'), "the primary has stopped itself");
+    let mut waiting = primary.socket();
+    send(&mut waiting, b"PING\r\n");
+    assert!(ask(&mut replica.client(), "INFO replication").contains("master_link_status:down"), "no stream yet");
+
+    primary.signal("CONT");
+    expect_bytes(&mut waiting, b"+PONG\r\n");
+    assert!(
+        eventually(|| ask(&mut replica.client(), "ROLE").contains("\"connected\"")),
+        "the stream goes on behind it"
+    );
+    assert_eq!(ask(&mut client, "SET after 1"), "OK");
+    assert!(eventually(|| ask(&mut replica.client(), "GET after") == "\"1\""));
 }

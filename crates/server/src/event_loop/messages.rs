@@ -71,7 +71,7 @@ impl Worker {
             }
             WorkerMessage::Durable => self.release_replies(now),
             WorkerMessage::Settle { left } => self.barrier.add(left),
-            WorkerMessage::Sleep { until } => self.asleep_until = Some(until),
+            WorkerMessage::Sleep(slumber) => self.slumber = Some(slumber),
             WorkerMessage::Stop => self.stopping = true,
             WorkerMessage::Task(work) => work(&self.shared.engine, Server { worker: self.index, now_us: now.unix_us }),
             WorkerMessage::RightsChanged { changes } => self.follow_rights(&changes),

@@ -50,7 +50,7 @@ impl Worker {
             && self.durable_replies.is_empty()
             && self.barrier.is_empty()
             && self.proxy_links.is_idle()
-            && self.asleep_until.is_none()
+            && self.slumber.is_none()
     }
 
     /// On its way out: gives some of its connections to workers that stay.

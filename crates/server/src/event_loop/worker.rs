@@ -35,6 +35,7 @@ use crate::schedule::worker_barrier::WorkerBarrier;
 use crate::system::clock;
 use crate::workers::mailbox::{DeferredMessages, Inbox};
 use crate::workers::shared::{Shared, become_worker};
+use crate::workers::slumber::Slumber;
 use commands::Now;
 use commands::core::queued;
 use commands::pubsub::channels;
@@ -50,7 +51,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long a worker on its way out waits before it gives more connections away.
 const GIVE_AWAY_PAUSE: Duration = Duration::from_millis(1);
@@ -112,8 +113,8 @@ pub struct Worker {
     pub(super) gives_away: bool,
     /// The shards whose keys it expires.
     pub(super) shards: Range<usize>,
-    /// DEBUG SLEEP stops all workers until then.
-    pub(super) asleep_until: Option<Instant>,
+    /// The server is to do nothing.
+    pub(super) slumber: Option<Slumber>,
     pub(super) stopping: bool,
 }
 
@@ -153,7 +154,7 @@ impl Worker {
             workers: 0,
             gives_away: false,
             shards: 0..0,
-            asleep_until: None,
+            slumber: None,
             // Who stops the server tells those workers that it sees.
             stopping: shared.stopping.load(SeqCst),
             shared,
@@ -205,8 +206,7 @@ impl Worker {
 
     /// Does nothing at all for as long as it was told to; returns the time after that.
     fn sleep(&mut self) -> Option<Now> {
-        let until = self.asleep_until.take()?;
-        std::thread::sleep(until.saturating_duration_since(Instant::now()));
+        self.slumber.take()?.wait();
         Some(clock::now())
     }
 
@@ -229,7 +229,7 @@ impl Worker {
             || self.accept_pending
             || !self.barrier.is_empty()
             || self.proxy_links.has_input()
-            || self.asleep_until.is_some();
+            || self.slumber.is_some();
         if has_work {
             return Duration::ZERO;
         }

@@ -42,7 +42,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, OnceLock, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The engine's host: frees in the background, knows the process and the other threads.
 pub struct EngineHost {
@@ -155,13 +155,9 @@ impl Clock for EngineHost {
     }
 
     fn sleep(&self, time: Duration) {
-        let until = Instant::now() + time;
-        if let Some(shared) = self.shared() {
-            shared.post_others(|| WorkerMessage::Sleep { until });
-            shared.replication.post(ReplicationMessage::Sleep { until });
-            *shared.sleeps_until.lock() = Some(until);
-        }
+        let alarm = self.shared().map(|shared| shared.put_to_sleep());
         std::thread::sleep(time);
+        drop(alarm);
     }
 
     fn rest(&self, time: Duration) {

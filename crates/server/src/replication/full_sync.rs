@@ -28,7 +28,7 @@ use signal_hook::low_level::raise;
 use std::io::{self, Write};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// How a snapshot is written.
@@ -42,7 +42,7 @@ pub struct SnapshotPlan {
 }
 
 /// Starts the thread.
-pub fn begin(shared: &Arc<Shared>, plan: SnapshotPlan) -> io::Result<()> {
+pub fn begin(shared: &Arc<Shared>, plan: SnapshotPlan) -> io::Result<JoinHandle<()>> {
     let shared = Arc::clone(shared);
     let work = move || {
         let (sync, snapshots) = (plan.sync, &shared.engine.replication().snapshots);
@@ -54,7 +54,7 @@ pub fn begin(shared: &Arc<Shared>, plan: SnapshotPlan) -> io::Result<()> {
             post(&shared, SyncEvent::Failed { sync, reason });
         }
     };
-    thread::Builder::new().name("snapshot".to_owned()).spawn(work).map(drop)
+    thread::Builder::new().name("snapshot".to_owned()).spawn(work)
 }
 
 fn post(shared: &Shared, event: SyncEvent) {
@@ -83,7 +83,6 @@ fn write(shared: &Shared, plan: SnapshotPlan) -> Result<(), String> {
     post(shared, SyncEvent::Begun { sync, at, proceed });
     assert_unlocked();
     let Ok((id, offset)) = answer.recv() else { return Ok(()) };
-    stop_if_told(status);
     for (name, value) in [("repl-stream-db", db.to_string()), ("repl-id", id.to_string())] {
         file.add_field(name, value);
     }
@@ -113,6 +112,22 @@ pub fn stop_if_told(status: &ReplicationStatus) {
     if status.stops_after_fork.load(Relaxed) && raise(SIGSTOP).is_err() {
         log::warning("The process cannot stop itself.");
     }
+}
+
+/// Stops the process, if a client has asked for that, when these threads have ended, which go on with a snapshot as a
+/// child of the process would. Until then the others do nothing.
+pub fn stop_beside_if_told(shared: &Shared, threads: Vec<JoinHandle<()>>) {
+    let status = shared.engine.replication();
+    if !status.stops_after_fork.load(Relaxed) {
+        return;
+    }
+    let _alarm = shared.put_to_sleep();
+    assert_unlocked();
+    for thread in threads {
+        // A thread that has panicked has ended.
+        let _ = thread.join();
+    }
+    stop_if_told(status);
 }
 
 /// The end of a file without a name.
@@ -154,7 +169,7 @@ pub struct Transfer {
 }
 
 /// Starts the thread.
-pub fn send(shared: &Arc<Shared>, transfer: Transfer) -> io::Result<()> {
+pub fn send(shared: &Arc<Shared>, transfer: Transfer) -> io::Result<JoinHandle<()>> {
     let shared = Arc::clone(shared);
     let work = move || {
         let Transfer { token, info, stream, head, source, patience } = transfer;
@@ -168,7 +183,7 @@ pub fn send(shared: &Arc<Shared>, transfer: Transfer) -> io::Result<()> {
         };
         post(&shared, SyncEvent::Sent { token, client, stream, result });
     };
-    thread::Builder::new().name("replica-sync".to_owned()).spawn(work).map(drop)
+    thread::Builder::new().name("replica-sync".to_owned()).spawn(work)
 }
 
 /// Bytes of a file that are sent at a time.

@@ -43,7 +43,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The token of the waker.
 const WAKE: Token = Token(usize::MAX);
@@ -128,17 +128,17 @@ impl PrimaryThread {
         let mut events = Events::with_capacity(256);
         loop {
             self.wait(&mut events);
-            let now = self.shared.engine.host().nanos().ms();
             for event in &events {
                 let token = event.token().0;
                 if let Some(replica) = self.replicas.get_mut(token) {
                     replica.note(Readiness::of(event), event.is_writable());
-                    self.listen(token, now);
+                    self.listen(token, self.now());
                 }
             }
             while let Some(message) = self.shared.replication.take() {
-                self.take(message, now);
+                self.take(message, self.now());
             }
+            let now = self.now();
             let read_before = self.read_to;
             self.read_log();
             self.shared.engine.count_log_thread(LogThread::Stream);
@@ -220,7 +220,7 @@ impl PrimaryThread {
                     in_sync_replicas::begin_logging(&self.shared);
                 }
             }
-            ReplicationMessage::Sleep { until } => thread::sleep(until.saturating_duration_since(Instant::now())),
+            ReplicationMessage::Sleep(slumber) => slumber.wait(),
             ReplicationMessage::FrameChanges(offset) => {
                 self.framing_waits.want_length(self.shared.engine.change_log().appended(), offset);
             }

@@ -16,6 +16,7 @@ use replication::ids::ReplicationId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Bytes that the slowest of the replicas that get one snapshot may be behind.
@@ -38,6 +39,8 @@ pub struct Sync {
     pub members: Vec<usize>,
     /// Where they take it from; empty where it goes into a file first.
     pub takers: BTreeMap<usize, Taker>,
+    /// The thread that writes it, until its beginning is known.
+    writer: Option<JoinHandle<()>>,
 }
 
 /// Where a snapshot begins.
@@ -71,6 +74,11 @@ impl Kind {
 }
 
 impl PrimaryThread {
+    /// By the clock that does not go back.
+    pub(super) fn now(&self) -> SteadyMs {
+        self.shared.engine.host().nanos().ms()
+    }
+
     /// Begins a snapshot for the replicas that have waited long enough, and for those that can share it. One begins at
     /// a time.
     pub(super) fn begin_syncs(&mut self, config: &Config, now: SteadyMs) {
@@ -117,11 +125,14 @@ impl PrimaryThread {
                 takers.insert(token, taker);
             }
         }
-        self.syncs.insert(sync, Sync { state: SyncState::Beginning, members, takers });
         let opens_reader = self.reader.is_none();
         let plan = SnapshotPlan { sync, handshake, fan_out, opens_reader };
-        if let Err(error) = full_sync::begin(&self.shared, plan) {
-            self.fail(sync, &error.to_string(), now);
+        match full_sync::begin(&self.shared, plan) {
+            Ok(writer) => {
+                let begun = Sync { state: SyncState::Beginning, members, takers, writer: Some(writer) };
+                self.syncs.insert(sync, begun);
+            }
+            Err(error) => self.refuse_snapshot(members, &error.to_string(), now),
         }
     }
 
@@ -136,9 +147,10 @@ impl PrimaryThread {
                 // Its moment is of no history that replicas could go on with, where the server has another one by now.
                 let start = start.filter(|(id, ..)| *id == self.history().id);
                 let Some((id, offset, db)) = start else { return self.fail(sync, "its offset is not known", now) };
-                self.tell_offset(sync, SnapshotStart { id, offset, db }, now);
+                let threads = self.tell_offset(sync, SnapshotStart { id, offset, db }, now);
                 // A thread that is not there any more needs no answer.
                 let _ = proceed.send((id, offset));
+                full_sync::stop_beside_if_told(&self.shared, threads);
             }
             SyncEvent::InFile { sync, file, len } => {
                 let Some(ended) = self.syncs.remove(&sync) else { return };
@@ -170,11 +182,14 @@ impl PrimaryThread {
     }
 
     /// Gives a replica's socket to a thread that sends it the snapshot.
-    fn hand_out(&mut self, token: usize, source: SnapshotSource, now: SteadyMs) {
+    fn hand_out(&mut self, token: usize, source: SnapshotSource, now: SteadyMs) -> Option<JoinHandle<()>> {
         let timeout = self.shared.engine.config().snapshot().int(Directive::REPL_TIMEOUT);
-        let Ok(registry) = self.registry().try_clone() else { return self.close(token, now) };
-        let Some(replica) = self.replicas.get_mut(token) else { return };
-        let Some((stream, head)) = replica.take_stream(&registry) else { return self.close(token, now) };
+        let registry = self.registry().try_clone();
+        let replica = self.replicas.get_mut(token)?;
+        let Some((stream, head)) = registry.ok().and_then(|registry| replica.take_stream(&registry)) else {
+            self.close(token, now);
+            return None;
+        };
         let transfer = Transfer {
             token,
             info: Arc::clone(&replica.info),
@@ -183,17 +198,20 @@ impl PrimaryThread {
             source,
             patience: Duration::from_secs(timeout.max(1) as u64),
         };
-        if let Err(error) = full_sync::send(&self.shared, transfer) {
+        let sender = full_sync::send(&self.shared, transfer);
+        if let Err(error) = &sender {
             log::warning(format_args!("Can't start a thread for a replica: {error}"));
             // Its socket is gone with the thread that did not start.
             self.forget(token, now);
         }
+        sender.ok()
     }
 
-    /// All who get the snapshot begin at this offset of the stream.
-    fn tell_offset(&mut self, sync: u64, start: SnapshotStart, now: SteadyMs) {
+    /// All who get the snapshot begin at this offset of the stream. Returns the threads that write and send it.
+    fn tell_offset(&mut self, sync: u64, start: SnapshotStart, now: SteadyMs) -> Vec<JoinHandle<()>> {
         let SnapshotStart { id, offset, db } = start;
-        let Some(known) = self.syncs.get_mut(&sync) else { return };
+        let Some(known) = self.syncs.get_mut(&sync) else { return Vec::new() };
+        let mut threads: Vec<_> = known.writer.take().into_iter().collect();
         let (members, mut takers) = (known.members.clone(), std::mem::take(&mut known.takers));
         known.state = SyncState::Writing;
         for &token in &members {
@@ -218,13 +236,14 @@ impl PrimaryThread {
                 replica.say(format!("+FULLRESYNC {id} {offset}{word}\r\n").as_bytes());
             }
             if let Some(taker) = takers.remove(&token) {
-                self.hand_out(token, SnapshotSource::FanOut(taker), now);
+                threads.extend(self.hand_out(token, SnapshotSource::FanOut(taker), now));
             }
         }
         let goes_on = self.replicas.iter().any(|(token, it)| members.contains(&token) && !it.is_away());
         if !goes_on {
             self.syncs.remove(&sync);
         }
+        threads
     }
 
     /// A replica has its snapshot.
@@ -285,13 +304,18 @@ impl PrimaryThread {
         }
     }
 
-    /// There will be no snapshot: who waits for it is told, and comes again.
+    /// There will be no snapshot.
     fn fail(&mut self, sync: u64, reason: &str, now: SteadyMs) {
-        let Some(failed) = self.syncs.remove(&sync) else {
-            // Those who were to get it are told by the end of their connections.
-            return log::warning(format_args!("Background RDB transfer error: {reason}"));
-        };
-        for token in failed.members {
+        match self.syncs.remove(&sync) {
+            Some(failed) => self.refuse_snapshot(failed.members, reason, now),
+            // Replicas that were to get it are told by the end of their connections.
+            None => log::warning(format_args!("Background RDB transfer error: {reason}")),
+        }
+    }
+
+    /// Tells replicas that wait for a snapshot that there is none; they come again.
+    fn refuse_snapshot(&mut self, members: Vec<usize>, reason: &str, now: SteadyMs) {
+        for token in members {
             let Some(replica) = self.replicas.get_mut(token).filter(|replica| !replica.is_away()) else { continue };
             if self.refused.insert(replica.name()) {
                 log::warning(format_args!("There is no snapshot for replica {}: {reason}", replica.name()));

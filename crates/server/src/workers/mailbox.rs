@@ -10,6 +10,7 @@
 
 use crate::connection::socket::SocketStream;
 use crate::connection::state::Connection as ClientConnection;
+use crate::workers::slumber::Slumber;
 use crate::workers::wake_state::{Ring, WakeState};
 use cluster::slot_set::SlotSet;
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -24,7 +25,6 @@ use std::io;
 use std::mem::discriminant;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::AcqRel};
-use std::time::Instant;
 
 /// The token under which a worker's waker reports.
 pub const WAKE: Token = Token(usize::MAX);
@@ -61,8 +61,8 @@ pub enum WorkerMessage {
     RightsChanged { changes: Arc<[UserChange]> },
     /// Slots are another node's: subscribers of their channels are told so.
     SlotsLost { slots: SlotSet },
-    /// All workers stop for a while (DEBUG SLEEP).
-    Sleep { until: Instant },
+    /// All workers stop for a while.
+    Sleep(Slumber),
     /// A thread waits until this worker has done what has reached it; then it takes one off.
     Settle { left: Arc<AtomicUsize> },
     /// A client of this worker is to be disconnected.

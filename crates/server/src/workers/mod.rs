@@ -10,6 +10,7 @@ pub mod migration_messages;
 pub mod notifier;
 pub mod replication_messages;
 pub mod shared;
+pub mod slumber;
 pub mod stream_stops;
 pub mod thread_inbox;
 pub mod wake_state;

@@ -1,6 +1,7 @@
 //! What other threads tell the thread that serves replicas.
 
 use crate::connection::socket::SocketStream;
+use crate::workers::slumber::Slumber;
 use crate::workers::stream_stops::StreamStop;
 use crate::workers::thread_inbox::ThreadInbox;
 use crossbeam_channel::{Sender, bounded};
@@ -13,7 +14,7 @@ use engine::propagation::log_reader::{LogReader, Overflow};
 use replication::follower::SyncRequest;
 use replication::ids::ReplicationId;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long the thread is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -74,8 +75,8 @@ pub enum ReplicationMessage {
     Acknowledge { reader: LogReader },
     /// A client waits for replicas.
     AskReplicas,
-    /// Nothing is to be done before (DEBUG SLEEP).
-    Sleep { until: Instant },
+    /// Nothing is to be done for a while.
+    Sleep(Slumber),
     /// All that was written is to become part of the stream, and how long that is then is told.
     FrameChanges(Arc<OnceLock<u64>>),
     /// A command that replicas are to get.

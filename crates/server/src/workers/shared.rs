@@ -7,6 +7,7 @@ use crate::workers::mailbox::{Mailbox, WorkerMessage};
 use crate::workers::migration_messages::MigrationMessage;
 use crate::workers::notifier::Notifier;
 use crate::workers::replication_messages::ReplicationMessage;
+use crate::workers::slumber::{self, Alarm, Slumber};
 use crate::workers::stream_stops::StreamStops;
 use crate::workers::thread_inbox::ThreadInbox;
 use crate::workers::worker_slot::WorkerSlot;
@@ -24,7 +25,6 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, fence};
 use std::thread::{self, Thread};
-use std::time::{Duration, Instant};
 
 thread_local! {
     /// The worker that this thread is.
@@ -84,8 +84,8 @@ pub struct Shared {
     link_thread: OnceLock<Thread>,
     /// What it has open.
     pub link_lines: LinkLines,
-    /// It does nothing before (DEBUG SLEEP).
-    pub sleeps_until: Mutex<Option<Instant>>,
+    /// The last time that it did nothing, or still does.
+    slumber: Mutex<Option<Slumber>>,
     /// The thread that serves replicas.
     pub replication: ThreadInbox<ReplicationMessage>,
     /// Where snapshots have begun in its stream.
@@ -112,7 +112,7 @@ impl Shared {
             notifier,
             link_thread: OnceLock::new(),
             link_lines: LinkLines::default(),
-            sleeps_until: Mutex::default(),
+            slumber: Mutex::default(),
             replication: ThreadInbox::default(),
             stream_stops: StreamStops::default(),
             migrations: ThreadInbox::default(),
@@ -291,21 +291,27 @@ impl Shared {
         self.engine.clients().end(client);
     }
 
-    /// While the server is to do nothing (DEBUG SLEEP) a thread that talks to other servers sleeps here.
+    /// All workers but the calling one, and the threads that talk to other servers, do nothing from now on until the
+    /// alarm is dropped: they end first what they have begun.
+    pub fn put_to_sleep(&self) -> Alarm {
+        let (alarm, slumber) = slumber::begin();
+        self.post_others(|| WorkerMessage::Sleep(slumber.clone()));
+        self.replication.post(ReplicationMessage::Sleep(slumber.clone()));
+        *self.slumber.lock() = Some(slumber);
+        alarm
+    }
+
+    /// While the server is to do nothing a thread that talks to other servers sleeps here.
     pub fn sleep_with_server(&self) {
-        if let Some(rest) = self.rest_of_sleep() {
-            std::thread::sleep(rest);
+        let slumber = self.slumber.lock().clone();
+        if let Some(slumber) = slumber {
+            slumber.wait();
         }
     }
 
     /// Whether the server sleeps at the moment.
     pub fn is_asleep(&self) -> bool {
-        self.rest_of_sleep().is_some()
-    }
-
-    fn rest_of_sleep(&self) -> Option<Duration> {
-        let until = *self.sleeps_until.lock();
-        until.map(|until| until.saturating_duration_since(Instant::now())).filter(|rest| !rest.is_zero())
+        self.slumber.lock().as_ref().is_some_and(Slumber::goes_on)
     }
 
     /// Asks the main thread to end the server.

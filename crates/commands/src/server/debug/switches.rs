@@ -36,7 +36,7 @@ pub fn pause_cron(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error
     Ok(())
 }
 
-/// Whether the process stops itself where a full synchronization begins.
+/// Whether the process stops itself where a full synchronization begins, while the snapshot goes on.
 pub fn pause_after_fork(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     cx.engine.replication().stops_after_fork.store(number(args) != 0, Relaxed);
     cx.reply.ok();
