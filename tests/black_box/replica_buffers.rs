@@ -60,3 +60,17 @@ fn keys_stay_and_writes_succeed_while_replicas_lag() {
         assert!(server.stop().success());
     }
 }
+
+#[test]
+fn a_replica_that_reads_too_slowly_is_counted_among_the_clients_that_were_disconnected_for_it() {
+    let limits = ["--client-output-buffer-limit", "replica 1mb 0 0", "--repl-backlog-size", "16kb"];
+    let server = Server::start(&[&limits[..], &["--repl-diskless-sync-delay", "0"]].concat());
+    let replica = silent_replica(&server);
+    write(server.socket(), 0);
+    let is_counted = || field(&server, "client_output_buffer_limit_disconnections") == 1;
+    assert!(eventually(is_counted), "it is counted");
+    assert_eq!(field(&server, "connected_slaves"), 0);
+    drop(replica);
+    assert_eq!(ask(&mut server.client(), "CONFIG RESETSTAT"), "OK");
+    assert_eq!(field(&server, "client_output_buffer_limit_disconnections"), 0);
+}

@@ -21,6 +21,7 @@ use engine::stats::command_log::LogReason;
 use engine::stats::metrics::WorkerMetrics;
 use engine::{Engine, Error, Word};
 use std::io;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
 
 const COMMON: Flags = ADMIN.and(NO_SCRIPT).and(LOADING).and(STALE);
@@ -322,6 +323,7 @@ fn reset_statistics(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error>
     cx.engine.metrics().iter().for_each(WorkerMetrics::reset);
     cx.engine.scripts().reset_evicted();
     cx.engine.replication().counts.reset();
+    cx.engine.clients().slow_readers.store(0, Relaxed);
     cx.engine.host().reset_stats();
     cx.engine.users().log.reset_counts();
     crate::cluster::reset_counters();

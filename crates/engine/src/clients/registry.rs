@@ -358,6 +358,8 @@ pub struct Clients {
     by_id: Mutex<BTreeMap<u64, Arc<ClientInfo>>>,
     /// How reply buffers behave.
     pub reply_buffers: ReplyBuffers,
+    /// How many were disconnected as they had too much to read; replicas and the like, too.
+    pub slow_readers: AtomicU64,
 }
 
 /// What DEBUG can change about reply buffers.

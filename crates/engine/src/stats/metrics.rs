@@ -139,8 +139,6 @@ pub struct WorkerMetrics {
     pub evicted_clients: Counter,
     /// Clients that were disconnected because their requests took too much.
     pub query_limit_disconnections: Counter,
-    /// Clients that were disconnected because their replies took too much.
-    pub output_limit_disconnections: Counter,
     /// How often reply buffers were made smaller.
     pub reply_buffer_shrinks: Counter,
     /// How often they were made larger.
@@ -269,7 +267,6 @@ impl WorkerMetrics {
             has_room_until: _,
             evicted_clients,
             query_limit_disconnections,
-            output_limit_disconnections,
             reply_buffer_shrinks,
             reply_buffer_expands,
             errors,
@@ -282,7 +279,7 @@ impl WorkerMetrics {
         for counter in [turn_nanos, background_nanos, longest_turn_nanos, most_commands_a_turn] {
             counter.reset();
         }
-        for counter in [evicted_clients, query_limit_disconnections, output_limit_disconnections] {
+        for counter in [evicted_clients, query_limit_disconnections] {
             counter.reset();
         }
         for counter in [reply_buffer_shrinks, reply_buffer_expands, log_nanos] {

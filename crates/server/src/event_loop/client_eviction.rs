@@ -29,7 +29,7 @@ impl Worker {
         connection.session.info.buffers.show(sizes);
         let client = described(&self.shared.engine, &connection.session.info, now);
         log::warning(format_args!("Client {client} {how} for overcoming of output buffer limits."));
-        self.metrics().output_limit_disconnections.add(1);
+        self.shared.engine.clients().slow_readers.fetch_add(1, Relaxed);
         self.close(token);
     }
 

@@ -299,6 +299,7 @@ impl MigrationThread {
                         "Client of slot migration {} scheduled to be closed ASAP for overcoming of output buffer limits.",
                         link.job
                     ));
+                    self.shared.engine.clients().slow_readers.fetch_add(1, Relaxed);
                 }
                 if link.is_eager() {
                     self.patience = self.patience.min(SOON);

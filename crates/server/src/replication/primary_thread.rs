@@ -474,10 +474,9 @@ impl PrimaryThread {
         }
         self.shared.engine.replication().counts.output_bytes.fetch_add(total, Relaxed);
         for token in slow {
-            let name = self.replicas[token].name();
-            log::warning(format_args!(
-                "Client {name} scheduled to be closed ASAP for overcoming of output buffer limits."
-            ));
+            let (name, over) = (self.replicas[token].name(), "overcoming of output buffer limits");
+            log::warning(format_args!("Client {name} scheduled to be closed ASAP for {over}."));
+            self.shared.engine.clients().slow_readers.fetch_add(1, Relaxed);
             self.close(token, now);
         }
         for (token, reason) in ended {

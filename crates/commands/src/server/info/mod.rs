@@ -382,7 +382,8 @@ fn event_loops(text: &mut Text, source: &Source<'_>, totals: &Totals, rates: &To
     let workers = source.engine.metrics();
     let mut count = |name, counter: fn(&WorkerMetrics) -> &Counter| text.field(name, metrics::sum(workers, counter));
     count("client_query_buffer_limit_disconnections", |worker| &worker.query_limit_disconnections);
-    count("client_output_buffer_limit_disconnections", |worker| &worker.output_limit_disconnections);
+    text.field("client_output_buffer_limit_disconnections", source.engine.clients().slow_readers.load(Relaxed));
+    let mut count = |name, counter: fn(&WorkerMetrics) -> &Counter| text.field(name, metrics::sum(workers, counter));
     count("reply_buffer_shrinks", |worker| &worker.reply_buffer_shrinks);
     count("reply_buffer_expands", |worker| &worker.reply_buffer_expands);
     let commands: u64 = (0..CommandTable::get().ids()).map(|id| metrics::command(workers, id).nanos).sum();
