@@ -311,8 +311,8 @@ pub struct ReplicationStatus {
     /// Unix time in milliseconds when the log was last told that the primary's commands are applied though the disk
     /// fails.
     pub disk_told_at: AtomicI64,
-    /// The process stops itself beside a snapshot for replicas that has begun, and before it asks for the stream behind one
-    /// that comes over another connection (DEBUG PAUSE-AFTER-FORK).
+    /// The process stops itself beside a snapshot for replicas that has begun, and before it asks for the stream behind
+    /// one that comes over another connection (DEBUG PAUSE-AFTER-FORK).
     pub stops_after_fork: AtomicBool,
     /// Seconds for which the stream behind a snapshot is kept for the connection that is to ask for it.
     pub grace: AtomicI64,

@@ -1,4 +1,5 @@
-//! The server does nothing for a while (DEBUG SLEEP, DEBUG PAUSE-AFTER-FORK): its threads wait for one that has begun it.
+//! The server does nothing for a while (DEBUG SLEEP, DEBUG PAUSE-AFTER-FORK): its threads wait for the one that has
+//! begun it.
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 use std::convert::Infallible;
