@@ -1,7 +1,7 @@
 //! Writes that are acknowledged by replicas: processes that follow each other, one of which stands still or is gone.
 
 use crate::dialogue::ask;
-use crate::harness::{Server, bytes_of, eventually, expect_bytes, is_peer, send};
+use crate::harness::{Server, bytes_of, eventually, expect_bytes, free_port, is_peer, send};
 use redis::Connection;
 
 const OPTIONS: [&str; 8] = [
@@ -74,6 +74,24 @@ fn a_reply_waits_for_one_of_the_replicas() {
         // The set may have been changed without it while it stood still.
         assert!(eventually(|| told(&mut reader, "in_sync_state").as_deref() == Some("in-sync")));
     }
+}
+
+#[test]
+fn orders_of_a_node_tell_of_no_data_and_wait_for_no_replica() {
+    if is_peer() {
+        return;
+    }
+    let bus = free_port().to_string();
+    let server = Server::start(&[&OPTIONS[..], &["--cluster-enabled", "yes", "--cluster-port", &bus]].concat());
+    let mut client = server.client();
+    let orders = ["SET-CONFIG-EPOCH 3", "ADDSLOTSRANGE 0 16383", "MEET 127.0.0.1 1", "SETSLOT 1 STABLE", "SAVECONFIG"];
+    for order in orders {
+        assert_eq!(ask(&mut client, &format!("CLUSTER {order}")), "OK", "{order}");
+    }
+    assert!(eventually(|| ask(&mut client, "CLUSTER INFO").contains("cluster_state:ok")));
+    assert_eq!([ask(&mut client, "SET k 1"), ask(&mut client, "GET k")], [OPEN, OPEN]);
+    assert_eq!(ask(&mut client, "CLUSTER FLUSHSLOT 7629"), OPEN, "the slot had a key");
+    assert!(server.stop().success());
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use crate::dialogue::ask;
 use crate::ended_connections::owner_and_target;
-use crate::harness::{eventually, expect_bytes, send};
+use crate::failing_disks::{expect_silence, limit_files};
+use crate::harness::{Server, eventually, expect_bytes, is_peer, send};
 use resp::encode_command;
 use std::net::TcpStream;
 
@@ -20,10 +21,8 @@ fn expect_word(source: &mut TcpStream, word: &str) {
     expect_bytes(source, &encode(&[&format!("CLUSTER SYNCSLOTS {word}")]));
 }
 
-#[test]
-fn keys_that_the_source_removes_at_its_end_stay_at_the_target() {
-    let (owner, target, id) = owner_and_target();
-    let mut admin = target.client();
+/// Plays a source that has sent its keys and has paused.
+fn paused_source(target: &Server, id: &str) -> TcpStream {
     let mut source = target.socket();
     let establish = format!("CLUSTER SYNCSLOTS ESTABLISH SOURCE {id} NAME {:040} SLOTSRANGE 0 0", 1);
     send(&mut source, &encode(&[&establish]));
@@ -33,6 +32,61 @@ fn keys_that_the_source_removes_at_its_end_stay_at_the_target() {
     send(&mut source, &snapshot);
     expect_word(&mut source, "REQUEST-PAUSE");
     send(&mut source, &encode(&["CLUSTER SYNCSLOTS PAUSED"]));
+    source
+}
+
+#[test]
+fn slots_are_taken_when_as_many_have_the_keys_as_a_reply_waits_for() {
+    if is_peer() {
+        return;
+    }
+    let (owner, target, id) = owner_and_target();
+    let mut admin = target.client();
+    assert_eq!(ask(&mut admin, "CONFIG SET min-replicas-to-acknowledge 1"), "OK");
+    let mut source = paused_source(&target, &id);
+    for _ in 0..200 {
+        assert!(ask(&mut admin, "CLUSTER GETSLOTMIGRATIONS").contains("waiting-for-paused"), "no replica has the keys");
+    }
+    expect_silence(&mut source);
+    assert_eq!(ask(&mut admin, "CONFIG SET min-replicas-to-acknowledge 0"), "OK");
+    expect_word(&mut source, "REQUEST-FAILOVER");
+    drop(source);
+    assert!(eventually(|| ask(&mut admin, "CLUSTER GETSLOTMIGRATIONS").contains("failed")));
+    assert_eq!(ask(&mut admin, "CONFIG SET min-replicas-to-acknowledge 1"), "OK");
+    // A source that goes while it is waited ends the job.
+    drop(paused_source(&target, &id));
+    let is_over = |admin: &mut _| !ask(admin, "CLUSTER GETSLOTMIGRATIONS").contains("waiting-for-paused");
+    assert!(eventually(|| is_over(&mut admin)));
+    assert!(owner.stop().success() && target.stop().success());
+}
+
+#[test]
+fn slots_are_not_taken_when_the_log_has_failed() {
+    if is_peer() {
+        return;
+    }
+    let (owner, target, id) = owner_and_target();
+    let mut admin = target.client();
+    for order in ["CONFIG SET appendfsync always", "CONFIG SET appendonly yes"] {
+        assert_eq!(ask(&mut admin, order), "OK");
+    }
+    assert!(eventually(|| ask(&mut admin, "INFO persistence").contains("aof_rewrite_in_progress:0")));
+    limit_files(&target, Some(0));
+    let mut source = paused_source(&target, &id);
+    for _ in 0..200 {
+        assert!(ask(&mut admin, "CLUSTER GETSLOTMIGRATIONS").contains("waiting-for-paused"), "the disk lacks the keys");
+    }
+    expect_silence(&mut source);
+    limit_files(&target, None);
+    expect_word(&mut source, "REQUEST-FAILOVER");
+    assert!(owner.stop().success() && target.stop().success());
+}
+
+#[test]
+fn keys_that_the_source_removes_at_its_end_stay_at_the_target() {
+    let (owner, target, id) = owner_and_target();
+    let mut admin = target.client();
+    let mut source = paused_source(&target, &id);
     expect_word(&mut source, "REQUEST-FAILOVER");
     // A source that has given the slots up removes its keys.
     send(&mut source, &encode(&["CLUSTER SYNCSLOTS FAILOVER-GRANTED", "SELECT 0", &format!("UNLINK {KEY}")]));

@@ -25,7 +25,7 @@
 
 use crate::core::admission::{self, Verdict};
 use crate::core::args::Args;
-use crate::core::command::{Command, WRITE};
+use crate::core::command::{Command, Group, READONLY, WRITE};
 use crate::core::command_table::lookup;
 use crate::core::context::{Blocking, Context, Flow, KeyArgs, Now};
 use crate::core::rights::{self, Call};
@@ -368,6 +368,12 @@ impl WaitRequest for BlockedClient {
 
     fn writes(&self) -> bool {
         self.command.flags.has(WRITE)
+    }
+
+    fn tells_of_data(&self) -> bool {
+        // An order of the node waits until it is carried out, and tells of that.
+        let is_order = self.command.group == Group::Cluster;
+        !is_order || self.command.flags.has(READONLY) || self.command.flags.has(WRITE)
     }
 
     fn lasts(&self) -> bool {

@@ -32,6 +32,11 @@ pub trait WaitRequest: Any + Send + Sync {
         true
     }
 
+    /// Whether its reply may tell of keys, or of what became of them.
+    fn tells_of_data(&self) -> bool {
+        true
+    }
+
     /// Whether other clients cannot end it (CLIENT UNBLOCK).
     fn lasts(&self) -> bool {
         false

@@ -71,6 +71,10 @@ impl WaitRequest for Retriable {
         self.0.writes()
     }
 
+    fn tells_of_data(&self) -> bool {
+        self.0.tells_of_data()
+    }
+
     fn lasts(&self) -> bool {
         self.0.lasts()
     }

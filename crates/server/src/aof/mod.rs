@@ -5,5 +5,6 @@
 
 pub mod disk;
 pub mod durable_replies;
+pub mod kept_log;
 pub mod write_delay;
 pub mod writer;

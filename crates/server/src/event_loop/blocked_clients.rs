@@ -31,9 +31,11 @@ impl Worker {
         }
         let session = &mut connection.session;
         session.logged_at = session.logged_at.max(ticket.request().logged_at());
-        // What it is told of may be the change of a client that served it.
-        session.seen_to = self.shared.engine.change_log().appended();
-        session.has_looked = true;
+        if ticket.request().tells_of_data() {
+            // It may be the change of a client that served this one.
+            session.seen_to = self.shared.engine.change_log().appended();
+            session.has_looked = true;
+        }
         self.shared.engine.cancel_wait(ticket);
         let start = self.replies.len();
         let sink = self.replies.sink();

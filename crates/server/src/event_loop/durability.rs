@@ -21,6 +21,7 @@
 //! Who waits for replicas waits for `acknowledge-timeout`, and no longer than the server leads.
 
 use crate::aof::durable_replies::{HeldReplies, HeldReply};
+use crate::aof::kept_log::KeptLog;
 use crate::aof::writer::{commit, write};
 use crate::connection::state::Connection;
 use crate::event_loop::open_outcome;
@@ -28,8 +29,7 @@ use crate::event_loop::reply_buffer::ReplyPart;
 use crate::event_loop::worker::Worker;
 use commands::persistence::aof::{is_far_behind, regulate, wrote};
 use commands::{Now, Session};
-use engine::Engine;
-use engine::status::acknowledgement::{AckNeed, Acknowledgement};
+use engine::status::acknowledgement::AckNeed;
 use persistence::aof::journal::Policy;
 use persistence::aof::{Aof, of};
 use std::sync::Arc;
@@ -37,38 +37,6 @@ use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst, fence};
 
 /// Nanoseconds of a millisecond.
 const MILLISECOND: u64 = 1_000_000;
-
-/// Up to where the log is kept.
-struct Kept<'e> {
-    /// By the disk, and whether it takes no more; None: nobody waits for it.
-    disk: Option<(u64, bool)>,
-    /// By replicas.
-    replicas: &'e Acknowledgement,
-    /// Nobody else can have acknowledged.
-    is_leased: bool,
-}
-
-impl<'e> Kept<'e> {
-    fn of(engine: &'e Engine) -> Kept<'e> {
-        let aof = of(engine).filter(|aof| aof.keeps_replies());
-        let replicas = &engine.replication().acknowledgement;
-        let is_leased = replicas.is_asked() && replicas.is_leased(engine.host().nanos().0 / MILLISECOND);
-        Kept { disk: aof.map(|aof| (aof.journal.released(), aof.has_failed())), replicas, is_leased }
-    }
-
-    fn is_on_disk(&self, seen_to: u64, logged_at: u64) -> bool {
-        match self.disk {
-            None => true,
-            Some((released, has_failed)) => seen_to <= released || has_failed && logged_at <= released,
-        }
-    }
-
-    /// Whether a reply may go that tells of the log up to `seen_to`, to a client whose last write is at `logged_at`.
-    fn lets_go(&self, seen_to: u64, logged_at: u64, need: AckNeed) -> bool {
-        self.is_on_disk(seen_to, logged_at)
-            && (need.replicas == 0 || self.is_leased && self.replicas.is_held(need, seen_to))
-    }
-}
 
 impl Worker {
     /// To be called before replies are sent: what their commands changed is written, or they are held.
@@ -125,7 +93,7 @@ impl Worker {
     /// may wait for replicas; `has_changed`: whom the server follows, meanwhile.
     fn hold_some(&mut self, asks: bool, has_changed: bool, now: Now) {
         let shared = Arc::clone(&self.shared);
-        let kept = Kept::of(&shared.engine);
+        let kept = KeptLog::of(&shared.engine);
         let leads = has_changed || !shared.engine.replication().is_replica();
         let wanted = self.settings.acknowledge;
         let need_of = |session: &Session| match session.acknowledge {
@@ -198,7 +166,7 @@ impl Worker {
             return;
         }
         let shared = Arc::clone(&self.shared);
-        let kept = Kept::of(&shared.engine);
+        let kept = KeptLog::of(&shared.engine);
         let generation = shared.engine.replication().generation();
         let time = self.nanos().0 / MILLISECOND;
         let patience = self.settings.acknowledge_timeout;

@@ -1,8 +1,9 @@
 //! The directives that workers look at all the time, read once for each change of the configuration.
 
+use crate::aof::kept_log::configured_need;
 use crate::connection::connection_limits::ClientLimits;
 use engine::config::{Config, ConfigStore, Directive};
-use engine::status::acknowledgement::{AckNeed, REPLICAS_MAX};
+use engine::status::acknowledgement::AckNeed;
 use resp::RequestLimits;
 
 /// Milliseconds between two looks at timers when nothing else happens, at most: `hz` can only ask for more of them.
@@ -59,10 +60,7 @@ impl Settings {
             max_bulk_len: config.int(Directive::PROTO_MAX_BULK_LEN),
             timeout: config.int(Directive::TIMEOUT).saturating_mul(1000),
             book_timeout: config.int(Directive::BOOK_IDLE_TIMEOUT).saturating_mul(1000),
-            acknowledge: AckNeed {
-                replicas: config.int(Directive::MIN_REPLICAS_TO_ACKNOWLEDGE).clamp(0, REPLICAS_MAX as i64) as u8,
-                durable: false,
-            },
+            acknowledge: configured_need(config),
             acknowledge_timeout: config.int(Directive::ACKNOWLEDGE_TIMEOUT).unsigned_abs(),
             node_timeout: config.int(Directive::CLUSTER_NODE_TIMEOUT),
             clients: ClientLimits::of(config),

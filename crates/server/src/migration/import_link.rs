@@ -1,6 +1,7 @@
 //! A connection from which slots come: commands are applied, words go to the node.
 
 use super::sync_words::word_of;
+use crate::aof::kept_log::{KeptLog, configured_need};
 use crate::cluster::node_desk::NodeDesk;
 use crate::connection::socket::SocketStream;
 use crate::replication::applied;
@@ -38,6 +39,8 @@ pub enum Turn {
     More,
     /// What comes next cannot run now.
     Stuck,
+    /// What was applied is still to be kept.
+    Unkept,
     /// The connection has ended.
     Ended,
 }
@@ -58,7 +61,7 @@ pub struct ImportLink {
     is_granted: bool,
     output: Vec<u8>,
     told_at: Instant,
-    /// The log's length that the disk is waited for.
+    /// The log's length that is to be kept before the slots are taken.
     applied_to: Option<u64>,
 }
 
@@ -156,8 +159,8 @@ impl ImportLink {
             }
             Ok(Unit::SyncSlots(len)) => {
                 let word = word_of(&self.input[..len]);
-                if word == Some(SyncWord::Paused) && self.waits_for_disk(shared) {
-                    return Turn::Stuck;
+                if word == Some(SyncWord::Paused) && self.waits_to_be_kept(shared) {
+                    return if self.has_ended { Turn::Ended } else { Turn::Unkept };
                 }
                 self.input.drain(..len);
                 self.is_granted |= word == Some(SyncWord::FailoverGranted);
@@ -179,18 +182,22 @@ impl ImportLink {
         }
     }
 
-    /// Whether the disk is still to get what was applied. The source has told of that to its clients and has it no more
-    /// once this node takes the slots.
-    fn waits_for_disk(&mut self, shared: &Shared) -> bool {
-        let aof = applied::log_file_of(shared).filter(|aof| aof.keeps_replies());
-        let applied_to = *self.applied_to.get_or_insert_with(|| shared.engine.change_log().appended());
-        let waits = aof.is_some_and(|aof| aof.journal.released() < applied_to);
-        if waits {
-            shared.notifier.ring();
-        } else {
+    /// Whether what was applied is still to be kept as a reply would tell of it: by the disk with `always`, and by as
+    /// many replicas as acknowledge writes. The source's clients were told of it, and the source has it no more once
+    /// this node takes the slots.
+    fn waits_to_be_kept(&mut self, shared: &Shared) -> bool {
+        let engine = &*shared.engine;
+        let need = configured_need(&engine.config().snapshot());
+        let applied_to = *self.applied_to.get_or_insert_with(|| engine.change_log().appended());
+        let kept = KeptLog::of(engine);
+        if kept.lets_go(applied_to, applied_to, need) {
             self.applied_to = None;
+            return false;
         }
-        waits
+        if !kept.is_on_disk(applied_to, applied_to) {
+            shared.notifier.ring();
+        }
+        true
     }
 
     fn apply(&mut self, shared: &Shared, desk: &NodeDesk) -> Turn {

@@ -31,6 +31,8 @@ const WAKE: Token = Token(usize::MAX);
 const TICK: Duration = Duration::from_millis(100);
 /// How long it waits where a command cannot run, or a lock is not free.
 const SOON: Duration = Duration::from_micros(200);
+/// How often it looks whether the disk and replicas have what was applied.
+const KEPT_LOOK: Duration = Duration::from_millis(1);
 /// The stack of a thread that runs commands.
 const STACK: usize = 64 << 20;
 
@@ -314,6 +316,10 @@ impl MigrationThread {
                 }
                 Turn::Stuck => {
                     self.patience = self.patience.min(SOON);
+                    true
+                }
+                Turn::Unkept => {
+                    self.patience = self.patience.min(KEPT_LOOK);
                     true
                 }
                 Turn::Ended => false,
