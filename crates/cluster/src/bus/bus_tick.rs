@@ -47,6 +47,7 @@ impl Bus {
             self.ping_random_node();
         }
         let is_news = self.ask_and_suspect();
+        self.give_up_if_right();
         self.follow_again();
         self.check_manual_failover_timeout();
         if self.nodes.myself().is_replica() {

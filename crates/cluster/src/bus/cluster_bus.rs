@@ -60,6 +60,8 @@ pub struct Bus {
     pub(super) facts: Facts,
     /// Since when this node leads without answering clients.
     unconfirmed_since: Option<Millis>,
+    /// When this node told the others last that it is to be replaced.
+    gave_up: Option<Millis>,
     pub(super) random: fastrand::Rng,
     pub(super) now: Millis,
     pub(super) effects: Vec<Effect>,
@@ -125,6 +127,7 @@ impl Bus {
             announced: Address::default(),
             facts: Facts::default(),
             unconfirmed_since: None,
+            gave_up: None,
             random,
             now,
             effects: Vec::new(),
@@ -168,10 +171,22 @@ impl Bus {
         }
     }
 
-    /// Whether this node has served nobody for so long that others are to replace it: it says nothing to them.
+    /// Whether this node has served nobody for so long that others are to replace it.
     pub(super) fn is_to_be_replaced(&self) -> bool {
         let is_late = self.unconfirmed_since.is_some_and(|since| self.now - since > self.settings.node_timeout);
         is_late && self.nodes.myself().is_primary()
+    }
+
+    /// Tells the others that this node has failed, once a node timeout, as long as it is to be replaced. It votes and
+    /// answers meanwhile: several such primaries would leave no majority if they were silent.
+    pub(super) fn give_up_if_right(&mut self) {
+        if !self.is_to_be_replaced() {
+            self.gave_up = None;
+        } else if self.gave_up.is_none_or(|told| self.now - told >= self.settings.node_timeout) {
+            self.gave_up = Some(self.now);
+            self.log(Level::Warning, "This node leads, but serves nobody: it asks to be replaced.".to_string());
+            self.send_fail(self.nodes.my_id());
+        }
     }
 
     /// What DEBUG has changed.

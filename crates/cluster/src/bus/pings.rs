@@ -13,9 +13,6 @@ const LEAST_ENTRIES: usize = 3;
 impl Bus {
     /// Sends a ping, a pong or a meet.
     pub(super) fn send_ping(&mut self, link: LinkId, message: MessageType) {
-        if self.is_to_be_replaced() {
-            return;
-        }
         let Some(transport) = self.links.get(link) else {
             return;
         };

@@ -75,6 +75,19 @@ fn a_primary_that_answers_but_serves_nobody_is_replaced() {
 }
 
 #[test]
+fn primaries_that_serve_nobody_are_all_replaced() {
+    for seed in seeds() {
+        let mut world = cluster(seed, 3, 1, Flaw::None);
+        world.run(5 * SECOND);
+        world.members[..3].iter_mut().for_each(|member| member.is_unconfirmed = true);
+        let all_lead = |world: &World| (3..6).all(|replica| world.me(replica).has_vote());
+        world.run_until("all replicas have taken over", 60 * SECOND, all_lead);
+        world.settle(60 * SECOND);
+        assert!((0..3).all(|old| world.me(old).is_replica()), "seed {seed}\n{}", world.history());
+    }
+}
+
+#[test]
 fn a_minority_fails_nothing_over() {
     for seed in seeds() {
         let mut world = cluster(seed, 5, 1, Flaw::None);

@@ -51,7 +51,8 @@ impl Bus {
         let Some(primary) = node.and_then(|node| self.nodes.get(&node.primary?)) else {
             return Err(format!(" for epoch {asked}: I don't know its primary"));
         };
-        if !primary.has_failed() && !request.message_flags.has(MessageFlags::FORCE_VOTE) {
+        let has_failed = primary.has_failed() || primary.is_myself() && self.is_to_be_replaced();
+        if !has_failed && !request.message_flags.has(MessageFlags::FORCE_VOTE) {
             return Err(format!(" for epoch {asked}: its primary is up"));
         }
         Ok(())

@@ -288,6 +288,10 @@ impl Bus {
             return;
         };
         let (id, is_news) = (failed.id, !failed.flags.has(Flags::FAIL | Flags::MYSELF));
+        if sender == Some(id) && failed.has_failed() {
+            // It is reachable, and has failed all the same.
+            self.nodes.get_mut(&id).into_iter().for_each(|node| node.failed_at = self.now);
+        }
         match sender {
             Some(sender) if is_news => {
                 let (by, of) = (self.human_name(sender), self.human_name(id));
