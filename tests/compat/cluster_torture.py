@@ -274,7 +274,7 @@ class Torture:
         self.lossy()
 
     def has_slow_disk(self, node):
-        micros = self.random.choice([5_000, 50_000, 300_000])
+        micros = self.random.choice([2_000, 20_000, 60_000])
         self.say(f"{node.port} has a disk that takes {micros} us")
         node.set_disk(micros)
 
