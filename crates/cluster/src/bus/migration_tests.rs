@@ -278,6 +278,58 @@ fn slots_are_not_granted_while_a_replica_takes_over_nor_the_place_given_while_sl
     assert!(is_told(&source));
 }
 
+/// A source that has granted its slots to a target that it has a link to.
+fn granted() -> (Bus, NodeId, JobName) {
+    let (mut source, target) = source();
+    source.connect(target);
+    let job = paused(&mut source, target);
+    source.nodes.get_mut(&target).expect("known").ping_sent = 0;
+    source.migration_paused(&job, 7);
+    source.migration_word(&job, Some(SyncWord::RequestFailover), 8);
+    migrations(&mut source);
+    (source, target, job)
+}
+
+#[test]
+fn a_cancelled_source_waits_until_the_target_has_not_taken_the_slots() {
+    let (mut source, target, job) = granted();
+    source.cancel_migrations("test", 9).expect("one is under way");
+    assert!(says(&migrations(&mut source), SyncWord::Cancel));
+    source.tick(110);
+    assert_eq!(state(&source), JobState::FailoverGranted, "the target may have them");
+    source.migration_lost(&job, None, 120);
+    source.tick(210);
+    assert!(source.nodes().get(&target).expect("known").ping_sent > 0 && !state(&source).is_finished());
+    source.tick(310);
+    assert!(!state(&source).is_finished(), "it has not answered");
+    source.nodes.get_mut(&target).expect("known").ping_sent = 0;
+    source.tick(410);
+    assert_eq!(state(&source), JobState::Cancelled);
+    assert_eq!(migrations(&mut source).last(), Some(&MigrationEffect::Resume));
+
+    let (mut source, target, job) = granted();
+    source.cancel_migrations("test", 9).expect("one is under way");
+    source.migration_failed(&job, "garbage", 10);
+    assert!(!state(&source).is_finished());
+    source.take_claim(target, 0, &SlotSet::of([2..=5]));
+    source.settle();
+    assert_eq!((state(&source), source.nodes().owner(3)), (JobState::Success, Some(target)));
+}
+
+#[test]
+fn a_target_takes_no_slots_that_were_cancelled_or_granted_long_ago() {
+    for (word, at) in [(SyncWord::Cancel, 5), (SyncWord::FailoverGranted, 1600)] {
+        let (mut target, source) = target();
+        let job = establish(&mut target, source);
+        for (word, at) in [(SyncWord::Ack, 2), (SyncWord::SnapshotEof, 3), (SyncWord::Paused, 4)] {
+            target.migration_word(&job, Some(word), at);
+        }
+        target.migration_word(&job, Some(word), at);
+        target.migration_word(&job, Some(SyncWord::FailoverGranted), at);
+        assert_eq!((target.nodes().owner(3), state(&target)), (Some(source), JobState::CleaningUp));
+    }
+}
+
 #[test]
 fn what_came_in_vain_is_removed_before_it_could_be_seen() {
     let (mut target, source) = target();

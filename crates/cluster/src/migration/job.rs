@@ -2,6 +2,7 @@
 
 use super::slot_ranges::SlotRanges;
 use crate::Millis;
+use crate::link_id::LinkId;
 use crate::node_id::{NAME_LEN, NodeId};
 use std::fmt;
 
@@ -167,6 +168,10 @@ pub struct Job {
     pub(super) paused_until: Option<Millis>,
     /// Source: the target was told so.
     pub(super) told_paused: bool,
+    /// Source: it is to end as soon as the target is known not to have taken the slots.
+    pub(super) is_cancelled: bool,
+    /// Source: where the target was asked whether it has taken the slots.
+    pub(super) asked_on: Option<LinkId>,
     /// Target: the source was heard without the slots that this node took.
     pub(super) source_knows: bool,
     /// There is a connection to the other end.
@@ -196,6 +201,8 @@ impl Job {
             after_cleanup: JobState::Failed,
             paused_until: None,
             told_paused: false,
+            is_cancelled: false,
+            asked_on: None,
             source_knows: false,
             is_linked: false,
             description: String::new(),

@@ -3,13 +3,18 @@
 use super::job::{Job, JobName, JobState};
 use super::migration_effect::{MigrationEffect, finish_words};
 use super::migration_requests::{self as requests, RequestError, refused, syntax};
+use super::slot_export::GRANT_TIME;
 use super::sync_word::SyncWord;
 use crate::Millis;
 use crate::bus::{DebugSettings, Level};
+use crate::link_id::LinkId;
 use crate::node_id::NodeId;
 use crate::node_table::NodeTable;
 use crate::slot_set::SlotSet;
 use std::collections::VecDeque;
+
+const LOST_TO_TARGET: &str =
+    "Connection lost to target. Check CLUSTER GETSLOTMIGRATIONS on the target node for more information.";
 
 /// Directives that migrations go by. All may change at run time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -175,7 +180,16 @@ impl Migrations {
             return refused("No migrations ongoing");
         }
         for name in self.names(|job| !job.is_import && job.state.is_in_progress()) {
-            self.finish(&name, JobState::Cancelled, None, view);
+            let granted = self.job_mut(&name).filter(|job| job.state == JobState::FailoverGranted);
+            let Some(job) = granted else {
+                self.finish(&name, JobState::Cancelled, None, view);
+                continue;
+            };
+            // The target may have the slots: writers wait until that is known.
+            let is_told = std::mem::replace(&mut job.is_cancelled, true);
+            if job.is_linked && !is_told {
+                self.send(&name, SyncWord::Cancel);
+            }
         }
         self.log(Level::Notice, format!("Canceled all in progress slot migrations (user request from '{by}')"));
         Ok(())
@@ -227,8 +241,13 @@ impl Migrations {
                 self.set_state(name, JobState::FailoverRequested, view.now);
             }
             Some(SyncWord::FailoverGranted) if state == JobState::FailoverRequested => {
+                // The source does not wait for ever, and has written since then.
+                if view.now - job.updated > GRANT_TIME / 4 * 3 {
+                    return self.fail(name, "The slots were granted too long ago", view);
+                }
                 self.set_state(name, JobState::TakeoverGranted, view.now);
             }
+            Some(SyncWord::Cancel) if job.is_import => self.fail(name, "Cancelled by the source", view),
             Some(SyncWord::RequestPause) if matches!(state, JobState::Snapshotting | JobState::Replicating) => {
                 self.pause_requested(name, view);
             }
@@ -240,7 +259,7 @@ impl Migrations {
                     self.description(name)
                 );
                 self.log(Level::Warning, text);
-                self.fail(name, "Unexpected state machine transition", view);
+                self.broken(name, "Unexpected state machine transition", view);
             }
             None => {
                 let text = format!(
@@ -248,7 +267,7 @@ impl Migrations {
                     self.description(name)
                 );
                 self.log(Level::Warning, text);
-                self.fail(name, "Unknown SYNCSLOTS subcommand used", view);
+                self.broken(name, "Unknown SYNCSLOTS subcommand used", view);
             }
         }
     }
@@ -257,6 +276,39 @@ impl Migrations {
     pub(crate) fn heard(&mut self, name: &JobName, now: Millis) {
         if let Some(job) = self.job_mut(name) {
             job.heard = now;
+        }
+    }
+
+    /// A job cannot go on. A source that has granted the slots waits all the same until it is known whether the target
+    /// has them.
+    pub(crate) fn broken(&mut self, name: &JobName, reason: &str, view: MigrationView<'_>) {
+        match self.job_mut(name) {
+            Some(job) if job.state == JobState::FailoverGranted => {
+                if std::mem::take(&mut job.is_linked) {
+                    self.act(MigrationEffect::Close { job: *name });
+                }
+            }
+            _ => self.fail(name, reason, view),
+        }
+    }
+
+    /// Sources that have granted slots over a connection that is gone, their targets, and where these were asked since
+    /// then whether they have them.
+    pub(crate) fn doubtful(&self) -> Vec<(JobName, NodeId, Option<LinkId>)> {
+        let is_doubtful = |job: &&Job| job.state == JobState::FailoverGranted && !job.is_linked && !job.is_tracked;
+        self.jobs.iter().filter(is_doubtful).map(|job| (job.name, job.target, job.asked_on)).collect()
+    }
+
+    /// The target of a doubtful job is asked over this link.
+    pub(crate) fn target_asked(&mut self, name: &JobName, link: LinkId) {
+        self.job_mut(name).into_iter().for_each(|job| job.asked_on = Some(link));
+    }
+
+    /// The target of a doubtful job was heard, and does not claim the slots: it never will.
+    pub(crate) fn not_taken(&mut self, name: &JobName, view: MigrationView<'_>) {
+        match self.job(name) {
+            Some(job) if job.is_cancelled => self.finish(name, JobState::Cancelled, None, view),
+            _ => self.fail(name, LOST_TO_TARGET, view),
         }
     }
 
@@ -278,11 +330,7 @@ impl Migrations {
                 "Connection lost to source. Check CLUSTER GETSLOTMIGRATIONS on the source node for more information.",
                 view,
             ),
-            () => self.fail(
-                name,
-                "Connection lost to target. Check CLUSTER GETSLOTMIGRATIONS on the target node for more information.",
-                view,
-            ),
+            () => self.fail(name, LOST_TO_TARGET, view),
         }
     }
 

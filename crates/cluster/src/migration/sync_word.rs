@@ -15,18 +15,21 @@ pub enum SyncWord {
     RequestFailover,
     /// To the target: it may.
     FailoverGranted,
+    /// To the target: it may not, unless it has taken them.
+    Cancel,
     /// What the sender can do, of which nothing is known.
     Capa,
 }
 
 impl SyncWord {
-    const ALL: [SyncWord; 7] = [
+    const ALL: [SyncWord; 8] = [
         SyncWord::Ack,
         SyncWord::SnapshotEof,
         SyncWord::RequestPause,
         SyncWord::Paused,
         SyncWord::RequestFailover,
         SyncWord::FailoverGranted,
+        SyncWord::Cancel,
         SyncWord::Capa,
     ];
 
@@ -39,6 +42,7 @@ impl SyncWord {
             SyncWord::Paused => "PAUSED",
             SyncWord::RequestFailover => "REQUEST-FAILOVER",
             SyncWord::FailoverGranted => "FAILOVER-GRANTED",
+            SyncWord::Cancel => "CANCEL",
             SyncWord::Capa => "CAPA",
         }
     }

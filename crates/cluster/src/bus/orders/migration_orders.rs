@@ -6,6 +6,7 @@ use crate::bus::cluster_bus::Bus;
 use crate::bus::model::bus_effect::Effect;
 use crate::migration::{JobName, MigrationView, Migrations, RequestError, SlotRanges, SyncWord};
 use crate::node_id::NodeId;
+use crate::packet::MessageType;
 use crate::slot_set::SlotSet;
 
 /// What migrations look at, of a bus whose migrations are lent to them.
@@ -128,7 +129,7 @@ impl Bus {
     pub fn migration_failed(&mut self, job: &JobName, reason: &str, now: Millis) {
         self.migrate(now, |all, view| {
             if all.job(job).is_some_and(|job| job.state.is_in_progress()) {
-                all.fail(job, reason, view);
+                all.broken(job, reason, view);
             }
         });
     }
@@ -163,6 +164,22 @@ impl Bus {
         let view = view!(self);
         self.migrations.tick(view);
         self.take_granted_slots();
+        self.ask_doubtful_targets();
+    }
+
+    /// Asks targets that may have taken slots: what they say to a ping that follows the end of the job's connection tells.
+    fn ask_doubtful_targets(&mut self) {
+        for (job, target, asked_on) in self.migrations.doubtful() {
+            let Some(node) = self.nodes.get(&target).filter(|node| node.ping_sent == 0) else { continue };
+            let Some(link) = node.link else { continue };
+            if asked_on == Some(link) {
+                let view = view!(self);
+                self.migrations.not_taken(&job, view);
+            } else {
+                self.send_ping(link, MessageType::Ping);
+                self.migrations.target_asked(&job, link);
+            }
+        }
     }
 
     /// This node leads: what its former primary imported is not gone on with.
