@@ -65,7 +65,7 @@ impl Client {
     pub fn new() -> Client {
         crate::install(&[]);
         let host = Arc::new(Listener::default());
-        let options = Options { shards: 8, databases: 16, hash_seed: 7, workers: 1 };
+        let options = Options { shards: 8, databases: 16, hash_seed: 7, workers: 1, counts_slots: true };
         let engine = Arc::new(Engine::new(&options, Arc::clone(&host) as Arc<dyn Host>));
         let client =
             Client { engine, session: Session::local(), host, now: Now { unix_us: UnixUs(1_700_000_000_000_000) } };

@@ -109,7 +109,7 @@ enum Mode {
 }
 
 const NOW: Now = Now { unix_us: UnixUs(1_700_000_000_000_000) };
-const OPTIONS: Options = Options { shards: 8, databases: 2, hash_seed: 7, workers: 1 };
+const OPTIONS: Options = Options { shards: 8, databases: 2, hash_seed: 7, workers: 1, counts_slots: true };
 
 fn run(engine: &Engine, session: &mut Session, words: &[&str]) -> String {
     run_at(engine, session, words, NOW)

@@ -87,7 +87,7 @@ impl ApplyHooks for NoHooks {
 }
 
 const BEGIN: i64 = 1_700_000_000_000;
-const OPTIONS: Options = Options { shards: 4, databases: 2, hash_seed: 7, workers: 1 };
+const OPTIONS: Options = Options { shards: 4, databases: 2, hash_seed: 7, workers: 1, counts_slots: true };
 /// When the log is read, in milliseconds after its end.
 const LATER: [i64; 5] = [0, 1500, 60_000, 3_600_000, 30 * 24 * 3_600_000];
 

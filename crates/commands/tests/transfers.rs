@@ -90,7 +90,7 @@ struct Machine {
 impl Machine {
     fn new(disk: Disk, clock: Arc<AtomicI64>) -> Machine {
         commands::install(&[]);
-        let options = Options { shards: 16, databases: 2, hash_seed: 7, workers: 1 };
+        let options = Options { shards: 16, databases: 2, hash_seed: 7, workers: 1, counts_slots: true };
         let engine = Arc::new(Engine::new(&options, Arc::new(Keeper(disk, Arc::clone(&clock)))));
         Machine { engine, clock, session: Session::local() }
     }

@@ -139,7 +139,7 @@ fn start_node(node: &Arc<NodeDesk>, shared: &Arc<Shared>, acceptor: &Arc<Accepto
 fn options(config: &Config, is_clustered: bool, workers: usize) -> Options {
     let databases = if is_clustered { Directive::CLUSTER_DATABASES } else { Directive::DATABASES };
     let databases = config.int(databases).max(1) as usize;
-    Options { databases, hash_seed: hash_seed(config), workers, ..Options::default() }
+    Options { databases, hash_seed: hash_seed(config), workers, counts_slots: is_clustered, ..Options::default() }
 }
 
 /// Begins to watch, or to read the data set. A Sentinel has one worker: its messages to subscribers go out by that.

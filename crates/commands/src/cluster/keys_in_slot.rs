@@ -1,4 +1,5 @@
-//! The keys of one slot: how many, which, and their end. They are found among those of their shard, a piece at a time.
+//! The keys of one slot: how many, which, and their end. They are counted as they come and go, and found among those of
+//! their shard, a piece at a time.
 
 use super::bus_desk::must_be_clustered;
 use crate::core::args::Args;
@@ -6,80 +7,70 @@ use crate::core::command_table::accepted;
 use crate::core::context::{Context, Flow, Piecewise};
 use crate::keys::key_walk::{Filter, KeyWalk, PIECE};
 use crate::transactions::multi::CommandGroup;
+use cluster::slot_set::SlotSet;
 use engine::config::Directive;
 use engine::data::key_hash::KeyHash;
-use engine::data::slot::SLOTS;
+use engine::data::slot::{SLOTS, slot_of};
+use engine::data::value::KeyEntry;
 use engine::propagation::change_log::Readers;
 use engine::propagation::effects::Garbage;
-use engine::{Error, Word};
+use engine::{Engine, Error, Word};
+use std::ops::RangeInclusive;
 
-/// What is wanted of the keys.
-enum Purpose {
-    Count(usize),
-    /// So many names, at most.
-    Name {
-        names: Vec<Vec<u8>>,
-        max: usize,
-    },
-}
-
-/// A walk over the keys of a slot in the selected database.
-struct SlotWalk {
+/// Looks for names of keys of a slot in the selected database.
+struct SlotNames {
     walk: KeyWalk,
     filter: Filter,
-    purpose: Purpose,
+    names: Vec<Vec<u8>>,
+    /// So many are wanted, and there.
+    wanted: usize,
 }
 
-impl SlotWalk {
-    fn begin(cx: &mut Context<'_>, slot: u16, purpose: Purpose) -> Result<(), Error> {
-        let (walk, filter) = walk_of(cx, slot);
-        let mut walk = SlotWalk { walk, filter, purpose };
-        if !walk.piece(cx)? {
-            cx.flow = Flow::more(walk);
-        }
-        Ok(())
-    }
-
+impl SlotNames {
     fn piece(&mut self, cx: &mut Context<'_>) -> Result<bool, Error> {
-        let SlotWalk { walk, filter, purpose } = self;
-        let went = walk.piece(&mut cx.keys, PIECE, filter, |entry| match purpose {
-            Purpose::Count(count) => *count += 1,
-            Purpose::Name { names, max } if names.len() < *max => names.push(entry.key().to_vec()),
-            Purpose::Name { .. } => {}
-        })?;
-        let has_all = matches!(purpose, Purpose::Name { names, max } if names.len() >= *max);
-        if went.is_some() && !has_all {
-            return Ok(false);
-        }
-        match purpose {
-            Purpose::Count(count) => cx.reply.int(*count as i64),
-            Purpose::Name { names, .. } => {
-                cx.reply.array(names.len());
-                names.iter().for_each(|name| cx.reply.bulk(name));
+        let SlotNames { walk, filter, names, wanted } = self;
+        if names.len() < *wanted {
+            let find = |entry: &KeyEntry| {
+                if names.len() < *wanted {
+                    names.push(entry.key().to_vec());
+                }
+            };
+            let went = walk.piece(&mut cx.keys, PIECE, filter, find)?;
+            if went.is_some() && names.len() < *wanted {
+                return Ok(false);
             }
         }
+        cx.reply.array(names.len());
+        names.iter().for_each(|name| cx.reply.bulk(name));
         Ok(true)
     }
 }
 
-impl Piecewise for SlotWalk {
+impl Piecewise for SlotNames {
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
         let done = self.piece(cx);
         cx.ends(done)
     }
 }
 
-fn walk_of(cx: &Context<'_>, slot: u16) -> (KeyWalk, Filter) {
-    let slots = slot..=slot;
+/// Keys of a slot in the selected database.
+fn count_in_slot(cx: &mut Context<'_>, slot: u16) -> Result<usize, Error> {
+    let (engine, db) = (cx.engine, cx.keys.db_index());
+    cx.keys.with_shard(engine.hasher().shard_of(slot), |_, _| engine.slot_counts().of(slot, db))
+}
+
+fn walk_of(cx: &Context<'_>, slots: RangeInclusive<u16>) -> (KeyWalk, Filter) {
     (KeyWalk::of_slots(&cx.keys, &slots, 0), Filter { slots: Some(slots), shows_hidden: true, ..Filter::default() })
 }
 
-/// The keys of some slots go, in all databases, a piece at a time.
+/// The keys of some slots go, in all databases, a piece at a time. A shard's table is walked once for all of its slots.
 pub(super) struct SlotRemoval {
-    slots: Vec<u16>,
+    slots: SlotSet,
+    /// For each shard that is still to be walked the first and the last of its slots.
+    shards: Vec<RangeInclusive<u16>>,
     db: u32,
     walk: Option<(KeyWalk, Filter)>,
-    /// The walk has come to the end of the database.
+    /// The walk has come to the end of the shard's part of the database.
     is_walked: bool,
     /// Found by the last piece, and still there.
     names: Vec<Vec<u8>>,
@@ -93,9 +84,19 @@ pub(super) struct SlotRemoval {
 const FREED_AT_ONCE: usize = 1000;
 
 impl SlotRemoval {
-    pub fn of(slots: Vec<u16>, is_lazy: bool) -> SlotRemoval {
+    pub fn of(engine: &Engine, slots: SlotSet, is_lazy: bool) -> SlotRemoval {
+        let mut shards: Vec<RangeInclusive<u16>> = Vec::new();
+        for slot in slots.iter() {
+            let is_same = |last: &&mut RangeInclusive<u16>| {
+                engine.hasher().shard_of(*last.end()) == engine.hasher().shard_of(slot)
+            };
+            match shards.last_mut().filter(is_same) {
+                Some(last) => *last = *last.start()..=slot,
+                None => shards.push(slot..=slot),
+            }
+        }
         let (walk, names, garbage) = Default::default();
-        SlotRemoval { slots, db: 0, walk, is_walked: false, names, is_lazy, garbage }
+        SlotRemoval { slots, shards, db: 0, walk, is_walked: false, names, is_lazy, garbage }
     }
 
     /// One piece; true when all are gone.
@@ -121,19 +122,23 @@ impl SlotRemoval {
             }
             return Ok(false);
         }
-        let Some(slot) = self.slots.last() else { return Ok(true) };
+        let Some(slots) = self.shards.last() else { return Ok(true) };
         if std::mem::take(&mut self.is_walked) {
             self.walk = None;
             self.db += 1;
             if self.db as usize >= cx.engine.databases() {
                 self.db = 0;
-                self.slots.pop();
+                self.shards.pop();
             }
             return Ok(false);
         }
-        let (walk, filter) = self.walk.get_or_insert_with(|| walk_of(cx, *slot));
-        let names = &mut self.names;
-        let next = walk.piece(&mut cx.keys, PIECE, filter, |entry| names.push(entry.key().to_vec()))?;
+        let (walk, filter) = self.walk.get_or_insert_with(|| walk_of(cx, slots.clone()));
+        let (wanted, names) = (&self.slots, &mut self.names);
+        let next = walk.piece(&mut cx.keys, PIECE, filter, |entry| {
+            if wanted.contains(slot_of(entry.key())) {
+                names.push(entry.key().to_vec());
+            }
+        })?;
         self.is_walked = next.is_none();
         Ok(false)
     }
@@ -169,14 +174,8 @@ fn unlink(cx: &mut Context<'_>, names: &mut Vec<Vec<u8>>) -> Result<(), Error> {
 
 /// Whether a slot has keys, in whatever database.
 pub(super) fn has_keys_in(cx: &mut Context<'_>, slot: u16) -> Result<bool, Error> {
-    let (selected, mut found) = (cx.keys.db_index(), false);
-    for db in 0..cx.engine.databases() as u32 {
-        cx.keys.select(db);
-        let (mut walk, filter) = walk_of(cx, slot);
-        while !found && walk.piece(&mut cx.keys, PIECE, &filter, |_| found = true)?.is_some() {}
-    }
-    cx.keys.select(selected);
-    Ok(found)
+    let (engine, at) = (cx.engine, usize::from(slot));
+    cx.keys.with_shard(engine.hasher().shard_of(slot), |_, _| engine.slot_counts().in_all(at..at + 1) != [0])
 }
 
 /// The slot that an argument is.
@@ -188,7 +187,9 @@ pub(super) fn slot_at(args: &Args<'_>, index: usize) -> Result<u16, Error> {
 pub(super) fn count_keys(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     must_be_clustered(cx.engine)?;
     let slot = u16::try_from(args.int(2)?).ok().filter(|slot| usize::from(*slot) < SLOTS).ok_or(Error::InvalidSlot)?;
-    SlotWalk::begin(cx, slot, Purpose::Count(0))
+    let count = count_in_slot(cx, slot)?;
+    cx.reply.int(count as i64);
+    Ok(())
 }
 
 pub(super) fn get_keys(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -198,7 +199,12 @@ pub(super) fn get_keys(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), 
     if usize::from(slot) >= SLOTS {
         return Err(Error::InvalidSlotOrCount);
     }
-    SlotWalk::begin(cx, slot, Purpose::Name { names: Vec::new(), max })
+    let (wanted, (walk, filter)) = (max.min(count_in_slot(cx, slot)?), walk_of(cx, slot..=slot));
+    let mut names = SlotNames { walk, filter, names: Vec::new(), wanted };
+    if !names.piece(cx)? {
+        cx.flow = Flow::more(names);
+    }
+    Ok(())
 }
 
 pub(super) fn flush_slot(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -211,13 +217,17 @@ pub(super) fn flush_slot(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<()
         4 => return Err(Error::Syntax),
         _ => return Err(Error::SubcommandUse(Word::of(&args[1]), "CLUSTER")),
     };
-    cx.flow = Flow::more(SlotRemoval::of(vec![slot], is_lazy));
+    cx.flow = Flow::more(SlotRemoval::of(cx.engine, SlotSet::of([slot..=slot]), is_lazy));
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::cluster::node_duties;
     use crate::testing::Client;
+    use cluster::slot_map::SlotMap;
+    use cluster::slot_set::SlotSet;
+    use engine::data::slot::SLOTS;
     use engine::keyspace::origin::Asker;
 
     /// Pieces in which a slot is flushed that has a set of ten thousand members.
@@ -234,6 +244,48 @@ mod tests {
         let pieces = (0..).take_while(|_| !begun.step()).count();
         client.is("EXISTS {b}large {b}small", ":0");
         pieces
+    }
+
+    /// Keys of the slots of `a` and `b`.
+    fn counts(client: &mut Client) -> [String; 2] {
+        [15495, 3300].map(|slot| client.run(&format!("CLUSTER COUNTKEYSINSLOT {slot}")))
+    }
+
+    #[test]
+    fn keys_of_a_slot_are_counted_whatever_becomes_of_them() {
+        let mut client = Client::new();
+        client.engine().persistence_status().set_clustered(true);
+        let owners = vec![Some(0); SLOTS];
+        client.engine().set_slot_map(SlotMap { is_up: true, serving: Some(0), owners, ..SlotMap::default() });
+        client.is("SET a 1", "+OK").is("SET {a}b 1 PX 50", "+OK").is("SADD b 1 2", ":2").is("SET {b}2 1", "+OK");
+        assert_eq!(counts(&mut client), [":2", ":2"]);
+        client.is("RENAME a {a}c", "+OK").is("COPY {a}c a", ":1").is("SREM b 1 2", ":2").is("GETDEL {b}2", "1");
+        assert_eq!(counts(&mut client), [":3", ":0"]);
+        client.later(100);
+        client.is("GET {a}b", "nil").is("CLUSTER GETKEYSINSLOT 15495 1000", "[{a}c a]").is("SET b 2", "+OK");
+        client.is("CLUSTER GETKEYSINSLOT 15495 0", "[]").is("CLUSTER GETKEYSINSLOT 3300 1000", "[b]");
+        client.is("MULTI", "+OK").is("DEL a {a}c", "+QUEUED").is("SET {a}d 1", "+QUEUED").is("EXEC", "[:2 +OK]");
+        assert_eq!(counts(&mut client), [":1", ":1"]);
+        client.is("FLUSHALL", "+OK");
+        assert_eq!(counts(&mut client), [":0", ":0"]);
+    }
+
+    #[test]
+    fn keys_of_slots_that_leave_are_not_seen_and_go() {
+        let mut client = Client::new();
+        client.engine().persistence_status().set_clustered(true);
+        client.session().asker = Asker::Replay;
+        (0..300).for_each(|number| _ = client.run(&format!("SET {{a}}{number} v")));
+        client.is("SET b 1", "+OK");
+        let slots = SlotSet::of([15495..=15495]);
+        client.engine().hidden_slots().hide_leaving(&slots);
+        client.is("DBSIZE", ":1").is("KEYS *", "[b]").is("RANDOMKEY", "b").is("CLUSTER COUNTKEYSINSLOT 15495", ":300");
+        assert!(client.run("INFO keyspace").contains("db0:keys=1,"));
+        let (engine, now) = (client.engine(), client.now());
+        assert_eq!(node_duties::populated(engine, &SlotSet::all()), SlotSet::of([3300..=3300, 15495..=15495]));
+        node_duties::remove_keys(engine, &slots, "n", now);
+        engine.hidden_slots().end_leaving(&slots);
+        client.is("DBSIZE", ":1").is("CLUSTER COUNTKEYSINSLOT 15495", ":0").is("GET b", "1");
     }
 
     #[test]

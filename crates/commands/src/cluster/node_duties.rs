@@ -1,16 +1,16 @@
 //! What a node wants done about keys and roles: by a thread that may wait for locks.
 
+use super::keys_in_slot::SlotRemoval;
 use crate::core::args::Args;
 use crate::core::cluster_routing::sent_to;
 use crate::core::context::Now;
 use crate::core::dispatch;
 use crate::core::session::Session;
-use crate::keys::key_walk::{Filter, KeyWalk, PIECE};
 use crate::replication::follow::{self, Waits};
 use crate::replication::step_down;
 use cluster::slot_set::SlotSet;
 use engine::clients::pubsub::ChannelKind;
-use engine::data::slot::slot_of;
+use engine::data::slot::SLOTS;
 use engine::status::pause::Hold;
 use engine::status::replication_status::PrimaryAddress;
 use engine::{Engine, Error};
@@ -81,27 +81,11 @@ pub fn lead(engine: &Engine) {
 }
 
 /// Those of these slots that have keys.
-pub fn populated(engine: &Engine, slots: &SlotSet, now: Now) -> SlotSet {
+pub fn populated(engine: &Engine, slots: &SlotSet) -> SlotSet {
     let mut found = SlotSet::none();
-    let databases = 0..engine.databases() as u32;
-    for (range, db) in slots.ranges().into_iter().flat_map(|range| databases.clone().map(move |db| (range.clone(), db)))
-    {
-        let filter = Filter { slots: Some(range.clone()), shows_hidden: true, ..Filter::default() };
-        let mut walk = None;
-        let mut ended = false;
-        while !ended {
-            let piece = dispatch::internal(engine, now, |cx| {
-                cx.keys.select(db);
-                let walk = walk.get_or_insert_with(|| KeyWalk::of_slots(&cx.keys, &range, 0));
-                let went = walk.piece(&mut cx.keys, PIECE, &filter, |entry| {
-                    found.insert(slot_of(entry.key()));
-                })?;
-                ended = went.is_none();
-                Ok(())
-            });
-            if piece.is_err() {
-                std::thread::sleep(LOOK);
-            }
+    for (slot, _) in engine.slot_counts().in_all(0..SLOTS).iter().enumerate().filter(|(_, keys)| **keys > 0) {
+        if slots.contains(slot as u16) {
+            found.insert(slot as u16);
         }
     }
     found
@@ -126,13 +110,25 @@ pub fn flush_all(engine: &Engine, now: Now) {
 /// Keys of these slots go, once no command runs that was admitted while they were this node's. A replica's go when its
 /// primary's do. `node`: what the log calls this one.
 pub fn remove_keys(engine: &Engine, slots: &SlotSet, node: &str, now: Now) {
-    if engine.replication().is_replica() {
+    let is_replica = || engine.replication().is_replica();
+    if is_replica() {
         return;
     }
     while !engine.pass_locks(&mut 0, || false) {}
-    for slot in populated(engine, slots, now).iter() {
+    let slots = populated(engine, slots);
+    for slot in slots.iter() {
         engine.host().notice(&format!("Deleting keys in dirty slot {slot} on node {node}"));
-        run(engine, &[b"CLUSTER", b"FLUSHSLOT", slot.to_string().as_bytes(), b"ASYNC"], now);
+    }
+    let mut removal = SlotRemoval::of(engine, slots, true);
+    let mut is_done = false;
+    while !is_done && !is_replica() {
+        let piece = dispatch::internal(engine, now, |cx| {
+            is_done = removal.piece(cx)?;
+            Ok(())
+        });
+        if piece.is_err() {
+            std::thread::sleep(LOOK);
+        }
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! A cursor is `place-{tag}-position`. The tag has the slot that comes next, so that a client sends the call to its
 //! owner; `place` says whose position it is, since another node's order is another, and is `0` where a node has only
-//! named the next slot. A call goes through the slots from there on that have the same owner.
+//! named the next slot. A call goes through the slots from there on that have the same owner. It ends where the call
+//! before has: a position is one of these slots only, and `place` says which was the last of them, too.
 
 use super::bus_desk::must_be_clustered;
 use super::keys_in_slot::slot_at;
@@ -10,10 +11,10 @@ use crate::core::args::Args;
 use crate::core::context::{Context, Flow, Piecewise};
 use crate::keys::key_walk::{Filter, KeyWalk, PIECE};
 use crate::keys::scan_words::{ScanWords, Scanned};
-use engine::Error;
 use engine::data::slot::{SLOTS, slot_of, slot_of_pattern};
 use engine::data::value::KeyEntry;
 use engine::keyspace::Keyspace;
+use engine::{Engine, Error};
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
@@ -51,12 +52,31 @@ fn fingerprint(keyspace: &Keyspace) -> String {
     format!("{:06x}", keyspace.hasher().local_of(b"fingerprint") >> 32 & 0xFF_FFFF)
 }
 
-/// The slot of a cursor, and the position in it if it is this node's.
-fn parse(cursor: &[u8], fingerprint: &str) -> Option<(u16, u64)> {
+/// The slot of a cursor, and if it is this node's the last slot with it and the position in these.
+fn parse(cursor: &[u8], fingerprint: &str) -> Option<(u16, u16, u64)> {
     let mut parts = cursor.splitn(3, |byte| *byte == b'-');
     let (place, tag, position) = (parts.next()?, parts.next()?, parts.next()?);
     let position = std::str::from_utf8(position).ok()?.parse().ok()?;
-    Some((slot_of(tag), if place == fingerprint.as_bytes() { position } else { 0 }))
+    let slot = slot_of(tag);
+    let last = place.strip_prefix(fingerprint.as_bytes());
+    let last = last.and_then(|last| u16::from_str_radix(std::str::from_utf8(last).ok()?, 16).ok());
+    Some(match last.filter(|last| (slot..=LAST).contains(last)) {
+        Some(last) => (slot, last, position),
+        None => (slot, LAST, 0),
+    })
+}
+
+/// Whether all of these slots are this node's.
+fn are_own(engine: &Engine, slots: &RangeInclusive<u16>) -> bool {
+    let map = engine.cluster().map();
+    slots.clone().all(|slot| map.is_own(slot))
+}
+
+/// The last of the slots from this one on that have the same owner.
+fn last_of_owner(engine: &Engine, slot: u16) -> u16 {
+    let map = engine.cluster().map();
+    let owner_of = |slot: u16| map.owners.get(usize::from(slot)).copied().flatten();
+    (slot..LAST).find(|last| owner_of(*last + 1) != owner_of(slot)).unwrap_or(LAST)
 }
 
 /// One call under way.
@@ -69,6 +89,10 @@ struct SlotScan {
     slots: RangeInclusive<u16>,
     /// The scan goes on with the slot after these.
     goes_on: bool,
+    /// The cursor of the call.
+    cursor: Vec<u8>,
+    /// The slots were this node's when the call began.
+    were_own: bool,
 }
 
 impl SlotScan {
@@ -81,11 +105,17 @@ impl SlotScan {
             return Ok(false);
         }
         let cursor = match used {
+            // Keys of a slot that has left since may have gone before they were seen.
+            _ if self.were_own && !are_own(cx.engine, &self.slots) => {
+                String::from_utf8_lossy(&self.cursor).into_owned()
+            }
             Some(_) => {
                 let hasher = cx.engine.hasher();
                 let first = hasher.slots_of(walk.shard).start as u16;
                 let slot = TAGS[usize::from(first.max(*self.slots.start()))].as_str();
-                format!("{}-{{{slot}}}-{}", fingerprint(cx.engine), walk.position)
+                // What other slots the shard has is walked from its beginning.
+                let last = (hasher.slots_of(walk.shard).end as u16 - 1).min(*self.slots.end());
+                format!("{}{last:04x}-{{{slot}}}-{}", fingerprint(cx.engine), walk.position)
             }
             None if self.goes_on && *self.slots.end() < LAST => beginning(*self.slots.end() + 1),
             None => "0".to_owned(),
@@ -146,7 +176,7 @@ pub(super) fn cluster_scan(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<
         let first = wanted.or(matched).unwrap_or(0);
         return named(if is_void { "0".to_owned() } else { beginning(first) }, cx);
     }
-    let (slot, position) = parse(&args[1], &fingerprint(cx.engine)).ok_or(Error::ClusterScanCursor)?;
+    let (slot, last, position) = parse(&args[1], &fingerprint(cx.engine)).ok_or(Error::ClusterScanCursor)?;
     if wanted.is_some_and(|wanted| wanted != slot) {
         return Err(Error::ScanSlotMismatch);
     }
@@ -155,12 +185,7 @@ pub(super) fn cluster_scan(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<
         return named(if is_ahead { beginning(matched) } else { "0".to_owned() }, cx);
     }
     let is_single = wanted.or(matched).is_some();
-    let map = cx.engine.cluster().map();
-    let owner_of = |slot: u16| map.owners.get(usize::from(slot)).copied().flatten();
-    let mut last = slot;
-    while !is_single && last < LAST && owner_of(last + 1) == owner_of(slot) {
-        last += 1;
-    }
+    let last = if is_single { slot } else { last.min(last_of_owner(cx.engine, slot)) };
     let slots = slot..=last;
     let walk = KeyWalk::of_slots(&cx.keys, &slots, position);
     let filter = Filter {
@@ -169,7 +194,9 @@ pub(super) fn cluster_scan(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<
         slots: Some(slots.clone()),
         ..Filter::default()
     };
-    let mut scan = SlotScan { walk, filter, left: words.count, names: Vec::new(), slots, goes_on: !is_single };
+    let (were_own, cursor) = (are_own(cx.engine, &slots), args[1].to_vec());
+    let (left, names, goes_on) = (words.count, Vec::new(), !is_single);
+    let mut scan = SlotScan { walk, filter, left, names, slots, goes_on, cursor, were_own };
     if !scan.piece(cx)? {
         cx.flow = Flow::more(scan);
     }
@@ -179,10 +206,59 @@ pub(super) fn cluster_scan(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Client;
+    use cluster::slot_map::SlotMap;
+    use std::ops::Range;
 
     #[test]
     fn every_slot_has_the_tag_that_valkey_gives_it() {
         assert!((0..SLOTS).all(|slot| usize::from(slot_of(TAGS[slot].as_bytes())) == slot));
         assert_eq!([0, 1, 2, 9, 16383].map(|slot: usize| TAGS[slot].as_str()), ["06S", "Qi", "5L5", "ru", "6ZJ"]);
+    }
+
+    /// A node's engine that has these slots of a cluster.
+    fn client(own: Range<usize>) -> Client {
+        let client = Client::new();
+        client.engine().persistence_status().set_clustered(true);
+        set_own(&client, own);
+        client
+    }
+
+    fn set_own(client: &Client, own: Range<usize>) {
+        let owners = (0..SLOTS).map(|slot| Some(u16::from(!own.contains(&slot)))).collect();
+        client.engine().set_slot_map(SlotMap { is_up: true, serving: Some(0), owners, ..SlotMap::default() });
+    }
+
+    /// The cursor of a reply, and the names.
+    fn call(client: &mut Client, cursor: &str, count: usize) -> (String, Vec<String>) {
+        let reply = client.run(&format!("CLUSTERSCAN {cursor} COUNT {count}"));
+        let words = reply.split(['[', ']', ',', ' ', '"']).filter(|word| !word.is_empty());
+        let words: Vec<String> = words.map(str::to_owned).collect();
+        (words[0].clone(), words[1..].to_vec())
+    }
+
+    #[test]
+    fn a_slot_that_arrives_in_the_middle_is_walked_from_its_beginning() {
+        let mut client = client(0..8);
+        let key = |slot: usize, number: usize| format!("{{{}}}{number}", TAGS[slot]);
+        for number in 0..300 {
+            client.run(&format!("SET {} v", key(7, number)));
+        }
+        let (mut cursor, mut found) = call(&mut client, &beginning(7), 200);
+        assert!((1..300).contains(&found.len()), "the walk is in the middle: {}", found.len());
+        // The next slot comes, with keys at all places of the shard.
+        set_own(&client, 0..9);
+        for number in 0..300 {
+            client.run(&format!("SET {} v", key(8, number)));
+        }
+        while cursor != beginning(9) {
+            let (next, names) = call(&mut client, &cursor, 200);
+            assert_ne!(next, cursor);
+            found.extend(names);
+            cursor = next;
+        }
+        for (slot, number) in [7, 8].into_iter().flat_map(|slot| (0..300).map(move |number| (slot, number))) {
+            assert!(found.contains(&key(slot, number)), "key {number} of slot {slot}");
+        }
     }
 }

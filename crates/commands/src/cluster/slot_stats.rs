@@ -4,8 +4,7 @@ use super::bus_desk::must_be_clustered;
 use super::keys_in_slot::slot_at;
 use crate::core::args::Args;
 use crate::core::context::{Context, Flow, Piecewise};
-use crate::keys::key_walk::{Filter, KeyWalk, PIECE};
-use engine::data::slot::{SLOTS, slot_of};
+use engine::data::slot::SLOTS;
 use engine::stats::slot_traffic::SlotUse;
 use engine::{Engine, Error, Word};
 use std::ops::RangeInclusive;
@@ -56,31 +55,25 @@ struct KeyCounts {
     slots: RangeInclusive<u16>,
     order: SlotOrder,
     counts: Vec<u64>,
-    db: u32,
-    walk: Option<KeyWalk>,
+    /// The slot that is counted next.
+    next: usize,
     /// Is set when replicas were sent all that was written before: it counts, too.
     framed: Arc<OnceLock<u64>>,
 }
 
 impl KeyCounts {
+    /// Counts one shard after the other.
     fn piece(&mut self, cx: &mut Context<'_>) -> Result<bool, Error> {
         if self.framed.get().is_none() {
             return Ok(false);
         }
-        let selected = cx.keys.db_index();
-        cx.keys.select(self.db);
-        let KeyCounts { slots, counts, walk, .. } = self;
-        let filter = Filter { slots: Some(slots.clone()), shows_hidden: true, ..Filter::default() };
-        let place = walk.get_or_insert_with(|| KeyWalk::of_slots(&cx.keys, slots, 0));
-        let went = place.piece(&mut cx.keys, PIECE, &filter, |entry| counts[usize::from(slot_of(entry.key()))] += 1);
-        cx.keys.select(selected);
-        if went?.is_some() {
-            return Ok(false);
-        }
-        self.walk = None;
-        self.db += 1;
-        if (self.db as usize) < cx.engine.databases() {
-            return Ok(false);
+        let engine = cx.engine;
+        while self.next <= usize::from(*self.slots.end()) {
+            let shard = engine.hasher().shard_of(self.next as u16);
+            let slots = self.next..engine.hasher().slots_of(shard).end;
+            let counted = cx.keys.with_shard(shard, |_, _| engine.slot_counts().in_all(slots.clone()))?;
+            self.counts[slots.clone()].iter_mut().zip(counted).for_each(|(count, keys)| *count = keys as u64);
+            self.next = slots.end;
         }
         self.reply(cx);
         Ok(true)
@@ -138,7 +131,8 @@ pub(super) fn slot_stats(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<()
         true => cx.engine.host().frame_changes(&framed),
         false => _ = framed.set(0),
     }
-    cx.flow = Flow::more(KeyCounts { slots, order, counts: vec![0; SLOTS], db: 0, walk: None, framed });
+    let next = usize::from(*slots.start());
+    cx.flow = Flow::more(KeyCounts { slots, order, counts: vec![0; SLOTS], next, framed });
     Ok(())
 }
 

@@ -90,11 +90,13 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 fn dbsize(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    let mut count = 0;
-    for shard in 0..cx.engine.locks().len() {
-        count += cx.keys.shard_len(shard)?;
+    let (mut count, engine, db) = (0, cx.engine, cx.keys.db_index());
+    for shard in 0..engine.locks().len() {
+        count += match engine.hidden_slots().hides_any(engine.hasher().slots_of(shard)) {
+            true => cx.keys.with_shard(shard, |shard, _| engine.visible_in(shard, db))?,
+            false => cx.keys.shard_len(shard)?,
+        };
     }
-    count = count.saturating_sub(cx.engine.hidden_slots().len(cx.keys.db_index()));
     cx.reply.int(count as i64);
     Ok(())
 }
@@ -189,7 +191,6 @@ fn empty(cx: &mut Context<'_>, only: Option<u32>, background: bool) -> Result<(F
     if engine.tracking().is_on() {
         cx.keys.effects.rare().flushed = true;
     }
-    engine.hidden_slots().emptied(only);
     Ok((work, removed))
 }
 

@@ -11,6 +11,7 @@ use engine::data::table::{ExpiryIndex, Table};
 use engine::data::value::KeyEntry;
 use engine::keyspace::origin::is_due;
 use engine::keyspace::shard::{Databases, Db};
+use engine::keyspace::slot_counts::SlotCounts;
 use engine::propagation::effects::Effects;
 use engine::scripts::function_libraries::{Libraries, LibraryChange};
 use engine::time::UnixMs;
@@ -19,8 +20,9 @@ use std::collections::BTreeSet;
 use std::mem;
 
 /// A whole data set: tables by shards, and the functions.
-pub(crate) struct DataSet {
+pub(crate) struct DataSet<'a> {
     pub shards: Vec<Databases>,
+    pub slot_counts: &'a SlotCounts,
     pub libraries: Libraries,
 }
 
@@ -28,10 +30,10 @@ pub(crate) struct DataSet {
 ///
 /// # Errors
 /// A script has a lock for long: nothing has happened.
-pub(crate) fn exchange_all(cx: &mut Context<'_>, new: impl FnOnce() -> DataSet) -> Result<(), Error> {
+pub(crate) fn exchange_all<'a>(cx: &mut Context<'_>, new: impl FnOnce() -> DataSet<'a>) -> Result<(), Error> {
     let (engine, now) = (cx.engine, cx.keys.expiry_now());
     cx.keys.escalate()?;
-    let DataSet { shards, libraries } = new();
+    let DataSet { shards, slot_counts, libraries } = new();
     let mut shards = shards.into_iter();
     cx.keys.each_shard(|shard_index, shard, effects| {
         engine.tracking().clear(&mut shard.tracked);
@@ -41,7 +43,9 @@ pub(crate) fn exchange_all(cx: &mut Context<'_>, new: impl FnOnce() -> DataSet) 
             let Db { table, expiry, .. } = mem::take(&mut new[number]);
             let db = &mut shard.dbs[number];
             shard.stats.dirty += (db.table.len() + table.len()) as u64;
-            if let Some((table, expiry)) = replace(engine, effects, (shard_index, number), db, (table, expiry), now) {
+            let place = (shard_index, number);
+            if let Some((table, expiry)) = replace(engine, effects, place, db, (table, expiry, Some(slot_counts)), now)
+            {
                 effects.discard_table(table, expiry);
             }
         }
@@ -62,7 +66,7 @@ pub(super) fn replace(
     effects: &mut Effects,
     (shard, number): (usize, u32),
     db: &mut Db,
-    new: (Table, ExpiryIndex),
+    new: (Table, ExpiryIndex, Option<&SlotCounts>),
     now: UnixMs,
 ) -> Option<(Table, ExpiryIndex)> {
     let hasher = engine.hasher();
@@ -74,6 +78,7 @@ pub(super) fn replace(
     let Db { table, watchers, .. } = db;
     watchers.touch_all(|key| (seen(table, key), seen(&new.0, key)));
     engine.keys_went(shard, number);
+    engine.slot_counts().replace(hasher.slots_of(shard), number, new.2);
     let names = db.streamed_replies.names();
     names.iter().for_each(|name| leave_to_readers(db, name, hasher));
     let (table, expiry) = (mem::replace(&mut db.table, new.0), mem::replace(&mut db.expiry, new.1));
@@ -130,7 +135,11 @@ mod tests {
             keys.unlock();
         }
         assert_eq!(engine.len(0), 2);
-        let data = || DataSet { shards: beside.take_data(), libraries: Libraries::default() };
+        let data = || DataSet {
+            shards: beside.take_data(),
+            slot_counts: beside.slot_counts(),
+            libraries: Libraries::default(),
+        };
         let now = Now { unix_us: UnixUs(0) };
         assert_eq!(dispatch::internal(engine, now, |cx| exchange_all(cx, data)), Ok(()));
         assert_eq!([0, 3, 5, 6].map(|db| client.engine().len(db)), [2, 1, 0, 1]);

@@ -39,13 +39,16 @@ impl Beside<'_> {
         let now = Now { unix_us: engine.host().unix_us(UnixUs(0)) };
         let mut libraries = self.libraries;
         let mut attempt = || {
-            let new = || DataSet { shards: self.keyspace.take_data(), libraries: mem::take(&mut libraries) };
+            let new = || DataSet {
+                shards: self.keyspace.take_data(),
+                slot_counts: self.keyspace.slot_counts(),
+                libraries: mem::take(&mut libraries),
+            };
             dispatch::internal(engine, now, |cx| exchange_all(cx, new))
         };
         // It fails only where a script has a lock for long.
         while attempt().is_err() {}
         take_open_slots(engine, &self.loaded);
-        engine.hidden_slots().adopt_counts(self.keyspace.hidden_slots());
     }
 }
 

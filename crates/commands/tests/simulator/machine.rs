@@ -118,7 +118,7 @@ impl Machine {
     fn begin(workers: usize, look: u64, time: i64, disk: Disk) -> Machine {
         commands::install(&[]);
         let surroundings = Arc::new(Surroundings::new(time, look, disk.clone()));
-        let options = Options { shards: 4, databases: 2, hash_seed: 7, workers };
+        let options = Options { shards: 4, databases: 2, hash_seed: 7, workers, counts_slots: true };
         let engine = Arc::new(Engine::new(&options, Arc::clone(&surroundings) as Arc<dyn Host>));
         surroundings.set_engine(&engine);
         Aof::install(&engine, Arc::new(disk), b"logs", b"log.aof");

@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn writes_wait_for_a_stream_that_is_far_behind() {
-        let options = Options { shards: 1, databases: 1, hash_seed: 1, workers: 1 };
+        let options = Options { shards: 1, databases: 1, hash_seed: 1, workers: 1, counts_slots: true };
         let engine = Engine::new(&options, Arc::new(NullHost));
         let log = Arc::clone(engine.change_log());
         let _reader = log.open(crate::propagation::log_reader::Overflow::Keep);

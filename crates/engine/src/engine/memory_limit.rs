@@ -378,7 +378,7 @@ mod tests {
 
     fn engine_with(bytes: u64) -> (Engine, Arc<InUse>) {
         let host = Arc::new(InUse(AtomicU64::new(bytes)));
-        let options = Options { shards: 1, databases: 1, hash_seed: 1, workers: 1 };
+        let options = Options { shards: 1, databases: 1, hash_seed: 1, workers: 1, counts_slots: true };
         (Engine::new(&options, Arc::clone(&host) as Arc<dyn crate::Host>), host)
     }
 

@@ -430,7 +430,10 @@ mod tests {
     }
 
     fn engine() -> Engine {
-        Engine::new(&Options { shards: 4, databases: 2, hash_seed: 1, workers: 1 }, Arc::new(NullHost))
+        Engine::new(
+            &Options { shards: 4, databases: 2, hash_seed: 1, workers: 1, counts_slots: true },
+            Arc::new(NullHost),
+        )
     }
 
     fn keys<'e>(engine: &'e Engine, names: &[&[u8]], now: UnixMs) -> Keys<'e> {

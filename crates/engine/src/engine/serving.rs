@@ -309,7 +309,7 @@ mod testing {
     pub const SERVER: Server = Server { worker: 0, now_us: UnixUs(1000) };
 
     pub fn engine(post: &Arc<Post>) -> Engine {
-        let options = Options { shards: 4, databases: 1, hash_seed: 1, workers: 1 };
+        let options = Options { shards: 4, databases: 1, hash_seed: 1, workers: 1, counts_slots: true };
         Engine::new(&options, Arc::clone(post) as Arc<dyn Host>)
     }
 

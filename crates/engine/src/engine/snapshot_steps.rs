@@ -72,7 +72,7 @@ impl Engine {
         let began = self.host().nanos();
         let libraries = is_whole.then(|| self.scripts().libraries());
         let mut begun = BegunSnapshot::new(self.change_log(), libraries, Arc::clone(&copies));
-        begun.hidden = self.hidden_slots().groups();
+        begun.hidden = self.hidden_slots().coming();
         for &index in &shards {
             let (some, all) = (has(index) as u64, self.hasher().slots_of(index).len() as u64);
             let about = |keys: usize| (keys as u64 * some).div_ceil(all);

@@ -463,7 +463,7 @@ mod tests {
     fn keys_on_their_way_stay_and_others_are_found_among_them() {
         for policy in ["allkeys-random", "allkeys-lru", "volatile-random", "volatile-lfu", "volatile-ttl"] {
             let engine = crate::Engine::new(
-                &crate::Options { shards: 4, databases: 16, ..Default::default() },
+                &crate::Options { shards: 4, databases: 16, counts_slots: true, ..Default::default() },
                 std::sync::Arc::new(crate::NullHost),
             );
             let hidden = slot_of(b"{h}");

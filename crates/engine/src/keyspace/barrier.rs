@@ -79,7 +79,7 @@ mod interleavings {
     }
 
     fn engine() -> Arc<Engine> {
-        let options = Options { shards: KEYS.len(), databases: 1, hash_seed: 1, workers: 1 };
+        let options = Options { shards: KEYS.len(), databases: 1, hash_seed: 1, workers: 1, counts_slots: false };
         let engine = Arc::new(Engine::new(&options, Arc::new(NullHost)));
         let mut keys = Keys::new(&engine, HeldLocks::Nothing, 0, Origin::client(UnixMs(1)));
         keys.hold([hash(&engine, EXPIRED)].into_iter()).unwrap();

@@ -9,8 +9,9 @@ use std::sync::Arc;
 impl Keyspace {
     /// An empty data set like this one, whose changes nobody hears of.
     pub fn beside(&self) -> Keyspace {
-        let options =
-            Options { shards: self.locks.len(), databases: self.databases, hash_seed: 0, workers: 1 }.within_limits();
+        let (shards, databases) = (self.locks.len(), self.databases);
+        let counts_slots = self.slot_counts.is_on();
+        let options = Options { shards, databases, counts_slots, ..Options::default() }.within_limits();
         let config = (*self.config.snapshot()).clone();
         let mut beside = Keyspace::new(&options, config, Arc::clone(&self.clock));
         beside.hasher = self.hasher.clone();

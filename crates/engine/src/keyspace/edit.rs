@@ -541,8 +541,8 @@ impl<'k> Edit<'k> {
     fn came(&mut self, expiry: Option<u64>, first: Option<u64>) {
         let shard = self.key.hash.shard();
         self.keyspace.keys_came(shard, self.db_index, 1);
-        if self.keyspace.hidden_slots().is_any() {
-            self.keyspace.hidden_slots().key_came(self.key.hash.slot(), self.db_index);
+        if self.keyspace.slot_counts().is_on() {
+            self.keyspace.slot_counts().key_came(self.key.hash.slot(), self.db_index);
         }
         self.keyspace.resizes(shard, self.db);
         self.key_due(None, expiry);

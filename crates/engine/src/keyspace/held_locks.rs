@@ -371,7 +371,7 @@ mod tests {
 
     fn engine() -> (Engine, Arc<Slow>, Vec<KeyHash>) {
         let host = Arc::new(Slow::default());
-        let options = Options { shards: 8, databases: 1, hash_seed: 7, workers: 1 };
+        let options = Options { shards: 8, databases: 1, hash_seed: 7, workers: 1, counts_slots: true };
         let engine = Engine::new(&options, Arc::clone(&host) as Arc<dyn Host>);
         let mut hashes = vec![];
         for n in 0.. {

@@ -179,7 +179,7 @@ impl Keyspace {
 
     /// The same without those that clients do not see.
     pub fn visible_len(&self, db: u32) -> usize {
-        self.len(db).saturating_sub(self.hidden_slots().len(db))
+        self.len(db).saturating_sub(self.hidden_len(db))
     }
 
     /// What INFO says of a database at `now`, Unix time in milliseconds. Takes each shard's lock once.
@@ -188,7 +188,7 @@ impl Keyspace {
         for index in 0..self.locks.len() {
             let shard = self.locks.one(index);
             let slot = &shard.dbs[db];
-            sum.keys += slot.table.len();
+            sum.keys += self.visible_in(&shard, db);
             sum.expires += slot.expiry.keys.len();
             sum.volatile += slot.expiry.elements.len();
             if let Some(left) = slot.expiry.keys.mean_left(now.0.max(0) as u64, TTL_SAMPLE) {
@@ -196,7 +196,6 @@ impl Keyspace {
                 ttl_count += slot.expiry.keys.len() as u128;
             }
         }
-        sum.keys = sum.keys.saturating_sub(self.hidden_slots().len(db));
         sum.mean_ttl = ttl_sum.checked_div(ttl_count).unwrap_or(0) as u64;
         sum
     }

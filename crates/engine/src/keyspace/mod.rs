@@ -25,7 +25,7 @@ pub mod removal;
 pub mod replica_keys;
 pub mod shard;
 pub mod shard_words;
-pub mod slot_keys;
+pub mod slot_counts;
 mod streaming;
 mod table_hints;
 
@@ -42,6 +42,7 @@ use crate::keyspace::lru::{AccessClock, AccessPolicy};
 use crate::keyspace::replica_keys::ReplicaKeys;
 use crate::keyspace::shard::Shard;
 use crate::keyspace::shard_words::{DueTimes, Lengths};
+use crate::keyspace::slot_counts::SlotCounts;
 use crate::keyspace::table_hints::TableHints;
 use crate::locks::protocol::LockSet;
 use crate::propagation::change_log::{ChangeLog, LogKeeper};
@@ -67,11 +68,13 @@ pub struct Options {
     pub hash_seed: u64,
     /// Threads that count what they do in the metrics; sessions name theirs.
     pub workers: usize,
+    /// Whether keys are counted by slot.
+    pub counts_slots: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { shards: SHARDS, databases: 16, hash_seed: 0, workers: 1 }
+        Options { shards: SHARDS, databases: 16, hash_seed: 0, workers: 1, counts_slots: false }
     }
 }
 
@@ -114,6 +117,7 @@ pub struct Keyspace {
     following: AtomicBool,
     replica_keys: ReplicaKeys,
     hidden_slots: HiddenSlots,
+    slot_counts: SlotCounts,
     persistence_status: PersistenceStatus,
     last_stats: LastStats,
 }
@@ -121,7 +125,7 @@ pub struct Keyspace {
 impl Keyspace {
     /// `options`: [within the limits](Options::within_limits).
     pub(crate) fn new(options: &Options, config: Config, clock: Arc<dyn Clock>) -> Self {
-        let &Options { shards, databases, hash_seed, workers } = options;
+        let &Options { shards, databases, hash_seed, workers, counts_slots } = options;
         Keyspace {
             locks: LockSet::new((0..shards).map(Shard::new)),
             due_times: DueTimes::new(shards),
@@ -143,6 +147,7 @@ impl Keyspace {
             following: AtomicBool::new(false),
             replica_keys: ReplicaKeys::default(),
             hidden_slots: HiddenSlots::default(),
+            slot_counts: SlotCounts::new(counts_slots),
             persistence_status: PersistenceStatus::default(),
             last_stats: LastStats::new(shards),
         }

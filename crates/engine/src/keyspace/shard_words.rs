@@ -82,12 +82,12 @@ impl Keyspace {
         word.store(word.load(Relaxed).wrapping_add(keys as u32), Relaxed);
     }
 
-    /// A key of that name has gone: as [`keys_went`](Self::keys_went), and it is not hidden any more.
+    /// A key of that name has gone: as [`keys_went`](Self::keys_went), and its slot has one less.
     #[inline(always)]
     pub(crate) fn key_went(&self, shard: usize, db: u32, name: &[u8]) {
         self.keys_went(shard, db);
-        if self.hidden_slots().is_any() {
-            self.hidden_slots().key_went(slot_of(name), db);
+        if self.slot_counts().is_on() {
+            self.slot_counts().key_went(slot_of(name), db);
         }
     }
 
@@ -105,6 +105,7 @@ impl Keyspace {
         self.keys_came(shard, two.0, one.1);
         self.keys_went(shard, one.0);
         self.keys_went(shard, two.0);
+        self.slot_counts().swap(self.hasher().slots_of(shard), one.0, two.0);
     }
 
     /// To be called before the lock of a shard is given up whose keys may have gone.
@@ -116,7 +117,10 @@ impl Keyspace {
             words.settle(gone, shard);
         }
         #[cfg(debug_assertions)]
-        self.check_words(index, shard);
+        {
+            self.check_words(index, shard);
+            self.check_slot_counts(index, shard);
+        }
     }
 
     /// Keys of a database in a shard, perhaps with some that have gone under a lock that is still held. None where only

@@ -1,5 +1,6 @@
 //! What the node wants done that may have to wait for others: whom this server follows, keys that are to go, messages.
-//! One thread does it, in order; the bus goes on meanwhile.
+//! One thread does it, in order, but for keys of slots: another one looks for them and removes them, as long as that
+//! takes. The bus goes on meanwhile.
 
 use super::node_desk::NodeDesk;
 use crate::system::clock;
@@ -44,9 +45,9 @@ pub(super) enum Duty {
 }
 
 impl Duty {
-    /// Keys are to go, or to be looked for.
-    fn concerns_keys(&self) -> bool {
-        matches!(self, Duty::LookAtKeys | Duty::FlushAll | Duty::RemoveKeys(_) | Duty::RemoveImported(..))
+    /// Keys of slots are to go, or to be looked for.
+    fn concerns_slots(&self) -> bool {
+        matches!(self, Duty::LookAtKeys | Duty::RemoveKeys(_) | Duty::RemoveImported(..))
     }
 }
 
@@ -54,22 +55,28 @@ impl Duty {
 const LOOK: Duration = Duration::from_millis(1);
 
 /// Where they are left.
-pub(super) struct Duties(Sender<Duty>);
+pub(super) struct Duties {
+    others: Sender<Duty>,
+    of_slots: Sender<Duty>,
+}
 
 impl Duties {
     pub fn add(&self, duty: Duty) {
-        // The thread ends with the process only.
-        let _ = self.0.send(duty);
+        let queue = if duty.concerns_slots() { &self.of_slots } else { &self.others };
+        // The threads end with the process only.
+        let _ = queue.send(duty);
     }
 }
 
-/// Starts the thread.
+/// Starts the threads.
 pub(super) fn start(desk: &Arc<NodeDesk>, shared: &Arc<Shared>) -> io::Result<Duties> {
-    let (sender, receiver) = unbounded();
-    let (desk, shared) = (Arc::clone(desk), Arc::clone(shared));
-    let run = move || work(&desk, &shared, &receiver);
-    thread::Builder::new().name("cluster-duties".to_owned()).spawn(run)?;
-    Ok(Duties(sender))
+    let begin = |name: &str| {
+        let (sender, receiver) = unbounded();
+        let (desk, shared) = (Arc::clone(desk), Arc::clone(shared));
+        let run = move || work(&desk, &shared, &receiver);
+        thread::Builder::new().name(name.to_owned()).spawn(run).map(|_| sender)
+    };
+    Ok(Duties { others: begin("cluster-duties")?, of_slots: begin("cluster-slots")? })
 }
 
 /// Keys that are being read may be meant, too.
@@ -79,8 +86,8 @@ fn await_load(engine: &Engine) {
     }
 }
 
-fn look_at_keys(desk: &NodeDesk, engine: &Engine, now: Now) {
-    let found = node_duties::populated(engine, &SlotSet::all(), now);
+fn look_at_keys(desk: &NodeDesk, engine: &Engine) {
+    let found = node_duties::populated(engine, &SlotSet::all());
     desk.input(|bus, now| bus.keys_found(&found, now));
 }
 
@@ -96,7 +103,7 @@ fn remove_keys(desk: &NodeDesk, engine: &Engine, slots: &SlotSet, now: Now) {
 fn work(desk: &NodeDesk, shared: &Shared, duties_due: &Receiver<Duty>) {
     let engine = &*shared.engine;
     for duty in duties_due {
-        if duty.concerns_keys() {
+        if duty.concerns_slots() || matches!(duty, Duty::FlushAll) {
             await_load(engine);
         }
         let now = clock::now();
@@ -106,11 +113,10 @@ fn work(desk: &NodeDesk, shared: &Shared, duties_due: &Receiver<Duty>) {
                 node_duties::follow(engine, &ip, port, needs_full_sync, now);
                 desk.input(|bus, _| bus.followed());
             }
-            Duty::LookAtKeys => look_at_keys(desk, engine, now),
+            Duty::LookAtKeys => look_at_keys(desk, engine),
             Duty::Lead => {
                 node_duties::lead(engine);
-                await_load(engine);
-                look_at_keys(desk, engine, now);
+                desk.duty(Duty::LookAtKeys);
             }
             Duty::FlushAll => {
                 node_duties::flush_all(engine, now);
@@ -119,6 +125,7 @@ fn work(desk: &NodeDesk, shared: &Shared, duties_due: &Receiver<Duty>) {
             Duty::Tell(then) => then(engine),
             Duty::RemoveKeys(slots) => {
                 remove_keys(desk, engine, &slots, now);
+                engine.hidden_slots().end_leaving(&slots);
                 desk.input(|bus, _| bus.lost_keys_removed());
             }
             Duty::RemoveImported(job, slots) => {

@@ -276,6 +276,11 @@ impl NodeDesk {
         let Some(shared) = self.shared.get() else { return };
         let bus = self.bus();
         let map = bus.slot_map().losses_from(&map).unwrap_or(map);
+        let hidden = shared.engine.hidden_slots();
+        if hidden.is_any() {
+            // A client that is sent here finds the keys.
+            hidden.show_own(&bus.nodes().myself().slots);
+        }
         shared.engine.set_slot_map(map);
         drop(bus);
         self.duty(Duty::EndWaits);
@@ -294,7 +299,13 @@ impl NodeDesk {
                 self.flushes.fetch_add(1, SeqCst);
                 self.duty(Duty::FlushAll);
             }
-            Effect::LoseSlots(slots) => self.duty(Duty::RemoveKeys(slots)),
+            Effect::LoseSlots(slots) => {
+                // A replica's keys go when its primary's do.
+                if let Some(shared) = self.shared.get().filter(|shared| !shared.engine.replication().is_replica()) {
+                    shared.engine.hidden_slots().hide_leaving(&slots);
+                }
+                self.duty(Duty::RemoveKeys(slots));
+            }
             Effect::DropShardSubscribers(slots) => {
                 if let Some(shared) = self.shared.get() {
                     shared.post_all(|| WorkerMessage::SlotsLost { slots: slots.clone() });
@@ -339,7 +350,7 @@ impl NodeDesk {
         question(&self.bus())
     }
 
-    fn duty(&self, duty: Duty) {
+    pub(super) fn duty(&self, duty: Duty) {
         if let Some(duties) = self.duties.get() {
             duties.add(duty);
         }

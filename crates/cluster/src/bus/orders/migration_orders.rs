@@ -167,7 +167,8 @@ impl Bus {
         self.ask_doubtful_targets();
     }
 
-    /// Asks targets that may have taken slots: what they say to a ping that follows the end of the job's connection tells.
+    /// Asks targets that may have taken slots: what they say to a ping that follows the end of the job's connection
+    /// tells.
     fn ask_doubtful_targets(&mut self) {
         for (job, target, asked_on) in self.migrations.doubtful() {
             let Some(node) = self.nodes.get(&target).filter(|node| node.ping_sent == 0) else { continue };

@@ -437,11 +437,14 @@ fn scripting_engines(text: &mut Text, source: &Source<'_>) {
 }
 
 fn keyspace(text: &mut Text, source: &Source<'_>) {
-    for (index, db) in source.overview.dbs.iter().filter(|(_, db)| db.keys > 0) {
+    for (index, db) in &source.overview.dbs {
+        let keys = db.keys.saturating_sub(source.engine.hidden_len(*index));
+        if keys == 0 {
+            continue;
+        }
         let _ = write!(
             text.0,
-            "db{index}:keys={},expires={},avg_ttl={},keys_with_volatile_items={}\r\n",
-            db.keys,
+            "db{index}:keys={keys},expires={},avg_ttl={},keys_with_volatile_items={}\r\n",
             db.expires,
             db.mean_ttl(),
             db.volatile
