@@ -47,6 +47,8 @@ mod delprefix;
 mod dialogue;
 #[path = "black_box/directives.rs"]
 mod directives;
+#[path = "black_box/dual_channel.rs"]
+mod dual_channel;
 #[path = "black_box/ended_connections.rs"]
 mod ended_connections;
 #[path = "black_box/eviction.rs"]

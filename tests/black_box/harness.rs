@@ -273,6 +273,13 @@ pub fn eventually(mut condition: impl FnMut() -> bool) -> bool {
     false
 }
 
+/// The state letter that the kernel has for the process.
+pub fn process_state(server: &Server) -> char {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.pid())).expect("the process");
+    let behind_name = stat.rsplit_once(") ").expect("a name in parentheses").1;
+    behind_name.chars().next().expect("a state")
+}
+
 /// A port that nothing listens to. Each is given once, and is none of those (above 32767) that the system gives to
 /// clients: two servers that were given the same would be taken for each other. It is tried without listening: a
 /// process that another test is just starting has all sockets of this one for a moment, and would be connected to.

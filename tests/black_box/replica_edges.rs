@@ -1,7 +1,7 @@
 //! A replica where its primary's stream meets something else: saves, role changes, snapshots that are none.
 
 use crate::dialogue::ask;
-use crate::harness::{Server, eventually, expect_bytes, send};
+use crate::harness::{Server, eventually, expect_bytes, process_state, send};
 use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
@@ -155,13 +155,6 @@ fn load_slowly(load: &str) {
     let log = primary.folder.read("stdout");
     assert!(!log.contains("timedout"), "{load}: {log}");
     assert_eq!(ask(&mut replica.client(), "DBSIZE"), "250");
-}
-
-/// The state letter that the kernel has for the process.
-fn process_state(server: &Server) -> char {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.pid())).expect("the process");
-    let behind_name = stat.rsplit_once(") ").expect("a name in parentheses").1;
-    behind_name.chars().next().expect("a state")
 }
 
 #[test]

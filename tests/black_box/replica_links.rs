@@ -7,21 +7,21 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-const ID: &str = "0123456789012345678901234567890123456789";
+pub const ID: &str = "0123456789012345678901234567890123456789";
 /// No keys and no checksum.
 const EMPTY: &[u8] = b"REDIS0011\xff\0\0\0\0\0\0\0\0";
 /// Longer than any machine of the tests stands still.
-const LONG: Duration = Duration::from_secs(60);
+pub const LONG: Duration = Duration::from_secs(60);
 
 /// The next line, without its end.
-fn line(lines: &mut impl BufRead) -> String {
+pub fn line(lines: &mut impl BufRead) -> String {
     let mut line = String::new();
     assert!(lines.read_line(&mut line).expect("a line") > 0, "the link stands");
     line.trim_end().to_ascii_lowercase()
 }
 
 /// A primary's side of the next link, whose replica waits for the reply to PSYNC.
-fn next_link(listener: &TcpListener) -> (BufReader<TcpStream>, TcpStream) {
+pub fn next_link(listener: &TcpListener) -> (BufReader<TcpStream>, TcpStream) {
     let (mut link, _) = listener.accept().expect("the replica");
     link.set_read_timeout(Some(LONG)).expect("a time");
     let mut lines = BufReader::new(link.try_clone().expect("the socket"));
@@ -166,7 +166,7 @@ fn a_large_value_leaves_nothing_in_a_replica_but_itself() {
     assert!(peak < before + LARGE * 5 / 2 + (16 << 20), "{peak}");
 }
 
-fn follow(replica: &Server, primary: &Server) {
+pub fn follow(replica: &Server, primary: &Server) {
     assert_eq!(ask(&mut replica.client(), &format!("REPLICAOF 127.0.0.1 {}", primary.port)), "OK");
     assert!(eventually(|| ask(&mut replica.client(), "ROLE").contains("\"connected\"")), "the link stands");
 }
@@ -198,80 +198,4 @@ fn a_replica_that_was_told_to_get_its_snapshot_elsewhere_and_does_not_is_dropped
     let mut said = String::new();
     link.read_to_string(&mut said).expect("the end of the link");
     assert_eq!(said, "+OK\r\n+DUALCHANNELSYNC\r\n");
-}
-
-/// The next words of a primary, whole lines.
-fn hear(lines: &mut impl BufRead) -> String {
-    loop {
-        let line = line(lines);
-        if !line.is_empty() {
-            return line;
-        }
-    }
-}
-
-/// The two connections of a replica whose snapshot has begun, and what is asked for over the first one then.
-struct TwoChannels {
-    main: TcpStream,
-    lines: BufReader<TcpStream>,
-    snapshots: TcpStream,
-    data: BufReader<TcpStream>,
-    association: String,
-    continuation: String,
-}
-
-fn open_two_channels(primary: &Server) -> TwoChannels {
-    let mut main = primary.socket();
-    send(&mut main, b"REPLCONF capa eof capa psync2 capa dual-channel\r\nPSYNC ? -1\r\n");
-    let mut lines = BufReader::new(main.try_clone().expect("the socket"));
-    assert_eq!((hear(&mut lines), hear(&mut lines)), ("+ok".to_owned(), "+dualchannelsync".to_owned()));
-    let mut snapshots = primary.socket();
-    send(&mut snapshots, b"REPLCONF capa eof rdb-only 1 rdb-channel 1 version 9.0.0\r\nSYNC\r\n");
-    let mut data = BufReader::with_capacity(16, snapshots.try_clone().expect("the socket"));
-    assert_eq!(hear(&mut data), "+ok");
-    let end = hear(&mut data);
-    let words: Vec<&str> = end.split(' ').collect();
-    let (offset, id, client) = (words[0].strip_prefix("$endoff:").expect("an offset"), words[1], words[3]);
-    let next = offset.parse::<u64>().expect("a number") + 1;
-    let association = format!("REPLCONF set-rdb-client-id {client}\r\n");
-    let continuation = format!("PSYNC {id} {next}\r\n");
-    TwoChannels { main, lines, snapshots, data, association, continuation }
-}
-
-#[test]
-fn a_replica_asks_for_the_stream_in_the_same_breath_as_it_names_its_snapshot() {
-    let options = ["--dual-channel-replication-enabled", "yes", "--repl-diskless-sync-delay", "0"];
-    let primary = Server::start(&options);
-    // A connection for the snapshot that is closed is none that is named.
-    let TwoChannels { mut main, mut lines, association, continuation, snapshots: _snapshots, data: _data } =
-        open_two_channels(&primary);
-    send(&mut main, format!("{association}{continuation}").as_bytes());
-    assert_eq!(hear(&mut lines), "+ok");
-    assert!(hear(&mut lines).starts_with("+continue"));
-}
-
-#[test]
-fn a_snapshot_is_read_to_its_end_by_a_replica_that_has_said_that_it_is_there() {
-    let options = ["--dual-channel-replication-enabled", "yes", "--repl-diskless-sync-delay", "0"];
-    let primary = Server::start(&[&options[..], &["--rdbcompression", "no"]].concat());
-    let mut writer = primary.client();
-    // More than sockets take that nobody reads.
-    for number in 0..24 {
-        let value = vec![b'x'; 1 << 20];
-        redis::cmd("SET").arg(number).arg(value).exec(&mut writer).expect("OK");
-    }
-    let TwoChannels { mut main, mut lines, mut snapshots, mut data, association, continuation } =
-        open_two_channels(&primary);
-    // The replica loads, and reads on when the primary has done with it.
-    send(&mut snapshots, b"\n");
-    send(&mut main, association.as_bytes());
-    assert_eq!(hear(&mut lines), "+ok");
-    send(&mut main, continuation.as_bytes());
-    assert!(hear(&mut lines).starts_with("+continue"));
-    send(&mut snapshots, b"\n");
-    let mut rest = Vec::new();
-    data.read_to_end(&mut rest).expect("all of the snapshot");
-    let head = rest.windows(5).position(|part| part == b"$EOF:").expect("the beginning");
-    let mark = rest[head + 5..head + 45].to_vec();
-    assert!(rest.ends_with(&mark), "{} bytes", rest.len());
 }

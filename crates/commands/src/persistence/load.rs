@@ -644,9 +644,9 @@ impl Sink for Loader<'_, '_> {
     fn field(&mut self, name: &[u8], value: &[u8]) {
         let text = String::from_utf8_lossy(value);
         match name {
-            b"valkey-ver" | b"redis-ver" | b"cinnabar-ver" => {
-                self.engine.host().notice(&format!("Loading RDB produced by version {text}"));
-            }
+            b"valkey-ver" => self.engine.host().notice(&format!("Loading RDB produced by Valkey version {text}")),
+            b"redis-ver" => self.engine.host().notice(&format!("Loading RDB produced by Redis version {text}")),
+            b"cinnabar-ver" => self.engine.host().notice(&format!("Loading RDB produced by Cinnabar version {text}")),
             b"repl-id" => self.history.0 = ReplicationId::parse(value),
             b"repl-offset" => self.history.1 = text.parse().ok(),
             b"repl-stream-db" => self.history.2 = text.parse().unwrap_or(0),

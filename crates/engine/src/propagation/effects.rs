@@ -18,6 +18,8 @@ pub enum Garbage {
     Libraries(Arc<Libraries>),
     /// Scripts that were flushed.
     Scripts(Vec<Arc<Script>>),
+    /// What has come of a primary's stream and will not be applied.
+    Stream(Vec<u8>),
     /// Work that will not be done any more.
     Work(Box<dyn Send>),
 }
@@ -26,7 +28,7 @@ impl Garbage {
     /// How many objects it is, as they are counted (`lazyfreed_objects`).
     pub fn objects(&self) -> usize {
         match self {
-            Garbage::Object(_) => 1,
+            Garbage::Object(_) | Garbage::Stream(_) => 1,
             Garbage::Work(_) => 0,
             Garbage::Table(table, _) => table.len(),
             Garbage::Libraries(libraries) => libraries.functions(),
@@ -39,7 +41,7 @@ impl Garbage {
         match self {
             Garbage::Object(object) => object.drain_step(pieces),
             Garbage::Table(table, _) => table.drain_step(pieces),
-            Garbage::Libraries(_) | Garbage::Scripts(_) | Garbage::Work(_) => true,
+            Garbage::Libraries(_) | Garbage::Scripts(_) | Garbage::Stream(_) | Garbage::Work(_) => true,
         }
     }
 }

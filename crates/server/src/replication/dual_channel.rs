@@ -14,6 +14,7 @@ use crate::replication::link_voice::Word;
 use crate::replication::snapshot_reader::Wire;
 use crate::system::log::{self, Level};
 use engine::config::ClientClass;
+use engine::propagation::effects::Garbage;
 use engine::status::replication_status::ReplicationStatus;
 use replication::arrived::{Arrived, LinkError, SnapshotEnd};
 use replication::primary_link::PrimaryLink;
@@ -44,8 +45,10 @@ impl LinkThread {
             _ => None,
         };
         let end = self.until(&mut snapshots, &mut source, wanted, ends)?;
-        stop_if_told(self.status());
         link.associate(&end);
+        // PSYNC follows as soon as the primary has answered, whatever becomes of the snapshot meanwhile.
+        wire.send(link)?;
+        stop_if_told(self.status());
         let (is_done, is_lost) = (AtomicBool::new(false), AtomicBool::new(false));
         let limit = config.output_buffer_limit(ClientClass::Replica).hard_bytes;
         let (loaded, waited) = thread::scope(|scope| {
@@ -64,6 +67,9 @@ impl LinkThread {
             (loaded, waited)
         });
         self.status().update_link(|link| link.buffered = 0);
+        if (loaded.is_err() || waited.is_err()) && !wire.input().is_empty() {
+            self.engine().host().free(vec![Garbage::Stream(wire.discard())]);
+        }
         if let (Err(_), Err(End::Io(error))) = (&loaded, &waited) {
             log::warning(format_args!("Dual channel replication: The primary's stream is lost: {error}"));
         }
@@ -125,8 +131,8 @@ fn buffer(
     is_done: &AtomicBool,
 ) -> Result<(), End> {
     let most = if limit == 0 { usize::MAX } else { usize::try_from(limit).unwrap_or(usize::MAX) };
-    let mut is_full = false;
-    while !is_done.load(Relaxed) {
+    let (mut is_full, mut has_looked) = (false, false);
+    loop {
         wire.send(link)?;
         if !link.is_streaming() {
             let now = wire.now();
@@ -147,6 +153,11 @@ fn buffer(
                 continue;
             }
         }
+        // The primary's answer to the snapshot's name may have come before the snapshot's end.
+        if is_done.load(Relaxed) && has_looked {
+            return Ok(());
+        }
+        has_looked = true;
         let room = most.saturating_sub(wire.input().len());
         if room == 0 {
             if !std::mem::replace(&mut is_full, true) {
@@ -168,5 +179,4 @@ fn buffer(
             link.tick(wire.now())?;
         }
     }
-    Ok(())
 }

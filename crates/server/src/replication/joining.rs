@@ -66,6 +66,10 @@ impl PrimaryThread {
     fn queue(&mut self, token: usize) {
         let status = self.shared.engine.replication();
         status.counts.full.fetch_add(1, Relaxed);
+        if self.sends_to_sockets() {
+            let text = format_args!("Current BGSAVE has socket target. Waiting for next BGSAVE for SYNC");
+            self.tell(&self.replicas[token].name(), text);
+        }
         if let Some(replica) = self.replicas.get_mut(token) {
             replica.phase = Phase::Waiting;
             status.add_replica(&replica.shown);

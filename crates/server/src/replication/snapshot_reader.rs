@@ -95,6 +95,12 @@ impl Wire {
         Some(taken)
     }
 
+    /// Takes out all that has come and is of no use.
+    pub fn discard(&mut self) -> Vec<u8> {
+        self.filled = 0..0;
+        std::mem::take(&mut self.bytes)
+    }
+
     fn compact(&mut self) {
         self.bytes.copy_within(self.filled.clone(), 0);
         self.filled = 0..self.filled.len();

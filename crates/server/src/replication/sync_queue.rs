@@ -3,8 +3,8 @@
 use crate::replication::full_sync::{self, SnapshotPlan, SnapshotSource, Transfer};
 use crate::replication::in_sync_replicas::FollowerChange;
 use crate::replication::primary_thread::PrimaryThread;
-use crate::replication::replica::Phase;
-use crate::system::log;
+use crate::replication::replica::{Phase, Replica};
+use crate::system::log::{self, Level};
 use crate::workers::replication_messages::{SnapshotAt, SyncEvent};
 use engine::config::{Config, Directive};
 use engine::status::replication_status::ReplicaState;
@@ -209,7 +209,7 @@ impl PrimaryThread {
 
     /// All who get the snapshot begin at this offset of the stream. Returns the threads that write and send it.
     fn tell_offset(&mut self, sync: u64, start: SnapshotStart, now: SteadyMs) -> Vec<JoinHandle<()>> {
-        let SnapshotStart { id, offset, db } = start;
+        let SnapshotStart { id, offset, .. } = start;
         let Some(known) = self.syncs.get_mut(&sync) else { return Vec::new() };
         let mut threads: Vec<_> = known.writer.take().into_iter().collect();
         let (members, mut takers) = (known.members.clone(), std::mem::take(&mut known.takers));
@@ -225,13 +225,7 @@ impl PrimaryThread {
                     continue;
                 }
             } else if replica.handshake.rdb_channel {
-                replica.shown.awaits_psync.store(true, Relaxed);
-                let client = replica.info.id;
-                replica.say(format!("$ENDOFF:{offset} {id} {db} {client}\r\n").as_bytes());
-                log::notice(format_args!(
-                    "Dual channel replication: Sending to replica {} RDB end offset {offset} and client-id {client}",
-                    replica.name()
-                ));
+                self.await_psync(token, &start);
             } else if replica.acknowledges {
                 replica.say(format!("+FULLRESYNC {id} {offset}{word}\r\n").as_bytes());
             }
@@ -244,6 +238,42 @@ impl PrimaryThread {
             self.syncs.remove(&sync);
         }
         threads
+    }
+
+    /// Keeps the stream behind a snapshot for the connection that is to ask for it.
+    fn await_psync(&mut self, token: usize, start: &SnapshotStart) {
+        let SnapshotStart { id, offset, db } = start;
+        let has_more = self.backlog.as_ref().is_some_and(|backlog| backlog.start() < *offset);
+        let replica = &mut self.replicas[token];
+        replica.shown.awaits_psync.store(true, Relaxed);
+        let (client, name) = (replica.info.id, replica.name());
+        replica.say(format!("$ENDOFF:{offset} {id} {db} {client}\r\n").as_bytes());
+        log::notice(format_args!(
+            "Dual channel replication: Sending to replica {name} RDB end offset {offset} and client-id {client}"
+        ));
+        let before = if has_more { "tracking repl-backlog tail" } else { "no repl-backlog to track" };
+        log::log(
+            Level::Debug,
+            format_args!("Dual channel replication: Add rdb replica {name}, which has not sent PSYNC yet: {before}"),
+        );
+        if !has_more {
+            log::log(
+                Level::Debug,
+                format_args!(
+                    "Dual channel replication: Attach replica rdb client {client} to the stream from {offset} on"
+                ),
+            );
+        }
+    }
+
+    /// Whether a snapshot is on its way to replicas without a file, so that no other can have it.
+    pub(super) fn sends_to_sockets(&self) -> bool {
+        let is_sent = |replica: &Replica| {
+            matches!(replica.phase, Phase::InSync(_))
+                && replica.is_away()
+                && replica.shown.state() == ReplicaState::WaitBgsave
+        };
+        self.syncs.values().any(|sync| !sync.takers.is_empty()) || self.replicas.iter().any(|(_, it)| is_sent(it))
     }
 
     /// A replica has its snapshot.
