@@ -199,3 +199,23 @@ fn a_replica_that_was_told_to_get_its_snapshot_elsewhere_and_does_not_is_dropped
     link.read_to_string(&mut said).expect("the end of the link");
     assert_eq!(said, "+OK\r\n+DUALCHANNELSYNC\r\n");
 }
+
+#[test]
+fn writes_that_a_replica_had_before_its_log_began_are_durable_with_the_log() {
+    // Nothing but the write itself is in the stream.
+    let primary = Server::start(&["--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "3600"]);
+    let mut writer = primary.client();
+    for number in 0..100 {
+        assert_eq!(ask(&mut writer, &format!("SET {number} 1")), "OK");
+    }
+    let slow_base =
+        ["--appendonly", "yes", "--repl-diskless-load", "flush-before-load", "--rdb-key-save-delay", "20000"];
+    for (options, order) in [(&slow_base[..], "PING"), (&[], "CONFIG SET appendonly yes")] {
+        let replica = Server::start(options);
+        follow(&replica, &primary);
+        assert_eq!(ask(&mut writer, "INCR counter"), if order == "PING" { "1" } else { "2" });
+        assert_eq!(ask(&mut writer, "WAIT 1 60000"), "1");
+        ask(&mut replica.client(), order);
+        assert_eq!(ask(&mut writer, "WAITAOF 0 1 60000"), "[0, 1]");
+    }
+}

@@ -18,9 +18,11 @@ impl DurableMarks {
         DurableMarks { marks: VecDeque::from([(offset, length)]), durable: 0 }
     }
 
-    /// Remembers that the log has the stream up to `offset` where it is so long.
+    /// Remembers that the log has the stream up to `offset` where it is so long. A log that has not begun yet begins
+    /// with all of it.
     pub fn note(&mut self, offset: u64, length: u64) {
-        if self.marks.len() == MARKS {
+        let is_as_long = self.marks.back().is_some_and(|(_, last)| *last == length);
+        if is_as_long || self.marks.len() == MARKS {
             // The places between are known less exactly.
             self.marks.pop_back();
         }
@@ -58,5 +60,13 @@ mod tests {
         assert!(marks.lacks(10 + MARKS as u64) && !marks.lacks(10 + 2 * MARKS as u64));
         assert_eq!(marks.advance(15), 105);
         assert_eq!(marks.advance(10 + 2 * MARKS as u64), 100 + 2 * MARKS as u64);
+    }
+
+    #[test]
+    fn places_where_the_log_did_not_grow_are_one() {
+        let mut marks = DurableMarks::new(100, 10);
+        (1..=2 * MARKS as u64).for_each(|n| marks.note(100 + n, 10));
+        marks.note(5000, 11);
+        assert_eq!((marks.marks.len(), marks.advance(10), marks.advance(11)), (2, 100 + 2 * MARKS as u64, 5000));
     }
 }

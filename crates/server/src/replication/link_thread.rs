@@ -494,17 +494,11 @@ impl LinkThread {
                 thread::sleep(STUCK);
             }
         }
-        if engine.has_log() {
-            self.write_log(progress);
+        if let Some(aof) = applied::log_file_of(&self.shared) {
+            applied::write_log(&self.shared, aof);
         }
+        progress.marks.lock().note(progress.offset, engine.change_log().appended());
         Ok(())
-    }
-
-    /// What was applied goes into the append-only file, and it is remembered up to where.
-    fn write_log(&self, progress: &mut Progress) {
-        let Some(aof) = applied::log_file_of(&self.shared) else { return };
-        applied::write_log(&self.shared, aof);
-        progress.marks.lock().note(progress.offset, self.engine().change_log().appended());
     }
 
     fn tell_others(&self) {
