@@ -1,4 +1,5 @@
-//! Every lock and every wait for another thread stands in the table of docs/design/locks.md, and nothing else does.
+//! Every lock and every wait for another thread stands in the table of docs/design/locks.md, and nothing else does. A
+//! lock of the standard library, whose order no build checks, is one with which a thread takes no other lock.
 
 use crate::source::{Source, is_word, root};
 use std::collections::BTreeSet;
@@ -15,14 +16,24 @@ const KINDS: &[&str] = &["Mutex<", "RwLock<", "LockSet<"];
 /// Calls that end when another thread does something.
 const WAITS: &[&str] = &[".recv()", ".recv_timeout(", ".wait_timeout(", ".changed.wait(", ".moved.wait(", ".join()"];
 
+/// How the last column of a lock begins with which no thread takes another one.
+const INNERMOST: &[&str] = &["-", "its condition variable", "the disk"];
+
 /// Complains of locks and waits that the table does not have, and of lines for those that are gone.
 pub fn complaints(sources: &[Source]) -> Vec<String> {
     let text = fs::read_to_string(root().join(TABLE)).unwrap_or_default();
     let rows: BTreeSet<String> = text.lines().filter_map(row).collect();
     let found: BTreeSet<String> = sources.iter().flat_map(of_source).collect();
+    let unchecked: BTreeSet<String> = sources.iter().flat_map(unchecked).collect();
+    let bad = text.lines().filter_map(|line| {
+        let name = row(line).filter(|name| unchecked.contains(name))?;
+        let meanwhile = line.split('|').nth(3).map_or("", str::trim);
+        let is_innermost = INNERMOST.iter().any(|word| meanwhile.starts_with(word));
+        (!is_innermost).then(|| format!("{name} is a lock whose order is not checked, but is held over: {meanwhile}"))
+    });
     let missing = found.difference(&rows).map(|name| format!("{TABLE} has no line for {name}"));
     let gone = rows.difference(&found).map(|name| format!("{TABLE} has a line for {name}, which the code has not"));
-    missing.chain(gone).collect()
+    missing.chain(gone).chain(bad).collect()
 }
 
 /// Returns what a line of the table is about: two words between backticks.
@@ -34,13 +45,28 @@ fn row(line: &str) -> Option<String> {
 
 fn of_source(source: &Source) -> Vec<String> {
     let Some(file) = short_name(&source.path) else { return Vec::new() };
-    let ours = source.code.split("\n#[cfg(test)]").next().unwrap_or_default();
-    let ours = ours.split("\n#[cfg(all(test").next().unwrap_or_default();
+    let ours = without_tests(source);
     let mut found: Vec<String> = ours.lines().filter_map(declared).map(|name| format!("{file} {name}")).collect();
     if ours.lines().any(|line| WAITS.iter().any(|wait| line.contains(wait))) {
         found.push(format!("{file} waits"));
     }
     found
+}
+
+fn without_tests(source: &Source) -> &str {
+    let ours = source.code.split("\n#[cfg(test)]").next().unwrap_or_default();
+    ours.split("\n#[cfg(all(test").next().unwrap_or_default()
+}
+
+/// Returns the locks of a file that are the standard library's.
+fn unchecked(source: &Source) -> Vec<String> {
+    let Some(file) = short_name(&source.path) else { return Vec::new() };
+    let ours = without_tests(source);
+    let has = |line: &str, kind: &str| line.split(|c| !is_word(c)).any(|word| word == kind);
+    let imports = |kind: &str| ours.lines().any(|line| line.starts_with("use std::sync::") && has(line, kind));
+    let kinds: Vec<&str> = ["Mutex", "RwLock"].into_iter().filter(|kind| imports(kind)).collect();
+    let is_one = |line: &&str| line.contains("std::sync::Mutex<") || kinds.iter().any(|kind| has(line, kind));
+    ours.lines().filter(is_one).filter_map(declared).map(|name| format!("{file} {name}")).collect()
 }
 
 /// Returns `engine/status/pause` for the path of that file, and none for files that tests have for themselves.
@@ -73,7 +99,7 @@ fn declared(line: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{declared, of_source, row};
+    use super::{declared, of_source, row, unchecked};
     use crate::source::Source;
 
     #[test]
@@ -92,6 +118,14 @@ mod tests {
         let of = |text: &str| of_source(&Source::new("crates/engine/src/a/b.rs", text));
         assert_eq!(of("fn f() { let word = answer.recv(); }"), ["engine/a/b waits"]);
         assert!(of("fn f() { words.join(\", \"); }\n#[cfg(test)]\nmod tests { fn f() { thread.join(); } }").is_empty());
+    }
+
+    #[test]
+    fn locks_of_the_standard_library_are_known() {
+        let of = |text: &str| unchecked(&Source::new("crates/engine/src/a/b.rs", text));
+        assert_eq!(of("use std::sync::{Arc, Mutex};\nstruct A {\n    b: Mutex<u8>,\n}"), ["engine/a/b b"]);
+        assert_eq!(of("struct A {\n    c: Arc<std::sync::Mutex<u8>>,\n}"), ["engine/a/b c"]);
+        assert!(of("use crate::locks::sync::Mutex;\nuse std::sync::Arc;\nstruct A {\n    b: Mutex<u8>,\n}").is_empty());
     }
 
     #[test]

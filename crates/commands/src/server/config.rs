@@ -22,7 +22,6 @@ use engine::stats::metrics::WorkerMetrics;
 use engine::{Engine, Error, Word};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Mutex, PoisonError};
 
 const COMMON: Flags = ADMIN.and(NO_SCRIPT).and(LOADING).and(STALE);
 
@@ -363,13 +362,12 @@ pub fn write_sentinel(engine: &Engine, sentinel: SentinelState<'_>) -> Result<()
 }
 
 fn write_file_with(engine: &Engine, all: bool, sentinel: SentinelState<'_>) -> Result<(), Error> {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let host = engine.host();
     let file = host.process().config_file;
     if file.is_empty() {
         return Err(Error::ConfigRefused(Word::of(NO_CONFIG_FILE)));
     }
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = engine.config().rewriting.lock();
     let old = match host.read_file(&file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         result => result,

@@ -22,6 +22,8 @@ pub struct Users {
     measures: AtomicBool,
     /// What was refused.
     pub log: DenialLog,
+    /// One save of the users' file at a time.
+    pub saving: Mutex<()>,
 }
 
 struct State {
@@ -53,8 +55,8 @@ pub enum SetUserError {
 impl Default for Users {
     fn default() -> Users {
         let (state, generation) = (Mutex::new(None), CachePadded::new(AtomicU64::new(1)));
-        let (asks, measures, log) = Default::default();
-        Users { state, generation, asks, measures, log }
+        let (asks, measures, log, saving) = Default::default();
+        Users { state, generation, asks, measures, log, saving }
     }
 }
 

@@ -5,13 +5,14 @@
 //! compares one atomic and takes a new snapshot when they differ.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use super::directive::Directive;
 use super::directive_entry::{DirectiveEntry, DirectiveKind, Unmet, Unsupported};
 use super::directive_table::{self, FoundDirective};
 use super::directive_value::{ClientClass, DirectiveValue, OutputBufferLimit, SavePoint, Upstream, words_of};
 use crate::glob;
+use crate::locks::sync::Mutex;
 use crossbeam_utils::CachePadded;
 
 /// Values of all directives. Asking a directive for another kind of value than its entry declares is a mistake in the
@@ -262,14 +263,30 @@ pub struct ConfigStore {
     generation: AtomicU64,
     current: CachePadded<RwLock<Arc<Config>>>,
     /// One change at a time: hooks run between building and publishing.
-    changing: Mutex<()>,
+    changing: Mutex<Changing>,
+    /// One rewrite of the configuration's file at a time.
+    pub rewriting: Mutex<Rewriting>,
 }
 
+/// The right to change the configuration.
+#[derive(Debug)]
+struct Changing;
+
+/// The right to write the configuration's file.
+#[derive(Debug)]
+pub struct Rewriting;
+
 impl ConfigStore {
-    /// A store with this configuration in force.
+    /// A store with this configuration in force. The locks' order is that of the caller's own locks: the store of a
+    /// Sentinel within the server changes while the server's does.
+    #[track_caller]
     pub fn new(config: Config) -> ConfigStore {
-        let current = CachePadded::new(RwLock::new(Arc::new(config)));
-        ConfigStore { generation: AtomicU64::new(1), current, changing: Mutex::new(()) }
+        ConfigStore {
+            generation: AtomicU64::new(1),
+            current: CachePadded::new(RwLock::new(Arc::new(config))),
+            changing: Mutex::new(Changing),
+            rewriting: Mutex::new(Rewriting),
+        }
     }
 
     /// Counts up with every change. Compare it first, then take a snapshot.
@@ -282,6 +299,14 @@ impl ConfigStore {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Sets what follows from the configuration and from something else: `derive` gets the configuration in force,
+    /// which does not change until it returns. (With a snapshot alone it might undo what a hook has done since.) Hooks
+    /// have the configuration already and must not call this.
+    pub fn settled<T>(&self, derive: impl FnOnce(&Config) -> T) -> T {
+        let _turn = self.changing.lock();
+        derive(&self.snapshot())
+    }
+
     /// See [`Config::get`].
     pub fn get(&self, patterns: &[&[u8]]) -> Vec<(Vec<u8>, Vec<u8>)> {
         self.snapshot().get(patterns)
@@ -292,7 +317,7 @@ impl ConfigStore {
     /// # Errors
     /// See [`SetError`]; nothing was changed.
     pub fn set(&self, pairs: &[(&[u8], &[u8])], caller: Caller, hooks: &dyn ApplyHooks) -> Result<(), SetError> {
-        let _turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.changing.lock();
         let old = self.snapshot();
         let wanted = admit(pairs, caller, &old)?;
         let (new, changed) = evaluate(&wanted, &old, hooks)?;
@@ -307,7 +332,7 @@ impl ConfigStore {
     /// Changes values without asking hooks or looking at flags: for the server itself, when it must do with another
     /// value than it was given.
     pub fn update(&self, change: impl FnOnce(&mut ConfigEdit)) {
-        let _turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.changing.lock();
         let mut edit = ConfigEdit { config: Config::clone(&self.snapshot()) };
         change(&mut edit);
         self.publish(edit.config);
@@ -315,7 +340,7 @@ impl ConfigStore {
 
     /// Takes another configuration's place, without asking hooks.
     pub fn replace_all(&self, make: impl FnOnce(&Config) -> Config) {
-        let _turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.changing.lock();
         self.publish(make(&self.snapshot()));
     }
 

@@ -106,11 +106,13 @@ impl Deref for Engine {
 
 impl Engine {
     /// An engine with the default configuration.
+    #[track_caller]
     pub fn new(options: &Options, host: Arc<dyn Host>) -> Self {
         Engine::with_config(options, Config::default(), host)
     }
 
     /// An empty engine with this configuration in force.
+    #[track_caller]
     pub fn with_config(options: &Options, config: Config, host: Arc<dyn Host>) -> Self {
         let options = options.within_limits();
         Engine {

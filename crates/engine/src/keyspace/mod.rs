@@ -124,6 +124,7 @@ pub struct Keyspace {
 
 impl Keyspace {
     /// `options`: [within the limits](Options::within_limits).
+    #[track_caller]
     pub(crate) fn new(options: &Options, config: Config, clock: Arc<dyn Clock>) -> Self {
         let &Options { shards, databases, hash_seed, workers, counts_slots } = options;
         Keyspace {

@@ -9,9 +9,9 @@
 //! tried again later, as those are whose locks are not free, and their clients' further requests stay in their sockets.
 
 use engine::Engine;
+use engine::locks::sync::Mutex;
 use engine::per_worker::PerWorker;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Mutex, PoisonError};
 
 /// Bytes for one worker from which on it is full, and below which it is so no more.
 const FULL: usize = 16 << 20;
@@ -49,7 +49,7 @@ impl Congestion {
     /// Looked at under the lock, so that the last to come sees how it is.
     #[cold]
     fn settle(&self, engine: &Engine) {
-        let mut full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut full = self.full.lock();
         full.resize(self.waiting.iter().count(), false);
         for (worker, (full, waiting)) in full.iter_mut().zip(self.waiting.iter()).enumerate() {
             *full = waiting.load(SeqCst) >= if *full { FREE } else { FULL };

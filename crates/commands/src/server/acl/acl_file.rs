@@ -11,7 +11,6 @@ use engine::acl::users::UserChange;
 use engine::config::{Directive, os_message};
 use engine::{Engine, Error, Word};
 use std::fmt::Write;
-use std::sync::{Mutex, PoisonError};
 
 /// The path of the file, if users are kept in one.
 fn file_name(engine: &Engine) -> Result<Vec<u8>, Error> {
@@ -36,8 +35,7 @@ pub(super) fn save(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Erro
 }
 
 fn write_file(engine: &Engine, file: &[u8]) -> Result<(), Error> {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = engine.users().saving.lock();
     let text: Vec<u8> = lines(engine).flat_map(|line| [b"user ", &line[..], b"\n"].concat()).collect();
     engine.host().replace_file(file, &text).map_err(|error| {
         engine.host().warn(&format!("Writing ACL file for ACL SAVE: {}", os_message(&error)));

@@ -1,6 +1,10 @@
 //! CONFIG GET and CONFIG SET: patterns, atomicity, hooks, flags.
 
 use super::*;
+use crate::locks::sync::Mutex;
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 #[test]
 fn get_takes_names_and_patterns() {
@@ -168,4 +172,45 @@ fn secrets_are_known_by_any_name() {
     for (name, secret) in [("requirepass", true), ("MasterAuth", true), ("tls-key-file-pass", true), ("port", false)] {
         assert_eq!(is_sensitive(name.as_bytes()), secret, "{name}");
     }
+}
+
+/// Hooks beside which another thread derives something from the configuration.
+struct Beside {
+    store: Arc<ConfigStore>,
+    derived: RefCell<Option<JoinHandle<bool>>>,
+}
+
+impl ApplyHooks for Beside {
+    fn apply(&self, _: Directive, _: &Config) -> Result<(), String> {
+        let (store, (begun, begins)) = (Arc::clone(&self.store), mpsc::channel());
+        let derive = move || {
+            begun.send(()).expect("the hook waits");
+            store.settled(|config| config.flag(Directive::APPENDONLY))
+        };
+        *self.derived.borrow_mut() = Some(thread::spawn(derive));
+        begins.recv().expect("the thread begins");
+        thread::sleep(Duration::from_millis(20));
+        Ok(())
+    }
+
+    fn change_dir(&self, _: &[u8]) -> Result<Vec<u8>, String> {
+        unreachable!("nobody changes it")
+    }
+}
+
+#[test]
+fn a_thread_beside_hooks_derives_from_the_configuration_that_they_bring() {
+    let store = Arc::new(store(""));
+    let hooks = Beside { store: Arc::clone(&store), derived: RefCell::default() };
+    store.set(&[(b"appendonly", b"yes")], ANYONE, &hooks).expect("it is legal");
+    let derived = hooks.derived.take().expect("the hook has run");
+    assert!(derived.join().expect("it does not panic"));
+}
+
+#[test]
+fn stores_of_two_owners_have_locks_of_two_classes() {
+    let (server, within, turn) = (store(""), ConfigStore::new(Config::default()), Mutex::new(0i8));
+    server.settled(|_| drop(turn.lock()));
+    let _turn = turn.lock();
+    within.settled(|_| ());
 }
