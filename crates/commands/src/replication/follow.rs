@@ -75,7 +75,7 @@ fn follow_up(engine: &Engine, was: Option<&PrimaryAddress>, waits: Waits) {
         // The stream is the server's own before clients may write.
         engine.host().primary_changed();
     }
-    refresh(engine, &engine.config().snapshot());
+    settle(engine);
     if was.is_none() && status.is_replica() && waits == Waits::End {
         end_waits(engine);
     }
@@ -84,8 +84,14 @@ fn follow_up(engine: &Engine, was: Option<&PrimaryAddress>, waits: Waits) {
     }
 }
 
-/// Sets what commands are admitted by as the server's role, its link and these directives have it.
-pub fn refresh(engine: &Engine, config: &Config) {
+/// Sets what commands are admitted by after the server's role or its link has changed.
+pub fn settle(engine: &Engine) {
+    engine.config().settled(|config| refresh(engine, config));
+}
+
+/// Sets what commands are admitted by as the server's role, its link and these directives have it: under
+/// [`settled`](engine::config::ConfigStore::settled), or while the configuration changes.
+pub(crate) fn refresh(engine: &Engine, config: &Config) {
     let status = engine.replication();
     let is_replica = status.is_replica();
     let is_up = status.link().state == LinkState::Connected;
@@ -103,7 +109,7 @@ pub fn begin(engine: &Engine) -> bool {
     status.set_primary(Some(PrimaryAddress { host: host.to_vec(), port: *port }));
     status.update_link(|link| link.state = LinkState::Connect);
     engine.set_following(true);
-    refresh(engine, &config);
+    settle(engine);
     true
 }
 

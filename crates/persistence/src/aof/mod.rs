@@ -64,7 +64,7 @@ pub struct Aof {
     pub manifest: Mutex<Manifest>,
     state: AtomicU8,
     /// Held while the log is turned on or off, or gets a new base.
-    pub switch: Mutex<()>,
+    pub switch: Mutex<Switch>,
     /// Who waits until the log is durable up to an offset.
     waiters: Mutex<Vec<(u64, Arc<Ticket>)>>,
     health: Health,
@@ -72,6 +72,13 @@ pub struct Aof {
     pub lag_hold: LagHold,
     /// Counters and marks of rewrites.
     pub stats: AofStats,
+}
+
+/// The right to turn the log on and off.
+#[derive(Default)]
+pub struct Switch {
+    /// Another data set takes the place of what there is: the log stays off until then.
+    pub is_stopped: bool,
 }
 
 /// Whether the log can be written, as far as is known.

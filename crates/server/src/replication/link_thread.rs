@@ -245,7 +245,7 @@ impl LinkThread {
             }
             link.state = state;
         });
-        follow::refresh(self.engine(), &self.engine().config().snapshot());
+        follow::settle(self.engine());
     }
 
     /// The whole conversation with a primary.

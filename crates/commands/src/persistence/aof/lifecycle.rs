@@ -15,11 +15,13 @@ use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Turns the log on or off as the configuration has it. What takes all locks is left for later in a transaction, which
-/// has some. An error is for the client that changed it.
+/// has some. While another data set comes the log stays off: [`StoppedLog`] looks at the configuration at its end. An
+/// error is for the client that changed it.
 pub fn follow(engine: &Engine, config: &Config, in_transaction: bool) -> Result<(), String> {
     let Some(aof) = of(engine) else { return Ok(()) };
+    let switch = aof.switch.lock();
     match (config.flag(Directive::APPENDONLY), aof.state() == State::Off) {
-        (true, true) => turn_on(engine, aof, in_transaction)?,
+        (true, true) if !switch.is_stopped => turn_on(engine, aof, in_transaction)?,
         (false, false) => turn_off(engine, aof),
         _ => {}
     }
@@ -66,8 +68,8 @@ fn policy(config: &Config) -> Policy {
     }
 }
 
+/// Turns the log on. [`Aof::switch`] must be held.
 fn turn_on(engine: &Engine, aof: &Aof, in_transaction: bool) -> Result<(), String> {
-    let _switch = aof.switch.lock();
     aof.set_state(State::Waiting);
     aof.stats.failures.store(0, Relaxed);
     if aof.stats.rewriting.load(Relaxed) {
@@ -93,8 +95,8 @@ fn turn_on(engine: &Engine, aof: &Aof, in_transaction: bool) -> Result<(), Strin
     Ok(())
 }
 
+/// Turns the log off. [`Aof::switch`] must be held.
 fn turn_off(engine: &Engine, aof: &Aof) {
-    let _switch = aof.switch.lock();
     engine.set_logging(LogUser::File, false);
     aof.set_state(State::Off);
     aof.stats.scheduled.store(false, Relaxed);
@@ -124,8 +126,12 @@ pub struct StoppedLog<'e> {
 impl<'e> StoppedLog<'e> {
     /// Turns the log off: records of the data set that goes are of no use any more.
     pub fn stop(engine: &'e Engine) -> StoppedLog<'e> {
-        if let Some(aof) = of(engine).filter(|aof| aof.state() != State::Off) {
-            turn_off(engine, aof);
+        if let Some(aof) = of(engine) {
+            let mut switch = aof.switch.lock();
+            switch.is_stopped = true;
+            if aof.state() != State::Off {
+                turn_off(engine, aof);
+            }
         }
         StoppedLog { engine, file: None }
     }
@@ -139,15 +145,20 @@ impl<'e> StoppedLog<'e> {
 
 impl Drop for StoppedLog<'_> {
     fn drop(&mut self) {
-        restart_after_sync(self.engine, self.file.as_deref());
+        let (engine, file) = (self.engine, self.file.as_deref());
+        engine.config().settled(|config| restart_after_sync(engine, config, file));
     }
 }
 
-/// Turns the log on after a synchronization. Where that fails now it is tried again, and clients' writes are refused
-/// meanwhile.
-fn restart_after_sync(engine: &Engine, file: Option<&[u8]>) {
-    let wants = engine.config().snapshot().flag(Directive::APPENDONLY);
-    let Some(aof) = of(engine).filter(|aof| wants && aof.state() == State::Off) else { return };
+/// Turns the log on after a synchronization, unless the configuration has none. Where that fails now it is tried again,
+/// and clients' writes are refused meanwhile.
+fn restart_after_sync(engine: &Engine, config: &Config, file: Option<&[u8]>) {
+    let Some(aof) = of(engine) else { return };
+    let mut switch = aof.switch.lock();
+    switch.is_stopped = false;
+    if !config.flag(Directive::APPENDONLY) || aof.state() != State::Off {
+        return;
+    }
     let adopted = file.map_or(Ok(false), |file| synced_base::adopt(engine, aof, file));
     if let Err(error) = &adopted {
         let error = os_message(error);

@@ -9,15 +9,15 @@ use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Whether the data set stays what the file has until the log goes on behind it: nobody but the primary changes it,
-/// whose
-/// stream the caller does not apply meanwhile.
+/// whose stream the caller does not apply meanwhile.
 fn stays_the_same(engine: &Engine) -> bool {
     let config = engine.config().snapshot();
     let evicts = config.bytes(Directive::MAXMEMORY) > 0 && !config.flag(Directive::REPLICA_IGNORE_MAXMEMORY);
     config.flag(Directive::AOF_USE_RDB_PREAMBLE) && config.flag(Directive::REPLICA_READ_ONLY) && !evicts
 }
 
-/// Makes this file the base, and begins the log. False: the data set has to be written anew.
+/// Makes this file the base, and begins the log. False: the data set has to be written anew. [`Aof::switch`] must be
+/// held.
 ///
 /// # Errors
 /// Files cannot be moved or written. The log is off then, and the file where it was.
@@ -25,7 +25,6 @@ pub fn adopt(engine: &Engine, aof: &Aof, file: &[u8]) -> io::Result<bool> {
     if !stays_the_same(engine) {
         return Ok(false);
     }
-    let _switch = aof.switch.lock();
     if aof.stats.rewriting.load(Relaxed) {
         return Ok(false);
     }
