@@ -112,8 +112,8 @@ pub fn serve(
     affinity::pin(&shared.engine.config().snapshot(), Directive::SERVER_CPULIST);
     let result = signals.run().map_err(|error| format!("Can't wait for signals: {error}"));
     shared.notifier.ring();
-    shared.replication.wake();
     threads.join();
+    shared.replication.post(ReplicationMessage::End);
     within.into_iter().for_each(SentinelWithin::stop);
     admin.into_iter().for_each(AdminThread::stop);
     [logger, replicator].into_iter().for_each(|thread| _ = thread.join());

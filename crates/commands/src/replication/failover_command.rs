@@ -13,7 +13,8 @@ use crate::core::args::Args;
 use crate::core::client_line::described;
 use crate::core::command::{ADMIN, Command, Group, NO_SCRIPT, STALE};
 use crate::core::context::Context;
-use crate::replication::follow::{self, Waits, follow};
+use crate::replication::follow::{self, Waits, follow, follow_locked};
+use engine::locks::sync::{MutexGuard, lock_soon, unlock_fairly};
 use engine::status::pause::Hold;
 use engine::status::replication_status::{LinkState, PrimaryAddress};
 use engine::time::SteadyMs;
@@ -104,13 +105,34 @@ fn parse(args: &Args<'_>, now: SteadyMs) -> Result<FailoverRequest, Error> {
 }
 
 fn take_back(cx: &mut Context<'_>) -> Result<(), Error> {
-    let mut failover = cx.engine.replication().failover.lock();
-    if failover.state() == FailoverState::None {
+    let status = cx.engine.replication();
+    let goes_on = |failover: &Failover| failover.state() != FailoverState::None;
+    if !goes_on(&status.failover.lock()) {
         return Err(Error::NoFailover);
     }
-    abort(cx.engine, &mut failover, "Failover manually aborted");
+    let (mut failover, applying) = match cx.applying.take() {
+        None => lock_both(cx.engine),
+        Some(applying) => (status.failover.lock(), applying),
+    };
+    if !goes_on(&failover) {
+        return Err(Error::NoFailover);
+    }
+    abort(cx.engine, &mut failover, Some(&applying), "Failover manually aborted");
     cx.reply.ok();
     Ok(())
+}
+
+/// Returns the guard of the failover and that under which the stream is applied. A transaction may have the latter and
+/// wait for the former: so the wait under that one is short, and it is released between two tries.
+fn lock_both(engine: &Engine) -> (MutexGuard<'_, Failover>, MutexGuard<'_, ()>) {
+    let status = engine.replication();
+    loop {
+        let failover = status.failover.lock();
+        match lock_soon(&status.applying) {
+            Some(applying) => return (failover, applying),
+            None => unlock_fairly(failover),
+        }
+    }
 }
 
 /// Looks whether a replica is to take over. To be called by who serves the replicas; `is_quiet` and `synced` as in
@@ -125,7 +147,7 @@ pub fn watch(
     let mut failover = engine.replication().failover.lock();
     match failover.decide(now.0, is_quiet, synced) {
         Decision::Wait => {}
-        Decision::GiveUp => abort(engine, &mut failover, "Replica never caught up before timeout"),
+        Decision::GiveUp => abort(engine, &mut failover, None, "Replica never caught up before timeout"),
         Decision::HandOver { target, is_late } => {
             engine.host().notice(&match is_late {
                 true => format!("FAILOVER to {target} time out exceeded, failing over."),
@@ -142,18 +164,23 @@ pub fn watch(
 pub fn drop_waiting(engine: &Engine) {
     let mut failover = engine.replication().failover.lock();
     if failover.state() == FailoverState::WaitingForSync {
-        abort(engine, &mut failover, "The server follows another one");
+        abort(engine, &mut failover, None, "The server follows another one");
     }
 }
 
 /// The replica that was asked to take over has answered; `refusal`: the error, if it was one.
 pub fn answered(engine: &Engine, refusal: Option<&[u8]>) {
-    let mut failover = engine.replication().failover.lock();
-    if failover.state() != FailoverState::InProgress {
+    let is_awaited = |failover: &Failover| failover.state() == FailoverState::InProgress;
+    if !is_awaited(&engine.replication().failover.lock()) {
+        return;
+    }
+    let (mut failover, applying) = lock_both(engine);
+    // A client may have given it up meanwhile.
+    if !is_awaited(&failover) {
         return;
     }
     match failover.take_answer(refusal) {
-        Outcome::Refused => abort(engine, &mut failover, "Failover target rejected psync request"),
+        Outcome::Refused => abort(engine, &mut failover, Some(&applying), "Failover target rejected psync request"),
         Outcome::TakenOver => {
             failover.end();
             // Before writes go on: who waits is told where the keys are now.
@@ -168,12 +195,13 @@ pub fn lost_answer(engine: &Engine) {
     engine.replication().failover.lock().lose_answer();
 }
 
-/// Gives it up: the server is the primary, with a history of a new name if it was a replica for a while.
-fn abort(engine: &Engine, failover: &mut Failover, reason: &str) {
+/// Gives it up: the server is the primary, with a history of a new name if it was a replica for a while. `applying`:
+/// the right to change that.
+fn abort(engine: &Engine, failover: &mut Failover, applying: Option<&MutexGuard<'_, ()>>, reason: &str) {
     let whom = failover.target().map_or_else(|| "any replica".to_owned(), Target::to_string);
     engine.host().notice(&format!("FAILOVER to {whom} aborted: {reason}"));
-    if failover.state() == FailoverState::InProgress {
-        while !follow(engine, None, Waits::End) {}
+    if let Some(applying) = applying.filter(|_| failover.state() == FailoverState::InProgress) {
+        follow_locked(engine, applying, None, Waits::End);
     }
     failover.end();
     release(engine);

@@ -79,7 +79,8 @@ fn replicaof(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             }
         }
         primary => {
-            let mut work = Replicaof { primary, user, settle: None };
+            let is_within = cx.keys.reaches_all();
+            let mut work = Replicaof { primary, user, tries: is_within.then_some(TRIES), settle: None };
             if !work.step(cx) {
                 cx.flow = Flow::more(work);
             }
@@ -98,19 +99,32 @@ fn notice(primary: Option<&PrimaryAddress>, user: &str) -> String {
     }
 }
 
+/// Tries of a transaction to take the lock under which the stream is applied.
+const TRIES: u32 = 64;
+
 /// A replica is to follow another server, or nobody. Waits until nothing of the former primary's is being applied.
 struct Replicaof {
     primary: Option<PrimaryAddress>,
     user: String,
+    /// What is left of the tries of a transaction.
+    tries: Option<u32>,
     /// It has changed.
     settle: Option<Settle>,
 }
 
 impl Replicaof {
     /// False: the stream is being applied, and it is to be tried again.
-    fn change(&self, cx: &mut Context<'_>) -> bool {
+    ///
+    /// A transaction without the lock began on a primary, and another client has made that a replica since. Its link
+    /// may wait for the transaction's locks. So the wait for the link ends, and the other client's order is as good as
+    /// given right after this one.
+    fn change(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(applying) = cx.applying.take() else {
-            return follow(cx.engine, self.primary.clone(), Waits::End);
+            let is_last = self.tries.as_mut().is_some_and(|tries| {
+                *tries -= 1;
+                *tries == 0
+            });
+            return follow(cx.engine, self.primary.clone(), Waits::End) || is_last;
         };
         follow_locked(cx.engine, &applying, self.primary.clone(), Waits::End);
         // A primary applies no stream: another thread makes it a replica again, under the lock.

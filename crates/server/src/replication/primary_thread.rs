@@ -87,6 +87,8 @@ pub struct PrimaryThread {
     pub(super) refused: BTreeSet<String>,
     /// The role is to be another server's.
     pub(super) role_change: RoleOrders,
+    /// The thread has been told to end.
+    ends: bool,
     pub(super) framing_waits: FramingWaits,
     pinged_at: SteadyMs,
     checked_at: SteadyMs,
@@ -115,6 +117,7 @@ pub fn start(shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
         last_sync: 0,
         refused: BTreeSet::new(),
         role_change: RoleOrders::default(),
+        ends: false,
         framing_waits: FramingWaits::default(),
         pinged_at: now,
         checked_at: now,
@@ -157,7 +160,7 @@ impl PrimaryThread {
             self.begin_syncs(&config, now);
             self.send(&config, now);
             self.publish(&config);
-            if self.shared.stopping.load(Relaxed) {
+            if self.ends {
                 return;
             }
         }
@@ -230,6 +233,7 @@ impl PrimaryThread {
             }
             ReplicationMessage::StepDown(order) => self.role_change.order(order),
             ReplicationMessage::FailoverChanged => {} // Looked at after all messages.
+            ReplicationMessage::End => self.ends = true,
         }
     }
 

@@ -85,6 +85,8 @@ pub enum ReplicationMessage {
     StepDown(Arc<StepDown>),
     /// A failover was asked for, or taken back.
     FailoverChanged,
+    /// The server ends, and no worker is left that might wait for what it has ordered.
+    End,
 }
 
 /// Bytes of the change log that become part of the stream at once, though it gathers.

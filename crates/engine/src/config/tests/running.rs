@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::locks::sync::Mutex;
-use std::sync::{Arc, mpsc};
-use std::thread::{self, JoinHandle};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::thread;
 use std::time::Duration;
 
 #[test]
@@ -177,18 +178,20 @@ fn secrets_are_known_by_any_name() {
 /// Hooks beside which another thread derives something from the configuration.
 struct Beside {
     store: Arc<ConfigStore>,
-    derived: RefCell<Option<JoinHandle<bool>>>,
+    derived: Arc<OnceLock<bool>>,
 }
 
 impl ApplyHooks for Beside {
     fn apply(&self, _: Directive, _: &Config) -> Result<(), String> {
-        let (store, (begun, begins)) = (Arc::clone(&self.store), mpsc::channel());
-        let derive = move || {
-            begun.send(()).expect("the hook waits");
-            store.settled(|config| config.flag(Directive::APPENDONLY))
-        };
-        *self.derived.borrow_mut() = Some(thread::spawn(derive));
-        begins.recv().expect("the thread begins");
+        let (store, derived, begins) = (Arc::clone(&self.store), Arc::clone(&self.derived), Arc::default());
+        let begun = Arc::<AtomicBool>::clone(&begins);
+        thread::spawn(move || {
+            begun.store(true, Relaxed);
+            derived.set(store.settled(|config| config.flag(Directive::APPENDONLY))).expect("the hook runs once");
+        });
+        while !begins.load(Relaxed) {
+            thread::yield_now();
+        }
         thread::sleep(Duration::from_millis(20));
         Ok(())
     }
@@ -201,10 +204,12 @@ impl ApplyHooks for Beside {
 #[test]
 fn a_thread_beside_hooks_derives_from_the_configuration_that_they_bring() {
     let store = Arc::new(store(""));
-    let hooks = Beside { store: Arc::clone(&store), derived: RefCell::default() };
+    let hooks = Beside { store: Arc::clone(&store), derived: Arc::default() };
     store.set(&[(b"appendonly", b"yes")], ANYONE, &hooks).expect("it is legal");
-    let derived = hooks.derived.take().expect("the hook has run");
-    assert!(derived.join().expect("it does not panic"));
+    while hooks.derived.get().is_none() {
+        thread::yield_now();
+    }
+    assert_eq!(hooks.derived.get(), Some(&true));
 }
 
 #[test]
