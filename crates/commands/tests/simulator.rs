@@ -32,6 +32,8 @@ mod model;
 mod operation;
 #[path = "simulator/planted.rs"]
 mod planted;
+#[path = "simulator/roles.rs"]
+mod roles;
 #[path = "simulator/schedule.rs"]
 mod schedule;
 #[path = "simulator/streams.rs"]

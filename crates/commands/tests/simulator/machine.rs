@@ -80,7 +80,7 @@ pub struct Setup {
 /// See the module.
 pub struct Machine {
     pub engine: Arc<Engine>,
-    surroundings: Arc<Surroundings>,
+    pub surroundings: Arc<Surroundings>,
     pub setup: Setup,
     /// Those of the two scripts, that which is told its keys first.
     pub shas: [String; 2],
@@ -115,7 +115,7 @@ impl Machine {
     }
 
     /// One with nothing in it, and without a log.
-    fn begin(workers: usize, look: u64, time: i64, disk: Disk) -> Machine {
+    pub fn begin(workers: usize, look: u64, time: i64, disk: Disk) -> Machine {
         commands::install(&[]);
         let surroundings = Arc::new(Surroundings::new(time, look, disk.clone()));
         let options = Options { shards: 4, databases: 2, hash_seed: 7, workers, counts_slots: true };

@@ -6,14 +6,16 @@ use engine::Engine;
 use engine::clients::waiters::{Delivery, Ticket};
 use engine::config::Directive;
 use engine::host::clock::Clock;
+use engine::host::connections::{Connections, StepDown};
 use engine::host::files::{Files, NewFile};
+use engine::host::process::Process;
 use engine::host::threads::{Server, Task, Threads, WorkerTask};
 use engine::time::{Nanos, UnixMs, UnixUs};
 use persistence::aof::storage::Storage;
 use shuttle::thread::{self, JoinHandle};
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
@@ -76,6 +78,9 @@ pub struct Surroundings {
     pub disk: Disk,
     engine: OnceLock<Weak<Engine>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Orders for the thread that frames the log, if there is one.
+    step_downs: Mutex<Option<Vec<Arc<StepDown>>>>,
+    has_stopped: AtomicBool,
 }
 
 impl Surroundings {
@@ -90,7 +95,24 @@ impl Surroundings {
             disk,
             engine: OnceLock::new(),
             threads: Mutex::default(),
+            step_downs: Mutex::default(),
+            has_stopped: AtomicBool::new(false),
         }
+    }
+
+    /// From now on a thread takes the orders to follow another server.
+    pub fn frame(&self) {
+        *self.step_downs.lock().expect("nobody panics here") = Some(Vec::new());
+    }
+
+    /// Orders that have been given since the last call.
+    pub fn step_downs(&self) -> Vec<Arc<StepDown>> {
+        self.step_downs.lock().expect("nobody panics here").as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Whether the server has ended.
+    pub fn has_stopped(&self) -> bool {
+        self.has_stopped.load(Relaxed)
     }
 
     /// To be called once.
@@ -212,4 +234,17 @@ impl Threads<Engine> for Surroundings {
     }
 }
 
-engine::host_defaults!(Surroundings: Memory, Peers, Process, Log, Connections, EffectSink);
+impl Connections for Surroundings {
+    fn step_down(&self, order: &Arc<StepDown>) -> bool {
+        let mut orders = self.step_downs.lock().expect("nobody panics here");
+        orders.as_mut().map(|orders| orders.push(Arc::clone(order))).is_some()
+    }
+}
+
+impl Process for Surroundings {
+    fn stop(&self) {
+        self.has_stopped.store(true, Relaxed);
+    }
+}
+
+engine::host_defaults!(Surroundings: Memory, Peers, Log, EffectSink);

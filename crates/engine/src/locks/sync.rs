@@ -84,15 +84,23 @@ mod primitives {
     }
 
     pub fn read_soon<T>(lock: &RwLock<T>) -> Option<RwLockReadGuard<'_, T>> {
-        Some(lock.read())
+        let guard = lock.try_read();
+        if guard.is_none() {
+            spin();
+        }
+        guard
     }
 
     pub fn write_soon<T>(lock: &RwLock<T>) -> Option<RwLockWriteGuard<'_, T>> {
-        Some(lock.write())
+        let guard = lock.try_write();
+        if guard.is_none() {
+            spin();
+        }
+        guard
     }
 
     pub fn write_briefly<T>(lock: &RwLock<T>) -> Option<RwLockWriteGuard<'_, T>> {
-        Some(lock.write())
+        write_soon(lock)
     }
 
     pub fn unlock_fairly<T>(guard: MutexGuard<'_, T>) {
@@ -137,6 +145,9 @@ mod primitives {
         }
         pub fn write(&self) -> RwLockWriteGuard<'_, T> {
             self.0.write().expect("no test panics under a lock")
+        }
+        pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
+            self.0.try_write().ok()
         }
     }
 }
