@@ -145,3 +145,49 @@ fn an_idle_client_is_closed_when_the_clock_has_gone_back() {
     set_back(&server);
     assert_eq!(read_to_close(&mut idle), "");
 }
+
+#[test]
+fn a_user_waits_for_its_quota_no_longer_when_the_clock_has_gone_back() {
+    let server = server_with_clock(&[]);
+    let mut admin = server.client();
+    assert_eq!(ask(&mut admin, "ACL SETUSER slow on nopass ~* &* +@all quota:ops=20"), "OK");
+    let mut slow = server.socket();
+    send(&mut slow, b"AUTH slow x\r\n");
+    expect_bytes(&mut slow, b"+OK\r\n");
+    // More than may be used in a second: the rest waits.
+    send(&mut slow, "PING\r\n".repeat(60).as_bytes());
+    expect_bytes(&mut slow, &b"+PONG\r\n".repeat(10));
+    set_back(&server);
+    expect_bytes(&mut slow, &b"+PONG\r\n".repeat(50));
+}
+
+/// A number in the line of CLIENT LIST for this client.
+fn listed(server: &Server, client: &str, field: &str) -> Option<i64> {
+    let line = ask(&mut server.client(), &format!("CLIENT LIST ID {client}"));
+    let (_, rest) = line.split_once(&format!(" {field}="))?;
+    rest.split(' ').next()?.parse().ok()
+}
+
+#[test]
+fn clients_are_as_old_and_as_idle_as_they_are_when_the_clock_has_gone_back() {
+    let server = server_with_clock(&["--timeout", "1800"]);
+    let mut sockets: Vec<TcpStream> = (0..4).map(|_| server.socket()).collect();
+    let mut old = server.client();
+    let client = ask(&mut old, "CLIENT ID");
+    assert!(eventually(|| listed(&server, &client, "age").is_some_and(|age| age >= 1)));
+    fs::write(server.folder.path().join("back"), "").expect("a file");
+    // Bytes that come before a worker looks at its timers are no older than those after.
+    for _ in 0..20 {
+        for socket in &mut sockets {
+            send(socket, b"PING\r\n");
+            expect_bytes(socket, b"+PONG\r\n");
+        }
+    }
+    let is_idle = || listed(&server, &client, "idle").is_some_and(|idle| idle >= 1);
+    assert!(eventually(is_idle), "it is idle for as long as it is");
+    assert!(listed(&server, &client, "age").is_some_and(|age| (1..1800).contains(&age)));
+    for socket in &mut sockets {
+        send(socket, b"PING\r\n");
+        expect_bytes(socket, b"+PONG\r\n");
+    }
+}

@@ -79,6 +79,25 @@ impl SteadyMs {
     }
 }
 
+/// A moment of a clock that never goes back: microseconds since some moment of this process's own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct SteadyUs(pub i64);
+
+impl SteadyUs {
+    /// The same moment in whole milliseconds.
+    #[inline(always)]
+    pub fn ms(self) -> SteadyMs {
+        SteadyMs(self.0 / 1000)
+    }
+
+    /// Microseconds since an earlier moment; negative if that is later.
+    #[inline(always)]
+    pub fn since(self, earlier: SteadyUs) -> i64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
 /// A moment of a clock that never goes back: nanoseconds since some moment of this process's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
@@ -95,6 +114,12 @@ impl Nanos {
     #[inline(always)]
     pub fn ms(self) -> SteadyMs {
         SteadyMs((self.0 / 1_000_000).cast_signed())
+    }
+
+    /// The same moment in whole microseconds.
+    #[inline(always)]
+    pub fn us(self) -> SteadyUs {
+        SteadyUs((self.0 / 1000).cast_signed())
     }
 
     /// So many nanoseconds later.

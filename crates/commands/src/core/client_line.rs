@@ -78,7 +78,7 @@ fn write_fields(out: &mut Vec<u8>, client: &ClientInfo, now_ms: UnixMs, hides: b
         " age={} idle={} flags={} capa={} db={} sub={} psub={} ssub={} multi={} watch={} qbuf={} qbuf-free={} \
          argv-mem={} multi-mem={} rbs={} rbp={} obl={} oll={} omem={} tot-mem={} events={} cmd={command} \
          user=",
-        seconds_since(client.connected_at.0),
+        seconds_since(client.connected_at.load(Relaxed)),
         seconds_since(client.active_at.load(Relaxed)),
         flags(client),
         if client.redirects.load(Relaxed) { "r" } else { "" },

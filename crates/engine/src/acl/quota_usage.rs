@@ -12,7 +12,7 @@
 
 use crate::acl::quota::Quota;
 use crate::locks::sync::Mutex;
-use crate::time::UnixUs;
+use crate::time::SteadyUs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -25,7 +25,7 @@ const LOTS: u64 = 100;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bucket {
     level: i64,
-    at: UnixUs,
+    at: SteadyUs,
     /// What came back since then, or was owed: it counts when the bucket is filled the next time.
     returned: i64,
 }
@@ -33,28 +33,28 @@ struct Bucket {
 impl Default for Bucket {
     /// A full one.
     fn default() -> Bucket {
-        Bucket { level: 0, at: UnixUs(i64::MIN), returned: 0 }
+        Bucket { level: 0, at: SteadyUs(i64::MIN), returned: 0 }
     }
 }
 
 impl Bucket {
-    fn fill(&mut self, rate: u64, now: UnixUs) {
+    fn fill(&mut self, rate: u64, now: SteadyUs) {
         let (rate, passed) = (rate.cast_signed(), now.since(self.at).max(0));
         let filled = self.level.saturating_add(rate.saturating_mul(passed)).min(rate * MILLION);
         self.level = filled.saturating_add(std::mem::take(&mut self.returned)).min(rate * MILLION);
-        // A clock that was put back does not keep anybody waiting for it.
-        self.at = now;
+        // Another thread may have looked at its clock before.
+        self.at = self.at.max(now);
     }
 
     /// Takes a lot, or says when there will be one.
-    fn take(&mut self, rate: u64, now: UnixUs) -> Result<i64, UnixUs> {
+    fn take(&mut self, rate: u64, now: SteadyUs) -> Result<i64, SteadyUs> {
         self.fill(rate, now);
         let lot = (rate / LOTS).max(1).cast_signed();
         let missing = (lot * MILLION).saturating_sub(self.level);
         if missing > 0 {
             // Who waits for long looks now and then whether there still is a quota.
             let wait = missing.cast_unsigned().div_ceil(rate).min(MILLION.cast_unsigned());
-            return Err(UnixUs(now.0.saturating_add(wait.cast_signed())));
+            return Err(SteadyUs(now.0.saturating_add(wait.cast_signed())));
         }
         self.level -= lot * MILLION;
         Ok(lot)
@@ -101,7 +101,7 @@ impl QuotaUsage {
     ///
     /// # Errors
     /// When to ask again.
-    pub fn grant(&self, quota: &Quota, credit: &mut Credit, now: UnixUs) -> Result<u64, UnixUs> {
+    pub fn grant(&self, quota: &Quota, credit: &mut Credit, now: SteadyUs) -> Result<u64, SteadyUs> {
         // What is not limited any more is no debt when it is limited again.
         *credit = Credit {
             ops: if quota.ops.is_some() { credit.ops } else { 0 },
@@ -123,7 +123,7 @@ impl QuotaUsage {
             }
             // A debt is paid off lot by lot, so that others of the user have their turns.
             if wants(quota.ops, credit.ops).is_some() || wants(quota.bytes, credit.bytes).is_some() {
-                return Err(UnixUs(now.0.saturating_add(MILLION / LOTS.cast_signed())));
+                return Err(SteadyUs(now.0.saturating_add(MILLION / LOTS.cast_signed())));
             }
         }
         Ok(if quota.ops.is_some() { credit.ops.max(0).cast_unsigned() } else { u64::MAX })
@@ -138,7 +138,7 @@ impl QuotaUsage {
     }
 
     /// What may still be used.
-    pub fn left(&self, quota: &Quota, now: UnixUs) -> Left {
+    pub fn left(&self, quota: &Quota, now: SteadyUs) -> Left {
         let mut buckets = self.buckets.lock();
         let left = |bucket: &mut Bucket, limit: Option<u64>| {
             limit.map(|rate| {
@@ -185,26 +185,25 @@ mod tests {
     #[test]
     fn a_second_may_be_used_at_once_and_then_what_time_brings() {
         let (usage, quota, mut credit) = (QuotaUsage::default(), quota(Some(10), None), Credit::default());
-        let start = UnixUs(1_700_000_000_000_000);
+        let start = SteadyUs(1_700_000_000_000_000);
         let mut run = |at: i64| {
-            let granted = usage.grant(&quota, &mut credit, UnixUs(start.0 + at))?;
+            let granted = usage.grant(&quota, &mut credit, SteadyUs(start.0 + at))?;
             credit.ops -= granted.cast_signed();
             Ok(granted)
         };
         assert!((0..10).all(|_| run(0) == Ok(1)));
-        assert_eq!(run(0), Err(UnixUs(start.0 + 100_000)));
-        assert_eq!((run(99_999), run(100_000)), (Err(UnixUs(start.0 + 100_000)), Ok(1)));
+        assert_eq!(run(0), Err(SteadyUs(start.0 + 100_000)));
+        assert_eq!((run(99_999), run(100_000)), (Err(SteadyUs(start.0 + 100_000)), Ok(1)));
         assert_eq!(run(3_600_000_000), Ok(1));
         assert_eq!((0..20).take_while(|_| run(3_600_000_000).is_ok()).count(), 9, "no more than a second is saved up");
-        assert_eq!(run(0), Err(UnixUs(start.0 + 100_000)), "a clock that was put back is the clock from then on");
     }
 
     #[test]
     fn what_was_used_beyond_is_paid_off_lot_by_lot() {
         let (usage, quota, mut credit) = (QuotaUsage::default(), quota(None, Some(1000)), Credit::default());
-        assert_eq!(usage.grant(&quota, &mut credit, UnixUs(0)), Ok(u64::MAX));
+        assert_eq!(usage.grant(&quota, &mut credit, SteadyUs(0)), Ok(u64::MAX));
         credit.bytes -= 35;
-        let mut now = UnixUs(0);
+        let mut now = SteadyUs(0);
         let mut waits = 0;
         while let Err(until) = usage.grant(&quota, &mut credit, now) {
             assert!(until > now);
@@ -217,15 +216,15 @@ mod tests {
     fn what_is_owed_at_the_end_is_owed_by_all() {
         let (usage, quota) = (QuotaUsage::default(), quota(None, Some(1000)));
         let (mut one, mut other) = (Credit::default(), Credit::default());
-        assert_eq!(usage.grant(&quota, &mut one, UnixUs(0)), Ok(u64::MAX));
+        assert_eq!(usage.grant(&quota, &mut one, SteadyUs(0)), Ok(u64::MAX));
         one.bytes -= 5000;
         usage.settle(one);
-        assert_eq!(usage.left(&quota, UnixUs(0)).bytes, Some(0));
-        assert_eq!(usage.grant(&quota, &mut other, UnixUs(0)), Err(UnixUs(1_000_000)), "it asks again");
-        assert!(usage.grant(&quota, &mut other, UnixUs(4_000_000)).is_err());
-        assert_eq!(usage.grant(&quota, &mut other, UnixUs(4_010_000)), Ok(u64::MAX));
+        assert_eq!(usage.left(&quota, SteadyUs(0)).bytes, Some(0));
+        assert_eq!(usage.grant(&quota, &mut other, SteadyUs(0)), Err(SteadyUs(1_000_000)), "it asks again");
+        assert!(usage.grant(&quota, &mut other, SteadyUs(4_000_000)).is_err());
+        assert_eq!(usage.grant(&quota, &mut other, SteadyUs(4_010_000)), Ok(u64::MAX));
         usage.settle(other);
-        assert_eq!(usage.left(&quota, UnixUs(4_510_000)).bytes, Some(510), "and what is left goes back");
+        assert_eq!(usage.left(&quota, SteadyUs(4_510_000)).bytes, Some(510), "and what is left goes back");
     }
 
     #[test]
@@ -252,7 +251,7 @@ mod tests {
             for (connection, passes, uses) in steps {
                 now += passes;
                 let credit = &mut credits[connection];
-                match usage.grant(&quota, credit, UnixUs(now)) {
+                match usage.grant(&quota, credit, SteadyUs(now)) {
                     Ok(granted) => {
                         let uses = uses.min(granted.cast_signed());
                         credit.ops -= uses;
@@ -264,7 +263,7 @@ mod tests {
                 prop_assert!(used <= brought, "{used} of {brought}");
             }
             let mut tries = 0;
-            while let Err(until) = usage.grant(&quota, &mut credits[0], UnixUs(now)) {
+            while let Err(until) = usage.grant(&quota, &mut credits[0], SteadyUs(now)) {
                 (now, tries) = (until.0, tries + 1);
                 prop_assert!(tries < 3);
             }

@@ -44,8 +44,8 @@ pub struct ClientInfo {
     lasting_command: OnceLock<&'static str>,
     /// What the worker knows its connection by.
     pub token: AtomicUsize,
-    /// Unix time in milliseconds.
-    pub connected_at: UnixMs,
+    /// Unix time in milliseconds, by the clock as it was set last.
+    pub connected_at: AtomicI64,
     /// Unix time in milliseconds of the last bytes that were read.
     pub active_at: AtomicI64,
     /// The database that it has selected.
@@ -214,7 +214,7 @@ impl ClientInfo {
             ended: AtomicBool::new(false),
             lasting_command: OnceLock::new(),
             token: AtomicUsize::new(0),
-            connected_at: now,
+            connected_at: AtomicI64::new(now.0),
             active_at: AtomicI64::new(now.0),
             db: AtomicU32::new(0),
             resp: AtomicU8::new(2),

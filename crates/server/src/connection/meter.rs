@@ -5,7 +5,7 @@
 use engine::acl::quota_usage::{Credit, QuotaUsage};
 use engine::acl::user::User;
 use engine::clients::registry::ClientInfo;
-use engine::time::UnixUs;
+use engine::time::SteadyUs;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -71,7 +71,7 @@ impl Meter {
     ///
     /// # Errors
     /// None: when to ask again.
-    pub fn ask(&mut self, user: &User, info: &Arc<ClientInfo>, now: UnixUs) -> Result<u64, UnixUs> {
+    pub fn ask(&mut self, user: &User, info: &Arc<ClientInfo>, now: SteadyUs) -> Result<u64, SteadyUs> {
         let account = self.account_of(user, info);
         account.count_bytes();
         user.usage().grant(user.quota(), &mut account.credit, now)
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn commands_and_bytes_are_counted_from_the_first_question_on() {
         let info = Arc::new(ClientInfo::new(1, "", "", 0, 0, UnixMs(0)));
-        let (user, now) = (user(&["quota:ops=200", "quota:bytes=100"]), UnixUs(1_000_000));
+        let (user, now) = (user(&["quota:ops=200", "quota:bytes=100"]), SteadyUs(1_000_000));
         let mut meter = Meter::default();
         info.count_input(5000);
         meter.count_commands(77);
@@ -113,13 +113,13 @@ mod tests {
         meter.count_commands(1);
         assert_eq!(meter.ask(&user, &info, now), Ok(1));
         info.count_output(3);
-        assert_eq!(meter.ask(&user, &info, now), Err(UnixUs(1_010_000)), "a debt is paid off lot by lot");
+        assert_eq!(meter.ask(&user, &info, now), Err(SteadyUs(1_010_000)), "a debt is paid off lot by lot");
     }
 
     #[test]
     fn who_connects_anew_or_as_another_leaves_no_debt_behind() {
         let info = Arc::new(ClientInfo::new(1, "", "", 0, 0, UnixMs(0)));
-        let (one, other, now) = (user(&["quota:bytes=1000"]), user(&["quota:bytes=1000"]), UnixUs(1_000_000));
+        let (one, other, now) = (user(&["quota:bytes=1000"]), user(&["quota:bytes=1000"]), SteadyUs(1_000_000));
         let left = |user: &User| user.usage().left(user.quota(), now).bytes;
         let mut meter = Meter::default();
         assert_eq!(meter.ask(&one, &info, now), Ok(u64::MAX));

@@ -139,6 +139,7 @@ impl Connection {
     pub fn set_clock(&mut self, by: i64) {
         self.active_at = self.active_at.after(by);
         self.session.info.active_at.store(self.active_at.0, Relaxed);
+        self.session.info.connected_at.fetch_add(by, Relaxed);
         self.output.set_clock(by);
     }
 

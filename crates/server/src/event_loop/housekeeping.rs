@@ -7,7 +7,7 @@ use crate::event_loop::worker::Worker;
 use crate::system::{clock, log};
 use commands::Now;
 use engine::host::threads::Server;
-use engine::time::{SteadyMs, UnixMs};
+use engine::time::{Nanos, SteadyMs, UnixMs};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Milliseconds that a client which was ended by others may take to read its last replies.
@@ -26,10 +26,6 @@ impl Worker {
         let paused = self.shared.engine.are_timers_paused();
         self.expire(server, steady, paused);
         if self.timers.take_due(steady, self.settings.timer_interval) {
-            if self.follow_clock() {
-                // The tick's time of day is that of before.
-                return;
-            }
             // The worker that hears of them may be busy.
             self.accept();
             commands::scripting::forget_flushed(&self.shared.engine);
@@ -112,14 +108,14 @@ impl Worker {
         waiting
     }
 
-    /// Connections note the time of day of what they do: where that was set their notes go with it. Returns whether it
-    /// was.
-    fn follow_clock(&mut self) -> bool {
-        let step = self.timers.clock_step(clock::now().unix_ms(), clock::nanos().ms());
+    /// Connections note the time of day of what they do: where that was set their notes go with it, before a turn
+    /// notes anything by the new one.
+    #[inline]
+    pub fn follow_clock(&mut self, now: Now, steady: Nanos) {
+        let step = self.timers.clock_step(now.unix_ms(), steady.ms());
         if step != 0 {
             self.connections.iter_mut().for_each(|(_, connection)| connection.set_clock(step));
         }
-        step != 0
     }
 
     /// Clients that were ended by others and do not read their last replies.

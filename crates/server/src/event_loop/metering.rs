@@ -1,27 +1,27 @@
 //! Users' quotas of commands and bytes: a connection that has used up its share is not served for a while.
 
 use crate::event_loop::worker::Worker;
-use commands::Now;
 
 impl Worker {
     /// How many requests of the connection may run now. Where none may, it goes on when its user may use more.
     #[inline]
-    pub fn allowance(&mut self, token: usize, now: Now) -> usize {
+    pub fn allowance(&mut self, token: usize) -> usize {
         let connection = &mut self.connections[token];
         if !connection.meter.is_on() && !connection.session.may_be_metered(&self.shared.engine) {
             return usize::MAX;
         }
-        self.ask_for_more(token, now)
+        self.ask_for_more(token)
     }
 
     #[cold]
-    fn ask_for_more(&mut self, token: usize, now: Now) -> usize {
+    fn ask_for_more(&mut self, token: usize) -> usize {
+        let now = self.nanos().us();
         let connection = &mut self.connections[token];
         let Some((user, info)) = connection.session.metered(&self.shared.engine) else {
             connection.meter.end();
             return usize::MAX;
         };
-        match connection.meter.ask(user, info, now.unix_us) {
+        match connection.meter.ask(user, info, now) {
             Ok(commands) => usize::try_from(commands).unwrap_or(usize::MAX),
             Err(until) => {
                 connection.waiting.set_metered(true);
@@ -32,8 +32,12 @@ impl Worker {
     }
 
     /// Those go on whose users may use more again.
-    pub fn end_metered(&mut self, now: Now) {
-        while let Some(token) = self.metered.take_due(now.unix_us) {
+    pub fn end_metered(&mut self) {
+        if self.metered.next().is_none() {
+            return;
+        }
+        let now = self.nanos().us();
+        while let Some(token) = self.metered.take_due(now) {
             // Another connection may have the token by now: then it asks again.
             if self.connections.get_mut(token).is_some_and(|connection| connection.waiting.set_metered(false)) {
                 self.enqueue(token);

@@ -10,11 +10,10 @@ use crate::connection::socket::Readiness;
 use crate::connection::state::Connection;
 use crate::event_loop::worker::Worker;
 use cluster::proxy::{ClientKey, Credentials, LinkOrder, Proxy, ProxyLink, Question};
-use commands::Now;
 use commands::batch::item::BatchItem;
 use commands::core::dispatch;
 use engine::config::Directive;
-use engine::time::UnixMs;
+use engine::time::SteadyMs;
 use resp::Span;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -47,25 +46,25 @@ impl ProxyLinks {
     }
 
     /// When the first client has waited for too long.
-    pub fn next_time(&self) -> Option<UnixMs> {
-        self.proxy.next_time().map(UnixMs)
+    pub fn next_time(&self) -> Option<SteadyMs> {
+        self.proxy.next_time().map(SteadyMs)
     }
 }
 
 impl Worker {
     /// Other nodes are asked for the connection, which waits for what they answer.
-    pub fn forward(&mut self, token: usize, question: Question, now: Now) {
+    pub fn forward(&mut self, token: usize, question: Question) {
         let connection = &mut self.connections[token];
         connection.waiting.set_forwarded(true);
         let by = ClientKey { token, client: connection.client() };
         self.proxy_links.proxy.timeout = self.settings.node_timeout;
-        self.proxy_links.proxy.ask(by, question, now.unix_ms().0);
+        self.proxy_links.proxy.ask(by, question, self.steady_ms());
     }
 
     /// Asks for what `items` begins with, of a connection for which a node is asked already, behind that. Returns how
     /// many there are.
     #[cold]
-    pub fn ask_behind(&mut self, items: &mut [BatchItem<'_>], spans: &[Span], now: Now) -> usize {
+    pub fn ask_behind(&mut self, items: &mut [BatchItem<'_>], spans: &[Span]) -> usize {
         let token = items[0].token;
         let may_ask = |it: &Connection| it.waiting.is_forwarded() && !it.is_closing() && !it.visits.has_enough();
         if !self.connections.get(token).is_some_and(may_ask) {
@@ -81,51 +80,52 @@ impl Worker {
                 item.call(spans, |prepared, args| dispatch::forwarded(&shared.engine, session, prepared, args));
             let question = question.flatten().filter(|question| owner.is_some() && question.only_owner() == owner);
             let Some(question) = question else { break };
-            self.forward(token, *question, now);
+            self.forward(token, *question);
             asked += 1;
         }
         asked
     }
 
     /// Something has happened at a connection to another node.
-    pub fn note_link(&mut self, id: ProxyLink, readiness: Readiness, now: Now) {
+    pub fn note_link(&mut self, id: ProxyLink, readiness: Readiness) {
+        let time = self.steady_ms();
         let ProxyLinks { proxy, peers, readable, .. } = &mut self.proxy_links;
         let Some(peer) = peers.get_mut(&id) else { return };
         let opened = match peer.opened() {
             Ok(opened) => opened.is_some(),
-            Err(_) => return self.lose_link(id, now),
+            Err(_) => return self.lose_link(id),
         };
         if opened {
             let config = self.shared.engine.config().snapshot();
             let (user, password) = (config.text(Directive::PRIMARYUSER), config.text(Directive::PRIMARYAUTH));
             proxy.credentials = Credentials { user: user.to_vec(), password: password.to_vec() };
-            proxy.opened(id, now.unix_ms().0);
+            proxy.opened(id, time);
         }
         if readiness.readable || readiness.hung_up {
             readable.insert(id);
         }
         if readiness.writable && peer.flush().and_then(|()| give(proxy, peer, id)).is_err() {
-            self.lose_link(id, now);
+            self.lose_link(id);
         }
     }
 
     /// Takes what other nodes have answered, and sends what they are asked.
     #[inline]
-    pub fn serve_links(&mut self, now: Now) {
+    pub fn serve_links(&mut self) {
         if !self.proxy_links.proxy.is_unused() {
-            self.serve_used_links(now);
+            self.serve_used_links();
         }
     }
 
     #[cold]
-    fn serve_used_links(&mut self, now: Now) {
-        let time = now.unix_ms().0;
+    fn serve_used_links(&mut self) {
+        let time = self.steady_ms();
         for id in std::mem::take(&mut self.proxy_links.readable) {
-            self.read_link(id, now);
+            self.read_link(id);
         }
         self.proxy_links.proxy.tick(time);
         self.judge_askers();
-        self.use_links(now);
+        self.use_links();
         self.publish_rights();
         for answer in self.proxy_links.proxy.take_answers() {
             let (token, client) = (answer.to.token, answer.to.client);
@@ -168,30 +168,31 @@ impl Worker {
         self.metrics().set_asks_by(asks_by);
     }
 
-    fn read_link(&mut self, id: ProxyLink, now: Now) {
+    fn read_link(&mut self, id: ProxyLink) {
+        let time = self.steady_ms();
         let ProxyLinks { proxy, peers, readable, .. } = &mut self.proxy_links;
         let Some(peer) = peers.get_mut(&id) else { return };
         let mut bytes = Vec::new();
         let more = peer.read_some(&mut bytes, AT_ONCE);
         if !bytes.is_empty() {
-            proxy.received(id, &bytes, &self.shared.engine.cluster().map(), now.unix_ms().0);
+            proxy.received(id, &bytes, &self.shared.engine.cluster().map(), time);
         }
         match more {
             Ok(true) => _ = readable.insert(id),
             Ok(false) => {}
-            Err(_) => self.lose_link(id, now),
+            Err(_) => self.lose_link(id),
         }
     }
 
     /// Does with sockets what is wanted; what that leads to, too.
-    fn use_links(&mut self, now: Now) {
+    fn use_links(&mut self) {
         loop {
             for order in self.proxy_links.proxy.take_orders() {
                 match order {
                     LinkOrder::Close(id) => _ = self.proxy_links.peers.remove(&id),
                     LinkOrder::Connect(id, to) => match self.connect_link(id, to) {
                         Ok(peer) => _ = self.proxy_links.peers.insert(id, peer),
-                        Err(_) => self.proxy_links.proxy.lost(id, now.unix_ms().0),
+                        Err(_) => self.proxy_links.proxy.lost(id, self.steady_ms()),
                     },
                 }
             }
@@ -203,7 +204,7 @@ impl Worker {
                 let ProxyLinks { proxy, peers, .. } = &mut self.proxy_links;
                 let Some(peer) = peers.get_mut(&id) else { continue };
                 if give(proxy, peer, id).is_err() {
-                    self.lose_link(id, now);
+                    self.lose_link(id);
                 }
             }
         }
@@ -222,9 +223,9 @@ impl Worker {
     }
 
     /// The connection is gone.
-    fn lose_link(&mut self, id: ProxyLink, now: Now) {
+    fn lose_link(&mut self, id: ProxyLink) {
         self.proxy_links.peers.remove(&id);
-        self.proxy_links.proxy.lost(id, now.unix_ms().0);
+        self.proxy_links.proxy.lost(id, self.steady_ms());
     }
 }
 

@@ -192,7 +192,7 @@ impl Worker {
             self.process(&arena, &mut inputs, now);
             served.push(token);
         }
-        self.serve_links(now);
+        self.serve_links();
         self.write_replies(now);
         for token in served {
             self.settle(token, now);

@@ -37,7 +37,7 @@ impl Worker {
         if !self.retries.is_empty() || self.shared.engine.has_deferred() {
             self.retry_delayed(now);
         }
-        self.end_metered(now);
+        self.end_metered();
         let connections = &self.connections;
         let is_deprioritized = |token| connections.get(token).is_some_and(Connection::deprioritized);
         let ready = self.run_queue.begin_tick(is_deprioritized);
@@ -60,7 +60,7 @@ impl Worker {
         }
         self.take_messages(now);
         self.end_waits();
-        self.serve_links(now);
+        self.serve_links();
         self.write_replies(now);
         for &token in &ready {
             match self.connections.get_mut(token) {
@@ -217,7 +217,7 @@ impl Worker {
             connection.visits.deprioritize();
         }
         let may_run = connection.may_run(now.unix_ms(), self.patience) && !is_over_budget;
-        let may = may_run && self.allowance(token, now) > 0;
+        let may = may_run && self.allowance(token) > 0;
         self.connections[token].input.set_unparsed(!may);
         may
     }
@@ -247,7 +247,7 @@ impl Worker {
             let session = &mut self.connections[token].session;
             session.told_at = session.told_at.max(evicted_to);
         }
-        let allowed = match self.requests_allowed(items, spans, now) {
+        let allowed = match self.requests_allowed(items, spans) {
             Ok(allowed) => allowed,
             Err(done) => return done,
         };
@@ -292,7 +292,7 @@ impl Worker {
         }
         self.note_reply(token, start);
         self.deliver_own();
-        self.follow(token, last, now);
+        self.follow(token, last);
         done
     }
 
@@ -301,18 +301,18 @@ impl Worker {
     /// # Errors
     /// None may: with so many something else was done.
     #[inline]
-    fn requests_allowed(&mut self, items: &mut [BatchItem<'_>], spans: &[Span], now: Now) -> Result<usize, usize> {
+    fn requests_allowed(&mut self, items: &mut [BatchItem<'_>], spans: &[Span]) -> Result<usize, usize> {
         let token = items[0].token;
         let Some(connection) = self.connections.get_mut(token) else { return Err(1) };
         if connection.is_closing() || connection.visits.has_enough() || connection.is_busy() {
-            let asked = self.ask_behind(items, spans, now);
+            let asked = self.ask_behind(items, spans);
             if asked == 0 {
                 return Err(self.put_back(items, spans));
             }
             self.connections[token].meter.count_commands(asked);
             return Err(asked);
         }
-        match self.allowance(token, now).min(items.len()) {
+        match self.allowance(token).min(items.len()) {
             0 => Err(self.put_back(items, spans)),
             allowed => Ok(allowed),
         }
@@ -414,11 +414,11 @@ impl Worker {
         self.run_queue.add_chunked(token);
     }
 
-    fn follow(&mut self, token: usize, flow: Flow, now: Now) {
+    fn follow(&mut self, token: usize, flow: Flow) {
         match flow {
             Flow::Next | Flow::More(_) | Flow::WaitOn | Flow::RepliesLater | Flow::NotNow | Flow::Postponed => {}
             Flow::Wait(ticket) => self.block(token, ticket),
-            Flow::Forward(question) => self.forward(token, *question, now),
+            Flow::Forward(question) => self.forward(token, *question),
             Flow::Close => self.connections[token].close(),
             Flow::Abort => {
                 self.connections[token].abort();

@@ -43,7 +43,7 @@ use commands::pubsub::tracking;
 use engine::keyspace::record::LogUser;
 use engine::propagation::effects::Garbage;
 use engine::stats::metrics::WorkerMetrics;
-use engine::time::{Nanos, UnixMs};
+use engine::time::Nanos;
 use mio::{Events, Poll};
 use resp::Reply;
 use slab::Slab;
@@ -180,6 +180,7 @@ impl Worker {
             let now = clock::now();
             let (began, commands) = (self.nanos(), self.metrics().commands.get());
             self.metrics().begin_turn(began);
+            self.follow_clock(now, began);
             if self.settings.refresh(self.shared.engine.config()) {
                 self.evict_clients(now.unix_ms());
             }
@@ -240,10 +241,13 @@ impl Worker {
         }
         let has_tries = !self.retries.is_empty() || engine.has_deferred();
         let most = if has_tries { RETRY as i64 / 1000 } else { self.settings.timer_interval * 1000 };
-        let (now, today) = (self.nanos(), clock::now().unix_ms());
-        let steady = |at: UnixMs| now.ms().after(at.since(today));
-        let [asked, metered] = [self.proxy_links.next_time(), self.metered.next()].map(|at| at.map(steady));
-        self.timers.sleep(now, [self.wait_timeouts.next(), pause, asked, metered], most)
+        let times = [self.wait_timeouts.next(), pause, self.proxy_links.next_time(), self.metered.next()];
+        self.timers.sleep(self.nanos(), times, most)
+    }
+
+    /// The same in milliseconds, for what takes a number.
+    pub fn steady_ms(&self) -> i64 {
+        self.nanos().ms().0
     }
 
     fn note(&mut self, event: PollEvent, now: Now) {
@@ -253,7 +257,7 @@ impl Worker {
                 self.take_messages(now);
             }
             PollEvent::Listeners => self.accept_pending = true,
-            PollEvent::Link { link, readiness } => self.note_link(link, readiness, now),
+            PollEvent::Link { link, readiness } => self.note_link(link, readiness),
             PollEvent::Socket { token, readiness } => {
                 let Some(connection) = self.connections.get_mut(token) else { return };
                 connection.note_readiness(readiness);
@@ -270,7 +274,7 @@ impl Worker {
         match event {
             PollEvent::Messages => self.inbox.hear(),
             PollEvent::Listeners => self.accept_pending = true,
-            PollEvent::Link { link, readiness } => self.note_link(link, readiness, now),
+            PollEvent::Link { link, readiness } => self.note_link(link, readiness),
             PollEvent::Socket { token, readiness } => {
                 let Some(connection) = self.connections.get_mut(token) else { return };
                 connection.note_readiness(readiness);

@@ -1,30 +1,30 @@
 //! Connections that have used up what their users may use for now: when they go on.
 
-use engine::time::{UnixMs, UnixUs};
+use engine::time::{SteadyMs, SteadyUs};
 use std::collections::BTreeSet;
 
 /// Those of a worker, by their times. Who has come first of those of a time goes on first.
 #[derive(Debug, Default)]
 pub struct Metered {
-    waiting: BTreeSet<(UnixUs, u64, usize)>,
+    waiting: BTreeSet<(SteadyUs, u64, usize)>,
     arrivals: u64,
 }
 
 impl Metered {
     /// The connection goes on at this time.
-    pub fn add(&mut self, token: usize, until: UnixUs) {
+    pub fn add(&mut self, token: usize, until: SteadyUs) {
         self.arrivals += 1;
         self.waiting.insert((until, self.arrivals, token));
     }
 
     /// When the first goes on.
-    pub fn next(&self) -> Option<UnixMs> {
+    pub fn next(&self) -> Option<SteadyMs> {
         // Not before its time.
         self.waiting.first().map(|(until, ..)| until.ms().after(1))
     }
 
     /// Takes one whose time has come.
-    pub fn take_due(&mut self, now: UnixUs) -> Option<usize> {
+    pub fn take_due(&mut self, now: SteadyUs) -> Option<usize> {
         let first = self.waiting.first().copied().filter(|(until, ..)| *until <= now)?;
         self.waiting.remove(&first);
         Some(first.2)
@@ -38,13 +38,13 @@ mod tests {
     #[test]
     fn they_go_on_at_their_times_and_in_their_order() {
         let mut metered = Metered::default();
-        assert_eq!((metered.next(), metered.take_due(UnixUs(i64::MAX))), (None, None));
+        assert_eq!((metered.next(), metered.take_due(SteadyUs(i64::MAX))), (None, None));
         for (token, until) in [(7, 2500), (3, 1000), (9, 2500), (1, 2500), (3, 900)] {
-            metered.add(token, UnixUs(until));
+            metered.add(token, SteadyUs(until));
         }
-        assert_eq!((metered.next(), metered.take_due(UnixUs(899))), (Some(UnixMs(1)), None));
-        assert_eq!([(); 2].map(|()| metered.take_due(UnixUs(1000))), [Some(3), Some(3)]);
-        assert_eq!((metered.next(), metered.take_due(UnixUs(2499))), (Some(UnixMs(3)), None));
-        assert_eq!([(); 4].map(|()| metered.take_due(UnixUs(2500))), [Some(7), Some(9), Some(1), None]);
+        assert_eq!((metered.next(), metered.take_due(SteadyUs(899))), (Some(SteadyMs(1)), None));
+        assert_eq!([(); 2].map(|()| metered.take_due(SteadyUs(1000))), [Some(3), Some(3)]);
+        assert_eq!((metered.next(), metered.take_due(SteadyUs(2499))), (Some(SteadyMs(3)), None));
+        assert_eq!([(); 4].map(|()| metered.take_due(SteadyUs(2500))), [Some(7), Some(9), Some(1), None]);
     }
 }

@@ -6,7 +6,7 @@ use crate::core::admission::Settle;
 use crate::core::args::Args;
 use crate::core::command::{ADMIN, Command, Flags, Group, LOADING, NO_SCRIPT, STALE};
 use crate::core::command_table::lookup;
-use crate::core::context::{Context, Now};
+use crate::core::context::Context;
 use crate::core::help::HELP;
 use crate::core::redact::secret_of_inner;
 use crate::core::rights::Call;
@@ -16,6 +16,7 @@ use engine::acl::selector::{Selector, has_spaces};
 use engine::acl::user::{DEFAULT_USER, User};
 use engine::acl::users::{SetUserError, UserChange};
 use engine::clients::registry::ClientInfo;
+use engine::time::SteadyUs;
 use engine::{Engine, Error, Word};
 use resp::Reply;
 
@@ -200,7 +201,7 @@ fn getuser(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         cx.reply.null();
         return Ok(());
     };
-    let quota = quota_used(&user, cx.now);
+    let quota = quota_used(&user, cx.engine.host().nanos().us());
     let reply = &mut *cx.reply;
     reply.map(if quota.is_empty() { 7 } else { 8 });
     reply.bulk(b"flags");
@@ -229,9 +230,9 @@ fn getuser(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 /// The rules of the user's quota, and what is used of each: of those that time brings back, in the present second.
-fn quota_used(user: &User, now: Now) -> Vec<(Vec<u8>, u64)> {
+fn quota_used(user: &User, now: SteadyUs) -> Vec<(Vec<u8>, u64)> {
     let (quota, usage) = (user.quota(), user.usage());
-    let left = usage.left(quota, now.unix_us);
+    let left = usage.left(quota, now);
     let by_time = [(quota.ops, left.ops), (quota.bytes, left.bytes)];
     let by_time = by_time.into_iter().filter_map(|(limit, left)| Some(limit?.saturating_sub(left?)));
     let connections = quota.connections.map(|_| usage.connections());

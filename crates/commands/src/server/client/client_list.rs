@@ -201,7 +201,7 @@ impl Condition {
             Condition::Flags(letters) => has_letters(&flags(client), letters),
             Condition::Capa(letters) => client.redirects.load(Relaxed) || letters.is_empty(),
             Condition::Db(db) => client.db.load(Relaxed) == *db,
-            Condition::MaxAge(seconds) => now_ms.since(client.connected_at) / 1000 >= *seconds,
+            Condition::MaxAge(seconds) => (now_ms.0 - client.connected_at.load(Relaxed)) / 1000 >= *seconds,
             Condition::Idle(seconds) => (now_ms.0 - client.active_at.load(Relaxed)) / 1000 >= *seconds,
         }
     }
