@@ -6,14 +6,23 @@ use std::fs;
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::OnceLock;
+
+/// The library that plays the clock, which is made once: a server must not find half of it.
+fn clock() -> &'static PathBuf {
+    static MADE: OnceLock<PathBuf> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/black_box/clock_back.c");
+        let made = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("clock_back-{}.so", std::process::id()));
+        let mut compiler = Command::new("cc");
+        compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&made).arg(source);
+        assert!(compiler.status().expect("a C compiler").success());
+        made
+    })
+}
 
 fn server_with_clock(options: &[&str]) -> Server {
-    let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/black_box/clock_back.c");
-    let made = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("clock_back-{}.so", std::process::id()));
-    let mut compiler = Command::new("cc");
-    compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&made).arg(source);
-    assert!(compiler.status().expect("a C compiler").success());
-    let library = made.to_str().expect("a name in UTF-8");
+    let library = clock().to_str().expect("a name in UTF-8");
     let environment = [("LD_PRELOAD", library), ("CLOCK_BACK", "back")];
     Server::start_in(&environment.map(|(name, value)| (name.to_owned(), value.to_owned())), 2, options)
 }
