@@ -100,33 +100,38 @@ pub struct PrimaryThread {
 pub fn start(shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
     let poll = Poll::new()?;
     shared.replication.set_waker(Waker::new(poll.registry(), WAKE)?);
-    let now = shared.engine.host().nanos().ms();
-    let thread = PrimaryThread {
-        shared: Arc::clone(shared),
-        poll,
-        replicas: Slab::new(),
-        backlog: None,
-        framing: Framing::default(),
-        marks: Marks::default(),
-        gathering: Gathering::default(),
-        acknowledging: Acknowledging::default(),
-        reader: None,
-        read_to: 0,
-        followed: None,
-        syncs: BTreeMap::new(),
-        last_sync: 0,
-        refused: BTreeSet::new(),
-        role_change: RoleOrders::default(),
-        ends: false,
-        framing_waits: FramingWaits::default(),
-        pinged_at: now,
-        checked_at: now,
-        alone_since: now,
-    };
+    let thread = PrimaryThread::new(shared, poll);
     thread::Builder::new().name("replication".to_owned()).spawn(move || thread.run())
 }
 
 impl PrimaryThread {
+    /// Returns the state of a thread that has not begun.
+    pub(super) fn new(shared: &Arc<Shared>, poll: Poll) -> PrimaryThread {
+        let now = shared.engine.host().nanos().ms();
+        PrimaryThread {
+            shared: Arc::clone(shared),
+            poll,
+            replicas: Slab::new(),
+            backlog: None,
+            framing: Framing::default(),
+            marks: Marks::default(),
+            gathering: Gathering::default(),
+            acknowledging: Acknowledging::default(),
+            reader: None,
+            read_to: 0,
+            followed: None,
+            syncs: BTreeMap::new(),
+            last_sync: 0,
+            refused: BTreeSet::new(),
+            role_change: RoleOrders::default(),
+            ends: false,
+            framing_waits: FramingWaits::default(),
+            pinged_at: now,
+            checked_at: now,
+            alone_since: now,
+        }
+    }
+
     fn run(mut self) {
         let mut events = Events::with_capacity(256);
         loop {

@@ -357,3 +357,45 @@ impl PrimaryThread {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{BTreeMap, PrimaryThread, SnapshotAt, Sync, SyncEvent, SyncState};
+    use crate::workers::notifier::Notifier;
+    use crate::workers::shared::Shared;
+    use crossbeam_channel::bounded;
+    use engine::status::replication_status::new_id;
+    use engine::time::SteadyMs;
+    use engine::{Engine, NullHost, Options};
+    use mio::Poll;
+    use replication::ids::ReplicationId;
+    use std::sync::Arc;
+
+    /// The stream's name and offset that a snapshot is told which has begun there.
+    fn told(thread: &mut PrimaryThread, at: SnapshotAt) -> Option<(ReplicationId, u64)> {
+        let begun = Sync { state: SyncState::Beginning, members: Vec::new(), takers: BTreeMap::new(), writer: None };
+        thread.syncs.insert(1, begun);
+        let (proceed, answer) = bounded(1);
+        thread.take_sync(SyncEvent::Begun { sync: 1, at, proceed }, SteadyMs(0));
+        answer.try_recv().ok()
+    }
+
+    #[test]
+    fn a_snapshot_of_another_history_than_the_present_one_goes_to_no_replica() {
+        let engine = Arc::new(Engine::new(&Options::default(), Arc::new(NullHost)));
+        let (status, (notifier, _told)) = (engine.replication(), Notifier::new());
+        let shared = Arc::new(Shared::new(Arc::clone(&engine), notifier));
+        let mut thread = PrimaryThread::new(&shared, Poll::new().expect("a poll"));
+        let old = status.history().id;
+        assert_eq!(told(&mut thread, SnapshotAt::Stream(old, 7, 0)), Some((old, 7)));
+        let stop = shared.stream_stops.note(&engine, true);
+        thread.read_log();
+        thread.begin_backlog();
+        // The server has followed another one since the snapshot began, and leads by a name of its own.
+        status.update_history(|history| history.shift(new_id(), 7));
+        assert_eq!(told(&mut thread, SnapshotAt::Stream(old, 7, 0)), None);
+        thread.read_log();
+        assert_eq!(told(&mut thread, SnapshotAt::Log(stop)), None);
+        assert!(thread.syncs.is_empty(), "replicas come again");
+    }
+}
