@@ -88,8 +88,8 @@ fn orders_of_a_node_tell_of_no_data_and_wait_for_no_replica() {
     for order in orders {
         assert_eq!(ask(&mut client, &format!("CLUSTER {order}")), "OK", "{order}");
     }
-    assert!(eventually(|| ask(&mut client, "CLUSTER INFO").contains("cluster_state:ok")));
-    assert_eq!([ask(&mut client, "SET k 1"), ask(&mut client, "GET k")], [OPEN, OPEN]);
+    assert!(eventually(|| ask(&mut client, "SET k 1") == OPEN));
+    assert_eq!(ask(&mut client, "GET k"), OPEN);
     assert_eq!(ask(&mut client, "CLUSTER FLUSHSLOT 7629"), OPEN, "the slot had a key");
     assert!(server.stop().success());
 }

@@ -180,11 +180,18 @@ fn a_server_that_follows_loses_its_link_with_its_user() {
 
 /// Two nodes of a cluster, of which the first has all slots, and that one's id.
 pub fn owner_and_target() -> (Server, Server, String) {
-    let node = || {
+    owner_and_target_with(&[])
+}
+
+/// The same, with options of the second one.
+pub fn owner_and_target_with(options: &[&str]) -> (Server, Server, String) {
+    let node = |options: &[&str]| {
         let bus = free_port();
-        (Server::start(&["--cluster-enabled", "yes", "--cluster-port", &bus.to_string()]), bus)
+        let port = bus.to_string();
+        let own = ["--cluster-enabled", "yes", "--cluster-port", &port];
+        (Server::start(&[&own[..], options].concat()), bus)
     };
-    let ((owner, bus), (target, _)) = (node(), node());
+    let ((owner, bus), (target, _)) = (node(&[]), node(options));
     let (mut owner_admin, mut admin) = (owner.client(), target.client());
     assert_eq!(ask(&mut owner_admin, "CLUSTER ADDSLOTSRANGE 0 16383"), "OK");
     assert_eq!(ask(&mut admin, &format!("CLUSTER MEET 127.0.0.1 {} {bus}", owner.port)), "OK");
