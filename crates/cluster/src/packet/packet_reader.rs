@@ -1,9 +1,13 @@
 //! Cuts the bytes of a link into packets.
 
+use super::gossip_entry::ENTRY_LEN;
+use super::message_type::MessageType;
 use super::packet_header::{HEADER_LEN, LIGHT, LIGHT_LEN, SIGNATURE};
 
-/// Up to here a packet says how long it is, and what kind of header it has.
-const PREFIX_LEN: usize = 14;
+/// Up to here a packet says how long it is, what kind of header it has, what it is about, and of how many nodes.
+const PREFIX_LEN: usize = LIGHT_LEN;
+/// Bytes behind the header, and behind what is told of other nodes, in packets that carry no message of a client.
+const REST_MAX: usize = 1 << 20;
 
 /// Bytes that do not begin as a packet does: the link is of no use any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,33 +17,47 @@ pub struct BadFrame;
 #[derive(Clone, Debug, Default)]
 pub struct PacketReader {
     bytes: Vec<u8>,
+    /// Bytes of packets that have been cut off.
+    cut: usize,
 }
 
 impl PacketReader {
     /// More bytes.
     pub fn push(&mut self, bytes: &[u8]) {
+        self.bytes.drain(..std::mem::take(&mut self.cut));
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next whole packet, of at most `most` bytes.
+    /// The next whole packet, of at most `most` bytes. It can be no longer than one of its type may be, either.
     ///
     /// # Errors
     /// The bytes are no packet, or promise to be longer.
     pub fn next_packet(&mut self, most: usize) -> Result<Option<Vec<u8>>, BadFrame> {
-        let Some(prefix) = self.bytes.get(..PREFIX_LEN) else {
+        let rest = &self.bytes[self.cut..];
+        let Some(prefix) = rest.get(..PREFIX_LEN) else {
             return Ok(None);
         };
+        let number = |at: usize| u16::from_be_bytes([prefix[at], prefix[at + 1]]);
         let len = u32::from_be_bytes([prefix[4], prefix[5], prefix[6], prefix[7]]) as usize;
-        let kind = u16::from_be_bytes([prefix[12], prefix[13]]);
-        let least = if kind & LIGHT == 0 { HEADER_LEN } else { LIGHT_LEN };
-        if !prefix.starts_with(SIGNATURE) || len < least || len > most {
+        let least = if number(12) & LIGHT == 0 { HEADER_LEN } else { LIGHT_LEN };
+        let longest = longest(number(12) & !LIGHT, number(14)).min(most);
+        if !prefix.starts_with(SIGNATURE) || len < least || len > longest {
             return Err(BadFrame);
         }
-        if self.bytes.len() < len {
-            return Ok(None);
+        let packet = rest.get(..len).map(<[u8]>::to_vec);
+        self.cut += packet.as_ref().map_or(0, Vec::len);
+        Ok(packet)
+    }
+}
+
+/// How long a packet of this type can be that tells of so many nodes.
+fn longest(message: u16, count: u16) -> usize {
+    match MessageType::of(message) {
+        Some(message) if message.is_publish() || message == MessageType::Module => usize::MAX,
+        Some(MessageType::Ping | MessageType::Pong | MessageType::Meet) => {
+            HEADER_LEN + usize::from(count) * ENTRY_LEN + REST_MAX
         }
-        let rest = self.bytes.split_off(len);
-        Ok(Some(std::mem::replace(&mut self.bytes, rest)))
+        _ => HEADER_LEN + REST_MAX,
     }
 }
 
@@ -77,6 +95,27 @@ mod tests {
             reader.push(&bytes[PREFIX_LEN - 1..]);
             assert_eq!(reader.next_packet(usize::MAX), Err(BadFrame));
         }
+    }
+
+    #[test]
+    fn a_packet_is_no_longer_than_its_type_can_be() {
+        let prefix = |message: MessageType, count: u16, len: usize| {
+            let [[m0, m1], [c0, c1]] = [message as u16, count].map(u16::to_be_bytes);
+            [&b"RCmb"[..], &(len as u32).to_be_bytes(), &[0, 1, 0, 0, m0, m1, c0, c1]].concat()
+        };
+        let is_bad = |prefix: Vec<u8>| {
+            let mut reader = PacketReader::default();
+            reader.push(&prefix);
+            reader.next_packet(usize::MAX).is_err()
+        };
+        let gossip = HEADER_LEN + 1000 * ENTRY_LEN + REST_MAX;
+        assert!(
+            !is_bad(prefix(MessageType::Ping, 1000, gossip)) && is_bad(prefix(MessageType::Ping, 1000, gossip + 1))
+        );
+        for message in [MessageType::Fail, MessageType::Update, MessageType::Vote, MessageType::ManualFailoverStart] {
+            assert!(!is_bad(prefix(message, 9, HEADER_LEN + 100)) && is_bad(prefix(message, 9, 200 << 20)));
+        }
+        assert!(!is_bad(prefix(MessageType::Publish, 0, 200 << 20)), "a message may be as long as a value");
     }
 
     #[test]

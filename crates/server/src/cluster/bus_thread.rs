@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 
 /// Tokens of listeners count down from the greatest.
 const LISTENERS: usize = usize::MAX;
+/// Bytes of a link that are taken, under the node's lock, before other links get their turn.
+const TURN: usize = 256 << 10;
 
 struct BusThread {
     desk: Arc<NodeDesk>,
@@ -27,6 +29,8 @@ struct BusThread {
     poll: Poll,
     listeners: Vec<TcpListener>,
     peers: BTreeMap<LinkId, Peer>,
+    /// Links that may have more than was taken.
+    unread: Vec<LinkId>,
     next_tick: Instant,
 }
 
@@ -40,8 +44,8 @@ pub(super) fn start(
     for (index, listener) in listeners.iter_mut().enumerate() {
         poll.registry().register(listener, Token(LISTENERS - index), Interest::READABLE)?;
     }
-    let (peers, next_tick) = (BTreeMap::new(), Instant::now());
-    let mut thread = BusThread { desk, shared, acceptor, poll, listeners, peers, next_tick };
+    let (peers, unread, next_tick) = (BTreeMap::new(), Vec::new(), Instant::now());
+    let mut thread = BusThread { desk, shared, acceptor, poll, listeners, peers, unread, next_tick };
     let run = move || {
         if let Err(error) = thread.run() {
             // Others must not go on counting on a node that hears nothing.
@@ -63,7 +67,10 @@ impl BusThread {
             // What workers have left, too.
             self.desk.perform();
             self.use_links();
-            let time = self.next_tick.saturating_duration_since(Instant::now());
+            let time = match self.unread.is_empty() {
+                true => self.next_tick.saturating_duration_since(Instant::now()),
+                false => Duration::ZERO,
+            };
             match self.poll.poll(&mut events, Some(time)) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 result => result?,
@@ -73,6 +80,9 @@ impl BusThread {
                     index if index < self.listeners.len() => self.accept(index),
                     _ => self.ready(event),
                 }
+            }
+            for link in std::mem::take(&mut self.unread) {
+                self.read(link);
             }
             if Instant::now() >= self.next_tick {
                 self.next_tick = Instant::now() + Duration::from_millis(TICK.unsigned_abs());
@@ -167,13 +177,28 @@ impl BusThread {
         }
         let waited = peer.waiting();
         let failed = event.is_writable() && peer.flush().is_err();
-        let (bytes, more) = if event.is_readable() { peer.read() } else { (Vec::new(), true) };
+        self.written(link, waited);
+        if event.is_readable() && !self.unread.contains(&link) {
+            self.read(link);
+        }
+        if failed {
+            self.lose(link);
+        }
+    }
+
+    /// Takes what has come, for a turn.
+    fn read(&mut self, link: LinkId) {
+        let Some(peer) = self.peers.get_mut(&link) else { return };
+        let (waited, mut bytes) = (peer.waiting(), Vec::new());
+        let read = peer.read_some(&mut bytes, TURN);
         self.written(link, waited);
         if !bytes.is_empty() {
             self.desk.input(|bus, now| bus.received(link, &bytes, now));
         }
-        if failed || !more {
-            self.lose(link);
+        match read {
+            Ok(true) => self.unread.push(link),
+            Ok(false) => {}
+            Err(_) => self.lose(link),
         }
     }
 

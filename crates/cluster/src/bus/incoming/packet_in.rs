@@ -335,17 +335,20 @@ mod tests {
     fn a_stranger_may_not_promise_a_long_packet() {
         let mut bus = bus();
         let known = add_primary(&mut bus);
-        let prefix = |len: usize| [&b"RCmb"[..], &(len as u32).to_be_bytes(), &[0, 1, 0, 0, 0, 0]].concat();
-        for (node, len, stays) in [
-            (None, STRANGERS_PACKET_MAX, true),
-            (None, STRANGERS_PACKET_MAX + 1, false),
-            (None, u32::MAX as usize, false),
-            (Some(known), u32::MAX as usize, true),
+        let prefix = |message: MessageType, len: usize| {
+            [&b"RCmb"[..], &(len as u32).to_be_bytes(), &[0, 1, 0, 0, 0, message as u8, 0, 0]].concat()
+        };
+        for (node, message, len, stays) in [
+            (None, MessageType::Ping, STRANGERS_PACKET_MAX, true),
+            (None, MessageType::Ping, STRANGERS_PACKET_MAX + 1, false),
+            (None, MessageType::Publish, u32::MAX as usize, false),
+            (Some(known), MessageType::Publish, u32::MAX as usize, true),
+            (Some(known), MessageType::Ping, u32::MAX as usize, false),
         ] {
             let link = bus.link_accepted("10.0.0.7", "10.0.0.1", 1);
             bus.links.get_mut(link).expect("a link").node = node;
-            bus.received(link, &prefix(len), 1);
-            assert_eq!(bus.links.get(link).is_some(), stays, "{node:?} {len}");
+            bus.received(link, &prefix(message, len), 1);
+            assert_eq!(bus.links.get(link).is_some(), stays, "{node:?} {message:?} {len}");
         }
     }
 }
