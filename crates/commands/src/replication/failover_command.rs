@@ -13,7 +13,7 @@ use crate::core::args::Args;
 use crate::core::client_line::described;
 use crate::core::command::{ADMIN, Command, Group, NO_SCRIPT, STALE};
 use crate::core::context::Context;
-use crate::replication::follow::{self, Waits, follow, follow_locked};
+use crate::replication::follow::{self, Waits, follow, follow_locked, follow_patiently};
 use engine::locks::sync::{MutexGuard, lock_soon, unlock_fairly};
 use engine::status::pause::Hold;
 use engine::status::replication_status::{LinkState, PrimaryAddress};
@@ -155,7 +155,7 @@ pub fn watch(
             });
             end_stream();
             let primary = PrimaryAddress { host: target.host, port: target.port };
-            while !follow(engine, Some(primary.clone()), Waits::Keep) {}
+            while !follow_patiently(engine, Some(primary.clone()), Waits::Keep) {}
         }
     }
 }

@@ -12,6 +12,7 @@ use engine::time::SteadyMs;
 use engine::{Engine, Error};
 use replication::ids::{History, ReplicationId};
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 /// What becomes of clients that wait for a primary's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,19 @@ pub(crate) enum Waits {
 /// a little later. What was admitted before may still run when this returns.
 pub(crate) fn follow(engine: &Engine, primary: Option<PrimaryAddress>, waits: Waits) -> bool {
     let Some(applying) = lock_soon(&engine.replication().applying) else { return false };
+    let was = change(engine, &applying, primary);
+    drop(applying);
+    follow_up(engine, was.as_ref(), waits);
+    true
+}
+
+/// How long a thread that has no lock waits in the queue of the one under which the stream is applied: longer than
+/// savers have it, which take it in turn.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The same for a thread that holds no lock which others may wait for. False: the lock was not free for long.
+pub(crate) fn follow_patiently(engine: &Engine, primary: Option<PrimaryAddress>, waits: Waits) -> bool {
+    let Some(applying) = engine.replication().applying.try_lock_for(PATIENCE) else { return false };
     let was = change(engine, &applying, primary);
     drop(applying);
     follow_up(engine, was.as_ref(), waits);

@@ -10,7 +10,7 @@
 
 use crate::core::admission::Settle;
 use crate::core::context::{Context, Piecewise};
-use crate::replication::follow::{Waits, follow};
+use crate::replication::follow::{Waits, follow_patiently};
 use engine::Engine;
 use engine::host::connections::StepDown;
 use engine::status::pause::Hold;
@@ -39,7 +39,7 @@ pub(crate) fn begin(cx: &mut Context<'_>, primary: Target) -> Arc<StepDown> {
 pub fn finish(engine: &Engine, order: &StepDown) {
     let Target { host, port } = order.primary.clone();
     let primary = PrimaryAddress { host, port };
-    while !engine.replication().is_replica() && !follow(engine, Some(primary.clone()), Waits::End) {}
+    while !engine.replication().is_replica() && !follow_patiently(engine, Some(primary.clone()), Waits::End) {}
     engine.release_writes(Hold::StepDown);
     engine.host().pause_changed();
     order.set_done();
@@ -77,5 +77,44 @@ impl Piecewise for Await {
 
     fn outlasts_rights(&self) -> bool {
         true
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::finish;
+    use crate::testing::Client;
+    use engine::host::connections::StepDown;
+    use engine::locks::sync::unlock_fairly;
+    use engine::status::pause::Hold;
+    use replication::failover_state::Target;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+    use std::thread;
+    use std::time::Duration;
+
+    #[test]
+    fn an_order_is_carried_out_beside_savers_that_take_the_lock_in_turn() {
+        let client = Client::new();
+        let engine = client.engine();
+        let (is_over, rounds) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let save = || {
+            while !is_over.load(Relaxed) && rounds.fetch_add(1, Relaxed) < 600 {
+                let applying = engine.replication().applying.lock();
+                thread::sleep(Duration::from_millis(5));
+                unlock_fairly(applying);
+                thread::sleep(Duration::from_millis(1));
+            }
+        };
+        thread::scope(|scope| {
+            (0..3).for_each(|_| _ = scope.spawn(save));
+            while rounds.load(Relaxed) < 6 {
+                thread::yield_now();
+            }
+            engine.hold_writes(Hold::StepDown);
+            finish(engine, &StepDown::new(Target { host: b"host".to_vec(), port: 1 }, true));
+            is_over.store(true, Relaxed);
+        });
+        assert!(rounds.load(Relaxed) < 600, "it has waited until they ended");
+        assert!(engine.replication().is_replica());
     }
 }
