@@ -22,6 +22,8 @@ use std::time::Duration;
 /// Gives the order, which is carried out soon.
 pub(crate) fn begin(cx: &mut Context<'_>, primary: Target) -> Arc<StepDown> {
     let is_quiet = cx.keys.reaches_all();
+    // A transaction may have it, which began on a replica that leads by now. The order is carried out under it.
+    cx.applying = None;
     cx.engine.hold_writes(Hold::StepDown);
     if is_quiet {
         cx.keys.enter_epoch();
@@ -82,7 +84,8 @@ impl Piecewise for Await {
 
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
-    use super::finish;
+    use super::{begin, finish};
+    use crate::core::dispatch;
     use crate::testing::Client;
     use engine::host::connections::StepDown;
     use engine::locks::sync::unlock_fairly;
@@ -116,5 +119,18 @@ mod tests {
         });
         assert!(rounds.load(Relaxed) < 600, "it has waited until they ended");
         assert!(engine.replication().is_replica());
+    }
+
+    #[test]
+    fn a_transaction_that_gives_an_order_releases_the_lock_which_it_needs() {
+        let client = Client::new();
+        let (engine, now) = (client.engine(), client.now());
+        let result = dispatch::internal(engine, now, |cx| {
+            cx.applying = Some(cx.engine.replication().applying.lock());
+            let order = begin(cx, Target { host: b"host".to_vec(), port: 1 });
+            assert!(order.is_done() && cx.applying.is_none());
+            Ok(())
+        });
+        assert!(result.is_ok() && engine.replication().is_replica());
     }
 }
