@@ -374,7 +374,7 @@ class Torture:
     def goes_on(self):
         self.step_began, self.is_hurt = time.monotonic(), False
         self.one_step()
-        # What one replica has is there after one failure, and the next is another one when all replicas have it again.
+        # A write that one replica has survives one failure, and the next is another one when all replicas have it again.
         if self.is_hurt or self.random.random() < 0.5:
             self.heals()
         if self.told.wrong:

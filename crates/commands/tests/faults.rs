@@ -237,7 +237,7 @@ impl Machine {
         self.note_durable();
     }
 
-    /// What the log's thread does once a second.
+    /// The work of the log's thread once a second.
     fn tend(&mut self) {
         let Mode::Log(_) = self.mode else { return };
         let (journal, attempt) = (&self.aof().journal, self.aof().attempt());

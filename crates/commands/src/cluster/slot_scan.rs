@@ -113,7 +113,7 @@ impl SlotScan {
                 let hasher = cx.engine.hasher();
                 let first = hasher.slots_of(walk.shard).start as u16;
                 let slot = TAGS[usize::from(first.max(*self.slots.start()))].as_str();
-                // What other slots the shard has is walked from its beginning.
+                // Other slots of the shard are walked from their beginning.
                 let last = (hasher.slots_of(walk.shard).end as u16 - 1).min(*self.slots.end());
                 format!("{}{last:04x}-{{{slot}}}-{}", fingerprint(cx.engine), walk.position)
             }

@@ -106,7 +106,7 @@ const TRIES: u32 = 64;
 struct Replicaof {
     primary: Option<PrimaryAddress>,
     user: String,
-    /// What is left of the tries of a transaction.
+    /// Tries of a transaction that are left.
     tries: Option<u32>,
     /// It has changed.
     settle: Option<Settle>,

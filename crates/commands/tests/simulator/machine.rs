@@ -164,7 +164,7 @@ impl Machine {
         end_waits(&self.engine, aof);
     }
 
-    /// What the log's thread does.
+    /// The work of the log's thread.
     pub fn tend_log(&self, aof: &Aof) {
         self.write_log(aof, aof.journal.policy() != Policy::No);
         if !aof.has_failed() && aof.journal.policy() != Policy::Always {

@@ -59,7 +59,7 @@ const CALLS: usize = 7;
 /// A snapshot of a primary: `a` and `b` are 1.
 const SNAPSHOT: &[u8] = b"REDIS0011\xfe\x00\x00\x01a\x011\x00\x01b\x011\xff\0\0\0\0\0\0\0\0";
 
-/// Who takes which lock first.
+/// The order in which a step takes its locks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Order {
     /// As the server does.
@@ -155,7 +155,7 @@ impl Node {
         }
     }
 
-    /// What the thread does that serves replicas.
+    /// The work of the thread that serves replicas.
     fn frame(&self) {
         let mut change = RoleChange::default();
         // As long as there are workers: a transaction may wait for its order.
@@ -165,7 +165,7 @@ impl Node {
         }
     }
 
-    /// What the link's thread does.
+    /// The work of the link's thread.
     fn follow(&self, random: &mut Rng) {
         let (engine, status) = (&*self.machine.engine, self.machine.engine.replication());
         let info = Arc::new(ClientInfo::new(1 << 41, "", "", -1, 0, UnixMs(BEGIN)));
@@ -265,7 +265,7 @@ impl Node {
         drop(applying);
     }
 
-    /// What the thread of a replica's snapshot does.
+    /// The work of the thread of a replica's snapshot.
     fn send_snapshots(&self, random: &mut Rng) {
         let (engine, status) = (&*self.machine.engine, self.machine.engine.replication());
         let options = options(engine, &Handshake::default());
@@ -294,7 +294,7 @@ impl Node {
         }
     }
 
-    /// What the log's thread does.
+    /// The work of the log's thread.
     fn tend(&self, random: &mut Rng) {
         while !self.is_over() {
             match random.u8(..8) {
@@ -358,7 +358,7 @@ fn number(reply: &[u8]) -> i64 {
     String::from_utf8_lossy(reply).lines().nth(1).map_or(0, |text| text.parse().expect("a number"))
 }
 
-/// What a client does next.
+/// A client's next step.
 fn lines(random: &mut Rng) -> &'static [&'static str] {
     const ROLES: &[&[&str]] = &[
         &["REPLICAOF host 1"],

@@ -272,7 +272,7 @@ pub fn work(machine: &Machine, worker: usize, clients: &mut [Client], execute: E
     }
 }
 
-/// What the log's thread does until nobody sends commands any more, and an operator; the disk fails now and then, and
+/// The work of the log's thread until nobody sends commands any more, and an operator; the disk fails now and then, and
 /// the machine crashes.
 pub fn tend(machine: &Arc<Machine>, random: &mut Rng) {
     let mut operator = Client::new(machine, 0, 0, 0);

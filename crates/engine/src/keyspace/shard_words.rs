@@ -170,7 +170,7 @@ impl Keyspace {
         self.due_times.0[index].store(next.unwrap_or(NEVER), Relaxed);
     }
 
-    /// What must hold whenever a shard's lock is given up.
+    /// Checks that hold whenever a shard's lock is given up.
     #[cfg(debug_assertions)]
     fn check_words(&self, index: usize, shard: &Shard) {
         let words = self.locks().words(index);

@@ -30,7 +30,7 @@ fn none() -> Counts {
 }
 
 impl SlotCounts {
-    /// Of a server that counts, or does not.
+    /// Counts of a server that counts, or does not.
     pub(crate) fn new(is_on: bool) -> SlotCounts {
         SlotCounts { is_on, ..SlotCounts::default() }
     }
@@ -147,7 +147,7 @@ impl Keyspace {
         (0..self.locks().len()).map(|shard| self.hidden_in(shard, db)).sum()
     }
 
-    /// What must hold whenever a shard's lock is given up.
+    /// Checks that hold whenever a shard's lock is given up.
     #[cfg(debug_assertions)]
     pub(super) fn check_slot_counts(&self, index: usize, shard: &Shard) {
         for (number, db) in shard.dbs.iter().filter(|_| self.slot_counts.is_on) {

@@ -18,7 +18,7 @@ pub enum Garbage {
     Libraries(Arc<Libraries>),
     /// Scripts that were flushed.
     Scripts(Vec<Arc<Script>>),
-    /// What has come of a primary's stream and will not be applied.
+    /// Commands that have come of a primary's stream and will not be applied.
     Stream(Vec<u8>),
     /// Work that will not be done any more.
     Work(Box<dyn Send>),

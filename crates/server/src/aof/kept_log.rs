@@ -9,7 +9,7 @@ use persistence::aof::of;
 /// Nanoseconds of a millisecond.
 const MILLISECOND: u64 = 1_000_000;
 
-/// What replies to clients wait for that have not asked for anything themselves.
+/// How many replicas replies wait for, to clients that have not asked for anything themselves.
 pub fn configured_need(config: &Config) -> AckNeed {
     let replicas = config.int(Directive::MIN_REPLICAS_TO_ACKNOWLEDGE).clamp(0, REPLICAS_MAX as i64) as u8;
     AckNeed { replicas, durable: false }

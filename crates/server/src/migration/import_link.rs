@@ -39,7 +39,7 @@ pub enum Turn {
     More,
     /// What comes next cannot run now.
     Stuck,
-    /// What was applied is still to be kept.
+    /// Keys that were applied are still to be kept.
     Unkept,
     /// The connection has ended.
     Ended,
