@@ -409,6 +409,15 @@ def view_of(node):
     return tuple(sorted(" ".join([words[0], *(word for word in words[8:] if word[0] != "[")]) for words in lines))
 
 
+def told_of(node):
+    """A node's own view of its replication, for who looks for the cause."""
+    try:
+        lines = node("INFO", "replication").decode().splitlines()
+    except (OSError, EOFError):
+        return "does not answer"
+    return " ".join(line for line in lines if line.startswith(("role", "in_sync", "master_link_status", "master_port", "connected_slaves")))
+
+
 def run(options, shim):
     print(f"torture: seed {options.seed}", flush=True)
     with scratch_folder(f"cluster_torture_{options.seed}") as folder:
@@ -424,6 +433,8 @@ def run(options, shim):
         except (Failed, SystemExit, AssertionError) as error:
             print("torture: FAILED, seed", options.seed, error)
             print("\n".join(torture.log[-40:] if torture else []))
+            for node in torture.nodes if torture else []:
+                print(node.port, told_of(node))
             print({node.port: node.folder for node in torture.nodes} if torture else "")
             raise SystemExit(1) from error
         finally:
