@@ -346,7 +346,7 @@ class Torture:
             node.has_data = node.has_data or object()
 
     def gives_replicas(self):
-        """What an operator does: a primary without slots, or a replica too many, follows a primary that nobody follows."""
+        """An operator lets a primary without slots, or a replica too many, follow a primary that nobody follows."""
         if time.monotonic() < self.step_began + 12:
             return
         try:
