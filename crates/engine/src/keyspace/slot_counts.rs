@@ -21,7 +21,7 @@ pub struct SlotCounts {
     is_on: bool,
     /// The databases that are found at their numbers; each is made when its first key comes.
     low: [OnceLock<Counts>; LOW],
-    /// Counts of slots from [`LOW`] on.
+    /// Databases from [`LOW`] on.
     high: Mutex<BTreeMap<u32, Counts>>,
 }
 
