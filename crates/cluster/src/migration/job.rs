@@ -168,7 +168,7 @@ pub struct Job {
     pub(super) paused_until: Option<Millis>,
     /// Source: the target was told so.
     pub(super) told_paused: bool,
-    /// Source: it is to end as soon as the target is known not to have taken the slots.
+    /// Source: the target was told that it may not take the slots any more.
     pub(super) is_cancelled: bool,
     /// Source: where the target was asked whether it has taken the slots.
     pub(super) asked_on: Option<LinkId>,

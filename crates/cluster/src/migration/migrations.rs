@@ -13,9 +13,6 @@ use crate::node_table::NodeTable;
 use crate::slot_set::SlotSet;
 use std::collections::VecDeque;
 
-const LOST_TO_TARGET: &str =
-    "Connection lost to target. Check CLUSTER GETSLOTMIGRATIONS on the target node for more information.";
-
 /// Directives that migrations go by. All may change at run time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MigrationSettings {
@@ -186,8 +183,7 @@ impl Migrations {
                 continue;
             };
             // The target may have the slots: writers wait until that is known.
-            let is_told = std::mem::replace(&mut job.is_cancelled, true);
-            if job.is_linked && !is_told {
+            if job.is_linked && !std::mem::replace(&mut job.is_cancelled, true) {
                 self.send(&name, SyncWord::Cancel);
             }
         }
@@ -284,6 +280,8 @@ impl Migrations {
     pub(crate) fn broken(&mut self, name: &JobName, reason: &str, view: MigrationView<'_>) {
         match self.job_mut(name) {
             Some(job) if job.state == JobState::FailoverGranted => {
+                // What was said behind the grant may not have been heard.
+                job.is_cancelled = false;
                 if std::mem::take(&mut job.is_linked) {
                     self.act(MigrationEffect::Close { job: *name });
                 }
@@ -292,10 +290,10 @@ impl Migrations {
         }
     }
 
-    /// Sources that have granted slots over a connection that is gone, their targets, and where these were asked since
-    /// then whether they have them.
+    /// Cancelled sources whose targets have closed the connection, behind the word of that; the targets, and where
+    /// these were asked since then whether they have the slots. Others may have the grant still before them.
     pub(crate) fn doubtful(&self) -> Vec<(JobName, NodeId, Option<LinkId>)> {
-        let is_doubtful = |job: &&Job| job.state == JobState::FailoverGranted && !job.is_linked && !job.is_tracked;
+        let is_doubtful = |job: &&Job| job.state == JobState::FailoverGranted && job.is_cancelled && !job.is_linked;
         self.jobs.iter().filter(is_doubtful).map(|job| (job.name, job.target, job.asked_on)).collect()
     }
 
@@ -306,10 +304,7 @@ impl Migrations {
 
     /// The target of a doubtful job was heard, and does not claim the slots: it never will.
     pub(crate) fn not_taken(&mut self, name: &JobName, view: MigrationView<'_>) {
-        match self.job(name) {
-            Some(job) if job.is_cancelled => self.finish(name, JobState::Cancelled, None, view),
-            _ => self.fail(name, LOST_TO_TARGET, view),
-        }
+        self.finish(name, JobState::Cancelled, None, view);
     }
 
     /// The connection is gone, or could not be made.
@@ -330,7 +325,11 @@ impl Migrations {
                 "Connection lost to source. Check CLUSTER GETSLOTMIGRATIONS on the source node for more information.",
                 view,
             ),
-            () => self.fail(name, LOST_TO_TARGET, view),
+            () => self.fail(
+                name,
+                "Connection lost to target. Check CLUSTER GETSLOTMIGRATIONS on the target node for more information.",
+                view,
+            ),
         }
     }
 
