@@ -209,6 +209,29 @@ fn requests_that_wait_when_the_server_gets_busy_are_answered_busy() {
     });
 }
 
+/// Who waits for its end on the script's worker is told that the server is busy.
+#[test]
+fn a_pause_ends_during_a_script() {
+    on_each_thread_count(&["--busy-reply-threshold", "50"], |server| {
+        let mut clients = crowd(server);
+        let mut waiting: Vec<_> = (0..8).map(|_| server.socket()).collect();
+        assert_eq!(ask(&mut clients[0], "CLIENT PAUSE 1000 WRITE"), "OK");
+        waiting.iter_mut().for_each(|socket| send(socket, b"SET k v\r\n"));
+        assert!(eventually(|| ask(&mut clients[0], "INFO clients").contains("paused_timeout_milliseconds")));
+        // On each worker: the first one ends the pause.
+        let mut scripts: Vec<_> = (0..8).map(|_| server.socket()).collect();
+        scripts.iter_mut().for_each(|socket| send(socket, b"EVAL_RO 'while true do end' 0\r\n"));
+        waiting.iter_mut().for_each(|socket| expect_bytes(socket, b"-BUSY "));
+        for socket in &mut scripts {
+            let mut first = [0];
+            assert!(eventually(|| {
+                ask(&mut clients[0], "SCRIPT KILL");
+                matches!(socket.peek(&mut first), Ok(1))
+            }));
+        }
+    });
+}
+
 #[test]
 fn a_long_reply_that_has_begun_goes_on_during_a_script() {
     const ITEMS: usize = 60_000;

@@ -66,8 +66,13 @@ impl Worker {
                 self.unblock(&ticket, &ticket.request().timeout_reply());
             }
         }
+        self.end_pause();
+    }
+
+    /// Ends the pause if its time has come, which the first worker does for all, also from within a script.
+    pub fn end_pause(&mut self) {
         let engine = &self.shared.engine;
-        if self.index == 0 && engine.is_paused() && engine.end_pause_if_over(now) {
+        if self.index == 0 && engine.is_paused() && engine.end_pause_if_over(clock::nanos().ms()) {
             self.shared.post_all(|| WorkerMessage::PauseChanged);
             self.release_postponed();
         }

@@ -45,9 +45,10 @@ impl Worker {
         self.barrier.release();
         while let Some(message) = self.inbox.take() {
             match message {
-                WorkerMessage::Connection { .. } | WorkerMessage::Handover(_) | WorkerMessage::Pushes { .. } => {
-                    self.take_message(message, now);
-                }
+                WorkerMessage::Connection { .. }
+                | WorkerMessage::Handover(_)
+                | WorkerMessage::Pushes { .. }
+                | WorkerMessage::PauseChanged => self.take_message(message, now),
                 // No thread is to wait for a script in silence.
                 WorkerMessage::Settle { left } => _ = left.fetch_sub(1, Release),
                 WorkerMessage::Stop => {

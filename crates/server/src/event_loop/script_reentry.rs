@@ -172,6 +172,7 @@ impl Worker {
             self.accept();
         }
         self.take_messages_in_script(now);
+        self.end_pause();
         self.step_chunked(self.nanos().after(CHUNKED), now);
         let mut served = Vec::new();
         let (mut arena, mut inputs) = (Vec::new(), Vec::new());
