@@ -88,6 +88,23 @@ fn primaries_that_serve_nobody_are_all_replaced() {
 }
 
 #[test]
+fn a_replica_that_may_lack_acknowledged_writes_leads_by_order_only() {
+    for seed in seeds() {
+        let mut world = cluster(seed, 3, 2, Flaw::None);
+        world.run(5 * SECOND);
+        // The one that is out of sync has most.
+        world.members[3].may_lack_acknowledged = true;
+        world.members[0].is_unconfirmed = true;
+        world.run_until("the other one has taken over", 20 * SECOND, |world| world.me(6).has_vote());
+        world.settle(60 * SECOND);
+        assert!(world.me(3).is_replica(), "seed {seed}\n{}", world.history());
+        world.tell(3, |bus, now| bus.failover(FailoverMode::Agreed, "test", false, now).expect("a replica"));
+        world.run_until("it has taken over, too", 20 * SECOND, |world| world.me(3).has_vote());
+        world.settle(60 * SECOND);
+    }
+}
+
+#[test]
 fn a_minority_fails_nothing_over() {
     for seed in seeds() {
         let mut world = cluster(seed, 5, 1, Flaw::None);

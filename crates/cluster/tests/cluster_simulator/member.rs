@@ -26,6 +26,8 @@ pub struct Member {
     pub is_kept_waiting: bool,
     /// It leads, and answers no client.
     pub is_unconfirmed: bool,
+    /// As a replica it was left out of the in-sync set.
+    pub may_lack_acknowledged: bool,
     pub bytes_sent: u64,
 }
 
@@ -57,6 +59,7 @@ impl Member {
             has_history: false,
             is_kept_waiting: false,
             is_unconfirmed: false,
+            may_lack_acknowledged: false,
             bytes_sent: 0,
         }
     }
@@ -85,6 +88,7 @@ impl Member {
             heard_from_primary: self.heard + self.clock,
             is_unconfirmed: self.is_unconfirmed && self.following.is_none(),
             is_in_sync: false,
+            may_lack_acknowledged: self.may_lack_acknowledged && self.following.is_some(),
             has_history: self.following.is_some() && self.has_history,
         }
     }

@@ -423,6 +423,7 @@ fn facts(shared: &Shared, are_writes_paused: bool) -> Facts {
     let link = status.link();
     let heard = if link.state == LinkState::Connected { link.last_io } else { link.down_since };
     let silence = clock::nanos().ms().since(heard);
+    let accepts_loss = shared.engine.config().snapshot().flag(Directive::REPLICA_MAY_LOSE_ACKNOWLEDGED);
     Facts {
         replication_offset: i64::try_from(status.data_offset()).unwrap_or(i64::MAX),
         are_writes_paused,
@@ -431,6 +432,7 @@ fn facts(shared: &Shared, are_writes_paused: bool) -> Facts {
         is_unconfirmed: !status.is_replica() && status.acknowledgement.state() == "unconfirmed",
         has_history: status.has_history(),
         is_in_sync: status.is_replica() && status.acknowledgement.is_member(),
+        may_lack_acknowledged: !status.acknowledgement.is_in_sync() && !accepts_loss,
     }
 }
 

@@ -194,7 +194,8 @@ impl PrimaryThread {
             return;
         };
         primary.tick(&settings, now);
-        while let Some(word) = primary.next_word() {
+        let is_to_end = self.is_to_end();
+        while let Some(word) = primary.next_word().filter(|_| !is_to_end) {
             let Some(end) = self.add(&[b"PING", word.as_bytes()]) else { break };
             primary.appended(end);
             primary.tick(&settings, now);
@@ -217,7 +218,7 @@ impl PrimaryThread {
         let asked = &self.acknowledging;
         let end = self.backlog.as_ref().map_or(0, |backlog| backlog.end());
         let is_due = end > asked.asked_at || now >= asked.asked_time + settings.lease / ASKS;
-        let is_asked = self.shared.engine.replication().acknowledgement.is_asked();
+        let is_asked = self.shared.engine.replication().acknowledgement.is_asked() && !self.is_to_end();
         if is_due && is_asked && self.replicas.iter().any(|(_, replica)| replica.shown.is_online()) {
             self.acknowledging.asked_time = now;
             self.acknowledging.asked_at = self.add(&[b"REPLCONF", b"GETACK", b"*"]).unwrap_or(end);

@@ -410,9 +410,15 @@ impl PrimaryThread {
         self.close(token, now);
     }
 
-    /// Unless the stream is to end where it ends now.
+    /// Whether the stream is to end where it ends now: a replica that takes over has no more, and what a primary has
+    /// beyond that it may not follow with.
+    pub(super) fn is_to_end(&self) -> bool {
+        self.role_change.is_wanted() || self.shared.engine.pause().held() == Some(Hold::Failover)
+    }
+
+    /// Adds a PING to the stream, unless that is to end.
     pub(super) fn ping_replicas(&mut self, now: SteadyMs) {
-        if !self.role_change.is_wanted() && self.shared.engine.pause().held() != Some(Hold::Failover) {
+        if !self.is_to_end() {
             self.pinged_at = now;
             self.add(&[b"PING"]);
         }

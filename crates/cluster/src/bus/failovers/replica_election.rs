@@ -34,6 +34,11 @@ impl Bus {
             self.log_cannot_failover(CannotFailover::NoHistory);
             return;
         }
+        // Led by it, the shard would answer nobody, and who has them could not follow it.
+        if !is_manual && self.facts.may_lack_acknowledged {
+            self.log_cannot_failover(CannotFailover::OutOfSync);
+            return;
+        }
         if !is_manual && self.is_data_too_old() {
             self.log_cannot_failover(CannotFailover::DataAge);
             return;
@@ -237,10 +242,9 @@ impl Bus {
 
     fn log_cannot_failover(&mut self, reason: CannotFailover) {
         let is_same = self.election.reason == Some(reason);
-        let period = if matches!(reason, CannotFailover::DataAge | CannotFailover::NoHistory) {
-            10 * RELOG_PERIOD
-        } else {
-            RELOG_PERIOD
+        let period = match reason {
+            CannotFailover::DataAge | CannotFailover::NoHistory | CannotFailover::OutOfSync => 10 * RELOG_PERIOD,
+            CannotFailover::WaitingDelay | CannotFailover::Expired | CannotFailover::WaitingVotes => RELOG_PERIOD,
         };
         if is_same && self.now - self.election.reason_logged < period {
             return;
@@ -249,6 +253,10 @@ impl Bus {
         self.election.reason_logged = self.now;
         let why = match reason {
             CannotFailover::NoHistory => "Nothing of the primary's data has come to this replica yet.",
+            CannotFailover::OutOfSync => {
+                "Acknowledged writes may be missing here. Please check the 'replica-may-lose-acknowledged' \
+                 configuration option."
+            }
             CannotFailover::DataAge => {
                 "Disconnected from primary for longer than allowed. Please check the \
                  'cluster-replica-validity-factor' configuration option."

@@ -106,6 +106,9 @@ pub struct Facts {
     pub is_unconfirmed: bool,
     /// This node may have all that was acknowledged, however long it has followed nobody.
     pub is_in_sync: bool,
+    /// Acknowledged writes may be elsewhere only: this node was left out of the in-sync set, and no operator accepts
+    /// their loss.
+    pub may_lack_acknowledged: bool,
     /// This node is a replica and has data of its primary's history: it was synchronized once.
     pub has_history: bool,
 }

@@ -23,6 +23,7 @@ pub(crate) struct Election {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CannotFailover {
     NoHistory,
+    OutOfSync,
     DataAge,
     WaitingDelay,
     Expired,
