@@ -65,7 +65,7 @@ pub fn show(value: &Value) -> String {
     }
 }
 
-fn show_error(error: &RedisError) -> String {
+pub fn show_error(error: &RedisError) -> String {
     match error.kind() {
         ErrorKind::Io | ErrorKind::Parse | ErrorKind::Client => {
             panic!("the client gave up: {error}")

@@ -91,7 +91,7 @@ fn a_client_that_waits_gets_nothing_when_its_user_is_removed() {
 }
 
 /// Two nodes that ask each other, each with half of the slots: `{a}` is the second's.
-fn two_nodes() -> [Server; 2] {
+pub fn two_nodes() -> [Server; 2] {
     let start = || {
         let bus = free_port().to_string();
         Server::start_with_threads(

@@ -199,6 +199,12 @@ def refusals(cluster, port):
     sha = client("SCRIPT", "LOAD", script)[1:]
     for name in names:
         assert client("EVALSHA", sha, 1, name, 5) == b"+OK" and client("GET", name) == b"$5"
+    library = "#!lua name=lib\nredis.register_function('put', function(keys, args) return redis.call('set', keys[1], args[1]) end)"
+    assert client("FUNCTION", "LOAD", library) == b"$lib" and client("SCRIPT", "EXISTS", sha, "0" * 40) == [b"*", b":1", b":0"]
+    for name in names:
+        assert client("FCALL", "put", 1, name, 5) == b"+OK" and client("GET", name) == b"$5"
+    assert client("FUNCTION", "LOAD", library) == single("FUNCTION", "LOAD", library).replace(b"$lib", b"-ERR Library 'lib' already exists")
+    assert client("FUNCTION", "DELETE", "lib") == b"+OK" and single("FUNCTION", "DELETE", "lib") == b"+OK"
     client("CLIENT", "CAPA", "moved")
     assert any(client("GET", name).startswith(b"-MOVED") for name in names)
     assert client("MGET", *names).startswith(b"-CROSSSLOT")

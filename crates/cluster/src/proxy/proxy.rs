@@ -355,8 +355,8 @@ impl Proxy {
             PartState::Replied(reply) => reply,
             PartState::Waiting | PartState::Sent | PartState::PutOff(_) => Vec::new(),
         });
-        asked.answer = Some(asked.question.join.answer(replies.collect()));
-        asked.question.parts = Vec::new();
+        let from: Vec<SocketAddr> = std::mem::take(&mut asked.question.parts).iter().map(|part| part.to).collect();
+        asked.answer = Some(asked.question.join.answer(replies.collect(), &from));
         let client = asked.by.client;
         let Some(queue) = self.queues.get_mut(&client) else { return };
         while let Some(first) = queue.front()

@@ -1,6 +1,7 @@
 //! One answer of the replies of several nodes.
 
 use resp::number::parse_i64;
+use std::net::SocketAddr;
 
 /// How the parts of a question become one answer. An error of any part is the answer, the first one's of several.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,8 +12,12 @@ pub enum Join {
     Elements,
     /// The sum of numbers: DEL, EXISTS, DBSIZE.
     Sum,
-    /// OK if all are: MSET, FLUSHALL.
+    /// OK if all are: MSET.
     AllOk,
+    /// The one that all nodes give: FLUSHALL, FUNCTION LOAD. An error that not all give bears the name of its node.
+    Alike,
+    /// For each of its elements whether it is 1 in all: SCRIPT EXISTS.
+    InAll,
     /// One of those that are not null, by this random number: RANDOMKEY.
     Any(u64),
     /// A page of names and a cursor, which becomes one of the whole cluster: SCAN.
@@ -57,16 +62,20 @@ impl Pages {
 const UNFIT: &[u8] = b"-ERR The replies of several nodes do not fit together\r\n";
 
 impl Join {
-    /// The answer.
-    pub fn answer(&self, replies: Vec<Vec<u8>>) -> Vec<u8> {
+    /// Returns the answer. `from`: the nodes that were asked, by the index of their replies.
+    pub fn answer(&self, replies: Vec<Vec<u8>>, from: &[SocketAddr]) -> Vec<u8> {
+        if *self == Join::Alike {
+            return alike(replies, from).unwrap_or_else(|| UNFIT.to_vec());
+        }
         if let Some(error) = replies.iter().find(|reply| reply.first() == Some(&b'-')) {
             return error.clone();
         }
         let joined = match self {
-            Join::One => return replies.into_iter().next().unwrap_or_else(|| UNFIT.to_vec()),
+            Join::One | Join::Alike => replies.into_iter().next(),
             Join::Elements => elements(&replies),
             Join::Sum => sum(&replies),
             Join::AllOk => replies.iter().all(|reply| reply == b"+OK\r\n").then(|| b"+OK\r\n".to_vec()),
+            Join::InAll => in_all(&replies),
             Join::Any(random) => any(replies, *random),
             Join::Page(pages) => replies.first().and_then(|reply| page(reply, *pages)),
         };
@@ -92,6 +101,40 @@ fn elements(replies: &[Vec<u8>]) -> Option<Vec<u8>> {
 fn sum(replies: &[Vec<u8>]) -> Option<Vec<u8>> {
     let sum = replies.iter().try_fold(0i64, |sum, reply| sum.checked_add(header(reply, b':')?.0))?;
     Some(format!(":{sum}\r\n").into_bytes())
+}
+
+/// The reply that all have given, or else the first error, with the node that gave it.
+fn alike(replies: Vec<Vec<u8>>, from: &[SocketAddr]) -> Option<Vec<u8>> {
+    if replies.windows(2).all(|pair| pair[0] == pair[1]) {
+        return replies.into_iter().next();
+    }
+    let at = replies.iter().position(|reply| reply.first() == Some(&b'-'))?;
+    let mut error = replies.into_iter().nth(at)?;
+    error.truncate(error.trim_ascii_end().len());
+    error.extend_from_slice(format!(" (node {})\r\n", from.get(at)?).as_bytes());
+    Some(error)
+}
+
+fn in_all(replies: &[Vec<u8>]) -> Option<Vec<u8>> {
+    let mut joined: Option<Vec<bool>> = None;
+    for reply in replies {
+        let (count, mut rest) = header(reply, b'*')?;
+        let mut flags = Vec::new();
+        for _ in 0..count {
+            let (flag, after) = header(rest, b':')?;
+            flags.push(flag == 1);
+            rest = after;
+        }
+        joined = match joined {
+            Some(others) if others.len() != flags.len() => return None,
+            Some(others) => Some(others.iter().zip(flags).map(|(other, flag)| *other && flag).collect()),
+            None => Some(flags),
+        };
+    }
+    let flags = joined?;
+    let mut joined = format!("*{}\r\n", flags.len()).into_bytes();
+    flags.iter().for_each(|is_in| joined.extend_from_slice(if *is_in { b":1\r\n" } else { b":0\r\n" }));
+    Some(joined)
 }
 
 fn any(mut replies: Vec<Vec<u8>>, random: u64) -> Option<Vec<u8>> {
@@ -121,7 +164,8 @@ mod tests {
 
     fn answer(join: &Join, replies: &[&str]) -> String {
         let replies = replies.iter().map(|reply| reply.as_bytes().to_vec()).collect();
-        String::from_utf8(join.answer(replies)).unwrap()
+        let from = [1, 2, 3].map(|port| SocketAddr::from(([10, 0, 0, 1], port)));
+        String::from_utf8(join.answer(replies, &from)).unwrap()
     }
 
     #[test]
@@ -148,6 +192,24 @@ mod tests {
             (Join::AllOk, ["+OK\r\n", ":1\r\n"]),
         ] {
             assert_eq!(answer(&join, &replies).as_bytes(), UNFIT, "{join:?}");
+        }
+    }
+
+    #[test]
+    fn an_error_that_not_all_nodes_give_bears_the_name_of_its_node() {
+        assert_eq!(answer(&Join::Alike, &["$3\r\nlib\r\n", "$3\r\nlib\r\n"]), "$3\r\nlib\r\n");
+        assert_eq!(answer(&Join::Alike, &["-ERR x\r\n", "-ERR x\r\n"]), "-ERR x\r\n");
+        let told = answer(&Join::Alike, &["+OK\r\n", "-ERR x\r\n", "-ERR y\r\n"]);
+        assert_eq!(told, "-ERR x (node 10.0.0.1:2)\r\n");
+        assert_eq!(answer(&Join::Alike, &["+OK\r\n", ":1\r\n"]).as_bytes(), UNFIT);
+    }
+
+    #[test]
+    fn a_script_exists_that_all_nodes_have() {
+        let told = answer(&Join::InAll, &["*3\r\n:1\r\n:1\r\n:0\r\n", "*3\r\n:1\r\n:0\r\n:0\r\n"]);
+        assert_eq!(told, "*3\r\n:1\r\n:0\r\n:0\r\n");
+        for other in ["*1\r\n:1\r\n", "+OK\r\n", "*2\r\n:1\r\n"] {
+            assert_eq!(answer(&Join::InAll, &["*2\r\n:1\r\n:1\r\n", other]).as_bytes(), UNFIT, "{other}");
         }
     }
 

@@ -123,29 +123,29 @@ impl Asking<'_> {
         Ok(self.question(parts, join, writes(command)))
     }
 
-    /// What is about all keys, wherever they are.
+    /// What is about all keys, wherever they are, or about the scripts and libraries of all nodes.
     pub fn of_all(&self, Carried { command, args }: Carried<'_>) -> Result<Option<Box<Question>>, Error> {
         let join = match command.name {
             "keys" => Join::Elements,
             "dbsize" | "delprefix" | "delpattern" => Join::Sum,
             "randomkey" => Join::Any(fastrand::u64(..)),
-            "flushall" | "flushdb" => Join::AllOk,
+            "flushall" | "flushdb" => Join::Alike,
             "scan" => return self.scan(args),
-            _ => return Ok(None),
+            _ => match join_of_scripts(command) {
+                Some(join) => join,
+                None => return Ok(None),
+            },
         };
-        let part = |(_, node)| {
-            Some(Part {
-                to: self.address(node)?,
-                bytes: args.text().into_owned(),
-                requests: 1,
-                has_several: false,
-                asking: false,
-            })
-        };
-        let parts = self.primaries().into_iter().map(part).collect::<Option<Vec<_>>>();
+        let places = self.primaries().into_iter().map(|(_, node)| self.address(node)).collect::<Option<Vec<_>>>();
         // Who knows of no cluster yet is all that there is.
-        let parts = parts.filter(|parts| !parts.is_empty() && self.map.is_up);
-        Ok(parts.and_then(|parts| self.question(parts, join, writes(command))))
+        let Some(mut places) = places.filter(|places| !places.is_empty() && self.map.is_up) else { return Ok(None) };
+        // Scripts and functions are called here, too. A replica gets its functions from its primary.
+        let has_own = join_of_scripts(command).is_some() && !(self.map.is_replica && command.flags.has(WRITE));
+        let own = self.own_address().filter(|own| has_own && !places.contains(own));
+        places.extend(own);
+        let bytes = args.text();
+        let part = |to| Part { to, bytes: bytes.to_vec(), requests: 1, has_several: false, asking: false };
+        Ok(self.question(places.into_iter().map(part).collect(), join, writes(command)))
     }
 
     fn primaries(&self) -> Vec<Owner> {
@@ -176,12 +176,24 @@ impl Asking<'_> {
     }
 }
 
-/// Whether it is about all keys, wherever they are.
+/// Whether it is about all keys, wherever they are, or about what every node has its own of.
 pub(super) fn is_of_all(command: &Command) -> bool {
-    matches!(
-        command.name,
-        "keys" | "dbsize" | "delprefix" | "delpattern" | "randomkey" | "flushall" | "flushdb" | "scan"
-    )
+    join_of_scripts(command).is_some()
+        || matches!(
+            command.name,
+            "keys" | "dbsize" | "delprefix" | "delpattern" | "randomkey" | "flushall" | "flushdb" | "scan"
+        )
+}
+
+/// How the replies of a command are joined that puts scripts or libraries at all nodes, removes them, or looks for
+/// them. None: it is another one.
+fn join_of_scripts(command: &Command) -> Option<Join> {
+    (command.group == Group::Scripting && command.keys.is_empty()).then_some(())?;
+    let has = |policy| command.tips.contains(&policy);
+    if has("response_policy:all_succeeded") {
+        return Some(Join::Alike);
+    }
+    has("response_policy:agg_logical_and").then_some(Join::InAll)
 }
 
 fn writes(command: &Command) -> bool {

@@ -13,7 +13,7 @@
 //! not count for the user.
 
 use crate::core::args::Args;
-use crate::core::command::{ALL_DBS, Command, DENY_OOM, RUNS_SCRIPTS};
+use crate::core::command::{ALL_DBS, Command, DENY_OOM, Group, RUNS_SCRIPTS};
 use crate::core::rights;
 use crate::core::session::Session;
 use engine::Engine;
@@ -31,7 +31,8 @@ impl<'c> Carried<'c> {
         let carried = Carried { command, args };
         let user = session.present_user(engine)?;
         let runs_scripts = command.flags.has(RUNS_SCRIPTS);
-        if !user.quota().memory.is_empty() && (runs_scripts || command.flags.has(DENY_OOM)) {
+        let adds_to_keys = command.flags.has(DENY_OOM) && command.group != Group::Scripting;
+        if !user.quota().memory.is_empty() && (runs_scripts || adds_to_keys) {
             return None;
         }
         if user.is_unrestricted() {

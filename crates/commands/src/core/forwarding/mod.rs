@@ -6,6 +6,8 @@
 //!   SCAN                                          asked of one node after the other
 //!   KEYS, DBSIZE, RANDOMKEY, FLUSHALL, FLUSHDB,
 //!   DELPREFIX, DELPATTERN                         asked of all primaries
+//!   FUNCTION LOAD, DELETE, FLUSH, RESTORE,
+//!   SCRIPT LOAD, EXISTS, FLUSH                    asked of all primaries, and of this node
 //!   what has to stay with its connection          MOVED, as without it: WATCH, SSUBSCRIBE, who waits for keys or tracks
 //! ```
 //!
@@ -297,7 +299,7 @@ mod tests {
             ("COPY {c} {c}x DB 99", MOVED),
             ("EVAL x 1 {c}", MOVED),
             ("FCALL x 1 {c}", MOVED),
-            ("FLUSHDB", "7001: FLUSHDB, 7000: FLUSHDB; AllOk writes"),
+            ("FLUSHDB", "7001: FLUSHDB, 7000: FLUSHDB; Alike writes"),
             ("FLUSHALL", "-NOPERM No permissions to access database"),
         ] {
             assert_eq!(asked(&mut client, line), expected, "{line}");
@@ -338,7 +340,7 @@ mod tests {
             ("DBSIZE", "7001: DBSIZE, 7000: DBSIZE; Sum".to_owned()),
             ("DELPREFIX k", "7001: DELPREFIX k, 7000: DELPREFIX k; Sum writes".to_owned()),
             ("KEYS k*", "7001: KEYS k*, 7000: KEYS k*; Elements".to_owned()),
-            ("FLUSHALL ASYNC", "7001: FLUSHALL ASYNC, 7000: FLUSHALL ASYNC; AllOk writes".to_owned()),
+            ("FLUSHALL ASYNC", "7001: FLUSHALL ASYNC, 7000: FLUSHALL ASYNC; Alike writes".to_owned()),
             ("SCAN 0 COUNT 5", "7001: SCAN 0 COUNT 5; Page(Pages { slot: 0, next: Some(7366) })".to_owned()),
             ("SCAN 7366 COUNT 5", "7000: SCAN 0 COUNT 5; Page(Pages { slot: 7366, next: None })".to_owned()),
             ("SCAN 16391", "7001: SCAN 1; Page(Pages { slot: 7, next: Some(7366) })".to_owned()),
@@ -347,6 +349,33 @@ mod tests {
         ] {
             assert_eq!(asked(&mut client, line), expected, "{line}");
         }
+    }
+
+    #[test]
+    fn scripts_and_libraries_are_put_at_all_primaries_and_here() {
+        let mut client = node();
+        for (line, expected) in [
+            ("FUNCTION LOAD REPLACE x", "7001: FUNCTION LOAD REPLACE x, 7000: FUNCTION LOAD REPLACE x; Alike writes"),
+            ("FUNCTION DELETE x", "7001: FUNCTION DELETE x, 7000: FUNCTION DELETE x; Alike writes"),
+            ("FUNCTION FLUSH", "7001: FUNCTION FLUSH, 7000: FUNCTION FLUSH; Alike writes"),
+            ("FUNCTION RESTORE x", "7001: FUNCTION RESTORE x, 7000: FUNCTION RESTORE x; Alike writes"),
+            ("FUNCTION LIST", "*0"),
+            ("SCRIPT LOAD x", "7001: SCRIPT LOAD x, 7000: SCRIPT LOAD x; Alike"),
+            ("SCRIPT EXISTS x", "7001: SCRIPT EXISTS x, 7000: SCRIPT EXISTS x; InAll"),
+            ("SCRIPT FLUSH", "7001: SCRIPT FLUSH, 7000: SCRIPT FLUSH; Alike"),
+            ("FUNCTION LOAD", "-ERR wrong number of arguments for 'function|load' command"),
+        ] {
+            assert_eq!(asked(&mut client, line), expected, "{line}");
+        }
+        let mut map = (*client.engine().cluster().map()).clone();
+        (map.is_replica, map.serving) = (true, Some(1));
+        map.owners.fill(Some(1));
+        client.engine().set_slot_map(map);
+        assert_eq!(asked(&mut client, "SCRIPT LOAD x"), "7001: SCRIPT LOAD x, 7000: SCRIPT LOAD x; Alike");
+        assert_eq!(asked(&mut client, "FUNCTION FLUSH"), "7001: FUNCTION FLUSH; Alike writes");
+        let mut client = node();
+        client.is("ACL SETUSER u on nopass +@all ~a db=0 &* quota:memory:x=1", "+OK").is("AUTH u x", "+OK");
+        assert_eq!(asked(&mut client, "FUNCTION LOAD x"), "7001: FUNCTION LOAD x, 7000: FUNCTION LOAD x; Alike writes");
     }
 
     #[test]
