@@ -5,6 +5,7 @@ use crate::ended_connections::{owner_and_target, owner_and_target_with};
 use crate::failing_disks::limit_files;
 use crate::harness::{Server, eventually, expect_bytes, is_peer, send};
 use resp::encode_command;
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::net::TcpStream;
 
@@ -87,6 +88,39 @@ fn slots_are_not_taken_when_the_log_has_failed() {
     }
     limit_files(&target, None);
     expect_word(&mut source, "REQUEST-FAILOVER");
+    assert!(owner.stop().success() && target.stop().success());
+}
+
+#[test]
+fn jobs_wait_in_line_for_their_snapshots() {
+    if is_peer() {
+        return;
+    }
+    let (owner, target, _) = owner_and_target();
+    let (mut admin, mut there) = (owner.client(), target.client());
+    let id = ask(&mut there, "CLUSTER MYID").trim_matches('"').to_owned();
+    assert!(eventually(|| ask(&mut admin, "CLUSTER NODES").contains(&id)));
+    assert!(eventually(|| ask(&mut admin, "SET k v") == "OK"));
+    assert_eq!(ask(&mut admin, "CONFIG SET rdb-key-save-delay 300000"), "OK");
+    let (mut slots, mut order) = (BTreeSet::new(), "CLUSTER MIGRATESLOTS".to_owned());
+    for name in (0..).map(|number| format!("k{number}")) {
+        let slot = ask(&mut admin, &format!("CLUSTER KEYSLOT {name}"));
+        if slots.len() < 20 && slots.insert(slot.clone()) {
+            assert_eq!(ask(&mut admin, &format!("SET {name} v")), "OK");
+            order += &format!(" SLOTSRANGE {slot} {slot} NODE {id}");
+        }
+        if slots.len() == 20 {
+            break;
+        }
+    }
+    assert_eq!(ask(&mut admin, &order), "OK");
+    // How a job ends is left open: writes are not paused for ever, and a slow machine may take longer.
+    let have_begun = |admin: &mut _| {
+        let jobs = ask(admin, "CLUSTER GETSLOTMIGRATIONS");
+        assert!(!jobs.contains("Failed to perform snapshot"), "{jobs}");
+        !["connecting", "reading-", "waiting-to-snapshot"].iter().any(|state| jobs.contains(state))
+    };
+    assert!(eventually(|| have_begun(&mut admin)));
     assert!(owner.stop().success() && target.stop().success());
 }
 

@@ -30,7 +30,7 @@ impl<'e> SlotSnapshot<'e> {
     /// Those of [`Engine::begin_snapshot`].
     pub fn begin(engine: &'e Engine, slots: SlotSet, style: Style) -> io::Result<SlotSnapshot<'e>> {
         let encode: Encode = Arc::new(Commands { style });
-        let request = SnapshotRequest { slots, purpose: Purpose::Transfer, encode };
+        let request = SnapshotRequest { slots, purpose: Purpose::Slots, encode };
         engine.begin_snapshot(request, || (), || false).map(SlotSnapshot)
     }
 

@@ -369,7 +369,7 @@ impl Pace<'_> {
             let is_waited_for = match self.purpose {
                 Purpose::Save => is_foreground,
                 // What is written meanwhile is kept for the replica.
-                Purpose::Transfer => true,
+                Purpose::Transfer | Purpose::Slots => true,
                 Purpose::Rewrite => false,
             };
             let times = if is_waited_for { SHORT_REST } else { REST };
@@ -397,7 +397,7 @@ pub fn is_told(snapshot: &Snapshot<'_>) -> bool {
     match snapshot.purpose() {
         Purpose::Save => true,
         Purpose::Rewrite => !snapshot.engine().persistence_status().is_running(),
-        Purpose::Transfer => false,
+        Purpose::Transfer | Purpose::Slots => false,
     }
 }
 

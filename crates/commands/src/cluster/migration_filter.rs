@@ -33,6 +33,11 @@ impl MigrationFilter {
         MigrationFilter { slots, db: None, found: Vec::new() }
     }
 
+    /// These slots.
+    pub fn slots(&self) -> &SlotSet {
+        &self.slots
+    }
+
     /// Appends what concerns the slots of some records of one kind, or of a group, which stays one.
     ///
     /// # Errors

@@ -164,7 +164,7 @@ impl Snapshot<'_> {
         match self.seat.purpose {
             Purpose::Save => status.is_cancelled(),
             Purpose::Rewrite => status.is_rewrite_cancelled(),
-            Purpose::Transfer => false,
+            Purpose::Transfer | Purpose::Slots => false,
         }
     }
 

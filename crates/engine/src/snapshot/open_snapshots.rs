@@ -16,12 +16,14 @@ pub enum Purpose {
     /// A new base of the log; [`cancel_rewrite`](crate::status::persistence_status::PersistenceStatus::cancel_rewrite)
     /// ends it.
     Rewrite,
-    /// Another server. It ends when nobody takes what is written.
+    /// A replica. It ends when nobody takes what is written.
     Transfer,
+    /// Slots that go to another node. It ends likewise.
+    Slots,
 }
 
-/// Snapshots for other servers that may be open at once. Saves and rewrites have their own rules, and are never refused
-/// because of these.
+/// Snapshots for replicas that may be open at once, and as many again of slots. Saves and rewrites have their own
+/// rules, and are never refused because of these.
 pub const TRANSFERS_MAX: usize = 16;
 
 /// The open snapshots of an engine.
@@ -30,6 +32,7 @@ pub struct OpenSnapshots {
     last: AtomicU64,
     open: AtomicUsize,
     transfers: AtomicUsize,
+    slots: AtomicUsize,
     /// What the old values of all take together.
     pub(crate) memory: Arc<ImageMemory>,
 }
@@ -54,20 +57,34 @@ impl OpenSnapshots {
 
     /// The right to one more; None if there are too many.
     pub(crate) fn enter(&self, purpose: Purpose) -> Option<Seat<'_>> {
-        if purpose == Purpose::Transfer {
+        if let Some(seats) = self.seats(purpose) {
             let more = |open| Some(open + 1).filter(|more| *more <= TRANSFERS_MAX);
-            self.transfers.fetch_update(Relaxed, Relaxed, more).ok()?;
+            seats.fetch_update(Relaxed, Relaxed, more).ok()?;
         }
         self.open.fetch_add(1, Relaxed);
         Some(Seat { all: self, number: self.last.fetch_add(1, Relaxed) + 1, purpose })
+    }
+
+    /// The number of those for the purpose, where it has a limit.
+    fn seats(&self, purpose: Purpose) -> Option<&AtomicUsize> {
+        match purpose {
+            Purpose::Save | Purpose::Rewrite => None,
+            Purpose::Transfer => Some(&self.transfers),
+            Purpose::Slots => Some(&self.slots),
+        }
+    }
+
+    /// Whether one more may be opened for the purpose.
+    pub fn has_room(&self, purpose: Purpose) -> bool {
+        self.seats(purpose).is_none_or(|open| open.load(Relaxed) < TRANSFERS_MAX)
     }
 }
 
 impl Drop for Seat<'_> {
     fn drop(&mut self) {
         self.all.open.fetch_sub(1, Relaxed);
-        if self.purpose == Purpose::Transfer {
-            self.all.transfers.fetch_sub(1, Relaxed);
+        if let Some(seats) = self.all.seats(self.purpose) {
+            seats.fetch_sub(1, Relaxed);
         }
     }
 }
@@ -114,7 +131,8 @@ mod tests {
     fn a_save_is_not_refused_because_of_transfers() {
         let open = OpenSnapshots::default();
         let mut seats: Vec<_> = (0..TRANSFERS_MAX).map(|_| open.enter(Purpose::Transfer).expect("a seat")).collect();
-        assert!(open.enter(Purpose::Transfer).is_none());
+        assert!(open.enter(Purpose::Transfer).is_none() && !open.has_room(Purpose::Transfer));
+        assert!(open.has_room(Purpose::Slots) && open.enter(Purpose::Slots).is_some());
         let save = open.enter(Purpose::Save).expect("a save");
         assert!(open.enter(Purpose::Rewrite).is_some_and(|rewrite| rewrite.number > save.number));
         seats.pop();

@@ -146,6 +146,11 @@ impl ExportLink {
         (self.filter, self.blocks) = (Some(MigrationFilter::new(slots)), Some(blocks));
     }
 
+    /// The slots whose keys it sends.
+    pub fn slots(&self) -> Option<&SlotSet> {
+        self.filter.as_ref().map(MigrationFilter::slots)
+    }
+
     /// What the thread tells that writes it. False: it cannot go on.
     pub fn take_snapshot(&mut self, event: SnapshotEvent, desk: &NodeDesk) -> bool {
         match event {
@@ -165,7 +170,11 @@ impl ExportLink {
                 self.is_written = true;
                 true
             }
-            SnapshotEvent::Failed | SnapshotEvent::Refused => false,
+            SnapshotEvent::Refused => {
+                self.blocks = None;
+                true
+            }
+            SnapshotEvent::Failed => false,
         }
     }
 

@@ -16,9 +16,11 @@ use engine::clients::registry::ClientInfo;
 use engine::config::{ClientClass, Config, Directive, os_message};
 use engine::keyspace::record::LogUser;
 use engine::per_worker::MIGRATION_PLACE;
+use engine::snapshot::open_snapshots::Purpose;
 use engine::status::pause::Hold;
 use mio::event::Event;
 use mio::{Events, Poll, Token, Waker};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -64,8 +66,8 @@ struct MigrationThread {
     poll: Poll,
     /// By their tokens.
     links: slab::Slab<JobLink>,
-    /// Snapshots that could not begin.
-    refused: Vec<(JobName, SlotSet)>,
+    /// Snapshots that could not begin, as there were too many. Jobs wait in line for others to end.
+    refused: VecDeque<(JobName, SlotSet)>,
     /// Writes are held back.
     holds: bool,
     /// The longest sleep before the next look.
@@ -82,7 +84,7 @@ pub fn start(shared: &Arc<Shared>, desk: &Arc<NodeDesk>, acceptor: &Arc<Acceptor
         acceptor: Arc::clone(acceptor),
         poll,
         links: slab::Slab::new(),
-        refused: Vec::new(),
+        refused: VecDeque::new(),
         holds: false,
         patience: TICK,
     };
@@ -104,6 +106,7 @@ impl MigrationThread {
                 self.note(event);
             }
             self.take_messages();
+            self.begin_refused();
             self.patience = TICK;
             for token in self.tokens() {
                 self.go_on(token);
@@ -280,9 +283,22 @@ impl MigrationThread {
         }
     }
 
+    /// The job that has waited longest begins once there is room for its snapshot.
+    fn begin_refused(&mut self) {
+        if self.shared.engine.open_snapshots().has_room(Purpose::Slots)
+            && let Some((job, slots)) = self.refused.pop_front()
+        {
+            self.begin_snapshot(job, slots);
+        }
+    }
+
     fn take_snapshot(&mut self, job: &JobName, event: SnapshotEvent) {
         let desk = Arc::clone(&self.desk);
         let Some(JobLink::Export(link)) = self.link(job) else { return self.stop_logging() };
+        if let (SnapshotEvent::Refused, Some(slots)) = (&event, link.slots().cloned()) {
+            self.refused.push_back((*job, slots));
+        }
+        let Some(JobLink::Export(link)) = self.link(job) else { return };
         if !link.take_snapshot(event, &desk) {
             desk.input(|bus, now| bus.migration_failed(job, "Failed to perform snapshot", now));
         }
