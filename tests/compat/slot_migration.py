@@ -371,6 +371,36 @@ def hidden(fleet):
         print(f"  {fleet.kind(source)} -> {fleet.kind(target)}")
 
 
+def read_at_replicas(fleet):
+    """A replica that hears nothing from the bus sends readers on before it loses a key, and serves a slot that comes back."""
+    _, _, source, target = fleet.primaries
+    replica = fleet.replicas[2]
+    reader = Client(replica.port)
+    reader("READONLY")
+    slots = fleet.owned(source)
+    values = fleet.fill(source, slots, target)
+    name = next(name for db, name in values if db == 0)
+    fleet.expect("the replica has the key", lambda: reader("EXISTS", name) == b":1")
+    replica("DEBUG", "DROP-CLUSTER-PACKET-FILTER", -2)
+    seen = set()
+    job = fleet.migrate(source, slots, target)
+    fleet.expect("the slots have gone", lambda: seen.add(reader("EXISTS", name)[:6]) or fleet.count(replica, slots) == 0, 20)
+    seen.add(reader("EXISTS", name)[:6])
+    if seen != {b":1", b"-MOVED"}:
+        fleet.complain(f"{fleet.kind(replica)} tells who reads of {seen}")
+    if fleet.ids[source] not in owners(replica, slots):
+        fleet.complain("the replica was told of the move by the bus: nothing was tried")
+    fleet.ended(source, job[b"name"])
+    back = fleet.migrate(target, slots, source)
+    for node in (target, source):
+        fleet.ended(node, back[b"name"])
+    fleet.expect("the replica serves the slots again", lambda: reader("EXISTS", name) == b":1")
+    replica("DEBUG", "DROP-CLUSTER-PACKET-FILTER", -1)
+    fleet.expect("the replica knows the owner", lambda: fleet.ids[source] in owners(replica, slots))
+    fleet.check_replica(source)
+    print(f"  {fleet.kind(replica)}")
+
+
 def cancelled(fleet):
     for source, target in mixed(fleet):
         slots, values, name = in_the_middle(fleet, source, target)
@@ -473,7 +503,7 @@ def words(fleet):
         fleet.complain(f"jobs are listed as {forms}")
 
 
-CASES = [moves, hidden, accounted, words, cancelled, cut, flushed, killed]
+CASES = [moves, hidden, read_at_replicas, accounted, words, cancelled, cut, flushed, killed]
 
 
 def main():

@@ -27,10 +27,12 @@ mod slot_migrations;
 mod slot_order;
 mod slot_scan;
 mod slot_stats;
+mod slots_word;
 
 pub(crate) use bus_orders::{change_debug, kill_links};
 pub(crate) use bus_questions::{info_text, link_counts, reset_counters};
 pub use log_text::count_sent;
+pub(crate) use slots_word::SlotsWord;
 
 const ASKED_OF_A_CLUSTER: Command =
     Command { group: Group::Cluster, arity: 2, flags: LOADING.and(STALE), complexity: "O(1)", ..Command::DEFAULT };

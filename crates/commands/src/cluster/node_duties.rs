@@ -1,6 +1,7 @@
 //! What a node wants done about keys and roles: by a thread that may wait for locks.
 
 use super::keys_in_slot::SlotRemoval;
+use super::slots_word::SlotsWord;
 use crate::core::args::Args;
 use crate::core::cluster_routing::sent_to;
 use crate::core::context::Now;
@@ -107,6 +108,23 @@ pub fn flush_all(engine: &Engine, now: Now) {
     run(engine, &[b"FLUSHALL", b"ASYNC"], now);
 }
 
+/// Tells replicas of slots, in order with what is written.
+fn tell_replicas(engine: &Engine, word: &SlotsWord, now: Now) {
+    let text = word.to_text();
+    let told = dispatch::internal(engine, now, |cx| {
+        cx.keys.tell_replicas_now([&b"PING"[..], text.as_bytes()].into_iter());
+        Ok(())
+    });
+    debug_assert!(told.is_ok(), "nothing in it fails");
+}
+
+/// Replicas answer reads of these slots again.
+pub fn tell_of_gain(engine: &Engine, slots: SlotSet, now: Now) {
+    if !engine.replication().is_replica() {
+        tell_replicas(engine, &SlotsWord::Came(slots), now);
+    }
+}
+
 /// Keys of these slots go, once no command runs that was admitted while they were this node's. A replica's go when its
 /// primary's do. `node`: what the log calls this one.
 pub fn remove_keys(engine: &Engine, slots: &SlotSet, node: &str, now: Now) {
@@ -115,6 +133,9 @@ pub fn remove_keys(engine: &Engine, slots: &SlotSet, node: &str, now: Now) {
         return;
     }
     while !engine.pass_locks(&mut 0, || false) {}
+    if !slots.is_empty() {
+        tell_replicas(engine, &SlotsWord::Left(slots.clone()), now);
+    }
     let slots = populated(engine, slots);
     for slot in slots.iter() {
         engine.host().notice(&format!("Deleting keys in dirty slot {slot} on node {node}"));

@@ -82,7 +82,8 @@ pub(crate) fn route(engine: &Engine, session: &mut Session, routed: Routed<'_>) 
         session.open_slot = looks_at_keys.then(|| Box::new(OpenSlot::Arrives));
         return Ok(());
     }
-    if is_own && (!map.is_replica || (reads_replicas || routed.publishes) && !routed.writes) {
+    let is_readable = routed.publishes || reads_replicas && !engine.cluster().has_left(slot);
+    if is_own && (!map.is_replica || is_readable && !routed.writes) {
         return Ok(());
     }
     Err(sent_to(engine, &session.info, &map, owner, slot, false))
@@ -241,6 +242,7 @@ mod tests {
     use crate::testing::Client;
     use cluster::SLOTS;
     use cluster::node_id::NodeId;
+    use cluster::slot_set::SlotSet;
 
     /// The slots of `{a}`, `{b}` and `{c}`.
     const A: u16 = 15495;
@@ -313,6 +315,13 @@ mod tests {
         let mut client = node(|map| (map.is_replica, map.serving) = (true, Some(1)));
         client.is("GET {c}1", MOVED).is("READONLY", "+OK").is("GET {c}1", "nil").is("SET {c}1 y", MOVED);
         client.is("GET {a}1", "-MOVED 15495 10.0.0.1:7000").is("READWRITE", "+OK").is("GET {c}1", MOVED);
+        client.is("READONLY", "+OK");
+        client.shared_engine().change_left_slots(|left| *left = SlotSet::of([C..=C]));
+        client.is("GET {c}1", MOVED).is("MULTI", "+OK").is("GET {c}1", MOVED).is("DISCARD", "+OK");
+        client.shared_engine().change_left_slots(|left| *left = SlotSet::none());
+        client.is("GET {c}1", "nil");
+        client.run_words(&["PING", "slots left 0-16383"]);
+        client.is("GET {c}1", "nil");
     }
 
     #[test]

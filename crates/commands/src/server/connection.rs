@@ -1,6 +1,7 @@
 //! The connection itself: PING, HELLO, AUTH, SELECT and how it ends.
 
 use crate::Now;
+use crate::cluster::SlotsWord;
 use crate::core::acl_catalog::rule_context;
 use crate::core::admission::needs_password;
 use crate::core::args::Args;
@@ -22,6 +23,7 @@ use engine::acl::denial_log::Denied;
 use engine::acl::user::DEFAULT_USER;
 use engine::before_nul;
 use engine::config::Directive;
+use engine::keyspace::origin::Asker;
 use engine::{Engine, Error, Word};
 use resp::Protocol;
 use std::sync::atomic::Ordering::Relaxed;
@@ -123,6 +125,11 @@ pub(crate) const COMMANDS: &[Command] = &[
 ];
 
 fn ping(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    if cx.session.asker == Asker::Primary
+        && let Some(word) = args.get(1).and_then(SlotsWord::parse)
+    {
+        word.take(cx.engine);
+    }
     match args.len() {
         1 | 2 if cx.session.subscriptions.is_some() && cx.reply.protocol() == Protocol::Resp2 => {
             cx.reply.array(2);

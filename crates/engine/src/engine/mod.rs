@@ -39,6 +39,7 @@ use crate::status::pause::{Hold, Pause};
 use crate::status::replication_status::ReplicationStatus;
 use crate::time::{SteadyMs, UnixMs, UnixUs};
 use cluster::slot_map::SlotMap;
+use cluster::slot_set::SlotSet;
 use crossbeam_utils::CachePadded;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -230,6 +231,13 @@ impl Engine {
         let before = self.cluster.map();
         self.slot_traffic.reset(|slot| before.is_own(slot) != map.is_own(slot));
         self.cluster.set_map(map);
+        self.persistence_status().begin_epoch();
+    }
+
+    /// Changes the slots that this server's primary has lost, as its stream tells: nobody reads them here, though the
+    /// map may still say that they are its own.
+    pub fn change_left_slots(&self, change: impl FnOnce(&mut SlotSet)) {
+        self.cluster.change_left(change);
         self.persistence_status().begin_epoch();
     }
 

@@ -8,6 +8,7 @@
 use crate::data::slot::SLOTS;
 use crate::locks::sync::Mutex;
 use cluster::slot_map::SlotMap;
+use cluster::slot_set::SlotSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -20,12 +21,14 @@ const READABLE: u8 = 2;
 pub struct ClusterStatus {
     slots: Vec<AtomicU8>,
     map: Mutex<Arc<SlotMap>>,
+    /// On a replica: slots of its primary in the map that the primary has lost, as its stream tells.
+    left: Mutex<SlotSet>,
 }
 
 impl Default for ClusterStatus {
     fn default() -> ClusterStatus {
         let slots = std::iter::repeat_with(AtomicU8::default).take(SLOTS).collect();
-        ClusterStatus { slots, map: Mutex::new(Arc::new(SlotMap::default())) }
+        ClusterStatus { slots, map: Mutex::new(Arc::new(SlotMap::default())), left: Mutex::default() }
     }
 }
 
@@ -52,15 +55,36 @@ impl ClusterStatus {
         Arc::clone(&self.map.lock())
     }
 
+    /// Whether the server's primary has lost the slot, as its stream tells, though the map does not say so yet.
+    pub fn has_left(&self, slot: u16) -> bool {
+        self.left.lock().contains(slot)
+    }
+
     /// Puts another map there. The caller begins an epoch.
     pub(crate) fn set_map(&self, map: SlotMap) {
+        let mut left = self.left.lock();
+        // The stream's word is old when the bus has told as much.
+        *left = left.iter().filter(|slot| map.is_replica && map.is_own(*slot)).collect();
+        self.mark(&map, &left);
+        *self.map.lock() = Arc::new(map);
+    }
+
+    /// Changes which slots the primary has lost. The caller begins an epoch.
+    pub(crate) fn change_left(&self, change: impl FnOnce(&mut SlotSet)) {
+        let mut left = self.left.lock();
+        let map = self.map();
+        change(&mut left);
+        *left = left.iter().filter(|slot| map.is_replica && map.is_own(*slot)).collect();
+        self.mark(&map, &left);
+    }
+
+    fn mark(&self, map: &SlotMap, left: &SlotSet) {
         let bits = if map.is_replica { READABLE } else { SERVED };
         for (slot, word) in (0..).zip(&self.slots) {
-            let is_own = map.is_up && map.is_own(slot);
+            let is_own = map.is_up && map.is_own(slot) && !left.contains(slot);
             let is_open = map.migrating.contains_key(&slot) || map.importing.contains_key(&slot);
             word.store(if is_own && !is_open { bits } else { 0 }, Relaxed);
         }
-        *self.map.lock() = Arc::new(map);
     }
 }
 
@@ -92,5 +116,27 @@ mod tests {
         assert!(!replica.serves(6) && replica.serves_reads(6) && !replica.serves_reads(7));
         assert!(!status(|map| map.serving = None).serves(8));
         assert!(!ClusterStatus::default().serves(0));
+    }
+
+    #[test]
+    fn slots_that_the_primary_has_lost_are_read_no_more_until_they_come_back() {
+        let replica = |own: u16| {
+            let mut map = SlotMap { is_up: true, serving: Some(0), is_replica: true, ..SlotMap::default() };
+            map.owners = (0..SLOTS).map(|slot| Some(u16::from(slot >= usize::from(own)))).collect();
+            map
+        };
+        let status = ClusterStatus::default();
+        status.set_map(replica(10));
+        status.change_left(|left| *left = SlotSet::of([8..=12]));
+        assert!(status.serves_reads(7) && !status.serves_reads(8) && status.has_left(9) && !status.has_left(12));
+        status.set_map(replica(9));
+        assert!(status.has_left(8) && !status.serves_reads(8), "this one has not been told of by the bus");
+        status.set_map(replica(10));
+        assert!(!status.has_left(9) && status.serves_reads(9) && !status.serves_reads(8));
+        status.change_left(|left| *left = SlotSet::none());
+        assert!(status.serves_reads(8));
+        status.change_left(|left| *left = SlotSet::all());
+        status.set_map(SlotMap { is_replica: false, ..replica(10) });
+        assert!(status.serves(0) && !status.has_left(0), "it leads itself");
     }
 }

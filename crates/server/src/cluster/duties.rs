@@ -33,6 +33,8 @@ pub(super) enum Duty {
     /// A client that waits for the end of all that was to be done before.
     Tell(Task<Engine>),
     RemoveKeys(SlotSet),
+    /// Slots are this node's from now on.
+    TellOfGain(SlotSet),
     /// Keys that came with slots of a job in vain.
     RemoveImported(JobName, SlotSet),
     Deliver {
@@ -45,9 +47,9 @@ pub(super) enum Duty {
 }
 
 impl Duty {
-    /// Keys of slots are to go, or to be looked for.
+    /// Keys of slots are to go, or to be looked for, or have come.
     fn concerns_slots(&self) -> bool {
-        matches!(self, Duty::LookAtKeys | Duty::RemoveKeys(_) | Duty::RemoveImported(..))
+        matches!(self, Duty::LookAtKeys | Duty::RemoveKeys(_) | Duty::RemoveImported(..) | Duty::TellOfGain(_))
     }
 }
 
@@ -102,6 +104,8 @@ fn remove_keys(desk: &NodeDesk, engine: &Engine, slots: &SlotSet, now: Now) {
 
 fn work(desk: &NodeDesk, shared: &Shared, duties_due: &Receiver<Duty>) {
     let engine = &*shared.engine;
+    // Slots whose loss was told to replicas.
+    let mut left = SlotSet::none();
     for duty in duties_due {
         if duty.concerns_slots() || matches!(duty, Duty::FlushAll) {
             await_load(engine);
@@ -123,7 +127,14 @@ fn work(desk: &NodeDesk, shared: &Shared, duties_due: &Receiver<Duty>) {
                 desk.flushed();
             }
             Duty::Tell(then) => then(engine),
+            Duty::TellOfGain(slots) => {
+                let back: SlotSet = slots.iter().filter(|slot| left.remove(*slot)).collect();
+                if !back.is_empty() {
+                    node_duties::tell_of_gain(engine, back, now);
+                }
+            }
             Duty::RemoveKeys(slots) => {
+                left = left.union(&slots);
                 remove_keys(desk, engine, &slots, now);
                 engine.hidden_slots().end_leaving(&slots);
                 desk.input(|bus, _| bus.lost_keys_removed());

@@ -20,6 +20,7 @@ use crate::system::files::{Temporary, path};
 use crate::system::{affinity, clock, log};
 use crate::workers::replication_messages::ReplicationMessage;
 use crate::workers::shared::{LINK_WORKER, Shared, become_worker};
+use cluster::slot_set::SlotSet;
 use commands::persistence::aof::StoppedLog;
 use commands::persistence::load::LoadFailure;
 use commands::replication::applier::{Applier, NoCommands};
@@ -417,6 +418,8 @@ impl LinkThread {
         let now = clock::nanos().ms();
         self.status().update_link(|link| (link.last_io, link.read_offset) = (now, offset));
         self.set_state(wanted, LinkState::Connected);
+        // The primary may have said meanwhile that slots came back.
+        self.engine().change_left_slots(|left| *left = SlotSet::none());
         let applier = Applier::new(Arc::clone(&info), LINK_PLACE, db);
         let marks = Arc::new(Mutex::new(DurableMarks::new(offset, self.engine().change_log().appended())));
         // A primary whose history has no name hears nothing.
