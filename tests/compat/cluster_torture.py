@@ -296,11 +296,11 @@ class Torture:
         if len(primaries) < 2:
             return
         source, target = self.random.sample(primaries, 2)
-        ranges = [slots for slots in source("CLUSTER", "SLOTS") if slots[2][2] == source("CLUSTER", "MYID")]
+        ranges = self.own(source)
         if not ranges:
             return
-        start, end, *_ = self.random.choice(ranges)
-        start, end = int(start[1:]), min(int(end[1:]), int(start[1:]) + self.random.choice([0, 50, 400, 3000]))
+        start, end = self.random.choice(ranges)
+        end = min(end, start + self.random.choice([0, 50, 400, 3000]))
         reply = source("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", start, end, "NODE", target("CLUSTER", "MYID"))
         self.say(f"{start}-{end} from {source.port} to {target.port}: {reply}")
         time.sleep(self.random.choice([0, 0.002, 0.01, 0.03, 0.1]))
@@ -346,7 +346,8 @@ class Torture:
             node.has_data = node.has_data or object()
 
     def gives_replicas(self):
-        """An operator lets a primary without slots, or a replica too many, follow a primary that nobody follows."""
+        """An operator lets a primary without slots, or a replica too many, follow a primary that nobody follows; where there is
+        none, such a primary's slots are moved to one that is followed."""
         if time.monotonic() < self.step_began + 12:
             return
         try:
@@ -356,8 +357,25 @@ class Torture:
             if alone and spare:
                 self.say(f"{spare[0].port} is told to follow {alone.port}: {spare[0]('CLUSTER', 'REPLICATE', alone.id())}")
                 spare[0].has_data = False
+            elif alone:
+                self.is_relieved()
         except (OSError, EOFError):
             pass
+
+    def is_relieved(self):
+        """Takes the slots from the one with the fewest of those that nobody follows."""
+        lonely = [node for node in self.primaries() if not self.replica_of(node)]
+        followed = next((node for node in self.primaries() if self.replica_of(node)), None)
+        if len(lonely) > 1 and followed:
+            node = min(lonely, key=lambda node: sum(last - first for first, last in self.own(node)))
+            words = [word for slots in self.own(node) for word in slots]
+            told = node("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", *words, "NODE", followed.id())
+            self.say(f"{node.port} has no replica, and gives its slots to {followed.port}: {told}")
+
+    @staticmethod
+    def own(node):
+        """Ranges of a node's own slots."""
+        return [(int(first[1:]), int(last[1:])) for first, last, owner, *_ in node("CLUSTER", "SLOTS") if owner[2] == node("CLUSTER", "MYID")]
 
     def is_well(self, node):
         try:

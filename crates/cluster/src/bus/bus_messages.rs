@@ -24,7 +24,7 @@ impl Bus {
             sender: Some(myself.id),
             current_epoch: self.current_epoch,
             config_epoch: owner.config_epoch,
-            offset: self.facts.replication_offset,
+            offset: self.told_offset(),
             slots: owner.slots.clone(),
             is_replica: myself.primary.is_some(),
             primary: myself.primary,

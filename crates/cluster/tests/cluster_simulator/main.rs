@@ -87,6 +87,25 @@ fn primaries_that_serve_nobody_are_all_replaced() {
     }
 }
 
+/// It has written words of its own into its stream meanwhile, and the rest of its history is shorter.
+#[test]
+fn a_replica_that_led_without_being_confirmed_comes_after_the_one_that_has_all() {
+    for seed in seeds() {
+        let mut world = cluster(seed, 3, 2, Flaw::None);
+        world.run(5 * SECOND);
+        let offset = world.members[0].offset;
+        (world.members[6].following, world.members[6].offset) = (Some(usize::MAX), offset + 1000);
+        world.members[6].claim = Some(offset - 1);
+        world.run(2 * SECOND);
+        world.crash(0);
+        world.run_until("a replica has taken over", 20 * SECOND, |world| {
+            world.me(3).has_vote() || world.me(6).has_vote()
+        });
+        assert!(world.me(3).is_primary(), "seed {seed}\n{}", world.history());
+        world.settle(60 * SECOND);
+    }
+}
+
 #[test]
 fn a_replica_that_may_lack_acknowledged_writes_leads_by_order_only() {
     for seed in seeds() {

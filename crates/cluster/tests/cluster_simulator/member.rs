@@ -16,6 +16,8 @@ pub struct Member {
     pub following: Option<usize>,
     /// How far its data is.
     pub offset: i64,
+    /// How far it holds what was acknowledged, if that is not all it has.
+    pub claim: Option<i64>,
     /// When it heard from its primary.
     pub heard: i64,
     /// Nodes of another side are not reached.
@@ -54,6 +56,7 @@ impl Member {
             clock: 0,
             following: None,
             offset: 1,
+            claim: None,
             heard: now,
             side: 0,
             has_history: false,
@@ -82,6 +85,7 @@ impl Member {
     pub fn facts(&self) -> Facts {
         Facts {
             replication_offset: self.offset,
+            claimed_offset: self.claim.unwrap_or(self.offset),
             // Nobody writes here.
             are_writes_paused: true,
             is_following: self.following.is_some(),

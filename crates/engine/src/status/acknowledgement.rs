@@ -161,6 +161,11 @@ impl Acknowledgement {
         self.membership.lock().is_in_sync()
     }
 
+    /// Returns up to where the server may hold what was acknowledged, if that is not all that it has.
+    pub fn claim(&self) -> Option<Position> {
+        self.membership.lock().claim
+    }
+
     /// Whether the server is a member of a set.
     pub fn is_member(&self) -> bool {
         let membership = self.membership.lock();

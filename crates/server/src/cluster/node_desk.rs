@@ -28,6 +28,7 @@ use cluster::slot_set::SlotSet;
 use commands::transactions::node_visit::{self, CarriedOut, Desk};
 use engine::Engine;
 use engine::config::{Config, Directive, os_message};
+use engine::data::slot::SLOTS;
 use engine::host::peers::OwnNode;
 use engine::host::threads::Task;
 use engine::locks::sync::{Mutex, MutexGuard};
@@ -281,8 +282,14 @@ impl NodeDesk {
             // A client that is sent here finds the keys.
             hidden.show_own(&bus.nodes().myself().slots);
         }
+        let before = shared.engine.cluster().map();
+        let is_gained = |slot: &u16| !map.is_replica && map.is_own(*slot) && !before.is_own(*slot);
+        let gained: SlotSet = (0..SLOTS as u16).filter(is_gained).collect();
         shared.engine.set_slot_map(map);
         drop(bus);
+        if !gained.is_empty() {
+            self.duty(Duty::TellOfGain(gained));
+        }
         self.duty(Duty::EndWaits);
     }
 
@@ -424,8 +431,11 @@ fn facts(shared: &Shared, are_writes_paused: bool) -> Facts {
     let heard = if link.state == LinkState::Connected { link.last_io } else { link.down_since };
     let silence = clock::nanos().ms().since(heard);
     let accepts_loss = shared.engine.config().snapshot().flag(Directive::REPLICA_MAY_LOSE_ACKNOWLEDGED);
+    let offset = status.data_offset();
+    let claimed = status.acknowledgement.claim().map_or(offset, |claim| claim.offset.min(offset));
     Facts {
-        replication_offset: i64::try_from(status.data_offset()).unwrap_or(i64::MAX),
+        replication_offset: i64::try_from(offset).unwrap_or(i64::MAX),
+        claimed_offset: i64::try_from(claimed).unwrap_or(i64::MAX),
         are_writes_paused,
         is_following: status.is_replica(),
         heard_from_primary: if heard.0 == 0 { 0 } else { now().saturating_sub(silence) },

@@ -110,7 +110,7 @@ impl Bus {
         self.election.rank = self.replica_rank(primary);
         self.election.failed_primary_rank = self.failed_primary_rank();
         let random = if delay > 0 { self.random.i64(0..delay) } else { 0 };
-        let empty = if self.facts.replication_offset == 0 { EMPTY_DELAY } else { 0 };
+        let empty = if self.told_offset() == 0 { EMPTY_DELAY } else { 0 };
         let ranks = self.election.rank * delay * 2 + self.election.failed_primary_rank * delay;
         self.election.start = now + delay + random + ranks + empty;
         if is_manual {
@@ -127,7 +127,7 @@ impl Bus {
             self.election.start - now,
             self.election.rank,
             self.election.failed_primary_rank,
-            self.facts.replication_offset
+            self.told_offset()
         );
         self.log(Level::Notice, text);
         // The other replicas see whether they have more.
@@ -211,9 +211,15 @@ impl Bus {
         self.todo.handle_failover();
     }
 
+    /// Returns the offset by which replicas are ranked, and which a primary pauses at.
+    pub(in crate::bus) fn told_offset(&self) -> i64 {
+        let facts = &self.facts;
+        if self.nodes.myself().is_replica() { facts.claimed_offset } else { facts.replication_offset }
+    }
+
     /// How many replicas of the primary have more data than this one, or as much and a smaller name.
     fn replica_rank(&self, primary: NodeId) -> i64 {
-        let (mine, my_id) = (self.facts.replication_offset, self.nodes.my_id());
+        let (mine, my_id) = (self.told_offset(), self.nodes.my_id());
         let others = self.nodes.replicas(primary).filter(|node| node.id != my_id);
         let better = others
             .filter(|node| !node.flags.has(Flags::NOFAILOVER))
@@ -234,7 +240,7 @@ impl Bus {
 
     /// No other replica can have more: all have said how much they have since the primary failed.
     fn is_best_replica(&self, primary: NodeId) -> bool {
-        self.facts.replication_offset != 0
+        self.told_offset() != 0
             && self.election.rank == 0
             && self.election.failed_primary_rank == 0
             && self.nodes.replicas(primary).all(|node| node.flags.has(Flags::MY_PRIMARY_FAIL))

@@ -95,6 +95,9 @@ impl Default for DebugSettings {
 pub struct Facts {
     /// How far this node's history is: what it has written, or what it has processed as a replica.
     pub replication_offset: i64,
+    /// How far a replica may hold what was acknowledged: less than its history, if it has led since without being
+    /// confirmed, and has told of that in its stream.
+    pub claimed_offset: i64,
     /// Nothing is written any more since [`Effect::PauseWrites`](crate::bus::Effect::PauseWrites), and the offset is
     /// that of all that was.
     pub are_writes_paused: bool,
