@@ -264,3 +264,107 @@ fn a_primary_that_was_shut_down_goes_on_and_so_does_a_promoted_replica_that_was(
     let mut client = kept.client();
     assert!(eventually(|| ask(&mut client, "SET k 3") == "OK"), "{:?}", told(&mut client, "in_sync_state"));
 }
+
+/// Options of servers whose only copy on the disk is a log.
+const LOGGED: [&str; 2] = ["--appendonly", "yes"];
+
+/// A primary and its replica, which follows by its configuration, after so many acknowledged writes.
+fn logged_pair(writes: usize) -> (Server, Server) {
+    let options = [&OPTIONS[..], &LOGGED].concat();
+    let primary = Server::start(&options);
+    let address = format!("127.0.0.1 {}", primary.port);
+    let replica = Server::start(&[&options[..], &["--replicaof", &address]].concat());
+    expect_members(&primary, 1);
+    let mut client = primary.client();
+    let acknowledged = (0..writes).take_while(|n| ask(&mut client, &format!("SET k{n} {n}")) == "OK").count();
+    assert_eq!(acknowledged, writes);
+    // A replica goes on in the database that the stream has selected.
+    assert_eq!([ask(&mut client, "SELECT 5"), ask(&mut client, "SET k five")], ["OK", "OK"]);
+    (primary, replica)
+}
+
+fn expect_writes(primary: &Server, writes: usize) {
+    let mut client = primary.client();
+    let goes_on = || ask(&mut client, "SET more 1") == "OK";
+    assert!(eventually(goes_on), "{:?}", told(&mut primary.client(), "in_sync_state"));
+    for n in 0..writes {
+        assert_eq!(ask(&mut client, &format!("GET k{n}")), format!("\"{n}\""));
+    }
+    assert_eq!([ask(&mut client, "SELECT 5"), ask(&mut client, "GET k")], ["OK", "\"five\""]);
+}
+
+#[test]
+fn servers_with_logs_that_are_all_shut_down_serve_again_by_themselves() {
+    if is_peer() {
+        return;
+    }
+    let (mut primary, mut replica) = logged_pair(100);
+    // A new base is part of the log, too.
+    assert!(!ask(&mut replica.client(), "BGREWRITEAOF").starts_with('-'));
+    for round in 0..2 {
+        [&replica, &primary].iter().for_each(|server| server.signal("TERM"));
+        [&replica, &primary].into_iter().for_each(shut_down);
+        primary.restart();
+        replica.restart();
+        expect_writes(&primary, 100);
+        assert!(eventually(|| told(&mut replica.client(), "in_sync_state").as_deref() == Some("in-sync")), "{round}");
+        assert!(eventually(|| ask(&mut replica.client(), "GET more") == "\"1\""));
+        assert_eq!(told(&mut primary.client(), "in_sync_missing0"), None);
+    }
+    // The replica has all of it, too.
+    [&primary, &replica].into_iter().for_each(shut_down);
+    replica.restart();
+    primary.restart();
+    assert!(eventually(|| ask(&mut replica.client(), "REPLICAOF NO ONE") == "OK"));
+    follow(&primary, &replica);
+    expect_writes(&replica, 100);
+}
+
+/// Starts a server again after the end of its log has been cut off.
+fn restart_with_shorter_log(server: &mut Server) {
+    server.restart_after(|folder| {
+        let manifest = folder.read("appendonlydir/appendonly.aof.manifest");
+        let last = manifest.lines().last().and_then(|line| line.split(' ').nth(1)).expect("a file of changes");
+        let log = format!("appendonlydir/{last}");
+        let text = folder.read(&log);
+        let last_command = "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$4\r\nfive\r\n";
+        folder.write(&log, text.strip_suffix(last_command).expect("the last command"));
+    });
+}
+
+#[test]
+fn a_server_whose_log_is_not_that_of_the_shutdown_acknowledges_nothing() {
+    if is_peer() {
+        return;
+    }
+    let (mut primary, mut replica) = logged_pair(10);
+    [&replica, &primary].into_iter().for_each(shut_down);
+    restart_with_shorter_log(&mut primary);
+    replica.restart();
+    let mut client = primary.client();
+    assert!(eventually(|| told(&mut client, "in_sync_state").as_deref() == Some("unconfirmed")));
+    assert_eq!(ask(&mut client, "GET k0"), OPEN);
+    let mut kept = replica.client();
+    assert!(eventually(|| ask(&mut kept, "GET k9") == "\"9\""), "the replica keeps its data from it");
+    assert_eq!(ask(&mut client, "GET k0"), OPEN);
+    // The replica's log is that of the shutdown.
+    assert!(eventually(|| ask(&mut kept, "REPLICAOF NO ONE") == "OK"));
+    follow(&primary, &replica);
+    expect_writes(&replica, 10);
+}
+
+#[test]
+fn servers_whose_logs_have_both_changed_wait_for_an_operator() {
+    if is_peer() {
+        return;
+    }
+    let (mut primary, mut replica) = logged_pair(10);
+    [&replica, &primary].into_iter().for_each(shut_down);
+    restart_with_shorter_log(&mut primary);
+    restart_with_shorter_log(&mut replica);
+    let mut client = primary.client();
+    assert!(eventually(|| told(&mut client, "in_sync_state").as_deref() == Some("unconfirmed")));
+    assert_eq!([ask(&mut client, "GET k0"), ask(&mut client, "SET k0 x")], [OPEN, OPEN]);
+    assert_eq!(ask(&mut client, "CONFIG SET replica-may-lose-acknowledged yes"), "OK");
+    assert!(eventually(|| ask(&mut client, "SET k0 y") == "OK"), "{:?}", told(&mut client, "in_sync_state"));
+}

@@ -4,6 +4,7 @@
 //! ```text
 //!   running    the record names the process, the latest term and the last set
 //!   SHUTDOWN   data set saved -> the record says at which place of which history the data is
+//!              log complete -> the record says the same of the log, and which files it has
 //!   start      the data that is loaded is at that place  -> heir: a member as before
 //!              it is older, newer, or of another history -> another member; the one before is gone
 //! ```
@@ -21,10 +22,32 @@ use std::fmt::Write;
 pub struct MemberRecord {
     /// The member's knowledge.
     pub membership: Membership,
-    /// The place of the data on the disk, if all of it is there.
+    /// The place of the data in the snapshot on the disk, if all of it is there.
     pub saved: Option<Position>,
+    /// The place of the data in the append-only file, if all of it is there.
+    pub logged: Option<LoggedPlace>,
     /// The number of the directory in its file system: a copy of the directory has another one.
     pub directory: u64,
+}
+
+/// A place that an append-only file does not name itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoggedPlace {
+    /// The end of its data in the history.
+    pub position: Position,
+    /// The database that the history's commands are for there.
+    pub db: u32,
+    /// The [sum](sum) of its files' names and lengths.
+    pub files: u64,
+}
+
+/// The data set that a process has loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loaded {
+    /// A snapshot, at this place if it names one.
+    Snapshot(Option<Position>),
+    /// An append-only file; the [sum](sum) of its files' names and lengths if these are known.
+    Log(Option<u64>),
 }
 
 /// The first line; a file with another one is of a version that this one does not know.
@@ -44,6 +67,9 @@ impl MemberRecord {
         heir_of.iter().for_each(|id| line("heir-of", id.to_string()));
         gone.iter().for_each(|id| line("gone", id.to_string()));
         self.saved.iter().for_each(|saved| line("saved", place(saved)));
+        if let Some(LoggedPlace { position, db, files }) = &self.logged {
+            line("log", format!("{}:{db}:{files:016x}", place(position)));
+        }
         line("directory", self.directory.to_string());
         text += &sum_line(&text);
         text
@@ -58,7 +84,7 @@ impl MemberRecord {
         }
         let mut lines = body.strip_prefix(HEAD)?.lines().filter(|line| !line.is_empty());
         let id = MemberId::parse(lines.next()?.strip_prefix("id ")?.as_bytes())?;
-        let mut record = MemberRecord { membership: Membership::new(id), saved: None, directory: 0 };
+        let mut record = MemberRecord { membership: Membership::new(id), saved: None, logged: None, directory: 0 };
         for line in lines {
             let (name, value) = line.split_once(' ')?;
             let member = &mut record.membership;
@@ -69,6 +95,7 @@ impl MemberRecord {
                 "heir-of" => member.heir_of.push(MemberId::parse(value.as_bytes())?),
                 "gone" => member.gone.push(MemberId::parse(value.as_bytes())?),
                 "saved" => record.saved = Some(place(value)?),
+                "log" => record.logged = Some(logged_place(value)?),
                 "directory" => record.directory = value.parse().ok()?,
                 _ => return None,
             }
@@ -76,14 +103,24 @@ impl MemberRecord {
         Some(record)
     }
 
-    /// The knowledge of the next process, whose name is `id`, and whose data is at `loaded`.
-    pub fn restore(self, id: MemberId, loaded: Option<Position>, directory: u64) -> Membership {
+    /// Whether a process in this directory that has loaded this has all the data of the one before, and nothing else.
+    pub fn has_heir(&self, loaded: Loaded, directory: u64) -> bool {
+        let is_the_same = match loaded {
+            Loaded::Snapshot(position) => self.saved.is_some() && self.saved == position,
+            Loaded::Log(files) => self.logged.is_some_and(|logged| files == Some(logged.files)),
+        };
+        is_the_same && directory == self.directory
+    }
+
+    /// The knowledge of the next process, whose name is `id`, and which has loaded this.
+    pub fn restore(self, id: MemberId, loaded: Loaded, directory: u64) -> Membership {
+        let is_heir = self.has_heir(loaded, directory);
         let mut member = self.membership;
-        match self.saved {
+        match is_heir {
+            true => member.inherit(id),
             // The processes that it names may run where it was copied from.
-            _ if directory != self.directory => member = Membership { term: member.term, ..Membership::new(id) },
-            Some(saved) if loaded == Some(saved) => member.inherit(id),
-            _ => member.forget(id),
+            false if directory != self.directory => member = Membership { term: member.term, ..Membership::new(id) },
+            false => member.forget(id),
         }
         member
     }
@@ -94,12 +131,22 @@ fn place(text: &str) -> Option<Position> {
     Some(Position { id: MemberId::parse(id.as_bytes())?, offset: offset.parse().ok()? })
 }
 
-/// Returns the last line, with a sum that differs when some bytes of the body do: FNV-1a. It guards against damage, not
-/// against intent.
+fn logged_place(text: &str) -> Option<LoggedPlace> {
+    let (text, files) = text.rsplit_once(':')?;
+    let (position, db) = text.rsplit_once(':')?;
+    let files = u64::from_str_radix(files, 16).ok()?;
+    Some(LoggedPlace { position: place(position)?, db: db.parse().ok()?, files })
+}
+
+/// Returns a sum that differs when some bytes do: FNV-1a. It guards against damage, not against intent.
+pub fn sum(bytes: &[u8]) -> u64 {
+    let add = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, add)
+}
+
+/// Returns the last line, with the sum of the body.
 fn sum_line(body: &str) -> String {
-    let add = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    let sum = body.bytes().fold(0xcbf2_9ce4_8422_2325, add);
-    format!("{SUM}{sum:016x}\n")
+    format!("{SUM}{:016x}\n", sum(body.as_bytes()))
 }
 
 #[cfg(test)]
@@ -117,7 +164,12 @@ mod tests {
         let set = InSyncSet { term, epoch: 3, quorum: Quorum::new(1, vec![id(1), id(2)]), before: None };
         let claim = Some(Position { id: id(8), offset: 5 });
         let membership = Membership { term, set: Some(set), claim, gone: vec![id(5)], ..Membership::new(id(1)) };
-        MemberRecord { membership, saved, directory: 9 }
+        MemberRecord { membership, saved, logged: None, directory: 9 }
+    }
+
+    fn log_record() -> MemberRecord {
+        let logged = LoggedPlace { position: Position { id: id(8), offset: 77 }, db: 3, files: 0xabc };
+        MemberRecord { logged: Some(logged), ..record(None) }
     }
 
     #[test]
@@ -131,9 +183,44 @@ mod tests {
     }
 
     #[test]
+    fn a_record_of_a_log_comes_back_and_one_from_before_there_were_such_is_read() {
+        let text = log_record().to_text();
+        let read = MemberRecord::parse(text.as_bytes()).unwrap();
+        assert_eq!((read.logged, read.saved), (log_record().logged, None));
+        let with_body = |body: &str| MemberRecord::parse((body.to_owned() + &sum_line(body)).as_bytes());
+        let body = &text[..text.rfind(SUM).unwrap()];
+        let line = format!("log {}:77:3:0000000000000abc\n", id(8));
+        assert!(body.contains(&line) && with_body(body).is_some());
+        assert_eq!(with_body(&body.replace(&line, "")).unwrap().logged, None);
+        for damaged in [":77:3\n", ":77:3:x\n", ":77:x:abc\n", ":3:abc\n", "\n", ":77:-1:abc\n", ":77:3:1:abc\n"] {
+            let line_now = format!("log {}{damaged}", id(8));
+            assert!(with_body(&body.replace(&line, &line_now)).is_none(), "{line_now}");
+        }
+    }
+
+    #[test]
+    fn only_the_log_of_the_moment_of_the_shutdown_makes_an_heir() {
+        let position = Position { id: id(8), offset: 77 };
+        let heir = log_record().restore(id(2), Loaded::Log(Some(0xabc)), 9);
+        assert!(heir.is_in_sync() && heir.heir_of == [id(1)] && heir.is_restored);
+        for (record, loaded) in [
+            (log_record(), Loaded::Log(Some(0xabd))),
+            (log_record(), Loaded::Log(None)),
+            (log_record(), Loaded::Snapshot(Some(position))),
+            (record(None), Loaded::Log(None)),
+            (record(Some(position)), Loaded::Log(Some(0xabc))),
+        ] {
+            let other = record.restore(id(2), loaded, 9);
+            assert!(!other.is_in_sync() && other.heir_of.is_empty() && other.gone == [id(5), id(1)], "{loaded:?}");
+        }
+        let copy = log_record().restore(id(2), Loaded::Log(Some(0xabc)), 10);
+        assert!(!copy.is_in_sync() && copy.heir_of.is_empty() && copy.gone.is_empty());
+    }
+
+    #[test]
     fn only_data_of_the_moment_of_the_shutdown_makes_an_heir() {
         let saved = Position { id: id(8), offset: 77 };
-        let heir = record(Some(saved)).restore(id(2), Some(saved), 9);
+        let heir = record(Some(saved)).restore(id(2), Loaded::Snapshot(Some(saved)), 9);
         assert!(heir.is_in_sync() && heir.heir_of == [id(1)] && heir.id == id(2));
         for (saved, loaded) in [
             (None, Some(saved)),
@@ -142,18 +229,18 @@ mod tests {
             (Some(saved), Some(Position { offset: 78, ..saved })),
             (Some(saved), Some(Position { id: id(9), ..saved })),
         ] {
-            let other = record(saved).restore(id(2), loaded, 9);
+            let other = record(saved).restore(id(2), Loaded::Snapshot(loaded), 9);
             assert!(!other.is_in_sync() && other.heir_of.is_empty() && other.gone == [id(5), id(1)]);
             assert_eq!((other.term.number, other.set), (4, None));
         }
-        let copy = record(Some(saved)).restore(id(2), Some(saved), 10);
+        let copy = record(Some(saved)).restore(id(2), Loaded::Snapshot(Some(saved)), 10);
         assert!(!copy.is_in_sync() && copy.heir_of.is_empty() && copy.gone.is_empty() && copy.term.number == 4);
     }
 
     proptest! {
         #[test]
         fn a_damaged_record_is_none(at in any::<prop::sample::Index>(), bit in 0..8u32) {
-            let mut bytes = record(None).to_text().into_bytes();
+            let mut bytes = log_record().to_text().into_bytes();
             let at = at.index(bytes.len());
             bytes[at] ^= 1 << bit;
             prop_assert!(MemberRecord::parse(&bytes).is_none());

@@ -38,6 +38,7 @@ use engine::{Engine, Options};
 use mio::Poll;
 use persistence::aof::Aof;
 use replication::arrived::Position;
+use replication::member_record::{Loaded, LoggedPlace};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -174,11 +175,7 @@ fn load(shared: &Arc<Shared>, kinds: Vec<&'static str>) -> io::Result<()> {
     };
     let work = move || {
         if logs {
-            if commands::persistence::aof::load_and_begin(&shared.engine).is_err() {
-                std::process::exit(1);
-            }
-            // A log does not say where its data is in the history.
-            member_file::restore(&shared.engine, None);
+            load_log(&shared);
         } else {
             load_snapshot(&shared);
         }
@@ -197,6 +194,22 @@ fn load(shared: &Arc<Shared>, kinds: Vec<&'static str>) -> io::Result<()> {
     thread::Builder::new().name("loader".to_owned()).spawn(work).map(drop)
 }
 
+/// Reads the log. The history of a member's log that is the one of its last shutdown goes on.
+fn load_log(shared: &Shared) {
+    let engine = &*shared.engine;
+    if commands::persistence::aof::load_and_begin(engine).is_err() {
+        std::process::exit(1);
+    }
+    let files = persistence::aof::of(engine).and_then(member_file::sum_of_files);
+    let Some(LoggedPlace { position, db, .. }) = member_file::restore(engine, Loaded::Log(files)) else { return };
+    // Nothing has changed since the log was read: nothing expires and nobody writes while the server loads.
+    let reader = (!engine.replication().is_replica()).then(|| engine.begin_logging(LogUser::Replicas));
+    follow::adopt(engine, (position.id, position.offset, db));
+    if let Some(reader) = reader {
+        shared.replication.post(ReplicationMessage::Resume { reader, offset: position.offset });
+    }
+}
+
 /// Reads the snapshot; the history that it is of goes on.
 fn load_snapshot(shared: &Shared) {
     let engine = &*shared.engine;
@@ -208,14 +221,15 @@ fn load_snapshot(shared: &Shared) {
     match commands::persistence::load::load_file(engine, false) {
         Ok(loaded) => match (loaded.and_then(|loaded| loaded.history), reader) {
             (Some(history), reader) => {
-                member_file::restore(engine, Some(Position { id: history.0, offset: history.1 }));
+                let position = Position { id: history.0, offset: history.1 };
+                member_file::restore(engine, Loaded::Snapshot(Some(position)));
                 follow::adopt(engine, history);
                 if let Some(reader) = reader {
                     shared.replication.post(ReplicationMessage::Resume { reader, offset: history.1 });
                 }
             }
             (None, reader) => {
-                member_file::restore(engine, None);
+                member_file::restore(engine, Loaded::Snapshot(None));
                 if reader.is_some() {
                     engine.set_logging(LogUser::Replicas, false);
                 }

@@ -244,7 +244,9 @@ fn before_end(engine: &Engine, saves: LastSave, forced: bool) -> bool {
         return true;
     }
     engine.replication().acknowledgement.set_ending(true);
-    let saved = aof::stop_at_end(engine, forced) && save_at_end(engine, saves, forced);
+    let stopped = aof::stop_at_end(engine, forced);
+    let held = if stopped { aof::mark_end(engine) } else { None };
+    let saved = stopped && save_at_end(engine, saves, forced);
     if !saved {
         engine.replication().acknowledgement.set_ending(false);
     }
@@ -252,6 +254,10 @@ fn before_end(engine: &Engine, saves: LastSave, forced: bool) -> bool {
         engine.host().log(FAILED);
     }
     *ended = saved || forced;
+    if *ended {
+        // Nobody writes any more.
+        std::mem::forget(held);
+    }
     *ended
 }
 

@@ -12,6 +12,17 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed, Ord
 /// Replicas that a client may wait for.
 pub const REPLICAS_MAX: usize = 16;
 
+/// The end of the append-only file of a server that ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogEnd {
+    /// Its place in the history.
+    pub position: Position,
+    /// The database that the history's commands are for there.
+    pub db: u32,
+    /// The change log's length there.
+    pub length: u64,
+}
+
 /// What replies wait for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AckNeed {
@@ -62,6 +73,8 @@ pub struct Acknowledgement {
     is_ending: AtomicBool,
     /// The place of the history at which the last snapshot for the disk was begun.
     saved_at: Mutex<Option<Position>>,
+    /// The end of the append-only file, if nothing is to come after it.
+    log_end: Mutex<Option<LogEnd>>,
     /// The record as it is on the disk.
     pub record: Mutex<String>,
     /// Members without which nothing is acknowledged.
@@ -93,6 +106,7 @@ impl Acknowledgement {
             was_promoted: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
             saved_at: Mutex::new(None),
+            log_end: Mutex::new(None),
             record: Mutex::new(String::new()),
             missing: Mutex::new(Vec::new()),
             struck: Mutex::new(Vec::new()),
@@ -191,6 +205,7 @@ impl Acknowledgement {
     pub fn set_ending(&self, is_ending: bool) {
         self.is_ending.store(is_ending, SeqCst);
         self.note_saved(None);
+        self.note_log_end(None);
     }
 
     /// A snapshot for the disk begins at this place; None: what is on the disk is of no known place.
@@ -201,6 +216,16 @@ impl Acknowledgement {
     /// The place of the last save's data, if the server ends.
     pub fn saved_at(&self) -> Option<Position> {
         if self.is_ending() { *self.saved_at.lock() } else { None }
+    }
+
+    /// The append-only file has all of the data, and ends here; None: it may lack some, or more may come.
+    pub fn note_log_end(&self, end: Option<LogEnd>) {
+        *self.log_end.lock() = end;
+    }
+
+    /// The end of the append-only file, if the server ends.
+    pub fn log_end(&self) -> Option<LogEnd> {
+        if self.is_ending() { *self.log_end.lock() } else { None }
     }
 
     /// Members without which nothing is acknowledged.

@@ -262,13 +262,29 @@ impl Aof {
         Ok(())
     }
 
+    /// Names and lengths of the files that the manifest names, in the order in which they are read.
+    ///
+    /// # Errors
+    /// The length of a file cannot be found out.
+    pub fn files(&self) -> io::Result<Vec<(Vec<u8>, u64)>> {
+        let manifest = self.manifest.lock();
+        manifest.readable().map(|entry| Ok((entry.name.clone(), self.storage.len(&self.path(&entry.name))?))).collect()
+    }
+
     /// Bytes in the files that the manifest names.
     ///
     /// # Errors
     /// The length of a file cannot be found out.
     pub fn total_size(&self) -> io::Result<u64> {
-        let manifest = self.manifest.lock();
-        manifest.readable().map(|entry| self.storage.len(&self.path(&entry.name))).sum()
+        Ok(self.files()?.iter().map(|(_, len)| len).sum())
+    }
+
+    /// Whether all of the change log up to this length, and nothing else, is in the files and durable, and the files
+    /// stay the same.
+    pub fn ends_at(&self, length: u64) -> bool {
+        let journal = &self.journal;
+        let is_whole = journal.appended() == length && journal.synced() == length && !journal.is_in_doubt();
+        self.state() == State::On && is_whole && !self.has_failed() && !self.stats.rewriting.load(Relaxed)
     }
 
     /// The client waits until the log is durable up to this offset.

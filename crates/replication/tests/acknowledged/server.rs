@@ -6,7 +6,7 @@ use replication::follower::Acks;
 use replication::ids::{History, ReplicationId};
 use replication::in_sync_member::{Introduction, Membership};
 use replication::in_sync_set::{InSyncSet, MemberId, Term};
-use replication::member_record::MemberRecord;
+use replication::member_record::{Loaded, MemberRecord};
 
 /// What a stream consists of; each counts as one byte.
 #[derive(Clone, Debug)]
@@ -231,7 +231,7 @@ impl Server {
 
     /// Its knowledge is on its disk.
     pub fn persist(&mut self) {
-        let record = MemberRecord { membership: self.knowledge(), saved: None, directory: DIRECTORY };
+        let record = MemberRecord { membership: self.knowledge(), saved: None, logged: None, directory: DIRECTORY };
         self.record = Some(record.to_text());
     }
 
@@ -244,7 +244,7 @@ impl Server {
     pub fn shut_down(&mut self) {
         self.save();
         let saved = (!self.items.is_empty()).then(|| self.position());
-        let record = MemberRecord { membership: self.knowledge(), saved, directory: DIRECTORY };
+        let record = MemberRecord { membership: self.knowledge(), saved, logged: None, directory: DIRECTORY };
         self.record = Some(record.to_text());
         if let Some(snapshot) = &self.snapshot {
             self.image = Some(Image { record: self.record.clone(), ..snapshot.clone() });
@@ -265,7 +265,7 @@ impl Server {
             if planted == Planted::AnyDisk {
                 known.saved = loaded;
             }
-            self.memory = known.restore(self.memory.id, loaded, DIRECTORY);
+            self.memory = known.restore(self.memory.id, Loaded::Snapshot(loaded), DIRECTORY);
         }
         (self.record, self.snapshot) = (record, snapshot);
         self.blank = !self.memory.is_restored;

@@ -176,7 +176,7 @@ fn restart_after_sync(engine: &Engine, config: &Config, file: Option<&[u8]>) {
 }
 
 /// Writes and syncs what there is.
-fn flush(engine: &Engine, aof: &Aof) -> io::Result<()> {
+pub(super) fn flush(engine: &Engine, aof: &Aof) -> io::Result<()> {
     let result = aof.journal.write().and_then(|()| aof.journal.sync().map(drop));
     if let Err(error) = &result {
         engine.host().log(&format!("Fail to fsync the AOF file: {}", os_message(error)));

@@ -4,6 +4,7 @@
 //! starts and when `appendonly` is turned, `replay.rs` reads them, `rewrite.rs` begins a new base. The thread that
 //! writes and syncs is the host's; it tells [`wrote`] how that went.
 
+mod end_mark;
 mod lifecycle;
 mod log_health;
 mod replay;
@@ -11,6 +12,7 @@ mod rewrite;
 mod synced_base;
 mod wait;
 
+pub use end_mark::mark_end;
 use engine::time::UnixMs;
 pub use lifecycle::{StoppedLog, load_and_begin, stop_at_end};
 pub(crate) use lifecycle::{follow, load_again, set_policy, set_timestamps, write_before_loading};
