@@ -261,8 +261,11 @@ impl AcknowledgingPrimary {
         let follower = self.followers.entry(said.id).or_default();
         (follower.is_online, follower.heard) = (true, None);
         self.gone.remove(&said.id);
-        // An heir answers for a member if it knows of no earlier set than this server.
-        let is_recent = self.is_confirmed() || said.past.known >= Past::of(&self.known).known;
+        // An heir answers for a member if it knows a set of the last term of which this server knows one. The member
+        // may have missed later sets of that term. None of them has been acknowledged by an heir in the member's name:
+        // an heir is a member by its own name then.
+        let term_of = |past: &Past| past.known.0;
+        let is_recent = self.is_confirmed() || term_of(&said.past) >= term_of(&Past::of(&self.known));
         let heirs = said.past.heir_of.iter().filter(|_| is_recent).map(|name| (*name, said.id));
         self.heirs.extend(heirs.filter(|(name, _)| *name != self.id && !self.known.heir_of.contains(name)));
         self.forget_others();
@@ -431,5 +434,47 @@ impl AcknowledgingPrimary {
             0 => 0,
             at => at.saturating_add(settings.lease - settings.lease / DRIFT),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SETTINGS: AckSettings = AckSettings { replicas: 1, lease: 100, silence: 200 };
+
+    fn id(n: u128) -> MemberId {
+        MemberId::of(n, 0)
+    }
+
+    /// Whether a primary that was shut down with the set of this term and epoch is confirmed by heirs of its members,
+    /// who know these.
+    fn is_confirmed_by(heirs: [(u64, u64); 2]) -> bool {
+        let term = Term { number: 4, leader: id(9) };
+        let set = InSyncSet { term, epoch: 5, quorum: Quorum::new(1, vec![id(1), id(2)]), before: None };
+        let mut known = Membership { term, set: Some(set), ..Membership::new(id(9)) };
+        known.inherit(id(10));
+        let position = Position { id: id(20), offset: 7 };
+        let mut primary = AcknowledgingPrimary::new(&known, position);
+        primary.appended(100);
+        for (number, known) in (1..).zip(heirs) {
+            let past = Past { known, heir_of: vec![id(number)], gone: Vec::new() };
+            let said = Introduction { id: id(10 + number), term, claim: Some(position), past };
+            assert!(primary.may_follow(&said, true, position));
+            primary.joined(&said);
+            primary.acknowledged(said.id, Acks { applied: 100, synced: 100 }, 1);
+        }
+        primary.tick(&SETTINGS, 1);
+        primary.is_confirmed()
+    }
+
+    #[test]
+    fn heirs_that_missed_the_last_changes_of_the_set_confirm_a_primary_but_none_of_an_earlier_term() {
+        assert!(is_confirmed_by([(4, 5), (4, 5)]));
+        // The primary has changed the set when the first member ended, and the other one has not heard of it.
+        assert!(is_confirmed_by([(4, 5), (4, 3)]));
+        assert!(is_confirmed_by([(4, 3), (4, 4)]));
+        assert!(!is_confirmed_by([(4, 5), (3, 9)]));
+        assert!(!is_confirmed_by([(0, 0), (4, 5)]));
     }
 }

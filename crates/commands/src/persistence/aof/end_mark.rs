@@ -7,11 +7,11 @@ use engine::held_writes::HeldWrites;
 use engine::status::pause::Hold;
 use persistence::aof::{State, of};
 use replication::in_sync_set::Term;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 /// The longest wait for commands and a rewrite that are under way, in milliseconds.
-const PATIENCE: i64 = 1000;
+const PATIENCE: i64 = 10_000;
 /// The time between two looks at a rewrite that is to end.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -21,14 +21,17 @@ pub fn mark_end(engine: &Engine) -> Option<HeldWrites<'_>> {
     let aof = of(engine).filter(|aof| aof.state() == State::On)?;
     let acknowledgement = &engine.replication().acknowledgement;
     let is_loading = engine.persistence_status().deny_reasons().is_loading();
-    // A script that keeps the server busy has locks for as long as it likes.
-    if is_loading || engine.scripts().is_busy() || acknowledgement.membership().term == Term::NONE {
+    if is_loading || acknowledgement.membership().term == Term::NONE {
         return None;
     }
     let until = engine.steady_now().after(PATIENCE);
-    let is_late = || engine.steady_now() >= until;
-    while aof.stats.rewriting.load(Relaxed) && !is_late() {
+    // A script that keeps the server busy has locks for as long as it likes.
+    let is_late = || engine.scripts().is_busy() || engine.steady_now() >= until;
+    while aof.stats.rewriting.load(SeqCst) && !is_late() {
         engine.host().rest(LOOK);
+    }
+    if is_late() {
+        return None;
     }
     let held = HeldWrites::begin_settled(engine, Hold::Shutdown, is_late)?;
     let end = log_end(engine, is_late)?;

@@ -95,7 +95,8 @@ pub fn tick(engine: &Engine, now_ms: UnixMs) {
     aof.journal.set_clock(if config.flag(Directive::AOF_TIMESTAMP_ENABLED) { now_ms.seconds() } else { 0 });
     let idle = !stats.rewriting.load(Relaxed)
         && !engine.persistence_status().is_running()
-        && !engine.persistence_status().deny_reasons().is_loading();
+        && !engine.persistence_status().deny_reasons().is_loading()
+        && !engine.replication().acknowledgement.is_ending();
     if !idle {
         return;
     }

@@ -19,13 +19,17 @@ use persistence::aof::rewrite::{self, RewriteOptions};
 use persistence::aof::{Aof, State, of};
 use persistence::save::save_with;
 use std::io::{self, ErrorKind};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::Duration;
 
-/// Begins a rewrite on another thread; false if that cannot be.
+/// Begins a rewrite on another thread; false if that cannot be. The files of a server that ends stay as they are.
 pub fn start(engine: &Engine, aof: &Aof) -> bool {
     let (host, stats) = (engine.host(), &aof.stats);
-    if stats.rewriting.swap(true, Relaxed) {
+    if stats.rewriting.swap(true, SeqCst) {
+        return false;
+    }
+    if engine.replication().acknowledgement.is_ending() {
+        stats.rewriting.store(false, Relaxed);
         return false;
     }
     stats.scheduled.store(false, Relaxed);
@@ -80,7 +84,8 @@ fn attempt(engine: &Engine, aof: &Aof) -> bool {
     // A cancellation holds this, too, so that nothing is cancelled that has ended.
     let _switch = aof.switch.lock();
     engine.persistence_status().cancel_rewrite(false);
-    let again = stats.cancelled.swap(false, Relaxed) && stats.scheduled.swap(false, Relaxed);
+    let is_ending = engine.replication().acknowledgement.is_ending();
+    let again = stats.cancelled.swap(false, Relaxed) && !is_ending && stats.scheduled.swap(false, Relaxed);
     match again {
         true => stats.started_at.store(now.0.max(1), Relaxed),
         false => stats.rewriting.store(false, Relaxed),
