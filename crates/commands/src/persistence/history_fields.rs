@@ -1,4 +1,5 @@
-//! A saved file's name for the history that it is of, and a log's, so that replicas go on where they were after a restart.
+//! A saved file's name for the history that it is of, and a log's, so that replicas go on where they were after a
+//! restart.
 
 use engine::Engine;
 use engine::host::connections::StreamMark;

@@ -48,8 +48,8 @@ fn write(status: &Acknowledgement, saved: Option<Position>, logged: Option<Logge
     Ok(())
 }
 
-/// Takes up what the record says of the data set that was loaded. Returns the place of a log that is the one of the last
-/// shutdown.
+/// Takes up what the record says of the data set that was loaded. Returns the place of a log that is the one of the
+/// last shutdown.
 pub fn restore(engine: &Engine, loaded: Loaded) -> Option<LoggedPlace> {
     let mut text = Vec::new();
     let read = File::open(NAME).and_then(|file| file.take(SIZE_MAX).read_to_end(&mut text));

@@ -1,4 +1,5 @@
-//! The end of a log in the history: a member of an in-sync set that is shut down is itself again when its log is loaded.
+//! The end of a log in the history: a member of an in-sync set that is shut down is itself again when its log is
+//! loaded.
 
 use super::lifecycle::flush;
 use crate::persistence::history_fields::log_end;
