@@ -53,7 +53,7 @@ class Fleet:
         real = os.path.join(options.peers, "newest/bin/valkey-server")
         ours = options.server
         self.kinds = {real: "valkey", ours: "cinnabar"}
-        kinds = [real, real, ours, ours, ours, ours, real, real]
+        kinds = [real, real, ours, ours, ours, real, ours, real]
         self.nodes = [Node(kind, os.path.join(folder, str(index)), "--cluster-databases", 2, "--enable-debug-command", "yes",
                            "--cluster-allow-replica-migration", "no", "--cluster-require-full-coverage", "no",
                            # However busy the machine is, nobody takes over from a node that is slow.
