@@ -195,6 +195,7 @@ impl Machine {
             }
             Mode::Snapshots => drop(load::load_file(&engine, false).unwrap()),
         }
+        assert!(engine.persistence_status().deny_reasons().is_loading(), "until its caller has done the rest");
         engine.persistence_status().set_loading(false);
         let session = Session::local();
         let (writes, offsets) = (Vec::new(), Vec::new());

@@ -75,7 +75,7 @@ pub struct LoadFailure {
 }
 
 /// Reads the file that `dbfilename` names; None if there is none. `merge`: keys that are there already are replaced.
-/// Commands that need data are refused meanwhile.
+/// Commands that need data are refused meanwhile, and afterwards if they were before: the caller has more to do then.
 ///
 /// # Errors
 /// The file cannot be read or is faulty; keys before the fault are in the keyspace.
@@ -95,6 +95,7 @@ pub fn load_file(engine: &Engine, merge: bool) -> Result<Option<LoadedFile>, Loa
     saves.loading.started_at.store(began.seconds(), Relaxed);
     saves.loading.total_bytes.store(size, Relaxed);
     saves.loading.loaded_bytes.store(0, Relaxed);
+    let was_loading = saves.deny_reasons().is_loading();
     saves.set_loading(true);
     // What was admitted before would write between what is loaded.
     while !engine.pass_locks(&mut 0, || false) {}
@@ -104,7 +105,7 @@ pub fn load_file(engine: &Engine, merge: bool) -> Result<Option<LoadedFile>, Loa
     let mode = Mode { merge, expires: !engine.is_following() };
     let result = read(Target::served(engine), &config, &mut source, options, mode, &|| Ok(()));
     engine.end_reserving();
-    saves.set_loading(false);
+    saves.set_loading(was_loading);
     let loaded = result.map_err(|fault| LoadFailure {
         text: describe(&fault, "rdbLoadObject"),
         is_corrupt: matches!(fault.reason, Reason::Corrupt(_) | Reason::Empty),
