@@ -10,6 +10,7 @@
 //! so: no set has to wait for the name any more.
 
 use crate::arrived::Position;
+use crate::ids::{History, ReplicationId};
 use crate::in_sync_set::{InSyncSet, MemberId, Term};
 
 /// See the module's documentation.
@@ -153,6 +154,15 @@ impl Introduction {
         Introduction { id: known.id, term: known.term, claim, past: Past::of(known) }
     }
 
+    /// Whether all that it claims is within a server's history, which is up to `end`. `asked`: the history that it wants
+    /// to go on with. If it has led since its claim that is a later one, with the claim's as its beginning.
+    pub fn is_within(&self, history: &History, end: u64, asked: Option<ReplicationId>) -> bool {
+        self.claim.is_none_or(|Position { id, offset }| {
+            let has = |next| history.has(id, next) || asked.is_some_and(|asked| history.has(asked, next));
+            i64::try_from(offset).is_ok_and(|offset| has(offset + 1)) && offset <= end
+        })
+    }
+
     /// The word.
     pub fn to_word(&self) -> String {
         let Introduction { id, term, claim, .. } = self;
@@ -293,5 +303,21 @@ mod tests {
         assert!(!member.is_in_sync() && member.gone == [id(1), id(2)] && member.heir_of.is_empty());
         add_names(&mut member.gone, (10..40).map(id));
         assert_eq!((member.gone.len(), member.gone.last()), (PAST_MAX, Some(&id(39))));
+    }
+
+    /// It led in vain from its claim on, a replica followed it meanwhile, and leads now: two names after the claim's.
+    #[test]
+    fn a_claim_is_within_a_history_that_goes_on_from_a_later_name() {
+        let (first, own, third) = (id(1), id(2), id(3));
+        let introduction = Introduction::of(&Membership::new(id(9)), Some(Position { id: first, offset: 100 }));
+        let mut history = History::new(first);
+        assert!(introduction.is_within(&history, 100, Some(own)) && !introduction.is_within(&history, 99, None));
+        history.shift(own, 100);
+        history.shift(third, 150);
+        assert!(!introduction.is_within(&history, 160, None), "the name is not known any more");
+        assert!(introduction.is_within(&history, 160, Some(own)));
+        let mut other = History::new(own);
+        other.shift(third, 90);
+        assert!(!introduction.is_within(&other, 160, Some(own)), "it went on before the claim");
     }
 }

@@ -19,6 +19,9 @@ use std::collections::BTreeMap;
 /// How often [`Bus::tick`] is called.
 pub const TICK: Millis = 100;
 
+/// How often the time doubles after which a primary that serves nobody asks to be replaced.
+const PATIENCE_DOUBLINGS: u32 = 3;
+
 /// What a node of this kind says of itself.
 const MY_FLAGS: u16 = Flags::EXTENSIONS | Flags::LIGHT_PUBLISH | Flags::LIGHT_MODULE;
 
@@ -60,6 +63,8 @@ pub struct Bus {
     pub(super) facts: Facts,
     /// Since when this node leads without answering clients.
     unconfirmed_since: Option<Millis>,
+    /// How often it has been replaced at its own wish since it last served.
+    replaced: u32,
     /// When this node told the others last that it is to be replaced.
     gave_up: Option<Millis>,
     pub(super) random: fastrand::Rng,
@@ -127,6 +132,7 @@ impl Bus {
             announced: Address::default(),
             facts: Facts::default(),
             unconfirmed_since: None,
+            replaced: 0,
             gave_up: None,
             random,
             now,
@@ -165,6 +171,11 @@ impl Bus {
     pub fn set_facts(&mut self, facts: Facts, now: Millis) {
         self.now = now;
         self.facts = facts;
+        if facts.is_following && self.gave_up.take().is_some() {
+            self.replaced = self.replaced.saturating_add(1);
+        } else if !facts.is_following && !facts.is_unconfirmed {
+            self.replaced = 0;
+        }
         self.unconfirmed_since = facts.is_unconfirmed.then(|| self.unconfirmed_since.unwrap_or(now));
         if self.todo.waits_for_offset() {
             self.settle();
@@ -173,7 +184,10 @@ impl Bus {
 
     /// Whether this node has served nobody for so long that others are to replace it.
     pub(super) fn is_to_be_replaced(&self) -> bool {
-        let is_late = self.unconfirmed_since.is_some_and(|since| self.now - since > self.settings.node_timeout);
+        // Members may need longer than a node timeout until they follow, on slow disks say: a node that was replaced too
+        // soon waits for longer when it leads again.
+        let patience = self.settings.node_timeout.saturating_mul(1 << self.replaced.min(PATIENCE_DOUBLINGS));
+        let is_late = self.unconfirmed_since.is_some_and(|since| self.now - since > patience);
         is_late && self.nodes.myself().is_primary()
     }
 

@@ -87,6 +87,26 @@ fn primaries_that_serve_nobody_are_all_replaced() {
     }
 }
 
+/// Members may need longer than a node timeout until they follow: each has more time than before.
+#[test]
+fn nodes_that_replace_each_other_in_vain_lead_for_longer_each_time() {
+    for seed in seeds() {
+        let mut world = cluster(seed, 3, 1, Flaw::None);
+        world.run(5 * SECOND);
+        (world.members[0].is_unconfirmed, world.members[3].is_unconfirmed) = (true, true);
+        let (mut leader, mut seconds, mut longest, mut changes) = (0, 0, 0, 0);
+        for _ in 0..200 {
+            world.run(SECOND);
+            let now = if world.me(3).has_vote() { 3 } else { 0 };
+            (changes, seconds) = if now == leader { (changes, seconds + 1) } else { (changes + 1, 0) };
+            (leader, longest) = (now, longest.max(seconds));
+        }
+        assert!(longest >= 15 && changes > 4, "seed {seed}: {longest} s, {changes} changes\n{}", world.history());
+        world.members[leader].is_unconfirmed = false;
+        world.settle(60 * SECOND);
+    }
+}
+
 /// It has written words of its own into its stream meanwhile, and the rest of its history is shorter.
 #[test]
 fn a_replica_that_led_without_being_confirmed_comes_after_the_one_that_has_all() {

@@ -105,14 +105,12 @@ impl PrimaryThread {
         }
     }
 
-    /// Whether a replica may follow, with what it says of itself; if not, why.
-    pub(super) fn admit_follower(&mut self, token: usize) -> Result<(), &'static str> {
+    /// Whether a replica may follow, with what it says of itself, and the history that it asks for; if not, why.
+    pub(super) fn admit_follower(&mut self, token: usize, asked: Option<&[u8]>) -> Result<(), &'static str> {
         let Some(said) = self.replicas[token].handshake.introduction.clone() else { return Ok(()) };
         let history = self.history();
         let end = self.backlog.as_ref().map_or_else(|| self.shared.engine.replication().offset(), |it| it.end());
-        let has_all = said.claim.is_none_or(|Position { id, offset }| {
-            i64::try_from(offset).is_ok_and(|offset| history.has(id, offset + 1)) && offset <= end
-        });
+        let has_all = said.is_within(&history, end, asked.and_then(ReplicationId::parse));
         self.begin_leading(end);
         let may = match &mut self.acknowledging.primary {
             Some(primary) => primary.may_follow(&said, has_all, Position { id: history.id, offset: end }),

@@ -27,7 +27,7 @@ impl PrimaryThread {
             return;
         }
         self.replicas.insert(replica);
-        if let Err(reason) = self.admit_follower(token) {
+        if let Err(reason) = self.admit_follower(token, asked.as_ref().map(|(id, _)| &id[..])) {
             return self.refuse(token, reason, now);
         }
         match asked {
