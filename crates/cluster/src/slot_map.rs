@@ -4,6 +4,7 @@ use crate::SLOTS;
 use crate::node::Address;
 use crate::node_id::NodeId;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 /// What commands are admitted by.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +23,8 @@ pub struct SlotMap {
     pub migrating: BTreeMap<u16, u16>,
     /// Slots that come here.
     pub importing: BTreeMap<u16, u16>,
+    /// Nodes that are suspected to have failed, or have.
+    pub silent: Vec<Address>,
 }
 
 impl SlotMap {
@@ -35,6 +38,13 @@ impl SlotMap {
         debug_assert!(self.owners.len() == SLOTS, "each slot is told of");
         let number = self.owners.get(usize::from(slot)).copied().flatten()?;
         self.nodes.get(usize::from(number))
+    }
+
+    /// Returns whether the node with this address does not answer the bus.
+    pub fn is_silent(&self, at: SocketAddr) -> bool {
+        let is_there =
+            |node: &Address| node.ip.parse() == Ok(at.ip()) && [node.tcp_port, node.tls_port].contains(&at.port());
+        self.silent.iter().any(is_there)
     }
 
     /// Returns this map as far as it takes away what an earlier one gave: slots that come, a cluster that serves again
@@ -99,5 +109,14 @@ mod tests {
         assert!(map_with(10).losses_from(&replica).is_none());
         let losses = down.losses_from(&replica).expect("it is down");
         assert!(losses.is_replica && !losses.is_up && losses.serving == Some(1));
+    }
+
+    #[test]
+    fn a_node_is_silent_at_each_of_its_ports() {
+        let address = Address { ip: "10.0.0.1".to_owned(), tcp_port: 1, tls_port: 2, ..Address::default() };
+        let map = SlotMap { silent: vec![address], ..SlotMap::default() };
+        let is_silent = |at: &str| map.is_silent(at.parse().expect("an address"));
+        assert!(is_silent("10.0.0.1:1") && is_silent("10.0.0.1:2"));
+        assert!(!is_silent("10.0.0.1:3") && !is_silent("10.0.0.2:1"));
     }
 }

@@ -177,6 +177,7 @@ impl Bus {
         if let Some(node) = self.nodes.get_mut(&id) {
             node.flags.set(Flags::PFAIL, true);
         }
+        self.todo.slot_map_changed();
         if self.nodes.myself().has_vote() {
             self.mark_as_failing_if_majority(id);
         } else {

@@ -107,6 +107,7 @@ impl Bus {
             slots.iter().filter_map(|(slot, id)| Some((*slot, number(*id)?))).collect()
         };
         let (migrating, importing) = (moving(&self.nodes.migrating), moving(&self.nodes.importing));
+        let fails = |node: &&Node| node.is_suspected() || node.has_failed();
         SlotMap {
             is_up: self.health.is_up,
             serving: number(self.nodes.my_primary()),
@@ -115,6 +116,7 @@ impl Bus {
             owners,
             migrating,
             importing,
+            silent: self.nodes.iter().filter(fails).map(|node| node.address.clone()).collect(),
         }
     }
 }

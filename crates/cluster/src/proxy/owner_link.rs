@@ -5,12 +5,12 @@
 //! ```
 
 use crate::Millis;
+use crate::proxy::owner_links::Place;
 use crate::proxy::question::{Context, Part};
 use crate::proxy::redirection;
 use resp::encode_command;
 use resp::reply_scan::{NotResp, ReplyScan};
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 
 /// A part of a question: the question's number, and the part's among its parts.
 pub(super) type PartId = (u64, usize);
@@ -59,8 +59,7 @@ struct Awaited {
 }
 
 pub(super) struct OwnerLink {
-    pub to: SocketAddr,
-    pub context: Context,
+    pub place: Place,
     state: State,
     /// Parts that wait until it is ready, and whether ASKING comes before them.
     pub waiting: VecDeque<(PartId, bool)>,
@@ -75,10 +74,9 @@ pub(super) struct OwnerLink {
 }
 
 impl OwnerLink {
-    pub fn new(to: SocketAddr, context: Context, now: Millis) -> OwnerLink {
+    pub fn new(place: Place, now: Millis) -> OwnerLink {
         OwnerLink {
-            to,
-            context,
+            place,
             state: State::Opening,
             waiting: VecDeque::new(),
             awaited: VecDeque::new(),
@@ -102,7 +100,7 @@ impl OwnerLink {
             Credentials { user, password } if user.is_empty() => say(&[b"AUTH", password], true),
             Credentials { user, password } => say(&[b"AUTH", user, password], true),
         }
-        let Context { resp3, db, no_touch } = self.context;
+        let Context { resp3, db, no_touch } = self.place.context;
         say(&[b"CLIENT", b"CAPA", CAPABILITY.as_bytes()], false);
         if resp3 {
             say(&[b"HELLO", b"3"], true);
@@ -124,6 +122,16 @@ impl OwnerLink {
     /// Whether it owes something.
     pub fn is_busy(&self) -> bool {
         !self.is_ready() || !self.awaited.is_empty()
+    }
+
+    /// Returns how many parts wait for it.
+    pub fn load(&self) -> usize {
+        self.waiting.len() + self.awaited.len()
+    }
+
+    /// Whether it owes something, and nothing has come for longer than this.
+    pub fn is_late(&self, now: Millis, time: Millis) -> bool {
+        self.is_busy() && now - self.active_at > time
     }
 
     /// Sends a part, which needs it to be ready.
@@ -222,7 +230,8 @@ mod tests {
     use super::*;
 
     fn link(context: Context, credentials: &Credentials) -> (OwnerLink, String) {
-        let mut link = OwnerLink::new("10.0.0.1:7000".parse().unwrap(), context, 0);
+        let place = Place { to: "10.0.0.1:7000".parse().unwrap(), context, is_for_long: false };
+        let mut link = OwnerLink::new(place, 0);
         link.opened(credentials, 0);
         let said = String::from_utf8(link.unsent().to_vec()).unwrap();
         link.note_sent(said.len());
@@ -231,13 +240,7 @@ mod tests {
     }
 
     fn part(text: &str, requests: usize) -> Part {
-        Part {
-            to: "10.0.0.1:7000".parse().unwrap(),
-            bytes: text.as_bytes().to_vec(),
-            requests,
-            has_several: false,
-            asking: false,
-        }
+        Part { requests, ..Part::new("10.0.0.1:7000".parse().unwrap(), text.as_bytes().to_vec()) }
     }
 
     fn take(link: &mut OwnerLink, bytes: &str) -> Vec<Came> {

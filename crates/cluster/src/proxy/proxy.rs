@@ -1,9 +1,10 @@
 //! What a worker asks of other nodes for its clients.
 
 use crate::Millis;
-use crate::proxy::asked::{Asked, PartState};
+use crate::proxy::asked::{Answer, Asked, ClientKey, PartState};
 use crate::proxy::owner_link::{Came, Credentials, OwnerLink, PartId};
-use crate::proxy::question::{Context, Part, Question};
+use crate::proxy::owner_links::{LinkOrder, OwnerLinks, Place, ProxyLink};
+use crate::proxy::question::{Part, Question};
 use crate::proxy::redirection::{self, Redirection};
 use crate::slot_map::SlotMap;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -11,10 +12,10 @@ use std::net::SocketAddr;
 
 /// How often a part is asked again: where it is sent on, or when a connection broke that it was only to read over.
 const HOPS_MAX: u8 = 5;
-/// Milliseconds without questions after which a connection is closed.
-const IDLE: Millis = 60_000;
 /// Milliseconds after which a part is asked anew that was put off.
 const PUT_OFF: Millis = 20;
+/// Milliseconds after which the nodes are looked at again that work on parts for longer than the timeout.
+const LOOK: Millis = 100;
 /// Questions of one client that are under way at a time.
 const AT_ONCE: usize = 256;
 
@@ -26,54 +27,22 @@ const OPEN: &str = "UNACKNOWLEDGED The node that serves the slot has not answere
 const WITHDRAWN: &str = "NOPERM The rights of the user have changed before the node that serves the slot was asked";
 const REFUSED: &str = "CLUSTERDOWN The node that serves the slot does not let this node in: ";
 
-/// A connection to another node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ProxyLink(pub u64);
-
-/// Who asks: what its worker knows the connection by, and the client's number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClientKey {
-    /// Another client's may be the same later.
-    pub token: usize,
-    /// Nobody else has it.
-    pub client: u64,
-}
-
-/// What is to be done with sockets.
-#[derive(Debug, PartialEq, Eq)]
-pub enum LinkOrder {
-    /// Connect to there; [`Proxy::opened`] or [`Proxy::lost`] follows.
-    Connect(ProxyLink, SocketAddr),
-    /// It is not wanted any more.
-    Close(ProxyLink),
-}
-
-/// An answer for a client, who may be gone.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// Who asked.
-    pub to: ClientKey,
-    /// What is replied.
-    pub bytes: Vec<u8>,
-    /// No question of this client is open any more.
-    pub is_last: bool,
-}
-
 /// The state machine.
 #[derive(Default)]
 pub struct Proxy {
     /// How other nodes let this one in.
     pub credentials: Credentials,
-    /// Milliseconds after which there is no more to wait for.
+    /// Milliseconds after which there is no more to wait for, unless the node works on it.
     pub timeout: Millis,
-    links: BTreeMap<ProxyLink, OwnerLink>,
-    places: BTreeMap<(SocketAddr, Context), ProxyLink>,
+    links: OwnerLinks,
     /// By number, which is the order in which they were asked.
     asked: BTreeMap<u64, Asked>,
     /// Parts that were put off, by the time at which they are asked anew.
     put_off: BTreeSet<(Millis, PartId)>,
     /// Of each client those that have not been answered, in order.
     queues: HashMap<u64, VecDeque<u64>>,
+    /// When nodes are looked at next that work on parts for longer than the timeout.
+    look_at: Millis,
     next: u64,
     unsent: BTreeSet<ProxyLink>,
     orders: Vec<LinkOrder>,
@@ -84,8 +53,9 @@ impl Proxy {
     /// A client's next question. It is answered after those before it.
     pub fn ask(&mut self, by: ClientKey, question: Question, now: Millis) {
         self.next += 1;
-        let (id, count) = (self.next, question.parts.len());
-        let states = std::iter::repeat_with(|| PartState::Waiting).take(count).collect();
+        let last = self.queues.get(&by.client).and_then(|queue| self.asked.get(queue.back()?));
+        let (id, count, behind) = (self.next, question.parts.len(), last.and_then(Asked::only_link));
+        let states = std::iter::repeat_with(|| PartState::Waiting(ProxyLink(0))).take(count).collect();
         let deadline = now.saturating_add(self.timeout);
         let hops = vec![0; count];
         let asked = Asked { by, question, states, hops, left: count, deadline, is_withdrawn: false, answer: None };
@@ -94,27 +64,29 @@ impl Proxy {
         if count == 0 {
             return self.finish(id);
         }
-        (0..count).for_each(|part| self.begin((id, part), now));
+        (0..count).for_each(|part| self.begin((id, part), behind, now));
     }
 
-    /// Asks a part of who is believed to answer it.
-    fn begin(&mut self, part: PartId, now: Millis) {
+    /// Asks a part of the node that is believed to answer it. `behind`: the connection of what its client waits for.
+    fn begin(&mut self, part: PartId, behind: Option<ProxyLink>, now: Millis) {
         let Some(asked) = self.asked.get_mut(&part.0).filter(|asked| asked.is_open()) else { return };
         let Part { to, asking, .. } = asked.question.parts[part.1];
         asked.hops[part.1] = 0;
-        self.send(part, Redirection { to, asking }, now);
+        self.send(part, Redirection { to, asking }, behind, now);
     }
 
-    /// Where a client's next question may be asked now, as all that it waits for will be answered there before it.
-    /// None: it has to wait for these answers first, or there are none.
-    pub fn may_follow(&self, client: u64) -> Option<SocketAddr> {
-        let queue = self.queues.get(&client).filter(|queue| queue.len() < AT_ONCE)?;
-        let mut owners = queue.iter().map(|id| {
-            let asked = self.asked.get(id).filter(|asked| asked.hops[..] == [0] && asked.answer.is_none())?;
-            asked.question.only_owner()
-        });
-        let first = owners.next()??;
-        owners.all(|owner| owner == Some(first)).then_some(first)
+    /// Whether a client's next question may be asked now, as all that it waits for will be answered over the same
+    /// connection before it, and nobody else is held by it there.
+    pub fn may_follow(&self, client: u64, question: &Question) -> bool {
+        let Some(queue) = self.queues.get(&client).filter(|queue| queue.len() < AT_ONCE) else { return false };
+        let Some(owner) = question.only_owner() else { return false };
+        let goes_there = |id: &u64| {
+            let asked = self.asked.get(id).filter(|asked| asked.hops[..] == [0] && asked.answer.is_none());
+            asked.is_some_and(|asked| asked.question.only_owner() == Some(owner))
+        };
+        let last = queue.back().and_then(|id| self.links.get(self.asked.get(id)?.only_link()?));
+        let holds_others = last.is_none_or(|link| question.parts[0].is_long && !link.place.is_for_long);
+        !holds_others && queue.iter().all(goes_there)
     }
 
     /// Judges anew all that is asked. `has_rights`: whether the client's rights are still those of this change. What
@@ -125,6 +97,7 @@ impl Proxy {
         let mut parts = Vec::new();
         for (id, asked) in lost {
             asked.is_withdrawn = true;
+            self.look_at = 0;
             parts.extend((0..asked.states.len()).map(|part| (*id, part)));
         }
         parts.into_iter().for_each(|part| self.withdraw(part));
@@ -132,7 +105,7 @@ impl Proxy {
 
     fn withdraw(&mut self, part: PartId) {
         let state = self.asked.get(&part.0).filter(|asked| asked.answer.is_none()).map(|asked| &asked.states[part.1]);
-        if matches!(state, Some(PartState::Waiting | PartState::PutOff(_))) {
+        if matches!(state, Some(PartState::Waiting(_) | PartState::PutOff(_))) {
             self.set_reply(part, format!("-{WITHDRAWN}\r\n").into_bytes());
         }
     }
@@ -169,12 +142,12 @@ impl Proxy {
 
     /// What a connection has to send.
     pub fn unsent(&self, id: ProxyLink) -> &[u8] {
-        self.links.get(&id).map(OwnerLink::unsent).unwrap_or_default()
+        self.links.get(id).map(OwnerLink::unsent).unwrap_or_default()
     }
 
     /// So much of that has been taken.
     pub fn note_sent(&mut self, id: ProxyLink, bytes: usize) {
-        if let Some(link) = self.links.get_mut(&id) {
+        if let Some(link) = self.links.get_mut(id) {
             link.note_sent(bytes);
         }
     }
@@ -186,7 +159,7 @@ impl Proxy {
 
     /// A connection that was asked for is there.
     pub fn opened(&mut self, id: ProxyLink, now: Millis) {
-        if let Some(link) = self.links.get_mut(&id) {
+        if let Some(link) = self.links.get_mut(id) {
             link.opened(&self.credentials, now);
             self.unsent.insert(id);
         }
@@ -194,9 +167,9 @@ impl Proxy {
 
     /// Something came. `map`: by which names of hosts are looked up.
     pub fn received(&mut self, id: ProxyLink, bytes: &[u8], map: &SlotMap, now: Millis) {
-        let Some(link) = self.links.get_mut(&id) else { return };
+        let Some(link) = self.links.get_mut(id) else { return };
         link.receive(bytes, now);
-        let from = link.to;
+        let from = link.place.to;
         let Ok(came) = link.take_all() else {
             self.orders.push(LinkOrder::Close(id));
             return self.lost(id, now);
@@ -220,66 +193,80 @@ impl Proxy {
     }
 
     /// Asks anew what was put off, and ends what has lasted for too long: questions, and connections over which nothing
-    /// comes or is asked.
-    pub fn tick(&mut self, now: Millis) {
+    /// comes or is asked. `is_silent`: whether the node at an address does not answer the bus either. One that does
+    /// works on what it was sent, however long that takes.
+    pub fn tick(&mut self, now: Millis, is_silent: impl Fn(SocketAddr) -> bool) {
         while let Some((at, part)) = self.put_off.first().copied().filter(|(at, _)| *at <= now) {
             self.put_off.remove(&(at, part));
-            self.begin(part, now);
+            self.begin(part, None, now);
         }
-        let overdue: Vec<u64> =
-            self.asked.iter().filter(|(_, asked)| asked.deadline <= now).map(|(id, _)| *id).collect();
-        for id in overdue {
-            for part in 0..self.asked.get(&id).map_or(0, |asked| asked.states.len()) {
-                self.give_up((id, part), UNREACHABLE);
-            }
+        if self.look_at <= now {
+            self.end_overdue(now, &is_silent);
         }
-        let (idle, timeout) = (IDLE, self.timeout);
-        let is_over = |link: &OwnerLink| now - link.active_at > if link.is_busy() { timeout } else { idle };
-        let over: Vec<ProxyLink> = self.links.iter().filter(|(_, link)| is_over(link)).map(|(id, _)| *id).collect();
-        for id in over {
+        for id in self.links.over(now, self.timeout, is_silent) {
             self.orders.push(LinkOrder::Close(id));
             self.lost(id, now);
         }
     }
 
+    fn end_overdue(&mut self, now: Millis, is_silent: impl Fn(SocketAddr) -> bool) {
+        let overdue = self.asked.iter().take_while(|(_, asked)| asked.deadline <= now);
+        let parts = overdue.flat_map(|(id, asked)| (0..asked.states.len()).map(|part| (*id, part)));
+        let (mut ended, mut is_any_left) = (Vec::new(), false);
+        for part in parts {
+            let is_left = self.is_under_way(part, &is_silent);
+            is_any_left |= is_left;
+            if !is_left {
+                ended.push(part);
+            }
+        }
+        ended.into_iter().for_each(|part| self.give_up(part, UNREACHABLE));
+        self.look_at = if is_any_left { now + LOOK } else { 0 };
+    }
+
+    /// Whether a node that answers the bus works on the part.
+    fn is_under_way(&self, part: PartId, is_silent: impl Fn(SocketAddr) -> bool) -> bool {
+        let Some(asked) = self.asked.get(&part.0).filter(|asked| asked.is_open()) else { return false };
+        let PartState::Sent(link) = &asked.states[part.1] else { return false };
+        self.links.get(*link).is_some_and(|link| !is_silent(link.place.to))
+    }
+
     /// When [`Self::tick`] has something to do.
     pub fn next_time(&self) -> Option<Millis> {
-        let deadline = self.asked.values().next().map(|asked| asked.deadline);
+        let deadline = self.asked.values().next().map(|asked| asked.deadline.max(self.look_at));
         deadline.into_iter().chain(self.put_off.first().map(|(at, _)| *at)).min()
     }
 
-    fn send(&mut self, part: PartId, to: Redirection, now: Millis) {
+    fn send(&mut self, part: PartId, to: Redirection, behind: Option<ProxyLink>, now: Millis) {
         let Some(asked) = self.asked.get_mut(&part.0) else { return };
-        let place = (to.to, asked.question.context.clone());
-        let id = match self.places.get(&place) {
-            Some(id) => *id,
-            None => {
-                self.next += 1;
-                let id = ProxyLink(self.next);
-                self.links.insert(id, OwnerLink::new(place.0, place.1.clone(), now));
-                self.orders.push(LinkOrder::Connect(id, place.0));
-                self.places.insert(place, id);
-                id
-            }
-        };
-        let Some(link) = self.links.get_mut(&id) else { return };
+        let is_for_long = asked.question.parts[part.1].is_long;
+        let place = Place { to: to.to, context: asked.question.context.clone(), is_for_long };
+        let follows = |id: &ProxyLink| self.links.get(*id).is_some_and(|link| link.place.to == to.to);
+        let id = behind.filter(follows).or_else(|| self.links.choose(&place, now)).unwrap_or_else(|| {
+            self.next += 1;
+            let id = ProxyLink(self.next);
+            self.orders.push(LinkOrder::Connect(id, place.to));
+            self.links.add(id, place, now);
+            id
+        });
+        let Some(link) = self.links.get_mut(id) else { return };
         if link.is_ready() {
             link.send(part, &asked.question.parts[part.1], to.asking, now);
-            asked.states[part.1] = PartState::Sent;
+            asked.states[part.1] = PartState::Sent(id);
             self.unsent.insert(id);
         } else {
             link.waiting.push_back((part, to.asking));
-            asked.states[part.1] = PartState::Waiting;
+            asked.states[part.1] = PartState::Waiting(id);
         }
     }
 
     fn send_waiting(&mut self, id: ProxyLink, now: Millis) {
-        let Some(link) = self.links.get_mut(&id) else { return };
+        let Some(link) = self.links.get_mut(id) else { return };
         for (part, asking) in std::mem::take(&mut link.waiting) {
-            // Who has waited for too long was told so.
+            // A client that has waited for too long was told so.
             if let Some(asked) = self.asked.get_mut(&part.0).filter(|asked| asked.is_open()) {
                 link.send(part, &asked.question.parts[part.1], asking, now);
-                asked.states[part.1] = PartState::Sent;
+                asked.states[part.1] = PartState::Sent(id);
             }
         }
         self.unsent.insert(id);
@@ -292,7 +279,7 @@ impl Proxy {
             _ if asked.is_withdrawn => self.set_reply(part, reply),
             Some(redirection) if *hops < HOPS_MAX => {
                 *hops += 1;
-                self.send(part, redirection, now);
+                self.send(part, redirection, None, now);
             }
             None if redirection::is_put_off(&reply) && asked.question.parts[part.1].has_several => {
                 asked.states[part.1] = PartState::PutOff(reply);
@@ -304,10 +291,9 @@ impl Proxy {
 
     /// The connection is no more. Who has not been sent gets `why`.
     fn end(&mut self, id: ProxyLink, why: &str, now: Millis) {
-        let Some(link) = self.links.remove(&id) else { return };
-        let to = link.to;
+        let Some(link) = self.links.remove(id) else { return };
+        let to = link.place.to;
         let unanswered: Vec<PartId> = link.unanswered().collect();
-        self.places.remove(&(to, link.context));
         self.unsent.remove(&id);
         for part in unanswered {
             let Some(asked) = self.asked.get_mut(&part.0).filter(|asked| asked.answer.is_none()) else { continue };
@@ -317,7 +303,7 @@ impl Proxy {
             } else {
                 *hops += 1;
                 let asking = asked.question.parts[part.1].asking;
-                self.send(part, Redirection { to, asking }, now);
+                self.send(part, Redirection { to, asking }, None, now);
             }
         }
         link.waiting.iter().for_each(|(part, _)| self.give_up(*part, why));
@@ -327,9 +313,9 @@ impl Proxy {
     fn give_up(&mut self, part: PartId, why: &str) {
         let Some(asked) = self.asked.get_mut(&part.0).filter(|asked| asked.answer.is_none()) else { return };
         let text = match &mut asked.states[part.1] {
-            PartState::Waiting => why,
-            PartState::Sent if asked.question.writes => OPEN,
-            PartState::Sent => UNANSWERED,
+            PartState::Waiting(_) => why,
+            PartState::Sent(_) if asked.question.writes => OPEN,
+            PartState::Sent(_) => UNANSWERED,
             PartState::PutOff(reply) => {
                 let reply = std::mem::take(reply);
                 return self.set_reply(part, reply);
@@ -353,7 +339,7 @@ impl Proxy {
         let Some(asked) = self.asked.get_mut(&id) else { return };
         let replies = std::mem::take(&mut asked.states).into_iter().map(|state| match state {
             PartState::Replied(reply) => reply,
-            PartState::Waiting | PartState::Sent | PartState::PutOff(_) => Vec::new(),
+            PartState::Waiting(_) | PartState::Sent(_) | PartState::PutOff(_) => Vec::new(),
         });
         let from: Vec<SocketAddr> = std::mem::take(&mut asked.question.parts).iter().map(|part| part.to).collect();
         asked.answer = Some(asked.question.join.answer(replies.collect(), &from));
@@ -377,6 +363,7 @@ impl Proxy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proxy::question::Context;
     use crate::proxy::reply_join::Join;
 
     const A: &str = "10.0.0.1:7000";
@@ -396,15 +383,20 @@ mod tests {
 
         fn ask(&mut self, client: u64, parts: &[(&str, &str)], join: Join, writes: bool) {
             let part = |(to, text): &(&str, &str)| Part {
-                to: to.parse().unwrap(),
-                bytes: text.as_bytes().to_vec(),
-                requests: 1,
                 has_several: text.contains("several"),
-                asking: false,
+                is_long: text.contains("long"),
+                ..Part::new(to.parse().unwrap(), text.as_bytes().to_vec())
             };
             let parts = parts.iter().map(part).collect();
             let question = Question { context: Context::default(), parts, join, writes, rights_since: client };
             self.proxy.ask(ClientKey { token: client as usize, client }, question, self.now);
+            self.settle();
+        }
+
+        /// Time has passed, and all nodes but these answer the bus.
+        fn tick(&mut self, now: Millis, silent: &[&str]) {
+            self.now = now;
+            self.proxy.tick(now, |to| silent.iter().any(|node| node.parse() == Ok(to)));
             self.settle();
         }
 
@@ -413,7 +405,7 @@ mod tests {
         }
 
         fn link(&self, to: &str) -> ProxyLink {
-            self.proxy.places[&(to.parse().unwrap(), Context::default())]
+            self.proxy.links.first(to.parse().unwrap())
         }
 
         /// Opens connections and takes what is sent.
@@ -442,8 +434,8 @@ mod tests {
             for link in self.proxy.take_unsent() {
                 let text = String::from_utf8_lossy(self.proxy.unsent(link)).into_owned();
                 self.proxy.note_sent(link, text.len());
-                if let Some(link) = self.proxy.links.get(&link).filter(|_| !text.is_empty()) {
-                    self.sent.push(format!("{}: {}", link.to, text.replace("*1\r\n$6\r\nASKING\r\n", "ASKING ")));
+                if let Some(link) = self.proxy.links.get(link).filter(|_| !text.is_empty()) {
+                    self.sent.push(format!("{}: {}", link.place.to, text.replace("*1\r\n$6\r\nASKING\r\n", "ASKING ")));
                 }
             }
         }
@@ -497,15 +489,25 @@ mod tests {
     #[test]
     fn a_question_follows_others_to_the_same_node_only() {
         let mut world = World::new();
-        let follows = |world: &World| world.proxy.may_follow(1).map(|to| to.to_string());
-        assert_eq!(follows(&world), None);
+        let follows = |world: &World, to: &str, is_long| {
+            let part = Part { is_long, ..Part::new(to.parse().unwrap(), Vec::new()) };
+            let (context, parts, join) = (Context::default(), vec![part], Join::One);
+            world.proxy.may_follow(1, &Question { context, parts, join, writes: false, rights_since: 1 })
+        };
+        assert!(!follows(&world, A, false));
         world.get(1, A, "a");
-        assert_eq!(follows(&world).as_deref(), Some(A));
+        assert!(follows(&world, A, false) && !follows(&world, B, false));
+        assert!(!follows(&world, A, true), "it would hold the short commands of other clients");
         world.reply(A, &format!("-MOVED 1 {B}\r\n"));
-        assert_eq!(follows(&world), None, "what it would follow is at another place by now");
+        assert!(!follows(&world, A, false), "what it would follow is at another place by now");
         world.reply(B, ":1\r\n");
         world.ask(1, &[(A, "a"), (B, "b")], Join::Sum, false);
-        assert_eq!(follows(&world), None);
+        assert!(!follows(&world, A, false));
+        world.reply(A, ":1\r\n");
+        world.reply(B, ":1\r\n");
+        world.get(1, A, "long");
+        world.get(1, A, "short");
+        assert!(follows(&world, A, true) && follows(&world, A, false), "they are on a connection for long ones");
     }
 
     #[test]
@@ -535,24 +537,23 @@ mod tests {
         const LATER: &str = "-TRYAGAIN Multiple keys request during rehashing of slot\r\n";
         let mut world = World::new();
         world.ask(1, &[(A, "several")], Join::One, true);
-        assert_eq!(world.proxy.may_follow(1), None, "what comes behind it might be carried out before it");
+        let last = world.proxy.asked.values().next().expect("a question").question.clone();
+        assert!(!world.proxy.may_follow(1, &last), "what comes behind it might be carried out before it");
         // In part it is at the other node by now.
         world.reply(A, &format!("-ASK 1 {B}\r\n"));
         world.reply(B, &format!("+OK\r\n{LATER}"));
         assert_eq!(world.proxy.next_time(), Some(PUT_OFF));
         world.sent();
-        world.proxy.tick(PUT_OFF - 1);
-        world.settle();
+        world.tick(PUT_OFF - 1, &[]);
         assert!(world.sent().is_empty());
-        world.proxy.tick(PUT_OFF);
-        world.settle();
+        world.tick(PUT_OFF, &[]);
         assert_eq!(world.sent(), [format!("{A}: several")], "from the beginning");
         world.now = 990;
         world.reply(A, LATER);
         assert!(world.answers().is_empty());
-        world.proxy.tick(1000);
+        world.tick(1000, &[]);
         assert_eq!(world.answers(), [format!("1 {}", LATER.replace("\r\n", "|"))]);
-        world.proxy.tick(1010);
+        world.tick(1010, &[]);
         world.get(1, A, "one");
         world.sent();
         world.reply(A, LATER);
@@ -589,13 +590,7 @@ mod tests {
             ClientKey { token: 1, client: 1 },
             Question {
                 context: Context::default(),
-                parts: vec![Part {
-                    to: A.parse().unwrap(),
-                    bytes: b"w".to_vec(),
-                    requests: 1,
-                    has_several: false,
-                    asking: false,
-                }],
+                parts: vec![Part::new(A.parse().unwrap(), b"w".to_vec())],
                 join: Join::One,
                 writes: true,
                 rights_since: 1,
@@ -625,28 +620,27 @@ mod tests {
     fn a_node_that_does_not_let_this_one_in_is_named_as_the_reason() {
         let mut world = World::new();
         world.proxy.credentials.password = b"secret".to_vec();
-        let part =
-            Part { to: A.parse().unwrap(), bytes: b"a".to_vec(), requests: 1, has_several: false, asking: false };
-        let (context, parts, join) = (Context::default(), vec![part], Join::One);
+        let parts = vec![Part::new(A.parse().unwrap(), b"a".to_vec())];
+        let (context, join) = (Context::default(), Join::One);
         let question = Question { context, parts, join, writes: true, rights_since: 1 };
         world.proxy.ask(ClientKey { token: 1, client: 1 }, question, 0);
         let link = world.link(A);
         world.proxy.opened(link, 0);
         world.proxy.received(link, b"-WRONGPASS no\r\n", &SlotMap::default(), 0);
         assert_eq!(world.answers(), [format!("1 -{REFUSED}WRONGPASS no|")]);
-        assert!(world.proxy.links.is_empty() && world.proxy.places.is_empty());
+        assert!(world.proxy.links.is_empty());
     }
 
     #[test]
-    fn a_reply_that_does_not_come_is_not_waited_for() {
+    fn a_reply_of_a_node_that_is_silent_is_not_waited_for() {
         let mut world = World::new();
         world.ask(1, &[(A, "a"), (B, "b")], Join::Sum, true);
         world.get(2, A, "r");
         world.reply(B, ":1\r\n");
         assert_eq!(world.proxy.next_time(), Some(1000));
-        world.proxy.tick(999);
+        world.tick(999, &[A]);
         assert!(world.answers().is_empty());
-        world.proxy.tick(1000);
+        world.tick(1000, &[A]);
         assert_eq!(world.answers(), [format!("1 -{OPEN}|"), format!("2 -{UNANSWERED}|")]);
         // It comes too late, and is nobody's.
         world.reply(A, ":1\r\n");
@@ -656,13 +650,32 @@ mod tests {
         world.sent();
         world.now = 3000;
         world.get(1, A, "t");
-        world.proxy.tick(4001);
-        world.settle();
+        world.tick(4001, &[A]);
         assert_eq!(world.sent(), [format!("{A}: t"), "close".to_owned()], "it has been silent for too long");
         world.answers();
-        world.proxy.tick(100_000);
-        world.settle();
+        world.tick(100_000, &[]);
         assert!(world.proxy.is_unused(), "{:?}", world.sent());
+    }
+
+    #[test]
+    fn a_node_that_answers_the_bus_works_on_what_it_was_sent() {
+        let mut world = World::new();
+        world.ask(1, &[(A, "long")], Join::One, true);
+        world.ask(2, &[(A, "x")], Join::One, true);
+        world.tick(1000, &[B]);
+        assert_eq!(world.proxy.next_time(), Some(1000 + LOOK));
+        world.get(3, A, "y");
+        world.tick(50_000, &[]);
+        assert!(world.answers().is_empty());
+        assert_eq!(world.sent().iter().filter(|it| it.starts_with("connect")).count(), 3, "late ones get nothing more");
+        world.reply(A, ":7\r\n");
+        assert_eq!(world.answers().len(), 1);
+        // A client that has lost the rights is not waited for, nor is a node that is silent.
+        world.proxy.judge(|by, _| by.client != 2);
+        world.tick(50_001, &[]);
+        assert!(!world.proxy.has_withdrawn());
+        world.tick(50_001 + LOOK, &[A]);
+        assert!(world.proxy.is_idle());
     }
 
     #[test]

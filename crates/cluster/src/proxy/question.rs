@@ -28,6 +28,15 @@ pub struct Part {
     pub has_several: bool,
     /// It is known to be on its way to there: ASKING comes first.
     pub asking: bool,
+    /// Its reply may take long.
+    pub is_long: bool,
+}
+
+impl Part {
+    /// Returns one request for the node at `to`.
+    pub fn new(to: SocketAddr, bytes: Vec<u8>) -> Part {
+        Part { to, bytes, requests: 1, has_several: false, asking: false, is_long: false }
+    }
 }
 
 /// A command of a client that other nodes are to answer.

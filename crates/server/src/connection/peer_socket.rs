@@ -3,10 +3,11 @@
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The connection, from the moment on that it is asked for.
 pub struct Peer {
@@ -52,6 +53,17 @@ impl Peer {
         let tls = tls.map(|settings| ServerConnection::new(settings).map_err(io::Error::other)).transpose()?;
         let tls = tls.map(|tls| limited(tls.into()));
         Ok(Peer { stream, output: Vec::new(), tls, given: 0, is_open: true })
+    }
+
+    /// Has the system end the connection once the other host takes nothing for so long, or is not heard of.
+    pub fn end_when_unheard(&self, time: Duration) {
+        let socket = SockRef::from(&self.stream);
+        let third = (time / 3).max(Duration::from_secs(1));
+        let times = TcpKeepalive::new().with_time(third).with_interval(third).with_retries(3);
+        // Wishes: a connection without them still works.
+        let _ = socket.set_tcp_keepalive(&times);
+        #[cfg(target_os = "linux")]
+        let _ = socket.set_tcp_user_timeout(Some(time));
     }
 
     pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {

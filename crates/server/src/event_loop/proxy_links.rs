@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Bytes that are read from a node, or given to its socket, at a time.
 const AT_ONCE: usize = 256 << 10;
@@ -74,11 +75,11 @@ impl Worker {
         let mut asked = 0;
         for item in items.iter_mut().take_while(|item| item.token == token) {
             let connection = &mut self.connections[token];
-            let owner = self.proxy_links.proxy.may_follow(connection.client());
+            let client = connection.client();
             let session = &mut connection.session;
             let question =
                 item.call(spans, |prepared, args| dispatch::forwarded(&shared.engine, session, prepared, args));
-            let question = question.flatten().filter(|question| owner.is_some() && question.only_owner() == owner);
+            let question = question.flatten().filter(|question| self.proxy_links.proxy.may_follow(client, question));
             let Some(question) = question else { break };
             self.forward(token, *question);
             asked += 1;
@@ -123,7 +124,8 @@ impl Worker {
         for id in std::mem::take(&mut self.proxy_links.readable) {
             self.read_link(id);
         }
-        self.proxy_links.proxy.tick(time);
+        let cluster = self.shared.engine.cluster();
+        self.proxy_links.proxy.tick(time, |to| cluster.map().is_silent(to));
         self.judge_askers();
         self.use_links();
         self.publish_rights();
@@ -218,6 +220,7 @@ impl Worker {
             false => None,
         };
         let mut peer = Peer::open(&to.ip().to_string(), to.port(), &source, tls)?;
+        peer.end_when_unheard(Duration::from_millis(self.settings.node_timeout.max(0) as u64));
         self.poller.register_link(&mut peer, id)?;
         Ok(peer)
     }

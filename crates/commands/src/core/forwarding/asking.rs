@@ -2,7 +2,7 @@
 
 use crate::core::args::Args;
 use crate::core::cluster_routing::slot_of_call;
-use crate::core::command::{BLOCKING, Command, Group, MAY_REPLICATE, PUBLISHES, WRITE};
+use crate::core::command::{BLOCKING, Command, FAST, Group, MAY_REPLICATE, PUBLISHES, WRITE};
 use crate::core::forwarding::carried::Carried;
 use crate::core::key_spec;
 use crate::core::session::Session;
@@ -81,7 +81,7 @@ impl Asking<'_> {
         let to = self.address(self.owner(slot_of_call(command, args).ok()??)?)?;
         let bytes = self.with_text(command, args).unwrap_or_else(|| args.text().into_owned());
         let has_several = key_spec::routed_by(command, args).len() > 1;
-        let part = Part { to, bytes, requests: 1, has_several, asking: false };
+        let part = Part { has_several, is_long: may_take_long(command), ..Part::new(to, bytes) };
         self.question(vec![part], Join::One, writes(command))
     }
 
@@ -118,7 +118,7 @@ impl Asking<'_> {
             let mut bytes = Vec::new();
             let part: Vec<&[u8]> = std::iter::once(&args[0]).chain(args.from(at).take(words)).collect();
             encode_command(&mut bytes, &part);
-            parts.push(Part { to, bytes, requests: 1, has_several: false, asking: false });
+            parts.push(Part::new(to, bytes));
         }
         Ok(self.question(parts, join, writes(command)))
     }
@@ -144,7 +144,7 @@ impl Asking<'_> {
         let own = self.own_address().filter(|own| has_own && !places.contains(own));
         places.extend(own);
         let bytes = args.text();
-        let part = |to| Part { to, bytes: bytes.to_vec(), requests: 1, has_several: false, asking: false };
+        let part = |to| Part { is_long: may_take_long(command), ..Part::new(to, bytes.to_vec()) };
         Ok(self.question(places.into_iter().map(part).collect(), join, writes(command)))
     }
 
@@ -171,7 +171,7 @@ impl Asking<'_> {
         let (mut bytes, own) = (Vec::new(), own.to_string());
         let words: Vec<&[u8]> = [&args[0], own.as_bytes()].into_iter().chain(args.from(2)).collect();
         encode_command(&mut bytes, &words);
-        let part = Part { to, bytes, requests: 1, has_several: false, asking: false };
+        let part = Part { is_long: true, ..Part::new(to, bytes) };
         Ok(self.question(vec![part], Join::Page(Pages { slot, next }), false))
     }
 }
@@ -199,6 +199,11 @@ fn join_of_scripts(command: &Command) -> Option<Join> {
 fn writes(command: &Command) -> bool {
     let is_script_that_reads = command.name.ends_with("_ro");
     !is_script_that_reads && command.flags.has(WRITE.and(MAY_REPLICATE))
+}
+
+/// Whether the time that a command takes depends on its arguments or on the data.
+pub(super) fn may_take_long(command: &Command) -> bool {
+    !command.flags.has(FAST) && command.complexity != "O(1)"
 }
 
 /// Whether a command leaves nothing at its connection that later ones need.

@@ -22,7 +22,7 @@ use crate::core::args::Args;
 use crate::core::cluster_routing::{self, Routed, slot_of_call};
 use crate::core::command::{Command, MAY_REPLICATE, RUNS_QUEUED, WRITE};
 use crate::core::context::Now;
-use crate::core::forwarding::asking::{Asking, is_self_contained};
+use crate::core::forwarding::asking::{Asking, is_self_contained, may_take_long};
 use crate::core::forwarding::carried::Carried;
 use crate::core::key_spec;
 use crate::core::queued;
@@ -179,7 +179,8 @@ fn transaction(
         Some(reason) => asking.on_the_way(slot, reason),
         None => Some((asking.address(asking.owner(slot)?)?, false)),
     });
-    let part = place.map(|(to, asking)| Part { to, bytes, requests, has_several: true, asking });
+    let is_long = multi.commands.iter().any(|queued| may_take_long(queued.entry.command));
+    let part = place.map(|(to, asking)| Part { requests, has_several: true, asking, is_long, ..Part::new(to, bytes) });
     let question = part.and_then(|part| asking.question(vec![part], Join::One, may_write));
     if question.is_some() && !is_carried? {
         return Ok(None);
