@@ -137,8 +137,8 @@ impl Asking<'_> {
             },
         };
         let places = self.primaries().into_iter().map(|(_, node)| self.address(node)).collect::<Option<Vec<_>>>();
-        // Who knows of no cluster yet is all that there is.
-        let Some(mut places) = places.filter(|places| !places.is_empty() && self.map.is_up) else { return Ok(None) };
+        // A node that knows of no other one yet is all that there is.
+        let Some(mut places) = places.filter(|places| !places.is_empty()) else { return Ok(None) };
         // Scripts and functions are called here, too. A replica gets its functions from its primary.
         let has_own = join_of_scripts(command).is_some() && !(self.map.is_replica && command.flags.has(WRITE));
         let own = self.own_address().filter(|own| has_own && !places.contains(own));
@@ -163,7 +163,7 @@ impl Asking<'_> {
             std::str::from_utf8(&args[1]).ok().and_then(|text| text.parse().ok()).ok_or(Error::InvalidCursor)?;
         let owners = self.primaries();
         let ((slot, own), first) = (Pages::split(cursor), owners.first());
-        let Some((lowest, _)) = first.filter(|_| self.map.is_up) else { return Ok(None) };
+        let Some((lowest, _)) = first else { return Ok(None) };
         let slot = if cursor == 0 { *lowest } else { slot };
         let node = self.owner(slot).ok_or(Error::InvalidCursor)?;
         let Some(to) = self.address(node) else { return Ok(None) };

@@ -350,6 +350,11 @@ mod tests {
         ] {
             assert_eq!(asked(&mut client, line), expected, "{line}");
         }
+        let mut map = (*client.engine().cluster().map()).clone();
+        map.is_up = false;
+        client.engine().set_slot_map(map);
+        let expected = "7001: FLUSHALL, 7000: FLUSHALL; Alike writes";
+        assert_eq!(asked(&mut client, "FLUSHALL"), expected, "a part of it is not what its client means");
     }
 
     #[test]
