@@ -154,8 +154,8 @@ impl Introduction {
         Introduction { id: known.id, term: known.term, claim, past: Past::of(known) }
     }
 
-    /// Whether all that it claims is within a server's history, which is up to `end`. `asked`: the history that it wants
-    /// to go on with. If it has led since its claim that is a later one, with the claim's as its beginning.
+    /// Whether all that it claims is within a server's history, which is up to `end`. `asked`: the history that it
+    /// wants to go on with. If it has led since its claim that is a later one, with the claim's as its beginning.
     pub fn is_within(&self, history: &History, end: u64, asked: Option<ReplicationId>) -> bool {
         self.claim.is_none_or(|Position { id, offset }| {
             let has = |next| history.has(id, next) || asked.is_some_and(|asked| history.has(asked, next));

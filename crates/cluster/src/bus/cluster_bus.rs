@@ -184,8 +184,8 @@ impl Bus {
 
     /// Whether this node has served nobody for so long that others are to replace it.
     pub(super) fn is_to_be_replaced(&self) -> bool {
-        // Members may need longer than a node timeout until they follow, on slow disks say: a node that was replaced too
-        // soon waits for longer when it leads again.
+        // Members may need longer than a node timeout until they follow, on slow disks say: a node that was replaced
+        // too soon waits for longer when it leads again.
         let patience = self.settings.node_timeout.saturating_mul(1 << self.replaced.min(PATIENCE_DOUBLINGS));
         let is_late = self.unconfirmed_since.is_some_and(|since| self.now - since > patience);
         is_late && self.nodes.myself().is_primary()

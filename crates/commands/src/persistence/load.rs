@@ -99,10 +99,9 @@ pub fn load_file(engine: &Engine, merge: bool) -> Result<Option<LoadedFile>, Loa
     saves.set_loading(true);
     // What was admitted before would write between what is loaded.
     while !engine.pass_locks(&mut 0, || false) {}
-    let options = options(engine, &config);
-    let mut source = Source::new(&mut *file, options.check_sum);
     // What a primary has not said to be over is not.
-    let mode = Mode { merge, expires: !engine.is_following() };
+    let (options, mode) = (options(engine, &config), Mode { merge, expires: !engine.is_following() });
+    let mut source = Source::new(&mut *file, options.check_sum);
     let result = read(Target::served(engine), &config, &mut source, options, mode, &|| Ok(()));
     engine.end_reserving();
     saves.set_loading(was_loading);
