@@ -3,6 +3,7 @@
 use crate::SLOTS;
 use crate::node::Address;
 use crate::node_id::NodeId;
+use crate::slot_set::SlotSet;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -23,6 +24,8 @@ pub struct SlotMap {
     pub migrating: BTreeMap<u16, u16>,
     /// Slots that come here.
     pub importing: BTreeMap<u16, u16>,
+    /// On a replica: slots of its primary whose keys have not all come here yet.
+    pub coming: SlotSet,
     /// Nodes that are suspected to have failed, or have.
     pub silent: Vec<Address>,
 }

@@ -116,6 +116,7 @@ impl Bus {
             owners,
             migrating,
             importing,
+            coming: self.coming.slots().clone(),
             silent: self.nodes.iter().filter(fails).map(|node| node.address.clone()).collect(),
         }
     }

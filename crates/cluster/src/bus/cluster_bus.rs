@@ -1,5 +1,6 @@
 //! The bus as a whole: what it keeps, how it begins, and what it is told from outside.
 
+use super::coming_slots::ComingSlots;
 use super::model::bus_effect::{Effect, Level};
 use super::model::bus_settings::{DebugSettings, Facts, Settings};
 use super::model::health::Health;
@@ -49,6 +50,7 @@ pub struct Bus {
     pub(super) ticks: u64,
     /// Slots that another node may take whatever its epoch is: their migration is agreed on.
     pub(super) granted: SlotSet,
+    pub(super) coming: ComingSlots,
     pub(super) migrations: Migrations,
     /// Orders by which keys are removed, or looked for that are to be, of which it is not known that they are done.
     pub(super) removals: usize,
@@ -123,6 +125,7 @@ impl Bus {
             suspected: 0,
             ticks: 0,
             granted: SlotSet::none(),
+            coming: ComingSlots::default(),
             migrations: Migrations::default(),
             removals: 0,
             follows: 0,
@@ -177,6 +180,9 @@ impl Bus {
             self.replaced = 0;
         }
         self.unconfirmed_since = facts.is_unconfirmed.then(|| self.unconfirmed_since.unwrap_or(now));
+        if self.coming.have_come(&facts) {
+            self.todo.slot_map_changed();
+        }
         if self.todo.waits_for_offset() {
             self.settle();
         }

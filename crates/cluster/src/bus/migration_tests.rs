@@ -397,6 +397,8 @@ fn who_takes_over_from_a_target_that_has_the_slots_keeps_their_keys() {
         replica.replicate(&primary.0, false, 1).expect("it is empty");
         let words: [&[u8]; 7] = [b"SOURCE", &source.0, b"NAME", &[b'j'; 40], b"SLOTSRANGE", b"2", b"5"];
         replica.establish_import(&words, true, 1).expect("by its primary");
+        replica.followed();
+        replica.set_facts(Facts { is_following: true, is_linked: true, ..Facts::default() }, 1);
         // The primary says that it owns them before its log has told the end.
         let claimed = if has_taken { SlotSet::of([2..=5, 100..=100]) } else { SlotSet::of([100..=100]) };
         replica.take_claim(primary, 9, &claimed);

@@ -20,6 +20,7 @@ mod bus_tick;
 mod bus_view;
 mod cluster_bus;
 mod cluster_state;
+mod coming_slots;
 mod epochs;
 mod failovers;
 mod failure_detection;

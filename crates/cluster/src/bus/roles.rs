@@ -1,6 +1,7 @@
 //! Primaries become replicas, replicas become primaries.
 
 use super::cluster_bus::Bus;
+use super::coming_slots::ComingSlots;
 use super::model::bus_effect::{Effect, Level};
 use super::model::takeover_state::ManualFailover;
 use crate::node::Flags;
@@ -25,6 +26,7 @@ impl Bus {
             node.flags.set(Flags::PRIMARY, true);
         }
         if is_myself {
+            self.coming = ComingSlots::default();
             self.removals += 1;
             self.effects.push(Effect::Lead);
             self.todo.leads();
@@ -50,6 +52,7 @@ impl Bus {
             self.close_all_slots();
         }
         self.nodes.set_primary(myself, Some(primary));
+        self.coming = ComingSlots::default();
         self.update_shard_id(myself, shard_id);
         self.follow(primary, needs_full_sync);
         self.drop_channels_of_others();

@@ -89,6 +89,7 @@ impl Member {
             // Nobody writes here.
             are_writes_paused: true,
             is_following: self.following.is_some(),
+            is_linked: self.following.is_some() && self.has_history,
             heard_from_primary: self.heard + self.clock,
             is_unconfirmed: self.is_unconfirmed && self.following.is_none(),
             is_in_sync: false,

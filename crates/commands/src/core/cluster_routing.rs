@@ -82,7 +82,8 @@ pub(crate) fn route(engine: &Engine, session: &mut Session, routed: Routed<'_>) 
         session.open_slot = looks_at_keys.then(|| Box::new(OpenSlot::Arrives));
         return Ok(());
     }
-    let is_readable = routed.publishes || reads_replicas && !engine.cluster().has_left(slot);
+    let is_here = || !engine.cluster().has_left(slot) && !map.coming.contains(slot);
+    let is_readable = routed.publishes || reads_replicas && is_here();
     if is_own && (!map.is_replica || is_readable && !routed.writes) {
         return Ok(());
     }

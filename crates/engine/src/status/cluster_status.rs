@@ -81,7 +81,7 @@ impl ClusterStatus {
     fn mark(&self, map: &SlotMap, left: &SlotSet) {
         let bits = if map.is_replica { READABLE } else { SERVED };
         for (slot, word) in (0..).zip(&self.slots) {
-            let is_own = map.is_up && map.is_own(slot) && !left.contains(slot);
+            let is_own = map.is_up && map.is_own(slot) && !left.contains(slot) && !map.coming.contains(slot);
             let is_open = map.migrating.contains_key(&slot) || map.importing.contains_key(&slot);
             word.store(if is_own && !is_open { bits } else { 0 }, Relaxed);
         }

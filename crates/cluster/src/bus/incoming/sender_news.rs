@@ -51,6 +51,7 @@ impl Bus {
         }
         if !header.is_replica {
             self.take_slots(sender, header, before);
+            self.coming.note_offset(self.nodes.myself().primary == Some(sender), header.offset);
         }
         let is_primary = self.nodes.get(&sender).is_some_and(|node| node.is_primary());
         let myself = self.nodes.myself();

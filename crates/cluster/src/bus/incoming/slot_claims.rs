@@ -27,7 +27,7 @@ impl Bus {
         }
         let served_as = self.nodes.my_primary();
         let is_in_my_shard = self.are_in_same_shard(claimant, self.nodes.my_id());
-        let mut outcome = Outcome::default();
+        let (mut outcome, had) = (Outcome::default(), self.slots_with_data());
         for slot in claimed.iter() {
             self.take_claimed_slot(slot, claimant, epoch, served_as, is_in_my_shard, &mut outcome);
         }
@@ -53,6 +53,7 @@ impl Bus {
         } else {
             self.lose_keys_in(&outcome.lost);
         }
+        self.note_coming(claimant, &had);
     }
 
     fn take_claimed_slot(

@@ -103,6 +103,8 @@ pub struct Facts {
     pub are_writes_paused: bool,
     /// Replication follows a primary, whether or not the link to it stands.
     pub is_following: bool,
+    /// The link to the primary stands, and its stream is applied.
+    pub is_linked: bool,
     /// When the primary was heard last while the link to it stands; otherwise when the link was lost.
     pub heard_from_primary: Millis,
     /// This node leads, and answers no client: it may lack acknowledged writes.
