@@ -27,8 +27,8 @@ mod balancing;
 mod blocking;
 #[path = "black_box/book.rs"]
 mod book;
-#[path = "black_box/clock_back.rs"]
-mod clock_back;
+#[path = "black_box/clock_jumps.rs"]
+mod clock_jumps;
 #[path = "black_box/cluster_disks.rs"]
 mod cluster_disks;
 #[path = "black_box/cluster_proxy.rs"]

@@ -245,7 +245,7 @@ impl Machine {
         let result = journal.write().and_then(|()| journal.sync().map(drop));
         wrote(&self.engine, self.aof(), attempt, &result);
         self.note_durable();
-        tick(&self.engine, NOW.unix_ms());
+        tick(&self.engine, NOW.unix_ms(), self.engine.steady_now());
     }
 
     fn note_durable(&mut self) {

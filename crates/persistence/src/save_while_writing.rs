@@ -15,7 +15,7 @@ use engine::keyspace::edit::{self, Edit};
 use engine::keyspace::held_locks::HeldLocks;
 use engine::keyspace::keys::Keys;
 use engine::keyspace::origin::Origin;
-use engine::time::{Nanos, UnixMs};
+use engine::time::{Nanos, SteadyMs, UnixMs};
 use engine::{Engine, NullHost, Options};
 use proptest::prelude::*;
 use std::borrow::Cow;
@@ -426,10 +426,10 @@ fn a_save_that_a_client_waits_for_rests_less() {
         put(&engine, 0, Decoded::Bytes(vec![7; 200]).into_entry(n.to_string().as_bytes(), None, 0));
     }
     let rests = [Some(1), None].map(|background| {
-        assert!(engine.persistence_status().begin(background.map(UnixMs)));
+        assert!(engine.persistence_status().begin(background.map(SteadyMs)));
         let busy = |_| engine.metrics()[0].turn_nanos.add(1 << 30);
         save::save(&engine, &options(), &mut OnPiece(busy, Vec::new())).expect("saved");
-        engine.persistence_status().end(UnixMs(1), Some(0), false);
+        engine.persistence_status().end(UnixMs(1), SteadyMs(1), Some(0), false);
         rested.swap(0, Relaxed)
     });
     assert!(rests[1] > 0 && rests[0] > 3 * rests[1], "{rests:?}");

@@ -13,7 +13,7 @@ use engine::data::value::{KeyEntry, Object, Value, ValueExt};
 use engine::keyspace::encoding_limits::EncodingLimits;
 use engine::keyspace::origin::Origin;
 use engine::snapshot::open_snapshots::Purpose;
-use engine::time::UnixMs;
+use engine::time::{SteadyMs, UnixMs};
 use engine::{Engine, NullHost, Options};
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::prelude::*;
@@ -362,7 +362,7 @@ fn a_cancelled_save_says_so_and_leaves_no_trace() {
     assert!(engine.persistence_status().begin(None));
     let error = save::save(&engine, &options(), &mut Cancel(&engine)).expect_err("cancelled");
     assert_eq!(error.kind(), std::io::ErrorKind::Interrupted);
-    engine.persistence_status().end(UnixMs(1), None, true);
+    engine.persistence_status().end(UnixMs(1), SteadyMs(1), None, true);
     let mut bytes = Vec::new();
     save::save(&engine, &options(), &mut bytes).expect("the next one");
     assert_eq!(read(&bytes).expect("whole").0.len(), 1);

@@ -43,7 +43,6 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
 /// Threads that free memory in the background: they run only when nobody else wants to. More of them have a larger
@@ -164,7 +163,7 @@ fn load(shared: &Arc<Shared>, kinds: Vec<&'static str>) -> io::Result<()> {
     let shared = Arc::clone(shared);
     let saves = shared.engine.persistence_status();
     // As if the empty data set had been saved when the server started.
-    saves.last_save.store(clock::now().unix_ms().seconds(), Relaxed);
+    saves.note_saved(clock::now().unix_ms(), clock::nanos().ms());
     saves.set_loading(true);
     let config = shared.engine.config().snapshot();
     let logs = config.flag(Directive::APPENDONLY);

@@ -15,11 +15,11 @@ use crate::persistence::history_fields;
 use crate::persistence::write_options::options;
 use engine::config::{Config, Directive};
 use engine::keyspace::held_locks::LockTimeout;
-use engine::time::{UnixMs, UnixUs};
+use engine::time::{SteadyMs, UnixUs};
 use engine::{Engine, Error};
 use persistence::save::SavedSize;
 use std::io::{self, ErrorKind};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
 
 const SAVING: Command =
@@ -164,7 +164,7 @@ pub fn save_now(engine: &Engine, patience: Option<LockTimeout>) -> io::Result<()
 /// Saves on another thread; false if none could be had or a save is under way.
 fn start(engine: &Engine) -> bool {
     let host = engine.host();
-    if !engine.persistence_status().begin(Some(host.unix_us(UnixUs(0)).ms())) {
+    if !engine.persistence_status().begin(Some(engine.steady_now())) {
         return false;
     }
     match host.in_background(Directive::BGSAVE_CPULIST, Box::new(save_in_background)) {
@@ -175,7 +175,7 @@ fn start(engine: &Engine) -> bool {
         }
         Err(error) => {
             host.log(&format!("Can't save in background: {error}"));
-            engine.persistence_status().end(host.unix_us(UnixUs(0)).ms(), None, false);
+            engine.persistence_status().end(host.unix_us(UnixUs(0)).ms(), engine.steady_now(), None, false);
             false
         }
     }
@@ -204,7 +204,7 @@ fn save_to_file(engine: &Engine, give_up: &dyn Fn() -> bool) -> io::Result<()> {
     let result = stats.and_then(|stats| write(engine, give_up).map(|_| stats.dirty));
     let cancelled = matches!(&result, Err(error) if error.kind() == ErrorKind::Interrupted);
     let now = engine.host().unix_us(UnixUs(0)).ms();
-    engine.persistence_status().end(now, result.as_ref().ok().copied(), cancelled);
+    engine.persistence_status().end(now, engine.steady_now(), result.as_ref().ok().copied(), cancelled);
     refresh(engine, &engine.config().snapshot());
     result?;
     engine.host().notice("DB saved on disk");
@@ -220,11 +220,11 @@ fn write(engine: &Engine, give_up: &dyn Fn() -> bool) -> io::Result<SavedSize> {
     Ok(written)
 }
 
-/// Seconds before a save that failed is tried again by itself.
-const RETRY: i64 = 5;
+/// Milliseconds before a save that failed is tried again by itself.
+const RETRY: i64 = 6000;
 
 /// Begins what is scheduled, and what save points ask for. To be called by one thread, some times a second.
-pub fn tick(engine: &Engine, now_ms: UnixMs) {
+pub fn tick(engine: &Engine, now: SteadyMs) {
     let (saves, config) = (engine.persistence_status(), engine.config().snapshot());
     refresh(engine, &config);
     if saves.is_running() || saves.deny_reasons().is_loading() || aof::is_rewriting(engine) {
@@ -234,9 +234,10 @@ pub fn tick(engine: &Engine, now_ms: UnixMs) {
         start(engine);
         return;
     }
-    let (points, now) = (config.save_points(), now_ms.seconds());
-    let since = now - saves.last_save.load(Relaxed);
-    if saves.has_failed() && now - saves.last_try.load(Relaxed) <= RETRY || !points.iter().any(|p| since > p.seconds) {
+    let points = config.save_points();
+    let span_from = |at: &AtomicI64| now.since(SteadyMs(at.load(Relaxed)));
+    let since = span_from(&saves.saved_at) / 1000;
+    if saves.has_failed() && span_from(&saves.tried_at) < RETRY || !points.iter().any(|p| since > p.seconds) {
         return;
     }
     // Clients are not to wait for a long script because of this.

@@ -13,7 +13,7 @@ use commands::persistence::{load, save};
 use commands::{Args, Flow, Now, Session};
 use engine::clients::registry::ClientInfo;
 use engine::clients::waiters::Ticket;
-use engine::time::UnixMs;
+use engine::time::{SteadyMs, UnixMs};
 use engine::{Engine, Host, Options};
 use fastrand::Rng;
 use persistence::aof::journal::Policy;
@@ -180,8 +180,8 @@ impl Machine {
 
     /// What is due now and then.
     pub fn tick(&self) {
-        aof::tick(&self.engine, UnixMs(self.time()));
-        save::tick(&self.engine, UnixMs(self.time()));
+        aof::tick(&self.engine, UnixMs(self.time()), SteadyMs(self.time()));
+        save::tick(&self.engine, SteadyMs(self.time()));
     }
 
     /// From now on the disk does this.

@@ -1,7 +1,7 @@
 //! The process.
 
 use crate::config::{Config, ServerHook};
-use crate::time::UnixMs;
+use crate::time::{SteadyMs, UnixMs};
 use std::io;
 use std::time::Duration;
 
@@ -39,6 +39,8 @@ pub struct ProcessInfo {
     pub id: u32,
     /// Unix time in milliseconds.
     pub started_at: UnixMs,
+    /// The same moment by the clock that never goes back.
+    pub began: SteadyMs,
     /// Name, release and machine of the operating system.
     pub os: String,
     /// Absolute path of the program.

@@ -4,7 +4,7 @@
 use crate::locks::sync::{Mutex, MutexGuard};
 use crate::status::deny_reasons::{DenyReasons, Paused};
 use crate::status::shutdown_status::ShutdownStatus;
-use crate::time::UnixMs;
+use crate::time::{SteadyMs, UnixMs};
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
@@ -19,8 +19,10 @@ pub struct PersistenceStatus {
     pub scheduled: AtomicBool,
     /// Unix time in seconds of the last one that succeeded.
     pub last_save: AtomicI64,
-    /// Unix time in seconds of the last attempt in the background.
-    pub last_try: AtomicI64,
+    /// The same moment by the clock that never goes back, in milliseconds: save points count from it.
+    pub saved_at: AtomicI64,
+    /// The last attempt in the background, by that clock.
+    pub tried_at: AtomicI64,
     failed: AtomicBool,
     cancelled: AtomicBool,
     skips_checksums: AtomicBool,
@@ -32,7 +34,7 @@ pub struct PersistenceStatus {
     ended: Mutex<bool>,
     /// The rewrite of the log is to end.
     rewrite_cancelled: AtomicBool,
-    /// Unix time in milliseconds when the one in the background began; 0 for none.
+    /// The beginning of the one in the background by that clock; 0 for none.
     pub started_at: AtomicI64,
     /// Of the last one in the background, one more; 0 for none.
     seconds: AtomicI64,
@@ -204,28 +206,28 @@ impl PersistenceStatus {
     }
 
     /// Takes the right to save; false while another save has it. `background`: when one in the background begins.
-    pub fn begin(&self, background: Option<UnixMs>) -> bool {
+    pub fn begin(&self, background: Option<SteadyMs>) -> bool {
         if self.running.swap(true, Relaxed) {
             return false;
         }
         self.cancelled.store(false, Relaxed);
         self.count.fetch_add(1, Relaxed);
         self.progress.reset();
-        self.started_at.store(background.map_or(0, |now| now.0), Relaxed);
+        self.started_at.store(background.map_or(0, |now| now.0.max(1)), Relaxed);
         if let Some(now) = background {
-            self.last_try.store(now.seconds(), Relaxed);
+            self.tried_at.store(now.0, Relaxed);
         }
         true
     }
 
     /// Gives the right back. `changes`: what the file has of the changes, if it was written.
-    pub fn end(&self, now: UnixMs, changes: Option<u64>, cancelled: bool) {
+    pub fn end(&self, now: UnixMs, steady: SteadyMs, changes: Option<u64>, cancelled: bool) {
         let began = self.started_at.swap(0, Relaxed);
         if began > 0 {
-            self.seconds.store((now.0 - began).max(0) / 1000 + 1, Relaxed);
+            self.seconds.store(steady.since(SteadyMs(began)).max(0) / 1000 + 1, Relaxed);
         }
         if let Some(changes) = changes {
-            self.last_save.store(now.seconds(), Relaxed);
+            self.note_saved(now, steady);
             self.changes.store(changes, Relaxed);
         }
         // A client that waits for a save is told of its failure himself.
@@ -236,6 +238,12 @@ impl PersistenceStatus {
         self.progress.reset();
         self.cancelled.store(false, Relaxed);
         self.running.store(false, Relaxed);
+    }
+
+    /// The data set is on the disk since this moment, by both clocks.
+    pub fn note_saved(&self, now: UnixMs, steady: SteadyMs) {
+        self.last_save.store(now.seconds(), Relaxed);
+        self.saved_at.store(steady.0, Relaxed);
     }
 
     /// Asks for the end of what is running: its next step, or the one who rests between two, sees it.

@@ -107,7 +107,7 @@ pub struct AofStats {
     pub is_owed: AtomicBool,
     /// The rewrite is to end at its next step.
     pub cancelled: AtomicBool,
-    /// Unix time in milliseconds when it began; 0 for none.
+    /// Its beginning by the clock that never goes back, in milliseconds; 0 for none.
     pub started_at: AtomicI64,
     /// Seconds that the last one took, and one more; 0 for none.
     pub last_seconds: AtomicI64,
@@ -117,7 +117,7 @@ pub struct AofStats {
     pub rewrites: AtomicU64,
     /// Rewrites in a row that failed.
     pub failures: AtomicU64,
-    /// Unix time in milliseconds of the last that failed.
+    /// The end of the last that failed, by that clock.
     pub failed_at: AtomicI64,
     /// The limit of rewrites that fail has been told of.
     pub limit_told: AtomicBool,

@@ -75,8 +75,8 @@ impl Worker {
         engine.measure_memory();
         engine.measure_prefixes();
         commands::server::hotkeys::end_if_over(engine, now);
-        commands::persistence::save::tick(engine, now);
-        commands::persistence::aof::tick(engine, now);
+        commands::persistence::save::tick(engine, engine.steady_now());
+        commands::persistence::aof::tick(engine, now, engine.steady_now());
         engine.links().close_idle(now);
         if engine.tracking().is_over() {
             engine.trim_tracking(self.index, FORGOTTEN_AT_ONCE);

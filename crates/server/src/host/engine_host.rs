@@ -51,6 +51,7 @@ pub struct EngineHost {
     executable: String,
     supervisor: &'static str,
     started_at: UnixMs,
+    began: SteadyMs,
     run_id: String,
     /// Bytes allocated when the server had no data yet, and at most.
     startup: AtomicU64,
@@ -71,6 +72,7 @@ impl EngineHost {
             executable,
             supervisor,
             started_at: clock::now().unix_ms(),
+            began: clock::nanos().ms(),
             run_id: random_hex(),
             startup: AtomicU64::new(0),
             peak: AtomicU64::new(0),
@@ -352,6 +354,7 @@ impl Process for EngineHost {
         ProcessInfo {
             id: std::process::id(),
             started_at: self.started_at,
+            began: self.began,
             os: MACHINE.os.clone(),
             executable: self.executable.clone(),
             supervisor: self.supervisor,

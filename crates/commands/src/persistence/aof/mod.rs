@@ -13,7 +13,7 @@ mod synced_base;
 mod wait;
 
 pub use end_mark::mark_end;
-use engine::time::UnixMs;
+use engine::time::{SteadyMs, UnixMs};
 pub use lifecycle::{StoppedLog, load_and_begin, stop_at_end};
 pub(crate) use lifecycle::{follow, load_again, set_policy, set_timestamps, write_before_loading};
 pub use log_health::wrote;
@@ -88,8 +88,9 @@ const MINUTE: i64 = 60_000;
 const FAILURES_ALLOWED: u64 = 3;
 const DELAY_MAX: i64 = 60;
 
-/// Begins rewrites that are due. To be called by one thread, some times a second.
-pub fn tick(engine: &Engine, now_ms: UnixMs) {
+/// Begins rewrites that are due. To be called by one thread, some times a second. `now`: the same moment as `now_ms` by
+/// the clock that never goes back.
+pub fn tick(engine: &Engine, now_ms: UnixMs, now: SteadyMs) {
     let Some(aof) = of(engine) else { return };
     let (config, stats) = (engine.config().snapshot(), &aof.stats);
     aof.journal.set_clock(if config.flag(Directive::AOF_TIMESTAMP_ENABLED) { now_ms.seconds() } else { 0 });
@@ -101,7 +102,7 @@ pub fn tick(engine: &Engine, now_ms: UnixMs) {
         return;
     }
     if aof.state() == State::Waiting || stats.scheduled.load(Relaxed) || aof.journal.is_in_doubt() {
-        if !is_limited(engine, aof, now_ms) {
+        if !is_limited(engine, aof, now) {
             rewrite::start(engine, aof);
         }
         return;
@@ -113,14 +114,14 @@ pub fn tick(engine: &Engine, now_ms: UnixMs) {
     }
     let base = stats.base_size.load(Relaxed).max(1);
     let growth = (u128::from(size) * 100 / u128::from(base)) as i64 - 100;
-    if growth >= percentage && !is_limited(engine, aof, now_ms) {
+    if growth >= percentage && !is_limited(engine, aof, now) {
         engine.host().notice(&format!("Starting automatic rewriting of AOF on {growth}% growth"));
         rewrite::start(engine, aof);
     }
 }
 
 /// Whether so many rewrites failed that the next one has to wait.
-fn is_limited(engine: &Engine, aof: &Aof, now_ms: UnixMs) -> bool {
+fn is_limited(engine: &Engine, aof: &Aof, now: SteadyMs) -> bool {
     let stats = &aof.stats;
     let failures = stats.failures.load(Relaxed);
     if failures < FAILURES_ALLOWED {
@@ -128,7 +129,7 @@ fn is_limited(engine: &Engine, aof: &Aof, now_ms: UnixMs) -> bool {
     }
     let doubled = (failures - FAILURES_ALLOWED).min(6) as u32;
     let minutes = (1i64 << doubled).min(DELAY_MAX);
-    let limited = now_ms.0 < stats.failed_at.load(Relaxed) + minutes * MINUTE;
+    let limited = now.since(SteadyMs(stats.failed_at.load(Relaxed))) < minutes * MINUTE;
     if limited && !stats.limit_told.swap(true, Relaxed) {
         engine.host().log(&format!(
             "Background AOF rewrite has repeatedly failed and triggered the limit, will retry in {minutes} minutes"
@@ -156,7 +157,7 @@ pub(crate) struct AofReport {
     pub sizes: Vec<(&'static str, String)>,
 }
 
-pub(crate) fn report(engine: &Engine, now_ms: UnixMs) -> AofReport {
+pub(crate) fn report(engine: &Engine) -> AofReport {
     let aof = of(engine);
     let flag = |get: fn(&Aof) -> bool| u8::from(aof.is_some_and(get)).to_string();
     let number = |get: fn(&Aof) -> i64| aof.map_or(0, get).to_string();
@@ -167,7 +168,10 @@ pub(crate) fn report(engine: &Engine, now_ms: UnixMs) -> AofReport {
         ("aof_rewrite_in_progress", flag(|aof| aof.stats.rewriting.load(Relaxed))),
         ("aof_rewrite_scheduled", flag(|aof| aof.stats.scheduled.load(Relaxed))),
         ("aof_last_rewrite_time_sec", aof.map_or(-1, |aof| aof.stats.last_seconds.load(Relaxed) - 1).to_string()),
-        ("aof_current_rewrite_time_sec", if began > 0 { (now_ms.0 - began).max(0) / 1000 } else { -1 }.to_string()),
+        (
+            "aof_current_rewrite_time_sec",
+            if began > 0 { engine.steady_now().since(SteadyMs(began)).max(0) / 1000 } else { -1 }.to_string(),
+        ),
         ("aof_last_bgrewrite_status", word(|aof| aof.stats.last_failed.load(Relaxed))),
         ("aof_rewrites", number(|aof| aof.stats.rewrites.load(Relaxed) as i64)),
         ("aof_rewrites_consecutive_failures", number(|aof| aof.stats.failures.load(Relaxed) as i64)),

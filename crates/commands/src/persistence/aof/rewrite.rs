@@ -33,7 +33,7 @@ pub fn start(engine: &Engine, aof: &Aof) -> bool {
         return false;
     }
     stats.scheduled.store(false, Relaxed);
-    stats.started_at.store(host.unix_us(UnixUs(0)).ms().0, Relaxed);
+    stats.started_at.store(engine.steady_now().0.max(1), Relaxed);
     match host.in_background(Directive::AOF_REWRITE_CPULIST, Box::new(run)) {
         Ok(()) => {
             engine.persistence_status().forks.fetch_add(1, Relaxed);
@@ -57,7 +57,7 @@ fn run(engine: &Engine) {
 fn attempt(engine: &Engine, aof: &Aof) -> bool {
     let (host, stats) = (engine.host(), &aof.stats);
     let result = rewrite(engine, aof);
-    let now = host.unix_us(UnixUs(0)).ms();
+    let now = engine.steady_now();
     let began = stats.started_at.swap(0, Relaxed);
     stats.last_seconds.store((now.0 - began).max(0) / 1000 + 1, Relaxed);
     match &result {

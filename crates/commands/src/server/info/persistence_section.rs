@@ -2,6 +2,7 @@
 
 use super::section_text::{Source, Text};
 use crate::persistence::aof;
+use engine::time::SteadyMs;
 use std::sync::atomic::Ordering::Relaxed;
 
 pub(super) fn persistence(text: &mut Text, source: &Source<'_>) {
@@ -27,13 +28,13 @@ pub(super) fn persistence(text: &mut Text, source: &Source<'_>) {
     text.field("rdb_last_bgsave_status", if saves.has_failed() { "err" } else { "ok" });
     text.field("rdb_last_bgsave_time_sec", saves.last_seconds().unwrap_or(-1));
     let began = Some(saves.started_at.load(Relaxed)).filter(|began| *began > 0);
-    let running = began.map_or(-1, |began| (source.now_us.ms().0 - began).max(0) / 1000);
+    let running = began.map_or(-1, |began| source.engine.steady_now().since(SteadyMs(began)).max(0) / 1000);
     text.field("rdb_current_bgsave_time_sec", running);
     text.field("rdb_saves", saves.count.load(Relaxed));
     text.field("rdb_last_cow_size", progress.last_copied.load(Relaxed));
     text.field("rdb_last_load_keys_expired", saves.loading.keys_expired.load(Relaxed));
     text.field("rdb_last_load_keys_loaded", saves.loading.keys_loaded.load(Relaxed));
-    let aof = aof::report(source.engine, source.now_us.ms());
+    let aof = aof::report(source.engine);
     aof.fields.iter().for_each(|(name, value)| text.field(name, value));
     text.absent(&[
         "aof_last_cow_size",

@@ -12,7 +12,7 @@ const MULTIPLEXING: &str = "epoll";
 
 pub(super) fn server(text: &mut Text, source: &Source<'_>) {
     let Source { config, process, now_us, .. } = source;
-    let uptime = now_us.ms().since(process.started_at).max(0) / 1000;
+    let uptime = source.engine.steady_now().since(process.began).max(0) / 1000;
     text.field("redis_version", version::REDIS);
     text.field("server_name", version::NAME);
     text.field("valkey_version", version::VALKEY);

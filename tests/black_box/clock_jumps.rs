@@ -1,4 +1,5 @@
-//! A time of day that goes back by an hour: what measures a span does not notice. `clock_back.c` plays the clock.
+//! A time of day that goes back or forward by an hour: what measures a span does not notice. `clock_jumps.c` plays the
+//! clock.
 
 use crate::dialogue::ask;
 use crate::harness::{Server, bytes_of, eventually, expect_bytes, read_to_close, send};
@@ -12,8 +13,8 @@ use std::sync::OnceLock;
 fn clock() -> &'static PathBuf {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
     MADE.get_or_init(|| {
-        let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/black_box/clock_back.c");
-        let made = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("clock_back-{}.so", std::process::id()));
+        let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/black_box/clock_jumps.c");
+        let made = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("clock_jumps-{}.so", std::process::id()));
         let mut compiler = Command::new("cc");
         compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&made).arg(source);
         assert!(compiler.status().expect("a C compiler").success());
@@ -23,7 +24,7 @@ fn clock() -> &'static PathBuf {
 
 fn server_with_clock(options: &[&str]) -> Server {
     let library = clock().to_str().expect("a name in UTF-8");
-    let environment = [("LD_PRELOAD", library), ("CLOCK_BACK", "back")];
+    let environment = [("LD_PRELOAD", library), ("CLOCK_BACK", "back"), ("CLOCK_FORWARD", "forward")];
     Server::start_in(&environment.map(|(name, value)| (name.to_owned(), value.to_owned())), 2, options)
 }
 
@@ -199,4 +200,61 @@ fn clients_are_as_old_and_as_idle_as_they_are_when_the_clock_has_gone_back() {
         send(socket, b"PING\r\n");
         expect_bytes(socket, b"+PONG\r\n");
     }
+}
+
+#[test]
+fn save_points_count_the_seconds_that_pass_when_the_clock_has_gone_back() {
+    let server = server_with_clock(&["--save", "1 1"]);
+    set_back(&server);
+    assert_eq!(ask(&mut server.client(), "SET key value"), "OK");
+    assert!(eventually(|| info(&server, "rdb_changes_since_last_save") == Some(0)), "the data set is saved");
+    assert!(eventually(|| info(&server, "uptime_in_seconds").is_some_and(|seconds| seconds >= 1)));
+}
+
+/// Sets the clock forward by an hour.
+fn set_forward(server: &Server) {
+    let before = time_of_day(server);
+    fs::write(server.folder.path().join("forward"), "").expect("a file");
+    assert!(time_of_day(server) >= before + 3600);
+}
+
+#[test]
+fn links_and_clients_stay_and_keys_expire_when_the_clock_has_gone_forward() {
+    let spans = ["--timeout", "1800", "--repl-timeout", "600", "--repl-diskless-sync-delay", "0"];
+    let primary = server_with_clock(&spans);
+    let address = format!("127.0.0.1 {}", primary.port);
+    let replica = server_with_clock(&[&spans[..], &["--replicaof", &address]].concat());
+    let is_up = |server: &Server| ask(&mut server.client(), "INFO replication").contains("master_link_status:up");
+    assert!(eventually(|| is_up(&replica) && online(&primary) == 1));
+    let (mut client, mut reader) = (primary.client(), replica.client());
+    for request in ["SET long v EX 7200", "SET short v EX 1800", "HSET hash long v short v", "SET plain v"] {
+        assert!(!ask(&mut client, request).starts_with('-'), "{request}");
+    }
+    assert_eq!(ask(&mut client, "HEXPIRE hash 1800 FIELDS 1 short"), "[1]");
+    let [mut blocked, mut idle] = [&primary, &replica].map(Server::socket);
+    send(&mut blocked, b"BLPOP list 1800\r\n");
+    send(&mut idle, b"PING\r\n");
+    expect_bytes(&mut idle, b"+PONG\r\n");
+    let counts =
+        |server: &Server| ["sync_full", "sync_partial_ok", "sync_partial_err"].map(|field| info(server, field));
+    let before = counts(&primary);
+    for (number, server) in [(50, &replica), (100, &primary)] {
+        let mut write = || ask(&mut client, "INCR count");
+        (0..25).for_each(|_| _ = write());
+        set_forward(server);
+        (0..24).for_each(|_| _ = write());
+        assert_eq!(write(), number.to_string());
+    }
+    assert_eq!([ask(&mut client, "GET short"), ask(&mut client, "GET plain")], ["nil", "\"v\""]);
+    assert!(eventually(|| info(&primary, "expired_keys") == Some(1) && ask(&mut client, "HLEN hash") == "1"));
+    assert_eq!(ask(&mut client, "WAIT 1 10000"), "1");
+    assert!(eventually(|| ask(&mut reader, "DBSIZE") == "4" && ask(&mut reader, "HLEN hash") == "1"));
+    let left: i64 = ask(&mut reader, "TTL long").parse().expect("a number");
+    assert!((3000..=3600).contains(&left), "{left}");
+    assert_eq!(ask(&mut client, "RPUSH list v"), "1");
+    expect_bytes(&mut blocked, b"*2\r\n$4\r\nlist\r\n$1\r\nv\r\n");
+    send(&mut idle, b"PING\r\n");
+    expect_bytes(&mut idle, b"+PONG\r\n");
+    assert_eq!((counts(&primary), online(&primary), is_up(&replica)), (before, 1, true), "the link was never dropped");
+    assert!(info(&primary, "uptime_in_seconds").is_some_and(|seconds| seconds < 3600));
 }
