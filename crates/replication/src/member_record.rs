@@ -37,7 +37,7 @@ pub struct LoggedPlace {
     pub position: Position,
     /// The database that the history's commands are for there.
     pub db: u32,
-    /// The [sum](sum) of its files' names and lengths.
+    /// The [sum] of its files' names and lengths.
     pub files: u64,
 }
 
@@ -46,7 +46,7 @@ pub struct LoggedPlace {
 pub enum Loaded {
     /// A snapshot, at this place if it names one.
     Snapshot(Option<Position>),
-    /// An append-only file; the [sum](sum) of its files' names and lengths if these are known.
+    /// An append-only file; the [sum] of its files' names and lengths if these are known.
     Log(Option<u64>),
 }
 
