@@ -209,7 +209,7 @@ fn requests_that_wait_when_the_server_gets_busy_are_answered_busy() {
     });
 }
 
-/// Who waits for its end on the script's worker is told that the server is busy.
+/// A client that waits for its end on the script's worker is told that the server is busy.
 #[test]
 fn a_pause_ends_during_a_script() {
     on_each_thread_count(&["--busy-reply-threshold", "50"], |server| {

@@ -19,7 +19,7 @@ use crate::slot_set::SlotSet;
 #[derive(Clone, Debug, Default)]
 pub(super) struct ComingSlots {
     slots: SlotSet,
-    /// Those of them that came while no stream did.
+    /// The slots among them that came while no stream did.
     absent: SlotSet,
     /// The offset of the primary's stream at which all of them are here; None: it has not been told since they came.
     until: Option<i64>,
@@ -30,7 +30,7 @@ impl ComingSlots {
         &self.slots
     }
 
-    /// Those whose keys are not here at all.
+    /// Returns the slots whose keys are not here at all.
     pub fn absent(&self) -> &SlotSet {
         &self.absent
     }

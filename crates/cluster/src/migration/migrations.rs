@@ -280,7 +280,7 @@ impl Migrations {
     pub(crate) fn broken(&mut self, name: &JobName, reason: &str, view: MigrationView<'_>) {
         match self.job_mut(name) {
             Some(job) if job.state == JobState::FailoverGranted => {
-                // What was said behind the grant may not have been heard.
+                // A word behind the grant may not have been heard.
                 job.is_cancelled = false;
                 if std::mem::take(&mut job.is_linked) {
                     self.act(MigrationEffect::Close { job: *name });

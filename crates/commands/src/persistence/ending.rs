@@ -142,7 +142,7 @@ fn end_in_turn(engine: &Engine, turn: ShutdownTurn, until: SteadyMs, how: HowToE
     engine.scripts().busy().iter().for_each(|running| running.run.end_anyway());
     leave_cluster(engine, how.hands_over, end);
     status.finish(turn);
-    // Nobody writes any more.
+    // No thread writes any more.
     std::mem::forget(held);
     true
 }
@@ -255,7 +255,7 @@ fn before_end(engine: &Engine, saves: LastSave, forced: bool) -> bool {
     }
     *ended = saved || forced;
     if *ended {
-        // Nobody writes any more.
+        // No thread writes any more.
         std::mem::forget(held);
     }
     *ended

@@ -123,7 +123,7 @@ impl Asking<'_> {
         Ok(self.question(parts, join, writes(command)))
     }
 
-    /// What is about all keys, wherever they are, or about the scripts and libraries of all nodes.
+    /// A command about all keys, wherever they are, or about the scripts and libraries of all nodes.
     pub fn of_all(&self, Carried { command, args }: Carried<'_>) -> Result<Option<Box<Question>>, Error> {
         let join = match command.name {
             "keys" => Join::Elements,
