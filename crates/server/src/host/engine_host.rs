@@ -451,7 +451,8 @@ impl Connections for EngineHost {
     fn kill(&self, worker: usize, client: u64) {
         let Some(shared) = self.shared() else { return };
         if worker == LINK_WORKER {
-            // Its thread looks at the client's record.
+            // Its thread looks at the client's record, and may wait for bytes.
+            shared.link_lines.hang_up();
         } else if worker == MIGRATION_WORKER {
             shared.migrations.post(MigrationMessage::Kill(client));
         } else if worker >= WORKERS_MAX {

@@ -19,9 +19,18 @@ impl LinkLines {
 
     /// Ends those of another generation.
     pub fn hang_up_but(&self, generation: u64) {
+        self.hang_up_where(|its| its != generation);
+    }
+
+    /// Ends all: clients may kill the link, which is made again.
+    pub fn hang_up(&self) {
+        self.hang_up_where(|_| true);
+    }
+
+    fn hang_up_where(&self, is_meant: impl Fn(u64) -> bool) {
         let mut lines = self.0.lock();
         lines.retain(|(its, line)| {
-            let goes = *its != generation;
+            let goes = is_meant(*its);
             if let Some(line) = line.upgrade().filter(|_| goes) {
                 line.hang_up();
             }
@@ -60,5 +69,10 @@ mod tests {
         assert_eq!((old.0.load(Relaxed), new.0.load(Relaxed)), (1, 0));
         lines.hang_up_but(3);
         assert_eq!((old.0.load(Relaxed), new.0.load(Relaxed)), (1, 1));
+        let killed: Arc<Counted> = Arc::default();
+        let line: Weak<Counted> = Arc::downgrade(&killed);
+        lines.add(3, line);
+        lines.hang_up();
+        assert_eq!((killed.0.load(Relaxed), new.0.load(Relaxed)), (1, 1));
     }
 }
