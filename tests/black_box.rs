@@ -31,6 +31,8 @@ mod book;
 mod clock_jumps;
 #[path = "black_box/cluster_disks.rs"]
 mod cluster_disks;
+#[path = "black_box/cluster_messages.rs"]
+mod cluster_messages;
 #[path = "black_box/cluster_proxy.rs"]
 mod cluster_proxy;
 #[path = "black_box/commands.rs"]

@@ -23,7 +23,7 @@ fn packets_are_written_as_they_were() {
     for (name, bytes) in PACKETS {
         let mut reader = PacketReader::default();
         reader.push(bytes);
-        assert_eq!(reader.next_packet(usize::MAX).expect("a packet").as_deref(), Some(bytes), "{name}");
+        assert_eq!(reader.next_packet(usize::MAX).expect("a packet"), Some(bytes), "{name}");
         let packet = decode(bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
         let again = match &packet.header {
             Some(header) => encode(header, &packet.body),

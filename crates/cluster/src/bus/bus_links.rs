@@ -22,6 +22,7 @@ impl Bus {
             remote_ip: remote_ip.to_string(),
             local_ip: local_ip.to_string(),
             queued: 0,
+            drops_messages: false,
             reader: PacketReader::default(),
         })
     }
@@ -83,6 +84,7 @@ impl Bus {
             remote_ip: address.ip.clone(),
             local_ip: String::new(),
             queued: 0,
+            drops_messages: false,
             reader: PacketReader::default(),
         });
         to.link = Some(link);
@@ -149,7 +151,8 @@ impl Bus {
                 (true, true) => "rw",
             };
             let (is_inbound, created, queued) = (link.is_inbound, link.created, link.queued);
-            Some(LinkInfo { is_inbound, node: link.node?, created, events, queued })
+            let memory = (size_of::<Transport>() + link.reader.memory()) as u64 + queued;
+            Some(LinkInfo { is_inbound, node: link.node?, created, events, queued, memory })
         };
         let ids = self.nodes.iter().flat_map(|node| [node.link, node.inbound_link]).flatten();
         ids.filter_map(|id| of_node(&id)).collect()

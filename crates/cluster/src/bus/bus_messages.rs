@@ -5,7 +5,7 @@ use super::model::bus_effect::Effect;
 use crate::link_id::LinkId;
 use crate::node::{Flags, Node};
 use crate::node_id::NodeId;
-use crate::packet::{Body, Header, MessageFlags, MessageType, encode, encode_light};
+use crate::packet::{Body, Header, MessageFlags, MessageType, encode};
 use std::sync::Arc;
 
 impl Bus {
@@ -103,34 +103,5 @@ impl Bus {
 
     pub(super) fn send_manual_failover_start(&mut self, to: NodeId) {
         self.send_full(self.link_to(to), &Body::ManualFailoverStart, 0);
-    }
-
-    /// A message that was published here: to all nodes, or to those of this shard if its channel belongs to a slot.
-    pub fn publish(&mut self, channel: &[u8], message: &[u8], is_sharded: bool) {
-        let shard = self.nodes.myself().shard_id;
-        let others = self.nodes.iter().filter(|node| !node.flags.has(Flags::MYSELF | Flags::HANDSHAKE));
-        let to: Vec<(LinkId, bool)> = others
-            .filter(|node| !is_sharded || node.shard_id == shard)
-            .filter_map(|node| Some((node.link?, self.takes_light_publish(node))))
-            .collect();
-        if to.is_empty() {
-            return;
-        }
-        let body = Body::Publish { channel: channel.to_vec(), message: message.to_vec(), is_sharded };
-        let light: Arc<[u8]> = encode_light(&body).into();
-        let mut full: Option<Arc<[u8]>> = None;
-        for (link, is_light) in to {
-            let bytes = match is_light {
-                true => light.clone(),
-                false => full.get_or_insert_with(|| encode(&self.header(0), &body).into()).clone(),
-            };
-            self.send(link, body.message(), bytes);
-        }
-    }
-
-    /// Light packets do not say who sends them: the other end must have answered on this very link.
-    fn takes_light_publish(&self, node: &Node) -> bool {
-        let created = node.link.and_then(|link| self.links.get(link)).map(|link| link.created);
-        node.flags.has(Flags::LIGHT_PUBLISH) && created.is_some_and(|created| node.pong_received >= created)
     }
 }

@@ -18,6 +18,7 @@ mod bus_links;
 mod bus_messages;
 mod bus_tick;
 mod bus_view;
+mod client_messages;
 mod cluster_bus;
 mod cluster_state;
 mod coming_slots;

@@ -14,6 +14,7 @@
 
 mod extension;
 mod gossip_entry;
+mod message_batch;
 mod message_type;
 mod packet_bytes;
 mod packet_decode;
@@ -25,6 +26,7 @@ mod packet_reader;
 
 pub use extension::Extension;
 pub use gossip_entry::GossipEntry;
+pub use message_batch::{MessageBatch, packet_len, packets};
 pub use message_type::{MESSAGE_TYPES, MessageType};
 pub use packet_decode::{Body, Packet, PacketError, decode, message_type};
 pub use packet_encode::{encode, encode_light};

@@ -38,7 +38,7 @@ impl MessageFlags {
 }
 
 /// The header of a full packet.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// Who sends it; None if it is no name.
     pub sender: Option<NodeId>,

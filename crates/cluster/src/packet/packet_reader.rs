@@ -9,6 +9,9 @@ const PREFIX_LEN: usize = LIGHT_LEN;
 /// Bytes behind the header, and behind what is told of other nodes, in packets that carry no message of a client.
 const REST_MAX: usize = 1 << 20;
 
+/// Memory that stays when all packets have been cut off.
+const KEPT_MAX: usize = 1 << 20;
+
 /// Bytes that do not begin as a packet does: the link is of no use any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadFrame;
@@ -24,15 +27,25 @@ pub struct PacketReader {
 impl PacketReader {
     /// More bytes.
     pub fn push(&mut self, bytes: &[u8]) {
-        self.bytes.drain(..std::mem::take(&mut self.cut));
+        let cut = std::mem::take(&mut self.cut);
+        if cut == self.bytes.len() && self.bytes.capacity() > KEPT_MAX {
+            self.bytes = Vec::new();
+        } else {
+            self.bytes.drain(..cut);
+        }
         self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Returns how much memory is taken.
+    pub(crate) fn memory(&self) -> usize {
+        self.bytes.capacity()
     }
 
     /// The next whole packet, of at most `most` bytes. It can be no longer than one of its type may be, either.
     ///
     /// # Errors
     /// The bytes are no packet, or promise to be longer.
-    pub fn next_packet(&mut self, most: usize) -> Result<Option<Vec<u8>>, BadFrame> {
+    pub fn next_packet(&mut self, most: usize) -> Result<Option<&[u8]>, BadFrame> {
         let rest = &self.bytes[self.cut..];
         let Some(prefix) = rest.get(..PREFIX_LEN) else {
             return Ok(None);
@@ -44,9 +57,12 @@ impl PacketReader {
         if !prefix.starts_with(SIGNATURE) || len < least || len > longest {
             return Err(BadFrame);
         }
-        let packet = rest.get(..len).map(<[u8]>::to_vec);
-        self.cut += packet.as_ref().map_or(0, Vec::len);
-        Ok(packet)
+        if rest.len() < len {
+            return Ok(None);
+        }
+        let begin = self.cut;
+        self.cut += len;
+        Ok(self.bytes.get(begin..self.cut))
     }
 }
 
@@ -76,7 +92,7 @@ mod tests {
             for piece in both.chunks(size) {
                 reader.push(piece);
                 while let Some(packet) = reader.next_packet(usize::MAX).expect("packets") {
-                    packets.push(packet);
+                    packets.push(packet.to_vec());
                 }
             }
             assert_eq!(packets, [one.clone(), two.clone()]);

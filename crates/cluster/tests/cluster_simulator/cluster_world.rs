@@ -206,7 +206,7 @@ impl World {
                     None => self.at(1, Event::Lost(node, link)),
                 }
             }
-            Effect::Send { link, bytes } => self.send(node, link, bytes),
+            Effect::Send { link, bytes } | Effect::SendMessages { link, bytes } => self.send(node, link, bytes),
             Effect::Close { link } => {
                 if let Some((id, end)) = self.network.of(node, link) {
                     self.close(id, Some(end));
@@ -363,7 +363,7 @@ impl World {
             return;
         }
         if let Some(link) = connection.ends[end].link {
-            self.tell(node, |bus, now| bus.received(link, bytes, now));
+            self.tell(node, |bus, now| _ = bus.received(link, bytes, now));
         }
     }
 

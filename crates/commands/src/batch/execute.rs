@@ -21,6 +21,7 @@ use crate::core::instrument;
 use crate::core::session::LendingMode;
 use crate::core::session::Session;
 use engine::Engine;
+use engine::clients::pubsub::Backlog;
 use engine::keyspace::held_locks::{HeldLocks, LockTimeout};
 use engine::keyspace::keys::Keys;
 use engine::keyspace::origin::Asker;
@@ -140,7 +141,9 @@ impl BatchRun<'_> {
             return Some(BatchEnd::Full);
         }
         let must_not_push = engine.persistence_status().deny_reasons().is_congested() && item.may_push(engine);
-        if must_not_push || self.is_lent && !item.runs_meanwhile() {
+        let backlog = engine.pubsub().backlog();
+        let awaits_nodes = backlog != Backlog::Little && item.awaits_nodes(backlog, self.session.queued_flags());
+        if must_not_push || awaits_nodes || self.is_lent && !item.runs_meanwhile() {
             return Some(BatchEnd::Later);
         }
         runs_scripts.then_some(BatchEnd::Apart)

@@ -2,9 +2,10 @@
 
 use crate::batch::requests::Requests;
 use crate::core::args::{Args, OwnWords};
-use crate::core::command::{CommandEntry, MAY_REPLICATE, PUBLISHES, READONLY, RUNS_QUEUED, WRITE};
+use crate::core::command::{CommandEntry, Flags, MAY_REPLICATE, PUBLISHES, READONLY, RUNS_QUEUED, WRITE};
 use crate::core::dispatch::Prepared;
 use engine::Engine;
+use engine::clients::pubsub::Backlog;
 use engine::data::key_hash::KeyHash;
 use resp::{ProtocolError, Span};
 use std::ops::Range;
@@ -115,6 +116,16 @@ impl<'b> BatchItem<'b> {
             ItemKind::Book { .. } | ItemKind::BookQueued { .. } => true,
             ItemKind::Violation(_) | ItemKind::BookViolation | ItemKind::Done => false,
         }
+    }
+
+    /// Whether it adds to what waits for other nodes, and has to wait itself while that is so much. `queued`: flags of
+    /// the client's transaction.
+    #[cold]
+    pub(super) fn awaits_nodes(&self, backlog: Backlog, queued: Option<(Flags, Flags)>) -> bool {
+        let Some(flags) = self.entry().map(|entry| entry.command.flags) else { return false };
+        flags.has(PUBLISHES)
+            || flags.has(RUNS_QUEUED) && queued.is_some_and(|(all, _)| all.has(PUBLISHES))
+            || backlog == Backlog::TooMuch && self.runs_scripts()
     }
 
     /// Whether it is a command that changes nothing.

@@ -4,6 +4,7 @@ use super::bus_desk::ask;
 use crate::core::args::Args;
 use crate::core::cluster_routing::{client_ip, client_port, endpoint};
 use crate::core::context::Context;
+use crate::transactions::node_visit::{Desk, desk};
 use cluster::bus::Bus;
 use cluster::conf::LineFor;
 use cluster::node::Node;
@@ -83,10 +84,12 @@ pub(super) fn links(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error>
     Ok(())
 }
 
-/// How many connections of the bus there are, and how many bytes wait in them.
+/// How many connections of the bus there are, and how much memory they have, with messages that wait for them.
 pub(crate) fn link_counts() -> (usize, u64) {
     let links = ask(|bus, _| bus.links()).unwrap_or_default();
-    (links.len(), links.iter().map(|link| link.queued).sum())
+    let receivers = links.iter().filter(|link| !link.is_inbound).count() as u64;
+    let messages = desk().map_or(0, Desk::messages_waiting) * receivers;
+    (links.len(), links.iter().map(|link| link.memory).sum::<u64>() + messages)
 }
 
 /// How far a node's history is: this one's own, others' as they say.

@@ -10,7 +10,6 @@ use crate::core::session::Session;
 use crate::replication::follow::{self, Waits};
 use crate::replication::step_down;
 use cluster::slot_set::SlotSet;
-use engine::clients::pubsub::ChannelKind;
 use engine::data::slot::SLOTS;
 use engine::status::pause::Hold;
 use engine::status::replication_status::PrimaryAddress;
@@ -151,12 +150,6 @@ pub fn remove_keys(engine: &Engine, slots: &SlotSet, node: &str, now: Now) {
             std::thread::sleep(LOOK);
         }
     }
-}
-
-/// A message from another node.
-pub fn deliver(engine: &Engine, channel: &[u8], message: &[u8], is_sharded: bool) {
-    let kind = if is_sharded { ChannelKind::Shard } else { ChannelKind::Channel };
-    engine.pubsub().publish(0, kind, channel, message);
 }
 
 /// Writes wait until a replica has taken over, or has not. When this returns nothing is written any more, and all that

@@ -388,7 +388,10 @@ fn send(cx: &mut Context<'_>, args: &Args<'_>, kind: ChannelKind) -> Result<(), 
     }
     match cx.engine.is_clustered() {
         // Replicas are nodes like any other.
-        true => cx.engine.host().publish_to_nodes(&args[1], &args[2], kind == ChannelKind::Shard),
+        true => {
+            cx.engine.host().publish_to_nodes(&args[1], &args[2], kind == ChannelKind::Shard);
+            cx.engine.pubsub().mark_for_nodes(cx.session.worker);
+        }
         false => cx.keys.tell_replicas(args.from(0)),
     }
     cx.reply.int(receivers as i64);

@@ -36,6 +36,9 @@ pub trait Desk: Send + Sync {
     /// there are none. On whatever thread; it must not wait.
     fn when_emptied(&self, then: Task<Engine>);
 
+    /// Returns how many bytes of messages wait for the thread that has the links.
+    fn messages_waiting(&self) -> u64;
+
     /// Carries out here and now what visits led to. Waits for the disk.
     fn flush(&self);
 }

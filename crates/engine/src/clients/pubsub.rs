@@ -26,7 +26,7 @@ use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::BuildHasher;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::Relaxed};
 
 /// What can be subscribed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +106,20 @@ pub struct PubSub {
     /// Clients with a subscription.
     subscribers: AtomicUsize,
     monitors: AtomicUsize,
+    /// The [`Backlog`] of messages for other nodes, by its number.
+    backlog: AtomicU8,
     workers: PerWorker<Side>,
+}
+
+/// How much waits for other nodes of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backlog {
+    /// Messages are taken.
+    Little,
+    /// Publishers wait.
+    Much,
+    /// Scripts, which may publish, wait too.
+    TooMuch,
 }
 
 /// What one worker has to itself.
@@ -118,6 +131,8 @@ struct Side {
     /// Whether `outgoing` may have something for this worker itself, and for others.
     for_itself: AtomicBool,
     for_others: AtomicBool,
+    /// Whether it has left messages for other nodes.
+    for_nodes: AtomicBool,
     monitors: AtomicUsize,
     /// Much waits for it already.
     full: AtomicBool,
@@ -155,6 +170,7 @@ impl PubSub {
             pattern_count: AtomicUsize::new(0),
             subscribers: AtomicUsize::new(0),
             monitors: AtomicUsize::new(0),
+            backlog: AtomicU8::new(Backlog::Little as u8),
             workers: PerWorker::new(workers),
             hasher,
         }
@@ -234,6 +250,12 @@ impl PubSub {
     /// Sends a message to the subscribers of a channel, and of patterns unless it is a shard channel; returns how many
     /// get it. `from`: the worker that calls.
     pub fn publish(&self, from: usize, kind: ChannelKind, channel: &[u8], payload: &[u8]) -> u64 {
+        self.tell(kind, channel, payload, |worker, push| self.post(from, worker, push))
+    }
+
+    /// Calls `post` for each worker that has subscribers of a channel, and of patterns unless it is a shard channel;
+    /// returns how many get the message.
+    pub fn tell(&self, kind: ChannelKind, channel: &[u8], payload: &[u8], mut post: impl FnMut(usize, Push)) -> u64 {
         let mut sum = Counts::new();
         let mut add = |counts: &Counts| {
             sum.resize(sum.len().max(counts.len()), 0);
@@ -254,7 +276,7 @@ impl PubSub {
         if !sum.is_empty() {
             let message = Arc::new(Message { kind, channel: channel.into(), payload: payload.into(), patterns });
             for (worker, _) in sum.iter().enumerate().filter(|(_, count)| **count > 0) {
-                self.post(from, worker, Push::Message(Arc::clone(&message)));
+                post(worker, Push::Message(Arc::clone(&message)));
             }
         }
         sum.iter().map(|count| u64::from(*count)).sum()
@@ -349,6 +371,33 @@ impl PubSub {
     #[inline]
     pub fn is_monitored(&self) -> bool {
         self.monitors.load(Relaxed) > 0
+    }
+
+    /// How much waits for other nodes.
+    #[inline]
+    pub fn backlog(&self) -> Backlog {
+        match self.backlog.load(Relaxed) {
+            0 => Backlog::Little,
+            1 => Backlog::Much,
+            _ => Backlog::TooMuch,
+        }
+    }
+
+    /// So much waits for other nodes from now on.
+    pub fn set_backlog(&self, backlog: Backlog) {
+        self.backlog.store(backlog as u8, Relaxed);
+    }
+
+    /// The worker has left messages for other nodes.
+    pub fn mark_for_nodes(&self, worker: usize) {
+        self.workers[worker].for_nodes.store(true, Relaxed);
+    }
+
+    /// Whether the worker has left messages for other nodes since the last call.
+    #[inline]
+    pub fn take_for_nodes(&self, worker: usize) -> bool {
+        let mark = &self.workers[worker].for_nodes;
+        mark.load(Relaxed) && mark.swap(false, Relaxed)
     }
 
     /// Whether much waits for this worker already.

@@ -12,8 +12,12 @@ pub trait Connections: Send + Sync {
     /// Ends the connection of a client that `worker` serves.
     fn kill(&self, _worker: usize, _client: u64) {}
 
-    /// In a cluster: what was published here goes to subscribers at other nodes.
+    /// In a cluster: what was published here goes to subscribers at other nodes, after the next
+    /// [`send_to_nodes`](Self::send_to_nodes) at the latest.
     fn publish_to_nodes(&self, _channel: &[u8], _message: &[u8], _is_sharded: bool) {}
+
+    /// What was published before goes out now.
+    fn send_to_nodes(&self) {}
 
     /// All keys, or those of a database, have gone at once: slots do not move on. Called under all locks.
     fn keys_flushed(&self) {}

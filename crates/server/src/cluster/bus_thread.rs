@@ -1,5 +1,6 @@
 //! The thread of the bus: it waits for sockets and for time, and carries out what workers' orders lead to.
 
+use super::bus_link::BusLink;
 use super::node_desk::{LinkOrder, NodeDesk, WAKE};
 use crate::connection::peer_socket::Peer;
 use crate::listener::acceptor::Acceptor;
@@ -21,6 +22,8 @@ use std::time::{Duration, Instant};
 const LISTENERS: usize = usize::MAX;
 /// Bytes of a link that are taken, under the node's lock, before other links get their turn.
 const TURN: usize = 256 << 10;
+/// Between two looks whether workers still have too much to deliver.
+const CONGESTION_LOOK: Duration = Duration::from_millis(5);
 
 struct BusThread {
     desk: Arc<NodeDesk>,
@@ -28,7 +31,7 @@ struct BusThread {
     acceptor: Arc<Acceptor>,
     poll: Poll,
     listeners: Vec<TcpListener>,
-    peers: BTreeMap<LinkId, Peer>,
+    links: BTreeMap<LinkId, BusLink>,
     /// Links that may have more than was taken.
     unread: Vec<LinkId>,
     next_tick: Instant,
@@ -44,8 +47,8 @@ pub(super) fn start(
     for (index, listener) in listeners.iter_mut().enumerate() {
         poll.registry().register(listener, Token(LISTENERS - index), Interest::READABLE)?;
     }
-    let (peers, unread, next_tick) = (BTreeMap::new(), Vec::new(), Instant::now());
-    let mut thread = BusThread { desk, shared, acceptor, poll, listeners, peers, unread, next_tick };
+    let (links, unread, next_tick) = (BTreeMap::new(), Vec::new(), Instant::now());
+    let mut thread = BusThread { desk, shared, acceptor, poll, listeners, links, unread, next_tick };
     let run = move || {
         if let Err(error) = thread.run() {
             // Others must not go on counting on a node that hears nothing.
@@ -67,9 +70,16 @@ impl BusThread {
             // What workers have left, too.
             self.desk.perform();
             self.use_links();
-            let time = match self.unread.is_empty() {
-                true => self.next_tick.saturating_duration_since(Instant::now()),
-                false => Duration::ZERO,
+            self.desk.send_messages();
+            self.use_links();
+            let until_tick = self.next_tick.saturating_duration_since(Instant::now());
+            let is_congested = self.desk.is_congested();
+            let time = match () {
+                () if self.unread.is_empty() => until_tick,
+                () if self.unread.iter().all(|link| is_congested && self.brings_messages(*link)) => {
+                    until_tick.min(CONGESTION_LOOK)
+                }
+                () => Duration::ZERO,
             };
             match self.poll.poll(&mut events, Some(time)) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -106,8 +116,11 @@ impl BusThread {
                             self.desk.input(|bus, now| bus.link_lost(link, now));
                         }
                     }
-                    LinkOrder::Send { link, bytes } => self.send(link, &bytes),
-                    LinkOrder::Close { link } => _ = self.peers.remove(&link),
+                    LinkOrder::Send { link, bytes } => self.send(link, |link| link.output.add_packet(bytes)),
+                    LinkOrder::SendMessages { link, bytes } => {
+                        self.send(link, |link| link.output.add_messages(bytes));
+                    }
+                    LinkOrder::Close { link } => _ = self.links.remove(&link),
                 }
             }
         }
@@ -119,7 +132,7 @@ impl BusThread {
         let settings = self.tls()?.map(|settings| Arc::clone(&settings.client));
         let mut peer = Peer::open(ip, port, &source, settings)?;
         peer.register(self.poll.registry(), token_of(link)?)?;
-        self.peers.insert(link, peer);
+        self.links.insert(link, BusLink::new(peer));
         Ok(())
     }
 
@@ -131,18 +144,23 @@ impl BusThread {
         self.acceptor.tls.settings().map(Some).ok_or_else(|| io::ErrorKind::Unsupported.into())
     }
 
-    fn send(&mut self, link: LinkId, bytes: &[u8]) {
-        let Some(peer) = self.peers.get_mut(&link) else { return };
-        let waited = peer.waiting();
-        if peer.send(bytes).is_err() {
-            return self.lose(link);
+    fn send(&mut self, id: LinkId, add: impl FnOnce(&mut BusLink)) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        add(link);
+        let waited = link.waiting();
+        if link.flush().is_err() {
+            return self.lose(id);
         }
-        self.written(link, waited + bytes.len());
+        self.written(id, waited);
+    }
+
+    fn brings_messages(&self, link: LinkId) -> bool {
+        self.links.get(&link).is_some_and(|link| link.brings_messages)
     }
 
     /// Of so many bytes that waited some have gone.
     fn written(&mut self, link: LinkId, waited: usize) {
-        let left = self.peers.get(&link).map_or(0, Peer::waiting);
+        let left = self.links.get(&link).map_or(0, BusLink::waiting);
         if waited > left {
             self.desk.bus().link_written(link, waited - left);
         }
@@ -155,7 +173,7 @@ impl BusThread {
             let remote = peer.ip().to_canonical().to_string();
             let link = self.desk.input(|bus, now| bus.link_accepted(&remote, &local, now));
             match self.accepted(link, stream) {
-                Ok(peer) => _ = self.peers.insert(link, peer),
+                Ok(peer) => _ = self.links.insert(link, BusLink::new(peer)),
                 Err(_) => self.desk.input(|bus, now| bus.link_lost(link, now)),
             }
         }
@@ -168,43 +186,48 @@ impl BusThread {
     }
 
     fn ready(&mut self, event: &Event) {
-        let link = LinkId(event.token().0 as u64);
-        let Some(peer) = self.peers.get_mut(&link) else { return };
-        match peer.opened() {
-            Ok(Some(local_ip)) => self.desk.input(|bus, now| bus.link_connected(link, &local_ip, now)),
+        let id = LinkId(event.token().0 as u64);
+        let Some(link) = self.links.get_mut(&id) else { return };
+        match link.peer.opened() {
+            Ok(Some(local_ip)) => self.desk.input(|bus, now| bus.link_connected(id, &local_ip, now)),
             Ok(None) => {}
-            Err(_) => return self.lose(link),
+            Err(_) => return self.lose(id),
         }
-        let waited = peer.waiting();
-        let failed = event.is_writable() && peer.flush().is_err();
-        self.written(link, waited);
-        if event.is_readable() && !self.unread.contains(&link) {
-            self.read(link);
+        let waited = link.waiting();
+        let failed = event.is_writable() && link.flush().is_err();
+        self.written(id, waited);
+        if event.is_readable() && !self.unread.contains(&id) {
+            self.read(id);
         }
         if failed {
-            self.lose(link);
+            self.lose(id);
         }
     }
 
-    /// Takes what has come, for a turn.
-    fn read(&mut self, link: LinkId) {
-        let Some(peer) = self.peers.get_mut(&link) else { return };
-        let (waited, mut bytes) = (peer.waiting(), Vec::new());
-        let read = peer.read_some(&mut bytes, TURN);
-        self.written(link, waited);
+    /// Takes what has come, for a turn. Messages stay in the socket while workers have too much to deliver.
+    fn read(&mut self, id: LinkId) {
+        let is_congested = self.desk.is_congested();
+        let Some(link) = self.links.get_mut(&id) else { return };
+        if is_congested && link.brings_messages {
+            return self.unread.push(id);
+        }
+        let (waited, mut bytes) = (link.waiting(), Vec::new());
+        let read = link.peer.read_some(&mut bytes, TURN);
+        self.written(id, waited);
         if !bytes.is_empty() {
-            self.desk.input(|bus, now| bus.received(link, &bytes, now));
+            let brings_messages = self.desk.input(|bus, now| bus.received(id, &bytes, now));
+            self.links.get_mut(&id).into_iter().for_each(|link| link.brings_messages = brings_messages);
         }
         match read {
-            Ok(true) => self.unread.push(link),
+            Ok(true) => self.unread.push(id),
             Ok(false) => {}
-            Err(_) => self.lose(link),
+            Err(_) => self.lose(id),
         }
     }
 
     /// The connection is gone.
     fn lose(&mut self, link: LinkId) {
-        if self.peers.remove(&link).is_some() {
+        if self.links.remove(&link).is_some() {
             self.desk.input(|bus, now| bus.link_lost(link, now));
         }
     }

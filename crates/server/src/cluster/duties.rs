@@ -1,4 +1,4 @@
-//! What the node wants done that may have to wait for others: whom this server follows, keys that are to go, messages.
+//! What the node wants done that may have to wait for others: whom this server follows, keys that are to go.
 //! One thread does it, in order, but for keys of slots: another one looks for them and removes them, as long as that
 //! takes. The bus goes on meanwhile.
 
@@ -37,11 +37,6 @@ pub(super) enum Duty {
     TellOfGain(SlotSet),
     /// Keys that came with slots of a job in vain.
     RemoveImported(JobName, SlotSet),
-    Deliver {
-        channel: Vec<u8>,
-        message: Vec<u8>,
-        is_sharded: bool,
-    },
     Pause,
     Unpause,
 }
@@ -142,9 +137,6 @@ fn work(desk: &NodeDesk, shared: &Shared, duties_due: &Receiver<Duty>) {
             Duty::RemoveImported(job, slots) => {
                 remove_keys(desk, engine, &slots, now);
                 desk.input(|bus, now| bus.imported_keys_removed(&job, now));
-            }
-            Duty::Deliver { channel, message, is_sharded } => {
-                node_duties::deliver(engine, &channel, &message, is_sharded)
             }
             Duty::Pause => {
                 node_duties::pause_writes(engine);

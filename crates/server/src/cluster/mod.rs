@@ -11,8 +11,12 @@
 //! In: packets, orders of clients through the [`desk`](node_desk), the configuration. Out: bytes on sockets,
 //! `nodes.conf`, the slot map that commands go by. What is to happen is decided in the crate `cluster`.
 
+mod bus_link;
 mod bus_thread;
+mod deliveries;
 mod duties;
+mod link_output;
+mod message_lane;
 pub mod node_desk;
 mod node_file;
 mod node_settings;

@@ -8,7 +8,9 @@
 //!   by the thread of the bus, or by another one that waits for its own:   workers never do it
 //! ```
 
+use super::deliveries::Deliveries;
 use super::duties::{Duties, Duty};
+use super::message_lane::MessageLane;
 use super::node_file::NodeFile;
 use super::node_settings::{address, bus_port, settings};
 use super::pending_visits::PendingVisits;
@@ -46,6 +48,7 @@ pub(super) const WAKE: Token = Token(0);
 pub(super) enum LinkOrder {
     Connect { link: LinkId, ip: String, port: u16 },
     Send { link: LinkId, bytes: Arc<[u8]> },
+    SendMessages { link: LinkId, bytes: Arc<[u8]> },
     Close { link: LinkId },
 }
 
@@ -55,6 +58,8 @@ pub struct NodeDesk {
     /// Who carries out effects has it: they are done in their order. No worker waits for it.
     file: Mutex<NodeFile>,
     visits: PendingVisits,
+    /// What was published here, for the thread that has the links.
+    messages: MessageLane,
     links: Mutex<VecDeque<LinkOrder>>,
     waker: OnceLock<Waker>,
     shared: OnceLock<Arc<Shared>>,
@@ -110,11 +115,12 @@ impl NodeDesk {
         if config.flag(Directive::CLUSTER_SINGLE) {
             own_all(&mut bus)?;
         }
-        let (visits, links, waker, shared, duties, flushes, is_paused, warned_at) = Default::default();
+        let (visits, messages, links, waker, shared, duties, flushes, is_paused, warned_at) = Default::default();
         Ok(Some(Arc::new(NodeDesk {
             bus: Mutex::new(bus),
             file: Mutex::new(file),
             visits,
+            messages,
             links,
             waker,
             shared,
@@ -186,14 +192,25 @@ impl NodeDesk {
 
     /// What was published here goes to the others.
     pub fn publish(&self, channel: &[u8], message: &[u8], is_sharded: bool) {
-        let has_effects = {
-            let mut bus = self.bus();
-            bus.publish(channel, message, is_sharded);
-            bus.has_effects()
-        };
-        if has_effects {
+        let Some(shared) = self.shared.get() else { return };
+        if self.messages.push(shared.engine.pubsub(), channel, message, is_sharded) {
             self.wake();
         }
+    }
+
+    /// Gives what was published here to the links, if no node that works has too much waiting.
+    pub(super) fn send_messages(&self) {
+        let Some(shared) = self.shared.get() else { return };
+        if self.messages.waiting() > 0 && self.bus().takes_messages() {
+            let batch = self.messages.take(shared.engine.pubsub());
+            self.input(|bus, _| bus.publish(&batch));
+        }
+    }
+
+    /// Whether the workers have too much to deliver already.
+    pub(super) fn is_congested(&self) -> bool {
+        let is_congested = |shared: &Arc<Shared>| shared.engine.persistence_status().deny_reasons().is_congested();
+        self.shared.get().is_some_and(is_congested)
     }
 
     /// What sockets are to be used for.
@@ -201,7 +218,8 @@ impl NodeDesk {
         std::mem::take(&mut *self.links.lock())
     }
 
-    fn wake(&self) {
+    /// Has the thread look at what there is to do.
+    pub fn wake(&self) {
         if let Some(waker) = self.waker.get() {
             // It looks at its next tick at the latest.
             let _ = waker.wake();
@@ -223,7 +241,7 @@ impl NodeDesk {
     pub(super) fn perform(&self) {
         self.take_away();
         let mut file = self.file.lock();
-        let mut done = Vec::new();
+        let (mut done, mut deliveries) = (Vec::new(), Deliveries::default());
         loop {
             let Wanted { effects, text, mut map, visits } = self.wanted();
             let (is_last, mut saved) = (effects.is_empty(), None);
@@ -233,9 +251,15 @@ impl NodeDesk {
                         saved = Some(self.save(&mut file, &text, is_durable, is_asked_for));
                     }
                     Effect::SlotMapChanged => map.take().into_iter().for_each(|map| self.set_slot_map(map)),
+                    Effect::Deliver { channel, message, is_sharded } => {
+                        if let Some(shared) = self.shared.get() {
+                            deliveries.add(shared.engine.pubsub(), &channel, &message, is_sharded);
+                        }
+                    }
                     effect => self.perform_one(effect),
                 }
             }
+            self.shared.get().into_iter().for_each(|shared| deliveries.go(shared));
             let failure = saved.as_ref().and_then(|saved| saved.clone().err());
             done.extend(self.visits.end(visits, saved).into_iter().map(|then| (then, failure.clone())));
             if is_last {
@@ -295,9 +319,12 @@ impl NodeDesk {
 
     fn perform_one(&self, effect: Effect) {
         match effect {
-            Effect::Save { .. } | Effect::SlotMapChanged => {}
+            Effect::Save { .. } | Effect::SlotMapChanged | Effect::Deliver { .. } => {}
             Effect::Connect { link, ip, port } => self.links.lock().push_back(LinkOrder::Connect { link, ip, port }),
             Effect::Send { link, bytes } => self.links.lock().push_back(LinkOrder::Send { link, bytes }),
+            Effect::SendMessages { link, bytes } => {
+                self.links.lock().push_back(LinkOrder::SendMessages { link, bytes });
+            }
             Effect::Close { link } => self.links.lock().push_back(LinkOrder::Close { link }),
             Effect::Follow { ip, port, needs_full_sync } => self.duty(Duty::Follow { ip, port, needs_full_sync }),
             Effect::Lead => self.duty(Duty::Lead),
@@ -317,9 +344,6 @@ impl NodeDesk {
                 if let Some(shared) = self.shared.get() {
                     shared.post_all(|| WorkerMessage::SlotsLost { slots: slots.clone() });
                 }
-            }
-            Effect::Deliver { channel, message, is_sharded } => {
-                self.duty(Duty::Deliver { channel, message, is_sharded });
             }
             Effect::PauseWrites { .. } => self.duty(Duty::Pause),
             Effect::Unpause => self.duty(Duty::Unpause),
@@ -412,6 +436,10 @@ impl Desk for NodeDesk {
             (0, Some(shared)) => then(&shared.engine),
             (0, None) => {}
         }
+    }
+
+    fn messages_waiting(&self) -> u64 {
+        self.messages.waiting() as u64
     }
 
     fn flush(&self) {

@@ -93,11 +93,27 @@ impl Peer {
             self.given += bytes.len();
             return self.flush();
         }
-        self.output.extend_from_slice(bytes);
+        let sent = if self.output.is_empty() { self.send_some(bytes)? } else { 0 };
+        self.output.extend_from_slice(&bytes[sent..]);
         if self.output.len() > OUTPUT_MAX {
             return Err(ErrorKind::OutOfMemory.into());
         }
         self.flush()
+    }
+
+    /// Gives bytes to the socket. Returns how many it takes now.
+    fn send_some(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut sent = 0;
+        while self.is_open && sent < bytes.len() {
+            match self.stream.write(&bytes[sent..]) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(len) => sent += len,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(sent)
     }
 
     /// Bytes that wait to be sent.
@@ -116,15 +132,10 @@ impl Peer {
         if self.tls.as_ref().is_some_and(|tls| !tls.is_handshaking() && !tls.wants_write()) {
             self.given = 0;
         }
-        while self.is_open && !self.output.is_empty() {
-            match self.stream.write(&self.output) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(sent) => _ = self.output.drain(..sent),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
+        let output = std::mem::take(&mut self.output);
+        let sent = self.send_some(&output)?;
+        self.output = output;
+        self.output.drain(..sent);
         Ok(())
     }
 

@@ -104,6 +104,9 @@ impl Worker {
         for (worker, pushes) in self.shared.engine.pubsub().take_outgoing(self.index) {
             self.shared.post_pushes(worker, pushes);
         }
+        if self.shared.engine.pubsub().take_for_nodes(self.index) {
+            self.shared.engine.host().send_to_nodes();
+        }
     }
 
     /// Sends what is left of this tick's pushes: to this worker's connections and to other workers.

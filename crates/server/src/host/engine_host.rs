@@ -421,6 +421,12 @@ impl Connections for EngineHost {
         }
     }
 
+    fn send_to_nodes(&self) {
+        if let Some(node) = self.node.get() {
+            node.wake();
+        }
+    }
+
     fn keys_flushed(&self) {
         if let (Some(shared), Some(node)) = (self.shared(), self.node.get()) {
             // Those that begin later are not meant.

@@ -31,5 +31,8 @@ pub fn tell_others(shared: &Shared, place: usize) {
     for (worker, pushes) in engine.pubsub().take_outgoing(place) {
         shared.post_pushes(worker, pushes);
     }
+    if engine.pubsub().take_for_nodes(place) {
+        engine.host().send_to_nodes();
+    }
     engine.end_turn(place);
 }

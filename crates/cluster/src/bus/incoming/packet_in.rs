@@ -15,17 +15,17 @@ const TOLD_FLAGS: u16 = Flags::LIGHT_PUBLISH | Flags::LIGHT_MODULE | Flags::MY_P
 const STRANGERS_PACKET_MAX: usize = 1 << 20;
 
 impl Bus {
-    /// Bytes came in on a link.
-    pub fn received(&mut self, link: LinkId, bytes: &[u8], now: Millis) {
+    /// Bytes came in on a link. Returns whether messages for subscribers were among them.
+    pub fn received(&mut self, link: LinkId, bytes: &[u8], now: Millis) -> bool {
         self.now = now;
-        if let Some(transport) = self.links.get_mut(link) {
-            transport.reader.push(bytes);
-        }
-        while let Some(transport) = self.links.get_mut(link) {
+        let before = self.counters.received.publish_bytes;
+        let mut reader = self.links.get_mut(link).map(|link| std::mem::take(&mut link.reader)).unwrap_or_default();
+        reader.push(bytes);
+        while let Some(transport) = self.links.get(link) {
             let is_known =
                 transport.node.and_then(|id| self.nodes.get(&id)).is_some_and(|node| !node.is_in_handshake());
-            match transport.reader.next_packet(if is_known { usize::MAX } else { STRANGERS_PACKET_MAX }) {
-                Ok(Some(packet)) => self.take_packet(link, &packet),
+            match reader.next_packet(if is_known { usize::MAX } else { STRANGERS_PACKET_MAX }) {
+                Ok(Some(packet)) => self.take_packet(link, packet),
                 Ok(None) => break,
                 Err(BadFrame) => {
                     let from = transport.remote_ip.clone();
@@ -35,7 +35,11 @@ impl Bus {
                 }
             }
         }
+        if let Some(transport) = self.links.get_mut(link) {
+            transport.reader = reader;
+        }
         self.settle();
+        self.counters.received.publish_bytes > before
     }
 
     fn take_packet(&mut self, link: LinkId, bytes: &[u8]) {

@@ -47,6 +47,13 @@ pub enum Effect {
         /// One whole packet.
         bytes: Arc<[u8]>,
     },
+    /// Sends messages of clients on a link that stands, behind all packets of [`Effect::Send`] that wait.
+    SendMessages {
+        /// On which.
+        link: LinkId,
+        /// Whole packets.
+        bytes: Arc<[u8]>,
+    },
     /// Closes a link, whatever is not sent; nothing is reported of it any more.
     Close {
         /// Which.

@@ -17,7 +17,11 @@ pub struct Traffic {
 
 impl Traffic {
     pub(crate) fn count(&mut self, of: MessageType, bytes: usize) {
-        self.messages[of as usize] += 1;
+        self.count_all(of, 1, bytes);
+    }
+
+    pub(crate) fn count_all(&mut self, of: MessageType, messages: u64, bytes: usize) {
+        self.messages[of as usize] += messages;
         self.bytes += bytes as u64;
         if of.is_publish() {
             self.publish_bytes += bytes as u64;

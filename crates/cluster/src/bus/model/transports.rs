@@ -23,6 +23,8 @@ pub(crate) struct Transport {
     pub local_ip: String,
     /// Bytes that wait to be sent.
     pub queued: u64,
+    /// Messages were dropped that were for this link, which has been told.
+    pub drops_messages: bool,
     /// What has come in of a packet.
     pub reader: PacketReader,
 }
@@ -63,4 +65,6 @@ pub struct LinkInfo {
     pub events: &'static str,
     /// Bytes that wait to be sent.
     pub queued: u64,
+    /// Memory of it, with all that waits on it.
+    pub memory: u64,
 }

@@ -1,0 +1,125 @@
+//! Messages of clients that go to other nodes together: packets one behind the other.
+
+use super::message_type::MessageType;
+use super::packet_header::{Header, LIGHT, LIGHT_LEN, finish, start};
+use std::sync::Arc;
+
+/// Messages in the order in which they were published, as light packets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MessageBatch {
+    bytes: Vec<u8>,
+    /// Messages of channels, and of channels that belong to slots.
+    counts: [u64; 2],
+}
+
+impl MessageBatch {
+    /// Puts a message behind the others.
+    pub fn push(&mut self, channel: &[u8], message: &[u8], is_sharded: bool) {
+        let begin = self.bytes.len();
+        let of = if is_sharded { MessageType::PublishShard } else { MessageType::Publish };
+        self.bytes.reserve(LIGHT_LEN + 8 + channel.len() + message.len());
+        start(&mut self.bytes, of as u16 | LIGHT, 0, 0);
+        self.bytes.extend_from_slice(&(channel.len() as u32).to_be_bytes());
+        self.bytes.extend_from_slice(&(message.len() as u32).to_be_bytes());
+        self.bytes.extend_from_slice(channel);
+        self.bytes.extend_from_slice(message);
+        finish(&mut self.bytes[begin..]);
+        self.counts[usize::from(is_sharded)] += 1;
+    }
+
+    /// Bytes of all messages.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether there is no message.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Returns how many messages there are of channels, or of those that belong to slots.
+    pub(crate) fn count(&self, is_sharded: bool) -> u64 {
+        self.counts[usize::from(is_sharded)]
+    }
+
+    /// Returns the packets for a node: with those of channels that belong to slots, if it is in this node's shard, and
+    /// with full headers, if it may not take light ones.
+    pub(crate) fn packets_for(&self, is_in_shard: bool, full: Option<&Header>) -> Arc<[u8]> {
+        if full.is_none() && (is_in_shard || self.count(true) == 0) {
+            return Arc::from(self.bytes.as_slice());
+        }
+        let mut out = Vec::new();
+        for packet in packets(&self.bytes) {
+            let is_sharded = packet[13] == MessageType::PublishShard as u8;
+            match full {
+                _ if is_sharded && !is_in_shard => {}
+                None => out.extend_from_slice(packet),
+                Some(header) => {
+                    let of = if is_sharded { MessageType::PublishShard } else { MessageType::Publish };
+                    let begin = out.len();
+                    out.extend_from_slice(&header.encode(of, 0, 0));
+                    out.extend_from_slice(&packet[LIGHT_LEN..]);
+                    finish(&mut out[begin..]);
+                }
+            }
+        }
+        out.into()
+    }
+}
+
+/// Returns how long the packet is that these bytes begin with, as its head says; all of them if it has none.
+pub fn packet_len(bytes: &[u8]) -> usize {
+    let told = bytes.get(4..8).and_then(|len| len.try_into().ok()).map(u32::from_be_bytes);
+    told.map_or(bytes.len(), |len| (len as usize).clamp(LIGHT_LEN, bytes.len().max(LIGHT_LEN))).min(bytes.len())
+}
+
+/// Returns the packets that these bytes are.
+pub fn packets(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (packet, rest) = bytes.split_at(packet_len(bytes));
+        bytes = rest;
+        (!packet.is_empty()).then_some(packet)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::{Body, decode, encode_light};
+
+    fn body(text: &str, is_sharded: bool) -> Body {
+        Body::Publish { channel: b"news".to_vec(), message: text.into(), is_sharded }
+    }
+
+    fn batch(messages: &[(&str, bool)]) -> MessageBatch {
+        let mut batch = MessageBatch::default();
+        messages.iter().for_each(|(text, is_sharded)| batch.push(b"news", text.as_bytes(), *is_sharded));
+        batch
+    }
+
+    #[test]
+    fn messages_are_the_packets_of_their_bodies() {
+        let messages = [("1", false), ("", true), ("three", false)];
+        let light: Vec<Vec<u8>> = messages.iter().map(|(text, sharded)| encode_light(&body(text, *sharded))).collect();
+        let batch = batch(&messages);
+        assert_eq!(*batch.packets_for(true, None), light.concat());
+        assert_eq!(*batch.packets_for(false, None), [&light[0][..], &light[2]].concat());
+        assert_eq!((batch.count(false), batch.count(true), batch.len()), (2, 1, light.concat().len()));
+    }
+
+    #[test]
+    fn nodes_that_take_no_light_packets_get_full_ones() {
+        let bytes = batch(&[("1", false), ("2", true)]).packets_for(true, Some(&Header::default()));
+        let bodies: Vec<Body> = packets(&bytes).map(|packet| decode(packet).expect("a packet").body).collect();
+        assert_eq!(bodies, [body("1", false), body("2", true)]);
+        assert!(packets(&bytes).all(|packet| decode(packet).is_ok_and(|packet| packet.header.is_some())));
+    }
+
+    #[test]
+    fn bytes_that_are_cut_end_the_packets() {
+        let bytes = batch(&[("1", false), ("2", true)]).packets_for(true, None);
+        for end in 0..bytes.len() {
+            assert_eq!(packets(&bytes[..end]).map(<[u8]>::len).sum::<usize>(), end);
+        }
+    }
+}
