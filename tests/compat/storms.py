@@ -166,6 +166,15 @@ class Storm:
             self.judge()
         self.rest()
 
+    def has_lost_a_valkey(self):
+        """Whether one has ended within a second; it does so over a broken snapshot, also while it is asked."""
+        end = time.monotonic() + 1
+        while time.monotonic() < end:
+            if any(node.process.poll() is not None for node in self.nodes if not node.is_ours):
+                return all(node.process.poll() is None for node in self.nodes if node.is_ours)
+            time.sleep(0.05)
+        return False
+
     def judge(self):
         for node in self.nodes:
             if node.process.poll() is not None:
@@ -462,6 +471,11 @@ def run_storm(args, shim, seed):
         storm.end()
         print(f"storm {seed}, {storm.label}: {storm.commands} commands, {storm.acknowledged.count} acknowledged, {time.monotonic() - storm.began:.0f} s", flush=True)
     except (Failed, EOFError, OSError, ValueError, TypeError) as error:
+        if storm and isinstance(error, (EOFError, OSError)) and storm.has_lost_a_valkey():
+            print(f"storm {seed}, {storm.label}: given up, as a Valkey has ended at a bad snapshot", flush=True)
+            storm.abandon()
+            shutil.rmtree(scratch, ignore_errors=True)
+            return True
         print(f"storm {seed}, {storm.label if storm else '?'} FAILED: {type(error).__name__} {str(error)[:400]} (logs: {scratch})", flush=True)
         if storm:
             ports = " ".join(f"{storm.name(node)}={node.port}" for node in storm.nodes)

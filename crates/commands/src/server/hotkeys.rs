@@ -15,7 +15,7 @@ use crate::core::help::HELP;
 use cluster::slot_set::SlotSet;
 use engine::data::slot::SLOTS;
 use engine::stats::hot_key_tracking::{CpuTimes, HotKey, HotKeyReport, HotKeySettings};
-use engine::time::UnixMs;
+use engine::time::SteadyMs;
 use engine::{Engine, Error, Word};
 
 const SUB: Command =
@@ -80,7 +80,7 @@ fn start(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Err(Error::HotKeysInProgress);
     }
     let settings = settings(cx.engine, args)?;
-    if !cx.engine.hot_keys().begin(settings, cx.now.unix_ms(), cpu(cx.engine)) {
+    if !cx.engine.hot_keys().begin(settings, cx.now.unix_ms(), cx.steady_now(), cpu(cx.engine)) {
         return Err(Error::HotKeysInProgress);
     }
     cx.engine.refresh_attention();
@@ -180,8 +180,8 @@ fn own_slots(engine: &Engine) -> SlotSet {
 }
 
 fn stop(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    end_if_over(cx.engine, cx.now.unix_ms());
-    if cx.engine.hot_keys().stop(cx.now.unix_ms(), cpu(cx.engine)) {
+    end_if_over(cx.engine, cx.steady_now());
+    if cx.engine.hot_keys().stop(cx.steady_now(), cpu(cx.engine)) {
         cx.engine.refresh_attention();
         cx.reply.ok();
     } else {
@@ -191,7 +191,7 @@ fn stop(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn reset(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    end_if_over(cx.engine, cx.now.unix_ms());
+    end_if_over(cx.engine, cx.steady_now());
     if !cx.engine.hot_keys().reset() {
         return Err(Error::HotKeysNotStopped);
     }
@@ -200,8 +200,8 @@ fn reset(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn get(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    end_if_over(cx.engine, cx.now.unix_ms());
-    match cx.engine.hot_keys().report(cx.now.unix_ms(), cpu(cx.engine)) {
+    end_if_over(cx.engine, cx.steady_now());
+    match cx.engine.hot_keys().report(cx.steady_now(), cpu(cx.engine)) {
         Some(report) => write(cx, &report),
         None => cx.reply.null(),
     }
@@ -209,7 +209,7 @@ fn get(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 }
 
 /// Ends tracking when its time has come. To be called now and then.
-pub fn end_if_over(engine: &Engine, now: UnixMs) {
+pub fn end_if_over(engine: &Engine, now: SteadyMs) {
     if engine.hot_keys().is_over(now) {
         engine.hot_keys().stop(now, cpu(engine));
         engine.refresh_attention();

@@ -37,7 +37,7 @@ use crate::status::deny_reasons::Paused;
 use crate::status::lag_hold::{LagHold, UNFRAMED_MAX};
 use crate::status::pause::{Hold, Pause};
 use crate::status::replication_status::ReplicationStatus;
-use crate::time::{SteadyMs, UnixMs, UnixUs};
+use crate::time::{SteadyMs, UnixUs};
 use cluster::slot_map::SlotMap;
 use cluster::slot_set::SlotSet;
 use crossbeam_utils::CachePadded;
@@ -372,7 +372,7 @@ impl Engine {
     }
 
     /// To be called about ten times a second, by one thread.
-    pub fn sample_rates(&self, now: UnixMs) {
+    pub fn sample_rates(&self, now: SteadyMs) {
         self.rates.sample(now, || self.totals());
     }
 
@@ -434,6 +434,7 @@ mod tests {
     use crate::keyspace::shard::ShardStats;
     use crate::propagation::log_batch::put_command;
     use crate::testing::MemoryLog;
+    use crate::time::UnixMs;
 
     fn at(now: UnixMs) -> Server {
         Server { worker: 0, now_us: now.us() }

@@ -6,7 +6,7 @@
 
 use crate::host::peers::Peer;
 use crate::locks::sync::assert_unlocked;
-use crate::time::UnixMs;
+use crate::time::SteadyMs;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -33,7 +33,7 @@ pub struct PeerConnection {
 struct Idle {
     link: PeerConnection,
     /// Unix time in milliseconds.
-    since: UnixMs,
+    since: SteadyMs,
 }
 
 /// See the module.
@@ -54,8 +54,8 @@ impl PeerConnections {
         lock(&self.kept).remove(address).map(|kept| kept.link)
     }
 
-    /// Keeps a connection for who needs one next. `now`: Unix time in milliseconds.
-    pub fn keep(&self, address: &Address, link: PeerConnection, now: UnixMs) {
+    /// Keeps a connection for who needs one next. `now`: the time of a clock that never goes back.
+    pub fn keep(&self, address: &Address, link: PeerConnection, now: SteadyMs) {
         let mut kept = lock(&self.kept);
         if kept.len() >= KEPT_MAX
             && !kept.contains_key(address)
@@ -67,7 +67,7 @@ impl PeerConnections {
     }
 
     /// Closes what nobody has used for ten seconds.
-    pub fn close_idle(&self, now: UnixMs) {
+    pub fn close_idle(&self, now: SteadyMs) {
         lock(&self.kept).retain(|_, kept| now.since(kept.since) <= KEPT_FOR);
     }
 
@@ -156,15 +156,15 @@ mod tests {
     #[test]
     fn connections_are_kept_for_ten_seconds_and_not_too_many() {
         let links = PeerConnections::default();
-        links.keep(&address(1), link(7), UnixMs(1000));
+        links.keep(&address(1), link(7), SteadyMs(1000));
         assert!(links.take(&address(2)).is_none());
-        links.close_idle(UnixMs(11_000));
+        links.close_idle(SteadyMs(11_000));
         assert_eq!(links.take(&address(1)).and_then(|link| link.db), Some(7));
         assert!(links.is_empty());
-        links.keep(&address(1), link(7), UnixMs(1000));
-        links.close_idle(UnixMs(11_001));
+        links.keep(&address(1), link(7), SteadyMs(1000));
+        links.close_idle(SteadyMs(11_001));
         assert!(links.is_empty());
-        (0..KEPT_MAX + 9).for_each(|port| links.keep(&address(port), link(0), UnixMs(0)));
+        (0..KEPT_MAX + 9).for_each(|port| links.keep(&address(port), link(0), SteadyMs(0)));
         assert_eq!(links.len(), KEPT_MAX);
         assert!(links.take(&address(KEPT_MAX + 8)).is_some(), "the newest is there");
     }

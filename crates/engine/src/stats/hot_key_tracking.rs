@@ -16,7 +16,7 @@ use crate::locks::sync::Mutex;
 use crate::per_worker::PerWorker;
 use crate::stats::heavy_hitters::HeavyHitters;
 use crate::stats::metrics::Counter;
-use crate::time::UnixMs;
+use crate::time::{SteadyMs, UnixMs};
 use cluster::slot_set::SlotSet;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -51,9 +51,10 @@ pub type CpuTimes = (Duration, Duration);
 struct Session {
     settings: HotKeySettings,
     began: UnixMs,
+    since: SteadyMs,
     cpu_before: CpuTimes,
     /// When it was stopped, and the processor time then.
-    ended: Option<(UnixMs, CpuTimes)>,
+    ended: Option<(SteadyMs, CpuTimes)>,
 }
 
 /// What one worker has found.
@@ -159,37 +160,37 @@ impl HotKeys {
         self.on.load(Relaxed)
     }
 
-    /// Begins a session; what the last one found is forgotten. False if one is on.
-    pub fn begin(&self, settings: HotKeySettings, now: UnixMs, cpu_before: CpuTimes) -> bool {
+    /// Begins a session, with the time of day and the time now; what the last one found is forgotten. False if one is on.
+    pub fn begin(&self, settings: HotKeySettings, began: UnixMs, now: SteadyMs, cpu_before: CpuTimes) -> bool {
         let mut session = self.session.lock();
         if self.is_on() {
             return false;
         }
-        *session = Some(Session { settings, began: now, cpu_before, ended: None });
+        *session = Some(Session { settings, began, since: now, cpu_before, ended: None });
         self.number.fetch_add(1, Release);
         self.on.store(true, Relaxed);
         true
     }
 
     /// Ends the session; what it has found stays. False if none is on.
-    pub fn stop(&self, now: UnixMs, cpu: CpuTimes) -> bool {
+    pub fn stop(&self, now: SteadyMs, cpu: CpuTimes) -> bool {
         let mut session = self.session.lock();
         let was_on = self.on.swap(false, Relaxed);
         if let Some(session) = session.as_mut().filter(|_| was_on) {
-            let end = session.settings.duration.map_or(now, |most| UnixMs(now.0.min(session.began.0 + most)));
+            let end = session.settings.duration.map_or(now, |most| now.min(session.since.after(most)));
             session.ended = Some((end, cpu));
         }
         was_on
     }
 
     /// Whether the session has gone on for as long as it was to.
-    pub fn is_over(&self, now: UnixMs) -> bool {
+    pub fn is_over(&self, now: SteadyMs) -> bool {
         self.is_on()
             && self
                 .session
                 .lock()
                 .as_ref()
-                .is_some_and(|it| it.settings.duration.is_some_and(|most| now.since(it.began) >= most))
+                .is_some_and(|it| it.settings.duration.is_some_and(|most| now.since(it.since) >= most))
     }
 
     /// Forgets what was found. False if a session is on.
@@ -264,7 +265,7 @@ impl HotKeys {
     }
 
     /// What the present session has found so far, or the last one. `cpu`: the processor time now.
-    pub fn report(&self, now: UnixMs, cpu: CpuTimes) -> Option<HotKeyReport> {
+    pub fn report(&self, now: SteadyMs, cpu: CpuTimes) -> Option<HotKeyReport> {
         let session = self.session.lock().clone()?;
         let number = self.number.load(Acquire);
         let (mut times, mut traffic) = (BTreeMap::new(), BTreeMap::new());
@@ -292,7 +293,7 @@ impl HotKeys {
             by_bytes: heaviest(traffic, session.settings.count),
             settings: session.settings,
             began: session.began,
-            lasted: until.since(session.began),
+            lasted: until.since(session.since),
             cpu: (since(cpu.0, session.cpu_before.0), since(cpu.1, session.cpu_before.1)),
             all,
             selected,
@@ -363,25 +364,25 @@ mod tests {
     #[test]
     fn what_workers_have_found_is_told_together() {
         let hot = HotKeys::new(2);
-        assert!(hot.report(UnixMs(1), cpu(0)).is_none() && !hot.stop(UnixMs(1), cpu(0)));
-        assert!(hot.begin(SETTINGS, UnixMs(1000), cpu(10)) && hot.is_on());
-        assert!(!hot.begin(SETTINGS, UnixMs(1000), cpu(10)) && !hot.reset());
+        assert!(hot.report(SteadyMs(1), cpu(0)).is_none() && !hot.stop(SteadyMs(1), cpu(0)));
+        assert!(hot.begin(SETTINGS, UnixMs(1000), SteadyMs(1000), cpu(10)) && hot.is_on());
+        assert!(!hot.begin(SETTINGS, UnixMs(1000), SteadyMs(1000), cpu(10)) && !hot.reset());
         note(&hot, 0, 100, 10, &["a"]);
         note(&hot, 1, 100, 30, &["a"]);
         note(&hot, 40, 300, 60, &["b", "c", "a"]);
         note(&hot, 0, 1000, 1000, &[]);
-        let report = hot.report(UnixMs(1500), cpu(15)).unwrap();
+        let report = hot.report(SteadyMs(1500), cpu(15)).unwrap();
         assert!(report.is_on && report.lasted == 500 && report.cpu == cpu(5));
         assert_eq!([report.all, report.sampled], [HotKeyTotals { nanos: 500, bytes: 100 }; 2]);
         assert_eq!(report.by_time, [key("a", 300), key("b", 100)]);
         assert_eq!(report.by_bytes, [key("a", 60), key("b", 20)]);
-        assert!(hot.stop(UnixMs(2000), cpu(20)) && !hot.is_on());
-        let report = hot.report(UnixMs(9000), cpu(90)).unwrap();
+        assert!(hot.stop(SteadyMs(2000), cpu(20)) && !hot.is_on());
+        let report = hot.report(SteadyMs(9000), cpu(90)).unwrap();
         assert!(!report.is_on && report.lasted == 1000 && report.cpu == cpu(10));
-        assert!(hot.reset() && hot.report(UnixMs(9000), cpu(90)).is_none());
-        assert!(hot.begin(HotKeySettings { by_bytes: false, ..SETTINGS }, UnixMs(10_000), cpu(0)));
+        assert!(hot.reset() && hot.report(SteadyMs(9000), cpu(90)).is_none());
+        assert!(hot.begin(HotKeySettings { by_bytes: false, ..SETTINGS }, UnixMs(10_000), SteadyMs(10_000), cpu(0)));
         note(&hot, 1, 7, 7, &["d"]);
-        let report = hot.report(UnixMs(10_000), cpu(0)).unwrap();
+        let report = hot.report(SteadyMs(10_000), cpu(0)).unwrap();
         assert_eq!((report.by_time, report.by_bytes.len(), report.all.nanos), (vec![key("d", 7)], 0, 7));
     }
 
@@ -389,11 +390,11 @@ mod tests {
     fn a_session_ends_when_its_time_is_over_and_only_some_commands_are_looked_at() {
         let hot = HotKeys::new(1);
         let settings = HotKeySettings { sample: 10, duration: Some(1000), ..SETTINGS };
-        assert!(hot.begin(settings, UnixMs(0), cpu(0)));
+        assert!(hot.begin(settings, UnixMs(0), SteadyMs(0), cpu(0)));
         (0..10_000).for_each(|_| note(&hot, 0, 1, 1, &["a"]));
-        assert!(!hot.is_over(UnixMs(999)) && hot.is_over(UnixMs(1000)));
-        assert!(hot.stop(UnixMs(1049), cpu(1)));
-        let report = hot.report(UnixMs(5000), cpu(9)).unwrap();
+        assert!(!hot.is_over(SteadyMs(999)) && hot.is_over(SteadyMs(1000)));
+        assert!(hot.stop(SteadyMs(1049), cpu(1)));
+        let report = hot.report(SteadyMs(5000), cpu(9)).unwrap();
         assert_eq!((report.lasted, report.all.bytes), (1000, 10_000));
         assert!((1..5000).contains(&report.sampled.bytes), "{report:?}");
         assert_eq!(report.by_time[0].1, report.sampled.bytes);
@@ -405,20 +406,20 @@ mod tests {
         assert!(!hot.passes_over(0, 1, 1), "there is no session");
         for sample in [1, 10, 100] {
             let settings = HotKeySettings { sample, ..SETTINGS };
-            assert!(hot.begin(settings, UnixMs(0), cpu(0)));
+            assert!(hot.begin(settings, UnixMs(0), SteadyMs(0), cpu(0)));
             let looked_at =
                 (0..10_000).filter(|_| !hot.passes_over(0, 3, 2)).map(|_| note(&hot, 0, 3, 2, &["a"])).count();
-            let report = hot.report(UnixMs(0), cpu(0)).unwrap();
+            let report = hot.report(SteadyMs(0), cpu(0)).unwrap();
             assert_eq!([report.all, report.selected], [HotKeyTotals { nanos: 30_000, bytes: 20_000 }; 2]);
             // The first shows that the session is new.
             let sampled = (report.sampled.bytes / 2) as usize;
             assert!(looked_at - sampled <= 1, "{looked_at} {sampled}");
             let expected = 10_000 / sample as usize;
             assert!((expected / 2..=expected * 2).contains(&sampled), "{sampled} of {expected}");
-            assert!(hot.stop(UnixMs(0), cpu(0)) && !report.by_time.is_empty());
+            assert!(hot.stop(SteadyMs(0), cpu(0)) && !report.by_time.is_empty());
         }
         let settings = HotKeySettings { sample: 10, slots: Some(SlotSet::all()), ..SETTINGS };
-        assert!(hot.begin(settings, UnixMs(0), cpu(0)));
+        assert!(hot.begin(settings, UnixMs(0), SteadyMs(0), cpu(0)));
         note(&hot, 0, 1, 1, &["a"]);
         assert!((0..100).all(|_| !hot.passes_over(0, 1, 1)), "the slot of each is looked at");
     }
@@ -427,10 +428,10 @@ mod tests {
     fn keys_of_other_slots_are_left_out() {
         let hot = HotKeys::new(1);
         let slots = SlotSet::of([slot_of(b"a")..=slot_of(b"a")]);
-        assert!(hot.begin(HotKeySettings { slots: Some(slots), ..SETTINGS }, UnixMs(0), cpu(0)));
+        assert!(hot.begin(HotKeySettings { slots: Some(slots), ..SETTINGS }, UnixMs(0), SteadyMs(0), cpu(0)));
         note(&hot, 0, 10, 1, &["a"]);
         note(&hot, 0, 30, 3, &["b"]);
-        let report = hot.report(UnixMs(0), cpu(0)).unwrap();
+        let report = hot.report(SteadyMs(0), cpu(0)).unwrap();
         assert_eq!(report.by_time, [key("a", 10)]);
         assert_eq!([report.all.nanos, report.selected.nanos, report.sampled.nanos], [40, 10, 10]);
     }

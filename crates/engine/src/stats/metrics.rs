@@ -3,7 +3,7 @@
 use crate::locks::sync::Mutex;
 use crate::per_worker::PerWorker;
 use crate::stats::histogram::{Histogram, HistogramSnapshot};
-use crate::time::{Nanos, UnixMs};
+use crate::time::{Nanos, SteadyMs};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
@@ -367,15 +367,15 @@ impl Totals {
 
 /// How fast totals grow: the difference between the newest sample and the oldest of the last one and a half seconds.
 #[derive(Debug, Default)]
-pub struct Rates(Mutex<VecDeque<(UnixMs, Totals)>>);
+pub struct Rates(Mutex<VecDeque<(SteadyMs, Totals)>>);
 
 /// Samples that are kept, and milliseconds between two.
 const SAMPLES: usize = 16;
 const SAMPLE_EVERY: i64 = 100;
 
 impl Rates {
-    /// Takes note of the totals at `now` (Unix time in milliseconds), unless that was done a moment ago.
-    pub fn sample(&self, now: UnixMs, totals: impl FnOnce() -> Totals) {
+    /// Takes note of the totals at `now`, unless that was done a moment ago.
+    pub fn sample(&self, now: SteadyMs, totals: impl FnOnce() -> Totals) {
         let mut samples = self.0.lock();
         if samples.back().is_some_and(|(last, _)| now.since(*last) < SAMPLE_EVERY) {
             return;
@@ -417,8 +417,8 @@ mod tests {
         assert_eq!(rates.per_second(), Totals::default());
         for n in 0..40u64 {
             let commands = if n < 20 { 0 } else { (n - 20) * 10 };
-            rates.sample(UnixMs(n as i64 * 100), || Totals { commands, ..Totals::default() });
-            rates.sample(UnixMs(n as i64 * 100 + 50), || unreachable!("too early"));
+            rates.sample(SteadyMs(n as i64 * 100), || Totals { commands, ..Totals::default() });
+            rates.sample(SteadyMs(n as i64 * 100 + 50), || unreachable!("too early"));
         }
         assert_eq!(rates.per_second().commands, 100);
     }

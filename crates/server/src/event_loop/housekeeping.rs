@@ -71,13 +71,14 @@ impl Worker {
     /// What one worker does for all.
     fn do_for_all(&mut self, now: UnixMs) {
         let engine = &self.shared.engine;
-        engine.sample_rates(now);
+        let steady = engine.steady_now();
+        engine.sample_rates(steady);
         engine.measure_memory();
         engine.measure_prefixes();
-        commands::server::hotkeys::end_if_over(engine, now);
-        commands::persistence::save::tick(engine, engine.steady_now());
-        commands::persistence::aof::tick(engine, now, engine.steady_now());
-        engine.links().close_idle(now);
+        commands::server::hotkeys::end_if_over(engine, steady);
+        commands::persistence::save::tick(engine, steady);
+        commands::persistence::aof::tick(engine, now, steady);
+        engine.links().close_idle(steady);
         if engine.tracking().is_over() {
             engine.trim_tracking(self.index, FORGOTTEN_AT_ONCE);
         }

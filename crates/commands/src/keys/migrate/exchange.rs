@@ -13,7 +13,6 @@ use engine::config::Directive;
 use engine::host::peer_connections::PeerConnection;
 use engine::host::peers::Peer;
 use engine::propagation::log_batch::put_command;
-use engine::time::UnixUs;
 use engine::{Engine, Error, Word};
 use std::io::{self, ErrorKind};
 use std::time::Duration;
@@ -60,7 +59,7 @@ pub fn exchange(engine: &Engine, order: &Order, commands: &[u8], count: usize) -
         match attempt(&mut link, order, commands, count, &mut answers) {
             Ok(()) => {
                 link.db = answers.error.is_none().then_some(order.db);
-                engine.links().keep(&order.address, link, engine.host().unix_us(UnixUs(0)).ms());
+                engine.links().keep(&order.address, link, engine.steady_now());
                 return answers;
             }
             Err(broken) if answers.done.is_empty() && may_retry && !broken.timed_out => may_retry = false,
