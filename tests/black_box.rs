@@ -113,6 +113,8 @@ mod slow_disks;
 mod snapshots;
 #[path = "black_box/startup.rs"]
 mod startup;
+#[path = "black_box/stopped_nodes.rs"]
+mod stopped_nodes;
 #[path = "black_box/strangers.rs"]
 mod strangers;
 #[path = "black_box/tls.rs"]

@@ -15,6 +15,7 @@ impl Bus {
         let primary = myself.primary.and_then(|id| self.nodes.get(&id));
         let owner = primary.filter(|_| myself.is_replica()).unwrap_or(myself);
         let (port, other_port) = self.ports_as_told(myself);
+        let (config_epoch, slots) = self.told_claim(owner);
         // The offset beside it is the last one.
         // Slots that were granted to another node are not this one's to be taken over, which is known soon.
         let is_settled = self.facts.are_writes_paused && self.granted.is_empty();
@@ -23,9 +24,9 @@ impl Bus {
         Header {
             sender: Some(myself.id),
             current_epoch: self.current_epoch,
-            config_epoch: owner.config_epoch,
+            config_epoch,
             offset: self.told_offset(),
-            slots: owner.slots.clone(),
+            slots,
             is_replica: myself.primary.is_some(),
             primary: myself.primary,
             ip: self.announced.ip.clone(),

@@ -28,6 +28,7 @@ impl Bus {
     pub fn tick(&mut self, now: Millis) {
         self.now = now;
         self.ticks += 1;
+        self.forget_said();
         self.close_links_over_limit();
         let reachable = self.nodes.iter().filter(|node| !node.flags.has(Flags::MYSELF | Flags::NOADDR));
         let (mut suspected, mut unlinked) = (0, Vec::new());

@@ -8,6 +8,7 @@ use super::model::message_counters::Counters;
 use super::model::takeover_state::{Election, ManualFailover};
 use super::model::todo::Todo;
 use super::model::transports::Transports;
+use super::standstill::UnsaidTakeover;
 use crate::Millis;
 use crate::conf::{self, ConfError};
 use crate::migration::Migrations;
@@ -51,6 +52,7 @@ pub struct Bus {
     /// Slots that another node may take whatever its epoch is: their migration is agreed on.
     pub(super) granted: SlotSet,
     pub(super) coming: ComingSlots,
+    pub(super) unsaid: Option<UnsaidTakeover>,
     pub(super) migrations: Migrations,
     /// Orders by which keys are removed, or looked for that are to be, of which it is not known that they are done.
     pub(super) removals: usize,
@@ -126,6 +128,7 @@ impl Bus {
             ticks: 0,
             granted: SlotSet::none(),
             coming: ComingSlots::default(),
+            unsaid: None,
             migrations: Migrations::default(),
             removals: 0,
             follows: 0,

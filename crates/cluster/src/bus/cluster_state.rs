@@ -26,17 +26,22 @@ impl Bus {
             reason = Some(DownReason::NotFullCoverage);
         }
         let voters = self.nodes.iter().filter(|node| node.has_vote());
+        let is_unheard = |id| self.health.unheard.as_ref().is_some_and(|unheard| unheard.contains(&id));
         let (size, reachable) = voters.fold((0, 0), |(size, reachable), node| {
-            (size + 1, reachable + usize::from(!node.flags.has(Flags::PFAIL | Flags::FAIL)))
+            (size + 1, reachable + usize::from(!node.flags.has(Flags::PFAIL | Flags::FAIL) && !is_unheard(node.id)))
         });
         self.health.size = size;
         if reachable < self.quorum() {
             reason = Some(DownReason::MinorityPartition);
             self.health.among_minority = now;
         }
+        let rejoin_delay = self.settings.node_timeout.clamp(REJOIN_DELAYS.0, REJOIN_DELAYS.1);
+        let waits = is_primary && now - self.health.among_minority < rejoin_delay;
+        if !waits && reason != Some(DownReason::MinorityPartition) {
+            self.resume();
+        }
         if reason.is_none() != self.health.is_up {
-            let rejoin_delay = self.settings.node_timeout.clamp(REJOIN_DELAYS.0, REJOIN_DELAYS.1);
-            if reason.is_none() && is_primary && now - self.health.among_minority < rejoin_delay {
+            if reason.is_none() && waits {
                 return;
             }
             self.health.is_up = reason.is_none();

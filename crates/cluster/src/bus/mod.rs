@@ -36,6 +36,7 @@ mod pings;
 mod roles;
 mod settle;
 mod slot_assignment;
+mod standstill;
 #[cfg(test)]
 pub(crate) mod test_bus;
 

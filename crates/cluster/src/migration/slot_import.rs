@@ -75,6 +75,13 @@ impl Migrations {
         self.names(may_take)
     }
 
+    /// Slots that this node was granted are not taken: it stood still, and their source does not wait for ever.
+    pub(crate) fn grants_lapse(&mut self, view: MigrationView<'_>) {
+        for name in self.names(|job| job.state == JobState::TakeoverGranted) {
+            self.fail(&name, "The slots were granted too long ago", view);
+        }
+    }
+
     /// This node has taken the slots.
     pub(crate) fn taken_over(&mut self, name: &JobName, view: MigrationView<'_>) {
         let text = format!(

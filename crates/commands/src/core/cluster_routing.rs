@@ -65,7 +65,7 @@ pub(crate) fn route(engine: &Engine, session: &mut Session, routed: Routed<'_>) 
     if is_open && moves_between_databases(session, routed, runs_queued) {
         return Err(Error::TryAgain);
     }
-    if !map.is_up {
+    if !engine.cluster().is_up(&map) {
         down(engine, routed)?;
     }
     if is_open && routed.command.name == "migrate" && !map.is_replica {

@@ -37,7 +37,7 @@ use crate::status::deny_reasons::Paused;
 use crate::status::lag_hold::{LagHold, UNFRAMED_MAX};
 use crate::status::pause::{Hold, Pause};
 use crate::status::replication_status::ReplicationStatus;
-use crate::time::{SteadyMs, UnixUs};
+use crate::time::{Nanos, SteadyMs, UnixUs};
 use cluster::slot_map::SlotMap;
 use cluster::slot_set::SlotSet;
 use crossbeam_utils::CachePadded;
@@ -232,6 +232,24 @@ impl Engine {
         self.slot_traffic.reset(|slot| before.is_own(slot) != map.is_own(slot));
         self.cluster.set_map(map);
         self.persistence_status().begin_epoch();
+    }
+
+    /// Serves nothing from now on if the slot map does not hold any more.
+    #[cold]
+    pub fn expire_slot_map(&self, now: Nanos) {
+        if self.cluster.expire(now) {
+            self.persistence_status().begin_epoch();
+        }
+    }
+
+    /// The slot map holds up to that moment. `knows`: if it did not hold any more, the bus knew when it made it. False
+    /// if the bus does not know yet.
+    pub fn extend_slot_map(&self, now: Nanos, until: Nanos, knows: bool) -> bool {
+        let changes = self.cluster.extend(now, until, knows);
+        if changes == Some(true) {
+            self.persistence_status().begin_epoch();
+        }
+        changes.is_some()
     }
 
     /// Changes the slots that this server's primary has lost, as its stream tells: nobody reads them here, though the

@@ -7,10 +7,11 @@
 
 use crate::data::slot::SLOTS;
 use crate::locks::sync::Mutex;
+use crate::time::Nanos;
 use cluster::slot_map::SlotMap;
 use cluster::slot_set::SlotSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 /// Any command about this slot runs here.
 const SERVED: u8 = 1;
@@ -23,12 +24,17 @@ pub struct ClusterStatus {
     map: Mutex<Arc<SlotMap>>,
     /// On a replica: slots of its primary in the map that the primary has lost, as its stream tells.
     left: Mutex<SlotSet>,
+    /// The moment up to which the map holds, in nanoseconds: the bus may not know of a later one by then.
+    until: AtomicU64,
+    /// The moment has passed. Changed under the lock of `left`.
+    is_late: AtomicBool,
 }
 
 impl Default for ClusterStatus {
     fn default() -> ClusterStatus {
         let slots = std::iter::repeat_with(AtomicU8::default).take(SLOTS).collect();
-        ClusterStatus { slots, map: Mutex::new(Arc::new(SlotMap::default())), left: Mutex::default() }
+        let (map, until) = (Mutex::new(Arc::new(SlotMap::default())), AtomicU64::new(u64::MAX));
+        ClusterStatus { slots, map, left: Mutex::default(), until, is_late: AtomicBool::new(false) }
     }
 }
 
@@ -53,6 +59,42 @@ impl ClusterStatus {
     /// All that is known of slots.
     pub fn map(&self) -> Arc<SlotMap> {
         Arc::clone(&self.map.lock())
+    }
+
+    /// Whether the map says that the cluster serves, and holds.
+    pub fn is_up(&self, map: &SlotMap) -> bool {
+        map.is_up && !self.is_late.load(Relaxed)
+    }
+
+    /// Whether the map may not hold any more at this moment. One look for each batch of commands.
+    #[inline]
+    pub fn is_late(&self, now: Nanos) -> bool {
+        now.0 > self.until.load(Relaxed)
+    }
+
+    /// Has nothing served if the map does not hold any more. True if that is news: the caller begins an epoch.
+    pub(crate) fn expire(&self, now: Nanos) -> bool {
+        let left = self.left.lock();
+        if !self.is_late(now) || self.is_late.swap(true, Relaxed) {
+            return false;
+        }
+        self.mark(&self.map(), &left);
+        true
+    }
+
+    /// The map holds up to `until`. `knows`: if it did not hold, the bus knew. True if what is served changes: the
+    /// caller begins an epoch.
+    pub(crate) fn extend(&self, now: Nanos, until: Nanos, knows: bool) -> Option<bool> {
+        let left = self.left.lock();
+        if !knows && (self.is_late(now) || self.is_late.load(Relaxed)) {
+            return None;
+        }
+        self.until.store(until.0, Relaxed);
+        let was_late = self.is_late.swap(false, Relaxed);
+        if was_late {
+            self.mark(&self.map(), &left);
+        }
+        Some(was_late)
     }
 
     /// Whether the server's primary has lost the slot, as its stream tells, though the map does not say so yet.
@@ -80,8 +122,9 @@ impl ClusterStatus {
 
     fn mark(&self, map: &SlotMap, left: &SlotSet) {
         let bits = if map.is_replica { READABLE } else { SERVED };
+        let is_up = self.is_up(map);
         for (slot, word) in (0..).zip(&self.slots) {
-            let is_own = map.is_up && map.is_own(slot) && !left.contains(slot) && !map.coming.contains(slot);
+            let is_own = is_up && map.is_own(slot) && !left.contains(slot) && !map.coming.contains(slot);
             let is_open = map.migrating.contains_key(&slot) || map.importing.contains_key(&slot);
             word.store(if is_own && !is_open { bits } else { 0 }, Relaxed);
         }
@@ -116,6 +159,24 @@ mod tests {
         assert!(!replica.serves(6) && replica.serves_reads(6) && !replica.serves_reads(7));
         assert!(!status(|map| map.serving = None).serves(8));
         assert!(!ClusterStatus::default().serves(0));
+    }
+
+    #[test]
+    fn a_map_that_does_not_hold_any_more_serves_nothing_until_the_bus_knows() {
+        let status = status(|_| {});
+        let at = Nanos;
+        assert!(!status.expire(at(u64::MAX)), "nobody has said how long it holds");
+        assert_eq!(status.extend(at(5), at(10), false), Some(false));
+        assert!(!status.is_late(at(10)) && !status.expire(at(10)) && status.serves(6));
+        assert!(status.expire(at(11)) && !status.expire(at(12)));
+        assert!(!status.serves(6) && !status.is_up(&status.map()) && status.map().is_up);
+        status.set_map(SlotMap::clone(&status.map()));
+        assert!(!status.serves(6), "a map that was made before it");
+        assert_eq!(status.extend(at(12), at(20), false), None, "the bus has not looked");
+        assert!(!status.serves(6));
+        assert_eq!(status.extend(at(13), at(20), true), Some(true));
+        assert!(status.serves(6) && !status.is_late(at(20)));
+        assert_eq!(status.extend(at(21), at(30), false), None, "it was late, though no worker has seen it");
     }
 
     #[test]

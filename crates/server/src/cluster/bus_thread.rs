@@ -96,7 +96,7 @@ impl BusThread {
             }
             if Instant::now() >= self.next_tick {
                 self.next_tick = Instant::now() + Duration::from_millis(TICK.unsigned_abs());
-                self.desk.input(|bus, now| bus.tick(now));
+                self.desk.tick();
             }
         }
         Ok(())

@@ -35,6 +35,7 @@ use engine::host::peers::OwnNode;
 use engine::host::threads::Task;
 use engine::locks::sync::{Mutex, MutexGuard};
 use engine::status::replication_status::LinkState;
+use engine::time::Nanos;
 use mio::{Poll, Token, Waker};
 use std::collections::VecDeque;
 use std::io;
@@ -70,6 +71,10 @@ pub struct NodeDesk {
     is_paused: AtomicBool,
     /// When it was said last that the file is not up to date.
     warned_at: AtomicI64,
+    /// The node knows that it stood still, and its slot map holds no more until its next tick.
+    knows_of_stop: AtomicBool,
+    /// How often it stood still.
+    stops: AtomicUsize,
 }
 
 /// What the node wants done, of one moment.
@@ -81,6 +86,8 @@ struct Wanted {
     map: Option<SlotMap>,
     /// All visits up to this one are part of it.
     visits: u64,
+    /// How often the node had stood still.
+    stops: usize,
 }
 
 /// It is said once in so many milliseconds.
@@ -116,6 +123,7 @@ impl NodeDesk {
             own_all(&mut bus)?;
         }
         let (visits, messages, links, waker, shared, duties, flushes, is_paused, warned_at) = Default::default();
+        let (knows_of_stop, stops) = Default::default();
         Ok(Some(Arc::new(NodeDesk {
             bus: Mutex::new(bus),
             file: Mutex::new(file),
@@ -128,6 +136,8 @@ impl NodeDesk {
             flushes,
             is_paused,
             warned_at,
+            knows_of_stop,
+            stops,
         })))
     }
 
@@ -166,6 +176,12 @@ impl NodeDesk {
     fn inform(&self, bus: &mut Bus) {
         let Some(shared) = self.shared.get() else { return };
         let (config, now) = (shared.engine.config().snapshot(), now());
+        if shared.engine.cluster().is_late(clock::nanos()) && !self.knows_of_stop.swap(true, SeqCst) {
+            // It was made before, and others may be told otherwise since.
+            self.stops.fetch_add(1, SeqCst);
+            self.links.lock().retain(|order| !matches!(order, LinkOrder::Send { .. }));
+            bus.stood_still(now);
+        }
         bus.set_settings(settings(&config), now);
         bus.set_address(address(&config), now);
         bus.set_facts(facts(shared, self.is_paused.load(Relaxed)), now);
@@ -181,6 +197,21 @@ impl NodeDesk {
         };
         self.perform();
         result
+    }
+
+    /// Lets the node do what is due. Commands are admitted by its slot map for a node timeout from then on: if the
+    /// process, or this thread, stands still for longer, others may have replaced it.
+    pub(super) fn tick(&self) {
+        let began = clock::nanos();
+        let lease = self.input(|bus, now| {
+            bus.tick(now);
+            bus.map_lease()
+        });
+        let Some(shared) = self.shared.get() else { return };
+        let until = lease.map_or(Nanos(u64::MAX), |lease| began.after(lease.unsigned_abs() * 1_000_000));
+        if shared.engine.extend_slot_map(clock::nanos(), until, self.knows_of_stop.load(SeqCst)) {
+            self.knows_of_stop.store(false, SeqCst);
+        }
     }
 
     /// Nothing is written any more, or writes are to go on.
@@ -215,6 +246,10 @@ impl NodeDesk {
 
     /// What sockets are to be used for.
     pub(super) fn take_links(&self) -> VecDeque<LinkOrder> {
+        let is_late = self.shared.get().is_some_and(|shared| shared.engine.cluster().is_late(clock::nanos()));
+        if is_late && !self.knows_of_stop.load(SeqCst) {
+            self.input(|_, _| ());
+        }
         std::mem::take(&mut *self.links.lock())
     }
 
@@ -233,7 +268,7 @@ impl NodeDesk {
         let text = if has(|effect| matches!(effect, Effect::Save { .. })) { bus.conf() } else { Vec::new() };
         // Not that of a later moment: nobody is to be admitted by what is not in the file yet.
         let map = has(|effect| matches!(effect, Effect::SlotMapChanged)).then(|| bus.slot_map());
-        Wanted { effects, text, map, visits: self.visits.begun() }
+        Wanted { effects, text, map, visits: self.visits.begun(), stops: self.stops.load(SeqCst) }
     }
 
     /// Carries out what the node wants done, in its order, but for what it loses, which is in force at once. The file
@@ -243,7 +278,7 @@ impl NodeDesk {
         let mut file = self.file.lock();
         let (mut done, mut deliveries) = (Vec::new(), Deliveries::default());
         loop {
-            let Wanted { effects, text, mut map, visits } = self.wanted();
+            let Wanted { effects, text, mut map, visits, stops } = self.wanted();
             let (is_last, mut saved) = (effects.is_empty(), None);
             for effect in effects {
                 match effect {
@@ -251,6 +286,7 @@ impl NodeDesk {
                         saved = Some(self.save(&mut file, &text, is_durable, is_asked_for));
                     }
                     Effect::SlotMapChanged => map.take().into_iter().for_each(|map| self.set_slot_map(map)),
+                    Effect::Send { .. } if stops != self.stops.load(SeqCst) => {}
                     Effect::Deliver { channel, message, is_sharded } => {
                         if let Some(shared) = self.shared.get() {
                             deliveries.add(shared.engine.pubsub(), &channel, &message, is_sharded);

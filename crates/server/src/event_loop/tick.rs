@@ -159,7 +159,11 @@ impl Worker {
             }
             let engine = &*self.shared.engine;
             let (mut items, spans) = batch.begin(engine, self.pipeline.prefetcher());
-            engine.metrics()[self.index].set_clock(engine.host().nanos());
+            let clock = engine.host().nanos();
+            engine.metrics()[self.index].set_clock(clock);
+            if engine.cluster().is_late(clock) {
+                engine.expire_slot_map(clock);
+            }
             while !items.is_empty() {
                 let done = self.run_some(items, spans, &unparsed, now);
                 items = &mut items[done..];

@@ -183,6 +183,8 @@ impl Bus {
         node.pong_received = now;
         node.ping_sent = 0;
         let id = node.id;
+        self.has_answered(id);
+        let Some(node) = self.nodes.get_mut(&id) else { return };
         if node.is_suspected() {
             node.flags.set(Flags::PFAIL, false);
             self.todo.save(false);

@@ -71,7 +71,7 @@ impl Bus {
             return;
         }
         let is_unclaimed = self.nodes.is_unclaimed(slot);
-        let is_older = self.nodes.owner_node(slot).is_some_and(|owner| owner.config_epoch < epoch);
+        let is_older = self.epoch_of_slot(slot).is_some_and(|known| known < epoch);
         let is_granted = self.granted.contains(slot);
         if !is_unclaimed && !is_older && !is_granted {
             return;

@@ -1,6 +1,8 @@
 //! Whether the cluster serves, and why not.
 
 use crate::Millis;
+use crate::node_id::NodeId;
+use std::collections::BTreeSet;
 
 /// Why the cluster does not serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,4 +24,6 @@ pub(crate) struct Health {
     pub is_safe_to_join: bool,
     pub first_judged: Option<Millis>,
     pub among_minority: Millis,
+    /// Voters that have not answered since this node stood still; None if most have, or it did not.
+    pub unheard: Option<BTreeSet<NodeId>>,
 }

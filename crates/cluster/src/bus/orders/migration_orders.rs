@@ -213,8 +213,11 @@ impl Bus {
     }
 
     /// Takes slots that their owner gave up for this node: the end of a migration that both agreed on.
-    fn take_granted_slots(&mut self) {
+    pub(in crate::bus) fn take_granted_slots(&mut self) {
         let view = view!(self);
+        if self.is_resuming() {
+            return self.migrations.grants_lapse(view);
+        }
         for name in self.migrations.takeovers(view) {
             let slots = self.migrations.job(&name).map(|job| job.slots.to_set()).unwrap_or_default();
             self.claim_slots(&slots);
@@ -223,12 +226,15 @@ impl Bus {
         }
     }
 
-    fn claim_slots(&mut self, slots: &SlotSet) {
+    pub(in crate::bus) fn claim_slots(&mut self, slots: &SlotSet) {
         let myself = self.nodes.my_id();
         for slot in slots.iter().filter(|slot| self.nodes.owner(*slot) != Some(myself)).collect::<Vec<_>>() {
             self.assign_slot(slot, Some(myself));
         }
-        self.bump_without_consensus();
+        let epoch = self.nodes.myself().config_epoch;
+        if self.bump_without_consensus() {
+            self.note_unsaid(slots, epoch);
+        }
         self.todo.save(true);
         self.todo.update_state();
         self.todo.broadcast();

@@ -1,0 +1,249 @@
+//! A node that stood still for a node timeout or longer, stopped or starved: others may have replaced it meanwhile.
+//!
+//! ```text
+//!   serves -- stood still --> serves nothing, asks all on new links -- most voters have answered, and a primary has
+//!     ^                                                                waited as one that was cut off does --+
+//!     +------------------------------------------------------------------------------------------------------+
+//! ```
+//!
+//! Packets that lie in the old links are taken, as they may tell of a successor, but are no answers: they may have been
+//! sent before the node stopped. Slots that were granted to it are not taken any more. Slots that it took so shortly
+//! before that nobody can have heard of it, with an epoch that nobody agreed to, are not claimed yet: such an epoch
+//! would win back all slots that a successor got by votes.
+
+use super::cluster_bus::Bus;
+use super::model::bus_effect::Level;
+use crate::Millis;
+use crate::node::Node;
+use crate::node_id::NodeId;
+use crate::slot_set::SlotSet;
+
+/// A takeover is said to others for so many ticks: its packets have left within them.
+const TICKS_UNTIL_SAID: u64 = 2;
+/// Threads may be late by less than this on a machine that has much to do.
+const LEAST_LEASE: Millis = 1000;
+
+/// Slots that this node took, of which others may not have heard.
+#[derive(Clone, Debug)]
+pub(super) struct UnsaidTakeover {
+    slots: SlotSet,
+    /// The epoch that this node had before.
+    epoch: u64,
+    /// The tick before it.
+    tick: u64,
+}
+
+impl Bus {
+    /// This node did nothing for a node timeout or longer.
+    pub fn stood_still(&mut self, now: Millis) {
+        self.now = now;
+        let text = "This node stood still for longer than the node timeout: it serves nothing until most primaries \
+                    have answered.";
+        self.log(Level::Warning, text.to_string());
+        let voters = self.nodes.iter().filter(|node| node.has_vote() && !node.is_myself());
+        self.health.unheard = Some(voters.map(|node| node.id).collect());
+        for link in self.nodes.iter().filter_map(|node| node.link).collect::<Vec<_>>() {
+            self.close_link(link);
+        }
+        // The silence was this node's.
+        self.nodes.iter_mut().for_each(|node| node.ping_sent = 0);
+        self.take_granted_slots();
+        self.todo.slot_map_changed();
+        self.todo.update_state();
+        self.settle();
+    }
+
+    /// Whether the node has stood still, and most voters have not answered since.
+    pub(super) fn is_resuming(&self) -> bool {
+        self.health.unheard.is_some()
+    }
+
+    /// Returns for how long this node's slot map holds if it does nothing from now on: no replica replaces it sooner.
+    /// None if no replica can without its vote.
+    pub fn map_lease(&self) -> Option<Millis> {
+        let myself = self.nodes.myself();
+        let decides_alone = myself.has_vote() && self.nodes.iter().all(|node| node.is_myself() || !node.has_vote());
+        (!decides_alone).then(|| self.settings.node_timeout.max(LEAST_LEASE))
+    }
+
+    /// A node has answered on a link that was made since this one stood still.
+    pub(super) fn has_answered(&mut self, id: NodeId) {
+        if self.health.unheard.as_mut().is_some_and(|unheard| unheard.remove(&id)) {
+            self.todo.update_state();
+        }
+    }
+
+    /// Most voters have answered, and a replica that has their votes has had the time to say so.
+    pub(super) fn resume(&mut self) {
+        if self.health.unheard.take().is_some() && self.unsaid.take().is_some() {
+            self.todo.broadcast();
+        }
+    }
+
+    /// This node has taken slots by an epoch that nobody agreed to.
+    pub(super) fn note_unsaid(&mut self, slots: &SlotSet, epoch: u64) {
+        let earlier = self.unsaid.take();
+        self.unsaid = Some(UnsaidTakeover {
+            slots: earlier.as_ref().map_or_else(|| slots.clone(), |earlier| earlier.slots.union(slots)),
+            epoch: earlier.map_or(epoch, |earlier| earlier.epoch),
+            tick: self.ticks,
+        });
+    }
+
+    pub(super) fn forget_said(&mut self) {
+        let ticks = self.ticks;
+        if !self.is_resuming() && self.unsaid.as_ref().is_some_and(|unsaid| ticks > unsaid.tick + TICKS_UNTIL_SAID) {
+            self.unsaid = None;
+        }
+    }
+
+    /// The takeover that is not claimed, as this node has stood still since.
+    fn withheld(&self) -> Option<&UnsaidTakeover> {
+        self.unsaid.as_ref().filter(|_| self.is_resuming())
+    }
+
+    /// The epoch and the slots that this node tells the others of a primary: of itself, or of its own.
+    pub(super) fn told_claim(&self, owner: &Node) -> (u64, SlotSet) {
+        match self.withheld().filter(|_| owner.is_myself()) {
+            Some(unsaid) => (unsaid.epoch, owner.slots.without(&unsaid.slots)),
+            None => (owner.config_epoch, owner.slots.clone()),
+        }
+    }
+
+    /// The epoch by which a slot is its owner's.
+    pub(super) fn epoch_of_slot(&self, slot: u16) -> Option<u64> {
+        let owner = self.nodes.owner_node(slot)?;
+        let withheld = self.withheld().filter(|unsaid| owner.is_myself() && !unsaid.slots.contains(slot));
+        Some(withheld.map_or(owner.config_epoch, |unsaid| unsaid.epoch))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bus::model::bus_effect::Effect;
+    use crate::bus::test_bus::{add_primary, bus};
+    use crate::link_id::LinkId;
+    use crate::packet::{Body, Header, MessageType, decode, encode};
+
+    /// This node has slots 0 to 9; three others have one each.
+    fn node() -> (Bus, Vec<NodeId>) {
+        let mut bus = bus();
+        bus.settings.require_full_coverage = false;
+        bus.nodes.myself_mut().config_epoch = 1;
+        bus.current_epoch = 1;
+        let myself = bus.nodes.my_id();
+        (0..10).for_each(|slot| _ = bus.nodes.set_owner(slot, Some(myself)));
+        let others: Vec<NodeId> = (10..13)
+            .map(|slot| {
+                let other = add_primary(&mut bus);
+                bus.nodes.set_owner(slot, Some(other));
+                bus.nodes.get_mut(&other).expect("there").config_epoch = 1;
+                other
+            })
+            .collect();
+        (1..60).for_each(|tick| bus.tick(tick * 100));
+        assert!(bus.is_up());
+        bus.take_effects();
+        (bus, others)
+    }
+
+    /// A new link to each node stands, and the first `answering` answer on it.
+    fn answered(bus: &mut Bus, others: &[NodeId], answering: usize, now: Millis) {
+        for (number, other) in others.iter().enumerate() {
+            let link = bus.nodes.get(other).and_then(|node| node.link).expect("it is made again");
+            bus.link_connected(link, "10.0.0.1", now);
+            if number < answering {
+                pong(bus, *other, link, now);
+            }
+        }
+    }
+
+    fn pong(bus: &mut Bus, from: NodeId, link: LinkId, now: Millis) {
+        let slots = bus.nodes.get(&from).expect("there").slots.clone();
+        let header = Header { sender: Some(from), slots, config_epoch: 1, primary: None, ..bus.header(0) };
+        let body = Body::Gossip { message: MessageType::Pong, entries: Vec::new(), extensions: Vec::new() };
+        bus.received(link, &encode(&header, &body), now);
+    }
+
+    #[test]
+    fn a_node_that_stood_still_serves_when_most_have_answered_on_new_links() {
+        let (mut bus, others) = node();
+        let old = bus.nodes.get(&others[0]).and_then(|node| node.link).expect("a link");
+        bus.stood_still(20_000);
+        assert!(!bus.is_up() && bus.take_effects().contains(&Effect::Close { link: old }));
+        pong(&mut bus, others[0], old, 20_001);
+        bus.tick(20_010);
+        answered(&mut bus, &others, 1, 20_020);
+        bus.tick(25_900);
+        assert!(!bus.is_up(), "two of four");
+        let link = bus.nodes.get(&others[1]).and_then(|node| node.link).expect("a link");
+        pong(&mut bus, others[1], link, 25_950);
+        bus.tick(26_000);
+        assert!(!bus.is_up(), "who has its votes by now tells it soon");
+        bus.tick(31_000);
+        assert!(bus.is_up() && !bus.is_resuming());
+    }
+
+    #[test]
+    fn a_node_that_stood_still_suspects_nobody_for_that() {
+        let (mut bus, others) = node();
+        answered(&mut bus, &others, 0, 6000);
+        assert!(others.iter().all(|id| bus.nodes.get(id).is_some_and(|node| node.ping_sent > 0)));
+        bus.stood_still(60_000);
+        bus.tick(60_010);
+        assert!(others.iter().all(|id| bus.nodes.get(id).is_some_and(|node| !node.is_suspected())));
+    }
+
+    fn claims(bus: &mut Bus) -> Vec<(u64, SlotSet)> {
+        let sent = bus.take_effects().into_iter().filter_map(|effect| match effect {
+            Effect::Send { bytes, .. } => decode(&bytes).ok()?.header,
+            _ => None,
+        });
+        sent.map(|header| (header.config_epoch, header.slots)).collect()
+    }
+
+    /// It took slot 10, and stood still before anybody heard of it. A replica has its place by votes meanwhile.
+    #[test]
+    fn slots_that_were_taken_before_it_stood_still_win_nothing_back() {
+        for was_said in [false, true] {
+            let (mut bus, others) = node();
+            let ten = SlotSet::of([10..=10]);
+            bus.current_epoch = 2;
+            bus.claim_slots(&ten);
+            bus.settle();
+            if was_said {
+                (60..64).for_each(|tick| bus.tick(tick * 100));
+            }
+            bus.take_effects();
+            assert_eq!(bus.nodes.myself().config_epoch, 3);
+            bus.stood_still(20_000);
+            bus.tick(20_010);
+            answered(&mut bus, &others, 0, 20_020);
+            let (told, now) = (claims(&mut bus), bus.nodes.myself().slots.clone());
+            let expected = if was_said { (3, now.clone()) } else { (1, SlotSet::of([0..=9])) };
+            assert!(!told.is_empty() && told.iter().all(|claim| *claim == expected), "{told:?}");
+            let successor = add_primary(&mut bus);
+            bus.take_claim(successor, 2, &SlotSet::of([0..=9]));
+            assert_eq!(bus.nodes.myself().slots, if was_said { now } else { ten.clone() });
+            answered(&mut bus, &others, 3, 20_030);
+            bus.tick(26_000);
+            assert!(bus.is_up());
+            bus.take_effects();
+            bus.tick(40_000);
+            let told = claims(&mut bus);
+            assert!(!told.is_empty() && told.iter().all(|(epoch, slots)| *epoch == 3 && slots.contains(10)));
+        }
+    }
+
+    #[test]
+    fn a_map_holds_for_a_node_timeout_unless_nobody_else_votes() {
+        let (mut bus, others) = node();
+        assert_eq!(bus.map_lease(), Some(bus.settings.node_timeout));
+        bus.settings.node_timeout = 1;
+        assert_eq!(bus.map_lease(), Some(LEAST_LEASE));
+        let myself = bus.nodes.my_id();
+        (10..13).for_each(|slot| _ = bus.nodes.set_owner(slot, Some(myself)));
+        assert_eq!((bus.map_lease(), others.len()), (None, 3));
+    }
+}

@@ -1,0 +1,76 @@
+//! Nodes of a cluster whose processes are stopped for longer than the node timeout, and go on.
+
+use crate::dialogue::ask;
+use crate::harness::{Server, bytes_of, eventually, expect_bytes, free_port, is_peer, send};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Two nodes, each with half of the slots: `{c}` is the first one's.
+fn two_nodes() -> [Server; 2] {
+    let start = || {
+        let bus = free_port().to_string();
+        let options = ["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-node-timeout", "1000"];
+        let partly = ["--cluster-require-full-coverage", "no"];
+        (Server::start_with_threads(4, &[&options[..], &partly].concat()), bus)
+    };
+    let [(first, _), (second, bus)] = [start(), start()];
+    let (mut one, mut other) = (first.client(), second.client());
+    assert_eq!(ask(&mut one, "CLUSTER ADDSLOTSRANGE 0 8191"), "OK");
+    assert_eq!(ask(&mut other, "CLUSTER ADDSLOTSRANGE 8192 16383"), "OK");
+    assert_eq!(ask(&mut other, "CLUSTER SET-CONFIG-EPOCH 2"), "OK");
+    assert_eq!(ask(&mut one, &format!("CLUSTER MEET 127.0.0.1 {} {bus}", second.port)), "OK");
+    for client in [&mut one, &mut other] {
+        assert!(eventually(|| {
+            let info = ask(client, "CLUSTER INFO");
+            info.contains("cluster_state:ok") && info.contains("cluster_slots_ok:16384")
+        }));
+    }
+    [first, second]
+}
+
+/// Others may have replaced it meanwhile: no worker serves by what was so before.
+#[test]
+fn a_node_that_was_stopped_serves_nothing_until_it_has_heard_the_others() {
+    if is_peer() {
+        return;
+    }
+    let [node, other] = two_nodes();
+    let mut client = node.client();
+    assert!(eventually(|| ask(&mut client, "SET c 0") == "OK"));
+    let mut waiting: Vec<_> = (0..8).map(|_| node.socket()).collect();
+    for socket in &mut waiting {
+        send(socket, b"*1\r\n$4\r\nPING\r\n");
+        expect_bytes(socket, b"+PONG\r\n");
+    }
+    node.signal("STOP");
+    sleep(Duration::from_millis(1500));
+    for socket in &mut waiting {
+        send(socket, b"*2\r\n$4\r\nINCR\r\n$1\r\nc\r\n*2\r\n$3\r\nGET\r\n$1\r\nc\r\n");
+    }
+    node.signal("CONT");
+    for socket in &mut waiting {
+        let down = "-CLUSTERDOWN The cluster is down\r\n".repeat(2);
+        let found = bytes_of(socket, down.len());
+        assert_eq!(String::from_utf8_lossy(&found), down);
+    }
+    assert!(eventually(|| ask(&mut client, "GET c") == "\"0\""));
+    assert!(node.stop().success() && other.stop().success());
+}
+
+#[test]
+fn a_node_that_decides_alone_serves_at_once_when_it_goes_on() {
+    if is_peer() {
+        return;
+    }
+    let bus = free_port().to_string();
+    let options = ["--cluster-enabled", "yes", "--cluster-single", "yes", "--cluster-port", &bus];
+    let node = Server::start_with_threads(2, &[&options[..], &["--cluster-node-timeout", "1000"]].concat());
+    let (mut client, mut waiting) = (node.client(), node.socket());
+    assert!(eventually(|| ask(&mut client, "SET c 0") == "OK"));
+    node.signal("STOP");
+    sleep(Duration::from_millis(1500));
+    send(&mut waiting, b"*2\r\n$4\r\nINCR\r\n$1\r\nc\r\n");
+    node.signal("CONT");
+    expect_bytes(&mut waiting, b":1\r\n");
+    assert!(node.stop().success());
+}
