@@ -8,6 +8,7 @@ use crate::event_loop::worker_threads::start_workers;
 use crate::host::engine_host::EngineHost;
 use crate::host::lazy_free::LazyFree;
 use crate::listener::acceptor::Acceptor;
+use crate::listener::new_client;
 use crate::listener::sockets;
 use crate::listener::tls_state::TlsState;
 use crate::migration::migration_thread;
@@ -183,6 +184,11 @@ fn load(shared: &Arc<Shared>, kinds: Vec<&'static str>) -> io::Result<()> {
         shared.engine.host().data_loaded();
         for kind in ["tcp", "unix", "tls", "book"].iter().filter(|kind| kinds.contains(*kind)) {
             log::notice(format_args!("Ready to accept connections {kind}"));
+        }
+        match new_client::open_door(&shared.engine).filter(|_| kinds.iter().any(|kind| *kind != "unix")) {
+            Some((true, text)) => log::warning(text),
+            Some((false, text)) => log::notice(text),
+            None => {}
         }
     };
     if !is_there {

@@ -9,6 +9,7 @@ use commands::core::acl_catalog::rule_context;
 use engine::Engine;
 use engine::clients::registry::ClientInfo;
 use engine::config::Directive;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -23,6 +24,31 @@ pub fn may_enter(engine: &Engine, local: bool) -> bool {
     local
         || !engine.config().snapshot().flag(Directive::PROTECTED_MODE)
         || !engine.users().default_user(rule_context(engine)).needs_no_password()
+}
+
+/// Returns the line for the log about a server that listens beyond this machine while its default user needs no
+/// password, and whether it is a danger.
+pub fn open_door(engine: &Engine) -> Option<(bool, &'static str)> {
+    let config = engine.config().snapshot();
+    let is_beyond = config.addresses(Directive::BIND).iter().any(|name| !is_loopback(name));
+    if !is_beyond || !engine.users().default_user(rule_context(engine)).needs_no_password() {
+        return None;
+    }
+    Some(match config.flag(Directive::PROTECTED_MODE) {
+        true => {
+            (false, "No password is set: clients of other machines are refused (protected-mode). See docs/secure.md")
+        }
+        false => (
+            true,
+            "No password is set and protected-mode is off: whoever reaches this port may do everything. See docs/secure.md",
+        ),
+    })
+}
+
+/// Whether an address of `bind` is one of this machine alone.
+fn is_loopback(name: &[u8]) -> bool {
+    let name = std::str::from_utf8(name.strip_prefix(b"-").unwrap_or(name)).unwrap_or_default();
+    name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// The connection is not to be used: it ends with this text.
@@ -55,4 +81,17 @@ pub fn hand_out(shared: &Shared, accepted: Accepted, login: Login) {
     info.is_tls.store(matches!(stream, SocketStream::Tls(_)), Relaxed);
     clients.add(&info);
     shared.post(worker, WorkerMessage::Connection { stream, info, book: port == Port::Book, login });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_of_this_machine_are_closed_to_others() {
+        let closed: [&[u8]; 5] = [b"127.0.0.1", b"-::1", b"127.8.0.1", b"localhost", b"::1"];
+        assert!(closed.into_iter().all(is_loopback));
+        let open: [&[u8]; 5] = [b"*", b"-::*", b"0.0.0.0", b"192.168.1.4", b"cache.example"];
+        assert!(!open.into_iter().any(is_loopback));
+    }
 }
