@@ -5,15 +5,17 @@ use crate::node_id::NodeId;
 use crate::slot_owners::SlotOwners;
 use crate::slot_set::SlotSet;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// All nodes by their names, and whose the slots are.
 ///
 /// A slot that is a node's is among the slots of a node that is in the table, and the other way round. A node
-/// that is named as a primary, or as the other end of a moving slot, is in the table.
+/// that is named as a primary, or as the other end of a moving slot, is in the table. A copy of the table shares the
+/// nodes that do not change.
 #[derive(Clone, Debug)]
 pub struct NodeTable {
     myself: NodeId,
-    nodes: BTreeMap<NodeId, Node>,
+    nodes: BTreeMap<NodeId, Arc<Node>>,
     /// The names in no order: some of them are drawn at random.
     names: Vec<NodeId>,
     owners: SlotOwners,
@@ -31,7 +33,7 @@ impl NodeTable {
         let id = myself.id;
         NodeTable {
             myself: id,
-            nodes: BTreeMap::from([(id, myself)]),
+            nodes: BTreeMap::from([(id, Arc::new(myself))]),
             names: vec![id],
             owners: SlotOwners::default(),
             unclaimed: SlotSet::none(),
@@ -51,30 +53,30 @@ impl NodeTable {
     }
 
     pub(crate) fn myself_mut(&mut self) -> &mut Node {
-        self.nodes.get_mut(&self.myself).expect("this node is in the table")
+        Arc::make_mut(self.nodes.get_mut(&self.myself).expect("this node is in the table"))
     }
 
     /// The node of that name.
     pub fn get(&self, id: &NodeId) -> Option<&Node> {
-        self.nodes.get(id)
+        self.nodes.get(id).map(Arc::as_ref)
     }
 
     pub(crate) fn get_mut(&mut self, id: &NodeId) -> Option<&mut Node> {
-        self.nodes.get_mut(id)
+        self.nodes.get_mut(id).map(Arc::make_mut)
     }
 
     /// The node whose name is this text.
     pub fn named(&self, text: &[u8]) -> Option<&Node> {
-        self.nodes.get(&NodeId::parse(text)?)
+        self.get(&NodeId::parse(text)?)
     }
 
     /// All, by their names.
     pub fn iter(&self) -> impl Iterator<Item = &Node> + Clone {
-        self.nodes.values()
+        self.nodes.values().map(Arc::as_ref)
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Node> {
-        self.nodes.values_mut()
+        self.nodes.values_mut().map(Arc::make_mut)
     }
 
     /// How many there are, this one too.
@@ -95,7 +97,7 @@ impl NodeTable {
 
     /// The same as a node.
     pub fn owner_node(&self, slot: u16) -> Option<&Node> {
-        self.nodes.get(&self.owners.get(slot)?)
+        self.get(&self.owners.get(slot)?)
     }
 
     /// The replicas of a node.
@@ -107,7 +109,7 @@ impl NodeTable {
     pub fn root_primary<'a>(&'a self, node: &'a Node) -> &'a Node {
         let mut root = node;
         for _ in 0..self.nodes.len() {
-            match root.primary.and_then(|id| self.nodes.get(&id)) {
+            match root.primary.and_then(|id| self.get(&id)) {
                 Some(primary) if primary.id != node.id => root = primary,
                 _ => break,
             }
@@ -117,7 +119,7 @@ impl NodeTable {
 
     /// The config epoch that counts for a node: that of its primary, if it has one.
     pub fn epoch_of(&self, node: &Node) -> u64 {
-        node.primary.and_then(|id| self.nodes.get(&id)).unwrap_or(node).config_epoch
+        node.primary.and_then(|id| self.get(&id)).unwrap_or(node).config_epoch
     }
 
     /// This node or its primary: who owns what is served here.
@@ -129,7 +131,7 @@ impl NodeTable {
     pub(crate) fn insert(&mut self, node: Node) {
         if !self.nodes.contains_key(&node.id) {
             self.names.push(node.id);
-            self.nodes.insert(node.id, node);
+            self.nodes.insert(node.id, Arc::new(node));
         }
     }
 
@@ -142,12 +144,13 @@ impl NodeTable {
         slots.iter().for_each(|slot| _ = self.set_owner(slot, None));
         self.migrating.retain(|_, to| *to != id);
         self.importing.retain(|_, from| *from != id);
-        let node = self.nodes.remove(&id)?;
+        let node = Arc::unwrap_or_clone(self.nodes.remove(&id)?);
         self.names.retain(|name| *name != id);
         for other in self.nodes.values_mut() {
-            other.failure_reports.remove(&id);
-            if other.primary == Some(id) {
-                other.primary = None;
+            if other.failure_reports.contains_key(&id) || other.primary == Some(id) {
+                let other = Arc::make_mut(other);
+                other.failure_reports.remove(&id);
+                other.primary = other.primary.filter(|primary| *primary != id);
             }
         }
         if let Some(primary) = node.primary {
@@ -162,14 +165,14 @@ impl NodeTable {
         if self.nodes.contains_key(&to) {
             return;
         }
-        let Some(mut node) = self.nodes.remove(&id) else {
+        let Some(mut node) = self.nodes.remove(&id).map(Arc::unwrap_or_clone) else {
             return;
         };
         let slots = std::mem::take(&mut node.slots);
         slots.iter().for_each(|slot| _ = self.owners.set(slot, Some(to)));
         node.slots = slots;
         node.id = to;
-        self.nodes.insert(to, node);
+        self.nodes.insert(to, Arc::new(node));
         self.names.iter_mut().filter(|name| **name == id).for_each(|name| *name = to);
         if self.myself == id {
             self.myself = to;
@@ -181,14 +184,14 @@ impl NodeTable {
         let owner = owner.filter(|id| self.nodes.contains_key(id));
         let previous = self.owners.set(slot, owner);
         self.unclaimed.remove(slot);
-        if let Some(node) = previous.and_then(|id| self.nodes.get_mut(&id)) {
+        if let Some(node) = previous.and_then(|id| self.get_mut(&id)) {
             node.slots.remove(slot);
         }
         if let Some(id) = owner {
             let is_first = self.nodes.get(&id).is_some_and(|node| node.slots.is_empty());
             // A primary that gets its first slot may be given replicas, if there are any to give.
             let may_be_given = is_first && self.has_replicas();
-            if let Some(node) = self.nodes.get_mut(&id) {
+            if let Some(node) = self.get_mut(&id) {
                 node.slots.insert(slot);
                 if may_be_given {
                     node.flags.set(Flags::MIGRATE_TO, true);
@@ -199,13 +202,13 @@ impl NodeTable {
     }
 
     fn has_replicas(&self) -> bool {
-        let primary_of = |node: &Node| self.nodes.get(&node.primary?).map(Node::is_replica);
+        let primary_of = |node: &Node| self.get(&node.primary?).map(Node::is_replica);
         self.iter().any(|node| primary_of(node) == Some(false))
     }
 
     /// A node follows another one from now on, or none.
     pub(crate) fn set_primary(&mut self, id: NodeId, primary: Option<NodeId>) {
-        let Some(node) = self.nodes.get_mut(&id) else {
+        let Some(node) = self.get_mut(&id) else {
             return;
         };
         let previous = std::mem::replace(&mut node.primary, primary);
@@ -215,7 +218,7 @@ impl NodeTable {
         if let Some(previous) = previous {
             self.lost_replica(previous);
         }
-        if let Some(primary) = primary.and_then(|id| self.nodes.get_mut(&id)) {
+        if let Some(primary) = primary.and_then(|id| self.get_mut(&id)) {
             primary.flags.set(Flags::MIGRATE_TO, true);
         }
     }
@@ -223,7 +226,7 @@ impl NodeTable {
     /// Who has lost its last replica is not given others.
     fn lost_replica(&mut self, primary: NodeId) {
         if !self.nodes.values().any(|node| node.primary == Some(primary))
-            && let Some(primary) = self.nodes.get_mut(&primary)
+            && let Some(primary) = self.get_mut(&primary)
         {
             primary.flags.set(Flags::MIGRATE_TO, false);
         }

@@ -6,7 +6,7 @@ use super::model::health::DownReason;
 use super::model::message_counters::Counters;
 use crate::Millis;
 use crate::SLOTS;
-use crate::conf::{self, LineFor};
+use crate::conf;
 use crate::node::Node;
 use crate::node_id::NodeId;
 use crate::node_table::NodeTable;
@@ -64,27 +64,9 @@ impl Bus {
         (self.manual.end != 0).then_some(self.manual.end)
     }
 
-    /// How many nodes say that one has failed, and said so lately.
-    pub fn failure_reports(&self, of: &NodeId, now: Millis) -> Option<usize> {
-        Some(self.count_failure_reports(self.nodes.get(of)?, now))
-    }
-
-    /// Reports are valid for twice the timeout.
-    pub(super) fn count_failure_reports(&self, node: &Node, now: Millis) -> usize {
-        let oldest = now - self.settings.node_timeout.saturating_mul(2);
-        node.failure_reports.values().filter(|reported| **reported > oldest).count()
-    }
-
     /// `nodes.conf`.
     pub fn conf(&self) -> Vec<u8> {
         conf::write(&self.nodes, self.current_epoch, self.last_vote_epoch).into_bytes()
-    }
-
-    /// A node's line as CLUSTER NODES and CLUSTER REPLICAS show it.
-    pub fn node_line(&self, node: &Node, reader: LineFor) -> String {
-        let mut line = String::new();
-        conf::node_line(&mut line, &self.nodes, node, reader);
-        line
     }
 
     /// Where commands are sent.

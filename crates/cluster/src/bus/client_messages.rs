@@ -36,6 +36,7 @@ impl Bus {
 
     /// Messages that were published here go to all nodes; those of channels that belong to slots to this shard's.
     pub fn publish(&mut self, batch: &MessageBatch) {
+        self.published = self.published.plus(batch.published());
         let shard = self.nodes.myself().shard_id;
         let receiver = |node: &Node| {
             let (is_light, is_full) = (self.takes_light_publish(node), self.is_full(node));
@@ -49,13 +50,13 @@ impl Bus {
                 self.drop_messages(&receiver);
                 continue;
             }
-            let (is_in_shard, is_light) = (receiver.is_in_shard || batch.count(true) == 0, receiver.is_light);
+            let (is_in_shard, is_light) = (receiver.is_in_shard || !batch.is_sharded(), receiver.is_light);
             let made = packets.entry((is_in_shard, is_light)).or_insert_with(|| {
                 let header = (!is_light).then(|| self.header(0));
                 batch.packets_for(is_in_shard, header.as_ref())
             });
             let bytes = Arc::clone(made);
-            self.send_messages(receiver.link, bytes, [batch.count(false), batch.count(true)], receiver.is_in_shard);
+            self.send_messages(receiver.link, bytes, batch.published().messages, receiver.is_in_shard);
         }
     }
 

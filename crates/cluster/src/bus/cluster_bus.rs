@@ -15,6 +15,7 @@ use crate::migration::Migrations;
 use crate::node::{Address, Flags, Node};
 use crate::node_id::NodeId;
 use crate::node_table::NodeTable;
+use crate::packet::Published;
 use crate::slot_set::SlotSet;
 use std::collections::BTreeMap;
 
@@ -46,6 +47,8 @@ pub struct Bus {
     pub(super) forgotten: BTreeMap<NodeId, i64>,
     pub(super) links: Transports,
     pub(super) counters: Counters,
+    /// Messages of clients that it was given since the start.
+    pub(super) published: Published,
     /// How many nodes were suspected at the last tick.
     pub(super) suspected: usize,
     pub(super) ticks: u64,
@@ -124,6 +127,7 @@ impl Bus {
             forgotten: BTreeMap::new(),
             links: Transports::default(),
             counters: Counters::default(),
+            published: Published::default(),
             suspected: 0,
             ticks: 0,
             granted: SlotSet::none(),

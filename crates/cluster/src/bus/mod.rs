@@ -30,6 +30,7 @@ mod membership;
 #[cfg(test)]
 mod migration_tests;
 mod model;
+mod node_view;
 mod open_slots;
 mod orders;
 mod pings;
@@ -49,5 +50,6 @@ pub use model::health::DownReason;
 pub use model::message_counters::{Counters, Traffic};
 pub use model::order_error::OrderError;
 pub use model::transports::LinkInfo;
+pub use node_view::NodeView;
 pub use open_slots::BadOpenSlots;
 pub use orders::{FailoverMode, SlotAction};

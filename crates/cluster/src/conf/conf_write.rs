@@ -155,7 +155,7 @@ mod tests {
         node.address.client_ipv6 = "::7".into();
         node.address.client_tls_port = 7;
         node.slots = [1, 2, 3, 5].into_iter().collect();
-        let line = |tls, ipv6| bus.node_line(&node, LineFor::Client { tls, ipv6 });
+        let line = |tls, ipv6| bus.view().node_line(&node, LineFor::Client { tls, ipv6 });
         assert_eq!(line(false, false), format!("{other} 10.0.0.9:6379@16379,host noflags - 0 0 0 disconnected 1-3 5"));
         assert!(line(true, true).starts_with(&format!("{other} ::7:7@16379,host ")));
     }

@@ -4,12 +4,28 @@ use super::message_type::MessageType;
 use super::packet_header::{Header, LIGHT, LIGHT_LEN, finish, start};
 use std::sync::Arc;
 
+/// How much was published: of channels, and of channels that belong to slots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Published {
+    /// Messages.
+    pub messages: [u64; 2],
+    /// Bytes of their light packets.
+    pub bytes: [u64; 2],
+}
+
+impl Published {
+    /// Returns this and that together.
+    pub fn plus(self, other: Published) -> Published {
+        let sum = |one: [u64; 2], other: [u64; 2]| [one[0] + other[0], one[1] + other[1]];
+        Published { messages: sum(self.messages, other.messages), bytes: sum(self.bytes, other.bytes) }
+    }
+}
+
 /// Messages in the order in which they were published, as light packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MessageBatch {
     bytes: Vec<u8>,
-    /// Messages of channels, and of channels that belong to slots.
-    counts: [u64; 2],
+    published: Published,
 }
 
 impl MessageBatch {
@@ -24,7 +40,8 @@ impl MessageBatch {
         self.bytes.extend_from_slice(channel);
         self.bytes.extend_from_slice(message);
         finish(&mut self.bytes[begin..]);
-        self.counts[usize::from(is_sharded)] += 1;
+        self.published.messages[usize::from(is_sharded)] += 1;
+        self.published.bytes[usize::from(is_sharded)] += (self.bytes.len() - begin) as u64;
     }
 
     /// Bytes of all messages.
@@ -37,15 +54,20 @@ impl MessageBatch {
         self.bytes.is_empty()
     }
 
-    /// Returns how many messages there are of channels, or of those that belong to slots.
-    pub(crate) fn count(&self, is_sharded: bool) -> u64 {
-        self.counts[usize::from(is_sharded)]
+    /// How much it is.
+    pub fn published(&self) -> Published {
+        self.published
+    }
+
+    /// Whether it has messages of channels that belong to slots.
+    pub(crate) fn is_sharded(&self) -> bool {
+        self.published.messages[1] > 0
     }
 
     /// Returns the packets for a node: with those of channels that belong to slots, if it is in this node's shard, and
     /// with full headers, if it may not take light ones.
     pub(crate) fn packets_for(&self, is_in_shard: bool, full: Option<&Header>) -> Arc<[u8]> {
-        if full.is_none() && (is_in_shard || self.count(true) == 0) {
+        if full.is_none() && (is_in_shard || !self.is_sharded()) {
             return Arc::from(self.bytes.as_slice());
         }
         let mut out = Vec::new();
@@ -104,7 +126,9 @@ mod tests {
         let batch = batch(&messages);
         assert_eq!(*batch.packets_for(true, None), light.concat());
         assert_eq!(*batch.packets_for(false, None), [&light[0][..], &light[2]].concat());
-        assert_eq!((batch.count(false), batch.count(true), batch.len()), (2, 1, light.concat().len()));
+        let lens = light.iter().map(|packet| packet.len() as u64).collect::<Vec<_>>();
+        let published = Published { messages: [2, 1], bytes: [lens[0] + lens[2], lens[1]] };
+        assert_eq!((batch.published(), batch.len()), (published, light.concat().len()));
     }
 
     #[test]

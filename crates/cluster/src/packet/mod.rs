@@ -26,7 +26,7 @@ mod packet_reader;
 
 pub use extension::Extension;
 pub use gossip_entry::GossipEntry;
-pub use message_batch::{MessageBatch, packet_len, packets};
+pub use message_batch::{MessageBatch, Published, packet_len, packets};
 pub use message_type::{MESSAGE_TYPES, MessageType};
 pub use packet_decode::{Body, Packet, PacketError, decode, message_type};
 pub use packet_encode::{encode, encode_light};

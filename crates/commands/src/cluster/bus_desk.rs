@@ -4,7 +4,7 @@ use crate::core::args::Args;
 use crate::core::context::Context;
 use crate::transactions::node_visit::{desk, hold_reply};
 use cluster::Millis;
-use cluster::bus::{Bus, OrderError};
+use cluster::bus::{Bus, NodeView, OrderError};
 use engine::{Engine, Error, Word};
 
 /// For commands that only a node of a cluster has.
@@ -12,18 +12,26 @@ pub(super) fn must_be_clustered(engine: &Engine) -> Result<(), Error> {
     if engine.is_clustered() { Ok(()) } else { Err(Error::ClusterDisabled) }
 }
 
-fn visit<R>(visit: impl FnOnce(&mut Bus, Millis) -> R) -> Result<(R, u64), Error> {
+/// Visits the node, for an order of which nothing is to be kept, or for what only the node itself knows.
+///
+/// # Errors
+/// There is none.
+pub(super) fn visit<R>(order: impl FnOnce(&mut Bus, Millis) -> R) -> Result<R, Error> {
+    numbered(order).map(|(answer, _)| answer)
+}
+
+fn numbered<R>(visit: impl FnOnce(&mut Bus, Millis) -> R) -> Result<(R, u64), Error> {
     let (mut visit, mut answer) = (Some(visit), None);
     let number = desk()?.visit(&mut |bus, now| answer = visit.take().map(|visit| visit(bus, now)));
     answer.map(|answer| (answer, number)).ok_or(Error::ClusterDisabled)
 }
 
-/// Asks the node.
+/// Asks the node, as its view has it.
 ///
 /// # Errors
 /// There is none.
-pub(super) fn ask<R>(question: impl FnOnce(&mut Bus, Millis) -> R) -> Result<R, Error> {
-    visit(question).map(|(answer, _)| answer)
+pub(super) fn ask<R>(question: impl FnOnce(&NodeView) -> R) -> Result<R, Error> {
+    Ok(question(&desk()?.view()))
 }
 
 /// Tells the node something. What is replied of it is to be [held](hold_reply) until it is kept. Of who is obeyed it is
@@ -32,7 +40,7 @@ pub(super) fn ask<R>(question: impl FnOnce(&mut Bus, Millis) -> R) -> Result<R, 
 /// # Errors
 /// There is none.
 pub(super) fn tell<R>(cx: &mut Context<'_>, order: impl FnOnce(&mut Bus, Millis) -> R) -> Result<R, Error> {
-    let (answer, number) = visit(order)?;
+    let (answer, number) = numbered(order)?;
     match cx.keys.origin().asker.is_obeyed() {
         true => desk()?.flush(),
         false => cx.session.node_visit = number,

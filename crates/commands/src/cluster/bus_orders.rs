@@ -1,6 +1,6 @@
 //! What operators order: slots, nodes, epochs, failovers.
 
-use super::bus_desk::{ask, must_be_clustered, order, tell};
+use super::bus_desk::{ask, must_be_clustered, order, tell, visit};
 use super::keys_in_slot::slot_at;
 use crate::core::args::Args;
 use crate::core::context::Context;
@@ -175,7 +175,7 @@ pub(super) fn failover(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), 
             () if by_primary && args.is(index, "replicaid") && index + 1 < args.len() => {
                 index += 1;
                 let id = args[index].to_vec();
-                if ask(|bus, _| bus.nodes().my_id().as_str().as_bytes() != id)? {
+                if ask(|node| node.nodes().my_id().as_str().as_bytes() != id)? {
                     cx.reply.ok();
                     return Ok(());
                 }
@@ -203,7 +203,7 @@ pub(super) fn reset(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Err
 
 /// Changes what DEBUG has set.
 pub(crate) fn change_debug(change: impl FnOnce(&mut DebugSettings)) -> Result<(), Error> {
-    ask(|bus, _| {
+    visit(|bus, _| {
         let mut debug = bus.debug();
         change(&mut debug);
         bus.set_debug(debug);
@@ -213,7 +213,7 @@ pub(crate) fn change_debug(change: impl FnOnce(&mut DebugSettings)) -> Result<()
 /// DEBUG CLUSTERLINK KILL: connections to a node, from it or both are closed.
 pub(crate) fn kill_links(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
     let (to, from) = (args.is(3, "to") || args.is(3, "all"), args.is(3, "from") || args.is(3, "all"));
-    ask(|bus, now| {
+    visit(|bus, now| {
         let node = bus.nodes().named(&args[4]).ok_or_else(|| Error::UnknownNode(Word::of(&args[4])))?;
         if node.is_myself() {
             return Err(Error::LinksToMyself);

@@ -1,15 +1,15 @@
 //! What clients and operators ask of a node: who there is, whose the slots are, how it is.
 
-use super::bus_desk::ask;
+use super::bus_desk::{ask, must_be_clustered, visit};
 use crate::core::args::Args;
 use crate::core::cluster_routing::{client_ip, client_port, endpoint};
 use crate::core::context::Context;
 use crate::transactions::node_visit::{Desk, desk};
-use cluster::bus::Bus;
+use cluster::bus::NodeView;
 use cluster::conf::LineFor;
 use cluster::node::Node;
 use cluster::node_id::NodeId;
-use cluster::packet::MessageType;
+use cluster::packet::{MessageType, Published};
 use engine::config::Directive;
 use engine::{Engine, Error, Word};
 use std::collections::BTreeMap;
@@ -17,13 +17,13 @@ use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
 pub(super) fn my_id(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    let id = ask(|bus, _| bus.nodes().my_id())?;
+    let id = ask(|view| view.nodes().my_id())?;
     cx.reply.bulk(id.as_str().as_bytes());
     Ok(())
 }
 
 pub(super) fn my_shard_id(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    let id = ask(|bus, _| bus.nodes().myself().shard_id)?;
+    let id = ask(|view| view.nodes().myself().shard_id)?;
     cx.reply.bulk(id.as_str().as_bytes());
     Ok(())
 }
@@ -36,19 +36,19 @@ fn reader(cx: &Context<'_>) -> LineFor {
 
 pub(super) fn nodes(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let reader = reader(cx);
-    let text = ask(|bus, _| bus.nodes().iter().map(|node| bus.node_line(node, reader) + "\n").collect::<String>())?;
+    let text = ask(|view| view.nodes().iter().map(|node| view.node_line(node, reader) + "\n").collect::<String>())?;
     cx.reply.verbatim(b"txt", text.as_bytes());
     Ok(())
 }
 
 pub(super) fn replicas(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let reader = reader(cx);
-    let lines = ask(|bus, _| {
-        let node = bus.nodes().named(&args[2]).ok_or_else(|| Error::UnknownNode(Word::of(&args[2])))?;
+    let lines = ask(|view| {
+        let node = view.nodes().named(&args[2]).ok_or_else(|| Error::UnknownNode(Word::of(&args[2])))?;
         if node.is_replica() {
             return Err(Error::NodeIsNoPrimary);
         }
-        Ok(bus.nodes().replicas(node.id).map(|node| bus.node_line(node, reader)).collect::<Vec<_>>())
+        Ok(view.nodes().replicas(node.id).map(|node| view.node_line(node, reader)).collect::<Vec<_>>())
     })??;
     cx.reply.array(lines.len());
     lines.iter().for_each(|line| cx.reply.bulk(line.as_bytes()));
@@ -56,14 +56,14 @@ pub(super) fn replicas(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), 
 }
 
 pub(super) fn count_failure_reports(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let count = ask(|bus, now| bus.nodes().named(&args[2]).and_then(|node| bus.failure_reports(&node.id, now)))?;
+    let count = ask(|view| view.nodes().named(&args[2]).map(|node| view.failure_reports(node)))?;
     let count = count.ok_or_else(|| Error::UnknownNode(Word::of(&args[2])))?;
     cx.reply.int(count as i64);
     Ok(())
 }
 
 pub(super) fn links(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    let links = ask(|bus, _| bus.links())?;
+    let links = ask(|view| view.links().to_vec())?;
     cx.reply.array(links.len());
     for link in links {
         cx.reply.map(6);
@@ -86,7 +86,7 @@ pub(super) fn links(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error>
 
 /// How many connections of the bus there are, and how much memory they have, with messages that wait for them.
 pub(crate) fn link_counts() -> (usize, u64) {
-    let links = ask(|bus, _| bus.links()).unwrap_or_default();
+    let links = ask(|view| view.links().to_vec()).unwrap_or_default();
     let receivers = links.iter().filter(|link| !link.is_inbound).count() as u64;
     let messages = desk().map_or(0, Desk::messages_waiting) * receivers;
     (links.len(), links.iter().map(|link| link.memory).sum::<u64>() + messages)
@@ -103,8 +103,8 @@ fn is_available(engine: &Engine, node: &Node) -> bool {
 }
 
 pub(super) fn slots(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    // A copy: the node is not held while the reply is put together.
-    let nodes = ask(|bus, _| bus.nodes().clone())?;
+    let view = desk()?.view();
+    let nodes = view.nodes();
     let mut ranges: Vec<(u16, u16, &Node)> = nodes
         .iter()
         .flat_map(|node| node.slots.ranges().into_iter().map(move |range| (range, node)))
@@ -147,7 +147,8 @@ fn reply_node(cx: &mut Context<'_>, node: &Node) {
 }
 
 pub(super) fn shards(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    let nodes = ask(|bus, _| bus.nodes().clone())?;
+    let view = desk()?.view();
+    let nodes = view.nodes();
     let mut shards: BTreeMap<NodeId, Vec<&Node>> = BTreeMap::new();
     for node in nodes.iter().filter(|node| !node.is_in_handshake()) {
         shards.entry(node.shard_id).or_default().push(node);
@@ -214,26 +215,26 @@ fn reply_details(cx: &mut Context<'_>, node: &Node) {
 }
 
 pub(super) fn info(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    let text = ask(|bus, _| text_of(bus))?;
-    cx.reply.verbatim(b"txt", text.as_bytes());
+    must_be_clustered(cx.engine)?;
+    cx.reply.verbatim(b"txt", info_text().as_bytes());
     Ok(())
 }
 
 /// Messages are counted from nothing again.
 pub(crate) fn reset_counters() {
     // Without a cluster there are none.
-    let _ = ask(|bus, _| bus.reset_counters());
+    let _ = visit(|bus, _| bus.reset_counters());
 }
 
 /// CLUSTER INFO; nothing without a cluster.
 pub(crate) fn info_text() -> String {
-    ask(|bus, _| text_of(bus)).unwrap_or_default()
+    desk().map(|desk| text_of(&desk.view(), desk.published())).unwrap_or_default()
 }
 
-fn text_of(bus: &Bus) -> String {
+fn text_of(view: &NodeView, published: Published) -> String {
     let (mut assigned, mut ok, mut suspected, mut failed) = (0, 0, 0, 0);
     let mut counts = [0; 4];
-    for node in bus.nodes().iter() {
+    for node in view.nodes().iter() {
         let slots = node.slots.len();
         assigned += slots;
         match () {
@@ -247,10 +248,10 @@ fn text_of(bus: &Bus) -> String {
             counts[at + 2] += if is_so { votes } else { 0 };
         }
     }
-    let myself = bus.nodes().myself();
+    let myself = view.nodes().myself();
     let mut text = String::new();
     let mut line = |name: &str, value: &dyn std::fmt::Display| _ = write!(text, "{name}:{value}\r\n");
-    line("cluster_state", &if bus.is_up() { "ok" } else { "fail" });
+    line("cluster_state", &if view.is_up() { "ok" } else { "fail" });
     line("cluster_slots_assigned", &assigned);
     line("cluster_slots_ok", &ok);
     line("cluster_slots_pfail", &suspected);
@@ -259,11 +260,11 @@ fn text_of(bus: &Bus) -> String {
     line("cluster_nodes_fail", &counts[1]);
     line("cluster_voting_nodes_pfail", &counts[2]);
     line("cluster_voting_nodes_fail", &counts[3]);
-    line("cluster_known_nodes", &bus.nodes().len());
-    line("cluster_size", &bus.size());
-    line("cluster_current_epoch", &bus.current_epoch());
-    line("cluster_my_epoch", &bus.nodes().epoch_of(myself));
-    let counters = bus.counters();
+    line("cluster_known_nodes", &view.nodes().len());
+    line("cluster_size", &view.size());
+    line("cluster_current_epoch", &view.current_epoch());
+    line("cluster_my_epoch", &view.nodes().epoch_of(myself));
+    let counters = view.counters(published);
     for (way, traffic) in [("sent", &counters.sent), ("received", &counters.received)] {
         for (kind, count) in MessageType::ALL.iter().zip(traffic.messages).filter(|(_, count)| *count > 0) {
             line(&format!("cluster_stats_messages_{}_{way}", kind.name()), &count);

@@ -3,7 +3,7 @@
 //! What all of that leads to is the node's ([`cluster::migration`]). A client that says SYNCSLOTS ESTABLISH becomes the
 //! source of slots: its connection leaves the worker, and a thread that serves these takes what comes.
 
-use super::bus_desk::{ask, must_be_clustered, tell};
+use super::bus_desk::{ask, must_be_clustered, tell, visit};
 use super::bus_orders::by;
 use crate::core::args::Args;
 use crate::core::context::{Context, Flow};
@@ -46,7 +46,7 @@ pub(super) fn cancel(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Er
 
 pub(super) fn list(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     must_be_clustered(cx.engine)?;
-    let jobs: Vec<Job> = ask(|bus, _| bus.migrations().jobs().cloned().collect())?;
+    let jobs: Vec<Job> = ask(|node| node.jobs().to_vec())?;
     cx.reply.array(jobs.len());
     for job in jobs {
         cx.reply.map(if job.is_tracked { 10 } else { 12 });
@@ -107,7 +107,7 @@ fn record(cx: &Context<'_>, args: &Args<'_>) {
 
 fn establish(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
     let is_tracked = cx.session.asker.is_obeyed();
-    if !is_tracked && ask(|bus: &mut Bus, _| bus.has_keys_to_remove())? {
+    if !is_tracked && visit(|bus, _| bus.has_keys_to_remove())? {
         cx.flow = Flow::NotNow;
         return Ok(());
     }

@@ -1,6 +1,6 @@
 //! CLUSTER SETSLOT: replicas have it before it is carried out, so that a replica that takes over knows of it.
 
-use super::bus_desk::{ask, must_be_clustered, order};
+use super::bus_desk::{must_be_clustered, order, visit};
 use super::keys_in_slot::{has_keys_in, slot_at};
 use crate::core::args::Args;
 use crate::core::context::{Blocking, Context, Flow};
@@ -31,7 +31,7 @@ pub(super) fn set_slot(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), 
     let has_keys = matches!(action, SlotAction::Node(_)) && has_keys_in(cx, slot)?;
     if cx.blocking != Blocking::Waiting {
         let refused = |reason: OrderError| Error::ClusterOrder(Word::of(reason.to_string()));
-        ask(|bus, _| bus.check_set_slot(slot, action, has_keys, from_primary))?.map_err(refused)?;
+        visit(|bus, _| bus.check_set_slot(slot, action, has_keys, from_primary))?.map_err(refused)?;
         if tell_replicas(cx, args, deadline) {
             return Ok(());
         }

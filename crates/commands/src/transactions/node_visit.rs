@@ -13,7 +13,8 @@ use crate::core::args::Args;
 use crate::core::context::{Blocking, Context, Flow};
 use crate::transactions::blocking::Wait;
 use cluster::Millis;
-use cluster::bus::Bus;
+use cluster::bus::{Bus, NodeView};
+use cluster::packet::Published;
 use engine::clients::waiters::Ticket;
 use engine::host::threads::Task;
 use engine::{Engine, Error};
@@ -22,9 +23,9 @@ use std::sync::{Arc, OnceLock};
 /// What is to happen when all that a visit led to has been done. It is told why the file could not be written, if so.
 pub type CarriedOut = Box<dyn FnOnce(&Engine, Option<&str>) + Send>;
 
-/// The node behind its lock.
+/// The node: orders visit it behind its lock, questions look at its view.
 pub trait Desk: Send + Sync {
-    /// Lets `visit` ask the node or give it an order, and tells what time it is. What that leads to is carried out
+    /// Lets `visit` give the node an order, and tells what time it is. What that leads to is carried out
     /// later, by another thread. Returns the visit's number.
     fn visit(&self, visit: &mut dyn FnMut(&mut Bus, Millis)) -> u64;
 
@@ -35,6 +36,12 @@ pub trait Desk: Send + Sync {
     /// Calls `then` when all keys are gone that the node wanted gone at once by what has been carried out: at once if
     /// there are none. On whatever thread; it must not wait.
     fn when_emptied(&self, then: Task<Engine>);
+
+    /// Returns the node as it was lately, and after the last visit: without waiting for it.
+    fn view(&self) -> Arc<NodeView>;
+
+    /// Returns how much clients have published since the start.
+    fn published(&self) -> Published;
 
     /// Returns how many bytes of messages wait for the thread that has the links.
     fn messages_waiting(&self) -> u64;

@@ -6,7 +6,7 @@
 //!                        | full: publishers are tried again later
 //! ```
 
-use cluster::packet::MessageBatch;
+use cluster::packet::{MessageBatch, Published};
 use engine::clients::pubsub::{Backlog, PubSub};
 use engine::locks::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -18,29 +18,44 @@ const TOO_MUCH: usize = 4 * MUCH;
 /// Bytes from which on the thread is woken before the publisher's worker has ended its turn.
 const URGENT: usize = 512 << 10;
 
+/// What workers have left.
+#[derive(Default)]
+struct Left {
+    batch: MessageBatch,
+    /// How much was taken before.
+    taken: Published,
+}
+
 /// See the module's documentation.
 #[derive(Default)]
 pub(super) struct MessageLane {
-    batch: Mutex<MessageBatch>,
+    left: Mutex<Left>,
     waiting: AtomicUsize,
 }
 
 impl MessageLane {
     /// Leaves a message. Returns whether the thread should know of it at once.
     pub fn push(&self, pubsub: &PubSub, channel: &[u8], message: &[u8], is_sharded: bool) -> bool {
-        let mut batch = self.batch.lock();
+        let batch = &mut self.left.lock().batch;
         let before = batch.len();
         batch.push(channel, message, is_sharded);
-        self.settle(pubsub, &batch, before);
+        self.settle(pubsub, batch, before);
         before < URGENT && batch.len() >= URGENT
     }
 
     /// All messages.
     pub fn take(&self, pubsub: &PubSub) -> MessageBatch {
-        let mut batch = self.batch.lock();
-        let taken = std::mem::take(&mut *batch);
-        self.settle(pubsub, &batch, taken.len());
-        taken
+        let mut left = self.left.lock();
+        let batch = std::mem::take(&mut left.batch);
+        left.taken = left.taken.plus(batch.published());
+        self.settle(pubsub, &left.batch, batch.len());
+        batch
+    }
+
+    /// How much was left since the start.
+    pub fn published(&self) -> Published {
+        let left = self.left.lock();
+        left.taken.plus(left.batch.published())
     }
 
     /// Bytes of messages that wait.
@@ -78,6 +93,7 @@ mod tests {
         assert_eq!(pubsub.backlog(), Backlog::TooMuch);
         let taken = lane.take(&pubsub).len();
         assert!(taken > MUCH + TOO_MUCH && lane.waiting() == 0);
+        assert_eq!(lane.published().messages, [5, 0]);
         assert_eq!(pubsub.backlog(), Backlog::Little);
     }
 }

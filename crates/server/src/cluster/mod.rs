@@ -1,7 +1,9 @@
 //! This server as a node of a cluster: the thread of the bus, and how others ask the node.
 //!
 //! ```text
-//! worker: CLUSTER ...  -> desk (one lock over the state machine) <-  thread: time, packets of other nodes
+//! worker: questions    -> view, which never changes
+//! worker: PUBLISH      -> lane, bounded, for the thread
+//! worker: orders       -> desk (one lock over the state machine) <-  thread: time, packets of other nodes
 //!                                      | effects, in order, never by a worker
 //!              the file, then what commands are admitted by, then replies to those who gave orders
 //!                                      |

@@ -1,7 +1,7 @@
 //! The node behind its lock, and how what it wants done is carried out.
 //!
 //! ```text
-//!   a worker: visit, wake ---------+
+//!   a worker: order, wake ---------+
 //!                                  +-> lock of the node: input -> effects
 //!   other threads: input ----------+
 //!                                       losses, then lock of the file: effects in their order, the file first
@@ -22,9 +22,10 @@ use crate::workers::mailbox::WorkerMessage;
 use crate::workers::migration_messages::MigrationMessage;
 use crate::workers::shared::Shared;
 use cluster::Millis;
-use cluster::bus::{Bus, Effect, Facts, Level};
+use cluster::bus::{Bus, Effect, Facts, Level, NodeView};
 use cluster::link_id::LinkId;
 use cluster::migration::{JobName, MigrationEffect};
+use cluster::packet::Published;
 use cluster::slot_map::SlotMap;
 use cluster::slot_set::SlotSet;
 use commands::transactions::node_visit::{self, CarriedOut, Desk};
@@ -56,6 +57,8 @@ pub(super) enum LinkOrder {
 /// Where the node is asked.
 pub struct NodeDesk {
     bus: Mutex<Bus>,
+    /// The node as it was lately: what is asked all the time does not wait for it.
+    view: Mutex<Arc<NodeView>>,
     /// Who carries out effects has it: they are done in their order. No worker waits for it.
     file: Mutex<NodeFile>,
     visits: PendingVisits,
@@ -125,6 +128,7 @@ impl NodeDesk {
         let (visits, messages, links, waker, shared, duties, flushes, is_paused, warned_at) = Default::default();
         let (knows_of_stop, stops) = Default::default();
         Ok(Some(Arc::new(NodeDesk {
+            view: Mutex::new(Arc::new(bus.view())),
             bus: Mutex::new(bus),
             file: Mutex::new(file),
             visits,
@@ -148,8 +152,8 @@ impl NodeDesk {
 
     /// What this server is among the others.
     pub fn own_node(&self) -> OwnNode {
-        let bus = self.bus();
-        let myself = bus.nodes().myself();
+        let view = self.view();
+        let myself = view.nodes().myself();
         OwnNode { name: myself.id.to_string(), is_primary: myself.is_primary(), has_vote: myself.has_vote() }
     }
 
@@ -207,11 +211,17 @@ impl NodeDesk {
             bus.tick(now);
             bus.map_lease()
         });
+        self.show(&self.bus());
         let Some(shared) = self.shared.get() else { return };
         let until = lease.map_or(Nanos(u64::MAX), |lease| began.after(lease.unsigned_abs() * 1_000_000));
         if shared.engine.extend_slot_map(clock::nanos(), until, self.knows_of_stop.load(SeqCst)) {
             self.knows_of_stop.store(false, SeqCst);
         }
+    }
+
+    /// Shows others the node as it is now.
+    fn show(&self, bus: &Bus) {
+        *self.view.lock() = Arc::new(bus.view());
     }
 
     /// Nothing is written any more, or writes are to go on.
@@ -264,6 +274,9 @@ impl NodeDesk {
     fn wanted(&self) -> Wanted {
         let mut bus = self.bus();
         let effects = bus.take_effects();
+        if effects.iter().any(changes_view) {
+            self.show(&bus);
+        }
         let has = |is_it: fn(&Effect) -> bool| effects.iter().any(is_it);
         let text = if has(|effect| matches!(effect, Effect::Save { .. })) { bus.conf() } else { Vec::new() };
         // Not that of a later moment: nobody is to be admitted by what is not in the file yet.
@@ -449,6 +462,7 @@ impl Desk for NodeDesk {
             let mut bus = self.bus();
             self.inform(&mut bus);
             visit(&mut bus, now());
+            self.show(&bus);
             (self.visits.begin(), bus.has_effects())
         };
         if has_effects {
@@ -474,6 +488,14 @@ impl Desk for NodeDesk {
         }
     }
 
+    fn view(&self) -> Arc<NodeView> {
+        Arc::clone(&self.view.lock())
+    }
+
+    fn published(&self) -> Published {
+        self.messages.published()
+    }
+
     fn messages_waiting(&self) -> u64 {
         self.messages.waiting() as u64
     }
@@ -481,6 +503,11 @@ impl Desk for NodeDesk {
     fn flush(&self) {
         self.perform();
     }
+}
+
+/// Whether others are to see at once what has led to this; all else they see at the next tick.
+fn changes_view(effect: &Effect) -> bool {
+    !matches!(effect, Effect::Send { .. } | Effect::SendMessages { .. } | Effect::Deliver { .. } | Effect::Log { .. })
 }
 
 /// A node that is alone and owns nothing owns all slots from now on.
@@ -517,5 +544,32 @@ fn level_of(level: Level) -> log::Level {
         Level::Verbose => log::Level::Verbose,
         Level::Notice => log::Level::Notice,
         Level::Warning => log::Level::Warning,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::config::ConfigStore;
+
+    #[test]
+    fn questions_and_messages_do_not_wait_for_the_node() {
+        let path =
+            std::env::temp_dir().join(format!("cinnabar-node-view-{}-{}", std::process::id(), fastrand::u64(..)));
+        let store = ConfigStore::new(Config::default());
+        store.update(|edit| {
+            edit.set_flag(Directive::CLUSTER_ENABLED, true);
+            edit.set_text(Directive::CLUSTER_CONFIG_FILE, path.as_os_str().as_encoded_bytes());
+        });
+        let desk = NodeDesk::begin(&store.snapshot()).expect("a file").expect("a node");
+        let held = desk.bus();
+        assert_eq!((desk.view().nodes().len(), desk.own_node().is_primary), (1, true));
+        desk.publish(b"news", b"1", false);
+        drop(held);
+        let number = desk.visit(&mut |bus, now| assert!(bus.add_slots(&[(7, 7)], now).is_ok()));
+        let held = desk.bus();
+        assert_eq!((number, desk.view().nodes().myself().slots.len()), (1, 1), "an order is seen at once");
+        drop(held);
+        std::fs::remove_file(path).expect("a file");
     }
 }

@@ -17,6 +17,7 @@ use crate::workers::shared::{LINK_WORKER, MIGRATION_WORKER, Shared, this_worker}
 use crate::workers::stream_stops::StreamStop;
 use cluster::migration::{JobName, SlotRanges};
 use cluster::slot_set::SlotSet;
+use commands::transactions::node_visit::Desk;
 use engine::Engine;
 use engine::acl::users::UserChange;
 use engine::clients::waiters::{Delivery, Ticket};
@@ -302,7 +303,7 @@ impl Peers for EngineHost {
     }
 
     fn knows_node(&self, name: &[u8]) -> bool {
-        self.node.get().is_some_and(|node| node.bus().nodes().named(name).is_some())
+        self.node.get().is_some_and(|node| node.view().nodes().named(name).is_some())
     }
 
     fn open_slots(&self) -> String {
@@ -538,6 +539,10 @@ impl Connections for EngineHost {
     fn config_changed(&self) {
         if let (Some(follower), Some(shared)) = (self.within.get(), self.shared()) {
             follower.follow_config(&shared.engine);
+        }
+        if let Some(node) = self.node.get() {
+            // It is called otherwise, or is elsewhere.
+            node.visit(&mut |_, _| ());
         }
     }
 
