@@ -160,7 +160,8 @@ impl HotKeys {
         self.on.load(Relaxed)
     }
 
-    /// Begins a session at this time of day and this moment; what the last one found is forgotten. False if one is on.
+    /// Begins a session at this time of day and this moment; what the last one found is forgotten. False if one is
+    /// on.
     pub fn begin(&self, settings: HotKeySettings, began: UnixMs, now: SteadyMs, cpu_before: CpuTimes) -> bool {
         let mut session = self.session.lock();
         if self.is_on() {
