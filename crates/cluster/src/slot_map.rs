@@ -18,6 +18,8 @@ pub struct SlotMap {
     pub is_replica: bool,
     /// Who is named by the numbers below.
     pub nodes: Vec<(NodeId, Address)>,
+    /// The shard of each of them: a replica that takes over is in the same one.
+    pub shards: Vec<NodeId>,
     /// For each slot the owner's number among the nodes.
     pub owners: Vec<Option<u16>>,
     /// Slots that go away from here, and where to.

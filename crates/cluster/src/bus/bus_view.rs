@@ -72,11 +72,12 @@ impl Bus {
     /// Where commands are sent.
     pub fn slot_map(&self) -> SlotMap {
         let mut numbers: BTreeMap<NodeId, u16> = BTreeMap::new();
-        let mut nodes = Vec::new();
+        let (mut nodes, mut shards) = (Vec::new(), Vec::new());
         let mut number = |id: NodeId| {
             let node = self.nodes.get(&id)?;
             Some(*numbers.entry(id).or_insert_with(|| {
                 nodes.push((id, node.address.clone()));
+                shards.push(node.shard_id);
                 (nodes.len() - 1) as u16
             }))
         };
@@ -95,6 +96,7 @@ impl Bus {
             serving: number(self.nodes.my_primary()),
             is_replica: self.nodes.myself().is_replica(),
             nodes,
+            shards,
             owners,
             migrating,
             importing,

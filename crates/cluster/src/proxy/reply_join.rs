@@ -26,34 +26,34 @@ pub enum Join {
 
 /// Which node a page of SCAN is of, and which comes after it.
 ///
-/// A cursor of the cluster is that of the node with the number of a slot below it: the lowest slot of the node. Nodes
-/// are gone through in the order of these. 0 is the beginning of the first one.
+/// A cursor of the cluster is that of the node with the node's number below it. Nodes are gone through in the order of
+/// these, whatever slots they have. 0 is the beginning of the first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pages {
-    /// The lowest slot of the node that is asked.
-    pub slot: u16,
+    /// The number of the node that is asked.
+    pub node: u16,
     /// That of the node after it; None for the last one.
     pub next: Option<u16>,
 }
 
-/// Bits of a slot's number.
-const SLOT_BITS: u32 = 14;
+/// Bits of a node's number: there are no more primaries than slots.
+const NODE_BITS: u32 = 14;
 
 impl Pages {
-    /// The slot and the node's own cursor of one of the cluster.
+    /// The node's number and the node's own cursor of one of the cluster.
     pub fn split(cursor: u64) -> (u16, u64) {
-        ((cursor & ((1 << SLOT_BITS) - 1)) as u16, cursor >> SLOT_BITS)
+        ((cursor & ((1 << NODE_BITS) - 1)) as u16, cursor >> NODE_BITS)
     }
 
     /// The cluster's cursor after a page that the node has ended with this one of its own; None if it does not fit.
     fn cursor(self, own: u64) -> Option<u64> {
         match (own, self.next) {
             (0, None) => Some(0),
-            // No node but the first has slot 0 as its lowest, so this is not the end.
+            // No node but the first has the number 0, so this is not the end.
             (0, Some(next)) => Some(u64::from(next)),
             (own, _) => {
-                let fits = own >> (u64::BITS - SLOT_BITS) == 0;
-                fits.then_some(own << SLOT_BITS | u64::from(self.slot))
+                let fits = own >> (u64::BITS - NODE_BITS) == 0;
+                fits.then_some(own << NODE_BITS | u64::from(self.node))
             }
         }
     }
@@ -214,12 +214,12 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_goes_through_the_nodes_by_their_lowest_slots() {
+    fn a_scan_goes_through_the_nodes_by_their_numbers() {
         let page = |own: &str, pages| {
             answer(&Join::Page(pages), &[&format!("*2\r\n${}\r\n{own}\r\n*1\r\n$1\r\nk\r\n", own.len())])
         };
-        let first = Pages { slot: 0, next: Some(5461) };
-        let last = Pages { slot: 5461, next: None };
+        let first = Pages { node: 0, next: Some(5461) };
+        let last = Pages { node: 5461, next: None };
         assert_eq!(page("7", first), "*2\r\n$6\r\n114688\r\n*1\r\n$1\r\nk\r\n");
         assert_eq!(Pages::split(114_688), (0, 7));
         assert_eq!(page("0", first), "*2\r\n$4\r\n5461\r\n*1\r\n$1\r\nk\r\n");

@@ -7,11 +7,12 @@ use crate::core::forwarding::carried::Carried;
 use crate::core::key_spec;
 use crate::core::session::Session;
 use cluster::node::Address;
+use cluster::node_id::NodeId;
 use cluster::proxy::reply_join::Pages;
 use cluster::proxy::{self, Join, Part, Question};
 use cluster::slot_map::SlotMap;
 use engine::config::Directive;
-use engine::data::slot::slot_of;
+use engine::data::slot::{SLOTS, slot_of};
 use engine::{Engine, Error};
 use resp::encode_command;
 use std::collections::BTreeMap;
@@ -158,21 +159,40 @@ impl Asking<'_> {
         owners
     }
 
+    /// The primaries in the order in which a SCAN goes through them, by numbers that they have as long as their shards
+    /// are there: moves of slots and failovers change none.
+    fn numbered(&self) -> Vec<(u16, u16)> {
+        let shard = |owner: u16| self.map.shards.get(usize::from(owner)).copied();
+        let owners = self.primaries().into_iter().map(|(_, owner)| (shard(owner), owner));
+        let number = |shard: Option<NodeId>| shard.map_or(0, |shard| slot_of(shard.as_str().as_bytes()));
+        let mut nodes: Vec<_> = owners.map(|(shard, owner)| (number(shard), shard, owner)).collect();
+        nodes.sort_unstable();
+        let mut numbered = Vec::with_capacity(nodes.len());
+        for (at, (number, _, owner)) in nodes.iter().enumerate() {
+            let least = numbered.last().map_or(0, |(last, _)| last + 1);
+            // Those behind it have room.
+            let most = (SLOTS - (nodes.len() - at)) as u16;
+            numbered.push(((*number).clamp(least, most), *owner));
+        }
+        numbered
+    }
+
     fn scan(&self, args: &Args<'_>) -> Result<Option<Box<Question>>, Error> {
         let cursor =
             std::str::from_utf8(&args[1]).ok().and_then(|text| text.parse().ok()).ok_or(Error::InvalidCursor)?;
-        let owners = self.primaries();
-        let ((slot, own), first) = (Pages::split(cursor), owners.first());
-        let Some((lowest, _)) = first else { return Ok(None) };
-        let slot = if cursor == 0 { *lowest } else { slot };
-        let node = self.owner(slot).ok_or(Error::InvalidCursor)?;
-        let Some(to) = self.address(node) else { return Ok(None) };
-        let next = owners.iter().map(|(lowest, _)| *lowest).find(|lowest| *lowest > slot);
+        let nodes = self.numbered();
+        let ((number, own), is_begin) = (Pages::split(cursor), cursor == 0);
+        // A node that has no slots any more is passed over.
+        let is_due = |(node, _): &&(u16, u16)| is_begin || *node >= number;
+        let Some((node, owner)) = nodes.iter().find(is_due).or(nodes.last()).copied() else { return Ok(None) };
+        let Some(to) = self.address(owner) else { return Ok(None) };
+        let next = nodes.iter().map(|(node, _)| *node).find(|next| *next > node);
+        let own = if node == number { own } else { 0 };
         let (mut bytes, own) = (Vec::new(), own.to_string());
         let words: Vec<&[u8]> = [&args[0], own.as_bytes()].into_iter().chain(args.from(2)).collect();
         encode_command(&mut bytes, &words);
         let part = Part { is_long: true, ..Part::new(to, bytes) };
-        Ok(self.question(vec![part], Join::Page(Pages { slot, next }), false))
+        Ok(self.question(vec![part], Join::Page(Pages { node, next }), false))
     }
 }
 

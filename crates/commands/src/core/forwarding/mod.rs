@@ -216,6 +216,7 @@ mod tests {
     use cluster::node::Address;
     use cluster::node_id::NodeId;
     use cluster::slot_map::SlotMap;
+    use engine::data::slot::slot_of;
 
     /// The slot of `{c}`, which is the other node's; those below it are, too.
     const C: u16 = 7365;
@@ -335,6 +336,26 @@ mod tests {
     }
 
     #[test]
+    fn a_scan_finds_its_nodes_whatever_slots_they_have_by_then() {
+        let mut client = node();
+        let mut map = (*client.engine().cluster().map()).clone();
+        map.shards = [b'a', b'b'].map(|letter| NodeId([letter; 40])).to_vec();
+        let number = |at: usize| slot_of(map.shards[at].as_str().as_bytes());
+        let (here, there) = (number(0), number(1));
+        let (first, last) = if here < there { ((here, 7000), (there, 7001)) } else { ((there, 7001), (here, 7000)) };
+        let begin = format!("{}: SCAN 0; Page(Pages {{ node: {}, next: Some({}) }})", first.1, first.0, last.0);
+        let end = format!("{}: SCAN 3; Page(Pages {{ node: {}, next: None }})", last.1, last.0);
+        let cursor = 3 << 14 | u64::from(last.0);
+        // Either node has the lowest slot at times.
+        for owner in [0, 1] {
+            map.owners[0] = Some(owner);
+            client.engine().set_slot_map(map.clone());
+            assert_eq!(asked(&mut client, "SCAN 0"), begin, "{owner}");
+            assert_eq!(asked(&mut client, &format!("SCAN {cursor}")), end, "{owner}");
+        }
+    }
+
+    #[test]
     fn what_is_about_all_keys_is_asked_of_all_primaries() {
         let mut client = node();
         for (line, expected) in [
@@ -342,9 +363,10 @@ mod tests {
             ("DELPREFIX k", "7001: DELPREFIX k, 7000: DELPREFIX k; Sum writes".to_owned()),
             ("KEYS k*", "7001: KEYS k*, 7000: KEYS k*; Elements".to_owned()),
             ("FLUSHALL ASYNC", "7001: FLUSHALL ASYNC, 7000: FLUSHALL ASYNC; Alike writes".to_owned()),
-            ("SCAN 0 COUNT 5", "7001: SCAN 0 COUNT 5; Page(Pages { slot: 0, next: Some(7366) })".to_owned()),
-            ("SCAN 7366 COUNT 5", "7000: SCAN 0 COUNT 5; Page(Pages { slot: 7366, next: None })".to_owned()),
-            ("SCAN 16391", "7001: SCAN 1; Page(Pages { slot: 7, next: Some(7366) })".to_owned()),
+            ("SCAN 0 COUNT 5", "7000: SCAN 0 COUNT 5; Page(Pages { node: 0, next: Some(1) })".to_owned()),
+            ("SCAN 1 COUNT 5", "7001: SCAN 0 COUNT 5; Page(Pages { node: 1, next: None })".to_owned()),
+            ("SCAN 16384", "7000: SCAN 1; Page(Pages { node: 0, next: Some(1) })".to_owned()),
+            ("SCAN 16391", "7001: SCAN 0; Page(Pages { node: 1, next: None })".to_owned()),
             ("SCAN x", "-ERR invalid cursor".to_owned()),
             ("PING", "+PONG".to_owned()),
         ] {
