@@ -132,8 +132,8 @@ pub struct DirectiveEntry {
     pub default: Preset,
     /// Only the command line and the configuration file can set it.
     pub immutable: bool,
-    /// Immutable, but CONFIG SET takes the present value: tools of versions that do not know the directive set
-    /// everything that CONFIG GET shows.
+    /// Immutable, but CONFIG SET takes the present value: tools that do not know the directive set everything that
+    /// CONFIG GET shows.
     pub confirmed: bool,
     /// CONFIG SET needs `enable-protected-configs`.
     pub protected: bool,

@@ -39,7 +39,7 @@ directives! { after super::replication::END;
     /// Whether a node ends when that file cannot be written.
     CLUSTER_CONFIG_SAVE_BEHAVIOR = choice("cluster-config-save-behavior", &["sync", "best-effort"], "sync");
     /// How many databases a cluster has.
-    CLUSTER_DATABASES = integer("cluster-databases", 1, 1, INT_MAX).immutable().confirmed();
+    CLUSTER_DATABASES = integer("cluster-databases", 1, 1, INT_MAX).immutable();
     /// This server is a node of a cluster.
     CLUSTER_ENABLED = flag("cluster-enabled", false).immutable();
     /// Bytes that may wait for another node.

@@ -17,7 +17,7 @@ directives! { after super::memory::END;
     /// Bytes of a field or value up to which a hash stays packed.
     HASH_MAX_LISTPACK_VALUE = memory("hash-max-listpack-value", 64, 0, i64::MAX).alias("hash-max-ziplist-value").applied(EngineChange(|engine| engine.encoding_limits()));
     /// The text that the hash of keys is seeded with; without one it is random.
-    HASH_SEED = text("hash-seed", "").immutable().confirmed();
+    HASH_SEED = text("hash-seed", "").immutable();
     /// Bytes up to which a HyperLogLog stays sparse.
     HLL_SPARSE_MAX_BYTES = memory("hll-sparse-max-bytes", 3000, 0, i64::MAX).applied(EngineChange(|engine| engine.encoding_limits()));
     /// Another server's data is being imported: nothing expires or is evicted meanwhile.

@@ -2,7 +2,9 @@
 
 use crate::config::apply::Apply::{Engine, Server};
 use crate::config::directive::{Directive, directives};
-use crate::config::directive_entry::{DirectiveEntry, DirectiveKind, INT_MAX, choice, flag, integer, special, text};
+use crate::config::directive_entry::{
+    DirectiveEntry, DirectiveKind, INT_MAX, Unmet, choice, flag, integer, special, text,
+};
 
 directives! { after super::tls::END;
     /// Show the logo in the log even when it is no terminal.
@@ -22,13 +24,13 @@ directives! { after super::tls::END;
     /// Write a report into the log when the process cannot go on.
     CRASH_LOG_ENABLED = flag("crash-log-enabled", true);
     /// Test the memory in that report.
-    CRASH_MEMCHECK_ENABLED = flag("crash-memcheck-enabled", true).unsupported("A crash report of Cinnabar does not test the memory");
+    CRASH_MEMCHECK_ENABLED = flag("crash-memcheck-enabled", true).unsupported("A crash report of Cinnabar does not test the memory").unmet(Unmet::Shown);
     /// What a crash report is to say of what the server was doing.
     DEBUG_CONTEXT = text("debug-context", "").keeps_empty().hidden();
     /// Keep keys and values out of crash reports.
     HIDE_USER_DATA_FROM_LOG = flag("hide-user-data-from-log", true);
     /// Warnings that do not keep the server from starting.
-    IGNORE_WARNINGS = text("ignore-warnings", "").keeps_empty().unsupported("No warning keeps Cinnabar from starting");
+    IGNORE_WARNINGS = text("ignore-warnings", "").keeps_empty().unsupported("No warning keeps Cinnabar from starting").unmet(Unmet::Shown);
     /// Milliseconds from which on LATENCY notes an event; 0 notes none.
     LATENCY_MONITOR_THRESHOLD = integer("latency-monitor-threshold", 0, 0, i64::MAX).applied(Engine(|engine| engine.latency_monitor()));
     /// Keep a histogram of each command's durations.

@@ -2,30 +2,30 @@
 
 use crate::config::apply::Apply::{Engine, EngineChange, Server};
 use crate::config::directive::{Directive, directives};
-use crate::config::directive_entry::{DirectiveEntry, INT_MAX, Unit, choice, flag, integer, memory};
+use crate::config::directive_entry::{DirectiveEntry, INT_MAX, Unit, Unmet, choice, flag, integer, memory};
 
 /// Valkey's words, where it is built without.
 const NO_DEFRAGMENTATION: &str = "Active defragmentation cannot be enabled: it requires a server compiled with a modified Jemalloc like the one shipped by default with the source distribution";
 
 directives! { after super::limits::END;
     /// Percent of processor time that defragmentation takes at most.
-    ACTIVE_DEFRAG_CYCLE_MAX = integer("active-defrag-cycle-max", 25, 1, 99).unsupported(NO_DEFRAGMENTATION);
+    ACTIVE_DEFRAG_CYCLE_MAX = integer("active-defrag-cycle-max", 25, 1, 99).unsupported(NO_DEFRAGMENTATION).unmet(Unmet::Shown);
     /// Percent of processor time that defragmentation takes at least.
-    ACTIVE_DEFRAG_CYCLE_MIN = integer("active-defrag-cycle-min", 1, 1, 99).unsupported(NO_DEFRAGMENTATION);
+    ACTIVE_DEFRAG_CYCLE_MIN = integer("active-defrag-cycle-min", 1, 1, 99).unsupported(NO_DEFRAGMENTATION).unmet(Unmet::Shown);
     /// Microseconds of one step of defragmentation.
-    ACTIVE_DEFRAG_CYCLE_US = integer("active-defrag-cycle-us", 500, 0, 100000).unsupported(NO_DEFRAGMENTATION);
+    ACTIVE_DEFRAG_CYCLE_US = integer("active-defrag-cycle-us", 500, 0, 100000).unsupported(NO_DEFRAGMENTATION).unmet(Unmet::Shown);
     /// Bytes of fragmentation that are left alone.
-    ACTIVE_DEFRAG_IGNORE_BYTES = memory("active-defrag-ignore-bytes", 100 << 20, 1, i64::MAX).unsupported(NO_DEFRAGMENTATION);
+    ACTIVE_DEFRAG_IGNORE_BYTES = memory("active-defrag-ignore-bytes", 100 << 20, 1, i64::MAX).unsupported(NO_DEFRAGMENTATION).unmet(Unmet::Shown);
     /// Elements of a collection that defragmentation looks at in one step.
-    ACTIVE_DEFRAG_MAX_SCAN_FIELDS = integer("active-defrag-max-scan-fields", 1000, 1, i64::MAX).unsupported(NO_DEFRAGMENTATION);
+    ACTIVE_DEFRAG_MAX_SCAN_FIELDS = integer("active-defrag-max-scan-fields", 1000, 1, i64::MAX).unsupported(NO_DEFRAGMENTATION).unmet(Unmet::Shown);
     /// Percent of fragmentation at which defragmentation begins.
-    ACTIVE_DEFRAG_THRESHOLD_LOWER = integer("active-defrag-threshold-lower", 10, 0, 1000).unsupported(NO_DEFRAGMENTATION);
+    ACTIVE_DEFRAG_THRESHOLD_LOWER = integer("active-defrag-threshold-lower", 10, 0, 1000).unsupported(NO_DEFRAGMENTATION).unmet(Unmet::Shown);
     /// Percent of fragmentation at which it takes the most time.
-    ACTIVE_DEFRAG_THRESHOLD_UPPER = integer("active-defrag-threshold-upper", 100, 0, 1000).unsupported(NO_DEFRAGMENTATION);
+    ACTIVE_DEFRAG_THRESHOLD_UPPER = integer("active-defrag-threshold-upper", 100, 0, 1000).unsupported(NO_DEFRAGMENTATION).unmet(Unmet::Shown);
     /// How much time the background takes for expired keys, from 1 to 10.
     ACTIVE_EXPIRE_EFFORT = integer("active-expire-effort", 1, 1, 10);
     /// Move data together while the server runs.
-    ACTIVEDEFRAG = flag("activedefrag", false).unsupported(NO_DEFRAGMENTATION);
+    ACTIVEDEFRAG = flag("activedefrag", false).unsupported(NO_DEFRAGMENTATION).unmet(Unmet::Refused);
     /// Go on with the resizing of hash tables while nobody writes to them.
     ACTIVEREHASHING = flag("activerehashing", true);
     /// Let a thread of the allocator give unused memory back.

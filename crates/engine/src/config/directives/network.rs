@@ -30,7 +30,7 @@ directives! { after 0;
     /// The port of the book protocol; 0 switches it off.
     BOOK_PORT = integer("book-port", 0, 0, PORT_MAX).applied(Server(|server| server.book_port()));
     /// Events of the loop for each thread of input and output.
-    EVENTS_PER_IO_THREAD = integer("events-per-io-thread", 2, 0, INT_MAX).hidden().unsupported("Every thread of Cinnabar reads and writes for itself");
+    EVENTS_PER_IO_THREAD = integer("events-per-io-thread", 2, 0, INT_MAX).hidden().unsupported("Every thread of Cinnabar reads and writes for itself").unmet(Unmet::Shown);
     /// Valkey's name of `threads`: it counts where `threads` is not given. A change is one of `threads` too.
     IO_THREADS = integer("io-threads", 1, 1, 256).always_applied().applied(Server(|server| server.threads()));
     /// Let threads of input and output work when they have little to do.
@@ -42,7 +42,7 @@ directives! { after 0;
     /// The same with threads of input and output.
     MIN_STRING_SIZE_AVOID_COPY_REPLY_THREADED = integer("min-string-size-avoid-copy-reply-threaded", 65536, 0, INT_MAX).hidden().unsupported(COPIES).unmet(Unmet::Shown);
     /// Listen with Multipath TCP, where the system has it.
-    MPTCP = flag("mptcp", false).immutable().confirmed();
+    MPTCP = flag("mptcp", false).immutable();
     /// Certificates of the authorities that a collector's certificate may be signed by. Empty: the system's. It has to
     /// have the name of the endpoint.
     OTLP_CA_CERT_FILE = text("otlp-ca-cert-file", "").immutable().confirmed();
@@ -56,7 +56,7 @@ directives! { after 0;
     /// The TCP port for RESP clients; 0 does not listen on TCP.
     PORT = integer("port", 6379, 0, PORT_MAX).applied(Server(|server| server.port()));
     /// How many commands are looked ahead for.
-    PREFETCH_BATCH_MAX_SIZE = integer("prefetch-batch-max-size", 16, 0, 128).unsupported("Cinnabar looks ahead as far as requests have arrived");
+    PREFETCH_BATCH_MAX_SIZE = integer("prefetch-batch-max-size", 16, 0, 128).unsupported("Cinnabar looks ahead as far as requests have arrived").unmet(Unmet::Shown);
     /// Where a header of the PROXY protocol, version 2, comes before all else, even before TLS: any of `port`,
     /// `tls-port`, `book-port` and `unixsocket`. Only proxies may reach these, as who connects can say any address.
     /// Connections without the header are closed.

@@ -43,7 +43,7 @@ directives! { after super::persistence::END;
     /// Replicas that end that wait.
     REPL_DISKLESS_SYNC_MAX_REPLICAS = integer("repl-diskless-sync-max-replicas", 0, 0, INT_MAX);
     /// Connect to the primary with Multipath TCP.
-    REPL_MPTCP = flag("repl-mptcp", false).immutable().confirmed();
+    REPL_MPTCP = flag("repl-mptcp", false).immutable();
     /// Seconds between pings to replicas.
     REPL_PING_REPLICA_PERIOD = integer("repl-ping-replica-period", 10, 1, INT_MAX).alias("repl-ping-slave-period");
     /// Seconds of silence after which a replication link counts as broken.

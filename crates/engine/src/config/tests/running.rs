@@ -83,14 +83,14 @@ fn hooks_run_for_what_changed() {
 }
 
 #[test]
-fn immutable_directives_of_newer_versions_confirm_their_value() {
+fn immutable_directives_that_only_this_server_has_confirm_their_value() {
     let store = store("");
     let refused = |name: &str| {
         Err(format!("CONFIG SET failed (possibly related to argument '{name}') - can't set immutable config"))
     };
-    assert_eq!(set(&store, &[("mptcp", "no")]), Ok(()));
-    assert_eq!(set(&store, &[("mptcp", "yes")]), refused("mptcp"));
-    assert_eq!(set(&store, &[("daemonize", "no")]), refused("daemonize"));
+    assert_eq!(set(&store, &[("admin-port", "0")]), Ok(()));
+    assert_eq!(set(&store, &[("admin-port", "1")]), refused("admin-port"));
+    assert_eq!(set(&store, &[("mptcp", "no")]), refused("mptcp"));
 }
 
 #[test]
@@ -135,17 +135,17 @@ fn the_server_can_change_what_is_reported() {
 }
 
 #[test]
-fn what_is_unsupported_is_refused_or_kept_for_the_file() {
-    let text = "active-defrag-cycle-us 7\nactivedefrag yes\nlocale-collate C\ntimeout 3";
+fn what_is_unsupported_is_refused_or_shown() {
+    let text = "active-defrag-cycle-us 7\nenable-debug-assert yes\nlocale-collate C\ntimeout 3";
     let store = store(text);
     let unmet = |store: &ConfigStore| {
         let mut names: Vec<_> = store.snapshot().unmet().map(|(entry, _)| entry.name).collect();
         names.sort_unstable();
         names
     };
-    assert_eq!(unmet(&store), ["active-defrag-cycle-us", "activedefrag", "locale-collate"]);
+    assert_eq!(unmet(&store), ["active-defrag-cycle-us", "enable-debug-assert", "locale-collate"]);
     for (name, shown) in
-        [("active-defrag-cycle-us", "500"), ("activedefrag", "no"), ("locale-collate", "C"), ("timeout", "3")]
+        [("active-defrag-cycle-us", "7"), ("enable-debug-assert", "no"), ("locale-collate", "C"), ("timeout", "3")]
     {
         assert_eq!(get(&store, name), shown);
     }
@@ -154,17 +154,21 @@ fn what_is_unsupported_is_refused_or_kept_for_the_file() {
         let input = RewriteInput { old: text.as_bytes(), config: &config, users: &[], modules: &[], all: false };
         String::from_utf8(rewrite(input)).unwrap()
     };
-    let kept = "active-defrag-cycle-us 7\nactivedefrag yes\nlocale-collate \"C\"\ntimeout 3\n";
+    let kept = "active-defrag-cycle-us 7\nenable-debug-assert yes\nlocale-collate \"C\"\ntimeout 3\n";
     assert!(rewritten(&store).starts_with(kept), "{}", rewritten(&store));
     let refused =
         |name: &str, reason: &str| Err(format!("CONFIG SET failed (possibly related to argument '{name}') - {reason}"));
     let reason = "Active defragmentation cannot be enabled: it requires a server compiled with a modified Jemalloc like the one shipped by default with the source distribution";
-    assert_eq!(set(&store, &[("active-defrag-cycle-us", "7")]), refused("active-defrag-cycle-us", reason));
-    // What may be set replaces what the file said.
-    let pairs = [("activedefrag", "no"), ("active-defrag-cycle-us", "500"), ("locale-collate", "POSIX")];
+    assert_eq!(set(&store, &[("activedefrag", "yes")]), refused("activedefrag", reason));
+    let pairs = [
+        ("activedefrag", "no"),
+        ("active-defrag-cycle-us", "500"),
+        ("crash-memcheck-enabled", "no"),
+        ("locale-collate", "POSIX"),
+    ];
     assert_eq!(set(&store, &pairs), Ok(()));
-    assert_eq!(unmet(&store), ["locale-collate"]);
-    let kept = "active-defrag-cycle-us 500\nactivedefrag no\nlocale-collate \"POSIX\"\ntimeout 3\n";
+    assert_eq!(unmet(&store), ["crash-memcheck-enabled", "enable-debug-assert", "locale-collate"]);
+    let kept = "active-defrag-cycle-us 500\nenable-debug-assert yes\nlocale-collate \"POSIX\"\ntimeout 3\n";
     assert!(rewritten(&store).starts_with(kept), "{}", rewritten(&store));
 }
 
