@@ -253,6 +253,8 @@ FILES = [
     Case("a.conf --sentinel", {"a.conf": "port {port}\nsentinel monitor a 127.0.0.1 1 0\n"}),
     Case("a.conf --sentinel", {"a.conf": "port {port}\nsentinel nope\n"}),
     Case("a.conf --sentinel", {"a.conf": "port {port}\nsentinel auth-pass a b\n"}),
+    Case("a.conf --sentinel", {"a.conf": "port {port}\nloadmodule /nonexistent.so\nsentinel monitor a 127.1 1 1\n"},
+         expected="# +monitor master a 127.0.0.1 1 quorum 1"),
     Case("a.conf", {"a.conf": "port {port}\naclfile users\n", "users": "\nuser default on nopass ~* &* +@all\n"}),
     Case("a.conf", {"a.conf": "port {port}\nrename-command GET b\nrename-command b c\nrename-command SET \"\"\n"}),
     Case("a.conf", {"a.conf": "port {port}\nclient-output-buffer-limit normal 1 2 3 slave 4 5 6\n"

@@ -116,7 +116,7 @@ fn run(
     executable: String,
     sentinel: Option<Arc<SentinelDesk>>,
 ) -> Result<(), String> {
-    process::unsupported::refuse(&loaded)?;
+    process::unsupported::refuse(&loaded, sentinel.is_some())?;
     let LoadedConfig { config, renames, users, .. } = loaded;
     commands::install(&renames);
     let daemon = Daemon::start(&config)?;

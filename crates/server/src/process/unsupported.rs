@@ -1,18 +1,19 @@
-//! What a configuration asks for and is not here: modules, TLS, replication, clusters.
+//! What a configuration asks for and is not here: modules, and directives that nothing acts on.
 //!
-//! Who counts on a module's commands, or on a port with TLS, must not get a server without: there is no start. What
-//! becomes of the directives that nothing here acts on stands in their entries: with some of them there is no start
-//! either, the others are named in the log.
+//! A server that is to have a module's commands does not start without them. What becomes of the directives that nothing
+//! here acts on stands in their entries: with some of them there is no start either, the others are named in the log.
 
 use crate::system::log;
 use engine::config::{Config, LoadedConfig, Unmet};
 
-/// Refuses to start without what the configuration counts on; the error is the last line of the log.
-pub fn refuse(loaded: &LoadedConfig) -> Result<(), String> {
+/// Refuses to start without what the configuration counts on; the error is the last line of the log. A Sentinel loads
+/// no modules, so it starts without them.
+pub fn refuse(loaded: &LoadedConfig, is_sentinel: bool) -> Result<(), String> {
     let LoadedConfig { config, modules, module_settings, .. } = loaded;
-    refuse_modules(modules, module_settings)?;
-    refuse_directives(config)?;
-    Ok(())
+    if !is_sentinel {
+        refuse_modules(modules, module_settings)?;
+    }
+    refuse_directives(config)
 }
 
 fn refuse_modules(modules: &[Vec<Vec<u8>>], settings: &[(Vec<u8>, Vec<u8>)]) -> Result<(), String> {
