@@ -290,6 +290,20 @@ fn granted() -> (Bus, NodeId, JobName) {
     (source, target, job)
 }
 
+/// Another node may have had the slots once, and be back with the claim of then.
+#[test]
+fn granted_slots_are_given_to_their_target_only() {
+    let (mut source, target, _) = granted();
+    let other = add_primary(&mut source);
+    source.take_claim(other, 0, &SlotSet::of([2..=5]));
+    assert_eq!(source.nodes().owner(3), Some(source.nodes().my_id()));
+    let successor = add_primary(&mut source);
+    let shard = source.nodes().get(&target).expect("known").shard_id;
+    source.nodes.get_mut(&successor).expect("known").shard_id = shard;
+    source.take_claim(successor, 0, &SlotSet::of([2..=5]));
+    assert_eq!(source.nodes().owner(3), Some(successor));
+}
+
 #[test]
 fn a_cancelled_source_waits_until_the_target_has_not_taken_the_slots() {
     let (mut source, target, job) = granted();
@@ -387,6 +401,23 @@ fn a_replica_tracks_what_its_primary_imports() {
     assert_eq!(state(&replica), JobState::Success);
     assert!(!replica.migrations().is_importing());
     assert!(replica.finish_import(&words[..3], false, 2).is_err());
+}
+
+/// The stream is applied until the server leads, which is later than the node's decision.
+#[test]
+fn imports_that_the_stream_of_a_former_primary_has_begun_end() {
+    let (mut node, source) = target();
+    let words: [&[u8]; 7] = [b"SOURCE", &source.0, b"NAME", &[b'j'; 40], b"SLOTSRANGE", b"2", b"5"];
+    node.establish_import(&words, true, 1).expect("by its former primary");
+    node.tick(100);
+    assert_eq!(state(&node), JobState::OccurringOnPrimary);
+    node.led(101);
+    assert_eq!(state(&node), JobState::CleaningUp);
+    // What comes to the node itself goes on.
+    let (mut node, source) = target();
+    establish(&mut node, source);
+    node.led(102);
+    assert_eq!((state(&node), node.nodes().owner(3)), (JobState::WaitingForAck, Some(source)));
 }
 
 #[test]

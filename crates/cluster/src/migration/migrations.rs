@@ -144,6 +144,12 @@ impl Migrations {
         self.jobs.iter().any(|job| !job.is_import && !job.state.is_finished())
     }
 
+    /// Nodes that a slot was granted to.
+    pub(crate) fn granted_to(&self, slot: u16) -> impl Iterator<Item = NodeId> {
+        let is_granted = move |job: &&Job| job.state == JobState::FailoverGranted && job.slots.contains(slot);
+        self.jobs.iter().filter(is_granted).map(|job| job.target)
+    }
+
     /// The slots that the target of a job may take whatever its epoch is.
     pub(crate) fn granted(&self) -> SlotSet {
         let granted = self.jobs.iter().filter(|job| job.state == JobState::FailoverGranted);

@@ -130,6 +130,16 @@ impl Migrations {
         }
     }
 
+    /// Imports of which only a stream or a log has told end for that reason, if this node leads.
+    pub(crate) fn fail_tracked_imports(&mut self, reason: &str, view: MigrationView<'_>) {
+        if !view.is_primary() {
+            return;
+        }
+        for name in self.names(|job| job.is_import && job.is_tracked && job.state.is_in_progress()) {
+            self.fail(&name, reason, view);
+        }
+    }
+
     /// All imports end for that reason, and with them the removal of what came in vain: all keys go at once.
     pub(crate) fn imports_are_gone(&mut self, reason: &str, view: MigrationView<'_>) {
         for name in self.names(|job| job.is_import && !job.state.is_finished()) {

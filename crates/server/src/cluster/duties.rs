@@ -115,6 +115,7 @@ fn work(desk: &NodeDesk, shared: &Shared, duties_due: &Receiver<Duty>) {
             Duty::LookAtKeys => look_at_keys(desk, engine),
             Duty::Lead => {
                 node_duties::lead(engine);
+                desk.input(|bus, now| bus.led(now));
                 desk.duty(Duty::LookAtKeys);
             }
             Duty::FlushAll => {

@@ -154,6 +154,12 @@ impl Bus {
         self.migrate(now, |all, view| all.writes_paused(job, view));
     }
 
+    /// Nothing of the former primary's stream is applied any more, and this node leads. The stream may have begun
+    /// imports since that was decided.
+    pub fn led(&mut self, now: Millis) {
+        self.migrate(now, |all, view| all.fail_tracked_imports("A failover occurred during slot import", view));
+    }
+
     /// Keys that came in vain are gone.
     pub fn imported_keys_removed(&mut self, job: &JobName, now: Millis) {
         self.migrate(now, |all, view| all.keys_removed(job, view));
@@ -198,6 +204,12 @@ impl Bus {
     /// Whether this node took the slot from that one, which may not have heard of it.
     pub(in crate::bus) fn has_just_come_from(&self, slot: u16, source: NodeId) -> bool {
         self.migrations.has_just_come_from(slot, source, view!(self))
+    }
+
+    /// Whether a slot of this node was granted to that one, or to the one whose place it has.
+    pub(in crate::bus) fn is_granted_to(&self, slot: u16, claimant: NodeId) -> bool {
+        let mut targets = self.migrations.granted_to(slot);
+        targets.any(|target| target == claimant || self.are_in_same_shard(target, claimant))
     }
 
     /// What migrations want done comes behind all else: who waits for the end of a pause finds the slots where they are
