@@ -1,6 +1,7 @@
 //! Nodes, the network between them, and time. One seed decides all.
 
-use crate::data::Data;
+use crate::data::{Data, DataEvent};
+use crate::executor::{Lane, Threads};
 use crate::member::{Member, ip, node_at};
 use crate::network::Network;
 use cluster::bus::{Bus, Effect, Level, Settings, TICK};
@@ -33,10 +34,18 @@ pub enum Flaw {
     ForgetsChanges,
     /// A target keeps the keys of slots that it does not get.
     KeepsWhatCameInVain,
+    /// Keys of lost slots go before the slot map that says so is in force.
+    RemovesBeforeMap,
+    /// What a node has lost is in force when its file is written.
+    SavesBeforeLosses,
+    /// A node that was stopped goes on as if nothing had been.
+    ServesWhenStoodStill,
+    /// A replica stands, whether or not it was ever synchronized with its primary.
+    HasNoHistory,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
+pub enum Event {
     Tick(usize, u64),
     Arrive(u64),
     Bytes(u64, usize, Arc<[u8]>),
@@ -147,11 +156,14 @@ impl World {
         self.now = end;
     }
 
-    fn happen(&mut self, event: Event) {
+    pub fn happen(&mut self, event: Event) {
+        if self.data.is_on && self.waits(&event) {
+            return;
+        }
         match event {
             Event::Tick(node, life) if self.lives[node] == life => {
                 self.replicate(node);
-                self.tell(node, |bus, now| bus.tick(now));
+                self.ticks(node);
                 self.at(TICK, Event::Tick(node, life));
             }
             Event::Tick(..) => {}
@@ -162,11 +174,28 @@ impl World {
         }
     }
 
+    /// Whether a node cannot take it now.
+    fn waits(&mut self, event: &Event) -> bool {
+        let ends = |id: u64| self.network.connections.get(&id).map(|connection| &connection.ends);
+        let (nodes, by_bus) = match event {
+            Event::Tick(node, life) if self.lives[*node] != *life => return false,
+            Event::Tick(node, _) | Event::Lost(node, _) => (vec![*node], true),
+            Event::Arrive(id) => (ends(*id).into_iter().flatten().map(|end| end.node).collect(), true),
+            Event::Bytes(id, end, _) => (ends(*id).into_iter().map(|ends| ends[*end].node).collect(), true),
+            Event::Data(id) => (self.node_of_data(*id).into_iter().collect(), false),
+        };
+        nodes.into_iter().any(|node| self.has_to_wait(node, event, by_bus))
+    }
+
     /// An input for a node, and what comes of it.
     pub fn tell(&mut self, node: usize, input: impl FnOnce(&mut Bus, i64)) {
+        if self.is_stopped(node) {
+            return;
+        }
         let member = &mut self.members[node];
         let now = self.now + member.clock;
         let mut facts = member.facts();
+        facts.has_history |= self.flaw == Flaw::HasNoHistory && facts.is_following;
         if let Some(store) = self.data.stores.get(node) {
             facts.are_writes_paused = store.is_failing_over;
         }
@@ -174,27 +203,24 @@ impl World {
             return;
         };
         bus.set_facts(facts, now);
-        input(bus, now);
-        let effects = bus.take_effects();
-        let last = if self.dies_in_between && self.random.u32(0..4000) == 0 {
-            self.random.usize(0..=effects.len())
-        } else {
-            usize::MAX
+        self.inform(node);
+        let Some(bus) = self.members[node].bus.as_mut() else {
+            return;
         };
-        for (number, effect) in effects.into_iter().enumerate() {
-            if number == last {
-                self.note(format!("{node} dies in between"));
-                self.crash(node);
-                return;
-            }
-            self.perform(node, effect);
+        input(bus, now);
+        if self.data.is_on {
+            self.note_gained(node);
         }
+        self.execute(node);
     }
 
-    fn perform(&mut self, node: usize, effect: Effect) {
+    /// Large clusters save when they die: it takes long, and is not what is looked at there.
+    pub fn saves(&self) -> bool {
+        self.keeps_history
+    }
+
+    pub fn perform(&mut self, node: usize, effect: Effect) {
         match effect {
-            // Large clusters save when they die: it takes long, and is not what is looked at there.
-            Effect::Save { .. } if self.keeps_history => self.save(node),
             Effect::Connect { link, ip, .. } => {
                 let to = node_at(&ip).filter(|to| *to < self.members.len());
                 match to {
@@ -212,20 +238,22 @@ impl World {
                     self.close(id, Some(end));
                 }
             }
+            Effect::Follow { ip, needs_full_sync, .. } if self.data.is_on => {
+                let (life, from) = (self.life(node), node_at(&ip));
+                self.duty(node, Lane::Roles, DataEvent::Follow { node, life, from, needs_full_sync });
+            }
+            Effect::Lead if self.data.is_on => {
+                let life = self.life(node);
+                self.duty(node, Lane::Roles, DataEvent::Lead { node, life });
+            }
             Effect::Follow { ip, needs_full_sync, .. } => {
                 let member = &mut self.members[node];
                 member.following = node_at(&ip);
                 member.heard = self.now;
                 member.has_history &= !needs_full_sync;
                 member.bus.iter_mut().for_each(Bus::followed);
-                self.data.replaced.remove(&node);
             }
-            Effect::Lead => {
-                let former = self.members[node].following.take();
-                if self.data.is_on {
-                    self.data_leads(node, former);
-                }
-            }
+            Effect::Lead => _ = self.members[node].following.take(),
             Effect::Log { level, text } if level >= Level::Notice => {
                 if text.starts_with("Write loss risk!") {
                     self.data_is_at_risk(node);
@@ -241,13 +269,17 @@ impl World {
     }
 
     fn save(&mut self, node: usize) {
+        self.members[node].disk = self.conf(node);
+    }
+
+    pub fn conf(&self, node: usize) -> Vec<u8> {
         let mut conf = self.members[node].bus().conf();
         if self.flaw == Flaw::ForgetsVotes {
             let text = String::from_utf8_lossy(&conf).into_owned();
             let (before, _) = text.rsplit_once("lastVoteEpoch").expect("the last line");
             conf = format!("{before}lastVoteEpoch 0\n").into_bytes();
         }
-        self.members[node].disk = conf;
+        conf
     }
 
     // The network.
@@ -398,7 +430,7 @@ impl World {
         if from < self.members.len() && self.members[from].bus.is_some() && self.are_connected(node, from) {
             let offset = self.members[from].offset;
             let member = &mut self.members[node];
-            (member.heard, member.offset, member.has_history) = (self.now, offset, true);
+            (member.heard, member.offset, member.has_history, member.is_linked) = (self.now, offset, true, true);
         }
     }
 
@@ -409,6 +441,7 @@ impl World {
             self.save(node);
         }
         self.members[node].bus = None;
+        self.members[node].threads = Threads::default();
         self.lives[node] += 1;
         if self.data.is_on {
             self.data_dies(node);

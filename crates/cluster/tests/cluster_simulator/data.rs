@@ -5,12 +5,17 @@
 //! these keys are [given up](Data::given_up).
 
 use crate::cluster_world::World;
+use crate::executor::Lane;
 use crate::slot_moves::{Item, JobLink};
 use crate::writers::{Answer, Request, Writer};
 use cluster::bus::Effect;
 use cluster::migration::{Job, JobName, SlotRanges};
+use cluster::slot_map::SlotMap;
 use cluster::slot_set::SlotSet;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// A replica whose link stands may lack so much of its primary's data.
+const LAG: i64 = 1000;
 
 /// A slot, and a number in it.
 pub type Key = (u16, u8);
@@ -137,6 +142,27 @@ pub enum DataEvent {
         node: usize,
         life: u64,
     },
+    /// A node's file is written.
+    Saved {
+        node: usize,
+        life: u64,
+    },
+    /// A slot map is in force, late.
+    MapSet {
+        node: usize,
+        life: u64,
+        map: Box<SlotMap>,
+    },
+    Follow {
+        node: usize,
+        life: u64,
+        from: Option<usize>,
+        needs_full_sync: bool,
+    },
+    Lead {
+        node: usize,
+        life: u64,
+    },
 }
 
 /// All data of a world.
@@ -172,7 +198,12 @@ impl World {
     /// Nodes have data from now on.
     pub fn begin_data(&mut self) {
         self.data.is_on = true;
-        for _ in 0..self.members.len() {
+        for node in 0..self.members.len() {
+            let (slots, map) = (self.me(node).slots.clone(), self.members[node].bus().slot_map());
+            let member = &mut self.members[node];
+            (member.kept, member.slots, member.threads.map) = (slots.clone(), slots, map);
+            // It is synchronized anew.
+            (member.has_history, member.is_linked) = (false, false);
             let history = self.data.number();
             self.data.stores.push(Store { history, ..Store::default() });
         }
@@ -211,7 +242,45 @@ impl World {
                 let found = self.data.stores[node].populated();
                 self.tell(node, |bus, now| bus.keys_found(&found, now));
             }
+            DataEvent::Saved { node, life } if lives(self, node, life) => self.saved(node),
+            DataEvent::MapSet { node, life, map } if lives(self, node, life) => self.members[node].threads.map = *map,
+            DataEvent::Follow { node, life, from, needs_full_sync } if lives(self, node, life) => {
+                let member = &mut self.members[node];
+                (member.following, member.heard) = (from, self.now);
+                member.has_history &= !needs_full_sync;
+                member.is_linked = false;
+                member.threads.must_not_serve = false;
+                self.data.replaced.remove(&node);
+                self.tell(node, |bus, _| bus.followed());
+            }
+            DataEvent::Lead { node, life } if lives(self, node, life) => {
+                let former = self.members[node].following.take();
+                self.data_leads(node, former);
+                self.tell(node, |bus, now| bus.led(now));
+            }
             _ => {}
+        }
+    }
+
+    /// The node at which something happens to data.
+    pub fn node_of_data(&self, id: u64) -> Option<usize> {
+        let end = |link: &u64, end: usize| self.data.links.get(link).map(|link| link.ends[end]);
+        match self.data.pending.get(&id)? {
+            DataEvent::Ask(request) => Some(request.node),
+            DataEvent::Told { .. } | DataEvent::Think(_) => None,
+            DataEvent::Arrives { link, end: at, .. } => end(link, *at),
+            DataEvent::Opened(link) | DataEvent::Snapshot(link) | DataEvent::Pump(link) | DataEvent::Paused(link) => {
+                end(link, 0)
+            }
+            DataEvent::Broken { node, .. }
+            | DataEvent::RemoveImported { node, .. }
+            | DataEvent::RemoveLost { node, .. }
+            | DataEvent::Flush { node, .. }
+            | DataEvent::LookAtKeys { node, .. }
+            | DataEvent::Saved { node, .. }
+            | DataEvent::MapSet { node, .. }
+            | DataEvent::Follow { node, .. }
+            | DataEvent::Lead { node, .. } => Some(*node),
         }
     }
 
@@ -252,14 +321,13 @@ impl World {
                 self.data.stores[node].is_failing_over = false;
                 self.resume_writes(node);
             }
-            Effect::LookAtKeys => self.later(1, DataEvent::LookAtKeys { node, life }),
-            Effect::FlushAll => self.later(1, DataEvent::Flush { node, life }),
+            Effect::LookAtKeys => self.duty(node, Lane::Slots, DataEvent::LookAtKeys { node, life }),
+            Effect::FlushAll => self.duty(node, Lane::Roles, DataEvent::Flush { node, life }),
             Effect::LoseSlots(slots) => {
                 if let Some(risk) = self.data.risks.get_mut(&node) {
                     *risk = risk.without(&slots);
                 }
-                let delay = self.random.i64(1..100);
-                self.later(delay, DataEvent::RemoveLost { node, life, slots });
+                self.duty(node, Lane::Slots, DataEvent::RemoveLost { node, life, slots });
             }
             _ => {}
         }
@@ -291,11 +359,13 @@ impl World {
         if !self.is_up(from)
             || !self.is_up(node)
             || !self.are_connected(node, from)
+            || self.is_stopped(from)
             || self.members[from].following.is_some()
         {
+            // A primary that is stopped ends no connection.
+            self.members[node].is_linked &= self.is_stopped(from);
             return;
         }
-        self.members[node].heard = self.now;
         let history = self.data.stores[from].history;
         let end = self.data.stores[from].log.len();
         match self.data.stores[node].followed {
@@ -305,11 +375,16 @@ impl World {
                     self.follow_entry(node, entry);
                 }
             }
+            // It takes a while.
+            _ if self.random.u8(..8) > 0 => return,
             _ => self.copy_all(node, from),
         }
         self.data.stores[node].followed = Some((history, end));
-        self.members[node].offset = self.members[from].offset;
-        self.members[node].has_history = true;
+        let (offset, now) = (self.members[from].offset, self.now);
+        self.members[node].kept = self.me(from).slots.clone();
+        let member = &mut self.members[node];
+        (member.offset, member.heard, member.synchronized) = (offset, now, now);
+        (member.has_history, member.is_linked) = (true, true);
     }
 
     fn follow_entry(&mut self, node: usize, entry: Entry) {
@@ -345,6 +420,37 @@ impl World {
         }
     }
 
+    /// Which slots have come to a node.
+    pub fn note_gained(&mut self, node: usize) {
+        let now = self.now;
+        let member = &mut self.members[node];
+        let myself = member.bus.as_ref().expect("it is up").nodes().myself();
+        let slots = &myself.slots;
+        if member.slots != *slots {
+            if myself.is_primary() && member.following.is_none() {
+                member.kept = slots.clone();
+            }
+            slots.without(&member.slots).iter().for_each(|slot| _ = member.gained.insert(slot, now));
+            member.slots = slots.clone();
+        }
+    }
+
+    /// A replica takes no slots whose keys it cannot have: it was never synchronized, or they came long after its link
+    /// to its primary broke.
+    fn check_takeover(&mut self, node: usize, former: usize) {
+        let slots = self.me(node).slots.clone();
+        if !slots.is_empty() && !self.members[node].has_history {
+            self.violate(format!("{node} leads, and was never synchronized"));
+        }
+        let until = self.members[node].synchronized + LAG;
+        let gained = &self.members[former].gained;
+        let late = slots.without(&self.members[node].kept);
+        let late = late.iter().find(|slot| gained.get(slot).is_some_and(|gained| *gained > until));
+        if let Some(slot) = late {
+            self.violate(format!("{node} leads for slot {slot}, whose keys {former} got when it was not followed"));
+        }
+    }
+
     /// A replica leads: what it lacks of its former primary's data is lost, as it may be.
     pub fn data_leads(&mut self, node: usize, former: Option<usize>) {
         let history = self.data.number();
@@ -352,13 +458,15 @@ impl World {
         (store.history, store.followed) = (history, None);
         store.log.clear();
         if let Some(former) = former.filter(|former| *former < self.members.len()) {
+            self.check_takeover(node, former);
             self.data.replaced.insert(former);
             let (new, old) = (&self.data.stores[node].keys, &self.data.stores[former].keys);
             let all: BTreeSet<Key> = new.keys().chain(old.keys()).copied().collect();
             let differ: Vec<Key> = all.into_iter().filter(|key| new.get(key) < old.get(key)).collect();
             self.data.given_up.extend(differ);
         }
-        self.later(1, DataEvent::LookAtKeys { node, life: self.life(node) });
+        let life = self.life(node);
+        self.duty(node, Lane::Slots, DataEvent::LookAtKeys { node, life });
     }
 
     pub fn data_dies(&mut self, node: usize) {
@@ -385,7 +493,8 @@ impl World {
             self.tell(node, |bus, now| bus.track_import(job, slots, now));
         }
         self.tell(node, |bus, now| bus.data_loaded(now));
-        self.later(1, DataEvent::LookAtKeys { node, life: self.life(node) });
+        let life = self.life(node);
+        self.duty(node, Lane::Slots, DataEvent::LookAtKeys { node, life });
     }
 
     /// What is not as it must be at the end, when all is well again; None if nothing is.

@@ -5,6 +5,7 @@
 
 mod cluster_world;
 mod data;
+mod executor;
 mod member;
 mod migrations;
 mod network;

@@ -1,7 +1,10 @@
 //! A virtual node: the state machine, its disk, its clock and its data.
 
+use crate::executor::Threads;
 use cluster::bus::{Bus, Facts, Settings};
 use cluster::node::Address;
+use cluster::slot_set::SlotSet;
+use std::collections::BTreeMap;
 
 pub const BUS_PORT: u16 = 16379;
 
@@ -24,6 +27,15 @@ pub struct Member {
     pub side: u8,
     /// It was synchronized with the primary that it follows.
     pub has_history: bool,
+    /// The link to the primary that it follows stands.
+    pub is_linked: bool,
+    /// When it was as far as that primary.
+    pub synchronized: i64,
+    /// Its slots as they were, and when each came.
+    pub slots: SlotSet,
+    pub gained: BTreeMap<u16, i64>,
+    /// Slots whose keys it has, as far as they are of the time when it led, or was synchronized.
+    pub kept: SlotSet,
     /// Nothing comes from the primary that it follows.
     pub is_kept_waiting: bool,
     /// It leads, and answers no client.
@@ -31,6 +43,8 @@ pub struct Member {
     /// As a replica it was left out of the in-sync set.
     pub may_lack_acknowledged: bool,
     pub bytes_sent: u64,
+    /// Who carries out what it wants done.
+    pub threads: Threads,
 }
 
 pub fn ip(node: usize) -> String {
@@ -60,10 +74,16 @@ impl Member {
             heard: now,
             side: 0,
             has_history: false,
+            is_linked: false,
+            synchronized: 0,
+            slots: SlotSet::none(),
+            gained: BTreeMap::new(),
+            kept: SlotSet::none(),
             is_kept_waiting: false,
             is_unconfirmed: false,
             may_lack_acknowledged: false,
             bytes_sent: 0,
+            threads: Threads::default(),
         }
     }
 
@@ -74,7 +94,7 @@ impl Member {
         // A node that was killed lost what it had not on the disk: all.
         self.offset = 1;
         self.following = None;
-        self.has_history = false;
+        (self.has_history, self.is_linked) = (false, false);
         self.heard = now;
     }
 
@@ -89,7 +109,7 @@ impl Member {
             // Nobody writes here.
             are_writes_paused: true,
             is_following: self.following.is_some(),
-            is_linked: self.following.is_some() && self.has_history,
+            is_linked: self.following.is_some() && self.has_history && self.is_linked,
             heard_from_primary: self.heard + self.clock,
             is_unconfirmed: self.is_unconfirmed && self.following.is_none(),
             is_in_sync: false,

@@ -134,7 +134,12 @@ impl World {
     /// All are up, and reach each other.
     pub fn settle_members(&mut self) {
         self.heal();
-        (0..self.members.len()).for_each(|node| self.restart(node));
+        for node in 0..self.members.len() {
+            self.restart(node);
+            self.go_on(node);
+            let threads = &mut self.members[node].threads;
+            (threads.disk_delay, threads.removal_delay) = (0, 0);
+        }
         self.dies_in_between = false;
     }
 

@@ -2,6 +2,7 @@
 
 use crate::cluster_world::{Flaw, World};
 use crate::data::{DataEvent, Entry, Key};
+use crate::executor::Lane;
 use crate::member::node_at;
 use cluster::migration::{JobName, JobState, MigrationEffect, SyncWord};
 use cluster::slot_set::SlotSet;
@@ -91,8 +92,7 @@ impl World {
             MigrationEffect::Show { job } => self.show(node, &job),
             MigrationEffect::RemoveKeys { job, slots } => {
                 let slots = if self.flaw() == Flaw::KeepsWhatCameInVain { SlotSet::none() } else { slots };
-                let delay = self.random.i64(1..60);
-                self.later(delay, DataEvent::RemoveImported { node, life, job, slots });
+                self.duty(node, Lane::Slots, DataEvent::RemoveImported { node, life, job, slots });
             }
             MigrationEffect::Record(words) => self.log(node, Entry::Record(words)),
         }

@@ -87,22 +87,27 @@ impl World {
         if !self.is_up(node) {
             return Some(Answer::Down);
         }
-        let bus = self.members[node].bus();
-        let owner = bus.nodes().owner(key.0);
-        if !bus.is_up() {
+        if self.expires(node) || !self.members[node].threads.map.is_up {
             return Some(Answer::Down);
         }
-        let mine = owner == Some(bus.nodes().my_id()) && bus.nodes().myself().is_primary();
-        if !mine {
+        let map = &self.members[node].threads.map;
+        if !map.is_own(key.0) || map.is_replica {
+            let owner = map.owner(key.0).map(|owner| owner.0);
             let owner = owner
                 .and_then(|owner| (0..self.members.len()).find(|other| self.is_up(*other) && self.id(*other) == owner));
             return Some(owner.map_or(Answer::Down, Answer::Moved));
+        }
+        if self.members[node].following.is_some() {
+            // It is read only until it has begun to lead.
+            return Some(Answer::Down);
         }
         if self.data.stores[node].holds_writes() && self.flaw() != Flaw::WritesOnWhenPaused {
             self.data.stores[node].waiting.push(request);
             return None;
         }
+        self.check_own(node, key.0);
         if self.is_unsafe(node, key.0) {
+            self.check_may_serve(node, key.0);
             self.data.given_up.insert(key);
         } else {
             self.check_serves(node, key.0);
@@ -133,11 +138,40 @@ impl World {
         }
         let shard = self.me(node).shard_id;
         for other in (0..self.members.len()).filter(|other| *other != node && self.is_up(*other)) {
-            let (bus, me) = (self.members[other].bus(), self.me(other));
-            let serves =
-                bus.is_up() && me.is_primary() && me.slots.contains(slot) && !self.data.stores[other].holds_writes();
-            if serves && me.shard_id != shard && !self.is_unsafe(other, slot) {
+            let shard_id = self.me(other).shard_id;
+            let serves = self.serves(other, slot) && !self.data.stores[other].holds_writes();
+            if serves && shard_id != shard && !self.is_unsafe(other, slot) {
                 return self.violate(format!("{node} and {other} serve slot {slot}"));
+            }
+        }
+    }
+
+    /// Whether clients of a node may write to a slot there.
+    fn serves(&self, node: usize, slot: u16) -> bool {
+        if self.is_stopped(node) || self.members[node].following.is_some() || self.is_expired(node) {
+            return false;
+        }
+        let map = &self.members[node].threads.map;
+        map.is_up && !map.is_replica && map.is_own(slot)
+    }
+
+    /// A node that knows of a loss serves no more what it has lost.
+    fn check_own(&mut self, node: usize, slot: u16) {
+        let bus = self.members[node].bus();
+        if !bus.is_up() || !bus.nodes().myself().is_primary() || bus.nodes().owner(slot) != Some(self.id(node)) {
+            self.violate(format!("{node} serves slot {slot}, which it has lost"));
+        }
+    }
+
+    /// A node that was stopped for so long that it was replaced serves nothing that its replacement serves.
+    fn check_may_serve(&mut self, node: usize, slot: u16) {
+        if !self.members[node].threads.must_not_serve {
+            return;
+        }
+        let shard = self.me(node).shard_id;
+        for other in (0..self.members.len()).filter(|other| *other != node && self.is_up(*other)) {
+            if self.me(other).shard_id == shard && self.serves(other, slot) {
+                return self.violate(format!("{node} was stopped, and serves slot {slot}, as {other} does"));
             }
         }
     }

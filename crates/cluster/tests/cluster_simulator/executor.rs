@@ -1,0 +1,262 @@
+//! How what nodes want done is carried out: by threads that have an order and a speed of their own, as a server's do.
+//!
+//! ```text
+//!   input -> losses of slots in force -> file: none, or slow -> the rest, in order -> lanes: roles | keys of slots
+//!   nodes that are stopped do nothing; bytes, requests and time wait for them
+//! ```
+//!
+//! While the file is written the thread of the bus waits; other threads tell the node more, which is carried out behind
+//! it. Clients are served by the slot map that is in force, as long as it holds.
+
+use crate::cluster_world::{Event, Flaw, World};
+use crate::data::DataEvent;
+use cluster::bus::Effect;
+use cluster::slot_map::SlotMap;
+use std::collections::VecDeque;
+
+/// Work of one kind, that is done in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// Whom a node follows, and pauses.
+    Roles,
+    /// Keys of slots are looked for and removed.
+    Slots,
+}
+
+/// What is to be carried out behind the file.
+struct Batch {
+    effects: VecDeque<Effect>,
+    text: Vec<u8>,
+    map: SlotMap,
+    /// How often the node had stood still.
+    stops: u64,
+}
+
+/// What a node's threads are at.
+#[derive(Default)]
+pub struct Threads {
+    /// The file is being written for this.
+    batch: Option<Batch>,
+    /// What happened to a node that is stopped, or to its bus while it waits for the file.
+    waiting: VecDeque<Event>,
+    pub is_stopped: bool,
+    /// What clients are served by.
+    pub map: SlotMap,
+    /// Up to when it holds.
+    until: Option<i64>,
+    pub is_late: bool,
+    knows_of_stop: bool,
+    stops: u64,
+    /// From when the map is to hold when the tick has been carried out.
+    ticked: Option<i64>,
+    lane_ends: [i64; 2],
+    /// The disk takes up to so long.
+    pub disk_delay: i64,
+    /// Keys take up to so long to be removed.
+    pub removal_delay: i64,
+    /// It was stopped for longer than its map held, and replaced.
+    pub must_not_serve: bool,
+}
+
+impl World {
+    pub fn is_stopped(&self, node: usize) -> bool {
+        self.members[node].threads.is_stopped
+    }
+
+    /// Keeps what happens for a node that cannot take it now.
+    pub fn has_to_wait(&mut self, node: usize, event: &Event, by_bus: bool) -> bool {
+        let threads = &mut self.members[node].threads;
+        let waits = threads.is_stopped || by_bus && threads.batch.is_some();
+        if waits {
+            threads.waiting.push_back(event.clone());
+        }
+        waits
+    }
+
+    /// What has waited happens.
+    fn catch_up(&mut self, node: usize) {
+        for event in std::mem::take(&mut self.members[node].threads.waiting) {
+            self.happen(event);
+        }
+    }
+
+    /// The process is stopped.
+    pub fn stop(&mut self, node: usize) {
+        if self.is_up(node) && !self.is_stopped(node) {
+            self.note(format!("{node} is stopped"));
+            self.members[node].threads.is_stopped = true;
+        }
+    }
+
+    /// It goes on: its threads in any order.
+    pub fn go_on(&mut self, node: usize) {
+        if !self.is_stopped(node) {
+            return;
+        }
+        self.note(format!("{node} goes on"));
+        let is_late = self.is_past(node);
+        let threads = &mut self.members[node].threads;
+        threads.is_stopped = false;
+        threads.must_not_serve |= is_late && self.data.replaced.contains(&node);
+        // Of one connection all comes in order.
+        let (requests, others): (Vec<Event>, Vec<Event>) =
+            std::mem::take(&mut threads.waiting).into_iter().partition(|event| matches!(event, Event::Data(_)));
+        let requests_first = self.random.bool();
+        let (first, second) = if requests_first { (requests, others) } else { (others, requests) };
+        self.members[node].threads.waiting = first.into_iter().chain(second).collect();
+        self.catch_up(node);
+    }
+
+    fn is_past(&self, node: usize) -> bool {
+        self.members[node].threads.until.is_some_and(|until| self.now > until)
+    }
+
+    /// Whether the map that clients are served by does not hold any more: a worker looks before each batch.
+    pub fn expires(&mut self, node: usize) -> bool {
+        self.members[node].threads.is_late |= self.is_expired(node);
+        self.is_expired(node)
+    }
+
+    pub fn is_expired(&self, node: usize) -> bool {
+        self.flaw() != Flaw::ServesWhenStoodStill && (self.is_past(node) || self.members[node].threads.is_late)
+    }
+
+    /// A node that stood still learns of it before all else.
+    pub fn inform(&mut self, node: usize) {
+        let is_late = self.is_past(node) || self.members[node].threads.is_late;
+        if !is_late || self.flaw() == Flaw::ServesWhenStoodStill {
+            return;
+        }
+        let member = &mut self.members[node];
+        if !std::mem::replace(&mut member.threads.knows_of_stop, true)
+            && let Some(bus) = member.bus.as_mut()
+        {
+            member.threads.stops += 1;
+            bus.stood_still(self.now + member.clock);
+        }
+    }
+
+    /// The node's tick has been carried out: its map holds for longer.
+    fn extend(&mut self, node: usize) {
+        let (is_past, now) = (self.is_past(node), self.now);
+        let member = &mut self.members[node];
+        let (Some(began), Some(bus)) = (member.threads.ticked.take(), member.bus.as_ref()) else { return };
+        let threads = &mut member.threads;
+        if threads.knows_of_stop || !is_past && !threads.is_late {
+            threads.until = bus.map_lease().map(|lease| began + lease);
+            (threads.is_late, threads.knows_of_stop) = (false, false);
+        }
+        debug_assert!(began <= now);
+    }
+
+    pub fn ticks(&mut self, node: usize) {
+        self.members[node].threads.ticked = Some(self.now);
+        self.tell(node, |bus, now| bus.tick(now));
+    }
+
+    /// What the node has lost is in force at once.
+    fn take_away(&mut self, node: usize) {
+        let member = &mut self.members[node];
+        if let Some(bus) = member.bus.as_ref()
+            && bus.changes_slot_map()
+            && let Some(losses) = bus.slot_map().losses_from(&member.threads.map)
+        {
+            member.threads.map = losses;
+        }
+    }
+
+    /// Carries out what the node wants done, unless its file is being written: then it is done behind that.
+    pub fn execute(&mut self, node: usize) {
+        let files_first = matches!(self.flaw(), Flaw::SavesBeforeLosses | Flaw::RemovesBeforeMap);
+        if self.data.is_on && !files_first {
+            self.take_away(node);
+        }
+        while self.members[node].threads.batch.is_none() {
+            let stops = self.members[node].threads.stops;
+            let Some(bus) = self.members[node].bus.as_mut() else { return };
+            let mut effects: VecDeque<Effect> = bus.take_effects().into();
+            if effects.is_empty() {
+                return self.extend(node);
+            }
+            let saves = matches!(effects.front(), Some(Effect::Save { .. })) && self.saves();
+            let text = if saves { self.conf(node) } else { Vec::new() };
+            let map = if self.data.is_on && effects.contains(&Effect::SlotMapChanged) {
+                self.members[node].bus().slot_map()
+            } else {
+                SlotMap::default()
+            };
+            if self.flaw() == Flaw::RemovesBeforeMap {
+                effects.make_contiguous().sort_by_key(|effect| !matches!(effect, Effect::LoseSlots(_)));
+            }
+            let most = self.members[node].threads.disk_delay;
+            let delay = if saves && most > 0 { self.random.i64(0..most) } else { 0 };
+            let batch = Batch { effects, text, map, stops };
+            if delay == 0 {
+                self.execute_batch(node, batch);
+                continue;
+            }
+            self.members[node].threads.batch = Some(batch);
+            let life = self.life(node);
+            self.later(delay, DataEvent::Saved { node, life });
+        }
+    }
+
+    /// The file is written.
+    pub fn saved(&mut self, node: usize) {
+        self.inform(node);
+        if let Some(batch) = self.members[node].threads.batch.take() {
+            self.execute_batch(node, batch);
+            self.execute(node);
+            self.catch_up(node);
+        }
+    }
+
+    fn execute_batch(&mut self, node: usize, batch: Batch) {
+        let Batch { effects, text, map, stops } = batch;
+        let last = if self.dies_in_between && self.random.u32(0..4000) == 0 {
+            self.random.usize(0..=effects.len())
+        } else {
+            usize::MAX
+        };
+        let mut map = Some(map);
+        for (number, effect) in effects.into_iter().enumerate() {
+            if number == last {
+                self.note(format!("{node} dies in between"));
+                return self.crash(node);
+            }
+            match effect {
+                Effect::Save { .. } if !text.is_empty() => self.members[node].disk.clone_from(&text),
+                Effect::Save { .. } => {}
+                Effect::SlotMapChanged if self.data.is_on => {
+                    map.take().into_iter().for_each(|map| self.set_map(node, map));
+                }
+                // It was made before the node stood still.
+                Effect::Send { .. } if stops != self.members[node].threads.stops => {}
+                effect => self.perform(node, effect),
+            }
+        }
+    }
+
+    /// A map is in force, but for what the node has lost since.
+    fn set_map(&mut self, node: usize, map: SlotMap) {
+        if self.flaw() == Flaw::RemovesBeforeMap {
+            let life = self.life(node);
+            return self.later(3, DataEvent::MapSet { node, life, map: Box::new(map) });
+        }
+        let member = &mut self.members[node];
+        let Some(bus) = member.bus.as_ref() else { return };
+        let map = bus.slot_map().losses_from(&map).unwrap_or(map);
+        member.threads.map = map;
+    }
+
+    /// Something is done behind all else of its lane.
+    pub fn duty(&mut self, node: usize, lane: Lane, event: DataEvent) {
+        let most = if lane == Lane::Slots { self.members[node].threads.removal_delay.max(100) } else { 20 };
+        let delay = if self.flaw() == Flaw::RemovesBeforeMap { 0 } else { self.random.i64(1..most) };
+        let end = &mut self.members[node].threads.lane_ends[lane as usize];
+        let at = (self.now + delay).max(*end + 1);
+        *end = at;
+        let delay = at - self.now;
+        self.later(delay, event);
+    }
+}
