@@ -14,7 +14,7 @@ use crate::packet::{MessageBatch, MessageType};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Bytes that may wait on a link before messages have to wait elsewhere, if no directive allows more.
+/// Bytes that may wait on a link before messages have to wait elsewhere.
 const LINK_FULL: u64 = 1 << 20;
 
 /// A node that messages go to.
@@ -30,8 +30,7 @@ struct Receiver {
 impl Bus {
     /// Whether [`publish`](Self::publish) may be called: no node that works has too much waiting.
     pub fn takes_messages(&self) -> bool {
-        let is_slow = |node: &Node| !node.is_suspected() && !node.has_failed() && self.is_full(node);
-        !self.message_receivers().any(is_slow)
+        !self.message_receivers().any(|node| !is_given_up(node) && self.is_full(node, 0))
     }
 
     /// Messages that were published here go to all nodes; those of channels that belong to slots to this shard's.
@@ -39,7 +38,7 @@ impl Bus {
         self.published = self.published.plus(batch.published());
         let shard = self.nodes.myself().shard_id;
         let receiver = |node: &Node| {
-            let (is_light, is_full) = (self.takes_light_publish(node), self.is_full(node));
+            let (is_light, is_full) = (self.takes_light_publish(node), self.is_full(node, batch.len()));
             let is_in_shard = node.shard_id == shard;
             Some(Receiver { node: node.id, link: node.link?, is_in_shard, is_light, is_full })
         };
@@ -91,11 +90,13 @@ impl Bus {
         self.links.get(node.link?)
     }
 
-    /// Whether no more messages are to wait for a node. A link that has a limit to its memory exceeds that first, by
-    /// which it is closed.
-    fn is_full(&self, node: &Node) -> bool {
-        let most = LINK_FULL.max(self.settings.link_sendbuf_limit);
-        self.link_of(node).is_some_and(|link| link.queued > most)
+    /// Whether no more messages are to wait for a node: `more` bytes if it is given up.
+    fn is_full(&self, node: &Node, more: usize) -> bool {
+        let Some(queued) = self.link_of(node).map(|link| link.queued) else { return false };
+        match is_given_up(node) {
+            true => queued > 0 && queued + more as u64 > LINK_FULL,
+            false => queued > LINK_FULL,
+        }
     }
 
     /// Light packets do not say who sends them: the other end must have answered on this very link.
@@ -103,6 +104,11 @@ impl Bus {
         let created = self.link_of(node).map(|link| link.created);
         node.flags.has(Flags::LIGHT_PUBLISH) && created.is_some_and(|created| node.pong_received >= created)
     }
+}
+
+/// Whether no publisher waits for a node.
+fn is_given_up(node: &Node) -> bool {
+    node.is_suspected() || node.has_failed()
 }
 
 #[cfg(test)]
@@ -160,12 +166,10 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_to_a_links_memory_is_exceeded_before_messages_wait() {
+    fn a_link_may_have_a_smaller_limit_and_is_closed_by_that() {
         let (mut bus, _, link) = linked();
-        bus.settings.link_sendbuf_limit = 4 * LINK_FULL;
-        bus.publish(&batch(2 * LINK_FULL as usize));
-        assert!(bus.takes_messages());
-        bus.publish(&batch(2 * LINK_FULL as usize));
+        bus.settings.link_sendbuf_limit = LINK_FULL / 2;
+        bus.publish(&batch(LINK_FULL as usize));
         assert!(!bus.takes_messages());
         bus.tick(2);
         assert_eq!((bus.links.get(link).is_some(), bus.counters.links_over_limit), (false, 1));

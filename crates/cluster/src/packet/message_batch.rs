@@ -14,6 +14,12 @@ pub struct Published {
 }
 
 impl Published {
+    /// Counts a message of so many bytes.
+    pub fn add(&mut self, is_sharded: bool, bytes: usize) {
+        self.messages[usize::from(is_sharded)] += 1;
+        self.bytes[usize::from(is_sharded)] += bytes as u64;
+    }
+
     /// Returns this and that together.
     pub fn plus(self, other: Published) -> Published {
         let sum = |one: [u64; 2], other: [u64; 2]| [one[0] + other[0], one[1] + other[1]];
@@ -29,8 +35,8 @@ pub struct MessageBatch {
 }
 
 impl MessageBatch {
-    /// Puts a message behind the others.
-    pub fn push(&mut self, channel: &[u8], message: &[u8], is_sharded: bool) {
+    /// Puts a message behind the others. Returns how many bytes it has.
+    pub fn push(&mut self, channel: &[u8], message: &[u8], is_sharded: bool) -> usize {
         let begin = self.bytes.len();
         let of = if is_sharded { MessageType::PublishShard } else { MessageType::Publish };
         self.bytes.reserve(LIGHT_LEN + 8 + channel.len() + message.len());
@@ -40,8 +46,9 @@ impl MessageBatch {
         self.bytes.extend_from_slice(channel);
         self.bytes.extend_from_slice(message);
         finish(&mut self.bytes[begin..]);
-        self.published.messages[usize::from(is_sharded)] += 1;
-        self.published.bytes[usize::from(is_sharded)] += (self.bytes.len() - begin) as u64;
+        let len = self.bytes.len() - begin;
+        self.published.add(is_sharded, len);
+        len
     }
 
     /// Bytes of all messages.
@@ -115,7 +122,7 @@ mod tests {
 
     fn batch(messages: &[(&str, bool)]) -> MessageBatch {
         let mut batch = MessageBatch::default();
-        messages.iter().for_each(|(text, is_sharded)| batch.push(b"news", text.as_bytes(), *is_sharded));
+        messages.iter().for_each(|(text, is_sharded)| _ = batch.push(b"news", text.as_bytes(), *is_sharded));
         batch
     }
 

@@ -70,11 +70,12 @@ impl BusThread {
             // What workers have left, too.
             self.desk.perform();
             self.use_links();
-            self.desk.send_messages();
+            let has_sent = self.desk.send_messages();
             self.use_links();
             let until_tick = self.next_tick.saturating_duration_since(Instant::now());
             let is_congested = self.desk.is_congested();
             let time = match () {
+                () if has_sent => Duration::ZERO,
                 () if self.unread.is_empty() => until_tick,
                 () if self.unread.iter().all(|link| is_congested && self.brings_messages(*link)) => {
                     until_tick.min(CONGESTION_LOOK)

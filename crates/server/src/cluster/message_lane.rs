@@ -9,21 +9,27 @@
 use cluster::packet::{MessageBatch, Published};
 use engine::clients::pubsub::{Backlog, PubSub};
 use engine::locks::sync::Mutex;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Bytes from which on publishers wait.
 const MUCH: usize = 4 << 20;
 /// Bytes from which on scripts wait, too.
 const TOO_MUCH: usize = 4 * MUCH;
+/// Bytes from which on messages are given to links by themselves: a link has no more than so many at once, or one
+/// message, above its bound.
+const BATCH: usize = 256 << 10;
 /// Bytes from which on the thread is woken before the publisher's worker has ended its turn.
 const URGENT: usize = 512 << 10;
 
 /// What workers have left.
 #[derive(Default)]
 struct Left {
-    batch: MessageBatch,
-    /// How much was taken before.
-    taken: Published,
+    /// Each but the last one has [`BATCH`] bytes or more.
+    batches: VecDeque<MessageBatch>,
+    bytes: usize,
+    /// How much there was since the start.
+    published: Published,
 }
 
 /// See the module's documentation.
@@ -36,26 +42,33 @@ pub(super) struct MessageLane {
 impl MessageLane {
     /// Leaves a message. Returns whether the thread should know of it at once.
     pub fn push(&self, pubsub: &PubSub, channel: &[u8], message: &[u8], is_sharded: bool) -> bool {
-        let batch = &mut self.left.lock().batch;
-        let before = batch.len();
-        batch.push(channel, message, is_sharded);
-        self.settle(pubsub, batch, before);
-        before < URGENT && batch.len() >= URGENT
+        let mut left = self.left.lock();
+        if left.batches.back().is_none_or(|last| last.len() >= BATCH) {
+            left.batches.push_back(MessageBatch::default());
+        }
+        let before = left.bytes;
+        if let Some(batch) = left.batches.back_mut() {
+            let len = batch.push(channel, message, is_sharded);
+            left.bytes += len;
+            left.published.add(is_sharded, len);
+        }
+        self.settle(pubsub, left.bytes, before);
+        before < URGENT && left.bytes >= URGENT
     }
 
-    /// All messages.
+    /// The next messages.
     pub fn take(&self, pubsub: &PubSub) -> MessageBatch {
         let mut left = self.left.lock();
-        let batch = std::mem::take(&mut left.batch);
-        left.taken = left.taken.plus(batch.published());
-        self.settle(pubsub, &left.batch, batch.len());
+        let batch = left.batches.pop_front().unwrap_or_default();
+        let before = left.bytes;
+        left.bytes -= batch.len();
+        self.settle(pubsub, left.bytes, before);
         batch
     }
 
     /// How much was left since the start.
     pub fn published(&self) -> Published {
-        let left = self.left.lock();
-        left.taken.plus(left.batch.published())
+        self.left.lock().published
     }
 
     /// Bytes of messages that wait.
@@ -64,15 +77,15 @@ impl MessageLane {
     }
 
     /// The lock is held: what is said last is how it is.
-    fn settle(&self, pubsub: &PubSub, batch: &MessageBatch, before: usize) {
+    fn settle(&self, pubsub: &PubSub, now: usize, before: usize) {
         let backlog = |bytes: usize| match bytes {
             ..MUCH => Backlog::Little,
             MUCH..TOO_MUCH => Backlog::Much,
             _ => Backlog::TooMuch,
         };
-        self.waiting.store(batch.len(), Relaxed);
-        if backlog(before) != backlog(batch.len()) {
-            pubsub.set_backlog(backlog(batch.len()));
+        self.waiting.store(now, Relaxed);
+        if backlog(before) != backlog(now) {
+            pubsub.set_backlog(backlog(now));
         }
     }
 }
@@ -91,8 +104,13 @@ mod tests {
         assert_eq!(pubsub.backlog(), Backlog::Much);
         push(TOO_MUCH);
         assert_eq!(pubsub.backlog(), Backlog::TooMuch);
-        let taken = lane.take(&pubsub).len();
-        assert!(taken > MUCH + TOO_MUCH && lane.waiting() == 0);
+        let whole = lane.waiting();
+        let mut taken = Vec::new();
+        while lane.waiting() > 0 {
+            taken.push(lane.take(&pubsub).len());
+        }
+        assert!(whole > MUCH + TOO_MUCH && taken.iter().sum::<usize>() == whole && taken.len() == 3, "{taken:?}");
+        assert!(lane.take(&pubsub).is_empty());
         assert_eq!(lane.published().messages, [5, 0]);
         assert_eq!(pubsub.backlog(), Backlog::Little);
     }

@@ -239,13 +239,16 @@ impl NodeDesk {
         }
     }
 
-    /// Gives what was published here to the links, if no node that works has too much waiting.
-    pub(super) fn send_messages(&self) {
-        let Some(shared) = self.shared.get() else { return };
-        if self.messages.waiting() > 0 && self.bus().takes_messages() {
+    /// Gives messages that were published here to the links, if no node that works has too much waiting. Returns
+    /// whether it has.
+    pub(super) fn send_messages(&self) -> bool {
+        let Some(shared) = self.shared.get() else { return false };
+        let sends = self.messages.waiting() > 0 && self.bus().takes_messages();
+        if sends {
             let batch = self.messages.take(shared.engine.pubsub());
             self.input(|bus, _| bus.publish(&batch));
         }
+        sends
     }
 
     /// Whether the workers have too much to deliver already.
