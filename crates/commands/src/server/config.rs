@@ -319,12 +319,12 @@ fn warn_of_low_limit(engine: &Engine, limit: u64) {
 
 fn reset_statistics(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     cx.keys.each_shard(|_, shard, _| shard.stats.reset())?;
+    cx.engine.reset_counts();
     cx.engine.metrics().iter().for_each(WorkerMetrics::reset);
     cx.engine.scripts().reset_evicted();
     cx.engine.replication().counts.reset();
     cx.engine.clients().slow_readers.store(0, Relaxed);
     cx.engine.host().reset_stats();
-    cx.engine.users().log.reset_counts();
     crate::cluster::reset_counters();
     cx.engine.slot_traffic().reset(|_| true);
     cx.reply.ok();
@@ -434,8 +434,17 @@ mod tests {
     fn statistics_begin_anew() {
         let mut client = Client::new();
         client.is("NOPE", "-ERR unknown command 'NOPE', with args beginning with: ").is("GET k", "nil");
+        client.is("AUTH nobody x", "-WRONGPASS invalid username-password pair or user is disabled.");
+        let saves = client.engine().persistence_status();
+        [&saves.count, &saves.forks, &saves.snapshot_nanos]
+            .iter()
+            .for_each(|number| number.store(7000, std::sync::atomic::Ordering::Relaxed));
         client.is("CONFIG RESETSTAT", "+OK");
         assert_eq!(client.engine().stats().misses, 0);
+        let info = client.run("INFO everything");
+        for line in ["rdb_saves:0", "total_forks:0", "latest_fork_usec:0", "acl_access_denied_auth:1"] {
+            assert!(info.contains(&format!("\r\n{line}\r\n")), "{line}");
+        }
         client.is("INFO errorstats", "# Errorstats\r\n");
     }
 }

@@ -155,14 +155,9 @@ impl DenialLog {
         self.entries.lock().list.clear();
     }
 
-    /// Refusals of a kind since the start or [`reset_counts`](Self::reset_counts).
+    /// Refusals of a kind since the start.
     pub fn count(&self, denied: Denied) -> u64 {
         self.counts[denied as usize].load(Relaxed)
-    }
-
-    /// Counts anew (CONFIG RESETSTAT).
-    pub fn reset_counts(&self) {
-        self.counts.iter().for_each(|count| count.store(0, Relaxed));
     }
 }
 

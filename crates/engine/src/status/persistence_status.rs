@@ -205,6 +205,13 @@ impl PersistenceStatus {
         let _ = self.deny_reasons.fetch_update(Relaxed, Relaxed, with);
     }
 
+    /// Counts saves and what they cost anew (CONFIG RESETSTAT).
+    pub fn reset_counts(&self) {
+        [&self.count, &self.forks, &self.snapshot_nanos, &self.loading.errors]
+            .iter()
+            .for_each(|number| number.store(0, Relaxed));
+    }
+
     /// Takes the right to save; false while another save has it. `background`: when one in the background begins.
     pub fn begin(&self, background: Option<SteadyMs>) -> bool {
         if self.running.swap(true, Relaxed) {

@@ -35,8 +35,11 @@ pub fn command_stats(text: &mut String, engine: &Engine) {
     });
 }
 
-/// `latency_percentiles_usec_get:p50=1.003,p99=2.007,p99.9=2.007`
+/// `latency_percentiles_usec_get:p50=1.003,p99=2.007,p99.9=2.007`, while latencies are tracked.
 pub fn latency_stats(text: &mut String, engine: &Engine, config: &Config) {
+    if !engine.tracks_latency() {
+        return;
+    }
     each(engine, |name, totals| {
         let durations = totals.durations;
         if durations.total() == 0 {
@@ -89,7 +92,9 @@ mod tests {
         client.is("CONFIG SET latency-tracking-info-percentiles 50", "+OK").is("GET k", "nil");
         let stats = client.run("INFO latencystats");
         assert!(stats.contains("latency_percentiles_usec_get:p50=0.001\r\n"), "{stats}");
-        client.is("CONFIG RESETSTAT", "+OK");
+        client.is("CONFIG SET latency-tracking no", "+OK");
+        assert_eq!(client.run("INFO latencystats").lines().count(), 1, "none is shown while none is tracked");
+        client.is("CONFIG SET latency-tracking yes", "+OK").is("CONFIG RESETSTAT", "+OK");
         assert!(!client.run("INFO latencystats").contains("_get:"));
     }
 }
