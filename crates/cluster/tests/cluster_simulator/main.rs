@@ -2,6 +2,9 @@
 //! is one number.
 //!
 //! `CINNABAR_SEED=7 cargo test -p cinnabar-cluster --test cluster_simulator` runs one again, `CINNABAR_SEEDS=99` more.
+//! Ten thousand take ten minutes of a processor:
+//!
+//!     CARGO_PROFILE_TEST_OPT_LEVEL=2 CINNABAR_SEEDS=10000 cargo test -p cinnabar-cluster slots_move_whatever
 
 mod cluster_world;
 mod data;
