@@ -5,6 +5,7 @@
 pub const UNSAFE_FILES: &[&str] = &[
     "crates/allocator/src/lib.rs",
     "crates/commands/src/scripting/looks.rs",
+    "crates/commands/src/scripting/lua_host.rs",
     "crates/commands/src/scripting/lua_memory.rs",
     "crates/server/src/process/fatal_signals.rs",
     "crates/server/src/process/title.rs",

@@ -680,6 +680,7 @@ LUA_API void lua_rawset (lua_State *L, int idx) {
   api_checknelems(L, 2);
   t = index2adr(L, idx);
   api_check(L, ttistable(t));
+  if (hvalue(t)->readonly) luaG_readonlyerror(L);
   setobj2t(L, luaH_set(L, hvalue(t), L->top-2), L->top-1);
   luaC_barriert(L, hvalue(t), L->top-1);
   L->top -= 2;
@@ -693,6 +694,7 @@ LUA_API void lua_rawseti (lua_State *L, int idx, int n) {
   api_checknelems(L, 1);
   o = index2adr(L, idx);
   api_check(L, ttistable(o));
+  if (hvalue(o)->readonly) luaG_readonlyerror(L);
   setobj2t(L, luaH_setnum(L, hvalue(o), n), L->top-1);
   luaC_barriert(L, hvalue(o), L->top-1);
   L->top--;
@@ -715,6 +717,7 @@ LUA_API int lua_setmetatable (lua_State *L, int objindex) {
   }
   switch (ttype(obj)) {
     case LUA_TTABLE: {
+      if (hvalue(obj)->readonly) luaG_readonlyerror(L);
       hvalue(obj)->metatable = mt;
       if (mt)
         luaC_objbarriert(L, hvalue(obj), mt);
@@ -970,9 +973,59 @@ LUA_API int lua_gc (lua_State *L, int what, int data) {
 LUA_API int lua_error (lua_State *L) {
   lua_lock(L);
   api_checknelems(L, 1);
+  if (G(L)->hosterror != NULL && ttisuserdata(L->top - 1) &&
+      (*G(L)->hosterror)(L))
+    luaD_throw(L, LUA_ERRRUN);  /* past the handlers of errors */
   luaG_errormsg(L);
   lua_unlock(L);
   return 0;  /* to avoid warnings */
+}
+
+
+LUA_API int lua_hostpcall (lua_State *L, int nargs, int nresults,
+                           int errfunc) {
+  int status;
+  L->nCcalls--;
+  status = lua_pcall(L, nargs, nresults, errfunc);
+  L->nCcalls++;
+  return status;
+}
+
+
+LUA_API int lua_gctold (lua_State *L, int what, int value) {
+  int *told = what == LUA_GCSETPAUSE ? &G(L)->toldpause : &G(L)->toldstepmul;
+  int before = *told;
+  *told = value;
+  return before;
+}
+
+
+LUA_API void lua_setreadonly (lua_State *L, int idx, int readonly) {
+  StkId t;
+  lua_lock(L);
+  t = index2adr(L, idx);
+  api_check(L, ttistable(t));
+  hvalue(t)->readonly = cast_byte(readonly != 0);
+  lua_unlock(L);
+}
+
+
+LUA_API int lua_isreadonly (lua_State *L, int idx) {
+  StkId t = index2adr(L, idx);
+  return ttistable(t) && hvalue(t)->readonly;
+}
+
+
+LUA_API void lua_onerrors (lua_State *L, lua_CFunction hosterror,
+                           lua_CFunction caught) {
+  G(L)->hosterror = hosterror;
+  G(L)->caught = caught;
+}
+
+
+LUA_API void lua_errorcaught (lua_State *L) {
+  if (G(L)->caught != NULL && (*G(L)->caught)(L))
+    luaD_throw(L, LUA_ERRRUN);
 }
 
 

@@ -144,14 +144,9 @@ static int luaB_setfenv (lua_State *L) {
   luaL_checktype(L, 2, LUA_TTABLE);
   getfunc(L, 0);
   lua_pushvalue(L, 2);
-  if (lua_isnumber(L, 1) && lua_tonumber(L, 1) == 0) {
-    /* change environment of current thread */
-    lua_pushthread(L);
-    lua_insert(L, -2);
-    lua_setfenv(L, -2);
-    return 0;
-  }
-  else if (lua_iscfunction(L, -2) || lua_setfenv(L, -2) == 0)
+  /* the environment of the thread is that of all scripts */
+  if ((lua_isnumber(L, 1) && lua_tonumber(L, 1) == 0) ||
+      lua_iscfunction(L, -2) || lua_setfenv(L, -2) == 0)
     luaL_error(L,
           LUA_QL("setfenv") " cannot change environment of given object");
   return 1;
@@ -197,7 +192,8 @@ static int luaB_collectgarbage (lua_State *L) {
     LUA_GCCOUNT, LUA_GCSTEP, LUA_GCSETPAUSE, LUA_GCSETSTEPMUL};
   int o = luaL_checkoption(L, 1, "collect", opts);
   int ex = luaL_optint(L, 2, 0);
-  int res = lua_gc(L, optsnum[o], ex);
+  int is_pace = optsnum[o] == LUA_GCSETPAUSE || optsnum[o] == LUA_GCSETSTEPMUL;
+  int res = is_pace ? lua_gctold(L, optsnum[o], ex) : lua_gc(L, optsnum[o], ex);
   switch (optsnum[o]) {
     case LUA_GCCOUNT: {
       int b = lua_gc(L, LUA_GCCOUNTB, 0);
@@ -318,6 +314,7 @@ static int luaB_load (lua_State *L) {
   luaL_checktype(L, 1, LUA_TFUNCTION);
   lua_settop(L, 3);  /* function, eventual name, plus one reserved slot */
   status = lua_load(L, generic_reader, NULL, cname);
+  if (status != 0) lua_errorcaught(L);
   return load_aux(L, status);
 }
 
@@ -345,8 +342,10 @@ static int luaB_unpack (lua_State *L) {
   i = luaL_optint(L, 2, 1);
   e = luaL_opt(L, luaL_checkint, 3, luaL_getn(L, 1));
   if (i > e) return 0;  /* empty range */
+  if ((long long)e - i >= LUAI_MAXCSTACK)
+    return luaL_error(L, "too many results to unpack");
   n = e - i + 1;  /* number of elements */
-  if (n <= 0 || !lua_checkstack(L, n))  /* n <= 0 means arith. overflow */
+  if (!lua_checkstack(L, n))
     return luaL_error(L, "too many results to unpack");
   lua_rawgeti(L, 1, i);  /* push arg[i] (avoiding overflow problems) */
   while (i++ < e)  /* push arg[i + 1...e] */
@@ -373,10 +372,25 @@ static int luaB_select (lua_State *L) {
 
 static int luaB_pcall (lua_State *L) {
   int status;
-  luaL_checkany(L, 1);
-  status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
-  lua_pushboolean(L, (status == 0));
+  if (lua_gettop(L) == 0) {  /* what stands for the function then */
+    lua_pushboolean(L, 0);
+    lua_pushliteral(L, "attempt to call a boolean value");
+    return 2;
+  }
+  lua_pushboolean(L, 1);  /* there may be no room for it behind the results */
   lua_insert(L, 1);
+  status = lua_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, 0);
+  if (status != 0) {
+    lua_errorcaught(L);
+    lua_remove(L, 1);
+    if (lua_istable(L, -1)) {  /* a table stands for the text in it */
+      lua_getfield(L, -1, "err");
+      if (lua_isstring(L, -1))
+        lua_replace(L, -2);
+    }
+    lua_pushboolean(L, 0);
+    lua_insert(L, 1);
+  }
   return lua_gettop(L);  /* return status + all results */
 }
 
@@ -386,9 +400,15 @@ static int luaB_xpcall (lua_State *L) {
   luaL_checkany(L, 2);
   lua_settop(L, 2);
   lua_insert(L, 1);  /* put error function under function to be called */
-  status = lua_pcall(L, 0, LUA_MULTRET, 1);
-  lua_pushboolean(L, (status == 0));
-  lua_replace(L, 1);
+  lua_pushboolean(L, 1);
+  lua_insert(L, 1);
+  status = lua_pcall(L, 0, LUA_MULTRET, 2);
+  lua_remove(L, 2);
+  if (status != 0) {
+    lua_errorcaught(L);
+    lua_pushboolean(L, 0);
+    lua_replace(L, 1);
+  }
   return lua_gettop(L);  /* return status + all results */
 }
 
@@ -420,6 +440,9 @@ static int luaB_tostring (lua_State *L) {
 
 static int luaB_newproxy (lua_State *L) {
   lua_settop(L, 1);
+  /* a metatable runs when a proxy is collected, maybe in the midst of a command */
+  if (lua_toboolean(L, 1))
+    return luaL_error(L, "newproxy gives no metatable here");
   lua_newuserdata(L, 0);  /* create proxy */
   if (lua_toboolean(L, 1) == 0)
     return 1;  /* no metatable */
@@ -535,6 +558,7 @@ static int auxresume (lua_State *L, lua_State *co, int narg) {
   }
   else {
     lua_xmove(co, L, 1);  /* move error message */
+    lua_errorcaught(L);
     return -1;  /* error flag */
   }
 }

@@ -615,6 +615,11 @@ static void addinfo (lua_State *L, const char *msg) {
 }
 
 
+void luaG_readonlyerror (lua_State *L) {
+  luaG_runerror(L, "Attempt to modify a readonly table");
+}
+
+
 void luaG_errormsg (lua_State *L) {
   if (L->errfunc != 0) {  /* is there an error handling function? */
     StkId errfunc = restorestack(L, L->errfunc);

@@ -214,7 +214,8 @@ static int skip_sep (LexState *ls) {
   save_and_next(ls);
   while (ls->current == '=') {
     save_and_next(ls);
-    count++;
+    if (++count >= MAX_INT)
+      luaX_lexerror(ls, "chunk has too many syntax levels", 0);
   }
   return (ls->current == s) ? count : (-count) - 1;
 }

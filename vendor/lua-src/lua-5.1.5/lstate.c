@@ -166,6 +166,10 @@ LUA_API lua_State *lua_newstate (lua_Alloc f, void *ud) {
   setnilvalue(registry(L));
   luaZ_initbuffer(L, &g->buff);
   g->panic = NULL;
+  g->toldpause = LUAI_GCPAUSE;
+  g->toldstepmul = LUAI_GCMUL;
+  g->hosterror = NULL;
+  g->caught = NULL;
   g->gcstate = GCSpause;
   g->rootgc = obj2gco(L);
   g->sweepstrgc = 0;

@@ -86,6 +86,9 @@ typedef struct global_State {
   int gcpause;  /* size of pause between successive GCs */
   int gcstepmul;  /* GC `granularity' */
   lua_CFunction panic;  /* to be called in unprotected errors */
+  int toldpause, toldstepmul;  /* what scripts believe of the two above */
+  lua_CFunction hosterror;  /* replaces a userdata that is raised */
+  lua_CFunction caught;  /* whether what was caught is raised again */
   TValue l_registry;
   struct lua_State *mainthread;
   UpVal uvhead;  /* head of double-linked list of all open upvalues */

@@ -72,12 +72,41 @@ static TString *newlstr (lua_State *L, const char *str, size_t l,
 }
 
 
+static unsigned int rotl (unsigned int x, int bits) {
+  return (x << bits) | (x >> (32 - bits));
+}
+
+
+/*
+** MurmurHash3 of 32 bits, with the length as its seed: all bytes count, and
+** tables have their keys in the order that scripts know from other servers.
+*/
+static unsigned int hashlstr (const char *str, size_t l) {
+  const unsigned char *p = cast(const unsigned char *, str);
+  unsigned int h = cast(unsigned int, l);
+  size_t left;
+  for (left = l; left > 0; ) {
+    unsigned int k = 0;
+    size_t n = left < 4 ? left : 4;
+    size_t i;
+    for (i = 0; i < n; i++)
+      k |= cast(unsigned int, p[i]) << (8*i);
+    h ^= rotl(k * 0xcc9e2d51u, 15) * 0x1b873593u;
+    if (n == 4)
+      h = rotl(h, 13) * 5 + 0xe6546b64u;
+    p += n;
+    left -= n;
+  }
+  h ^= cast(unsigned int, l);
+  h = (h ^ (h >> 16)) * 0x85ebca6bu;
+  h = (h ^ (h >> 13)) * 0xc2b2ae35u;
+  return h ^ (h >> 16);
+}
+
+
 TString *luaS_newlstr (lua_State *L, const char *str, size_t l) {
   GCObject *o;
-  unsigned int h = cast(unsigned int, l);  /* seed */
-  size_t l1;
-  for (l1=l; l1>=1; l1--)  /* compute hash */
-    h = h ^ ((h<<5)+(h>>2)+cast(unsigned char, str[l1-1]));
+  unsigned int h = hashlstr(str, l);
   for (o = G(L)->strt.hash[lmod(h, G(L)->strt.size)];
        o != NULL;
        o = o->gch.next) {

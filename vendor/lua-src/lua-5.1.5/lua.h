@@ -236,6 +236,22 @@ LUA_API int (lua_gc) (lua_State *L, int what, int data);
 
 LUA_API int   (lua_error) (lua_State *L);
 
+/*
+** additions for the host: a call that does not count the C function that makes
+** it as a nested one; the pace of the collector that scripts set, which the
+** host's replaces; tables that nothing may be set in; `hosterror'
+** replaces a userdata that is raised, on the top of the stack, and says whether
+** no handler sees it; `caught' says whether what was caught is raised again.
+*/
+LUA_API int   (lua_hostpcall) (lua_State *L, int nargs, int nresults,
+                               int errfunc);
+LUA_API int   (lua_gctold) (lua_State *L, int what, int value);
+LUA_API void  (lua_setreadonly) (lua_State *L, int idx, int readonly);
+LUA_API int   (lua_isreadonly) (lua_State *L, int idx);
+LUA_API void  (lua_onerrors) (lua_State *L, lua_CFunction hosterror,
+                              lua_CFunction caught);
+LUA_API void  (lua_errorcaught) (lua_State *L);
+
 LUA_API int   (lua_next) (lua_State *L, int idx);
 
 LUA_API void  (lua_concat) (lua_State *L, int n);

@@ -175,7 +175,8 @@ fn unknown_command(args: &Args<'_>) -> Error {
     Error::UnknownCommand(Word::of(shown(&args[0])), Word::of(text))
 }
 
-fn unknown_subcommand(entry: &CommandEntry, args: &Args<'_>) -> Error {
+/// Returns the error of a container's subcommand that is not there.
+pub fn unknown_subcommand(entry: &CommandEntry, args: &Args<'_>) -> Error {
     Error::UnknownSubcommand(Word::of(shown(&args[1])), Word::of(entry.command.name.to_uppercase()))
 }
 

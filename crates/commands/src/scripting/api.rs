@@ -18,52 +18,58 @@ const REPL_ALL: i64 = REPL_AOF | REPL_REPLICA;
 
 const LOG_LEVELS: [(&str, i64); 4] = [("LOG_DEBUG", 0), ("LOG_VERBOSE", 1), ("LOG_NOTICE", 2), ("LOG_WARNING", 3)];
 
-/// The table that scripts know as `redis` and `server`.
-pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
-    let api = lua.create_table()?;
-    shared(lua, &api)?;
-    for (name, value) in [
-        ("REPL_NONE", 0),
-        ("REPL_AOF", REPL_AOF),
-        ("REPL_REPLICA", REPL_REPLICA),
-        ("REPL_SLAVE", REPL_REPLICA),
-        ("REPL_ALL", REPL_ALL),
-    ] {
-        api.raw_set(name, value)?;
-    }
-    api.raw_set("call", native(lua, |lua, words: MultiValue| call(lua, &words, true))?)?;
-    let pcall = |lua: &Lua, words: MultiValue| {
-        let failed = |error: mlua::Error| failure::clean(lua, Value::Error(error.into())).map(Answer::Right);
-        call(lua, &words, false).or_else(failed)
-    };
-    api.raw_set("pcall", native(lua, pcall)?)?;
-    api.raw_set("error_reply", native(lua, error_reply)?)?;
-    api.raw_set("status_reply", native(lua, status_reply)?)?;
-    api.raw_set("sha1hex", native(lua, sha1hex)?)?;
-    api.raw_set("setresp", native(lua, setresp)?)?;
-    api.raw_set("set_repl", native(lua, set_repl)?)?;
-    api.raw_set("acl_check_cmd", native(lua, acl_check_cmd)?)?;
-    api.raw_set("replicate_commands", native(lua, |_, _: MultiValue| Ok(true))?)?;
+/// The table that scripts know as `redis` and `server`. Fields are set in the order that other servers set them in.
+pub(super) fn for_scripts(lua: &Lua) -> mlua::Result<Table> {
+    let api = for_functions(lua)?;
     api.raw_set("breakpoint", native(lua, |_, _: MultiValue| Ok(debugger::ask()))?)?;
     let show = |lua: &Lua, words: MultiValue| {
         debugger::show(lua, &words);
         Ok(())
     };
     api.raw_set("debug", native(lua, show)?)?;
+    api.raw_set("replicate_commands", native(lua, |_, _: MultiValue| Ok(true))?)?;
+    Ok(api)
+}
+
+/// The same for functions, which do without what is for scripts only.
+pub(super) fn for_functions(lua: &Lua) -> mlua::Result<Table> {
+    let api = lua.create_table()?;
+    api.raw_set("call", native(lua, |lua, words: MultiValue| call(lua, &words, true))?)?;
+    let pcall = |lua: &Lua, words: MultiValue| {
+        let failed = |error: mlua::Error| failure::clean(lua, Value::Error(error.into())).map(Answer::Right);
+        call(lua, &words, false).or_else(failed)
+    };
+    api.raw_set("pcall", native(lua, pcall)?)?;
+    shared(lua, &api)?;
+    api.raw_set("setresp", native(lua, setresp)?)?;
+    api.raw_set("sha1hex", native(lua, sha1hex)?)?;
+    api.raw_set("error_reply", native(lua, error_reply)?)?;
+    api.raw_set("status_reply", native(lua, status_reply)?)?;
+    api.raw_set("set_repl", native(lua, set_repl)?)?;
+    for (name, value) in [
+        ("REPL_NONE", 0),
+        ("REPL_AOF", REPL_AOF),
+        ("REPL_SLAVE", REPL_REPLICA),
+        ("REPL_REPLICA", REPL_REPLICA),
+        ("REPL_ALL", REPL_ALL),
+    ] {
+        api.raw_set(name, value)?;
+    }
+    api.raw_set("acl_check_cmd", native(lua, acl_check_cmd)?)?;
     Ok(api)
 }
 
 /// What FUNCTION LOAD lets a library's text use, besides registering functions.
 pub(super) fn shared(lua: &Lua, api: &Table) -> mlua::Result<()> {
+    api.raw_set("log", native(lua, log)?)?;
     for (name, level) in LOG_LEVELS {
         api.raw_set(name, level)?;
     }
-    api.raw_set("log", native(lua, log)?)?;
-    api.raw_set("REDIS_VERSION", version::REDIS)?;
     api.raw_set("REDIS_VERSION_NUM", version_number(version::REDIS))?;
-    api.raw_set("SERVER_NAME", "valkey")?;
+    api.raw_set("REDIS_VERSION", version::REDIS)?;
+    api.raw_set("VALKEY_VERSION_NUM", version_number(version::VALKEY))?;
     api.raw_set("VALKEY_VERSION", version::VALKEY)?;
-    api.raw_set("VALKEY_VERSION_NUM", version_number(version::VALKEY))
+    api.raw_set("SERVER_NAME", "valkey")
 }
 
 /// `8.1.1` as 0x080101.
@@ -90,9 +96,13 @@ const WRONG_ARGUMENTS: &[u8] = b"ERR wrong number or type of arguments";
 
 fn error_reply(lua: &Lua, words: MultiValue) -> mlua::Result<Value> {
     let Some(text) = only_string(&words) else { return failure::table(lua, WRONG_ARGUMENTS, false) };
+    let text = engine::before_nul(&text);
+    let text = text.strip_prefix(b"-").unwrap_or(text);
     // A text without a code gets one.
-    let text = text.strip_prefix(b"-").unwrap_or(&text);
-    let text = if text.contains(&b' ') { text.to_vec() } else { [b"ERR ", text].concat() };
+    let text = match text.iter().position(|byte| *byte == b' ') {
+        Some(end) => [&text[..=end], failure::without_line_ends(&text[end + 1..])].concat(),
+        None => [b"ERR ", text].concat(),
+    };
     failure::table(lua, &text, false)
 }
 

@@ -78,13 +78,28 @@ pub(super) fn append(bytes: &mut Vec<u8>, value: &Value) -> mlua::Result<bool> {
             room_to_grow(bytes, text.len())?;
             bytes.extend_from_slice(&text);
         }
+        Value::Integer(number) if number.unsigned_abs() > WHOLE_MAX => append_number(bytes, *number as f64),
         Value::Integer(number) => bytes.extend_from_slice(itoa::Buffer::new().format(*number).as_bytes()),
         // An integer, and a zero has no sign then.
         Value::Number(number) if *number == 0.0 => bytes.push(b'0'),
-        Value::Number(number) => bytes.extend_from_slice(&resp::double::format_double(*number)),
+        Value::Number(number) => append_number(bytes, *number),
         _ => return Ok(false),
     }
     Ok(true)
+}
+
+/// The highest whole number that all digits are written of.
+const WHOLE_MAX: u64 = 1 << 62;
+
+/// Appends a number as other servers write it for commands.
+fn append_number(bytes: &mut Vec<u8>, number: f64) {
+    if number.abs() <= WHOLE_MAX as f64 && number.fract() == 0.0 {
+        return bytes.extend_from_slice(itoa::Buffer::new().format(number as i64).as_bytes());
+    }
+    if number.is_nan() && number.is_sign_negative() {
+        bytes.push(b'-');
+    }
+    bytes.extend_from_slice(&resp::double::format_by_digits(number));
 }
 
 /// How long the text of a library may run that a client sends.

@@ -1,8 +1,7 @@
 //! How native functions fail.
 //!
-//! A native's error travels through Lua as an opaque value. Where a script can see it (`pcall`, the end of the script)
-//! the sandbox has [`clean`] turn it into what a script expects there: a string that begins with the place, or a table
-//! with the text of a command's error in `err`.
+//! A native's error is an opaque value of the binding. When it is raised Lua has [`raised`] turn it into what a script
+//! expects: a string that begins with the place, or a table with the text of a command's error in `err`.
 
 use super::{current_run, lua_memory};
 use mlua::{Lua, Table, Value};
@@ -62,22 +61,56 @@ pub(super) type SourceLine = (String, usize);
 
 /// Called with the error of a run while its stack is there: notes where in the script's text it stands that has failed.
 pub(super) fn note(lua: &Lua, error: Value) -> mlua::Result<Value> {
-    current_run::error_caught();
     PLACE.set(place(lua));
     Ok(error)
 }
 
-fn place(lua: &Lua) -> Option<SourceLine> {
-    for level in 1.. {
-        let found = lua.inspect_stack(level, |frame| {
-            let source = frame.source().source.map(|name| name.into_owned()).unwrap_or_default();
-            frame.current_line().filter(|_| source != "=sandbox").map(|line| (source, line))
-        })?;
-        if found.is_some() {
-            return found;
-        }
+/// Returns what scripts know a native's error as, which has just been raised. One that ends the run meets no handler.
+pub(super) fn raised(lua: &Lua, error: Value) -> mlua::Result<Value> {
+    if current_run::is_ending() {
+        PLACE.set(place(lua));
     }
-    None
+    clean(lua, error)
+}
+
+/// The handler that scripts find among their globals: a table with the text of the error and its place.
+pub(super) fn handle(lua: &Lua, error: Value) -> mlua::Result<Value> {
+    let table = match error {
+        Value::Table(table) => table,
+        other => {
+            let table = lua.create_table()?;
+            let text = shown(lua, &other)?;
+            table.raw_set("err", lua.create_string([b"ERR ", &text[..]].concat())?)?;
+            table
+        }
+    };
+    if let Some((source, line)) = place(lua) {
+        table.set("source", source)?;
+        table.set("line", line)?;
+    }
+    Ok(Value::Table(table))
+}
+
+/// The place of the function that has failed, or of its caller if that is a native.
+fn place(lua: &Lua) -> Option<SourceLine> {
+    let at = |level| {
+        lua.inspect_stack(level, |frame| {
+            let source = frame.source().source.map(|name| name.into_owned()).unwrap_or_default();
+            frame.current_line().map(|line| (source, line))
+        })
+    };
+    at(1)?.or_else(|| at(2)?)
+}
+
+/// A value as Lua's `tostring` shows it.
+fn shown(lua: &Lua, value: &Value) -> mlua::Result<Vec<u8>> {
+    Ok(match value {
+        Value::String(_) | Value::Integer(_) | Value::Number(_) => {
+            lua.coerce_string(value.clone())?.map(|text| text.as_bytes().to_vec()).unwrap_or_default()
+        }
+        null if null.is_null() => b"userdata: (nil)".to_vec(),
+        other => other.to_string()?.into_bytes(),
+    })
 }
 
 /// What a run has failed with.
@@ -103,15 +136,15 @@ pub(super) fn failed(lua: &Lua, error: Value) -> mlua::Result<Failed> {
     let (error, place) = (clean(lua, error)?, PLACE.take());
     let mut is_odd = false;
     let (text, counted) = match &error {
-        Value::Table(table) => match ErrorTable::of(table) {
+        Value::Table(table) => match ErrorTable::raised(lua, table) {
             Some(told) => (told.text, told.counted),
             None => {
                 is_odd = true;
                 (b"ERR unknown error".to_vec(), false)
             }
         },
-        Value::String(_) | Value::Integer(_) | Value::Number(_) => {
-            let text = lua.coerce_string(error)?.map(|text| text.as_bytes().to_vec()).unwrap_or_default();
+        other => {
+            let text = shown(lua, other)?;
             // Lua raises that without a look at where it is.
             if place.is_none() && text == lua_memory::NOT_ENOUGH.as_bytes() {
                 (lua_memory::RAN_OUT.to_vec(), false)
@@ -119,14 +152,23 @@ pub(super) fn failed(lua: &Lua, error: Value) -> mlua::Result<Failed> {
                 ([b"ERR ", engine::before_nul(&text)].concat(), false)
             }
         }
-        other => (format!("ERR {}", other.to_string()?).into(), false),
     };
     Ok(Failed { text, counted, place, is_odd })
 }
 
-/// As [`message`], in the words of Lua's own functions.
-pub(super) fn bad_argument(lua: &Lua, index: usize, function: &str, text: &str) -> mlua::Error {
-    message(lua, format!("bad argument #{index} to '{function}' ({text})"))
+/// As [`message`], in the words of Lua's own functions: by the name that the function is called by.
+pub(super) fn bad_argument(lua: &Lua, index: usize, text: &(impl AsRef<[u8]> + ?Sized)) -> mlua::Error {
+    let names = lua.inspect_stack(0, |native| {
+        let names = native.names();
+        (names.name.map(|name| name.into_owned()), names.name_what == Some("method"))
+    });
+    let (name, is_method) = names.unwrap_or_default();
+    let name = name.unwrap_or_else(|| "?".to_owned());
+    let start = match (is_method, index) {
+        (true, 1) => format!("calling '{name}' on bad self ("),
+        _ => format!("bad argument #{} to '{name}' (", index as i64 - i64::from(is_method)),
+    };
+    message(lua, [start.as_bytes(), text.as_ref(), b")"].concat())
 }
 
 /// An error table.
@@ -160,11 +202,33 @@ pub(super) struct ErrorTable {
 }
 
 impl ErrorTable {
+    /// The error that a table is which is part of a reply.
     pub fn of(table: &Table) -> Option<ErrorTable> {
-        let text = engine::before_nul(&text(table, "err")?).to_vec();
+        let text = text(table, "err")?;
+        let text = without_line_ends(engine::before_nul(&text)).to_vec();
         let counted = matches!(table.raw_get("ignore_error_stats_update"), Ok(Value::Boolean(true)));
         Some(ErrorTable { text, counted })
     }
+
+    /// The error that a table is which was raised: a number is a text there, and metatables are asked.
+    fn raised(lua: &Lua, table: &Table) -> Option<ErrorTable> {
+        let text = match table.get("err") {
+            Ok(value @ (Value::String(_) | Value::Integer(_) | Value::Number(_))) => {
+                lua.coerce_string(value).ok()??
+            }
+            _ => return None,
+        };
+        let counted = matches!(table.get("ignore_error_stats_update"), Ok(Value::Boolean(true)));
+        Some(ErrorTable { text: engine::before_nul(&text.as_bytes()).to_vec(), counted })
+    }
+}
+
+/// A text without the line ends that it begins or ends with.
+pub(super) fn without_line_ends(text: &[u8]) -> &[u8] {
+    let is_text = |byte: &u8| !matches!(byte, b'\r' | b'\n');
+    let start = text.iter().position(is_text).unwrap_or(text.len());
+    let end = text.iter().rposition(is_text).map_or(start, |last| last + 1);
+    &text[start..end]
 }
 
 /// The text in the field of a table, if it is one; a number is one too.

@@ -172,8 +172,7 @@ pub(super) fn make(
     timeout: Duration,
 ) -> Result<Made, Error> {
     let name = library_name(code)?;
-    let function =
-        interpreter.compile(code, "@user_function").map_err(|error| Error::LibraryNotCompiled(Word::of(error)))?;
+    let function = interpreter.compile_library(code).map_err(|error| Error::LibraryNotCompiled(Word::of(error)))?;
     LOADING.set(Some(Loading { kept: Rc::clone(&interpreter.kept), functions: Vec::new() }));
     current_run::begin_load(timeout);
     let outcome = interpreter.run_library(scripts, &function);

@@ -4,12 +4,12 @@
 //! interpreter away before the next script, so that its memory goes too.
 
 use super::call_buffers::Buffers;
-use super::current_run::{RUN, Reach, is_ending};
+use super::current_run::{RUN, Reach};
 use super::failure::Failed;
 use super::flags::ScriptFlags;
 use super::kept_functions::{Kept, KeptFunctions};
 use super::lua_memory::{self, LuaMemory, Side, in_lua, native, room_for};
-use super::{api, declared_keys, failure, functions, looks, lua_libraries, math_random};
+use super::{api, declared_keys, failure, functions, looks, lua_host, lua_libraries, math_random};
 use crate::core::args::Args;
 use engine::config::{ConfigStore, Directive};
 use engine::scripts::run_slot::RunSlot;
@@ -84,15 +84,16 @@ pub(super) struct Interpreter {
     /// Whose scripts these are: [`Scripts::generation`].
     generation: u64,
     globals: Cell<Globals>,
-    for_scripts: Function,
-    for_functions: Function,
-    /// Lua's, which calls a function and, when it fails, `note` while its stack is there.
-    xpcall: Function,
+    for_scripts: Table,
+    for_functions: Table,
+    /// Puts the keys and arguments of scripts where these find them.
+    set_words: Function,
+    /// Calls a function and, when it fails, `note` while its stack is there.
+    run: Function,
     note: Function,
     words: RefCell<Tables>,
-    /// Calls a function of a library.
-    call: Function,
-    run_load: Function,
+    begin_load: Function,
+    end_load: Function,
     why_not: Function,
     by_text: RefCell<HashMap<u64, Rc<Compiled>>>,
     by_sha: RefCell<HashMap<Sha, Rc<Compiled>>>,
@@ -161,29 +162,32 @@ impl Interpreter {
         let lua = fresh(libs)?;
         looks::note_calls(&lua)?;
         let natives = lua.create_table()?;
-        natives.raw_set("clean", native(&lua, failure::clean)?)?;
+        lua_host::take_errors(&lua, &native(&lua, failure::raised)?)?;
         let note = native(&lua, failure::note)?;
-        natives.raw_set("note", &note)?;
-        natives.raw_set("is_ending", native(&lua, |_, ()| Ok(is_ending()))?)?;
-        natives.raw_set("api", api::table(&lua)?)?;
+        natives.raw_set("protect", native(&lua, |lua, table| lua_host::set_readonly(lua, &table, true))?)?;
+        natives.raw_set("open", native(&lua, |lua, table| lua_host::set_readonly(lua, &table, false))?)?;
+        natives.raw_set("missing", native(&lua, lua_host::missing)?)?;
+        natives.raw_set("error_handler", native(&lua, failure::handle)?)?;
+        natives.raw_set("api", api::for_scripts(&lua)?)?;
+        natives.raw_set("function_api", api::for_functions(&lua)?)?;
         natives.raw_set("libraries", lua_libraries::all(&lua)?)?;
         natives.raw_set("registration", functions::registration(&lua)?)?;
         natives.raw_set("insecure_api", scripts.has_insecure_api())?;
         math_random::add(&lua, &natives)?;
         let sandbox = lua.load(include_str!("sandbox.lua")).set_name("=sandbox");
-        let (runner, globals): (Table, Table) = in_lua(|| sandbox.call(natives))?;
-        lua.set_globals(globals)?;
+        let runner: Table = in_lua(|| sandbox.call(natives))?;
         watch(&lua)?;
         lua.gc_collect()?;
         let interpreter = Interpreter {
             globals: Cell::new(Globals::Unset),
             for_scripts: runner.raw_get("for_scripts")?,
             for_functions: runner.raw_get("for_functions")?,
-            xpcall: runner.raw_get("xpcall")?,
+            set_words: runner.raw_get("set_words")?,
+            run: lua_host::runner(&lua)?,
             note,
             words: RefCell::new(Tables::new(&lua)?),
-            call: runner.raw_get("call")?,
-            run_load: runner.raw_get("load")?,
+            begin_load: runner.raw_get("begin_load")?,
+            end_load: runner.raw_get("end_load")?,
             why_not: runner.raw_get("why_not")?,
             generation: scripts.generation(),
             by_text: RefCell::default(),
@@ -252,13 +256,13 @@ impl Interpreter {
             return Ok(known);
         }
         let flags = ScriptFlags::of_script(text)?;
-        let function = self.compile(text, "@user_script").map_err(|error| Error::ScriptNotCompiled(Word::of(error)))?;
+        let function = self.compile_script(text).map_err(|error| Error::ScriptNotCompiled(Word::of(error)))?;
         let script = scripts.add(sha, text, flags.0, pinned, now);
         self.remember(script, &function)
     }
 
     fn keep(&self, script: Arc<Script>) -> Result<Rc<Compiled>, Error> {
-        let function = self.compile(&script.text, "@user_script").map_err(|error| Error::Verbatim(Word::of(error)))?;
+        let function = self.compile_script(&script.text).map_err(|error| Error::Verbatim(Word::of(error)))?;
         self.remember(script, &function)
     }
 
@@ -275,17 +279,24 @@ impl Interpreter {
         Ok(compiled)
     }
 
+    fn compile_script(&self, text: &[u8]) -> Result<Function, Vec<u8>> {
+        self.compile(text, "@user_script", &self.for_scripts)
+    }
+
+    /// Compiles the text of a library.
+    pub fn compile_library(&self, text: &[u8]) -> Result<Function, Vec<u8>> {
+        self.compile(text, "@user_function", &self.for_functions)
+    }
+
     /// A first line that names an engine is none of Lua's; the line stays, so that numbers of lines are right.
-    pub fn compile(&self, text: &[u8], name: &str) -> Result<Function, Vec<u8>> {
+    fn compile(&self, text: &[u8], name: &str, globals: &Table) -> Result<Function, Vec<u8>> {
         let text = match text.starts_with(b"#!") {
             true => &text[text.iter().position(|byte| *byte == b'\n').unwrap_or(text.len())..],
             false => text,
         };
         room_for(text.len().saturating_mul(2)).map_err(|_| lua_memory::NOT_ENOUGH.as_bytes().to_vec())?;
-        // As for what a script loads: nothing is collected meanwhile.
-        self.lua.gc_stop();
-        let chunk = in_lua(|| self.lua.load(text).set_name(name).set_mode(ChunkMode::Text).into_function());
-        self.lua.gc_restart();
+        let chunk = self.lua.load(text).set_name(name).set_mode(ChunkMode::Text).set_environment(globals.clone());
+        let chunk = in_lua(|| chunk.into_function());
         chunk.map_err(|error| match error {
             // In the script's own bytes, which the binding's error has not.
             mlua::Error::SyntaxError { message, .. } => {
@@ -307,32 +318,42 @@ impl Interpreter {
         }
         let tables = self.words.borrow();
         if self.globals.get() != Globals::Scripts {
-            in_lua(|| self.for_scripts.call::<()>((&tables.keys, &tables.args)))?;
+            in_lua(|| self.set_words.call::<()>((&tables.keys, &tables.args)))?;
+            self.lua.set_globals(self.for_scripts.clone())?;
             self.globals.set(Globals::Scripts);
         }
         tables.fill(&self.lua, words)?;
         let function = self.kept.get(&script.function)?;
-        let outcome = in_lua(|| self.xpcall.call((function, &self.note)));
+        let outcome = in_lua(|| self.run.call((&self.note, function)));
         drop(tables);
         self.end(scripts, outcome)
     }
 
     /// Calls a function of a library with its keys and arguments, in tables that it may keep.
     pub fn run_function(&self, scripts: &Scripts, function: &Kept, words: &ScriptWords<'_>) -> mlua::Result<Outcome> {
-        if self.globals.get() != Globals::Functions {
-            in_lua(|| self.for_functions.call::<()>(()))?;
-            self.globals.set(Globals::Functions);
-        }
+        self.see_functions()?;
         let (keys, args) = words.split();
-        let words = (self.kept.get(function)?, self.strings(keys)?, self.strings(args)?);
-        let outcome = in_lua(|| self.call.call(words));
+        let words = (&self.note, self.kept.get(function)?, self.strings(keys)?, self.strings(args)?);
+        let outcome = in_lua(|| self.run.call(words));
         self.end(scripts, outcome)
     }
 
     /// Runs the text of a library, which registers its functions.
     pub fn run_library(&self, scripts: &Scripts, function: &Function) -> mlua::Result<Outcome> {
-        let outcome = in_lua(|| self.run_load.call(function));
+        self.see_functions()?;
+        in_lua(|| self.begin_load.call::<()>(()))?;
+        let outcome = in_lua(|| self.run.call((&self.note, function)));
+        in_lua(|| self.end_load.call::<()>(()))?;
         self.end(scripts, outcome)
+    }
+
+    /// The globals are those of functions.
+    fn see_functions(&self) -> mlua::Result<()> {
+        if self.globals.get() != Globals::Functions {
+            self.lua.set_globals(self.for_functions.clone())?;
+            self.globals.set(Globals::Functions);
+        }
+        Ok(())
     }
 
     fn end(&self, scripts: &Scripts, outcome: mlua::Result<(bool, Value)>) -> mlua::Result<Outcome> {
@@ -430,8 +451,7 @@ fn put<'a>(lua: &Lua, table: &Table, words: impl Iterator<Item = &'a [u8]>) -> m
 const COLLECT_AT: i32 = 130;
 const COLLECT_SPEED: i32 = 500;
 
-/// Panics of natives are not to be caught by scripts: whatever catches in the sandbox has `clean` look at the error,
-/// which goes on with a panic.
+/// Panics of natives are not caught by scripts: whatever catches errors raises them again ([`lua_host`]).
 fn fresh(libs: StdLib) -> mlua::Result<Lua> {
     let lua = Lua::new_with(libs, LuaOptions::new())?;
     let params = GcIncParams::default().pause(COLLECT_AT).step_multiplier(COLLECT_SPEED);
@@ -548,7 +568,7 @@ mod tests {
             ("-2, 2147483647", too_many),
             ("0, 2147483647", too_many),
             ("-2147483648, -2", too_many),
-            ("0/0, 5", too_many),
+            ("0/0, 5", "[]"),
             ("-1e300, 5", too_many),
             ("1, 7998", too_many),
             ("1e300, 1", "[]"),

@@ -12,21 +12,34 @@ pub(super) fn number(value: &Value) -> Option<f64> {
     }
 }
 
+/// The name of a value's type, as Lua calls it.
+pub(super) fn type_name(value: &Value) -> &'static str {
+    match value.type_name() {
+        "integer" => "number",
+        "lightuserdata" => "userdata",
+        name => name,
+    }
+}
+
+/// The integer that C makes of a number: the fraction is cut off, and all that is out of range is the lowest one.
+pub(super) fn c_integer(number: f64) -> i64 {
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    if number >= -LIMIT && number < LIMIT { number as i64 } else { i64::MIN }
+}
+
 /// The arguments of a function of a library.
 pub(super) struct FunctionWords<'l> {
     pub lua: &'l Lua,
-    pub function: &'static str,
     pub values: MultiValue,
 }
 
 impl FunctionWords<'_> {
-    pub fn wrong(&self, index: usize, text: &str) -> mlua::Error {
-        bad_argument(self.lua, index + 1, self.function, text)
+    pub fn wrong(&self, index: usize, text: &(impl AsRef<[u8]> + ?Sized)) -> mlua::Error {
+        bad_argument(self.lua, index + 1, text)
     }
 
     fn expected(&self, index: usize, what: &str) -> mlua::Error {
-        let got = self.values.get(index).map_or("no value", Value::type_name);
-        let got = if got == "integer" { "number" } else { got };
+        let got = self.values.get(index).map_or("no value", type_name);
         self.wrong(index, &format!("{what} expected, got {got}"))
     }
 
@@ -36,10 +49,27 @@ impl FunctionWords<'_> {
         self.lua.coerce_number(value)?.ok_or_else(|| self.expected(index, "number"))
     }
 
-    pub fn number_or(&self, index: usize, default: f64) -> mlua::Result<f64> {
+    /// Argument `index` as C's `int`.
+    pub fn int(&self, index: usize) -> mlua::Result<i32> {
+        self.number(index).map(|number| c_integer(number) as i32)
+    }
+
+    /// Argument `index` as an integer of 64 bits.
+    pub fn integer(&self, index: usize) -> mlua::Result<i64> {
+        self.number(index).map(c_integer)
+    }
+
+    pub fn integer_or(&self, index: usize, default: i64) -> mlua::Result<i64> {
         match self.values.get(index) {
             None | Some(Value::Nil) => Ok(default),
-            Some(_) => self.number(index),
+            Some(_) => self.integer(index),
+        }
+    }
+
+    pub fn int_or(&self, index: usize, default: i32) -> mlua::Result<i32> {
+        match self.values.get(index) {
+            None | Some(Value::Nil) => Ok(default),
+            Some(_) => self.int(index),
         }
     }
 

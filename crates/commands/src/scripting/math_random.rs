@@ -4,7 +4,7 @@
 //! The generator is that of POSIX's `lrand48`: `x = x * 0x5DEECE66D + 0xB` modulo 2^48, of which the upper 31 bits are
 //! given.
 
-use super::failure::bad_argument;
+use super::lua_arguments::FunctionWords;
 use super::lua_memory;
 use mlua::{Lua, MultiValue, Table};
 use std::cell::Cell;
@@ -32,27 +32,23 @@ pub(super) fn add(lua: &Lua, native: &Table) -> mlua::Result<()> {
     let generator = Rc::new(Generator::default());
     generator.seed(fastrand::u32(..));
     let seeded = Rc::clone(&generator);
-    let random = move |lua: &Lua, words: MultiValue| {
+    let random = move |lua: &Lua, values: MultiValue| {
         let part = f64::from(generator.next() % i32::MAX as u32) / MAX;
-        let number = |index: usize| {
-            let value = words.get(index).cloned().map(|value| lua.coerce_number(value)).transpose();
-            let number = value.ok().flatten().flatten();
-            number.ok_or_else(|| bad_argument(lua, index + 1, "random", "number expected"))
-        };
-        let (low, high) = match words.len() {
+        let words = FunctionWords { lua, values };
+        let (low, high) = match words.values.len() {
             0 => return Ok(part),
-            1 => (1.0, number(0)?.trunc()),
-            2 => (number(0)?.trunc(), number(1)?.trunc()),
+            1 => (1, words.int(0)?),
+            2 => (words.int(0)?, words.int(1)?),
             _ => return Err(super::failure::message(lua, "wrong number of arguments")),
         };
         if low > high {
-            return Err(bad_argument(lua, words.len(), "random", "interval is empty"));
+            return Err(words.wrong(words.values.len() - 1, "interval is empty"));
         }
-        Ok((part * (high - low + 1.0)).floor() + low)
+        Ok((part * f64::from(high.wrapping_sub(low).wrapping_add(1))).floor() + f64::from(low))
     };
     native.raw_set("random", lua_memory::native(lua, random)?)?;
-    let randomseed = move |_: &Lua, seed: f64| {
-        seeded.seed(seed as i64 as u32);
+    let randomseed = move |lua: &Lua, values: MultiValue| {
+        seeded.seed(FunctionWords { lua, values }.int(0)? as u32);
         Ok(())
     };
     native.raw_set("randomseed", lua_memory::native(lua, randomseed)?)

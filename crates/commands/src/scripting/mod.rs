@@ -55,6 +55,7 @@ mod interpreter;
 mod kept_functions;
 mod looks;
 mod lua_arguments;
+mod lua_host;
 mod lua_libraries;
 mod lua_memory;
 mod lua_tokens;

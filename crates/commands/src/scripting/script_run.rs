@@ -17,7 +17,7 @@ use super::lua_memory;
 use super::script_slot::ScriptSlot;
 use crate::core::args::{Args, OwnWords};
 use crate::core::command::{CommandEntry, KeyPlan, MAY_REPLICATE, NO_SCRIPT, STALE, WRITE};
-use crate::core::command_table::{CommandTable, lookup};
+use crate::core::command_table::{CommandTable, lookup, unknown_subcommand};
 use crate::core::context::Context;
 use crate::core::key_spec::key_indices;
 use crate::core::rights::{self, Call};
@@ -187,7 +187,7 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
         found: Option<&'static CommandEntry>,
         args: &Args<'_>,
     ) -> Result<&'static CommandEntry, Refused> {
-        let entry = found.ok_or(Refused { error: Error::ScriptUnknownCommand, entry: None })?;
+        let entry = found.ok_or_else(|| Refused { error: unknown(args), entry: None })?;
         let refused = |error| Err(Refused { error, entry: Some(entry) });
         let command = entry.command;
         if !command.accepts_arity(args.len()) {
@@ -580,6 +580,12 @@ impl Commands for ScriptRun<'_, '_> {
 struct Refused {
     error: Error,
     entry: Option<&'static CommandEntry>,
+}
+
+/// The error of words that are no command, or no subcommand of one.
+fn unknown(args: &Args<'_>) -> Error {
+    let container = CommandTable::get().find(&args[0]).filter(|entry| !entry.subcommands.is_empty() && args.len() > 1);
+    container.map_or(Error::ScriptUnknownCommand, |entry| unknown_subcommand(entry, args))
 }
 
 /// What would block ends the run, which begins again.

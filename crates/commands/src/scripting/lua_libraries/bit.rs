@@ -7,9 +7,8 @@ use mlua::{Lua, MultiValue, Table};
 pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
     let bit = lua.create_table()?;
     let add = |name: &'static str, operation: fn(&FunctionWords<'_>) -> mlua::Result<i32>| {
-        let function = native(lua, move |lua, values: MultiValue| {
-            operation(&FunctionWords { lua, function: name, values }).map(f64::from)
-        })?;
+        let function =
+            native(lua, move |lua, values: MultiValue| operation(&FunctionWords { lua, values }).map(f64::from))?;
         bit.raw_set(name, function)
     };
     add("tobit", |words| bits(words, 0))?;
@@ -36,12 +35,13 @@ fn bits(words: &FunctionWords<'_>, index: usize) -> mlua::Result<i32> {
 
 fn fold(words: &FunctionWords<'_>, operation: fn(i32, i32) -> i32) -> mlua::Result<i32> {
     let first = bits(words, 0)?;
-    (1..words.values.len()).try_fold(first, |folded, index| Ok(operation(folded, bits(words, index)?)))
+    // From the last one on: the first error counts.
+    (1..words.values.len()).rev().try_fold(first, |folded, index| Ok(operation(folded, bits(words, index)?)))
 }
 
 /// Eight digits, or as many as the second argument says; negative for capitals.
 fn tohex(lua: &Lua, values: MultiValue) -> mlua::Result<String> {
-    let words = FunctionWords { lua, function: "tohex", values };
+    let words = FunctionWords { lua, values };
     let number = bits(&words, 0)?;
     let digits = if words.values.len() > 1 { bits(&words, 1)? } else { 8 };
     let count = digits.unsigned_abs().min(8) as usize;

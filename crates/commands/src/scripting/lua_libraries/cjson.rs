@@ -5,7 +5,7 @@
 
 use super::cjson_decode;
 use crate::scripting::failure::{bad_argument, message};
-use crate::scripting::lua_arguments::{FunctionWords, number};
+use crate::scripting::lua_arguments::{FunctionWords, number, type_name};
 use crate::scripting::lua_memory::{self, native, room_to_grow};
 use mlua::{IntoLua, Lua, MultiValue, Table, Value};
 use std::cell::{Cell, RefCell};
@@ -25,11 +25,11 @@ enum InvalidNumbers {
 #[derive(Clone, Copy)]
 pub(super) struct JsonOptions {
     sparse_convert: bool,
-    sparse_ratio: usize,
-    sparse_safe: usize,
-    encode_depth: usize,
-    pub decode_depth: usize,
-    precision: usize,
+    sparse_ratio: i32,
+    sparse_safe: i32,
+    encode_depth: i32,
+    pub decode_depth: i32,
+    precision: i32,
     keep_buffer: bool,
     encode_invalid: InvalidNumbers,
     pub decode_invalid: bool,
@@ -41,8 +41,8 @@ impl Default for JsonOptions {
             sparse_convert: false,
             sparse_ratio: 2,
             sparse_safe: 10,
-            encode_depth: DEPTH_MAX,
-            decode_depth: DEPTH_MAX,
+            encode_depth: DEPTH_MAX as i32,
+            decode_depth: DEPTH_MAX as i32,
             precision: 14,
             keep_buffer: true,
             encode_invalid: InvalidNumbers::Refused,
@@ -51,114 +51,112 @@ impl Default for JsonOptions {
     }
 }
 
+/// Sets an option, as the arguments of the function of its name say, and returns what it is then.
+type SetOption = fn(&FunctionWords<'_>, &mut JsonOptions) -> mlua::Result<MultiValue>;
+
 pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
     let library = lua.create_table()?;
     let options = Rc::new(Cell::new(JsonOptions::default()));
-    library.raw_set("_NAME", "cjson")?;
-    library.raw_set("_VERSION", "2.1.0")?;
-    library.raw_set("null", Value::NULL)?;
-    library.raw_set("new", native(lua, |lua, ()| table(lua))?)?;
     let known = Rc::clone(&options);
     library.raw_set("encode", native(lua, move |lua, values| encode(lua, values, known.get()))?)?;
     let known = Rc::clone(&options);
     library.raw_set("decode", native(lua, move |lua, values| decode(lua, values, known.get()))?)?;
-    let add = |name: &'static str, option: fn(&FunctionWords<'_>, &mut JsonOptions) -> mlua::Result<MultiValue>| {
+    for (name, most, option) in OPTIONS {
         let options = Rc::clone(&options);
         let function = native(lua, move |lua, values| {
+            let words = FunctionWords { lua, values };
+            if words.values.len() > most {
+                return Err(words.wrong(most, "found too many arguments"));
+            }
             let mut changed = options.get();
-            let answer = option(&FunctionWords { lua, function: name, values }, &mut changed)?;
+            let answer = option(&words, &mut changed);
             options.set(changed);
-            Ok(answer)
+            answer
         })?;
-        library.raw_set(name, function)
-    };
-    add("encode_sparse_array", |words, options| {
-        options.sparse_convert = flag(words, 0, options.sparse_convert)?;
-        options.sparse_ratio = whole(words, 1, options.sparse_ratio, 0, i32::MAX as usize)?;
-        options.sparse_safe = whole(words, 2, options.sparse_safe, 0, i32::MAX as usize)?;
-        let convert = Value::Boolean(options.sparse_convert);
-        Ok(MultiValue::from_iter([convert, count(options.sparse_ratio), count(options.sparse_safe)]))
-    })?;
-    add("encode_max_depth", |words, options| {
-        options.encode_depth = whole(words, 0, options.encode_depth, 1, i32::MAX as usize)?;
-        Ok(MultiValue::from_iter([count(options.encode_depth)]))
-    })?;
-    add("decode_max_depth", |words, options| {
-        options.decode_depth = whole(words, 0, options.decode_depth, 1, i32::MAX as usize)?;
-        Ok(MultiValue::from_iter([count(options.decode_depth)]))
-    })?;
-    add("encode_number_precision", |words, options| {
-        options.precision = whole(words, 0, options.precision, 1, 14)?;
-        Ok(MultiValue::from_iter([count(options.precision)]))
-    })?;
-    add("encode_keep_buffer", |words, options| {
-        options.keep_buffer = flag(words, 0, options.keep_buffer)?;
-        Ok(MultiValue::from_iter([Value::Boolean(options.keep_buffer)]))
-    })?;
-    add("encode_invalid_numbers", encode_invalid_numbers)?;
-    add("decode_invalid_numbers", |words, options| {
-        options.decode_invalid = flag(words, 0, options.decode_invalid)?;
-        Ok(MultiValue::from_iter([Value::Boolean(options.decode_invalid)]))
-    })?;
+        library.raw_set(name, function)?;
+    }
+    library.raw_set("new", native(lua, |lua, _: MultiValue| table(lua))?)?;
+    library.raw_set("null", Value::NULL)?;
+    library.raw_set("_NAME", "cjson")?;
+    library.raw_set("_VERSION", "2.1.0")?;
     Ok(library)
 }
 
-fn count(number: usize) -> Value {
-    Value::Number(number as f64)
+/// The functions of options, with how many arguments each takes.
+const OPTIONS: [(&str, usize, SetOption); 7] = [
+    ("encode_sparse_array", 3, |words, options| {
+        let convert = flag(words, &mut options.sparse_convert)?;
+        let ratio = whole(words, 1, &mut options.sparse_ratio, 0, i32::MAX)?;
+        let safe = whole(words, 2, &mut options.sparse_safe, 0, i32::MAX)?;
+        Ok(MultiValue::from_iter([convert, ratio, safe]))
+    }),
+    ("encode_max_depth", 1, |words, options| only(whole(words, 0, &mut options.encode_depth, 1, i32::MAX))),
+    ("decode_max_depth", 1, |words, options| only(whole(words, 0, &mut options.decode_depth, 1, i32::MAX))),
+    ("encode_number_precision", 1, |words, options| only(whole(words, 0, &mut options.precision, 1, 14))),
+    ("encode_keep_buffer", 1, |words, options| only(flag(words, &mut options.keep_buffer))),
+    ("encode_invalid_numbers", 1, encode_invalid_numbers),
+    ("decode_invalid_numbers", 1, |words, options| only(flag(words, &mut options.decode_invalid))),
+];
+
+fn only(value: mlua::Result<Value>) -> mlua::Result<MultiValue> {
+    value.map(|value| MultiValue::from_iter([value]))
 }
 
-fn flag(words: &FunctionWords<'_>, index: usize, default: bool) -> mlua::Result<bool> {
-    match words.values.get(index) {
-        None | Some(Value::Nil) => Ok(default),
-        Some(Value::Boolean(flag)) => Ok(*flag),
-        Some(_) => Err(words.wrong(index, "invalid option")),
+/// The index of the first argument among these words; None: it is nil.
+fn choice(words: &FunctionWords<'_>, names: &[&[u8]]) -> mlua::Result<Option<usize>> {
+    match words.values.front() {
+        None | Some(Value::Nil) => return Ok(None),
+        Some(Value::Boolean(flag)) => return Ok(Some(usize::from(*flag))),
+        Some(_) => {}
+    }
+    let word = words.text(0)?;
+    let word = word.as_bytes();
+    let word = engine::before_nul(&word);
+    match names.iter().position(|name| *name == word) {
+        Some(index) => Ok(Some(index)),
+        None => Err(words.wrong(0, &[b"invalid option '", word, b"'"].concat())),
     }
 }
 
-fn whole(words: &FunctionWords<'_>, index: usize, default: usize, least: usize, most: usize) -> mlua::Result<usize> {
-    let number = words.number_or(index, default as f64)?;
-    if number < least as f64 || number > most as f64 {
-        return Err(words.wrong(index, &format!("expected integer between {least} and {most}")));
+fn flag(words: &FunctionWords<'_>, setting: &mut bool) -> mlua::Result<Value> {
+    if let Some(index) = choice(words, &[b"off", b"on"])? {
+        *setting = index == 1;
     }
-    Ok(number as usize)
+    Ok(Value::Boolean(*setting))
+}
+
+fn whole(words: &FunctionWords<'_>, index: usize, setting: &mut i32, least: i32, most: i32) -> mlua::Result<Value> {
+    let value = words.int_or(index, *setting)?;
+    if !(least..=most).contains(&value) {
+        return Err(words.wrong(0, &format!("expected integer between {least} and {most}")));
+    }
+    *setting = value;
+    Ok(Value::Number(value.into()))
 }
 
 fn encode_invalid_numbers(words: &FunctionWords<'_>, options: &mut JsonOptions) -> mlua::Result<MultiValue> {
-    match words.values.front() {
-        Some(Value::String(word)) => {
-            options.encode_invalid = match &*word.as_bytes() {
-                b"on" => InvalidNumbers::Written,
-                b"off" => InvalidNumbers::Refused,
-                b"null" => InvalidNumbers::Null,
-                _ => return Err(words.wrong(0, "invalid option")),
-            };
-        }
-        _ => {
-            let written = flag(words, 0, options.encode_invalid == InvalidNumbers::Written)?;
-            if !words.values.is_empty() {
-                options.encode_invalid = if written { InvalidNumbers::Written } else { InvalidNumbers::Refused };
-            }
-        }
+    const CHOICES: [InvalidNumbers; 3] = [InvalidNumbers::Refused, InvalidNumbers::Written, InvalidNumbers::Null];
+    if let Some(index) = choice(words, &[b"off", b"on", b"null"])? {
+        options.encode_invalid = CHOICES[index];
     }
-    let answer = match options.encode_invalid {
-        InvalidNumbers::Refused => Value::Boolean(false),
-        InvalidNumbers::Written => Value::Boolean(true),
-        InvalidNumbers::Null => "null".into_lua(words.lua)?,
-    };
-    Ok(MultiValue::from_iter([answer]))
+    only(match options.encode_invalid {
+        InvalidNumbers::Refused => Ok(Value::Boolean(false)),
+        InvalidNumbers::Written => Ok(Value::Boolean(true)),
+        InvalidNumbers::Null => "null".into_lua(words.lua),
+    })
 }
 
 fn decode(lua: &Lua, values: MultiValue, options: JsonOptions) -> mlua::Result<Value> {
     if values.len() != 1 {
-        return Err(bad_argument(lua, 1, "decode", "expected 1 argument"));
+        return Err(bad_argument(lua, 1, "expected 1 argument"));
     }
-    let text = FunctionWords { lua, function: "decode", values }.text(0)?;
+    let text = FunctionWords { lua, values }.text(0)?;
     cjson_decode::decode(lua, &text.as_bytes(), options)
 }
 
 fn encode(lua: &Lua, values: MultiValue, options: JsonOptions) -> mlua::Result<Value> {
     let (1, Some(value)) = (values.len(), values.front()) else {
-        return Err(bad_argument(lua, 1, "encode", "expected 1 argument"));
+        return Err(bad_argument(lua, 1, "expected 1 argument"));
     };
     let encoder = Encoder { lua, options, out: RefCell::default() };
     encoder.value(value, 0)?;
@@ -191,7 +189,7 @@ impl Encoder<'_> {
             null if null.is_null() => self.put(b"null"),
             Value::Table(table) => {
                 let depth = depth + 1;
-                if depth > self.options.encode_depth.min(DEPTH_MAX) {
+                if depth > DEPTH_MAX.min(self.options.encode_depth as usize) {
                     return Err(message(self.lua, format!("Cannot serialise, excessive nesting ({depth})")));
                 }
                 match self.array_len(table)? {
@@ -200,7 +198,7 @@ impl Encoder<'_> {
                 }
             }
             other => {
-                let text = format!("Cannot serialise {}: type not supported", other.type_name());
+                let text = format!("Cannot serialise {}: type not supported", type_name(other));
                 return Err(message(self.lua, text));
             }
         }
@@ -230,7 +228,7 @@ impl Encoder<'_> {
     fn number(&self, number: f64) -> mlua::Result<()> {
         room_to_grow(&self.out.borrow(), SHORT)?;
         if number.is_finite() {
-            self.put(general(number, self.options.precision).as_bytes());
+            self.put(general(number, self.options.precision as usize).as_bytes());
             return Ok(());
         }
         match self.options.encode_invalid {
@@ -244,25 +242,28 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    /// How long the array is that the table is; None for an object.
+    /// How long the array is that the table is; None for an object. C counts in 32 bits.
     fn array_len(&self, table: &Table) -> mlua::Result<Option<usize>> {
-        let (mut highest, mut items) = (0usize, 0usize);
+        let (mut highest, mut items) = (0i32, 0i32);
         for pair in table.pairs::<Value, Value>() {
-            match pair?.0 {
-                Value::Integer(index @ 1..) => highest = highest.max(index as usize),
-                Value::Number(index) if index >= 1.0 && index == index.trunc() => highest = highest.max(index as usize),
+            match number(&pair?.0) {
+                Some(index) if index >= 1.0 && index == index.floor() => {
+                    if index > f64::from(highest) {
+                        highest = if index > f64::from(i32::MAX) { i32::MIN } else { index as i32 };
+                    }
+                }
                 _ => return Ok(None),
             }
             items += 1;
         }
         let JsonOptions { sparse_ratio, sparse_safe, sparse_convert, .. } = self.options;
-        if sparse_ratio > 0 && highest > items.saturating_mul(sparse_ratio) && highest > sparse_safe {
+        if sparse_ratio > 0 && highest > items.wrapping_mul(sparse_ratio) && highest > sparse_safe {
             if !sparse_convert {
                 return Err(message(self.lua, "Cannot serialise table: excessively sparse array"));
             }
             return Ok(None);
         }
-        Ok(Some(highest).filter(|highest| *highest > 0))
+        Ok(usize::try_from(highest).ok().filter(|highest| *highest > 0))
     }
 
     fn array(&self, table: &Table, len: usize, depth: usize) -> mlua::Result<()> {
@@ -292,7 +293,7 @@ impl Encoder<'_> {
                     self.put(b"\"");
                 }
                 _ => {
-                    let text = format!("Cannot serialise {}: table key must be a number or string", key.type_name());
+                    let text = format!("Cannot serialise {}: table key must be a number or string", type_name(&key));
                     return Err(message(self.lua, text));
                 }
             }

@@ -158,7 +158,8 @@ impl Parser<'_> {
         let (start, mut at, mut out) = (self.at, self.at + 1, Vec::new());
         loop {
             match self.text.get(at) {
-                None => {
+                // A zero ends the text for C.
+                None | Some(0) => {
                     self.began = at;
                     return Token::Invalid("unexpected end of string");
                 }
@@ -229,7 +230,7 @@ impl Parser<'_> {
     }
 
     fn check_depth(&self, depth: usize) -> mlua::Result<()> {
-        if depth <= self.options.decode_depth.min(DEPTH_MAX) {
+        if depth <= DEPTH_MAX.min(self.options.decode_depth as usize) {
             return Ok(());
         }
         let text = format!("Found too many nested data structures ({depth}) at character {}", self.began + 1);

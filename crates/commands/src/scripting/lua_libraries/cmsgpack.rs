@@ -4,7 +4,7 @@
 //! all others as maps. Tables deeper than [`DEPTH_MAX`] become nil, so that one that contains itself comes to an end.
 
 use crate::scripting::failure::{bad_argument, bare_message, message};
-use crate::scripting::lua_arguments::{FunctionWords, number};
+use crate::scripting::lua_arguments::{FunctionWords, c_integer, number};
 use crate::scripting::lua_memory::{self, native, room_for, room_to_grow};
 use mlua::{Lua, MultiValue, Table, Value};
 
@@ -21,20 +21,30 @@ const DEPTH_MAX: usize = 16;
 
 pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
     let library = lua.create_table()?;
+    library.raw_set("pack", native(lua, pack)?)?;
+    let all = |lua: &Lua, values| unpack(&FunctionWords { lua, values }, 0, 0);
+    library.raw_set("unpack", native(lua, all)?)?;
+    let one = |lua: &Lua, values| {
+        let words = FunctionWords { lua, values };
+        unpack(&words, 1, words.integer_or(1, 0)?)
+    };
+    library.raw_set("unpack_one", native(lua, one)?)?;
+    let limited = |lua: &Lua, values| {
+        let words = FunctionWords { lua, values };
+        unpack(&words, words.integer(1)?, words.integer_or(2, 0)?)
+    };
+    library.raw_set("unpack_limit", native(lua, limited)?)?;
+    // The fields that scripts know from the library of other servers.
     library.raw_set("_NAME", "cmsgpack")?;
     library.raw_set("_VERSION", "lua-cmsgpack 0.4.0")?;
-    library.raw_set("_COPYRIGHT", "Cinnabar")?;
-    library.raw_set("_DESCRIPTION", "MessagePack for scripts")?;
-    library.raw_set("pack", native(lua, pack)?)?;
-    library.raw_set("unpack", native(lua, |lua, values| unpack(lua, "unpack", values))?)?;
-    library.raw_set("unpack_one", native(lua, |lua, values| unpack(lua, "unpack_one", values))?)?;
-    library.raw_set("unpack_limit", native(lua, |lua, values| unpack(lua, "unpack_limit", values))?)?;
+    library.raw_set("_COPYRIGHT", "Copyright (C) 2012, Redis Ltd.")?;
+    library.raw_set("_DESCRIPTION", "MessagePack C implementation for Lua")?;
     Ok(library)
 }
 
 fn pack(lua: &Lua, values: MultiValue) -> mlua::Result<Value> {
     if values.is_empty() {
-        return Err(bad_argument(lua, 0, "pack", "MessagePack pack needs input."));
+        return Err(bad_argument(lua, 0, "MessagePack pack needs input."));
     }
     let mut out = Vec::new();
     values.iter().try_for_each(|value| write(&mut out, value, 0))?;
@@ -57,8 +67,8 @@ fn write(out: &mut Vec<u8>, value: &Value, depth: usize) -> mlua::Result<()> {
         }
         Value::Boolean(value) => out.push(if *value { 0xc3 } else { 0xc2 }),
         Value::Integer(number) => write_integer(out, *number),
-        Value::Number(number) if *number == number.trunc() && number.abs() < 9.2e18 => {
-            write_integer(out, *number as i64)
+        Value::Number(number) if number.is_finite() && c_integer(*number) as f64 == *number => {
+            write_integer(out, c_integer(*number));
         }
         Value::Number(number) => write_double(out, *number),
         Value::Table(table) if depth < DEPTH_MAX => write_table(out, table, depth + 1)?,
@@ -102,7 +112,9 @@ fn write_table(out: &mut Vec<u8>, table: &Table, depth: usize) -> mlua::Result<(
     for pair in table.pairs::<Value, Value>() {
         pairs += 1;
         match number(&pair?.0) {
-            Some(index) if index >= 1.0 && index == index.trunc() => highest = highest.max(index as usize),
+            Some(index) if (1.0..=f64::from(i32::MAX)).contains(&index) && index == index.trunc() => {
+                highest = highest.max(index as usize);
+            }
             _ => array = false,
         }
     }
@@ -132,24 +144,20 @@ fn header(out: &mut Vec<u8>, len: usize, short: u8, long: u8) {
 
 /// `unpack(data)` gives all values, `unpack_one(data, offset)` and `unpack_limit(data, limit, offset)` where they
 /// stopped and then the values; -1 stands for the end.
-fn unpack(lua: &Lua, function: &'static str, values: MultiValue) -> mlua::Result<MultiValue> {
-    let words = FunctionWords { lua, function, values };
+fn unpack(words: &FunctionWords<'_>, limit: i64, offset: i64) -> mlua::Result<MultiValue> {
+    let lua = words.lua;
     let data = words.text(0)?;
     let data = data.as_bytes();
-    let (limit, offset) = match function {
-        "unpack" => (0.0, 0.0),
-        "unpack_one" => (1.0, words.number_or(1, 0.0)?),
-        _ => (words.number(1)?, words.number_or(2, 0.0)?),
-    };
-    if offset < 0.0 || limit < 0.0 {
-        let text = format!("Invalid request to unpack with offset of {offset} and limit of {}.", data.len());
+    let shown = (offset as i32, data.len() as i32);
+    if offset < 0 || limit < 0 {
+        let text = format!("Invalid request to unpack with offset of {} and limit of {}.", shown.0, shown.1);
         return Err(message(lua, text));
     }
-    if offset > data.len() as f64 {
-        let text = format!("Start offset {offset} greater than input length {}.", data.len());
+    if offset as u64 > data.len() as u64 {
+        let text = format!("Start offset {} greater than input length {}.", shown.0, shown.1);
         return Err(message(lua, text));
     }
-    let everything = limit as usize == 0 && offset as usize == 0;
+    let everything = limit == 0 && offset == 0;
     let limit = if everything { usize::MAX } else { limit as usize };
     let at = offset as usize;
     let mut reader = Reader { lua, data: &data, at, asked_to: at.saturating_add(UNASKED) };
@@ -222,7 +230,9 @@ impl Reader<'_> {
             0xc3 => Ok(Value::Boolean(true)),
             0xca => real(f32::from_bits(self.unsigned(4)? as u32).into()),
             0xcb => real(f64::from_bits(self.unsigned(8)?)),
-            0xcc..=0xcf => real(self.unsigned(1 << (tag - 0xcc))? as f64),
+            0xcc..=0xce => real(self.unsigned(1 << (tag - 0xcc))? as f64),
+            // As other servers' library has it: the upper half is negative.
+            0xcf => real(self.unsigned(8)? as i64 as f64),
             0xd0 => real(f64::from(self.unsigned(1)? as i8)),
             0xd1 => real(f64::from(self.unsigned(2)? as i16)),
             0xd2 => real(f64::from(self.unsigned(4)? as i32)),

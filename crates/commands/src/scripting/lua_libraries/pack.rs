@@ -12,8 +12,8 @@
 //! | `s` | bytes with a zero at the end |
 //! | blank | nothing |
 
-use crate::scripting::failure::{bad_argument, message};
-use crate::scripting::lua_arguments::FunctionWords;
+use crate::scripting::failure::message;
+use crate::scripting::lua_arguments::{FunctionWords, c_integer};
 use crate::scripting::lua_memory::{self, native, room_to_grow};
 use mlua::{Lua, MultiValue, Table, Value};
 
@@ -28,28 +28,24 @@ pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
     Ok(library)
 }
 
-/// What a format goes through.
+/// A format that is walked through. As for C, it ends with the first zero.
 struct Format<'f> {
-    lua: &'f Lua,
-    function: &'static str,
+    words: &'f FunctionWords<'f>,
     left: &'f [u8],
     big: bool,
     align: usize,
 }
 
-#[derive(Clone, Copy)]
-enum Item {
-    Integer { size: usize, signed: bool },
-    Float,
-    Double,
-    Padding,
-    Bytes(usize),
-    Text,
+/// A letter of a format, the bytes that it takes, and those of padding before it.
+struct Item {
+    option: u8,
+    size: usize,
+    padding: usize,
 }
 
 impl<'f> Format<'f> {
-    fn new(lua: &'f Lua, function: &'static str, format: &'f [u8]) -> Format<'f> {
-        Format { lua, function, left: format, big: cfg!(target_endian = "big"), align: 1 }
+    fn new(words: &'f FunctionWords<'f>, format: &'f [u8]) -> Format<'f> {
+        Format { words, left: engine::before_nul(format), big: cfg!(target_endian = "big"), align: 1 }
     }
 
     /// The number that stands next, or `default`.
@@ -60,69 +56,53 @@ impl<'f> Format<'f> {
         }
         let (number, left) = self.left.split_at(digits);
         self.left = left;
-        let number = resp::number::parse_i64(number).and_then(|n| i32::try_from(n).ok());
-        number.map(|n| n as usize).ok_or_else(|| message(self.lua, "integral size overflow"))
+        let add = |sum: i32, digit: &u8| sum.checked_mul(10)?.checked_add(i32::from(digit - b'0'));
+        let number = number.iter().try_fold(0, add);
+        number.map(|n| n as usize).ok_or_else(|| message(self.words.lua, "integral size overflow"))
     }
 
-    fn integer(&mut self, signed: bool) -> mlua::Result<Item> {
-        let size = self.number(4)?;
-        if size > INTEGER_MAX {
-            return Err(message(self.lua, format!("integral size {size} is larger than limit of {INTEGER_MAX}")));
+    /// The next letter, where `position` bytes are before it.
+    fn next(&mut self, position: usize) -> mlua::Result<Option<Item>> {
+        let Some((&option, left)) = self.left.split_first() else { return Ok(None) };
+        self.left = left;
+        let size = match option {
+            b'b' | b'B' | b'x' => 1,
+            b'h' | b'H' => 2,
+            b'f' => 4,
+            b'l' | b'L' | b'T' | b'd' => 8,
+            b'c' => self.number(1)?,
+            b'i' | b'I' => self.number(4)?,
+            _ => 0,
+        };
+        if matches!(option, b'i' | b'I') && size > INTEGER_MAX {
+            let text = format!("integral size {size} is larger than limit of {INTEGER_MAX}");
+            return Err(message(self.words.lua, text));
         }
-        Ok(Item::Integer { size, signed })
+        let padding = match size.min(self.align) {
+            0 => 0,
+            _ if option == b'c' => 0,
+            // Right for powers of two, and what others get elsewhere.
+            align => (align - (position & (align - 1))) & (align - 1),
+        };
+        Ok(Some(Item { option, size, padding }))
     }
 
-    /// The next item, with how many bytes of padding it needs at `position`.
-    fn next(&mut self, position: usize) -> mlua::Result<Option<(Item, usize)>> {
-        while let Some((&option, left)) = self.left.split_first() {
-            self.left = left;
-            let integer = |size: usize| Item::Integer { size, signed: option.is_ascii_lowercase() };
-            let item = match option {
-                b' ' => continue,
-                b'<' => {
-                    self.big = false;
-                    continue;
+    /// Follows a letter that stands for no value.
+    fn control(&mut self, option: u8) -> mlua::Result<()> {
+        match option {
+            b' ' => {}
+            b'<' => self.big = false,
+            b'>' => self.big = true,
+            b'!' => {
+                let align = self.number(ALIGNMENT)?;
+                if !align.is_power_of_two() {
+                    return Err(message(self.words.lua, format!("alignment {align} is not a power of 2")));
                 }
-                b'>' => {
-                    self.big = true;
-                    continue;
-                }
-                b'!' => {
-                    self.align = self.number(ALIGNMENT)?;
-                    if self.align == 0 || !self.align.is_power_of_two() {
-                        return Err(message(self.lua, format!("alignment {} is not a power of 2", self.align)));
-                    }
-                    continue;
-                }
-                b'b' | b'B' => integer(1),
-                b'h' | b'H' => integer(2),
-                b'l' | b'L' => integer(8),
-                b'T' => Item::Integer { size: 8, signed: false },
-                b'i' | b'I' => self.integer(option == b'i')?,
-                b'f' => Item::Float,
-                b'd' => Item::Double,
-                b'x' => Item::Padding,
-                b'c' => Item::Bytes(self.number(1)?),
-                b's' => Item::Text,
-                // What has no size is not looked at by who asks for sizes.
-                other if self.function == "size" && other.is_ascii_alphanumeric() => continue,
-                _ => {
-                    let text = format!("invalid format option '{}'", char::from(option));
-                    return Err(bad_argument(self.lua, 1, self.function, &text));
-                }
-            };
-            let size = match item {
-                Item::Integer { size, .. } => size,
-                Item::Float => 4,
-                Item::Double => 8,
-                Item::Padding | Item::Bytes(_) | Item::Text => 1,
-            };
-            let align = size.min(self.align);
-            let padding =
-                if align > 1 && align.is_power_of_two() { position.next_multiple_of(align) - position } else { 0 };
-            return Ok(Some((item, padding)));
+                self.align = align;
+            }
+            _ => return Err(self.words.wrong(0, &[b"invalid format option '", &[option][..], b"'"].concat())),
         }
-        Ok(None)
+        Ok(())
     }
 }
 
@@ -130,44 +110,48 @@ fn put(out: &mut Vec<u8>, bytes: impl DoubleEndedIterator<Item = u8>, big: bool)
     if big { out.extend(bytes.rev()) } else { out.extend(bytes) }
 }
 
-fn pack(lua: &Lua, mut values: MultiValue) -> mlua::Result<Value> {
-    // What is missing is told as nil.
-    values.push_back(Value::Nil);
-    let words = FunctionWords { lua, function: "pack", values };
+/// The 64 bits that C makes of a number: negative ones in two's complement, others above the signed range as they are.
+fn bits(number: f64) -> u64 {
+    const HALF: f64 = 9_223_372_036_854_775_808.0;
+    if number >= HALF { c_integer(number - HALF) as u64 ^ 1 << 63 } else { c_integer(number) as u64 }
+}
+
+fn pack(lua: &Lua, values: MultiValue) -> mlua::Result<Value> {
+    let mut words = FunctionWords { lua, values };
     let text = words.text(0)?;
+    // The first that is missing is told as nil.
+    words.values.push_back(Value::Nil);
     let text = text.as_bytes();
-    let mut format = Format::new(lua, "pack", &text);
+    let mut format = Format::new(&words, &text);
     let (mut out, mut next) = (Vec::new(), 1);
-    while let Some((item, padding)) = format.next(out.len())? {
+    while let Some(Item { option, size, padding }) = format.next(out.len())? {
         out.resize(out.len() + padding, 0);
-        let big = format.big;
-        match item {
-            Item::Padding => {
+        match option {
+            b'b' | b'B' | b'h' | b'H' | b'l' | b'L' | b'T' | b'i' | b'I' => {
+                let number = bits(words.number(next)?);
+                let byte = |at: usize| if at < 8 { (number >> (8 * at)) as u8 } else { 0 };
+                put(&mut out, (0..size).map(byte), format.big);
+            }
+            b'x' => {
                 out.push(0);
                 continue;
             }
-            Item::Integer { size, .. } => {
-                let number = words.number(next)?;
-                // Negative numbers in two's complement, others above the signed range as they are.
-                let number = if number < 0.0 { i128::from(number as i64) } else { i128::from(number as u64) };
-                put(&mut out, (0..size).map(|at| (number >> (8 * at).min(127)) as u8), big);
-            }
-            Item::Float => put(&mut out, (words.number(next)? as f32).to_le_bytes().into_iter(), big),
-            Item::Double => put(&mut out, words.number(next)?.to_le_bytes().into_iter(), big),
-            Item::Bytes(size) => {
+            b'f' => put(&mut out, (words.number(next)? as f32).to_le_bytes().into_iter(), format.big),
+            b'd' => put(&mut out, words.number(next)?.to_le_bytes().into_iter(), format.big),
+            b'c' | b's' => {
                 let bytes = words.text(next)?;
                 let bytes = bytes.as_bytes();
                 let size = if size == 0 { bytes.len() } else { size };
                 let bytes = bytes.get(..size).ok_or_else(|| words.wrong(next + 1, "string too short"))?;
-                room_to_grow(&out, bytes.len())?;
+                room_to_grow(&out, bytes.len() + 1)?;
                 out.extend_from_slice(bytes);
+                if option == b's' {
+                    out.push(0);
+                }
             }
-            Item::Text => {
-                let text = words.text(next)?;
-                let text = text.as_bytes();
-                room_to_grow(&out, text.len())?;
-                out.extend_from_slice(&text);
-                out.push(0);
+            other => {
+                format.control(other)?;
+                continue;
             }
         }
         next += 1;
@@ -176,71 +160,60 @@ fn pack(lua: &Lua, mut values: MultiValue) -> mlua::Result<Value> {
 }
 
 fn unpack(lua: &Lua, values: MultiValue) -> mlua::Result<MultiValue> {
-    let words = FunctionWords { lua, function: "unpack", values };
+    let words = FunctionWords { lua, values };
     let (text, data) = (words.text(0)?, words.text(1)?);
     let (text, data) = (text.as_bytes(), data.as_bytes());
-    let start = words.number_or(2, 1.0)?;
-    if !(1.0..=9e15).contains(&start) {
+    // An offset before the beginning is far behind the end.
+    let start = words.integer_or(2, 1)?;
+    if start == 0 {
         return Err(words.wrong(2, "offset must be 1 or greater"));
     }
-    let mut position = start as usize - 1;
-    let mut format = Format::new(lua, "unpack", &text);
+    let mut position = start.wrapping_sub(1) as usize;
+    let mut format = Format::new(&words, &text);
     let mut found: Vec<Value> = Vec::new();
-    let too_short = || words.wrong(1, "data string too short");
-    while let Some((item, padding)) = format.next(position)? {
-        position = position.saturating_add(padding);
-        if position > data.len() {
-            return Err(too_short());
-        }
-        let rest = data.get(position..).unwrap_or_default();
-        let mut take = |size: usize| {
-            let end = position.checked_add(size)?;
-            let bytes = data.get(position..end)?;
-            position = end;
-            Some(bytes)
-        };
-        let mut ordered = |size: usize| {
-            let mut bytes = take(size)?.to_vec();
+    let take = |position: usize, size: usize| {
+        let bytes = position.checked_add(size).and_then(|end| data.get(position..end));
+        bytes.ok_or_else(|| words.wrong(1, "data string too short"))
+    };
+    while let Some(Item { option, mut size, padding }) = format.next(position)? {
+        position = position.wrapping_add(padding);
+        let bytes = take(position, size)?;
+        let ordered = |bytes: &[u8]| {
+            let mut bytes = bytes.to_vec();
             if format.big {
                 bytes.reverse();
             }
-            Some(bytes)
+            bytes
         };
-        let value = match item {
-            Item::Padding => {
-                take(1).ok_or_else(too_short)?;
-                continue;
+        match option {
+            b'b' | b'B' | b'h' | b'H' | b'l' | b'L' | b'T' | b'i' | b'I' => {
+                found.push(Value::Number(integer(&ordered(bytes), option.is_ascii_lowercase())));
             }
-            Item::Integer { size, signed } => {
-                let bytes = ordered(size).ok_or_else(too_short)?;
-                Value::Number(integer(&bytes, signed))
+            b'x' => {}
+            b'f' => {
+                let number = f32::from_le_bytes(ordered(bytes).try_into().unwrap_or_default());
+                found.push(Value::Number(number.into()));
             }
-            Item::Float => {
-                let bytes = ordered(4).ok_or_else(too_short)?;
-                Value::Number(f32::from_le_bytes(bytes.try_into().unwrap_or_default()).into())
+            b'd' => found.push(Value::Number(f64::from_le_bytes(ordered(bytes).try_into().unwrap_or_default()))),
+            b'c' if size > 0 => found.push(Value::String(lua_memory::string(lua, bytes)?)),
+            b'c' => {
+                // The length is what was read last.
+                let length = found.pop().map(|value| lua.coerce_number(value)).transpose()?.flatten();
+                size = bits(length.ok_or_else(|| message(lua, "format 'c0' needs a previous size"))?) as usize;
+                found.push(Value::String(lua_memory::string(lua, take(position, size)?)?));
             }
-            Item::Double => {
-                let bytes = ordered(8).ok_or_else(too_short)?;
-                Value::Number(f64::from_le_bytes(bytes.try_into().unwrap_or_default()))
-            }
-            Item::Bytes(mut size) => {
-                if size == 0 {
-                    // The length is what was read last.
-                    let length = found.pop().and_then(|value| value.as_f64()).filter(|length| *length >= 0.0);
-                    size = length.ok_or_else(|| message(lua, "format 'c0' needs a previous size"))? as usize;
-                }
-                Value::String(lua_memory::string(lua, take(size).ok_or_else(too_short)?)?)
-            }
-            Item::Text => {
+            b's' => {
+                let rest = data.get(position..).unwrap_or_default();
                 let end = rest.iter().position(|byte| *byte == 0);
                 let end = end.ok_or_else(|| message(lua, "unfinished string in data"))?;
-                let text = take(end + 1).ok_or_else(too_short)?;
-                Value::String(lua_memory::string(lua, &text[..end])?)
+                found.push(Value::String(lua_memory::string(lua, &rest[..end])?));
+                size = end + 1;
             }
-        };
-        found.push(value);
+            other => format.control(other)?,
+        }
+        position = position.wrapping_add(size);
     }
-    found.push(Value::Number((position + 1) as f64));
+    found.push(Value::Number(position.wrapping_add(1) as i64 as f64));
     Ok(MultiValue::from_iter(found))
 }
 
@@ -250,30 +223,29 @@ fn integer(bytes: &[u8], signed: bool) -> f64 {
     let size = bytes.len().min(8);
     low[..size].copy_from_slice(&bytes[..size]);
     let number = u64::from_le_bytes(low);
-    if !signed || size == 0 {
+    if !signed {
         return number as f64;
     }
-    let unused = 64 - 8 * size as u32;
-    ((number << unused) as i64 >> unused) as f64
+    // The sign is that of so many bits, counted modulo 64.
+    let sign = u64::MAX.wrapping_shl((8 * bytes.len() as u32).wrapping_sub(1));
+    (if number & sign != 0 { number | sign } else { number }) as i64 as f64
 }
 
 fn size(lua: &Lua, values: MultiValue) -> mlua::Result<f64> {
-    let words = FunctionWords { lua, function: "size", values };
+    let words = FunctionWords { lua, values };
     let text = words.text(0)?;
     let text = text.as_bytes();
-    let mut format = Format::new(lua, "size", &text);
+    let mut format = Format::new(&words, &text);
     let mut total = 0usize;
-    while let Some((item, padding)) = format.next(total)? {
-        let size = match item {
-            Item::Integer { size, .. } => size,
-            Item::Float => 4,
-            Item::Double => 8,
-            Item::Padding => 1,
-            Item::Bytes(0) => return Err(words.wrong(0, "option 'c0' has no fixed size")),
-            Item::Bytes(size) => size,
-            Item::Text => return Err(words.wrong(0, "option 's' has no fixed size")),
-        };
-        total = total.saturating_add(padding).saturating_add(size);
+    while let Some(Item { option, size, padding }) = format.next(total)? {
+        match option {
+            b's' => return Err(words.wrong(0, "option 's' has no fixed size")),
+            b'c' if size == 0 => return Err(words.wrong(0, "option 'c0' has no fixed size")),
+            // Letters that are none have no size.
+            other if other.is_ascii_alphanumeric() => {}
+            other => format.control(other)?,
+        }
+        total = total.wrapping_add(padding).wrapping_add(size);
     }
     Ok(total as f64)
 }

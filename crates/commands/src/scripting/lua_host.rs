@@ -1,0 +1,133 @@
+//! What Lua's sources in `vendor/` have besides Lua, for the program that they are in: read-only tables, and errors of
+//! natives that are plain values for scripts.
+//!
+//! The binding raises a native's error as an opaque value. Lua asks [`replace_error`] for the value that scripts know
+//! before any of them sees it, so `pcall`, `xpcall` and coroutines are Lua's own. An error that ends the run goes past
+//! all that catches errors, and no function of the script handles it.
+
+#![allow(unsafe_code)]
+
+use super::current_run::{error_caught, is_ending};
+use mlua::{Function, Lua, MultiValue, Table, ffi};
+use std::cell::Cell;
+use std::ffi::{c_int, c_void};
+
+unsafe extern "C-unwind" {
+    fn lua_setreadonly(state: *mut ffi::lua_State, index: c_int, readonly: c_int);
+    fn lua_isreadonly(state: *mut ffi::lua_State, index: c_int) -> c_int;
+    fn lua_hostpcall(state: *mut ffi::lua_State, args: c_int, results: c_int, handler: c_int) -> c_int;
+    fn lua_onerrors(state: *mut ffi::lua_State, host_error: ffi::lua_CFunction, caught: ffi::lua_CFunction);
+}
+
+/// The key of the function that makes values of errors, by its address.
+static CLEAN: u8 = 0;
+
+thread_local! {
+    /// An error is being replaced: the one that is raised meanwhile stays as it is.
+    static REPLACING: Cell<bool> = const { Cell::new(false) };
+}
+
+fn clean_key() -> *const c_void {
+    (&raw const CLEAN).cast()
+}
+
+/// Makes a table read-only, or writable. Returns whether that is a change.
+pub(super) fn set_readonly(lua: &Lua, table: &Table, readonly: bool) -> mlua::Result<bool> {
+    let mut was = false;
+    let before = &raw mut was;
+    // SAFETY: the argument on the stack is a table, the functions raise no error, and `before` outlives the call.
+    unsafe {
+        lua.exec_raw::<()>(table, move |state| {
+            *before = lua_isreadonly(state, 1) != 0;
+            lua_setreadonly(state, 1, c_int::from(readonly));
+            ffi::lua_settop(state, 0);
+        })?;
+    }
+    Ok(was != readonly)
+}
+
+/// Has Lua ask `clean` for the values of errors that natives raise.
+pub(super) fn take_errors(lua: &Lua, clean: &Function) -> mlua::Result<()> {
+    // SAFETY: the stack has the function, which is kept in the registry; the call around this catches the error for
+    // want of memory, and there is nothing to drop.
+    unsafe {
+        lua.exec_raw::<()>(clean, |state| {
+            ffi::lua_rawsetp(state, ffi::LUA_REGISTRYINDEX, clean_key());
+            lua_onerrors(state, replace_error, is_raised_again);
+        })
+    }
+}
+
+/// Makes the function that runs a script: called with the handler of its error, the script and its arguments. It gives
+/// whether all went well, and the value or the error.
+pub(super) fn runner(lua: &Lua) -> mlua::Result<Function> {
+    // SAFETY: the function keeps to the protocol of Lua's functions.
+    unsafe { lua.create_c_function(run) }
+}
+
+/// Replaces the error on the top of the stack by the value that scripts know. Returns whether it ends the run.
+///
+/// # Safety
+/// Lua calls it, with an error on the stack and room for more.
+unsafe extern "C-unwind" fn replace_error(state: *mut ffi::lua_State) -> c_int {
+    if REPLACING.get() {
+        return 0;
+    }
+    REPLACING.set(true);
+    // SAFETY: there is room for a function and its argument, and errors are caught: this frame has nothing to drop.
+    unsafe {
+        ffi::lua_rawgetp(state, ffi::LUA_REGISTRYINDEX, clean_key());
+        ffi::lua_insert(state, -2);
+        ffi::lua_pcall(state, 1, 1, 0);
+    }
+    REPLACING.set(false);
+    c_int::from(is_ending())
+}
+
+/// Whether the error on the top of the stack, which a script has caught, is raised again: it ends the run, or is a panic
+/// of ours, which is a value of the binding.
+///
+/// # Safety
+/// Lua calls it, with an error on the stack.
+unsafe extern "C-unwind" fn is_raised_again(state: *mut ffi::lua_State) -> c_int {
+    // SAFETY: there is room for a table, which is taken off again; no function here raises an error.
+    let is_panic = unsafe {
+        ffi::lua_type(state, -1) == ffi::LUA_TUSERDATA && ffi::lua_getmetatable(state, -1) != 0 && {
+            ffi::lua_settop(state, -2);
+            true
+        }
+    };
+    c_int::from(is_panic || is_ending())
+}
+
+/// Calls its second argument with those behind it, and its first with an error, while the stack is there.
+///
+/// # Safety
+/// Lua calls it, with two arguments at least.
+unsafe extern "C-unwind" fn run(state: *mut ffi::lua_State) -> c_int {
+    // SAFETY: the call catches errors, and what it leaves on the stack makes room for one more value. This frame has
+    // nothing to drop.
+    unsafe {
+        let status = lua_hostpcall(state, ffi::lua_gettop(state) - 2, 1, 1);
+        if status != ffi::LUA_OK {
+            error_caught();
+        }
+        ffi::lua_pushboolean(state, c_int::from(status == ffi::LUA_OK));
+        ffi::lua_insert(state, -2);
+    }
+    2
+}
+
+/// The handler of reading a global variable that is not there.
+pub(super) fn missing(lua: &Lua, words: MultiValue) -> mlua::Result<()> {
+    use super::failure::message;
+    let name = match (words.len(), words.get(1)) {
+        (2, Some(name)) => lua.coerce_string(name.clone())?,
+        _ => return Err(message(lua, "Wrong number of arguments to luaProtectedTableError")),
+    };
+    let Some(name) = name else {
+        return Err(message(lua, "Second argument to luaProtectedTableError must be a string or number"));
+    };
+    let start: &[u8] = b"Script attempted to access nonexistent global variable '";
+    Err(message(lua, [start, engine::before_nul(&name.as_bytes()), b"'"].concat()))
+}
