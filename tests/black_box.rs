@@ -97,6 +97,8 @@ mod replica_links;
 mod rights;
 #[path = "black_box/rights_table.rs"]
 mod rights_table;
+#[path = "black_box/script_values.rs"]
+mod script_values;
 #[path = "black_box/scripts.rs"]
 mod scripts;
 #[path = "black_box/secrets.rs"]

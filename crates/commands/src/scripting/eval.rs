@@ -350,8 +350,9 @@ pub(super) fn invoke(
             None => {
                 let start = cx.reply.len();
                 let mut outcome = outcome.map_err(broken)?;
-                if let (Ok(_), Some(error)) = (&outcome, killed) {
-                    outcome = Err(Failed::of(&error));
+                if let Some(error) = killed {
+                    let place = outcome.err().and_then(|failed| failed.place);
+                    outcome = Err(Failed { place, ..Failed::of(&error) });
                 }
                 let replied = reply(cx, command, outcome, protocol);
                 if replied.is_ok() {

@@ -73,26 +73,8 @@ pub(super) fn raised(lua: &Lua, error: Value) -> mlua::Result<Value> {
     clean(lua, error)
 }
 
-/// The handler that scripts find among their globals: a table with the text of the error and its place.
-pub(super) fn handle(lua: &Lua, error: Value) -> mlua::Result<Value> {
-    let table = match error {
-        Value::Table(table) => table,
-        other => {
-            let table = lua.create_table()?;
-            let text = shown(lua, &other)?;
-            table.raw_set("err", lua.create_string([b"ERR ", &text[..]].concat())?)?;
-            table
-        }
-    };
-    if let Some((source, line)) = place(lua) {
-        table.set("source", source)?;
-        table.set("line", line)?;
-    }
-    Ok(Value::Table(table))
-}
-
 /// The place of the function that has failed, or of its caller if that is a native.
-fn place(lua: &Lua) -> Option<SourceLine> {
+pub(super) fn place(lua: &Lua) -> Option<SourceLine> {
     let at = |level| {
         lua.inspect_stack(level, |frame| {
             let source = frame.source().source.map(|name| name.into_owned()).unwrap_or_default();
@@ -103,7 +85,7 @@ fn place(lua: &Lua) -> Option<SourceLine> {
 }
 
 /// A value as Lua's `tostring` shows it.
-fn shown(lua: &Lua, value: &Value) -> mlua::Result<Vec<u8>> {
+pub(super) fn shown(lua: &Lua, value: &Value) -> mlua::Result<Vec<u8>> {
     Ok(match value {
         Value::String(_) | Value::Integer(_) | Value::Number(_) => {
             lua.coerce_string(value.clone())?.map(|text| text.as_bytes().to_vec()).unwrap_or_default()
@@ -210,15 +192,15 @@ impl ErrorTable {
         Some(ErrorTable { text, counted })
     }
 
-    /// The error that a table is which was raised: a number is a text there, and metatables are asked.
+    /// The error that a table is which was raised: a number is a text there.
     fn raised(lua: &Lua, table: &Table) -> Option<ErrorTable> {
-        let text = match table.get("err") {
+        let text = match table.raw_get("err") {
             Ok(value @ (Value::String(_) | Value::Integer(_) | Value::Number(_))) => {
                 lua.coerce_string(value).ok()??
             }
             _ => return None,
         };
-        let counted = matches!(table.get("ignore_error_stats_update"), Ok(Value::Boolean(true)));
+        let counted = matches!(table.raw_get("ignore_error_stats_update"), Ok(Value::Boolean(true)));
         Some(ErrorTable { text: engine::before_nul(&text.as_bytes()).to_vec(), counted })
     }
 }

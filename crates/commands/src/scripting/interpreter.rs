@@ -167,7 +167,7 @@ impl Interpreter {
         natives.raw_set("protect", native(&lua, |lua, table| lua_host::set_readonly(lua, &table, true))?)?;
         natives.raw_set("open", native(&lua, |lua, table| lua_host::set_readonly(lua, &table, false))?)?;
         natives.raw_set("missing", native(&lua, lua_host::missing)?)?;
-        natives.raw_set("error_handler", native(&lua, failure::handle)?)?;
+        natives.raw_set("error_handler", native(&lua, lua_host::handle)?)?;
         natives.raw_set("api", api::for_scripts(&lua)?)?;
         natives.raw_set("function_api", api::for_functions(&lua)?)?;
         natives.raw_set("libraries", lua_libraries::all(&lua)?)?;

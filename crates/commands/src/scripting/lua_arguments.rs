@@ -24,7 +24,7 @@ pub(super) fn type_name(value: &Value) -> &'static str {
 /// The integer that C makes of a number: the fraction is cut off, and all that is out of range is the lowest one.
 pub(super) fn c_integer(number: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-    if number >= -LIMIT && number < LIMIT { number as i64 } else { i64::MIN }
+    if (-LIMIT..LIMIT).contains(&number) { number as i64 } else { i64::MIN }
 }
 
 /// The arguments of a function of a library.

@@ -6,12 +6,18 @@
 //! all that catches errors, and no function of the script handles it.
 
 #![allow(unsafe_code)]
+#![allow(unused_doc_comments, reason = "a block of foreign functions says what they ask for")]
 
 use super::current_run::{error_caught, is_ending};
-use mlua::{Function, Lua, MultiValue, Table, ffi};
+use super::failure;
+use mlua::{Function, Lua, MultiValue, Table, Value, ffi};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 
+/// Functions of the sources in `vendor/`.
+///
+/// # Safety
+/// As for the functions of Lua: the state is one of this thread, and the indices are those of tables on its stack.
 unsafe extern "C-unwind" {
     fn lua_setreadonly(state: *mut ffi::lua_State, index: c_int, readonly: c_int);
     fn lua_isreadonly(state: *mut ffi::lua_State, index: c_int) -> c_int;
@@ -33,17 +39,28 @@ fn clean_key() -> *const c_void {
 
 /// Makes a table read-only, or writable. Returns whether that is a change.
 pub(super) fn set_readonly(lua: &Lua, table: &Table, readonly: bool) -> mlua::Result<bool> {
-    let mut was = false;
-    let before = &raw mut was;
-    // SAFETY: the argument on the stack is a table, the functions raise no error, and `before` outlives the call.
+    let was = is_readonly(lua, table)?;
+    // SAFETY: the argument on the stack is a table, and the functions raise no error.
     unsafe {
         lua.exec_raw::<()>(table, move |state| {
-            *before = lua_isreadonly(state, 1) != 0;
             lua_setreadonly(state, 1, c_int::from(readonly));
             ffi::lua_settop(state, 0);
         })?;
     }
     Ok(was != readonly)
+}
+
+/// Whether nothing may be set in a table. The binding's functions do not look: a native asks before it sets something
+/// in a table that a script has given it.
+pub(super) fn is_readonly(lua: &Lua, table: &Table) -> mlua::Result<bool> {
+    // SAFETY: the argument on the stack is a table, whose place the answer takes; the functions raise no error.
+    unsafe {
+        lua.exec_raw(table, |state| {
+            let answer = lua_isreadonly(state, 1);
+            ffi::lua_settop(state, 0);
+            ffi::lua_pushboolean(state, answer);
+        })
+    }
 }
 
 /// Has Lua ask `clean` for the values of errors that natives raise.
@@ -84,8 +101,8 @@ unsafe extern "C-unwind" fn replace_error(state: *mut ffi::lua_State) -> c_int {
     c_int::from(is_ending())
 }
 
-/// Whether the error on the top of the stack, which a script has caught, is raised again: it ends the run, or is a panic
-/// of ours, which is a value of the binding.
+/// Whether the error on the top of the stack, which a script has caught, is raised again: it ends the run, or is a
+/// panic of ours, which is a value of the binding.
 ///
 /// # Safety
 /// Lua calls it, with an error on the stack.
@@ -118,9 +135,30 @@ unsafe extern "C-unwind" fn run(state: *mut ffi::lua_State) -> c_int {
     2
 }
 
+/// The handler that scripts find among their globals: a table with the text of the error and its place.
+pub(super) fn handle(lua: &Lua, error: Value) -> mlua::Result<Value> {
+    let table = match error {
+        Value::Table(table) if is_readonly(lua, &table)? => {
+            return Err(failure::bare_message("Attempt to modify a readonly table"));
+        }
+        Value::Table(table) => table,
+        other => {
+            let table = lua.create_table()?;
+            let text = failure::shown(lua, &other)?;
+            table.raw_set("err", lua.create_string([b"ERR ", &text[..]].concat())?)?;
+            table
+        }
+    };
+    if let Some((source, line)) = failure::place(lua) {
+        table.raw_set("source", source)?;
+        table.raw_set("line", line)?;
+    }
+    Ok(Value::Table(table))
+}
+
 /// The handler of reading a global variable that is not there.
 pub(super) fn missing(lua: &Lua, words: MultiValue) -> mlua::Result<()> {
-    use super::failure::message;
+    use failure::message;
     let name = match (words.len(), words.get(1)) {
         (2, Some(name)) => lua.coerce_string(name.clone())?,
         _ => return Err(message(lua, "Wrong number of arguments to luaProtectedTableError")),
