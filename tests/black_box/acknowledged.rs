@@ -77,6 +77,44 @@ fn a_reply_waits_for_one_of_the_replicas() {
 }
 
 #[test]
+fn a_silent_member_is_named_and_may_be_struck_off() {
+    if is_peer() {
+        return;
+    }
+    let (primary, replicas) = group(1, &[]);
+    let mut client = primary.client();
+    replicas[0].signal("STOP");
+    assert!(eventually(|| told(&mut client, "in_sync_state").as_deref() == Some("blocked")));
+    let missing = told(&mut client, "in_sync_missing0").expect("a member that is missing");
+    let id = missing.split(['=', ',']).nth(1).expect("its name").to_owned();
+    assert!(missing.contains("addr=127.0.0.1:"), "{missing}");
+    assert_eq!(ask(&mut client, &format!("CLIENT STRIKE {id}")), "OK");
+    replicas[0].signal("CONT");
+    assert!(eventually(|| ask(&mut client, "SET k 1") == "OK"));
+}
+
+#[test]
+fn a_server_that_is_not_asked_any_more_leads_its_replicas_after_a_crash() {
+    if is_peer() {
+        return;
+    }
+    let options = ["--appendonly", "yes", "--repl-diskless-sync-delay", "0"];
+    let (mut primary, replica) = (Server::start(&options), Server::start(&options));
+    follow(&replica, &primary);
+    let mut client = primary.client();
+    assert!(eventually(|| told(&mut client, "connected_slaves").as_deref() == Some("1")));
+    assert_eq!(ask(&mut client, "CLIENT ACKNOWLEDGE 1"), "OK");
+    assert!(eventually(|| ask(&mut client, "SET k 1") == "OK"));
+    drop(client);
+    primary.crash();
+    let mut client = primary.client();
+    assert_eq!(ask(&mut client, "SET k 2"), "OK");
+    assert!(eventually(|| ask(&mut replica.client(), "GET k") == "\"2\""), "its replica is not refused");
+    assert_eq!(ask(&mut client, "CLIENT ACKNOWLEDGE 1"), "OK");
+    assert!(eventually(|| ask(&mut client, "SET k 3") == "OK"), "and counts again");
+}
+
+#[test]
 fn orders_of_a_node_tell_of_no_data_and_wait_for_no_replica() {
     if is_peer() {
         return;

@@ -269,6 +269,7 @@ errors! {
     AofFailed(reason: Word) = "MISCONF Errors writing to the AOF file: {}";
     TooFewReplicas = "NOREPLICAS Not enough good replicas to write.";
     ReadOnlyReplica = "READONLY You can't write against a read only replica.";
+    NotFromPrimary(command: Word) = "ERR Command '{}' is not taken from a primary";
     PrimaryDown = "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
     ScriptStale = "ERR Can not execute the command on a stale replica";
     Redirect(host: Word, port: Word) = "REDIRECT {}:{}";

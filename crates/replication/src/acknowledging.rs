@@ -54,12 +54,24 @@ struct Follower {
     left: Option<u64>,
 }
 
+impl Follower {
+    /// Whether it is online, and has not been silent for too long.
+    fn is_there(&self, settings: &AckSettings, now: u64) -> bool {
+        self.is_online && self.heard.is_none_or(|at| now.saturating_sub(at) <= settings.silence)
+    }
+
+    /// Returns since when it is not there; None: it has had no link.
+    fn silent_since(&self) -> Option<u64> {
+        if self.is_online { self.heard } else { self.left }
+    }
+}
+
 /// A member for which replies and changes of the set wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missing {
     /// The member.
     pub id: MemberId,
-    /// The end of its link; None: it has had none since this server leads.
+    /// The end of its link, or its last word; None: it has had no link since this server leads.
     pub since: Option<u64>,
 }
 
@@ -70,7 +82,7 @@ pub enum StrikeError {
     Unconfirmed,
     /// No set has it, or it is the server itself.
     NoMember,
-    /// It is there.
+    /// It is there, and not silent.
     Online,
 }
 
@@ -285,15 +297,15 @@ impl AcknowledgingPrimary {
     ///
     /// # Errors
     /// See [`StrikeError`].
-    pub fn strike(&mut self, id: MemberId) -> Result<(), StrikeError> {
-        let is_online = |id: MemberId| self.followers.get(&id).is_some_and(|follower| follower.is_online);
+    pub fn strike(&mut self, id: MemberId, settings: &AckSettings, now: u64) -> Result<(), StrikeError> {
+        let is_there = |id: MemberId| self.followers.get(&id).is_some_and(|follower| follower.is_there(settings, now));
         if !self.is_confirmed() {
             return Err(StrikeError::Unconfirmed);
         }
         if id == self.id || !self.set.quorums().any(|quorum| quorum.members.contains(&id)) {
             return Err(StrikeError::NoMember);
         }
-        if is_online(self.process(id)) {
+        if is_there(self.process(id)) {
             return Err(StrikeError::Online);
         }
         self.gone.insert(id);
@@ -301,11 +313,12 @@ impl AcknowledgingPrimary {
     }
 
     /// Members without which nothing is acknowledged; none if enough are there.
-    pub fn missing(&self) -> Vec<Missing> {
+    pub fn missing(&self, settings: &AckSettings, now: u64) -> Vec<Missing> {
         let is_there = |id: MemberId| {
             let process = self.process(id);
             let is_gone = self.is_confirmed() && self.gone.contains(&id);
-            process == self.id || is_gone || self.followers.get(&process).is_some_and(|follower| follower.is_online)
+            let follower = self.followers.get(&process);
+            process == self.id || is_gone || follower.is_some_and(|follower| follower.is_there(settings, now))
         };
         let lacks = |quorum: &&Quorum| {
             let there = quorum.members.iter().filter(|id| is_there(**id)).count();
@@ -314,15 +327,16 @@ impl AcknowledgingPrimary {
         let all = self.set.quorums().filter(lacks).flat_map(|quorum| &quorum.members);
         let missing: BTreeSet<MemberId> = all.copied().filter(|id| !is_there(*id)).collect();
         let named = missing.into_iter().map(|id| {
-            let since = self.followers.get(&self.process(id)).and_then(|follower| follower.left);
+            let since = self.followers.get(&self.process(id)).and_then(Follower::silent_since);
             Missing { id, since }
         });
         named.collect()
     }
 
     /// Whether as many replicas are there as acknowledge.
-    pub fn has_replicas(&self, settings: &AckSettings, others: usize) -> bool {
-        self.followers.values().filter(|follower| follower.is_online).count() + others >= settings.replicas
+    pub fn has_replicas(&self, settings: &AckSettings, others: usize, now: u64) -> bool {
+        self.followers.values().filter(|follower| follower.is_there(settings, now)).count() + others
+            >= settings.replicas
     }
 
     /// A replica has acknowledged.

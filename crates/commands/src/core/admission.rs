@@ -26,8 +26,8 @@ use crate::core::args::Args;
 use crate::core::busy_script;
 use crate::core::cluster_routing::{self, Routed};
 use crate::core::command::{
-    ALLOW_BUSY, ALLOW_SUBSCRIBED, Command, CommandEntry, DENY_OOM, Flags, LOADING, MAY_REPLICATE, NO_ASYNC_LOADING,
-    NO_AUTH, NO_MULTI, PROTECTED, PUBSUB, READONLY, RUNS_QUEUED, STALE, TELLS_DISK_ERRORS, WRITE,
+    ADMIN, ALLOW_BUSY, ALLOW_SUBSCRIBED, Command, CommandEntry, DENY_OOM, Flags, LOADING, MAY_REPLICATE,
+    NO_ASYNC_LOADING, NO_AUTH, NO_MULTI, PROTECTED, PUBSUB, READONLY, RUNS_QUEUED, STALE, TELLS_DISK_ERRORS, WRITE,
 };
 use crate::core::context::{Context, Flow, Now, Piecewise};
 use crate::core::forwarding;
@@ -143,6 +143,10 @@ pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &AdmissionR
             return Verdict::Wait;
         }
         if request.asker == Asker::Primary {
+            if !comes_from_primaries(request.own) {
+                engine.host().warn(&format!("The primary sent {}, which is not taken from a primary", request.name));
+                return Verdict::Refuse(Error::NotFromPrimary(Word::of(request.name)));
+            }
             see_disk(engine, session.admitted, request, now);
         }
         return Verdict::Run;
@@ -199,6 +203,12 @@ pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &AdmissionR
         None if has_to_wait(session.admitted, request) => Verdict::Wait,
         None => Verdict::Run,
     }
+}
+
+/// Whether primaries send such commands. The others change this server itself, its role say, and wait for the thread that
+/// applies the stream.
+fn comes_from_primaries(own: Flags) -> bool {
+    !own.has(ADMIN) || own.has(WRITE) || own.has(MAY_REPLICATE)
 }
 
 /// What becomes of a command of a cluster's client that does not run here.

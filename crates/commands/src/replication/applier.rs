@@ -239,6 +239,31 @@ mod tests {
     }
 
     #[test]
+    fn a_primary_does_not_change_the_server_itself() {
+        let mut client = Client::new();
+        let (mut applier, now) = (applier(&mut client), client.now());
+        let stream = bytes(&[
+            "REPLICAOF NO ONE",
+            "SLAVEOF other 2",
+            "DEBUG RELOAD",
+            "CONFIG SET maxclients 7",
+            "FAILOVER",
+            "SHUTDOWN NOSAVE",
+            "BGSAVE",
+            "CLIENT KILL TYPE normal",
+            "SET a 1",
+            "FLUSHALL",
+            "SET b 2",
+        ]);
+        let applied = applier.apply(client.engine(), &stream, now).unwrap();
+        assert_eq!(applied, Applied { taken: stream.len(), open: 0, is_stuck: false });
+        client.is("DBSIZE", ":1").is("GET b", "2");
+        let role = client.run("ROLE");
+        assert!(role.contains("slave") && role.contains("host"), "{role}");
+        assert!(!client.run("CONFIG GET maxclients").contains('7'));
+    }
+
+    #[test]
     fn a_primary_trims_with_limits_that_it_has_applied_and_makes_strings_of_its_own_limit() {
         let mut client = Client::new();
         client.is("CONFIG SET proto-max-bulk-len 1048576", "+OK");

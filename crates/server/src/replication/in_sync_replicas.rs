@@ -52,11 +52,13 @@ pub(super) struct Acknowledging {
 const ADDRESSES_MAX: usize = 256;
 const LOOK: u64 = 100;
 
-/// The changes go into the log from now on, if the server leads: replies that wait for replicas wait for places of it.
+/// The changes go into the log from now on, if the server leads: replies that wait for replicas wait for places of it, and
+/// a server that remembers a set leads in a term of its own before replicas follow.
 pub fn begin_logging(shared: &Shared) {
     let engine = &*shared.engine;
     let status = engine.replication();
-    let is_needed = status.acknowledgement.is_asked() && !status.is_replica();
+    let remembers = status.acknowledgement.membership().term != Term::NONE;
+    let is_needed = (status.acknowledgement.is_asked() || remembers) && !status.is_replica();
     if is_needed && !engine.is_logged_for(LogUser::Replicas) {
         shared.replication.post(ReplicationMessage::Acknowledge { reader: engine.begin_logging(LogUser::Replicas) });
     }
@@ -151,6 +153,15 @@ impl PrimaryThread {
         }
     }
 
+    /// Whether the server goes on with the data that it has, although members may have more. The configuration says so, or
+    /// it asks for no acknowledged writes, as no client does, and the server leads since it started: it serves then as a
+    /// server does that nobody has ever asked.
+    fn may_lose_acknowledged(&self) -> bool {
+        let status = &self.shared.engine.replication().acknowledgement;
+        self.shared.engine.config().snapshot().flag(Directive::REPLICA_MAY_LOSE_ACKNOWLEDGED)
+            || !status.is_asked() && !status.was_promoted()
+    }
+
     fn begin_leading(&mut self, end: u64) {
         let status = self.shared.engine.replication();
         if status.is_replica() || self.reader.is_none() {
@@ -159,7 +170,7 @@ impl PrimaryThread {
             }
             return;
         }
-        let is_forced = self.shared.engine.config().snapshot().flag(Directive::REPLICA_MAY_LOSE_ACKNOWLEDGED);
+        let is_forced = self.may_lose_acknowledged();
         let mut known = status.acknowledgement.membership();
         match &self.acknowledging.primary {
             Some(primary) if is_forced && !primary.is_confirmed() => known.term = primary.set().term,
@@ -271,7 +282,7 @@ impl PrimaryThread {
         };
         let status = &self.shared.engine.replication().acknowledgement;
         for id in status.take_struck() {
-            match primary.strike(id) {
+            match primary.strike(id, settings, now) {
                 Ok(()) => log::warning(format_args!(
                     "In-sync member {id} is struck off. Acknowledged writes are lost if it is promoted some day."
                 )),
@@ -286,7 +297,7 @@ impl PrimaryThread {
         }
         *looked = now;
         let missing: Vec<MissingMember> = primary
-            .missing()
+            .missing(settings, now)
             .into_iter()
             .map(|Missing { id, since }| MissingMember {
                 id,
@@ -295,12 +306,18 @@ impl PrimaryThread {
             })
             .collect();
         let others = self.replicas.iter().filter(|(_, it)| is_other(it)).count();
-        status.set_state(match primary.gate() {
+        let state = match primary.gate() {
             Gate::Unconfirmed => "unconfirmed",
             Gate::Confirmed(_) => "waiting",
-            Gate::Open if !missing.is_empty() || !primary.has_replicas(settings, others) => "blocked",
+            Gate::Open if !missing.is_empty() || !primary.has_replicas(settings, others, now) => "blocked",
             Gate::Open => "open",
-        });
+        };
+        if status.state() != state {
+            let names: Vec<String> = missing.iter().map(|it| format!("{} ({})", it.id, it.address)).collect();
+            let waits = if names.is_empty() { String::new() } else { format!(", waiting for {}", names.join(", ")) };
+            log::notice(format_args!("Acknowledged writes: {state}{waits}"));
+            status.set_state(state);
+        }
         status.set_missing(missing);
     }
 
