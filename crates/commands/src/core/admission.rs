@@ -205,8 +205,8 @@ pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &AdmissionR
     }
 }
 
-/// Whether primaries send such commands. The others change this server itself, its role say, and wait for the thread that
-/// applies the stream.
+/// Whether primaries send such commands. The others change this server itself, its role say, and wait for the thread
+/// that applies the stream.
 fn comes_from_primaries(own: Flags) -> bool {
     !own.has(ADMIN) || own.has(WRITE) || own.has(MAY_REPLICATE)
 }

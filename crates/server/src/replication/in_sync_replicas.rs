@@ -52,8 +52,8 @@ pub(super) struct Acknowledging {
 const ADDRESSES_MAX: usize = 256;
 const LOOK: u64 = 100;
 
-/// The changes go into the log from now on, if the server leads: replies that wait for replicas wait for places of it, and
-/// a server that remembers a set leads in a term of its own before replicas follow.
+/// The changes go into the log from now on, if the server leads: replies that wait for replicas wait for places of it,
+/// and a server that remembers a set leads in a term of its own before replicas follow.
 pub fn begin_logging(shared: &Shared) {
     let engine = &*shared.engine;
     let status = engine.replication();
@@ -153,9 +153,8 @@ impl PrimaryThread {
         }
     }
 
-    /// Whether the server goes on with the data that it has, although members may have more. The configuration says so, or
-    /// it asks for no acknowledged writes, as no client does, and the server leads since it started: it serves then as a
-    /// server does that nobody has ever asked.
+    /// Whether the server goes on with the data that it has, although members may have more. The configuration says so,
+    /// or neither it nor a client asks for acknowledged writes, and the server leads since it started.
     fn may_lose_acknowledged(&self) -> bool {
         let status = &self.shared.engine.replication().acknowledgement;
         self.shared.engine.config().snapshot().flag(Directive::REPLICA_MAY_LOSE_ACKNOWLEDGED)
