@@ -360,7 +360,7 @@ impl Interpreter {
         // What this script has left must not be what the next one fails for.
         let limit = self.limit.get();
         if lua_memory::take_refused() || limit > 0 && self.lua.used_memory() > limit / 2 {
-            self.lua.gc_collect()?;
+            self.memory.collect()?;
             // The call of the collector may have been short of memory.
             lua_memory::end_shortage();
         }

@@ -383,6 +383,15 @@ impl LuaMemory {
         self.account().set_limit(limit);
         set.map(|_| ())
     }
+
+    /// Collects all garbage. The call takes some memory itself, so it is not limited.
+    pub fn collect(&self) -> mlua::Result<()> {
+        let limit = self.account().limit.get();
+        self.account().set_limit(0);
+        let collected = self.lua.gc_collect();
+        self.account().set_limit(limit);
+        collected
+    }
 }
 
 impl Drop for LuaMemory {
