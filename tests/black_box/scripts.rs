@@ -524,6 +524,18 @@ fn a_script_that_takes_too_much_memory_ends() {
 }
 
 #[test]
+fn time_moves_in_a_script_that_is_slow() {
+    on_each_thread_count(&["--busy-reply-threshold", "1"], |server| {
+        let script = "local began = redis.call('TIME') \
+                      for n = 1, 100000000 do \
+                          local now = redis.call('TIME') \
+                          if now[1] ~= began[1] or now[2] ~= began[2] then return n > 100 end \
+                      end";
+        assert_eq!(eval(&mut server.client(), script, &[], &[]), "1");
+    });
+}
+
+#[test]
 fn a_script_is_debugged_line_by_line() {
     on_each_thread_count(&[], |server| {
         let mut socket = server.socket();

@@ -18,11 +18,13 @@ pub const COMMANDS: &[Command] = &[Command {
     ..Command::DEFAULT
 }];
 
-/// Unix time: seconds, and the microseconds of the present one.
+/// Unix time: seconds, and the microseconds of the present one. It stands still in a script until that is slow, so that
+/// one which waits for a moment ends.
 fn time(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
+    let now = if cx.engine.scripts().is_busy() { cx.engine.host().unix_us(cx.now.unix_us) } else { cx.now.unix_us };
     cx.reply.array(2);
-    cx.reply.bulk_int(cx.now.unix_us.0.div_euclid(1_000_000));
-    cx.reply.bulk_int(cx.now.unix_us.0.rem_euclid(1_000_000));
+    cx.reply.bulk_int(now.0.div_euclid(1_000_000));
+    cx.reply.bulk_int(now.0.rem_euclid(1_000_000));
     Ok(())
 }
 
