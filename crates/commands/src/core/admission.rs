@@ -26,7 +26,7 @@ use crate::core::args::Args;
 use crate::core::busy_script;
 use crate::core::cluster_routing::{self, Routed};
 use crate::core::command::{
-    ADMIN, ALLOW_BUSY, ALLOW_SUBSCRIBED, Command, CommandEntry, DENY_OOM, Flags, LOADING, MAY_REPLICATE,
+    ADMIN, ALLOW_BUSY, ALLOW_SUBSCRIBED, Command, CommandEntry, DENY_OOM, Flags, Group, LOADING, MAY_REPLICATE,
     NO_ASYNC_LOADING, NO_AUTH, NO_MULTI, PROTECTED, PUBSUB, READONLY, RUNS_QUEUED, STALE, TELLS_DISK_ERRORS, WRITE,
 };
 use crate::core::context::{Context, Flow, Now, Piecewise};
@@ -143,7 +143,7 @@ pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &AdmissionR
             return Verdict::Wait;
         }
         if request.asker == Asker::Primary {
-            if !comes_from_primaries(request.own) {
+            if !comes_from_primaries(request) {
                 engine.host().warn(&format!("The primary sent {}, which is not taken from a primary", request.name));
                 return Verdict::Refuse(Error::NotFromPrimary(Word::of(request.name)));
             }
@@ -205,10 +205,11 @@ pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &AdmissionR
     }
 }
 
-/// Whether primaries send such commands. The others change this server itself, its role say, and wait for the thread
-/// that applies the stream.
-fn comes_from_primaries(own: Flags) -> bool {
-    !own.has(ADMIN) || own.has(WRITE) || own.has(MAY_REPLICATE)
+/// Whether primaries send such commands, orders of a cluster among them. The others change this server itself, its role
+/// say, and wait for the thread that applies the stream.
+fn comes_from_primaries(request: &AdmissionRequest<'_>) -> bool {
+    let own = request.own;
+    !own.has(ADMIN) || own.has(WRITE) || own.has(MAY_REPLICATE) || request.command.group == Group::Cluster
 }
 
 /// What becomes of a command of a cluster's client that does not run here.
