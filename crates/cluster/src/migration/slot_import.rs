@@ -130,8 +130,8 @@ impl Migrations {
         }
     }
 
-    /// Imports of which only a stream or a log has told end for that reason, if this node leads. Replicas are told of those
-    /// that had failed before: the server was a replica itself then, and added nothing to its stream.
+    /// Imports of which only a stream or a log has told end for that reason, if this node leads. Replicas are told of
+    /// those that had failed before: the server was a replica itself then, and added nothing to its stream.
     pub(crate) fn fail_tracked_imports(&mut self, reason: &str, view: MigrationView<'_>) {
         if !view.is_primary() {
             return;
