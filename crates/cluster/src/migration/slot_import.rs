@@ -1,7 +1,7 @@
 //! The target of slots, and who follows it: what comes is hidden until the slots are taken, or removed.
 
 use super::job::{Job, JobName, JobState};
-use super::migration_effect::{MigrationEffect, establish_words, finish_words};
+use super::migration_effect::{MigrationEffect, establish_words};
 use super::migration_requests::{self as requests, RequestError};
 use super::migrations::{MigrationView, Migrations};
 use super::slot_export::{GRANT_TIME, PAUSE_TIMES};
@@ -130,15 +130,10 @@ impl Migrations {
         }
     }
 
-    /// Imports of which only a stream or a log has told end for that reason, if this node leads. Replicas are told of
-    /// those that had failed before: the server was a replica itself then, and added nothing to its stream.
+    /// Imports of which only a stream or a log has told end for that reason, if this node leads.
     pub(crate) fn fail_tracked_imports(&mut self, reason: &str, view: MigrationView<'_>) {
         if !view.is_primary() {
             return;
-        }
-        for name in self.names(|job| job.is_import && job.is_tracked && job.state == JobState::Failed) {
-            let message = self.job(&name).and_then(|job| job.message.clone());
-            self.act(MigrationEffect::Record(finish_words(&name, false, message.as_deref())));
         }
         for name in self.names(|job| job.is_import && job.is_tracked && job.state.is_in_progress()) {
             self.fail(&name, reason, view);

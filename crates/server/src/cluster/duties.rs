@@ -37,6 +37,8 @@ pub(super) enum Duty {
     TellOfGain(SlotSet),
     /// Keys that came with slots of a job in vain.
     RemoveImported(JobName, SlotSet),
+    /// Words of the stream, for replicas and the log.
+    Record(Vec<Vec<u8>>),
     Pause,
     Unpause,
 }
@@ -139,6 +141,7 @@ fn work(desk: &NodeDesk, shared: &Shared, duties_due: &Receiver<Duty>) {
                 remove_keys(desk, engine, &slots, now);
                 desk.input(|bus, now| bus.imported_keys_removed(&job, now));
             }
+            Duty::Record(words) => engine.record_apart(words.iter().map(Vec::as_slice)),
             Duty::Pause => {
                 node_duties::pause_writes(engine);
                 desk.set_paused(true);

@@ -411,6 +411,10 @@ impl NodeDesk {
         match effect {
             MigrationEffect::Hide { job, slots } => hidden.hide(job.0, slots),
             MigrationEffect::Show { job } => hidden.show(&job.0),
+            // A server that is about to lead adds nothing to its stream before it does.
+            MigrationEffect::Record(words) if shared.engine.replication().is_replica() => {
+                self.duty(Duty::Record(words));
+            }
             MigrationEffect::Record(words) => shared.engine.record_apart(words.iter().map(Vec::as_slice)),
             effect => shared.migrations.post(MigrationMessage::Effect(effect)),
         }
