@@ -22,7 +22,7 @@ VALUES = ["", "abc", "-1", "0", "1", "yes", "YES", "no", "99999999999999999999",
 # What would move the server away from under the test, or lock it out.
 LEFT_OUT = {"dir", "port", "tls-port", "bind", "replicaof", "slaveof", "requirepass", "primaryuser", "masteruser",
             "maxclients"}
-# What needs RDMA may be set to the value that it has.
+# A directive that needs RDMA may be set to the value that it has.
 ALLOWED = {("rdma-bind", "")}
 
 

@@ -413,7 +413,7 @@ fn imports_that_the_stream_of_a_former_primary_has_begun_end() {
     assert_eq!(state(&node), JobState::OccurringOnPrimary);
     node.led(101);
     assert_eq!(state(&node), JobState::CleaningUp);
-    // What comes to the node itself goes on.
+    // An import that a source makes at the node itself goes on.
     let (mut node, source) = target();
     establish(&mut node, source);
     node.led(102);

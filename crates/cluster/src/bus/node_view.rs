@@ -1,4 +1,4 @@
-//! What others may read of a node without waiting for it: a view of one moment, which never changes.
+//! A view of a node at one moment, which never changes: others read it without waiting for the node.
 
 use super::cluster_bus::Bus;
 use super::model::message_counters::Counters;

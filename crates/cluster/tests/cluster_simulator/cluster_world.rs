@@ -36,7 +36,7 @@ pub enum Flaw {
     KeepsWhatCameInVain,
     /// Keys of lost slots go before the slot map that says so is in force.
     RemovesBeforeMap,
-    /// What a node has lost is in force when its file is written.
+    /// A loss of slots or role is in force when the node's file is written.
     SavesBeforeLosses,
     /// A node that was stopped goes on as if nothing had been.
     ServesWhenStoodStill,

@@ -17,13 +17,13 @@ use std::collections::VecDeque;
 /// Work of one kind, that is done in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
-    /// Whom a node follows, and pauses.
+    /// Changes of role, and pauses.
     Roles,
     /// Keys of slots are looked for and removed.
     Slots,
 }
 
-/// What is to be carried out behind the file.
+/// Effects that are to be carried out behind the file.
 struct Batch {
     effects: VecDeque<Effect>,
     text: Vec<u8>,
@@ -32,15 +32,15 @@ struct Batch {
     stops: u64,
 }
 
-/// What a node's threads are at.
+/// The state of a node's threads.
 #[derive(Default)]
 pub struct Threads {
     /// The file is being written for this.
     batch: Option<Batch>,
-    /// What happened to a node that is stopped, or to its bus while it waits for the file.
+    /// Events of a node that is stopped, or of its bus while that waits for the file.
     waiting: VecDeque<Event>,
     pub is_stopped: bool,
-    /// What clients are served by.
+    /// The slot map by which clients are served.
     pub map: SlotMap,
     /// Up to when it holds.
     until: Option<i64>,
@@ -73,7 +73,7 @@ impl World {
         waits
     }
 
-    /// What has waited happens.
+    /// Lets the events happen that have waited.
     fn catch_up(&mut self, node: usize) {
         for event in std::mem::take(&mut self.members[node].threads.waiting) {
             self.happen(event);
@@ -98,7 +98,7 @@ impl World {
         let threads = &mut self.members[node].threads;
         threads.is_stopped = false;
         threads.must_not_serve |= is_late && self.data.replaced.contains(&node);
-        // Of one connection all comes in order.
+        // Events of one connection come in order.
         let (requests, others): (Vec<Event>, Vec<Event>) =
             std::mem::take(&mut threads.waiting).into_iter().partition(|event| matches!(event, Event::Data(_)));
         let requests_first = self.random.bool();
@@ -154,7 +154,7 @@ impl World {
         self.tell(node, |bus, now| bus.tick(now));
     }
 
-    /// What the node has lost is in force at once.
+    /// Puts losses of the node in force at once.
     fn take_away(&mut self, node: usize) {
         let member = &mut self.members[node];
         if let Some(bus) = member.bus.as_ref()

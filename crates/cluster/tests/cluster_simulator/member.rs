@@ -43,7 +43,7 @@ pub struct Member {
     /// As a replica it was left out of the in-sync set.
     pub may_lack_acknowledged: bool,
     pub bytes_sent: u64,
-    /// Who carries out what it wants done.
+    /// Threads that carry out its effects.
     pub threads: Threads,
 }
 

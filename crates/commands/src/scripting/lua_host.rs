@@ -1,5 +1,5 @@
-//! What Lua's sources in `vendor/` have besides Lua, for the program that they are in: read-only tables, and errors of
-//! natives that are plain values for scripts.
+//! Additions of Lua's sources in `vendor/` for the program that they are in: read-only tables, and errors of natives
+//! that are plain values for scripts.
 //!
 //! The binding raises a native's error as an opaque value. Lua asks [`replace_error`] for the value that scripts know
 //! before any of them sees it, so `pcall`, `xpcall` and coroutines are Lua's own. An error that ends the run goes past

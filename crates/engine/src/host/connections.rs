@@ -16,7 +16,7 @@ pub trait Connections: Send + Sync {
     /// [`send_to_nodes`](Self::send_to_nodes) at the latest.
     fn publish_to_nodes(&self, _channel: &[u8], _message: &[u8], _is_sharded: bool) {}
 
-    /// What was published before goes out now.
+    /// Sends to other nodes the messages that were published before.
     fn send_to_nodes(&self) {}
 
     /// All keys, or those of a database, have gone at once: slots do not move on. Called under all locks.

@@ -4,7 +4,7 @@ use crate::workers::shared::Shared;
 use engine::clients::pubsub::{ChannelKind, PubSub, Push};
 use std::collections::BTreeMap;
 
-/// What is to be handed over, by worker.
+/// Messages that are to be handed over, by worker.
 #[derive(Default)]
 pub(super) struct Deliveries(BTreeMap<usize, Vec<Push>>);
 

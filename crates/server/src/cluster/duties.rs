@@ -1,4 +1,4 @@
-//! What the node wants done that may have to wait for others: whom this server follows, keys that are to go.
+//! Duties that the node gives and that may have to wait for others: changes of role, keys that are to go.
 //! One thread does it, in order, but for keys of slots: another one looks for them and removes them, as long as that
 //! takes. The bus goes on meanwhile.
 

@@ -38,7 +38,7 @@ impl LinkOutput {
         self.waiting
     }
 
-    /// What goes out next.
+    /// Returns the bytes that go out next.
     pub fn next_piece(&mut self) -> Option<(Arc<[u8]>, Range<usize>)> {
         if self.begun == 0
             && let Some(packet) = self.packets.pop_front()

@@ -22,7 +22,7 @@ const BATCH: usize = 256 << 10;
 /// Bytes from which on the thread is woken before the publisher's worker has ended its turn.
 const URGENT: usize = 512 << 10;
 
-/// What workers have left.
+/// Messages that workers have left for the thread.
 #[derive(Default)]
 struct Left {
     /// Each but the last one has [`BATCH`] bytes or more.

@@ -62,7 +62,7 @@ pub struct NodeDesk {
     /// Who carries out effects has it: they are done in their order. No worker waits for it.
     file: Mutex<NodeFile>,
     visits: PendingVisits,
-    /// What was published here, for the thread that has the links.
+    /// Messages that were published here, for the thread that has the links.
     messages: MessageLane,
     links: Mutex<VecDeque<LinkOrder>>,
     waker: OnceLock<Waker>,

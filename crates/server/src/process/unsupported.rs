@@ -1,8 +1,7 @@
-//! What a configuration asks for and is not here: modules, and directives that nothing acts on.
+//! Parts of a configuration that this server does not have: modules, and directives that nothing acts on.
 //!
-//! A server that is to have a module's commands does not start without them. What becomes of the directives that
-//! nothing here acts on stands in their entries: with some of them there is no start either, the others are named in
-//! the log.
+//! A server that is to have a module's commands does not start without them. Entries of directives that
+//! nothing here acts on say what becomes of them: with some there is no start either, the others are named in the log.
 
 use crate::system::log;
 use engine::config::{Config, LoadedConfig, Unmet};

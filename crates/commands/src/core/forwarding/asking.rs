@@ -170,7 +170,7 @@ impl Asking<'_> {
         let mut numbered = Vec::with_capacity(nodes.len());
         for (at, (number, _, owner)) in nodes.iter().enumerate() {
             let least = numbered.last().map_or(0, |(last, _)| last + 1);
-            // Those behind it have room.
+            // Nodes behind it have room.
             let most = (SLOTS - (nodes.len() - at)) as u16;
             numbered.push(((*number).clamp(least, most), *owner));
         }
