@@ -75,8 +75,7 @@ fn place_of(
         return link.can_resume.then(|| (status.history().id, status.offset(), link.stream_db));
     }
     drop(applying);
-    // The stream of a primary selects the database anew after a mark.
-    mark?.position().map(|(id, offset)| (id, offset, 0))
+    mark?.position()
 }
 
 /// Begins a file of this moment between two commands of a primary's stream. While the caller keeps the guard nothing of

@@ -63,7 +63,8 @@ fn what_clients_saw_has_an_order_whatever_fails() {
 #[test]
 fn a_role_is_handed_over_in_good_order_whatever_fails() {
     for seed in seeds(40) {
-        let mut world = World::new(seed, 2 + seed as usize % 3, 1 + seed as usize % 2, seed.is_multiple_of(3), Planted::Nothing);
+        let mut world =
+            World::new(seed, 2 + seed as usize % 3, 1 + seed as usize % 2, seed.is_multiple_of(3), Planted::Nothing);
         world.run(2000);
         for _ in 0..24 {
             let time = world.some_time();

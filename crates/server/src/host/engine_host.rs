@@ -598,7 +598,7 @@ struct MarkedStop {
 }
 
 impl StreamMark for MarkedStop {
-    fn position(&self) -> Option<(ReplicationId, u64)> {
+    fn position(&self) -> Option<(ReplicationId, u64, u32)> {
         self.shared.replication.position_of(&self.stop)
     }
 }

@@ -10,8 +10,8 @@
 //!
 //! From the moment that the stream is whole nothing is added to it but this server's own words, which change no data.
 
-use crate::replication::primary_thread::PrimaryThread;
 use crate::replication::in_sync_replicas::settings;
+use crate::replication::primary_thread::PrimaryThread;
 use crate::replication::replica::Phase;
 use crate::replication::role_orders::RoleOrders;
 use crate::system::clock;
