@@ -120,7 +120,20 @@ impl Sentinel {
         self.event_of(Level::Notice, "+failover-state-send-slaveof-noone", replica, "");
     }
 
+    /// A failover that is forced goes on without its primary, where that is not reached any more. Returns whether it has
+    /// begun to.
+    fn goes_on_alone(&mut self, primary: InstanceId) -> bool {
+        let instance = &mut self.instances[primary];
+        let is_both = instance.flags.has(Flags::COORDINATED_FAILOVER) && instance.flags.has(Flags::FORCE_FAILOVER);
+        let is_alone = is_both && self.links[instance.link].disconnected;
+        if is_alone {
+            instance.flags.remove(Flags::COORDINATED_FAILOVER);
+        }
+        is_alone
+    }
+
     fn promote(&mut self, primary: InstanceId) {
+        self.goes_on_alone(primary);
         let coordinated = self.instances[primary].flags.has(Flags::COORDINATED_FAILOVER);
         let group = self.instances.group(primary);
         let passed = self.now - group.failover.state_since;
@@ -159,6 +172,9 @@ impl Sentinel {
 
     /// The replica's INFO tells that it is promoted.
     fn wait_for_promotion(&mut self, primary: InstanceId) {
+        if self.goes_on_alone(primary) {
+            return self.enter(primary, FailoverState::SendReplicaOfNoOne);
+        }
         let group = self.instances.group(primary);
         if self.now - group.failover.state_since > group.failover_timeout {
             self.event_of(Level::Warning, "-failover-abort-slave-timeout", primary, "");

@@ -91,5 +91,8 @@ impl Sentinel {
         let text = format!("{name} {} {} {} {}", self.announced(&from), from.port, self.announced(&to), to.port);
         self.event_text(Level::Warning, "+switch-master", Some(primary), &text);
         self.change_primary_address(primary, &to.hostname, i64::from(to.port));
+        if let Some(replaced) = self.instances.at(&self.instances.group(primary).replicas, &from) {
+            self.instances[replaced].replaced_at = self.now;
+        }
     }
 }

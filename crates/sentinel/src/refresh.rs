@@ -127,7 +127,10 @@ impl Sentinel {
             matches!(instance.reported.acknowledges, Some(Acknowledging::Unconfirmed | Acknowledging::Blocked));
         // The others' word that it was promoted may be under way; not so of one that has led since it started.
         let is_told = self.now - instance.reconf_sent < self.periods.publish;
-        let is_left_over = serves_nobody && instance.reported.was_started_as_primary && !is_told;
+        let is_left_over = serves_nobody && instance.reported.was_started_as_primary;
+        // This Sentinel knows of the newest configuration, which is its own.
+        let is_replaced = self.now - instance.replaced_at < self.periods.publish * 4;
+        let is_left_over = (is_left_over || is_replaced) && !is_told;
         let wait = if is_left_over { 0 } else { self.periods.publish * 4 };
         if !promoted
             && self.looks_sane(primary)

@@ -8,7 +8,7 @@ mod primary_settings;
 mod questions;
 
 use crate::model::effect::{Level, Millis};
-use crate::model::instance::{Flags, InstanceId, Kind, OwnFailover};
+use crate::model::instance::{Acknowledging, Flags, InstanceId, Kind, OwnFailover};
 use crate::sentinel::Sentinel;
 use resp::number::parse_i64;
 use resp::reply::Reply;
@@ -133,6 +133,11 @@ impl Sentinel {
         self.log(Level::Notice, text);
         let now = self.now;
         let instance = &mut self.instances[id];
+        let reported = &instance.reported;
+        // A primary that acknowledges writes hands over what it has acknowledged, and no other one acknowledges before.
+        let hands_over = reported.acknowledges == Some(Acknowledging::Open)
+            && reported.own_failover == OwnFailover::Idle
+            && !instance.flags.has(Flags::S_DOWN);
         instance.s_down_since = now;
         instance.flags.insert(Flags::S_DOWN);
         self.start_failover(id);
@@ -140,7 +145,11 @@ impl Sentinel {
             self.instances[id].flags.insert(Flags::COORDINATED_FAILOVER);
             self.ask_other_sentinels(id, true);
         } else {
-            self.instances[id].flags.insert(Flags::FORCE_FAILOVER);
+            let flags = &mut self.instances[id].flags;
+            flags.insert(Flags::FORCE_FAILOVER);
+            if hands_over {
+                flags.insert(Flags::COORDINATED_FAILOVER);
+            }
         }
         reply.ok();
         Ok(())

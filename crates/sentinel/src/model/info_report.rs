@@ -133,8 +133,8 @@ mod tests {
         let states = ["unconfirmed", "blocked", "in-sync", "open", "waiting", "out-of-sync", ""];
         let read = states.map(|state| InfoReport::parse(format!("in_sync_state:{state}\r\n").as_bytes()).acknowledges);
         let (unsure, alone) = (Some(Acknowledging::Unconfirmed), Some(Acknowledging::Blocked));
-        let (member, other) = (Some(Acknowledging::Member), Some(Acknowledging::Other));
-        assert_eq!(read, [unsure, alone, member, other, other, other, other]);
+        let (member, open, other) = (Acknowledging::Member, Acknowledging::Open, Some(Acknowledging::Other));
+        assert_eq!(read, [unsure, alone, Some(member), Some(open), other, other, other]);
         assert_eq!(InfoReport::parse(b"in_sync_promoted:1\r\n").was_promoted, Some(true));
         assert_eq!(InfoReport::parse(b"role:master\r\n").acknowledges, None);
     }

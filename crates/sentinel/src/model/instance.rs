@@ -158,6 +158,8 @@ pub(crate) enum Acknowledging {
     Blocked,
     /// A replica that may have all that was acknowledged.
     Member,
+    /// A primary that answers its clients.
+    Open,
     /// Another one.
     Other,
 }
@@ -169,6 +171,7 @@ impl Acknowledging {
             "unconfirmed" => Acknowledging::Unconfirmed,
             "blocked" => Acknowledging::Blocked,
             "in-sync" => Acknowledging::Member,
+            "open" => Acknowledging::Open,
             _ => Acknowledging::Other,
         }
     }
@@ -228,6 +231,8 @@ pub(crate) struct Instance {
     pub info: Option<Vec<u8>>,
     /// When a replica was told of the promoted one.
     pub reconf_sent: Millis,
+    /// When this Sentinel replaced it as the primary; 0: never.
+    pub replaced_at: Millis,
     /// Who this Sentinel (of a primary: this one) voted for.
     pub leader: Option<String>,
     pub leader_epoch: u64,

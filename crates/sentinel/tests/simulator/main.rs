@@ -60,6 +60,21 @@ fn a_primary_that_answers_but_serves_nobody_is_replaced_and_follows_at_once() {
 }
 
 #[test]
+fn a_primary_that_a_sentinel_replaced_by_order_follows_at_once() {
+    for seed in seeds() {
+        let mut world = World::new(seed, 3, 2);
+        for _ in 0..2 {
+            world.run(15 * SECOND);
+            let old = world.primary();
+            world.order_failover(0);
+            world.run(5 * SECOND);
+            assert_ne!(world.primary(), old, "seed {seed}: no failover");
+            assert!(world.is_replica(old), "seed {seed}: the old one leads on");
+        }
+    }
+}
+
+#[test]
 fn a_replica_that_was_restarted_is_fit_as_soon_as_it_is_a_member_again() {
     for seed in seeds() {
         let mut world = World::new(seed, 1, 2);

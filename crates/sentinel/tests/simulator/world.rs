@@ -472,6 +472,12 @@ impl World {
         }
     }
 
+    /// An operator gives a Sentinel the order to replace the primary.
+    pub fn order_failover(&mut self, node: Node) {
+        let reply = self.ask(node, &[b"failover", b"group"]);
+        assert_eq!(reply, Value::Simple("OK".into()), "the order is refused");
+    }
+
     fn jump(&mut self, node: Node) {
         let by = self.random.i64(-20_000..20_000);
         self.jump_by(node, by);

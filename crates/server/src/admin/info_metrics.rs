@@ -54,6 +54,7 @@ impl<'t> Info<'t> {
         self.keyspace(families, config);
         self.primary(families);
         self.replicas(families);
+        self.in_sync_set(families);
         self.threads(families);
         self.certificates(families);
         for (name, directive, help) in [
@@ -147,6 +148,27 @@ impl<'t> Info<'t> {
         families.push(family);
     }
 
+    /// Acknowledged writes, where they are asked for: the state, and the members without which nothing is acknowledged.
+    fn in_sync_set(&self, families: &mut Vec<Family>) {
+        if !self.fields.contains_key("in_sync_state") {
+            return;
+        }
+        let help = "The state of acknowledged writes: 1 for the one that the server is in.";
+        let mut state = Family::new("cinnabar_in_sync_state", Kind::Gauge, help);
+        for name in ["open", "waiting", "blocked", "unconfirmed", "in-sync", "out-of-sync"] {
+            state.add(vec![("state", name.to_owned())], f64::from(self.text("in_sync_state") == name));
+        }
+        families.push(state);
+        let help = "Seconds since a member was heard of without which nothing is acknowledged.";
+        let mut missing = Family::new("cinnabar_in_sync_missing_seconds", Kind::Gauge, help);
+        for (_, fields) in self.numbered("in_sync_missing") {
+            let labels = ["id", "addr"].map(|name| (name, fields.get(name).copied().unwrap_or_default().to_owned()));
+            let seconds = fields.get("seconds").and_then(|text| text.parse().ok()).unwrap_or(0.0);
+            missing.add(labels.to_vec(), seconds);
+        }
+        families.push(missing);
+    }
+
     /// What a primary tells of its replicas.
     fn replicas(&self, families: &mut Vec<Family>) {
         let help = "The offset that a replica has acknowledged.";
@@ -225,6 +247,7 @@ mod tests {
             "role:slave\r\nserver_mode:standalone\r\nmaster_host:::1\r\nmaster_port:7\r\nmaster_link_status:down\r\n\
              slave_read_only:1\r\nslave_repl_offset:5\r\n\
              slave0:ip=::1,port=6380,state=online,offset=9,lag=1,type=replica\r\n\
+             in_sync_state:blocked\r\nin_sync_missing0:id=ab,addr=::1:6380,seconds=7\r\n\
              db3:keys=2,expires=1,avg_ttl=1500,keys_with_volatile_items=0\r\ncluster_enabled:1\r\ncluster_state:fail\r\n",
         );
         for line in [
@@ -233,6 +256,9 @@ mod tests {
             "redis_master_link_up{master_host=\"::1\",master_port=\"7\"} 0\n",
             "redis_slave_info{master_host=\"::1\",master_port=\"7\",read_only=\"1\"} 1\n",
             "redis_connected_slave_offset_bytes{slave_ip=\"::1\",slave_port=\"6380\",slave_state=\"online\"} 9\n",
+            "cinnabar_in_sync_state{state=\"blocked\"} 1\n",
+            "cinnabar_in_sync_state{state=\"open\"} 0\n",
+            "cinnabar_in_sync_missing_seconds{id=\"ab\",addr=\"::1:6380\"} 7\n",
             "redis_cluster_state 0\n",
             "redis_mode=\"standalone\"",
         ] {

@@ -191,7 +191,11 @@ impl Worker {
             let Some(connection) = found else { continue };
             let told = match reply.is_behind {
                 true => Some(bytes.to_vec()),
-                false => open_outcome::instead_of(bytes, connection.protocol),
+                false => open_outcome::instead_of(bytes, connection.protocol).map(|(told, errors)| {
+                    let metrics = &self.shared.engine.metrics()[self.index];
+                    (0..errors).for_each(|_| metrics.count_error(open_outcome::TEXT.as_bytes()));
+                    told
+                }),
             };
             match told {
                 Some(told) => self.send_held(reply, &told, now),

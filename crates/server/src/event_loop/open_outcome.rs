@@ -5,14 +5,14 @@ use resp::reply_value::{Decoder, Value};
 use resp::{Protocol, Reply};
 
 /// The text of each error.
-const TEXT: &str = "UNACKNOWLEDGED Not enough replicas have confirmed what this tells of. The outcome is open: it may be \
+pub const TEXT: &str = "UNACKNOWLEDGED Not enough replicas have confirmed what this tells of. The outcome is open: it may be \
                     kept or lost";
 
-/// The same number of errors as there are replies in `bytes`, and the messages between them. None: it is not known how
-/// many there are, as with a part of a reply.
-pub fn instead_of(bytes: &[u8], protocol: Protocol) -> Option<Vec<u8>> {
+/// The same number of errors as there are replies in `bytes`, and the messages between them; and that number. None: it is
+/// not known how many there are, as with a part of a reply.
+pub fn instead_of(bytes: &[u8], protocol: Protocol) -> Option<(Vec<u8>, usize)> {
     let mut told = Reply::new(Vec::new(), protocol);
-    let mut rest = bytes;
+    let (mut rest, mut errors) = (bytes, 0);
     while !rest.is_empty() {
         let (len, is_message) = match protocol {
             Protocol::Book => (book_frame(rest)?, false),
@@ -30,13 +30,14 @@ pub fn instead_of(bytes: &[u8], protocol: Protocol) -> Option<Vec<u8>> {
                 told.begin_frame();
             }
             told.error(TEXT);
+            errors += 1;
             if is_book {
                 told.end_frame();
             }
         }
         rest = left;
     }
-    Some(told.take())
+    Some((told.take(), errors))
 }
 
 /// Bytes of the book protocol's reply at the beginning.
@@ -52,18 +53,20 @@ mod tests {
     #[test]
     fn each_reply_is_an_error_and_messages_stay() {
         let error = format!("-{TEXT}\r\n");
-        let told =
-            |bytes: &str, protocol| instead_of(bytes.as_bytes(), protocol).map(|it| String::from_utf8(it).unwrap());
-        assert_eq!(told("+OK\r\n*2\r\n$1\r\nx\r\n:1\r\n", Protocol::Resp2), Some(error.repeat(2)));
+        let told = |bytes: &str, protocol| {
+            let (text, errors) = instead_of(bytes.as_bytes(), protocol)?;
+            Some((String::from_utf8(text).unwrap(), errors))
+        };
+        assert_eq!(told("+OK\r\n*2\r\n$1\r\nx\r\n:1\r\n", Protocol::Resp2), Some((error.repeat(2), 2)));
         let push = ">2\r\n$1\r\nx\r\n$1\r\ny\r\n";
-        assert_eq!(told(&format!("+OK\r\n{push}_\r\n"), Protocol::Resp3), Some(format!("{error}{push}{error}")));
+        assert_eq!(told(&format!("+OK\r\n{push}_\r\n"), Protocol::Resp3), Some((format!("{error}{push}{error}"), 2)));
         assert_eq!(told("*2\r\n$1\r\nx\r\n", Protocol::Resp2), None);
         assert_eq!(instead_of(&[9, 0], Protocol::Book), None);
         let mut book = Reply::new(Vec::new(), Protocol::Book);
         book.begin_frame();
         book.int(7);
         book.end_frame();
-        let told = instead_of(&book.take(), Protocol::Book).unwrap();
-        assert_eq!(book_frame(&told), Some(told.len()));
+        let (told, errors) = instead_of(&book.take(), Protocol::Book).unwrap();
+        assert_eq!((book_frame(&told), errors), (Some(told.len()), 1));
     }
 }
