@@ -5,7 +5,8 @@
 
 Two and three nodes, of which one has to acknowledge (`min-replicas-to-acknowledge 1`), and Sentinels. Every node is restarted in turn,
 in a random order: by SHUTDOWN or by kill -9, and comes back at once, after a moment, or after it was noticed. Nodes save by save points,
-by a log, or not at all. From the start of the process clients are served again within down-after and 5 seconds, with nobody's help,
+by a log, or not at all. Before that the role goes to another node and on by SENTINEL FAILOVER. From the start of the process, or
+from the order, clients are served again within down-after and 5 seconds, with nobody's help,
 and every value that was acknowledged is there. With --peers, one of three nodes is that server.
 """
 import argparse
@@ -173,6 +174,25 @@ class World:
         self.check()
         return f"{was} by {how}, away for {pause:.1f} s: served {took:.1f} s after its start"
 
+    def hand_over(self):
+        """A Sentinel is told to replace the primary."""
+        old, begun = self.writers.primary(), time.time()
+        reply = self.sentinels[0].ask("SENTINEL", "FAILOVER", "group")
+        if reply != b"+OK":
+            raise Failed(f"SENTINEL FAILOVER: {reply}")
+        last, longest, new = begun, 0.0, None
+        while new in (None, old) or not self.writers.served > switched:
+            if time.time() > begun + DOWN_AFTER + MORE:
+                raise Failed(f"SENTINEL FAILOVER: nobody is served: {[node.info() for node in self.nodes]}")
+            if new in (None, old):
+                new, switched = int(self.sentinels[0].ask("SENTINEL", "get-master-addr-by-name", "group")[1]), time.time()
+            served = self.writers.served
+            if served > last:
+                last, longest = served, max(longest, served - last)
+            time.sleep(0.005)
+        self.check()
+        return f"SENTINEL FAILOVER: nobody served for {max(longest, self.writers.served - last):.1f} s"
+
     def check(self):
         with self.writers.lock:
             told = list(self.writers.told)
@@ -195,6 +215,11 @@ def roll(options, rng, nodes, saves, hows, pauses, peer=None):
     try:
         world = World(options, folder, nodes, saves, peer)
         world.settle()
+        # A peer confirms nothing: a role that it has is of a server that may lack what was acknowledged.
+        for _ in range(0 if peer else 2):
+            print(f"{nodes} nodes, save {saves}: {world.hand_over()}", flush=True)
+            world.settle()
+            world.check()
         for _ in range(options.rounds):
             for node in rng.sample(world.nodes, len(world.nodes)):
                 said = world.restart(node, rng.choice(hows), rng.choice(pauses))

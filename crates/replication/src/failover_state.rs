@@ -165,9 +165,18 @@ impl Failover {
         Decision::HandOver { target, is_late }
     }
 
-    /// The connection broke after the target was asked and before it has answered.
-    pub fn lose_answer(&mut self) {
+    /// The connection broke after the target was asked and before it has answered. Returns whether writes are held back
+    /// no longer from now on: how long it takes until there is another answer is not known.
+    #[must_use]
+    pub fn lose_answer(&mut self) -> bool {
+        let holds = self.holds_writes();
         self.is_open = self.state == FailoverState::InProgress;
+        holds && !self.holds_writes()
+    }
+
+    /// Whether writes are held back for it.
+    pub fn holds_writes(&self) -> bool {
+        self.state != FailoverState::None && !self.is_open
     }
 
     /// The target has answered; `refusal`: the error, if it was one.
@@ -244,10 +253,10 @@ mod tests {
     fn who_calls_itself_a_primary_has_taken_over_only_if_it_was_asked_before() {
         let is_primary = Some(&b"-ERR PSYNC FAILOVER can't be sent to a master."[..]);
         let mut failover = begun(FailoverRequest::default());
-        failover.lose_answer();
+        assert!(!failover.lose_answer());
         assert_eq!(decide(&mut failover, 0, true, &[1]), to(1, false));
         assert_eq!(failover.take_answer(is_primary), Outcome::Refused);
-        failover.lose_answer();
+        assert!(failover.lose_answer() && !failover.lose_answer() && !failover.holds_writes());
         assert_eq!(failover.take_answer(is_primary), Outcome::TakenOver);
         assert_eq!(failover.take_answer(Some(b"-NOPERM no")), Outcome::Refused);
         assert_eq!(failover.take_answer(Some(b"-NOMASTERLINK not now")), Outcome::TakenOver);

@@ -182,17 +182,23 @@ pub fn answered(engine: &Engine, refusal: Option<&[u8]>) {
     match failover.take_answer(refusal) {
         Outcome::Refused => abort(engine, &mut failover, Some(&applying), "Failover target rejected psync request"),
         Outcome::TakenOver => {
+            let holds = failover.holds_writes();
             failover.end();
             // Before writes go on: who waits is told where the keys are now.
             follow::end_waits(engine);
-            release(engine);
+            if holds {
+                release(engine);
+            }
         }
     }
 }
 
-/// Its answer is lost with the connection.
+/// Its answer is lost with the connection. How long it takes until there is another one is not known: writers are told
+/// that this server is a replica.
 pub fn lost_answer(engine: &Engine) {
-    engine.replication().failover.lock().lose_answer();
+    if engine.replication().failover.lock().lose_answer() {
+        release(engine);
+    }
 }
 
 /// Gives it up: the server is the primary, with a history of a new name if it was a replica for a while. `applying`:
@@ -203,8 +209,11 @@ fn abort(engine: &Engine, failover: &mut Failover, applying: Option<&MutexGuard<
     if let Some(applying) = applying.filter(|_| failover.state() == FailoverState::InProgress) {
         follow_locked(engine, applying, None, Waits::End);
     }
+    let holds = failover.holds_writes();
     failover.end();
-    release(engine);
+    if holds {
+        release(engine);
+    }
 }
 
 fn release(engine: &Engine) {
@@ -319,6 +328,8 @@ mod tests {
             assert!(is_paused(&client) && state(&client) == FailoverState::InProgress);
             assert!(client.engine().replication().is_replica());
             lost_answer(client.engine());
+            assert!(!is_paused(&client), "nobody knows until when");
+            client.is("SET k v", "-READONLY You can't write against a read only replica.");
             answered(client.engine(), refusal);
             assert!(!is_paused(&client) && state(&client) == FailoverState::None);
             assert_eq!(client.engine().replication().is_replica(), refusal.is_none());
