@@ -177,9 +177,12 @@ class World:
     def hand_over(self):
         """A Sentinel is told to replace the primary."""
         old, begun = self.writers.primary(), time.time()
-        reply = self.sentinels[0].ask("SENTINEL", "FAILOVER", "group")
-        if reply != b"+OK":
-            raise Failed(f"SENTINEL FAILOVER: {reply}")
+        while (reply := self.sentinels[0].ask("SENTINEL", "FAILOVER", "group")) != b"+OK":
+            # It has not asked the replica yet since that is linked.
+            if time.time() > begun + 12:
+                raise Failed(f"SENTINEL FAILOVER: {reply}")
+            time.sleep(0.1)
+        begun = time.time()
         last, longest, new = begun, 0.0, None
         while new in (None, old) or not self.writers.served > switched:
             if time.time() > begun + DOWN_AFTER + MORE:
