@@ -20,7 +20,7 @@
 use super::file_bytes::FileBytes;
 use super::framing::Framing;
 use super::storage::LogFile;
-use engine::locks::sync::{Mutex, spin};
+use engine::locks::sync::{Mutex, MutexGuard, spin};
 use engine::propagation::change_log::{ChangeLog, Readers};
 use engine::propagation::log_reader::{LogReader, Overflow};
 use std::collections::VecDeque;
@@ -441,6 +441,21 @@ impl Journal {
         self.sync_in_turn()
     }
 
+    /// The same, unless the policy is by then that nothing is synced.
+    ///
+    /// # Errors
+    /// A file cannot be synced.
+    pub fn sync_by_policy(&self) -> io::Result<()> {
+        let _syncs = self.syncs.lock();
+        // Nothing is written between the look at the policy and that at the file's length: what is written after a change
+        // to [`Policy::No`] is not synced.
+        let output = self.output.lock();
+        match self.policy() {
+            Policy::No => Ok(()),
+            _ => self.sync_from(output).map(drop),
+        }
+    }
+
     /// Writes and syncs what is appended, unless it is released up to `offset` already. None: others are at it for
     /// longer than `patience`.
     pub fn commit(&self, offset: u64, patience: Duration) -> Option<io::Result<()>> {
@@ -452,13 +467,18 @@ impl Journal {
     }
 
     fn sync_in_turn(&self) -> io::Result<u64> {
+        self.sync_from(self.output.lock())
+    }
+
+    /// Syncs what is written now; the caller has its turn.
+    fn sync_from(&self, mut output: MutexGuard<'_, Output>) -> io::Result<u64> {
         let (file, written, bytes, cuts) = {
-            let mut output = self.output.lock();
             self.cut_torn(&mut output)?;
             let is_needed = output.bytes != output.durable_bytes;
             let file = output.target.as_ref().filter(|_| is_needed).map(|target| Arc::clone(&target.file));
             (file, self.written(), output.bytes, output.cuts)
         };
+        drop(output);
         self.syncing.store(true, Relaxed);
         let result = file.map_or(Ok(()), |file| file.sync());
         self.syncing.store(false, Relaxed);
@@ -560,6 +580,20 @@ mod tests {
         assert_eq!(journal.sync().unwrap(), appended);
         disk.crash();
         assert!(text(&disk, b"one").ends_with("D ") && text(&disk, b"two").ends_with("E "));
+    }
+
+    #[test]
+    fn a_sync_that_is_late_does_not_sync_what_came_after_the_policy_that_wanted_it() {
+        let disk = Disk::default();
+        let journal = journal(&disk, Policy::EverySecond);
+        journal.set_policy(Policy::No);
+        let appended = add(&journal, 0, "A");
+        journal.write().unwrap();
+        journal.sync_by_policy().unwrap();
+        assert_eq!((journal.written(), journal.synced()), (appended, 0));
+        journal.set_policy(Policy::EverySecond);
+        journal.sync_by_policy().unwrap();
+        assert_eq!(journal.synced(), appended);
     }
 
     #[test]

@@ -168,7 +168,7 @@ fn tend(shared: &Shared, aof: &Aof, group: &mut Group) {
     };
     if result.is_ok() && syncs {
         let clock = Instant::now();
-        result = journal.sync().map(drop);
+        result = journal.sync_by_policy();
         note(shared, aof, clock.elapsed());
     }
     if result.is_ok() && (rests || journal.policy() != Policy::Always) {
