@@ -153,7 +153,7 @@ fn begin(
     if let Some(desk) = sentinel {
         return desk.start(shared, acceptor).map(drop);
     }
-    follow::begin(&shared.engine);
+    log::set_follows(follow::begin(&shared.engine));
     acknowledge::begin(&shared.engine);
     load(shared, kinds)?;
     link_thread::start(shared, acceptor)

@@ -548,6 +548,7 @@ impl Connections for EngineHost {
 
     fn primary_changed(&self) {
         let Some(shared) = self.shared() else { return };
+        log::set_follows(shared.engine.replication().is_replica());
         if !shared.engine.replication().is_replica() {
             // Before clients may write.
             shared.replication.lead(&shared.engine);

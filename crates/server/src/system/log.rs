@@ -17,6 +17,7 @@ use std::ffi::CString;
 use std::fmt::{Display, Write as _};
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{LazyLock, PoisonError, RwLock};
 
 /// How important a line is; the sign is part of it.
@@ -68,10 +69,18 @@ impl Level {
     }
 }
 
-/// What the server is to others: a primary, as all who follow nobody.
-const ROLE: (char, &str) = ('M', "primary");
-/// A Sentinel is none of that.
+/// The letter and the word of each part that a process has: a primary, as all who follow nobody, a replica, a Sentinel.
+const PRIMARY: (char, &str) = ('M', "primary");
+const REPLICA: (char, &str) = ('S', "replica");
 const SENTINEL: (char, &str) = ('X', "sentinel");
+
+/// Whether the server follows another one.
+static FOLLOWS: AtomicBool = AtomicBool::new(false);
+
+/// The server follows another one from now on, or does not any more.
+pub fn set_follows(follows: bool) {
+    FOLLOWS.store(follows, Relaxed);
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
@@ -171,14 +180,18 @@ pub fn log(level: Level, text: impl Display) {
     }
     let text = text.to_string();
     let time = stamp(Timestamp::now().to_zoned(ZONE.clone()), style.stamp);
-    write(style.file.as_deref(), &line(style.format, std::process::id(), &time, level, &text));
+    write(style.file.as_deref(), &line(style.format, std::process::id(), role(), &time, level, &text));
     if style.syslog {
         let _ = syslog(level.severity(), &text);
     }
 }
 
 fn role() -> (char, &'static str) {
-    if commands::core::mode::is_sentinel() { SENTINEL } else { ROLE }
+    match FOLLOWS.load(Relaxed) {
+        _ if commands::core::mode::is_sentinel() => SENTINEL,
+        true => REPLICA,
+        false => PRIMARY,
+    }
 }
 
 /// Writes text as it is, whatever the level.
@@ -204,8 +217,8 @@ fn stamp(time: Zoned, stamp: Stamp) -> String {
     }
 }
 
-fn line(format: Format, pid: u32, time: &str, level: Level, text: &str) -> String {
-    let ((message, role_name), level_name) = (role(), level.name());
+fn line(format: Format, pid: u32, role: (char, &str), time: &str, level: Level, text: &str) -> String {
+    let ((message, role_name), level_name) = (role, level.name());
     match format {
         Format::Legacy => format!("{pid}:{message} {time} {} {text}\n", level.sign()),
         Format::Logfmt => {
@@ -257,9 +270,10 @@ mod tests {
 
     #[test]
     fn lines_in_every_format() {
-        let made = |format| line(format, 7, "now", Level::Verbose, "a \"b\\c\"\n\td");
+        let made = |format| line(format, 7, PRIMARY, "now", Level::Verbose, "a \"b\\c\"\n\td");
         let escaped = json("\u{8}\u{c}\u{b}");
         assert_eq!(made(Format::Legacy), "7:M now - a \"b\\c\"\n\td\n");
+        assert_eq!(line(Format::Legacy, 7, REPLICA, "now", Level::Warning, "a"), "7:S now # a\n");
         assert_eq!(made(Format::Logfmt), "pid=7 role=primary timestamp=\"now\" level=info message=\"a 'b\\c' \td\"\n");
         assert_eq!(
             made(Format::Json),
