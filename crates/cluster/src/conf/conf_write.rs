@@ -7,7 +7,7 @@ use std::fmt::Write;
 /// Who reads a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineFor {
-    /// This node, when it starts again: nothing is left out.
+    /// This node, when it starts again: only slots that their owner does not claim any more are left out.
     File,
     /// A client.
     Client {
@@ -64,7 +64,13 @@ pub fn node_line(text: &mut String, nodes: &NodeTable, node: &Node, reader: Line
     let epoch = nodes.epoch_of(node);
     let link = if node.is_linked() || node.is_myself() { "connected" } else { "disconnected" };
     let _ = write!(text, " {} {} {epoch} {link}", node.ping_sent, node.pong_received);
-    for range in node.slots.ranges() {
+    // An owner that does not claim a slot any more may be all that keeps the true one from it: whoever reads the file
+    // takes it for a claim.
+    let slots = match reader {
+        LineFor::File if !node.is_myself() => nodes.claimed_slots(node),
+        _ => node.slots.clone(),
+    };
+    for range in slots.ranges() {
         let _ = match (range.start(), range.end()) {
             (start, end) if start == end => write!(text, " {start}"),
             (start, end) => write!(text, " {start}-{end}"),

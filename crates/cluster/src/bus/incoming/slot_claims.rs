@@ -187,7 +187,11 @@ impl Bus {
     /// that move. Answers how many slots there were, and how many moved from it and to it.
     pub(in crate::bus) fn move_slots(&mut self, from: NodeId, to: NodeId) -> (usize, usize, usize) {
         let slots = self.nodes.get(&from).map(|node| node.slots.clone()).unwrap_or_default();
-        slots.iter().for_each(|slot| self.assign_slot(slot, Some(to)));
+        for slot in slots.iter() {
+            let is_unclaimed = self.nodes.is_unclaimed(slot);
+            self.assign_slot(slot, Some(to));
+            self.nodes.set_unclaimed(slot, is_unclaimed);
+        }
         let of_node = |moving: &BTreeMap<u16, NodeId>| -> Vec<u16> {
             moving.iter().filter(|(_, node)| **node == from).map(|(slot, _)| *slot).collect()
         };
