@@ -197,7 +197,7 @@ impl Bus {
     /// A primary's slots, if they are not what was known. If they are claimed by another one with a greater epoch, the
     /// sender is told: it may have been away when it lost them.
     fn take_slots(&mut self, sender: NodeId, header: &Header, before: Flags) {
-        self.migrations.claims(sender, &header.slots);
+        self.migrations.claims(sender, header.config_epoch, &header.slots);
         let Some(node) = self.nodes.get(&sender) else {
             return;
         };

@@ -77,7 +77,7 @@ impl Bus {
             return;
         }
         // What it gave to this node it may still claim, with an epoch that it has got meanwhile.
-        if owner == Some(self.nodes.my_id()) && !is_granted && self.has_just_come_from(slot, claimant) {
+        if owner == Some(self.nodes.my_id()) && !is_granted && self.has_just_come_from(slot, claimant, epoch) {
             return;
         }
         if let Some(owner) = owner {
