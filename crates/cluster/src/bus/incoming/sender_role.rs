@@ -158,7 +158,8 @@ mod tests {
             let mut header = bus.header(0);
             (header.is_replica, header.primary, header.config_epoch) = (true, Some(successor), 7);
             assert!(bus.take_role(old, &header, Flags(Flags::PRIMARY)));
-            assert!(bus.nodes.is_unclaimed(9) && !bus.nodes.is_unclaimed(8));
+            assert!(bus.nodes.is_unclaimed(9) && bus.nodes.is_unclaimed(8) != successor_first);
+            assert_eq!(bus.nodes.owner(8), Some(successor));
             bus.take_claim(third, 4, &SlotSet::of([9..=9]));
             assert_eq!(bus.nodes.owner(9), Some(third));
         }

@@ -188,9 +188,9 @@ impl Bus {
     pub(in crate::bus) fn move_slots(&mut self, from: NodeId, to: NodeId) -> (usize, usize, usize) {
         let slots = self.nodes.get(&from).map(|node| node.slots.clone()).unwrap_or_default();
         for slot in slots.iter() {
-            let is_unclaimed = self.nodes.is_unclaimed(slot);
             self.assign_slot(slot, Some(to));
-            self.nodes.set_unclaimed(slot, is_unclaimed);
+            // It has not said so itself. The former primary may have lost some of them before, unheard by this node.
+            self.nodes.set_unclaimed(slot, true);
         }
         let of_node = |moving: &BTreeMap<u16, NodeId>| -> Vec<u16> {
             moving.iter().filter(|(_, node)| **node == from).map(|(slot, _)| *slot).collect()
