@@ -1,5 +1,6 @@
 //! Two ends of a migration, driven by hand.
 
+use super::model::health::DownReason;
 use super::test_bus::{add_primary, bus};
 use super::{Bus, Effect, Facts, FailoverMode};
 use crate::migration::{JobName, JobState, MigrationEffect, SlotRanges, SyncWord};
@@ -11,6 +12,7 @@ use crate::slot_set::SlotSet;
 /// A node that owns slots 0 to 9 and knows another primary, and its name.
 fn source() -> (Bus, NodeId) {
     let mut source = bus();
+    source.health.is_up = true;
     source.add_slots(&[(0, 9)], 1).expect("free");
     let target = add_primary(&mut source);
     source.take_effects();
@@ -318,6 +320,23 @@ fn slots_are_not_granted_while_a_replica_takes_over_nor_the_place_given_while_sl
     source.take_claim(target, 0, &SlotSet::of([2..=5]));
     source.settle();
     assert!(is_told(&source));
+}
+
+/// The job goes on where it was, though a replica may have the votes for the node's place.
+#[test]
+fn a_source_that_has_started_or_stood_still_or_is_with_the_few_grants_nothing() {
+    for reason in [None, Some(DownReason::MinorityPartition), Some(DownReason::NotFullCoverage)] {
+        let (mut source, target) = source();
+        let job = paused(&mut source, target);
+        source.migration_paused(&job, 7);
+        (source.health.is_up, source.health.down_reason) = (false, reason);
+        if reason == Some(DownReason::NotFullCoverage) {
+            source.stood_still(8);
+        }
+        source.migration_word(&job, Some(SyncWord::RequestFailover), 9);
+        assert_eq!((state(&source), message(&source)), (JobState::Failed, "The source may have been replaced"));
+        assert!(!says(&migrations(&mut source), SyncWord::FailoverGranted));
+    }
 }
 
 /// The epoch for the slots would be ahead of the one by which the replica takes the place.

@@ -52,6 +52,8 @@ pub struct MigrationView<'v> {
     pub debug: &'v DebugSettings,
     /// A replica takes this node's place: it has asked, and writes are held back for it, or it has this node's vote.
     pub is_failing_over: bool,
+    /// This node has just started, stood still, or does not reach most primaries: others may have its place.
+    pub may_be_replaced: bool,
     /// Unix time.
     pub now: Millis,
 }

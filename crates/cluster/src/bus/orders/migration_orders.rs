@@ -17,6 +17,7 @@ macro_rules! view {
             settings: &$bus.settings.migration,
             debug: &$bus.debug,
             is_failing_over: $bus.is_failing_over(),
+            may_be_replaced: $bus.may_be_replaced(),
             now: $bus.now,
         }
     };
