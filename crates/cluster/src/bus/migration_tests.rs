@@ -535,8 +535,8 @@ fn imports_that_the_stream_of_a_former_primary_has_begun_end() {
     assert_eq!((state(&node), node.nodes().owner(3)), (JobState::WaitingForAck, Some(source)));
 }
 
-/// The former primary has taken slots, of which the node had not heard when it took that one's place: it tells of that in
-/// its stream.
+/// The former primary has taken slots, of which the node had not heard when it took that one's place: it tells of that
+/// in its stream.
 #[test]
 fn keys_of_slots_that_a_former_primary_has_taken_are_removed_before_they_could_be_seen() {
     let words = [b"STATE", b"SUCCESS".as_slice(), b"NAME", &[b'j'; 40]];

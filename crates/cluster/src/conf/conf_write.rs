@@ -64,8 +64,8 @@ pub fn node_line(text: &mut String, nodes: &NodeTable, node: &Node, reader: Line
     let epoch = nodes.epoch_of(node);
     let link = if node.is_linked() || node.is_myself() { "connected" } else { "disconnected" };
     let _ = write!(text, " {} {} {epoch} {link}", node.ping_sent, node.pong_received);
-    // An owner that does not claim a slot any more may be all that keeps the true one from it: whoever reads the file
-    // takes it for a claim.
+    // A node that starts again takes what its file says for claims: a slot that its owner has given away would be kept
+    // from the new one.
     let slots = match reader {
         LineFor::File if !node.is_myself() => nodes.claimed_slots(node),
         _ => node.slots.clone(),

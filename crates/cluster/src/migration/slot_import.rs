@@ -94,9 +94,9 @@ impl Migrations {
         self.finish(name, JobState::Success, None, view);
     }
 
-    /// A primary says which slots it has, and its epoch. A source that has not those that this node took knows that they
-    /// are gone: if it claims them with a later epoch it has got them anew. With that epoch or an older one it has said
-    /// so before: what it sends on one link may overtake what it sent on the other.
+    /// A primary says which slots it has, and its epoch. A source that has not those that this node took knows that
+    /// they are gone: if it claims them with a later epoch it has got them anew. With that epoch or an older one it has
+    /// said so before: what it sends on one link may overtake what it sent on the other.
     pub(crate) fn claims(&mut self, primary: NodeId, epoch: u64, claimed: &SlotSet) {
         let taken = self.jobs.iter_mut().filter(|job| job.taken.is_some());
         for job in taken.filter(|job| job.source == primary && job.known_since.is_none()) {

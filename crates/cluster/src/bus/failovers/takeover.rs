@@ -4,8 +4,8 @@ use crate::bus::cluster_bus::Bus;
 use crate::bus::model::bus_effect::Level;
 
 impl Bus {
-    /// Takes the place of this node's primary, and all slots that it claims but for those whose keys have not come here:
-    /// these stay the former primary's, which alone has them. The epoch for it was taken already.
+    /// Takes the place of this node's primary, and all slots that it claims but for those whose keys have not come
+    /// here: these stay the former primary's, which alone has them. The epoch for it was taken already.
     pub(in crate::bus) fn replace_my_primary(&mut self) {
         let myself = self.nodes.myself();
         let (id, shard_id) = (myself.id, myself.shard_id);

@@ -133,8 +133,8 @@ mod tests {
     use crate::node::Flags;
     use crate::slot_set::SlotSet;
 
-    /// A primary's slot 9 went to a third one, which this node has not heard of. Then a replica took the primary's place,
-    /// and slots 0 to 8.
+    /// A primary's slot 9 went to a third one, which this node has not heard of. Then a replica took the primary's
+    /// place, and slots 0 to 8.
     #[test]
     fn a_node_that_was_replaced_is_taken_to_claim_nothing() {
         for successor_first in [false, true] {
