@@ -43,6 +43,8 @@ pub struct Bus {
     pub(super) health: Health,
     pub(super) election: Election,
     pub(super) manual: ManualFailover,
+    /// The time at which this primary voted for a replica of its own.
+    pub(super) voted_for_replica: Option<Millis>,
     /// Forgotten nodes, and the second until which they stay so.
     pub(super) forgotten: BTreeMap<NodeId, i64>,
     pub(super) links: Transports,
@@ -68,6 +70,8 @@ pub struct Bus {
     /// What the configuration says that others are told.
     pub(super) announced: Address,
     pub(super) facts: Facts,
+    /// The last time at which another node had answered this one when its file was written.
+    pub(super) heard_before_start: Millis,
     /// Since when this node leads without answering clients.
     unconfirmed_since: Option<Millis>,
     /// How often it has been replaced at its own wish since it last served.
@@ -108,6 +112,7 @@ impl Bus {
         let mut bus = Bus::with_nodes(conf.nodes, settings, random, now);
         bus.current_epoch = conf.current_epoch;
         bus.last_vote_epoch = conf.last_vote_epoch;
+        bus.heard_before_start = conf.last_heard;
         bus.log(Level::Notice, format!("Node configuration loaded, I'm {}", bus.nodes.my_id()));
         bus.start(address);
         bus.settle();
@@ -124,6 +129,7 @@ impl Bus {
             health: Health::default(),
             election: Election::default(),
             manual: ManualFailover::default(),
+            voted_for_replica: None,
             forgotten: BTreeMap::new(),
             links: Transports::default(),
             counters: Counters::default(),
@@ -141,6 +147,7 @@ impl Bus {
             debug: DebugSettings::default(),
             announced: Address::default(),
             facts: Facts::default(),
+            heard_before_start: 0,
             unconfirmed_since: None,
             replaced: 0,
             gave_up: None,

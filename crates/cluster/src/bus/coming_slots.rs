@@ -76,7 +76,8 @@ impl Bus {
             && let Some(primary) = self.nodes.get(&claimant)
         {
             let new = primary.slots.without(had);
-            self.coming.add(&new, self.facts.is_linked && self.follows == 0);
+            // A node that stood still does not know yet of the end of its link, whose stream it may have missed.
+            self.coming.add(&new, self.facts.is_linked && self.follows == 0 && !self.is_resuming());
         }
     }
 }
@@ -116,6 +117,16 @@ mod tests {
             assert_eq!(bus.coming.slots().is_empty(), are_here, "{offset} {is_linked}");
         }
         assert!(bus.slot_map().coming.is_empty());
+    }
+
+    /// What lies in the links of a node that was stopped comes before it hears of the end of its link.
+    #[test]
+    fn slots_that_a_node_hears_of_when_it_goes_on_have_not_come() {
+        let (mut bus, primary) = replica();
+        bus.set_facts(facts(650, true), 1);
+        bus.stood_still(20_000);
+        bus.take_claim(primary, 1, &SlotSet::of([0..=12]));
+        assert_eq!(*bus.coming.absent(), SlotSet::of([10..=12]));
     }
 
     /// The former primary, which was stopped, had been granted slots, takes them when it goes on, and has its place

@@ -1,8 +1,10 @@
 //! Two ends of a migration, driven by hand.
 
+use super::model::health::DownReason;
 use super::test_bus::{add_primary, bus};
 use super::{Bus, Effect, Facts, FailoverMode};
-use crate::migration::{JobName, JobState, MigrationEffect, SyncWord};
+use crate::migration::{JobName, JobState, MigrationEffect, SlotRanges, SyncWord};
+use crate::node::Flags;
 use crate::node_id::NodeId;
 use crate::packet::MessageFlags;
 use crate::slot_set::SlotSet;
@@ -10,6 +12,7 @@ use crate::slot_set::SlotSet;
 /// A node that owns slots 0 to 9 and knows another primary, and its name.
 fn source() -> (Bus, NodeId) {
     let mut source = bus();
+    source.health.is_up = true;
     source.add_slots(&[(0, 9)], 1).expect("free");
     let target = add_primary(&mut source);
     source.take_effects();
@@ -236,6 +239,47 @@ fn a_source_that_has_not_heard_of_its_end_does_not_get_the_slots_back() {
     assert_eq!(target.nodes().owner(3), Some(source));
 }
 
+/// What the source had sent before it heard of the end comes behind what it sent then, on its other link.
+#[test]
+fn a_source_does_not_get_the_slots_back_by_a_packet_that_another_one_has_overtaken() {
+    let (mut target, source) = target();
+    let job = establish(&mut target, source);
+    for word in [SyncWord::Ack, SyncWord::SnapshotEof, SyncWord::Paused, SyncWord::FailoverGranted] {
+        target.migration_word(&job, Some(word), 2);
+    }
+    let epoch = target.nodes().myself().config_epoch + 5;
+    target.migrations.claims(source, epoch, &SlotSet::of([0..=1, 6..=9]));
+    target.take_claim(source, epoch, &SlotSet::of([0..=9]));
+    assert_eq!(target.nodes().owner(3), Some(target.nodes().my_id()));
+}
+
+/// The target has died when its file was written, and its source has not heard of that.
+#[test]
+fn a_source_does_not_get_the_slots_back_from_a_target_that_was_started_again() {
+    for (is_source_known, pause_is_over) in [(false, false), (true, false), (true, true)] {
+        let (mut target, source) = target();
+        let job = establish(&mut target, source);
+        let words = [SyncWord::Ack, SyncWord::SnapshotEof, SyncWord::Paused, SyncWord::FailoverGranted];
+        words.into_iter().for_each(|word| target.migration_word(&job, Some(word), 20_000));
+        target.nodes.get_mut(&source).expect("known").pong_received = 20_000;
+        let (file, settings) = (target.conf(), target.settings().clone());
+        let now = if pause_is_over { 60_000 } else { 22_000 };
+        let random = fastrand::Rng::with_seed(2);
+        let mut target = Bus::load(&file, Default::default(), settings, random, now).expect("well formed");
+        let (name, slots) = ([b'j'; 40], SlotRanges(vec![(2, 5)]));
+        if is_source_known {
+            let words: [&[u8]; 7] = [b"SOURCE", &source.0, b"NAME", &name, b"SLOTSRANGE", b"2", b"5"];
+            target.establish_import(&words, true, now).expect("by its log");
+        } else {
+            target.track_import(JobName(name), slots, now);
+        }
+        target.data_loaded(now);
+        let epoch = target.nodes().myself().config_epoch + 5;
+        target.take_claim(source, epoch, &SlotSet::of([0..=9]));
+        assert_eq!(target.nodes().owner(3) == Some(source), pause_is_over);
+    }
+}
+
 #[test]
 fn a_source_that_knows_of_its_end_may_get_the_slots_anew() {
     for is_heard in [false, true] {
@@ -246,7 +290,7 @@ fn a_source_that_knows_of_its_end_may_get_the_slots_anew() {
         }
         let epoch = target.nodes().myself().config_epoch + 5;
         if is_heard {
-            target.migrations.claims(source, &SlotSet::of([0..=1, 6..=9]));
+            target.migrations.claims(source, epoch - 1, &SlotSet::of([0..=1, 6..=9]));
         }
         target.take_claim(source, epoch, &SlotSet::of([0..=9]));
         target.settle();
@@ -276,6 +320,75 @@ fn slots_are_not_granted_while_a_replica_takes_over_nor_the_place_given_while_sl
     source.take_claim(target, 0, &SlotSet::of([2..=5]));
     source.settle();
     assert!(is_told(&source));
+}
+
+/// The job goes on where it was, though a replica may have the votes for the node's place.
+#[test]
+fn a_source_that_has_started_or_stood_still_or_is_with_the_few_grants_nothing() {
+    for reason in [None, Some(DownReason::MinorityPartition), Some(DownReason::NotFullCoverage)] {
+        let (mut source, target) = source();
+        let job = paused(&mut source, target);
+        source.migration_paused(&job, 7);
+        (source.health.is_up, source.health.down_reason) = (false, reason);
+        if reason == Some(DownReason::NotFullCoverage) {
+            source.stood_still(8);
+        }
+        source.migration_word(&job, Some(SyncWord::RequestFailover), 9);
+        assert_eq!((state(&source), message(&source)), (JobState::Failed, "The source may have been replaced"));
+        assert!(!says(&migrations(&mut source), SyncWord::FailoverGranted));
+    }
+}
+
+/// The epoch for the slots would be ahead of the one by which the replica takes the place.
+#[test]
+fn a_target_takes_no_slots_while_a_replica_takes_its_place() {
+    let words = [SyncWord::Ack, SyncWord::SnapshotEof, SyncWord::Paused, SyncWord::FailoverGranted];
+    for before in [2, 3] {
+        let (mut target, source) = target();
+        let replica = add_primary(&mut target);
+        let job = establish(&mut target, source);
+        words[..before].iter().for_each(|word| target.migration_word(&job, Some(*word), 2));
+        target.pause_for(replica);
+        migrations(&mut target);
+        target.migration_word(&job, Some(words[before]), 3);
+        assert_eq!((state(&target), target.nodes().owner(3)), (JobState::CleaningUp, Some(source)));
+        assert_eq!(message(&target), "A failover occurs at the target");
+        assert!(!says(&migrations(&mut target), SyncWord::RequestFailover));
+    }
+}
+
+/// The replica would take all slots that it knows its primary to have, and the target takes some of them.
+#[test]
+fn a_source_votes_for_no_replica_of_its_own_while_slots_are_granted_and_grants_none_after_it_has() {
+    let asks = |source: &mut Bus, replica: NodeId| {
+        let mut request = source.header(0);
+        (request.sender, request.is_replica, request.current_epoch) = (Some(replica), true, source.current_epoch());
+        request.message_flags = MessageFlags(MessageFlags::FORCE_VOTE);
+        source.health.is_safe_to_join = true;
+        source.vote_if_right(replica, &request);
+        source.last_vote_epoch()
+    };
+    let with_replica = |source: &mut Bus| {
+        let (replica, myself) = (add_primary(source), source.nodes().my_id());
+        source.nodes.get_mut(&replica).expect("known").flags = Flags(Flags::REPLICA);
+        source.nodes.set_primary(replica, Some(myself));
+        source.current_epoch = 3;
+        replica
+    };
+    let (mut source, target, _) = granted();
+    let replica = with_replica(&mut source);
+    assert_eq!(asks(&mut source, replica), 0);
+    source.take_claim(target, 0, &SlotSet::of([2..=5]));
+    source.settle();
+    assert_eq!(asks(&mut source, replica), 3);
+
+    let (mut source, target) = self::source();
+    let job = paused(&mut source, target);
+    source.migration_paused(&job, 7);
+    let replica = with_replica(&mut source);
+    assert_eq!(asks(&mut source, replica), 3);
+    source.migration_word(&job, Some(SyncWord::RequestFailover), 8);
+    assert_eq!((state(&source), message(&source)), (JobState::Failed, "A failover occurs at the source"));
 }
 
 /// A source that has granted its slots to a target that it has a link to.
@@ -390,6 +503,8 @@ fn slots_that_change_hands_otherwise_end_an_import() {
 #[test]
 fn a_replica_tracks_what_its_primary_imports() {
     let (mut replica, _) = target();
+    let primary = add_primary(&mut replica);
+    replica.replicate(&primary.0, false, 1).expect("it is empty");
     let name = [b'j'; 40];
     let words: [&[u8]; 7] = [b"SOURCE", &name, b"NAME", &name, b"SLOTSRANGE", b"2", b"5"];
     replica.establish_import(&words, true, 1).expect("by its primary");
@@ -418,6 +533,36 @@ fn imports_that_the_stream_of_a_former_primary_has_begun_end() {
     establish(&mut node, source);
     node.led(102);
     assert_eq!((state(&node), node.nodes().owner(3)), (JobState::WaitingForAck, Some(source)));
+}
+
+/// The former primary has taken slots, of which the node had not heard when it took that one's place: it tells of that
+/// in its stream.
+#[test]
+fn keys_of_slots_that_a_former_primary_has_taken_are_removed_before_they_could_be_seen() {
+    let words = [b"STATE", b"SUCCESS".as_slice(), b"NAME", &[b'j'; 40]];
+    for has_begun_before in [false, true] {
+        let (mut node, source) = target();
+        let primary = add_primary(&mut node);
+        node.replicate(&primary.0, false, 1).expect("it is empty");
+        node.take_claim(primary, 9, &SlotSet::of([100..=100]));
+        let begins = |node: &mut Bus| {
+            let words: [&[u8]; 7] = [b"SOURCE", &source.0, b"NAME", &[b'j'; 40], b"SLOTSRANGE", b"2", b"5"];
+            node.establish_import(&words, true, 2).expect("by its former primary");
+        };
+        if has_begun_before {
+            begins(&mut node);
+        }
+        node.failover(FailoverMode::Takeover, "test", false, 3).expect("a replica");
+        if !has_begun_before {
+            begins(&mut node);
+        }
+        node.finish_import(&words, false, 4).expect("known");
+        let is_shown = |effect: &MigrationEffect| matches!(effect, MigrationEffect::Show { .. });
+        assert_eq!((state(&node), migrations(&mut node).iter().any(is_shown)), (JobState::CleaningUp, false));
+        let job = node.migrations().jobs().next().expect("a job").name;
+        node.imported_keys_removed(&job, 5);
+        assert_eq!((state(&node), migrations(&mut node).iter().any(is_shown)), (JobState::Failed, true));
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@
 
 use super::cluster_bus::Bus;
 use super::model::bus_effect::Level;
+use super::model::health::DownReason;
 use crate::Millis;
 use crate::node::Node;
 use crate::node_id::NodeId;
@@ -56,6 +57,12 @@ impl Bus {
     /// Whether the node has stood still, and most voters have not answered since.
     pub(super) fn is_resuming(&self) -> bool {
         self.health.unheard.is_some()
+    }
+
+    /// Whether others may have taken this node's place without its knowing.
+    pub(super) fn may_be_replaced(&self) -> bool {
+        let is_down = !self.health.is_up && self.health.down_reason != Some(DownReason::NotFullCoverage);
+        self.is_resuming() || is_down
     }
 
     /// Returns for how long this node's slot map holds if it does nothing from now on: no replica replaces it sooner.

@@ -18,6 +18,8 @@ pub struct Conf {
     pub current_epoch: u64,
     /// The epoch of the last vote.
     pub last_vote_epoch: u64,
+    /// The last time at which another node had answered this one.
+    pub last_heard: Millis,
 }
 
 /// A file that is not as it should be.
@@ -45,7 +47,8 @@ type Parsed<T> = Result<T, &'static str>;
 /// The first line that is not as it should be.
 pub fn read(text: &[u8], tls_cluster: bool, random: &mut fastrand::Rng, now: Millis) -> Result<Conf, ConfError> {
     let text = String::from_utf8_lossy(text);
-    let mut reader = Reader { random, now, tls_cluster, nodes: Vec::new(), listed: BTreeSet::new(), myself: None };
+    let mut reader =
+        Reader { random, now, tls_cluster, nodes: Vec::new(), listed: BTreeSet::new(), myself: None, last_heard: 0 };
     let (mut current_epoch, mut last_vote_epoch) = (0, 0);
     let mut lines: Vec<Vec<&str>> = Vec::new();
     let wrong = |words: &[&str], reason| ConfError { line: words.join(" "), reason };
@@ -72,7 +75,8 @@ pub fn read(text: &[u8], tls_cluster: bool, random: &mut fastrand::Rng, now: Mil
     }
     gather_shards(&mut nodes);
     let greatest = nodes.iter().map(|node| node.config_epoch).max().unwrap_or(0);
-    Ok(Conf { nodes, current_epoch: current_epoch.max(greatest), last_vote_epoch })
+    let last_heard = reader.last_heard;
+    Ok(Conf { nodes, current_epoch: current_epoch.max(greatest), last_vote_epoch, last_heard })
 }
 
 fn vars(words: &[&str], current_epoch: &mut u64, last_vote_epoch: &mut u64) -> Parsed<()> {
@@ -97,6 +101,7 @@ struct Reader<'a> {
     nodes: Vec<Node>,
     listed: BTreeSet<NodeId>,
     myself: Option<NodeId>,
+    last_heard: Millis,
 }
 
 impl Reader<'_> {
@@ -118,6 +123,7 @@ impl Reader<'_> {
         }
         let now = self.now;
         let is_set = |word: &str| word.parse::<i64>().is_ok_and(|time| time != 0);
+        self.last_heard = self.last_heard.max(words[5].parse().unwrap_or(0));
         let node = &mut self.nodes[at];
         node.flags = flags;
         node.address = address;

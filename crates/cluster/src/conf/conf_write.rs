@@ -7,7 +7,7 @@ use std::fmt::Write;
 /// Who reads a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineFor {
-    /// This node, when it starts again: nothing is left out.
+    /// This node, when it starts again: only slots that their owner does not claim any more are left out.
     File,
     /// A client.
     Client {
@@ -64,7 +64,13 @@ pub fn node_line(text: &mut String, nodes: &NodeTable, node: &Node, reader: Line
     let epoch = nodes.epoch_of(node);
     let link = if node.is_linked() || node.is_myself() { "connected" } else { "disconnected" };
     let _ = write!(text, " {} {} {epoch} {link}", node.ping_sent, node.pong_received);
-    for range in node.slots.ranges() {
+    // A node that starts again takes what its file says for claims: a slot that its owner has given away would be kept
+    // from the new one.
+    let slots = match reader {
+        LineFor::File if !node.is_myself() => nodes.claimed_slots(node),
+        _ => node.slots.clone(),
+    };
+    for range in slots.ranges() {
         let _ = match (range.start(), range.end()) {
             (start, end) if start == end => write!(text, " {start}"),
             (start, end) => write!(text, " {start}-{end}"),

@@ -6,6 +6,9 @@ use crate::link_id::LinkId;
 use crate::node_id::{NAME_LEN, NodeId};
 use std::fmt;
 
+/// An end of a job that is not known.
+pub(super) const UNKNOWN: NodeId = NodeId([b'0'; NAME_LEN]);
+
 /// The name of a job, which both ends and their replicas know it by.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobName(pub [u8; NAME_LEN]);
@@ -172,8 +175,10 @@ pub struct Job {
     pub(super) is_cancelled: bool,
     /// Source: where the target was asked whether it has taken the slots.
     pub(super) asked_on: Option<LinkId>,
-    /// Target: the source was heard without the slots that this node took.
-    pub(super) source_knows: bool,
+    /// Target: when this node took the slots, as long as their source may claim them still.
+    pub(super) taken: Option<Millis>,
+    /// Target: the epoch with which the source was heard first without the slots that this node took.
+    pub(super) known_since: Option<u64>,
     /// There is a connection to the other end.
     pub(super) is_linked: bool,
     /// How the log calls it.
@@ -187,8 +192,8 @@ impl Job {
             number: 0,
             is_import,
             slots,
-            target: NodeId([b'0'; NAME_LEN]),
-            source: NodeId([b'0'; NAME_LEN]),
+            target: UNKNOWN,
+            source: UNKNOWN,
             is_tracked: false,
             created: now,
             updated: now,
@@ -203,7 +208,8 @@ impl Job {
             told_paused: false,
             is_cancelled: false,
             asked_on: None,
-            source_knows: false,
+            taken: None,
+            known_since: None,
             is_linked: false,
             description: String::new(),
         }

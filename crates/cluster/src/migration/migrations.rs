@@ -50,8 +50,10 @@ pub struct MigrationView<'v> {
     pub settings: &'v MigrationSettings,
     /// What is kept from happening, for tests.
     pub debug: &'v DebugSettings,
-    /// A replica takes this node's place: it has asked, and writes are held back for it.
+    /// A replica takes this node's place: it has asked, and writes are held back for it, or it has this node's vote.
     pub is_failing_over: bool,
+    /// This node has just started, stood still, or does not reach most primaries: others may have its place.
+    pub may_be_replaced: bool,
     /// Unix time.
     pub now: Millis,
 }
@@ -150,6 +152,11 @@ impl Migrations {
         self.jobs.iter().filter(is_granted).map(|job| job.target)
     }
 
+    /// Whether slots were granted of which it is not known whether they were taken.
+    pub(crate) fn has_granted(&self) -> bool {
+        self.jobs.iter().any(|job| job.state == JobState::FailoverGranted)
+    }
+
     /// The slots that the target of a job may take whatever its epoch is.
     pub(crate) fn granted(&self) -> SlotSet {
         let granted = self.jobs.iter().filter(|job| job.state == JobState::FailoverGranted);
@@ -216,9 +223,12 @@ impl Migrations {
             () if said.state.eq_ignore_ascii_case(b"failed") => JobState::Failed,
             () => return syntax(),
         };
-        if is_replayed && let Some(job) = self.job_mut(&said.name) {
+        match self.job_mut(&said.name) {
             // What the log says comes after the removal of the keys.
-            job.state = JobState::CleaningUp;
+            Some(job) if is_replayed => job.state = JobState::CleaningUp,
+            // The stream of a former primary is applied until this node begins to lead, which has ended it already.
+            Some(job) if job.state == JobState::CleaningUp => return Ok(()),
+            _ => {}
         }
         self.finish(&said.name, state, said.message, view);
         Ok(())
@@ -238,6 +248,10 @@ impl Migrations {
                 }
             }
             Some(SyncWord::SnapshotEof) if state == JobState::ReceivingSnapshot => self.snapshot_ended(name, view),
+            // A replica takes this node's place with an epoch that the one for the slots would be ahead of.
+            Some(SyncWord::Paused | SyncWord::FailoverGranted) if job.is_import && view.is_failing_over => {
+                self.fail(name, "A failover occurs at the target", view);
+            }
             Some(SyncWord::Paused) if state == JobState::WaitingForPaused => {
                 self.send(name, SyncWord::RequestFailover);
                 self.set_state(name, JobState::FailoverRequested, view.now);
@@ -413,12 +427,20 @@ impl Migrations {
     /// A job ends; one that has brought keys in vain does when they are removed.
     pub(super) fn finish(&mut self, name: &JobName, state: JobState, message: Option<String>, view: MigrationView<'_>) {
         let Some(job) = self.job_mut(name).filter(|job| !job.state.is_finished()) else { return };
-        job.message = message;
         job.paused_until = None;
         let is_primary = view.is_primary();
         // Who has taken over from a target that had taken the slots, or was one, keeps what it owns.
         let own = &view.nodes.myself().slots;
         let has_others = job.slots.iter().any(|slot| !own.contains(slot));
+        // A former primary that has taken slots which this node, in its place, has not: they are that one's, or a third
+        // one's.
+        let (state, message) = match state {
+            JobState::Success if job.is_import && is_primary && has_others && job.state != JobState::CleaningUp => {
+                (JobState::Failed, Some("A failover occurred during slot import".to_owned()))
+            }
+            state => (state, message),
+        };
+        job.message = message;
         let is_in_vain = job.is_import && state != JobState::Success && has_others;
         let cleans_up = is_in_vain && is_primary && job.state != JobState::CleaningUp;
         let is_linked = std::mem::take(&mut job.is_linked);

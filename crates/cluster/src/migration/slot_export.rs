@@ -243,6 +243,10 @@ impl Migrations {
             // The replica takes all slots that it knows this node to have, with a newer epoch than the target's.
             return self.fail(name, "A failover occurs at the source", view);
         }
+        if view.may_be_replaced {
+            // A replica may have the votes for all slots already.
+            return self.fail(name, "The source may have been replaced", view);
+        }
         let Some(until) = job.paused_until.filter(|until| *until >= view.now) else {
             let text = format!(
                 "Received CLUSTER SYNCSLOTS REQUEST-FAILOVER on slot migration {}, but we are not paused. Denying \

@@ -1,12 +1,13 @@
 //! The target of slots, and who follows it: what comes is hidden until the slots are taken, or removed.
 
-use super::job::{Job, JobName, JobState};
+use super::job::{Job, JobName, JobState, UNKNOWN};
 use super::migration_effect::{MigrationEffect, establish_words};
 use super::migration_requests::{self as requests, RequestError};
 use super::migrations::{MigrationView, Migrations};
 use super::slot_export::{GRANT_TIME, PAUSE_TIMES};
 use super::slot_ranges::SlotRanges;
 use super::sync_word::SyncWord;
+use crate::Millis;
 use crate::bus::Level;
 use crate::node_id::NodeId;
 use crate::slot_set::SlotSet;
@@ -89,30 +90,51 @@ impl Migrations {
             self.description(name)
         );
         self.log(Level::Notice, text);
+        self.job_mut(name).into_iter().for_each(|job| job.taken = Some(view.now));
         self.finish(name, JobState::Success, None, view);
     }
 
-    /// A primary says which slots it has. A source that has not those that this node took knows that they are gone: if
-    /// it claims them later it has got them anew.
-    pub(crate) fn claims(&mut self, primary: NodeId, claimed: &SlotSet) {
-        let taken = self.jobs.iter_mut().filter(|job| job.is_import && job.state == JobState::Success);
-        for job in taken.filter(|job| job.source == primary && !job.source_knows) {
-            job.source_knows = !job.slots.iter().any(|slot| claimed.contains(slot));
+    /// A primary says which slots it has, and its epoch. A source that has not those that this node took knows that
+    /// they are gone: if it claims them with a later epoch it has got them anew. With that epoch or an older one it has
+    /// said so before: what it sends on one link may overtake what it sent on the other.
+    pub(crate) fn claims(&mut self, primary: NodeId, epoch: u64, claimed: &SlotSet) {
+        let taken = self.jobs.iter_mut().filter(|job| job.taken.is_some());
+        for job in taken.filter(|job| job.source == primary && job.known_since.is_none()) {
+            job.known_since = (!job.slots.iter().any(|slot| claimed.contains(slot))).then_some(epoch);
         }
     }
 
     /// This node does not lead any more: sources do not wait for it.
     pub(crate) fn sources_know(&mut self) {
-        self.jobs.iter_mut().for_each(|job| job.source_knows = true);
+        self.jobs.iter_mut().for_each(|job| job.taken = None);
     }
 
-    /// Whether this node took the slot from that one so short a while ago that the source may not have heard of it. It
-    /// is paused for as long, and claims the slot as before until then.
-    pub(crate) fn has_just_come_from(&self, slot: u16, source: NodeId, view: MigrationView<'_>) -> bool {
+    /// This node leads after a start. What its log calls an import that goes on, though the slots are its own, it took
+    /// at its end: not before `since`, when it was heard of last. Its source may not know of that.
+    pub(crate) fn resume_taken(&mut self, since: Millis, view: MigrationView<'_>) {
+        let own = &view.nodes.myself().slots;
+        let imports = self.jobs.iter_mut().filter(|job| job.is_import && job.state.is_in_progress());
+        for job in imports.filter(|job| job.slots.iter().all(|slot| own.contains(slot))) {
+            job.taken = Some(since);
+        }
+    }
+
+    /// Whether this node took the slot from that one so short a while ago that the source, which claims it with this
+    /// epoch, may not have heard of it. It is paused for as long, and claims the slot as before until then. Of a job
+    /// whose source is not known any more any node outside this one's shard may be the source.
+    pub(crate) fn has_just_come_from(
+        &self,
+        slot: u16,
+        (source, epoch): (NodeId, u64),
+        is_in_my_shard: bool,
+        view: MigrationView<'_>,
+    ) -> bool {
         let longest = view.settings.failover_timeout * PAUSE_TIMES + GRANT_TIME;
-        self.jobs.iter().any(|job| {
-            let has_come = job.is_import && !job.is_tracked && !job.source_knows && job.state == JobState::Success;
-            has_come && job.source == source && job.slots.contains(slot) && view.now - job.updated <= longest
+        self.jobs.iter().filter(|job| job.slots.contains(slot)).any(|job| {
+            let is_recent = job.taken.is_some_and(|taken| view.now - taken <= longest);
+            let is_old = job.known_since.is_none_or(|known| epoch <= known);
+            let may_be_source = if job.source == UNKNOWN { !is_in_my_shard } else { job.source == source };
+            is_recent && is_old && may_be_source
         })
     }
 

@@ -182,7 +182,7 @@ impl World {
             Event::Tick(node, _) | Event::Lost(node, _) => (vec![*node], true),
             Event::Arrive(id) => (ends(*id).into_iter().flatten().map(|end| end.node).collect(), true),
             Event::Bytes(id, end, _) => (ends(*id).into_iter().map(|ends| ends[*end].node).collect(), true),
-            Event::Data(id) => (self.node_of_data(*id).into_iter().collect(), false),
+            Event::Data(id) => (self.node_of_data(*id).into_iter().collect(), self.comes_before_it_is_hidden(*id)),
         };
         nodes.into_iter().any(|node| self.has_to_wait(node, event, by_bus))
     }
@@ -439,6 +439,9 @@ impl World {
         self.note(format!("{node} dies"));
         if !self.keeps_history {
             self.save(node);
+        }
+        if self.data.is_on {
+            self.note_unled(node);
         }
         self.members[node].bus = None;
         self.members[node].threads = Threads::default();

@@ -246,7 +246,10 @@ impl World {
             DataEvent::MapSet { node, life, map } if lives(self, node, life) => self.members[node].threads.map = *map,
             DataEvent::Follow { node, life, from, needs_full_sync } if lives(self, node, life) => {
                 let member = &mut self.members[node];
-                (member.following, member.heard) = (from, self.now);
+                // The time without a primary counts from the end of a link: there was none since the start, or since
+                // this node led.
+                let was_linked = member.following.is_some() && member.heard != 0;
+                (member.following, member.heard) = (from, if was_linked { self.now } else { 0 });
                 member.has_history &= !needs_full_sync;
                 member.is_linked = false;
                 member.threads.must_not_serve = false;
@@ -375,8 +378,8 @@ impl World {
                     self.follow_entry(node, entry);
                 }
             }
-            // It takes a while.
-            _ if self.random.u8(..8) > 0 => return,
+            // It takes a while. The link to a primary that has died ended with it, even if it is back by now.
+            _ if self.random.u8(..8) > 0 => return self.members[node].is_linked = false,
             _ => self.copy_all(node, from),
         }
         self.data.stores[node].followed = Some((history, end));
@@ -442,6 +445,10 @@ impl World {
         if !slots.is_empty() && !self.members[node].has_history {
             self.violate(format!("{node} leads, and was never synchronized"));
         }
+        if self.members[node].heard == 0 {
+            // Nobody chooses a node that has had no link since its start. An operator may, and has what its file has.
+            return;
+        }
         let until = self.members[node].synchronized + LAG;
         let gained = &self.members[former].gained;
         let late = slots.without(&self.members[node].kept);
@@ -451,20 +458,33 @@ impl World {
         }
     }
 
-    /// A replica leads: what it lacks of its former primary's data is lost, as it may be.
+    /// A node has the place of the one that it followed: what it lacks of that one's data is lost, as it may be.
+    fn note_takeover(&mut self, node: usize, former: Option<usize>) {
+        let Some(former) = former.filter(|former| *former < self.members.len()) else { return };
+        self.check_takeover(node, former);
+        self.data.replaced.insert(former);
+        let (new, old) = (&self.data.stores[node].keys, &self.data.stores[former].keys);
+        let all: BTreeSet<Key> = new.keys().chain(old.keys()).copied().collect();
+        let differ: Vec<Key> = all.into_iter().filter(|key| new.get(key) < old.get(key)).collect();
+        self.data.given_up.extend(differ);
+    }
+
+    /// A node dies. One whose file says that it is a primary is one when it is back, and has its slots: it has taken
+    /// over, though replication had not come to that yet.
+    pub fn note_unled(&mut self, node: usize) {
+        let former = self.members[node].following;
+        if former.is_some() && self.members[node].is_primary_by_file(&self.settings) {
+            self.note_takeover(node, former);
+        }
+    }
+
+    /// A replica leads.
     pub fn data_leads(&mut self, node: usize, former: Option<usize>) {
         let history = self.data.number();
         let store = &mut self.data.stores[node];
         (store.history, store.followed) = (history, None);
         store.log.clear();
-        if let Some(former) = former.filter(|former| *former < self.members.len()) {
-            self.check_takeover(node, former);
-            self.data.replaced.insert(former);
-            let (new, old) = (&self.data.stores[node].keys, &self.data.stores[former].keys);
-            let all: BTreeSet<Key> = new.keys().chain(old.keys()).copied().collect();
-            let differ: Vec<Key> = all.into_iter().filter(|key| new.get(key) < old.get(key)).collect();
-            self.data.given_up.extend(differ);
-        }
+        self.note_takeover(node, former);
         let life = self.life(node);
         self.duty(node, Lane::Slots, DataEvent::LookAtKeys { node, life });
     }

@@ -21,7 +21,7 @@ pub struct Member {
     pub offset: i64,
     /// How far it holds what was acknowledged, if that is not all it has.
     pub claim: Option<i64>,
-    /// When it heard from its primary.
+    /// When it heard from its primary; 0 for never.
     pub heard: i64,
     /// Nodes of another side are not reached.
     pub side: u8,
@@ -98,6 +98,13 @@ impl Member {
         self.heard = now;
     }
 
+    /// Whether this node is a primary when it starts again.
+    pub fn is_primary_by_file(&self, settings: &Settings) -> bool {
+        let random = fastrand::Rng::with_seed(0);
+        let loaded = Bus::load(&self.disk, address(), settings.clone(), random, self.clock);
+        loaded.expect("what was saved is read").nodes().myself().is_primary()
+    }
+
     pub fn bus(&self) -> &Bus {
         self.bus.as_ref().expect("it is up")
     }
@@ -110,7 +117,7 @@ impl Member {
             are_writes_paused: true,
             is_following: self.following.is_some(),
             is_linked: self.following.is_some() && self.has_history && self.is_linked,
-            heard_from_primary: self.heard + self.clock,
+            heard_from_primary: if self.heard == 0 { 0 } else { self.heard + self.clock },
             is_unconfirmed: self.is_unconfirmed && self.following.is_none(),
             is_in_sync: false,
             may_lack_acknowledged: self.may_lack_acknowledged && self.following.is_some(),

@@ -133,6 +133,8 @@ impl World {
 
     /// All are up, and reach each other.
     pub fn settle_members(&mut self) {
+        // What a node does when it goes on may be its last otherwise.
+        self.dies_in_between = false;
         self.heal();
         for node in 0..self.members.len() {
             self.restart(node);
@@ -140,7 +142,6 @@ impl World {
             let threads = &mut self.members[node].threads;
             (threads.disk_delay, threads.removal_delay) = (0, 0);
         }
-        self.dies_in_between = false;
     }
 
     pub fn settle(&mut self, longest: i64) {

@@ -213,6 +213,18 @@ impl World {
         }
     }
 
+    /// Whether that is of a job whose beginning the target has not carried out. The thread that moves slots takes
+    /// nothing of a connection before that: it has waited for the file when the connection was given to it.
+    pub fn comes_before_it_is_hidden(&self, event: u64) -> bool {
+        let Some(DataEvent::Arrives { link, end: 1, .. }) = self.data.pending.get(&event) else { return false };
+        let Some(link) = self.data.links.get(link) else { return false };
+        let target = link.ends[1];
+        let is_wanted = |job: &cluster::migration::Job| job.state.is_in_progress();
+        let jobs = self.members[target].bus.as_ref().map(|bus| bus.migrations());
+        let has_begun = jobs.and_then(|jobs| jobs.job(&link.job)).is_some_and(is_wanted);
+        has_begun && !self.data.stores[target].hidden.contains_key(&link.job)
+    }
+
     /// A target is asked to take slots. It answers when no keys are left of what it had of them.
     fn establish(&mut self, id: u64, node: usize, bytes: &[u8]) {
         if !self.is_up(node) {

@@ -1,6 +1,8 @@
 //! Votes: a primary with slots gives one for each epoch, to a replica whose primary has failed and whose idea of the
-//! slots is not older than its own. A vote is on the disk before it is sent.
+//! slots is not older than its own. A vote is on the disk before it is sent. The primary itself has a vote when it is
+//! asked to give its place: not while it does not know whether slots that it granted were taken.
 
+use crate::Millis;
 use crate::bus::cluster_bus::Bus;
 use crate::bus::model::bus_effect::Level;
 use crate::node_id::NodeId;
@@ -28,6 +30,9 @@ impl Bus {
         }
         let epoch = self.current_epoch;
         self.last_vote_epoch = epoch;
+        if self.is_primary_of(candidate) {
+            self.voted_for_replica = Some(self.now);
+        }
         self.todo.save(true);
         self.send_vote(candidate);
         self.log(Level::Notice, format!("Failover auth granted to {candidate} ({name}) for epoch {epoch}"));
@@ -55,7 +60,22 @@ impl Bus {
         if !has_failed && !request.message_flags.has(MessageFlags::FORCE_VOTE) {
             return Err(format!(" for epoch {asked}: its primary is up"));
         }
+        // The replica has all slots that it knows this node to have, those that others may be about to take, too.
+        if primary.is_myself() && self.migrations.has_granted() {
+            return Err(format!(" for epoch {asked}: slots of mine are granted to another node"));
+        }
         Ok(())
+    }
+
+    fn is_primary_of(&self, node: NodeId) -> bool {
+        self.nodes.get(&node).is_some_and(|node| node.primary == Some(self.nodes.my_id()))
+    }
+
+    /// Whether a replica takes this node's place: it has asked for a pause, or may win an election with this node's
+    /// vote.
+    pub(in crate::bus) fn is_failing_over(&self) -> bool {
+        let may_win = |voted: Millis| self.now - voted <= self.election_timeout();
+        self.manual.replica.is_some() || self.voted_for_replica.is_some_and(may_win)
     }
 
     /// A slot that the candidate would take from an owner that it does not know of.

@@ -25,7 +25,7 @@ impl Bus {
         let now = self.now;
         let is_manual = self.manual.end != 0 && self.manual.can_start;
         let mut age = now - self.election.start;
-        let auth_timeout = self.settings.node_timeout.saturating_mul(2).max(LEAST_AUTH_TIMEOUT);
+        let auth_timeout = self.election_timeout();
         let Some(primary) = self.primary_to_replace(is_manual) else {
             self.election.reason = None;
             return;
@@ -66,6 +66,11 @@ impl Bus {
         } else {
             self.log_cannot_failover(CannotFailover::WaitingVotes);
         }
+    }
+
+    /// The time in which votes must come in.
+    pub(in crate::bus) fn election_timeout(&self) -> Millis {
+        self.settings.node_timeout.saturating_mul(2).max(LEAST_AUTH_TIMEOUT)
     }
 
     /// This node's primary, if it is to be replaced and this node may do it.

@@ -4,8 +4,8 @@ use crate::bus::cluster_bus::Bus;
 use crate::bus::model::bus_effect::Level;
 
 impl Bus {
-    /// Takes the place of this node's primary, and all its slots but for those whose keys have not come here: these
-    /// stay the former primary's, which alone has them. The epoch for it was taken already.
+    /// Takes the place of this node's primary, and all slots that it claims but for those whose keys have not come
+    /// here: these stay the former primary's, which alone has them. The epoch for it was taken already.
     pub(in crate::bus) fn replace_my_primary(&mut self) {
         let myself = self.nodes.myself();
         let (id, shard_id) = (myself.id, myself.shard_id);
@@ -18,9 +18,8 @@ impl Bus {
         self.log(Level::Notice, text);
         self.set_as_primary(id);
         let slots = self.nodes.get(&old).map(|node| node.slots.clone()).unwrap_or_default();
-        // A primary that has agreed has given slots that it does not claim any more to another node.
-        let has_agreed = self.manual.primary_offset.is_some();
-        let is_taken = |slot: &u16| !absent.contains(*slot) && (!has_agreed || !self.nodes.is_unclaimed(*slot));
+        // What it did not claim any more it had given to another node, and no vote was asked for.
+        let is_taken = |slot: &u16| !absent.contains(*slot) && !self.nodes.is_unclaimed(*slot);
         let taken = slots.iter().filter(is_taken).collect::<Vec<_>>();
         taken.into_iter().for_each(|slot| self.assign_slot(slot, Some(id)));
         self.update_state();

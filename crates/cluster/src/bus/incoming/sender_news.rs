@@ -197,7 +197,7 @@ impl Bus {
     /// A primary's slots, if they are not what was known. If they are claimed by another one with a greater epoch, the
     /// sender is told: it may have been away when it lost them.
     fn take_slots(&mut self, sender: NodeId, header: &Header, before: Flags) {
-        self.migrations.claims(sender, &header.slots);
+        self.migrations.claims(sender, header.config_epoch, &header.slots);
         let Some(node) = self.nodes.get(&sender) else {
             return;
         };
@@ -242,8 +242,21 @@ mod tests {
         header.slots = now.clone();
         bus.take_slots(primary, &header, Flags(Flags::PRIMARY));
         assert!(!bus.nodes.is_unclaimed(8));
-        bus.manual.primary_offset = Some(1);
         bus.replace_my_primary();
         assert_eq!(bus.nodes.myself().slots, now);
+    }
+
+    /// The primary has given a slot to a node that has failed since, and of which this one has not heard.
+    #[test]
+    fn slots_that_a_primary_does_not_claim_are_not_taken_with_its_place() {
+        let mut bus = bus();
+        let primary = add_primary(&mut bus);
+        let myself = bus.nodes.my_id();
+        bus.nodes.get_mut(&myself).expect("there").flags = Flags(Flags::MYSELF | Flags::REPLICA);
+        bus.nodes.set_primary(myself, Some(primary));
+        (0..=8).for_each(|slot| _ = bus.nodes.set_owner(slot, Some(primary)));
+        bus.take_claim(primary, 2, &SlotSet::of([0..=7]));
+        bus.replace_my_primary();
+        assert_eq!(bus.nodes.myself().slots, SlotSet::of([0..=7]));
     }
 }

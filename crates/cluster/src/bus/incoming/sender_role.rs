@@ -56,6 +56,9 @@ impl Bus {
         if let Some(node) = self.nodes.get_mut(&sender) {
             node.flags.set(Flags::PRIMARY | Flags::MIGRATE_TO, false);
             node.flags.set(Flags::REPLICA, true);
+            // What its successor has not claimed is another's, whom this node has not heard of it.
+            let left = node.slots.clone();
+            left.iter().for_each(|slot| self.nodes.set_unclaimed(slot, true));
         }
         self.todo.save(true);
         self.todo.update_state();
@@ -121,5 +124,44 @@ impl Bus {
         self.todo.save(true);
         self.todo.update_state();
         self.todo.broadcast();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::bus::test_bus::{add_primary, bus};
+    use crate::node::Flags;
+    use crate::slot_set::SlotSet;
+
+    /// A primary's slot 9 went to a third one, which this node has not heard of. Then a replica took the primary's
+    /// place, and slots 0 to 8.
+    #[test]
+    fn a_node_that_was_replaced_is_taken_to_claim_nothing() {
+        for successor_first in [false, true] {
+            let mut bus = bus();
+            let (old, successor, third) = (add_primary(&mut bus), add_primary(&mut bus), add_primary(&mut bus));
+            let shard = bus.nodes.get(&old).expect("there").shard_id;
+            let node = bus.nodes.get_mut(&successor).expect("there");
+            (node.shard_id, node.flags) = (shard, Flags(Flags::REPLICA));
+            bus.nodes.set_primary(successor, Some(old));
+            bus.take_claim(old, 5, &SlotSet::of([0..=9]));
+            bus.nodes.get_mut(&old).expect("there").config_epoch = 5;
+            bus.take_claim(old, 5, &SlotSet::of([0..=8]));
+            let file = String::from_utf8_lossy(&bus.conf()).into_owned();
+            assert!(file.contains(" 0-8\n") && !file.contains("0-9"), "{file}");
+            if successor_first {
+                bus.set_as_primary(successor);
+                bus.take_claim(successor, 7, &SlotSet::of([0..=8]));
+                // As after a start.
+                bus.nodes.set_unclaimed(9, false);
+            }
+            let mut header = bus.header(0);
+            (header.is_replica, header.primary, header.config_epoch) = (true, Some(successor), 7);
+            assert!(bus.take_role(old, &header, Flags(Flags::PRIMARY)));
+            assert!(bus.nodes.is_unclaimed(9) && bus.nodes.is_unclaimed(8) != successor_first);
+            assert_eq!(bus.nodes.owner(8), Some(successor));
+            bus.take_claim(third, 4, &SlotSet::of([9..=9]));
+            assert_eq!(bus.nodes.owner(9), Some(third));
+        }
     }
 }

@@ -77,7 +77,7 @@ impl Bus {
             return;
         }
         // What it gave to this node it may still claim, with an epoch that it has got meanwhile.
-        if owner == Some(self.nodes.my_id()) && !is_granted && self.has_just_come_from(slot, claimant) {
+        if owner == Some(self.nodes.my_id()) && !is_granted && self.has_just_come_from(slot, claimant, epoch) {
             return;
         }
         if let Some(owner) = owner {
@@ -187,7 +187,11 @@ impl Bus {
     /// that move. Answers how many slots there were, and how many moved from it and to it.
     pub(in crate::bus) fn move_slots(&mut self, from: NodeId, to: NodeId) -> (usize, usize, usize) {
         let slots = self.nodes.get(&from).map(|node| node.slots.clone()).unwrap_or_default();
-        slots.iter().for_each(|slot| self.assign_slot(slot, Some(to)));
+        for slot in slots.iter() {
+            self.assign_slot(slot, Some(to));
+            // It has not said so itself. The former primary may have lost some of them before, unheard by this node.
+            self.nodes.set_unclaimed(slot, true);
+        }
         let of_node = |moving: &BTreeMap<u16, NodeId>| -> Vec<u16> {
             moving.iter().filter(|(_, node)| **node == from).map(|(slot, _)| *slot).collect()
         };

@@ -16,7 +16,8 @@ macro_rules! view {
             nodes: &$bus.nodes,
             settings: &$bus.settings.migration,
             debug: &$bus.debug,
-            is_failing_over: $bus.manual.replica.is_some(),
+            is_failing_over: $bus.is_failing_over(),
+            may_be_replaced: $bus.may_be_replaced(),
             now: $bus.now,
         }
     };
@@ -89,7 +90,11 @@ impl Bus {
     pub fn data_loaded(&mut self, now: Millis) {
         self.removals += 1;
         if self.nodes.myself().is_primary() {
-            self.migrate(now, |all, view| all.fail_imports("Process restarted", view));
+            let since = self.heard_before_start;
+            self.migrate(now, |all, view| {
+                all.resume_taken(since, view);
+                all.fail_imports("Process restarted", view);
+            });
         }
     }
 
@@ -201,9 +206,10 @@ impl Bus {
         self.migrations.owners_changed(view);
     }
 
-    /// Whether this node took the slot from that one, which may not have heard of it.
-    pub(in crate::bus) fn has_just_come_from(&self, slot: u16, source: NodeId) -> bool {
-        self.migrations.has_just_come_from(slot, source, view!(self))
+    /// Whether this node took the slot from that one, which claims it with this epoch and may not have heard of it.
+    pub(in crate::bus) fn has_just_come_from(&self, slot: u16, source: NodeId, epoch: u64) -> bool {
+        let is_in_my_shard = self.are_in_same_shard(source, self.nodes.my_id());
+        self.migrations.has_just_come_from(slot, (source, epoch), is_in_my_shard, view!(self))
     }
 
     /// Whether a slot of this node was granted to that one, or to the one whose place it has.
