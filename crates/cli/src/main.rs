@@ -15,7 +15,7 @@
 //! | [`hint`], [`next_word`], [`help_text`] | what may follow a line; the words for Tab; what is known of commands |
 //! | [`completion`] | hints and completion on a terminal; preferences |
 //! | [`interactive`] | commands typed or piped in, one a line |
-//! | [`history`] | what was typed before |
+//! | [`history`], [`paste`] | what was typed before; what is pasted |
 //! | [`password`] | typed without being shown |
 //! | [`pipe`] | requests from standard input as they are |
 //! | [`eval_file`] | scripts from files |
@@ -48,6 +48,7 @@ mod keys;
 mod next_word;
 mod options;
 mod password;
+mod paste;
 mod ping_latency;
 mod pipe;
 mod primary_feed;
