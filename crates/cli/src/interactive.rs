@@ -86,6 +86,7 @@ fn run_line(client: &mut dyn Client, lines: &mut Lines, line: &[u8], show_times:
     lines.remember(line, command);
     match (first.to_ascii_lowercase().as_slice(), arguments.as_slice()) {
         (b"quit" | b"exit", _) => return Ok(Step::Quit),
+        (b"restart", _) => print(b"Use 'restart' only in Lua debugging mode.\n"),
         (b"clear", [_]) => print(b"\x1b[H\x1b[2J"),
         (b"help" | b"?", [_, topic @ ..]) => print(help(lines.guide().learn(client), topic).as_bytes()),
         (b"connect", [_, host, port]) => {

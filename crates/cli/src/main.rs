@@ -22,6 +22,7 @@
 //! | [`keys`] | walks over the keyspace, and what they find |
 //! | [`primary_feed`] | what a primary sends: its data set, and then its commands |
 //! | [`stat`], [`ping_latency`] | the server as time goes by |
+//! | [`lru_test`] | a cache with few keys that are used often |
 //! | [`top`] | the server on the full screen |
 //! | [`human_bytes`] | sizes as people read them |
 //! | [`cluster`] | what is done to a cluster as a whole |
@@ -45,6 +46,7 @@ mod history;
 mod human_bytes;
 mod interactive;
 mod keys;
+mod lru_test;
 mod next_word;
 mod options;
 mod password;
@@ -84,7 +86,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Ok(Request::Version) => {
-            print(concat!("cinnabar-cli ", env!("CARGO_PKG_VERSION"), "\n").as_bytes());
+            print(format!("cinnabar-cli {}\n", resp::version::NAMES).as_bytes());
             ExitCode::SUCCESS
         }
         Ok(Request::Run(options)) => run(*options),
@@ -186,6 +188,7 @@ fn run_mode(options: Options) -> Result<ExitCode, ClientFailure> {
         Mode::BigKeys | Mode::MemoryKeys => big_keys::run(&mut session)?,
         Mode::HotKeys => hot_keys::run(&mut session)?,
         Mode::KeyStats => key_stats::run(&mut session)?,
+        Mode::LruTest(keys) => lru_test::run(&mut session, keys)?,
         Mode::Stat => stat::run(&mut session)?,
         Mode::Latency | Mode::LatencyHistory => ping_latency::run(&mut session)?,
         Mode::LatencyDistribution => ping_latency::run_distribution(&mut session)?,

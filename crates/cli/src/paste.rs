@@ -35,7 +35,7 @@ impl Paste {
 
 impl ConditionalEventHandler for Paste {
     fn handle(&self, event: &Event, _: RepeatCount, _: bool, _: &EventContext<'_>) -> Option<Cmd> {
-        let Some(KeyEvent(key, _)) = event.get(0) else { return None };
+        let KeyEvent(key, _) = event.get(0)?;
         match key {
             KeyCode::Tab => self.is_open().then_some(Cmd::Insert(1, " ".to_owned())),
             key => {
