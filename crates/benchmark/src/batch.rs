@@ -10,7 +10,7 @@
 //!
 //! `__rand_1st__` to `__rand_9th__` are places of the same length that share one number each within a sequence.
 
-use crate::cluster::Tag;
+use crate::cluster_slots::Tag;
 use crate::key_numbers::{Number, Numbers, SHARED_PLACES};
 use fastrand::Rng;
 
@@ -158,8 +158,8 @@ impl RequestBatch {
         RequestBatch { bytes: Vec::new(), len: 0, content: Content::Mixed(mix) }
     }
 
-    /// Makes the next batch: the first `repetitions` with new numbers, or so many operations drawn anew; all of them with
-    /// the tag, if there is one.
+    /// Makes the next batch: the first `repetitions` with new numbers, or so many operations drawn anew; all of them
+    /// with the tag, if there is one.
     pub fn renew(&mut self, repetitions: usize, numbers: &mut Numbers, tag: Option<Tag>) {
         match &mut self.content {
             Content::Repeated(sequence) => {

@@ -17,7 +17,7 @@
 
 use crate::arrivals::Arrivals;
 use crate::batch::{Operation, RequestBatch};
-use crate::cluster::{Node, SlotMap};
+use crate::cluster_slots::{Node, SlotMap};
 use crate::key_numbers::Numbers;
 use crate::load_connection::{Connection, InFlight};
 use crate::load_counts::{LATENCY_MAX, LoadCounts, new_histogram};

@@ -8,7 +8,7 @@
 //! | [`batch`], [`key_numbers`], [`zipf`] | commands ready as bytes; the numbers in them; those of which few come often |
 //! | [`arrivals`] | when requests of an open loop are due |
 //! | [`load_generator`], [`load_connection`], [`load_socket`], [`load_counts`], [`reply_counter`] | sends them and counts replies |
-//! | [`cluster`] | the nodes of a cluster, and what routes commands to them |
+//! | [`cluster_slots`] | the nodes of a cluster, and what routes commands to them |
 //! | [`setup`], [`measured_run`] | what is said to a server besides; one run |
 //! | [`report`], [`json_report`], [`percentile_plot`], [`svg`] | what came of it: texts, JSON, a picture |
 //! | [`comparison`] | two servers in turns |
@@ -20,7 +20,7 @@
 mod arrivals;
 mod batch;
 mod cases;
-mod cluster;
+mod cluster_slots;
 mod combinations;
 mod comparison;
 mod json_report;
@@ -63,7 +63,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Ok(Request::Version) => {
-            println!("cinnabar-benchmark {}", resp::version::NAMES);
+            println!("cinnabar-benchmark {}", resp::served_version::NAMES);
             return ExitCode::SUCCESS;
         }
         Err(UsageError::Invalid(message) | UsageError::Value(message)) => {
@@ -93,10 +93,10 @@ fn run(mut options: Options) -> Result<ExitCode, String> {
         eprintln!("{KEEPALIVE_WARNING}");
     }
     if options.cluster {
-        options.nodes = cluster::nodes(&options)?;
+        options.nodes = setup::ask_nodes(&options)?;
         options.threads = options.threads.or(Some(options.nodes.len()));
         if !options.json {
-            show(&cluster::listing(&options.nodes, options.read_from))?;
+            show(&cluster_slots::listing(&options.nodes, options.read_from))?;
         }
     }
     if options.idle {

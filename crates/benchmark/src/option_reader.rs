@@ -2,7 +2,7 @@
 //!
 //! Options end at `--` or at the first word that is none; what follows is the command to measure.
 
-use crate::cluster::ReadFrom;
+use crate::cluster_slots::ReadFrom;
 use crate::options::{Extent, Options};
 use crate::{combinations, workload};
 use resp::address::{Target, Uri, UriError};

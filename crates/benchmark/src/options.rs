@@ -1,6 +1,6 @@
 //! What the user asked for, settled: the command line is read by [`crate::option_reader`].
 
-use crate::cluster::{Node, ReadFrom};
+use crate::cluster_slots::{Node, ReadFrom};
 use crate::workload;
 use cinnabar_tls::client_options::ClientOptions;
 use resp::address::Target;

@@ -1,5 +1,6 @@
 //! What is said to a server besides the load: each connection's greeting, and questions over a connection of their own.
 
+use crate::cluster_slots::{self, Node};
 use crate::load_generator::{Encryption, RunFailure};
 use crate::load_socket::connected;
 use crate::options::Options;
@@ -114,6 +115,12 @@ pub fn ask(options: &Options, commands: &[Vec<Vec<u8>>]) -> Result<Vec<Value>, S
         }
     }
     Ok(answers.split_off(greeting.len()))
+}
+
+/// The nodes of the server's cluster that the options want loaded.
+pub fn ask_nodes(options: &Options) -> Result<Vec<Node>, String> {
+    let answers = ask(options, &[vec![b"CLUSTER".to_vec(), b"SLOTS".to_vec()]])?;
+    cluster_slots::nodes(answers.first(), &options.target, options.read_from)
 }
 
 /// The servers that are loaded, as options for each of them.

@@ -307,7 +307,7 @@ fn the_nodes_of_a_cluster_get_keys_of_their_slots() {
         let refused = 200 - served.iter().sum::<usize>();
         assert!(if moved.is_none() { refused == 0 } else { (1..=6).contains(&refused) }, "{served:?}");
         // A key without a tag belongs to one node only, which is none of these.
-        let output = load("-c 4 -n 50 -q set a{bcd} v");
+        let output = load("-c 4 -n 50 -q SET a{bcd} v");
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         assert!(String::from_utf8(output.stderr).unwrap().contains(": MOVED "));
     }

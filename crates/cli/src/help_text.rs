@@ -27,7 +27,7 @@ Set your preferences in ~/.valkeyclirc
 pub fn help(docs: &Docs, topic: &[Vec<u8>]) -> String {
     let mut out = String::new();
     match topic.first().map(|word| &word[..]) {
-        None => return format!("cinnabar-cli {}\n{GENERAL}", resp::version::NAMES),
+        None => return format!("cinnabar-cli {}\n{GENERAL}", resp::served_version::NAMES),
         Some([b'@', group @ ..]) => {
             let members = docs.commands.iter().filter(|command| command.group.as_bytes().eq_ignore_ascii_case(group));
             members.for_each(|command| describe(&mut out, command, false));

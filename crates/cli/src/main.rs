@@ -22,7 +22,6 @@
 //! | [`keys`] | walks over the keyspace, and what they find |
 //! | [`primary_feed`] | what a primary sends: its data set, and then its commands |
 //! | [`stat`], [`ping_latency`] | the server as time goes by |
-//! | [`lru_test`] | a cache with few keys that are used often |
 //! | [`top`] | the server on the full screen |
 //! | [`human_bytes`] | sizes as people read them |
 //! | [`cluster`] | what is done to a cluster as a whole |
@@ -46,7 +45,6 @@ mod history;
 mod human_bytes;
 mod interactive;
 mod keys;
-mod lru_test;
 mod next_word;
 mod options;
 mod password;
@@ -69,7 +67,7 @@ use std::process::ExitCode;
 
 use crate::command_line::{Request, Surroundings, UsageError};
 use crate::docs::Docs;
-use crate::keys::{big_keys, hot_keys, key_stats, scan_keys};
+use crate::keys::{big_keys, hot_keys, key_stats, lru_test, scan_keys};
 use crate::options::{Mode, Options, StdinArgument};
 use crate::protocol_client::{Client, ClientFailure};
 use crate::reply_format::OutputFormat;
@@ -86,7 +84,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Ok(Request::Version) => {
-            print(format!("cinnabar-cli {}\n", resp::version::NAMES).as_bytes());
+            print(format!("cinnabar-cli {}\n", resp::served_version::NAMES).as_bytes());
             ExitCode::SUCCESS
         }
         Ok(Request::Run(options)) => run(*options),

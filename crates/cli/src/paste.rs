@@ -1,7 +1,8 @@
 //! Text pasted into the prompt: its lines run one after the other, as if they were typed.
 //!
-//! A terminal puts a mark before and behind pasted text. The line editor by itself makes one line of all that is between
-//! them; here the marks only say that keys come from a paste, so that a Tab in it is a blank and asks for no completion.
+//! A terminal puts a mark before and behind pasted text. The line editor by itself makes one line of all that is
+//! between them; here the marks only say that keys come from a paste, so that a Tab in it is a blank and asks for no
+//! completion.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

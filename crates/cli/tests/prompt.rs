@@ -1,5 +1,5 @@
-//! The prompt on a terminal, with lines that arrive together: each runs by itself, whether it was typed ahead, sent by a
-//! script or pasted.
+//! The prompt on a terminal, with lines that arrive together: each runs by itself, whether it was typed ahead, sent by
+//! a script or pasted.
 
 mod terminal;
 

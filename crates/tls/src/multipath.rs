@@ -1,4 +1,5 @@
-//! TCP connections that may go over several paths (MPTCP, `--mptcp` of the tools), where the system and the server have it.
+//! TCP connections that may go over several paths (MPTCP, `--mptcp` of the tools), where the system and the server have
+//! it.
 
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, ipproto, socket_with};

@@ -100,10 +100,7 @@ fn settle(draft: Draft, command: Vec<Vec<u8>>, surroundings: Surroundings) -> Re
     };
     let target = match draft.unix_path {
         Some(path) => Target::Unix(path),
-        None => Target::Tcp {
-            host: draft.host.unwrap_or_else(|| "127.0.0.1".to_owned()),
-            port: draft.port.unwrap_or(if draft.book { 1234 } else { 6379 }),
-        },
+        None => tcp_target(draft.host, draft.port, draft.book),
     };
     if draft.book && mode != Mode::Commands {
         return Err(error("With --book there are only commands."));
@@ -149,6 +146,11 @@ fn settle(draft: Draft, command: Vec<Vec<u8>>, surroundings: Surroundings) -> Re
         cluster,
         command,
     })
+}
+
+fn tcp_target(host: Option<String>, port: Option<u16>, is_book: bool) -> Target {
+    let default_port = if is_book { 1234 } else { 6379 };
+    Target::Tcp { host: host.unwrap_or_else(|| "127.0.0.1".to_owned()), port: port.unwrap_or(default_port) }
 }
 
 fn refuse_what_does_nothing(mode: &Mode, repeats: bool, output: OutputFormat) -> Result<(), UsageError> {

@@ -54,7 +54,8 @@ pub struct WalkEnd {
     pub total: u64,
 }
 
-/// Calls `look` with the keys of every step, after `introduction` once the server lets itself be asked. Rests as the options say, and ends early at Ctrl-C.
+/// Prints `introduction` once the server lets itself be asked, and calls `look` with the keys of every step. Rests as
+/// the options say, and ends early at Ctrl-C.
 pub fn walk(
     session: &mut RespSession,
     introduction: &str,

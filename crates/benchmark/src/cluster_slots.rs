@@ -4,8 +4,6 @@
 //! slots, another at each batch, so that a node gets only what it serves. A node that redirects says whose slot it is
 //! now; the thread that was told keeps its own map, and sends there what comes next.
 
-use crate::options::Options;
-use crate::setup;
 use fastrand::Rng;
 use resp::Value;
 use resp::address::Target;
@@ -44,18 +42,17 @@ pub struct Node {
     slots: Vec<u16>,
 }
 
-/// Asks the server of the options for the nodes that they want loaded.
-pub fn nodes(options: &Options) -> Result<Vec<Node>, String> {
-    let failed = format!("Failed to fetch cluster configuration from {}", options.target);
-    let answers = setup::ask(options, &[vec![b"CLUSTER".to_vec(), b"SLOTS".to_vec()]])?;
-    let nodes = match answers.first() {
+/// The nodes that are to be loaded, of a reply to CLUSTER SLOTS; the error is why there are none.
+pub fn nodes(reply: Option<&Value>, asked: &Target, read_from: ReadFrom) -> Result<Vec<Node>, String> {
+    let failed = format!("Failed to fetch cluster configuration from {asked}");
+    let nodes = match reply {
         Some(Value::Error(text)) => {
             return Err(format!("CLUSTER SLOTS ERROR: {}\n{failed}", String::from_utf8_lossy(text)));
         }
-        Some(Value::Array(ranges)) => read(ranges, &options.target),
+        Some(Value::Array(ranges)) => read(ranges, asked),
         _ => Vec::new(),
     };
-    let is_wanted = |node: &Node| match options.read_from {
+    let is_wanted = |node: &Node| match read_from {
         ReadFrom::Primaries => node.is_primary,
         ReadFrom::Replicas => !node.is_primary,
         ReadFrom::All => true,

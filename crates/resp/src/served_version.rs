@@ -1,4 +1,4 @@
-//! Which versions programs name. Tools and scripts choose what they send by the first version that they read, so that is
+//! Versions that programs name. Tools and scripts choose their commands by the first version that they read, so that is
 //! the version of the Valkey whose commands and options there are; Cinnabar's own stands beside it.
 
 /// The Valkey that commands, replies and options are those of.
