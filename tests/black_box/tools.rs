@@ -89,7 +89,7 @@ fn one_command_and_how_it_ends() {
     assert_eq!(unknown.status, Some(1));
     let nobody = end(start("cinnabar-cli", free_port(), &["ping"], &[]), b"");
     assert_eq!(nobody.status, Some(1));
-    assert!(nobody.wrong.starts_with("Could not connect to Cinnabar at 127.0.0.1:"), "{nobody:?}");
+    assert!(nobody.wrong.starts_with("Could not connect to server at 127.0.0.1:"), "{nobody:?}");
 }
 
 #[test]

@@ -8,7 +8,8 @@ valkey-benchmark: what each mode prints.
 Servers are started on ports that are free. Every case sets up the same keys for both programs and runs them with the same
 arguments, environment and input; standard output, standard error and exit status must be equal, the programs' and the
 servers' names apart. Figures that differ from run to run (durations, addresses, rates) are replaced by `#` first, in the
-cases that say so. Cases with keys are typed on a terminal, of which the screens are compared.
+cases that say so. Cases with keys are typed on a terminal, of which the screens are compared. Without --only, every
+option that the real programs list is tried on both (tools_options.py).
 """
 import argparse
 import difflib
@@ -22,6 +23,7 @@ import sys
 import tempfile
 import time
 
+import tools_options
 from tools_cases import cases
 from tools_terminal import on_terminal
 from wire import free_port, request
@@ -51,8 +53,15 @@ def main():
     differences = all_compared(chosen, tools, args.server)
     for at in sorted(differences):
         print(differences[at])
-    print("tools.py: %d cases, %d differ" % (len(chosen), len(differences)))
-    sys.exit(1 if differences or not chosen else 0)
+    options, tried = [], 0
+    if not args.only:
+        for tool in ("cli", "benchmark"):
+            found, count = tools_options.differences(tool, *map(os.path.abspath, tools[tool]))
+            options, tried = options + found, tried + count
+        print("".join(line + "\n" for line in options), end="")
+    print("tools.py: %d cases, %d differ; %d lines of options, %d differ" % (
+        len(chosen), len(differences), tried, len(options)))
+    sys.exit(1 if differences or options or not chosen else 0)
 
 
 def all_compared(chosen, tools, server):
@@ -164,7 +173,9 @@ def told(case, path, server, folder):
         text = through_pipes(case, path, environment, server)
     for command in case.teardown:
         server.call(*command)
-    for ours, theirs in (("cinnabar-", "valkey-"), ("Cinnabar", "Valkey"), ("cinnabar ", "valkey ")):
+    for ours, theirs in (("cinnabar-", "valkey-"), ("Cinnabar", "Valkey"), ("cinnabar ", "valkey "),
+                         # Any server may be at an address.
+                         ("Could not connect to Valkey at", "Could not connect to server at")):
         text = text.replace(ours, theirs)
     for pattern in case.figures:
         text = re.sub(pattern, lambda found: re.sub(r"[\d.]+", "#", found[0]), text)

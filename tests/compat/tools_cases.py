@@ -183,6 +183,8 @@ def connections(at, folder):
         ["-p", "1", "--hotkeys"],
         ["-p", "1", "--latency-dist"],
         ["-h", "nowhere.invalid", "ping"],
+        ["-h", "127.0.0.1:7000", "ping"],
+        [*at, "--mptcp", "ping"],
     ):
         yield Case("connections", arguments, figures=IDENTITY + (r"\b(addr|fd|age|idle|tot-\S*|cmd|lib-ver)=\S+",))
     password = [("CONFIG", "SET", "requirepass", "secret")]
@@ -197,6 +199,9 @@ def connections(at, folder):
         ["--askpass", "ping"],
         ["--user", "default", "ping"],
         ["-a", "wrong", "--scan"],
+        ["--bigkeys"],
+        ["--memkeys"],
+        ["--hotkeys"],
         ["-a", "wrong", "-n", "2", "ping"],
         ["-a", "wrong", "-3", "ping"],
         ["-u", "redis://secret@127.0.0.1:%s" % at[1], "ping"],
@@ -461,6 +466,7 @@ def lines(at, _):
         b"echo 'a'b\nping\n",
         b"3 incr a\n0 incr a\n-1 incr a\n2x incr a\n2\n",
         b"quit\nping\n",
+        b"restart\nrestart now\nping\n",
         b"exit\nping\n",
         b"QUIT\nping\n",
         b"select 3\nset a b\nselect 99999\nget a\n",
@@ -612,6 +618,7 @@ def terminals(at, folder):
         [b"get ", b"\x03"],
         [b"echo abc", b"\x17", b"x", b"\x0b", b"\r"],
         [b"multi\r", b"get "],
+        [b"echo a\recho b\r", b"ping\r"],
         [b"clear\r"],
         [b"ping", b"\x0c"],
         [b"e", b"cho 'a b'", b"\r"],

@@ -10,6 +10,7 @@
 //!
 //! `__rand_1st__` to `__rand_9th__` are places of the same length that share one number each within a sequence.
 
+use crate::cluster_slots::Tag;
 use crate::key_numbers::{Number, Numbers, SHARED_PLACES};
 use fastrand::Rng;
 
@@ -27,6 +28,8 @@ const SHARED: [&[u8; DIGITS]; SHARED_PLACES] = [
     b"__rand_8th__",
     b"__rand_9th__",
 ];
+/// A place for what routes a command to a node of a cluster.
+const TAG: &[u8; 5] = b"{tag}";
 const DATA: &[u8] = b"__data__";
 
 /// Commands that are sent one after the other, encoded.
@@ -34,6 +37,8 @@ const DATA: &[u8] = b"__data__";
 pub struct CommandSequence {
     bytes: Vec<u8>,
     slots: Vec<(usize, Number)>,
+    /// Where tags begin, behind their braces.
+    tags: Vec<usize>,
     commands: usize,
 }
 
@@ -54,6 +59,7 @@ impl CommandSequence {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(encoded);
         self.commands += 1;
+        self.tags.extend(memchr::memmem::find_iter(encoded, TAG).map(|at| start + at + 1));
         if ranged {
             let places = encoded.windows(DIGITS).enumerate();
             self.slots.extend(places.filter_map(|(at, word)| number(word).map(|number| (start + at, number))));
@@ -68,6 +74,11 @@ impl CommandSequence {
     /// Whether numbers are written into it.
     pub fn has_places(&self) -> bool {
         !self.slots.is_empty()
+    }
+
+    /// Whether a tag routes it.
+    pub fn has_tags(&self) -> bool {
+        !self.tags.is_empty()
     }
 
     /// Commands in it.
@@ -147,8 +158,9 @@ impl RequestBatch {
         RequestBatch { bytes: Vec::new(), len: 0, content: Content::Mixed(mix) }
     }
 
-    /// Makes the next batch: the first `repetitions` with new numbers, or so many operations drawn anew.
-    pub fn renew(&mut self, repetitions: usize, numbers: &mut Numbers) {
+    /// Makes the next batch: the first `repetitions` with new numbers, or so many operations drawn anew; all of them
+    /// with the tag, if there is one.
+    pub fn renew(&mut self, repetitions: usize, numbers: &mut Numbers, tag: Option<Tag>) {
         match &mut self.content {
             Content::Repeated(sequence) => {
                 let once = sequence.bytes.len();
@@ -156,6 +168,9 @@ impl RequestBatch {
                 if !sequence.slots.is_empty() {
                     let bytes = &mut self.bytes[..self.len];
                     bytes.chunks_exact_mut(once).for_each(|once| sequence.fill(once, numbers));
+                }
+                if let Some(tag) = tag.filter(|_| sequence.has_tags()) {
+                    self.bytes[..self.len].chunks_exact_mut(once).for_each(|once| sequence.route(once, tag));
                 }
             }
             Content::Mixed(mix) => {
@@ -167,6 +182,9 @@ impl RequestBatch {
                     let sequence = &mix.sequences[operation];
                     self.bytes.extend_from_slice(&sequence.bytes);
                     sequence.fill(&mut self.bytes[start..], numbers);
+                    if let Some(tag) = tag {
+                        sequence.route(&mut self.bytes[start..], tag);
+                    }
                     mix.chosen.push(operation);
                 }
                 self.len = self.bytes.len();
@@ -210,6 +228,15 @@ impl CommandSequence {
     }
 }
 
+impl CommandSequence {
+    /// Writes the tag into its places in `once`, which holds its bytes.
+    fn route(&self, once: &mut [u8], tag: Tag) {
+        for at in &self.tags {
+            once[*at..*at + tag.len()].copy_from_slice(&tag);
+        }
+    }
+}
+
 fn write_digits(place: &mut [u8], mut value: u64) {
     for digit in place.iter_mut().rev() {
         *digit = b'0' + (value % 10) as u8;
@@ -240,7 +267,7 @@ mod tests {
         let operations = [operation("GET k:__rand_int__", 8), operation("DEL k", 1), operation("PING", 1)];
         let mut batch = RequestBatch::new(&operations, 1000, 3);
         let mut numbers = Numbers::sequential(u64::MAX, 0);
-        batch.renew(1000, &mut numbers);
+        batch.renew(1000, &mut numbers, None);
         let chosen = batch.chosen().unwrap();
         let count = |which: usize| chosen.iter().filter(|chosen| **chosen == which).count();
         assert!((750..850).contains(&count(0)) && (60..140).contains(&count(1)), "{chosen:?}");
@@ -256,7 +283,7 @@ mod tests {
             resp::reply_value::encode_command(&mut expected, &words(&command));
         }
         assert_eq!(batch.bytes(), expected);
-        batch.renew(0, &mut numbers);
+        batch.renew(0, &mut numbers, None);
         assert_eq!(batch.bytes(), b"");
     }
 
@@ -267,7 +294,7 @@ mod tests {
         assert_eq!(sequence.commands(), 2);
         let mut batch = RequestBatch::new(&only(sequence), 3, 0);
         let mut numbers = Numbers::sequential(1000, 5);
-        batch.renew(2, &mut numbers);
+        batch.renew(2, &mut numbers, None);
         let text = String::from_utf8(batch.bytes().to_vec()).unwrap();
         let once = |shared: u64, fresh: u64| {
             let mut expected = Vec::new();
@@ -286,7 +313,7 @@ mod tests {
         let mut numbers = Numbers::random(10, 1);
         let mut seen = std::collections::BTreeSet::new();
         for _ in 0..1000 {
-            batch.renew(1, &mut numbers);
+            batch.renew(1, &mut numbers, None);
             let text = String::from_utf8(batch.bytes().to_vec()).unwrap();
             seen.insert(text.lines().nth(4).unwrap().parse::<u64>().unwrap());
         }
@@ -294,11 +321,25 @@ mod tests {
     }
 
     #[test]
+    fn all_keys_of_a_batch_take_the_tag() {
+        let mut sequence = CommandSequence::default();
+        sequence.push(&words("SET a:{tag} b"), 1, b"", false);
+        sequence.push(&words("MGET {tag} x{tag}"), 1, b"", false);
+        let mut batch = RequestBatch::new(&only(sequence), 2, 0);
+        for tag in [*b"abc", *b"xyz"] {
+            batch.renew(2, &mut Numbers::random(1, 1), Some(tag));
+            let sent = String::from_utf8(batch.bytes().to_vec()).unwrap();
+            let tag = format!("{{{}}}", std::str::from_utf8(&tag).unwrap());
+            assert_eq!((sent.matches(&tag).count(), sent.matches("{tag}").count()), (6, 0), "{sent}");
+        }
+    }
+
+    #[test]
     fn without_a_range_places_stay_as_they_are() {
         let mut sequence = CommandSequence::default();
         sequence.push(&words("GET key:__rand_int__"), 1, b"", false);
         let mut batch = RequestBatch::new(&only(sequence), 1, 0);
-        batch.renew(1, &mut Numbers::random(1, 1));
+        batch.renew(1, &mut Numbers::random(1, 1), None);
         let sent = batch.bytes().to_vec();
         assert!(String::from_utf8(sent).unwrap().contains("key:__rand_int__"));
     }

@@ -2,7 +2,7 @@
 //! figures can be compared and existing dashboards go on working.
 
 use crate::batch::{CommandSequence, Operation};
-use crate::known_commands::{KNOWN, arguments, words};
+use crate::known_commands::{KNOWN, arguments, tagged, words};
 use crate::options::Options;
 use crate::workload;
 
@@ -32,7 +32,10 @@ pub fn cases(options: &Options, data: &[u8]) -> Vec<Case> {
     };
     let ranged = options.range.is_some();
     let mut cases = Vec::new();
-    let mut add = |title: &str, command: Vec<Vec<u8>>| {
+    let mut add = |title: &str, mut command: Vec<Vec<u8>>| {
+        if options.cluster {
+            command = command.iter().map(|word| tagged(word)).collect();
+        }
         let mut sequence = CommandSequence::default();
         sequence.push(&command, 1, data, ranged);
         cases.push(Case::of(title.into(), sequence));
@@ -45,8 +48,9 @@ pub fn cases(options: &Options, data: &[u8]) -> Vec<Case> {
     }
     if wanted(&["fcall"]) {
         let mut call = words("FCALL foo1");
+        let start = if options.cluster { "key:" } else { "key" };
         call.push(options.function_keys.to_string().into_bytes());
-        call.extend((1..=options.function_keys).map(|key| format!("key{key}").into_bytes()));
+        call.extend((1..=options.function_keys).map(|key| format!("{start}{key}").into_bytes()));
         add("FCALL", call);
     }
     if wanted(&["ping", "ping_inline"]) {
@@ -59,7 +63,7 @@ pub fn cases(options: &Options, data: &[u8]) -> Vec<Case> {
 
 /// The mix of `--workload`.
 pub fn mixed(parts: &[workload::Part], options: &Options, data: &[u8]) -> Case {
-    let operations = workload::operations(parts, data, options.range.is_some());
+    let operations = workload::operations(parts, data, options.range.is_some(), options.cluster);
     Case { title: workload::title(parts), operations }
 }
 

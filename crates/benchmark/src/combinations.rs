@@ -46,7 +46,11 @@ fn exclusives(options: &Options, given: &Given) -> [Exclusive; 7] {
         ),
         of(options.json, "--json", &[(options.csv, "--csv"), (options.quiet, "-q"), (options.forever, "-l")]),
         of(given.svg, "--svg", &[(options.forever, "-l")]),
-        of(given.compare, "--compare", &[(options.csv, "--csv"), (options.forever, "-l")]),
+        of(
+            given.compare,
+            "--compare",
+            &[(options.csv, "--csv"), (options.forever, "-l"), (options.cluster, "--cluster")],
+        ),
         of(
             options.idle,
             "-I",
@@ -127,6 +131,7 @@ mod tests {
             ("--json -q", "Options --json and -q are mutually exclusive."),
             ("--svg x -l", "Options --svg and -l are mutually exclusive."),
             ("--compare h:1 --csv", "Options --compare and --csv are mutually exclusive."),
+            ("--compare h:1 --cluster", "Options --compare and --cluster are mutually exclusive."),
             ("-I --rate 5", "Options -I and --rate are mutually exclusive."),
             ("--rounds 3", "--rounds are those of --compare."),
             ("--min-ratio 1", "--min-ratio is that of --compare."),

@@ -43,6 +43,17 @@ pub fn arguments(names: &[&str], command: &str, ranged: bool) -> Vec<Vec<u8>> {
     }
 }
 
+/// The key with a place for the tag that routes it; what is no key of these commands stays as it is.
+pub fn tagged(word: &[u8]) -> Vec<u8> {
+    const NAMES: [&[u8]; 5] = [b"mylist", b"myset", b"myhash", b"myzset", b"mystream"];
+    for start in [&b"key:"[..], b"counter:"] {
+        if let Some(rest) = word.strip_prefix(start) {
+            return [start, b"{tag}:", rest].concat();
+        }
+    }
+    if NAMES.contains(&word) { [word, b":{tag}"].concat() } else { word.to_vec() }
+}
+
 /// The command that a name stands for, where it is only one; `ranged`: places take numbers.
 pub fn command_named(name: &str, ranged: bool) -> Option<Vec<Vec<u8>>> {
     // A row of many names prepares others.

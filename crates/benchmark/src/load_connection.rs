@@ -1,6 +1,6 @@
 //! One connection of the load: what it has not sent yet, what it waits for, and since when.
 
-use crate::load_generator::{Plan, RunFailure};
+use crate::load_generator::{Plan, PlanNode, RunFailure};
 use crate::load_socket::Socket;
 use crate::reply_counter::{ReplyCounter, Trouble};
 use mio::{Registry, Token};
@@ -28,19 +28,23 @@ pub struct Connection {
     greeting: u64,
     /// What is to be answered, in the order in which it was sent.
     in_flight: VecDeque<InFlight>,
+    /// The node that it is to.
+    pub node: usize,
     /// It has sent a batch.
     pub used: bool,
 }
 
 impl Connection {
     /// Connects and greets.
-    pub fn open(plan: &Plan<'_>, registry: &Registry, token: Token) -> Result<Connection, RunFailure> {
+    pub fn open(plan: &Plan<'_>, node: usize, registry: &Registry, token: Token) -> Result<Connection, RunFailure> {
+        let PlanNode { target, greeting, greeting_replies } = &plan.nodes[node];
         let mut connection = Connection {
-            socket: Socket::connect(plan, registry, token).map_err(RunFailure::Connect)?,
-            counter: ReplyCounter::default(),
-            unsent: plan.greeting.clone(),
-            greeting: plan.greeting_replies,
+            socket: Socket::connect(plan, target, registry, token).map_err(RunFailure::Connect)?,
+            counter: ReplyCounter::new(plan.has_tags),
+            unsent: greeting.clone(),
+            greeting: *greeting_replies,
             in_flight: VecDeque::new(),
+            node,
             used: false,
         };
         connection.flush()?;
@@ -60,6 +64,11 @@ impl Connection {
     /// Whether a read that found less than it had room for has emptied the socket.
     pub fn is_plain(&self) -> bool {
         self.socket.is_plain()
+    }
+
+    /// What nodes said of slots that they do not serve, since this was asked last.
+    pub fn take_redirections(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.counter.redirections)
     }
 
     /// These requests are about to be written.

@@ -17,6 +17,7 @@
 
 use crate::arrivals::Arrivals;
 use crate::batch::{Operation, RequestBatch};
+use crate::cluster_slots::{Node, SlotMap};
 use crate::key_numbers::Numbers;
 use crate::load_connection::{Connection, InFlight};
 use crate::load_counts::{LATENCY_MAX, LoadCounts, new_histogram};
@@ -51,12 +52,16 @@ pub enum Pacing {
 /// What to do; the same for all threads.
 #[derive(Debug)]
 pub struct Plan<'p> {
-    pub target: &'p Target,
+    /// Where connections go, in turns.
+    pub nodes: Vec<PlanNode<'p>>,
+    /// The nodes with their slots, where they are a cluster's.
+    pub cluster: &'p [Node],
+    /// Whether tags route the operations.
+    pub has_tags: bool,
+    /// Connections may go over several paths.
+    pub multipath: bool,
     /// How connections are encrypted, if they are.
     pub tls: Option<&'p Encryption>,
-    /// Sent on each new connection, before the first batch; the replies are not counted.
-    pub greeting: Vec<u8>,
-    pub greeting_replies: u64,
     pub operations: &'p [Operation],
     /// Commands of one operation: the same for all of them.
     pub commands: usize,
@@ -68,6 +73,15 @@ pub struct Plan<'p> {
     pub pacing: Pacing,
 }
 
+/// A server that connections are to.
+#[derive(Debug)]
+pub struct PlanNode<'p> {
+    pub target: &'p Target,
+    /// Sent on each new connection, before the first batch; the replies are not counted.
+    pub greeting: Vec<u8>,
+    pub greeting_replies: u64,
+}
+
 /// What connections are encrypted with, and whom they are to.
 pub type Encryption = (Arc<ClientConfig>, ServerName<'static>);
 
@@ -77,6 +91,8 @@ pub enum RunFailure {
     Connect(io::Error),
     Lost(io::Error),
     Server(String),
+    /// The same of a node of a cluster, with where that is.
+    Node(String, String),
     Protocol,
 }
 
@@ -162,6 +178,10 @@ struct Loader<'p> {
     shared: &'p LoadCounts,
     poll: Poll,
     connections: Vec<Connection>,
+    /// Which thread this is, of how many.
+    place: (usize, usize),
+    /// The slots of a cluster's nodes.
+    slots: Option<SlotMap>,
     /// Batches that are not due yet, and the connections that will send them, in the order of time.
     resting: VecDeque<(usize, Due)>,
     /// The requests of an open loop, and the connection whose turn it is.
@@ -191,6 +211,8 @@ impl<'p> Loader<'p> {
             shared,
             poll: Poll::new().map_err(RunFailure::Lost)?,
             connections: Vec::new(),
+            place: (thread.number, thread.of),
+            slots: plan.has_tags.then(|| SlotMap::new(plan.cluster, thread.seed)),
             resting: VecDeque::new(),
             arrivals,
             next_connection: 0,
@@ -219,7 +241,9 @@ impl<'p> Loader<'p> {
     /// Opens a connection, in the place of another if one is given, and greets.
     fn connect(&mut self, place: Option<usize>) -> Result<usize, RunFailure> {
         let token = place.unwrap_or(self.connections.len());
-        let connection = Connection::open(self.plan, self.poll.registry(), Token(token))?;
+        // Threads share the nodes out among their connections.
+        let node = (self.place.0 + token * self.place.1) % self.plan.nodes.len();
+        let connection = Connection::open(self.plan, node, self.poll.registry(), Token(token))?;
         match place {
             Some(token) => self.connections[token] = connection,
             None => self.connections.push(connection),
@@ -303,10 +327,20 @@ impl<'p> Loader<'p> {
             let connection = &mut self.connections[token];
             let Some(count) = connection.read(&mut self.buffer)? else { break };
             let (now, mut any) = (Instant::now(), false);
-            connection.answered(&self.buffer[..count], |request, replies| {
+            let answered = connection.answered(&self.buffer[..count], |request, replies| {
                 any = true;
                 self.recorder.record(now, request, replies);
+            });
+            let node = connection.node;
+            answered.map_err(|failure| match failure {
+                RunFailure::Server(text) if !self.plan.cluster.is_empty() => {
+                    RunFailure::Node(self.plan.nodes[node].target.to_string(), text)
+                }
+                failure => failure,
             })?;
+            if let Some(slots) = &mut self.slots {
+                connection.take_redirections().iter().for_each(|text| slots.redirected(node, text));
+            }
             if any && connection.is_idle() && self.arrivals.is_none() {
                 self.go_on(token)?;
             }
@@ -320,6 +354,11 @@ impl<'p> Loader<'p> {
     /// The connection has its replies, if it sent anything: it takes on the next batch.
     fn go_on(&mut self, token: usize) -> Result<(), RunFailure> {
         let now = Instant::now();
+        // A node that lost its last slot gets nothing more.
+        let node = self.connections[token].node;
+        if self.slots.as_ref().is_some_and(|slots| !slots.has_slots(node)) {
+            return Ok(());
+        }
         let Some(due) = self.next(now) else { return Ok(()) };
         if !self.plan.keep_alive && self.connections[token].used {
             self.connect(Some(token))?;
@@ -360,7 +399,9 @@ impl<'p> Loader<'p> {
     }
 
     fn send(&mut self, token: usize, due: Due) -> Result<(), RunFailure> {
-        self.batch.renew(due.repetitions, &mut self.numbers);
+        let node = self.connections[token].node;
+        let tag = self.slots.as_mut().and_then(|slots| slots.draw(node));
+        self.batch.renew(due.repetitions, &mut self.numbers, tag);
         let connection = &mut self.connections[token];
         match self.batch.chosen() {
             None => {

@@ -2,11 +2,12 @@
 
 use crate::load_generator::Plan;
 use cinnabar_tls::client_stream::ClientStream;
+use cinnabar_tls::multipath::connect_multipath;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 use resp::address::Target;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::ToSocketAddrs;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -16,16 +17,21 @@ pub enum Socket {
     Tls(Box<ClientStream<TcpStream>>),
 }
 
+/// A connection, over several paths if it may.
+pub fn connected(address: SocketAddr, multipath: bool) -> io::Result<std::net::TcpStream> {
+    if multipath { connect_multipath(address, None) } else { std::net::TcpStream::connect(address) }
+}
+
 impl Socket {
     /// Connects, to the first of a name's addresses that answers, and from then on does not block.
-    pub fn connect(plan: &Plan<'_>, registry: &Registry, token: Token) -> io::Result<Socket> {
+    pub fn connect(plan: &Plan<'_>, target: &Target, registry: &Registry, token: Token) -> io::Result<Socket> {
         let interest = Interest::READABLE | Interest::WRITABLE;
-        Ok(match plan.target {
+        Ok(match target {
             Target::Tcp { host, port } => {
                 let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
                 let found = (host.as_str(), *port)
                     .to_socket_addrs()?
-                    .find_map(|address| std::net::TcpStream::connect(address).map_err(|error| last = error).ok());
+                    .find_map(|address| connected(address, plan.multipath).map_err(|error| last = error).ok());
                 let stream = found.ok_or(last)?;
                 stream.set_nodelay(true)?;
                 if let Some((settings, name)) = plan.tls {

@@ -8,6 +8,7 @@
 //! | [`batch`], [`key_numbers`], [`zipf`] | commands ready as bytes; the numbers in them; those of which few come often |
 //! | [`arrivals`] | when requests of an open loop are due |
 //! | [`load_generator`], [`load_connection`], [`load_socket`], [`load_counts`], [`reply_counter`] | sends them and counts replies |
+//! | [`cluster_slots`] | the nodes of a cluster, and what routes commands to them |
 //! | [`setup`], [`measured_run`] | what is said to a server besides; one run |
 //! | [`report`], [`json_report`], [`percentile_plot`], [`svg`] | what came of it: texts, JSON, a picture |
 //! | [`comparison`] | two servers in turns |
@@ -19,6 +20,7 @@
 mod arrivals;
 mod batch;
 mod cases;
+mod cluster_slots;
 mod combinations;
 mod comparison;
 mod json_report;
@@ -61,14 +63,10 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Ok(Request::Version) => {
-            println!("cinnabar-benchmark {}", env!("CARGO_PKG_VERSION"));
+            println!("cinnabar-benchmark {}", resp::served_version::NAMES);
             return ExitCode::SUCCESS;
         }
-        Err(UsageError::Invalid(message)) => {
-            print!("{message}\n\n{}", usage::HELP);
-            return ExitCode::FAILURE;
-        }
-        Err(UsageError::Value(message)) => {
+        Err(UsageError::Invalid(message) | UsageError::Value(message)) => {
             eprintln!("{message}");
             return ExitCode::FAILURE;
         }
@@ -93,6 +91,13 @@ fn run(mut options: Options) -> Result<ExitCode, String> {
     }
     if !options.keep_alive {
         eprintln!("{KEEPALIVE_WARNING}");
+    }
+    if options.cluster {
+        options.nodes = setup::ask_nodes(&options)?;
+        options.threads = options.threads.or(Some(options.nodes.len()));
+        if !options.json {
+            show(&cluster_slots::listing(&options.nodes, options.read_from))?;
+        }
     }
     if options.idle {
         return idle(&options);
@@ -120,7 +125,7 @@ fn idle(options: &Options) -> Result<ExitCode, String> {
 
 /// Runs the cases one after the other and reports each.
 fn measure(options: &Options, cases: &[Case], seed: u64) -> Result<(), String> {
-    let server = setup::ask_configuration(options)?;
+    let servers: Vec<_> = setup::servers(options).iter().map(setup::ask_configuration).collect::<Result<_, _>>()?;
     if options.csv {
         println!("{}", report::CSV_HEADER);
     }
@@ -130,7 +135,7 @@ fn measure(options: &Options, cases: &[Case], seed: u64) -> Result<(), String> {
             prepare(options, case)?;
             let measured = measured_run::run(options, case, seed, &case.title)?;
             if !options.json {
-                let outcome = RunOutcome::new(case, &measured, options, server.as_ref());
+                let outcome = RunOutcome::new(case, &measured, options, &servers);
                 show(&report::render(&outcome, options))?;
             }
             all.push((case, measured));
@@ -142,7 +147,8 @@ fn measure(options: &Options, cases: &[Case], seed: u64) -> Result<(), String> {
             show(&json_report::measured(options, &all))?;
         }
         if !options.forever {
-            if options.quiet && !options.csv {
+            // A line ends the list of the tests; one command is no list.
+            if options.quiet && !options.csv && options.command.is_empty() && options.workload.is_none() {
                 println!();
             }
             return Ok(());
@@ -153,7 +159,11 @@ fn measure(options: &Options, cases: &[Case], seed: u64) -> Result<(), String> {
 /// What a case needs at the server before it runs.
 fn prepare(options: &Options, case: &Case) -> Result<(), String> {
     if case.title == "FCALL" && options.command.is_empty() {
-        setup::ask(options, &[cases::library()])?;
+        let has_primary =
+            |server: &Options| options.nodes.iter().all(|node| node.is_primary || node.target != server.target);
+        for server in setup::servers(options).iter().filter(|server| has_primary(server)) {
+            setup::ask(server, &[cases::library()])?;
+        }
     }
     Ok(())
 }

@@ -1,13 +1,15 @@
 //! One run: a server loaded with one case, by all threads, with a line of progress meanwhile.
 
+use crate::batch::Operation;
 use crate::cases::Case;
 use crate::key_numbers::Numbers;
 use crate::load_counts::{self, LoadCounts};
-use crate::load_generator::{self, Encryption, LoadThread, Pacing, Plan};
+use crate::load_generator::{self, Encryption, LoadThread, Pacing, Plan, PlanNode};
 use crate::options::Options;
 use crate::report::ReportProgress;
 use crate::setup;
 use hdrhistogram::Histogram;
+use resp::address::Target;
 use std::time::{Duration, Instant};
 
 /// How often the progress line is written anew.
@@ -118,16 +120,25 @@ fn numbers(options: &Options, seed: u64, thread: usize, threads: usize) -> Numbe
 }
 
 pub fn plan<'p>(options: &'p Options, case: &'p Case, tls: Option<&'p Encryption>) -> Plan<'p> {
-    let commands = setup::greeting(options);
-    let mut greeting = Vec::new();
-    for command in &commands {
-        resp::encode_command(&mut greeting, command);
-    }
+    let node = |target: &'p Target, is_replica: bool| {
+        let commands = setup::greeting(options, is_replica);
+        let mut greeting = Vec::new();
+        for command in &commands {
+            resp::encode_command(&mut greeting, command);
+        }
+        PlanNode { target, greeting, greeting_replies: commands.len() as u64 }
+    };
+    let nodes = match &options.nodes[..] {
+        [] => vec![node(&options.target, false)],
+        nodes => nodes.iter().map(|each| node(&each.target, !each.is_primary)).collect(),
+    };
+    let is_routed = |operation: &Operation| operation.sequence.has_tags();
     Plan {
-        target: &options.target,
+        nodes,
+        cluster: &options.nodes,
+        has_tags: !options.nodes.is_empty() && case.operations.iter().any(is_routed),
+        multipath: options.multipath,
         tls,
-        greeting,
-        greeting_replies: commands.len() as u64,
         operations: &case.operations,
         commands: case.operations.first().map_or(0, |operation| operation.sequence.commands()),
         pipeline: options.pipeline,

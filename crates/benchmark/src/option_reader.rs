@@ -2,6 +2,7 @@
 //!
 //! Options end at `--` or at the first word that is none; what follows is the command to measure.
 
+use crate::cluster_slots::ReadFrom;
 use crate::options::{Extent, Options};
 use crate::{combinations, workload};
 use resp::address::{Target, Uri, UriError};
@@ -18,7 +19,7 @@ pub enum Request {
 /// What is wrong with the command line; the program ends with status 1.
 #[derive(Debug, PartialEq, Eq)]
 pub enum UsageError {
-    /// No option, or one without its value: the user is shown those that there are.
+    /// No option, or one without its value.
     Invalid(String),
     /// A value that makes no sense.
     Value(String),
@@ -108,6 +109,17 @@ impl<I: Iterator<Item = Vec<u8>>> Reader<I> {
             "-u" => apply_uri(&self.value(option)?, &mut self.options)?,
             "--dbnum" => self.options.database = self.number(option)?,
             "-3" => self.options.resp3 = true,
+            "--cluster" => self.options.cluster = true,
+            "--rfr" => {
+                let value = self.value(option)?;
+                self.options.read_from = match value.as_str() {
+                    "no" => ReadFrom::Primaries,
+                    "yes" => ReadFrom::Replicas,
+                    "all" => ReadFrom::All,
+                    _ => return Err(invalid(&value)),
+                };
+            }
+            "--mptcp" => self.options.multipath = true,
             "--enable-tracking" => self.options.tracking = true,
             _ => return Ok(false),
         }
@@ -293,7 +305,8 @@ mod tests {
     fn help_tells_of_options_that_there_are() {
         for name in HELP.lines().filter_map(|line| line.strip_prefix(" -")?.split(' ').next()) {
             let wrong = parse([format!("-{name}").into_bytes(), b"0".to_vec()]).err();
-            assert!(!matches!(wrong, Some(UsageError::Invalid(_))), "-{name}");
+            let is_named = |text: &str| text.contains(&format!("\"-{name}\""));
+            assert!(!matches!(wrong, Some(UsageError::Invalid(text)) if is_named(&text)), "-{name}");
         }
     }
 
@@ -302,6 +315,10 @@ mod tests {
         let invalid = |text: &str| UsageError::Invalid(text.into());
         assert_eq!(run("--foo").unwrap_err(), invalid("Invalid option \"--foo\" or option argument missing"));
         assert_eq!(run("-c 5 -n").unwrap_err(), invalid("Invalid option \"-n\" or option argument missing"));
+        assert_eq!(
+            run("--cluster --rfr some").unwrap_err(),
+            invalid("Invalid option \"some\" or option argument missing")
+        );
         assert!(run("-c x").is_err());
         assert!(run("-n 5 --duration 3").is_err());
     }

@@ -1,5 +1,6 @@
 //! What the user asked for, settled: the command line is read by [`crate::option_reader`].
 
+use crate::cluster_slots::{Node, ReadFrom};
 use crate::workload;
 use cinnabar_tls::client_options::ClientOptions;
 use resp::address::Target;
@@ -63,6 +64,13 @@ pub struct Options {
     pub rounds: Option<usize>,
     /// Below this ratio of throughputs the program ends with a status of its own.
     pub ratio_min: Option<f64>,
+    /// Load the nodes of the cluster that the server is of.
+    pub cluster: bool,
+    pub read_from: ReadFrom,
+    /// Those nodes, once they are known.
+    pub nodes: Vec<Node>,
+    /// Connections may go over several paths.
+    pub multipath: bool,
     pub functions: usize,
     pub function_keys: usize,
     /// The command to measure instead of the tests.
@@ -105,6 +113,10 @@ impl Default for Options {
             compare: None,
             rounds: None,
             ratio_min: None,
+            cluster: false,
+            read_from: ReadFrom::default(),
+            nodes: Vec::new(),
+            multipath: false,
             functions: 10,
             function_keys: 1,
             command: Vec::new(),

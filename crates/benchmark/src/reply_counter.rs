@@ -17,6 +17,10 @@ pub struct ReplyCounter {
     partial: Vec<u8>,
     /// What is under way is a push message or an attribute: no reply.
     aside: bool,
+    /// Redirections of a cluster's nodes are replies like others.
+    follows: bool,
+    /// Those that came, until they are taken.
+    pub redirections: Vec<String>,
 }
 
 /// What cannot be counted on.
@@ -32,6 +36,11 @@ pub enum Trouble {
 const LINE_MAX: usize = 64 * 1024;
 
 impl ReplyCounter {
+    /// `follows`: redirections of a cluster's nodes are replies like others.
+    pub fn new(follows: bool) -> ReplyCounter {
+        ReplyCounter { follows, ..ReplyCounter::default() }
+    }
+
     /// Takes the next bytes; answers how many replies ended in them.
     pub fn feed(&mut self, mut input: &[u8]) -> Result<u64, Trouble> {
         let mut ended = 0;
@@ -72,6 +81,10 @@ impl ReplyCounter {
             self.aside = matches!(kind, b'>' | b'|');
         }
         match kind {
+            b'-' if outermost && self.follows && (text.starts_with(b"MOVED ") || text.starts_with(b"ASK ")) => {
+                self.redirections.push(String::from_utf8_lossy(text).into_owned());
+                Ok(self.value_ended())
+            }
             b'-' if outermost => Err(Trouble::Error(String::from_utf8_lossy(text).into_owned())),
             b'+' | b'-' | b':' | b',' | b'#' | b'(' | b'_' => Ok(self.value_ended()),
             b'$' | b'=' | b'!' => match length(text)? {

@@ -24,12 +24,12 @@ pub struct RunOutcome<'o> {
     pub operations: Vec<(&'o str, &'o Histogram<u64>)>,
     /// How late a request of an open loop was sent at worst.
     pub lateness: Duration,
-    /// The server's `save` and `appendonly`, when it told.
-    pub server: Option<&'o Durability>,
+    /// `save` and `appendonly` of each server that is loaded, when it told.
+    pub servers: &'o [Option<Durability>],
 }
 
 impl<'o> RunOutcome<'o> {
-    pub fn new(case: &'o Case, measured: &'o Measured, options: &Options, server: Option<&'o Durability>) -> Self {
+    pub fn new(case: &'o Case, measured: &'o Measured, options: &Options, servers: &'o [Option<Durability>]) -> Self {
         let parts = case.operations.iter().zip(&measured.operations).filter(|_| case.operations.len() > 1);
         RunOutcome {
             title: &case.title,
@@ -38,7 +38,7 @@ impl<'o> RunOutcome<'o> {
             latencies: &measured.latencies,
             operations: parts.map(|(operation, latencies)| (operation.name.as_str(), latencies)).collect(),
             lateness: measured.lateness,
-            server,
+            servers,
         }
     }
 
@@ -111,7 +111,15 @@ fn head(text: &mut String, outcome: &RunOutcome<'_>, options: &Options) -> std::
     writeln!(text, "  {} parallel clients", options.clients)?;
     writeln!(text, "  {} bytes payload", outcome.payload)?;
     writeln!(text, "  keep alive: {}", u8::from(options.keep_alive))?;
-    if let Some((save, append_only)) = outcome.server {
+    if options.cluster {
+        writeln!(text, "  cluster mode: yes ({} {})", options.nodes.len(), options.read_from.name())?;
+        for (number, server) in outcome.servers.iter().enumerate() {
+            writeln!(text, "  node [{number}] configuration:")?;
+            let Some((save, append_only)) = server else { continue };
+            writeln!(text, "    save: {}", if save.is_empty() { "NONE" } else { save })?;
+            writeln!(text, "    appendonly: {append_only}")?;
+        }
+    } else if let [Some((save, append_only))] = outcome.servers {
         writeln!(text, "  host configuration \"save\": {save}")?;
         writeln!(text, "  host configuration \"appendonly\": {append_only}")?;
     }
@@ -237,6 +245,10 @@ impl<'p> ReportProgress<'p> {
 
     pub fn show(&mut self, shared: &LoadCounts) {
         let (replies, latency_sum) = (shared.finished.load(Relaxed), shared.latency_sum.load(Relaxed));
+        // A run whose first reply is an error has no line but that of the error.
+        if replies == 0 {
+            return;
+        }
         let now = Mark { at: Instant::now(), replies, latency_sum };
         let line = self.line(now);
         if self.warming_up && shared.started().elapsed() >= self.options.warmup {
@@ -267,7 +279,9 @@ impl<'p> ReportProgress<'p> {
 
     /// Makes room for what is printed next.
     pub fn clear(&self) {
-        print!("{:<width$}\r", "", width = self.width);
+        if self.width > 0 {
+            print!("{:<width$}\r", "", width = self.width);
+        }
     }
 }
 
@@ -290,7 +304,7 @@ mod tests {
             latencies: &latencies,
             operations: Vec::new(),
             lateness: Duration::ZERO,
-            server: None,
+            servers: &[],
         };
         render(&outcome, options)
     }
@@ -332,7 +346,7 @@ mod tests {
             measured.latencies.record(value).unwrap();
             measured.operations[part].record(value).unwrap();
         }
-        let text = |options: &Options| render(&RunOutcome::new(&case, &measured, options, None), options);
+        let text = |options: &Options| render(&RunOutcome::new(&case, &measured, options, &[]), options);
         let expected = "\
 GET=1,SET=1: 1.50 requests per second, p50=2.000 msec
 GET: 1.00 requests per second, p50=1.000 msec

@@ -1,17 +1,20 @@
 //! What is said to a server besides the load: each connection's greeting, and questions over a connection of their own.
 
+use crate::cluster_slots::{self, Node};
 use crate::load_generator::{Encryption, RunFailure};
+use crate::load_socket::connected;
 use crate::options::Options;
 use cinnabar_tls::client_stream::ClientStream;
 use resp::Value;
 use resp::address::Target;
 use std::io::{Read, Write};
+use std::net::ToSocketAddrs;
 
 /// A server's `save` and `appendonly`.
 pub type Durability = (String, String);
 
-/// What every connection sends first.
-pub fn greeting(options: &Options) -> Vec<Vec<Vec<u8>>> {
+/// What every connection sends first; a replica is told that it is read from.
+pub fn greeting(options: &Options, is_replica: bool) -> Vec<Vec<Vec<u8>>> {
     let command = |words: &[&[u8]]| words.iter().map(|word| word.to_vec()).collect();
     let mut commands = Vec::new();
     match (&options.user, &options.password) {
@@ -28,6 +31,9 @@ pub fn greeting(options: &Options) -> Vec<Vec<Vec<u8>>> {
     if options.database != 0 {
         commands.push(command(&[&b"SELECT"[..], options.database.to_string().as_bytes()]));
     }
+    if is_replica {
+        commands.push(command(&[b"READONLY"]));
+    }
     commands
 }
 
@@ -42,6 +48,11 @@ pub fn encryption(options: &Options) -> Result<Option<Encryption>, String> {
 pub fn ask_configuration(options: &Options) -> Result<Option<Durability>, String> {
     let get = |name: &str| [&b"CONFIG"[..], b"GET", name.as_bytes()].map(<[u8]>::to_vec).to_vec();
     let answers = ask(options, &[get("save"), get("appendonly")])?;
+    if let Some(Value::Error(text)) = answers.first()
+        && text.starts_with(b"NOAUTH")
+    {
+        return Err(replied(options, text));
+    }
     let value = |answer: &Value| match answer {
         Value::Array(items) | Value::Push(items) => items.get(1).and_then(text_of),
         Value::Map(pairs) => pairs.first().and_then(|(_, value)| text_of(value)),
@@ -63,7 +74,14 @@ pub fn ask(options: &Options, commands: &[Vec<Vec<u8>>]) -> Result<Vec<Value>, S
         |error: std::io::Error| format!("Could not connect to server at {}: {}", options.target, reason(&error));
     let mut stream: Box<dyn ReadWrite> = match &options.target {
         Target::Tcp { host, port } => {
-            let stream = std::net::TcpStream::connect((host.as_str(), *port)).map_err(cannot)?;
+            let mut outcome = Err(std::io::ErrorKind::AddrNotAvailable.into());
+            for address in (host.as_str(), *port).to_socket_addrs().map_err(cannot)? {
+                outcome = connected(address, options.multipath);
+                if outcome.is_ok() {
+                    break;
+                }
+            }
+            let stream = outcome.map_err(cannot)?;
             match encryption(options)? {
                 Some((settings, name)) => Box::new(ClientStream::connect(stream, settings, name).map_err(cannot)?),
                 None => Box::new(stream),
@@ -71,7 +89,7 @@ pub fn ask(options: &Options, commands: &[Vec<Vec<u8>>]) -> Result<Vec<Value>, S
         }
         Target::Unix(path) => Box::new(std::os::unix::net::UnixStream::connect(path).map_err(cannot)?),
     };
-    let greeting = greeting(options);
+    let greeting = greeting(options, false);
     let mut bytes = Vec::new();
     for command in greeting.iter().chain(commands) {
         resp::encode_command(&mut bytes, command);
@@ -91,12 +109,30 @@ pub fn ask(options: &Options, commands: &[Vec<Vec<u8>>]) -> Result<Vec<Value>, S
             if let Value::Error(text) = &value
                 && answers.len() < greeting.len()
             {
-                return Err(format!("Node {} replied with error:\n{}", options.target, String::from_utf8_lossy(text)));
+                return Err(replied(options, text));
             }
             answers.push(value);
         }
     }
     Ok(answers.split_off(greeting.len()))
+}
+
+/// The nodes of the server's cluster that the options want loaded.
+pub fn ask_nodes(options: &Options) -> Result<Vec<Node>, String> {
+    let answers = ask(options, &[vec![b"CLUSTER".to_vec(), b"SLOTS".to_vec()]])?;
+    cluster_slots::nodes(answers.first(), &options.target, options.read_from)
+}
+
+/// The servers that are loaded, as options for each of them.
+pub fn servers(options: &Options) -> Vec<Options> {
+    match &options.nodes[..] {
+        [] => vec![options.clone()],
+        nodes => nodes.iter().map(|node| options.against(&node.target)).collect(),
+    }
+}
+
+fn replied(options: &Options, text: &[u8]) -> String {
+    format!("Node {} replied with error:\n{}", options.target, String::from_utf8_lossy(text))
 }
 
 trait ReadWrite: Read + Write {}
@@ -108,6 +144,7 @@ pub fn explain(failure: RunFailure, options: &Options) -> String {
         RunFailure::Connect(error) => format!("Could not connect to server at {}: {}", options.target, reason(&error)),
         RunFailure::Lost(error) => format!("Error: connection to {}: {}", options.target, reason(&error)),
         RunFailure::Server(text) => format!("Error from server: {text}"),
+        RunFailure::Node(address, text) => format!("Error from server {address}: {text}"),
         RunFailure::Protocol => format!("Error: {} does not speak RESP", options.target),
     }
 }

@@ -12,6 +12,7 @@ Placeholders in arguments:
  __rand_int__       a number of 12 digits below that of -r, another at each place
  __rand_1st__ ... __rand_9th__
                     the same, but one number for all places of that name
+ {tag}              with --cluster, a tag whose slot the node has
  __data__           as many bytes as -d says
 
 Options:
@@ -30,6 +31,12 @@ Options:
  --dbnum <db>       Database (default 0)
  -3                 RESP3
  --threads <num>    Threads that load (default 1)
+ --cluster          Load all primaries of the cluster that the server is of, each
+                    with keys of its slots: {tag} in a command's keys becomes
+                    what routes it, and every key of a command needs it
+ --rfr <mode>       Nodes that --cluster loads: no (default) the primaries, yes
+                    the replicas, all of them; replicas are for reads only
+ --mptcp            Connect with MPTCP, over several paths
  --enable-tracking  Turn client tracking on first
  -k <boolean>       1: keep connections, 0: connect anew for each batch (default 1)
  -r <range>         Random keys, members and scores from so many; without it all
@@ -82,4 +89,11 @@ Options:
                     Ciphers of TLS 1.3
  --help             This text
  --version          Version
+
+Examples:
+   cinnabar-benchmark -h 192.168.1.1 -p 6379 -n 100000 -c 20
+   cinnabar-benchmark -t set,get -n 1000000 -r 1000000 -P 16 -q
+   cinnabar-benchmark -t ping,set,get --csv
+   cinnabar-benchmark -r 10000 -n 10000 lpush list __rand_int__
+   cinnabar-benchmark -- multi ';' set key:__rand_int__ __data__ ';' exec
 ";

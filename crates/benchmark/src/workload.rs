@@ -4,7 +4,7 @@
 //! `"hgetall h:__rand_int__=3,get=7"`. The last `=` of a part stands before its weight.
 
 use crate::batch::{CommandSequence, Operation};
-use crate::known_commands::{command_named, names_of_commands};
+use crate::known_commands::{command_named, names_of_commands, tagged};
 
 /// One part, as given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,10 +61,13 @@ pub fn title(parts: &[Part]) -> String {
 }
 
 /// The parts ready to be sent.
-pub fn operations(parts: &[Part], data: &[u8], ranged: bool) -> Vec<Operation> {
+pub fn operations(parts: &[Part], data: &[u8], ranged: bool, tags: bool) -> Vec<Operation> {
     let operation = |part: &Part| {
         let mut sequence = CommandSequence::default();
-        let named = || command_named(&part.name.to_ascii_lowercase(), ranged).unwrap_or_default();
+        let named = || {
+            let command = command_named(&part.name.to_ascii_lowercase(), ranged).unwrap_or_default();
+            if tags { command.iter().map(|word| tagged(word)).collect() } else { command }
+        };
         sequence.push(&part.command.clone().unwrap_or_else(named), 1, data, ranged);
         Operation { name: part.name.clone(), weight: part.weight, sequence }
     };
@@ -109,6 +112,6 @@ mod tests {
     fn every_name_that_is_told_is_known() {
         let mix: Vec<_> = names_of_commands().iter().map(|name| format!("{name}=1")).collect();
         let parts = parse(&mix.join(",")).unwrap();
-        assert!(operations(&parts, b"xxx", true).iter().all(|operation| operation.sequence.commands() == 1));
+        assert!(operations(&parts, b"xxx", true, false).iter().all(|operation| operation.sequence.commands() == 1));
     }
 }

@@ -118,10 +118,10 @@ fn sequences_count_their_commands() {
 }
 
 #[test]
-fn wrong_options_show_the_right_ones() {
+fn wrong_options_are_named_in_a_line() {
     let output = Server::start(b"+OK\r\n").load("--nope");
-    let text = "Invalid option \"--nope\" or option argument missing\n\nUsage: cinnabar-benchmark [OPTIONS]";
-    assert!(output.status.code() == Some(1) && output.stderr.is_empty() && output.stdout.starts_with(text.as_bytes()));
+    assert!(output.status.code() == Some(1) && output.stdout.is_empty());
+    assert_eq!(output.stderr, b"Invalid option \"--nope\" or option argument missing\n");
     let output = Server::start(b"+OK\r\n").load("-n 5 --duration 3");
     assert!(output.status.code() == Some(1) && output.stdout.is_empty());
     assert_eq!(output.stderr, b"Options -n and --duration are mutually exclusive.\n");
@@ -227,6 +227,100 @@ fn two_servers_are_compared_in_turns() {
     let output = first.load("--compare 127.0.0.1:1 -c 1 -n 5 -t get");
     assert_eq!((output.status.code(), first.gets()), (Some(1), gets));
     assert_eq!(output.stderr, b"Could not connect to server at 127.0.0.1:1: Connection refused\n");
+}
+
+/// A node of a cluster of two, where the slot `moved` is the second node's by now.
+fn start_node(listener: TcpListener, ports: [u16; 2], moved: Option<u16>) -> Arc<AtomicUsize> {
+    let sets = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&sets);
+    std::thread::spawn(move || {
+        let own = listener.local_addr().unwrap().port();
+        for stream in listener.incoming().flatten() {
+            let sets = Arc::clone(&counter);
+            std::thread::spawn(move || serve_node(stream, own, ports, moved, &sets));
+        }
+    });
+    sets
+}
+
+fn serve_node(mut stream: TcpStream, own: u16, ports: [u16; 2], moved: Option<u16>, sets: &AtomicUsize) {
+    let (mut pending, mut buffer) = (Vec::new(), [0; 4096]);
+    while let Ok(count @ 1..) = stream.read(&mut buffer) {
+        pending.extend_from_slice(&buffer[..count]);
+        while let Some((words, used)) = command(&pending) {
+            pending.drain(..used);
+            let answer = match words[0].as_str() {
+                // Two slots, which makes it likely that each is drawn.
+                "CLUSTER" => {
+                    let range = |slot: u16, port: u16| {
+                        format!("*3\r\n:{slot}\r\n:{slot}\r\n*3\r\n$9\r\n127.0.0.1\r\n:{port}\r\n$1\r\nn\r\n")
+                    };
+                    format!("*3\r\n{}{}{}", range(0, ports[0]), range(5, ports[0]), range(9, ports[1]))
+                }
+                "SET" => {
+                    let (_, tag) = words[1].split_once('{').unwrap();
+                    let slot = slot_of(tag.split('}').next().unwrap());
+                    let owner = match slot {
+                        0 | 5 if moved != Some(slot) => ports[0],
+                        5 | 9 => ports[1],
+                        // Of a node that nobody asked for.
+                        _ => 1,
+                    };
+                    if owner == own {
+                        sets.fetch_add(1, Ordering::Relaxed);
+                        "+OK\r\n".to_owned()
+                    } else {
+                        format!("-MOVED {slot} 127.0.0.1:{owner}\r\n")
+                    }
+                }
+                _ => "+OK\r\n".to_owned(),
+            };
+            if stream.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn slot_of(tag: &str) -> u16 {
+    let step = |crc: u16, _| if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 };
+    tag.bytes().fold(0, |crc, byte| (0..8).fold(crc ^ u16::from(byte) << 8, step)) % 16384
+}
+
+#[test]
+fn the_nodes_of_a_cluster_get_keys_of_their_slots() {
+    for moved in [None, Some(5)] {
+        let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let ports = [0, 1].map(|at: usize| listeners[at].local_addr().unwrap().port());
+        let sets = listeners.map(|listener| start_node(listener, ports, moved));
+        let load = |options: &str| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_cinnabar-benchmark"));
+            command.args(["-p", &ports[0].to_string(), "--cluster"]).args(options.split(' ')).output().unwrap()
+        };
+        let text = told(load("-c 4 -n 200 -t set -P 3"));
+        let listed = format!("Cluster has 2 primary nodes:\n\nNode 0(Primary): n 127.0.0.1:{}\n", ports[0]);
+        assert!(text.starts_with(&listed), "{text}");
+        assert!(text.contains("  cluster mode: yes (2 primary)\n  node [0] configuration:\n"), "{text}");
+        let served = sets.each_ref().map(|sets| sets.load(Ordering::Relaxed));
+        assert!(served.iter().all(|served| *served > 0), "{served:?}");
+        // Two connections are to the first node; each is told once, of one batch at most, that the slot moved.
+        let refused = 200 - served.iter().sum::<usize>();
+        assert!(if moved.is_none() { refused == 0 } else { (1..=6).contains(&refused) }, "{served:?}");
+        // A key without a tag belongs to one node only, which is none of these.
+        let output = load("-c 4 -n 50 -q SET a{bcd} v");
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(String::from_utf8(output.stderr).unwrap().contains(": MOVED "));
+    }
+}
+
+#[test]
+fn an_error_comes_without_progress_before_it_and_one_command_without_an_empty_line_behind_it() {
+    let output = Server::start(b"-ERR no\r\n").load("-q -n 10 -t get");
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(1), &b""[..]));
+    assert_eq!(output.stderr, b"Error from server: ERR no\n");
+    let line = |options| told(Server::start(b"$1\r\nv\r\n").load(options));
+    assert!(line("-q -n 10 GET a").ends_with(" msec\n"));
+    assert!(line("-q -n 10 -t get").ends_with(" msec\n\n"));
 }
 
 #[test]

@@ -85,7 +85,7 @@ impl Client for BookSession {
         }
         let target = &self.options.target;
         let refused =
-            |error| ClientFailure::Connect(format!("Could not connect to Cinnabar at {target}: {}", reason(&error)));
+            |error| ClientFailure::Connect(format!("Could not connect to server at {target}: {}", reason(&error)));
         self.link = Some(Transport::connect(&self.options).map_err(refused)?);
         Ok(())
     }

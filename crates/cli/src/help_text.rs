@@ -5,10 +5,7 @@
 use crate::docs::{CommandDocs, Docs};
 use crate::hint::syntax;
 
-const GENERAL: &str = concat!(
-    "cinnabar-cli ",
-    env!("CARGO_PKG_VERSION"),
-    "\n\
+const GENERAL: &str = "\
 To get help about commands type:
       \"help @<group>\" to get a list of commands in <group>
       \"help <command>\" for help on <command>
@@ -24,14 +21,13 @@ To set cinnabar-cli preferences:
       \":set hints\" enable online hints
       \":set nohints\" disable online hints
 Set your preferences in ~/.valkeyclirc
-"
-);
+";
 
 /// The answer to `help` with these words behind it.
 pub fn help(docs: &Docs, topic: &[Vec<u8>]) -> String {
     let mut out = String::new();
     match topic.first().map(|word| &word[..]) {
-        None => return GENERAL.to_owned(),
+        None => return format!("cinnabar-cli {}\n{GENERAL}", resp::served_version::NAMES),
         Some([b'@', group @ ..]) => {
             let members = docs.commands.iter().filter(|command| command.group.as_bytes().eq_ignore_ascii_case(group));
             members.for_each(|command| describe(&mut out, command, false));

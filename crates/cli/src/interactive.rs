@@ -18,6 +18,7 @@ use rustyline::{CompletionType, Config, Editor};
 use crate::completion::Completion;
 use crate::help_text::help;
 use crate::history::{HistoryFile, LINES_MAX, is_sensitive};
+use crate::paste::Paste;
 use crate::protocol_client::{Client, ClientFailure};
 use crate::transport::print;
 use resp::address::Target;
@@ -85,6 +86,7 @@ fn run_line(client: &mut dyn Client, lines: &mut Lines, line: &[u8], show_times:
     lines.remember(line, command);
     match (first.to_ascii_lowercase().as_slice(), arguments.as_slice()) {
         (b"quit" | b"exit", _) => return Ok(Step::Quit),
+        (b"restart", _) => print(b"Use 'restart' only in Lua debugging mode.\n"),
         (b"clear", [_]) => print(b"\x1b[H\x1b[2J"),
         (b"help" | b"?", [_, topic @ ..]) => print(help(lines.guide().learn(client), topic).as_bytes()),
         (b"connect", [_, host, port]) => {
@@ -147,7 +149,7 @@ fn target(host: &[u8], port: &[u8]) -> Result<Target, ClientFailure> {
 
 /// Where lines come from.
 enum Lines {
-    Terminal { editor: Box<Editor<Completion, MemHistory>>, file: HistoryFile },
+    Terminal { editor: Box<Editor<Completion, MemHistory>>, file: HistoryFile, paste: Paste },
     Pipe { reader: BufReader<File>, guide: Completion },
 }
 
@@ -167,7 +169,8 @@ impl Lines {
             editor.add_history_entry(line).map_err(io::Error::other)?;
         }
         editor.set_helper(Some(Completion::new()));
-        Ok(Lines::Terminal { editor: Box::new(editor), file })
+        let paste = Paste::watch(&mut editor);
+        Ok(Lines::Terminal { editor: Box::new(editor), file, paste })
     }
 
     /// The next line without its end; None when there are no more, or the user gave up (Ctrl-C).
@@ -218,6 +221,7 @@ impl Lines {
         match self {
             // What was read ahead does not show on the descriptor.
             Lines::Pipe { reader, .. } if !reader.buffer().is_empty() => Ok(()),
+            Lines::Terminal { paste, .. } if paste.is_open() => Ok(()),
             Lines::Pipe { .. } => wait(Some(stdin.as_fd())),
             Lines::Terminal { .. } => {
                 let _keys = KeyByKey::enter(stdin.as_fd());

@@ -15,7 +15,7 @@
 //! | [`hint`], [`next_word`], [`help_text`] | what may follow a line; the words for Tab; what is known of commands |
 //! | [`completion`] | hints and completion on a terminal; preferences |
 //! | [`interactive`] | commands typed or piped in, one a line |
-//! | [`history`] | what was typed before |
+//! | [`history`], [`paste`] | what was typed before; what is pasted |
 //! | [`password`] | typed without being shown |
 //! | [`pipe`] | requests from standard input as they are |
 //! | [`eval_file`] | scripts from files |
@@ -48,6 +48,7 @@ mod keys;
 mod next_word;
 mod options;
 mod password;
+mod paste;
 mod ping_latency;
 mod pipe;
 mod primary_feed;
@@ -66,7 +67,7 @@ use std::process::ExitCode;
 
 use crate::command_line::{Request, Surroundings, UsageError};
 use crate::docs::Docs;
-use crate::keys::{big_keys, hot_keys, key_stats, scan_keys};
+use crate::keys::{big_keys, hot_keys, key_stats, lru_test, scan_keys};
 use crate::options::{Mode, Options, StdinArgument};
 use crate::protocol_client::{Client, ClientFailure};
 use crate::reply_format::OutputFormat;
@@ -83,7 +84,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Ok(Request::Version) => {
-            print(concat!("cinnabar-cli ", env!("CARGO_PKG_VERSION"), "\n").as_bytes());
+            print(format!("cinnabar-cli {}\n", resp::served_version::NAMES).as_bytes());
             ExitCode::SUCCESS
         }
         Ok(Request::Run(options)) => run(*options),
@@ -185,6 +186,7 @@ fn run_mode(options: Options) -> Result<ExitCode, ClientFailure> {
         Mode::BigKeys | Mode::MemoryKeys => big_keys::run(&mut session)?,
         Mode::HotKeys => hot_keys::run(&mut session)?,
         Mode::KeyStats => key_stats::run(&mut session)?,
+        Mode::LruTest(keys) => lru_test::run(&mut session, keys)?,
         Mode::Stat => stat::run(&mut session)?,
         Mode::Latency | Mode::LatencyHistory => ping_latency::run(&mut session)?,
         Mode::LatencyDistribution => ping_latency::run_distribution(&mut session)?,

@@ -41,6 +41,8 @@ pub enum Mode {
     BigKeys,
     MemoryKeys,
     HotKeys,
+    /// `--lru-test`: a cache of so many keys.
+    LruTest(u64),
     KeyStats,
     /// `--top`: the server on the full screen.
     Top,
@@ -67,9 +69,13 @@ impl Mode {
     /// Whether what it prints can be JSON.
     pub fn has_json(&self) -> bool {
         match self {
-            Mode::Pipe | Mode::Replica | Mode::Rdb(_) | Mode::FunctionsRdb(_) | Mode::Hint(_) | Mode::HintFile(_) => {
-                false
-            }
+            Mode::Pipe
+            | Mode::LruTest(_)
+            | Mode::Replica
+            | Mode::Rdb(_)
+            | Mode::FunctionsRdb(_)
+            | Mode::Hint(_)
+            | Mode::HintFile(_) => false,
             Mode::Cluster(name) => ["info", "check", "call"].contains(&name.as_str()),
             _ => true,
         }
@@ -94,12 +100,16 @@ pub struct Options {
     pub cursor: u64,
     /// `--top n`: how many of the largest keys `--keystats` lists.
     pub top_keys: Option<usize>,
+    /// `--hotkeys-count`: how many keys `--hotkeys` lists.
+    pub hot_keys: Option<usize>,
     /// How long `--pipe` waits for replies after the last request; zero is for ever.
     pub pipe_timeout: Duration,
     /// How long connecting may take.
     pub connect_timeout: Option<Duration>,
     /// Which addresses of a name to try first.
     pub preferred_ip: Option<IpVersion>,
+    /// `--mptcp`: connections may go over several paths.
+    pub multipath: bool,
     /// Ask for the password on the terminal.
     pub ask_password: bool,
     pub tls: ClientOptions,

@@ -406,7 +406,7 @@ impl RespSession {
     }
 
     fn could_not_connect(&self, error: &std::io::Error) -> ClientFailure {
-        ClientFailure::Connect(format!("Could not connect to Cinnabar at {}: {}", self.options.target, reason(error)))
+        ClientFailure::Connect(format!("Could not connect to server at {}: {}", self.options.target, reason(error)))
     }
 
     /// Says how to leave the stream of messages while nothing comes.

@@ -11,12 +11,12 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{RecvFlags, SendFlags};
 
 use cinnabar_tls::client_stream::ClientStream;
+use cinnabar_tls::multipath::connect_multipath;
 use resp::address::Target;
 
 use crate::options::Options;
@@ -93,10 +93,7 @@ impl Transport {
         let socket = match &options.target {
             Target::Tcp { host, port } => {
                 let addresses = resolve(options, host, *port)?;
-                let stream = match options.connect_timeout {
-                    None => TcpStream::connect(&addresses[..])?,
-                    Some(timeout) => connect_within(&addresses, timeout)?,
-                };
+                let stream = first_connected(&addresses, options)?;
                 stream.set_nodelay(true)?;
                 rustix::net::sockopt::set_socket_keepalive(&stream, true)?;
                 if options.tls.enabled { encrypted(stream, options)? } else { Socket::Tcp(stream) }
@@ -249,10 +246,15 @@ fn unblocked<T>(socket: &TcpStream, what: PollFlags, mut work: impl FnMut() -> i
     }
 }
 
-fn connect_within(addresses: &[SocketAddr], timeout: Duration) -> io::Result<TcpStream> {
+/// A connection to the first of the addresses that answers.
+fn first_connected(addresses: &[SocketAddr], options: &Options) -> io::Result<TcpStream> {
     let mut outcome = Err(io::ErrorKind::AddrNotAvailable.into());
     for address in addresses {
-        outcome = TcpStream::connect_timeout(address, timeout);
+        outcome = match options.connect_timeout {
+            timeout if options.multipath => connect_multipath(*address, timeout),
+            Some(timeout) => TcpStream::connect_timeout(address, timeout),
+            None => TcpStream::connect(address),
+        };
         if outcome.is_ok() {
             break;
         }

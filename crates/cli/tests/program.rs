@@ -202,7 +202,7 @@ fn a_server_that_is_not_there_is_status_1() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.local_addr().unwrap().port().to_string()
     };
-    let expected = format!("Could not connect to Cinnabar at 127.0.0.1:{port}: Connection refused\n");
+    let expected = format!("Could not connect to server at 127.0.0.1:{port}: Connection refused\n");
     check(run(&["-p", &port, "get", "a"], ""), 1, "", &expected);
     // In a session each command tries again, and the session ends well.
     check(run(&["-p", &port], "get a\n"), 0, "", &expected.repeat(2));
@@ -283,10 +283,55 @@ fn a_book_request_has_a_size_limit() {
 }
 
 #[test]
+fn a_walk_has_no_heading_where_the_server_refuses_it() {
+    for mode in ["--bigkeys", "--memkeys", "--keystats", "--hotkeys"] {
+        let refusal = "-NOAUTH Authentication required.\r\n";
+        let server = Server::start(vec![talk(&[("READONLY", refusal), ("DBSIZE", refusal)])]);
+        let message = "Couldn't determine DBSIZE: NOAUTH Authentication required.\n";
+        check(server.run(&[mode], ""), 1, "", message);
+    }
+}
+
+#[test]
+fn as_many_hot_keys_are_listed_as_were_asked_for() {
+    let counters = ":5\r\n:9\r\n:7\r\n";
+    let server = Server::start(vec![talk(&[
+        ("READONLY", "+OK\r\n"),
+        ("DBSIZE", ":3\r\n"),
+        ("SCAN 0", "*2\r\n$1\r\n0\r\n*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n"),
+        ("OBJECT FREQ a", ""),
+        ("OBJECT FREQ b", ""),
+        ("OBJECT FREQ c", counters),
+    ])]);
+    let output = server.run(&["--hotkeys-count", "2"], "");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.ends_with("counter: 9\tkeyname: \"b\"\nhot key found with counter: 7\tkeyname: \"c\"\n"), "{text}");
+}
+
+#[test]
+fn restart_belongs_to_the_debugger() {
+    let server = Server::start(vec![talk(&[("ping", "+PONG\r\n")])]);
+    check(server.run(&[], "restart\nping\n"), 0, "Use 'restart' only in Lua debugging mode.\nPONG\n", "");
+}
+
+#[test]
+fn an_address_is_named_as_it_was_given() {
+    for (host, expected) in [("::1", "[::1]:1"), ("127.0.0.1:7000", "127.0.0.1:7000:1")] {
+        let output = run(&["-h", host, "-p", "1", "ping"], "");
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(told.starts_with(&format!("Could not connect to server at {expected}: ")), "{told}");
+    }
+}
+
+#[test]
 fn version_and_help_need_no_server() {
-    check(run(&["--version"], ""), 0, concat!("cinnabar-cli ", env!("CARGO_PKG_VERSION"), "\n"), "");
+    check(run(&["--version"], ""), 0, concat!("cinnabar-cli 9.1.2 (Cinnabar ", env!("CARGO_PKG_VERSION"), ")\n"), "");
     let help = run(&["--help"], "");
     assert!(help.status.success() && help.stdout.starts_with(b"Usage: cinnabar-cli [OPTIONS]"));
+    let help = String::from_utf8(help.stdout).unwrap();
+    for part in ["\nServer:\n  -h <host> ", "\nKeys:\n  --scan ", "\nClusters:\n  --cluster <", "\nExamples:\n"] {
+        assert!(help.contains(part), "{part:?} is not in {help}");
+    }
     let message = "Unrecognized option or bad number of args for: '--nope'\n";
     check(run(&["--nope"], ""), 1, "", message);
 }

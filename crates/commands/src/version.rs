@@ -4,7 +4,7 @@
 use std::sync::OnceLock;
 
 /// `valkey_version` of INFO and `version` of HELLO: the Valkey that commands, replies and fields are those of.
-pub const VALKEY: &str = "9.1.2";
+pub const VALKEY: &str = resp::served_version::VALKEY;
 
 /// `redis_version` of INFO: the Redis that Valkey says it is compatible with.
 pub const REDIS: &str = "7.2.4";

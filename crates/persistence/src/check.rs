@@ -37,14 +37,14 @@ pub fn check(name: &str, file: &mut dyn Read, now: UnixMs) -> CheckReport {
 
 /// The same for a file that may go on behind what is checked: also how many bytes that is.
 pub fn check_beginning(name: &str, file: &mut dyn Read, now: UnixMs) -> (CheckReport, u64) {
-    // Before the first key the reference tells of a type, too.
-    let mut checker = Checker { now, kind: Some(kind::STRING), ..Checker::default() };
+    let mut checker = Checker { now, ..Checker::default() };
     checker.say(&format!("Checking RDB file {name}"));
     let mut source = Source::new(file, true);
     let options = LoadOptions { relaxed: true, check_sum: true };
     let result = load::load(&mut source, options, &EncodingLimits::new(&Config::default()), &mut checker);
     let is_sound = match result {
         Ok(()) => {
+            checker.say("Check RDB returned error code 0 (0 means success)");
             checker.say(match checker.strange {
                 Some(_) => "\\o/ RDB looks OK, but loading requires config 'rdb-version-check relaxed'",
                 None => "\\o/ RDB looks OK! \\o/",
@@ -56,10 +56,16 @@ pub fn check_beginning(name: &str, file: &mut dyn Read, now: UnixMs) -> (CheckRe
             false
         }
     };
-    let Checker { keys, expires, expired, functions, stats, mut text, .. } = checker;
-    let _ = write!(text, "[info] {keys} keys read\n[info] {expires} expires\n[info] {expired} already expired\n");
-    let _ = writeln!(text, "[info] {functions} functions");
-    (CheckReport { text, is_sound, stats }, source.offset())
+    let Checker { keys, expires, expired, functions, .. } = checker;
+    for (count, what) in
+        [(keys, "keys read"), (expires, "expires"), (expired, "already expired"), (functions, "functions")]
+    {
+        let _ = writeln!(checker.text, "[info] {count} {what}");
+    }
+    if !is_sound {
+        checker.say("Check RDB returned error code 1 (0 means success)");
+    }
+    (CheckReport { text: checker.text, is_sound, stats: checker.stats }, source.offset())
 }
 
 #[derive(Default)]
@@ -235,7 +241,8 @@ mod tests {
         assert!(report.is_sound);
         assert_eq!(
             report.text,
-            "[offset 0] Checking RDB file x\n[offset 11] Selecting DB ID 0\n[offset 26] \\o/ RDB looks OK! \\o/\n\
+            "[offset 0] Checking RDB file x\n[offset 11] Selecting DB ID 0\n\
+             [offset 26] Check RDB returned error code 0 (0 means success)\n[offset 26] \\o/ RDB looks OK! \\o/\n\
              [info] 1 keys read\n[info] 1 expires\n[info] 1 already expired\n[info] 0 functions\n"
         );
         let report = told(&good[..24]);
@@ -245,7 +252,8 @@ mod tests {
             "[offset 0] Checking RDB file x\n[offset 11] Selecting DB ID 0\n--- RDB ERROR DETECTED ---\n\
              [offset 24] Unexpected EOF reading RDB file\n[additional info] While doing: read-object-value\n\
              [additional info] Reading key 'k'\n[additional info] Reading type 0 (string)\n\
-             [info] 1 keys read\n[info] 0 expires\n[info] 0 already expired\n[info] 0 functions\n"
+             [info] 1 keys read\n[info] 0 expires\n[info] 0 already expired\n[info] 0 functions\n\
+             [offset 24] Check RDB returned error code 1 (0 means success)\n"
         );
         // What is cut off is told of by where it begins; after a key there is none.
         let cut = told(b"REDIS0003\x00\x01k\x05val").text;
@@ -268,6 +276,14 @@ mod tests {
             "RDB looks OK, but loading requires config 'rdb-version-check relaxed'\n",
         ] {
             assert!(foreign.contains(line), "{foreign}");
+        }
+        // Where nothing was read there is no type.
+        for nothing in [&b""[..], b"REDIS", b"REDIS0011\xfa", b"REDIS0011\xfa\x01a\x01b\xfe", b"REDIS0011\xfe\x00"] {
+            let text = told(nothing).text;
+            assert!(
+                !text.contains("Reading type") && text.ends_with("returned error code 1 (0 means success)\n"),
+                "{text}"
+            );
         }
         assert!(told(b"hello").text.contains("While doing: start"));
         assert!(told(b"NOFILE0003").text.contains("Wrong signature"));

@@ -8,6 +8,7 @@
 //! up or opened here.
 
 use std::fmt;
+use std::net::Ipv6Addr;
 
 /// Where a server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +28,7 @@ pub enum Target {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Target::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Target::Tcp { host, port } if host.parse::<Ipv6Addr>().is_ok() => write!(f, "[{host}]:{port}"),
             Target::Tcp { host, port } => write!(f, "{host}:{port}"),
             Target::Unix(path) => f.write_str(path),
         }

@@ -13,6 +13,7 @@
 //! | [`long_double`] | the extended arithmetic of INCRBYFLOAT |
 //! | [`words`] | lines of text into words, with quotes and escapes, and back |
 //! | [`address`] | where a server is: host and port, socket, URI |
+//! | [`served_version`] | which versions programs name, and how |
 //! | [`proxy_header`] | the header that a proxy puts before a connection's bytes into addresses |
 //!
 //! No module opens a socket, reads a clock or trusts a length it was told.
@@ -31,6 +32,7 @@ pub mod reply;
 pub mod reply_scan;
 pub mod reply_value;
 pub mod request;
+pub mod served_version;
 pub mod words;
 
 pub use double::{DoubleText, format_17_digits, format_by_digits, format_double};

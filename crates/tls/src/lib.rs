@@ -7,6 +7,7 @@ pub mod authorities;
 pub mod ciphers;
 pub mod client_options;
 pub mod client_stream;
+pub mod multipath;
 pub mod peer_verifier;
 pub mod records;
 #[cfg(any(test, feature = "fuzzing"))]

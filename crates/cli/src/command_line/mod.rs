@@ -1,7 +1,7 @@
 //! The command line: options first, then the command to send.
 //!
 //! Options end at the first word that does not start with `-`; everything from there on is the command, whatever it
-//! looks like (`cinnabar-cli set k -1`). An option is a row of [`FLAGS`]; the parser and `--help` both read the table.
+//! looks like (`cinnabar-cli set k -1`). An option is a row of [`GROUPS`]; the parser and `--help` both read the table.
 //! Environment and terminal come in as [`Surroundings`], so that parsing is a pure function.
 
 mod cluster_flags;
@@ -15,7 +15,7 @@ use resp::address::Target;
 use self::cluster_flags::CLUSTER_FLAGS;
 pub use self::option_flag::UsageError;
 use self::option_flag::{Apply, Draft, Flag, error, unrecognized};
-use self::option_flags::FLAGS;
+use self::option_flags::GROUPS;
 use crate::options::{ClusterOptions, Mode, Options, Resp, StdinArgument};
 use crate::reply_format::OutputFormat;
 
@@ -67,8 +67,12 @@ pub fn parse(arguments: &[Vec<u8>], surroundings: Surroundings) -> Result<Reques
     settle(draft, rest.to_vec(), surroundings).map(|options| Request::Run(Box::new(options)))
 }
 
+fn groups() -> impl Iterator<Item = (&'static str, &'static [Flag])> {
+    GROUPS.iter().copied().chain([("Clusters", CLUSTER_FLAGS)])
+}
+
 fn flags() -> impl Iterator<Item = &'static Flag> {
-    FLAGS.iter().chain(CLUSTER_FLAGS)
+    groups().flat_map(|(_, flags)| flags)
 }
 
 fn flag_of(name: &[u8]) -> Option<&'static Flag> {
@@ -96,10 +100,7 @@ fn settle(draft: Draft, command: Vec<Vec<u8>>, surroundings: Surroundings) -> Re
     };
     let target = match draft.unix_path {
         Some(path) => Target::Unix(path),
-        None => Target::Tcp {
-            host: draft.host.unwrap_or_else(|| "127.0.0.1".to_owned()),
-            port: draft.port.unwrap_or(if draft.book { 1234 } else { 6379 }),
-        },
+        None => tcp_target(draft.host, draft.port, draft.book),
     };
     if draft.book && mode != Mode::Commands {
         return Err(error("With --book there are only commands."));
@@ -115,6 +116,8 @@ fn settle(draft: Draft, command: Vec<Vec<u8>>, surroundings: Surroundings) -> Re
         memory_samples: draft.memory_samples,
         cursor: draft.cursor.unwrap_or(0),
         top_keys: draft.top_keys,
+        hot_keys: draft.hot_keys,
+        multipath: draft.multipath,
         pipe_timeout: draft.pipe_timeout.unwrap_or(Duration::from_secs(30)),
         connect_timeout: draft.connect_timeout,
         preferred_ip: draft.preferred_ip,
@@ -145,6 +148,11 @@ fn settle(draft: Draft, command: Vec<Vec<u8>>, surroundings: Surroundings) -> Re
     })
 }
 
+fn tcp_target(host: Option<String>, port: Option<u16>, is_book: bool) -> Target {
+    let default_port = if is_book { 1234 } else { 6379 };
+    Target::Tcp { host: host.unwrap_or_else(|| "127.0.0.1".to_owned()), port: port.unwrap_or(default_port) }
+}
+
 fn refuse_what_does_nothing(mode: &Mode, repeats: bool, output: OutputFormat) -> Result<(), UsageError> {
     if output.is_json() && !mode.has_json() {
         return Err(error("With --json there are replies and reports: this has none in JSON."));
@@ -173,22 +181,30 @@ fn mode(draft: &Draft) -> Result<Mode, UsageError> {
 
 /// The text of `--help`.
 pub fn help() -> String {
-    let mut text = String::from("Usage: cinnabar-cli [OPTIONS] [command [argument ...]]\n\n");
-    for flag in flags() {
-        let mut left = flag.names.join(", ");
-        if let Apply::Value(operand, _) | Apply::Words(operand, _) = flag.apply {
-            left = format!("{left} {operand}");
-        }
-        if !matches!(flag.apply, Apply::Lacking(_)) {
-            text.push_str(&format!("  {left:<24} {}\n", flag.help));
+    let mut text = String::from(
+        "Usage: cinnabar-cli [OPTIONS] [command [argument ...]]\n\n\
+         Without a command, reads commands from standard input: interactively on a terminal, else one a line.\n",
+    );
+    for (heading, flags) in groups() {
+        text.push_str(&format!("\n{heading}:\n"));
+        for flag in flags {
+            let mut left = flag.names.join(", ");
+            if let Apply::Value(operand, _) | Apply::Words(operand, _) = flag.apply {
+                left = format!("{left} {operand}");
+            }
+            if !matches!(flag.apply, Apply::Lacking(_)) {
+                text.push_str(&format!("  {left:<24} {}\n", flag.help));
+            }
         }
     }
     text.push_str(
-        "\nWithout a command, reads commands from standard input: interactively on a terminal, else one a line.\n\
-         Examples:\n  \
+        "\nExamples:\n  \
          cinnabar-cli -u valkey://default:secret@localhost:6379/0 ping\n  \
          cinnabar-cli -x set document < document.txt\n  \
          cinnabar-cli -r 10 -i 0.5 incr counter\n  \
+         cinnabar-cli --scan --pattern 'user:*' --count 100\n  \
+         cinnabar-cli --eval script.lua key1 key2 , argument\n  \
+         cinnabar-cli --cluster check localhost:7000\n  \
          cinnabar-cli --quoted-input set '\"zero\\x00byte\"' value\n  \
          cinnabar-cli --book -p 1234 zquery board 0 \"\" 0 10\n",
     );

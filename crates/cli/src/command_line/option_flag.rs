@@ -41,6 +41,8 @@ pub struct Draft {
     pub memory_samples: Option<u64>,
     pub cursor: Option<u64>,
     pub top_keys: Option<usize>,
+    pub hot_keys: Option<usize>,
+    pub multipath: bool,
     /// `--top` without a number.
     pub full_screen: bool,
     pub pipe_timeout: Option<Duration>,

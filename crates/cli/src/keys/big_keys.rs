@@ -7,7 +7,7 @@ use resp::Value;
 use resp::json::{decimal, integer, object, text};
 
 use super::key_sizing::{self, TYPES};
-use super::keyspace_walk::{WalkProgress, introduce, quoted, walk};
+use super::keyspace_walk::{WalkProgress, introduction, quoted, walk};
 use crate::options::Mode;
 use crate::protocol_client::ClientFailure;
 use crate::reply_format;
@@ -35,8 +35,9 @@ struct BigKeys {
 pub fn run(session: &mut RespSession) -> Result<(), ClientFailure> {
     let mut big_keys = BigKeys::new(session.options().mode == Mode::MemoryKeys);
     let is_json = session.options().output.is_json();
-    introduce(session, "biggest keys");
-    let end = walk(session, |session, keys, progress| big_keys.look_at(session, keys, progress, is_json))?;
+    let end = walk(session, &introduction("biggest keys"), |session, keys, progress| {
+        big_keys.look_at(session, keys, progress, is_json)
+    })?;
     if is_json {
         let report = big_keys.report(end.interrupted_at.is_some());
         print(&reply_format::reply(&report, session.options()));

@@ -3,26 +3,27 @@
 use resp::Value;
 use resp::json::{integer, object};
 
-use super::keyspace_walk::{introduce, quoted, refused, walk};
+use super::keyspace_walk::{introduction, quoted, refused, walk};
 use crate::protocol_client::ClientFailure;
 use crate::reply_format;
 use crate::resp_session::RespSession;
 use crate::transport::print;
 
-/// How many keys are kept.
-const KEPT: usize = 16;
+/// How many keys are listed where nobody says.
+const LISTED: usize = 16;
 
 /// The keys with the highest counters, the highest first; of equal ones the first found.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Hottest {
+    /// How many keys are kept.
+    max: usize,
     keys: Vec<(i64, Vec<u8>)>,
 }
 
 pub fn run(session: &mut RespSession) -> Result<(), ClientFailure> {
-    introduce(session, "hot keys");
     let is_json = session.options().output.is_json();
-    let mut hottest = Hottest::default();
-    let end = walk(session, |session, keys, progress| {
+    let mut hottest = Hottest { max: session.options().hot_keys.unwrap_or(LISTED), keys: Vec::new() };
+    let end = walk(session, &introduction("hot keys"), |session, keys, progress| {
         let commands: Vec<_> = keys.iter().map(|key| vec![b"OBJECT".to_vec(), b"FREQ".to_vec(), key.clone()]).collect();
         for (key, reply) in keys.iter().zip(session.ask_all(&commands)?) {
             let counter = match reply {
@@ -51,11 +52,11 @@ impl Hottest {
     /// Whether the key is among the hottest so far.
     fn note(&mut self, counter: i64, key: &[u8]) -> bool {
         let place = self.keys.partition_point(|(other, _)| *other >= counter);
-        if counter <= 0 || place >= KEPT {
+        if counter <= 0 || place >= self.max {
             return false;
         }
         self.keys.insert(place, (counter, key.to_vec()));
-        self.keys.truncate(KEPT);
+        self.keys.truncate(self.max);
         true
     }
 
@@ -86,7 +87,7 @@ mod tests {
 
     #[test]
     fn the_hottest_keys_are_kept_in_order() {
-        let mut hottest = Hottest::default();
+        let mut hottest = Hottest { max: 16, keys: Vec::new() };
         for counter in 1..=20 {
             assert!(hottest.note(counter, format!("k{counter}").as_bytes()));
         }
@@ -94,6 +95,7 @@ mod tests {
         assert!(hottest.note(20, b"second"));
         let keys: Vec<_> = hottest.keys.iter().map(|(_, key)| &key[..]).collect();
         assert_eq!(keys[..3], [&b"k20"[..], b"second", b"k19"]);
-        assert_eq!(keys.len(), KEPT);
+        assert_eq!(keys.len(), 16);
+        assert!(!Hottest { max: 0, keys: Vec::new() }.note(20, b"any"));
     }
 }

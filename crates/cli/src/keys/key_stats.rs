@@ -61,10 +61,7 @@ pub struct KeyStats {
 pub fn run(session: &mut RespSession) -> Result<(), ClientFailure> {
     let is_json = session.options().output.is_json();
     let mut stats = KeyStats::new(session.options().top_keys.unwrap_or(TOP));
-    if !is_json {
-        print(report::INTRODUCTION.as_bytes());
-    }
-    let end = walk(session, |session, keys, _| stats.look_at(session, keys))?;
+    let end = walk(session, report::INTRODUCTION, |session, keys, _| stats.look_at(session, keys))?;
     if is_json {
         print(&reply_format::reply(&report::as_value(&stats, &end), session.options()));
     } else {

@@ -21,11 +21,9 @@ const INTRODUCTION: &str = "
 
 ";
 
-/// Says what a walk is for.
-pub fn introduce(session: &RespSession, what: &str) {
-    if !session.options().output.is_json() {
-        print(INTRODUCTION.replace("{what}", what).as_bytes());
-    }
+/// The lines that say what a walk is for.
+pub fn introduction(what: &str) -> String {
+    INTRODUCTION.replace("{what}", what)
 }
 
 /// Where a walk stands.
@@ -56,9 +54,11 @@ pub struct WalkEnd {
     pub total: u64,
 }
 
-/// Calls `look` with the keys of every step. Rests as the options say, and ends early at Ctrl-C.
+/// Prints `introduction` once the server lets itself be asked, and calls `look` with the keys of every step. Rests as
+/// the options say, and ends early at Ctrl-C.
 pub fn walk(
     session: &mut RespSession,
+    introduction: &str,
     mut look: impl FnMut(&mut RespSession, &[Vec<u8>], &mut WalkProgress) -> Result<(), ClientFailure>,
 ) -> Result<WalkEnd, ClientFailure> {
     let stop = Arc::new(AtomicBool::new(false));
@@ -71,6 +71,9 @@ pub fn walk(
         Value::Error(text) => return Err(refused("Couldn't determine DBSIZE", &text)),
         _ => 0,
     };
+    if !session.options().output.is_json() {
+        print(introduction.as_bytes());
+    }
     let mut progress = WalkProgress { bar: ProgressBar::new(), percent: 0.0, seen: 0 };
     let (mut scan, mut steps) = (Scan::from(session.options().cursor), 0);
     while !stop.load(Ordering::Relaxed)

@@ -5,6 +5,7 @@
 //!   keyspace_walk     a walk to its end or to Ctrl-C, with a bar of progress   (progress_bar)
 //!   key_sizing        types and sizes of a step's keys, asked for in one go
 //!   big_keys  hot_keys  key_stats  (key_stats_report)
+//!   lru_test          no walk: keys of a cache, few of which are used often
 //! ```
 //!
 //! In comes a session that is connected, out goes text, or JSON where the options ask for it. Texts are those of
@@ -16,5 +17,6 @@ mod key_sizing;
 pub mod key_stats;
 mod key_stats_report;
 pub mod keyspace_walk;
+pub mod lru_test;
 mod progress_bar;
 pub mod scan_keys;

@@ -3,7 +3,7 @@
 //! Ends with 0 if the file is sound, with 1 if it is not or there is none.
 #![forbid(unsafe_code)]
 
-use commands::version::CINNABAR;
+use commands::version::{CINNABAR, VALKEY};
 use engine::time::UnixMs;
 use persistence::check::check;
 use persistence::check_stats::StatsFormat;
@@ -12,6 +12,17 @@ use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+const HELP: &str = "\
+Reads an RDB file as a server would and says whether it can be loaded.
+
+  --stats          Print what the file has, by database and type
+  --format <form>  Form of those figures: table (default), info or csv
+  --output <file>  Write them to a file instead of standard output
+  -v, --version    Print the version
+  --help           Print this help
+
+The status is 0 for a file that can be loaded, else 1.";
 
 /// What is asked for.
 struct Options {
@@ -58,12 +69,19 @@ fn main() -> ExitCode {
     if let [name] = &arguments[..]
         && (name == "-v" || name == "--version")
     {
-        println!("cinnabar-check-rdb v={CINNABAR} bits=64");
+        println!("cinnabar-check-rdb v={VALKEY} cinnabar={CINNABAR} bits=64");
+        return ExitCode::SUCCESS;
+    }
+    let usage = format!(
+        "Usage: {} <rdb-file-name> [--format table|info|csv] [--stats] [--output <file>]",
+        program.to_string_lossy()
+    );
+    if arguments.first().is_some_and(|name| name == "--help" || name == "-h") {
+        println!("{usage}\n\n{HELP}");
         return ExitCode::SUCCESS;
     }
     let Some(options) = Options::parse(&arguments) else {
-        let program = program.to_string_lossy();
-        eprintln!("Usage: {program} <rdb-file-name> [--format table|info|csv] [--stats] [--output <file>]");
+        eprintln!("{usage}");
         return ExitCode::FAILURE;
     };
     match run(&options) {
@@ -80,7 +98,7 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> Result<bool, String> {
     let shown = options.file.to_string_lossy();
     let mut file = std::fs::File::open(&options.file).map_err(|error| {
-        println!("[offset 0] Checking RDB file {shown}");
+        println!("[offset 0] Checking RDB file {shown}\n[offset 0] Check RDB returned error code 1 (0 means success)");
         error.to_string()
     })?;
     #[expect(clippy::disallowed_methods, reason = "expiries are compared with it")]
