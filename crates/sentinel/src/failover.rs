@@ -182,6 +182,21 @@ impl Sentinel {
         }
     }
 
+    /// Another Sentinel has a configuration of this epoch. A failover of an earlier one ends, also where the later one has
+    /// ended at the primary that this one is to replace.
+    pub(crate) fn give_way(&mut self, primary: InstanceId, epoch: u64) {
+        let is_earlier = self.instances.group(primary).failover.epoch < epoch;
+        if !self.instances[primary].flags.has(Flags::FAILOVER_IN_PROGRESS) || !is_earlier {
+            return;
+        }
+        self.event_of(Level::Warning, "-failover-abort-newer-config", primary, "");
+        self.abort_failover(primary);
+        let told = Flags::RECONF_SENT.and(Flags::RECONF_IN_PROGRESS).and(Flags::RECONF_DONE);
+        for id in self.instances.group(primary).replicas.clone() {
+            self.instances[id].flags.remove(told);
+        }
+    }
+
     fn abort_failover(&mut self, primary: InstanceId) {
         let flags = Flags::FAILOVER_IN_PROGRESS.and(Flags::FORCE_FAILOVER).and(Flags::COORDINATED_FAILOVER);
         self.instances[primary].flags.remove(flags);

@@ -76,6 +76,7 @@ impl Sentinel {
         };
         if self.instances.group(primary).config_epoch < hello.config_epoch {
             self.instances.group_mut(primary).config_epoch = hello.config_epoch;
+            self.give_way(primary, hello.config_epoch);
             self.follow(primary, sender, &hello);
         }
         self.instances[sender].last_hello = self.now;

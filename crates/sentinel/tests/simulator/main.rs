@@ -66,12 +66,35 @@ fn a_primary_that_a_sentinel_replaced_by_order_follows_at_once() {
         for _ in 0..2 {
             world.run(15 * SECOND);
             let old = world.primary();
-            world.order_failover(0);
+            assert!(world.order_failover(0), "seed {seed}: the order is refused");
             world.run(5 * SECOND);
             assert_ne!(world.primary(), old, "seed {seed}: no failover");
             assert!(world.is_replica(old), "seed {seed}: the old one leads on");
         }
     }
+}
+
+#[test]
+fn failovers_by_order_and_by_failure_that_come_close_together_end_in_one_configuration() {
+    let mut begun = 0;
+    for seed in seeds().flat_map(|seed| seed * 20..seed * 20 + 20) {
+        let mut world = World::new(seed, 3, 3);
+        world.acknowledge();
+        world.run(15 * SECOND);
+        for _ in 0..2 {
+            begun += usize::from(world.order_failover(0));
+            let time = world.some_time();
+            world.run(time % (2 * SECOND));
+        }
+        let primary = world.primary();
+        world.crash_server(primary);
+        world.run(SECOND / 2);
+        world.restart_server(primary);
+        world.run(90 * SECOND);
+        world.check_settled();
+        assert_eq!(world.violations(), <&[String]>::default(), "seed {seed}");
+    }
+    assert!(begun > 0);
 }
 
 #[test]

@@ -472,10 +472,9 @@ impl World {
         }
     }
 
-    /// An operator gives a Sentinel the order to replace the primary.
-    pub fn order_failover(&mut self, node: Node) {
-        let reply = self.ask(node, &[b"failover", b"group"]);
-        assert_eq!(reply, Value::Simple("OK".into()), "the order is refused");
+    /// An operator gives a Sentinel the order to replace the primary. Returns whether it begins to.
+    pub fn order_failover(&mut self, node: Node) -> bool {
+        self.ask(node, &[b"failover", b"group"]) == Value::Simple(b"OK".to_vec())
     }
 
     fn jump(&mut self, node: Node) {
