@@ -113,8 +113,6 @@ pub struct AcknowledgingPrimary {
     sent: VecDeque<(u64, u64)>,
     /// A replica has to hear of the set.
     repeats: bool,
-    /// The replica that is to take over in good order: the set is to be one that it can lead alone.
-    successor: Option<MemberId>,
 }
 
 impl AcknowledgingPrimary {
@@ -144,7 +142,6 @@ impl AcknowledgingPrimary {
             is_heard_of: false,
             sent: VecDeque::new(),
             repeats: false,
-            successor: None,
         }
     }
 
@@ -199,27 +196,6 @@ impl AcknowledgingPrimary {
     pub fn next_word(&self) -> Option<String> {
         // Members that hear of an unknown set would forget the one that they know.
         (!self.is_unknown() && (self.set_at.is_none() || self.repeats)).then(|| self.set.to_string())
-    }
-
-    /// The server is about to hand its role to a replica, or (None) is not any more. The set changes to one in which the
-    /// replica needs nobody's voice but its own.
-    pub fn hand_over_to(&mut self, successor: Option<MemberId>) {
-        self.successor = successor;
-    }
-
-    /// Whether the replica knows of a set by which it is confirmed alone.
-    pub fn is_alone_enough(&self, id: MemberId) -> bool {
-        let Some(set_at) = self.set_at else { return false };
-        let quorum = &self.set.quorum;
-        self.set.before.is_none() && quorum.members.contains(&id) && quorum.voices() == 1 && self.applied(id) >= set_at
-    }
-
-    /// Whether the set can become such a one: the replica is online, and so are the others that have to hold what is
-    /// acknowledged.
-    pub fn can_hand_over_to(&self, id: MemberId, settings: &AckSettings) -> bool {
-        let online = || self.followers.iter().filter(|(_, follower)| follower.is_online);
-        let is_online = online().any(|(other, _)| *other == id);
-        self.is_confirmed() && is_online && online().count() >= settings.replicas
     }
 
     /// That has gone, and the stream is so long now.
@@ -417,25 +393,15 @@ impl AcknowledgingPrimary {
 
     /// The set of those who are there, if they are enough.
     fn wanted(&self, settings: &AckSettings, now: u64) -> Quorum {
-        let mut members = self.there(settings, now);
-        if members.len() < settings.replicas {
-            return self.set.quorum.clone();
-        }
-        if let Some(successor) = self.successor.filter(|id| members.contains(id)) {
-            // Beside it those who have the most, and members rather than others.
-            let rank = |id: &MemberId| (*id == successor, self.set.quorum.members.contains(id), self.applied(*id));
-            members.sort_by_key(|id| std::cmp::Reverse(rank(id)));
-            members.truncate(settings.replicas);
-        }
-        Quorum::new(settings.replicas, members)
-    }
-
-    /// The replicas that are online and have acknowledged something lately.
-    fn there(&self, settings: &AckSettings, now: u64) -> Vec<MemberId> {
         let is_there = |follower: &Follower| {
             follower.is_online && follower.heard.is_some_and(|at| now.saturating_sub(at) <= settings.silence)
         };
-        self.followers.iter().filter(|(_, follower)| is_there(follower)).map(|(id, _)| *id).collect()
+        let there = self.followers.iter().filter(|(_, follower)| is_there(follower)).map(|(id, _)| *id);
+        let members: Vec<MemberId> = there.collect();
+        match members.len() < settings.replicas {
+            true => self.set.quorum.clone(),
+            false => Quorum::new(settings.replicas, members),
+        }
     }
 
     /// The process that answers for a member: itself, or its heir.

@@ -108,6 +108,8 @@ pub struct Failover {
     request: FailoverRequest,
     /// The target was asked, and its answer is lost.
     is_open: bool,
+    /// Writes are held back for it.
+    holds_writes: bool,
 }
 
 impl Failover {
@@ -133,7 +135,7 @@ impl Failover {
             return false;
         }
         let number = self.number + 1;
-        *self = Failover { number, state: FailoverState::WaitingForSync, request, is_open: false };
+        *self = Failover { number, state: FailoverState::WaitingForSync, request, is_open: false, holds_writes: true };
         true
     }
 
@@ -165,18 +167,15 @@ impl Failover {
         Decision::HandOver { target, is_late }
     }
 
-    /// The connection broke after the target was asked and before it has answered. Returns whether writes are held back
-    /// no longer from now on: how long it takes until there is another answer is not known.
-    #[must_use]
-    pub fn lose_answer(&mut self) -> bool {
-        let holds = self.holds_writes();
+    /// The connection broke after the target was asked and before it has answered.
+    pub fn lose_answer(&mut self) {
         self.is_open = self.state == FailoverState::InProgress;
-        holds && !self.holds_writes()
     }
 
-    /// Whether writes are held back for it.
-    pub fn holds_writes(&self) -> bool {
-        self.state != FailoverState::None && !self.is_open
+    /// Writes are held back for it no longer. Returns whether they were.
+    #[must_use]
+    pub fn let_writers_go(&mut self) -> bool {
+        std::mem::take(&mut self.holds_writes)
     }
 
     /// The target has answered; `refusal`: the error, if it was one.
@@ -253,10 +252,11 @@ mod tests {
     fn who_calls_itself_a_primary_has_taken_over_only_if_it_was_asked_before() {
         let is_primary = Some(&b"-ERR PSYNC FAILOVER can't be sent to a master."[..]);
         let mut failover = begun(FailoverRequest::default());
-        assert!(!failover.lose_answer());
+        failover.lose_answer();
         assert_eq!(decide(&mut failover, 0, true, &[1]), to(1, false));
         assert_eq!(failover.take_answer(is_primary), Outcome::Refused);
-        assert!(failover.lose_answer() && !failover.lose_answer() && !failover.holds_writes());
+        failover.lose_answer();
+        assert!(failover.let_writers_go() && !failover.let_writers_go());
         assert_eq!(failover.take_answer(is_primary), Outcome::TakenOver);
         assert_eq!(failover.take_answer(Some(b"-NOPERM no")), Outcome::Refused);
         assert_eq!(failover.take_answer(Some(b"-NOMASTERLINK not now")), Outcome::TakenOver);

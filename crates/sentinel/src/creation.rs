@@ -91,7 +91,6 @@ fn new_instance(
         info_refresh: 0,
         info: None,
         reconf_sent: 0,
-        replaced_at: 0,
         leader: None,
         leader_epoch: 0,
         reported: Reported::new(kind, now),

@@ -7,6 +7,10 @@ use crate::sentinel::{DESYNC_MAX, Sentinel};
 /// Two that ask for votes at the same moment both miss a majority where few are left to vote. So each lets those go
 /// first that come before it; it votes for them then, and does not begin.
 const RANK_DELAY: Millis = 100;
+/// The time that a primary has to hand over, and to let its clients wait for that, in a failover that is forced; and
+/// the time until INFO has told of it.
+const PATIENCE: Millis = 2000;
+const NEWS: Millis = 1000;
 
 impl Sentinel {
     /// The epoch of a failover that waits for votes or is under way.
@@ -120,12 +124,15 @@ impl Sentinel {
         self.event_of(Level::Notice, "+failover-state-send-slaveof-noone", replica, "");
     }
 
-    /// A failover that is forced goes on without its primary, where that is not reached any more. Returns whether it has
-    /// begun to.
+    /// A failover that is forced goes on without its primary, where that is not reached any more, or has not handed
+    /// over in the time that it had. Returns whether it has begun to.
     fn goes_on_alone(&mut self, primary: InstanceId) -> bool {
+        let group = self.instances.group(primary);
+        let is_late = group.failover.state == FailoverState::WaitPromotion
+            && self.now - group.failover.state_since > PATIENCE + NEWS;
         let instance = &mut self.instances[primary];
         let is_both = instance.flags.has(Flags::COORDINATED_FAILOVER) && instance.flags.has(Flags::FORCE_FAILOVER);
-        let is_alone = is_both && self.links[instance.link].disconnected;
+        let is_alone = is_both && (is_late || self.links[instance.link].disconnected);
         if is_alone {
             instance.flags.remove(Flags::COORDINATED_FAILOVER);
         }
@@ -160,7 +167,9 @@ impl Sentinel {
         }
         let sent = if coordinated {
             let address = self.instances[promoted].address.clone();
-            self.send_failover_to(primary, &address, left)
+            let is_forced = self.instances[primary].flags.has(Flags::FORCE_FAILOVER);
+            let time = if is_forced { left.min(PATIENCE) } else { left };
+            self.send_failover_to(primary, &address, time)
         } else {
             self.send_replica_of(promoted, None)
         };
@@ -182,8 +191,8 @@ impl Sentinel {
         }
     }
 
-    /// Another Sentinel has a configuration of this epoch. A failover of an earlier one ends, also where the later one has
-    /// ended at the primary that this one is to replace.
+    /// Another Sentinel has a configuration of this epoch. A failover of an earlier one ends, also where the later one
+    /// has ended at the primary that this one is to replace.
     pub(crate) fn give_way(&mut self, primary: InstanceId, epoch: u64) {
         let is_earlier = self.instances.group(primary).failover.epoch < epoch;
         if !self.instances[primary].flags.has(Flags::FAILOVER_IN_PROGRESS) || !is_earlier {

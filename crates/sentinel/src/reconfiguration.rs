@@ -87,14 +87,9 @@ impl Sentinel {
     pub(crate) fn switch_to_promoted(&mut self, primary: InstanceId) {
         let new = self.instances.group(primary).failover.promoted.unwrap_or(primary);
         let (from, to) = (self.instances[primary].address.clone(), self.instances[new].address.clone());
-        // A primary that has handed over follows already.
-        let may_lead_on = !self.instances[primary].flags.has(Flags::COORDINATED_FAILOVER);
         let name = &self.instances[primary].name;
         let text = format!("{name} {} {} {} {}", self.announced(&from), from.port, self.announced(&to), to.port);
         self.event_text(Level::Warning, "+switch-master", Some(primary), &text);
         self.change_primary_address(primary, &to.hostname, i64::from(to.port));
-        if may_lead_on && let Some(replaced) = self.instances.at(&self.instances.group(primary).replicas, &from) {
-            self.instances[replaced].replaced_at = self.now;
-        }
     }
 }

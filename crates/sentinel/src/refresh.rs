@@ -127,11 +127,7 @@ impl Sentinel {
             matches!(instance.reported.acknowledges, Some(Acknowledging::Unconfirmed | Acknowledging::Blocked));
         // The others' word that it was promoted may be under way; not so of one that has led since it started.
         let is_told = self.now - instance.reconf_sent < self.periods.publish;
-        let is_left_over = serves_nobody && instance.reported.was_started_as_primary;
-        // This Sentinel has made the newest configuration, and has voted for nobody since who would make another one.
-        let is_newest = self.instances.group(primary).config_epoch == self.current_epoch;
-        let is_replaced = is_newest && self.now - instance.replaced_at < self.periods.publish * 4;
-        let is_left_over = (is_left_over || is_replaced) && !is_told;
+        let is_left_over = serves_nobody && instance.reported.was_started_as_primary && !is_told;
         let wait = if is_left_over { 0 } else { self.periods.publish * 4 };
         if !promoted
             && self.looks_sane(primary)

@@ -182,7 +182,7 @@ pub fn answered(engine: &Engine, refusal: Option<&[u8]>) {
     match failover.take_answer(refusal) {
         Outcome::Refused => abort(engine, &mut failover, Some(&applying), "Failover target rejected psync request"),
         Outcome::TakenOver => {
-            let holds = failover.holds_writes();
+            let holds = failover.let_writers_go();
             failover.end();
             // Before writes go on: who waits is told where the keys are now.
             follow::end_waits(engine);
@@ -193,10 +193,16 @@ pub fn answered(engine: &Engine, refusal: Option<&[u8]>) {
     }
 }
 
-/// Its answer is lost with the connection. How long it takes until there is another one is not known: writers are told
-/// that this server is a replica.
+/// Its answer is lost with the connection.
 pub fn lost_answer(engine: &Engine) {
-    if engine.replication().failover.lock().lose_answer() {
+    engine.replication().failover.lock().lose_answer();
+}
+
+/// A connection to the replica has failed before it has answered. How long it takes until it does is not known: writers
+/// are told that this server is a replica.
+pub fn missed_answer(engine: &Engine) {
+    let mut failover = engine.replication().failover.lock();
+    if failover.state() == FailoverState::InProgress && failover.let_writers_go() {
         release(engine);
     }
 }
@@ -209,7 +215,7 @@ fn abort(engine: &Engine, failover: &mut Failover, applying: Option<&MutexGuard<
     if let Some(applying) = applying.filter(|_| failover.state() == FailoverState::InProgress) {
         follow_locked(engine, applying, None, Waits::End);
     }
-    let holds = failover.holds_writes();
+    let holds = failover.let_writers_go();
     failover.end();
     if holds {
         release(engine);
@@ -328,6 +334,7 @@ mod tests {
             assert!(is_paused(&client) && state(&client) == FailoverState::InProgress);
             assert!(client.engine().replication().is_replica());
             lost_answer(client.engine());
+            missed_answer(client.engine());
             assert!(!is_paused(&client), "nobody knows until when");
             client.is("SET k v", "-READONLY You can't write against a read only replica.");
             answered(client.engine(), refusal);

@@ -19,6 +19,8 @@
 
 use super::file_bytes::FileBytes;
 use super::framing::Framing;
+pub use super::policy::Policy;
+use super::policy::SharedPolicy;
 use super::storage::LogFile;
 use engine::locks::sync::{Mutex, MutexGuard, spin};
 use engine::propagation::change_log::{ChangeLog, Readers};
@@ -27,19 +29,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::*};
 use std::time::Duration;
-
-/// When the file is synced (`appendfsync`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
-    /// Whenever the system does.
-    No,
-    /// Once a second, by a thread of its own.
-    EverySecond,
-    /// Before any client is told of a change.
-    Always,
-}
 
 /// The file that is appended to.
 pub struct JournalTarget {
@@ -140,7 +131,7 @@ pub struct Journal {
     doubt: AtomicU64,
     /// Up to where replies may be sent that wait for it.
     released: AtomicU64,
-    policy: AtomicU8,
+    policy: SharedPolicy,
     syncing: AtomicBool,
     /// Unix time in seconds, for remarks of the time; 0: there are none.
     clock: AtomicI64,
@@ -161,7 +152,7 @@ impl Journal {
             synced: AtomicU64::new(0),
             doubt: AtomicU64::new(0),
             released: AtomicU64::new(0),
-            policy: AtomicU8::new(Policy::No as u8),
+            policy: SharedPolicy::new(Policy::No),
             syncing: AtomicBool::new(false),
             clock: AtomicI64::new(0),
             size: AtomicU64::new(0),
@@ -170,17 +161,13 @@ impl Journal {
 
     /// When the file is synced from now on.
     pub fn set_policy(&self, policy: Policy) {
-        self.policy.store(policy as u8, Relaxed);
+        self.policy.set(policy);
     }
 
     /// When the file is synced.
     #[inline]
     pub fn policy(&self) -> Policy {
-        match self.policy.load(Relaxed) {
-            0 => Policy::No,
-            1 => Policy::EverySecond,
-            _ => Policy::Always,
-        }
+        self.policy.get()
     }
 
     /// Marks what comes with the time, Unix seconds (`aof-timestamp-enabled`); 0: not any more.
@@ -438,22 +425,16 @@ impl Journal {
     /// A file cannot be synced.
     pub fn sync(&self) -> io::Result<u64> {
         let _syncs = self.syncs.lock();
-        self.sync_in_turn()
+        self.sync_from(self.output.lock())
     }
 
-    /// The same, unless the policy is by then that nothing is synced.
+    /// The same, unless the policy is [`Policy::No`] by then, after which nothing is synced.
     ///
     /// # Errors
     /// A file cannot be synced.
     pub fn sync_by_policy(&self) -> io::Result<()> {
-        let _syncs = self.syncs.lock();
-        // Nothing is written between the look at the policy and that at the file's length: what is written after a change
-        // to [`Policy::No`] is not synced.
-        let output = self.output.lock();
-        match self.policy() {
-            Policy::No => Ok(()),
-            _ => self.sync_from(output).map(drop),
-        }
+        let (_syncs, output) = (self.syncs.lock(), self.output.lock());
+        if self.policy() == Policy::No { Ok(()) } else { self.sync_from(output).map(drop) }
     }
 
     /// Writes and syncs what is appended, unless it is released up to `offset` already. None: others are at it for
@@ -463,21 +444,15 @@ impl Journal {
         if self.released() >= offset {
             return Some(Ok(()));
         }
-        Some(self.write().and_then(|()| self.sync_in_turn().map(drop)))
-    }
-
-    fn sync_in_turn(&self) -> io::Result<u64> {
-        self.sync_from(self.output.lock())
+        Some(self.write().and_then(|()| self.sync_from(self.output.lock()).map(drop)))
     }
 
     /// Syncs what is written now; the caller has its turn.
     fn sync_from(&self, mut output: MutexGuard<'_, Output>) -> io::Result<u64> {
-        let (file, written, bytes, cuts) = {
-            self.cut_torn(&mut output)?;
-            let is_needed = output.bytes != output.durable_bytes;
-            let file = output.target.as_ref().filter(|_| is_needed).map(|target| Arc::clone(&target.file));
-            (file, self.written(), output.bytes, output.cuts)
-        };
+        self.cut_torn(&mut output)?;
+        let is_needed = output.bytes != output.durable_bytes;
+        let file = output.target.as_ref().filter(|_| is_needed).map(|target| Arc::clone(&target.file));
+        let (written, bytes, cuts) = (self.written(), output.bytes, output.cuts);
         drop(output);
         self.syncing.store(true, Relaxed);
         let result = file.map_or(Ok(()), |file| file.sync());
@@ -576,24 +551,13 @@ mod tests {
         journal.write().unwrap();
         assert_eq!(text(&disk, b"one"), "*2 $6 SELECT $1 0 *1 $1 A *1 $1 B *2 $6 SELECT $1 3 *1 $1 C #TS:7 *1 $1 D ");
         assert_eq!(text(&disk, b"two"), "#TS:7 *2 $6 SELECT $1 3 *1 $1 E ");
-        assert_eq!((journal.written(), journal.synced()), (appended, 0));
-        assert_eq!(journal.sync().unwrap(), appended);
-        disk.crash();
-        assert!(text(&disk, b"one").ends_with("D ") && text(&disk, b"two").ends_with("E "));
-    }
-
-    #[test]
-    fn a_sync_that_is_late_does_not_sync_what_came_after_the_policy_that_wanted_it() {
-        let disk = Disk::default();
-        let journal = journal(&disk, Policy::EverySecond);
-        journal.set_policy(Policy::No);
-        let appended = add(&journal, 0, "A");
-        journal.write().unwrap();
         journal.sync_by_policy().unwrap();
         assert_eq!((journal.written(), journal.synced()), (appended, 0));
         journal.set_policy(Policy::EverySecond);
         journal.sync_by_policy().unwrap();
         assert_eq!(journal.synced(), appended);
+        disk.crash();
+        assert!(text(&disk, b"one").ends_with("D ") && text(&disk, b"two").ends_with("E "));
     }
 
     #[test]

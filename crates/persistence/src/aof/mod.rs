@@ -19,6 +19,7 @@ mod file_bytes;
 pub mod framing;
 pub mod journal;
 pub mod manifest;
+mod policy;
 pub mod read;
 pub mod rewrite;
 pub mod storage;

@@ -102,16 +102,6 @@ pub struct Server {
     pub image: Option<Image>,
     /// It has come back with that, and has followed nobody since.
     pub is_image: bool,
-    /// It takes no writes, and a replica is to lead in its place.
-    pub hands_over: Option<HandOver>,
-}
-
-/// The replica that is to lead: its number, its name, and until when that is tried.
-#[derive(Clone, Copy)]
-pub struct HandOver {
-    pub to: usize,
-    pub member: MemberId,
-    pub until: u64,
 }
 
 /// A disk.
@@ -151,7 +141,6 @@ impl Server {
             snapshot: None,
             image: None,
             is_image: false,
-            hands_over: None,
         }
     }
 
@@ -221,7 +210,6 @@ impl Server {
             self.memory = primary.membership();
         }
         self.role = Role::Replica { link: None, streams: false };
-        self.hands_over = None;
         (self.follows, self.next_contact) = (whom, 0);
         self.feeds.clear();
         std::mem::take(&mut self.held)

@@ -1,7 +1,7 @@
 //! The servers, their network, their clients, and who promotes. One seed decides all.
 
 use crate::checker::Call;
-use crate::server::{Feed, HandOver, Item, Message, Planted, Role, Server, WaitingReply};
+use crate::server::{Feed, Item, Message, Planted, Role, Server, WaitingReply};
 use replication::acknowledging::{AckSettings, AcknowledgingPrimary, Gate};
 use replication::arrived::Position;
 use replication::follower::Acks;
@@ -37,11 +37,6 @@ pub struct World {
     /// When the last message of a link's direction arrives: they do not overtake each other.
     arrivals: BTreeMap<(u64, usize), u64>,
     pub answered: usize,
-}
-
-/// Whether the set of the replica that is to lead is its own.
-fn is_settled(role: &Role, order: HandOver) -> bool {
-    matches!(role, Role::Primary(primary) if primary.is_alone_enough(order.member))
 }
 
 impl World {
@@ -136,7 +131,7 @@ impl World {
     fn ask(&mut self, to: usize, call: usize) {
         let (key, Call { write, .. }) = self.calls[call];
         let server = &mut self.servers[to];
-        if !matches!(server.role, Role::Primary(_)) || write.is_some() && server.hands_over.is_some() {
+        if !matches!(server.role, Role::Primary(_)) {
             return;
         }
         let (seen, mut offset) = match write {
@@ -261,7 +256,7 @@ impl World {
         match &self.servers[number].role {
             Role::Primary(_) => {
                 let server = &mut self.servers[number];
-                if clock >= server.next_contact && server.hands_over.is_none_or(|it| !is_settled(&server.role, it)) {
+                if clock >= server.next_contact {
                     server.next_contact = clock + settings.lease / 4;
                     server.items.push(Item::Probe);
                 }
@@ -277,7 +272,6 @@ impl World {
                     self.send(number, (link % 16) as usize, link, Message::Items(items));
                 }
                 self.release(number);
-                self.go_on_handing_over(number);
             }
             Role::Replica { link, .. } => {
                 let (is_lost, follows) = (link.is_none(), self.servers[number].follows);
@@ -303,41 +297,6 @@ impl World {
                     let acks = Acks { applied: server.items.len() as u64, synced: server.synced as u64 };
                     self.send(number, follows, link, Message::Ack(acks));
                 }
-            }
-        }
-    }
-
-    /// A primary that acknowledges is to hand its role to a replica within this time, as FAILOVER does.
-    pub fn hand_over(&mut self, patience: u64) {
-        let leads = |number: &usize| self.is_awake(*number) && self.acknowledging().contains(number);
-        let Some(number) = (0..self.servers.len()).find(leads) else { return };
-        let follows = |other: &usize| {
-            let member = self.servers[*other].memory.id;
-            self.is_awake(*other) && self.servers[number].feeds.iter().any(|feed| feed.member == member)
-        };
-        let replicas: Vec<usize> = (0..self.servers.len()).filter(follows).collect();
-        let Some(to) = (!replicas.is_empty()).then(|| replicas[self.random.usize(..replicas.len())]) else { return };
-        let order = HandOver { to, member: self.servers[to].memory.id, until: self.now + patience };
-        if let Role::Primary(primary) = &mut self.servers[number].role {
-            primary.hand_over_to(Some(order.member));
-        }
-        self.servers[number].hands_over = Some(order);
-    }
-
-    fn go_on_handing_over(&mut self, number: usize) {
-        let Some(order) = self.servers[number].hands_over else { return };
-        let (from, to) = (&self.servers[number], &self.servers[order.to]);
-        let is_it = to.memory.id == order.member && matches!(to.role, Role::Replica { streams: true, .. });
-        let is_ready = is_settled(&from.role, order) && to.items.len() == from.items.len();
-        if is_it && is_ready && self.is_awake(order.to) && self.reaches(number, order.to) {
-            let name = self.random.u128(..);
-            self.servers[order.to].promote(name, self.planted);
-            self.servers[number].follow(order.to);
-        } else if self.now >= order.until {
-            let server = &mut self.servers[number];
-            server.hands_over = None;
-            if let Role::Primary(primary) = &mut server.role {
-                primary.hand_over_to(None);
             }
         }
     }

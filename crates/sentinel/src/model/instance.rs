@@ -231,8 +231,6 @@ pub(crate) struct Instance {
     pub info: Option<Vec<u8>>,
     /// When a replica was told of the promoted one.
     pub reconf_sent: Millis,
-    /// When this Sentinel replaced it as the primary; 0: never.
-    pub replaced_at: Millis,
     /// Who this Sentinel (of a primary: this one) voted for.
     pub leader: Option<String>,
     pub leader_epoch: u64,

@@ -60,21 +60,6 @@ fn a_primary_that_answers_but_serves_nobody_is_replaced_and_follows_at_once() {
 }
 
 #[test]
-fn a_primary_that_a_sentinel_replaced_by_order_follows_at_once() {
-    for seed in seeds() {
-        let mut world = World::new(seed, 3, 2);
-        for _ in 0..2 {
-            world.run(15 * SECOND);
-            let old = world.primary();
-            assert!(world.order_failover(0), "seed {seed}: the order is refused");
-            world.run(5 * SECOND);
-            assert_ne!(world.primary(), old, "seed {seed}: no failover");
-            assert!(world.is_replica(old), "seed {seed}: the old one leads on");
-        }
-    }
-}
-
-#[test]
 fn failovers_by_order_and_by_failure_that_come_close_together_end_in_one_configuration() {
     let mut begun = 0;
     for seed in seeds().flat_map(|seed| seed * 20..seed * 20 + 20) {

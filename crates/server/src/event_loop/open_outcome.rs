@@ -8,8 +8,8 @@ use resp::{Protocol, Reply};
 pub const TEXT: &str = "UNACKNOWLEDGED Not enough replicas have confirmed what this tells of. The outcome is open: it may be \
                     kept or lost";
 
-/// The same number of errors as there are replies in `bytes`, and the messages between them; and that number. None: it is
-/// not known how many there are, as with a part of a reply.
+/// The same number of errors as there are replies in `bytes`, and the messages between them; and that number. None: it
+/// is not known how many there are, as with a part of a reply.
 pub fn instead_of(bytes: &[u8], protocol: Protocol) -> Option<(Vec<u8>, usize)> {
     let mut told = Reply::new(Vec::new(), protocol);
     let (mut rest, mut errors) = (bytes, 0);

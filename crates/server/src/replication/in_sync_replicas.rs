@@ -64,7 +64,7 @@ pub fn begin_logging(shared: &Shared) {
     }
 }
 
-pub(super) fn settings(config: &Config) -> AckSettings {
+fn settings(config: &Config) -> AckSettings {
     let lease = config.int(Directive::ACKNOWLEDGE_LEASE).unsigned_abs();
     let replicas = config.int(Directive::MIN_REPLICAS_TO_ACKNOWLEDGE).clamp(1, REPLICAS_MAX as i64) as usize;
     AckSettings { replicas, lease, silence: SILENCE * lease }
@@ -202,8 +202,8 @@ impl PrimaryThread {
             return;
         };
         primary.tick(&settings, now);
-        let may_speak = self.may_speak(now);
-        while let Some(word) = primary.next_word().filter(|_| may_speak) {
+        let is_to_end = self.is_to_end();
+        while let Some(word) = primary.next_word().filter(|_| !is_to_end) {
             let Some(end) = self.add(&[b"PING", word.as_bytes()]) else { break };
             primary.appended(end);
             primary.tick(&settings, now);
@@ -221,17 +221,12 @@ impl PrimaryThread {
         }
     }
 
-    /// Whether words of the set may go into the stream: it does not end, or it waits for them.
-    fn may_speak(&self, now: u64) -> bool {
-        !self.is_to_end() || self.role_change.narrow_until.is_some_and(|until| now < until)
-    }
-
     /// Asks replicas how far they are, when there is something new, or a lease is to be had.
     fn ask_for_acks(&mut self, settings: &AckSettings, now: u64) {
         let asked = &self.acknowledging;
         let end = self.backlog.as_ref().map_or(0, |backlog| backlog.end());
         let is_due = end > asked.asked_at || now >= asked.asked_time + settings.lease / ASKS;
-        let is_asked = self.shared.engine.replication().acknowledgement.is_asked() && self.may_speak(now);
+        let is_asked = self.shared.engine.replication().acknowledgement.is_asked() && !self.is_to_end();
         if is_due && is_asked && self.replicas.iter().any(|(_, replica)| replica.shown.is_online()) {
             self.acknowledging.asked_time = now;
             self.acknowledging.asked_at = self.add(&[b"REPLCONF", b"GETACK", b"*"]).unwrap_or(end);

@@ -194,6 +194,9 @@ impl LinkThread {
         });
         let had_stream = self.status().link().state == LinkState::Connected;
         let is_lost = had_stream && matches!(result, Err(End::Io(_)));
+        if result.is_err() {
+            failover_command::missed_answer(self.engine());
+        }
         match result {
             Ok(()) | Err(End::Unwanted) => {}
             Err(_) if !wanted.is_wanted() => {}

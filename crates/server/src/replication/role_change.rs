@@ -4,15 +4,13 @@
 //! ```text
 //!   writes are held back -> all locks are passed -> the log is framed to its end: the stream is whole
 //!                                                    -> REPLICAOF: the stream ends here
-//!                                                    -> FAILOVER: a replica has it, and the in-sync set is its
-//!                                                                 own, and it ends here
+//!                                                    -> FAILOVER: a replica has it, and it ends here
 //! ```
 //!
 //! From the moment that the stream is whole nothing is added to it but this server's own words, which change no data.
 
-use crate::replication::in_sync_replicas::settings;
 use crate::replication::primary_thread::PrimaryThread;
-use crate::replication::replica::Phase;
+use crate::replication::replica::{Phase, Replica};
 use crate::replication::role_orders::RoleOrders;
 use crate::system::clock;
 use commands::replication::{failover_command, step_down};
@@ -24,7 +22,6 @@ use engine::time::SteadyMs;
 use persistence::aof::framing::Framing;
 use replication::backlog::Backlog;
 use replication::failover_state::{FailoverState, Target};
-use replication::in_sync_set::MemberId;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -40,9 +37,6 @@ impl PrimaryThread {
         if self.role_change.failover != number || self.role_change.fails_over != fails_over {
             let orders = std::mem::take(&mut self.role_change.orders);
             self.role_change = RoleOrders { orders, failover: number, fails_over, ..RoleOrders::default() };
-            if let Some(primary) = &mut self.acknowledging.primary {
-                primary.hand_over_to(None);
-            }
         }
         if !self.role_change.is_wanted() {
             return;
@@ -63,8 +57,11 @@ impl PrimaryThread {
             }
             return failover_command::drop_waiting(engine);
         }
-        let ready = whole_at.and_then(|end| self.ready(end));
-        failover_command::watch(engine, clock::nanos().ms(), whole_at.is_some(), ready.into_iter(), || {
+        let synced: Vec<Target> = match whole_at {
+            Some(end) => self.synced(end),
+            None => Vec::new(),
+        };
+        failover_command::watch(engine, clock::nanos().ms(), whole_at.is_some(), synced.into_iter(), || {
             self.end_stream()
         });
     }
@@ -77,33 +74,15 @@ impl PrimaryThread {
         is_told || engine.pass_locks(&mut change.passed, LockTimeout::Short.from_now(engine))
     }
 
-    /// The replica that is asked for, or the first one, of those that are online, have acknowledged so much since they
-    /// were asked, and were sent all that there is. With acknowledged writes it is ready when the in-sync set is one by
-    /// which it is confirmed alone: others may be told of it late.
-    fn ready(&mut self, end: u64) -> Option<Target> {
+    /// The online replicas that have acknowledged so much since they were asked, and were sent all that there is.
+    fn synced(&self, end: u64) -> Vec<Target> {
         let sent = self.backlog.as_ref().map_or(0, Backlog::end);
-        let wanted = self.shared.engine.replication().failover.lock().target().cloned();
-        let (target, id) = self.replicas.iter().find_map(|(_, replica)| {
+        let is_synced = |replica: &&Replica| {
             let has_all = replica.has_acked && replica.acks.applied >= end;
-            let is_synced = replica.phase == Phase::Online && has_all && replica.position == sent;
-            let target = Target { host: replica.shown.ip.clone().into(), port: replica.shown.port };
-            let is_wanted = wanted.as_ref().is_none_or(|wanted| wanted.is(&target));
-            let id = replica.handshake.introduction.as_ref().map(|said| said.id);
-            (is_synced && is_wanted).then_some((target, id))
-        })?;
-        (!id.is_some_and(|id| self.waits_for_set_of(id))).then_some(target)
-    }
-
-    /// Whether the in-sync set is about to become one by which this replica is confirmed alone. A set that does not
-    /// change within the silence that ends a membership is not waited for.
-    fn waits_for_set_of(&mut self, id: MemberId) -> bool {
-        let (now, settings) = (self.monotonic(), settings(&self.shared.engine.config().snapshot()));
-        let Some(primary) = &mut self.acknowledging.primary else { return false };
-        if primary.is_alone_enough(id) || !primary.can_hand_over_to(id, &settings) {
-            return false;
-        }
-        primary.hand_over_to(Some(id));
-        now < *self.role_change.narrow_until.get_or_insert(now + settings.silence)
+            replica.phase == Phase::Online && has_all && replica.position == sent
+        };
+        let replicas = self.replicas.iter().map(|(_, replica)| replica).filter(is_synced);
+        replicas.map(|replica| Target { host: replica.shown.ip.clone().into(), port: replica.shown.port }).collect()
     }
 
     /// Frames all that the log has. Returns how long the stream is then.

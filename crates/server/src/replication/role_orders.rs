@@ -19,8 +19,6 @@ pub struct RoleOrders {
     pub passed: usize,
     /// How long the stream was when it was whole.
     pub whole_at: Option<u64>,
-    /// Until when the in-sync set may take to become that of the replica that takes over, in milliseconds.
-    pub narrow_until: Option<u64>,
 }
 
 impl RoleOrders {

@@ -1,0 +1,36 @@
+//! When the file is synced, as all threads see it.
+
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+/// When the file is synced (`appendfsync`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Whenever the system does.
+    No,
+    /// Once a second, by a thread of its own.
+    EverySecond,
+    /// Before any client is told of a change.
+    Always,
+}
+
+/// A policy that any thread may change.
+pub(super) struct SharedPolicy(AtomicU8);
+
+impl SharedPolicy {
+    pub fn new(policy: Policy) -> SharedPolicy {
+        SharedPolicy(AtomicU8::new(policy as u8))
+    }
+
+    pub fn set(&self, policy: Policy) {
+        self.0.store(policy as u8, Relaxed);
+    }
+
+    #[inline]
+    pub fn get(&self) -> Policy {
+        match self.0.load(Relaxed) {
+            0 => Policy::No,
+            1 => Policy::EverySecond,
+            _ => Policy::Always,
+        }
+    }
+}
