@@ -5,7 +5,8 @@
 
 Clients write to the primary, one command at a time and many at a time, until it refuses them: FAILOVER has made it a replica. All that was
 acknowledged must be at the new primary, both must have the same data, and neither may have needed a snapshot for that. Then it goes back.
-At last a primary that has just written is told to follow its replica of before: they must have the same data, too.
+At last a primary that has just written is told to follow its replica of before: they must have the same data, too. With acknowledged
+writes FAILOVER goes to a server that knows of them, also where a real one has followed before it.
 """
 import argparse
 import os
@@ -95,6 +96,27 @@ def check(first, second, scratch, rounds):
             server.stop()
 
 
+def prefers_members(binary, peer, scratch):
+    own = ["--save", "", "--min-replicas-to-acknowledge", "1", "--repl-diskless-sync-delay", "0", "--acknowledge-lease", "500"]
+    servers = [Server(binary, scratch, *own), Server(peer, scratch, "--save", ""), Server(binary, scratch, *own)]
+    try:
+        primary, real, member = servers
+        for replica in (real, member):
+            replica("REPLICAOF", "127.0.0.1", primary.port)
+            until("the replica is there", lambda: is_up(replica))
+        until("it is a member", lambda: member.info().get("in_sync_state") == "in-sync" and member.info().get("in_sync_members"))
+        if primary("SET", "key", 1) != b"+OK" or primary("FAILOVER") != b"+OK":
+            raise Failed("the primary does not serve")
+        until("a replica takes over", lambda: "slave" == primary.info()["role"] and primary.info()["master_failover_state"] == "no-failover")
+        if member.info()["role"] != "master":
+            raise Failed("a server takes over that knows nothing of the in-sync set")
+        until("it acknowledges", lambda: member("SET", "key", 2) == b"+OK")
+        return "a member takes over"
+    finally:
+        for server in servers:
+            server.stop()
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--server", required=True)
@@ -106,6 +128,8 @@ def main():
     for other in [binary] + [os.path.join(peers, peer) for peer in PEERS if os.path.exists(os.path.join(peers, peer))]:
         label = "itself" if other == binary else os.path.relpath(other, peers)
         failed += not passes(label, lambda scratch: check(binary, other, scratch, args.rounds))
+        if other != binary:
+            failed += not passes(f"{label} beside a member", lambda scratch: prefers_members(binary, other, scratch))
     sys.exit(1 if failed else 0)
 
 

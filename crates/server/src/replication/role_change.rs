@@ -74,15 +74,18 @@ impl PrimaryThread {
         is_told || engine.pass_locks(&mut change.passed, LockTimeout::Short.from_now(engine))
     }
 
-    /// The online replicas that have acknowledged so much since they were asked, and were sent all that there is.
+    /// The online replicas that have acknowledged so much since they were asked, and were sent all that there is. Those
+    /// come first that know of the in-sync set: who is a member of it follows no server that does not.
     fn synced(&self, end: u64) -> Vec<Target> {
         let sent = self.backlog.as_ref().map_or(0, Backlog::end);
         let is_synced = |replica: &&Replica| {
             let has_all = replica.has_acked && replica.acks.applied >= end;
             replica.phase == Phase::Online && has_all && replica.position == sent
         };
-        let replicas = self.replicas.iter().map(|(_, replica)| replica).filter(is_synced);
-        replicas.map(|replica| Target { host: replica.shown.ip.clone().into(), port: replica.shown.port }).collect()
+        let mut replicas: Vec<&Replica> = self.replicas.iter().map(|(_, replica)| replica).filter(is_synced).collect();
+        replicas.sort_by_key(|replica| replica.handshake.introduction.is_none());
+        let target = |replica: &Replica| Target { host: replica.shown.ip.clone().into(), port: replica.shown.port };
+        replicas.into_iter().map(target).collect()
     }
 
     /// Frames all that the log has. Returns how long the stream is then.
