@@ -74,18 +74,21 @@ impl PrimaryThread {
         is_told || engine.pass_locks(&mut change.passed, LockTimeout::Short.from_now(engine))
     }
 
-    /// The online replicas that have acknowledged so much since they were asked, and were sent all that there is. Those
-    /// come first that know of the in-sync set: who is a member of it follows no server that does not.
+    /// The online replicas that have acknowledged so much since they were asked, and were sent all that there is. With
+    /// acknowledged writes, and where no replica is asked for, those who do not know of the in-sync set are left out if
+    /// another one is online: its members would not follow them.
     fn synced(&self, end: u64) -> Vec<Target> {
         let sent = self.backlog.as_ref().map_or(0, Backlog::end);
         let is_synced = |replica: &&Replica| {
             let has_all = replica.has_acked && replica.acks.applied >= end;
             replica.phase == Phase::Online && has_all && replica.position == sent
         };
-        let mut replicas: Vec<&Replica> = self.replicas.iter().map(|(_, replica)| replica).filter(is_synced).collect();
-        replicas.sort_by_key(|replica| replica.handshake.introduction.is_none());
-        let target = |replica: &Replica| Target { host: replica.shown.ip.clone().into(), port: replica.shown.port };
-        replicas.into_iter().map(target).collect()
+        let knows = |replica: &&Replica| replica.phase == Phase::Online && replica.handshake.introduction.is_some();
+        let all = || self.replicas.iter().map(|(_, replica)| replica);
+        let is_free = self.shared.engine.replication().failover.lock().target().is_none();
+        let only_those = is_free && self.acknowledging.primary.is_some() && all().any(|replica| knows(&replica));
+        let replicas = all().filter(is_synced).filter(|replica| !only_those || knows(replica));
+        replicas.map(|replica| Target { host: replica.shown.ip.clone().into(), port: replica.shown.port }).collect()
     }
 
     /// Frames all that the log has. Returns how long the stream is then.
