@@ -37,7 +37,7 @@ const DATA: &[u8] = b"__data__";
 pub struct CommandSequence {
     bytes: Vec<u8>,
     slots: Vec<(usize, Number)>,
-    /// Where tags begin, behind their braces.
+    /// The places at which tags begin, behind their braces.
     tags: Vec<usize>,
     commands: usize,
 }

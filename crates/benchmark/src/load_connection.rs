@@ -66,7 +66,7 @@ impl Connection {
         self.socket.is_plain()
     }
 
-    /// What nodes said of slots that they do not serve, since this was asked last.
+    /// The redirections of nodes that do not serve a slot, since this was asked last.
     pub fn take_redirections(&mut self) -> Vec<String> {
         std::mem::take(&mut self.counter.redirections)
     }

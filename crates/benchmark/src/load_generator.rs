@@ -52,7 +52,7 @@ pub enum Pacing {
 /// What to do; the same for all threads.
 #[derive(Debug)]
 pub struct Plan<'p> {
-    /// Where connections go, in turns.
+    /// The addresses that connections go to, in turns.
     pub nodes: Vec<PlanNode<'p>>,
     /// The nodes with their slots, where they are a cluster's.
     pub cluster: &'p [Node],

@@ -67,7 +67,7 @@ pub struct Options {
     /// Load the nodes of the cluster that the server is of.
     pub cluster: bool,
     pub read_from: ReadFrom,
-    /// Those nodes, once they are known.
+    /// The nodes, once they are known.
     pub nodes: Vec<Node>,
     /// Connections may go over several paths.
     pub multipath: bool,

@@ -19,7 +19,7 @@ pub struct ReplyCounter {
     aside: bool,
     /// Redirections of a cluster's nodes are replies like others.
     follows: bool,
-    /// Those that came, until they are taken.
+    /// The redirections that came, until they are taken.
     pub redirections: Vec<String>,
 }
 

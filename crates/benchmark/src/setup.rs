@@ -13,7 +13,7 @@ use std::net::ToSocketAddrs;
 /// A server's `save` and `appendonly`.
 pub type Durability = (String, String);
 
-/// What every connection sends first; a replica is told that it is read from.
+/// The commands that every connection sends first; a replica is told that it is read from.
 pub fn greeting(options: &Options, is_replica: bool) -> Vec<Vec<Vec<u8>>> {
     let command = |words: &[&[u8]]| words.iter().map(|word| word.to_vec()).collect();
     let mut commands = Vec::new();

@@ -263,7 +263,7 @@ fn serve_node(mut stream: TcpStream, own: u16, ports: [u16; 2], moved: Option<u1
                     let owner = match slot {
                         0 | 5 if moved != Some(slot) => ports[0],
                         5 | 9 => ports[1],
-                        // Of a node that nobody asked for.
+                        // A node that nobody asked for has these.
                         _ => 1,
                     };
                     if owner == own {

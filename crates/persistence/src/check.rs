@@ -277,7 +277,7 @@ mod tests {
         ] {
             assert!(foreign.contains(line), "{foreign}");
         }
-        // Where nothing was read there is no type.
+        // There is no type before anything was read.
         for nothing in [&b""[..], b"REDIS", b"REDIS0011\xfa", b"REDIS0011\xfa\x01a\x01b\xfe", b"REDIS0011\xfe\x00"] {
             let text = told(nothing).text;
             assert!(

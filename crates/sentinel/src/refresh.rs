@@ -159,8 +159,8 @@ impl Sentinel {
         self.event_of(Level::Warning, "+failover-state-reconf-slaves", primary, "");
         let (from, to) = (self.instances[primary].address.clone(), self.instances[id].address.clone());
         self.call_client_reconfig_script(primary, "leader", &from, &to);
-        // Where writes are acknowledged the new primary may need its predecessor's voice, and is not to be taken for
-        // one that serves nobody meanwhile. A predecessor that hands over follows by itself.
+        // A new primary that acknowledges writes may need its predecessor's voice, and is not to be taken for one that
+        // serves nobody meanwhile. A predecessor that hands over follows by itself.
         let old = &self.instances[primary];
         if old.reported.acknowledges.is_some() && !old.flags.has(Flags::COORDINATED_FAILOVER) {
             self.send_replica_of(primary, Some(&to));

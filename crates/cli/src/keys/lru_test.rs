@@ -52,7 +52,7 @@ fn value() -> Vec<u8> {
 
 /// A key of so many: one of the first fifth at four of five times, and within each part by the same rule.
 fn key(rng: &mut Rng, keys: u64) -> Vec<u8> {
-    // Of numbers below 1, the share that lies below 0.2 after this power is 0.8.
+    // Numbers below 1 lie below 0.2 after this power with the share 0.8.
     let power = 0.2f64.ln() / 0.8f64.ln();
     let number = (rng.f64().powf(power) * keys as f64) as u64;
     format!("lru:{}", number.min(keys.saturating_sub(1)) + 1).into_bytes()

@@ -119,7 +119,7 @@ mod tests {
         assert!(bus.slot_map().coming.is_empty());
     }
 
-    /// What lies in the links of a node that was stopped comes before it hears of the end of its link.
+    /// Packets that lie in the links of a node that was stopped come before it hears of the end of its link.
     #[test]
     fn slots_that_a_node_hears_of_when_it_goes_on_have_not_come() {
         let (mut bus, primary) = replica();

@@ -239,7 +239,7 @@ fn a_source_that_has_not_heard_of_its_end_does_not_get_the_slots_back() {
     assert_eq!(target.nodes().owner(3), Some(source));
 }
 
-/// What the source had sent before it heard of the end comes behind what it sent then, on its other link.
+/// Packets that the source had sent before it heard of the end come behind those that it sent then, on its other link.
 #[test]
 fn a_source_does_not_get_the_slots_back_by_a_packet_that_another_one_has_overtaken() {
     let (mut target, source) = target();

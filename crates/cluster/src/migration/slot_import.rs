@@ -109,8 +109,8 @@ impl Migrations {
         self.jobs.iter_mut().for_each(|job| job.taken = None);
     }
 
-    /// This node leads after a start. What its log calls an import that goes on, though the slots are its own, it took
-    /// at its end: not before `since`, when it was heard of last. Its source may not know of that.
+    /// This node leads after a start. Slots that are its own, though its log calls their import one that goes on, it
+    /// took at its end: not before `since`, when it was heard of last. Its source may not know of that.
     pub(crate) fn resume_taken(&mut self, since: Millis, view: MigrationView<'_>) {
         let own = &view.nodes.myself().slots;
         let imports = self.jobs.iter_mut().filter(|job| job.is_import && job.state.is_in_progress());
@@ -120,8 +120,8 @@ impl Migrations {
     }
 
     /// Whether this node took the slot from that one so short a while ago that the source, which claims it with this
-    /// epoch, may not have heard of it. It is paused for as long, and claims the slot as before until then. Of a job
-    /// whose source is not known any more any node outside this one's shard may be the source.
+    /// epoch, may not have heard of it. It is paused for as long, and claims the slot as before until then. Any node
+    /// outside this one's shard may be the source of a job whose source is not known any more.
     pub(crate) fn has_just_come_from(
         &self,
         slot: u16,

@@ -446,7 +446,7 @@ impl World {
             self.violate(format!("{node} leads, and was never synchronized"));
         }
         if self.members[node].heard == 0 {
-            // Nobody chooses a node that has had no link since its start. An operator may, and has what its file has.
+            // A node that has had no link since its start is not chosen. An operator may, and has what its file has.
             return;
         }
         let until = self.members[node].synchronized + LAG;

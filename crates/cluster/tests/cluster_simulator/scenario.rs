@@ -133,7 +133,7 @@ impl World {
 
     /// All are up, and reach each other.
     pub fn settle_members(&mut self) {
-        // What a node does when it goes on may be its last otherwise.
+        // A node's first act when it goes on may be its last otherwise.
         self.dies_in_between = false;
         self.heal();
         for node in 0..self.members.len() {

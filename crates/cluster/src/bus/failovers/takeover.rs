@@ -18,7 +18,7 @@ impl Bus {
         self.log(Level::Notice, text);
         self.set_as_primary(id);
         let slots = self.nodes.get(&old).map(|node| node.slots.clone()).unwrap_or_default();
-        // What it did not claim any more it had given to another node, and no vote was asked for.
+        // Slots that it did not claim any more it had given to another node, and no vote was asked for.
         let is_taken = |slot: &u16| !absent.contains(*slot) && !self.nodes.is_unclaimed(*slot);
         let taken = slots.iter().filter(is_taken).collect::<Vec<_>>();
         taken.into_iter().for_each(|slot| self.assign_slot(slot, Some(id)));

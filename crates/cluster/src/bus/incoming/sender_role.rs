@@ -56,7 +56,7 @@ impl Bus {
         if let Some(node) = self.nodes.get_mut(&sender) {
             node.flags.set(Flags::PRIMARY | Flags::MIGRATE_TO, false);
             node.flags.set(Flags::REPLICA, true);
-            // What its successor has not claimed is another's, whom this node has not heard of it.
+            // Slots that its successor has not claimed are another's, from whom this node has not heard of them.
             let left = node.slots.clone();
             left.iter().for_each(|slot| self.nodes.set_unclaimed(slot, true));
         }
