@@ -389,6 +389,10 @@ fn a_source_votes_for_no_replica_of_its_own_while_slots_are_granted_and_grants_n
     assert_eq!(asks(&mut source, replica), 3);
     source.migration_word(&job, Some(SyncWord::RequestFailover), 8);
     assert_eq!((state(&source), message(&source)), (JobState::Failed, "A failover occurs at the source"));
+    assert!(source.is_failing_over());
+    source.become_replica_of(replica, false, false);
+    source.set_as_primary(source.nodes().my_id());
+    assert!(!source.is_failing_over(), "the replica has had this node's place, and has given it back");
 }
 
 /// A source that has granted its slots to a target that it has a link to.

@@ -37,6 +37,8 @@ impl Bus {
 
     /// This node, which owns nothing, is a replica of another one from now on.
     pub(super) fn become_replica_of(&mut self, primary: NodeId, close_slots: bool, needs_full_sync: bool) {
+        // A replica that wins by an earlier vote has an earlier epoch than this node when it leads again.
+        self.voted_for_replica = None;
         let Some(shard_id) = self.nodes.get(&primary).map(|node| node.shard_id) else {
             return;
         };
