@@ -166,7 +166,8 @@ def filled(text, places):
 
 
 def masked(text, names, scratch):
-    for ours, theirs in (("cinnabar-cli", "valkey-cli"), ("Cinnabar at", "Valkey at"), (scratch, "<scratch>"), *names):
+    for ours, theirs in (("cinnabar-cli", "valkey-cli"), ("Could not connect to server at", "Could not connect to Valkey at"),
+                         (scratch, "<scratch>"), *names):
         text = text.replace(ours, theirs)
     return text
 

@@ -75,7 +75,8 @@ fn place_of(
         return link.can_resume.then(|| (status.history().id, status.offset(), link.stream_db));
     }
     drop(applying);
-    mark?.position()
+    // The stream of a primary selects the database anew after a mark.
+    mark?.position().map(|(id, offset)| (id, offset, 0))
 }
 
 /// Begins a file of this moment between two commands of a primary's stream. While the caller keeps the guard nothing of

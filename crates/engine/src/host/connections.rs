@@ -106,9 +106,10 @@ pub trait Connections: Send + Sync {
 
 /// A place of the stream that replicas get.
 pub trait StreamMark {
-    /// The history's name, its bytes up to there, and the database that is selected then; None if it has ended
-    /// meanwhile. Waits for the thread that knows it: no lock may be held.
-    fn position(&self) -> Option<(ReplicationId, u64, u32)>;
+    /// The history's name, and its bytes up to there; None if it has ended meanwhile. Waits for the thread that knows
+    /// it:
+    /// no lock may be held.
+    fn position(&self) -> Option<(ReplicationId, u64)>;
 }
 
 /// The order to follow another server, for who frames the change log: it is carried out once all that was written is

@@ -41,11 +41,6 @@ impl Framing {
         Framing { db: None, stamp: (seconds > 0).then_some(seconds) }
     }
 
-    /// The database that the reader of the file is in. A file that has just begun selects one before its first record.
-    pub fn db(&self) -> u32 {
-        self.db.unwrap_or(0)
-    }
-
     /// Adds records of one kind, or a group.
     pub fn put(&mut self, head: RecordHead, run: &Run<'_>, to: &mut impl FramedBytes) {
         if let Some(seconds) = self.stamp.take() {

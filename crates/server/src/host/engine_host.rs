@@ -599,7 +599,7 @@ struct MarkedStop {
 }
 
 impl StreamMark for MarkedStop {
-    fn position(&self) -> Option<(ReplicationId, u64, u32)> {
+    fn position(&self) -> Option<(ReplicationId, u64)> {
         self.shared.replication.position_of(&self.stop)
     }
 }

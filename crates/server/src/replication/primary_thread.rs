@@ -212,7 +212,7 @@ impl PrimaryThread {
             ReplicationMessage::Resume { reader, offset } => self.resume(reader, offset, now),
             ReplicationMessage::Where { stop, answer } => {
                 let offset = self.offset_of(&stop).filter(|_| stop.history == self.history().id);
-                let position = offset.map(|offset| (stop.history, offset, stop.db()));
+                let position = offset.map(|offset| (stop.history, offset));
                 // Who does not wait any more needs no answer.
                 let _ = answer.send(position);
             }
@@ -302,9 +302,8 @@ impl PrimaryThread {
             if self.read_to < until || stop.is_none() {
                 return;
             }
-            if self.shared.stream_stops.pass(backlog.end(), self.framing.db()) {
-                self.framing = Framing::default();
-            }
+            self.framing = Framing::default();
+            self.shared.stream_stops.pass(backlog.end());
         }
     }
 

@@ -68,7 +68,7 @@ pub enum ReplicationMessage {
     /// what was not read, as it had expired.
     Resume { reader: LogReader, offset: u64 },
     /// A snapshot's name and offset are wanted.
-    Where { stop: Arc<StreamStop>, answer: Sender<Option<(ReplicationId, u64, u32)>> },
+    Where { stop: Arc<StreamStop>, answer: Sender<Option<(ReplicationId, u64)>> },
     /// The client's connection is to end.
     Kill(u64),
     /// Replies wait for replicas from now on: changes are in the log from where the reader begins.
@@ -117,8 +117,8 @@ impl ThreadInbox<ReplicationMessage> {
         self.post(ReplicationMessage::Lead { reader });
     }
 
-    /// The history's name, its length and its database there.
-    pub fn position_of(&self, stop: &Arc<StreamStop>) -> Option<(ReplicationId, u64, u32)> {
+    /// The history's name and its length there.
+    pub fn position_of(&self, stop: &Arc<StreamStop>) -> Option<(ReplicationId, u64)> {
         let (answer, answered) = bounded(1);
         self.post(ReplicationMessage::Where { stop: Arc::clone(stop), answer });
         // The thread waits for nothing, but it may have ended with the server.
