@@ -1,14 +1,14 @@
 //! The prompt on a terminal, with lines that arrive together: each runs by itself, whether it was typed ahead, sent by
 //! a script or pasted.
 
+mod on_terminal;
 mod terminal;
 
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::process::{Child, Command};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -59,25 +59,13 @@ struct Prompt {
 impl Prompt {
     fn start() -> Prompt {
         let (master, slave) = terminal::open();
-        let side = || Stdio::from(OwnedFd::from(slave.try_clone().unwrap()));
-        let program = Command::new(env!("CARGO_BIN_EXE_cinnabar-cli"))
-            .args(["-p", &server().to_string()])
-            .envs([("TERM", "xterm"), ("VALKEYCLI_HISTFILE", "/dev/null"), ("HOME", "/nonexistent")])
-            .stdin(side())
-            .stdout(side())
-            .stderr(side())
-            .spawn()
-            .unwrap();
-        let (sender, output) = channel();
-        let mut reader = master.try_clone().unwrap();
-        std::thread::spawn(move || {
-            let mut buffer = [0; 4096];
-            while let Ok(count @ 1..) = reader.read(&mut buffer) {
-                if sender.send(buffer[..count].to_vec()).is_err() {
-                    return;
-                }
-            }
-        });
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cinnabar-cli"));
+        command.args(["-p", &server().to_string()]).envs([
+            ("TERM", "xterm"),
+            ("VALKEYCLI_HISTFILE", "/dev/null"),
+            ("HOME", "/nonexistent"),
+        ]);
+        let (program, output) = on_terminal::start(&mut command, (&master, &slave));
         let mut prompt = Prompt { master, program, output, shown: String::new() };
         prompt.expect("> ");
         prompt

@@ -1,15 +1,15 @@
 //! `--top` on a terminal, against a server of a few lines: what the screen shows, what keys do, and that the terminal
 //! gets back what it had however the program ends.
 
+mod on_terminal;
 mod terminal;
 
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -65,24 +65,9 @@ impl Terminal {
     fn start(port: u16) -> Terminal {
         let (master, slave) = terminal::open();
         let before = tcgetattr(&slave).unwrap().local_modes;
-        let side = || Stdio::from(OwnedFd::from(slave.try_clone().unwrap()));
-        let program = Command::new(env!("CARGO_BIN_EXE_cinnabar-cli"))
-            .args(["-p", &port.to_string(), "--top", "-i", "0.05"])
-            .stdin(side())
-            .stdout(side())
-            .stderr(side())
-            .spawn()
-            .unwrap();
-        let (sender, output) = channel();
-        let mut reader = master.try_clone().unwrap();
-        std::thread::spawn(move || {
-            let mut buffer = [0; 4096];
-            while let Ok(count @ 1..) = reader.read(&mut buffer) {
-                if sender.send(buffer[..count].to_vec()).is_err() {
-                    return;
-                }
-            }
-        });
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cinnabar-cli"));
+        command.args(["-p", &port.to_string(), "--top", "-i", "0.05"]);
+        let (program, output) = on_terminal::start(&mut command, (&master, &slave));
         Terminal { master, slave, program, output, shown: String::new(), before }
     }
 
