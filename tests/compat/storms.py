@@ -215,13 +215,19 @@ class Storm:
         with self.gate.closed():
             for node in self.replicas():
                 self.wait(f"{self.name(node)} follows", lambda node=node: is_up(node))
-                same(self.primary, node)
+                self.compare(node)
             self.acknowledged.check("reply", self.primary, self.acknowledged.told)
         for node in self.nodes:
             node.is_fresh = True
             if node.info("persistence")["aof_enabled"] != str(int(node.has_log)):
                 raise Failed(f"the log of {self.name(node)} is {'off' if node.has_log else 'on'}")
         self.judge()
+
+    def compare(self, node):
+        try:
+            same(self.primary, node)
+        except Failed as failure:
+            raise Failed(f"{self.name(node)} is not as {self.name(self.primary)}: {failure}") from failure
 
     def check_shim(self):
         """A storm without its clocks and disks would find nothing."""
@@ -371,7 +377,10 @@ def flush_all(storm, _, how, __):
 
 
 def reload(storm, which, *_):
+    """Not of a Valkey that follows: it loses writes that reach it while it loads."""
     node = storm.any_node(which)
+    if not node.is_ours and node is not storm.primary:
+        return
     with node.excused():
         storm.tell(f"DEBUG RELOAD is answered {storm.ask(node, 'DEBUG', 'RELOAD')}")
 
@@ -494,6 +503,8 @@ def main():
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "big"))
     args = parser.parse_args()
     args.server, args.peers = os.path.abspath(args.server), os.path.abspath(os.path.expanduser(args.peers))
+    if not os.access(args.server, os.X_OK):
+        parser.error(f"{args.server} is no program")
     print(f"seed {args.seed}", flush=True)
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "storm_shim.c")
     with tempfile.TemporaryDirectory() as folder:
