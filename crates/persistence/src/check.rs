@@ -1,4 +1,4 @@
-//! Checking a file: it is read as for loading, and what was found is told as `valkey-check-rdb` tells it.
+//! Checks a file: it is read as for loading, and the findings are reported in the words of `valkey-check-rdb`.
 //!
 //! ```text
 //!  [offset 0] Checking RDB file dump.rdb
@@ -19,23 +19,23 @@ use engine::time::UnixMs;
 use std::fmt::{Display, Write as _};
 use std::io::Read;
 
-/// The lines that tell of a file, and whether it is sound.
+/// The report's lines about a file, and whether it is sound.
 #[derive(Debug)]
 pub struct CheckReport {
     /// Lines, each with its end.
     pub text: String,
     /// Whether the file can be loaded.
     pub is_sound: bool,
-    /// What it has, by database and type.
+    /// Its content, by database and type.
     pub stats: FileStats,
 }
 
-/// Reads a file. `name` is what it is called in the report; `now`: Unix time in milliseconds.
+/// Reads a file. The report calls it `name`; `now`: Unix time in milliseconds.
 pub fn check(name: &str, file: &mut dyn Read, now: UnixMs) -> CheckReport {
     check_beginning(name, file, now).0
 }
 
-/// The same for a file that may go on behind what is checked: also how many bytes that is.
+/// Checks a file that may have more bytes behind the checked ones: also returns how many bytes were checked.
 pub fn check_beginning(name: &str, file: &mut dyn Read, now: UnixMs) -> (CheckReport, u64) {
     let mut checker = Checker { now, ..Checker::default() };
     checker.say(&format!("Checking RDB file {name}"));
@@ -82,7 +82,7 @@ struct Checker {
     expired: u64,
     functions: u64,
     stats: FileStats,
-    /// The version, and what it is called, if it is none that is read whole.
+    /// The version and its name, if it is one that is not read whole.
     strange: Option<(&'static str, u16)>,
 }
 
@@ -91,7 +91,7 @@ impl Checker {
         let _ = writeln!(self.text, "[offset {}] {line}", self.offset);
     }
 
-    /// What is said of a type that nobody knows.
+    /// Returns the message for an unknown type.
     fn unknown_type(&self, kind: impl Display) -> String {
         match self.strange {
             Some((name, version)) => {
@@ -183,7 +183,7 @@ impl Sink for Checker {
 }
 
 impl Doing {
-    /// The name that reports give it.
+    /// Returns the name that reports give it.
     pub fn name(self) -> &'static str {
         match self {
             Doing::Start => "start",
@@ -255,7 +255,7 @@ mod tests {
              [info] 1 keys read\n[info] 0 expires\n[info] 0 already expired\n[info] 0 functions\n\
              [offset 24] Check RDB returned error code 1 (0 means success)\n"
         );
-        // What is cut off is told of by where it begins; after a key there is none.
+        // The message about truncated input names the offset where the item begins; after a key there is none.
         let cut = told(b"REDIS0003\x00\x01k\x05val").text;
         assert!(cut.contains("[offset 13] Unexpected EOF reading RDB file\n"), "{cut}");
         let unknown = told(b"REDIS0003\x00\x01k\x01v\x63").text;
@@ -277,7 +277,7 @@ mod tests {
         ] {
             assert!(foreign.contains(line), "{foreign}");
         }
-        // There is no type before anything was read.
+        // No type is reported before the first one was read.
         for nothing in [&b""[..], b"REDIS", b"REDIS0011\xfa", b"REDIS0011\xfa\x01a\x01b\xfe", b"REDIS0011\xfe\x00"] {
             let text = told(nothing).text;
             assert!(

@@ -1,13 +1,13 @@
-//! What a file has, by database and type, told as `valkey-check-rdb --stats` tells it.
+//! The content of a file, by database and type, reported in the words of `valkey-check-rdb --stats`.
 //!
 //! ```text
 //!  db.0.type.name                  string  list   set    zset   hash   module  stream
 //!  db.0.keys.total                 4      2      1      1      1      0      1
 //! ```
 //!
-//! Sizes are bytes of text: those of a field count with its value's, those of a member with its score's. Percentiles
-//! are those of HDR histograms of three digits; what is above a histogram's range is in no percentile. A member of a
-//! sorted set is one element in every encoding, where the reference counts two in packed ones.
+//! Sizes are bytes of text: the size of a field includes its value, that of a member its score. Percentiles are those
+//! of HDR histograms of three digits; a value above a histogram's range is in no percentile. A member of a sorted set
+//! is one element in every encoding, where the reference counts two in packed ones.
 
 use crate::decode::Decoded;
 use engine::data::value::Object;
@@ -20,13 +20,13 @@ use structures::stream::Id;
 
 /// Types in the order of the columns. No module is read: its column stays empty.
 const TYPES: [&str; 7] = ["string", "list", "set", "zset", "hash", "module", "stream"];
-/// The most elements of a key, and the most bytes of an element, that percentiles tell of.
+/// The most elements of a key, and the most bytes of an element, that percentiles cover.
 const MAX_COUNT: u64 = 200 * 1024;
 const MAX_SIZE: u64 = 1024 * 1024;
-/// Up to this number databases that a file does not have are told of, too.
+/// The highest number up to which missing databases are reported, too.
 const LAST_GAP: u64 = 1 << 14;
 
-/// How statistics are written.
+/// The format of statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatsFormat {
     /// A line for each figure, with a column for each type.
@@ -54,7 +54,7 @@ struct TypeStats {
     sizes: Figures,
 }
 
-/// Sum, highest and percentiles of what was counted.
+/// Sum, highest and percentiles of the counted values.
 #[derive(Debug, Default)]
 struct Figures {
     sum: u64,
@@ -70,7 +70,7 @@ impl Figures {
             self.histogram = Histogram::new_with_bounds(1, most, 3).ok();
         }
         if let Some(histogram) = &mut self.histogram {
-            // One above the range is left out.
+            // A value above the range is left out.
             let _ = histogram.record(value);
         }
     }
@@ -93,7 +93,7 @@ impl TypeStats {
         if of == 0 { 0.0 } else { sum as f64 / of as f64 }
     }
 
-    /// The figures in the order of their lines, each with its name.
+    /// Returns the figures in the order of their lines, each with its name.
     fn lines(&self) -> [(&'static str, String); 17] {
         let (count, size) = (&self.elements, &self.sizes);
         let percentile = |figures: &Figures, percentile| format!("{:.2}", figures.percentile(percentile) as f64);
@@ -120,12 +120,12 @@ impl TypeStats {
 }
 
 impl FileStats {
-    /// The file has this database.
+    /// Records that the file has this database.
     pub(crate) fn add_database(&mut self, db: u64) {
         self.databases.entry(db).or_default();
     }
 
-    /// The file has this key; whether it has an expiry, and has expired.
+    /// Records that the file has this key; whether it has an expiry, and has expired.
     pub(crate) fn add_key(&mut self, db: u64, name: &[u8], value: &Decoded, expires: bool, has_expired: bool) {
         let stats = &mut self.databases.entry(db).or_default()[column(value)];
         stats.count_key(name, value);
@@ -136,7 +136,7 @@ impl FileStats {
     /// Writes all figures of all databases up to the last one.
     ///
     /// # Errors
-    /// They cannot be written.
+    /// The I/O error of `out`.
     pub fn write(&self, format: StatsFormat, out: &mut dyn Write) -> io::Result<()> {
         let last = self.databases.keys().next_back().copied().unwrap_or(0);
         let nothing = Default::default();

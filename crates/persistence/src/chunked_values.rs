@@ -1,7 +1,7 @@
 //! Large values, written a piece at a time, so that no client waits for the whole.
 //!
-//! While a value stays as it is from its first piece to its last, a number says how far it is written. One that is to
-//! be changed is [followed](ValueCursor::follow) from then on:
+//! While a value stays as it is from its first piece to its last, a number says how far it is written. A value that is
+//! about to change is [followed](ValueCursor::follow) from then on:
 //!
 //! | type | what its changes cost | order in the file |
 //! | --- | --- | --- |
@@ -33,12 +33,12 @@ use structures::stream::Id;
 /// Elements, or nodes, above which a collection is large: some hundred microseconds' worth.
 const LARGE_ELEMENTS: usize = 4096;
 const LARGE_NODES: usize = 64;
-/// Bytes above which a string is.
+/// Bytes above which a string is large.
 const LARGE_STRING: usize = 64 << 10;
 /// Longer strings are not compressed.
 const COMPRESSED_MAX: usize = 4 << 20;
 
-/// Whether writing the value takes so long that it is done a piece at a time.
+/// Returns whether writing the value takes so long that it is done a piece at a time.
 pub fn is_large(value: &Value<'_>) -> bool {
     let Value::Payload(object) = value else { return false };
     match object {
@@ -52,17 +52,17 @@ pub fn is_large(value: &Value<'_>) -> bool {
     }
 }
 
-/// How far a large value is written.
+/// The progress of writing a large value.
 pub struct Pieces {
     how: How,
     state: State,
     /// Bytes of a string, elements of a sorted set, nodes of a list, or a place in a table.
     at: u64,
-    /// The node of a stream that was written last.
+    /// The last node of a stream that was written.
     last_node: Option<Id>,
 }
 
-/// How elements are written.
+/// The form of elements.
 #[derive(Clone, Copy)]
 struct How {
     style: Style,
@@ -116,7 +116,7 @@ impl Pieces {
         pieces
     }
 
-    /// Appends about `max` bytes more of a value that is as it was; whether these were the last.
+    /// Appends about `max` bytes more of an unchanged value, and returns whether these were the last.
     fn piece(&mut self, out: &mut Vec<u8>, object: &Object, max: usize) -> bool {
         let end = out.len().saturating_add(max);
         let how = self.how;
@@ -167,7 +167,7 @@ impl Pieces {
         }
     }
 
-    /// A table, by places on its line of hashes; `scan` writes what is at one and tells the next.
+    /// Writes a table, by places on its line of hashes; `scan` writes the elements at one place and returns the next.
     fn table(&mut self, out: &mut Vec<u8>, end: usize, mut scan: impl FnMut(u64, &mut Vec<u8>) -> Option<u64>) -> bool {
         while out.len() < end {
             match scan(self.at, out) {
@@ -178,7 +178,7 @@ impl Pieces {
         false
     }
 
-    /// Begins a sweep over what is left of a collection in a table.
+    /// Begins a sweep over the rest of a collection in a table.
     fn sweep(&self, object: &mut Object, kept: &SharedImages) -> Option<Swept> {
         let (how, kept) = (self.how.quick(), kept.clone());
         match object {
@@ -239,10 +239,10 @@ impl ValueCursor for Pieces {
 
     fn put_all(&mut self, object: &Object, kept: &SharedImages) {
         self.how = self.how.quick();
-        // As large as the room for them is at once.
+        // The bytes of one piece match the room for them.
         while !kept.append(|out| self.put(out, object, AT_ONCE)) {}
         match self.state {
-            // It is put together at last; what it becomes meanwhile is of no account.
+            // The string is put together at the end; its later changes do not matter.
             State::Collected(_) => self.at = u64::MAX,
             _ => self.state = State::Done,
         }
@@ -255,13 +255,13 @@ impl ValueCursor for Pieces {
     }
 }
 
-/// Bytes of a value that are written down at once because it is changed.
+/// Bytes of a value that are written at once because it is about to change.
 const AT_ONCE: usize = 48 << 10;
 
 /// A string as it was, whose bytes are changed and become more.
 struct Patched {
     len: usize,
-    /// What was changed, by number.
+    /// Old blocks of the changed bytes, by number.
     blocks: BTreeMap<usize, Box<[u8]>>,
 }
 
@@ -270,7 +270,7 @@ const BLOCK: usize = 16 << 10;
 const BLOCKS_MAX: usize = 1024;
 
 impl Patched {
-    /// Keeps the blocks of these bytes, but for what lies before `written`.
+    /// Keeps the blocks of these bytes, but for those before `written`.
     fn keep(&mut self, string: &[u8], bytes: &Range<usize>, written: usize) -> bool {
         let (start, end) = (bytes.start.max(written), bytes.end.min(self.len));
         if start >= end {
@@ -313,7 +313,7 @@ type Pair = (f64, Box<[u8]>);
 /// A collection that is swept.
 struct Swept {
     sweep: Arc<SnapshotSweep>,
-    /// Of a sorted set the lowest pair that was written before.
+    /// The lowest pair of a sorted set that was written before.
     below: Option<Arc<Pair>>,
 }
 
@@ -336,7 +336,7 @@ impl Swept {
 }
 
 impl How {
-    /// As quick as can be: a client waits.
+    /// Returns the form that is quickest to write: a client waits.
     fn quick(self) -> How {
         How { style: Style { compress: false, ..self.style }, ..self }
     }
@@ -356,7 +356,7 @@ impl How {
         self.field(out, Item::Bytes(seen.name), Item::Bytes(seen.value), seen.expiry);
     }
 
-    /// A pair, if it is lower than that one.
+    /// Puts a pair, if it is lower than `below`.
     fn pair(&self, out: &mut Vec<u8>, seen: Seen<'_>, below: Option<&Pair>) {
         let Ok(score) = seen.value.try_into().map(f64::from_le_bytes) else { return };
         // Scores are never NaN; -0.0 and 0.0 are one to the order.
@@ -392,7 +392,7 @@ mod tests {
                 let (start, end) = (at.min(bytes.len()), at.saturating_add(count).min(bytes.len()));
                 match how {
                     0 => done = pieces.put(&mut out, &object, 1 + count),
-                    // Bytes behind those that it had may change without notice.
+                    // Bytes behind those at the beginning may change without notice.
                     1 => {
                         prop_assert!(pieces.keep_bytes(&object, &(start..start + count)));
                         let Object::String(bytes) = &mut object else { unreachable!() };

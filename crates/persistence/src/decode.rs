@@ -1,9 +1,8 @@
 //! Reading values: every type and encoding that Redis and Valkey have written since version 2.
 //!
 //! Packed collections are taken over as they are once their bytes have been walked; old encodings become the present
-//! ones. What is larger than the present limits of packed forms changes its form. A value that is returned is one that
-//! commands could have made: no element twice, none that is no number where one must be, no collection without
-//! elements.
+//! ones. A collection above the present limits of packed forms changes its form. A returned value is one that commands
+//! could have made: no element twice, no text where a number must be, no collection without elements.
 
 use crate::format::{Family, kind, module, node};
 use crate::source::{Fault, Reason, Result, Source};
@@ -36,7 +35,7 @@ pub enum Decoded {
 }
 
 impl Decoded {
-    /// A string, in the form that SET would give it.
+    /// Returns a string, in the form that SET would give it.
     fn string(bytes: Vec<u8>) -> Decoded {
         match NewString::encode(Cow::Borrowed(&bytes)) {
             NewString::Int(n) => Decoded::Int(n),
@@ -44,7 +43,7 @@ impl Decoded {
         }
     }
 
-    /// The value under a key. `expiry`: Unix time in milliseconds; `meta`: its access mark.
+    /// Returns the value under a key. `expiry`: Unix time in milliseconds; `meta`: its access mark.
     pub fn into_entry(self, key: &[u8], expiry: Option<u64>, meta: u32) -> KeyEntry {
         let value = match &self {
             Decoded::Int(n) => NewValue::Int(*n),
@@ -64,7 +63,7 @@ impl Decoded {
     }
 }
 
-/// Whether some server of the family has written values of this type.
+/// Returns whether a server of the family has written values of this type.
 pub fn is_type(kind: u8, family: Family) -> bool {
     match kind {
         kind::STRING..=kind::MODULE_2 | kind::HASH_ZIPMAP..=kind::STREAM_LISTPACKS_3 => true,
@@ -76,7 +75,7 @@ pub fn is_type(kind: u8, family: Family) -> bool {
     }
 }
 
-/// Whether values of this type are one string, of which more is to be worked out than its length.
+/// Returns whether values of this type are one string that still has to be decoded.
 pub fn is_one_string(kind: u8) -> bool {
     matches!(
         kind,
@@ -90,12 +89,12 @@ pub fn is_one_string(kind: u8) -> bool {
     )
 }
 
-/// Reads a value of type `kind`, from an input of a version of `family`. Packed values are searched for what comes
-/// twice, too.
+/// Reads a value of type `kind`, from an input of a version of `family`. Packed values are searched for duplicates,
+/// too.
 ///
 /// # Errors
-/// The input ends early, cannot be read, has a type that is not known, or a value that cannot be; a collection without
-/// elements is [`Reason::Empty`].
+/// The input ends early, cannot be read, or has an unknown type or an impossible value; a collection without elements
+/// is [`Reason::Empty`].
 pub fn value(source: &mut Source<'_>, kind: u8, family: Family, limits: &EncodingLimits) -> Result<Decoded> {
     Ok(Decoded::Object(match kind {
         kind::STRING => return Ok(Decoded::string(source.string()?)),
@@ -173,7 +172,7 @@ fn listpack(bytes: &[u8]) -> Option<Listpack> {
     Listpack::from_bytes(bytes).ok()
 }
 
-/// A packed collection, of at least one element.
+/// Reads a packed collection, of at least one element.
 fn packed(source: &mut Source<'_>, read: fn(&[u8]) -> Option<Listpack>, what: &str) -> Result<Listpack> {
     let bytes = source.string()?;
     match read(&bytes) {
@@ -183,7 +182,7 @@ fn packed(source: &mut Source<'_>, read: fn(&[u8]) -> Option<Listpack>, what: &s
     }
 }
 
-/// The number of elements of a collection, which has some.
+/// Reads the number of elements of a collection, which has at least one.
 fn count(source: &mut Source<'_>) -> Result<u64> {
     match source.length()? {
         0 => Err(source.fault(Reason::Empty)),
@@ -265,9 +264,9 @@ fn set(source: &mut Source<'_>, limits: &EncodingLimits) -> Result<Object> {
     Ok(Object::Set(set))
 }
 
-/// Elements that are read before they are put in, so that their places in memory can be asked for together.
+/// Elements that are read before they are inserted, so that their places in memory can be prefetched together.
 const AT_ONCE: usize = 16;
-/// Elements that room is made for because a count says so: memory that is not touched until they come.
+/// Elements that room is made for because a count says so: memory that is not touched until they arrive.
 const RESERVED: usize = 1 << 20;
 
 fn intset(source: &mut Source<'_>, limits: &EncodingLimits) -> Result<Object> {
@@ -306,16 +305,16 @@ fn packed_set(source: &mut Source<'_>, limits: &EncodingLimits) -> Result<Object
     Ok(Object::Set(set))
 }
 
-/// Whether no item comes twice.
+/// Returns whether no item occurs twice.
 fn are_distinct<'a>(items: impl Iterator<Item = Item<'a>> + Clone) -> bool {
-    /// Of so many every one is looked for among those before it.
+    /// Items up to this number are each compared with those before it.
     const FEW: usize = 128;
     let state = RandomState::default();
     // Short hashes side by side are compared many at a time.
     let mut hashes = [0u32; FEW];
     let look_distinct = items.clone().enumerate().all(|(at, item)| {
         let Some(slot) = hashes.get_mut(at) else { return false };
-        // Digits that are held as a string are the number that they stand for.
+        // Digits that are stored as a string equal the number that they stand for.
         let hash = match item {
             Item::Bytes(bytes) => match Item::of(bytes) {
                 Item::Int(n) => state.hash_one(n),
@@ -393,7 +392,7 @@ impl Pairs {
         let order = |(a, score_a): &(Range<usize>, f64), (b, score_b): &(Range<usize>, f64)| {
             (score_a + 0.0).total_cmp(&(score_b + 0.0)).then_with(|| text[a.clone()].cmp(&text[b.clone()]))
         };
-        // Small ones come in order; big ones from the highest down, which makes sorting them a walk.
+        // Small sets come in order; big ones from the highest down, which makes sorting them a walk.
         if !self.pairs.is_sorted_by(|a, b| order(a, b).is_lt()) {
             self.pairs.reverse();
             self.pairs.sort_by(order);
@@ -406,7 +405,7 @@ impl Pairs {
     }
 }
 
-/// Where the fields' expiries are.
+/// The position of the fields' expiries.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ExpiryPlace {
     None,
@@ -414,7 +413,7 @@ enum ExpiryPlace {
     Behind,
     /// Before the field, 0 for none.
     Before,
-    /// Before the field, 1 above what it is later than this; 0 for none.
+    /// Before the field, relative to this time plus 1; 0 for none.
     BeforeFrom(i64),
 }
 
@@ -472,7 +471,7 @@ fn packed_hash(source: &Source<'_>, pack: Listpack, limits: &EncodingLimits) -> 
     }
 }
 
-/// Fields, values and expiries in turns; an expiry of 0 is none.
+/// Reads fields, values and expiries in turns; an expiry of 0 is none.
 fn packed_timed_hash(source: &mut Source<'_>, limits: &EncodingLimits) -> Result<Object> {
     let pack = packed(source, listpack, "Hash listpack")?;
     let (mut hash, mut items) = (Hash::default(), pack.iter());
@@ -494,20 +493,20 @@ fn packed_timed_hash(source: &mut Source<'_>, limits: &EncodingLimits) -> Result
     Ok(Object::Hash(hash))
 }
 
-/// A module's value cannot be kept; the error says whose it is.
+/// Refuses a module's value, which cannot be stored; the error names the module.
 fn foreign(source: &mut Source<'_>) -> Result<crate::source::Fault> {
     let name = module_name(source.length()?);
     let text = format!("The RDB file contains module data I can't load: no matching module type '{name}'");
     Ok(source.fault(Reason::Corrupt(text.into())))
 }
 
-/// Nine characters of six bits, above ten bits of a version.
+/// Returns the name: nine characters of six bits, above ten bits of a version.
 pub(crate) fn module_name(id: u64) -> String {
     const CHARACTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     (0..9).map(|at| char::from(CHARACTERS[(id >> (58 - at * 6) & 0x3f) as usize])).collect()
 }
 
-/// Passes over what a module wrote, up to its end.
+/// Passes over a module's bytes, up to their end.
 pub(crate) fn skip_module(source: &mut Source<'_>) -> Result<()> {
     let mut text = Vec::new();
     loop {

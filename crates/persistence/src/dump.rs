@@ -1,4 +1,4 @@
-//! What DUMP answers and RESTORE takes: one value, a version and a checksum.
+//! The payload of DUMP and RESTORE: one value, a version and a checksum.
 //!
 //! ```text
 //!  | type | value ... | version u16 LE | crc-64 of all before, LE |
@@ -23,7 +23,7 @@ use structures::stream::Stream;
 /// Bytes after the value.
 const FOOTER: usize = 10;
 
-/// The value as bytes.
+/// Returns the value as bytes.
 pub fn dump(value: &Value<'_>, style: &Style) -> Vec<u8> {
     if let Value::Payload(Object::Stream(stream)) = value
         && let Some(bytes) = newer_stream(stream, style)
@@ -33,7 +33,7 @@ pub fn dump(value: &Value<'_>, style: &Style) -> Vec<u8> {
     plain(value, style)
 }
 
-/// The value without what only Redis's newest types have a place for.
+/// Dumps the value without the parts that only Redis's newest types have a place for.
 fn plain(value: &Value<'_>, style: &Style) -> Vec<u8> {
     let mut out = Vec::new();
     put_kind(&mut out, value, style);
@@ -41,8 +41,8 @@ fn plain(value: &Value<'_>, style: &Style) -> Vec<u8> {
     finish(out, style.version(value))
 }
 
-/// The same in a form that Redis 7.0 reads, too: for a caller that does not know what reads it (MIGRATE). Streams, and
-/// hashes whose fields have expiries, have none.
+/// Dumps in a form that Redis 7.0 reads, too: for a caller that does not know the reader (MIGRATE). Streams, and hashes
+/// whose fields have expiries, have no such form.
 pub fn dump_widely(value: &Value<'_>, style: &Style) -> Vec<u8> {
     let mut out = Vec::new();
     match value {
@@ -68,7 +68,7 @@ pub struct Gradual {
 }
 
 impl Gradual {
-    /// None for what is to be dumped at once: what is small, and what may lose elements by itself.
+    /// Begins a dump; None for a value to be dumped at once: a small one, and one that may lose elements by itself.
     pub fn begin(value: &Value<'_>, style: &Style) -> Option<Gradual> {
         if chunked_values::is_large(value) { Gradual::of(value, style) } else { None }
     }
@@ -93,18 +93,18 @@ impl Gradual {
         })
     }
 
-    /// Dumps about `max` bytes more; whether these were the last.
+    /// Dumps about `max` bytes more, and returns whether these were the last.
     pub fn step(&mut self, value: &Value<'_>, max: usize) -> bool {
         let Value::Payload(object) = value else { return true };
         self.step_object(object, max)
     }
 
-    /// The same of the value's object.
+    /// Dumps about `max` bytes more of the value's object.
     pub(crate) fn step_object(&mut self, object: &Object, max: usize) -> bool {
         self.pieces.put(&mut self.bytes, object, max)
     }
 
-    /// The whole, after the last step.
+    /// Returns the whole, after the last step.
     pub fn finish(self) -> Vec<u8> {
         let Gradual { pieces, mut bytes, version } = self;
         pieces.finish(&mut bytes);
@@ -112,8 +112,8 @@ impl Gradual {
     }
 }
 
-/// A value that came as this payload, in a form that Redis 7.2 and Valkey read; None if the payload is one, or if there
-/// is none: hashes whose fields have expiries are written in another way by each.
+/// Converts a payload into a form that Redis 7.2 and Valkey read; None if the payload has that form, or if none exists:
+/// each of them writes hashes whose fields have expiries in its own way.
 pub fn for_others(payload: &[u8], value: &Value<'_>, style: &Style) -> Option<Vec<u8>> {
     let version = payload.len().checked_sub(FOOTER).and_then(|at| payload[at..].first_chunk::<2>());
     let is_read = version.is_none_or(|bytes| u16::from_le_bytes(*bytes) <= VERSION_COMMON);
@@ -125,12 +125,12 @@ pub fn stream_state(stream: &Stream) -> Option<Vec<u8>> {
     stream::state(stream)
 }
 
-/// Gives a stream what [`stream_state`] has of it; false if that cannot be.
+/// Restores a stream's state from the bytes of [`stream_state`]; false if they are not valid.
 pub fn restore_stream_state(stream: &mut Stream, state: &[u8]) -> bool {
     stream::restore_state(stream, state).is_ok()
 }
 
-/// A stream, if it has what only Redis's newest types have a place for.
+/// Dumps a stream, if it has parts that only Redis's newest types have a place for.
 fn newer_stream(stream: &Stream, style: &Style) -> Option<Vec<u8>> {
     let kind = stream::whole_kind(stream);
     (kind != kind::STREAM_LISTPACKS_3).then(|| {
@@ -147,7 +147,7 @@ fn finish(mut out: Vec<u8>, version: u16) -> Vec<u8> {
     out
 }
 
-/// Libraries' texts as bytes.
+/// Returns libraries' texts as bytes.
 pub fn dump_functions<'t>(texts: impl Iterator<Item = &'t [u8]>, compress: bool) -> Vec<u8> {
     let mut out = Vec::new();
     for text in texts {
@@ -157,7 +157,7 @@ pub fn dump_functions<'t>(texts: impl Iterator<Item = &'t [u8]>, compress: bool)
     finish(out, VERSION_COMMON)
 }
 
-/// Reads the libraries' texts of a payload; None where something else is in their place.
+/// Reads the libraries' texts of a payload; None if it holds anything else.
 ///
 /// # Errors
 /// A text ends early or cannot be unpacked.
@@ -174,7 +174,7 @@ pub fn restore_functions(payload: Payload<'_>) -> Result<Option<Vec<Vec<u8>>>> {
     Ok(Some(texts))
 }
 
-/// A payload whose footer has been looked at.
+/// A payload whose footer has been checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Payload<'a> {
     /// Type and value.
@@ -182,7 +182,7 @@ pub struct Payload<'a> {
     version: u16,
 }
 
-/// Looks at the version and the checksum; None if one of them is wrong. `relaxed`: any version will do. `skip_sum`: any
+/// Checks the version and the checksum; None if one of them is wrong. `relaxed`: any version will do. `skip_sum`: any
 /// checksum will do.
 pub fn verify(bytes: &[u8], relaxed: bool, skip_sum: bool) -> Option<Payload<'_>> {
     let body = bytes.get(..bytes.len().checked_sub(FOOTER)?)?;
@@ -211,7 +211,7 @@ pub fn restore(payload: Payload<'_>, limits: &EncodingLimits) -> Result<Decoded>
     Ok(value)
 }
 
-/// Fuzz hook: whatever a payload is, it is refused or becomes a value that can be written again.
+/// Fuzz hook: every payload is refused or becomes a value that can be written again.
 #[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz(data: &[u8]) {
     use crate::format::VERSION_COMMON;

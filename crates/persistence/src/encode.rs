@@ -1,7 +1,7 @@
-//! Writing values: a byte for the type, then what that type says.
+//! Writing values: a byte for the type, then that type's content.
 //!
-//! Packed collections go to disk as they lie in memory; a packed sorted set, whose memory is of another form, as the
-//! listpack that it would be. Everything appends to a vector, so nothing fails here.
+//! Packed collections go to disk as they lie in memory; a packed sorted set, whose memory has another form, as the
+//! listpack that it would be. All functions append to a vector, so they cannot fail.
 
 use crate::format::{Family, VERSION_COMMON, VERSION_OLDER, VERSION_REDIS, VERSION_VALKEY, kind, length, node, string};
 use engine::data::value::{Object, Str, Value};
@@ -14,18 +14,18 @@ use structures::quicklist::NodeView;
 use structures::set::Set;
 use structures::sorted_set::SortedSet;
 
-/// How values are written where there is a choice.
+/// The form of values where there is a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     /// Long strings are compressed (`rdbcompression`).
     pub compress: bool,
-    /// Whose form hashes with fields that have expiries are written in (`rdb-version-compat`). With
-    /// [`Family::Common`] they have none, and the rest is as Redis 7.0 reads it, too.
+    /// The family whose form hashes with fields that have expiries are written in (`rdb-version-compat`). With
+    /// [`Family::Common`] fields have no expiries, and the rest is as Redis 7.0 reads it, too.
     pub family: Family,
 }
 
 impl Style {
-    /// The version that states what such a value needs.
+    /// Returns the version that states the needs of such a value.
     pub fn version(&self, value: &Value<'_>) -> u16 {
         if has_field_expiries(value) { self.newest_version() } else { VERSION_COMMON }
     }
@@ -38,12 +38,12 @@ impl Style {
         if self.is_oldest() { kind::STREAM_LISTPACKS_2 } else { kind::STREAM_LISTPACKS_3 }
     }
 
-    /// The version for files without such hashes.
+    /// Returns the version for files without such hashes.
     pub fn common_version(&self) -> u16 {
         if self.is_oldest() { VERSION_OLDER } else { VERSION_COMMON }
     }
 
-    /// The version for files that have hashes with expiries in them.
+    /// Returns the version for files that have hashes with expiries in them.
     pub fn newest_version(&self) -> u16 {
         if self.family == Family::Redis { VERSION_REDIS } else { VERSION_VALKEY }
     }
@@ -55,9 +55,9 @@ fn has_field_expiries(value: &Value<'_>) -> bool {
 
 /// Shorter strings are not worth compressing, in bytes.
 const COMPRESS_MIN: usize = 21;
-/// What compression must save, in bytes.
+/// Bytes that compression must save.
 const SAVED_MIN: usize = 4;
-/// Digits of the longest number that a string can be instead.
+/// Digits of the longest number that replaces a string.
 const DIGITS_MAX: usize = 11;
 
 /// Appends the type of a value.
@@ -148,7 +148,7 @@ fn put_hash(out: &mut Vec<u8>, hash: &Hash, style: &Style) {
     }
     let hash = hash.view();
     let timed = hash.volatile_len() > 0;
-    // What an expiry of Redis's is counted from; 0 stands for none, so the first is 1.
+    // Redis counts expiries from this one; 0 stands for none, so the first is 1.
     let first = hash.next_expiry().unwrap_or(0);
     if timed && style.family == Family::Redis {
         out.extend_from_slice(&first.to_le_bytes());
@@ -162,7 +162,7 @@ fn put_hash(out: &mut Vec<u8>, hash: &Hash, style: &Style) {
     });
 }
 
-/// A field's expiry, where it comes before the field. `timed`: fields of this hash have expiries, the earliest
+/// Puts a field's expiry, where it comes before the field. `timed`: fields of this hash have expiries, the earliest
 /// `first`.
 pub(crate) fn put_expiry_before(out: &mut Vec<u8>, expiry: Option<u64>, timed: bool, first: u64, style: &Style) {
     if timed && style.family == Family::Redis {
@@ -170,7 +170,7 @@ pub(crate) fn put_expiry_before(out: &mut Vec<u8>, expiry: Option<u64>, timed: b
     }
 }
 
-/// The same, where it comes after the value.
+/// Puts a field's expiry, where it comes after the value.
 pub(crate) fn put_expiry_after(out: &mut Vec<u8>, expiry: Option<u64>, timed: bool, style: &Style) {
     if timed && style.family != Family::Redis {
         out.extend_from_slice(&expiry.map_or(-1, |at| at as i64).to_le_bytes());
@@ -229,7 +229,7 @@ fn put_fraction(score: f64, digits: &mut Vec<u8>) -> bool {
     true
 }
 
-/// The score, if it is an integer that doubles tell from its neighbours.
+/// Returns the score, if it is an integer that doubles distinguish from its neighbours.
 fn whole(score: f64) -> Option<i64> {
     const EXACT: f64 = (1u64 << 52) as f64;
     (score.abs() <= EXACT && score.trunc() == score && !(score == 0.0 && score.is_sign_negative()))
@@ -272,7 +272,7 @@ pub fn put_string(out: &mut Vec<u8>, text: &[u8], compress: bool) {
 /// Appends a string compressed, if that makes it shorter.
 fn put_shorter(out: &mut Vec<u8>, text: &[u8]) -> bool {
     let (start, limit) = (out.len(), text.len() - SAVED_MIN);
-    // What comes before is known when the rest is there: room for it is made, mostly as much as it takes.
+    // The head is known when the rest is there: room for it is made, mostly as much as it takes.
     put_compressed_head(out, limit, text.len());
     let from = out.len();
     if lzf::compress_onto(text, limit, out).is_none() {
@@ -333,7 +333,7 @@ mod tests {
             }
         }
 
-        /// Also where the compressed length takes fewer bytes than the text's.
+        /// The compressed length may take fewer bytes than the text's.
         #[test]
         fn strings_are_compressed_where_they_lie(before in 0..3usize, text in "[ab]{21,400}|(abcdefgh){8,3000}|.{21,90}") {
             let mut out = vec![b'x'; before];

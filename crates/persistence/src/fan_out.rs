@@ -1,15 +1,15 @@
-//! One file's bytes for several who take them, each at its own pace: replicas that ask together.
+//! One file's bytes for several takers, each at its own pace: replicas that ask together.
 //!
 //! ```text
 //!   walk -> write | block | block | block | block |      in memory: what the slowest has not taken, up to a bound
 //!                     ^ taker            ^ taker
 //! ```
 //!
-//! Takers join before the first byte. While as many bytes wait as may, the walk waits, too; who takes nothing for as
-//! long as [`Pace::patience`] while it does is dropped, and the others go on. The walk fails when nobody is left. A
-//! taker is told of the end: half a file is never taken for a whole one.
+//! Takers join before the first byte. While the limit of waiting bytes is reached, the walk waits, too; a taker that
+//! takes nothing for [`Pace::patience`] meanwhile is dropped, and the others continue. The walk fails when no taker is
+//! left. A taker learns of the end: half a file is never taken for a whole one.
 //!
-//! Nothing is asked of threads but that each taker has its own, and the walk, too.
+//! Each taker needs a thread of its own, and the walk, too; nothing else is asked of threads.
 
 use engine::locks::sync::assert_unlocked;
 use std::collections::{BTreeMap, VecDeque};
@@ -23,21 +23,21 @@ use std::time::Duration;
 pub struct Pace {
     /// Bytes that may wait for the slowest, but for one block.
     pub bytes: usize,
-    /// How long it may take nothing while the walk waits for it.
+    /// Time in which a taker may take nothing while the walk waits for it.
     pub patience: Duration,
 }
 
 /// Bytes of a block.
 const BLOCK: usize = 64 << 10;
 
-/// Where the file is written to.
+/// The writer's end of the file.
 pub struct FanOut {
     shared: Arc<Shared>,
-    /// What is not a block yet.
+    /// Bytes of the incomplete block.
     block: Vec<u8>,
 }
 
-/// One who takes the file. Dropped before the end, it is not waited for any more.
+/// A reader of the file. The walk does not wait for a taker that was dropped before the end.
 pub struct Taker {
     shared: Arc<Shared>,
     number: u64,
@@ -52,11 +52,11 @@ struct Shared {
 #[derive(Default)]
 struct Queue {
     blocks: VecDeque<Arc<Vec<u8>>>,
-    /// Bytes of these.
+    /// Bytes of these blocks.
     bytes: usize,
-    /// The number of the first of them.
+    /// The number of the first block.
     first: u64,
-    /// Where takers are, by their numbers: the block that each takes next.
+    /// Positions of takers, by their numbers: the block that each takes next.
     takers: BTreeMap<u64, u64>,
     joined: u64,
     state: State,
@@ -64,13 +64,13 @@ struct Queue {
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum State {
-    /// Nothing is written yet.
+    /// Not a byte is written yet.
     #[default]
     Open,
     Running,
-    /// All is written.
+    /// The file is complete.
     Complete,
-    /// It ended early.
+    /// The file ended early.
     Broken,
 }
 
@@ -86,13 +86,13 @@ impl Shared {
 }
 
 impl FanOut {
-    /// For takers who are to join.
+    /// Returns a file for takers that are to join.
     pub fn new(pace: Pace) -> FanOut {
         let shared = Shared { pace, queue: Mutex::default(), changed: Condvar::new() };
         FanOut { shared: Arc::new(shared), block: Vec::new() }
     }
 
-    /// One who takes all bytes; None when some have been written already.
+    /// Adds a taker that takes all bytes; None when some have been written already.
     pub fn join(&self) -> Option<Taker> {
         let mut queue = self.shared.queue();
         if queue.state != State::Open {
@@ -104,10 +104,10 @@ impl FanOut {
         Some(Taker { shared: Arc::clone(&self.shared), number })
     }
 
-    /// All is written: takers come to the end. Without this they are told that it ended early.
+    /// Completes the file: takers reach the end. Without this call they learn that it ended early.
     ///
     /// # Errors
-    /// Nobody takes it any more.
+    /// `BrokenPipe`: no taker is left.
     pub fn finish(mut self) -> io::Result<()> {
         self.flush()?;
         self.shared.end(State::Complete);
@@ -145,7 +145,7 @@ impl Write for FanOut {
         if self.block.len() >= BLOCK {
             self.push()?;
         } else if self.shared.queue().takers.is_empty() {
-            // A walk that is slowed down would fill its block for nobody.
+            // A walk that is slowed down would fill its block for no taker.
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         Ok(bytes.len())
@@ -165,7 +165,7 @@ impl Drop for FanOut {
 }
 
 impl Queue {
-    /// Lets go of what all have taken.
+    /// Drops the blocks that all have taken.
     fn trim(&mut self) {
         let needed = self.takers.values().min().copied().unwrap_or(u64::MAX);
         while self.first < needed
@@ -176,7 +176,7 @@ impl Queue {
         }
     }
 
-    /// Those for whom the first block waits.
+    /// Drops the takers that the first block waits for.
     fn drop_slowest(&mut self) {
         let first = self.first;
         self.takers.retain(|_, next| *next > first);
@@ -184,21 +184,21 @@ impl Queue {
     }
 }
 
-/// What comes next.
+/// The result of waiting for a block.
 pub enum NextBlock {
-    /// These bytes.
+    /// The next block.
     Block(Arc<Vec<u8>>),
-    /// Nothing in that time.
+    /// No block within that time.
     Later,
-    /// Nothing any more.
+    /// The end of the file.
     End,
 }
 
 impl Taker {
-    /// The next block of bytes, when there is one; None at the end.
+    /// Returns the next block of bytes, once there is one; None at the end.
     ///
     /// # Errors
-    /// `TimedOut`: this one was too slow. `ConnectionAborted`: the file ended early.
+    /// `TimedOut`: this taker was too slow. `ConnectionAborted`: the file ended early.
     pub fn block(&mut self) -> io::Result<Option<Arc<Vec<u8>>>> {
         loop {
             match self.block_within(Duration::from_secs(1))? {
@@ -209,10 +209,10 @@ impl Taker {
         }
     }
 
-    /// The next block of bytes, if it comes within this time.
+    /// Returns the next block of bytes, if it comes within this time.
     ///
     /// # Errors
-    /// Those of [`block`](Self::block).
+    /// The errors of [`block`](Self::block).
     pub fn block_within(&mut self, time: Duration) -> io::Result<NextBlock> {
         let mut queue = self.shared.queue();
         let mut waited = false;
@@ -240,10 +240,10 @@ impl Taker {
         }
     }
 
-    /// Writes all to `to`; how many bytes there were.
+    /// Writes all to `to`, and returns the number of bytes.
     ///
     /// # Errors
-    /// Those of [`block`](Self::block), and those of `to`.
+    /// The errors of [`block`](Self::block), and of `to`.
     pub fn pour(mut self, to: &mut dyn Write) -> io::Result<u64> {
         let mut written = 0;
         while let Some(block) = self.block()? {
@@ -277,7 +277,7 @@ mod tests {
         (0..len).map(|n| (n / 251) as u8 ^ n as u8).collect()
     }
 
-    /// Takes so many bytes, and is gone.
+    /// A taker that takes so many bytes, and leaves.
     struct Leaves(usize);
 
     impl Write for Leaves {

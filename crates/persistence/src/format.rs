@@ -1,7 +1,7 @@
 //! The numbers of the format: opcodes, types of values, encodings of strings, versions.
 //!
-//! Two families have gone apart since version 11. Redis counts on from 12; Valkey goes on from 80, with a magic word of
-//! its own. Both use type 22 and above, for different things, so such a type means nothing without the version.
+//! Two families have separated since version 11. Redis continues from 12; Valkey from 80, with a magic word of its own.
+//! Both use type 22 and above, for different things, so such a type means nothing without the version.
 
 /// Redis 7.0: before small sets of texts and streams had types of their own.
 pub const VERSION_OLDER: u16 = 10;
@@ -11,12 +11,12 @@ pub const VERSION_COMMON: u16 = 11;
 pub const VERSION_REDIS: u16 = 12;
 /// The highest version of Redis whose types are known here.
 pub const VERSION_REDIS_MAX: u16 = 14;
-/// Valkey 9.0: the same, in another way.
+/// Valkey 9.0: such hashes in another form.
 pub const VERSION_VALKEY: u16 = 80;
 /// The highest version of Valkey whose types are known here.
 pub const VERSION_VALKEY_MAX: u16 = 81;
 
-/// Who understands a type above those that both have.
+/// The servers that understand a type above the common ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// Redis up to 7.2 and Valkey up to 8, which write the same.
@@ -43,11 +43,11 @@ pub fn is_known(version: u16) -> bool {
     matches!(version, 1..=VERSION_REDIS_MAX | VERSION_VALKEY..=VERSION_VALKEY_MAX)
 }
 
-/// What a byte at the beginning of a record means, if it is no type of a value.
+/// The meaning of a byte at the beginning of a record, if it is no type of a value.
 pub mod opcode {
     /// Valkey: a slot that is being imported. A name, the number of ranges, their ends.
     pub const SLOT_IMPORT: u8 = 243;
-    /// Redis: what modules know of the next key. A count, for each a class in 4 bytes and a module's value.
+    /// Redis: modules' data about the next key. A count, for each a class in 4 bytes and a module's value.
     pub const KEY_METADATA: u8 = 243;
     /// Slot, keys, keys with an expiry: a hint.
     pub const SLOT_INFO: u8 = 244;
@@ -55,13 +55,13 @@ pub mod opcode {
     pub const FUNCTION: u8 = 245;
     /// Functions as the release candidates of 7.0 wrote them.
     pub const FUNCTION_PRE_GA: u8 = 246;
-    /// What a module has written beside keys.
+    /// A module's data beside keys.
     pub const MODULE_AUX: u8 = 247;
     /// Seconds since the next key was used.
     pub const IDLE: u8 = 248;
     /// How often the next key is used, one byte.
     pub const FREQUENCY: u8 = 249;
-    /// A name and a value that say something of the file.
+    /// A name and a value about the file itself.
     pub const AUX: u8 = 250;
     /// Keys and keys with an expiry of this database: a hint.
     pub const RESIZE_DB: u8 = 251;
@@ -89,7 +89,7 @@ pub mod kind {
     pub const HASH: u8 = 4;
     /// Scores are doubles.
     pub const ZSET_2: u8 = 5;
-    /// A module's value as release candidates wrote it; it cannot be passed over.
+    /// A module's value as release candidates wrote it; it cannot be skipped.
     pub const MODULE_PRE_GA: u8 = 6;
     /// A module's value.
     pub const MODULE_2: u8 = 7;
@@ -117,7 +117,7 @@ pub mod kind {
     pub const STREAM_LISTPACKS_2: u8 = 19;
     /// A listpack of members.
     pub const SET_LISTPACK: u8 = 20;
-    /// A stream of Redis 7.2: with when consumers were active.
+    /// A stream of Redis 7.2: with consumers' times of activity.
     pub const STREAM_LISTPACKS_3: u8 = 21;
 
     /// Valkey: each field is followed by its value and its expiry, 8 bytes, or -1.
@@ -127,13 +127,13 @@ pub mod kind {
     pub const REDIS_HASH_METADATA_PRE_GA: u8 = 22;
     /// Redis: fields, values and expiries in one listpack; of release candidates.
     pub const REDIS_HASH_LISTPACK_EX_PRE_GA: u8 = 23;
-    /// Redis: the earliest expiry, then as before, but expiries are 1 above what they are later than the earliest.
+    /// Redis: the earliest expiry, then as before, but an expiry is its distance from the earliest plus 1.
     pub const REDIS_HASH_METADATA: u8 = 24;
     /// Redis: the earliest expiry, then the listpack.
     pub const REDIS_HASH_LISTPACK_EX: u8 = 25;
-    /// Redis 8.6: with what idempotent producers have sent.
+    /// Redis 8.6: with the records of idempotent producers.
     pub const REDIS_STREAM_LISTPACKS_4: u8 = 26;
-    /// And with entries that were given back to nobody.
+    /// Redis: the same with entries that were given back and have no consumer.
     pub const REDIS_STREAM_LISTPACKS_5: u8 = 27;
 }
 
@@ -146,7 +146,7 @@ pub(crate) mod length {
     pub const BYTES_8: u8 = 0x81;
 }
 
-/// What a string is, where a length says that it is encoded.
+/// The encoding of a string, where a length says that it is encoded.
 pub(crate) mod string {
     pub const INT_8: u8 = 0;
     pub const INT_16: u8 = 1;
@@ -161,7 +161,7 @@ pub(crate) mod node {
     pub const PACKED: u64 = 2;
 }
 
-/// What follows in a module's value.
+/// Markers of the parts of a module's value.
 pub(crate) mod module {
     pub const EOF: u64 = 0;
     pub const SIGNED: u64 = 1;

@@ -1,6 +1,6 @@
 //! Every type of value and every opcode that servers have written, as bytes put together by hand, is read or refused by
-//! name. That what real servers write is read is for `tests/compat/rdb_files.py`; here is what none of those at hand
-//! writes any more, or yet.
+//! name. `tests/compat/rdb_files.py` reads files that real servers write; these tests cover the forms that no server at
+//! hand writes any more, or yet.
 
 use crate::decode::{self, Decoded};
 use crate::format::Family;
@@ -51,7 +51,7 @@ fn read(kind: u8, family: Family, body: &[u8]) -> Result<Decoded, Fault> {
     Ok(value)
 }
 
-/// What a value says, in one line.
+/// Describes a value in one line.
 fn told(value: Decoded) -> String {
     let entry = value.into_entry(b"key", None, 0);
     let value = entry.value();
@@ -137,7 +137,7 @@ fn every_collection_there_has_been() {
     }
 }
 
-/// A stream of one entry, 5-1, and a group with a consumer that has it; from the fifth version on nobody has it.
+/// A stream of one entry, 5-1, and a group with a consumer that has it; from the fifth version on no consumer has it.
 fn stream(version: u8) -> Vec<u8> {
     let id = |ms: u64, seq: u64| [ms.to_be_bytes(), seq.to_be_bytes()].concat();
     let mut out =
@@ -224,7 +224,7 @@ fn members_that_come_twice_are_refused() {
     assert!(read(16, Family::Common, &listpack(&["a", "1", "a", "2"])).is_err());
 }
 
-/// What a file said.
+/// The events of a file.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct All(Vec<String>);
 

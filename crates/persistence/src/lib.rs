@@ -6,11 +6,12 @@
 //! ```
 //!
 //! Values go through [`encode`] and [`decode`], files through [`save`] and [`load`], single values through [`dump`].
-//! All work on buffers and on whatever reads and writes bytes: this crate opens no file and starts no thread. What is
-//! read is never trusted: every length is checked against what is there before memory is taken for it, and an error
-//! says where in the input and why.
+//! All work on buffers and on any reader and writer of bytes: this crate opens no file and starts no thread. Input is
+//! never trusted: every length is checked against the bytes present before memory is taken for it, and an error names
+//! the offset and the reason.
 //!
-//! The format was taken from the files and dumps that the other servers write, and from what they say of it (`rdb.h`).
+//! The format was taken from the files and dumps that the other servers write, and from their description of it
+//! (`rdb.h`).
 #![forbid(unsafe_code)]
 #![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
 

@@ -1,6 +1,6 @@
-//! Reading a file: what it says of itself, then keys with their values until the end, then the checksum.
+//! Reading a file: its fields about itself, then keys with their values until the end, then the checksum.
 //!
-//! The loader hands each thing that it has read to a [`Sink`] and knows nothing of where it goes.
+//! The loader hands each item to a [`Sink`], and the destination is the sink's affair.
 
 use crate::decode::{self, Decoded, module_name, skip_module};
 use crate::format::{Family, is_known, opcode};
@@ -11,7 +11,7 @@ use engine::data::value::Object;
 use engine::keyspace::encoding_limits::EncodingLimits;
 use std::ops::RangeInclusive;
 
-/// A key that was read, with what was said of it.
+/// A key that was read, with its attributes.
 #[derive(Debug)]
 pub struct LoadedKey {
     /// The number of its database.
@@ -28,7 +28,7 @@ pub struct LoadedKey {
     pub frequency: Option<u8>,
 }
 
-/// A key whose value was not looked at.
+/// A key whose value was not decoded.
 #[derive(Clone, Copy, Debug)]
 pub struct Unread<'a> {
     /// The number of its database.
@@ -37,13 +37,13 @@ pub struct Unread<'a> {
     pub name: &'a [u8],
     /// The type of its value: see [`kind`](crate::format::kind).
     pub kind: u8,
-    /// Who wrote the file.
+    /// The family of the file's version.
     pub family: Family,
-    /// What [`decode::value`] reads.
+    /// The input of [`decode::value`].
     pub bytes: &'a [u8],
-    /// Where these are in the file.
+    /// The offset of these bytes in the file.
     pub offset: u64,
-    /// See [`LoadedKey`] for what was said of it.
+    /// The expiry: see [`LoadedKey`].
     pub expiry: Option<i64>,
     /// Seconds since it was used.
     pub idle: Option<u64>,
@@ -51,9 +51,9 @@ pub struct Unread<'a> {
     pub frequency: Option<u8>,
 }
 
-/// Takes what is read. An error's text ends the reading.
+/// Receives the items of a file. An error's text ends the reading.
 pub trait Sink {
-    /// The first bytes are those of a file that can be read. What this one takes the place of is there until now.
+    /// The first bytes are those of a readable file. The data that this file replaces are there until now.
     ///
     /// # Errors
     /// As [`key`](Sink::key).
@@ -61,18 +61,18 @@ pub trait Sink {
         Ok(())
     }
 
-    /// A key with its value.
+    /// Receives a key with its value.
     ///
     /// # Errors
-    /// Why it is not taken, in words for the log.
+    /// The reason of the refusal, in words for the log.
     fn key(&mut self, found: LoadedKey) -> std::result::Result<(), String>;
 
-    /// Whether packed collections are taken [unread](Sink::unread), to be read elsewhere.
+    /// Returns whether packed collections are taken [unread](Sink::unread), to be read elsewhere.
     fn takes_unread(&self) -> bool {
         false
     }
 
-    /// A packed collection whose bytes were not looked at.
+    /// Receives a packed collection whose bytes were not decoded.
     ///
     /// # Errors
     /// As [`key`](Sink::key).
@@ -80,16 +80,16 @@ pub trait Sink {
         Ok(())
     }
 
-    /// The version that the file's first bytes tell.
+    /// Receives the version in the file's first bytes.
     fn version(&mut self, _offset: u64, _version: u16) {}
 
-    /// Something that the file says of itself.
+    /// Receives a field of the file about itself.
     fn field(&mut self, _name: &[u8], _value: &[u8]) {}
 
-    /// Slots were on their way to the server that the data is of, by that name.
+    /// Receives slots that were being imported by the server that the data is of, by that name.
     fn slot_import(&mut self, _name: &[u8; 40], _slots: SlotSet) {}
 
-    /// The source of a library of functions.
+    /// Receives the source of a library of functions.
     ///
     /// # Errors
     /// As [`key`](Sink::key).
@@ -97,29 +97,29 @@ pub trait Sink {
         Ok(())
     }
 
-    /// A collection without elements, which older servers could write; it is left out.
+    /// Reports a collection without elements, which older servers could write; it is left out.
     fn empty_key(&mut self, _name: &[u8]) {}
 
-    /// What a module wrote beside keys was passed over.
+    /// Reports that a module's data beside keys was skipped.
     fn skipped_module(&mut self, _name: &str) {}
 
-    /// The keys that follow are of this database.
+    /// Reports the database of the keys that follow.
     fn database(&mut self, _db: u64) {}
 
-    /// A hint: the database has so many keys.
+    /// Receives a hint: the database has so many keys.
     fn reserve_keys(&mut self, _db: u64, _keys: u64) {}
 
-    /// The name of a key has been read, whose value is of this type.
+    /// Receives the name of a key, whose value is of this type.
     fn name(&mut self, _kind: u8, _name: &[u8]) {}
 
-    /// So many bytes have been read, and this comes next.
+    /// Reports that so many bytes have been read, and the next item.
     fn progress(&mut self, _offset: u64, _next: Doing) {}
 
-    /// The checksum is right; or the file has none.
+    /// Reports that the checksum is right, or that the file has none.
     fn sum(&mut self, _has: bool) {}
 }
 
-/// What is being read, to tell where it went wrong.
+/// The item that is being read, for messages about faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Doing {
     /// The file's first bytes.
@@ -129,7 +129,7 @@ pub enum Doing {
     Type,
     /// An expiry.
     Expire,
-    /// Of a value of this type.
+    /// The key of a value of this type.
     Key(u8),
     /// A value.
     Value,
@@ -137,15 +137,15 @@ pub enum Doing {
     CheckSum,
     /// A hint of how many keys there are.
     Length,
-    /// What the file says of itself.
+    /// A field of the file about itself.
     Aux,
-    /// What a module wrote beside keys.
+    /// A module's data beside keys.
     ModuleAux,
     /// A library of functions.
     Functions,
 }
 
-/// How files are read.
+/// Options of reading.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadOptions {
     /// Versions that are not known are tried as well (`rdb-version-check`).
@@ -154,10 +154,10 @@ pub struct LoadOptions {
     pub check_sum: bool,
 }
 
-/// Whether the file's first bytes are those of one that would be loaded.
+/// Checks whether the file's first bytes are those of a loadable file.
 ///
 /// # Errors
-/// They cannot be read, or say that it is none or of a version that is not known.
+/// They cannot be read, are not an RDB file's, or state an unknown version.
 pub fn check_header(source: &mut Source<'_>, options: LoadOptions) -> Result<()> {
     header(source, options).map(drop)
 }
@@ -165,8 +165,8 @@ pub fn check_header(source: &mut Source<'_>, options: LoadOptions) -> Result<()>
 /// Reads a whole file.
 ///
 /// # Errors
-/// The input cannot be read, is no RDB file or of a version that is not known, ends early, or has a value that cannot
-/// be or a wrong checksum; or the sink does not take what was read.
+/// The input cannot be read, is no RDB file or of an unknown version, ends early, or has an impossible value or a wrong
+/// checksum; or the sink refuses an item.
 pub fn load(source: &mut Source<'_>, options: LoadOptions, limits: &EncodingLimits, sink: &mut dyn Sink) -> Result<()> {
     let version = header(source, options)?;
     sink.version(source.offset(), version);
@@ -225,7 +225,7 @@ pub fn load(source: &mut Source<'_>, options: LoadOptions, limits: &EncodingLimi
 /// Types and opcodes that another family may have given a meaning of its own.
 const FOREIGN: RangeInclusive<u8> = 22..=243;
 
-/// What the opcode says that comes next.
+/// Returns the item that the opcode announces.
 fn doing(opcode: u8, family: Family) -> Doing {
     match opcode {
         opcode::EOF => Doing::CheckSum,
@@ -278,13 +278,13 @@ fn key(
     }
 }
 
-/// What comes before a key.
+/// The attributes that precede a key.
 #[derive(Default)]
 struct Attributes {
     expiry: Option<i64>,
     idle: Option<u64>,
     frequency: Option<u8>,
-    /// What the type of a stream has no place for.
+    /// The state that the type of a stream has no place for.
     stream: Option<Vec<u8>>,
 }
 
@@ -322,14 +322,14 @@ fn footer(source: &mut Source<'_>, version: u16, options: LoadOptions, sink: &mu
 
 fn module_field(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<()> {
     let name = module_name(source.length()?);
-    // An opcode and a number say when it is to be read.
+    // An opcode and a number say when the value is to be read.
     let _ = (source.length()?, source.length()?);
     skip_module(source)?;
     sink.skipped_module(&name);
     Ok(())
 }
 
-/// What modules know of the next key is passed over where its class says that it may be.
+/// Passes over modules' data about the next key where its class says that it may be ignored.
 fn key_metadata(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<()> {
     /// The lowest of three flags, below five bits of a version and four characters of a name.
     const MAY_BE_IGNORED: u32 = 1;
@@ -364,7 +364,7 @@ fn slot_import(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<()> {
     Ok(())
 }
 
-/// Fuzz hook: whatever the bytes are, reading them ends, and what was read can be freed.
+/// Fuzz hook: for all bytes, reading ends, and the result can be freed.
 #[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz(data: &[u8]) {
     struct Count(usize);

@@ -1,6 +1,6 @@
-//! Writing a file: the keyspace, or some of its slots, as it was at one moment, while others go on changing it.
+//! Writing a file: the keyspace, or some of its slots, as it was at one moment, while others continue to change it.
 //!
-//! The moment is a [snapshot](engine::snapshot::captures): a command that changes a key afterwards that has not been
+//! The moment is a [snapshot](engine::snapshot::captures): a command that afterwards changes a key that has not been
 //! written yet writes it down before. The writer takes each shard's lock for a few buckets at a time, or for a
 //! [piece](crate::chunked_values) of a large value.
 
@@ -21,33 +21,33 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// What is written besides keys, and how.
+/// The content besides keys, and the way of writing.
 #[derive(Clone, Debug)]
 pub struct SaveOptions {
-    /// The slots whose keys are written. Functions are if these are all.
+    /// The slots whose keys are written. Functions are written if these are all.
     pub slots: SlotSet,
     /// Keys are written, and functions.
     pub data: bool,
-    /// See above.
+    /// Functions are written.
     pub functions: bool,
-    /// What the file is for.
+    /// The purpose of the file.
     pub purpose: Purpose,
-    /// How values are written.
+    /// The form of values.
     pub style: Style,
     /// A checksum is written in the end (`rdbchecksum`).
     pub sum: bool,
-    /// What the file says of itself.
+    /// The fields of the file about itself.
     pub fields: Vec<(&'static str, String)>,
-    /// How keys' access marks are written.
+    /// The form of keys' access marks.
     pub marks: Marks,
     /// Rest after each key (`rdb-key-save-delay`).
     pub delay: Duration,
 }
 
-/// What a key's 24 bits mean.
+/// The meaning of a key's 24 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marks {
-    /// They are not written.
+    /// The bits are not written.
     None,
     /// Seconds of the last access; the clock as it is now.
     Recency(engine::keyspace::lru::AccessClock),
@@ -55,7 +55,7 @@ pub enum Marks {
     Frequency(engine::keyspace::lru::AccessClock),
 }
 
-/// What was written.
+/// The size of a written file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SavedSize {
     /// Keys in the file.
@@ -72,7 +72,8 @@ pub fn save(engine: &Engine, options: &SaveOptions, to: &mut (dyn Write + Send))
     save_unless(engine, options, &|| false, to)
 }
 
-/// The same; nothing is done where not all locks are free and `give_up` says that they will not be soon (`WouldBlock`).
+/// Writes the keyspace as it is now to `to`; does nothing where not all locks are free and `give_up` says that they
+/// will not be soon (`WouldBlock`).
 ///
 /// # Errors
 /// As [`save`], and `WouldBlock`.
@@ -85,7 +86,7 @@ pub fn save_unless(
     SnapshotFile::begin(engine, options, || (), give_up)?.write(to)
 }
 
-/// As [`save`]; `at_snapshot` runs in the moment whose keyspace it is, under all locks.
+/// Writes the keyspace as [`save`] does; `at_snapshot` runs in the snapshot's moment, under all locks.
 ///
 /// # Errors
 /// As [`save`].
@@ -99,18 +100,18 @@ pub fn save_with(
 }
 
 /// A file of one moment that has begun: the snapshot is open, and not a byte of it is written. Until then others may
-/// [join](crate::fan_out::FanOut::join) what it is written to.
+/// [join](crate::fan_out::FanOut::join) its writer.
 pub struct SnapshotFile<'e> {
     snapshot: Snapshot<'e>,
     options: SaveOptions,
 }
 
 impl<'e> SnapshotFile<'e> {
-    /// Begins one of this moment, of the slots that the options name. `at_snapshot` runs in that moment, under the
+    /// Begins a file of this moment, of the slots that the options name. `at_snapshot` runs in that moment, under the
     /// locks of all their shards.
     ///
     /// # Errors
-    /// Those of [`Engine::begin_snapshot`].
+    /// The errors of [`Engine::begin_snapshot`].
     pub fn begin(
         engine: &'e Engine,
         options: &SaveOptions,
@@ -126,22 +127,22 @@ impl<'e> SnapshotFile<'e> {
         Ok(SnapshotFile { snapshot, options: options.clone() })
     }
 
-    /// Whether there are collections whose elements have expiries, which older versions have no form for.
+    /// Returns whether there are collections whose elements have expiries, which older versions have no form for.
     pub fn has_element_expiries(&self) -> bool {
         self.snapshot.begun().timed
     }
 
-    /// One more that the file says of itself.
+    /// Adds a field of the file about itself.
     pub fn add_field(&mut self, name: &'static str, value: String) {
         self.options.fields.push((name, value));
     }
 
-    /// How long the change log was in its moment: what comes after it is not in the file.
+    /// Returns the length of the change log in its moment: later records are not in the file.
     pub fn offset(&self) -> u64 {
         self.snapshot.begun().offset
     }
 
-    /// Writes it.
+    /// Writes the file.
     ///
     /// # Errors
     /// `to` cannot be written; `Interrupted` where the snapshot was cancelled.
@@ -160,7 +161,7 @@ impl<'e> SnapshotFile<'e> {
     }
 }
 
-/// What comes before a database's keys: its number, and how many there are, as a hint.
+/// Returns the head of a database: its number, and the number of its keys, as a hint.
 fn select(db: u32, begun: &BegunSnapshot) -> Vec<u8> {
     let mut out = vec![opcode::SELECT_DB];
     put_length(&mut out, db.into());
@@ -172,7 +173,7 @@ fn select(db: u32, begun: &BegunSnapshot) -> Vec<u8> {
 }
 
 fn header(options: &SaveOptions, begun: &BegunSnapshot) -> Vec<u8> {
-    // Only Valkey's newest form has a place for slots that are on their way.
+    // Only Valkey's newest form has a place for slots that are being imported.
     let is_newest = begun.timed || !begun.hidden.is_empty() && options.data;
     let version = if is_newest { options.style.newest_version() } else { options.style.common_version() };
     let mut out = match version {
@@ -202,7 +203,7 @@ fn header(options: &SaveOptions, begun: &BegunSnapshot) -> Vec<u8> {
     out
 }
 
-/// How keys are written.
+/// The form of keys.
 #[derive(PartialEq)]
 struct Keys {
     style: Style,
@@ -262,10 +263,10 @@ fn put_head(out: &mut Vec<u8>, entry: &KeyEntry, style: &Style, marks: Marks) {
     put_string(out, entry.key(), style.compress);
 }
 
-/// Where a file is written to, with its checksum.
+/// The destination of a file, with its checksum.
 struct Out<'w> {
     to: &'w mut (dyn Write + Send),
-    /// Of all that was written, if the file is to have a checksum.
+    /// The checksum of all bytes written, if the file is to have one.
     sum: Option<Digest>,
     written: SavedSize,
     /// The database that the last key belonged to.

@@ -1,4 +1,4 @@
-//! Saves while others write: whatever is done to large values between two pieces, the file is of the moment at which it
+//! Saves while others write: whatever happens to large values between two pieces, the file is of the moment at which it
 //! was begun, and memory stays bounded.
 
 use crate::decode::Decoded;
@@ -30,7 +30,7 @@ use structures::set::Set;
 use structures::sorted_set::SortedSet;
 use structures::stream::{Bound, Id, References, Stream};
 
-/// Does something whenever a piece has been written.
+/// Calls a function whenever a piece has been written.
 struct OnPiece<F>(F, Vec<u8>);
 
 impl<F: FnMut(usize)> Write for OnPiece<F> {
@@ -53,7 +53,7 @@ fn with_keys<R>(engine: &Engine, names: &[&[u8]], now: UnixMs, work: impl FnOnce
     result
 }
 
-/// Changes a key in one of many ways; `n` says which elements.
+/// Changes a key in one of many ways; `n` selects the elements.
 pub(crate) fn change(engine: &Engine, name: &str, how: u8, n: u64) {
     let other = format!("other {}", n % 3);
     let names = [name.as_bytes(), other.as_bytes()];
@@ -83,10 +83,10 @@ pub(crate) fn change(engine: &Engine, name: &str, how: u8, n: u64) {
     });
 }
 
-/// Changes elements of a value, whichever type it has; `n` says which.
+/// Changes elements of a value, whichever type it has; `n` selects them.
 fn change_within(edit: &mut Edit<'_>, word: &[u8], n: u64) {
     let limits = test_limits();
-    // Most of a set goes at once, as with SPOP, and what reads it goes on with what was there.
+    // Most of a set goes at once, as with SPOP, and its reader continues with the old content.
     let replaced = edit.with(|set: &mut Set| match n % 4 {
         0 => (set.remove(word), None).1,
         1 => (set.take_random(n << 40).is_some(), None).1,
@@ -262,7 +262,7 @@ fn memory_for_old_values_is_bounded_while_a_large_one_is_written() {
     assert_eq!((found.hashes, found.texts), (2, TEXTS));
 }
 
-/// Counts values that are what they were at first.
+/// Counts values that are unchanged since the beginning.
 #[derive(Default)]
 struct Unchanged {
     hashes: usize,
@@ -340,8 +340,8 @@ fn expiries_are_changed_and_values_replaced_without_a_copy_of_a_large_one() {
     }
 }
 
-/// A host with three threads to spare. A reading of its clock is a long time later, so that whether clients are busy is
-/// found out each time.
+/// A host with three spare threads. A reading of its clock is a long time later, so that each look finds out anew
+/// whether clients are busy.
 #[derive(Default)]
 struct Crowd(AtomicU64);
 
@@ -398,7 +398,7 @@ fn a_save_that_others_help_with_is_complete() {
     }
 }
 
-/// A host whose clock goes on by a tenth of a millisecond at a time, and that counts rests.
+/// A host whose clock advances by a tenth of a millisecond at a time, and that counts rests.
 #[derive(Default)]
 struct Resting {
     clock: AtomicU64,

@@ -1,5 +1,5 @@
-//! Several cuts at once, of all slots and of some, each walked a step at a time while keys of all types change: every
-//! file is of its own moment and its own slots.
+//! Several snapshots at once, of all slots and of some, each walked a step at a time while keys of all types change:
+//! every file is of its own moment and its own slots.
 
 use crate::decode::Decoded;
 use crate::fan_out::{FanOut, Pace};
@@ -27,7 +27,7 @@ use structures::entry::NewValue;
 
 type State = Vec<(u64, Vec<u8>, String, Option<i64>)>;
 
-/// All keys of these slots, as they lie in the tables.
+/// Returns all keys of these slots, as they lie in the tables.
 fn state(engine: &Engine, slots: &SlotSet) -> State {
     let mut all = State::new();
     for index in 0..engine.locks().len() {
@@ -47,7 +47,7 @@ fn state(engine: &Engine, slots: &SlotSet) -> State {
     all
 }
 
-/// Lets its thread write as often as it is told to, or fail.
+/// Lets its thread write as often as the test allows, or fail.
 struct Gate {
     permits: Receiver<bool>,
     written: Sender<Option<io::Result<Vec<u8>>>>,
@@ -69,7 +69,7 @@ impl Write for Gate {
     }
 }
 
-/// A file that another thread writes step by step, with what is to be in it.
+/// A file that another thread writes step by step, with its expected content.
 struct Written {
     permits: Sender<bool>,
     written: Receiver<Option<io::Result<Vec<u8>>>>,
@@ -96,7 +96,7 @@ impl Written {
         walk
     }
 
-    /// Until it is about to write, or has ended.
+    /// Waits until the thread is about to write, or has ended.
     fn wait(&mut self) {
         self.ended = self.written.recv().expect("it tells of its end");
     }
@@ -108,7 +108,7 @@ impl Written {
         }
     }
 
-    /// What it has written, when it has gone on to its end.
+    /// Returns the bytes written, once the thread has reached its end.
     fn finish(mut self) -> (io::Result<Vec<u8>>, State) {
         while self.ended.is_none() {
             self.step(true);
@@ -141,7 +141,7 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// No range is all slots.
+/// Returns the slots of the ranges; no range stands for all slots.
 fn slots(ranges: &[(u16, u16)]) -> SlotSet {
     match ranges {
         [] => SlotSet::all(),
@@ -149,7 +149,7 @@ fn slots(ranges: &[(u16, u16)]) -> SlotSet {
     }
 }
 
-/// What the commands of these names do with tables.
+/// Changes tables as the commands of these names do.
 fn flush(engine: &Engine, number: u32) {
     for index in 0..engine.locks().len() {
         let mut shard = engine.locks().one(index);
@@ -228,7 +228,7 @@ proptest! {
     }
 }
 
-/// Replicas that ask together get the same bytes, and know from where on the log is theirs.
+/// Replicas that ask together get the same bytes, and know the offset from which the log is theirs.
 #[test]
 fn several_who_join_a_file_get_the_same_bytes() {
     let engine = Engine::new(&Options { shards: 8, databases: 1, ..Options::default() }, Arc::new(NullHost));

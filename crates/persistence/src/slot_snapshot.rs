@@ -1,8 +1,8 @@
-//! Keys of some slots as commands, as another node takes them: SET for a string, RESTORE for what else there is, SELECT
+//! Keys of some slots as commands, as another node takes them: SET for a string, RESTORE for any other value, SELECT
 //! where the database changes.
 //!
-//! As with a file, they are of one moment, while others go on changing them. A string needs no type, version and
-//! checksum, of which both ends had more work than of its bytes.
+//! As with a file, they are of one moment, while others continue to change them. A string needs no type, version and
+//! checksum, which cost both ends more work than its bytes.
 
 use crate::dump::{Gradual, dump};
 use crate::encode::Style;
@@ -24,22 +24,22 @@ use std::time::Duration;
 pub struct SlotSnapshot<'e>(Snapshot<'e>);
 
 impl<'e> SlotSnapshot<'e> {
-    /// Begins one of this moment.
+    /// Begins a snapshot of this moment.
     ///
     /// # Errors
-    /// Those of [`Engine::begin_snapshot`].
+    /// The errors of [`Engine::begin_snapshot`].
     pub fn begin(engine: &'e Engine, slots: SlotSet, style: Style) -> io::Result<SlotSnapshot<'e>> {
         let encode: Encode = Arc::new(Commands { style });
         let request = SnapshotRequest { slots, purpose: Purpose::Slots, encode };
         engine.begin_snapshot(request, || (), || false).map(SlotSnapshot)
     }
 
-    /// How long the change log was in its moment: what comes after it is not in the snapshot.
+    /// Returns the length of the change log in its moment: later records are not in the snapshot.
     pub fn offset(&self) -> u64 {
         self.0.begun().offset
     }
 
-    /// Writes it. `delay`: rest after each key.
+    /// Writes the snapshot. `delay`: rest after each key.
     ///
     /// # Errors
     /// `to` cannot be written.
@@ -50,7 +50,7 @@ impl<'e> SlotSnapshot<'e> {
     }
 }
 
-/// How keys are written.
+/// The form of keys.
 #[derive(PartialEq)]
 struct Commands {
     style: Style,
@@ -114,8 +114,8 @@ fn put_restore(out: &mut Vec<u8>, key: &[u8], expiry: Option<u64>, payload: &[u8
     put_command(out, words.into_iter());
 }
 
-/// A large value, which is dumped a piece at a time: RESTORE takes it as a whole. One that is about to change is dumped
-/// to its end before.
+/// A large value, which is dumped a piece at a time: RESTORE takes it as a whole. A value that is about to change is
+/// dumped to its end before.
 struct LargeValue {
     dump: Gradual,
     key: Vec<u8>,
@@ -154,7 +154,7 @@ impl ValueCursor for Done {
     }
 }
 
-/// Where the commands go.
+/// The destination of the commands.
 struct Out<'w> {
     to: &'w mut (dyn Write + Send),
     db: Option<u32>,
@@ -184,7 +184,7 @@ mod tests {
     use engine::{NullHost, Options};
     use structures::entry::NewValue;
 
-    /// The commands that bytes are, their words with spaces between.
+    /// Splits bytes into commands, their words with spaces between.
     fn commands(mut bytes: &[u8]) -> Vec<String> {
         let mut found = Vec::new();
         let line = |bytes: &mut &[u8]| {

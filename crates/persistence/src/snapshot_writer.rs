@@ -7,9 +7,9 @@
 //!              block of 64 KiB -> out, rest       longer than the work, while clients keep the workers busy
 //! ```
 //!
-//! While clients want next to nothing other threads help, as many as the host has to spare: one that is free takes
-//! some of the shards. Blocks consist of whole keys, so their order is of no account. Large values are written by one
-//! thread, after all others.
+//! While clients need next to nothing other threads help, as many as the host has to spare: a free thread takes some of
+//! the shards. Blocks consist of whole keys, so their order does not matter. One thread writes large values, after all
+//! others.
 
 use engine::Engine;
 use engine::config::Directive;
@@ -24,22 +24,21 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Old values that wait to be written, in bytes, above which they are not left where they are any longer; or half of
-/// what there may be.
+/// Bytes of old values that wait to be written, above which they move to the disk; or half of their limit.
 const WAITING_MAX: u64 = 16 << 20;
 /// Bytes that are written at once.
 const BLOCK: usize = 64 << 10;
 
-/// Takes what a snapshot consists of.
+/// Receives the blocks of a snapshot.
 pub trait SnapshotBlocks {
-    /// Some keys of a database; answers how many there have been by now.
+    /// Writes some keys of a database; returns how many there have been by now.
     fn block(&mut self, db: u32, bytes: &[u8], keys: u64) -> io::Result<u64>;
 }
 
 /// Writes all of a snapshot. `delay`: rest after each key.
 ///
 /// # Errors
-/// What `out` failed with; `Interrupted` where the snapshot was cancelled.
+/// The error of `out`; `Interrupted` where the snapshot was cancelled.
 pub fn write(snapshot: &Snapshot<'_>, delay: Duration, out: &mut (dyn SnapshotBlocks + Send)) -> io::Result<()> {
     let spills = !spill_beside(snapshot);
     let all = All { snapshot, delay, spills, out: Mutex::new(out), turns: Mutex::default(), changed: Condvar::new() };
@@ -53,11 +52,11 @@ pub fn write(snapshot: &Snapshot<'_>, delay: Duration, out: &mut (dyn SnapshotBl
     result
 }
 
-/// Between two looks whether there are too many old values in memory.
+/// Interval of the checks whether there are too many old values in memory.
 const SPILL_LOOK: Duration = Duration::from_millis(5);
 
-/// Starts a thread that moves old values to the disk for as long as the snapshot is open; false if there is none to be
-/// had.
+/// Starts a thread that moves old values to the disk for as long as the snapshot is open; false if no thread is
+/// available.
 fn spill_beside(snapshot: &Snapshot<'_>) -> bool {
     let copies = Arc::downgrade(&snapshot.begun().copies);
     let work = move |engine: &Engine| {
@@ -75,7 +74,7 @@ fn spill_beside(snapshot: &Snapshot<'_>) -> bool {
 /// Keys for which other threads are asked to help.
 const WORTH_HELP: u64 = 1000;
 
-/// What the threads share that write.
+/// State that the writing threads share.
 struct All<'w> {
     snapshot: &'w Snapshot<'w>,
     delay: Duration,
@@ -123,7 +122,8 @@ impl<'w> All<'w> {
         }
     }
 
-    /// What the caller's thread does: everything, unless others help. Large values come last, and it writes them alone.
+    /// Runs the caller's thread: it does everything, unless others help. Large values come last, and it writes them
+    /// alone.
     fn work(&self) -> io::Result<()> {
         let shards = self.snapshot.shards();
         let mut writer = self.writer();
@@ -148,7 +148,7 @@ impl<'w> All<'w> {
         Ok(())
     }
 
-    /// Writes what other threads leave, and give back, until none writes any more.
+    /// Writes the groups that other threads leave, and return, until none writes any more.
     fn all_groups(&self, writer: &mut SnapshotWriter<'_, 'w>) -> io::Result<()> {
         loop {
             self.groups(writer, false);
@@ -166,7 +166,7 @@ impl<'w> All<'w> {
         }
     }
 
-    /// What a helping thread does, while clients want next to nothing: they are to find a processor free.
+    /// Runs a helping thread, while clients need next to nothing: they are to find a processor free.
     fn help(&self) {
         let mut writer = self.writer();
         let mut turns = self.turns();
@@ -200,7 +200,8 @@ impl<'w> All<'w> {
             turns = self.turns();
             turns.taken -= 1;
             let is_done = group.is_empty();
-            // In the same moment: a thread that finds nothing left, and none that writes, takes all to be written.
+            // The lock covers both steps: a thread that finds nothing left, and none that writes, takes all to be
+            // written.
             match result {
                 Err(error) => _ = turns.failure.get_or_insert(error),
                 Ok(()) if is_done => {}
@@ -225,7 +226,7 @@ struct SnapshotWriter<'a, 'w> {
 }
 
 impl SnapshotWriter<'_, '_> {
-    /// Steps through these shards in turns and takes out those that are done: until none is left, or, if it `yields`,
+    /// Steps through these shards in turns and takes out the finished ones: until none is left, or, if it `yields`,
     /// clients are back.
     fn group(&mut self, part: Part, db: u32, shards: &mut Vec<usize>, yields: bool) -> io::Result<()> {
         while !(shards.is_empty() || yields && self.pace.is_used) {
@@ -241,7 +242,7 @@ impl SnapshotWriter<'_, '_> {
         self.flush(db)
     }
 
-    /// One step in a shard, or as many as a large value takes; whether there is more.
+    /// Takes one step in a shard, or as many as a large value needs; returns whether there is more.
     fn shard(&mut self, part: Part, shard: usize, db: u32) -> io::Result<bool> {
         loop {
             let at = self.block.len();
@@ -280,7 +281,7 @@ impl SnapshotWriter<'_, '_> {
     fn pour(&mut self, db: u32, at: usize, kept: BeforeImages) -> io::Result<()> {
         let after = self.block.split_off(at);
         self.flush(db)?;
-        // No other thread writes in between: where the parts end is not where keys do.
+        // No other thread writes in between: parts do not end at the borders of keys.
         let mut out = self.all.out();
         kept.pour(|bytes| out.block(db, bytes, 0).map(drop))?;
         drop(out);
@@ -304,36 +305,36 @@ impl SnapshotWriter<'_, '_> {
     }
 }
 
-/// Leaves most of a processor to the clients while they need it: where processors are few, a save that takes what it
-/// can get halves what they get done, and is interrupted by the scheduler while it holds a lock.
+/// Leaves most of a processor to the clients while they need it: where processors are few, a save at full speed halves
+/// the clients' throughput, and the scheduler interrupts it while it holds a lock.
 struct Pace<'e> {
     engine: &'e Engine,
     purpose: Purpose,
     /// The thread's processor time when the last rest ended. Time in which it waits for the taker of the blocks, or
-    /// others have the processor, leaves that to them as a rest does.
+    /// others have the processor, serves clients as a rest does.
     worked: Nanos,
-    /// Looks in a row in which clients did not keep the workers busy.
+    /// Consecutive looks in which clients did not keep the workers busy.
     calm: u32,
     /// Whether clients use the workers more than a little.
     is_used: bool,
-    /// Since when that is being found out anew, and what the workers had done by then.
+    /// Beginning of the present look, and the workers' work by then.
     since: Nanos,
     done: u64,
 }
 
-/// A rest is so many times as long as the work before it; fewer where a client or a replica waits for the end.
+/// Ratio of a rest to the work before it; fewer where a client or a replica waits for the end.
 const REST: u64 = 5;
 const SHORT_REST: u64 = 1;
-/// No rest is longer, in nanoseconds.
+/// The longest rest, in nanoseconds.
 const REST_MAX: u64 = 20_000_000;
-/// One in so many parts of their time must be used by the workers.
+/// Workers that use at least one part of so many of their time are busy.
 const BUSY_SHARE: u64 = 8;
-/// And one in so many where they are to find others' threads out of their way.
+/// Workers that use at least one part of so many need others' threads out of their way.
 const USED_SHARE: u64 = 128;
-/// How long they are looked at, in nanoseconds: longer than most ticks take, whose time counts when they end.
+/// Duration of a look, in nanoseconds: longer than most ticks take, whose time counts when they end.
 const LOOK: u64 = 20_000_000;
-/// Clients that have kept the workers busy are gone after so many looks: workers that get no processor seem to have
-/// nothing to do, and a save that works the more because of it takes what is left from them.
+/// Looks after which clients that kept the workers busy count as gone: workers that get no processor seem idle, and a
+/// save that speeds up because of it takes the rest from them.
 const CALM: u32 = 5;
 
 impl Pace<'_> {
@@ -344,7 +345,7 @@ impl Pace<'_> {
         Pace { engine, purpose, worked, calm: CALM - 1, is_used: true, since: now, done: busy(engine) }
     }
 
-    /// Finds out now and then whether clients keep the workers busy.
+    /// Checks now and then whether clients keep the workers busy.
     fn read_clock(&mut self) {
         let now = self.engine.host().nanos();
         let looked = now.since(self.since);
@@ -368,7 +369,7 @@ impl Pace<'_> {
             let is_foreground = saves.is_running() && !saves.is_running_in_background();
             let is_waited_for = match self.purpose {
                 Purpose::Save => is_foreground,
-                // What is written meanwhile is kept for the replica.
+                // Changes made meanwhile are buffered for the replica.
                 Purpose::Transfer | Purpose::Slots => true,
                 Purpose::Rewrite => false,
             };
@@ -392,7 +393,7 @@ fn tell(snapshot: &Snapshot<'_>, written: u64) {
     }
 }
 
-/// Whether the progress that is shown is this one's: a save's before that of a rewrite.
+/// Returns whether the progress shown is this one's: a save's before that of a rewrite.
 pub fn is_told(snapshot: &Snapshot<'_>) -> bool {
     match snapshot.purpose() {
         Purpose::Save => true,
@@ -405,7 +406,7 @@ fn cancelled() -> io::Error {
     io::Error::new(io::ErrorKind::Interrupted, "the save was cancelled")
 }
 
-/// Slows a save down, for tests; what cancels it is seen at once.
+/// Slows a save down, for tests; a cancellation is seen at once.
 fn rest(snapshot: &Snapshot<'_>, delay: Duration, keys: u64) -> io::Result<()> {
     const SLICE: Duration = Duration::from_millis(10);
     let mut left = delay.saturating_mul(u32::try_from(keys).unwrap_or(u32::MAX));

@@ -1,7 +1,7 @@
-//! Reading: bytes from anywhere, with the offset and the checksum of what was taken.
+//! Reading: bytes from any reader, with the offset and the checksum of the bytes taken.
 //!
-//! Lengths, strings and numbers are read here, and nothing is believed: memory for a string grows only as its bytes
-//! come in, so that a length of terabytes costs no more than the file has.
+//! Lengths, strings and numbers are read here, and none is trusted: memory for a string grows only as its bytes come
+//! in, so that a length of terabytes costs no more than the file has.
 
 use crate::encode::put_length;
 use crate::format::{length, string};
@@ -10,16 +10,16 @@ use std::borrow::Cow;
 use std::io::{self, Read};
 use structures::lzf;
 
-/// Why reading ended, and where.
+/// The reason that reading ended, and the offset.
 #[derive(Debug)]
 pub struct Fault {
     /// Bytes that had been taken.
     pub offset: u64,
-    /// What was wrong there.
+    /// The fault at that offset.
     pub reason: Reason,
 }
 
-/// What is wrong with an input.
+/// A fault of an input.
 #[derive(Debug)]
 pub enum Reason {
     /// The input ended too early.
@@ -30,23 +30,23 @@ pub enum Reason {
     Empty,
     /// The checksum of the content, and the one that is stated.
     Checksum {
-        /// That of the content.
+        /// The content's checksum.
         found: u64,
-        /// The one that is stated.
+        /// The stated checksum.
         stated: u64,
     },
     /// The version in the header, which is not known.
     Version(u16),
-    /// A type, or an opcode, of a version that is not Valkey's, which nothing here reads.
+    /// An unknown type, or opcode, of a version that is not Valkey's.
     Foreign {
         /// Its number.
         kind: u8,
         /// The version in the header.
         version: u16,
     },
-    /// A type, or an opcode, that nothing here reads.
+    /// An unknown type, or opcode.
     UnknownType(u8),
-    /// Anything else that cannot be.
+    /// Any other impossible content.
     Corrupt(Cow<'static, str>),
 }
 
@@ -78,7 +78,7 @@ impl std::fmt::Display for Fault {
 impl std::error::Error for Fault {}
 
 impl Fault {
-    /// What is cut off is told of by where it starts.
+    /// Moves the fault of truncated input to the item's start.
     fn starting(self, start: u64) -> Fault {
         match self.reason {
             Reason::Truncated => Fault { offset: start, ..self },
@@ -87,10 +87,10 @@ impl Fault {
     }
 }
 
-/// What reading gives: a value, or why and where it ended.
+/// The result of reading: a value, or the fault and its offset.
 pub type Result<T> = std::result::Result<T, Fault>;
 
-/// The buffer's size: what is read at once.
+/// The buffer's size, and bytes of one read.
 const BUFFER: usize = 256 << 10;
 
 fn decompress(bytes: &[u8], len: u64, text: &mut Vec<u8>) -> Option<()> {
@@ -102,7 +102,7 @@ fn decompress(bytes: &[u8], len: u64, text: &mut Vec<u8>) -> Option<()> {
 pub(crate) enum Length {
     /// A length in bytes, or a count.
     Of(u64),
-    /// What follows is a string of this encoding.
+    /// A string of this encoding follows.
     Encoded(u8),
 }
 
@@ -113,21 +113,21 @@ pub struct Source<'r> {
     at: usize,
     /// Bytes before the buffer's first.
     before: u64,
-    /// Of everything before `summed` in the buffer, if a checksum is kept.
+    /// The checksum of everything before `summed` in the buffer, if one is computed.
     sum: Option<Digest>,
     summed: usize,
-    /// Memory for what is read and not kept.
+    /// Memory for bytes that are read and not retained.
     room: Vec<u8>,
 }
 
 impl<'r> Source<'r> {
-    /// `sums`: whether a checksum is kept.
+    /// Returns a source. `sums`: whether a checksum is computed.
     pub fn new(from: &'r mut dyn Read, sums: bool) -> Self {
         let sum = sums.then(|| Digest::new(CrcAlgorithm::Crc64Redis));
         Source { from, buffer: Vec::new(), at: 0, before: 0, sum, summed: 0, room: Vec::new() }
     }
 
-    /// A vector for what is not kept, to be [given back](Self::give_room).
+    /// Returns a vector for temporary bytes, to be [given back](Self::give_room).
     pub(crate) fn take_room(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.room)
     }
@@ -139,19 +139,19 @@ impl<'r> Source<'r> {
         }
     }
 
-    /// Goes on with these bytes, which are at `offset` of some file, in the place of what was left.
+    /// Continues with these bytes, which are at `offset` of some file, in the place of the rest.
     pub fn restart(&mut self, bytes: &[u8], offset: u64) {
         self.buffer.clear();
         self.buffer.extend_from_slice(bytes);
         (self.at, self.summed, self.before) = (0, 0, offset);
     }
 
-    /// Bytes that were taken.
+    /// Returns the bytes taken.
     pub fn offset(&self) -> u64 {
         self.before + self.at as u64
     }
 
-    /// Whether the input begins with one of these; nothing is taken. Only before anything was.
+    /// Returns whether the input begins with one of these; nothing is taken. Only before the first byte was taken.
     pub fn starts_with(&mut self, heads: &[&[u8]]) -> bool {
         // A read that failed fails with the same error again.
         let longest = heads.iter().map(|head| head.len()).max().unwrap_or(0);
@@ -167,18 +167,18 @@ impl<'r> Source<'r> {
         heads.iter().any(|head| self.buffer.starts_with(head))
     }
 
-    /// Ends reading here: bytes that were taken, and what was read beyond them.
+    /// Ends reading here: returns the number of bytes taken, and the bytes read beyond them.
     pub fn into_rest(mut self) -> (u64, Vec<u8>) {
         let offset = self.offset();
         (offset, self.buffer.split_off(self.at))
     }
 
-    /// A fault at the present offset.
+    /// Returns a fault at the present offset.
     pub(crate) fn fault(&self, reason: Reason) -> Fault {
         Fault { offset: self.offset(), reason }
     }
 
-    /// That the input cannot be, at the present offset.
+    /// Refuses the input at the present offset.
     ///
     /// # Errors
     /// Always: [`Reason::Corrupt`].
@@ -186,7 +186,7 @@ impl<'r> Source<'r> {
         Err(self.fault(Reason::Corrupt(what.into())))
     }
 
-    /// The CRC-64 of what was taken; 0 if none is kept.
+    /// Returns the CRC-64 of the bytes taken; 0 if none is computed.
     pub(crate) fn checksum(&mut self) -> u64 {
         let taken = &self.buffer[self.summed..self.at];
         self.summed = self.at;
@@ -196,7 +196,7 @@ impl<'r> Source<'r> {
         })
     }
 
-    /// Whether nothing is left.
+    /// Returns whether no byte is left.
     pub(crate) fn is_at_end(&mut self) -> Result<bool> {
         Ok(self.at == self.buffer.len() && !self.refill()?)
     }
@@ -218,7 +218,7 @@ impl<'r> Source<'r> {
         Ok(got > 0)
     }
 
-    /// The next byte.
+    /// Reads the next byte.
     #[inline]
     pub(crate) fn byte(&mut self) -> Result<u8> {
         if self.at == self.buffer.len() && !self.refill()? {
@@ -229,7 +229,7 @@ impl<'r> Source<'r> {
         Ok(byte)
     }
 
-    /// The next `N` bytes.
+    /// Reads the next `N` bytes.
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         if let Some(bytes) = self.buffer[self.at..].first_chunk() {
             let bytes = *bytes;
@@ -259,7 +259,7 @@ impl<'r> Source<'r> {
         Ok(())
     }
 
-    /// A length, or the encoding that stands in its place.
+    /// Reads a length, or the encoding that stands in its place.
     pub(crate) fn length_or_encoding(&mut self) -> Result<Length> {
         let first = self.byte()?;
         let low = first & 0x3f;
@@ -273,7 +273,7 @@ impl<'r> Source<'r> {
         })
     }
 
-    /// A length or a count.
+    /// Reads a length or a count.
     pub(crate) fn length(&mut self) -> Result<u64> {
         match self.length_or_encoding()? {
             Length::Of(length) => Ok(length),
@@ -281,7 +281,7 @@ impl<'r> Source<'r> {
         }
     }
 
-    /// A string into `text`, whose content is replaced.
+    /// Reads a string into `text`, whose content is replaced.
     pub(crate) fn string_into(&mut self, text: &mut Vec<u8>) -> Result<()> {
         text.clear();
         let number = match self.length_or_encoding()? {
@@ -340,19 +340,19 @@ impl<'r> Source<'r> {
         self.append(length, to)
     }
 
-    /// A string, unpacked.
+    /// Reads a string, unpacked.
     pub(crate) fn string(&mut self) -> Result<Vec<u8>> {
         let mut text = Vec::new();
         self.string_into(&mut text)?;
         Ok(text)
     }
 
-    /// A score in 8 bytes.
+    /// Reads a score in 8 bytes.
     pub(crate) fn double(&mut self) -> Result<f64> {
         Ok(f64::from_le_bytes(self.array()?))
     }
 
-    /// A score as the digits of old files: a length, or what no digits can say.
+    /// Reads a score as the digits of old files: a length, or a special value for scores that are not finite.
     pub(crate) fn decimal_double(&mut self) -> Result<f64> {
         let mut text = Vec::new();
         match self.byte()? {
@@ -367,7 +367,7 @@ impl<'r> Source<'r> {
         }
     }
 
-    /// Milliseconds in 8 bytes.
+    /// Reads milliseconds in 8 bytes.
     pub(crate) fn milliseconds(&mut self) -> Result<i64> {
         Ok(i64::from_le_bytes(self.array()?))
     }
@@ -380,7 +380,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Also where it begins in one buffer and ends in another.
+        /// The item may begin in one buffer and end in another.
         #[test]
         fn strings_can_be_read_later(before in 0..40usize, text in prop_oneof![
             "[a-c]{0,300}".prop_map(String::into_bytes),

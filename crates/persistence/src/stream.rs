@@ -8,9 +8,9 @@
 //!  consumers  | count | name | seen at, 8 bytes | active at, 8 bytes | count | id, 16 bytes | ...
 //! ```
 //!
-//! The first id and what comes after it are there from the second version of the type on, the time of activity from the
-//! third. Redis 8.6 has two more, for what idempotent producers have sent and for entries that were given back to
-//! nobody:
+//! The first id and the counters after it are there from the second version of the type on, the time of activity from
+//! the third. Redis 8.6 has two more versions, for records of idempotent producers and for entries that were given back
+//! and have no consumer:
 //!
 //! ```text
 //!  groups     | ... consumers | count | id of an entry given back, 16 bytes | ...          fifth version
@@ -18,17 +18,17 @@
 //! |
 //! ```
 //!
-//! DUMP writes these where a stream needs them. A file is to be read by other servers, so streams in it are of the
-//! third version, in which entries given back are with a consumer without a name, which was never seen. What it cannot
-//! say stands before the key in a field ([`STATE`]) that others pass over:
+//! DUMP writes these where a stream needs them. Other servers are to read a file, so streams in it are of the third
+//! version, in which entries given back belong to a consumer without a name, which was never seen. The parts without a
+//! place stand before the key in a field ([`STATE`]) that others skip:
 //!
 //! ```text
 //!  | groups with entries given back | name | count | id, 16 bytes | delivered at, 8 bytes | deliveries | ...
 //!  | 0, or 1 and producers as above, each entry followed by when its message came, 8 bytes |
 //! ```
 //!
-//! What is read is added entry by entry, so that a stream is sound whatever its bytes were; entries that were marked as
-//! deleted are left out.
+//! A stream is rebuilt entry by entry, so that it is sound for all bytes; entries that were marked as deleted are left
+//! out.
 
 use crate::encode::{Style, put_length, put_string};
 use crate::format::kind;
@@ -42,7 +42,7 @@ use structures::stream::{
 const DELETED: i64 = 1;
 const SAME_FIELDS: i64 = 2;
 
-/// Appends a stream as versions that both families read have it.
+/// Appends a stream in the form of the versions that both families read.
 pub fn put(out: &mut Vec<u8>, stream: &Stream, style: &Style) {
     put_whole(out, stream, style, style.stream_kind());
 }
@@ -53,10 +53,10 @@ pub fn put_node(out: &mut Vec<u8>, id: Id, node: &Node, style: &Style) {
     put_string(out, &node.listpack(), style.compress);
 }
 
-/// The name of the field that comes before a stream with what its type has no place for.
+/// The name of the field that comes before a stream with the state that its type has no place for.
 pub const STATE: &[u8] = b"cinnabar-stream";
 
-/// The type that has a place for everything in this stream.
+/// Returns the type that has a place for everything in this stream.
 pub fn whole_kind(stream: &Stream) -> u8 {
     match stream.groups().any(|(_, group)| given_back(group).next().is_some()) {
         true => kind::REDIS_STREAM_LISTPACKS_5,
@@ -76,7 +76,7 @@ pub fn put_whole(out: &mut Vec<u8>, stream: &Stream, style: &Style, kind: u8) {
     }
 }
 
-/// The field with what the third version of the type cannot say, if there is anything.
+/// Returns the field with the state that the third version of the type has no place for, if there is any.
 pub fn state(stream: &Stream) -> Option<Vec<u8>> {
     if whole_kind(stream) == kind::STREAM_LISTPACKS_3 {
         return None;
@@ -96,7 +96,7 @@ pub fn state(stream: &Stream) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Gives a stream what its field says.
+/// Restores a stream's state from its field.
 pub fn restore_state(stream: &mut Stream, field: &[u8]) -> Result<()> {
     let mut bytes = field;
     let source = &mut Source::new(&mut bytes, false);
@@ -123,7 +123,7 @@ pub fn restore_state(stream: &mut Stream, field: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// What is pending and nobody has.
+/// Returns the pending entries without a consumer.
 fn given_back(group: &ConsumerGroup) -> impl Iterator<Item = (Id, &Pending)> {
     group.pending_range(Id::MIN, Id::MAX).filter(|(_, pending)| pending.consumer.is_none())
 }
@@ -148,7 +148,7 @@ fn put_idempotency(out: &mut Vec<u8>, idempotency: &Idempotency, with_times: boo
     put_length(out, idempotency.duplicates);
 }
 
-/// Where no times are told a message is as old as its entry's id says.
+/// Without stated times a message is as old as its entry's id says.
 fn read_idempotency(source: &mut Source<'_>, with_times: bool) -> Result<Idempotency> {
     let mut idempotency = Idempotency::default();
     let mut number = || Ok(u32::try_from(source.length()?).unwrap_or(u32::MAX).max(1));
@@ -169,7 +169,7 @@ fn read_idempotency(source: &mut Source<'_>, with_times: bool) -> Result<Idempot
     Ok(idempotency)
 }
 
-/// What follows the nodes, as the third version of the type has it.
+/// Puts the parts behind the nodes, in the form of the third version of the type.
 pub fn put_after_nodes(out: &mut Vec<u8>, stream: &Stream, style: &Style) {
     put_rest(out, stream, style, style.stream_kind());
 }
@@ -263,7 +263,7 @@ pub fn read(source: &mut Source<'_>, kind: u8, limits: Limits) -> Result<Stream>
     }
     if kind >= kind::REDIS_STREAM_LISTPACKS_4 {
         let idempotency = read_idempotency(source, false)?;
-        // The fifth version has them whether there were any or not.
+        // The fifth version has this part in any case.
         if !idempotency.is_untouched() {
             *stream.idempotency_mut() = idempotency;
         }
@@ -286,7 +286,7 @@ fn read_node(source: &mut Source<'_>, stream: &mut Stream, limits: Limits) -> Re
     }
 }
 
-/// Adds what a node holds; None if it is corrupt.
+/// Adds the entries of a node; None if it is corrupt.
 fn add_entries(stream: &mut Stream, base: Id, pack: &Listpack, limits: Limits) -> Option<()> {
     let mut items = pack.iter();
     let mut number = || match items.next()? {
@@ -328,7 +328,7 @@ fn add_entries(stream: &mut Stream, base: Id, pack: &Listpack, limits: Limits) -
     (live == seen_live && deleted == seen_deleted && live > 0).then_some(())
 }
 
-/// An element as one is made here: a file may hold digits as a string.
+/// Returns an element in the form of this server: a file may hold digits as a string.
 fn canonical(item: Item<'_>) -> Item<'_> {
     if let Item::Bytes(bytes) = item { Item::of(bytes) } else { item }
 }
@@ -362,7 +362,7 @@ fn read_group(source: &mut Source<'_>, kind: u8) -> Result<ConsumerGroup> {
     Ok(group)
 }
 
-/// A pending entry, nobody's as yet.
+/// Reads a pending entry, without a consumer as yet.
 fn read_pending(source: &mut Source<'_>) -> Result<(Id, Pending)> {
     let id = from_raw(source.array()?);
     Ok((id, Pending { delivered_at: source.milliseconds()?, deliveries: source.length()?, consumer: None }))
@@ -371,7 +371,7 @@ fn read_pending(source: &mut Source<'_>) -> Result<(Id, Pending)> {
 fn read_consumer(source: &mut Source<'_>, kind: u8, group: &mut ConsumerGroup) -> Result<()> {
     let name = source.string()?;
     let seen_at = source.milliseconds()?;
-    // Before activity had a time of its own, a consumer that was seen was taken to have been active.
+    // Before activity had a time of its own, a consumer that was seen counted as active.
     let active_at = if kind >= kind::STREAM_LISTPACKS_3 { source.milliseconds()? } else { seen_at };
     let (at, is_new) = group.find_or_add(&name, seen_at);
     if !is_new {
@@ -408,7 +408,8 @@ mod tests {
 
     const LIMITS: Limits = Limits { bytes: 4096, entries: 100 };
 
-    /// Three entries of which a group was given two: a consumer has one, the other was given back. A producer is known.
+    /// Returns three entries of which a group received two: a consumer has one, the other was given back. A producer is
+    /// known.
     fn stream() -> Stream {
         let mut stream = Stream::default();
         for n in 1..=3 {

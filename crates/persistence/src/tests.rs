@@ -1,4 +1,4 @@
-//! What was written is read again: values of every type in random contents, files, and inputs with random damage.
+//! Written data is read again: values of every type in random contents, files, and inputs with random damage.
 
 use crate::decode::Decoded;
 use crate::dump::{Gradual, dump, dump_widely, fuzz, restore, verify};
@@ -69,7 +69,7 @@ fn stream(ids: Vec<u64>, names: Vec<Vec<u8>>, limits: &EncodingLimits) -> Stream
     group.find_or_add(b"idle", 7);
     let first = stream.first_id().expect("an entry");
     group.assign(first, Pending { delivered_at: 3, deliveries: 2, consumer: Some(consumer) });
-    // Half of them have what only the newest types say, as a whole or in part.
+    // Half of the streams have state that only the newest types express, as a whole or in part.
     if stream.len() % 2 == 0 {
         group.assign(stream.last_id, Pending { delivered_at: 0, deliveries: 9, consumer: None });
     }
@@ -127,7 +127,7 @@ fn value() -> impl Strategy<Value = Decoded> {
     ]
 }
 
-/// Everything that a value says, whatever order its table has.
+/// Describes the whole content of a value, independent of the order of its table.
 pub(crate) fn told(value: &Value<'_>) -> String {
     let mut lines: Vec<String> = Vec::new();
     match value {
@@ -148,7 +148,7 @@ pub(crate) fn told(value: &Value<'_>) -> String {
     lines.join(",")
 }
 
-/// Whatever its nodes look like.
+/// Describes a stream, independent of its nodes.
 fn told_stream(stream: &Stream) -> String {
     let mut lines = Vec::new();
     let mut entries = stream.range(Id::MIN, Id::MAX);
@@ -242,7 +242,7 @@ proptest! {
     }
 }
 
-/// Collects what is read.
+/// Collects the items of a file.
 #[derive(Default)]
 pub(crate) struct Collected(pub(crate) Vec<(u64, Vec<u8>, String, Option<i64>)>);
 
@@ -294,7 +294,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Collected, crate::source::Fault> {
     Ok(all)
 }
 
-/// A name so long that the file has many blocks, and of nothing that could be compressed.
+/// Returns a name so long that the file has many blocks, and that cannot be compressed.
 fn name(n: u32) -> String {
     let hash = |salt: u64| (u64::from(n) + salt).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(salt as u32);
     (0..15).fold(format!("key:{n}:"), |name, salt| name + &format!("{:016x}", hash(salt)))
@@ -309,7 +309,7 @@ fn a_file_is_of_one_moment_while_others_write() {
     struct Meddler<'e>(&'e Engine, Vec<u8>);
     impl std::io::Write for Meddler<'_> {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            // Between two steps: old keys change and go, new ones come.
+            // Between two steps old keys change and go, and new ones come.
             let n = self.1.len() as u32;
             for step in 0..200 {
                 let changed = (n + step * 37) % 2000;
@@ -368,7 +368,7 @@ fn a_cancelled_save_says_so_and_leaves_no_trace() {
     assert_eq!(read(&bytes).expect("whole").0.len(), 1);
 }
 
-/// One of each type that is written a piece at a time.
+/// Returns a value of each type that is written a piece at a time.
 pub(crate) fn large_values(limits: &EncodingLimits) -> Vec<(&'static str, Decoded)> {
     let (list_rules, set_limits, zset_limits, hash_limits) =
         (limits.list(), limits.set(), limits.sorted_set(), limits.hash());

@@ -1,4 +1,4 @@
-//! The forerunners of the listpack, as old files have them: they are read into listpacks and never written.
+//! The forerunners of the listpack, in old files: they are read into listpacks and never written.
 //!
 //! ```text
 //!  ziplist   | bytes u32 | tail offset u32 | count u16 | previous length, head, string | ... | ff |
@@ -13,7 +13,7 @@ const END: u8 = 0xff;
 const HEADER: usize = 10;
 const UNCOUNTED: usize = 0xffff;
 
-/// What a ziplist holds; None if it is corrupt.
+/// Reads a ziplist; None if it is corrupt.
 pub fn from_ziplist(bytes: &[u8]) -> Option<Listpack> {
     let stated = u32::from_le_bytes(*bytes.first_chunk()?) as usize;
     let tail = u32::from_le_bytes(bytes.get(4..8)?.try_into().ok()?) as usize;
@@ -43,7 +43,7 @@ pub fn from_ziplist(bytes: &[u8]) -> Option<Listpack> {
     (tail == last_at && (count == UNCOUNTED || count == listpack.len())).then_some(listpack)
 }
 
-/// A length of one byte, or of four after `fe`.
+/// Reads a length of one byte, or of four after `fe`.
 fn stated_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
     match bytes.split_first()? {
         (&0xff, _) => None,
@@ -83,14 +83,14 @@ fn ziplist_item(bytes: &[u8]) -> Option<(Item<'_>, &[u8])> {
     Some((Item::Bytes(text), rest))
 }
 
-/// A length in the only form that a zipmap has for it.
+/// Reads a length in the only form that a zipmap has for it.
 fn zipmap_length(rest: &[u8]) -> Option<(usize, &[u8])> {
     let (len, after) = stated_length(rest)?;
     let is_short = rest.len() - after.len() == 1;
     (is_short || len >= 254).then_some((len, after))
 }
 
-/// Fields and values of a zipmap; None if it is corrupt.
+/// Reads fields and values of a zipmap; None if it is corrupt.
 pub fn from_zipmap(bytes: &[u8]) -> Option<Listpack> {
     let (&count, rest) = bytes.split_first()?;
     let (last, mut rest) = rest.split_last().map(|(last, rest)| (*last, rest))?;

@@ -1,36 +1,37 @@
-//! Checking a file of the log: where its good part ends, and what is wrong behind it, told as `valkey-check-aof` tells
-//! it.
+//! Checks a file of the log: reports where its good part ends, and the fault behind it, in the words of
+//! `valkey-check-aof`.
 //!
 //! ```text
 //!   *3 $3 SET $1 k $1 v   *1 $5 MULTI   *3 $3 SET $1 k $1 v   *1 $4 EXE
 //!   good up to here ----^                                     what is wrong: 2 bytes less than stated
 //! ```
 //!
-//! The good part ends before a transaction that does not. Words are passed over as they come: no length is believed.
+//! The good part ends before a transaction that is not complete. The checker skips words as they arrive and trusts no
+//! length.
 
 use std::io::{self, BufRead};
 
-/// What is known of a file.
+/// Findings about a file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Analysis {
     /// Bytes in its good part.
     pub good: u64,
-    /// Where the first remark of a time lies that is later than asked for.
+    /// Offset of the first remark of a time that is later than asked for.
     pub late: Option<u64>,
-    /// What ended the reading, if there is something to say of it. The file may end early without that.
+    /// The message about the end of the reading, if there is one. The file may end early without a message.
     pub complaint: Option<String>,
-    /// A remark is not what it should be: nothing may be cut off.
+    /// A remark is malformed: nothing may be cut off.
     pub has_bad_stamp: bool,
 }
 
 /// Bytes of a line of a count, at most.
 const LINE_MAX: usize = 127;
 
-/// Reads a file from `offset` on, where `from` is. `name` is what messages call it, `lines` is counted up from file to
-/// file, without remarks. `until`: Unix seconds, if remarks of later times are looked for.
+/// Reads a file from `offset` on, where `from` is. Messages call the file `name`; `lines` counts up from file to file,
+/// without remarks. `until`: Unix seconds, if the caller looks for remarks of later times.
 ///
 /// # Errors
-/// `from` cannot be read. What is wrong with the file's content is in the [`Analysis`].
+/// The I/O error of `from`. Faults of the file's content are in the [`Analysis`].
 pub fn analyze(
     from: &mut dyn BufRead,
     offset: u64,
@@ -86,7 +87,7 @@ pub fn analyze(
 struct Reader<'r> {
     from: &'r mut dyn BufRead,
     at: u64,
-    /// Where what a complaint is about begins.
+    /// Offset at which the subject of a complaint begins.
     mark: u64,
     lines: &'r mut u64,
     complaint: Option<String>,
@@ -101,14 +102,14 @@ impl Reader<'_> {
         self.complaint = Some(format!("0x{:>16x}: {text}", self.mark));
     }
 
-    /// Passes over a command: whether it leaves its reader in a transaction; None: it is not whole, or not allowed
-    /// there.
+    /// Passes over a command, and returns whether the reader is in a transaction afterwards; None: the command is not
+    /// complete, or not allowed there.
     fn command(&mut self, name: &str, in_transaction: bool) -> io::Result<Option<bool>> {
         let Some(count) = self.count(b'*')? else { return Ok(None) };
         let mut is_in = in_transaction;
         for index in 0..count {
             let Some(len) = self.count(b'$')? else { return Ok(None) };
-            // Two more are the line's end.
+            // The end of the line takes two more bytes.
             let Some(len) = u64::try_from(len).ok().filter(|len| *len < i64::MAX as u64 - 2) else {
                 self.complain(&format!("Expected to read string of {len} bytes, which is not in the suitable range"));
                 return Ok(None);
@@ -150,7 +151,7 @@ impl Reader<'_> {
             return Ok(None);
         }
         *self.lines += 1;
-        // A number that does not fit is out of every range.
+        // A number that does not fit is outside every range.
         Ok(Some(resp::number::parse_i64(&rest[..end]).unwrap_or(i64::MAX)))
     }
 
@@ -176,7 +177,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Passes over a word and the line's end: its first bytes.
+    /// Passes over a word and the line's end, and returns its first bytes.
     fn word(&mut self, len: u64) -> io::Result<Option<Vec<u8>>> {
         const KEPT: usize = 8;
         self.mark = self.at;
@@ -206,7 +207,7 @@ impl Reader<'_> {
     }
 }
 
-/// What is good is a whole number of commands: without the rest nothing is wrong.
+/// A good part is a whole number of commands: without the rest nothing is wrong.
 #[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz(data: &[u8]) {
     let run = |mut data: &[u8]| analyze(&mut data, 0, "x", None, &mut 1).unwrap_or_default();
@@ -230,7 +231,7 @@ mod tests {
         (analyze(&mut from, 0, "x", until, &mut lines).unwrap(), lines)
     }
 
-    /// The numbers are what valkey-check-aof says of these files.
+    /// The numbers are those that valkey-check-aof prints for these files.
     #[test]
     fn mistakes_are_told_with_their_places() {
         let cases: &[(String, u64, u64, &str)] = &[

@@ -1,4 +1,4 @@
-//! Bytes for a file: parts of the log where they lie, and what a sink writes between them.
+//! Bytes for a file: parts of the log where they lie, and the bytes that a sink writes between them.
 //!
 //! ```text
 //!   own: SELECT 3, some short records | a slice of the log, of many records | own: MULTI, short records, EXEC | ...
@@ -9,7 +9,7 @@ use structures::log_block::{LogSlice, Run};
 
 /// Parts of the log from this length on are not copied.
 const SLICED: usize = 4 << 10;
-/// Memory that is kept for the next bytes of one's own.
+/// Memory that is retained for the next bytes of one's own.
 const KEPT_CAPACITY: usize = 256 << 10;
 
 enum Bytes {
@@ -19,7 +19,7 @@ enum Bytes {
 
 struct Piece {
     bytes: Bytes,
-    /// So many of them are gone.
+    /// Bytes at the front that are already consumed.
     gone: usize,
 }
 
@@ -37,7 +37,7 @@ impl Piece {
 pub struct FileBytes {
     queue: VecDeque<Piece>,
     len: usize,
-    /// Memory of bytes that are gone.
+    /// Memory of consumed bytes, for reuse.
     spare: Vec<u8>,
 }
 
@@ -47,7 +47,7 @@ impl FileBytes {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -80,7 +80,7 @@ impl FileBytes {
         self.queue.push_back(Piece { bytes: Bytes::Log(run.share()), gone: 0 });
     }
 
-    /// Some bytes in a row, behind so many.
+    /// Returns a contiguous run of bytes behind the first `passed` ones.
     pub fn after(&self, mut passed: usize) -> &[u8] {
         for piece in &self.queue {
             let left = piece.left();
@@ -92,12 +92,12 @@ impl FileBytes {
         &[]
     }
 
-    /// Takes so many bytes off the front.
+    /// Drops so many bytes off the front.
     pub fn drop_front(&mut self, bytes: usize) {
         self.move_front(bytes, None);
     }
 
-    /// The same, and adds them to others.
+    /// Moves so many bytes off the front to another queue.
     pub fn move_front(&mut self, bytes: usize, mut to: Option<&mut FileBytes>) {
         let mut rest = bytes;
         while rest > 0
@@ -129,7 +129,7 @@ impl FileBytes {
         }
     }
 
-    /// Puts others before what there is.
+    /// Puts another queue's bytes before its own.
     pub fn put_before(&mut self, mut first: FileBytes) {
         first.queue.append(&mut self.queue);
         self.queue = first.queue;

@@ -5,7 +5,7 @@ use engine::propagation::change_log::RecordHead;
 use engine::propagation::log_batch::{GROUP_BEGIN, GROUP_END, put_select};
 use structures::log_block::Run;
 
-/// Where framed records go.
+/// A destination of framed records.
 pub trait FramedBytes {
     /// Adds bytes.
     fn put(&mut self, bytes: &[u8]);
@@ -26,17 +26,17 @@ impl FramedBytes for FileBytes {
     }
 }
 
-/// What comes between records.
+/// State of the frames between records.
 #[derive(Default)]
 pub struct Framing {
     /// The database that the reader of the file is in; None: in a file that has just begun.
     db: Option<u32>,
-    /// The time that is to be remarked before the next record.
+    /// The time that the next record's remark states.
     pub stamp: Option<i64>,
 }
 
 impl Framing {
-    /// That of a file that has just begun.
+    /// Returns the state for a file that has just begun.
     pub fn begin(seconds: i64) -> Framing {
         Framing { db: None, stamp: (seconds > 0).then_some(seconds) }
     }
@@ -62,7 +62,7 @@ impl Framing {
     }
 }
 
-/// A remark of the time, Unix seconds.
+/// Returns a remark of the time, Unix seconds.
 pub fn stamp(seconds: i64) -> Vec<u8> {
     format!("#TS:{seconds}\r\n").into_bytes()
 }

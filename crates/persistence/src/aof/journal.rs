@@ -6,16 +6,17 @@
 //!            ^ taken             to the next file                                       ^ written         ^ synced
 //! ```
 //!
-//! Offsets are the log's: `synced <= written <= taken <= appended`. What the file has besides records (SELECT, MULTI,
-//! EXEC, remarks of the time) is written between them and counts for nothing. Nobody waits for this sink's locks who
-//! appends. A sync holds none but its own.
+//! Offsets are the log's: `synced <= written <= taken <= appended`. Other bytes of the file (SELECT, MULTI, EXEC,
+//! remarks of the time) are written between records and count for nothing. A thread that appends never waits for this
+//! sink's locks. A sync holds only its own lock.
 //!
-//! **Nothing torn.** A write that fails in the middle is taken back by cutting the file off where it began; what cannot
-//! be taken back is gone on with exactly where it ended. What was taken stays here until it is written.
+//! **Nothing torn.** A write that fails in the middle is undone by truncating the file to where the write began; if
+//! that fails too, the next write continues exactly where the failed one ended. Bytes taken from the log stay here
+//! until they are written.
 //!
-//! **A failed sync** may have lost pages that the kernel calls clean. With [`Policy::Always`] what is not durable is
-//! kept, so it is cut off and written once more. Otherwise all up to there is in doubt: no later sync makes it durable,
-//! but a new base does.
+//! **A failed sync** may have lost pages that the kernel calls clean. With [`Policy::Always`] bytes that are not
+//! durable are retained, so they are cut off and written once more. Otherwise everything up to there is in doubt: no
+//! later sync makes it durable, but a new base does.
 
 use super::file_bytes::FileBytes;
 use super::framing::Framing;
@@ -45,9 +46,9 @@ pub struct JournalTarget {
 /// Bytes that are taken from the log and written together.
 const AT_ONCE: usize = 1 << 20;
 
-/// What happens when the log is written up to an offset.
+/// An action due when the log is written up to an offset.
 enum Mark {
-    /// What comes from here on belongs into this file.
+    /// Records from here on belong into this file.
     Turn(JournalTarget),
     /// The time is remarked before the next record: Unix seconds.
     Stamp(i64),
@@ -59,26 +60,26 @@ struct Output {
     /// None: there is no file.
     reader: Option<LogReader>,
     framing: Framing,
-    /// Taken from the log, and not written yet.
+    /// Bytes taken from the log, and not written yet.
     pending: FileBytes,
-    /// Up to where the log was taken.
+    /// Offset up to which the log was taken.
     taken: u64,
-    /// Some of what is pending is in the file already.
+    /// Some of the pending bytes are in the file already.
     has_begun: bool,
-    /// The file that follows when all that is pending is written.
+    /// The file that follows once all pending bytes are written.
     next: Option<JournalTarget>,
-    /// What was written last and is not synced, if the policy is to keep that, and where in the log it begins.
+    /// The last bytes written and not synced, if the policy retains them, and the log's offset where they begin.
     unsynced: FileBytes,
     unsynced_from: u64,
-    /// Up to where what is written is not kept.
+    /// Offset up to which written bytes are not retained.
     unkept: u64,
     /// The end of the file, as long as `unsynced`, may be lost and is still to be cut off.
     is_torn: bool,
     /// Bytes in files that were written and not cut off again, since the start.
     bytes: u64,
-    /// How many of them are durable, as far as that matters.
+    /// Bytes of them that are durable, as far as that matters.
     durable_bytes: u64,
-    /// How often the end of a file was cut off that had been written.
+    /// Number of times that a written end of a file was cut off.
     cuts: u64,
 }
 
@@ -104,7 +105,7 @@ impl Output {
         }
     }
 
-    /// Goes on in this file; what was to be written before is forgotten.
+    /// Continues in this file; bytes that were to be written before are forgotten.
     fn begin(&mut self, target: JournalTarget, seconds: i64) {
         self.pending.clear();
         self.unsynced.clear();
@@ -123,13 +124,13 @@ pub struct Journal {
     marks: Mutex<VecDeque<(u64, Mark)>>,
     /// Held during a sync.
     syncs: Mutex<()>,
-    /// There is a file.
+    /// A file is open.
     is_open: AtomicBool,
     written: AtomicU64,
     synced: AtomicU64,
-    /// Up to where a failed sync may have lost what was not kept; 0: nothing.
+    /// Offset up to which a failed sync may have lost bytes that were not retained; 0: nothing.
     doubt: AtomicU64,
-    /// Up to where replies may be sent that wait for it.
+    /// Offset up to which replies that wait for it may be sent.
     released: AtomicU64,
     policy: SharedPolicy,
     syncing: AtomicBool,
@@ -140,7 +141,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Without a file.
+    /// Returns a journal without a file.
     pub fn new(log: Arc<ChangeLog>) -> Journal {
         Journal {
             log,
@@ -159,18 +160,18 @@ impl Journal {
         }
     }
 
-    /// When the file is synced from now on.
+    /// Sets when the file is synced from now on.
     pub fn set_policy(&self, policy: Policy) {
         self.policy.set(policy);
     }
 
-    /// When the file is synced.
+    /// Returns when the file is synced.
     #[inline]
     pub fn policy(&self) -> Policy {
         self.policy.get()
     }
 
-    /// Marks what comes with the time, Unix seconds (`aof-timestamp-enabled`); 0: not any more.
+    /// Marks later records with the time, Unix seconds (`aof-timestamp-enabled`); 0: no more.
     pub fn set_clock(&self, seconds: i64) {
         if self.clock.swap(seconds, Relaxed) >= seconds || !self.is_open.load(Relaxed) {
             return;
@@ -181,33 +182,33 @@ impl Journal {
         marks.push_back((appended, Mark::Stamp(seconds)));
     }
 
-    /// The log's length.
+    /// Returns the log's length.
     #[inline]
     pub fn appended(&self) -> u64 {
         self.log.appended()
     }
 
-    /// Up to where the log was written to files.
+    /// Returns the offset up to which the log is written to files.
     pub fn written(&self) -> u64 {
         self.written.load(Acquire)
     }
 
-    /// Up to where it was made durable.
+    /// Returns the offset up to which the log is durable.
     pub fn synced(&self) -> u64 {
         self.synced.load(Acquire)
     }
 
-    /// Up to where replies may be sent that wait until the log is as durable as it is to be.
+    /// Returns the offset up to which replies may be sent that wait for the log's durability.
     #[inline]
     pub fn released(&self) -> u64 {
         self.released.load(Acquire)
     }
 
-    /// Replies need not wait for what is written to be durable.
+    /// Lets replies go out without waiting for written bytes to be durable.
     pub fn release_written(&self) {
         let mut output = self.output.lock();
         self.released.fetch_max(self.written(), AcqRel);
-        // No reply waits for it, so it is not written again.
+        // No reply waits for these bytes, so they are not written again.
         if !output.is_torn {
             let end = if output.has_begun { output.taken } else { self.written() };
             output.unkept = output.unkept.max(end);
@@ -215,12 +216,12 @@ impl Journal {
         }
     }
 
-    /// Whether a failed sync may have lost what only a new base has.
+    /// Whether a failed sync may have lost bytes that only a new base contains.
     pub fn is_in_doubt(&self) -> bool {
         self.doubt.load(Acquire) > 0
     }
 
-    /// There is a durable base of the moment when the log was that long, which was that of the last
+    /// Records that a durable base exists of the moment when the log had this length, the moment of the last
     /// [turn](Self::turn_to): nothing before it is needed any more, written or not.
     pub fn settle(&self, appended: u64) {
         let _syncs = self.syncs.lock();
@@ -243,12 +244,12 @@ impl Journal {
         self.syncing.load(Relaxed)
     }
 
-    /// Bytes that wait to be written.
+    /// Returns the bytes that wait to be written.
     pub fn waiting(&self) -> u64 {
         if self.is_open.load(Relaxed) { self.appended().saturating_sub(self.written()) } else { 0 }
     }
 
-    /// Appends to this file from now on. All shards' locks must be held, so that nothing is under way.
+    /// Appends to this file from now on. The caller must hold all shards' locks, so that no append is under way.
     pub fn turn_to(&self, target: JournalTarget) {
         let mut marks = self.marks.lock();
         marks.push_back((self.appended(), Mark::Turn(target)));
@@ -265,12 +266,12 @@ impl Journal {
         }
     }
 
-    /// Begins with this file, and what is appended from now on. What is not written yet is forgotten.
+    /// Begins with this file, and with records that are appended from now on. Bytes not written yet are forgotten.
     pub fn begin(&self, target: JournalTarget) {
         self.start_anew(Some(target));
     }
 
-    /// Has no file any more: nothing waits, and nothing is in doubt.
+    /// Detaches the file: no client waits, and nothing is in doubt.
     pub fn end(&self) {
         self.start_anew(None);
     }
@@ -289,10 +290,10 @@ impl Journal {
         }
     }
 
-    /// Writes what was appended before this was called. After an error nothing is lost: the next call goes on.
+    /// Writes the records appended before this call. After an error nothing is lost: the next call continues.
     ///
     /// # Errors
-    /// The file cannot be written or cut off.
+    /// The file cannot be written or truncated.
     pub fn write(&self) -> io::Result<()> {
         let mut output = self.output.lock();
         let output = &mut *output;
@@ -309,7 +310,7 @@ impl Journal {
         }
     }
 
-    /// Takes what comes next in the log: some records before `end`, or the next file. False: there is nothing left.
+    /// Takes the next part of the log: some records before `end`, or the next file. False: nothing is left.
     fn take(&self, output: &mut Output, end: u64) -> bool {
         loop {
             let until = {
@@ -334,7 +335,7 @@ impl Journal {
             if output.taken > before {
                 return true;
             }
-            // Who appends the next record is copying it.
+            // The thread that appends the next record is still copying it.
             spin();
         }
     }
@@ -359,7 +360,8 @@ impl Journal {
         Ok(())
     }
 
-    /// All that was taken is in the file, or not for it; it is durable where nothing in the file is to be synced.
+    /// Records that all bytes taken are in the file, or are not meant for it; they are durable where nothing in the
+    /// file is to be synced.
     fn note_written(&self, output: &Output) {
         self.written.store(output.taken, Release);
         if output.bytes == output.durable_bytes && !self.is_in_doubt() {
@@ -368,7 +370,7 @@ impl Journal {
         }
     }
 
-    /// So many bytes in the beginning of what is pending are in the file.
+    /// Records that so many bytes of the front of the pending bytes are in the file.
     fn count(&self, output: &mut Output, bytes: usize) {
         if let Some(target) = &mut output.target {
             target.len += bytes as u64;
@@ -379,7 +381,7 @@ impl Journal {
             }
             output.pending.move_front(bytes, Some(&mut output.unsynced));
         } else {
-            // What is kept must be the end of the file.
+            // The retained bytes must be the end of the file.
             output.unsynced.clear();
             output.unkept = output.taken;
             output.pending.drop_front(bytes);
@@ -392,7 +394,7 @@ impl Journal {
         }
     }
 
-    /// A write ended early: the file ends where it ended before, or what it has of it counts as written.
+    /// Handles a write that ended early: the file ends where it ended before, or its bytes of it count as written.
     fn take_back(&self, output: &mut Output, done: usize, error: io::Error) -> io::Error {
         if let Some(target) = &output.target
             && done > 0
@@ -403,8 +405,8 @@ impl Journal {
         error
     }
 
-    /// The present file is complete; the next one is appended to. By then the present one is durable: a crash must not
-    /// take its end and leave what comes after it.
+    /// Completes the present file and appends to the next one. The present one is durable by then: a crash must not
+    /// take its end and leave the bytes after it.
     fn change(&self, output: &mut Output, next: JournalTarget) -> io::Result<()> {
         if let Some(target) = &output.target
             && let Err(error) = target.file.sync()
@@ -419,7 +421,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Makes durable what was written before this was called, and answers up to which offset that is.
+    /// Makes the bytes written before this call durable, and returns the offset up to which they are.
     ///
     /// # Errors
     /// A file cannot be synced.
@@ -428,7 +430,8 @@ impl Journal {
         self.sync_from(self.output.lock())
     }
 
-    /// The same, unless the policy is [`Policy::No`] by then, after which nothing is synced.
+    /// Makes the bytes written before this call durable, unless the policy is [`Policy::No`] by then, after which
+    /// nothing is synced.
     ///
     /// # Errors
     /// A file cannot be synced.
@@ -437,8 +440,8 @@ impl Journal {
         if self.policy() == Policy::No { Ok(()) } else { self.sync_from(output).map(drop) }
     }
 
-    /// Writes and syncs what is appended, unless it is released up to `offset` already. None: others are at it for
-    /// longer than `patience`.
+    /// Writes and syncs the appended records, unless they are released up to `offset` already. None: other threads hold
+    /// the locks for longer than `patience`.
     pub fn commit(&self, offset: u64, patience: Duration) -> Option<io::Result<()>> {
         let _syncs = self.syncs.try_lock_for(patience)?;
         if self.released() >= offset {
@@ -447,7 +450,7 @@ impl Journal {
         Some(self.write().and_then(|()| self.sync_from(self.output.lock()).map(drop)))
     }
 
-    /// Syncs what is written now; the caller has its turn.
+    /// Syncs the bytes written by now; the caller has its turn.
     fn sync_from(&self, mut output: MutexGuard<'_, Output>) -> io::Result<u64> {
         self.cut_torn(&mut output)?;
         let is_needed = output.bytes != output.durable_bytes;
@@ -462,13 +465,14 @@ impl Journal {
             return Err(self.write_again(&mut output, error));
         }
         if output.cuts != cuts {
-            // The sync of a writer that turned to the next file has failed meanwhile, and what this one saved is gone.
+            // The sync of a writer that turned to the next file has failed meanwhile, and the bytes that this one saved
+            // are gone.
             return Err(io::Error::other("what was synced had to be cut off"));
         }
         let durable = if self.is_in_doubt() { self.synced() } else { written };
         let synced = self.synced.fetch_max(durable, AcqRel).max(durable);
         self.released.fetch_max(synced, AcqRel);
-        // What was written since is still to be synced.
+        // Bytes written since are still to be synced.
         let left = (output.bytes - bytes).min(output.unsynced.len() as u64) as usize;
         let durable = output.unsynced.len() - left;
         output.unsynced.drop_front(durable);
@@ -477,18 +481,19 @@ impl Journal {
         Ok(synced)
     }
 
-    /// A sync failed: what may be lost is to be written again, if it was kept.
+    /// Handles a failed sync: bytes that may be lost are to be written again, if they were retained.
     fn write_again(&self, output: &mut Output, error: io::Error) -> io::Error {
         output.is_torn = true;
         if self.synced() < output.unkept {
             self.doubt.fetch_max(output.unkept, AcqRel);
         }
-        // The error that is reported is the one that came first; the next write or sync tries again.
+        // The first error is the one reported; the next write or sync tries again.
         let _ = self.cut_torn(output);
         error
     }
 
-    /// Before anything else is done to the file: a later sync would not know of what this one has lost.
+    /// Truncates the end in doubt before any other operation on the file: a later sync would not know of the bytes that
+    /// this one has lost.
     fn cut_torn(&self, output: &mut Output) -> io::Result<()> {
         let lost = output.unsynced.len() as u64;
         if let Some(target) = output.target.as_mut().filter(|_| output.is_torn && lost > 0) {

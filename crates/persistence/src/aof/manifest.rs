@@ -12,7 +12,7 @@
 
 use resp::words;
 
-/// What a file is for.
+/// The role of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// The keyspace as it was when the log, or its last rewrite, began.
@@ -30,7 +30,7 @@ pub struct ManifestEntry {
     pub name: Vec<u8>,
     /// Its number among the files of its kind.
     pub seq: u64,
-    /// What it is for.
+    /// Its role.
     pub kind: FileKind,
 }
 
@@ -49,12 +49,12 @@ pub struct Manifest {
     pub incr_seq: u64,
 }
 
-/// Why a manifest cannot be read.
+/// A mistake that makes a manifest unreadable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// The line's number from 1 on, and the line; None when it is about the whole.
+    /// The line's number from 1 on, and the line; None for a mistake of the whole manifest.
     pub line: Option<(usize, Vec<u8>)>,
-    /// What is wrong with it, as Valkey says it.
+    /// The mistake in Valkey's words.
     pub text: &'static str,
 }
 
@@ -104,7 +104,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// The manifest as text, which [`parse`](Self::parse) reads.
+    /// Returns the manifest as text, which [`parse`](Self::parse) reads.
     pub fn format(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for entry in self.base.iter().chain(&self.history).chain(&self.incr) {
@@ -125,12 +125,12 @@ impl Manifest {
         out
     }
 
-    /// The files that are read, in order.
+    /// Returns the files that are read, in order.
     pub fn readable(&self) -> impl Iterator<Item = &ManifestEntry> {
         self.base.iter().chain(&self.incr)
     }
 
-    /// The next file of changes, which is part of the log from now on. `file`: the log's own name.
+    /// Adds the next file of changes, which is part of the log from now on. `file`: the log's own name.
     pub fn add_incr(&mut self, file: &[u8]) -> ManifestEntry {
         self.incr_seq += 1;
         let entry =
@@ -139,7 +139,7 @@ impl Manifest {
         entry
     }
 
-    /// A new base, which takes the place of the one before. `rdb`: in which format it is.
+    /// Adds a new base, which takes the place of the one before. `rdb`: the base has the RDB format.
     pub fn replace_base(&mut self, file: &[u8], rdb: bool) -> ManifestEntry {
         if let Some(old) = self.base.take() {
             self.history.push(ManifestEntry { kind: FileKind::History, ..old });
@@ -152,7 +152,7 @@ impl Manifest {
         entry
     }
 
-    /// All files of changes but the last `kept` are not needed any more.
+    /// Marks all files of changes but the last `kept` as history.
     pub fn retire_incr(&mut self, kept: usize) {
         let old = self.incr.len().saturating_sub(kept);
         let old = self.incr.drain(..old).map(|entry| ManifestEntry { kind: FileKind::History, ..entry });
@@ -160,7 +160,7 @@ impl Manifest {
     }
 }
 
-/// A name of a file of the log: `appendonly.aof.3.incr.aof`.
+/// Returns a name of a file of the log: `appendonly.aof.3.incr.aof`.
 fn numbered(file: &[u8], seq: u64, end: &str) -> Vec<u8> {
     [file, format!(".{seq}.{end}").as_bytes()].concat()
 }
@@ -190,7 +190,7 @@ fn parse_line(line: &[u8]) -> Result<ManifestEntry, &'static str> {
     Ok(ManifestEntry { name, seq, kind })
 }
 
-/// What was read is what is read again once it was written.
+/// A manifest that was read is the same when it was written and is read again.
 #[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz(data: &[u8]) {
     if let Ok(manifest) = Manifest::parse(data)

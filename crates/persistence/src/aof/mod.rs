@@ -11,8 +11,8 @@
 //! base in the place of all before it. At every moment the manifest on the disk names files that together are the whole
 //! log.
 //!
-//! [`Aof`] is a sink of the engine's change log. No files and threads here: they come in as [`Storage`]; `commands`
-//! decides when what happens, `server` has the thread that writes and syncs.
+//! [`Aof`] is a sink of the engine's change log. It has no files and threads of its own: files come in as [`Storage`];
+//! `commands` decides when each step happens, `server` has the thread that writes and syncs.
 
 pub mod check;
 mod file_bytes;
@@ -44,29 +44,29 @@ const BEHIND_MAX: u64 = 32 << 20;
 /// Whether there is a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// There is none.
+    /// The log is off.
     Off,
     /// Every write is appended to it.
     On,
-    /// It begins with the rewrite that is to come or under way.
+    /// The log begins with the rewrite that is to come or under way.
     Waiting,
 }
 
 /// The log with its files.
 pub struct Aof {
-    /// What was appended, and how much of it is on disk.
+    /// The appended records, and how much of them is on disk.
     pub journal: Journal,
     /// The disk.
     pub storage: Arc<dyn Storage>,
-    /// Where its files are, and what their names begin with.
+    /// Directory of its files, and the beginning of their names.
     dir: Vec<u8>,
     file: Vec<u8>,
-    /// Which files the log consists of.
+    /// The files of the log.
     pub manifest: Mutex<Manifest>,
     state: AtomicU8,
     /// Held while the log is turned on or off, or gets a new base.
     pub switch: Mutex<Switch>,
-    /// Who waits until the log is durable up to an offset.
+    /// Clients that wait until the log is durable up to an offset.
     waiters: Mutex<Vec<(u64, Arc<Ticket>)>>,
     health: Health,
     /// Writes are held back until the log has caught up.
@@ -78,7 +78,7 @@ pub struct Aof {
 /// The right to turn the log on and off.
 #[derive(Default)]
 pub struct Switch {
-    /// Another data set takes the place of what there is: the log stays off until then.
+    /// Another data set takes the place of the present one: the log stays off until then.
     pub is_stopped: bool,
 }
 
@@ -93,14 +93,14 @@ struct Health {
     change: Mutex<()>,
 }
 
-/// A write or sync that has begun: how many had failed by then. See [`Aof::attempt`].
+/// A write or sync that has begun: the number of failures by then. See [`Aof::attempt`].
 #[derive(Clone, Copy, Debug)]
 pub struct RewriteAttempt(u64);
 
-/// For INFO, and for what is decided by it.
+/// Figures for INFO, and for decisions about rewrites.
 #[derive(Default)]
 pub struct AofStats {
-    /// A rewrite is to begin when what is in its way has ended.
+    /// A rewrite is to begin when its obstacles have ended.
     pub scheduled: AtomicBool,
     /// A rewrite is under way.
     pub rewriting: AtomicBool,
@@ -108,27 +108,27 @@ pub struct AofStats {
     pub is_owed: AtomicBool,
     /// The rewrite is to end at its next step.
     pub cancelled: AtomicBool,
-    /// Its beginning by the clock that never goes back, in milliseconds; 0 for none.
+    /// Its beginning by the monotonic clock, in milliseconds; 0 for none.
     pub started_at: AtomicI64,
     /// Seconds that the last one took, and one more; 0 for none.
     pub last_seconds: AtomicI64,
     /// The last rewrite failed.
     pub last_failed: AtomicBool,
-    /// Rewrites that have come to their end.
+    /// Rewrites that have ended.
     pub rewrites: AtomicU64,
     /// Rewrites in a row that failed.
     pub failures: AtomicU64,
-    /// The end of the last that failed, by that clock.
+    /// The end of the last failed rewrite, by that clock.
     pub failed_at: AtomicI64,
-    /// The limit of rewrites that fail has been told of.
+    /// The limit of failing rewrites has been logged.
     pub limit_told: AtomicBool,
     /// The log's bytes after the last rewrite.
     pub base_size: AtomicU64,
     /// Writes that did not wait for a sync, but should not have had to.
     pub delayed: AtomicU64,
-    /// Replies that were kept so far until the log is durable.
+    /// Replies that were held back so far until the log is durable.
     pub kept: AtomicU64,
-    /// What a sync takes, in nanoseconds, on average of the last few.
+    /// Nanoseconds of a sync, on average of the last few.
     pub sync_nanos: AtomicU64,
     /// Microseconds to sleep before a write (DEBUG AOF-FLUSH-SLEEP).
     pub flush_sleep: AtomicU64,
@@ -140,14 +140,14 @@ impl LogKeeper for Aof {
     }
 }
 
-/// The engine's append-only file, if there may be one.
+/// Returns the engine's append-only file, if there may be one.
 pub fn of(engine: &Engine) -> Option<&Aof> {
     let keeper: &dyn Any = engine.log_keeper()?;
     keeper.downcast_ref()
 }
 
 impl Aof {
-    /// Installs one that is off in an engine. Its files are in `dir`, and their names begin with `file`.
+    /// Installs a log that is off in an engine. Its files are in `dir`, and their names begin with `file`.
     pub fn install(engine: &Engine, storage: Arc<dyn Storage>, dir: &[u8], file: &[u8]) {
         let log = Arc::clone(engine.change_log());
         engine.install_log_keeper(Arc::new(Aof::new(log, storage, dir, file)));
@@ -169,7 +169,7 @@ impl Aof {
         }
     }
 
-    /// Whether there is a log.
+    /// Returns whether the log is on.
     #[inline]
     pub fn state(&self) -> State {
         match self.state.load(Relaxed) {
@@ -179,32 +179,32 @@ impl Aof {
         }
     }
 
-    /// Turns it on or off; the caller holds [`switch`](Self::switch).
+    /// Turns the log on or off; the caller holds [`switch`](Self::switch).
     pub fn set_state(&self, state: State) {
         self.state.store(state as u8, Relaxed);
     }
 
-    /// The log's own name, which the names of its files begin with, and their directory.
+    /// Returns the log's own name, with which the names of its files begin.
     pub fn file(&self) -> &[u8] {
         &self.file
     }
 
-    /// The directory of the log's files.
+    /// Returns the directory of the log's files.
     pub fn dir(&self) -> &[u8] {
         &self.dir
     }
 
-    /// A file of the log, as the storage knows it.
+    /// Returns a file of the log, as the storage knows it.
     pub fn path(&self, name: &[u8]) -> Vec<u8> {
         [&self.dir, &b"/"[..], name].concat()
     }
 
-    /// The manifest, as the storage knows it.
+    /// Returns the manifest, as the storage knows it.
     pub fn manifest_path(&self) -> Vec<u8> {
         self.path(&[&self.file, &b".manifest"[..]].concat())
     }
 
-    /// The file of changes before the log has a base.
+    /// Returns the file of changes before the log has a base.
     pub fn temporary_incr(&self) -> Vec<u8> {
         [b"temp-", &self.file[..], b".incr"].concat()
     }
@@ -218,8 +218,8 @@ impl Aof {
         Ok(JournalTarget { file, name: name.to_vec(), len })
     }
 
-    /// The same for one that is to begin. What an attempt that came to nothing has left under its name is not a part of
-    /// the log.
+    /// Opens a file of the log that is to begin. Bytes that a failed attempt left under its name are not a part of the
+    /// log.
     ///
     /// # Errors
     /// The file cannot be opened, made or emptied.
@@ -232,7 +232,7 @@ impl Aof {
         Ok(target)
     }
 
-    /// Makes what the manifest says durable, and then takes it for the present one.
+    /// Makes the manifest durable, and then takes it for the present one.
     ///
     /// # Errors
     /// The manifest cannot be written; the present one stays.
@@ -242,10 +242,11 @@ impl Aof {
         Ok(())
     }
 
-    /// Adopts the manifest without the files that are not needed any more, and removes them; `tell` gets their names.
+    /// Adopts the manifest without the files that are not needed any more, and removes them; `tell` receives their
+    /// names.
     ///
     /// # Errors
-    /// The manifest cannot be written, or a file cannot be removed that is there.
+    /// The manifest cannot be written, or an existing file cannot be removed.
     pub fn drop_history(&self, mut tell: impl FnMut(&[u8])) -> io::Result<()> {
         let mut manifest = self.manifest.lock().clone();
         if manifest.history.is_empty() {
@@ -263,47 +264,47 @@ impl Aof {
         Ok(())
     }
 
-    /// Names and lengths of the files that the manifest names, in the order in which they are read.
+    /// Returns names and lengths of the files that the manifest names, in the order in which they are read.
     ///
     /// # Errors
-    /// The length of a file cannot be found out.
+    /// The length of a file cannot be read.
     pub fn files(&self) -> io::Result<Vec<(Vec<u8>, u64)>> {
         let manifest = self.manifest.lock();
         manifest.readable().map(|entry| Ok((entry.name.clone(), self.storage.len(&self.path(&entry.name))?))).collect()
     }
 
-    /// Bytes in the files that the manifest names.
+    /// Returns the bytes in the files that the manifest names.
     ///
     /// # Errors
-    /// The length of a file cannot be found out.
+    /// The length of a file cannot be read.
     pub fn total_size(&self) -> io::Result<u64> {
         Ok(self.files()?.iter().map(|(_, len)| len).sum())
     }
 
-    /// Whether all of the change log up to this length, and nothing else, is in the files and durable, and the files
-    /// stay the same.
+    /// Returns whether all of the change log up to this length, and nothing else, is in the files and durable, and the
+    /// files stay the same.
     pub fn ends_at(&self, length: u64) -> bool {
         let journal = &self.journal;
         let is_whole = journal.appended() == length && journal.synced() == length && !journal.is_in_doubt();
         self.state() == State::On && is_whole && !self.has_failed() && !self.stats.rewriting.load(Relaxed)
     }
 
-    /// The client waits until the log is durable up to this offset.
+    /// Makes the client wait until the log is durable up to this offset.
     pub fn wait_for(&self, offset: u64, ticket: &Arc<Ticket>) {
         let mut waiters = self.waiters.lock();
         waiters.retain(|(_, ticket)| ticket.is_waiting());
         waiters.push((offset, Arc::clone(ticket)));
     }
 
-    /// Clients that need not wait any longer: `tell` owes each of them the reply. All of them where there is no log any
-    /// more.
+    /// Ends the waits of clients that need not wait any longer: `tell` owes each of them the reply. All clients where
+    /// the log is off.
     pub fn end_waits(&self, mut tell: impl FnMut(&Arc<Ticket>)) {
         let durable = if self.state() == State::Off { u64::MAX } else { self.journal.synced() };
         let over: Vec<_> = self.waiters.lock().extract_if(.., |(offset, _)| *offset <= durable).collect();
         over.iter().filter(|(_, ticket)| ticket.finish()).for_each(|(_, ticket)| tell(ticket));
     }
 
-    /// Bytes of the log that replies wait for, or that wait to be written where replies wait for nothing.
+    /// Returns the bytes of the log that replies wait for, or that wait to be written where replies wait for nothing.
     pub fn behind(&self) -> u64 {
         match self.keeps_replies() {
             true => self.journal.appended().saturating_sub(self.journal.released()),
@@ -311,30 +312,30 @@ impl Aof {
         }
     }
 
-    /// Whether replies wait until the log is durable.
+    /// Returns whether replies wait until the log is durable.
     pub fn keeps_replies(&self) -> bool {
         self.state() == State::On && self.journal.policy() == Policy::Always
     }
 
-    /// Whether writing or syncing fails.
+    /// Returns whether writing or syncing fails.
     #[inline]
     pub fn has_failed(&self) -> bool {
         self.error() != 0
     }
 
-    /// The error's number in the system; 0: all is well.
+    /// Returns the error's number in the system; 0: no error.
     pub fn error(&self) -> i64 {
         self.health.error.load(Acquire)
     }
 
-    /// To be called before a write or sync begins, and before a look at whether they [fail](Self::has_failed).
+    /// Begins an attempt, before a write or sync, and before a check whether they [fail](Self::has_failed).
     pub fn attempt(&self) -> RewriteAttempt {
         RewriteAttempt(self.health.failures.load(Acquire))
     }
 
-    /// What came of an attempt: the error's number, or None. A success only ends a failure that was known when it
-    /// began: one that came to light meanwhile is newer. Where that changes anything, `follow` does what comes of it
-    /// before anybody else has another result. While there is no log nothing fails.
+    /// Concludes an attempt with the error's number, or None. A success ends only a failure that was known when the
+    /// attempt began: a failure that came to light meanwhile is newer. Where the result changes the state, `follow`
+    /// runs before any other thread has another result. While the log is off nothing fails.
     pub fn conclude(&self, attempt: RewriteAttempt, error: Option<i64>, follow: impl FnOnce()) {
         let _change = self.health.change.lock();
         let known = self.error();
@@ -354,7 +355,7 @@ impl Aof {
         }
     }
 
-    /// Nothing fails any more, since there is no log: `follow` does what comes of that. It must be off already.
+    /// Forgets the failure of a log that is off: `follow` applies the consequences. The log must be off already.
     pub fn forget_failure(&self, follow: impl FnOnce()) {
         let _change = self.health.change.lock();
         self.health.error.store(0, Release);

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 /// When the file is synced (`appendfsync`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// Whenever the system does.
+    /// The system decides when.
     No,
     /// Once a second, by a thread of its own.
     EverySecond,
-    /// Before any client is told of a change.
+    /// Before any client receives the reply to a change.
     Always,
 }
 

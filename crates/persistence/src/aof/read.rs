@@ -5,23 +5,23 @@
 //!   *3 $3 SET $1 k $1 v     a command: a count, then each word with its length; every line ends with \r\n
 //! ```
 //!
-//! Nothing is believed: memory for a word grows only as its bytes come in.
+//! No length is trusted: memory for a word grows only as its bytes come in.
 
 use resp::Span;
 use std::io::{self, Read};
 
-/// Why reading ended early.
+/// The fault that ended reading early.
 #[derive(Debug)]
 pub enum CommandFault {
     /// The file ends within a command.
     Truncated,
-    /// This is no command; what was expected instead of what is there.
+    /// Bytes that are no command; the text says which were expected.
     Format(String),
     /// The file cannot be read.
     Io(io::Error),
 }
 
-/// What was read.
+/// An item that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogItem {
     /// The words are in [`Reader::bytes`] at [`Reader::spans`].
@@ -47,17 +47,17 @@ pub struct Reader<'r> {
     before: u64,
     /// The bytes of the last command.
     pub bytes: Vec<u8>,
-    /// Where its words are in them.
+    /// Positions of its words in them.
     pub spans: Vec<Span>,
 }
 
 impl<'r> Reader<'r> {
-    /// `read`: what was read of the file already, and how many bytes come before it.
+    /// Returns a reader. `read`: bytes of the file that were read already; `before`: bytes before them.
     pub fn new(from: &'r mut dyn Read, read: Vec<u8>, before: u64) -> Reader<'r> {
         Reader { from, buffer: read, at: 0, before, bytes: Vec::new(), spans: Vec::new() }
     }
 
-    /// Bytes of the file that were taken.
+    /// Returns the bytes of the file that were taken.
     pub fn offset(&self) -> u64 {
         self.before + self.at as u64
     }
@@ -153,7 +153,7 @@ impl<'r> Reader<'r> {
         Ok(())
     }
 
-    /// Makes sure that `wanted` bytes are in the buffer, unless the file ends before; answers how many there are.
+    /// Makes sure that `wanted` bytes are in the buffer, unless the file ends before; returns how many there are.
     fn ahead(&mut self, wanted: usize) -> Result<usize, CommandFault> {
         while self.buffer.len() - self.at < wanted {
             if self.at > 0 {
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// All commands of a file, and how it ends.
+    /// Returns all commands of a file, and how it ends.
     fn read(mut bytes: &[u8]) -> (Vec<Vec<Vec<u8>>>, Result<(), CommandFault>, u64) {
         let mut reader = Reader::new(&mut bytes, Vec::new(), 0);
         let (mut commands, mut valid) = (Vec::new(), 0);

@@ -1,6 +1,6 @@
 //! A base that is commands, for logs that are not to begin in the snapshots' format (`aof-use-rdb-preamble no`).
 //!
-//! Each key is the commands that make it, of at most [`AT_ONCE`] elements each, so that a server that reads them does
+//! A key becomes the commands that make it, of at most [`AT_ONCE`] elements each, so that a server that reads them does
 //! not stop for long.
 
 use super::framing::stamp;
@@ -24,17 +24,16 @@ use structures::stream::{ConsumerGroup, Id, Stream};
 /// Elements in one command.
 const AT_ONCE: usize = 64;
 
-/// What is written besides keys, and how.
+/// The content besides keys, and the way of writing.
 #[derive(Clone, Debug, Default)]
 pub struct RewriteOptions {
-    /// Unix time in seconds, if the file is to tell it.
+    /// Unix time in seconds, if the file states it.
     pub stamp: Option<i64>,
     /// Rest after each key (`rdb-key-save-delay`).
     pub delay: Duration,
 }
 
-/// Writes the keyspace as it is now as commands; `at_snapshot` runs in the moment whose keyspace it is, under all
-/// locks.
+/// Writes the keyspace as it is now as commands; `at_snapshot` runs in the snapshot's moment, under all locks.
 ///
 /// # Errors
 /// `to` cannot be written; `Interrupted` where the snapshot was cancelled.
@@ -60,7 +59,7 @@ pub fn write(
     Ok(out.written)
 }
 
-/// Where a base is written to.
+/// The destination of a base.
 struct Out<'w> {
     to: &'w mut (dyn Write + Send),
     /// The database that its reader is in.
@@ -197,7 +196,7 @@ fn put_stream(out: &mut Vec<u8>, key: &[u8], stream: &Stream) {
         put_command(out, all.iter().map(Vec::as_slice));
     }
     if stream.is_empty() {
-        // Nothing else makes a stream without entries. Its last id cannot be 0-0.
+        // Only these commands make a stream without entries. Its last id cannot be 0-0.
         let id = if stream.last_id == Id::MIN { b"0-1".to_vec() } else { last.clone() };
         words(out, &[b"XADD", key, b"MAXLEN", b"0", &id, b"x", b"y"]);
     }
@@ -215,7 +214,7 @@ fn put_stream(out: &mut Vec<u8>, key: &[u8], stream: &Stream) {
     }
 }
 
-/// Puts a group's consumers, what is pending with them, and what is pending with none.
+/// Puts a group's consumers, their pending entries, and the pending entries without a consumer.
 fn put_consumers(out: &mut Vec<u8>, key: &[u8], name: &[u8], group: &ConsumerGroup) {
     for (consumer, _) in group.consumers() {
         words(out, &[b"XGROUP", b"CREATECONSUMER", key, name, &consumer.name]);

@@ -1,23 +1,23 @@
-//! What the log needs of a disk: few operations, so that tests can let each of them fail.
+//! The operations that the log needs of a disk: few, so that tests can let each of them fail.
 
 use std::io::{self, Read};
 use std::sync::Arc;
 
-/// Files by name. Names may be relative: to what is the implementation's affair.
+/// Files by name. Relative names are relative to a directory of the implementation's choice.
 pub trait Storage: Send + Sync {
-    /// A file to append to, which is made if there is none, and its length.
+    /// Opens a file to append to, which is made if there is none, and returns its length.
     ///
     /// # Errors
     /// The file can neither be opened nor made.
     fn append(&self, name: &[u8]) -> io::Result<(Arc<dyn LogFile>, u64)>;
 
-    /// A file for reading, and its length.
+    /// Opens a file for reading, and returns its length.
     ///
     /// # Errors
     /// There is no such file, or it cannot be opened.
     fn open(&self, name: &[u8]) -> io::Result<(Box<dyn Read + Send>, u64)>;
 
-    /// Puts `content` in the place of a file; durable when this returns, and at every moment one of the two is there.
+    /// Replaces a file by `content`; durable when this returns, and at every moment one of the two is there.
     ///
     /// # Errors
     /// One of the steps fails; the old content is still there then.
@@ -41,25 +41,25 @@ pub trait Storage: Send + Sync {
     /// It can neither be found nor made.
     fn create_dir(&self, name: &[u8]) -> io::Result<()>;
 
-    /// The length of a file; an error of kind `NotFound` if there is none.
+    /// Returns the length of a file; an error of kind `NotFound` if there is none.
     ///
     /// # Errors
-    /// There is no such file (`NotFound`), or it cannot be asked.
+    /// There is no such file (`NotFound`), or the disk refuses.
     fn len(&self, name: &[u8]) -> io::Result<u64>;
 }
 
 /// A file that only grows. Threads may write and sync at the same time.
 pub trait LogFile: Send + Sync {
-    /// Appends some of the bytes and answers how many.
+    /// Appends some of the bytes and returns how many.
     ///
     /// # Errors
     /// The disk takes none of them.
     fn write(&self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// What was written before this was called survives a crash when it returns.
+    /// Makes the bytes written before this call survive a crash.
     ///
     /// # Errors
-    /// The disk fails; what was written may be lost.
+    /// The disk fails; written bytes may be lost.
     fn sync(&self) -> io::Result<()>;
 
     /// Cuts the file off.
@@ -78,7 +78,7 @@ pub mod faulty {
 
     #[derive(Default)]
     struct Content {
-        /// What is there, and how much of it a crash leaves.
+        /// The content, and how much of it survives a crash.
         bytes: Vec<u8>,
         durable: usize,
     }
@@ -88,16 +88,16 @@ pub mod faulty {
         files: BTreeMap<Vec<u8>, Arc<Mutex<Content>>>,
     }
 
-    /// What goes wrong from now on.
+    /// Faults from now on.
     #[derive(Clone, Copy, Debug, Default)]
     pub struct Faults {
         /// Bytes that the disk still takes.
         pub room: Option<usize>,
         /// Bytes that one write takes at most.
         pub short: Option<usize>,
-        /// Nothing is written.
+        /// Writes fail.
         pub write_fails: bool,
-        /// Syncing fails, and what it was to save will not survive.
+        /// Syncing fails, and the bytes to be saved will not survive.
         pub sync_fails: bool,
         /// Files are not cut off.
         pub truncate_fails: bool,
@@ -107,22 +107,22 @@ pub mod faulty {
     #[derive(Clone, Default)]
     pub struct Disk {
         state: Arc<Mutex<State>>,
-        /// What goes wrong.
+        /// The present faults.
         pub faults: Arc<Mutex<Faults>>,
     }
 
     impl Disk {
-        /// Other things go wrong from now on.
+        /// Replaces the faults from now on.
         pub fn set(&self, faults: Faults) {
             *self.faults.lock().unwrap() = faults;
         }
 
-        /// A file's bytes, if there is one.
+        /// Returns a file's bytes, if there is one.
         pub fn content(&self, name: &[u8]) -> Option<Vec<u8>> {
             self.state.lock().unwrap().files.get(name).map(|file| file.lock().unwrap().bytes.clone())
         }
 
-        /// The machine goes down: what was not synced is lost.
+        /// Crashes the machine: bytes that were not synced are lost.
         pub fn crash(&self) {
             for file in self.state.lock().unwrap().files.values() {
                 let mut file = file.lock().unwrap();
