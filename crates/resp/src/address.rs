@@ -1,16 +1,16 @@
-//! Where a server is, as users of the command-line tools say it: host and port, the path of a socket, or a URI.
+//! The address of a server in the form of the command-line tools: host and port, the path of a socket, or a URI.
 //!
 //! ```text
 //! valkey://[[user]:password@][host[:port]][/database]        valkeys, redis, rediss; an IPv6 host stands in brackets
 //! ```
 //!
-//! User and password are percent-encoded. Whatever is left out is `None`, for the caller's defaults. Nothing is looked
-//! up or opened here.
+//! User and password are percent-encoded. A part that is left out is `None`, for the caller's defaults. No name is
+//! looked up and no connection opened here.
 
 use std::fmt;
 use std::net::Ipv6Addr;
 
-/// Where a server listens.
+/// The address at which a server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// A TCP port.
@@ -24,7 +24,7 @@ pub enum Target {
     Unix(String),
 }
 
-/// `host:port` with brackets around an IPv6 host, or the socket's path.
+/// Writes `host:port` with brackets around an IPv6 host, or the socket's path.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -35,10 +35,10 @@ impl fmt::Display for Target {
     }
 }
 
-/// What a URI says of a server and its user.
+/// A URI's description of a server and its user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Uri {
-    /// None where the URI leaves it out, as with all of these.
+    /// The host; None where the URI leaves it out, as with all fields.
     pub host: Option<String>,
     /// The TCP port.
     pub port: Option<u16>,
@@ -52,7 +52,7 @@ pub struct Uri {
     pub tls: bool,
 }
 
-/// Why a text is no such URI, in words for the user.
+/// The reason that a text is no such URI, in words for the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UriError(pub &'static str);
 

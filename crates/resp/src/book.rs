@@ -14,9 +14,9 @@
 //!             5 | u32 n | n values                    arr
 //! ```
 //!
-//! A request is at most 4100 bytes, so there is nothing to remember between two calls: a request is parsed when it is
-//! all there. Only its length is judged before. This module holds the server's parser of requests and the client's
-//! half; the server's replies are written by [`Reply`](crate::reply::Reply).
+//! A request is at most 4100 bytes, so the parser has no state between two calls: a request is parsed once it is
+//! complete. Only its length is judged before. This module holds the server's parser of requests and the client's half;
+//! the server's replies are written by [`Reply`](crate::reply::Reply).
 
 use std::fmt;
 
@@ -30,14 +30,14 @@ pub const STRINGS_MAX: usize = 200_000;
 /// Arrays within arrays that the client's decoder follows.
 const DEPTH_MAX: usize = 32;
 
-/// A message that breaks the framing. A server closes the connection and says nothing.
+/// A message that breaks the framing. A server closes the connection without a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Malformed {
     /// The message's length is not within its bounds.
     Total,
     /// More than [`STRINGS_MAX`] strings are announced.
     TooManyStrings,
-    /// Something reaches past the end of the message.
+    /// A length points past the end of the message.
     PastEnd,
     /// Bytes are left after the last string or value.
     LeftOver,
@@ -63,10 +63,10 @@ impl fmt::Display for Malformed {
 impl std::error::Error for Malformed {}
 
 /// Parses one request at the start of `buf`, appends its strings to `out` as spans from there, and returns how many
-/// bytes it took; None if it is not all there. After an error `out` is as it was.
+/// bytes it took; None if it is incomplete. After an error `out` is as it was.
 ///
 /// # Errors
-/// What comes is no request of this protocol, or is longer than [`REQUEST_MAX`].
+/// The bytes are no request of this protocol, or one longer than [`REQUEST_MAX`].
 pub fn parse_request(buf: &[u8], out: &mut Vec<Span>) -> Result<Option<usize>, Malformed> {
     let Some(mut message) = Message::framed(buf, 4, REQUEST_MAX)? else {
         return Ok(None);
@@ -116,10 +116,10 @@ pub enum BookValue {
     Arr(Vec<BookValue>),
 }
 
-/// Decodes one reply at the start of `buf` and returns it with how many bytes it took; None if it is not all there.
+/// Decodes one reply at the start of `buf` and returns it with how many bytes it took; None if it is incomplete.
 ///
 /// # Errors
-/// What comes is no reply of this protocol.
+/// The bytes are no reply of this protocol.
 pub fn decode_reply(buf: &[u8]) -> Result<Option<(BookValue, usize)>, Malformed> {
     let Some(mut message) = Message::framed(buf, 1, BOOK_REPLY_MAX)? else {
         return Ok(None);
@@ -136,7 +136,7 @@ struct Message<'b> {
 }
 
 impl<'b> Message<'b> {
-    /// The message at the start of `buf`, the cursor behind its length; None if it is not all there.
+    /// Returns the message at the start of `buf`, the cursor behind its length; None if it is incomplete.
     fn framed(buf: &'b [u8], min: usize, max: usize) -> Result<Option<Message<'b>>, Malformed> {
         let Some(total) = buf.first_chunk::<4>() else {
             return Ok(None);
@@ -173,7 +173,7 @@ impl<'b> Message<'b> {
             book_tag::DBL => BookValue::Dbl(f64::from_le_bytes(self.array()?)),
             book_tag::ARR => {
                 let depth = depth.checked_sub(1).ok_or(Malformed::TooDeep)?;
-                // The count is not believed: the first value that is not there ends it.
+                // The count is not trusted: the first missing value ends the loop.
                 let count = self.u32()?;
                 BookValue::Arr((0..count).map(|_| self.value(depth)).collect::<Result<_, _>>()?)
             }

@@ -7,8 +7,8 @@
 //!
 //! The idea: the neighbours of a double bound an interval in which every number reads back as that double. Scaled by a
 //! tabulated power of ten, the interval lies where its digits can be taken off with integer arithmetic; digits are
-//! produced from the upper bound until what is left falls inside the interval. 64-bit arithmetic makes the bounds
-//! uncertain by one unit, so they are drawn in by one, and that is what now and then costs a digit.
+//! produced from the upper bound until the rest falls inside the interval. 64-bit arithmetic makes the bounds uncertain
+//! by one unit, so they are drawn in by one, and that is the reason for an occasional extra digit.
 //!
 //! Layout of the digits `d` with the decimal point `k` places to the right of the last one:
 //!
@@ -41,12 +41,12 @@ impl DoubleText {
         self.len += text.len() as u8;
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         str::from_utf8(self.as_bytes()).unwrap_or_default()
     }
@@ -72,7 +72,8 @@ pub fn format_double(value: f64) -> DoubleText {
     }
 }
 
-/// The same, but large whole numbers as other ones: `1e+18`. So digests of data sets take scores.
+/// Prints a double as [`format_double`] does, but large whole numbers as other ones: `1e+18`. Digests of data sets use
+/// this form for scores.
 pub fn format_by_digits(value: f64) -> DoubleText {
     let mut text = DoubleText::new();
     if value.is_nan() {
@@ -91,8 +92,8 @@ pub fn format_by_digits(value: f64) -> DoubleText {
     text
 }
 
-/// Prints a double with 17 significant digits, as C does for `%.17g`: `0.10000000000000001`, `1e+18`. So ZSCAN tells
-/// scores.
+/// Prints a double with 17 significant digits, as C does for `%.17g`: `0.10000000000000001`, `1e+18`. ZSCAN uses this
+/// form for scores.
 pub fn format_17_digits(value: f64) -> String {
     if !value.is_finite() || value == 0.0 {
         return format_by_digits(value).as_str().to_owned();
@@ -109,7 +110,7 @@ pub fn format_17_digits(value: f64) -> String {
     format!("{mantissa}e{sign}{:02}", exponent.abs())
 }
 
-/// The integer that a double is, if it is one within half the range of an i64.
+/// Returns the integer that equals a double, if it is within half the range of an i64.
 fn as_integer(value: f64) -> Option<i64> {
     const BOUND: f64 = (i64::MAX / 2) as f64;
     let whole = value as i64;
@@ -184,7 +185,7 @@ impl Scaled {
     }
 }
 
-/// The digits of a positive, finite double.
+/// Returns the digits of a positive, finite double.
 fn grisu2(value: f64) -> Digits {
     const HIDDEN: u64 = 1 << 52;
     let bits = value.to_bits();
@@ -194,7 +195,7 @@ fn grisu2(value: f64) -> Digits {
         _ => Scaled { mantissa: fraction | HIDDEN, exponent: biased - 1075 },
     };
 
-    // Halfway to the neighbours. The lower one is half as far at a power of two.
+    // The bound is halfway to the neighbours. The lower one is half as far at a power of two.
     let upper = Scaled { mantissa: exact.mantissa * 2 + 1, exponent: exact.exponent - 1 }.normalized();
     let narrow = if exact.mantissa == HIDDEN { 2 } else { 1 };
     let lower = Scaled { mantissa: (exact.mantissa << narrow) - 1, exponent: exact.exponent - narrow };
@@ -238,7 +239,8 @@ fn take_digits(number: Scaled, lower: Scaled, upper: Scaled, exponent: i32) -> D
     }
     loop {
         fraction *= 10;
-        // As in 64-bit arithmetic everywhere: these wrap only when the comparison below no longer depends on them.
+        // The factors wrap, as in 64-bit arithmetic everywhere, only when the comparison below no longer depends on
+        // them.
         delta = delta.wrapping_mul(10);
         distance = distance.wrapping_mul(10);
         out.exponent -= 1;
@@ -261,7 +263,7 @@ impl Digits {
     }
 
     /// Lowers the last digit while that brings the result, `rest` under the upper bound, closer to the number itself,
-    /// `distance` under it, and keeps it within `delta`. `unit` is what one step of the last digit is worth.
+    /// `distance` under it, and leaves it within `delta`. `unit` is the value of one step of the last digit.
     fn approach(&mut self, delta: u64, mut rest: u64, unit: u64, distance: u64) {
         while rest < distance
             && delta - rest >= unit
@@ -273,8 +275,8 @@ impl Digits {
     }
 }
 
-/// The tabulated power of ten that brings a number with this binary exponent to one between -60 and -32, and its
-/// decimal exponent.
+/// Returns the tabulated power of ten that brings a number with this binary exponent to one between -60 and -32, and
+/// its decimal exponent.
 fn cached_power(exponent: i32) -> (Scaled, i32) {
     const LOG10_2: f64 = 0.30102999566398114;
     let estimate = (-f64::from(exponent + POWERS.len() as i32) * LOG10_2) as i32;

@@ -1,15 +1,15 @@
-//! Values into JSON, as the tools print them.
+//! Values into JSON, in the form that the tools print.
 //!
-//! Strings may hold any bytes, and JSON's may not: a caller says how they are written, as they are or in printable
+//! Strings may hold any bytes, and JSON's may not: a caller chooses how they are written, as they are or in printable
 //! ASCII.
 
 use crate::Value;
 use crate::words::quote;
 
-/// How the bytes of a string are written.
+/// The form of a string's bytes.
 pub type StringWriter = fn(&mut Vec<u8>, &[u8]);
 
-/// `value` as JSON. An error is `error:"text"`, which is no JSON, so that nobody takes it for a string.
+/// Writes `value` as JSON. An error is `error:"text"`, which is no JSON, so that no reader takes it for a string.
 pub fn write(out: &mut Vec<u8>, value: &Value, string: StringWriter) {
     match value {
         Value::Null => out.extend(b"null"),
@@ -39,7 +39,7 @@ pub fn write(out: &mut Vec<u8>, value: &Value, string: StringWriter) {
     }
 }
 
-/// JSON knows only strings as keys, so any other key becomes the string of its own JSON.
+/// Writes a key: JSON knows only strings as keys, so any other key becomes the string of its own JSON.
 fn write_key(out: &mut Vec<u8>, key: &Value, string: StringWriter) {
     let is_string = matches!(key, Value::Simple(_) | Value::Bulk(_) | Value::Verbatim(..) | Value::Error(_));
     if is_string {
@@ -50,7 +50,7 @@ fn write_key(out: &mut Vec<u8>, key: &Value, string: StringWriter) {
     out.push(b'"');
 }
 
-/// A JSON string that keeps bytes above the control characters as they are, UTF-8 or not.
+/// Writes a JSON string that leaves bytes above the control characters as they are, UTF-8 or not.
 pub fn string(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
     for &byte in bytes {
@@ -68,7 +68,7 @@ pub fn string(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
 }
 
-/// A JSON string of the quoted form of `bytes`, its backslashes doubled.
+/// Writes a JSON string of the quoted form of `bytes`, its backslashes doubled.
 pub fn quoted_string(out: &mut Vec<u8>, bytes: &[u8]) {
     let mut quoted = Vec::new();
     quote(&mut quoted, bytes);
@@ -80,22 +80,22 @@ pub fn quoted_string(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// An object of a report: names and values, in this order.
+/// Returns an object of a report: names and values, in this order.
 pub fn object<'n>(fields: impl IntoIterator<Item = (&'n str, Value)>) -> Value {
     Value::Map(fields.into_iter().map(|(name, value)| (text(name), value)).collect())
 }
 
-/// A string of a report.
+/// Returns a string of a report.
 pub fn text(text: &str) -> Value {
     Value::Bulk(text.as_bytes().to_vec())
 }
 
-/// A whole number of a report; what no reply could hold is its largest.
+/// Returns a whole number of a report; numbers above the largest of a reply become that one.
 pub fn integer(number: u64) -> Value {
     Value::Int(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
-/// A number of a report with so many decimal places; null where it is none.
+/// Returns a number of a report with so many decimal places; null for NaN and infinities.
 pub fn decimal(number: f64, places: usize) -> Value {
     if number.is_finite() { Value::Double(format!("{number:.places$}")) } else { Value::Null }
 }

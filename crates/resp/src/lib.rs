@@ -1,4 +1,4 @@
-//! Bytes to values and back: everything Cinnabar speaks on a wire, and nothing else.
+//! Bytes to values and back: everything that Cinnabar speaks on a wire, and nothing else.
 //!
 //! | module | what it turns into what |
 //! | --- | --- |
@@ -16,7 +16,7 @@
 //! | [`served_version`] | which versions programs name, and how |
 //! | [`proxy_header`] | the header that a proxy puts before a connection's bytes into addresses |
 //!
-//! No module opens a socket, reads a clock or trusts a length it was told.
+//! No module opens a socket, reads a clock or trusts a length from its input.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]

@@ -54,8 +54,8 @@ impl Neg for LongDouble {
 }
 
 impl LongDouble {
-    /// Parses what C's `strtold` takes, under the rules of [`parse_f64`](crate::number::parse_f64): no leading blanks,
-    /// not NaN, neither overflowing nor vanishing. `inf` is accepted. None also from 5 KiB on.
+    /// Parses the texts that C's `strtold` takes, under the rules of [`parse_f64`](crate::number::parse_f64): no
+    /// leading blanks, not NaN, neither overflowing nor vanishing. `inf` is accepted. None also from 5 KiB on.
     pub fn parse(text: &[u8]) -> Option<LongDouble> {
         if text.len() >= TEXT_MAX {
             return None;
@@ -70,7 +70,7 @@ impl LongDouble {
         Some(LongDouble { negative, magnitude })
     }
 
-    /// The sum; None if it is infinite or not a number.
+    /// Returns the sum; None if it is infinite or not a number.
     pub fn checked_add(self, other: LongDouble) -> Option<LongDouble> {
         let (Magnitude::Finite { .. }, Magnitude::Finite { .. }) = (self.magnitude, other.magnitude) else {
             return None;
@@ -83,27 +83,27 @@ impl LongDouble {
         (magnitude != Magnitude::Infinite).then_some(LongDouble { negative, magnitude })
     }
 
-    /// The difference; None if it is infinite or not a number.
+    /// Returns the difference; None if it is infinite or not a number.
     pub fn checked_sub(self, other: LongDouble) -> Option<LongDouble> {
         self.checked_add(-other)
     }
 
-    /// The largest of all finite numbers, or its opposite.
+    /// Returns the largest of all finite numbers, or its opposite.
     pub fn extreme(negative: bool) -> LongDouble {
         LongDouble { negative, magnitude: Magnitude::Finite { mantissa: u64::MAX, exponent: EXPONENT_MAX } }
     }
 
-    /// Whether it is below zero, or the zero that is printed so by others.
+    /// Returns whether the number is below zero, or the zero that other printers give a minus.
     pub fn is_negative(self) -> bool {
         self.negative
     }
 
-    /// Whether it is an infinity.
+    /// Returns whether the number is an infinity.
     pub fn is_infinite(self) -> bool {
         self.magnitude == Magnitude::Infinite
     }
 
-    /// How the two stand to each other; both zeros are the same.
+    /// Compares the two; both zeros are equal.
     pub fn compare(self, other: LongDouble) -> Ordering {
         let is_zero = |number: LongDouble| matches!(number.magnitude, Magnitude::Finite { mantissa: 0, .. });
         match (self.negative, other.negative) {
@@ -152,7 +152,8 @@ impl PartialOrd for Magnitude {
 }
 
 impl Magnitude {
-    /// Orders magnitudes: a number with the least exponent may have leading zeros, all others are normalized.
+    /// Returns a key that orders magnitudes: a number with the least exponent may have leading zeros, all others are
+    /// normalized.
     fn key(&self) -> (bool, i64, u64) {
         match *self {
             Magnitude::Finite { mantissa, exponent } => (false, exponent, mantissa),
@@ -165,7 +166,7 @@ impl Magnitude {
         if exponent > EXPONENT_MAX { Magnitude::Infinite } else { Magnitude::Finite { mantissa, exponent } }
     }
 
-    /// None if a text that was finite became infinite, or one that was not zero became zero.
+    /// Returns the magnitude; None if a text that was finite became infinite, or one that was not zero became zero.
     fn in_range(self, text_is_zero: bool) -> Option<Magnitude> {
         match self {
             Magnitude::Infinite => None,
@@ -174,14 +175,14 @@ impl Magnitude {
         }
     }
 
-    /// `self` plus or minus `other`, which is not the larger. True: the result is exactly zero.
+    /// Returns `self` plus or minus `other`, which is not the larger. True: the result is exactly zero.
     fn combine(self, other: Magnitude, subtract: bool) -> (Unrounded, bool) {
         let (Magnitude::Finite { mantissa: a, exponent }, Magnitude::Finite { mantissa: b, exponent: low }) =
             (self, other)
         else {
             return (Unrounded::default(), false);
         };
-        // 62 guard bits: whatever is shifted out below them is less than half a unit after any cancellation.
+        // 62 guard bits: the bits shifted out below them are less than half a unit after any cancellation.
         const GUARD: i64 = 62;
         let large = u128::from(a) << GUARD;
         let shift = exponent - low;
@@ -192,14 +193,14 @@ impl Magnitude {
         };
         let mantissa = match subtract {
             false => large + aligned,
-            // What was lost is still to be taken off: one unit less, and a little more than that remains.
+            // The lost bits are still to be subtracted: one unit less, and a little more than that remains.
             true => large - aligned - u128::from(lost),
         };
         let exact = Unrounded { mantissa, exponent: exponent - GUARD, sticky: lost };
         (exact, mantissa == 0)
     }
 
-    /// The nearest magnitude to a text of digits with at most one point, then perhaps `e` and an integer.
+    /// Returns the nearest magnitude to a text of digits with at most one point, then perhaps `e` and an integer.
     fn from_decimal(text: &str) -> Option<Magnitude> {
         // The standard library knows the grammar.
         text.parse::<f64>().ok()?;
@@ -223,7 +224,7 @@ impl Magnitude {
             integer.multiply_power_of_5(exponent as u32);
             integer.leading(exponent, false)
         } else {
-            // Enough bits that the quotient has 128 of them.
+            // The quotient gets 128 bits.
             let power = exponent.unsigned_abs() as u32;
             let shift = (power as usize * 7 / 3 + 192).saturating_sub(integer.bits());
             integer.shift_left(shift);
@@ -325,7 +326,7 @@ impl BigUint {
         }
     }
 
-    /// The upper 65 to 128 bits, for `self * 2^exponent` and a little more if `inexact`.
+    /// Returns the upper 65 to 128 bits, for `self * 2^exponent` and a little more if `inexact`.
     fn leading(&self, exponent: i64, inexact: bool) -> Unrounded {
         let skipped = self.0.len().saturating_sub(2);
         let mantissa = self.0[skipped..].iter().rev().fold(0u128, |value, limb| value << 64 | u128::from(*limb));

@@ -8,7 +8,7 @@
 //! | [`parse_i64_c`] | C's `strtoll`, base 10 | yes | yes | yes | no | clamped |
 //! | [`parse_f64_c`] | C's `strtod` | yes | yes | yes | yes | infinity or zero |
 //!
-//! All of them want the whole text to be the number. What C accepts was checked against glibc, what Valkey does against
+//! In all of them the whole text must be the number. The rules of C were checked against glibc, those of Valkey against
 //! Valkey 9.
 //!
 //! Hexadecimal floats are rounded here, by `Unrounded`; the same rounding serves the extended floats of
@@ -58,7 +58,7 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
     Some(if negative { -value } else { value })
 }
 
-/// The same, but too large is infinity and too small is zero.
+/// Parses a float as [`parse_f64`] does, but too large is infinity and too small is zero.
 pub fn parse_f64_clamped(text: &[u8]) -> Option<f64> {
     let (negative, float) = Float::classify(text)?;
     let value = match float {
@@ -76,7 +76,7 @@ pub fn parse_f64_c(text: &[u8]) -> Option<f64> {
     Some(if negative { -value } else { value })
 }
 
-/// Parses an integer as C's `strtoll` does in base 10: leading blanks are skipped, what is out of range becomes the
+/// Parses an integer as C's `strtoll` does in base 10: leading blanks are skipped, a number out of range becomes the
 /// nearest bound.
 pub fn parse_i64_c(text: &[u8]) -> Option<i64> {
     let (negative, digits) = sign(skip_blanks(text));
@@ -110,12 +110,12 @@ pub(crate) enum Float<'t> {
     Nan,
     /// Digits with at most one point among them, then perhaps `e` and an integer; not yet checked further.
     Decimal(&'t str),
-    /// What the hexadecimal digits and the exponent amount to.
+    /// The value of the hexadecimal digits and the exponent.
     Hex(Unrounded),
 }
 
 impl<'t> Float<'t> {
-    /// Tells the notations apart. True: the number is negative.
+    /// Distinguishes the notations. True: the number is negative.
     pub(crate) fn classify(text: &'t [u8]) -> Option<(bool, Float<'t>)> {
         let (negative, rest) = sign(text);
         let float = match rest {
@@ -129,7 +129,7 @@ impl<'t> Float<'t> {
         Some((negative, float))
     }
 
-    /// The nearest double; None if the text is no number.
+    /// Returns the nearest double; None if the text is no number.
     fn to_f64(self) -> Option<f64> {
         match self {
             Float::Infinity => Some(f64::INFINITY),
@@ -139,7 +139,7 @@ impl<'t> Float<'t> {
         }
     }
 
-    /// True if every digit is zero.
+    /// Returns whether every digit is zero.
     fn is_zero(&self) -> bool {
         match self {
             Float::Infinity | Float::Nan | Float::Hex(_) => false,
@@ -150,8 +150,8 @@ impl<'t> Float<'t> {
     }
 }
 
-/// A decimal of up to 15 digits without an exponent: both it without its point and the power of ten are doubles, so
-/// their quotient is rounded once.
+/// Parses a decimal of up to 15 digits without an exponent: both it without its point and the power of ten are doubles,
+/// so their quotient is rounded once.
 fn short_decimal(text: &[u8]) -> Option<f64> {
     const POWERS: [f64; 16] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
     if text.len() > 16 {
@@ -169,7 +169,7 @@ fn short_decimal(text: &[u8]) -> Option<f64> {
     (1..=15).contains(&count).then(|| digits as f64 / POWERS[after])
 }
 
-/// Reads what follows `0x`: hexadecimal digits with at most one point, then perhaps `p` and a decimal exponent.
+/// Reads the text behind `0x`: hexadecimal digits with at most one point, then perhaps `p` and a decimal exponent.
 fn hex_float(text: &[u8]) -> Option<Unrounded> {
     let mut unrounded = Unrounded::default();
     let (mut digits, mut point) = (0, false);
@@ -178,7 +178,7 @@ fn hex_float(text: &[u8]) -> Option<Unrounded> {
         match (*byte as char).to_digit(16) {
             Some(digit) => {
                 digits += 1;
-                // 124 bits are kept; a digit further right can only tell a tie from more than a tie.
+                // 124 bits are kept; a digit further right can only distinguish a tie from more than a tie.
                 let kept = unrounded.mantissa < 1 << 120;
                 if kept {
                     unrounded.mantissa = unrounded.mantissa << 4 | u128::from(digit);
@@ -199,7 +199,7 @@ fn hex_float(text: &[u8]) -> Option<Unrounded> {
         [] => {}
         [b'p' | b'P', exponent @ ..] => {
             let exponent = parse_i64_c(exponent).filter(|_| !matches!(exponent, [b' ' | b'\t'..=b'\r', ..]))?;
-            // Far beyond every format, and far from the end of the type.
+            // The exponent is far beyond every format, and far from the end of the type.
             unrounded.exponent += exponent.clamp(-(1 << 40), 1 << 40);
         }
         _ => return None,
@@ -249,7 +249,7 @@ impl Unrounded {
         (mantissa as u64, exponent)
     }
 
-    /// The nearest double.
+    /// Returns the nearest double.
     pub(crate) fn to_f64(self) -> f64 {
         let (mantissa, exponent) = self.round(53, -1074);
         let hidden = 1u64 << 52;

@@ -4,8 +4,8 @@
 //!   0D 0A 0D 0A 00 0D 0A 51 55 49 54 0A | 2 command | family protocol | length | addresses | TLVs: type length value
 //! ```
 //!
-//! It says who talks to the proxy, in place of the addresses of the proxy's own connection. Its reader asks
-//! [`missing`] how many bytes to read, so that none of what follows is taken.
+//! It names the client of the proxy, in place of the addresses of the proxy's own connection. Its reader asks
+//! [`missing`] how many bytes to read, so that none of the bytes behind it is taken.
 
 use crc_fast::{CrcAlgorithm, Digest};
 use std::fmt;
@@ -15,25 +15,25 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 pub const HEADER_MAX: usize = 8 << 10;
 
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
-/// Of the beginning, which says how long the rest is.
+/// Bytes of the beginning, which states the length of the rest.
 const FIXED: usize = 16;
-/// How the header of version 1 begins, a line of text.
+/// The beginning of a header of version 1, a line of text.
 const TEXT_SIGNATURE: &[u8] = b"PROXY ";
 /// The type of the TLV that has a checksum of the header.
 const TLV_CRC32C: u8 = 3;
 /// A TLV's type and length.
 const TLV_HEAD: usize = 3;
 
-/// Who is connected to what.
+/// The two ends of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoints {
-    /// As the connection itself says: the proxy talks for itself, or knows no addresses.
+    /// The connection's own ends: the proxy talks for itself, or knows no addresses.
     Connection,
-    /// A client over TCP, and where it has connected to.
+    /// A client over TCP, and its destination.
     Tcp {
         /// The client.
         source: SocketAddr,
-        /// Where it has connected to.
+        /// The destination.
         destination: SocketAddr,
     },
     /// A client over a Unix socket, and the socket's path; often neither has one.
@@ -45,24 +45,24 @@ pub enum Endpoints {
     },
 }
 
-/// Why bytes are no header.
+/// The reason that bytes are no header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderError {
-    /// It begins otherwise.
+    /// Another beginning.
     Signature,
-    /// It is of version 1, or of another that is not known.
+    /// Version 1, or an unknown version.
     Version,
     /// Neither LOCAL nor PROXY.
     Command,
-    /// A family or a protocol that there is not.
+    /// An unknown family or protocol.
     Family,
     /// More than [`HEADER_MAX`].
     TooLong,
     /// Addresses or a TLV end behind the header.
     Cut,
-    /// No client has such an address.
+    /// An address that no client has.
     Address,
-    /// The checksum is that of another header.
+    /// A wrong checksum.
     Checksum,
 }
 
@@ -83,10 +83,11 @@ impl fmt::Display for HeaderError {
 
 impl std::error::Error for HeaderError {}
 
-/// How many bytes have to be read before more can be said of a header that begins with `came`; 0 when it is whole.
+/// Returns how many bytes have to be read before more is known of a header that begins with `came`; 0 when it is
+/// complete.
 ///
 /// # Errors
-/// It cannot become a header.
+/// The bytes cannot become a header.
 pub fn missing(came: &[u8]) -> Result<usize, HeaderError> {
     let known = came.len().min(SIGNATURE.len());
     if came[..known] != SIGNATURE[..known] {
@@ -106,17 +107,17 @@ pub fn missing(came: &[u8]) -> Result<usize, HeaderError> {
     Ok(whole.saturating_sub(came.len()))
 }
 
-/// Reads a header of which nothing is [`missing`], and nothing is behind.
+/// Reads a header of which no byte is [`missing`], and without bytes behind it.
 ///
 /// # Errors
-/// It is none.
+/// The bytes are no header.
 pub fn decode(header: &[u8]) -> Result<Endpoints, HeaderError> {
     if missing(header)? > 0 {
         return Err(HeaderError::Cut);
     }
     let (fixed, rest) = header.split_at(FIXED);
     match fixed[SIGNATURE.len()] & 0xF {
-        // The rest counts for nothing, whatever its family.
+        // The rest is ignored, whatever its family.
         0 => return Ok(Endpoints::Connection),
         1 => {}
         _ => return Err(HeaderError::Command),
@@ -130,7 +131,7 @@ pub fn decode(header: &[u8]) -> Result<Endpoints, HeaderError> {
         _ => return Err(HeaderError::Family),
     };
     let (addresses, tlvs) = rest.split_at_checked(len).ok_or(HeaderError::Cut)?;
-    // Without addresses all of the rest may be something else than TLVs.
+    // Without addresses the rest may be anything but TLVs.
     if len > 0 {
         verify(header, tlvs)?;
     }
@@ -143,7 +144,7 @@ pub fn decode(header: &[u8]) -> Result<Endpoints, HeaderError> {
             let (source, destination) = addresses.split_at(len / 2);
             Ok(Endpoints::Unix { source: path(source), destination: path(destination) })
         }
-        // Addresses of datagrams are none of a connection.
+        // Addresses of datagrams do not belong to a connection.
         _ => Ok(Endpoints::Connection),
     }
 }
@@ -168,12 +169,12 @@ fn tcp(source: Option<IpAddr>, destination: Option<IpAddr>, ports: &[u8]) -> Res
     Ok(Endpoints::Tcp { source: SocketAddr::new(source, from), destination: SocketAddr::new(destination, to) })
 }
 
-/// Up to the first zero byte.
+/// Returns the bytes up to the first zero byte.
 fn path(bytes: &[u8]) -> Vec<u8> {
     bytes.split(|&byte| byte == 0).next().unwrap_or_default().to_vec()
 }
 
-/// All TLVs have to end where the header does, and a checksum among them must be right.
+/// Verifies that all TLVs end where the header does, and that a checksum among them is right.
 fn verify(header: &[u8], mut tlvs: &[u8]) -> Result<(), HeaderError> {
     while !tlvs.is_empty() {
         let (head, rest) = tlvs.split_at_checked(TLV_HEAD).ok_or(HeaderError::Cut)?;
@@ -190,7 +191,7 @@ fn verify(header: &[u8], mut tlvs: &[u8]) -> Result<(), HeaderError> {
     Ok(())
 }
 
-/// The header's checksum, which lies at `at` and is taken as zeros.
+/// Returns the header's checksum, which lies at `at` and is taken as zeros.
 fn checksum(header: &[u8], at: usize) -> u32 {
     let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
     digest.update(&header[..at]);
@@ -199,7 +200,8 @@ fn checksum(header: &[u8], at: usize) -> u32 {
     digest.finalize() as u32
 }
 
-/// Any bytes: what is read as the reader of a socket does is a header or an error, and the same when it is read again.
+/// Fuzz hook: a reader that reads any bytes as from a socket finds a header or an error, and the same when it reads
+/// them again.
 #[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz(data: &[u8]) {
     let (mut at, mut reads) = (0, 0);
@@ -222,7 +224,7 @@ pub fn fuzz(data: &[u8]) {
     }
 }
 
-/// A header with a checksum, as a proxy writes it.
+/// Returns a header with a checksum, as a proxy writes it.
 #[cfg(any(test, feature = "fuzzing"))]
 fn encode(source: SocketAddr, destination: SocketAddr) -> Vec<u8> {
     let (family, mut rest) = match (source.ip(), destination.ip()) {
@@ -325,7 +327,7 @@ mod tests {
 
     #[test]
     fn the_checksum_is_that_of_the_specification() {
-        // "123456789" has a well-known one; here it is cut by the four bytes that count as zeros.
+        // "123456789" has a well-known checksum; here the four bytes that count as zeros cut it.
         let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
         digest.update(b"123456789");
         assert_eq!(digest.finalize(), 0xE306_9283);

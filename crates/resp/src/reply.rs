@@ -1,4 +1,4 @@
-//! Replies: what a command handler says, into the bytes that the client's protocol wants.
+//! Replies: calls of a command handler become the bytes of the client's protocol.
 //!
 //! A handler calls the same methods for every client; the [`Protocol`] decides:
 //!
@@ -14,12 +14,13 @@
 //! | `array`, `set`, `push`, `map` | `*n`, a map `*2n` | `*n ~n >n %n` | arr |
 //! | `attribute` | left out | `\|n` | left out |
 //!
-//! Replies are appended to a vector that the connection lends and takes back, so nothing is allocated per reply. Where
-//! the number of elements is known only at the end, `begin_*` leaves room for a header of one digit; only a longer one
-//! moves what follows, once.
+//! Replies are appended to a vector that the connection lends and takes back, so no reply allocates. Where the number
+//! of elements is known only at the end, `begin_*` leaves room for a header of one digit; only a longer one moves the
+//! bytes behind it, once.
 //!
-//! A book reply is one frame of at most [`BOOK_REPLY_MAX`] bytes: `[u32 total][value]`. What does not fit any more is
-//! dropped while the handler is still writing, so that a huge answer costs no memory, and the frame ends as an error.
+//! A book reply is one frame of at most [`BOOK_REPLY_MAX`] bytes: `[u32 total][value]`. Bytes that do not fit any more
+//! are dropped while the handler is still writing, so that a huge answer costs no memory, and the frame ends as an
+//! error.
 
 use crate::double::format_double;
 use crate::request::ProtocolError;
@@ -29,7 +30,7 @@ pub const BOOK_REPLY_MAX: usize = 4096;
 
 /// Tags of the book protocol's values.
 pub mod book_tag {
-    /// Nothing follows.
+    /// No content.
     pub const NIL: u8 = 0;
     /// i32 code, u32 length, text.
     pub const ERR: u8 = 1;
@@ -53,11 +54,11 @@ pub enum BookCode {
     TooBig = 2,
     /// The key holds another type.
     Type = 3,
-    /// An argument is not what it should be.
+    /// A wrong argument.
     Argument = 4,
 }
 
-/// How replies are written.
+/// The protocols of replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Protocol {
     /// The default of a RESP connection.
@@ -95,17 +96,17 @@ static BULK_HEADERS: [([u8; 7], u8); 1000] = {
 pub struct Reply {
     buf: Vec<u8>,
     protocol: Protocol,
-    /// Where the value of the open book frame begins.
+    /// Position of the value of the open book frame.
     frame: Option<usize>,
 }
 
 impl Reply {
-    /// A sink that appends to `buf`.
+    /// Returns a sink that appends to `buf`.
     pub fn new(buf: Vec<u8>, protocol: Protocol) -> Reply {
         Reply { buf, protocol, frame: None }
     }
 
-    /// The protocol in force.
+    /// Returns the protocol in force.
     pub fn protocol(&self) -> Protocol {
         self.protocol
     }
@@ -115,17 +116,17 @@ impl Reply {
         self.protocol = protocol;
     }
 
-    /// Everything written.
+    /// Returns everything written.
     pub fn as_slice(&self) -> &[u8] {
         &self.buf
     }
 
-    /// Bytes written.
+    /// Returns the bytes written.
     pub fn len(&self) -> usize {
         self.buf.len()
     }
 
-    /// True if nothing was written.
+    /// Returns whether nothing was written.
     pub fn is_empty(&self) -> bool {
         self.buf.is_empty()
     }
@@ -135,12 +136,12 @@ impl Reply {
         self.buf.truncate(len);
     }
 
-    /// Takes what was written and leaves an empty vector.
+    /// Takes the written bytes and leaves an empty vector.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.buf)
     }
 
-    /// Gives the vector back.
+    /// Returns the vector.
     pub fn into_inner(self) -> Vec<u8> {
         self.buf
     }
@@ -150,7 +151,7 @@ impl Reply {
         self.buf.extend_from_slice(encoded);
     }
 
-    /// `+OK`.
+    /// Writes `+OK`.
     #[inline]
     pub fn ok(&mut self) {
         match self.protocol {
@@ -159,7 +160,7 @@ impl Reply {
         }
     }
 
-    /// A status: text without line ends.
+    /// Writes a status: text without line ends.
     pub fn simple(&mut self, text: impl AsRef<[u8]>) {
         match self.protocol {
             Protocol::Book => self.book(&[book_tag::NIL]),
@@ -167,9 +168,9 @@ impl Reply {
         }
     }
 
-    /// An error: its code, a space and its text, such as `ERR no such key`. Line ends in it become spaces, those at its
-    /// end nothing. The book protocol's code follows from the first word; [`book_error`](Self::book_error) says it
-    /// outright.
+    /// Writes an error: its code, a space and its text, such as `ERR no such key`. Line ends in it become spaces, those
+    /// at its end nothing. The book protocol's code follows from the first word; [`book_error`](Self::book_error)
+    /// states it outright.
     #[cold]
     pub fn error(&mut self, text: impl AsRef<[u8]>) {
         let text = text.as_ref();
@@ -189,12 +190,12 @@ impl Reply {
         self.buf.extend_from_slice(b"\r\n");
     }
 
-    /// What to tell a client before the connection is closed because of its request.
+    /// Writes the error that a client receives before the connection is closed because of its request.
     pub fn protocol_error(&mut self, error: &ProtocolError) {
         error.write_to(&mut self.buf);
     }
 
-    /// An integer.
+    /// Writes an integer.
     #[inline]
     pub fn int(&mut self, value: i64) {
         match self.protocol {
@@ -209,7 +210,7 @@ impl Reply {
         }
     }
 
-    /// A string of any bytes.
+    /// Writes a string of any bytes.
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
         match self.protocol {
@@ -219,7 +220,7 @@ impl Reply {
                 self.buf.reserve(bytes.len() + 25);
                 match BULK_HEADERS.get(bytes.len()) {
                     Some((header, len)) => {
-                        // Written as a whole word, of which only the header stays.
+                        // The header is copied as a whole word, of which only its own bytes stay.
                         let end = self.buf.len() + usize::from(*len);
                         self.buf.extend_from_slice(header);
                         self.buf.truncate(end);
@@ -232,12 +233,12 @@ impl Reply {
         }
     }
 
-    /// An integer as a string.
+    /// Writes an integer as a string.
     pub fn bulk_int(&mut self, value: i64) {
         self.bulk(itoa::Buffer::new().format(value).as_bytes());
     }
 
-    /// No value.
+    /// Writes a null.
     #[inline]
     pub fn null(&mut self) {
         match self.protocol {
@@ -247,7 +248,7 @@ impl Reply {
         }
     }
 
-    /// No value, where there would have been an array.
+    /// Writes a null in the place of an array.
     pub fn null_array(&mut self) {
         match self.protocol {
             Protocol::Resp2 => self.buf.extend_from_slice(b"*-1\r\n"),
@@ -255,7 +256,7 @@ impl Reply {
         }
     }
 
-    /// A truth value.
+    /// Writes a truth value.
     pub fn boolean(&mut self, value: bool) {
         match self.protocol {
             Protocol::Resp3 => self.buf.extend_from_slice(if value { b"#t\r\n" } else { b"#f\r\n" }),
@@ -263,7 +264,7 @@ impl Reply {
         }
     }
 
-    /// A float, as [`format_double`] prints it.
+    /// Writes a float, as [`format_double`] prints it.
     pub fn double(&mut self, value: f64) {
         match self.protocol {
             Protocol::Resp2 => self.bulk(&format_double(value)),
@@ -275,7 +276,7 @@ impl Reply {
         }
     }
 
-    /// A float as its digits, where a [`Reply::double`] would not hold it.
+    /// Writes a float as its digits, where a [`Reply::double`] would not hold it.
     pub fn decimal(&mut self, digits: &str) {
         match self.protocol {
             Protocol::Resp3 => self.line(b',', digits.as_bytes()),
@@ -283,7 +284,7 @@ impl Reply {
         }
     }
 
-    /// An integer of any size, as its digits.
+    /// Writes an integer of any size, as its digits.
     pub fn big_number(&mut self, digits: impl AsRef<[u8]>) {
         match self.protocol {
             Protocol::Resp3 => self.line(b'(', digits.as_ref()),
@@ -291,7 +292,7 @@ impl Reply {
         }
     }
 
-    /// Text to be shown as it is; `format` is `txt` or `mkd`.
+    /// Writes text to be shown as it is; `format` is `txt` or `mkd`.
     pub fn verbatim(&mut self, format: &[u8; 3], text: &[u8]) {
         match self.protocol {
             Protocol::Resp3 => {
@@ -305,29 +306,29 @@ impl Reply {
         }
     }
 
-    /// An array; its `n` elements follow.
+    /// Begins an array; its `n` elements follow.
     #[inline]
     pub fn array(&mut self, n: usize) {
         self.aggregate(b'*', n, 1);
     }
 
-    /// A map; `n` keys, each with its value behind it, follow.
+    /// Begins a map; `n` keys, each with its value behind it, follow.
     pub fn map(&mut self, n: usize) {
         self.aggregate(b'%', n, 2);
     }
 
-    /// A set; its `n` elements follow.
+    /// Begins a set; its `n` elements follow.
     pub fn set(&mut self, n: usize) {
         self.aggregate(b'~', n, 1);
     }
 
-    /// A message that is no reply to a request; its `n` elements follow. In RESP2 it looks like an array.
+    /// Begins a message that is no reply to a request; its `n` elements follow. In RESP2 it looks like an array.
     pub fn push(&mut self, n: usize) {
         self.aggregate(b'>', n, 1);
     }
 
-    /// Attributes of the reply that follows them: `n` keys, each with its value. False: this client gets none, write
-    /// none of them.
+    /// Begins attributes of the reply that follows them: `n` keys, each with its value. False: this client gets none,
+    /// write none of them.
     #[must_use]
     pub fn attribute(&mut self, n: usize) -> bool {
         let written = self.protocol == Protocol::Resp3;
@@ -337,8 +338,7 @@ impl Reply {
         written
     }
 
-    /// An array of which the length is told to [`end_array`](Self::end_array). Aggregates within it must be ended
-    /// first.
+    /// Begins an array whose length [`end_array`](Self::end_array) gets. Aggregates within it must be ended first.
     pub fn begin_array(&mut self) -> Mark {
         self.begin()
     }
@@ -348,7 +348,7 @@ impl Reply {
         self.end(mark, b'*', n, 1);
     }
 
-    /// A map of which the length is told to [`end_map`](Self::end_map).
+    /// Begins a map whose length [`end_map`](Self::end_map) gets.
     pub fn begin_map(&mut self) -> Mark {
         self.begin()
     }
@@ -358,7 +358,7 @@ impl Reply {
         self.end(mark, b'%', n, 2);
     }
 
-    /// A set of which the length is told to [`end_set`](Self::end_set).
+    /// Begins a set whose length [`end_set`](Self::end_set) gets.
     pub fn begin_set(&mut self) -> Mark {
         self.begin()
     }
@@ -368,7 +368,7 @@ impl Reply {
         self.end(mark, b'~', n, 1);
     }
 
-    /// The kind that this protocol knows an aggregate by, and its count.
+    /// Returns this protocol's kind of an aggregate, and its count.
     fn kind(&self, kind: u8, n: usize, per_element: usize) -> (u8, u64) {
         match self.protocol {
             Protocol::Resp3 => (kind, n as u64),
@@ -416,7 +416,7 @@ impl Reply {
         self.buf[first..first + digits.len()].copy_from_slice(digits);
     }
 
-    /// A kind, a number and a line end.
+    /// Writes a kind, a number and a line end.
     #[inline]
     fn header(&mut self, kind: u8, n: u64) {
         if n < 10 {
@@ -429,7 +429,7 @@ impl Reply {
         }
     }
 
-    /// The same, written from its end on: one copy into the buffer.
+    /// Writes a kind, a number and a line end, from the end on: one copy into the buffer.
     fn long_header(&mut self, kind: u8, mut n: u64) {
         const PAIRS: [[u8; 2]; 100] = {
             let mut pairs = [[0; 2]; 100];
@@ -496,7 +496,7 @@ impl Reply {
         }
     }
 
-    /// An error with its code.
+    /// Writes an error with its code.
     #[cold]
     pub fn book_error(&mut self, code: BookCode, text: impl AsRef<[u8]>) {
         self.book(&[book_tag::ERR]);
@@ -514,7 +514,7 @@ impl Reply {
         self.book(bytes);
     }
 
-    /// Appends to the frame. Of what does not fit only so much is kept that the frame is known to be too long.
+    /// Appends to the frame. Beyond the limit only so many bytes are stored that the frame is known to be too long.
     fn book(&mut self, bytes: &[u8]) {
         let room = self.frame.map_or(usize::MAX, |start| (start + BOOK_REPLY_MAX + 1).saturating_sub(self.buf.len()));
         self.buf.extend_from_slice(&bytes[..bytes.len().min(room)]);

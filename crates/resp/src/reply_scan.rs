@@ -1,17 +1,17 @@
-//! Where the replies in a stream of bytes end, for who passes them on as they are.
+//! Finds the ends of replies in a stream of bytes, for code that passes them on as they are.
 //!
 //! A reply is a line, or a line that announces so many bytes, or one that announces so many further values. One number,
-//! the values that are still to come, is all the state that nesting needs; lengths are never believed before the bytes
-//! have come.
+//! the count of values still to come, is all the state that nesting needs; no length is trusted before the bytes have
+//! come.
 
 use crate::number::parse_i64;
 
-/// Where the scan of the first reply of a buffer stands, between two pieces of the stream.
+/// State of the scan of a buffer's first reply, between two pieces of the stream.
 #[derive(Debug, Default)]
 pub struct ReplyScan {
     /// Values that the reply lacks, less one; None before its first line.
     missing: Option<u64>,
-    /// Where its next line begins, which may be beyond what has come.
+    /// Position of its next line, which may be beyond the bytes received.
     at: usize,
 }
 
@@ -23,7 +23,7 @@ pub struct NotResp;
 const LINE_MAX: usize = 1 << 20;
 
 impl ReplyScan {
-    /// The length of the reply that `bytes` begins with, when all of it is there; the next call is about the reply
+    /// Returns the length of the reply that `bytes` begins with, once it is complete; the next call is about the reply
     /// after it. Otherwise it is called again with more bytes behind the same ones.
     ///
     /// # Errors
@@ -42,7 +42,7 @@ impl ReplyScan {
                 b'$' | b'=' | b'!' => (0, length(text)?.map_or(Some(0), |len| len.checked_add(2)).ok_or(NotResp)?),
                 b'*' | b'~' | b'>' => (length(text)?.unwrap_or(0), 0),
                 b'%' => (length(text)?.unwrap_or(0).checked_mul(2).ok_or(NotResp)?, 0),
-                // Its pairs come before the value that they are about.
+                // The pairs come before the value that they belong to.
                 b'|' => (length(text)?.unwrap_or(0).checked_mul(2).and_then(|it| it.checked_add(1)).ok_or(NotResp)?, 0),
                 _ => return Err(NotResp),
             };
@@ -60,7 +60,7 @@ impl ReplyScan {
     }
 }
 
-/// The number of a header; None for the -1 of a null.
+/// Returns the number of a header; None for the -1 of a null.
 fn length(text: &[u8]) -> Result<Option<u64>, NotResp> {
     match parse_i64(text).ok_or(NotResp)? {
         -1 => Ok(None),

@@ -1,6 +1,6 @@
 //! The client's half of RESP: commands into bytes, reply bytes into values.
 //!
-//! The decoder is incremental: it is handed everything received since the first byte of the current reply, keeps the
+//! The decoder is incremental: its input is everything received since the first byte of the current reply, it keeps the
 //! open aggregates on a stack of its own, and looks at no byte twice.
 //!
 //! ```text
@@ -55,7 +55,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The number, if the value is a double or an integer.
+    /// Returns the number, if the value is a double or an integer.
     pub fn as_f64(&self) -> Option<f64> {
         match self {
             Value::Double(text) => parse_f64_c(text.as_bytes()),
@@ -137,23 +137,23 @@ struct Open {
     items: Vec<Value>,
 }
 
-/// What one element turned out to be.
+/// A decoded element.
 enum Element {
     Value(Value),
     Open(Open),
 }
 
 impl Decoder {
-    /// A decoder at the start of a connection.
+    /// Returns a decoder at the start of a connection.
     pub fn new() -> Decoder {
         Decoder::default()
     }
 
     /// Decodes one reply. `buf` begins at its first byte and holds everything received since. Returns the value and how
-    /// many bytes it took; None if it is not all there: call again with the same bytes and more behind them.
+    /// many bytes it took; None if it is incomplete: call again with the same bytes and more behind them.
     ///
     /// # Errors
-    /// What comes is no reply, or is nested too deeply. The connection is of no more use then.
+    /// The bytes are no reply, or one that is nested too deeply. The connection is of no more use then.
     pub fn decode(&mut self, buf: &[u8]) -> Result<Option<(Value, usize)>, DecodeError> {
         while let Some(element) = self.element(buf)? {
             let mut value = match element {
@@ -186,7 +186,7 @@ impl Decoder {
         Ok(None)
     }
 
-    /// Decodes a scalar or the header of an aggregate; None if it is not all there.
+    /// Decodes a scalar or the header of an aggregate; None if it is incomplete.
     fn element(&mut self, buf: &[u8]) -> Result<Option<Element>, DecodeError> {
         if let Some((kind, len)) = self.string {
             return self.string_body(buf, kind, len);
@@ -223,8 +223,8 @@ impl Decoder {
         Ok(Some(Element::Value(value)))
     }
 
-    /// The text of the line at the position, behind its first byte, which the position then is past; None if it does
-    /// not end in `buf`.
+    /// Returns the text of the line at the position, behind its first byte, and moves the position past the line; None
+    /// if it does not end in `buf`.
     fn line<'b>(&mut self, buf: &'b [u8]) -> Result<Option<&'b [u8]>, DecodeError> {
         let (start, from) = (self.position, self.scanned.max(self.position));
         let end = memchr(b'\r', &buf[from..]).map_or(buf.len(), |at| from + at);
@@ -264,7 +264,7 @@ impl Decoder {
 }
 
 impl Open {
-    /// An aggregate of which `count` elements, pairs for a map, were announced.
+    /// Returns an aggregate with `count` announced elements, or pairs for a map.
     fn new(kind: u8, count: usize) -> Result<Open, DecodeError> {
         let remaining = match kind {
             b'%' => count.checked_mul(2),
@@ -275,7 +275,7 @@ impl Open {
         Ok(Open { kind, remaining: remaining.ok_or(DecodeError::InvalidNumber)?, items: Vec::new() })
     }
 
-    /// The value, all of its elements read.
+    /// Returns the value, all of its elements read.
     fn close(mut self) -> Value {
         match self.kind {
             b'~' => Value::Set(self.items),

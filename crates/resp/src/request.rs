@@ -8,10 +8,10 @@
 //!   ^count ^length ^bytes
 //! ```
 //!
-//! The parser does no I/O and copies no argument. It reports where the arguments lie in the buffer that it was given,
-//! as [`Span`]s relative to the first byte of the command. Between two calls it remembers how far it came, so that a
-//! command which arrives in many pieces is still read only once; an idle parser is one null pointer. What is carried
-//! over lies in a box that lives only while a command is unfinished:
+//! The parser does no I/O and copies no argument. It reports the arguments' places in the buffer that it was given, as
+//! [`Span`]s relative to the first byte of the command. Between two calls it remembers its position, so that a command
+//! which arrives in many pieces is still read only once; an idle parser is one null pointer. The state between two
+//! calls lies in a box that lives only while a command is unfinished:
 //!
 //! ```text
 //!   buf        *3\r\n$3\r\nSET\r\n$1\r\nk\r\n$70000\r\nxxxxxx          what the connection holds of the command
@@ -22,9 +22,9 @@
 //!
 //! # Large arguments
 //!
-//! A bulk of [`LARGE`] bytes or more that is not all there yet does not go through the connection's buffer. The parser
-//! answers [`Progress::Large`], having moved what was there into a vector of the argument's own, and the connection
-//! reads the rest straight into [`RequestParser::large_mut`]:
+//! A bulk of [`LARGE`] bytes or more that is incomplete bypasses the connection's buffer. The parser returns
+//! [`Progress::Large`], having moved the received bytes into a vector of the argument's own, and the connection reads
+//! the rest straight into [`RequestParser::large_mut`]:
 //!
 //! ```text
 //!   loop {
@@ -40,15 +40,15 @@
 //!           ...
 //! ```
 //!
-//! A connection that ignores this and goes on appending to its buffer (after the truncation) loses only the saved copy:
-//! `parse` moves the bytes over itself. The announced length is not believed: room is cleared only as bytes arrive, and
-//! at most 1 MiB is reserved ahead.
+//! A connection that ignores this and continues to append to its buffer (after the truncation) loses only the saved
+//! copy: `parse` moves the bytes over itself. The announced length is not trusted: room is cleared only as bytes
+//! arrive, and at most 1 MiB is reserved ahead.
 //!
 //! # Limits and errors
 //!
-//! Boundaries and texts are those of Valkey 8.1 and 9, asked byte by byte. Where the answer of those servers depends on
-//! how the bytes were cut into reads (a line of just over 64 KiB), this parser takes the answer for single bytes, so
-//! that the outcome never depends on fragmentation. As in Valkey 9, a `\r` without its `\n` is an error.
+//! Boundaries and texts are those of Valkey 8.1 and 9, asked byte by byte. If those servers' answer depends on how the
+//! bytes were cut into reads (a line of just over 64 KiB), this parser takes the answer for single bytes, so that the
+//! outcome never depends on fragmentation. As in Valkey 9, a `\r` without its `\n` is an error.
 
 mod inline;
 mod large;
@@ -72,14 +72,14 @@ pub const LINE_MAX: usize = 64 * 1024;
 pub const LARGE: usize = 32 * 1024;
 /// Most arguments of a command before authentication.
 pub const UNAUTHENTICATED_ARGS_MAX: i64 = 10;
-/// The same line before authentication: what strangers send that is no request ends early.
+/// Longest such line before authentication: strangers' bytes that are no request end early.
 pub const UNAUTHENTICATED_LINE_MAX: usize = 4 * 1024;
 /// Longest argument before authentication, in bytes.
 pub const UNAUTHENTICATED_BULK_MAX: i64 = 16 * 1024;
 /// Most arguments of a command.
 pub const ARGS_MAX: i64 = i32::MAX as i64;
 
-/// What a client may send now.
+/// Limits of the requests that a client may send now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestLimits {
     /// Longest argument in bytes: `proto-max-bulk-len`. For a link to a primary: no limit, `i64::MAX`.
@@ -94,7 +94,7 @@ impl RequestLimits {
         if self.authenticated { LINE_MAX } else { UNAUTHENTICATED_LINE_MAX }
     }
 
-    /// Whether all is allowed that [`short`] understands.
+    /// Whether everything is allowed that [`short`] understands.
     #[inline]
     pub fn take_short(&self) -> bool {
         self.authenticated && self.max_bulk_len >= SHORT_MAX
@@ -107,7 +107,7 @@ impl Default for RequestLimits {
     }
 }
 
-/// What [`RequestParser::parse`] found.
+/// The result of [`RequestParser::parse`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Progress {
     /// A command. Its arguments were appended to the spans.
@@ -139,7 +139,7 @@ pub struct RequestParser {
     partial: Option<Box<Partial>>,
 }
 
-/// What is known of a command that is not complete yet.
+/// State of an incomplete command.
 #[derive(Debug, Default)]
 struct Partial {
     cursor: Cursor,
@@ -148,7 +148,7 @@ struct Partial {
     large: Option<LargeArg>,
 }
 
-/// Where in the command the parser stands.
+/// The parser's position in the command.
 #[derive(Debug, Default, Clone, Copy)]
 struct Cursor {
     /// First byte not parsed yet.
@@ -161,7 +161,7 @@ struct Cursor {
     bulk: Option<usize>,
 }
 
-/// How a stretch of parsing ended.
+/// The end of a stretch of parsing.
 enum Stop {
     Done,
     Empty,
@@ -171,14 +171,14 @@ enum Stop {
 }
 
 impl RequestParser {
-    /// A parser at the start of a connection.
+    /// Returns a parser at the start of a connection.
     pub fn new() -> RequestParser {
         RequestParser::default()
     }
 
     /// Parses one command. `buf` begins at the first byte of the current command and holds everything received since,
-    /// less what went into large arguments. The spans of a complete command are appended to `out`; otherwise `out` is
-    /// as it was. After an error the connection is of no more use.
+    /// less the bytes moved into large arguments. The spans of a complete command are appended to `out`; otherwise
+    /// `out` is as it was. After an error the connection is of no more use.
     ///
     /// # Errors
     /// The request breaks the protocol or goes beyond `limits`.
@@ -192,23 +192,23 @@ impl RequestParser {
         if self.partial.is_some() { self.resume(buf, limits, out) } else { self.begin(buf, limits, out) }
     }
 
-    /// The large argument that is being received, after [`Progress::Large`]. Call [`parse`](Self::parse) again when
-    /// [`LargeArg::missing`] is 0.
+    /// Returns the large argument that is being received, after [`Progress::Large`]. Call [`parse`](Self::parse) again
+    /// when [`LargeArg::missing`] is 0.
     pub fn large_mut(&mut self) -> Option<&mut LargeArg> {
         self.partial.as_mut()?.large.as_mut()
     }
 
-    /// True between two commands.
+    /// Returns whether the parser is between two commands.
     pub fn is_idle(&self) -> bool {
         self.partial.is_none()
     }
 
-    /// Bytes that are there of a large argument that is being received.
+    /// Returns the bytes received of a large argument.
     pub fn large_len(&self) -> usize {
         self.partial.as_ref().and_then(|partial| partial.large.as_ref()).map_or(0, LargeArg::filled)
     }
 
-    /// Bytes held for the unfinished command besides the connection's buffer, for accounts and limits.
+    /// Returns the bytes held for the unfinished command besides the connection's buffer, for accounts and limits.
     pub fn memory(&self) -> usize {
         let Some(partial) = &self.partial else {
             return 0;
@@ -253,7 +253,7 @@ impl RequestParser {
         }
     }
 
-    /// Goes on with a command of which a part was parsed before.
+    /// Continues with a command of which a part was parsed before.
     #[cold]
     fn resume(&mut self, buf: &[u8], limits: &RequestLimits, out: &mut Vec<Span>) -> Result<Progress, ProtocolError> {
         let Some(partial) = &mut self.partial else {
@@ -295,7 +295,7 @@ impl Partial {
         Progress::Large { keep }
     }
 
-    /// Gives the large argument that is being received its part of `buf`. True if there is none (any more).
+    /// Gives the large argument that is being received its part of `buf`. True if none is being received (any more).
     fn receive_large(&mut self, buf: &[u8]) -> Result<bool, ProtocolError> {
         let Some(large) = &mut self.large else {
             return Ok(true);
@@ -315,7 +315,7 @@ impl Partial {
     }
 }
 
-/// Parses a multibulk request from where the cursor stands.
+/// Parses a multibulk request from the cursor on.
 #[inline]
 fn multibulk(
     cursor: &mut Cursor,
@@ -418,7 +418,7 @@ fn number_line(
 }
 
 /// Parses an inline request. As in Valkey, a NUL hides the rest of the buffer, so that binary garbage ends in an error,
-/// and a line may be as long as it likes if its end has come with the rest.
+/// and a line may be of any length if its end has come with the rest.
 fn inline(
     cursor: &mut Cursor,
     buf: &[u8],
@@ -449,15 +449,15 @@ pub fn fuzz(data: &[u8]) {
     let limits = RequestLimits { max_bulk_len: 100_000, authenticated: seed & 1 == 0 };
     let at_once = fragmented(data, data.len().max(1), &limits, true);
     if data.len() > limits.line_max() && fragmented(data, 1, &limits, true).1 == Some(ProtocolError::BigInline) {
-        // Whether a line is too long depends on what of it has come.
+        // The verdict on a line that is too long depends on how much of it has come.
         return;
     }
     assert_eq!(at_once, fragmented(data, 1, &limits, true));
     assert_eq!(at_once, fragmented(data, 1 + usize::from(seed), &limits, false));
 }
 
-/// The commands in `data` when it arrives in chunks of `step` bytes, and the error that ends them. `direct`: large
-/// arguments are read straight into their vectors.
+/// Returns the commands in `data` when it arrives in chunks of `step` bytes, and the error that ends them. `direct`:
+/// large arguments are read straight into their vectors.
 #[cfg(any(test, feature = "fuzzing"))]
 fn fragmented(
     data: &[u8],
@@ -466,7 +466,7 @@ fn fragmented(
     direct: bool,
 ) -> (Vec<Vec<Vec<u8>>>, Option<ProtocolError>) {
     let (mut commands, mut pending, mut parser) = (Vec::new(), Vec::new(), RequestParser::new());
-    // A command parsed before in the same batch.
+    // The span of a command parsed before in the same batch.
     let mut spans = vec![Span { start: 1, len: 1 }];
     for mut piece in data.chunks(step) {
         while let Some(large) = parser.large_mut().filter(|large| direct && large.missing() > 0 && !piece.is_empty()) {
@@ -508,7 +508,7 @@ mod tests {
     use crate::reply_value::encode_command;
     use proptest::prelude::*;
 
-    /// The reply to a request that breaks the protocol; empty if it is good or not complete.
+    /// Returns the reply to a request that breaks the protocol; empty if it is good or incomplete.
     fn answer(data: impl AsRef<[u8]>, authenticated: bool) -> String {
         let data = data.as_ref();
         let limits = RequestLimits { authenticated, ..RequestLimits::default() };

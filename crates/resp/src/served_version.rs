@@ -1,7 +1,7 @@
 //! Versions that programs name. Tools and scripts choose their commands by the first version that they read, so that is
-//! the version of the Valkey whose commands and options there are; Cinnabar's own stands beside it.
+//! the version of the Valkey with these commands and options; Cinnabar's own stands beside it.
 
-/// The Valkey that commands, replies and options are those of.
+/// The Valkey whose commands, replies and options are served.
 pub const VALKEY: &str = "9.1.2";
 
 /// Cinnabar's own version.

@@ -1,5 +1,5 @@
-//! Words of a line: how text that a person typed, or wrote into a configuration file, becomes arguments, and how bytes
-//! become text again.
+//! Words of a line: text that a person typed, or wrote into a configuration file, becomes arguments, and bytes become
+//! text again.
 //!
 //! The two directions are each other's inverse. Typed text is split at blanks; a word or a part of it may stand in
 //! quotes:
@@ -9,8 +9,8 @@
 //! '...'   everything as itself, but \' for a quote
 //! ```
 //!
-//! A word goes on behind a closing quote: `"a"b` is `ab`. A quote never closed is an error. [`quote`] writes any bytes
-//! as one double-quoted word of printable ASCII.
+//! A word continues behind a closing quote: `"a"b` is `ab`. A quote never closed is an error. [`quote`] writes any
+//! bytes as one double-quoted word of printable ASCII.
 
 /// Splits a line into words, or `None` when its quotes are unbalanced.
 pub fn split(line: &[u8]) -> Option<Vec<Vec<u8>>> {
@@ -32,7 +32,7 @@ pub fn split(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     }
 }
 
-/// The bytes of exactly one word, which may be quoted; `None` when there are none or several or the quotes are
+/// Returns the bytes of exactly one word, which may be quoted; `None` when there are none or several or the quotes are
 /// unbalanced.
 pub fn unquote(text: &[u8]) -> Option<Vec<u8>> {
     let mut words = split(text)?;
@@ -57,7 +57,7 @@ pub fn quote(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
 }
 
-/// C's `isspace`: more bytes than end a word.
+/// Returns whether C's `isspace` accepts a byte: more bytes than end a word.
 fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }

@@ -9,12 +9,12 @@
 use super::protocol_error::ProtocolError;
 use super::span::Span;
 
-/// What C's `isspace` calls a blank.
+/// Returns whether C's `isspace` accepts a byte.
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
-/// What ends an argument outside of quotes: of all blanks these only.
+/// Returns whether a byte ends an argument outside of quotes: only these of all blanks do.
 fn ends_argument(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r')
 }
@@ -50,13 +50,13 @@ pub(super) fn split_inline(
     }
 }
 
-/// Where an argument that goes on at `at` ends, or a quote opens.
+/// Returns the position where an argument that continues at `at` ends, or a quote opens.
 fn end_of_plain(line: &[u8], at: usize) -> usize {
     at + line[at..].iter().take_while(|&&byte| !ends_argument(byte) && !matches!(byte, b'"' | b'\'')).count()
 }
 
-/// Appends what lies from `at` to the closing quote to `argument` and returns where the rest begins. As in Valkey, what
-/// reaches to the end of the line is no escape.
+/// Appends the bytes from `at` to the closing quote to `argument` and returns the position of the rest. As in Valkey,
+/// an escape that reaches to the end of the line is none.
 fn unquote(line: &[u8], mut at: usize, quote: u8, argument: &mut Vec<u8>) -> Result<usize, ProtocolError> {
     loop {
         match line[at..] {
@@ -89,7 +89,7 @@ fn unquote(line: &[u8], mut at: usize, quote: u8, argument: &mut Vec<u8>) -> Res
     }
 }
 
-/// The value of a hexadecimal digit.
+/// Returns the value of a hexadecimal digit.
 fn hex(digit: u8) -> u8 {
     match digit {
         b'0'..=b'9' => digit - b'0',

@@ -1,11 +1,11 @@
-//! A large argument on its way: bytes of the connection go straight into the vector that the value will keep.
+//! A large argument on its way: bytes of the connection go straight into the vector that the value will own.
 //!
-//! The announced length is a client's word. What is cleared for reading follows what has arrived; what is reserved
+//! The announced length is not trusted. The room cleared for reading follows the bytes received; the room reserved
 //! beyond, up to a limit, is address space, not memory.
 
 use super::protocol_error::ProtocolError;
 
-/// Most room made ahead for a large argument of which more comes but less than this has arrived, in bytes.
+/// Most room made ahead for an incomplete large argument of which fewer bytes have arrived, in bytes.
 const RESERVE: usize = 1024 * 1024;
 /// Room is cleared for reading in windows of at least and at most this many bytes.
 const WINDOW_MIN: usize = 16 * 1024;
@@ -26,36 +26,36 @@ pub struct LargeArg {
 }
 
 impl LargeArg {
-    /// An argument of `len` bytes that begins with `received`, which ends before the argument and its CRLF do.
+    /// Returns an argument of `len` bytes that begins with `received`, which ends before the argument and its CRLF do.
     pub(super) fn new(len: usize, received: &[u8]) -> LargeArg {
         let mut large = LargeArg { bytes: Vec::new(), filled: 0, total: len.saturating_add(2) };
         large.take(received);
         large
     }
 
-    /// Bytes still to come.
+    /// Returns the bytes still to come.
     pub fn missing(&self) -> usize {
         self.total - self.filled
     }
 
-    /// Bytes that are there.
+    /// Returns the bytes received.
     pub(super) fn filled(&self) -> usize {
         self.filled
     }
 
-    /// Bytes that it holds, with what is reserved.
+    /// Returns the bytes of its memory, with the reserved ones.
     pub(super) fn memory(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// Gives back the room for what has not arrived; it is made again for what comes.
+    /// Frees the room for bytes that have not arrived; it is made again as they come.
     pub fn shrink(&mut self) {
         self.bytes.truncate(self.filled);
         self.bytes.shrink_to_fit();
     }
 
-    /// Room to read into: never empty while bytes are missing, never more than are missing. Tell
-    /// [`advance`](Self::advance) how many bytes came.
+    /// Returns room to read into: never empty while bytes are missing, never more than are missing.
+    /// [`advance`](Self::advance) gets the number of bytes read.
     pub fn unfilled(&mut self) -> &mut [u8] {
         if self.filled == self.bytes.len() && self.missing() > 0 {
             let window = self.filled.clamp(WINDOW_MIN, WINDOW_MAX).min(self.missing());
@@ -65,12 +65,13 @@ impl LargeArg {
         &mut self.bytes[self.filled..]
     }
 
-    /// The first `n` bytes of [`unfilled`](Self::unfilled) were written. More than it had room for counts as all of it.
+    /// Records that the first `n` bytes of [`unfilled`](Self::unfilled) were written. More than it had room for counts
+    /// as all of it.
     pub fn advance(&mut self, n: usize) {
         self.filled = self.filled.saturating_add(n).min(self.bytes.len());
     }
 
-    /// Takes what belongs to the argument from the front of `input` and returns how many bytes that was.
+    /// Takes the argument's bytes from the front of `input` and returns their number.
     pub(super) fn take(&mut self, input: &[u8]) -> usize {
         let taken = input.len().min(self.missing());
         if taken > 0 {
@@ -91,7 +92,7 @@ impl LargeArg {
         }
     }
 
-    /// The argument without its CRLF, which is checked.
+    /// Returns the argument without its CRLF, which is checked.
     pub(super) fn finish(mut self) -> Result<Vec<u8>, ProtocolError> {
         if !self.bytes.ends_with(b"\r\n") {
             return Err(ProtocolError::InvalidCrlf);

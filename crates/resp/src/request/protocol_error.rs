@@ -1,4 +1,4 @@
-//! What can be wrong with a request, and the reply that says so.
+//! The mistakes of a request, and the replies that name them.
 
 use std::fmt;
 
@@ -61,7 +61,7 @@ impl ProtocolError {
 }
 
 impl fmt::Display for ProtocolError {
-    /// The reply's text for a log: the wire text without its line end, with a byte that is not ASCII escaped.
+    /// Writes the reply's text for a log: the wire text without its line end, with a byte that is not ASCII escaped.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut wire = Vec::new();
         self.write_to(&mut wire);

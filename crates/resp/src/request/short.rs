@@ -1,4 +1,4 @@
-//! Whole short requests, which nearly all are, parsed in one pass; and their beginnings, which repeat.
+//! Whole short requests, the common case, parsed in one pass; and their beginnings, which repeat.
 //!
 //! ```text
 //!   *2\r\n $3\r\n GET\r\n $16\r\n key:000000012345\r\n
@@ -6,10 +6,10 @@
 //! ```
 //!
 //! A line with a length is read as one word of eight bytes, which holds sign, digits and line end. Requests in a row
-//! are often the same command with as many arguments: two comparisons with a [`RequestPrefix`] that was seen before say
-//! what a request begins with.
+//! are often the same command with as many arguments: two comparisons with a [`RequestPrefix`] that was seen before
+//! recognize the beginning of a request.
 //!
-//! Whatever is not as expected is left to the parser that knows all rules and errors.
+//! Any unexpected byte leaves the request to the parser that knows all rules and errors.
 
 use super::span::Span;
 
@@ -51,7 +51,7 @@ fn argument(buf: &[u8], at: usize) -> Option<Span> {
     (buf.get(start + len..)?.first_chunk() == Some(b"\r\n")).then_some(Span { start, len })
 }
 
-/// The number in a line like `$12`, and how long the line is. Only for numbers of up to four digits, without zeros
+/// Returns the number in a line like `$12`, and the line's length. Only for numbers of up to four digits, without zeros
 /// before them: one word of eight bytes then holds sign, digits and line end.
 #[inline(always)]
 fn number(line: &[u8], sign: u8) -> Option<(usize, usize)> {
@@ -75,7 +75,7 @@ fn number(line: &[u8], sign: u8) -> Option<(usize, usize)> {
     None
 }
 
-/// Fewer than eight bytes, with zeros behind them.
+/// Reads fewer than eight bytes, with zeros behind them.
 #[cold]
 fn last_word(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
@@ -89,9 +89,9 @@ const HEAD_MAX: usize = 16;
 pub struct RequestPrefix {
     /// The first eight bytes, and the others with zeros behind them.
     words: [u64; 2],
-    /// What of the second word belongs to the head.
+    /// Bits of the second word that belong to the head.
     mask: u64,
-    /// The length of the head and where the first argument lies in it.
+    /// The length of the head and the first argument's place in it.
     end: usize,
     first: Span,
     /// Arguments after the first.
@@ -99,7 +99,7 @@ pub struct RequestPrefix {
 }
 
 impl Default for RequestPrefix {
-    /// No request begins with this one.
+    /// Returns a prefix that no request begins with.
     fn default() -> RequestPrefix {
         // A bit of the second word that the mask leaves out.
         RequestPrefix { words: [0, 1], mask: 0, end: 0, first: Span::default(), others: 0 }
@@ -107,7 +107,7 @@ impl Default for RequestPrefix {
 }
 
 impl RequestPrefix {
-    /// The head of a request that was parsed into these spans, if it is a short one.
+    /// Returns the head of a request that was parsed into these spans, if it is a short one.
     pub fn of(request: &[u8], spans: &[Span]) -> Option<RequestPrefix> {
         let first = *spans.first()?;
         let end = first.start + first.len + 2;
@@ -120,10 +120,10 @@ impl RequestPrefix {
         Some(RequestPrefix { words, mask, end, first, others: spans.len() - 1 })
     }
 
-    /// A number that differs for most heads, of a request of at least 16 bytes.
+    /// Returns a number that differs for most heads, of a request of at least 16 bytes.
     #[inline(always)]
     pub fn number_of(request: &[u8]) -> Option<u64> {
-        // Up to three letters of the first argument.
+        // The number holds up to three letters of the first argument.
         Some(head_words(request)?[1] & 0xFF_FFFF)
     }
 

@@ -1,6 +1,6 @@
-//! Where an argument lies in a request.
+//! The place of an argument in a request.
 
-/// Where an argument lies, from the first byte of its command.
+/// The place of an argument, from the first byte of its command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Span {
     /// Offset of the argument's first byte.
@@ -10,7 +10,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// The argument's bytes; `command` is the buffer from the first byte of the command on.
+    /// Returns the argument's bytes; `command` is the buffer from the first byte of the command on.
     #[inline]
     pub fn of<'b>(&self, command: &'b [u8]) -> &'b [u8] {
         &command[self.start..self.start + self.len]
