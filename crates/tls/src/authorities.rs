@@ -1,4 +1,4 @@
-//! Certificates of authorities: those that are named, or else the system's.
+//! Certificates of authorities: the named ones, or else the system's.
 
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
@@ -6,7 +6,7 @@ use rustls::pki_types::pem::PemObject;
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// Where systems keep them.
+/// The systems' files of them.
 const SYSTEM: &[&str] = &[
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -14,7 +14,8 @@ const SYSTEM: &[&str] = &[
     "/etc/ssl/cert.pem",
 ];
 
-/// Those of a file and of a folder, or else the system's; none is an error, which `option` may end.
+/// Returns the certificates of a file and of a folder, or else the system's; none is an error, whose text names
+/// `option`.
 ///
 /// # Errors
 /// One of them cannot be read: a text for the user.

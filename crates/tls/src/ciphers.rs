@@ -1,6 +1,6 @@
-//! Protocols and ciphers by the names that OpenSSL has for them.
+//! Protocols and ciphers by OpenSSL's names.
 //!
-//! What rustls has not is no part of any list: to take it away is fine, to ask for it is an error.
+//! A cipher that rustls lacks is no part of any list: to take it away is fine, to ask for it is an error.
 
 use rustls::crypto::ring::cipher_suite as suites;
 use rustls::version::{TLS12, TLS13};
@@ -16,7 +16,7 @@ const CIPHERS: &[(&str, SupportedCipherSuite)] = &[
     ("ECDHE-RSA-CHACHA20-POLY1305", suites::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256),
 ];
 
-/// Those of TLS 1.3.
+/// The ciphers of TLS 1.3.
 const SUITES: &[(&str, SupportedCipherSuite)] = &[
     ("TLS_AES_256_GCM_SHA384", suites::TLS13_AES_256_GCM_SHA384),
     ("TLS_AES_128_GCM_SHA256", suites::TLS13_AES_128_GCM_SHA256),
@@ -27,10 +27,10 @@ const SUITES: &[(&str, SupportedCipherSuite)] = &[
 const ALL: &[&str] =
     &["ALL", "DEFAULT", "COMPLEMENTOFALL", "HIGH", "ECDHE", "EECDH", "KEECDHE", "KEECDH", "TLSV1.2", "FIPS"];
 
-/// `tls-protocols`; none stands for all.
+/// Parses `tls-protocols`; an empty text stands for all.
 ///
 /// # Errors
-/// There is no such protocol here: a line for the log.
+/// The protocol is not supported: a line for the log.
 pub fn protocols(text: &str) -> Result<Vec<&'static SupportedProtocolVersion>, String> {
     let mut versions = Vec::new();
     for word in text.split_ascii_whitespace() {
@@ -50,10 +50,10 @@ pub fn protocols(text: &str) -> Result<Vec<&'static SupportedProtocolVersion>, S
     Ok(if versions.is_empty() { vec![&TLS13, &TLS12] } else { versions })
 }
 
-/// `tls-ciphersuites` and `tls-ciphers` together, in their orders; an empty text stands for all.
+/// Parses `tls-ciphersuites` and `tls-ciphers` together, in their orders; an empty text stands for all.
 ///
 /// # Errors
-/// There is no such cipher here, or none is left: a line for the log.
+/// A cipher is not supported, or none is left: a line for the log.
 pub fn ciphers(ciphersuites: &str, ciphers: &str) -> Result<Vec<SupportedCipherSuite>, String> {
     let mut found = listed_suites(ciphersuites).map_err(|why| format!("Failed to configure ciphersuites: {why}"))?;
     found.extend(listed_ciphers(ciphers).map_err(|why| format!("Failed to configure ciphers: {why}"))?);
@@ -71,7 +71,7 @@ fn listed_suites(text: &str) -> Result<Vec<SupportedCipherSuite>, String> {
     text.split(':').filter(|name| !name.is_empty()).map(find).collect()
 }
 
-/// Words as in `openssl ciphers`: added, taken away for now (`-`) or for good (`!`), or put last (`+`).
+/// Parses words as in `openssl ciphers`: added, taken away for now (`-`) or for good (`!`), or put last (`+`).
 fn listed_ciphers(text: &str) -> Result<Vec<SupportedCipherSuite>, String> {
     let (mut found, mut banned): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
     for word in text.split([':', ',', ' ']).filter(|word| !word.is_empty()) {
@@ -106,7 +106,7 @@ fn listed_ciphers(text: &str) -> Result<Vec<SupportedCipherSuite>, String> {
     Ok(found.into_iter().map(|cipher| CIPHERS[cipher].1).collect())
 }
 
-/// The ciphers that a word means; several properties are joined by `+`.
+/// Returns the ciphers that a word means; several properties are joined by `+`.
 fn named(word: &str) -> Vec<usize> {
     let has = |cipher: &str, property: &str| {
         let property = property.to_ascii_uppercase();

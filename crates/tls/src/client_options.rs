@@ -1,4 +1,4 @@
-//! A client's options, as valkey-cli has them, and the settings that they make.
+//! A client's options, as valkey-cli has them, and the settings made from them.
 
 use crate::authorities::{authorities, certificates};
 use crate::ciphers::ciphers;
@@ -13,12 +13,12 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What is said of TLS on a command line.
+/// A command line's options of TLS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientOptions {
-    /// `--tls`: without it the others count for nothing.
+    /// `--tls`: without it the other options have no effect.
     pub enabled: bool,
-    /// `--sni`: the name that the server is told.
+    /// `--sni`: the name that is sent to the server.
     pub sni: Option<String>,
     /// `--cacert`: certificates of authorities.
     pub authorities: Option<String>,
@@ -37,10 +37,10 @@ pub struct ClientOptions {
 }
 
 impl ClientOptions {
-    /// Whom the connection is to, as the server is told: `--sni`, or nobody.
+    /// Returns the host's name that is sent to the server: `--sni`, or none.
     ///
     /// # Errors
-    /// It is no name.
+    /// The text is no name.
     pub fn server_name(&self) -> Result<ServerName<'static>, String> {
         match &self.sni {
             Some(name) => ServerName::try_from(name.clone()).map_err(|_| format!("Invalid server name '{name}'")),
@@ -48,10 +48,10 @@ impl ClientOptions {
         }
     }
 
-    /// The settings of connections.
+    /// Returns the settings of connections.
     ///
     /// # Errors
-    /// A file cannot be read, or a cipher is not there: a text for the user.
+    /// A file cannot be read, or a cipher is not supported: a text for the user.
     pub fn settings(&self) -> Result<Arc<ClientConfig>, String> {
         let text = |option: &Option<String>| option.clone().unwrap_or_default();
         let suites = ciphers(&text(&self.ciphersuites), &text(&self.ciphers))?;

@@ -12,10 +12,10 @@ pub struct ClientStream<S> {
 }
 
 impl<S: Read + Write> ClientStream<S> {
-    /// Shakes hands over a socket that still blocks.
+    /// Performs the handshake over a socket that still blocks.
     ///
     /// # Errors
-    /// The socket's, or the handshake's.
+    /// The error of the socket, or of the handshake.
     pub fn connect(
         mut socket: S,
         settings: Arc<ClientConfig>,
@@ -28,30 +28,30 @@ impl<S: Read + Write> ClientStream<S> {
         Ok(ClientStream { tls, socket })
     }
 
-    /// The socket.
+    /// Returns the socket.
     pub fn socket(&self) -> &S {
         &self.socket
     }
 
-    /// The same with another form of the socket.
+    /// Replaces the socket by another form of it.
     ///
     /// # Errors
-    /// Those of `change`.
+    /// The errors of `change`.
     pub fn map<T>(self, change: impl FnOnce(S) -> io::Result<T>) -> io::Result<ClientStream<T>> {
         Ok(ClientStream { tls: self.tls, socket: change(self.socket)? })
     }
 
-    /// The socket, to be changed.
+    /// Returns the socket, to be changed.
     pub fn socket_mut(&mut self) -> &mut S {
         &mut self.socket
     }
 
-    /// Whether there is something to read without the socket.
+    /// Returns whether plaintext can be read without the socket.
     pub fn has_plain(&mut self) -> bool {
         self.tls.process_new_packets().is_ok_and(|state| state.plaintext_bytes_to_read() > 0)
     }
 
-    /// Whether the server has closed the connection, as far as a socket that does not block tells.
+    /// Returns whether the server has closed the connection, as far as a socket that does not block shows it.
     pub fn has_ended(&mut self) -> bool {
         let read = self.tls.read_tls(&mut self.socket);
         let is_over = match read {
@@ -65,15 +65,15 @@ impl<S: Read + Write> ClientStream<S> {
         }
     }
 
-    /// Whether something waits for the socket to take it.
+    /// Returns whether sealed bytes wait for the socket to take them.
     pub fn has_sealed(&self) -> bool {
         self.tls.wants_write()
     }
 
-    /// Writes what waits.
+    /// Writes the waiting bytes.
     ///
     /// # Errors
-    /// The socket's.
+    /// The error of the socket.
     pub fn send(&mut self) -> io::Result<()> {
         while self.tls.wants_write() {
             self.tls.write_tls(&mut self.socket)?;
@@ -93,7 +93,7 @@ impl<S: Read + Write> Read for ClientStream<S> {
                 return Ok(0);
             }
             let result = self.tls.process_new_packets();
-            // What the protocol answers waits for the next time if the socket is full.
+            // The protocol's answer waits for the next time if the socket is full.
             match self.send() {
                 Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
                 _ => {}
@@ -130,7 +130,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::thread::{self, JoinHandle};
 
-    /// A server that says back what it gets, and the file with its certificate.
+    /// Starts a server that echoes its input, and returns the file with its certificate, too.
     fn echo() -> (u16, std::path::PathBuf, JoinHandle<()>) {
         let key = KeyPair::generate().unwrap();
         let certificate = CertificateParams::new(vec!["db.example".to_owned()]).unwrap().self_signed(&key).unwrap();
@@ -194,7 +194,7 @@ mod tests {
         [path, other.into()].iter().for_each(|path| std::fs::remove_file(path).unwrap());
     }
 
-    /// A certificate that nobody shows.
+    /// Returns a certificate that no server shows.
     fn other_certificate() -> String {
         let key = KeyPair::generate().unwrap();
         let certificate = CertificateParams::new(Vec::new()).unwrap().self_signed(&key).unwrap();

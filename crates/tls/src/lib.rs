@@ -1,5 +1,5 @@
-//! TLS as bytes, and what the server and the tools have in common of it: names of ciphers, whom to trust, a client's
-//! options and stream, the records of a server's connection.
+//! TLS as bytes, and the parts that the server and the tools share: names of ciphers, trust, a client's options and
+//! stream, the records of a server's connection.
 #![forbid(unsafe_code)]
 #![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Connects within the time, if there is one.
 ///
 /// # Errors
-/// The system's: it may lack MPTCP, and the server may not be reached.
+/// The system's error: it may lack MPTCP, and the server may be unreachable.
 pub fn connect_multipath(address: SocketAddr, timeout: Option<Duration>) -> io::Result<TcpStream> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, Some(ipproto::MPTCP))?;

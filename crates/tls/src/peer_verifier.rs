@@ -1,4 +1,4 @@
-//! Which servers are trusted: those whose certificate an authority has signed, whatever they are called.
+//! The trust in servers: a server is trusted if an authority has signed its certificate, whatever its name.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_cert_signed_by_trust_anchor;
@@ -8,7 +8,7 @@ use rustls::server::ParsedCertificate;
 use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use std::sync::Arc;
 
-/// Asks for a chain up to one of the authorities. Servers are found by addresses, which certificates rarely name: as in
+/// Requires a chain up to one of the authorities. Servers are found by addresses, which certificates rarely name: as in
 /// Valkey, a name is not compared.
 #[derive(Debug)]
 pub struct PeerVerifier {
@@ -56,7 +56,7 @@ impl ServerCertVerifier for PeerVerifier {
     }
 }
 
-/// Asks for nothing (`--insecure`) but that the server has the key of what it shows.
+/// Requires only that the server has the key of the certificate that it shows (`--insecure`).
 #[derive(Debug)]
 pub struct Anyone {
     /// How signatures are verified.

@@ -1,4 +1,4 @@
-//! One connection's TLS, as bytes: what came in records becomes plaintext, plaintext becomes records.
+//! One connection's TLS, as bytes: received records become plaintext, plaintext becomes records.
 //!
 //! ```text
 //!   came ----> open: whole records -> plaintext: as far as there is room, the rest is kept  (plain)
@@ -7,7 +7,7 @@
 //!   replies -> seal -> records
 //! ```
 //!
-//! Nothing is kept for a connection that is between two records: the buffers are freed when they are empty.
+//! A connection between two records uses no memory here: the buffers are freed when they are empty.
 
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
@@ -16,10 +16,10 @@ use std::sync::Arc;
 
 /// Plaintext of a record, at most.
 pub const RECORD_MAX: usize = 16 << 10;
-/// What a record takes beside its plaintext, at most; and a change of keys that goes before it.
+/// Bytes of a record beside its plaintext, at most; and a change of keys that precedes it.
 const OVERHEAD: usize = 256;
 
-/// Room that records with so much plaintext need at most, of so many pieces.
+/// Returns the room that records with so much plaintext need at most, in so many pieces.
 pub const fn sealed_max(plain: usize, pieces: usize) -> usize {
     plain + (plain / RECORD_MAX + pieces + 1) * OVERHEAD
 }
@@ -27,58 +27,58 @@ pub const fn sealed_max(plain: usize, pieces: usize) -> usize {
 /// A connection's state and what is under way.
 pub struct Records {
     tls: UnbufferedServerConnection,
-    /// Input that has not come whole.
+    /// An incomplete record of the input.
     partial: Vec<u8>,
     /// Plaintext for which there was no room, and how much of it was taken.
     plain: Vec<u8>,
     taken: usize,
-    /// Records that are to go: what the protocol itself has to say, and what the socket did not take.
+    /// Records to be sent: the protocol's own messages, and bytes that the socket did not take.
     pub sealed: Vec<u8>,
-    /// The peer has said that it sends no more.
+    /// The peer has announced that it sends no more.
     ended: bool,
 }
 
 impl Records {
-    /// Of a connection on which nothing has come.
+    /// Returns the state of a connection before the first byte.
     ///
     /// # Errors
-    /// The settings are none that a connection can be made with.
+    /// No connection can be made with these settings.
     pub fn new(settings: Arc<ServerConfig>) -> Result<Records, Error> {
         let tls = UnbufferedServerConnection::new(settings)?;
         Ok(Records { tls, partial: Vec::new(), plain: Vec::new(), taken: 0, sealed: Vec::new(), ended: false })
     }
 
-    /// Whether it is not agreed yet who talks to whom, and how.
+    /// Returns whether the handshake is still under way.
     pub fn is_handshaking(&self) -> bool {
         self.tls.is_handshaking()
     }
 
-    /// Whether the peer has said that it sends no more, and all that it sent was taken.
+    /// Returns whether the peer has announced that it sends no more, and all that it sent was taken.
     pub fn has_ended(&self) -> bool {
         self.ended && self.plain.is_empty()
     }
 
-    /// The peer sends no more, without having said so.
+    /// Records that the peer sends no more, without an announcement.
     pub fn end(&mut self) {
         self.ended = true;
     }
 
-    /// Whether there is plaintext that nobody has taken.
+    /// Returns whether there is plaintext that the caller has not taken.
     pub fn has_plain(&self) -> bool {
         !self.plain.is_empty()
     }
 
-    /// The certificate that the peer has shown, which is verified.
+    /// Returns the certificate that the peer has shown, which is verified.
     pub fn peer_certificate(&self) -> Option<&[u8]> {
         self.tls.peer_certificates().and_then(|chain| chain.first()).map(|certificate| certificate.as_ref())
     }
 
-    /// Bytes of memory of its buffers.
+    /// Returns the bytes of memory of its buffers.
     pub fn memory(&self) -> usize {
         self.partial.capacity() + self.plain.capacity() + self.sealed.capacity()
     }
 
-    /// Input that has to lie before what comes next, when that is opened.
+    /// Returns the input that has to lie before the next bytes, when they are opened.
     pub fn partial(&self) -> &[u8] {
         &self.partial
     }
@@ -94,12 +94,12 @@ impl Records {
         n
     }
 
-    /// Opens `came`: what was [`partial`](Self::partial), and what has come since. Returns how many bytes of plaintext
-    /// were put in `to`, of which all that was opened before has been taken. An error ends the connection; what is
-    /// sealed then tells the peer.
+    /// Opens `came`: the [`partial`](Self::partial) input, and the bytes received since. Returns how many bytes of
+    /// plaintext were put in `to`; the caller must have taken all plaintext opened before. An error ends the
+    /// connection; the sealed bytes then inform the peer.
     ///
     /// # Errors
-    /// What came is not what a peer of this connection may send.
+    /// The bytes are not allowed from a peer of this connection.
     pub fn open(&mut self, came: &mut [u8], to: &mut [u8]) -> Result<usize, Error> {
         let (mut at, mut filled) = (0, 0);
         let result = loop {
@@ -127,7 +127,7 @@ impl Records {
                 }
                 Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => {
                     self.ended = true;
-                    // What is behind the end counts for nothing.
+                    // Bytes behind the end are ignored.
                     discard = came.len() - at;
                     Ok(false)
                 }
@@ -148,18 +148,18 @@ impl Records {
         result
     }
 
-    /// What the protocol tells the peer of an error.
+    /// Seals the protocol's message about an error, for the peer.
     fn seal_alert(&mut self) {
         if let Ok(ConnectionState::EncodeTlsData(mut data)) = self.tls.process_tls_records(&mut self.partial).state {
             append(&mut self.sealed, |room| data.encode(room));
         }
     }
 
-    /// Makes records of `plain` in `to`, which has room as [`sealed_max`] says. Returns their bytes; what is sealed
-    /// already goes before them.
+    /// Makes records of `plain` in `to`, which has the room of [`sealed_max`]. Returns their bytes; sealed bytes go
+    /// before them.
     ///
     /// # Errors
-    /// There is no room, or the connection may send nothing any more.
+    /// There is no room, or the connection may send no more.
     pub fn seal(&mut self, plain: &[u8], to: &mut [u8]) -> Result<usize, Error> {
         self.write(|traffic| match traffic {
             ConnectionState::WriteTraffic(mut traffic) => Some(traffic.encrypt(plain, to)),
@@ -167,10 +167,10 @@ impl Records {
         })
     }
 
-    /// Makes the record in `to` that says that nothing more goes.
+    /// Makes the record in `to` that announces the end.
     ///
     /// # Errors
-    /// As of [`seal`](Self::seal).
+    /// The errors of [`seal`](Self::seal).
     pub fn seal_end(&mut self, to: &mut [u8]) -> Result<usize, Error> {
         self.write(|traffic| match traffic {
             ConnectionState::WriteTraffic(mut traffic) => Some(traffic.queue_close_notify(to)),
@@ -200,7 +200,7 @@ impl Records {
     }
 }
 
-/// Adds what `encode` writes, which says how much room it needs.
+/// Adds the bytes that `encode` writes, which returns the room that it needs.
 fn append(sealed: &mut Vec<u8>, mut encode: impl FnMut(&mut [u8]) -> Result<usize, EncodeError>) {
     let len = sealed.len();
     let written = match encode(&mut []) {
@@ -216,13 +216,13 @@ fn append(sealed: &mut Vec<u8>, mut encode: impl FnMut(&mut [u8]) -> Result<usiz
 
 impl std::fmt::Debug for Records {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // No keys, no plaintext.
+        // Keys and plaintext are left out.
         f.debug_struct("Records").field("ended", &self.ended).finish_non_exhaustive()
     }
 }
 
-/// Any bytes, from whom has never heard of TLS; or a client's, of which one byte is changed on its way. The first bytes
-/// say which. However they are cut, nothing is taken for plaintext that the client has not sent.
+/// Fuzz hook: any bytes, from a peer without TLS; or a client's, of which one byte is changed on its way. The first
+/// bytes select the case. However they are cut, no byte is taken for plaintext that the client has not sent.
 #[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz(data: &[u8]) {
     use crate::testing::{give, open, pair, sent};

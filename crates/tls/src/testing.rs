@@ -1,4 +1,4 @@
-//! A server's records and a client who talk to each other, for tests and fuzzing. What cannot go wrong there is
+//! A server's records and a client that talk to each other, for tests and fuzzing. Steps that cannot fail there are
 //! expected.
 
 use crate::peer_verifier::PeerVerifier;
@@ -12,7 +12,7 @@ use std::sync::{Arc, LazyLock};
 
 static SETTINGS: LazyLock<(Arc<ServerConfig>, ClientConfig)> = LazyLock::new(settings);
 
-/// Both sides', with a certificate made for them.
+/// Returns both sides' settings, with a certificate made for them.
 fn settings() -> (Arc<ServerConfig>, ClientConfig) {
     let provider = Arc::new(ring::default_provider());
     let key = KeyPair::generate().expect("a key");
@@ -30,7 +30,7 @@ fn settings() -> (Arc<ServerConfig>, ClientConfig) {
     (Arc::new(server.expect("a pair")), client.with_no_client_auth())
 }
 
-/// Before their handshake; `fragment`: bytes of the client's records at most.
+/// Returns both sides before their handshake; `fragment`: bytes of the client's records at most.
 pub fn pair(fragment: Option<usize>) -> (Records, ClientConnection) {
     let (server, client) = &*SETTINGS;
     let mut client = client.clone();
@@ -40,7 +40,7 @@ pub fn pair(fragment: Option<usize>) -> (Records, ClientConnection) {
     (Records::new(Arc::clone(server)).expect("a server"), client)
 }
 
-/// What the client has to send.
+/// Returns the bytes that the client has to send.
 pub fn sent(client: &mut ClientConnection) -> Vec<u8> {
     let mut bytes = Vec::new();
     while client.wants_write() {
@@ -49,10 +49,10 @@ pub fn sent(client: &mut ClientConnection) -> Vec<u8> {
     bytes
 }
 
-/// Gives records to the client, and returns what they say.
+/// Gives records to the client, and returns their plaintext.
 ///
 /// # Errors
-/// They are not the server's.
+/// The records are not the server's.
 pub fn give(client: &mut ClientConnection, mut bytes: &[u8]) -> Result<Vec<u8>, Error> {
     let mut plain = Vec::new();
     while !bytes.is_empty() {
@@ -68,7 +68,7 @@ pub fn give(client: &mut ClientConnection, mut bytes: &[u8]) -> Result<Vec<u8>, 
 /// Gives records to the server in parts of `part` bytes, and takes plaintext in parts of `room`.
 ///
 /// # Errors
-/// They are not the client's.
+/// The records are not the client's.
 pub fn open(records: &mut Records, bytes: &[u8], part: usize, room: usize) -> Result<Vec<u8>, Error> {
     let (mut plain, mut to) = (Vec::new(), vec![0; room]);
     for came in bytes.chunks(part) {
