@@ -1,4 +1,4 @@
-//! Answers as HTTP has them.
+//! Answers in the form of HTTP.
 
 use crate::page::PAGE;
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use hyper::header::{
 use hyper::{Response, StatusCode};
 use serde_json::json;
 
-/// An answer, all of which is there.
+/// An answer whose body is complete.
 pub(crate) type Answer = Response<Full<Bytes>>;
 
 pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
@@ -20,12 +20,12 @@ const HTML: &str = "text/html; charset=utf-8";
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
-/// One line of text.
+/// Returns an answer of one line of text.
 pub(crate) fn plain(status: StatusCode, text: &'static str) -> Answer {
     said(status, TEXT, text.to_owned())
 }
 
-/// Nothing of it is kept on the way, and it is what it says it is.
+/// Returns an answer that no cache stores, and whose type browsers do not guess.
 pub(crate) fn said(status: StatusCode, kind: &'static str, body: String) -> Answer {
     let mut response = Response::new(Full::new(Bytes::from(body)));
     *response.status_mut() = status;
@@ -35,18 +35,18 @@ pub(crate) fn said(status: StatusCode, kind: &'static str, body: String) -> Answ
     response
 }
 
-/// What has failed, for programs.
+/// Returns the message of a failure, for programs.
 pub(crate) fn failed(status: StatusCode, why: &str) -> Answer {
     said(status, JSON, format!("{}\n", json!({ "error": why })))
 }
 
-/// With one header more.
+/// Adds a header.
 pub(crate) fn with(mut response: Answer, name: HeaderName, value: &'static str) -> Answer {
     response.headers_mut().insert(name, HeaderValue::from_static(value));
     response
 }
 
-/// The page, which no other page may show within itself or hold on to.
+/// Returns the page, which no other page may embed or keep a handle of.
 pub(crate) fn page() -> Answer {
     let mut response = said(StatusCode::OK, HTML, PAGE.html.clone());
     if let Ok(policy) = HeaderValue::from_str(&PAGE.policy) {

@@ -1,5 +1,5 @@
-//! What the admin plane asks of the server around it. All of it is answered at once: nothing there may wait for a
-//! worker, or for a lock that one may hold for long.
+//! The interface of the admin plane to the server around it. Every method returns at once: none may wait for a worker,
+//! or for a lock that a worker may hold for long.
 
 use crate::family::Family;
 use crate::live::Live;
@@ -12,41 +12,41 @@ use std::sync::Arc;
 
 /// The server behind the plane.
 pub trait Backend: Send + Sync + 'static {
-    /// Whether this address may ask for more than probes, whatever it says who it is.
+    /// Returns whether this address may request more than probes, whatever its credentials.
     fn admits(&self, address: SocketAddr) -> bool;
 
-    /// Whether the caller may see the metrics, and the page.
+    /// Returns whether the caller may see the metrics, and the page.
     fn authorize(&self, caller: &Caller) -> Access;
 
-    /// All metrics, as they are now.
+    /// Returns all metrics, as they are now.
     fn families(&self) -> Vec<Family>;
 
-    /// The numbers of the page, as they are now. `user`: who looks at it.
+    /// Returns the numbers of the page, as they are now. `user`: the user who views it.
     fn live(&self, user: Option<&[u8]>) -> Live;
 
-    /// A new client of the server, who is `user` from its beginning on; without one it is as at the ports for clients.
-    /// Who has the other end speaks RESP.
+    /// Connects a new client of the server, authenticated as `user` from the beginning; without one it is as at the
+    /// ports for clients. The caller speaks RESP at the returned end.
     ///
     /// # Errors
-    /// There can be no client more: why, in one line.
+    /// The limit of clients is reached: the reason, in one line.
     fn connect(&self, caller: &Caller, user: Option<&[u8]>) -> Result<UnixStream, String>;
 
-    /// Why this command is nothing for a connection that ends with its reply; None if it is.
+    /// Returns the reason that a connection which ends with its reply cannot serve this command; None if it can.
     fn unsuitable(&self, command: &[Vec<u8>]) -> Option<String>;
 
-    /// Names under which the page is reached, beside `localhost` and addresses.
+    /// Returns names under which the page is reached, beside `localhost` and addresses.
     fn host_names(&self) -> Vec<String>;
 
-    /// Why the server is not to be sent clients; nothing if it may.
+    /// Returns the reasons that clients must not be sent to the server; empty if they may.
     fn not_ready(&self) -> Vec<String>;
 
-    /// What connections are encrypted with; None where they are not.
+    /// Returns the settings of encryption; None where connections are not encrypted.
     ///
     /// # Errors
-    /// They are to be, and there is nothing to do it with.
+    /// Connections are to be encrypted, and the settings are missing.
     fn tls(&self) -> io::Result<Option<Arc<ServerConfig>>>;
 
-    /// A line for the log.
+    /// Writes a line to the log.
     fn warn(&self, line: &str);
 }
 
@@ -59,29 +59,29 @@ pub struct Credentials {
     pub password: Vec<u8>,
 }
 
-/// Who asks.
+/// The sender of a request.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// From where.
+    /// Its address.
     pub address: SocketAddr,
-    /// The end of its connection that is here.
+    /// The local end of its connection.
     pub local_address: SocketAddr,
-    /// The certificate that it has shown, which an authority has signed.
+    /// The certificate that it has shown, signed by an authority.
     pub certificate: Option<CertificateDer<'static>>,
-    /// What it says who it is, if it does.
+    /// The credentials that it sent, if any.
     pub credentials: Option<Credentials>,
 }
 
-/// Whether a caller may.
+/// The result of a permission check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Yes, as this user; as none where only a certificate's authority vouches for the caller.
+    /// Permitted, as this user; without a user where only a certificate's authority vouches for the caller.
     Granted {
         /// The user's name.
         user: Option<Vec<u8>>,
     },
-    /// Not without saying who it is, or not with that password.
+    /// Refused without credentials, or with that password.
     Unknown,
-    /// Not as who it is.
+    /// Refused for this user.
     Forbidden,
 }

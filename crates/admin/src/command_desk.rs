@@ -1,7 +1,7 @@
 //! `POST /command`: from a request's body to the replies of the server.
 //!
 //! Only a few requests of this kind are under way at a time, each for a few seconds: while the server does not reply,
-//! there is room for those who ask for numbers.
+//! there is room for requests for numbers.
 
 use crate::answers::{Answer, JSON, failed, said};
 use crate::backend::{Backend, Caller};
@@ -21,13 +21,13 @@ pub(crate) const BODY_MAX: usize = 1 << 20;
 /// Requests with commands at a time. Each needs a file beside those of clients.
 pub const REQUESTS_MAX: usize = 4;
 
-/// How long the server has for the commands of a request: less than the connection has for all.
+/// Time that the server has for the commands of a request: less than the connection has for all.
 const REPLY_TIME: Duration = Duration::from_secs(5);
 
-/// What ends a body before its end.
+/// The error of a body that is cut short.
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Where commands are taken.
+/// The entry of commands.
 pub(crate) struct CommandDesk(Semaphore);
 
 impl CommandDesk {
@@ -35,7 +35,7 @@ impl CommandDesk {
         CommandDesk(Semaphore::new(REQUESTS_MAX))
     }
 
-    /// Runs the commands of a body for a caller who is this user.
+    /// Runs the commands of a body for a caller with this user.
     pub async fn answer<B: Body<Error: Into<Failure>>>(
         &self,
         body: B,
@@ -43,7 +43,7 @@ impl CommandDesk {
         user: Option<&[u8]>,
         backend: &dyn Backend,
     ) -> Answer {
-        // What is announced as too large is not waited for.
+        // A body that is announced as too large is not waited for.
         if body.size_hint().lower() > BODY_MAX as u64 {
             return failed(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large");
         }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! **Strings are bytes.** A character of a JSON string is one byte, U+0000 to U+00FF; others are refused. So any key
-//! and any value goes through unchanged, and text outside of ASCII is UTF-8 whose bytes are characters each.
+//! and any value passes unchanged, and text outside of ASCII is UTF-8 whose bytes are characters each.
 //!
 //! | reply | JSON |
 //! |---|---|
@@ -24,10 +24,10 @@ use serde_json::{Value, json};
 /// Commands in one request.
 pub(crate) const COMMANDS_MAX: usize = 256;
 
-/// Integers beyond it are not told apart by a browser.
+/// The largest integer that browsers distinguish from its neighbours.
 const SAFE_INTEGER_MAX: u64 = (1 << 53) - 1;
 
-/// What is asked for.
+/// A request's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CommandRequest {
     /// The database that the commands are for.
@@ -36,7 +36,7 @@ pub(crate) struct CommandRequest {
     pub commands: Vec<Vec<Vec<u8>>>,
 }
 
-/// Reads the body of a request, or says what is wrong with it.
+/// Reads the body of a request, or returns its mistake.
 pub(crate) fn parse(body: &[u8]) -> Result<CommandRequest, &'static str> {
     let Ok(Value::Object(mut body)) = serde_json::from_slice(body) else { return Err("the body is no JSON object") };
     let db = match body.remove("db") {
@@ -70,7 +70,7 @@ fn text(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| char::from(*byte)).collect()
 }
 
-/// A reply as the page reads it.
+/// Returns a reply in the page's form.
 pub(crate) fn json(reply: &Reply) -> Value {
     let all = |items: &[Reply]| -> Value { items.iter().map(json).collect() };
     let pairs = |pairs: &[(Reply, Reply)]| -> Value { pairs.iter().map(|(a, b)| json!([json(a), json(b)])).collect() };

@@ -4,8 +4,8 @@
 //!   HELLO 3, SELECT db  ->  both are OK?  ->  all commands at once  ->  their replies
 //! ```
 //!
-//! The connection is one as at any port: whatever holds for clients holds for these commands. It ends with the request,
-//! and so does a reply that is too large, or one that does not come.
+//! The connection is one as at any port: the rules for clients hold for these commands. It ends with the request, and
+//! so does a reply that is too large, or one that does not come.
 
 use crate::command_request::CommandRequest;
 use resp::Value;
@@ -20,7 +20,7 @@ pub(crate) const REPLIES_MAX: usize = 2 << 20;
 /// Bytes that are read at a time.
 const READ_MAX: usize = 16 << 10;
 
-/// The replies that came, and why others did not.
+/// The replies that arrived, and the reason that others did not.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub replies: Vec<Value>,
@@ -36,7 +36,7 @@ struct Conversation {
     left: usize,
 }
 
-/// Runs the commands of a request. `outcome` has at any time what has come of it.
+/// Runs the commands of a request. `outcome` has the replies so far at any time.
 pub(crate) async fn run(stream: std::os::unix::net::UnixStream, request: &CommandRequest, outcome: &mut Outcome) {
     let failure = match converse(stream, request, &mut outcome.replies).await {
         Ok(refused) => refused,
@@ -45,7 +45,7 @@ pub(crate) async fn run(stream: std::os::unix::net::UnixStream, request: &Comman
     outcome.failure = failure;
 }
 
-/// What the server says against the beginning, if it does.
+/// Runs the conversation; returns the server's refusal of its beginning, if there is one.
 async fn converse(
     stream: std::os::unix::net::UnixStream,
     request: &CommandRequest,
@@ -62,7 +62,8 @@ async fn converse(
     }
     let mut greetings = Vec::new();
     conversation.exchange(&bytes, 1 + usize::from(request.db > 0), &mut greetings).await?;
-    // Commands for another database than was asked for are worse than none. HELLO may fail: then so do all commands.
+    // Commands for another database than the requested one are worse than none. HELLO may fail: then so do all
+    // commands.
     if let (true, Some(Value::Error(line))) = (request.db > 0, greetings.last()) {
         return Ok(Some(String::from_utf8_lossy(line).into_owned()));
     }
@@ -74,7 +75,7 @@ async fn converse(
 }
 
 impl Conversation {
-    /// Sends this, and reads so many replies meanwhile.
+    /// Sends these bytes, and reads so many replies meanwhile.
     async fn exchange(&mut self, mut bytes: &[u8], count: usize, replies: &mut Vec<Value>) -> io::Result<()> {
         while replies.len() < count {
             let interest = if bytes.is_empty() { Interest::READABLE } else { Interest::READABLE | Interest::WRITABLE };
@@ -100,7 +101,7 @@ impl Conversation {
         while replies.len() < count {
             let Some((value, length)) = self.decoder.decode(&self.came).map_err(io::Error::other)? else { break };
             self.came.drain(..length);
-            // What comes between replies is for connections that last.
+            // Messages between replies are for connections that last.
             if !matches!(value, Value::Push(_)) {
                 replies.push(value);
             }
@@ -122,7 +123,8 @@ mod tests {
     use std::io::{Read, Write};
     use std::thread;
 
-    /// What comes of a request whose server first waits for some bytes, and then says this; and what it was sent.
+    /// Returns the outcome of a request whose server first waits for some bytes, and then sends this answer; and the
+    /// bytes that the server received.
     fn against(request: &CommandRequest, answers: Vec<(usize, Vec<u8>)>) -> (Outcome, Vec<u8>) {
         let (ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let server = thread::spawn(move || {
@@ -133,7 +135,7 @@ mod tests {
                     break;
                 }
                 heard.extend(part);
-                // Who has heard enough closes.
+                // The peer closes once it has read enough.
                 let _ = theirs.write_all(&answer);
             }
             heard

@@ -6,7 +6,7 @@
 //!                 -> anything else: works, if fewer than `WORKING_MAX` do, of which an address has a part
 //! ```
 //!
-//! So some places are never taken by work, and a connection that says nothing loses its place to a new one: that of the
+//! So work never takes some of the places, and a silent connection loses its place to a new one: the connection of the
 //! address with the most of them, the oldest first.
 
 use std::net::{IpAddr, Ipv6Addr};
@@ -35,11 +35,11 @@ struct Connection {
     number: u64,
     address: IpAddr,
     is_working: bool,
-    /// Ends it, once it runs.
+    /// Handle that ends the connection, once it runs.
     task: Option<AbortHandle>,
 }
 
-/// The place of one connection, which is free when this value goes.
+/// The place of one connection, which is free when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
     places: Arc<Places>,
@@ -51,7 +51,7 @@ impl Places {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for a connection from this address. None: all are at work.
+    /// Takes a place for a connection from this address. None: all are at work.
     pub fn enter(self: &Arc<Places>, address: IpAddr) -> Option<Place> {
         let mut taken = self.taken();
         if taken.connections.len() >= CONNECTIONS_MAX {
@@ -66,7 +66,7 @@ impl Places {
         Some(Place { places: Arc::clone(self), number })
     }
 
-    /// The connection runs as this task.
+    /// Records the task of the connection.
     pub fn runs(&self, number: u64, task: AbortHandle) {
         if let Some(connection) = self.taken().find(number) {
             connection.task = Some(task);
@@ -79,7 +79,7 @@ impl Taken {
         self.connections.iter_mut().find(|connection| connection.number == number)
     }
 
-    /// The oldest connection that has sent no head, of the address that has the most of these.
+    /// Returns the oldest connection that has sent no head, of the address that has the most of these.
     fn first_to_go(&self) -> Option<usize> {
         let idle = || self.connections.iter().enumerate().filter(|(_, connection)| !connection.is_working);
         let of = |address| idle().filter(|(_, connection)| connection.address == address).count();
@@ -89,12 +89,12 @@ impl Taken {
 }
 
 impl Place {
-    /// The number for [`Places::runs`].
+    /// Returns the number for [`Places::runs`].
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// The connection's request is to be answered, which may take some time. False: too many are.
+    /// Marks the connection's request as being answered, which may take some time. False: too many are.
     pub fn work(&self) -> bool {
         let mut taken = self.places.taken();
         let Some(address) = taken.find(self.number).map(|connection| connection.address) else { return false };
@@ -116,7 +116,7 @@ impl Drop for Place {
     }
 }
 
-/// Addresses that count as one: a host may choose among 2^64 of IPv6.
+/// Returns the network that counts as one address: a host may choose among 2^64 of IPv6.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),

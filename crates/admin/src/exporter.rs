@@ -1,7 +1,7 @@
 //! Sends metrics to a collector now and then, as OTLP over HTTP.
 //!
-//! A request that fails is not repeated: the next one tells all that it would have told. The log hears of the first of
-//! several failures, and of the end of them.
+//! A request that fails is not repeated: the next one carries everything that it would have carried. The log receives
+//! the first of several failures, and their end.
 
 use crate::backend::Backend;
 use crate::otlp::{self, Times};
@@ -20,20 +20,20 @@ use tokio::net::TcpStream;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_rustls::TlsConnector;
 
-/// How long a request may take.
+/// Time of a request.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
 /// Bytes of an answer that are read.
 const ANSWER_MAX: usize = 64 << 10;
-/// The port for OTLP over HTTP, and that of `https`, if the endpoint does not say.
+/// The port for OTLP over HTTP, and that of `https`, if the endpoint names none.
 const PORT: u16 = 4318;
 const HTTPS_PORT: u16 = 443;
-/// Where metrics are taken, if the endpoint does not say.
+/// The path for metrics, if the endpoint names none.
 const PATH: &str = "/v1/metrics";
 
-/// Where metrics are sent.
+/// The collector's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// It is asked over TLS.
+    /// TLS is used.
     pub is_encrypted: bool,
     host: String,
     port: u16,
@@ -41,7 +41,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Of `http[s]://host[:port][/path]`.
+    /// Parses `http[s]://host[:port][/path]`.
     pub fn parse(text: &str) -> Option<Endpoint> {
         let uri: Uri = text.parse().ok()?;
         let is_encrypted = uri.scheme_str() == Some("https");
@@ -58,8 +58,8 @@ impl Endpoint {
     }
 }
 
-/// Lines of a request's head, as OpenTelemetry's environment variables have them: `name=value,name=value`, where values
-/// may have bytes as `%2C`. None: it is no such list.
+/// Parses lines of a request's head, in the form of OpenTelemetry's environment variables: `name=value,name=value`,
+/// where values may have bytes as `%2C`. None: it is no such list.
 pub fn parse_headers(text: &str) -> Option<Vec<(HeaderName, HeaderValue)>> {
     let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
     let header = |part: &str| {
@@ -83,18 +83,18 @@ fn percent_decoded(text: &str) -> Option<Vec<u8>> {
     Some(decoded)
 }
 
-/// What is sent where, and how often.
+/// The settings of the export.
 #[derive(Clone, Debug)]
 pub struct Export {
-    /// To whom.
+    /// The collector.
     pub endpoint: Endpoint,
-    /// How it is asked over TLS.
+    /// The settings of TLS.
     pub tls: Option<Arc<ClientConfig>>,
-    /// What stands in the head of each request besides.
+    /// Additional headers of each request.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// The time between two.
+    /// The time between two requests.
     pub interval: Duration,
-    /// What the process is, by the names of OpenTelemetry's conventions.
+    /// The attributes of the process, by the names of OpenTelemetry's conventions.
     pub resource: Vec<(&'static str, String)>,
     /// Nanoseconds of Unix time at which the process began to count.
     pub start: u64,
@@ -153,11 +153,11 @@ async fn send_over(
         .body(Full::new(Bytes::from(body)))
         .map_err(|error| failed(&error))?;
     request.headers_mut().extend(export.headers.iter().cloned());
-    // It ends with the sender.
+    // The task ends with the sender.
     tokio::spawn(async move { _ = connection.await });
     let response = sender.send_request(request).await.map_err(|error| failed(&error))?;
     let status = response.status();
-    // Until its end, so that the collector is not cut off.
+    // The answer is read to its end, so that the collector is not cut off.
     let _ = Limited::new(response.into_body(), ANSWER_MAX).collect().await;
     if status.is_success() { Ok(()) } else { Err(format!("it answers {status}")) }
 }

@@ -1,4 +1,4 @@
-//! Metrics as plain data: what the formats write.
+//! Metrics as plain data, from which the formats are written.
 //!
 //! ```text
 //! Family  redis_commands_total, counter, "Calls of each command."
@@ -6,20 +6,20 @@
 //!   Sample  cmd="set"   61
 //! ```
 //!
-//! A name ends in its unit (`_seconds`, `_bytes`), and a counter's in `_total`, but for names that others chose.
+//! A name ends in its unit (`_seconds`, `_bytes`), and a counter's in `_total`, but for names of foreign origin.
 
 use std::borrow::Cow;
 
-/// What the numbers of a family are.
+/// The kind of a family's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// They only grow, until they begin anew.
+    /// Numbers that only grow, until they begin anew.
     Counter,
-    /// They go up and down.
+    /// Numbers that go up and down.
     Gauge,
-    /// How many there were of each size.
+    /// Counts by size.
     Histogram,
-    /// Which size a part of all does not exceed.
+    /// Sizes that a part of all does not exceed.
     Summary,
 }
 
@@ -30,9 +30,9 @@ pub struct Family {
     pub name: Cow<'static, str>,
     /// One sentence.
     pub help: Cow<'static, str>,
-    /// What its numbers are.
+    /// The kind of its numbers.
     pub kind: Kind,
-    /// They differ in their labels.
+    /// Samples, which differ in their labels.
     pub samples: Vec<Sample>,
 }
 
@@ -42,52 +42,52 @@ pub type Labels = Vec<(&'static str, String)>;
 /// One number, or one distribution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    /// What tells it from others of its family.
+    /// Labels that distinguish it from others of its family.
     pub labels: Labels,
-    /// Of the family's kind.
+    /// The value, of the family's kind.
     pub value: Value,
 }
 
-/// See [`Kind`].
+/// A value: see [`Kind`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Of a counter or a gauge.
+    /// The value of a counter or a gauge.
     Number(f64),
-    /// Of a histogram.
+    /// The value of a histogram.
     Histogram(Histogram),
-    /// Of a summary.
+    /// The value of a summary.
     Summary(Summary),
 }
 
-/// How many there were of each size.
+/// Counts by size.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Histogram {
-    /// Sizes that rise, each with how many were at most as large. The last of them need not be all.
+    /// Sizes that rise, each with the count of values at most as large. The last of them need not be all.
     pub buckets: Vec<(f64, u64)>,
-    /// How many there were.
+    /// The count of values.
     pub count: u64,
-    /// All sizes together.
+    /// The sum of all sizes.
     pub sum: f64,
 }
 
-/// Which size a part of all does not exceed.
+/// Sizes that a part of all does not exceed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
     /// Parts as they are labelled (0.99, or 99 where percent are meant), with the size.
     pub quantiles: Vec<(f64, f64)>,
-    /// How many there were.
+    /// The count of values.
     pub count: u64,
-    /// All sizes together.
+    /// The sum of all sizes.
     pub sum: f64,
 }
 
 impl Family {
-    /// One without samples.
+    /// Returns a family without samples.
     pub fn new(name: impl Into<Cow<'static, str>>, kind: Kind, help: impl Into<Cow<'static, str>>) -> Family {
         Family { name: name.into(), help: help.into(), kind, samples: Vec::new() }
     }
 
-    /// A family of one number.
+    /// Returns a family of one number.
     pub fn number(
         name: impl Into<Cow<'static, str>>,
         kind: Kind,
@@ -109,12 +109,12 @@ impl Family {
         self.samples.push(Sample { labels, value: Value::Histogram(histogram) });
     }
 
-    /// Adds what a part of all does not exceed.
+    /// Adds a summary.
     pub fn add_summary(&mut self, labels: Labels, summary: Summary) {
         self.samples.push(Sample { labels, value: Value::Summary(summary) });
     }
 
-    /// The name without the `_total` of a counter.
+    /// Returns the name without the `_total` of a counter.
     pub fn stem(&self) -> &str {
         match self.kind {
             Kind::Counter => self.name.strip_suffix("_total").unwrap_or(&self.name),
@@ -122,7 +122,7 @@ impl Family {
         }
     }
 
-    /// The unit in which its name ends, if it is a base unit.
+    /// Returns the unit in which its name ends, if it is a base unit.
     pub fn unit(&self) -> Option<&'static str> {
         ["seconds", "bytes", "ratio"]
             .into_iter()

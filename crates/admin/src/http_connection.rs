@@ -1,7 +1,7 @@
 //! One connection: a handshake where there is TLS, one request, one answer, and the end.
 //!
 //! A connection has a few seconds for all of it, and a second for each handshake and head. A request has a few
-//! kilobytes of head, and a body is read only where it is commands. So what a connection takes up is known, whatever
+//! kilobytes of head, and a body is read only where it is commands. So a connection's resources are bounded, whatever
 //! its peer does.
 
 use crate::answers::plain;
@@ -28,16 +28,16 @@ use tokio_rustls::TlsAcceptor;
 const HEAD_MAX: usize = 8 << 10;
 const HEADERS_MAX: usize = 64;
 
-/// How long a handshake may take, and then a request's head.
+/// Time of a handshake, and then of a request's head.
 const HEAD_TIME: Duration = Duration::from_secs(1);
 
-/// What all connections share.
+/// State that all connections share.
 pub(crate) struct Site {
     pub backend: Arc<dyn Backend>,
     pub desk: CommandDesk,
 }
 
-/// Answers the request of a connection. What goes wrong with it is its peer's affair.
+/// Answers the request of a connection. Errors of the connection are its peer's affair.
 pub(crate) async fn serve(socket: TcpStream, peer: SocketAddr, site: &Site, place: &Place) {
     // An answer's last part does not wait for more: there is none.
     let _ = socket.set_nodelay(true);
@@ -68,6 +68,6 @@ async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin, arrival: &Arrival
     let mut protocol = http1::Builder::new();
     protocol.keep_alive(false).max_buf_size(HEAD_MAX).max_headers(HEADERS_MAX);
     protocol.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
-    // An error has been answered, or there is nobody to answer.
+    // An error has been answered, or there is no peer to answer.
     let _ = protocol.serve_connection(TokioIo::new(stream), service_fn(service)).await;
 }

@@ -1,4 +1,4 @@
-//! The thread of the admin plane: listens, and keeps what it does within limits.
+//! The thread of the admin plane: listens, and enforces its limits.
 
 use crate::backend::Backend;
 use crate::command_desk::CommandDesk;
@@ -15,9 +15,9 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
-/// How long a connection may take, from its beginning to its end.
+/// Time of a connection, from its beginning to its end.
 const CONNECTION_TIME: Duration = Duration::from_secs(10);
-/// How long nothing is accepted after that has failed, for want of files or memory.
+/// Pause of accepting after it has failed, for want of files or memory.
 const REST: Duration = Duration::from_millis(100);
 
 /// The thread while it runs.
@@ -50,9 +50,9 @@ pub fn start(
 }
 
 impl AdminThread {
-    /// Ends it; who is being answered is not any more.
+    /// Ends the thread; requests under way are dropped.
     pub fn stop(self) {
-        // A thread that has ended needs no word.
+        // A thread that has ended needs no signal.
         let _ = self.stop.send(());
         let _ = self.thread.join();
     }
@@ -73,7 +73,7 @@ fn run(
     if let Some(export) = export {
         runtime.spawn(exporter::run(export, Arc::clone(backend)));
     }
-    // Who has started this may be gone without a word.
+    // The owner may have gone without a signal.
     let _ = runtime.block_on(stopped);
 }
 
@@ -86,7 +86,7 @@ async fn listen(listener: tokio::net::TcpListener, site: Arc<Site>, places: Arc<
         let Some(place) = places.enter(peer.ip()) else { continue };
         let (site, number) = (Arc::clone(&site), place.number());
         let task = tokio::spawn(async move {
-            // What takes longer has no answer.
+            // A request that takes longer has no answer.
             let _ = timeout(CONNECTION_TIME, http_connection::serve(socket, peer, &site, &place)).await;
         });
         places.runs(number, task.abort_handle());

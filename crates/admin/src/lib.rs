@@ -1,4 +1,4 @@
-//! The admin plane: a small HTTP server on a thread and a port of its own, for those who watch the server.
+//! The admin plane: a small HTTP server on a thread and a port of its own, for operators and monitoring.
 //!
 //! ```text
 //!   GET /metrics --> `routes` -- may they? --> [`Backend`] --> [`family::Family`] -> [`prometheus`], [`open_metrics`]
@@ -9,8 +9,8 @@
 //!   POST /command -> `command_request` -> `command_session`: a client of the server  -> JSON
 //! ```
 //!
-//! In: connections, and what a [`Backend`] tells of the server. Out: text. Nothing here knows what the metrics are of
-//! or runs a command, and nothing is kept from one request to the next.
+//! In: connections, and a [`Backend`]'s data about the server. Out: text. No code here knows the meaning of a metric or
+//! runs a command, and no state lasts from one request to the next.
 #![forbid(unsafe_code)]
 #![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
 

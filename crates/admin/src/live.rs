@@ -1,6 +1,6 @@
 //! The numbers of the page as plain data, and as JSON.
 //!
-//! All counters are of all time: what happened within a second, the page finds by the difference of two answers.
+//! All counters are of all time: the page computes rates as the difference of two answers.
 //!
 //! ```text
 //! { "now": 1753430400000, "user": "ada", "may": ["scan", ..], "reasons": ["loading"],
@@ -16,11 +16,11 @@ use serde_json::{Map, Value, json};
 pub struct Live {
     /// Unix time in milliseconds.
     pub now: i64,
-    /// Who looks at it; None where commands would be nobody's.
+    /// The user who views it; None where commands would have no user.
     pub user: Option<String>,
-    /// Those of the page's commands that this user may run.
+    /// The page's commands that this user may run.
     pub may: Vec<&'static str>,
-    /// Why the server is not to be sent clients.
+    /// The reasons that clients must not be sent to the server.
     pub reasons: Vec<String>,
     /// Fields of INFO.
     pub info: Vec<(String, String)>,
@@ -35,9 +35,9 @@ pub struct Live {
 /// One command.
 #[derive(Clone, Debug, Default)]
 pub struct CommandNumbers {
-    /// Calls that have ended.
+    /// Completed calls.
     pub calls: u64,
-    /// For how long they ran together.
+    /// The sum of their run times.
     pub nanos: u64,
     /// Calls that were refused before they ran.
     pub rejected: u64,
@@ -45,7 +45,7 @@ pub struct CommandNumbers {
     pub failed: u64,
     /// The nanoseconds that 50, 99 and 99.9 percent of the calls did not exceed.
     pub percentiles: [u64; 3],
-    /// How many calls took at most so many nanoseconds, and more than those of the step before.
+    /// Steps of nanoseconds, each with the count of calls that took at most so many, and more than the step before.
     pub steps: Vec<(u64, u64)>,
 }
 
@@ -54,12 +54,12 @@ pub struct CommandNumbers {
 pub struct WorkerNumbers {
     /// Its metrics by name, without what their names have in common.
     pub numbers: Vec<(&'static str, f64)>,
-    /// How many turns took at most so many nanoseconds, and more than those of the step before.
+    /// Steps of nanoseconds, each with the count of turns that took at most so many, and more than the step before.
     pub steps: Vec<(u64, u64)>,
 }
 
 impl Live {
-    /// As the page reads it.
+    /// Returns the numbers in the page's form.
     pub fn json(&self) -> Value {
         let info: Map<String, Value> = self.info.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
         let errors: Map<String, Value> = self.errors.iter().map(|(name, count)| (name.clone(), json!(count))).collect();

@@ -1,4 +1,4 @@
-//! What a request says of the answer that it wants, and of who asks.
+//! A request's headers about the wanted answer, and about the caller.
 
 use crate::backend::Credentials;
 use base64::Engine;
@@ -13,7 +13,7 @@ pub enum Format {
     OpenMetrics,
 }
 
-/// What `Accept` asks for: OpenMetrics only where it is named, and wanted no less than text.
+/// Returns the format that `Accept` asks for: OpenMetrics only where it is named, and wanted no less than text.
 pub fn format(accept: &str) -> Format {
     let wanted = |names: &[&str]| {
         accept
@@ -28,7 +28,7 @@ pub fn format(accept: &str) -> Format {
     if open > 0.0 && open >= text { Format::OpenMetrics } else { Format::Prometheus }
 }
 
-/// `text/plain; version=0.0.4; q=0.5`: the name, and how much it is wanted.
+/// Splits `text/plain; version=0.0.4; q=0.5` into the name and the weight.
 fn media_range(range: &str) -> (&str, f64) {
     let mut parts = range.split(';').map(str::trim);
     let name = parts.next().unwrap_or_default();
@@ -36,7 +36,7 @@ fn media_range(range: &str) -> (&str, f64) {
     (name, quality.map_or(1.0, |quality| quality.trim().parse().unwrap_or(0.0)))
 }
 
-/// The name and password of `Authorization: Basic`; None where it is nothing of the kind.
+/// Returns the name and password of `Authorization: Basic`; None for any other content.
 pub fn credentials(authorization: &[u8]) -> Option<Credentials> {
     let (scheme, rest) = authorization.split_at_checked(6)?;
     if !scheme.eq_ignore_ascii_case(b"Basic ") {

@@ -1,19 +1,20 @@
-//! OpenMetrics, version 1.0.0: the same lines of values, told of more strictly.
+//! OpenMetrics, version 1.0.0: the same lines of values, with stricter descriptions.
 //!
-//! - A counter's family has its name without `_total`, which all of its samples have. One that others named without it
-//!   is of an unknown type.
+//! - A counter's family has its name without `_total`, which all of its samples have. A counter of foreign origin
+//!   without it is of an unknown type.
 //! - A unit is named where the name ends in it.
-//! - A summary's parts are parts of 1. One whose parts are percent has them as gauges, and its sums as such beside it.
+//! - A summary's parts are parts of 1. A summary whose parts are percent has them as gauges, and its sums as such
+//!   beside it.
 //! - The text ends with `# EOF`.
 
 use crate::family::{Family, Kind, Value};
 use crate::prometheus::{escaped, line, write_samples};
 use std::fmt::Write;
 
-/// What the format is called in `Content-Type`.
+/// The format's name in `Content-Type`.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// All families that have samples, one after the other.
+/// Returns all families that have samples, one after the other.
 pub fn text(families: &[Family]) -> String {
     let mut text = String::new();
     for family in families.iter().filter(|family| !family.samples.is_empty()) {
@@ -55,7 +56,7 @@ fn has_percentiles(family: &Family) -> bool {
     })
 }
 
-/// A summary as gauges that have the names and labels which it has in the other format.
+/// Writes a summary as gauges that have the names and labels which it has in the other format.
 fn percentiles(text: &mut String, family: &Family) {
     let name = &*family.name;
     let summaries = || {

@@ -1,15 +1,14 @@
 //! Whether a request for the page comes from the page, or from the user by hand.
 //!
-//! Browsers send what a user typed as name and password with every request to this server, whichever page makes it,
-//! and a page of anybody may have a name whose address becomes this server's (DNS rebinding). So two things are looked
-//! at:
+//! Browsers send a user's typed name and password with every request to this server, whichever page makes it, and any
+//! page may have a name whose address becomes this server's (DNS rebinding). So two things are checked:
 //!
 //! **The host that the browser believes to talk to.** Only names under control of others can be rebound. An address
 //! cannot, `localhost` cannot, and a name that the configuration has is the owner's. With TLS the certificate has
 //! proved the name to the browser.
 //!
 //! **The page that asks.** `Sec-Fetch-Site` and `Origin` are set by browsers alone, and no page can change them. A
-//! program that is no browser sends neither, and can be made to ask by nobody but its user.
+//! program that is no browser sends neither, and only its user can make it send requests.
 
 use hyper::HeaderMap;
 use hyper::header::{HOST, HeaderName, ORIGIN};
@@ -18,7 +17,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Whether the host that is asked for can be nobody else's. `names`: those that the configuration has.
+/// Returns whether the requested host is certainly this server's. `names`: the names in the configuration.
 pub(crate) fn is_own_host(headers: &HeaderMap, is_encrypted: bool, names: &[String]) -> bool {
     let mut hosts = headers.get_all(HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
@@ -37,7 +36,7 @@ fn is_own_name(host: &str, names: &[String]) -> bool {
         || names.iter().any(|name| name.eq_ignore_ascii_case(&host))
 }
 
-/// Whether no other page has made the request.
+/// Returns whether no other page has made the request.
 pub(crate) fn is_same_origin(headers: &HeaderMap) -> bool {
     let site_is_fine = headers.get_all(SEC_FETCH_SITE).iter().all(|site| site == "same-origin" || site == "none");
     let host = headers.get(HOST).map_or(&[][..], |host| host.as_bytes());

@@ -1,15 +1,15 @@
 //! OpenTelemetry's protocol (OTLP) as JSON: the body of a request to `/v1/metrics`.
 //!
 //! All sums and distributions are cumulative, from the start of the process on. Counts are texts and sizes are numbers,
-//! as the protocol's JSON has them.
+//! in the protocol's JSON.
 
 use crate::family::{Family, Histogram, Kind, Sample, Summary, Value as Number};
 use serde_json::{Map, Value, json};
 
-/// Since when, and when, in nanoseconds of Unix time.
+/// Start and end of counting, in nanoseconds of Unix time.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// When the process began to count.
+    /// The time when the process began to count.
     pub start: u64,
     /// Now.
     pub now: u64,
@@ -18,7 +18,7 @@ pub struct Times {
 /// `AGGREGATION_TEMPORALITY_CUMULATIVE`
 const CUMULATIVE: u8 = 2;
 
-/// The request that tells of these families. `resource`: what the process is, by the names of OpenTelemetry's
+/// Returns the request with these families. `resource`: the attributes of the process, by the names of OpenTelemetry's
 /// conventions.
 pub fn request(families: &[Family], resource: &[(&'static str, String)], times: Times) -> Value {
     let metrics: Vec<Value> =
@@ -59,7 +59,7 @@ fn metric(family: &Family, times: Times) -> Value {
 
 fn point(sample: &Sample, times: Times) -> Value {
     let mut point = match &sample.value {
-        // JSON has no number for what is none.
+        // JSON has no number for NaN and infinities.
         Number::Number(number) if number.is_finite() => json!({ "asDouble": number }),
         Number::Number(number) => json!({ "asDouble": number.to_string() }),
         Number::Histogram(histogram) => buckets(histogram),
@@ -71,7 +71,7 @@ fn point(sample: &Sample, times: Times) -> Value {
     point
 }
 
-/// Here a bucket has what lies between its limits alone.
+/// Returns buckets, which in this format contain only the values between their limits.
 fn buckets(histogram: &Histogram) -> Value {
     let limits: Vec<f64> = histogram.buckets.iter().map(|(limit, _)| *limit).collect();
     let up_to = histogram.buckets.iter().map(|(_, count)| *count).chain([histogram.count]);
@@ -87,7 +87,7 @@ fn buckets(histogram: &Histogram) -> Value {
     json!({ "count": count.to_string(), "sum": sum, "bucketCounts": counts, "explicitBounds": limits })
 }
 
-/// Here parts are parts of 1 always.
+/// Returns quantiles, which in this format are always parts of 1.
 fn quantiles(summary: &Summary) -> Value {
     let is_percent = summary.quantiles.iter().any(|(part, _)| *part > 1.0);
     let scale = if is_percent { 100.0 } else { 1.0 };

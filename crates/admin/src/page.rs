@@ -41,7 +41,7 @@ const SCRIPTS: &[&str] = &[
 const STYLE_MARK: &str = "@style@";
 const SCRIPT_MARK: &str = "@script@";
 
-/// What is sent for `/`.
+/// The answer to `/`.
 pub(crate) struct Page {
     /// The document.
     pub html: String,
@@ -63,7 +63,7 @@ pub(crate) static PAGE: LazyLock<Page> = LazyLock::new(|| {
     Page { html, policy }
 });
 
-/// What is for people is left out. No text of the scripts goes over more than one line.
+/// Drops text that is only for people. No text of the scripts spans more than one line.
 fn without_indentation(sources: &[&str]) -> String {
     let lines = sources.iter().flat_map(|source| source.lines()).map(str::trim);
     lines.filter(|line| !line.is_empty() && !line.starts_with("//")).flat_map(|line| [line, "\n"]).collect()
@@ -95,7 +95,7 @@ mod tests {
     fn no_text_goes_over_more_than_one_line() {
         let lines = SCRIPTS.iter().flat_map(|script| script.lines()).filter(|line| !line.trim().starts_with("//"));
         for line in lines {
-            // One that is part of a text or of an expression.
+            // A mark that is part of a text or of an expression.
             let marks = line.matches('`').count() - line.matches("\"`\"").count();
             assert!(marks.is_multiple_of(2), "{line}");
         }

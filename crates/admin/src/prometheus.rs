@@ -9,10 +9,10 @@
 use crate::family::{Family, Kind, Labels, Value};
 use std::fmt::Write;
 
-/// What the format is called in `Content-Type`.
+/// The format's name in `Content-Type`.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// All families that have samples, one after the other.
+/// Returns all families that have samples, one after the other.
 pub fn text(families: &[Family]) -> String {
     let mut text = String::new();
     for family in families.iter().filter(|family| !family.samples.is_empty()) {
@@ -27,7 +27,7 @@ pub fn text(families: &[Family]) -> String {
 fn word(family: &Family) -> &'static str {
     match family.kind {
         Kind::Counter if family.name.ends_with("_total") => "counter",
-        // Clients' libraries would add `_total` to what others named without it.
+        // Clients' libraries would add `_total` to a foreign name without it.
         Kind::Counter => "untyped",
         Kind::Gauge => "gauge",
         Kind::Histogram => "histogram",
@@ -35,7 +35,7 @@ fn word(family: &Family) -> &'static str {
     }
 }
 
-/// The lines with values, which both formats have alike.
+/// Writes the lines with values, which both formats have alike.
 pub(crate) fn write_samples(text: &mut String, name: &str, family: &Family) {
     for sample in &family.samples {
         let labels = &sample.labels;
@@ -60,7 +60,7 @@ pub(crate) fn write_samples(text: &mut String, name: &str, family: &Family) {
     }
 }
 
-/// `name_suffix{a="b",le="0.5"} 3`
+/// Writes `name_suffix{a="b",le="0.5"} 3`.
 pub(crate) fn line(
     text: &mut String,
     name: &str,
@@ -86,7 +86,7 @@ pub(crate) fn line(
     let _ = writeln!(text, " {}", number(value));
 }
 
-/// As both formats write numbers.
+/// Returns a number in the form of both formats.
 pub(crate) fn number(value: f64) -> String {
     match value {
         value if value == f64::INFINITY => "+Inf".to_owned(),
@@ -95,7 +95,7 @@ pub(crate) fn number(value: f64) -> String {
     }
 }
 
-/// In one line, and within quotes where it is in quotes.
+/// Escapes a text for one line, and for quotes where it is in quotes.
 pub(crate) fn escaped(text: &str, in_quotes: bool) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

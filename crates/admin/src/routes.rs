@@ -1,4 +1,4 @@
-//! What comes of a request: who may ask for what, and in which form.
+//! The answer to a request: permissions, and the form of the answer.
 //!
 //! | route | method | for |
 //! |---|---|---|
@@ -27,12 +27,12 @@ use std::net::SocketAddr;
 const PROTECTED: &str = "protected mode: without a password for the default user only probes are answered from other \
     machines; set one, or protected-mode no\n";
 
-/// Whether the request is a probe, which is answered at once and from nothing but a few flags.
+/// Returns whether the request is a probe, which is answered at once and from a few flags alone.
 pub(crate) fn is_probe<B>(request: &Request<B>) -> bool {
     Route::of(request.uri().path()).is_some_and(Route::is_probe)
 }
 
-/// How a request has come.
+/// The way in which a request has come.
 pub(crate) struct Arrival {
     pub address: SocketAddr,
     pub local_address: SocketAddr,
@@ -40,7 +40,7 @@ pub(crate) struct Arrival {
     pub is_encrypted: bool,
 }
 
-/// What there is.
+/// The routes of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Route {
     Page,
@@ -73,18 +73,18 @@ impl Route {
         }
     }
 
-    /// It is for orchestrators, who may come from anywhere and are nobody.
+    /// Returns whether the route is for orchestrators, which may come from anywhere and have no user.
     fn is_probe(self) -> bool {
         matches!(self, Route::Health | Route::Readiness)
     }
 
-    /// It is for browsers, which send what their user typed for whichever page asks.
+    /// Returns whether the route is for browsers, which send their user's credentials for whichever page asks.
     fn is_of_page(self) -> bool {
         matches!(self, Route::Page | Route::Login | Route::Live | Route::Command)
     }
 }
 
-/// The answer to a request.
+/// Answers a request.
 pub(crate) async fn answer<B: Body<Error: Into<Failure>>>(
     request: Request<B>,
     arrival: &Arrival,
@@ -122,7 +122,7 @@ pub(crate) async fn answer<B: Body<Error: Into<Failure>>>(
     }
 }
 
-/// Why a browser may have been made to ask.
+/// Returns the reason to believe that another page made the browser ask.
 fn refusal(route: Route, headers: &HeaderMap, arrival: &Arrival, backend: &dyn Backend) -> Option<Answer> {
     if !route.is_of_page() {
         return None;
@@ -143,7 +143,7 @@ fn refusal(route: Route, headers: &HeaderMap, arrival: &Arrival, backend: &dyn B
     None
 }
 
-/// Who asks, if it may.
+/// Returns the caller's user, if the caller may.
 fn granted(
     route: Route,
     headers: &HeaderMap,
@@ -151,7 +151,7 @@ fn granted(
     backend: &dyn Backend,
 ) -> Result<(Caller, Option<Vec<u8>>), Box<Answer>> {
     let credentials = headers.get(AUTHORIZATION).map(|value| negotiation::credentials(value.as_bytes()));
-    // What cannot be read is no way in, even where none is needed.
+    // Unreadable credentials are refused, even where none are needed.
     let is_unusable = credentials == Some(None) || (route == Route::Login && credentials.is_none());
     let caller = Caller {
         address: arrival.address,
@@ -204,7 +204,7 @@ mod tests {
     use std::sync::Arc;
     use std::thread;
 
-    /// Knows one user, says why it is not ready, and replies +OK to a greeting and a PING.
+    /// A backend that has one user, returns the reasons that it is not ready, and replies +OK to a greeting and a PING.
     struct Known(Vec<String>);
 
     impl Backend for Known {
@@ -241,7 +241,7 @@ mod tests {
                     theirs.read_exact(&mut vec![0; request.len()]).unwrap();
                     theirs.write_all(b"+OK\r\n").unwrap();
                 }
-                // Until the other end has enough.
+                // The loop runs until the other end has enough.
                 let _ = theirs.read_to_end(&mut Vec::new());
             });
             Ok(ours)
@@ -271,7 +271,7 @@ mod tests {
     const AS_JSON: (&str, &str) = ("content-type", "application/json; charset=utf-8");
     const PING: &str = r#"{"commands":[["PING"]]}"#;
 
-    /// Head and body of the answer to a request with this body.
+    /// Returns head and body of the answer to a request with this body.
     fn send(
         method: &str,
         path: &str,
@@ -306,7 +306,7 @@ mod tests {
         })
     }
 
-    /// Status, kind and body of the answer.
+    /// Returns status, type and body of the answer.
     fn ask(method: &str, path: &str, headers: &[(&str, &str)], reasons: &[&str]) -> (u16, String, String) {
         let (head, body) = send(method, path, headers, reasons, "");
         let kind = head.headers[CONTENT_TYPE].to_str().unwrap().to_owned();
