@@ -14,7 +14,7 @@
 //! | `array`, `set`, `push`, `map` | `*n`, a map `*2n` | `*n ~n >n %n` | arr |
 //! | `attribute` | left out | `\|n` | left out |
 //!
-//! Replies are appended to a vector that the connection lends and takes back, so no reply allocates. Where the number
+//! Replies are appended to a vector that the connection lends and takes back, so no reply allocates. If the number
 //! of elements is known only at the end, `begin_*` leaves room for a header of one digit; only a longer one moves the
 //! bytes behind it, once.
 //!

@@ -3,7 +3,7 @@
 
 const LINES_MAX = 500;
 const TRANSACTIONS = ["MULTI", "EXEC", "DISCARD", "WATCH", "UNWATCH"];
-// Dangerous by their category, and yet they only tell something, or are refused here anyway.
+// Commands of the dangerous category that only read, or are refused here anyway.
 const HARMLESS =
   /^(info|lastsave|role|sort_ro|monitor|psync|sync|latency\|.*|.*\|(get|list|len|users|getuser|dryrun|log|replicas|slaves|getslotmigrations|count-failure-reports|stop))$/;
 
@@ -101,7 +101,7 @@ views.push({
       print(replyText(reply).trimEnd());
     }
 
-    // Why the user is asked before this runs, by what the server says of its commands; nothing if there is no reason.
+    // Returns the reason to ask the user before this runs, by the server's data about its commands; nothing if none.
     async function doubtAbout([name, second = ""]) {
       const [reply] = await run([["COMMAND", "INFO", name]]);
       if (reply?.error) return "may do harm: the user may not run COMMAND INFO, which would tell.";
@@ -110,7 +110,7 @@ views.push({
       const wanted = `${plain(of[0])}|${second}`.toLowerCase();
       const entry = (plain(of[9]) ?? []).find((sub) => plain(sub[0]).toLowerCase() === wanted) ?? of;
       const [full, flags, categories] = [plain(entry[0]), ...[2, 6].map((at) => plain(entry[at]).map(plain))];
-      // What writes and names no keys may write all of them.
+      // A command that writes and names no keys may write all of them.
       const isWide = flags.includes("write") && entry[3] === 0 && plain(entry[8]).length === 0;
       const isFlush = full.endsWith("|flush");
       const isDangerous = categories.includes("@dangerous") && !HARMLESS.test(full);

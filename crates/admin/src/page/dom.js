@@ -1,5 +1,5 @@
 // ---- Elements -------------------------------------------------------------------------------------------------------
-// What is shown is made by these functions alone. Text becomes text, whatever is in it: nothing is read as markup.
+// Only these functions make elements. Text becomes text, whatever its content: no part is read as markup.
 
 const $ = (id) => document.getElementById(id);
 
@@ -24,12 +24,12 @@ function fill(element, properties, children) {
   return element;
 }
 
-// A text that is the same already is not set again: who reads it, or has selected it, is not disturbed.
+// A text that is the same already is not set again: a user who reads it, or has selected it, is not disturbed.
 function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-// A button. While what it does is under way it does nothing more.
+// A button. While its action is under way, it ignores clicks.
 function button(text, work, properties = {}) {
   let isAtWork = false;
   const onclick = async (event) => {
@@ -50,11 +50,11 @@ const sheet = (title, ...children) => el("section", { class: "sheet" }, title &&
 const options = (pairs, chosen) =>
   pairs.map(([value, text]) => el("option", { value, selected: value === chosen }, text ?? value));
 
-// ---- What is told and asked -----------------------------------------------------------------------------------------
+// ---- Messages and questions -----------------------------------------------------------------------------------------
 
 let noticeTimer = 0;
 
-// Says something once, on screen and to screen readers.
+// Shows a message once, on screen and to screen readers.
 function notify(text) {
   $("notice").textContent = text;
   clearTimeout(noticeTimer);
@@ -63,7 +63,7 @@ function notify(text) {
   }, 8000);
 }
 
-// Whether the user says yes. The answer that changes nothing has the focus.
+// Returns whether the user confirms. The answer that changes nothing has the focus.
 function ask(title, text, yes) {
   const dialog = $("question");
   $("question-title").textContent = title;

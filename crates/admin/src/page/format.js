@@ -46,11 +46,11 @@ function span(seconds) {
 const percent = (part) => (Number.isFinite(part) ? `${(part * 100).toFixed(part < 0.1 ? 1 : 0)} %` : "–");
 
 // ---- Bytes ----------------------------------------------------------------------------------------------------------
-// Strings from and to the server have a character for each byte. What they mean is decided here, and only to show them.
+// Strings from and to the server have a character for each byte. They are decoded here, and only for display.
 
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-// The text that the bytes are, or null where they are none.
+// The text of the bytes, or null if they are none.
 function asText(bytes) {
   try {
     return utf8.decode(Uint8Array.from(bytes, (c) => c.charCodeAt(0)));
@@ -80,7 +80,7 @@ function quoted(bytes) {
 
 const CONTROL = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/;
 
-// As it is if it is one line of text, and in quotes otherwise: what cannot be seen must not look like something else.
+// Returns one line of text as it is, and other bytes in quotes: an invisible byte must not look like another text.
 function shown(bytes, most = 300) {
   const text = asText(bytes);
   const all = text !== null && text !== "" && !CONTROL.test(text) ? text : quoted(bytes);

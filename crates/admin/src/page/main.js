@@ -6,7 +6,7 @@ let isPaused = false;
 let current = null;
 const built = new Map();
 
-// The view that the address names, and what it is shown: #keys/0/name.
+// The view that the address names, and its argument: #keys/0/name.
 function fromAddress() {
   const [id, ...rest] = location.hash.slice(1).split("/");
   const view = views.find((known) => known.id === id) ?? views[0];
@@ -46,7 +46,7 @@ function route() {
     else link.removeAttribute("aria-current");
   }
   document.title = `${view.title} – Cinnabar`;
-  // Who went to another view goes on reading there.
+  // A user who went to another view continues reading there.
   if (!isFirst && current !== next) next.root.querySelector("h2").focus();
   const isNew = current !== next;
   current = next;
@@ -61,7 +61,7 @@ function showState() {
   const state = $("state");
   setText(state, reasons.length ? `not ready: ${reasons.join(", ")}` : "ready");
   state.className = reasons.length ? "state bad" : "state good";
-  // Where the default user needs no password, nobody was asked for one.
+  // No password was asked for if the default user needs none.
   $("sign-in").hidden = server.live.user !== null && server.live.user !== "default";
   const role = info("role") === "master" ? "primary" : "replica";
   setText(
@@ -84,7 +84,7 @@ async function tick() {
   }
 }
 
-// The next answer is asked for when the last one has come. Nobody looks at a page in the background.
+// The next answer is requested when the last one has come. A page in the background requests none.
 async function keepUp() {
   while (true) {
     if (!isPaused && !document.hidden) await tick().catch((error) => console.error(error));
@@ -97,7 +97,7 @@ function setTheme(name) {
   else delete document.documentElement.dataset.theme;
 }
 
-// Browsers may keep nothing.
+// Browsers may store nothing.
 const kept = {
   get(name) {
     try {

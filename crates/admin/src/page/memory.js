@@ -1,6 +1,6 @@
 // ---- Memory: what takes it up, by type and by prefix, and the biggest keys ------------------------------------------
-// The server tells sums by itself. What keys take up is found by walking through all of them, in small steps that leave
-// the server time for others: each is one SCAN, and the step rests as long as it took.
+// The server reports sums by itself. The memory of keys is found by walking through all of them, in small steps that
+// leave the server time for others: each is one SCAN, and the step rests as long as it took.
 
 const STEP_KEYS = 100;
 const BIGGEST = 50;
@@ -134,7 +134,7 @@ views.push({
 async function walkKeys(db, pattern, walk, step, tell) {
   const sized = may("memory|usage");
   let [cursor, looked] = ["0", 0];
-  // SCAN goes on from where it was, and what it has looked at is not told: the cursor's end is known, its way by DBSIZE.
+  // SCAN continues from its cursor, and does not report its progress: the end is known, the way estimated by DBSIZE.
   do {
     const [[next, keys], all] = await scanStep(db, cursor, pattern);
     const began = performance.now();
@@ -168,7 +168,7 @@ async function scanStep(db, cursor, pattern) {
   return [page, Number(all) || page[1].length];
 }
 
-// Adds a key to what was found.
+// Adds a key to the findings.
 function note(found, { key, type, bytes }, separator, depth) {
   found.keys += 1;
   found.bytes += bytes;
@@ -209,7 +209,7 @@ async function lengths(db, keys) {
   });
 }
 
-// The tables of what a scan finds.
+// The tables of a scan's findings.
 function scanTables(db) {
   const sums = (caption, title, name) =>
     table({

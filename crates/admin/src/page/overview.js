@@ -1,6 +1,6 @@
 // ---- Views ----------------------------------------------------------------------------------------------------------
 // A view has a name in the address, a title, and a function that builds it within an element when it is first shown.
-// That answers what is to be done: update() with new numbers, show() whenever it comes to sight, hide() when it goes.
+// The function returns update() for new numbers, show() for each time it comes into sight, hide() for when it goes.
 
 const views = [];
 

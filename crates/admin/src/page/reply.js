@@ -33,7 +33,7 @@ function replyText(reply, indent = "") {
   }
 }
 
-// The first number has no indent of its own: it stands behind that of what it is in.
+// The first number has no indent of its own: it stands behind that of its aggregate.
 function itemsText(items, mark, empty, indent) {
   if (items.length === 0) return `${empty}\n`;
   const width = String(items.length).length;

@@ -8,7 +8,7 @@ const server = {
   // The last answer of /live, and the one before.
   live: null,
   before: null,
-  // What the charts show: numbers of the last minutes, the oldest first.
+  // The charts' data: numbers of the last minutes, the oldest first.
   series: [],
   // Commands of the last minute, for percentiles of a part of it.
   commands: [],
@@ -28,7 +28,7 @@ function rate(field) {
 
 const seconds = () => (server.live.now - server.before.now) / 1000;
 
-// Why the server refused or could not be asked.
+// The reason that the server refused or could not be reached.
 class Refusal extends Error {}
 
 async function refresh() {
@@ -90,7 +90,7 @@ function percentile(steps, part) {
   return NaN;
 }
 
-// What was counted of each command since `before`, an earlier answer's commands; of all time without one.
+// Counts of each command since `before`, an earlier answer's commands; counts of all time without one.
 function differences(before) {
   return Object.entries(server.live.commands).map(([name, now]) => {
     const then = before?.[name];
@@ -109,7 +109,7 @@ function differences(before) {
 
 // ---- Commands -------------------------------------------------------------------------------------------------------
 
-// Of one request: commands, and bytes of them, both below what the server takes.
+// Limits of one request: commands, and their bytes, both below the server's limits.
 const COMMANDS_AT_ONCE = 250;
 const BYTES_AT_ONCE = 1_000_000;
 let queue = Promise.resolve();
@@ -166,14 +166,14 @@ async function runIn(db, ...words) {
   return reply;
 }
 
-// What has another form in RESP3 than in RESP2, as plain lists and texts.
+// Turns the forms that differ between RESP3 and RESP2 into plain lists and texts.
 function plain(reply) {
   if (reply === null || typeof reply !== "object" || Array.isArray(reply)) return reply;
   if (reply.map) return reply.map.flat();
   return reply.set ?? reply.status ?? reply.verbatim ?? reply.double ?? reply.integer ?? reply.big ?? reply.error;
 }
 
-// Of a map, or of names and values one after the other.
+// Returns the pairs of a map, or of names and values one after the other.
 function asObject(reply) {
   const list = plain(reply) ?? [];
   const pairs = [];
@@ -181,7 +181,7 @@ function asObject(reply) {
   return Object.fromEntries(pairs);
 }
 
-// Does something for a button: what fails is told, and nothing else happens.
+// Runs an action for a button: a failure is shown, and nothing else happens.
 const guarded =
   (work) =>
   async (...args) => {

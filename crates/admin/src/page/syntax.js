@@ -1,4 +1,4 @@
-// ---- What is typed: words, and the syntax of commands ---------------------------------------------------------------
+// ---- Typed text: words, and the syntax of commands ------------------------------------------------------------------
 
 const UNESCAPED = { n: "\n", r: "\r", t: "\t", b: "\b", a: "\x07" };
 
@@ -33,7 +33,7 @@ function words(line) {
   }
 }
 
-// The bytes of what begins there within double quotes, and how many characters it takes.
+// The bytes of the character or escape there within double quotes, and how many characters it takes.
 function escaped(line, at) {
   const hex = /^\\x([0-9a-fA-F]{2})/.exec(line.slice(at, at + 4));
   if (hex) return [String.fromCharCode(parseInt(hex[1], 16)), 4];

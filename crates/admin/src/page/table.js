@@ -1,6 +1,6 @@
 // ---- Tables ---------------------------------------------------------------------------------------------------------
-// Rows are kept from one update to the next, so that what has the focus keeps it. While something in the table has it,
-// the order stays, too.
+// Rows live from one update to the next, so that a focused element keeps the focus. While an element of the table has
+// it, the order stays, too.
 
 // columns: [{ title, number, sort: (row) => what to compare,
 //             of: (row) => text | element: (row) => what is made once | draw: (cell, row) => at each update }]

@@ -35,7 +35,7 @@ views.push({
   },
 });
 
-// This server, whom it follows, and who follows it.
+// This server, its primary, and its replicas.
 function replicationServers() {
   const offset = infoNumber("master_repl_offset");
   const self = {

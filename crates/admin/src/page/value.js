@@ -1,6 +1,6 @@
 // ---- Values, a page at a time ---------------------------------------------------------------------------------------
-// No value is asked for as a whole. Each type has a way to its next page: `page(from, count)` answers rows, and where the
-// page after begins; null where there is none.
+// No value is requested as a whole. Each type has a way to its next page: `page(from, count)` returns rows, and the
+// beginning of the page after; null if there is none.
 
 const PAGE = 100;
 const STRING_PAGE = 8192;
