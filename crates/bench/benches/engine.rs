@@ -1,13 +1,13 @@
-//! The engine without a network: what a command costs from its arguments to its reply.
+//! The engine without a network: the cost of a command from its arguments to its reply.
 //!
 //! A million random 16-byte keys with 64-byte values lie in as many shards as in a server. Each of one, two or four
 //! threads draws keys at random and runs commands on them as a worker of the server does, one by one or 16 in a batch.
 //! Writing requests and replies and parsing belong to the measured time. Writes with the log on go into one whose file
-//! swallows them; a write at the memory limit is of a new key, for which an old one goes.
+//! swallows them; a write at the memory limit is of a new key, which evicts an old one.
 //!
-//! With more threads than processors a thread's time includes its waiting for a processor; the last columns then tell.
-//! Two processors may be one core that works for two: the last lines say how much arithmetic the machine does with
-//! threads that share nothing, which is what the commands' threads can be compared with.
+//! With more threads than processors a thread's time includes its waiting for a processor; the last columns show the
+//! difference. Two processors may be one core that works for two: the last lines measure arithmetic of threads that
+//! share nothing, as a scale for the commands' threads.
 #![forbid(unsafe_code)]
 
 mod common;
@@ -33,7 +33,7 @@ const VALUE: [u8; 64] = [b'v'; 64];
 enum Command {
     Get,
     Set,
-    /// A script that does the same.
+    /// A script that runs SET.
     Eval,
     Mget,
     Mset,
@@ -63,9 +63,9 @@ const CASES: &[Case] = &[
     case("mset of 10, batch of 16", Command::Mset, 16),
 ];
 const THREADS: [usize; 3] = [1, 2, 4];
-/// About what a worker does in a twentieth of a second.
+/// Approximate turns of a worker in a twentieth of a second.
 const TURNS_A_TICK: usize = 5000;
-/// What the script does that is called.
+/// The script of EVAL.
 const SCRIPT: &[u8] = b"return redis.call('set', KEYS[1], ARGV[1])";
 
 struct Sizes {
@@ -137,7 +137,7 @@ fn fill(store: &Store, keys: usize) {
     assert_eq!(store.engine.len(0), keys);
 }
 
-/// What the slowest thread took, and the mean thread's processor time.
+/// Returns the slowest thread's time, and the mean thread's processor time.
 fn round(store: &Store, row: &Row, sizes: &Sizes) -> Took {
     if row.case.setting == Setting::Limited {
         store.limit();
@@ -150,11 +150,11 @@ fn round(store: &Store, row: &Row, sizes: &Sizes) -> Took {
                 scope.spawn(move || {
                     let mut load = Load::new(store, row.case, sizes.keys, thread);
                     let commands = row.commands(sizes);
-                    // What the worker has allocated is another thread's now.
+                    // The worker's allocations belong to another thread now.
                     store.end_turn(thread);
                     barrier.wait();
                     store.tick();
-                    // Before the clock starts: the memory of buffers and the first faults on it.
+                    // The warm-up precedes the clock: the memory of buffers and the first faults on it.
                     load.run(row.case, row.case.pipeline);
                     barrier.wait();
                     time(|| load.run(row.case, commands)).0
@@ -169,7 +169,7 @@ fn round(store: &Store, row: &Row, sizes: &Sizes) -> Took {
     }
 }
 
-/// What a thread sends and runs.
+/// The requests of a thread, and their client.
 struct Load<'e> {
     store: &'e Store,
     worker: usize,
@@ -182,7 +182,7 @@ struct Load<'e> {
 impl<'e> Load<'e> {
     fn new(store: &'e Store, case: &Case, keys: usize, worker: usize) -> Self {
         let engine: &Engine = &store.engine;
-        // At the limit keys are new ones mostly, of each round.
+        // At the limit most keys are new ones, of each round.
         let is_limited = case.setting == Setting::Limited;
         let seed = if is_limited { fastrand::u64(..) } else { worker as u64 };
         let random = fastrand::Rng::with_seed(seed);
@@ -225,7 +225,7 @@ impl<'e> Load<'e> {
     }
 }
 
-/// How much more arithmetic several threads do than one.
+/// Prints how much more arithmetic several threads do than one.
 fn print_machine(rounds: usize) {
     let per_second = |threads: usize| {
         let best = (0..rounds).map(|_| arithmetic(threads)).min().unwrap_or_default();
@@ -237,7 +237,7 @@ fn print_machine(rounds: usize) {
     }
 }
 
-/// What the slowest of the threads took for its work: four chains of multiplications that wait for nothing else.
+/// Returns the slowest thread's time for its work: four chains of multiplications that wait for nothing else.
 fn arithmetic(threads: usize) -> Duration {
     let barrier = Barrier::new(threads);
     let work = || {

@@ -1,9 +1,9 @@
 //! Instructions of a command on its way through a batch, from bytes to bytes: they are the same however busy the
 //! machine is.
 //!
-//! The program runs itself under callgrind, each command at pipeline 1 and 16, for two numbers of requests: what the
-//! longer run takes more is theirs, and the start cancels out. Keys, values and the seed of the hash are fixed. The
-//! figures are compared with those in `instructions.txt`; more than 3 % above one is an error.
+//! The program runs itself under callgrind, each command at pipeline 1 and 16, for two numbers of requests: the longer
+//! run's surplus is theirs, and the start cancels out. Keys, values and the seed of the hash are fixed. The figures are
+//! compared with those in `instructions.txt`; more than 3 % above one is an error.
 //!
 //! ```text
 //!   cargo bench -p cinnabar-bench --bench instructions             compare
@@ -32,10 +32,11 @@ const HEAD: &str = "\
 # Instructions of a command through a batch, at pipeline 1 and 16. `cargo bench -p cinnabar-bench --bench instructions`
 # compares with these figures, and with `-- write` writes them.
 ";
-/// How much more than the figure that is checked in is an error.
+/// Excess over the checked-in figure that is an error.
 const TOLERANCE: f64 = 0.03;
 
-/// The last one is SET with the log on, whose file swallows what a worker writes after each pipeline.
+/// Commands that are measured; the last one is SET with the log on, whose file swallows a worker's writes after each
+/// pipeline.
 const COMMANDS: [&str; 7] = ["GET", "SET", "INCR", "HSET", "ZADD", "LPUSH", "SET-LOG"];
 const PIPELINES: [usize; 2] = [1, 16];
 /// Requests of the shorter and of the longer run: both go over all keys, twice or more often.
@@ -72,7 +73,7 @@ fn main() -> ExitCode {
     if is_good || has("write") { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Prints the figures beside those that are checked in; false if one is too high.
+/// Prints the figures beside the checked-in ones; false if one is too high.
 fn compare(counted: &[(&str, usize, f64)]) -> bool {
     let text = std::fs::read_to_string(CHECKED_IN).unwrap_or_default();
     let known: BTreeMap<(&str, usize), f64> = text
@@ -107,20 +108,20 @@ fn write(counted: &[(&str, usize, f64)]) {
     std::fs::write(CHECKED_IN, text).expect("the folder of the sources can be written to");
 }
 
-/// Of one request of this command.
+/// Returns the instructions of one request of this command.
 fn instructions(command: &str, pipeline: usize) -> f64 {
     let [shorter, longer] = REQUESTS.map(|requests| collected(command, pipeline, requests));
     (longer - shorter) as f64 / (REQUESTS[1] - REQUESTS[0]) as f64
 }
 
-/// What callgrind counts for a whole run.
+/// Returns callgrind's count for a whole run.
 fn collected(command: &str, pipeline: usize, requests: usize) -> u64 {
     let program = std::env::current_exe().expect("the program's path");
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(program)
         .args(["run", command, &pipeline.to_string(), &requests.to_string()])
-        // What the allocator's own threads do is not the command's.
+        // The work of the allocator's own threads is not the command's.
         .env("MALLOC_CONF", "background_thread:false,dirty_decay_ms:-1")
         .output()
         .expect("valgrind is installed");
@@ -139,7 +140,7 @@ fn run_requests(command: &str, pipeline: usize, requests: usize) {
         engine.set_logging(LogUser::File, true);
         journal
     });
-    // What is measured finds its keys, fields and members there.
+    // The measured commands find their keys, fields and members there.
     let first = if command == "GET" { "SET" } else { command };
     (0..KEYS).for_each(|n| {
         client.run(&request(first, n, 0));
@@ -172,7 +173,7 @@ impl LogFile for Nowhere {
     }
 }
 
-/// The `n`th of [`KEYS`]; another `turn` gives a sorted set's members other scores.
+/// Returns the request for the `n`th of [`KEYS`]; another `turn` gives a sorted set's members other scores.
 fn request(command: &str, n: usize, turn: usize) -> Vec<u8> {
     let (name, value) = (format!("key:{n:012}"), "v".repeat(64));
     let score = (n * [7_919, 104_729][turn % 2] % KEYS).to_string();

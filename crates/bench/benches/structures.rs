@@ -1,12 +1,12 @@
-//! The structures against what Rust has at hand: the hash table against hashbrown's and std's, the ranked tree against
+//! The structures against Rust's common ones: the hash table against hashbrown's and std's, the ranked tree against
 //! std's BTreeSet, at a thousand, a hundred thousand and a million elements.
 //!
 //! The tables hold 16-byte keys with 64-byte values. Ours and hashbrown's hold the very same entries (one allocation
-//! each) under the same hash, so that they differ in the table only; std's is what a program would write: a HashMap of
-//! boxed keys and boxed values. hashbrown's has no way to ask for memory ahead, so it has no finds in batches. The
-//! longest insert is where a table that moves everything at once shows; ours never does.
+//! each) under the same hash, so that they differ in the table only; std's is the obvious choice of a program: a
+//! HashMap of boxed keys and boxed values. hashbrown's cannot prefetch, so it has no finds in batches. The longest
+//! insert reveals a table that moves everything at once; ours never does.
 //!
-//! The trees hold pairs of 64-bit numbers in random order. A BTreeSet cannot tell a rank: one has to count.
+//! The trees hold pairs of 64-bit numbers in random order. A BTreeSet does not support ranks: a caller has to count.
 #![forbid(unsafe_code)]
 
 mod common;
@@ -23,7 +23,7 @@ use structures::ranked_tree::RankedTree;
 
 const BATCH: usize = 16;
 const VALUE: [u8; 64] = [b'v'; 64];
-/// Smaller structures are built and measured several times over, until about so many elements were dealt with.
+/// Smaller structures are built and measured several times over, until about so many elements were processed.
 const ELEMENTS_MIN: usize = 200_000;
 /// Elements that a bench walks over, at most, to find ranks by counting.
 const COUNTED_MAX: usize = 20_000_000;
@@ -37,7 +37,7 @@ fn main() {
     }
 }
 
-/// The `i`th number below `size` in an order without a pattern that a processor would follow.
+/// Returns the `i`th number below `size` in an order without a pattern that a processor would follow.
 fn shuffled(i: usize, size: usize) -> usize {
     // A prime that divides no size, so every number comes once.
     i * 611_953 % size
@@ -49,12 +49,12 @@ fn shuffled(i: usize, size: usize) -> usize {
 trait Map: Default {
     fn insert(&mut self, n: usize);
     fn find(&self, n: usize) -> bool;
-    /// Finds that hide each other's misses; false when there is no way to.
+    /// Finds that hide each other's misses; false if the map does not support them.
     fn find_batch(&self, batch: &[usize; BATCH]) -> bool;
     fn remove(&mut self, n: usize) -> bool;
-    /// Reads every value; their number.
+    /// Reads every value, and returns their number.
     fn visit(&self) -> usize;
-    /// Bytes on the heap, given what the allocator says that it has handed out since this was empty.
+    /// Returns the bytes on the heap, given the bytes that the allocator reports since this was empty.
     fn bytes(&self, allocated: usize) -> usize;
 }
 
@@ -108,7 +108,7 @@ impl Map for Ours {
         self.table.remove(Self::hash(state, &key), |entry| entry.key() == key, hasher).is_some()
     }
 
-    /// By SCAN's cursor, a bucket a step.
+    /// Visits by SCAN's cursor, a bucket a step.
     fn visit(&self) -> usize {
         let (mut values, mut position) = (0, Some(0));
         while let Some(at) = position {
@@ -118,7 +118,7 @@ impl Map for Ours {
     }
 
     fn bytes(&self, _: usize) -> usize {
-        // Large arrays of buckets are mapped and no business of the allocator's.
+        // Large arrays of buckets are mapped and unknown to the allocator.
         self.table.memory_usage() + self.table.iter().map(|entry| entry.allocated()).sum::<usize>()
     }
 }
@@ -194,7 +194,7 @@ struct MapRow {
     best: MapTimes,
 }
 
-/// For all elements each.
+/// Times for all elements each.
 struct MapTimes {
     insert: Took,
     find: Took,
@@ -306,7 +306,7 @@ trait Sequence: Default {
     fn at(&self, rank: usize) -> Option<Pair>;
     /// Reads every pair.
     fn visit(&self) -> u64;
-    /// How many ranks a bench of this many elements can ask for in reasonable time.
+    /// Returns the number of ranks that a bench of this many elements can look up in reasonable time.
     fn ranks(size: usize) -> usize;
 }
 
@@ -374,7 +374,7 @@ struct SequenceRow {
     best: SequenceTimes,
 }
 
-/// For all elements each, but for `ranks` of them with `rank` and `at`.
+/// Times for all elements each, but for `ranks` of them with `rank` and `at`.
 struct SequenceTimes {
     insert: Took,
     rank: Took,
@@ -462,7 +462,7 @@ fn print_sequences(rows: &[SequenceRow], size: usize) {
 
 // ---- numbers -------------------------------------------------------------------------------------------------------
 
-/// Processor time for each of `count` elements.
+/// Returns the processor time for each of `count` elements.
 fn each(took: Took, count: usize) -> String {
     in_words(ns_each(took.cpu, count))
 }

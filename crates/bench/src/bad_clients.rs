@@ -1,4 +1,4 @@
-//! cinnabar-bad-clients: what an honest client notices of a thousand that misbehave.
+//! cinnabar-bad-clients: the effect of a thousand misbehaving clients on an honest one.
 //!
 //! ```text
 //!   honest   one GET at a time, a thousand a second: alone first, then in the crowd
@@ -11,10 +11,10 @@
 //!            counts             announce 2,000,000,000 arguments, or a million and send 1,000, or one of 100 GB
 //! ```
 //!
-//! `--beside` names another server, which is to be idle: the honest client asks it in turn too, and what it waits for
-//! there is the machine's share, not the server's. Who is disconnected comes back at once. The crowd is one thread of
-//! the lowest priority, because on real machines it would be elsewhere: it is to take the server's time, not the honest
-//! client's. At the end the crowd hangs up, and the server's memory is looked at until it is where it was.
+//! `--beside` names another server, which is to be idle: the honest client asks it in turn too, and its waiting there
+//! is the machine's share, not the server's. A client that is disconnected reconnects at once. The crowd is one thread
+//! of the lowest priority, because on real machines it would be elsewhere: it is to take the server's time, not the
+//! honest client's. At the end the crowd hangs up, and the server's memory is watched until it is back at its start.
 #![forbid(unsafe_code)]
 #![deny(clippy::unwrap_used)]
 
@@ -31,15 +31,15 @@ use std::time::{Duration, Instant};
 const USAGE: &str = "usage: cinnabar-bad-clients [--clients N] [--seconds N] [--beside HOST:PORT] HOST:PORT...\n\
                      What an honest client of each server notices of N others with bad habits (1000, for 60 seconds).";
 const LOWEST_PRIORITY: i32 = 19;
-/// Of the honest client's requests.
+/// Interval of the honest client's requests.
 const INTERVAL: Duration = Duration::from_millis(1);
-/// Between what a slow client does and does next.
+/// Interval between a slow client's actions.
 const SLOW: Duration = Duration::from_millis(100);
 /// Bytes that a client of the crowd sends or reads at a time.
 const BLOCK: usize = 16 << 10;
 /// Elements of the list that slow commands sort.
 const SORTED: usize = 50_000;
-/// How long memory may take to come back.
+/// Time in which memory must be back.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn main() -> ExitCode {
@@ -141,7 +141,7 @@ impl Honest {
         Ok(Honest { stream: BufReader::new(stream) })
     }
 
-    /// Sends a command and a last argument; returns the reply's text, empty for those that are one line.
+    /// Sends a command and a last argument; returns the reply's text, empty for replies of one line.
     fn ask(&mut self, command: &str, last: &str) -> io::Result<String> {
         let words: Vec<&str> = command.split(' ').chain([last]).collect();
         let mut request = format!("*{}\r\n", words.len());
@@ -226,7 +226,7 @@ impl std::fmt::Display for Memory {
     }
 }
 
-/// What the crowd did.
+/// The crowd's counters.
 #[derive(Default)]
 struct Work {
     sent: AtomicU64,
@@ -252,7 +252,7 @@ const HABITS: [Habit; 7] =
 struct Client {
     stream: Crowded,
     habit: Habit,
-    /// Tells clients of one habit apart.
+    /// Number that distinguishes clients of one habit.
     number: usize,
     text: Arc<[u8]>,
     /// Bytes of `text` that are sent.
@@ -261,7 +261,7 @@ struct Client {
 }
 
 impl Client {
-    /// Reads what there is, at most `most` bytes; false when the server has hung up.
+    /// Reads the available bytes, at most `most`; false when the server has hung up.
     fn read(&mut self, buffer: &mut [u8], most: usize, work: &Work) -> bool {
         let mut read = 0;
         while read < most {
@@ -295,7 +295,7 @@ impl Client {
         }
     }
 
-    /// Does what a slow client does ten times a second; false when it hangs up, or is hung up on.
+    /// Takes a slow client's action, ten times a second; false when it hangs up, or is hung up on.
     fn act_slowly(&mut self, buffer: &mut [u8], turn: usize, work: &Work) -> bool {
         match self.habit {
             Habit::SlowReader => self.read(buffer, 1 << 10, work) && (!self.writable || self.write(BLOCK, work)),
@@ -323,7 +323,7 @@ struct Crowd {
 
 impl Crowd {
     fn new(server: SocketAddr, count: usize) -> io::Result<Crowd> {
-        // Of this thread alone.
+        // The priority is that of this thread alone.
         rustix::process::setpriority_process(None, LOWEST_PRIORITY)?;
         let mut crowd = Crowd { server, poll: Poll::new()?, clients: Vec::new(), buffer: vec![0; 4 * BLOCK] };
         for index in 0..count {
@@ -340,7 +340,7 @@ impl Crowd {
         Ok(stream)
     }
 
-    /// Goes on until it is told to end.
+    /// Runs until the flag ends it.
     fn misbehave(mut self, ends: &AtomicBool, work: &Work) -> io::Result<()> {
         let mut events = Events::with_capacity(1024);
         let mut next = Instant::now();
@@ -365,7 +365,7 @@ impl Crowd {
             if next <= Instant::now() {
                 (next, turn) = (Instant::now() + SLOW, turn + 1);
                 for (index, client) in self.clients.iter_mut().enumerate() {
-                    // A client that reads by events may have left something, of which there is no other event.
+                    // A client that reads by events may have left bytes, of which there is no other event.
                     let fine = !client.reads() || client.read(&mut self.buffer, 64 * BLOCK, work);
                     if !fine || client.acts_slowly() && !client.act_slowly(&mut self.buffer, turn, work) {
                         gone.push(index);
@@ -385,7 +385,7 @@ impl Crowd {
     }
 }
 
-/// What a client sends over and over.
+/// Returns the text that a client sends repeatedly.
 fn text(habit: Habit, number: usize) -> Arc<[u8]> {
     let repeated = |text: &[u8]| text.repeat(BLOCK / text.len());
     let bytes = match (habit, number % 3) {

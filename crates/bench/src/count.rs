@@ -1,14 +1,14 @@
-//! Counting requests by hopping over them.
+//! Counts requests by hopping over them.
 //!
-//! A request says how long its parts are, so that to find where it ends only its headers need to be read:
+//! A request states the lengths of its parts, so that only its headers need to be read to find its end:
 //!
 //! ```text
 //!   *3\r\n $3\r\n SET\r\n $5\r\n key:1\r\n $4\r\n data\r\n *1\r\n ...
 //!   ^^^^^^ ^^^^^^ hop --> ^^^^^^ hop ----> ^^^^^^ hop --->
 //! ```
 //! That costs a few nanoseconds a part, whatever the sizes, and it is exact: bytes that look like a request inside of a
-//! value are never looked at. It is no parser: names and values are not found, limits and syntax not checked. On
-//! garbage the count is garbage, but the counter neither fails nor allocates.
+//! value are never read. It is no parser: names and values are not found, limits and syntax not checked. On garbage the
+//! count is garbage, but the counter neither fails nor allocates.
 
 /// Counts the requests in a stream of bytes that arrives in any pieces.
 #[derive(Debug, Default)]
@@ -18,14 +18,14 @@ pub struct RequestCounter {
     /// Arguments of the present request that did not begin yet.
     arguments: usize,
     line: Line,
-    /// What the digits of the present line say so far.
+    /// The number of the present line's digits so far.
     number: usize,
 }
 
 /// The line that is being read.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Line {
-    /// None of its bytes has arrived.
+    /// A line of which no byte has arrived.
     #[default]
     Start,
     /// `*`: the number of arguments.
@@ -37,7 +37,7 @@ enum Line {
 }
 
 impl RequestCounter {
-    /// The number of requests that end in `bytes`.
+    /// Returns the number of requests that end in `bytes`.
     pub fn count(&mut self, mut bytes: &[u8]) -> usize {
         let mut requests = 0;
         loop {
@@ -57,7 +57,7 @@ impl RequestCounter {
         }
     }
 
-    /// Reads on in a line; what follows it, unless it goes on beyond `bytes`.
+    /// Continues in a line, and returns the bytes behind it, unless it continues beyond `bytes`.
     #[inline]
     fn read_line<'b>(&mut self, bytes: &'b [u8], requests: &mut usize) -> Option<&'b [u8]> {
         for (at, &byte) in bytes.iter().enumerate() {
@@ -81,7 +81,7 @@ impl RequestCounter {
         None
     }
 
-    /// Whether a request ends with the line. One without arguments, or an empty line, is none.
+    /// Returns whether a request ends with the line. A request without arguments, or an empty line, is none.
     #[inline]
     fn end_line(&mut self) -> bool {
         let number = std::mem::take(&mut self.number);

@@ -1,12 +1,12 @@
 //! cinnabar-floor: a server that only counts requests and answers `+OK` to each.
 //!
-//! What a client measures against it is the cost of sockets alone: epoll, read, write, the network stack. No server
+//! A client's measurement against it is the cost of sockets alone: epoll, read, write, the network stack. No server
 //! that reads and writes a socket this way can be faster, so a real server's throughput can be read as its distance
 //! from this.
 //!
-//! One thread and one epoll. A turn reads a ready connection once, unless that filled the buffer, counts the requests
-//! ([`count::RequestCounter`]) and answers all of them with one write of a prepared block of `+OK`s. Nothing is copied,
-//! stored or looked up.
+//! The server is one thread and one epoll. A turn reads a ready connection once, unless that filled the buffer, counts
+//! the requests ([`count::RequestCounter`]) and answers all of them with one write of a prepared block of `+OK`s.
+//! Nothing is copied, stored or looked up.
 #![forbid(unsafe_code)]
 #![deny(clippy::unwrap_used)]
 
@@ -92,9 +92,9 @@ struct Connection {
     owed: usize,
 }
 
-/// Why a turn ended.
+/// The end of a turn.
 enum Turn {
-    /// The socket has no more input, or takes no more output: its next event goes on.
+    /// The socket has no more input, or takes no more output: its next event resumes the turn.
     Wait,
     Closed,
 }
@@ -111,7 +111,7 @@ impl Floor {
                     place.insert(Connection { stream, counter: RequestCounter::default(), owed: 0 });
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                // The client gave up before it was served.
+                // The client closed before it was served.
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
                 Err(error) => return Err(error),
             }
@@ -145,7 +145,7 @@ impl Connection {
             };
             self.owed += self.counter.count(&input[..read]) * REPLY.len();
             if read < input.len() {
-                // The socket is drained: whatever arrives from now on makes a new event.
+                // The socket is drained: bytes that arrive from now on make a new event.
                 self.pay(replies)?;
                 return Ok(Turn::Wait);
             }
@@ -155,7 +155,7 @@ impl Connection {
     /// Writes the replies that are owed; false when the socket takes no more for now.
     fn pay(&mut self, replies: &[u8]) -> io::Result<bool> {
         while self.owed > 0 {
-            // As many bytes as are owed, from the right place within a reply.
+            // The owed bytes begin at the right place within a reply.
             let start = (REPLY.len() - self.owed % REPLY.len()) % REPLY.len();
             let end = replies.len().min(start + self.owed);
             match self.stream.write(&replies[start..end]) {
@@ -196,7 +196,7 @@ mod tests {
             writer.shutdown(std::net::Shutdown::Write).unwrap();
         });
         let server = std::thread::spawn(move || {
-            // Blocking, so that turns need no events.
+            // The client blocks, so that turns need no events.
             let mut connection =
                 Connection { stream: TcpStream::from_std(stream), counter: RequestCounter::default(), owed: 0 };
             let (mut input, replies) = (vec![0; 1000], REPLY.repeat(7));

@@ -1,16 +1,16 @@
-//! What the benches share: when to measure, the clocks, the keys, and the printed table.
+//! Parts that the benches share: whether to measure, the clocks, the keys, and the printed table.
 //!
-//! A bench is a plain program, because what it compares (several threads on one engine, several structures of one
-//! content) needs a set-up that is shared by many rows. Every row is measured in several rounds, the rows taking turns,
-//! and the best round counts: what else the machine does can make a round slower, never faster.
+//! A bench is a plain program, because its subjects (several threads on one engine, several structures of one content)
+//! need a set-up that many rows share. Every row is measured in several rounds, the rows taking turns, and the best
+//! round counts: other load of the machine can make a round slower, never faster.
 
 use cinnabar_allocator as _;
 use std::time::{Duration, Instant};
 use tikv_jemalloc_ctl::{epoch, stats};
 
-/// How a bench was called.
+/// The arguments of a bench.
 pub struct Call {
-    /// Whether to measure, or only to see that everything runs (`cargo test --benches`).
+    /// Whether to measure, or only to check that everything runs (`cargo test --benches`).
     pub measures: bool,
     words: Vec<String>,
 }
@@ -39,18 +39,18 @@ impl Call {
     }
 }
 
-/// What a piece of work took.
+/// The cost of a piece of work.
 #[derive(Clone, Copy, Debug)]
 pub struct Took {
     pub wall: Duration,
-    /// Of the calling thread's processor, which leaves out what other programs took meanwhile.
+    /// Time of the calling thread's processor, which leaves out other programs' use of it.
     pub cpu: Duration,
 }
 
 impl Took {
     pub const FOREVER: Took = Took { wall: Duration::MAX, cpu: Duration::MAX };
 
-    /// The lesser of each.
+    /// Returns the lesser of each.
     pub fn best(self, other: Took) -> Took {
         Took { wall: self.wall.min(other.wall), cpu: self.cpu.min(other.cpu) }
     }
@@ -67,19 +67,19 @@ fn thread_cpu() -> Duration {
     Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec.cast_unsigned() as u32)
 }
 
-/// Nanoseconds for each of `count` operations.
+/// Returns the nanoseconds for each of `count` operations.
 pub fn ns_each(took: Duration, count: usize) -> f64 {
     took.as_secs_f64() * 1e9 / count as f64
 }
 
-/// Bytes in live allocations, with what their size classes round them up by.
+/// Returns the bytes in live allocations, including their rounding up to size classes.
 pub fn allocated() -> usize {
     epoch::advance().expect("jemalloc keeps statistics");
     stats::allocated::read().expect("jemalloc keeps statistics")
 }
 
-/// The `n`th of a sequence of different 16-byte keys without a pattern. Computed, not stored: in a server a key comes
-/// from a read buffer, which is in the cache.
+/// Returns the `n`th of a sequence of different 16-byte keys without a pattern. The key is computed, not stored: in a
+/// server a key comes from a read buffer, which is in the cache.
 #[inline]
 pub fn key(n: usize) -> [u8; 16] {
     let n = n as u64;

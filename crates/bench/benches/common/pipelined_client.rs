@@ -27,7 +27,7 @@ pub struct Client<'e> {
 }
 
 impl<'e> Client<'e> {
-    /// Of one of the engine's workers: each counts for itself.
+    /// Returns a client of one of the engine's workers: each counts for itself.
     pub fn new(engine: &'e Engine, worker: usize) -> Self {
         commands::install(&[]);
         let mut session = Session::local();
@@ -46,7 +46,7 @@ impl<'e> Client<'e> {
     /// Runs whole requests that came together; returns the replies.
     ///
     /// # Panics
-    /// If one of them is not over at once, or replies an error.
+    /// If one of them does not finish at once, or replies an error.
     pub fn run(&mut self, bytes: &[u8]) -> &[u8] {
         self.reply.truncate(0);
         let (mut batch, mut offset) = (std::mem::take(&mut self.batch).renewed(), 0);

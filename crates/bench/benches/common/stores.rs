@@ -12,13 +12,13 @@ use std::io;
 use std::sync::Arc;
 use tikv_jemalloc_ctl::thread::{self, ThreadLocal};
 
-/// What the engine is to cope with.
+/// The conditions that the engine works under.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Setting {
     Plain,
     /// Writes go into a log, whose file swallows them.
     Logged,
-    /// Every new key makes an old one go.
+    /// Every new key evicts an old one.
     Limited,
 }
 
@@ -49,12 +49,12 @@ impl Store {
         Store { engine, log }
     }
 
-    /// There may be no more than there is now.
+    /// Limits the memory to its present size.
     pub fn limit(&self) {
         self.engine.limit_memory(self.engine.host().allocated());
     }
 
-    /// What a worker does after each of its turns.
+    /// Ends a turn, as a worker does.
     pub fn end_turn(&self, worker: usize) {
         self.engine.end_turn(worker);
         if let Some(log) = self.log.as_ref().filter(|log| worker == 0 && log.waiting() > WRITTEN_AT_ONCE) {
@@ -62,7 +62,7 @@ impl Store {
         }
     }
 
-    /// What one worker does 20 times a second.
+    /// Ticks, as one worker does 20 times a second.
     pub fn tick(&self) {
         self.engine.measure_memory();
     }
@@ -84,7 +84,7 @@ impl LogFile for Nowhere {
     }
 }
 
-/// A host that knows how much memory is in use.
+/// A host that measures how much memory is in use.
 struct Counting;
 
 thread_local! {
