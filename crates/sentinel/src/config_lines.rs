@@ -1,11 +1,11 @@
-//! The `sentinel` lines that the configuration file is rewritten to: what was configured, and what is remembered.
+//! The `sentinel` lines that the configuration file is rewritten to: the configuration, and remembered state.
 
 use crate::model::effect::{ConfigLine, Millis};
 use crate::model::instance::InstanceId;
 use crate::sentinel::Sentinel;
 use resp::words;
 
-/// All options that are written; lines of them that are left over go.
+/// All options that are written; stale lines of them are removed.
 pub const REWRITTEN: [&str; 23] = [
     "sentinel myid",
     "sentinel deny-scripts-reconfig",
@@ -40,7 +40,7 @@ impl Lines {
         self.0.push(ConfigLine { option, line: format!("{option} {text}").into_bytes(), needed });
     }
 
-    /// A line that ends in a value of any bytes.
+    /// Puts a line that ends in a value of any bytes.
     fn put_quoted(&mut self, option: &'static str, text: &str, values: &[&[u8]]) {
         let mut line = option.as_bytes().to_vec();
         if !text.is_empty() {
@@ -54,7 +54,7 @@ impl Lines {
     }
 }
 
-/// A word as a line has it: quoted where it would not be read as the same word.
+/// Returns a word in the form of a line: quoted unless the plain text is read as the same word.
 fn word(text: &str) -> String {
     let is_plain = |byte: u8| byte > b' ' && byte != 0x7f && !matches!(byte, b'"' | b'\'' | b'\\');
     if !text.is_empty() && text.bytes().all(is_plain) {
@@ -139,7 +139,7 @@ impl Sentinel {
         let current = self.current_primary_address(primary);
         for &id in &group.replicas {
             let address = &self.instances[id].address;
-            // Where the promoted replica is written as the primary, the old primary is its replica.
+            // If the promoted replica is written as the primary, the old primary is its replica.
             let address = if address.is_same(current) { &instance.address } else { address };
             lines.put(
                 "sentinel known-replica",

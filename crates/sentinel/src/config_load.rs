@@ -4,7 +4,7 @@ use crate::model::info_report::leading_number;
 use crate::model::instance::{InstanceId, Kind};
 use crate::sentinel::{ID_LENGTH, Sentinel};
 
-/// Statements that are read before any `monitor`: what these say counts for the instances that are created.
+/// Statements that are read before any `monitor`: they apply to the instances that are created.
 const BEFORE_MONITOR: [&str; 9] = [
     "announce-ip",
     "announce-port",
@@ -17,7 +17,7 @@ const BEFORE_MONITOR: [&str; 9] = [
     "announce-hostnames",
 ];
 
-/// Where a statement comes in the order of reading: before `monitor` statements, among them, or after them.
+/// Returns the place of a statement in the order of reading: before `monitor` statements, among them, or after them.
 pub fn statement_place(name: &[u8]) -> u8 {
     match &name.to_ascii_lowercase()[..] {
         b"monitor" => 1,
@@ -35,10 +35,10 @@ const NO_PRIMARY: &str = "No such master with specified name.";
 const NO_TIME: &str = "negative or zero time parameter.";
 
 impl Sentinel {
-    /// One line of the configuration, as words without `sentinel`.
+    /// Reads one line of the configuration, as words without `sentinel`.
     ///
     /// # Errors
-    /// What is wrong with it, as it is reported at the start.
+    /// The mistake, as it is reported at the start.
     pub fn statement(&mut self, words: &[Vec<u8>]) -> Result<(), String> {
         let name = String::from_utf8_lossy(words.first().map_or(b"", Vec::as_slice)).to_ascii_lowercase();
         let texts: Vec<String> = words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
@@ -100,7 +100,7 @@ impl Sentinel {
         Ok(())
     }
 
-    /// A statement about a primary: its words after the name, as they are and as text.
+    /// Reads a statement about a primary: its words after the name, as they are and as text.
     fn statement_of(&mut self, id: InstanceId, name: &str, words: &[Vec<u8>], texts: &[&str]) -> Result<(), String> {
         let number = leading_number(texts[0]);
         let positive = |number: i64| if number > 0 { Ok(number) } else { Err(NO_TIME.to_string()) };
@@ -155,7 +155,7 @@ impl Sentinel {
         created.map(|_| ()).map_err(|error| error.text().to_string())
     }
 
-    /// Without an id it is a line of old, from when there were none: it says nothing.
+    /// Reads a known Sentinel. A line without an id is from versions that had none, and is ignored.
     fn known_sentinel(&mut self, primary: InstanceId, texts: &[&str]) -> Result<(), String> {
         let &[host, port, run_id] = texts else {
             return Ok(());
@@ -167,7 +167,7 @@ impl Sentinel {
         Ok(())
     }
 
-    /// After how long a primary and all around it count as down.
+    /// Sets the time after which a primary and all around it count as down.
     pub(crate) fn set_down_after(&mut self, primary: InstanceId, after: i64) {
         for id in std::iter::once(primary).chain(self.instances.members(primary)) {
             self.instances[id].down_after = after;
@@ -177,7 +177,7 @@ impl Sentinel {
 
 const UNRECOGNIZED: &str = "Unrecognized sentinel configuration statement.";
 
-/// Whether there is such a statement about a primary, with so many words, its name among them.
+/// Returns whether there is such a statement about a primary, with so many words, its name among them.
 fn is_of_primary(name: &str, words: usize) -> bool {
     match name {
         "down-after-milliseconds"

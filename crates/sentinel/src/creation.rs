@@ -1,4 +1,4 @@
-//! New instances: under which name, and when there is none.
+//! New instances: their names, and the reasons to create none.
 
 use crate::model::effect::Millis;
 use crate::model::instance::{Flags, Group, Instance, InstanceId, Kind, Reported, TransportId};
@@ -42,7 +42,7 @@ impl Sentinel {
     }
 }
 
-/// Why an instance cannot be created.
+/// The reason that an instance cannot be created.
 pub(crate) enum CreateError {
     Duplicate(Kind),
     Address(AddressError),

@@ -1,4 +1,4 @@
-//! Who is down: by what this Sentinel sees, and by what enough of them see.
+//! Instances that are down: in this Sentinel's own view, and in that of enough of them.
 
 use crate::model::effect::Level;
 use crate::model::instance::{Acknowledging, Flags, InstanceId, Kind, Role};
@@ -7,7 +7,7 @@ use crate::sentinel::Sentinel;
 use resp::reply_value::Value;
 
 impl Sentinel {
-    /// Whether this Sentinel cannot reach an instance, or a primary is none any more.
+    /// Checks whether this Sentinel cannot reach an instance, or a primary is none any more.
     pub(crate) fn check_subjectively_down(&mut self, id: InstanceId) {
         self.close_stale(id);
         let instance = &self.instances[id];
@@ -28,7 +28,7 @@ impl Sentinel {
             let group = self.instances.group(id);
             self.now - group.reboot_since > group.reboot_down_after
         };
-        // Such a primary answers, but serves nobody: it may lack what was acknowledged before it was started.
+        // Such a primary answers, but serves no client: it may lack writes acknowledged before its start.
         let unconfirmed = primary
             && instance.reported.acknowledges == Some(Acknowledging::Unconfirmed)
             && self.now - instance.reported.acknowledges_since > instance.down_after;
@@ -44,7 +44,7 @@ impl Sentinel {
         }
     }
 
-    /// A connection that is open and silent may be dead: a new one tells.
+    /// Closes a silent connection, which may be dead: a new one shows whether the server is.
     fn close_stale(&mut self, id: InstanceId) {
         let instance = &self.instances[id];
         let (link, half) = (instance.link, instance.down_after / 2);
@@ -64,7 +64,7 @@ impl Sentinel {
         }
     }
 
-    /// Whether enough Sentinels say that the primary is down.
+    /// Checks whether enough Sentinels report the primary as down.
     pub(crate) fn check_objectively_down(&mut self, primary: InstanceId) {
         let group = self.instances.group(primary);
         let agreeing = group.sentinels.iter().filter(|&&id| self.instances[id].flags.has(Flags::PRIMARY_DOWN)).count();
@@ -88,7 +88,7 @@ impl Sentinel {
         }
         let address = &self.instances[primary].address;
         let (host, port) = (self.announced(address).to_string(), address.port.to_string());
-        // Votes are asked for in the epoch in which the failover was begun, whatever came since.
+        // Votes are requested in the epoch in which the failover was begun, whatever came since.
         let (epoch, candidate) = match self.failover_epoch(primary) {
             Some(epoch) => (epoch.to_string(), self.my_id.clone()),
             None => (self.current_epoch.to_string(), "*".to_string()),
@@ -115,7 +115,7 @@ impl Sentinel {
         }
     }
 
-    /// What another Sentinel says of the primary, and who it votes for.
+    /// Takes another Sentinel's view of the primary, and its vote.
     pub(crate) fn down_reply(&mut self, id: InstanceId, value: &Value) {
         let Value::Array(items) = value else {
             return;

@@ -1,30 +1,30 @@
-//! Epochs of others: which of them this Sentinel believes.
+//! Epochs of others: the ones that this Sentinel believes.
 //!
-//! An epoch grows by one with each attempt of a failover. One that is believed becomes this Sentinel's own, is on the
-//! disk and in its hello messages. The largest number there is would leave no epoch for any failover after it, in the
-//! whole group and for good. So an epoch may be ahead of what was seen by as many failovers as a Sentinel can have
-//! missed, and no further; the numbers do not come to an end in such steps.
+//! An epoch grows by one with each attempt of a failover. A believed epoch becomes this Sentinel's own, is on the disk
+//! and in its hello messages. The largest possible number would leave no epoch for any failover after it, in the whole
+//! group and for good. So an epoch may be ahead of the last one by as many failovers as a Sentinel can have missed, and
+//! no further; the numbers do not run out in such steps.
 //!
-//! A Sentinel that has seen none believes no more than any other, or one message would part it from a group that does
-//! not believe it then. For the same reason all epochs of one [`STEP_PERIOD`] are measured from that at its beginning:
-//! the group hears of a step before the next one.
+//! A Sentinel that has seen no epoch believes no more than any other, or one message would part it from a group that
+//! does not believe it then. For the same reason all epochs of one [`STEP_PERIOD`] are measured from that at its
+//! beginning: the group learns of a step before the next one.
 
 use crate::model::effect::{Level, Millis};
 use crate::model::instance::InstanceId;
 use crate::sentinel::Sentinel;
 
-/// Failovers that a Sentinel may have missed, or a group has had before a Sentinel comes to it: attempts of half a
-/// year, one each second.
+/// Failovers that a Sentinel may have missed, or a group has had before a Sentinel joins it: attempts of half a year,
+/// one each second.
 const AHEAD_MAX: u64 = 1 << 24;
-/// The time in which an epoch goes ahead once: well above the period of hello messages.
+/// The time in which an epoch advances once: well above the period of hello messages.
 const STEP_PERIOD: Millis = 60_000;
-/// The largest epoch of all; beyond it are numbers that no group comes to.
+/// The largest epoch of all; no group reaches the numbers beyond it.
 const EPOCH_MAX: u64 = 3 << 61;
-/// The time between two lines of the log about epochs that are not believed.
+/// The time between two lines of the log about rejected epochs.
 const REFUSAL_LOG_PERIOD: Millis = 10_000;
 
 impl Sentinel {
-    /// Whether an epoch that `sender` speaks of can be. One that cannot is logged.
+    /// Returns whether an epoch from `sender` is possible. An impossible one is logged.
     pub(crate) fn believes(&mut self, epoch: u64, sender: &str) -> bool {
         let from = match self.epoch_step {
             Some((at, from)) if (0..STEP_PERIOD).contains(&(self.now - at)) => from,
@@ -44,7 +44,7 @@ impl Sentinel {
         false
     }
 
-    /// Takes an epoch on that is later than this Sentinel's own.
+    /// Adopts an epoch that is later than this Sentinel's own.
     pub(crate) fn adopt_epoch(&mut self, epoch: u64, primary: InstanceId) {
         if epoch > self.current_epoch {
             self.current_epoch = epoch;
@@ -53,8 +53,8 @@ impl Sentinel {
         }
     }
 
-    /// An epoch of the configuration file. One that no group comes to counts as none: a Sentinel that once believed it
-    /// takes part again after a restart.
+    /// Returns an epoch of the configuration file. An epoch that no group reaches counts as none: a Sentinel that once
+    /// believed it takes part again after a restart.
     pub(crate) fn epoch_of_file(&mut self, text: &str) -> u64 {
         let epoch = text.trim().parse().unwrap_or_default();
         if epoch > EPOCH_MAX {

@@ -1,4 +1,4 @@
-//! Events: a line of the log, a message to subscribers, and for what is important the notification script.
+//! Events: a line of the log, a message to subscribers, and the notification script for important ones.
 
 use crate::model::effect::{Effect, Level};
 use crate::model::instance::{InstanceId, Kind};
@@ -10,7 +10,7 @@ impl Sentinel {
         self.effects.push(Effect::Log { level, text });
     }
 
-    /// An event whose text begins with the instance, and its primary.
+    /// Raises an event whose text begins with the instance, and its primary.
     pub(crate) fn event_of(&mut self, level: Level, event: &str, id: InstanceId, more: &str) {
         let instance = &self.instances[id];
         let named = |kind: &str, name: &str, address: &Address| {
@@ -27,7 +27,7 @@ impl Sentinel {
         self.event_text(level, event, Some(id), &text);
     }
 
-    /// An event with a text of its own.
+    /// Raises an event with a text of its own.
     pub(crate) fn event_text(&mut self, level: Level, event: &str, id: Option<InstanceId>, text: &str) {
         self.log(level, format!("{event} {text}"));
         if level != Level::Debug {

@@ -1,19 +1,19 @@
-//! A failover's steps up to the promotion of a replica. Only who is elected goes beyond the first.
+//! A failover's steps up to the promotion of a replica. Only the elected Sentinel goes beyond the first.
 
 use crate::model::effect::{Level, Millis};
 use crate::model::instance::{FailoverState, Flags, InstanceId};
 use crate::sentinel::{DESYNC_MAX, Sentinel};
 
-/// Two that ask for votes at the same moment both miss a majority where few are left to vote. So each lets those go
-/// first that come before it; it votes for them then, and does not begin.
+/// Two Sentinels that request votes at the same moment both miss a majority if few others vote. So each waits for those
+/// that come before it; it votes for them then, and does not begin.
 const RANK_DELAY: Millis = 100;
-/// The time that a primary has to hand over, and to let its clients wait for that, in a failover that is forced; and
-/// the time until INFO has told of it.
+/// The time that a primary has to hand over, and to pause its clients for that, in a failover that is forced; and the
+/// time until INFO reports it.
 const PATIENCE: Millis = 2000;
 const NEWS: Millis = 1000;
 
 impl Sentinel {
-    /// The epoch of a failover that waits for votes or is under way.
+    /// Returns the epoch of a failover that waits for votes or is under way.
     pub(crate) fn failover_epoch(&self, primary: InstanceId) -> Option<u64> {
         let failover = &self.instances.group(primary).failover;
         (failover.state > FailoverState::None).then_some(failover.epoch)
@@ -39,7 +39,7 @@ impl Sentinel {
         self.instances.group_mut(primary).failover.started = started;
     }
 
-    /// Begins one where the primary is down and the last attempt, by any Sentinel, is long enough ago.
+    /// Begins a failover if the primary is down and the last attempt, by any Sentinel, is long enough ago.
     pub(crate) fn start_failover_if_needed(&mut self, primary: InstanceId) -> bool {
         let flags = self.instances[primary].flags;
         if !flags.has(Flags::O_DOWN) || flags.has(Flags::FAILOVER_IN_PROGRESS) {
@@ -65,7 +65,7 @@ impl Sentinel {
         true
     }
 
-    /// How many of the Sentinels that this one is in touch with come before it, by their ids.
+    /// Returns how many of the connected Sentinels come before this one, by their ids.
     fn rank(&self, primary: InstanceId) -> Millis {
         let sentinels = self.instances.group(primary).sentinels.iter().map(|&id| &self.instances[id]);
         let before = sentinels.filter(|sentinel| {
@@ -76,7 +76,7 @@ impl Sentinel {
         before.count() as Millis
     }
 
-    /// Does the step that is next, if it can be done.
+    /// Takes the next step, if it is possible.
     pub(crate) fn go_on_with_failover(&mut self, primary: InstanceId) {
         if !self.instances[primary].flags.has(Flags::FAILOVER_IN_PROGRESS) {
             return;
@@ -124,8 +124,8 @@ impl Sentinel {
         self.event_of(Level::Notice, "+failover-state-send-slaveof-noone", replica, "");
     }
 
-    /// A failover that is forced goes on without its primary, where that is not reached any more, or has not handed
-    /// over in the time that it had. Returns whether it has begun to.
+    /// Continues a forced failover without its primary, if the primary is not reached any more, or has not handed over
+    /// in its time. Returns whether the failover has begun to.
     fn goes_on_alone(&mut self, primary: InstanceId) -> bool {
         let group = self.instances.group(primary);
         let is_late = group.failover.state == FailoverState::WaitPromotion
@@ -146,7 +146,7 @@ impl Sentinel {
         let passed = self.now - group.failover.state_since;
         let left = group.failover_timeout - passed;
         let Some(promoted) = group.failover.promoted else {
-            // It was removed meanwhile.
+            // The replica was removed meanwhile.
             self.event_of(Level::Warning, "-failover-abort-slave-timeout", primary, "");
             self.abort_failover(primary);
             return;
@@ -179,7 +179,7 @@ impl Sentinel {
         }
     }
 
-    /// The replica's INFO tells that it is promoted.
+    /// Waits until the replica's INFO shows its promotion.
     fn wait_for_promotion(&mut self, primary: InstanceId) {
         if self.goes_on_alone(primary) {
             return self.enter(primary, FailoverState::SendReplicaOfNoOne);
@@ -191,8 +191,8 @@ impl Sentinel {
         }
     }
 
-    /// Another Sentinel has a configuration of this epoch. A failover of an earlier one ends, also where the later one
-    /// has ended at the primary that this one is to replace.
+    /// Gives way to another Sentinel with a configuration of this epoch. A failover of an earlier epoch ends, even if
+    /// the later one has ended at the primary that this one is to replace.
     pub(crate) fn give_way(&mut self, primary: InstanceId, epoch: u64) {
         let is_earlier = self.instances.group(primary).failover.epoch < epoch;
         if !self.instances[primary].flags.has(Flags::FAILOVER_IN_PROGRESS) || !is_earlier {

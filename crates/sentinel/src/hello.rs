@@ -1,4 +1,4 @@
-//! Hello messages: how Sentinels find each other and spread what they decided, through the servers that they watch.
+//! Hello messages: Sentinels find each other and spread their decisions, through the servers that they watch.
 //!
 //! `ip,port,id,current epoch,primary's name,its host,its port,its configuration's epoch`
 
@@ -43,20 +43,20 @@ impl Hello<'_> {
 }
 
 impl Sentinel {
-    /// Something has come on a subscribed connection.
+    /// Handles a message on a subscribed connection.
     pub(crate) fn message(&mut self, items: &[Value]) {
         if let [Value::Bulk(kind), Value::Bulk(_), Value::Bulk(payload)] = items
             && kind == b"message"
         {
             let payload = String::from_utf8_lossy(payload).into_owned();
-            // One's own message comes back, too.
+            // A Sentinel's own messages come back, too.
             if !payload.contains(&self.my_id) {
                 self.hello(&payload);
             }
         }
     }
 
-    /// A hello message of another Sentinel.
+    /// Handles a hello message of another Sentinel.
     pub(crate) fn hello(&mut self, payload: &str) {
         let Some(hello) = Hello::parse(payload) else {
             return;
@@ -64,7 +64,7 @@ impl Sentinel {
         let Some(primary) = self.instances.primary_named(hello.primary.as_bytes()) else {
             return;
         };
-        // A configuration's epoch is one that its sender has seen.
+        // The sender has seen its configuration's epoch, too.
         let epoch = hello.current_epoch.max(hello.config_epoch);
         if !self.believes(epoch, hello.id) {
             return;
@@ -88,7 +88,7 @@ impl Sentinel {
         self.instances[found].address.is_same(&address).then_some(found)
     }
 
-    /// A Sentinel that was not known, or one that is now at another address.
+    /// Adds a Sentinel that was not known, or is now at another address.
     fn new_sender(&mut self, primary: InstanceId, hello: &Hello<'_>) -> Option<InstanceId> {
         let moved = self.remove_sentinel(primary, hello.id);
         if moved {
@@ -110,7 +110,7 @@ impl Sentinel {
         Some(id)
     }
 
-    /// Another Sentinel cannot be at the address where this one is.
+    /// Removes another Sentinel at this sender's address, where it cannot be any more.
     fn remove_at_address(&mut self, primary: InstanceId, hello: &Hello<'_>) {
         let Ok(address) = self.address(hello.host, hello.port, true) else {
             return;
@@ -126,7 +126,7 @@ impl Sentinel {
         }
     }
 
-    /// The other Sentinel's configuration is newer.
+    /// Follows the other Sentinel's configuration, which is newer.
     fn follow(&mut self, primary: InstanceId, sender: InstanceId, hello: &Hello<'_>) {
         let old = self.instances[primary].address.clone();
         if i64::from(old.port) == hello.primary_port && self.is_host_of(&old, hello.primary_host) {
@@ -165,7 +165,7 @@ impl Sentinel {
         self.send(id, ReplyTo::Publish, &[b"PUBLISH", HELLO_CHANNEL.as_bytes(), payload.as_bytes()]);
     }
 
-    /// Has the next hello messages about a primary sent at once.
+    /// Makes the next hello messages about a primary due at once.
     pub(crate) fn hurry_hello(&mut self, primary: InstanceId) {
         let earlier = self.periods.publish + 1;
         for id in std::iter::once(primary).chain(self.instances.members(primary)) {

@@ -6,7 +6,7 @@ use crate::sentinel::Sentinel;
 use std::fmt::Write;
 
 impl Sentinel {
-    /// The section, its title first.
+    /// Returns the section, its title first.
     pub fn info(&self, now: Millis) -> String {
         let tilt_seconds = self.tilt.since.map_or(-1, |since| (now - since) / 1000);
         let simulated = u8::from(self.simulated.after_election) | u8::from(self.simulated.after_promotion) << 1;
@@ -44,7 +44,7 @@ impl Sentinel {
         text
     }
 
-    /// Names of the primaries that are watched, for ROLE.
+    /// Returns names of the watched primaries, for ROLE.
     pub fn primary_names(&self) -> Vec<String> {
         self.instances.primaries.iter().map(|&id| self.instances[id].name.clone()).collect()
     }

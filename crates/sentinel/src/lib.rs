@@ -8,10 +8,10 @@
 //!         effects: connect, send, close, publish, log, run a script, kill it, exit
 //! ```
 //!
-//! One state machine without sockets, threads and clocks: time and bytes come in, effects go out. What it has to know
-//! at once (names of hosts, whether the configuration is on the disk) it asks its [`Host`]. Instances (primaries,
-//! replicas, other Sentinels) lie in one table and name each other by number; two instances that are the same Sentinel
-//! seen from two primaries share one link.
+//! The Sentinel is one state machine without sockets, threads and clocks: time and bytes come in, effects go out. It
+//! asks its [`Host`] for facts that it needs at once (names of hosts, whether the configuration is on the disk).
+//! Instances (primaries, replicas, other Sentinels) lie in one table and name each other by number; two instances that
+//! are the same Sentinel seen from two primaries share one link.
 #![forbid(unsafe_code)]
 #![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
 

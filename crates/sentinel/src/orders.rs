@@ -1,4 +1,4 @@
-//! What servers are told: pings and questions now and then, and the transactions that make them primary or replica.
+//! Commands to servers: periodic pings and questions, and the transactions that make them primary or replica.
 
 use crate::model::effect::Millis;
 use crate::model::instance::{FailoverState, Flags, InstanceId, Kind, OwnFailover, TransportId};
@@ -6,13 +6,13 @@ use crate::model::instance_address::Address;
 use crate::model::instance_transport::ReplyTo;
 use crate::sentinel::Sentinel;
 
-/// Replies that an instance may owe before it is asked nothing more.
+/// Replies that an instance may owe before it gets no more commands.
 const PENDING_MAX: usize = 100;
-/// How often a replica is asked whether it leads by now: nobody is told of it before it says so.
+/// Period of INFO to a replica that is about to lead: its address is published once it reports so.
 const AWAITED_INFO_PERIOD: Millis = 100;
 
 impl Sentinel {
-    /// Sends what is due: INFO, PING, a hello message.
+    /// Sends the due commands: INFO, PING, a hello message.
     pub(crate) fn send_periodic(&mut self, id: InstanceId) {
         let instance = &self.instances[id];
         let link = &self.links[instance.link];
@@ -24,7 +24,7 @@ impl Sentinel {
         let hurry = kind == Kind::Replica
             && (primary.flags.has(Flags::O_DOWN.and(Flags::FAILOVER_IN_PROGRESS))
                 || instance.reported.primary_link_down != 0);
-        // A primary may serve nobody from one moment to the next, and a replica be a member again, without silence.
+        // A primary may stop serving from one moment to the next, and a replica become a member again, without silence.
         let hurry = hurry || instance.reported.acknowledges.is_some();
         let info_period = match (self.is_about_to_lead(id), hurry) {
             (true, _) => AWAITED_INFO_PERIOD.min(self.periods.info),
@@ -46,13 +46,13 @@ impl Sentinel {
         }
     }
 
-    /// Whether it was chosen to lead, and has not said yet that it does.
+    /// Returns whether the instance was chosen to lead, and has not reported yet that it does.
     fn is_about_to_lead(&self, id: InstanceId) -> bool {
         let is_chosen = self.instances[id].flags.has(Flags::PROMOTED);
         is_chosen && self.instances.group(id).failover.state == FailoverState::WaitPromotion
     }
 
-    /// Not while a coordinated failover is about to change who is the primary.
+    /// Returns whether hello messages are allowed: not while a coordinated failover is about to change the primary.
     fn may_say_hello(&self, id: InstanceId) -> bool {
         let instance = &self.instances[id];
         let coordinated = instance.flags.has(Flags::COORDINATED_FAILOVER)
@@ -70,7 +70,7 @@ impl Sentinel {
         }
     }
 
-    /// PING was answered with this.
+    /// Handles the answer to a PING.
     pub(crate) fn ping_answered(&mut self, link: TransportId, id: InstanceId, text: &[u8]) {
         let pong = text.starts_with(b"PONG");
         if pong || text.starts_with(b"LOADING") || text.starts_with(b"MASTERDOWN") {
@@ -89,8 +89,8 @@ impl Sentinel {
         }
     }
 
-    /// Makes a server a replica of that address, or a primary. Its clients are cut off, so that they ask again where
-    /// the primary is; its configuration is written, so that it is the same after a restart.
+    /// Makes a server a replica of that address, or a primary. Its clients are disconnected, so that they look up the
+    /// primary again; its configuration is written, so that it is the same after a restart.
     pub(crate) fn send_replica_of(&mut self, id: InstanceId, address: Option<&Address>) -> bool {
         let (host, port) = match address {
             Some(address) => (self.announced(address).to_string(), address.port.to_string()),
@@ -123,7 +123,7 @@ impl Sentinel {
         self.send_orders(primary, &orders)
     }
 
-    /// Cuts a server's clients off after a coordinated failover.
+    /// Disconnects a server's clients after a coordinated failover.
     pub(crate) fn send_kill_clients(&mut self, id: InstanceId) -> bool {
         let orders: [Vec<&[u8]>; 6] = [
             vec![b"MULTI"],

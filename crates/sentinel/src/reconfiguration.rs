@@ -30,7 +30,7 @@ impl Sentinel {
         }
         let waited = self.now - self.instances[id].reconf_sent;
         if flags.has(Flags::RECONF_SENT) && waited > self.periods.replica_reconfiguration {
-            // A Sentinel that sees it later will put it right.
+            // A Sentinel that sees it later will correct it.
             self.event_of(Level::Notice, "-slave-reconf-sent-timeout", id, "");
             let flags = &mut self.instances[id].flags;
             flags.remove(Flags::RECONF_SENT);
@@ -83,7 +83,7 @@ impl Sentinel {
         }
     }
 
-    /// The promoted replica is the primary from now on.
+    /// Makes the promoted replica the primary from now on.
     pub(crate) fn switch_to_promoted(&mut self, primary: InstanceId) {
         let new = self.instances.group(primary).failover.promoted.unwrap_or(primary);
         let (from, to) = (self.instances[primary].address.clone(), self.instances[new].address.clone());

@@ -1,4 +1,4 @@
-//! What an answer to INFO changes: who there is, who is what, and what is put right again.
+//! The effects of an answer to INFO: new instances, changed roles, and corrections.
 
 use crate::model::effect::{Effect, Level};
 use crate::model::info_report::InfoReport;
@@ -6,7 +6,7 @@ use crate::model::instance::{Acknowledging, FailoverState, Flags, InstanceId, Ki
 use crate::sentinel::Sentinel;
 
 impl Sentinel {
-    /// An instance has answered INFO.
+    /// Handles an instance's answer to INFO.
     pub(crate) fn refresh(&mut self, id: InstanceId, text: &[u8]) {
         let report = InfoReport::parse(text);
         self.instances[id].info = Some(text.to_vec());
@@ -113,7 +113,7 @@ impl Sentinel {
         self.event_of(Level::Verbose, event, id, &format!(" new reported role is {word}"));
     }
 
-    /// A replica is a primary: because it was promoted, or because it is not told better.
+    /// Handles a replica that reports to be a primary: because it was promoted, or because it has no other order.
     fn replica_says_primary(&mut self, id: InstanceId) {
         let primary = self.instances.primary_of(id);
         let promoted = self.instances[id].flags.has(Flags::PROMOTED);
@@ -125,7 +125,7 @@ impl Sentinel {
         let instance = &self.instances[id];
         let serves_nobody =
             matches!(instance.reported.acknowledges, Some(Acknowledging::Unconfirmed | Acknowledging::Blocked));
-        // The others' word that it was promoted may be under way; not so of one that has led since it started.
+        // Hello messages about its promotion may be under way; but not if it has led since it started.
         let is_told = self.now - instance.reconf_sent < self.periods.publish;
         let is_left_over = serves_nobody && instance.reported.was_started_as_primary && !is_told;
         let wait = if is_left_over { 0 } else { self.periods.publish * 4 };
@@ -144,7 +144,7 @@ impl Sentinel {
 
     fn promoted(&mut self, id: InstanceId, primary: InstanceId) {
         let group = self.instances.group_mut(primary);
-        // From here on this configuration is what other Sentinels are to follow.
+        // From here on other Sentinels are to follow this configuration.
         group.config_epoch = group.failover.epoch;
         self.enter(primary, FailoverState::ReconfigureReplicas);
         self.save();
@@ -159,8 +159,8 @@ impl Sentinel {
         self.event_of(Level::Warning, "+failover-state-reconf-slaves", primary, "");
         let (from, to) = (self.instances[primary].address.clone(), self.instances[id].address.clone());
         self.call_client_reconfig_script(primary, "leader", &from, &to);
-        // A new primary that acknowledges writes may need its predecessor's voice, and is not to be taken for one that
-        // serves nobody meanwhile. A predecessor that hands over follows by itself.
+        // A new primary that acknowledges writes may need its predecessor's voice, and must not count as one that
+        // serves no client meanwhile. A predecessor that hands over follows by itself.
         let old = &self.instances[primary];
         if old.reported.acknowledges.is_some() && !old.flags.has(Flags::COORDINATED_FAILOVER) {
             self.send_replica_of(primary, Some(&to));
@@ -168,7 +168,7 @@ impl Sentinel {
         self.hurry_hello(primary);
     }
 
-    /// Ends the process as SENTINEL SIMULATE-FAILURE asked for.
+    /// Ends the process as SENTINEL SIMULATE-FAILURE requested.
     pub(crate) fn simulate_crash(&mut self) {
         self.log(Level::Warning, "Sentinel CRASH because of SENTINEL simulate-failure".to_string());
         self.effects.push(Effect::Exit(99));
@@ -188,7 +188,7 @@ impl Sentinel {
         self.note_reconfiguration(id);
     }
 
-    /// A replica has the wrong primary for so long that nobody else will put it right.
+    /// Corrects a replica that has the wrong primary for so long that no other Sentinel will do it.
     fn fix_replica(&mut self, id: InstanceId, since: i64) {
         let primary = self.instances.primary_of(id);
         let wait = self.instances.group(primary).failover_timeout;
@@ -200,7 +200,7 @@ impl Sentinel {
         }
     }
 
-    /// How far a replica is that was told of the promoted one.
+    /// Records the progress of a replica that was ordered to follow the promoted one.
     fn note_reconfiguration(&mut self, id: InstanceId) {
         let reported = self.instances[id].reported.clone();
         if self.instances[id].flags.has(Flags::RECONF_SENT)
@@ -223,7 +223,7 @@ impl Sentinel {
         }
     }
 
-    /// The primary is up, and says that it is one.
+    /// Returns whether the primary is up, and reports to be one.
     fn looks_sane(&self, primary: InstanceId) -> bool {
         let instance = &self.instances[primary];
         instance.reported.role == Some(Role::Primary)

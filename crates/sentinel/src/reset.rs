@@ -1,4 +1,4 @@
-//! Forgetting what is known of a primary, of Sentinels that moved, and of primaries that are not watched any more.
+//! Forgets the state of a primary, of Sentinels that moved, and of primaries that are not watched any more.
 
 use crate::model::effect::Level;
 use crate::model::instance::{FailoverState, Flags, InstanceId, Kind, Role};
@@ -33,7 +33,7 @@ impl Sentinel {
         instance.reported.primary_host = None;
         instance.reported.role = Some(Role::Primary);
         instance.reported.role_since = now;
-        // The next server has as long to say its own part as it has to answer at all.
+        // The next server has as long to report its own part as it has to answer at all.
         instance.reported.acknowledges_since = now;
         let failover = &mut self.instances.group_mut(primary).failover;
         failover.state = FailoverState::None;
@@ -42,7 +42,7 @@ impl Sentinel {
         failover.promoted = None;
     }
 
-    /// The primary is another server now; the old one is a replica, as soon as it is back.
+    /// Gives the primary the address of another server; the old one is a replica, as soon as it is back.
     pub(crate) fn change_primary_address(&mut self, primary: InstanceId, host: &str, port: i64) -> bool {
         let Ok(new) = self.address(host, port, false) else {
             return false;
@@ -65,14 +65,14 @@ impl Sentinel {
         true
     }
 
-    /// Whether there was a Sentinel with that id.
+    /// Removes a Sentinel; returns whether there was one with that id.
     pub(crate) fn remove_sentinel(&mut self, primary: InstanceId, run_id: &str) -> bool {
         let found = self.instances.sentinel_with_id(primary, run_id);
         found.into_iter().for_each(|id| self.remove(id));
         found.is_some()
     }
 
-    /// One link is enough for a Sentinel that watches several of the same primaries.
+    /// Shares the link of a Sentinel that watches several of the same primaries: one is enough.
     pub(crate) fn share_link(&mut self, id: InstanceId) {
         let link = self.instances[id].link;
         let Some(run_id) = self.instances[id].run_id.clone().filter(|_| self.links[link].users == 1) else {
@@ -89,7 +89,7 @@ impl Sentinel {
         }
     }
 
-    /// A Sentinel has moved: it has, for all primaries.
+    /// Updates a Sentinel's address for all primaries.
     pub(crate) fn update_address_everywhere(&mut self, id: InstanceId) {
         let Some(run_id) = self.instances[id].run_id.clone() else {
             return;
@@ -112,14 +112,14 @@ impl Sentinel {
         }
     }
 
-    /// Cuts the connections to a primary and its replicas: they are to be opened with another password.
+    /// Closes the connections to a primary and its replicas: they are to be opened with another password.
     pub(crate) fn drop_server_connections(&mut self, primary: InstanceId) {
         for id in std::iter::once(primary).chain(self.instances.group(primary).replicas.clone()) {
             self.close_link(self.instances[id].link);
         }
     }
 
-    /// Cuts the connections to all other Sentinels.
+    /// Closes the connections to all other Sentinels.
     pub(crate) fn drop_sentinel_connections(&mut self) {
         let links = self.instances.all().filter(|(_, instance)| instance.kind == Kind::Sentinel);
         let links: Vec<_> = links.map(|(_, instance)| instance.link).collect();

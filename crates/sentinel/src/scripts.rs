@@ -1,4 +1,4 @@
-//! Scripts: who is called for what, and what becomes of those that run.
+//! Scripts: the calls for each event, and the fates of running ones.
 
 use crate::model::effect::{Effect, Level, Millis, ScriptId};
 use crate::model::instance::InstanceId;
@@ -6,7 +6,7 @@ use crate::model::instance_address::Address;
 use crate::sentinel::Sentinel;
 
 impl Sentinel {
-    /// Tells the script of clients that the primary is another one.
+    /// Calls the clients' script with the change of the primary.
     pub(crate) fn call_client_reconfig_script(
         &mut self,
         primary: InstanceId,
@@ -40,7 +40,7 @@ impl Sentinel {
         }
     }
 
-    /// A script runs now, as this process.
+    /// Records that a script runs now, as this process.
     pub fn script_started(&mut self, script: ScriptId, pid: u32, now: Millis) {
         self.now = now;
         if let Some(script) = self.scripts.get_mut(script) {
@@ -49,7 +49,7 @@ impl Sentinel {
         self.event_text(Level::Debug, "+script-child", None, &pid.to_string());
     }
 
-    /// A script could not be started; it is tried again.
+    /// Records that a script could not be started; it is tried again.
     pub fn script_not_started(&mut self, script: ScriptId, now: Millis) {
         self.now = now;
         let Some(script) = self.scripts.get_mut(script) else {
@@ -60,7 +60,7 @@ impl Sentinel {
         self.event_text(Level::Warning, "-script-error", None, &format!("{path} 99 0"));
     }
 
-    /// A script has ended with this status, or by this signal if it is not 0.
+    /// Records that a script has ended with this status, or by this signal if it is not 0.
     pub fn script_ended(&mut self, script: ScriptId, status: i32, signal: i32, now: Millis) {
         self.now = now;
         let pid = self.scripts.get_mut(script).map_or(0, |script| script.pid);

@@ -1,12 +1,12 @@
-//! Which replica is promoted.
+//! The choice of the replica to promote.
 
 use crate::model::instance::{Acknowledging, Flags, InstanceId};
 use crate::sentinel::Sentinel;
 use std::cmp::{Ordering, Reverse};
 
 impl Sentinel {
-    /// The best replica of a primary: of those that are up and were in touch with it, the one with the smallest
-    /// priority, then the most of its stream, then the smallest run id.
+    /// Returns the best replica of a primary: among those that are up and were in touch with it, the one with the
+    /// smallest priority, then the most of its stream, then the smallest run id.
     pub(crate) fn select_replica(&self, primary: InstanceId) -> Option<InstanceId> {
         let instance = &self.instances[primary];
         let down = instance.flags.has(Flags::S_DOWN);
@@ -23,7 +23,8 @@ impl Sentinel {
                 && !replica.reported.may_lack_writes()
                 && replica.reported.was_synchronized()
                 && self.now - replica.info_refresh <= info_age_max
-                // A member has what was acknowledged, however long it has refused to follow who may not.
+                // A member has all acknowledged writes, however long it has refused to follow a primary that may lack
+                // them.
                 && (replica.reported.acknowledges == Some(Acknowledging::Member)
                     || replica.reported.primary_link_down <= link_down_max)
         };

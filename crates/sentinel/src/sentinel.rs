@@ -1,4 +1,4 @@
-//! The Sentinel as a whole: what comes in, and the timer that everything hangs on.
+//! The Sentinel as a whole: its inputs, and its timer.
 
 use crate::model::effect::{Effect, Host, Level, Millis};
 use crate::model::instance::{FailoverState, InstanceId, Kind};
@@ -8,7 +8,7 @@ use crate::model::periods::Periods;
 use crate::model::script_queue::ScriptQueue;
 use crate::model::transport_table::Transports;
 
-/// What the configuration says of the Sentinel itself.
+/// The configuration of the Sentinel itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub announce_ip: Option<String>,
@@ -20,14 +20,14 @@ pub(crate) struct Settings {
     pub announce_hostnames: bool,
 }
 
-/// A failure that SENTINEL SIMULATE-FAILURE asked for.
+/// A failure that SENTINEL SIMULATE-FAILURE requested.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SimulatedFailures {
     pub after_election: bool,
     pub after_promotion: bool,
 }
 
-/// What is measured is not trusted for a while after time has jumped.
+/// State after a jump of time: measurements are not trusted for a while.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tilt {
     pub since: Option<Millis>,
@@ -38,7 +38,7 @@ pub(crate) struct Tilt {
 pub struct Sentinel {
     pub(crate) my_id: String,
     pub(crate) current_epoch: u64,
-    /// When the log was last told of an epoch that is not believed.
+    /// Time of the log's last line about a rejected epoch.
     pub(crate) epoch_refused: Millis,
     /// The beginning of a minute, and the epoch then: others' epochs are measured from it.
     pub(crate) epoch_step: Option<(Millis, u64)>,
@@ -64,7 +64,7 @@ const TICK: Millis = 100;
 pub(crate) const ID_LENGTH: usize = 40;
 
 impl Sentinel {
-    /// A Sentinel that watches nothing yet. Its random numbers follow from `seed`.
+    /// Returns a Sentinel that watches nothing yet. Its random numbers follow from `seed`.
     pub fn new(host: Box<dyn Host + Send>, seed: u64, now: Millis) -> Sentinel {
         Sentinel {
             my_id: String::new(),
@@ -94,7 +94,7 @@ impl Sentinel {
         }
     }
 
-    /// The configuration is read: takes an id if it has none, and tells what it monitors.
+    /// Starts once the configuration is read: takes an id if it has none, and announces its primaries.
     pub fn start(&mut self, now: Millis) {
         self.now = now;
         self.previous_tick = now;
@@ -110,18 +110,18 @@ impl Sentinel {
         }
     }
 
-    /// This Sentinel's id.
+    /// Returns this Sentinel's id.
     pub fn my_id(&self) -> &str {
         &self.my_id
     }
 
-    /// What is to be done, in order.
+    /// Returns the requested effects, in order.
     pub fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }
 
-    /// Does what is due. Answers after how many milliseconds it wants to be called again: never the same, so that
-    /// Sentinels that were started together do not ask for votes together.
+    /// Takes the due actions. Returns the milliseconds until the next call: never the same, so that Sentinels that were
+    /// started together do not request votes together.
     pub fn tick(&mut self, now: Millis) -> Millis {
         self.now = now;
         self.check_tilt();
@@ -170,7 +170,7 @@ impl Sentinel {
         }
     }
 
-    /// Whether the configuration is on the disk now.
+    /// Saves the configuration; returns whether it is on the disk now.
     pub(crate) fn save(&mut self) -> bool {
         let lines = self.config_lines();
         match self.host.save(lines) {
@@ -186,7 +186,7 @@ impl Sentinel {
         }
     }
 
-    /// The numeric form of a host. Names are only looked for where the configuration says so.
+    /// Returns the numeric form of a host. Names are only resolved if the configuration allows it.
     pub(crate) fn resolve(&mut self, host: &str) -> Option<String> {
         match numeric(host) {
             None if self.settings.resolve_hostnames => self.host.resolve(host),
@@ -194,7 +194,7 @@ impl Sentinel {
         }
     }
 
-    /// An address. A name that is not known now may be known later, where the caller can do with that.
+    /// Returns an address. A name that does not resolve now may do so later, if the caller accepts that (`unresolved`).
     pub(crate) fn address(&mut self, host: &str, port: i64, unresolved: bool) -> Result<Address, AddressError> {
         let port = u16::try_from(port).map_err(|_| AddressError::Port)?;
         let ip = match self.resolve(host) {
@@ -210,7 +210,7 @@ impl Sentinel {
         Ok(Address { hostname: host.to_string(), ip, port })
     }
 
-    /// Whether this host is the address's.
+    /// Returns whether this host is the address's.
     pub(crate) fn is_host_of(&mut self, address: &Address, host: &str) -> bool {
         match self.resolve(host) {
             Some(ip) => address.ip.eq_ignore_ascii_case(&ip),
@@ -219,12 +219,12 @@ impl Sentinel {
         }
     }
 
-    /// How an address is told to others.
+    /// Returns the form in which an address is announced to others.
     pub(crate) fn announced<'a>(&self, address: &'a Address) -> &'a str {
         if self.settings.announce_hostnames { &address.hostname } else { &address.ip }
     }
 
-    /// Where clients find the primary: from the moment on that a replica was promoted, there.
+    /// Returns the primary's address for clients: from the promotion of a replica on, the replica's.
     pub(crate) fn current_primary_address(&self, primary: InstanceId) -> &Address {
         let failover = &self.instances.group(primary).failover;
         match failover.promoted {

@@ -1,4 +1,4 @@
-//! Opening and closing connections, what is sent on them and what comes.
+//! Opens and closes connections, sends commands on them and takes their input.
 
 use crate::model::effect::{ConnectionId, Effect, Level, Millis};
 use crate::model::instance::{InstanceId, Kind, TransportId};
@@ -7,7 +7,7 @@ use crate::sentinel::Sentinel;
 use resp::reply_value::{Value, encode_command};
 
 impl Sentinel {
-    /// A connection is open; `local_ip`: its address on this side.
+    /// Records an open connection; `local_ip`: its address on this side.
     pub fn connected(&mut self, connection: ConnectionId, local_ip: String, now: Millis) {
         self.now = now;
         if let Some((_, _, Some(open))) = self.links.slot(connection) {
@@ -15,13 +15,13 @@ impl Sentinel {
         }
     }
 
-    /// A connection could not be opened, or has ended.
+    /// Records that a connection could not be opened, or has ended.
     pub fn closed(&mut self, connection: ConnectionId, now: Millis) {
         self.now = now;
         self.links.forget(connection);
     }
 
-    /// Bytes have come.
+    /// Takes received bytes.
     pub fn received(&mut self, connection: ConnectionId, bytes: &[u8], now: Millis) {
         self.now = now;
         let Some((link, pubsub, Some(open))) = self.links.slot(connection) else {
@@ -32,7 +32,7 @@ impl Sentinel {
             return;
         };
         for value in values {
-            // What a value leads to may have closed the connection.
+            // The handler of a value may have closed the connection.
             let Some((_, _, Some(open))) = self.links.slot(connection) else {
                 return;
             };
@@ -43,7 +43,7 @@ impl Sentinel {
                 }
                 _ => match open.awaited.pop_front() {
                     Some(awaited) => self.reply(link, awaited, &value),
-                    // Nobody has asked; or SUBSCRIBE was refused, and a new connection may fare better.
+                    // A reply without a command; or SUBSCRIBE was refused, and a new connection may fare better.
                     None => self.close(connection),
                 },
             }
@@ -75,7 +75,7 @@ impl Sentinel {
         self.links[link].last_pong = self.now;
     }
 
-    /// Opens what is missing of a link.
+    /// Opens the missing connections of a link.
     pub(crate) fn reconnect(&mut self, id: InstanceId) {
         let instance = &self.instances[id];
         let (link, kind) = (instance.link, instance.kind);
@@ -91,7 +91,7 @@ impl Sentinel {
                 self.send_client_name(id, "cmd", false);
                 self.send_ping(id);
                 if self.instances[id].reported.acknowledges.is_some() {
-                    // It may have been restarted, and have forgotten.
+                    // The server may have been restarted, and have forgotten.
                     self.send(id, ReplyTo::Info, &[b"INFO"]);
                 }
             }
@@ -107,7 +107,7 @@ impl Sentinel {
         }
     }
 
-    /// The name of an instance may mean another host by now.
+    /// Resolves the name of an instance, which may mean another host by now.
     fn resolve_again(&mut self, id: InstanceId) {
         if self.settings.resolve_hostnames {
             let address = self.instances[id].address.clone();
@@ -151,13 +151,13 @@ impl Sentinel {
         }
     }
 
-    /// Closes both.
+    /// Closes both connections.
     pub(crate) fn close_link(&mut self, link: TransportId) {
         self.close_one(link, false);
         self.close_one(link, true);
     }
 
-    /// An instance no longer uses its link.
+    /// Releases an instance's use of its link.
     pub(crate) fn release_link(&mut self, link: TransportId, id: InstanceId) {
         let state = &mut self.links[link];
         state.users -= 1;
@@ -170,7 +170,7 @@ impl Sentinel {
         self.links.remove(link);
     }
 
-    /// Sends a command on the instance's connection for commands, under the name that the server has for it.
+    /// Sends a command on the instance's connection for commands, under the server's name for it.
     pub(crate) fn send(&mut self, id: InstanceId, reply_to: ReplyTo, args: &[&[u8]]) -> bool {
         self.send_on(id, false, reply_to, args)
     }
@@ -186,7 +186,7 @@ impl Sentinel {
         };
         let mut bytes = Vec::new();
         encode_command(&mut bytes, &words);
-        // What answers SUBSCRIBE is a message, unless it is refused.
+        // The answer to SUBSCRIBE is a message, unless it is refused.
         if args[0] != b"SUBSCRIBE" {
             connection.awaited.push_back(Awaited { instance: Some(id), reply_to });
         }

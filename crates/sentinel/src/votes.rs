@@ -1,4 +1,5 @@
-//! Who leads a failover: each Sentinel votes once an epoch, and the one with most of the votes of all leads.
+//! The election of a failover's leader: each Sentinel votes once an epoch, and the one with most of the votes of all
+//! leads.
 
 use crate::model::effect::Level;
 use crate::model::instance::InstanceId;
@@ -6,8 +7,8 @@ use crate::sentinel::{DESYNC_MAX, Sentinel};
 use std::collections::BTreeMap;
 
 impl Sentinel {
-    /// Votes for a candidate, if this Sentinel believes the epoch and has not voted in it. Answers who it voted for
-    /// last, and when. The vote is on the disk before anybody hears of it.
+    /// Votes for a candidate, if this Sentinel believes the epoch and has not voted in it. Returns its last vote, and
+    /// the epoch of it. The vote is on the disk before it is sent.
     pub(crate) fn vote(&mut self, primary: InstanceId, epoch: u64, candidate: &str) -> (Option<String>, u64) {
         if self.believes(epoch, candidate) {
             self.adopt_epoch(epoch, primary);
@@ -18,7 +19,7 @@ impl Sentinel {
             instance.leader_epoch = epoch;
             self.save();
             self.event_text(Level::Warning, "+vote-for-leader", Some(primary), &format!("{candidate} {epoch}"));
-            // Who votes for another leaves it time before it tries itself.
+            // A Sentinel that votes for another leaves it time before it tries itself.
             if !candidate.eq_ignore_ascii_case(&self.my_id) {
                 let started = self.now + self.random.i64(0..DESYNC_MAX);
                 self.instances.group_mut(primary).failover.started = started;
@@ -28,8 +29,8 @@ impl Sentinel {
         (instance.leader.clone(), instance.leader_epoch)
     }
 
-    /// Who was elected in that epoch: by more than half of all Sentinels that are known, and by the quorum. Votes of a
-    /// later epoch do not count: two that began failovers in one epoch could both be elected by them.
+    /// Returns the Sentinel elected in that epoch: by more than half of all known Sentinels, and by the quorum. Votes
+    /// of a later epoch do not count: two that began failovers in one epoch could both be elected by them.
     pub(crate) fn elected(&mut self, primary: InstanceId, epoch: u64) -> Option<String> {
         let group = self.instances.group(primary);
         let (voters, quorum) = (group.sentinels.len() + 1, group.quorum);

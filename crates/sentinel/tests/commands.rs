@@ -1,4 +1,4 @@
-//! SENTINEL's replies, and what a Sentinel writes into its configuration and reads again.
+//! SENTINEL's replies, and the configuration that a Sentinel writes and reads again.
 
 use resp::reply::{Protocol, Reply};
 use sentinel::{ConfigLine, Effect, Host, Level, Sentinel};
@@ -83,7 +83,7 @@ impl Client {
         self.sentinel.publish(sentinel::HELLO_CHANNEL.as_bytes(), message.as_bytes(), &mut reply, NOW);
     }
 
-    /// The Sentinel that starts with the configuration that this one has written.
+    /// Returns the Sentinel that starts with the configuration that this one has written.
     fn restarted(&self) -> Client {
         let saved = self.saved();
         Client::with(&sorted(saved.lines().map(|line| line.strip_prefix("sentinel ").unwrap()).collect()))
@@ -139,7 +139,7 @@ fn a_vote_is_given_once_an_epoch() {
     client.is("is-master-down-by-addr 10.0.0.1 6379 4 b", "*3 :0 $1 a :5");
     client.is("is-master-down-by-addr 10.0.0.1 6379 6 b", "*3 :0 $1 b :6");
     client.is("is-master-down-by-addr 10.0.0.2 6379 7 b", "*3 :0 $1 * :0");
-    // After a restart it is still known in which epoch.
+    // The epoch is still known after a restart.
     client.restarted().is("is-master-down-by-addr 10.0.0.1 6379 6 c", "*3 :0 $1 * :6");
 }
 
@@ -166,7 +166,7 @@ fn epochs_that_were_missed_are_caught_up_with() {
     client.hello(&format!("{PEER},100000,main,10.0.0.2,6380,99999"));
     client.is("get-primary-addr-by-name main", "*2 $8 10.0.0.2 $4 6380");
     assert!(client.saved().contains("sentinel current-epoch 100000\n"));
-    // One that has seen nothing comes into an old group, and its own failovers have epochs after that.
+    // A Sentinel without epochs joins an old group, and its own failovers have epochs after that.
     let mut fresh = Client::new();
     fresh.hello(&format!("{PEER},5000000,main,10.0.0.2,6380,7"));
     fresh.is("get-primary-addr-by-name main", "*2 $8 10.0.0.2 $4 6380");
@@ -177,12 +177,12 @@ fn epochs_that_were_missed_are_caught_up_with() {
 fn one_message_does_not_part_a_fresh_sentinel_from_its_group() {
     let largest: u64 = 1 << 24;
     let mut fresh = Client::new();
-    // Neither at once nor step by step, before the group has heard of the first one.
+    // An epoch beyond the largest is believed neither at once nor step by step, before the group knows of the first.
     for epoch in [1 << 62, largest + 1, largest, 2 * largest, largest + 1] {
         fresh.hello(&format!("{PEER},{epoch},main,10.0.0.1,6379,0"));
     }
     assert!(fresh.saved().contains(&format!("sentinel current-epoch {largest}\n")));
-    // The group believes what it believes, and goes on together.
+    // The group believes its own epochs, and continues together.
     let mut member = Client::with(&["monitor main 10.0.0.1 6379 2", "current-epoch 3"]);
     member.hello(&format!("{PEER},{largest},main,10.0.0.1,6379,0"));
     assert!(member.saved().contains(&format!("sentinel current-epoch {largest}\n")));
@@ -214,7 +214,7 @@ fn words_of_any_kind_come_back_from_the_file() {
         client.sentinel.statement(&resp::words::split(line.replace("it's", "\"it's\"").as_bytes()).unwrap()).unwrap();
     }
     client.is("config set announce-ip \"not an address\" sentinel-pass \"p \\\"p\"", "+OK");
-    // Whatever another Sentinel says that it is called, it has no line of the file for itself.
+    // Another Sentinel's claimed name never becomes a line of the file by itself.
     client.hello("x\nsentinel monitor evil 10.9.9.9 1 1,26379,an id,0,two words,10.0.0.1,6379,0");
     let saved = client.saved();
     assert!(!saved.lines().any(|line| line.starts_with("sentinel monitor evil")), "{saved}");

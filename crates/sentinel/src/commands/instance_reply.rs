@@ -1,4 +1,4 @@
-//! How an instance is shown.
+//! The form of an instance in replies.
 
 use crate::model::instance::{Flags, InstanceId, Kind, Role};
 use crate::sentinel::Sentinel;
@@ -19,7 +19,7 @@ impl Fields {
 }
 
 impl Sentinel {
-    /// Several, without replicas that do not want to be known.
+    /// Writes several, without replicas that are not announced.
     pub(super) fn reply_instances(&self, ids: &[InstanceId], reply: &mut Reply) {
         let shown = |id: &&InstanceId| {
             let instance = &self.instances[**id];

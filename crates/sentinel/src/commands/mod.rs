@@ -1,5 +1,5 @@
-//! SENTINEL and its subcommands. Arguments and the place for the reply come in; how many arguments there may be is
-//! checked before. Nothing here knows of sockets.
+//! SENTINEL and its subcommands. Arguments and the place for the reply come in; the number of arguments is checked
+//! before. Sockets are unknown here.
 
 mod debug;
 mod instance_reply;
@@ -13,17 +13,17 @@ use crate::sentinel::Sentinel;
 use resp::number::parse_i64;
 use resp::reply::Reply;
 
-/// Why a command is refused; the text is the reply.
+/// The reason of a refused command; the text is the reply.
 pub(crate) type Refusal = String;
 pub(crate) type Outcome = Result<(), Refusal>;
 
 const NO_PRIMARY: &str = "ERR No such master with that name";
 const NOT_SAVED: &str = "ERR Failed to save config file. Check server logs.";
-/// What a number that is none is answered with.
+/// The reply to a number that is none.
 pub(crate) const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
 
 impl Sentinel {
-    /// SENTINEL: `args` begin with the subcommand.
+    /// Runs SENTINEL: `args` begin with the subcommand.
     pub fn command(&mut self, args: &[&[u8]], reply: &mut Reply, now: Millis) {
         self.now = now;
         if let Err(refusal) = self.run(args, reply) {
@@ -31,7 +31,7 @@ impl Sentinel {
         }
     }
 
-    /// PUBLISH, which carries hello messages and nothing else.
+    /// Runs PUBLISH, which carries hello messages and nothing else.
     pub fn publish(&mut self, channel: &[u8], message: &[u8], reply: &mut Reply, now: Millis) {
         self.now = now;
         if channel != crate::model::instance_transport::HELLO_CHANNEL.as_bytes() {
@@ -134,7 +134,8 @@ impl Sentinel {
         let now = self.now;
         let instance = &mut self.instances[id];
         let reported = &instance.reported;
-        // A primary that acknowledges writes hands over what it has acknowledged, and no other one acknowledges before.
+        // A primary that acknowledges writes hands over the writes that it has acknowledged, and no other one
+        // acknowledges before.
         let hands_over = reported.acknowledges == Some(Acknowledging::Open)
             && reported.own_failover == OwnFailover::Idle
             && !instance.flags.has(Flags::S_DOWN);
@@ -201,8 +202,8 @@ impl Sentinel {
     }
 }
 
-/// Words go into the configuration file: control characters would end a line there, and what is no text would not come
-/// back as it was.
+/// Checks words for the configuration file: control characters would end a line there, and bytes that are no text would
+/// be read back as others.
 pub(crate) fn check_words(words: &[&[u8]], first: usize, command: &str) -> Outcome {
     for (at, word) in words.iter().enumerate() {
         if word.iter().any(|&byte| byte <= 0x1f || byte == 0x7f) {
@@ -215,7 +216,7 @@ pub(crate) fn check_words(words: &[&[u8]], first: usize, command: &str) -> Outco
     Ok(())
 }
 
-/// A number of an option, which must be above 0.
+/// Returns the number of an option, which must be above 0.
 pub(crate) fn positive(text: &[u8]) -> Option<i64> {
     parse_i64(text).filter(|&number| number > 0)
 }

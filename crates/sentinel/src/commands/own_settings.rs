@@ -1,4 +1,4 @@
-//! SENTINEL CONFIG GET and SET: what counts for the Sentinel itself.
+//! SENTINEL CONFIG GET and SET: settings of the Sentinel itself.
 
 use super::{Outcome, check_words};
 use crate::config_load::yes_or_no;
@@ -32,7 +32,7 @@ impl Sentinel {
     }
 
     fn config_get(&self, patterns: &[&[u8]], reply: &mut Reply) {
-        // In the order of the patterns, each option once.
+        // The order is that of the patterns, each option once.
         let mut found: Vec<&str> = Vec::new();
         for pattern in patterns {
             for name in OPTIONS {
@@ -62,7 +62,7 @@ impl Sentinel {
         }
     }
 
-    /// All of it is checked before any of it counts.
+    /// Sets options; all of them are checked before any takes effect.
     fn config_set(&mut self, words: &[&[u8]], reply: &mut Reply) -> Outcome {
         check_words(words, 3, "SENTINEL CONFIG SET")?;
         let mut seen: Vec<String> = Vec::new();
@@ -97,7 +97,7 @@ impl Sentinel {
         saved
     }
 
-    /// Whether connections to other Sentinels must be made anew.
+    /// Changes an option; returns whether connections to other Sentinels must be made anew.
     fn change(&mut self, option: &str, value: &[u8]) -> bool {
         let text = String::from_utf8_lossy(value).into_owned();
         let given = (!value.is_empty()).then(|| value.to_vec());

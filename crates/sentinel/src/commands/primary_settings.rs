@@ -1,4 +1,4 @@
-//! SENTINEL SET: what counts for one primary.
+//! SENTINEL SET: settings of one primary.
 
 use super::{Outcome, Refusal, check_words, positive};
 use crate::model::effect::Level;
@@ -11,7 +11,7 @@ const DENIED: &str = "ERR Reconfiguration of scripts path is denied for security
                       deny-scripts-reconfig configuration directive in your Sentinel configuration";
 
 impl Sentinel {
-    /// What comes before a mistake stays changed.
+    /// Sets options; those before a mistake stay changed.
     pub(super) fn set(&mut self, name: &[u8], options: &[&[u8]], reply: &mut Reply) -> Outcome {
         let id = self.primary(name)?;
         check_words(options, 3, "SENTINEL SET")?;
@@ -45,7 +45,7 @@ impl Sentinel {
         self.event_of(Level::Warning, "+set", id, &more);
     }
 
-    /// Sets one option; answers how many words its value has.
+    /// Sets one option; returns the number of words of its value.
     fn set_one(&mut self, id: InstanceId, option: &[u8], values: &[&[u8]]) -> Result<usize, Refusal> {
         let shown = String::from_utf8_lossy(option);
         let unknown = || format!("ERR Unknown option or number of arguments for SENTINEL SET '{shown}'");

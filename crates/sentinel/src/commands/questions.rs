@@ -1,4 +1,4 @@
-//! What other Sentinels and clients ask.
+//! Questions of other Sentinels and clients.
 
 use super::{NOT_INTEGER, Outcome};
 use crate::model::instance::{Flags, InstanceId};
@@ -7,7 +7,7 @@ use resp::number::parse_i64;
 use resp::reply::Reply;
 
 impl Sentinel {
-    /// Another Sentinel asks whether a primary is down, and for a vote.
+    /// Answers another Sentinel that asks whether a primary is down, and for a vote.
     pub(super) fn is_primary_down(&mut self, args: [&[u8]; 4], reply: &mut Reply) -> Outcome {
         let [host, port, epoch, candidate] = args;
         let port = parse_i64(port).ok_or(NOT_INTEGER)?;

@@ -1,6 +1,6 @@
-//! What a Sentinel wants done, and what it asks of its surroundings.
+//! Effects that a Sentinel requests, and its questions to its surroundings.
 
-/// Milliseconds since 1970 by the wall clock; a jump of it is a reason not to trust what was measured.
+/// Milliseconds since 1970 by the wall clock; after a jump of it measurements are not trusted.
 pub type Millis = i64;
 
 /// A connection that the Sentinel asked for.
@@ -11,23 +11,23 @@ pub struct ConnectionId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ScriptId(pub u64);
 
-/// How important a line of the log is.
+/// The importance of a line of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Details.
     Debug,
-    /// Much of what happens.
+    /// Many events.
     Verbose,
-    /// What is worth to know.
+    /// Events worth knowing.
     Notice,
-    /// What must be known.
+    /// Events that must be known.
     Warning,
 }
 
-/// Something to be done, in the order given.
+/// An action, in the order given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Opens a connection. What is sent before it is open goes out then.
+    /// Opens a connection. Bytes sent before it is open are delivered then.
     Connect {
         /// Its number from now on.
         connection: ConnectionId,
@@ -36,34 +36,34 @@ pub enum Effect {
         /// Port.
         port: u16,
     },
-    /// Sends bytes on a connection that was asked for and not closed.
+    /// Sends bytes on a connection that was requested and not closed.
     Send {
-        /// On which.
+        /// The connection.
         connection: ConnectionId,
-        /// What.
+        /// The bytes.
         bytes: Vec<u8>,
     },
     /// Closes a connection; nothing is reported of it any more.
     Close {
-        /// Which.
+        /// The connection.
         connection: ConnectionId,
     },
     /// A message to the Sentinel's own subscribers.
     Publish {
         /// The event's name.
         channel: String,
-        /// What is said of it.
+        /// The event's text.
         message: String,
     },
     /// A line for the log.
     Log {
-        /// How important it is.
+        /// Its importance.
         level: Level,
         /// The line.
         text: String,
     },
     /// Starts a script; [`Sentinel::script_started`](crate::Sentinel::script_started) and
-    /// [`Sentinel::script_ended`](crate::Sentinel::script_ended) tell what became of it.
+    /// [`Sentinel::script_ended`](crate::Sentinel::script_ended) report its fate.
     RunScript {
         /// Its number.
         script: ScriptId,
@@ -72,41 +72,41 @@ pub enum Effect {
     },
     /// Ends a script that runs for too long.
     KillScript {
-        /// Which.
+        /// The script.
         script: ScriptId,
     },
-    /// Ends the process with this status: a failure that SENTINEL SIMULATE-FAILURE asked for.
+    /// Ends the process with this status: a failure that SENTINEL SIMULATE-FAILURE requested.
     Exit(u8),
 }
 
 /// A line of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigLine {
-    /// `sentinel` and the statement's name: where there are lines of that name the new one takes their place.
+    /// `sentinel` and the statement's name: the new line takes the place of lines of that name.
     pub option: &'static str,
     /// The whole line.
     pub line: Vec<u8>,
-    /// Whether it is written though there was none.
+    /// Whether it is written even if there was none.
     pub needed: bool,
 }
 
-/// What a Sentinel has to know at once.
+/// Facts that a Sentinel has to know at once.
 pub trait Host {
-    /// The numeric address of a host's name.
+    /// Returns the numeric address of a host's name.
     fn resolve(&mut self, name: &str) -> Option<String>;
-    /// Whether a file is there and may be executed.
+    /// Returns whether a file exists and may be executed.
     fn is_executable(&mut self, path: &[u8]) -> bool;
-    /// Writes the configuration and has it on the disk before it answers: a vote that is forgotten may be given twice.
+    /// Writes the configuration, which is on the disk when this returns: a vote that is forgotten may be given twice.
     ///
     /// # Errors
-    /// What kept it from being written.
+    /// The error that prevented the write.
     fn save(&mut self, lines: Vec<ConfigLine>) -> Result<(), String>;
-    /// The least important lines that are logged: `debug`, `verbose`, `notice`, `warning` or `nothing`.
+    /// Returns the least important lines that are logged: `debug`, `verbose`, `notice`, `warning` or `nothing`.
     fn log_level(&self) -> String;
-    /// Changes that.
+    /// Sets the least important lines that are logged.
     fn set_log_level(&mut self, level: &str);
-    /// The password that this Sentinel asks of its clients.
+    /// Returns the password that this Sentinel requires of its clients.
     fn requirepass(&self) -> Option<Vec<u8>>;
-    /// The port that other Sentinels reach this one at.
+    /// Returns the port at which other Sentinels reach this one.
     fn port(&self) -> u16;
 }

@@ -1,8 +1,8 @@
-//! What a server says of itself in INFO, as far as a Sentinel cares. The text is the server's and may be anything.
+//! The fields of a server's INFO that matter to a Sentinel. The text is the server's and may be anything.
 
 use crate::model::instance::{Acknowledging, Role};
 
-/// Fields of INFO; None: it does not have the line.
+/// Fields of INFO; None: the line is missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InfoReport {
     pub(crate) run_id: Option<String>,
@@ -17,11 +17,11 @@ pub struct InfoReport {
     pub(crate) priority: Option<i64>,
     pub(crate) offset: Option<u64>,
     pub(crate) announced: Option<bool>,
-    /// Whether it is in a failover of its own; servers that do not know FAILOVER do not say.
+    /// Whether it is in a failover of its own; servers that do not know FAILOVER omit it.
     pub(crate) failing_over: Option<bool>,
     /// Its part in acknowledged writes; None: it has none.
     pub(crate) acknowledges: Option<Acknowledging>,
-    /// Whether it was promoted since it started; servers without acknowledged writes do not say.
+    /// Whether it was promoted since it started; servers without acknowledged writes omit it.
     pub(crate) was_promoted: Option<bool>,
 }
 
@@ -68,12 +68,12 @@ impl InfoReport {
     }
 }
 
-/// `slave0`, `slave1`, ...
+/// Returns whether the name is `slave0`, `slave1`, ...
 fn is_replica_line(name: &str) -> bool {
     name.strip_prefix("slave").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// `ip=<host>,port=<port>,...`, or as old servers say it, `<host>,<port>,<state>`.
+/// Parses `ip=<host>,port=<port>,...`, or, from old servers, `<host>,<port>,<state>`.
 fn replica(value: &str) -> Option<(String, i64)> {
     let mut fields = value.split(',');
     if value.contains("ip=") {
@@ -85,7 +85,7 @@ fn replica(value: &str) -> Option<(String, i64)> {
     Some((host.to_string(), leading_number(port)))
 }
 
-/// The number at the beginning of a text as C's `atoi` reads it; 0 if there is none.
+/// Returns the number at the beginning of a text as C's `atoi` reads it; 0 if there is none.
 pub(crate) fn leading_number(text: &str) -> i64 {
     let text = text.trim_start();
     let (negative, digits) = match text.as_bytes().first() {

@@ -1,4 +1,4 @@
-//! An instance: a primary, a replica or another Sentinel, and what is known of it.
+//! An instance: a primary, a replica or another Sentinel, and its known state.
 
 use crate::model::effect::Millis;
 use crate::model::instance_address::Address;
@@ -9,7 +9,7 @@ pub(crate) type InstanceId = u64;
 /// The number of a link to an instance; never given twice.
 pub(crate) type TransportId = u64;
 
-/// What an instance is taken for.
+/// The kind of an instance in this Sentinel's view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Primary,
@@ -18,7 +18,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The word that events and replies have for it.
+    /// Returns the word of events and replies for it.
     pub fn word(self) -> &'static str {
         match self {
             Kind::Primary => "master",
@@ -28,7 +28,7 @@ impl Kind {
     }
 }
 
-/// The role that an instance says it has.
+/// The role that an instance reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Primary,
@@ -63,12 +63,12 @@ flags! {
 }
 
 impl Flags {
-    /// The flags of both.
+    /// Returns the flags of both.
     pub const fn and(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
 
-    /// Whether one of these is there.
+    /// Returns whether one of these is set.
     pub fn has(self, any: Flags) -> bool {
         self.0 & any.0 != 0
     }
@@ -103,7 +103,7 @@ pub(crate) enum FailoverState {
 }
 
 impl FailoverState {
-    /// The word that SENTINEL MASTER has for it.
+    /// Returns the word of SENTINEL MASTER for it.
     pub fn word(self) -> &'static str {
         match self {
             FailoverState::None => "none",
@@ -117,7 +117,7 @@ impl FailoverState {
     }
 }
 
-/// What an instance said last of its replication.
+/// An instance's last report of its replication.
 #[derive(Clone, Debug)]
 pub(crate) struct Reported {
     pub role: Option<Role>,
@@ -127,7 +127,7 @@ pub(crate) struct Reported {
     pub primary_host: Option<String>,
     pub primary_port: i64,
     pub primary_link_up: bool,
-    /// For how long the link to its primary is down.
+    /// Time for which the link to its primary is down.
     pub primary_link_down: Millis,
     pub priority: i64,
     pub announced: bool,
@@ -136,14 +136,14 @@ pub(crate) struct Reported {
     pub own_failover_since: Millis,
     /// Its part in acknowledged writes; None: it has none.
     pub acknowledges: Option<Acknowledging>,
-    /// Since when it says the same of that.
+    /// Beginning of that part.
     pub acknowledges_since: Millis,
     /// It has led since it started, and was not promoted.
     pub was_started_as_primary: bool,
 }
 
 impl Reported {
-    /// Whether it leads since it started, and may lack what was acknowledged: promoted it would serve nobody.
+    /// Returns whether it leads since it started, and may lack acknowledged writes: promoted it would serve no client.
     pub fn may_lack_writes(&self) -> bool {
         self.was_started_as_primary && self.acknowledges == Some(Acknowledging::Unconfirmed)
     }
@@ -152,20 +152,20 @@ impl Reported {
 /// A server's part in acknowledged writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Acknowledging {
-    /// A primary that may lack what was acknowledged, and therefore answers no client.
+    /// A primary that may lack acknowledged writes, and therefore answers no client.
     Unconfirmed,
     /// A primary that has too few replicas to answer clients.
     Blocked,
-    /// A replica that may have all that was acknowledged.
+    /// A replica that may have all acknowledged writes.
     Member,
     /// A primary that answers its clients.
     Open,
-    /// Another one.
+    /// Another part.
     Other,
 }
 
 impl Acknowledging {
-    /// The part that INFO's word is for.
+    /// Returns the part for INFO's word.
     pub fn of(word: &str) -> Acknowledging {
         match word {
             "unconfirmed" => Acknowledging::Unconfirmed,
@@ -177,19 +177,19 @@ impl Acknowledging {
     }
 }
 
-/// A failover, as far as it has come.
+/// A failover and its progress.
 #[derive(Clone, Debug)]
 pub(crate) struct Failover {
     pub state: FailoverState,
     pub epoch: u64,
     pub state_since: Millis,
     pub started: Millis,
-    /// For which start it was logged that the next is put off.
+    /// Start of the attempt whose delay was logged.
     pub delay_logged: Millis,
     pub promoted: Option<InstanceId>,
 }
 
-/// What only a primary has.
+/// State that only a primary has.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
     pub replicas: Vec<InstanceId>,
@@ -218,7 +218,7 @@ pub(crate) struct Instance {
     pub run_id: Option<String>,
     pub address: Address,
     pub link: TransportId,
-    /// Of a replica or a Sentinel: the primary that it belongs to.
+    /// The primary that a replica or a Sentinel belongs to.
     pub primary: Option<InstanceId>,
     pub last_publish: Millis,
     pub last_hello: Millis,
@@ -226,12 +226,12 @@ pub(crate) struct Instance {
     pub s_down_since: Millis,
     pub o_down_since: Millis,
     pub down_after: Millis,
-    /// When INFO came last; 0: never.
+    /// Time of the last INFO; 0: never.
     pub info_refresh: Millis,
     pub info: Option<Vec<u8>>,
-    /// When a replica was told of the promoted one.
+    /// Time when a replica was ordered to follow the promoted one.
     pub reconf_sent: Millis,
-    /// Who this Sentinel (of a primary: this one) voted for.
+    /// The last vote of this Sentinel; of a primary: this Sentinel's own vote.
     pub leader: Option<String>,
     pub leader_epoch: u64,
     pub reported: Reported,
@@ -239,12 +239,13 @@ pub(crate) struct Instance {
 }
 
 impl Reported {
-    /// Whether a replica has ever had data of its primary: it says -1 for the time since it lost the link otherwise.
+    /// Returns whether a replica has ever had data of its primary: otherwise it reports -1 for the time since it lost
+    /// the link.
     pub fn was_synchronized(&self) -> bool {
         self.primary_link_down >= 0 || self.offset > 0
     }
 
-    /// What is assumed before anything was said.
+    /// Returns the state assumed before any report.
     pub fn new(kind: Kind, now: Millis) -> Reported {
         Reported {
             role: match kind {
@@ -271,7 +272,7 @@ impl Reported {
 }
 
 impl Group {
-    /// A primary's, of which nothing is known yet.
+    /// Returns the state of a primary without reports.
     pub fn new(quorum: i64, failover_timeout: Millis) -> Group {
         Group {
             replicas: Vec::new(),
@@ -300,7 +301,7 @@ impl Group {
 }
 
 impl Instance {
-    /// Whether it was up for longer than this.
+    /// Returns whether it was up for longer than this.
     pub fn not_down_for(&self, ms: Millis, now: Millis) -> bool {
         let recent = self.s_down_since.max(self.o_down_since);
         recent == 0 || now - recent > ms

@@ -1,11 +1,11 @@
-//! Where an instance is: the name that it was given by, and its numeric address.
+//! The address of an instance: its configured name, and its numeric address.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Host and port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
-    /// As it was given; a number, too, perhaps.
+    /// The configured text; perhaps a number, too.
     pub hostname: String,
     /// Numeric; empty as long as the name is not known.
     pub ip: String,
@@ -13,7 +13,7 @@ pub(crate) struct Address {
     pub port: u16,
 }
 
-/// Why there is no address.
+/// The reason that there is no address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AddressError {
     /// No port has that number.
@@ -23,19 +23,19 @@ pub(crate) enum AddressError {
 }
 
 impl Address {
-    /// The same port, and the same host by number or by name.
+    /// Returns whether the port is equal, and the host by number or by name.
     pub fn is_same(&self, other: &Address) -> bool {
         self.port == other.port && (self.ip == other.ip || self.hostname.eq_ignore_ascii_case(&other.hostname))
     }
 }
 
-/// A number in its usual form, if the text is one.
+/// Returns a number in its usual form, if the text is one.
 pub(crate) fn numeric(host: &str) -> Option<String> {
     host.parse::<IpAddr>().ok().or_else(|| short_ipv4(host).map(IpAddr::V4)).map(|ip| ip.to_string())
 }
 
-/// An address of IPv4 in fewer than four parts or in other bases, as `inet_aton` reads it: the last part fills what the
-/// others leave.
+/// Parses an address of IPv4 in fewer than four parts or in other bases, as `inet_aton` does: the last part fills the
+/// rest.
 fn short_ipv4(host: &str) -> Option<Ipv4Addr> {
     let parts: Vec<u32> = host.split('.').map(part).collect::<Option<_>>()?;
     let (last, bytes) = parts.split_last().filter(|(_, bytes)| bytes.len() < 4)?;
@@ -47,7 +47,7 @@ fn short_ipv4(host: &str) -> Option<Ipv4Addr> {
     Some(Ipv4Addr::from(high | last))
 }
 
-/// A number in decimal, in octal behind 0, in hexadecimal behind 0x.
+/// Parses a number in decimal, in octal behind 0, in hexadecimal behind 0x.
 fn part(text: &str) -> Option<u32> {
     let (digits, base) = match text.strip_prefix('0') {
         Some("") | None => (text, 10),
@@ -57,7 +57,7 @@ fn part(text: &str) -> Option<u32> {
     u32::from_str_radix(digits, base).ok().filter(|_| is_number)
 }
 
-/// `host:port`, with brackets where the host has colons.
+/// Returns `host:port`, with brackets if the host has colons.
 pub(crate) fn joined(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }

@@ -8,21 +8,21 @@ use std::collections::VecDeque;
 /// The channel of hello messages.
 pub const HELLO_CHANNEL: &str = "__sentinel__:hello";
 
-/// What is done with a reply.
+/// The handler of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReplyTo {
     Nothing,
     Ping,
     Info,
     Publish,
-    /// Is the primary down, and who is voted for.
+    /// Whether the primary is down, and the vote.
     DownQuestion,
 }
 
 /// A reply that is to come.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Awaited {
-    /// None: the instance was removed meanwhile.
+    /// The instance; None: it was removed meanwhile.
     pub instance: Option<InstanceId>,
     pub reply_to: ReplyTo,
 }
@@ -40,13 +40,13 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// A connection that was asked for.
+    /// Returns a connection that was requested.
     pub fn new(id: ConnectionId, now: Millis) -> Connection {
         let (input, decoder) = (Vec::new(), Decoder::new());
         Connection { id, since: now, local_ip: None, awaited: VecDeque::new(), input, decoder }
     }
 
-    /// All values that are whole with these bytes.
+    /// Returns all values that these bytes complete.
     pub fn take(&mut self, bytes: &[u8]) -> Result<Vec<Value>, DecodeError> {
         self.input.extend_from_slice(bytes);
         let mut values = Vec::new();
@@ -69,9 +69,9 @@ pub(crate) struct Transport {
     pub command: Option<Connection>,
     pub pubsub: Option<Connection>,
     pub pubsub_activity: Millis,
-    /// The last reply that says that all is well.
+    /// Time of the last reply without an error.
     pub last_available: Millis,
-    /// When the ping was sent that is not answered yet; 0: there is none.
+    /// Time of the unanswered ping; 0: there is none.
     pub open_ping: Millis,
     pub last_ping: Millis,
     pub last_pong: Millis,
@@ -79,7 +79,7 @@ pub(crate) struct Transport {
 }
 
 impl Transport {
-    /// A link without connections.
+    /// Returns a link without connections.
     pub fn new(now: Millis) -> Transport {
         Transport {
             users: 1,
@@ -95,12 +95,12 @@ impl Transport {
         }
     }
 
-    /// Replies that are to come.
+    /// Returns the number of replies that are to come.
     pub fn pending(&self) -> usize {
         self.command.as_ref().map_or(0, |connection| connection.awaited.len())
     }
 
-    /// The times of a link that was just made. It is connected at once: the time until then counts as silence.
+    /// Resets the times of a link that was just made. It is connected at once: the time until then counts as silence.
     pub fn restart(&mut self, now: Millis) {
         self.last_reconnect = 0;
         self.open_ping = now;

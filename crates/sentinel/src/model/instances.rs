@@ -1,4 +1,4 @@
-//! All instances, and how they are found.
+//! All instances, and lookups of them.
 
 use crate::model::instance::{Group, Instance, InstanceId, Kind};
 use crate::model::instance_address::Address;
@@ -9,7 +9,7 @@ use std::ops::{Index, IndexMut};
 #[derive(Debug, Default)]
 pub(crate) struct Instances {
     by_id: BTreeMap<InstanceId, Instance>,
-    /// In the order in which they were added.
+    /// Primaries in the order in which they were added.
     pub primaries: Vec<InstanceId>,
     last: InstanceId,
 }
@@ -29,34 +29,34 @@ impl IndexMut<InstanceId> for Instances {
 }
 
 impl Instances {
-    /// Whether it is still there.
+    /// Returns whether the instance is still there.
     pub fn contains(&self, id: InstanceId) -> bool {
         self.by_id.contains_key(&id)
     }
 
-    /// What a primary has; of others, their primary's.
+    /// Returns a primary's state; of others, their primary's.
     pub fn group(&self, id: InstanceId) -> &Group {
         self[self.primary_of(id)].group.as_deref().expect("a primary has a group")
     }
 
-    /// The same, to be changed.
+    /// Returns a primary's state, to be changed; of others, their primary's.
     pub fn group_mut(&mut self, id: InstanceId) -> &mut Group {
         let primary = self.primary_of(id);
         self[primary].group.as_deref_mut().expect("a primary has a group")
     }
 
-    /// The primary that an instance belongs to; it itself if it is one.
+    /// Returns the primary that an instance belongs to; itself if it is one.
     pub fn primary_of(&self, id: InstanceId) -> InstanceId {
         self[id].primary.unwrap_or(id)
     }
 
-    /// Replicas, then Sentinels of a primary.
+    /// Returns replicas, then Sentinels of a primary.
     pub fn members(&self, primary: InstanceId) -> Vec<InstanceId> {
         let group = self.group(primary);
         group.replicas.iter().chain(&group.sentinels).copied().collect()
     }
 
-    /// All instances.
+    /// Returns all instances.
     pub fn all(&self) -> impl Iterator<Item = (&InstanceId, &Instance)> {
         self.by_id.iter()
     }
@@ -74,7 +74,7 @@ impl Instances {
         id
     }
 
-    /// Takes an instance out, from where it is named, too.
+    /// Removes an instance, and the references to it.
     pub fn take(&mut self, id: InstanceId) -> Option<Instance> {
         let instance = self.by_id.remove(&id)?;
         match instance.primary {
@@ -92,22 +92,22 @@ impl Instances {
         Some(instance)
     }
 
-    /// The primary of that name.
+    /// Returns the primary of that name.
     pub fn primary_named(&self, name: &[u8]) -> Option<InstanceId> {
         self.primaries.iter().copied().find(|&id| self[id].name.as_bytes() == name)
     }
 
-    /// The replica of that name.
+    /// Returns the replica of that name.
     pub fn replica_named(&self, primary: InstanceId, name: &str) -> Option<InstanceId> {
         self.group(primary).replicas.iter().copied().find(|&id| self[id].name == name)
     }
 
-    /// The first of these at that address.
+    /// Returns the first of these at that address.
     pub fn at(&self, ids: &[InstanceId], address: &Address) -> Option<InstanceId> {
         ids.iter().copied().find(|&id| self[id].address.is_same(address))
     }
 
-    /// A primary's Sentinel with that id.
+    /// Returns a primary's Sentinel with that id.
     pub fn sentinel_with_id(&self, primary: InstanceId, run_id: &str) -> Option<InstanceId> {
         self.group(primary).sentinels.iter().copied().find(|&id| self[id].run_id.as_deref() == Some(run_id))
     }

@@ -1,7 +1,7 @@
-//! What a Sentinel knows, as plain data, and the words between it and its surroundings.
+//! A Sentinel's knowledge as plain data, and the types between it and its surroundings.
 //!
-//! In: bytes of replies. Out: values, and the effects that are wanted. Nothing here decides anything: that is done by
-//! the files beside this room, each a part of [`Sentinel`](crate::Sentinel).
+//! In: bytes of replies. Out: values, and requested effects. No decision is made here: the files beside this room make
+//! them, each a part of [`Sentinel`](crate::Sentinel).
 
 pub(crate) mod effect;
 pub(crate) mod info_report;

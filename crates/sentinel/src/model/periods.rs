@@ -1,4 +1,4 @@
-//! The times that a Sentinel lives by, which SENTINEL DEBUG shows and changes.
+//! A Sentinel's periods, which SENTINEL DEBUG shows and changes.
 
 use crate::model::effect::Millis;
 
@@ -41,7 +41,7 @@ impl Default for Periods {
 }
 
 impl Periods {
-    /// Names as SENTINEL DEBUG takes them, and the values, in its order.
+    /// Returns names in the form of SENTINEL DEBUG, and the values, in its order.
     pub fn named(&mut self) -> [(&'static str, &mut Millis); 13] {
         [
             ("info-period", &mut self.info),

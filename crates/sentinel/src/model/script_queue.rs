@@ -14,7 +14,7 @@ pub(crate) struct Script {
     pub argv: Vec<Vec<u8>>,
     pub running: bool,
     pub tries: u32,
-    /// Running: since when; else not before that.
+    /// Start time if it runs; else the earliest time to start.
     pub start: Millis,
     pub pid: u32,
 }
@@ -27,7 +27,7 @@ pub(crate) struct ScriptQueue {
 }
 
 impl ScriptQueue {
-    /// Queues a script. The oldest that does not run goes if there are too many.
+    /// Queues a script. The oldest that does not run is dropped if there are too many.
     pub fn push(&mut self, argv: Vec<Vec<u8>>) {
         self.last += 1;
         self.scripts.push(Script { id: ScriptId(self.last), argv, running: false, tries: 0, start: 0, pid: 0 });
@@ -38,12 +38,12 @@ impl ScriptQueue {
         }
     }
 
-    /// How many run.
+    /// Returns the number of running scripts.
     pub fn running(&self) -> usize {
         self.scripts.iter().filter(|script| script.running).count()
     }
 
-    /// Those that are to be started now; they count as running.
+    /// Returns the scripts that are due now; they count as running.
     pub fn start_due(&mut self, now: Millis) -> Vec<(ScriptId, Vec<Vec<u8>>)> {
         let room = RUNNING_MAX.saturating_sub(self.running());
         let due = self.scripts.iter_mut().filter(|script| !script.running && script.start <= now).take(room);
@@ -56,13 +56,13 @@ impl ScriptQueue {
         .collect()
     }
 
-    /// The script with that number.
+    /// Returns the script with that number.
     pub fn get_mut(&mut self, id: ScriptId) -> Option<&mut Script> {
         self.scripts.iter_mut().find(|script| script.id == id)
     }
 
-    /// A script has ended. With status 1 or by a signal it is tried again, each time later; otherwise it is answered
-    /// once it has ended for good.
+    /// Records that a script has ended. With status 1 or by a signal it is tried again, each time later; otherwise it
+    /// is returned once it has ended for good.
     pub fn ended(&mut self, id: ScriptId, status: i32, signal: i32, now: Millis, delay: Millis) -> Option<Script> {
         let at = self.scripts.iter().position(|script| script.id == id)?;
         let script = &mut self.scripts[at];

@@ -1,4 +1,4 @@
-//! All links to instances, and whose a connection is.
+//! All links to instances, and the owners of connections.
 
 use crate::model::effect::{ConnectionId, Millis};
 use crate::model::instance::TransportId;
@@ -10,7 +10,7 @@ use std::ops::{Index, IndexMut};
 #[derive(Debug, Default)]
 pub(crate) struct Transports {
     by_id: BTreeMap<TransportId, Transport>,
-    /// Whose a connection is, and whether it is subscribed.
+    /// The link of a connection, and whether it is subscribed.
     owners: BTreeMap<ConnectionId, (TransportId, bool)>,
     last_link: TransportId,
     last_connection: u64,
@@ -31,19 +31,19 @@ impl IndexMut<TransportId> for Transports {
 }
 
 impl Transports {
-    /// A new link with one user.
+    /// Adds a link with one user.
     pub fn add(&mut self, now: Millis) -> TransportId {
         self.last_link += 1;
         self.by_id.insert(self.last_link, Transport::new(now));
         self.last_link
     }
 
-    /// Without a user.
+    /// Removes a link, which has no user.
     pub fn remove(&mut self, id: TransportId) {
         self.by_id.remove(&id);
     }
 
-    /// A connection that is about to be opened.
+    /// Returns a connection that is about to be opened.
     pub fn connection(&mut self, link: TransportId, pubsub: bool, now: Millis) -> Connection {
         self.last_connection += 1;
         let id = ConnectionId(self.last_connection);
@@ -51,14 +51,14 @@ impl Transports {
         Connection::new(id, now)
     }
 
-    /// Where a connection is, if it is there.
+    /// Returns the slot of a connection, if it is there.
     pub fn slot(&mut self, connection: ConnectionId) -> Option<(TransportId, bool, &mut Option<Connection>)> {
         let (link, pubsub) = *self.owners.get(&connection)?;
         let found = self.by_id.get_mut(&link)?;
         Some((link, pubsub, if pubsub { &mut found.pubsub } else { &mut found.command }))
     }
 
-    /// Takes a connection away that is closed.
+    /// Forgets a closed connection.
     pub fn forget(&mut self, connection: ConnectionId) {
         if let Some((link, _, slot)) = self.slot(connection) {
             *slot = None;

@@ -1,9 +1,9 @@
-//! What a virtual Sentinel asks of its surroundings; its disk outlives it.
+//! The surroundings of a virtual Sentinel; its disk outlives it.
 
 use sentinel::{ConfigLine, Host};
 use std::sync::{Arc, Mutex};
 
-/// The lines that were written last.
+/// The lines of the last write.
 pub type Disk = Arc<Mutex<Vec<ConfigLine>>>;
 
 pub struct VirtualHost {

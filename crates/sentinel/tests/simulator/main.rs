@@ -1,5 +1,5 @@
-//! Several Sentinels with virtual servers, network and clocks. One seed decides what fails and when; a failure is one
-//! number.
+//! Several Sentinels with virtual servers, network and clocks. One seed decides each failure and its time; a failure is
+//! one number.
 //!
 //! `CINNABAR_SEED=7 cargo test -p cinnabar-sentinel --test simulator` runs one again, `CINNABAR_SEEDS=1000` more.
 
@@ -30,7 +30,7 @@ fn a_dead_primary_is_replaced_once() {
         world.run(30 * SECOND);
         let new = world.agreed_primary();
         assert_ne!(new, old, "seed {seed}: no failover");
-        // The best replica: of those with the smallest priority the one that has most.
+        // The best replica: the one that has most among those with the smallest priority.
         assert_eq!(new, world.best_replica_of(old), "seed {seed}");
         world.restart_server(old);
         world.run(40 * SECOND);
@@ -42,7 +42,7 @@ fn a_dead_primary_is_replaced_once() {
 
 #[test]
 fn a_primary_that_answers_but_serves_nobody_is_replaced_and_follows_at_once() {
-    // A single Sentinel needs nobody's agreement: a mistake of a moment starts a failover.
+    // A single Sentinel needs no agreement: a mistake of a moment starts a failover.
     for (seed, sentinels, servers) in seeds().flat_map(|seed| [(seed, 3, 3), (seed, 1, 2)]) {
         let mut world = World::new(seed, sentinels, servers);
         world.acknowledge();
@@ -146,7 +146,7 @@ fn a_primary_that_is_cut_off_becomes_a_replica() {
         let mut world = World::new(seed, 3, 3);
         world.run(15 * SECOND);
         let old = world.primary();
-        // With it goes one Sentinel, which goes on telling its clients of the old primary until it hears better.
+        // One Sentinel goes with the old primary, and announces it to its clients until it learns of the new one.
         world.split_with_primary(1);
         world.run(40 * SECOND);
         assert!(world.primaries() > 1, "seed {seed}: both sides have one");
@@ -180,12 +180,12 @@ fn clocks_that_jump_take_nothing_down() {
     }
 }
 
-/// How often something that is well is taken for down, while clocks jump.
+/// Returns how often a healthy instance counts as down, while clocks jump.
 fn taken_for_down(seed: u64, flaw: Flaw) -> usize {
     let mut world = World::with_flaw(seed, 3, 3, flaw);
     world.run(15 * SECOND);
     for _ in 0..6 {
-        // Pings are on their way, for less time than would make a difference.
+        // Pings are under way, for less time than would make a difference.
         world.isolate_sentinels(3);
         world.run(SECOND);
         (0..3).for_each(|node| world.jump_far(node));
@@ -199,7 +199,7 @@ fn taken_for_down(seed: u64, flaw: Flaw) -> usize {
 #[test]
 fn a_vote_outlives_who_gave_it() {
     for seed in seeds() {
-        // What may not be ends the run at once.
+        // A violation ends the run at once.
         let mut world = World::new(seed, 5, 3);
         elect_and_restart(&mut world);
         world.end_trouble();
@@ -218,10 +218,10 @@ fn elect_and_restart(world: &mut World) {
     }
 }
 
-/// Seeds that a mistake has to be found with, at the latest.
+/// Seeds among which a mistake must be found.
 const ENOUGH_SEEDS: u64 = 200;
 
-/// The first seed with which something is that may never be.
+/// Returns the first seed with a violation.
 fn seed_that_finds(flaw: Flaw, sentinels: usize) -> Option<u64> {
     (0..ENOUGH_SEEDS).find(|&seed| {
         let mut world = World::with_flaw(seed, sentinels, 3, flaw);

@@ -1,11 +1,11 @@
-//! A virtual server: as much of one as a Sentinel sees.
+//! A virtual server: only the parts that a Sentinel sees.
 
 use resp::reply_value::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub struct Server {
     pub up: bool,
-    /// None: it is a primary.
+    /// Its primary; None: it is a primary.
     pub primary: Option<(String, i64)>,
     pub link_up: bool,
     pub offset: u64,
@@ -14,9 +14,9 @@ pub struct Server {
     pub number: usize,
     /// It has acknowledged writes.
     pub acknowledges: bool,
-    /// It was restarted, leads, and has forgotten what was acknowledged; its replicas do not follow it.
+    /// It was restarted, leads, and has lost acknowledged writes; its replicas do not follow it.
     pub has_forgotten: bool,
-    /// It was restarted, follows, and has not got what was acknowledged yet.
+    /// It was restarted, follows, and does not have all acknowledged writes yet.
     pub is_out_of_sync: bool,
     was_promoted: bool,
     subscribed: BTreeSet<u64>,
@@ -61,7 +61,7 @@ impl Server {
         self.subscribed.iter().copied().collect()
     }
 
-    /// What a command is answered with, and a message that it published.
+    /// Returns the reply to a command, and a message that it published.
     pub fn command(&mut self, connection: u64, command: &Value, replicas: &str) -> (Vec<u8>, Option<Vec<u8>>) {
         let words = words(command);
         let name = words[0].to_ascii_uppercase();

@@ -1,4 +1,4 @@
-//! Sentinels and servers, the network between them, and what must hold of them.
+//! Sentinels and servers, the network between them, and their invariants.
 
 use crate::host::{Disk, VirtualHost};
 use crate::server::{Server, words};
@@ -11,17 +11,17 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// A Sentinel (first) or a server, by its number among all.
 type Node = usize;
 
-/// A mistake that is made on purpose, to see that it is found.
+/// A deliberate mistake, to check that it is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
     None,
-    /// What a Sentinel remembers is not on the disk: one that was restarted votes again.
+    /// A Sentinel's memory is not on the disk: after a restart it votes again.
     Forgets,
-    /// A Sentinel tells everybody who asks that it votes for them.
+    /// A Sentinel promises its vote to everybody who asks.
     VotesForAll,
-    /// More than half of the Sentinels that are reached is enough to be elected.
+    /// A majority of the reached Sentinels is enough to be elected.
     CountsItsSideOnly,
-    /// Jumps of the clock are not noticed.
+    /// Jumps of the clock are ignored.
     TrustsClocks,
 }
 
@@ -65,13 +65,13 @@ pub struct World {
     /// The side of each node; sides do not reach each other.
     side: Vec<u8>,
     history: Vec<String>,
-    /// Who was elected in an epoch.
+    /// The leader elected in an epoch.
     leaders: BTreeMap<u64, String>,
-    /// Who a Sentinel voted for in an epoch.
+    /// The vote of a Sentinel in an epoch.
     votes: BTreeMap<(Node, u64), String>,
-    /// What was promoted in an epoch.
+    /// The replica promoted in an epoch.
     promoted: BTreeMap<u64, String>,
-    /// Who has voted for another, and was not restarted since; in which epoch.
+    /// Sentinels that have voted for another, and were not restarted since; with the epoch.
     voters: BTreeMap<Node, u64>,
     flaw: Flaw,
     violations: Vec<String>,
@@ -80,12 +80,12 @@ pub struct World {
 }
 
 impl World {
-    /// The first server is the primary of the others.
+    /// Returns a world whose first server is the primary of the others.
     pub fn new(seed: u64, sentinels: usize, servers: usize) -> World {
         World::with_flaw(seed, sentinels, servers, Flaw::None)
     }
 
-    /// The same, with a mistake.
+    /// Returns such a world, with a mistake.
     pub fn with_flaw(seed: u64, sentinels: usize, servers: usize, flaw: Flaw) -> World {
         let mut random = fastrand::Rng::with_seed(seed);
         let primary = |number: usize| (number > 0).then(|| (ip(sentinels), i64::from(SERVER_PORT)));
@@ -226,7 +226,7 @@ impl World {
         }
     }
 
-    /// What has come to be, on all connections whose ends reach each other.
+    /// Delivers due messages, on all connections whose ends reach each other.
     fn deliver(&mut self) {
         for id in self.connections.keys().copied().collect::<Vec<_>>() {
             let Some(connection) = self.connections.get(&id) else {
@@ -339,7 +339,7 @@ impl World {
         }
     }
 
-    /// Whether a server has a link to that primary.
+    /// Returns whether a server has a link to that primary.
     fn follows(&self, replica: usize, primary: usize) -> bool {
         let (server, sentinels) = (&self.servers[replica], self.members.len());
         let host = server.primary.as_ref().map(|(host, _)| host.as_str());
@@ -358,7 +358,7 @@ impl World {
             if let Some(primary) = primary {
                 let offset = self.servers[primary].offset;
                 let server = &mut self.servers[replica];
-                // Some lag behind.
+                // Some servers lag behind.
                 server.offset = server.offset.max(offset.saturating_sub(server.number as u64));
             }
         }
@@ -374,7 +374,7 @@ impl World {
         replicas.enumerate().map(line).collect()
     }
 
-    // What a Sentinel says, and what may never be.
+    // Records a Sentinel's event, and checks the invariants.
     fn event(&mut self, node: Node, channel: &str, message: &str) {
         self.history.push(format!("{} {node} {channel} {message}", self.now - START));
         let id = self.members[node].sentinel.as_ref().expect("it spoke").my_id().to_string();
@@ -410,23 +410,23 @@ impl World {
         }
     }
 
-    /// What may never be was. Without a mistake made on purpose that is the end.
+    /// Records a violation. Without a deliberate mistake it ends the test.
     fn violate(&mut self, what: String) {
         assert!(self.flaw != Flaw::None, "seed {}: {what}\n{}", self.seed, self.history.join("\n"));
         self.violations.push(what);
     }
 
-    /// What was that may never be.
+    /// Returns the violations.
     pub fn violations(&self) -> &[String] {
         &self.violations
     }
 
-    /// All servers have acknowledged writes.
+    /// Makes all servers acknowledge writes.
     pub fn acknowledge(&mut self) {
         self.servers.iter_mut().for_each(|server| server.acknowledges = true);
     }
 
-    /// Whether a server is a replica.
+    /// Returns whether a server is a replica.
     pub fn is_replica(&self, server: usize) -> bool {
         self.servers[server].primary.is_some()
     }
@@ -461,7 +461,7 @@ impl World {
         self.connections_of(node).into_iter().for_each(|id| self.drop_connection(id, true));
     }
 
-    /// Who has voted for another dies and comes back at once. Then the question of a rival comes, which is late.
+    /// Kills and restarts Sentinels that have voted for another. Then the late question of a rival comes.
     pub fn restart_voters(&mut self) {
         for (node, epoch) in std::mem::take(&mut self.voters) {
             self.crash_sentinel(node);
@@ -472,7 +472,7 @@ impl World {
         }
     }
 
-    /// An operator gives a Sentinel the order to replace the primary. Returns whether it begins to.
+    /// Lets an operator order a Sentinel to replace the primary. Returns whether it begins to.
     pub fn order_failover(&mut self, node: Node) -> bool {
         self.ask(node, &[b"failover", b"group"]) == Value::Simple(b"OK".to_vec())
     }
@@ -482,7 +482,7 @@ impl World {
         self.jump_by(node, by);
     }
 
-    /// A Sentinel's clock jumps by more than it lets pass.
+    /// Makes a Sentinel's clock jump by more than it tolerates.
     pub fn jump_far(&mut self, node: Node) {
         let by = self.random.i64(2_500..20_000);
         let by = if self.random.bool() { by } else { -by };
@@ -494,7 +494,7 @@ impl World {
         self.members[node].clock += by;
     }
 
-    /// Something fails, or is well again.
+    /// Breaks something, or heals it.
     pub fn trouble(&mut self) {
         let server = self.random.usize(..self.servers.len());
         let sentinel = self.random.usize(..self.members.len());
@@ -510,7 +510,7 @@ impl World {
                 let random = &mut self.random;
                 self.side.iter_mut().for_each(|side| *side = random.u8(..2));
                 if self.flaw == Flaw::CountsItsSideOnly {
-                    // Who is on the other side is not counted among all.
+                    // The members on the other side do not count among all.
                     (0..self.members.len()).for_each(|node| _ = self.ask_if_up(node, &[b"reset", b"group"]));
                 }
             }
@@ -518,7 +518,7 @@ impl World {
     }
 
     pub fn some_time(&self) -> i64 {
-        // Follows from the time that has passed, so that a seed decides it.
+        // The value follows from the time that has passed, so that a seed decides it.
         500 + (self.now / 5 * 7919 + self.seed as i64 * 104_729) % 15_000
     }
 
@@ -539,19 +539,19 @@ impl World {
         self.side.iter_mut().for_each(|side| *side = 0);
     }
 
-    /// The first so many Sentinels reach nobody but each other.
+    /// Cuts the first so many Sentinels off from all but each other.
     pub fn isolate_sentinels(&mut self, count: usize) {
         self.side[..count].iter_mut().for_each(|side| *side = 1);
     }
 
-    /// The primary and so many Sentinels are on one side.
+    /// Puts the primary and so many Sentinels on one side.
     pub fn split_with_primary(&mut self, count: usize) {
         let primary = self.members.len() + self.primary();
         self.isolate_sentinels(count);
         self.side[primary] = 1;
     }
 
-    // What is so.
+    // Observations.
     pub fn primaries(&self) -> usize {
         self.servers.iter().filter(|server| server.up && server.primary.is_none()).count()
     }
@@ -564,17 +564,17 @@ impl World {
         self.promoted.len()
     }
 
-    /// Messages are under way for so many milliseconds at most.
+    /// Delays messages by so many milliseconds at most.
     pub fn slow_down(&mut self, most_delay: i64) {
         self.most_delay = most_delay;
     }
 
-    /// A replica has all that was acknowledged, and is a member of the set.
+    /// Gives a replica all acknowledged writes, so that it is a member of the set.
     pub fn take_in(&mut self, server: usize) {
         self.servers[server].is_out_of_sync = false;
     }
 
-    /// How often there was such an event.
+    /// Returns how often there was such an event.
     pub fn said(&self, event: &str) -> usize {
         self.history.iter().filter(|line| line.split(' ').nth(2) == Some(event)).count()
     }
@@ -583,7 +583,7 @@ impl World {
         self.history.clone()
     }
 
-    /// The replica that has most when they are alike.
+    /// Returns the replica that has most if they are otherwise alike.
     pub fn best_replica_of(&self, primary: usize) -> usize {
         (0..self.servers.len()).find(|&server| server != primary).expect("a replica")
     }
@@ -599,7 +599,7 @@ impl World {
         self.members[node].sentinel.is_some().then(|| self.ask(node, args))
     }
 
-    /// The server that all Sentinels name.
+    /// Returns the server that all Sentinels name.
     pub fn agreed_primary(&mut self) -> usize {
         let answers: BTreeSet<String> = (0..self.members.len())
             .map(|node| match self.ask(node, &[b"get-master-addr-by-name", b"group"]) {
@@ -616,7 +616,7 @@ impl World {
         (0..self.servers.len()).find(|&server| answers.contains(&ip(first + server))).expect("a server")
     }
 
-    /// Every Sentinel knows all others, and all replicas.
+    /// Checks that every Sentinel knows all others, and all replicas.
     pub fn check_discovered(&mut self) {
         let sentinels = self.members.len() - 1;
         let replicas = self.servers.len() - 1;
@@ -629,7 +629,7 @@ impl World {
         }
     }
 
-    /// One primary, which all Sentinels name and all other servers follow.
+    /// Checks that there is one primary, which all Sentinels name and all other servers follow.
     pub fn check_settled(&mut self) {
         let primary = self.agreed_primary();
         let history = self.history.join("\n");
