@@ -1,5 +1,5 @@
-//! The commands as rules of users know them: by their own names, whatever they are called now, and by categories: what
-//! a command's group and flags imply, and what its entry adds.
+//! The commands as rules of users know them: by their own names, even if renamed, and by categories: those that a
+//! command's group and flags imply, and those that its entry adds.
 
 use crate::core::command::{ADMIN, BLOCKING, Command, FAST, Group, PUBSUB, READONLY, WRITE};
 use crate::core::mode;
@@ -16,7 +16,7 @@ pub struct Catalog {
 }
 
 static CATALOG: OnceLock<Catalog> = OnceLock::new();
-/// That of a Sentinel within a server's process.
+/// The catalog of a Sentinel within a server's process.
 static CATALOG_OF_SENTINEL: OnceLock<Catalog> = OnceLock::new();
 
 fn place() -> &'static OnceLock<Catalog> {
@@ -24,7 +24,7 @@ fn place() -> &'static OnceLock<Catalog> {
 }
 
 impl Catalog {
-    /// The catalog of all commands that exist for this thread.
+    /// Returns the catalog of all commands that exist for this thread.
     pub fn get() -> &'static Catalog {
         place().get().expect("commands are installed before users are asked for")
     }
@@ -50,18 +50,18 @@ impl Catalog {
         });
     }
 
-    /// What the command of this name is called.
+    /// Returns the command of this name.
     pub(crate) fn named(&self, name: &str) -> Option<&CommandNumber> {
         self.known.iter().map(|(_, number)| number).find(|number| number.full_name == name)
     }
 
-    /// All commands of a category, as ACL CAT lists them.
+    /// Returns all commands of a category, as ACL CAT lists them.
     pub(crate) fn names_of(&self, category: &'static str) -> impl Iterator<Item = &str> {
         let has = move |(command, _): &&(&'static Command, CommandNumber)| categories(command).any(|it| it == category);
         self.known.iter().filter(has).map(|(_, number)| &*number.full_name)
     }
 
-    /// What an entry's command is called.
+    /// Returns the number and name of an entry's command.
     pub(crate) fn number(&self, command: &'static Command) -> Option<&CommandNumber> {
         self.known.iter().find(|(known, _)| std::ptr::eq(*known, command)).map(|(_, number)| number)
     }
@@ -84,7 +84,7 @@ impl CommandCatalog for Catalog {
     }
 }
 
-/// The category of this name, in whatever case.
+/// Returns the category of this name, in whatever case.
 pub(crate) fn category_named(name: &[u8]) -> Option<&'static str> {
     CATEGORIES.into_iter().find(|category| category.as_bytes().eq_ignore_ascii_case(name))
 }
@@ -114,13 +114,13 @@ pub const CATEGORIES: [&str; 21] = [
     "scripting",
 ];
 
-/// The category that the commands of a group have. Containers have none: their subcommands do.
+/// Returns the category that the commands of a group have. Containers have none: their subcommands do.
 fn of_group(command: &Command) -> Option<&'static str> {
     if !command.subcommands.is_empty() {
         return None;
     }
     match command.group {
-        // Generic commands on certain types (SORT) or on none (WAIT) say so in their entries.
+        // Generic commands on certain types (SORT) or on none (WAIT) state their categories in their entries.
         Group::Generic => command.categories.iter().all(|name| *name == "dangerous").then_some("keyspace"),
         Group::String => Some("string"),
         Group::List => Some("list"),
@@ -138,12 +138,12 @@ fn of_group(command: &Command) -> Option<&'static str> {
     }
 }
 
-/// The command's categories, in the order of [`CATEGORIES`].
+/// Returns the command's categories, in the order of [`CATEGORIES`].
 pub fn categories(command: &Command) -> impl Iterator<Item = &'static str> {
     let group = of_group(command);
     let flags = command.flags;
     let implied = move |name: &str| match name {
-        // What a script does is not known; that it says it only reads is not what the category is about.
+        // The effects of a script are unknown; its claim to be read-only does not matter for the category.
         "read" => flags.has(READONLY) && group != Some("scripting"),
         "write" => flags.has(WRITE),
         "admin" => flags.has(ADMIN),
@@ -158,7 +158,7 @@ pub fn categories(command: &Command) -> impl Iterator<Item = &'static str> {
     CATEGORIES.into_iter().filter(move |name| group == Some(name) || implied(name) || own.contains(name))
 }
 
-/// What rules refer to in this engine.
+/// Returns the context that rules refer to in this engine.
 pub fn rule_context(engine: &Engine) -> RuleContext<'static> {
     let all_channels = engine.config().snapshot().choice(Directive::ACL_PUBSUB_DEFAULT) == "allchannels";
     RuleContext { catalog: Catalog::get(), all_channels }

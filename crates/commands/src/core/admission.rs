@@ -9,18 +9,19 @@
 //! | the log's replay | nothing: it was admitted once ([`Asker::is_obeyed`]) |
 //! | the stream of the server that is followed | whether there is a pause; it was admitted there |
 //!
-//! The checks come in Valkey's order, so that of several reasons clients are told the same one:
+//! The checks come in Valkey's order, so that clients get the same one of several reasons:
 //!
 //! ```text
 //!   authentication - protected commands - MULTI - rights - quotas - slots, redirection - memory - disk - replicas - read-only replica -
 //!   subscriptions - link to the primary - loading - busy script - monitors - pause
 //! ```
 //!
-//! **At which moment.** All reasons are bits of one word ([`DenyReasons`]), which others set; with each change of what
-//! is more than measured an epoch begins. A command keeps the epoch in which it was admitted. Under its locks it looks
-//! whether their shards have [seen a later one](engine::keyspace::shard::Shard::admits): then it has done nothing, and
-//! is admitted anew. Who has changed the word and then [passed all locks](Engine::pass_locks) knows that nothing runs
-//! any more that was admitted before: [`Settle`] does that before a command replies. See docs/design/locks.md.
+//! **The moment of admission.** All reasons are bits of one word ([`DenyReasons`]), which other threads set; with each
+//! change that is more than a measurement an epoch begins. A command stores the epoch in which it was admitted. Under
+//! its locks it checks whether their shards have [seen a later one](engine::keyspace::shard::Shard::admits): then it
+//! has had no effect, and is admitted anew. A thread that has changed the word and then [passed all
+//! locks](Engine::pass_locks) knows that no command admitted before is still running: [`Settle`] does that before a
+//! command replies. See docs/design/locks.md.
 
 use crate::core::args::Args;
 use crate::core::busy_script;
@@ -47,14 +48,14 @@ use replication::failover_state::FailoverState;
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What is to become of a command.
+/// The decision about a command.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Verdict {
     Run,
     /// Until the pause has ended.
     Wait,
     Refuse(Error),
-    /// The client's connection has been ended by others: it is replied nothing more.
+    /// The client's connection has been ended by others: it gets no reply any more.
     End,
     /// Other nodes are asked.
     Forward(Box<Question>),
@@ -67,21 +68,21 @@ pub(crate) struct AdmissionRequest<'r> {
     name: &'r str,
     /// Flags of the command itself.
     own: Flags,
-    /// Those of everything that would run.
+    /// Flags of everything that would run.
     flags: Flags,
-    /// Flags that something of that has not.
+    /// Flags that at least one of these commands lacks.
     lacking: Flags,
-    /// It may need locks.
+    /// The command may need locks.
     has_keys: bool,
-    /// What the client's user needs the right for.
+    /// The call that the client's user needs the right for.
     call: Call<'r>,
-    /// What says where in a cluster it runs.
+    /// The entry that decides the node of a cluster at which it runs.
     command: &'static Command,
     args: &'r Args<'r>,
 }
 
 impl<'r> AdmissionRequest<'r> {
-    /// A command of a client with these arguments.
+    /// Returns the request of a client's command with these arguments.
     pub fn of(
         engine: &Engine,
         session: &Session,
@@ -99,7 +100,7 @@ impl<'r> AdmissionRequest<'r> {
         AdmissionRequest { asker, name, own, flags, lacking, has_keys, call, command: entry.command, args }
     }
 
-    /// One that is told from its entry alone, with the rights that it needs.
+    /// Returns the request of a command judged by its entry alone, with the rights that it needs.
     pub fn of_command(command: &'static Command, args: &'r Args<'r>, call: Call<'r>) -> AdmissionRequest<'r> {
         let (asker, name, own) = (Asker::Client, command.name, command.flags);
         let (flags, lacking, has_keys) = (own, own.complement(), !command.keys.is_empty());
@@ -107,7 +108,7 @@ impl<'r> AdmissionRequest<'r> {
     }
 }
 
-/// Whether a command with these keys may run, whatever it is: so it nearly always is. Remembers the state of the server
+/// Returns whether a command with these keys may run, whatever it is: the common case. Stores the state of the server
 /// by which that was decided.
 #[inline(always)]
 pub(crate) fn is_open(engine: &Engine, session: &mut Session, entry: &CommandEntry, keys: &[(usize, KeyHash)]) -> bool {
@@ -120,11 +121,11 @@ pub(crate) fn is_open(engine: &Engine, session: &mut Session, entry: &CommandEnt
         && !session.info.monitor.load(Relaxed)
 }
 
-/// Whether a command of a client of a cluster is about slots that stay here, one slot if it has several keys. What may
-/// touch more than these keys is looked at as a whole.
+/// Returns whether a command of a client of a cluster is about slots that stay here, one slot if it has several keys. A
+/// command that may touch more than these keys is checked in full.
 #[inline(never)]
 fn is_served(engine: &Engine, session: &mut Session, entry: &CommandEntry, keys: &[(usize, KeyHash)]) -> bool {
-    // Of a command that did not come to run.
+    // A command that did not come to run may have left a slot.
     session.open_slot = None;
     let [(_, first), others @ ..] = keys else { return false };
     !entry.may_touch_more
@@ -134,7 +135,7 @@ fn is_served(engine: &Engine, session: &mut Session, entry: &CommandEntry, keys:
         && !session.asking
 }
 
-/// Whether a command may run now.
+/// Returns whether a command may run now.
 #[cold]
 pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &AdmissionRequest<'_>, now: Now) -> Verdict {
     if request.asker.is_obeyed() {
@@ -187,7 +188,7 @@ pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &AdmissionR
     {
         return verdict;
     }
-    // The memory of this node's keys is full: a command about another's has been sent there.
+    // The memory of this node's keys is full: a command about another node's keys has been sent there.
     if let Err(error) = request.call.check_memory(session) {
         return Verdict::Refuse(error);
     }
@@ -197,7 +198,8 @@ pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &AdmissionR
     }
     session.admitted = engine.persistence_status().deny_reasons();
     match refusal(engine, session, request) {
-        // A server that hands the lead over under a pause is a replica before that ends: who waits then is cut off.
+        // A server that hands the lead over under a pause is a replica before that ends: a client that waits then is
+        // disconnected.
         Some(Error::ReadOnlyReplica) if has_to_wait(session.admitted, request) => Verdict::Wait,
         Some(error) => Verdict::Refuse(error),
         None if has_to_wait(session.admitted, request) => Verdict::Wait,
@@ -205,14 +207,14 @@ pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &AdmissionR
     }
 }
 
-/// Whether primaries send such commands, orders of a cluster among them. The others change this server itself, its role
-/// say, and wait for the thread that applies the stream.
+/// Returns whether primaries send such commands, orders of a cluster among them. The others change this server itself,
+/// such as its role, and wait for the thread that applies the stream.
 fn comes_from_primaries(request: &AdmissionRequest<'_>) -> bool {
     let own = request.own;
     !own.has(ADMIN) || own.has(WRITE) || own.has(MAY_REPLICATE) || request.command.group == Group::Cluster
 }
 
-/// What becomes of a command of a cluster's client that does not run here.
+/// Returns the verdict on a command of a cluster's client that does not run here.
 fn route(
     engine: &Engine,
     session: &mut Session,
@@ -223,7 +225,7 @@ fn route(
     let reason = cluster_routing::route(engine, session, routed).err();
     let call = (request.command, request.args);
     if reason.as_ref().is_some_and(|reason| forwarding::may_queue(engine, session, call, reason)) {
-        // EXEC is admitted when it is known where it runs.
+        // EXEC is admitted once its node is known.
         return Some(Verdict::Run).filter(|_| !is_mixed(session, request));
     }
     match forwarding::question(engine, session, call, reason.as_ref(), now) {
@@ -238,16 +240,17 @@ fn route(
     }
 }
 
-/// Whether replies could not be told from messages: in RESP3 these look like nothing else.
+/// Returns whether replies could not be distinguished from messages: in RESP3 messages have a form of their own.
 fn is_mixed(session: &Session, request: &AdmissionRequest<'_>) -> bool {
     let is_mixed = session.subscriptions.is_some() && session.info.resp.load(Relaxed) != 3;
     is_mixed && !request.own.has(ALLOW_SUBSCRIBED)
 }
 
-/// How often the log is told that a replica goes on without its disk, in milliseconds.
+/// Interval of the log's line about a replica that continues without its disk, in milliseconds.
 const TOLD_EVERY: i64 = 10_000;
 
-/// A replica whose disk fails ends rather than write what it cannot save, unless `replica-ignore-disk-write-errors`.
+/// Ends a replica whose disk fails, rather than have it write commands that it cannot save, unless
+/// `replica-ignore-disk-write-errors`.
 fn see_disk(engine: &Engine, state: DenyReasons, request: &AdmissionRequest<'_>, now: Now) {
     let writes = request.flags.has(WRITE);
     if !state.is_failed() && !state.is_unlogged() || !writes && !request.own.has(TELLS_DISK_ERRORS) {
@@ -262,14 +265,15 @@ fn see_disk(engine: &Engine, state: DenyReasons, request: &AdmissionRequest<'_>,
     }
 }
 
-/// What becomes of a command about keys of a client that follows redirections, on a server that follows another one.
+/// Returns the verdict on a command about keys of a client that follows redirections, on a server that follows another
+/// one.
 fn sent_on(engine: &Engine, session: &Session, request: &AdmissionRequest<'_>) -> Option<Verdict> {
     let info = &session.info;
     let is_about_keys = request.flags.has(WRITE) || request.flags.has(READONLY) && !info.read_only.load(Relaxed);
     if !info.redirects.load(Relaxed) || !is_about_keys {
         return None;
     }
-    // Until the other one leads it would send the client back.
+    // Before the other server leads, it would send the client back.
     if engine.replication().failover.lock().state() == FailoverState::InProgress {
         return Some(Verdict::Wait);
     }
@@ -277,7 +281,7 @@ fn sent_on(engine: &Engine, session: &Session, request: &AdmissionRequest<'_>) -
     Some(Verdict::Refuse(primary.redirect()))
 }
 
-/// Whether the configuration lets this client have a protected command: DEBUG, or MODULE.
+/// Returns whether the configuration lets this client have a protected command: DEBUG, or MODULE.
 pub(crate) fn permitted(engine: &Engine, session: &Session, name: &str) -> Result<(), Error> {
     let (directive, refusal) = match name {
         "debug" => (Directive::ENABLE_DEBUG_COMMAND, Error::DebugNotAllowed),
@@ -287,12 +291,13 @@ pub(crate) fn permitted(engine: &Engine, session: &Session, name: &str) -> Resul
     if permits { Ok(()) } else { Err(refusal) }
 }
 
-/// Whether the client has to authenticate itself first. Who did not may do what others may as soon as nobody has to.
+/// Returns whether the client has to authenticate first. A client that has not authenticated may run commands once no
+/// password is required.
 pub(crate) fn needs_password(engine: &Engine, session: &Session) -> bool {
     !session.asker.is_obeyed() && (session.identity.is_nobody() || !session.authenticated && engine.users().asks())
 }
 
-/// Why an authenticated client's command is refused.
+/// Returns the reason to refuse an authenticated client's command.
 fn refusal(engine: &Engine, session: &Session, request: &AdmissionRequest<'_>) -> Option<Error> {
     let (state, busy) = (session.admitted, engine.scripts().is_busy());
     let may_grow = busy || !request.flags.has(DENY_OOM);
@@ -309,7 +314,7 @@ fn refusal(engine: &Engine, session: &Session, request: &AdmissionRequest<'_>) -
     if is_loading || state.is_async_loading() && request.flags.has(NO_ASYNC_LOADING) {
         return Some(Error::Loading);
     }
-    // What is for such times must not need a lock, as the script may have it: WATCH, and the end of what is watched.
+    // A command for such times must not need a lock, as the script may have it: WATCH, and the end of watching.
     let is_for_such_times = request.flags.has(ALLOW_BUSY) && !request.has_keys && session.watching.is_none();
     if busy && !is_for_such_times {
         return Some(busy_script::busy(engine));
@@ -318,8 +323,8 @@ fn refusal(engine: &Engine, session: &Session, request: &AdmissionRequest<'_>) -
     (is_monitor && request.flags.has(WRITE.and(READONLY).and(MAY_REPLICATE))).then_some(Error::MonitorHasNoKeys)
 }
 
-/// Why something that would write, or need memory, is refused to any client. `may_grow`: memory is no matter.
-/// `is_told`: it is told of a disk that fails though it does not write.
+/// Returns the reason to refuse a command that would write, or need memory, to any client. `may_grow`: memory does not
+/// matter. `is_told`: it is refused for a failing disk though it does not write.
 fn refusal_of_write(engine: &Engine, state: DenyReasons, flags: Flags, may_grow: bool, is_told: bool) -> Option<Error> {
     let writes = flags.has(WRITE);
     if state.is_short_of_memory() && !may_grow {
@@ -331,34 +336,35 @@ fn refusal_of_write(engine: &Engine, state: DenyReasons, flags: Flags, may_grow:
     if state.is_unlogged() && (writes || is_told) {
         return Some(unlogged(engine));
     }
-    // Who follows another server has no say in whether that one's replicas are enough.
+    // A server that follows another one does not judge whether that one's replicas are enough.
     if state.is_short_of_replicas() && writes && !engine.is_following() {
         return Some(Error::TooFewReplicas);
     }
     (state.is_read_only_replica() && writes).then_some(Error::ReadOnlyReplica)
 }
 
-/// What the system calls an error that has no number.
+/// The system's number for an error without a number.
 const EIO: i32 = 5;
 
-/// Why the log takes nothing.
+/// Returns the reason that the log takes nothing.
 fn unlogged(engine: &Engine) -> Error {
     let number = aof::of(engine).map_or(0, Aof::error);
     let error = io::Error::from_raw_os_error(i32::try_from(number).unwrap_or(EIO));
     Error::AofFailed(Word::of(os_message(&error)))
 }
 
-/// Whether the command has to wait for the end of the pause that is on.
+/// Returns whether the command has to wait for the end of the present pause.
 fn has_to_wait(state: DenyReasons, request: &AdmissionRequest<'_>) -> bool {
     match state.paused() {
         Paused::Nothing => false,
         Paused::All => true,
-        // What other servers would hear of.
+        // The command would reach other servers.
         Paused::Writes => request.flags.has(WRITE.and(MAY_REPLICATE)),
     }
 }
 
-/// Why a script, or a command that it calls, with these flags is refused. What has begun to write goes on.
+/// Returns the reason to refuse a script, or a command that it calls, with these flags. A script that has begun to
+/// write continues.
 pub(crate) fn refusal_in_script(engine: &Engine, flags: Flags, may_grow: bool, has_written: bool) -> Option<Error> {
     let state = engine.persistence_status().deny_reasons();
     if state.is_none() || has_written {
@@ -367,7 +373,7 @@ pub(crate) fn refusal_in_script(engine: &Engine, flags: Flags, may_grow: bool, h
     refusal_of_write(engine, state, flags, may_grow || !flags.has(DENY_OOM), false)
 }
 
-/// Whether a client that waits may be served now with the command that it waits with.
+/// Returns whether a waiting client may be served now with its command.
 pub(crate) fn admit_retry(engine: &Engine, command: &'static Command) -> Verdict {
     let state = engine.persistence_status().deny_reasons();
     if state.is_none() {
@@ -379,12 +385,12 @@ pub(crate) fn admit_retry(engine: &Engine, command: &'static Command) -> Verdict
     }
 }
 
-/// Whether a chunked command that writes may go on with its next piece, which then runs under no lock that has seen a
+/// Returns whether a chunked command that writes may run its next piece, which then runs under no lock that has seen a
 /// later epoch.
 pub(crate) fn admit_piece(cx: &mut Context<'_>) -> Verdict {
     let state = cx.engine.persistence_status().deny_reasons();
     cx.keys.set_admitted(state.epoch());
-    // Who waits while a server hands the lead over hears what became of that.
+    // A client that waits while a server hands the lead over gets the outcome of that.
     if state.paused() != Paused::Nothing {
         return Verdict::Wait;
     }
@@ -395,14 +401,14 @@ pub(crate) fn admit_piece(cx: &mut Context<'_>) -> Verdict {
     }
 }
 
-/// Replies when no command is under way any more that was admitted before this began, here or at another node that was
+/// Replies once no command is under way any more that was admitted before this began, here or at another node that was
 /// [asked for it](crate::core::forwarding).
 #[derive(Default)]
 pub(crate) struct Settle {
     next: usize,
     /// The number of changes of users at its beginning.
     rights: Option<u64>,
-    /// The reply, where it is a number.
+    /// The reply, if it is a number.
     count: Option<i64>,
     /// The client's connection ends with the reply.
     ends_client: bool,
@@ -410,18 +416,18 @@ pub(crate) struct Settle {
 }
 
 impl Settle {
-    /// For a command that is chunked already.
+    /// Returns the state for a command that is chunked already.
     pub fn new() -> Settle {
         Settle::default()
     }
 
-    /// For a command that has changed what others are admitted by. Who holds all locks, as a transaction with such a
-    /// command does, knows already that nothing else is under way.
+    /// Replies OK to a command that has changed the state by which others are admitted. A command that holds all locks,
+    /// as in a transaction, needs no wait.
     pub fn then_ok(cx: &mut Context<'_>) {
         Settle::new().begin(cx);
     }
 
-    /// The same with OK or a number as the reply, which may be the client's last.
+    /// Replies OK or a number in the same way, perhaps as the client's last reply.
     pub fn then_reply(cx: &mut Context<'_>, count: Option<i64>, ends_client: bool) {
         Settle { count, ends_client, ..Settle::new() }.begin(cx);
     }
@@ -480,7 +486,7 @@ impl Piecewise for Settle {
     }
 }
 
-/// Whether other nodes are asked by rights that held before so many changes of users.
+/// Returns whether other nodes are asked under rights older than so many changes of users.
 pub(crate) fn asks_by_rights_before(engine: &Engine, changes: u64) -> bool {
     engine.metrics().iter().any(|worker| worker.asks_by_rights_before(changes))
 }

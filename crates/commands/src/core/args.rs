@@ -1,5 +1,4 @@
-//! A command's arguments: places in the buffer that the command was read into, but for large ones, which
-//! own their bytes.
+//! A command's arguments: places in the buffer that the command was read into, but large ones own their bytes.
 
 use engine::Error;
 use engine::propagation::log_batch::put_command;
@@ -13,12 +12,12 @@ pub type Arg<'a> = Cow<'a, [u8]>;
 /// The arguments of one command; number 0 is its name.
 #[derive(Debug, Default)]
 pub struct Args<'a> {
-    /// What the spans refer to.
+    /// The bytes that the spans refer to.
     bytes: &'a [u8],
     spans: &'a [Span],
-    /// What is not borrowed; nearly always nothing.
+    /// Arguments that are not borrowed; nearly always none.
     own: OwnWords,
-    /// `bytes` begins with the request that the arguments are of.
+    /// `bytes` begins with the request of these arguments.
     is_request: bool,
 }
 
@@ -28,12 +27,12 @@ pub struct OwnWords(Option<Box<OwnedArgs>>);
 
 #[derive(Clone, Debug, Default)]
 struct OwnedArgs {
-    /// By index.
+    /// Words by index.
     words: Vec<(usize, Vec<u8>)>,
-    /// In the place of what is borrowed, where nothing is.
+    /// Bytes in the place of the borrowed ones, if none are borrowed.
     bytes: Vec<u8>,
     spans: Vec<Span>,
-    /// Words stay what they are when they are taken: the log needs them afterwards.
+    /// Words remain when they are taken: the log needs them afterwards.
     lasting: bool,
 }
 
@@ -45,7 +44,7 @@ impl From<Vec<(usize, Vec<u8>)>> for OwnWords {
 }
 
 impl OwnWords {
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
@@ -53,25 +52,25 @@ impl OwnWords {
 }
 
 impl<'a> Args<'a> {
-    /// Arguments where a parser found them.
+    /// Returns arguments where a parser found them.
     #[inline]
     pub fn parsed(bytes: &'a [u8], spans: &'a [Span], own: OwnWords) -> Self {
         Args { bytes, spans, own, is_request: false }
     }
 
-    /// Arguments of the request that `bytes` begins with, where [`resp::RequestParser`] found them.
+    /// Returns arguments of the request that `bytes` begins with, where [`resp::RequestParser`] found them.
     #[inline]
     pub fn request(bytes: &'a [u8], spans: &'a [Span], own: OwnWords) -> Self {
         Args { bytes, spans, own, is_request: true }
     }
 
-    /// Gives back the arguments with bytes of their own.
+    /// Returns the arguments with bytes of their own.
     #[inline]
     pub fn into_own(self) -> OwnWords {
         self.own
     }
 
-    /// Where the arguments lie, and in what.
+    /// Returns the arguments' places, and their buffer.
     #[inline]
     fn places(&self) -> (&[Span], &[u8]) {
         match &self.own.0 {
@@ -85,18 +84,18 @@ impl<'a> Args<'a> {
         self.own.0.as_ref().map_or(&[], |own| &own.words)
     }
 
-    /// How many arguments there are, with the command's name.
+    /// Returns the number of arguments, with the command's name.
     #[inline]
     pub fn len(&self) -> usize {
         self.places().0.len()
     }
 
-    /// Whether there is not even a name.
+    /// Returns whether there is not even a name.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes that the request had, as far as the arguments tell.
+    /// Returns the bytes that the request had, as far as the arguments show.
     #[inline]
     pub fn wire_len(&self) -> usize {
         match &self.own.0 {
@@ -118,7 +117,7 @@ impl<'a> Args<'a> {
         parsed + self.words().iter().map(|(_, bytes)| bytes.len()).sum::<usize>()
     }
 
-    /// The command as clients send it: mostly the bytes that it came in.
+    /// Returns the command as clients send it: mostly the bytes that it came in.
     #[inline]
     pub fn text(&self) -> Cow<'_, [u8]> {
         self.as_sent().map_or_else(|| Cow::Owned(self.rendered()), Cow::Borrowed)
@@ -131,7 +130,7 @@ impl<'a> Args<'a> {
         text
     }
 
-    /// The request, if it is just as [`put_command`] would write it. What the parser is lax about is the byte behind a
+    /// Returns the request, if it is just as [`put_command`] would write it. The parser ignores only the byte behind a
     /// `\r`.
     #[inline]
     fn as_sent(&self) -> Option<&[u8]> {
@@ -145,13 +144,13 @@ impl<'a> Args<'a> {
         if is_plain { self.bytes.get(..last.start + last.len + 2) } else { None }
     }
 
-    /// Whether an argument has bytes of its own, which the handler may take.
+    /// Returns whether an argument has bytes of its own, which the handler may take.
     #[inline]
     pub fn has_own(&self) -> bool {
         !self.words().is_empty()
     }
 
-    /// The arguments that have bytes of their own, in order.
+    /// Returns the arguments that have bytes of their own, in order.
     pub fn own_indices(&self) -> impl Iterator<Item = usize> {
         self.words().iter().map(|(index, _)| *index)
     }
@@ -163,7 +162,7 @@ impl<'a> Args<'a> {
         words.push((index, bytes));
     }
 
-    /// The argument, if there are so many.
+    /// Returns the argument, if there are so many.
     #[inline]
     pub fn get(&self, index: usize) -> Option<&[u8]> {
         match &self.own.0 {
@@ -172,7 +171,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// As indexing, for where it is done all the time.
+    /// Indexes arguments, for callers on the hot path.
     #[inline(always)]
     pub fn word(&self, index: usize) -> &[u8] {
         match &self.own.0 {
@@ -189,17 +188,17 @@ impl<'a> Args<'a> {
         spans.get(index).map(|span| span.of(bytes))
     }
 
-    /// All arguments, the name first.
+    /// Returns all arguments, the name first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &[u8]> + ExactSizeIterator + Clone {
         self.from(0)
     }
 
-    /// The arguments from `index` on.
+    /// Returns the arguments from `index` on.
     pub fn from(&self, index: usize) -> impl DoubleEndedIterator<Item = &[u8]> + ExactSizeIterator + Clone {
         (index.min(self.len())..self.len()).map(|index| &self[index])
     }
 
-    /// Bytes of memory beside the value itself.
+    /// Returns the bytes of memory beside the value itself.
     pub fn memory(&self) -> usize {
         let of_own = |own: &OwnedArgs| {
             let words = own.words.iter().map(|(_, word)| word.capacity()).sum::<usize>();
@@ -209,7 +208,7 @@ impl<'a> Args<'a> {
         self.own.0.as_ref().map_or(0, |own| of_own(own))
     }
 
-    /// From now on arguments that are taken are copied.
+    /// Makes arguments that are taken from now on copies.
     #[inline]
     pub fn make_lasting(&mut self) {
         if let Some(own) = &mut self.own.0 {
@@ -232,7 +231,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// The same arguments, independent of the buffer that they were borrowed from.
+    /// Returns these arguments, independent of the buffer that they were borrowed from.
     pub fn into_owned(mut self) -> Args<'static> {
         let words = self.own.0.as_mut().map(|own| std::mem::take(&mut own.words)).unwrap_or_default();
         let mut args: Args<'static> = self.iter().collect();
@@ -242,18 +241,18 @@ impl<'a> Args<'a> {
         args
     }
 
-    /// True when the argument is this word, in whatever case.
+    /// Returns whether the argument is this word, in whatever case.
     #[inline]
     pub fn is(&self, index: usize, word: &str) -> bool {
         self[index].eq_ignore_ascii_case(word.as_bytes())
     }
 
-    /// Whether any argument is this word, in whatever case.
+    /// Returns whether any argument is this word, in whatever case.
     pub fn has(&self, word: &str) -> bool {
         (0..self.len()).any(|index| self.is(index, word))
     }
 
-    /// The argument as an integer, by Valkey's strict rules.
+    /// Returns the argument as an integer, by Valkey's strict rules.
     ///
     /// # Errors
     /// [`Error::NotAnInteger`].
@@ -337,7 +336,7 @@ mod tests {
             let out = args.text();
             assert_eq!((args.as_sent().is_some(), &out[..]), (is_sent, rendered), "{}", request.escape_ascii());
         }
-        // What looks like a request need not be one.
+        // Bytes that look like a request need not be one.
         let spans = [Span { start: 0, len: 4 }, Span { start: 4, len: 3 }];
         let args = Args::parsed(b"*2\r\nabc", &spans, OwnWords::default());
         assert_eq!(*args.text(), *b"*2\r\n$4\r\n*2\r\n\r\n$3\r\nabc\r\n");

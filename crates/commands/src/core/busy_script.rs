@@ -1,20 +1,19 @@
-//! What clients are told while a script keeps the server busy.
+//! Errors for clients while a script keeps the server busy.
 
 use engine::{Engine, Error};
 use std::borrow::Cow;
 
-/// What clients are told while some script runs for too long.
+/// Returns the error for clients while some script runs for too long.
 pub(crate) fn busy(engine: &Engine) -> Error {
     busy_error(engine.scripts().busy().first().is_some_and(|running| running.run.is_function()))
 }
 
-/// What clients are told while a script runs for too long.
+/// Returns the error for clients while a script runs for too long.
 pub(crate) fn busy_error(by_function: bool) -> Error {
     if by_function { Error::BusyFunction } else { Error::BusyScript }
 }
 
-/// What a client reads of an error where nothing is run again: that a script keeps the server busy, for what would wait
-/// for it.
+/// Returns an error's text where no command is run again: a command that would wait gets the error of a busy server.
 #[cold]
 pub(crate) fn text<'e>(engine: &Engine, error: &'e Error) -> Cow<'e, [u8]> {
     error.text().unwrap_or_else(|| Cow::Owned(busy(engine).text().unwrap_or_default().into_owned()))

@@ -2,10 +2,10 @@
 //!
 //! A handler that lists (HGETALL, SMEMBERS, LRANGE, ZRANGE) writes the header of its reply and then calls [`list`] with
 //! a [`Lister`] of its type. Short lists are written at once. Long ones go out piece by piece, as fast as the client
-//! takes them, and others are served in between; what they change does not show, since the reply is of the moment when
-//! the command ran. How that is done without a copy is told in [`engine::snapshot::streamed_reply`].
+//! takes them, and others are served in between; their changes do not show, since the reply is of the moment when the
+//! command ran. [`engine::snapshot::streamed_reply`] explains how that works without a copy.
 //!
-//! A lister keeps a place in the collection and writes elements from there:
+//! A lister has a place in the collection and writes elements from there:
 //!
 //! ```text
 //! struct Members { at: u64 }
@@ -29,7 +29,7 @@ use std::sync::Arc;
 /// Lists up to this many elements are written at once.
 pub const AT_ONCE: usize = 1000;
 
-/// Writes the elements of the collection that the key holds; `count`, about how many they are, decides how.
+/// Writes the elements of the collection that the key holds; `count`, their approximate number, decides how.
 pub fn list(cx: &mut Context<'_>, key: Key<'_>, count: usize, mut lister: impl Lister + 'static) {
     if count <= AT_ONCE {
         if let Some(entry) = cx.keys.lookup_no_stats(key)
@@ -71,7 +71,7 @@ pub fn write_all(object: &Object, lister: &mut impl Lister, reply: &mut Reply) {
     while !lister.piece(object, AT_ONCE, reply) {}
 }
 
-/// So many elements are drawn with repetitions at once, or as many as the collection has.
+/// Elements that are drawn with repetitions at once, if the collection has fewer.
 pub const DRAWS_AT_ONCE: usize = 10_000;
 
 /// Replies `count` random ones of `items`, which are of one moment, as fast as the client takes them: it may ask for
@@ -116,7 +116,7 @@ impl Piecewise for Job {
 mod tests {
     use crate::testing::Client;
 
-    /// A list, a sorted set and a set of `len` elements with long names.
+    /// Returns a list, a sorted set and a set of `len` elements with long names.
     fn filled(len: usize) -> (Client, Vec<String>) {
         let mut client = Client::new();
         let elements: Vec<String> = (0..len).map(|n| format!("e{n:040}")).collect();

@@ -14,7 +14,7 @@ use engine::time::UnixMs;
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Name of the client's last command, if it had one.
+/// Returns the name of the client's last command, if it had one.
 pub(crate) fn last_command(client: &ClientInfo) -> Option<&'static str> {
     client.last_command.load(Relaxed).checked_sub(1).map(|id| CommandTable::get().name_of(id))
 }
@@ -23,7 +23,7 @@ pub(crate) fn is_subscriber(client: &ClientInfo) -> bool {
     client.subscriptions.iter().any(|names| names.load(Relaxed) > 0)
 }
 
-/// The letters of the `flags` field.
+/// Returns the letters of the `flags` field.
 pub(crate) fn flags(client: &ClientInfo) -> String {
     let letters = [
         ('M', client.is_primary.load(Relaxed)),
@@ -56,7 +56,7 @@ pub fn write_line(out: &mut Vec<u8>, client: &ClientInfo, now_ms: UnixMs) {
     write_fields(out, client, now_ms, false);
 }
 
-/// `hides`: what users have chosen is not shown.
+/// Appends the fields. `hides`: users' own texts are not shown.
 fn write_fields(out: &mut Vec<u8>, client: &ClientInfo, now_ms: UnixMs, hides: bool) {
     let details = client.details();
     let buffers = client.buffers.sizes();
@@ -119,15 +119,15 @@ fn write_fields(out: &mut Vec<u8>, client: &ClientInfo, now_ms: UnixMs, hides: b
     out.extend_from_slice(text.as_bytes());
 }
 
-/// The name of the client's user.
+/// Returns the name of the client's user.
 pub(crate) fn user_of(details: &Details) -> &[u8] {
     details.user.as_ref().map_or(DEFAULT_USER, |user| user.name())
 }
 
-/// What stands in the log for a name that it may not show.
+/// The log's word for a name that it may not show.
 const HIDDEN: &str = "*redacted*";
 
-/// The client's line as the server's log shows it.
+/// Returns the client's line as the server's log shows it.
 pub fn described(engine: &Engine, client: &ClientInfo, now_ms: UnixMs) -> String {
     let mut line = Vec::new();
     let hides = engine.config().snapshot().flag(Directive::HIDE_USER_DATA_FROM_LOG);

@@ -1,4 +1,4 @@
-//! In a cluster: whether a command runs at this node, or where its client is sent.
+//! In a cluster: whether a command runs at this node, or the node that its client is sent to.
 //!
 //! ```text
 //!   slot of all keys and channels --- none ---------------------------> here
@@ -11,8 +11,8 @@
 //!        + another's -------------------------------------------------> MOVED
 //! ```
 //!
-//! That is decided at admission, with all else that commands are admitted by: with each change of the slots an epoch
-//! begins, and a command that was admitted before it does not run after the shard has seen it.
+//! Admission decides that, with all its other reasons: with each change of the slots an epoch begins, and a command
+//! that was admitted before it does not run after the shard has seen it.
 
 use crate::core::args::Args;
 use crate::core::command::{ASKING, Command, RUNS_QUEUED};
@@ -29,18 +29,18 @@ use engine::keyspace::keys::Keys;
 use engine::{Engine, Error, Word};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What a command that is to be sent to the right node asks for.
+/// The needs of a command that is to be sent to the right node.
 #[derive(Clone, Copy)]
 pub(crate) struct Routed<'r> {
     pub command: &'static Command,
     pub args: &'r Args<'r>,
-    /// What it does, or what all that is queued does.
+    /// Whether the command writes, or one that is queued.
     pub writes: bool,
     pub publishes: bool,
 }
 
-/// Whether the command may run here, as its keys' slot has it. Keeps in the session what has to be looked at under its
-/// locks.
+/// Returns whether the command may run here, according to its keys' slot. Stores in the session the checks to be made
+/// under its locks.
 #[cold]
 pub(crate) fn route(engine: &Engine, session: &mut Session, routed: Routed<'_>) -> Result<(), Error> {
     session.open_slot = None;
@@ -90,7 +90,7 @@ pub(crate) fn route(engine: &Engine, session: &mut Session, routed: Routed<'_>) 
     Err(sent_to(engine, &session.info, &map, owner, slot, false))
 }
 
-/// Whether commands run while the cluster is down, as it is configured.
+/// Returns whether commands run while the cluster is down, according to the configuration.
 fn down(engine: &Engine, routed: Routed<'_>) -> Result<(), Error> {
     let config = engine.config().snapshot();
     if routed.publishes {
@@ -105,7 +105,7 @@ fn down(engine: &Engine, routed: Routed<'_>) -> Result<(), Error> {
     if routed.writes { Err(Error::ClusterReadsOnly) } else { Ok(()) }
 }
 
-/// Where a client is sent that asks for what is at another node.
+/// Returns the redirection for a client that asks for a slot of another node.
 pub(crate) fn sent_to(
     engine: &Engine,
     client: &ClientInfo,
@@ -120,7 +120,7 @@ pub(crate) fn sent_to(
     if for_once { Error::Ask(slot, host, port) } else { Error::Moved(slot, host, port) }
 }
 
-/// How a client is told of a node, as `cluster-preferred-endpoint-type` has it.
+/// Returns the host of a node in the form of `cluster-preferred-endpoint-type`.
 pub(crate) fn endpoint<'a>(engine: &Engine, client: &ClientInfo, address: &'a Address) -> &'a str {
     match engine.config().snapshot().choice(Directive::CLUSTER_PREFERRED_ENDPOINT_TYPE) {
         "hostname" if address.hostname.is_empty() => "?",
@@ -130,13 +130,13 @@ pub(crate) fn endpoint<'a>(engine: &Engine, client: &ClientInfo, address: &'a Ad
     }
 }
 
-/// The address of a node for this client.
+/// Returns the address of a node for this client.
 pub(crate) fn client_ip<'a>(client: &ClientInfo, address: &'a Address) -> &'a str {
     let own = if client.addr.starts_with('[') { &address.client_ipv6 } else { &address.client_ipv4 };
     if own.is_empty() { &address.ip } else { own }
 }
 
-/// The port of a node for this client.
+/// Returns the port of a node for this client.
 pub(crate) fn client_port(client: &ClientInfo, address: &Address) -> u16 {
     let (announced, own) = match client.is_tls.load(Relaxed) {
         true => (address.client_tls_port, address.tls_port),
@@ -145,7 +145,7 @@ pub(crate) fn client_port(client: &ClientInfo, address: &Address) -> u16 {
     if announced == 0 { own } else { announced }
 }
 
-/// The slot of all keys and channels that a command names, if it names any.
+/// Returns the slot of all keys and channels that a command names, if it names any.
 ///
 /// # Errors
 /// Two of them have different slots.
@@ -166,7 +166,7 @@ fn add_slot(slot: &mut Option<u16>, command: &'static Command, args: &Args<'_>) 
     Ok(())
 }
 
-/// Whether a command goes from one database to another: what it would find there is not known while a slot moves.
+/// Returns whether a command goes from one database to another: its findings there are not known while a slot moves.
 fn moves_between_databases(session: &Session, routed: Routed<'_>, runs_queued: bool) -> bool {
     let moves = |command: &Command, args: &Args<'_>, db: u32| match command.name {
         "move" => true,
@@ -187,7 +187,7 @@ fn moves_between_databases(session: &Session, routed: Routed<'_>, runs_queued: b
     }
 }
 
-/// Under the locks of all keys: whether a command about a slot on its way finds here what it needs.
+/// Checks under the locks of all keys whether a command about a slot on its way finds its keys here.
 #[cold]
 pub(crate) fn look_at_keys(cx: &mut Context<'_>, named: &[(usize, KeyHash)], args: &Args<'_>) -> Result<(), Error> {
     let Some(open) = cx.session.open_slot.take() else { return Ok(()) };
@@ -214,11 +214,11 @@ pub(crate) fn look_at_keys(cx: &mut Context<'_>, named: &[(usize, KeyHash)], arg
     }
 }
 
-/// What a command finds here of the keys that it names.
+/// The presence here of the keys that a command names.
 #[derive(Default)]
 struct KeysFound<'a> {
     first: Option<&'a [u8]>,
-    /// They are not all the same.
+    /// Some are here, and some are not.
     differ: bool,
     missing: bool,
     present: bool,
@@ -250,7 +250,7 @@ mod tests {
     const B: u16 = 3300;
     const C: u16 = 7365;
 
-    /// A node that owns all slots but that of `{c}`; the other one is at port 7001.
+    /// Returns a node that owns all slots but that of `{c}`; the other one is at port 7001.
     fn node(change: impl FnOnce(&mut SlotMap)) -> Client {
         let mut client = Client::new();
         let address = |port: u16| Address { ip: "10.0.0.1".into(), tcp_port: port, ..Address::default() };

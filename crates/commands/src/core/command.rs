@@ -1,4 +1,4 @@
-//! What a command is: one entry of the table, from which everything else derives.
+//! A command: one entry of the table, from which everything else derives.
 //!
 //! ```text
 //! Command {
@@ -9,10 +9,10 @@
 //! }
 //! ```
 //!
-//! Arity checks, COMMAND INFO and DOCS, GETKEYS, ACL categories, locking and prefetching all read the entry. What
-//! clients are told (syntax, summary, complexity, history, tips) is to be what other servers tell them:
-//! `fixtures/docs.tsv` has `syntax` ready to be copied for every command that Valkey knows, and the test in
-//! `command_docs.rs` names each entry that differs.
+//! Arity checks, COMMAND INFO and DOCS, GETKEYS, ACL categories, locking and prefetching all read the entry. The texts
+//! for clients (syntax, summary, complexity, history, tips) are to equal those of other servers: `fixtures/docs.tsv`
+//! has `syntax` ready to be copied for every command that Valkey knows, and the test in `command_docs.rs` names each
+//! entry that differs.
 
 use crate::core::args::Args;
 use crate::core::context::Context;
@@ -44,7 +44,7 @@ flags! {
     DENY_OOM = 2, "denyoom";
     /// It comes from a module.
     MODULE = 3, "module";
-    /// It is for who runs the server.
+    /// It is for operators of the server.
     ADMIN = 4, "admin";
     /// It is about channels.
     PUBSUB = 5, "pubsub";
@@ -84,10 +84,10 @@ flags! {
     TOUCHES_ARBITRARY_KEYS = 22, "touches_arbitrary_keys";
 }
 
-/// Not a flag of COMMAND INFO but of COMMAND DOCS: for servers among themselves and those who look into them.
+/// Not a flag of COMMAND INFO but of COMMAND DOCS: for servers among themselves and for debugging them.
 pub const SYSTEM: Flags = Flags(1 << 23);
 
-// Nor these, which only the server knows.
+// Only the server knows the flags from here on.
 
 /// When it replies no command is under way any more that ran before it, so a transaction that has it takes all locks.
 pub const SETTLES: Flags = Flags(1 << 24);
@@ -95,15 +95,15 @@ pub const SETTLES: Flags = Flags(1 << 24);
 pub const RUNS_SCRIPTS: Flags = Flags(1 << 25);
 /// It runs at once where other commands are queued.
 pub const NOT_QUEUED: Flags = Flags(1 << 26);
-/// It runs what is queued: that counts when it is admitted, and nothing is queued any more where it is not.
+/// It runs queued commands: they count when it is admitted, and nothing is queued any more if it is refused.
 pub const RUNS_QUEUED: Flags = Flags(1 << 27);
 /// A client that speaks RESP2 may call it while it has a subscription.
 pub const ALLOW_SUBSCRIBED: Flags = Flags(1 << 28);
-/// It is refused while the disk fails though it does not write: those who ask whether the server is well hear of it.
+/// It is refused while the disk fails though it does not write: clients that check the server's health learn of it.
 pub const TELLS_DISK_ERRORS: Flags = Flags(1 << 29);
-/// It does nothing but leave a message for others.
+/// Its only effect is a message for others.
 pub const PUBLISHES: Flags = Flags(1 << 30);
-/// What CLIENT CACHING said holds for the command after it, too. A container's says so for its subcommands.
+/// CLIENT CACHING applies to the command after it, too. A container's flag covers its subcommands.
 pub const KEEPS_CACHING: Flags = Flags(1 << 31);
 
 /// A flag of COMMAND INFO that derives from the key specs: keys are not all where the legacy range says.
@@ -113,22 +113,22 @@ impl Flags {
     /// No flag.
     pub const NONE: Flags = Flags(0);
 
-    /// The flags of both.
+    /// Returns the flags of both.
     pub const fn and(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
 
-    /// These flags but those.
+    /// Returns these flags but those.
     pub const fn without(self, other: Flags) -> Flags {
         Flags(self.0 & !other.0)
     }
 
-    /// All flags but these.
+    /// Returns all flags but these.
     pub const fn complement(self) -> Flags {
         Flags(!self.0)
     }
 
-    /// Whether one of these flags is there.
+    /// Returns whether one of these flags is set.
     #[inline]
     pub const fn has(self, flag: Flags) -> bool {
         self.0 & flag.0 != 0
@@ -154,9 +154,9 @@ pub enum Group {
     PubSub,
     /// MULTI, EXEC, WATCH.
     Transactions,
-    /// What a client says of its connection.
+    /// Commands about the client's connection.
     Connection,
-    /// What the server is told and asked.
+    /// Commands to and about the server.
     Server,
     /// Lua scripts and functions.
     Scripting,
@@ -174,16 +174,16 @@ pub enum Group {
     Bitmap,
 }
 
-/// What a command does with a key, and where the key is among the arguments.
+/// A command's use of a key, and the key's place among the arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeySpec {
-    /// What is done with the keys.
+    /// The use of the keys.
     pub flags: KeyFlags,
-    /// Where to look for the first key.
+    /// The search for the first key.
     pub begin: Begin,
-    /// How to get from there to the others.
+    /// The way from there to the others.
     pub find: FindKeys,
-    /// What COMMAND INFO says beside it.
+    /// The notes of COMMAND INFO about it.
     pub notes: Option<&'static str>,
 }
 
@@ -200,7 +200,7 @@ impl KeyFlags {
     pub const OW: KeyFlags = KeyFlags(1 << 2);
     /// The key is removed, whatever its value was.
     pub const RM: KeyFlags = KeyFlags(1 << 3);
-    /// What the value has comes to the client, or to another key.
+    /// The content of the value goes to the client, or to another key.
     pub const ACCESS: KeyFlags = KeyFlags(1 << 4);
     /// Parts of the value are changed.
     pub const UPDATE: KeyFlags = KeyFlags(1 << 5);
@@ -210,9 +210,9 @@ impl KeyFlags {
     pub const DELETE: KeyFlags = KeyFlags(1 << 7);
     /// It is no key, but is routed by as one.
     pub const NOT_KEY: KeyFlags = KeyFlags(1 << 8);
-    /// There may be keys that the spec does not tell of.
+    /// There may be keys that the spec does not cover.
     pub const INCOMPLETE: KeyFlags = KeyFlags(1 << 9);
-    /// What is done depends on other arguments.
+    /// The use depends on other arguments.
     pub const VARIABLE: KeyFlags = KeyFlags(1 << 10);
 
     /// Names in the order in which COMMAND INFO prints them.
@@ -230,34 +230,34 @@ impl KeyFlags {
         (KeyFlags::VARIABLE, "variable_flags"),
     ];
 
-    /// Whether one of these flags is there.
+    /// Returns whether one of these flags is set.
     pub const fn has(self, flag: KeyFlags) -> bool {
         self.0 & flag.0 != 0
     }
 }
 
-/// Where the search for keys begins.
+/// The beginning of the search for keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
-    /// At this argument.
+    /// The search begins at this argument.
     Index(usize),
     /// The argument after this word, looked for from argument `from` on (negative: from the end backwards).
     Keyword {
         /// The word, in any case.
         word: &'static str,
-        /// Where the search for it begins.
+        /// Argument at which the search for it begins.
         from: i32,
     },
-    /// The arguments do not tell.
+    /// The arguments do not show it.
     Unknown,
 }
 
-/// How the keys go on from there.
+/// The way from the first key to the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FindKeys {
     /// Up to `last`, counted from the first (negative: from the end of the arguments, divided by `limit`).
     Range {
-        /// Where they end.
+        /// The last key.
         last: i32,
         /// Keys are so many arguments apart.
         step: usize,
@@ -266,18 +266,18 @@ pub enum FindKeys {
     },
     /// The number of keys stands at `count`, the first key at `first`, both counted from the beginning.
     Counted {
-        /// Where the number of keys stands.
+        /// Argument with the number of keys.
         count: usize,
-        /// Where the first key stands.
+        /// Argument of the first key.
         first: usize,
         /// Keys are so many arguments apart.
         step: usize,
     },
-    /// The arguments do not tell.
+    /// The arguments do not show it.
     Unknown,
 }
 
-/// A key at argument `index`.
+/// Returns the spec of a key at argument `index`.
 pub const fn key(index: usize) -> KeySpec {
     KeySpec {
         flags: KeyFlags(0),
@@ -287,7 +287,7 @@ pub const fn key(index: usize) -> KeySpec {
     }
 }
 
-/// Keys after a word.
+/// Returns the spec of keys after a word.
 pub const fn keyword(word: &'static str, from: i32) -> KeySpec {
     KeySpec { begin: Begin::Keyword { word, from }, ..key(0) }
 }
@@ -341,17 +341,17 @@ impl KeySpec {
     pub const fn variable(self) -> Self {
         self.with(KeyFlags::VARIABLE)
     }
-    /// The keys go on to `last` (counted from the first; negative: from the end), every `step`-th argument.
+    /// Continues the keys to `last` (counted from the first; negative: from the end), every `step`-th argument.
     pub const fn to(mut self, last: i32, step: usize) -> Self {
         self.find = FindKeys::Range { last, step, limit: 0 };
         self
     }
-    /// The number of keys stands at the beginning of the search, the first key `first` places after it.
+    /// Reads the number of keys at the beginning of the search; the first key is `first` places after it.
     pub const fn counted(mut self, count: usize, first: usize, step: usize) -> Self {
         self.find = FindKeys::Counted { count, first, step };
         self
     }
-    /// Sets what COMMAND INFO says beside it.
+    /// Sets the notes of COMMAND INFO.
     pub const fn notes(mut self, notes: &'static str) -> Self {
         self.notes = Some(notes);
         self
@@ -369,11 +369,11 @@ pub struct Command {
     pub since: &'static str,
     /// Number of arguments with the name (and the subcommand's); negative: at least that many.
     pub arity: i32,
-    /// What it may do, and when it may run.
+    /// Its possible effects, and the conditions under which it may run.
     pub flags: Flags,
     /// ACL categories beyond those that group and flags imply, by name without `@`.
     pub categories: &'static [&'static str],
-    /// Where its keys are, and what it does with them.
+    /// Its keys, and their use.
     pub keys: &'static [KeySpec],
     /// The argument that names an element of the key's collection, the first if there are several; 0: none does.
     pub element: usize,
@@ -381,57 +381,57 @@ pub struct Command {
     pub syntax: &'static str,
     /// One sentence for COMMAND DOCS.
     pub summary: &'static str,
-    /// How its time grows, for COMMAND DOCS.
+    /// The growth of its time, for COMMAND DOCS.
     pub complexity: &'static str,
     /// Version and change, oldest first.
     pub history: &'static [(&'static str, &'static str)],
-    /// Since when, and what to use in its place.
+    /// The version that deprecated it, and its replacement.
     pub deprecated: Option<(&'static str, &'static str)>,
     /// Tips of COMMAND INFO (`nondeterministic_output`, `request_policy:...`).
     pub tips: &'static [&'static str],
-    /// Of a container: its subcommands.
+    /// The subcommands of a container.
     pub subcommands: &'static [Command],
-    /// It has no keys and waits for no lock, so that it is answered whatever other commands do meanwhile.
+    /// It has no keys and waits for no lock, so that other commands never delay its reply.
     pub takes_no_lock: bool,
-    /// It changes the primary of a replica, which nobody does while the primary's stream is applied or its snapshot is
-    /// loaded.
+    /// It changes the primary of a replica, which no command may do while the primary's stream is applied or its
+    /// snapshot is loaded.
     pub changes_primary: bool,
     /// The flags of a call with these arguments, where they depend on these.
     pub flags_of_call: Option<FlagsOfCall>,
-    /// Corrects which arguments of a call are keys and what is done to them, where the specifications cannot say it.
+    /// Corrects which arguments of a call are keys and their use, if the specifications cannot express it.
     pub keys_of_call: Option<KeysOfCall>,
     /// The channels that it names.
     pub channels: Channels,
-    /// What all keys begin with that it may remove, where its arguments name none: its client's user needs the right to
-    /// write all that begin so.
+    /// The prefix of all keys that it may remove, if its arguments name none: its client's user needs the right to
+    /// write all keys with it.
     pub beginning_of_keys: Option<BeginningOfKeys>,
     /// The databases that its arguments name, where some do.
     pub dbs_of_call: Option<DbsOfCall>,
     /// Whether this argument is a secret, besides those that [follow a word for them](crate::core::redact::is_secret).
     pub is_secret: fn(&Args<'_>, usize) -> bool,
-    /// The directive that says whether what it removes is freed in the background. None: it has decided that itself, or
-    /// the commands within it have.
+    /// The directive that decides whether the removed values are freed in the background. None: it has decided that
+    /// itself, or the commands within it have.
     pub lazy_free: Option<Directive>,
-    /// What it does.
+    /// Its handler.
     pub run: Handler,
 }
 
-/// From the flags of the entry.
+/// Returns the flags of a call, from the flags of the entry.
 pub type FlagsOfCall = fn(&Engine, Flags, &Args<'_>) -> Flags;
 
-/// Numbers of arguments that are keys, and what is done to each.
+/// Numbers of arguments that are keys, and the use of each.
 pub type CallKeys = SmallVec<[(usize, KeyFlags); 4]>;
 
-/// Given what the specifications say.
+/// Corrects the keys that the specifications found.
 pub type KeysOfCall = fn(&Args<'_>, &mut CallKeys);
 
 /// The first bytes of names, from the arguments of a call.
 pub type BeginningOfKeys = for<'a> fn(&'a Args<'_>) -> &'a [u8];
 
-/// Numbers of arguments that are databases, with what they say.
+/// Returns numbers of arguments that are databases, with their values.
 pub type DbsOfCall = fn(&Args<'_>) -> Vec<(usize, i64)>;
 
-/// Which arguments of a command are channels that it publishes or listens to.
+/// The arguments of a command that are channels to publish or listen to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Channels {
     /// None.
@@ -444,19 +444,19 @@ pub enum Channels {
     Patterns,
 }
 
-/// Containers do nothing by themselves; their arity keeps this from being reached.
+/// Refuses a container by itself; its arity keeps this from being reached.
 fn needs_subcommand(_: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Err(Error::WrongArity(Word::of(String::from_utf8_lossy(&args[0]).to_lowercase())))
 }
 
 impl Command {
-    /// The database that a call selects for what comes after it: it names one, and has no keys in it.
+    /// Returns the database that a call selects for the commands after it: it names one, and has no keys in it.
     pub fn selects(&self, args: &Args<'_>) -> Option<u32> {
         let named = self.dbs_of_call.filter(|_| self.keys.is_empty())?(args);
         if let [(_, db)] = named[..] { u32::try_from(db).ok() } else { None }
     }
 
-    /// What entries do not say.
+    /// The defaults of entries.
     pub const DEFAULT: Command = Command {
         name: "",
         group: Group::Generic,
@@ -485,19 +485,19 @@ impl Command {
         run: needs_subcommand,
     };
 
-    /// Whether it takes so many arguments, with its name.
+    /// Returns whether it takes so many arguments, with its name.
     pub fn accepts_arity(&self, arguments: usize) -> bool {
         let given = i32::try_from(arguments).unwrap_or(i32::MAX);
         if self.arity >= 0 { given == self.arity } else { given >= -self.arity }
     }
 
-    /// The flags of a call with these arguments.
+    /// Returns the flags of a call with these arguments.
     pub(crate) fn flags_of(&self, engine: &Engine, args: &Args<'_>) -> Flags {
         self.flags_of_call.map_or(self.flags, |of_call| of_call(engine, self.flags, args))
     }
 }
 
-/// Where a command's keys are, in the form that the dispatcher wants.
+/// The places of a command's keys, in the form that the dispatcher wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyPlan {
     /// It has none, or finds them itself.
@@ -506,7 +506,7 @@ pub(crate) enum KeyPlan {
     One(usize),
     /// From `first`, every `step`-th argument, up to `last` (negative: from the end).
     Range { first: usize, last: i32, step: usize },
-    /// As many as this argument says, after it.
+    /// As many as this argument states, after it.
     Counted(usize),
     /// The specs have to be followed.
     Specs,
@@ -517,7 +517,7 @@ pub(crate) enum KeyPlan {
 pub struct CommandEntry {
     /// The command.
     pub command: &'static Command,
-    /// What it is called by: its name, unless it was renamed.
+    /// Its name, or the new name if it was renamed.
     called: Box<[u8]>,
     /// `container|subcommand`, or the name.
     pub full_name: String,
@@ -527,11 +527,11 @@ pub struct CommandEntry {
     /// Fewest and most arguments, the name included.
     least: usize,
     most: usize,
-    /// The name has at most eight bytes and all are letters, so that its packed form says everything.
+    /// The name has at most eight letters, so that its packed form is unique.
     short_letters: bool,
-    /// What CLIENT CACHING said holds for the command after it, too.
+    /// CLIENT CACHING applies to the command after it, too.
     pub(crate) keeps_caching: bool,
-    /// Its arguments do not tell all keys that it touches.
+    /// Its arguments do not show all keys that it touches.
     pub(crate) may_touch_more: bool,
     /// It works on one key and changes nothing of its client. It may be chunked.
     pub is_plain: bool,
@@ -576,43 +576,43 @@ impl CommandEntry {
         }
     }
 
-    /// The argument that is its only key, if it has one.
+    /// Returns the argument that is its only key, if it has one.
     #[inline(always)]
     pub fn only_key(&self) -> Option<usize> {
         if let KeyPlan::One(index) = self.plan { Some(index) } else { None }
     }
 
-    /// Whether each of its calls has keys, by their places alone.
+    /// Returns whether each of its calls has keys, by their places alone.
     #[inline]
     pub(crate) fn names_its_keys(&self) -> bool {
         matches!(self.plan, KeyPlan::One(_) | KeyPlan::Range { .. })
     }
 
-    /// Whether a call may have so many arguments, the name included.
+    /// Returns whether a call may have so many arguments, the name included.
     #[inline]
     pub fn accepts(&self, args: usize) -> bool {
         (self.least..=self.most).contains(&args)
     }
 
-    /// Whether it may run a script.
+    /// Returns whether it may run a script.
     #[inline]
     pub(crate) fn runs_scripts(&self) -> bool {
         self.command.flags.has(RUNS_SCRIPTS)
     }
 
-    /// Whether this is the name, of one whose [packed](super::command_table::pack) form is the same.
+    /// Returns whether this is its name, for a name with the same [packed](super::command_table::pack) form.
     #[inline]
     pub(super) fn is_named(&self, name: &[u8]) -> bool {
         name.len() == self.called.len() && (self.short_letters || self.called.eq_ignore_ascii_case(name))
     }
 
-    /// The subcommand of this name, in any case.
+    /// Returns the subcommand of this name, in any case.
     pub fn subcommand(&self, name: &[u8]) -> Option<&CommandEntry> {
         self.subcommands.iter().find(|entry| entry.command.name.as_bytes().eq_ignore_ascii_case(name))
     }
 }
 
-/// Whether all that it does is with keys.
+/// Returns whether its only effects are on keys.
 fn works_on_keys(command: &Command) -> bool {
     let elsewhere = matches!(
         command.group,
@@ -621,14 +621,14 @@ fn works_on_keys(command: &Command) -> bool {
     !elsewhere && command.flags.has(READONLY.and(WRITE)) && !command.flags.has(BLOCKING)
 }
 
-/// Whether it cannot be told from a command's arguments which keys it touches.
+/// Returns whether a command's arguments do not show which keys it touches.
 fn may_touch_more(command: &Command) -> bool {
     if command.flags.has(SETTLES) {
         return true;
     }
     if command.keys.is_empty() {
         let harmless = matches!(command.group, Group::Connection | Group::PubSub | Group::Transactions);
-        // TIME and the like.
+        // TIME and its like.
         return !harmless && (!command.flags.has(FAST) || command.flags.has(READONLY.and(WRITE)));
     }
     let vague = |spec: &KeySpec| {

@@ -16,14 +16,14 @@ pub struct CommandTable {
 }
 
 static TABLE: OnceLock<CommandTable> = OnceLock::new();
-/// That of a Sentinel within a server's process.
+/// The table of a Sentinel within a server's process.
 static TABLE_OF_SENTINEL: OnceLock<CommandTable> = OnceLock::new();
 
-/// A power of two, well above the number of commands.
+/// Number of slots: a power of two, well above the number of commands.
 const SLOTS: usize = 2048;
 
-/// The ends of a name and its length in one word, letters in lower case. Of two names of the same length, at most eight
-/// letters, only equal ones have the same.
+/// Returns the ends of a name and its length in one word, letters in lower case. Different names of the same length, of
+/// at most eight letters, have different words.
 #[inline]
 pub(super) fn pack(name: &[u8]) -> u64 {
     let word = |at: usize| u64::from(u32::from_le_bytes([name[at], name[at + 1], name[at + 2], name[at + 3]]));
@@ -46,7 +46,7 @@ fn place() -> &'static OnceLock<CommandTable> {
 }
 
 impl CommandTable {
-    /// The table of all commands that exist for this thread, under their present names.
+    /// Returns the table of all commands that exist for this thread, under their present names.
     #[inline(always)]
     pub fn get() -> &'static CommandTable {
         place().get().expect("commands::install comes before the first command")
@@ -54,7 +54,7 @@ impl CommandTable {
 
     /// Sets the table up for the whole process, or for the Sentinel within it: of these commands, of which some are
     /// given other names (`rename-command`), one after the other; one with an empty new name can no longer be called.
-    /// The first to do so decides: true for it.
+    /// The first caller decides: true for it.
     pub(crate) fn install(commands: impl Iterator<Item = &'static Command>, renames: &[(Vec<u8>, Vec<u8>)]) -> bool {
         place().get().is_none() && place().set(CommandTable::new(commands, renames)).is_ok()
     }
@@ -83,7 +83,7 @@ impl CommandTable {
         table
     }
 
-    /// The command of this name, in whatever case.
+    /// Returns the command of this name, in whatever case.
     #[inline(always)]
     pub fn find(&self, name: &[u8]) -> Option<&CommandEntry> {
         let packed = pack(name);
@@ -93,22 +93,22 @@ impl CommandTable {
             .map(|(_, entry)| entry)
     }
 
-    /// Top-level commands, in no order.
+    /// Returns the top-level commands, in no order.
     pub fn iter(&self) -> impl Iterator<Item = &CommandEntry> {
         self.slots.iter().flatten().map(|(_, entry)| entry)
     }
 
-    /// Number of top-level commands.
+    /// Returns the number of top-level commands.
     pub fn len(&self) -> usize {
         self.iter().count()
     }
 
-    /// Whether there is none, which is never so.
+    /// Returns whether there is none, which is never so.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Name of the command or subcommand with this id.
+    /// Returns the name of the command or subcommand with this id.
     pub(crate) fn name_of(&'static self, id: usize) -> &'static str {
         let names = self.names.get_or_init(|| {
             let mut names = vec![""; self.ids()];
@@ -120,25 +120,25 @@ impl CommandTable {
         names.get(id).copied().unwrap_or_default()
     }
 
-    /// Number of commands and subcommands; ids are below it.
+    /// Returns the number of commands and subcommands; ids are below it.
     pub fn ids(&self) -> usize {
         self.count
     }
 }
 
-/// The entry of the command, unless it is refused for want of one or for the number of its arguments.
+/// Returns the entry of the command, unless there is none or it does not accept so many arguments.
 pub(crate) fn accepted(args: &Args<'_>) -> Option<&'static CommandEntry> {
     lookup(args).filter(|entry| entry.accepts(args.len()))
 }
 
-/// The entry that the first words name, of a subcommand where the command has some.
+/// Returns the entry that the first words name, of a subcommand if the command has some.
 #[inline(always)]
 pub(crate) fn lookup(args: &Args<'_>) -> Option<&'static CommandEntry> {
     let entry = CommandTable::get().find(&args[0])?;
     if !entry.subcommands.is_empty() && args.len() > 1 { entry.subcommand(&args[1]) } else { Some(entry) }
 }
 
-/// The entry for these arguments, or why there is none.
+/// Returns the entry for these arguments, or the error if there is none.
 ///
 /// # Errors
 /// There is no such command or subcommand, or not with so many arguments.
@@ -155,7 +155,7 @@ pub fn find(args: &Args<'_>) -> Result<&'static CommandEntry, Error> {
     Ok(entry)
 }
 
-/// How much of an unknown command's arguments its error repeats, in bytes.
+/// Bytes of an unknown command's arguments that its error repeats.
 const UNKNOWN_SHOWN: usize = 128;
 
 fn unknown_command(args: &Args<'_>) -> Error {
@@ -175,12 +175,12 @@ fn unknown_command(args: &Args<'_>) -> Error {
     Error::UnknownCommand(Word::of(shown(&args[0])), Word::of(text))
 }
 
-/// Returns the error of a container's subcommand that is not there.
+/// Returns the error of a container's subcommand that does not exist.
 pub fn unknown_subcommand(entry: &CommandEntry, args: &Args<'_>) -> Error {
     Error::UnknownSubcommand(Word::of(shown(&args[1])), Word::of(entry.command.name.to_uppercase()))
 }
 
-/// As much of a name as an error repeats.
+/// Returns as much of a name as an error repeats.
 pub(crate) fn shown(name: &[u8]) -> &[u8] {
     let name = engine::before_nul(name);
     &name[..name.len().min(UNKNOWN_SHOWN)]

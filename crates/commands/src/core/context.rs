@@ -1,4 +1,4 @@
-//! What a handler works with.
+//! The context of a handler.
 
 use crate::core::args::Args;
 use crate::core::busy_script;
@@ -32,45 +32,46 @@ impl Now {
     }
 }
 
-/// What happens to the connection after a command.
+/// The effect of a command on its connection.
 #[derive(Default)]
 pub enum Flow {
-    /// It goes on with the next request.
+    /// The connection continues with the next request.
     #[default]
     Next,
     /// The reply is sent, then the connection is closed.
     Close,
-    /// The connection ends without what it has not been sent yet.
+    /// The connection ends, and its unsent replies are dropped.
     Abort,
     /// The command is chunked, so that others are served in between; the connection waits for it.
     More(Work),
     /// The client waits, and nothing else of its connection runs, until the ticket is served or finished.
     Wait(Arc<Ticket>),
-    /// Another attempt of one who waits found nothing either.
+    /// Another attempt of a waiting client was in vain, too.
     WaitOn,
-    /// Another attempt of one who waits ends the wait; another thread replies.
+    /// Another attempt of a waiting client ends the wait; another thread replies.
     RepliesLater,
-    /// The command has done nothing: it wants a lock that a script has for long, and is to be run again a little later.
+    /// The command has had no effect: it needs a lock that a script holds for long, and is to be run again a little
+    /// later.
     NotNow,
-    /// The command has done nothing and is to be run again when the present pause has ended.
+    /// The command has had no effect and is to be run again when the present pause has ended.
     Postponed,
     /// The server ends (SHUTDOWN).
     Shutdown,
-    /// Other nodes are asked; the client waits as with [`Flow::Wait`], and is replied what they answer.
+    /// Other nodes are asked; the client waits as with [`Flow::Wait`], and gets their replies.
     Forward(Box<Question>),
     /// The connection becomes another server's, a replica's or a source of slots: a thread that serves these gets it.
     Replicate,
 }
 
 impl Flow {
-    /// The command goes on with this.
+    /// Returns the flow of a command that continues with this work.
     pub fn more(work: impl Piecewise + 'static) -> Flow {
         Flow::More(Box::new(Box::new(work)))
     }
 }
 
-/// What a command goes on with, behind a pointer of one word: so a [`Flow`], which nearly always says [`Flow::Next`],
-/// is handed on in two registers instead of in memory.
+/// The further work of a command, behind a pointer of one word: so a [`Flow`], nearly always [`Flow::Next`], is passed
+/// in two registers instead of in memory.
 pub type Work = Box<Box<dyn Piecewise>>;
 
 const _: () = assert!(size_of::<Flow>() == 16);
@@ -84,12 +85,13 @@ pub trait Piecewise: Send {
     /// be written over several pieces: nothing else goes to the client from its first byte to the end.
     fn step(&mut self, cx: &mut Context<'_>) -> bool;
 
-    /// Whether its next piece cannot do anything for now, as in a pause: it is tried again a little later.
+    /// Returns whether its next piece cannot run for now, as in a pause: it is tried again a little later.
     fn rests(&self) -> bool {
         false
     }
 
-    /// Whether it goes on when its client has lost rights: it reads and writes no keys, but waits, or frees memory.
+    /// Returns whether it continues when its client has lost rights: it reads and writes no keys, but waits, or frees
+    /// memory.
     fn outlasts_rights(&self) -> bool {
         false
     }
@@ -98,21 +100,21 @@ pub trait Piecewise: Send {
 /// Whether a command may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocking {
-    /// It may.
+    /// The command may wait.
     Allowed,
-    /// It waits already: this is another attempt.
+    /// The command waits already: this is another attempt.
     Waiting,
-    /// In a transaction or a script.
+    /// The command may not wait: it is in a transaction or a script.
     Refused,
 }
 
 /// The context of one command: fields are separate so that data can be read while a reply is written.
 pub struct Context<'c> {
-    /// What the keys are part of: configuration, clients, numbers.
+    /// The engine around the keys: configuration, clients, numbers.
     pub engine: &'c Engine,
     /// The keyspace, as far as the command's locks reach.
     pub keys: Keys<'c>,
-    /// Where its reply goes.
+    /// The sink of its reply.
     pub reply: &'c mut Reply,
     /// The client.
     pub session: &'c mut Session,
@@ -120,7 +122,7 @@ pub struct Context<'c> {
     pub command: &'static Command,
     /// The time at which it runs; it stands still for the command.
     pub now: Now,
-    /// What is to happen after it.
+    /// The effect on its connection.
     pub flow: Flow,
     /// Whether it may wait.
     pub blocking: Blocking,
@@ -130,7 +132,7 @@ pub struct Context<'c> {
 }
 
 impl<'c> Context<'c> {
-    /// The context of a command that may not wait and has no keys hashed.
+    /// Returns the context of a command that may not wait and has no keys hashed.
     #[inline(always)]
     pub fn new(
         engine: &'c Engine,
@@ -146,7 +148,7 @@ impl<'c> Context<'c> {
 }
 
 impl Context<'_> {
-    /// The key at argument `index`. Its hash is the one that the dispatcher computed.
+    /// Returns the key at argument `index`. Its hash is the one that the dispatcher computed.
     #[inline(always)]
     pub fn key<'a>(&self, args: &'a Args<'_>, index: usize) -> Key<'a> {
         let name = args.word(index);
@@ -177,7 +179,8 @@ impl Context<'_> {
         }
     }
 
-    /// Fails inside of a transaction or of a script: for commands that need locks to be free which these hold.
+    /// Fails inside of a transaction or of a script: for commands that need locks to be free which the transaction or
+    /// the script holds.
     ///
     /// # Errors
     /// [`Error::NotInMulti`] or [`Error::NotFromScript`].
@@ -189,8 +192,8 @@ impl Context<'_> {
         }
     }
 
-    /// What a piece of a command that has not replied yet came to: whether it has ended. One that wants a lock that a
-    /// script has for long is tried again, until the script keeps the server busy.
+    /// Handles the result of a piece of a command that has not replied yet; returns whether the command has ended. A
+    /// command that needs a lock which a script holds for long is tried again, until the script keeps the server busy.
     pub fn ends(&mut self, piece: Result<bool, Error>) -> bool {
         match piece {
             Ok(done) => done,
@@ -204,12 +207,12 @@ impl Context<'_> {
         }
     }
 
-    /// Unix time in milliseconds.
+    /// Returns Unix time in milliseconds.
     pub fn now_ms(&self) -> UnixMs {
         self.now.unix_ms()
     }
 
-    /// This moment by a clock that never goes back: timeouts begin at it.
+    /// Returns this moment by the monotonic clock: timeouts begin at it.
     pub fn steady_now(&self) -> SteadyMs {
         self.engine.host().steady_ms(self.now.unix_us)
     }

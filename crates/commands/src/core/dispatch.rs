@@ -1,8 +1,8 @@
 //! From arguments to effects: the path of every command.
 //!
 //! [`prepare`] looks the command up and hashes its keys once; a [batch](crate::batch) of prepared commands is
-//! prefetched before it runs in order. [`run`] checks what must hold before any handler, locks the shards of the keys,
-//! calls the handler, puts its write into the change log, unlocks, and lets the engine carry out what is left.
+//! prefetched before it runs in order. [`run`] makes the checks before any handler, locks the shards of the keys, calls
+//! the handler, puts its write into the change log, unlocks, and lets the engine carry out the remaining effects.
 
 use crate::core::admission::{self, AdmissionRequest, Verdict};
 use crate::core::args::Args;
@@ -28,7 +28,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// A command that was looked up, with the hashes of its keys.
 pub struct Prepared {
-    /// None when the command will be refused.
+    /// The entry; None when the command will be refused.
     entry: Option<&'static CommandEntry>,
     keys: KeyArgs,
 }
@@ -54,7 +54,7 @@ pub fn prepare_entry(engine: &Engine, entry: Option<&'static CommandEntry>, args
 #[inline(never)]
 fn many_keys(engine: &Engine, entry: Option<&'static CommandEntry>, args: &Args<'_>) -> KeyArgs {
     match entry.map(|entry| entry.plan) {
-        // Mostly it is one key.
+        // Most commands have one key.
         Some(KeyPlan::Range { first, last: -1, step }) => {
             let keys = args.from(first).enumerate().step_by(step.max(1));
             keys.map(|(at, key)| (first + at, engine.hasher().hash(key))).collect()
@@ -72,19 +72,19 @@ fn many_keys(engine: &Engine, entry: Option<&'static CommandEntry>, args: &Args<
 }
 
 impl Prepared {
-    /// A command with this entry and one key, the argument number `index`.
+    /// Prepares a command with this entry and one key, the argument number `index`.
     #[inline(always)]
     pub fn of_one(engine: &Engine, entry: &'static CommandEntry, index: usize, key: &[u8]) -> Prepared {
         Prepared { entry: Some(entry), keys: KeyArgs::from_buf([(index, engine.hasher().hash(key))]) }
     }
 
-    /// The keys, with their places among the arguments.
+    /// Returns the keys, with their places among the arguments.
     #[inline]
     pub fn keys(&self) -> &[(usize, KeyHash)] {
         &self.keys
     }
 
-    /// For commands about an element of a collection: the key's and the element's argument, and the key's hash.
+    /// Returns the key's and the element's argument, and the key's hash, of a command about an element of a collection.
     #[inline]
     pub fn element(&self) -> Option<(usize, usize, KeyHash)> {
         match (self.entry?.command.element, &self.keys[..]) {
@@ -93,33 +93,33 @@ impl Prepared {
         }
     }
 
-    /// The entry and the key of a [plain](CommandEntry::is_plain) command.
+    /// Returns the entry and the key of a [plain](CommandEntry::is_plain) command.
     #[inline(always)]
     pub fn plain(&self) -> Option<(&'static CommandEntry, &[(usize, KeyHash); 1])> {
         let entry = self.entry.filter(|entry| entry.is_plain)?;
         Some((entry, self.keys[..].try_into().ok()?))
     }
 
-    /// Whether it owns no memory, so that nothing has to be dropped.
+    /// Returns whether it owns no memory, so that nothing has to be dropped.
     #[inline]
     pub fn is_inline(&self) -> bool {
         !self.keys.spilled()
     }
 
-    /// Whether the command may run a script.
+    /// Returns whether the command may run a script.
     #[inline]
     pub fn runs_scripts(&self) -> bool {
         self.entry.is_some_and(CommandEntry::runs_scripts)
     }
 
-    /// Whether the command can run while another one has its thread: it runs no script itself, and its entry names the
-    /// locks that it takes.
+    /// Returns whether the command can run while another one has its thread: it runs no script itself, and its entry
+    /// names the locks that it takes.
     pub fn runs_meanwhile(&self) -> bool {
         let names_locks = |entry: &CommandEntry| entry.command.takes_no_lock || !entry.may_touch_more;
         self.entry.is_none_or(|entry| !entry.runs_scripts() && names_locks(entry))
     }
 
-    /// The entry, unless the command is refused anyway.
+    /// Returns the entry, unless the command is refused anyway.
     pub fn entry(&self) -> Option<&'static CommandEntry> {
         self.entry
     }
@@ -184,8 +184,8 @@ pub fn run<'e>(
     }
 }
 
-/// What a command comes to that is asked of another node behind others of its client, whose replies are on their way.
-/// None: it has to wait for them.
+/// Forwards a command to another node behind others of its client, whose replies are on their way. None: it has to wait
+/// for them.
 pub fn forwarded(
     engine: &Engine,
     session: &mut Session,
@@ -215,15 +215,15 @@ fn run_admitted(
     flow
 }
 
-/// ASKING counts for one command, or for a transaction.
+/// Ends ASKING, which counts for one command, or for a transaction.
 #[cold]
 fn end_asking(session: &mut Session, prepared: &Prepared) {
     let is_said = prepared.entry.is_some_and(|entry| entry.command.name == "asking");
     session.asking = is_said || session.multi.is_some();
 }
 
-/// The command wants a lock that a script has for long: it is run again later, or refused once the server is busy with
-/// that.
+/// Handles a command that needs a lock which a script holds for long: it is run again later, or refused once the server
+/// is busy with the script.
 #[cold]
 fn retry_later(
     engine: &Engine,
@@ -243,8 +243,8 @@ fn retry_later(
     Flow::Next
 }
 
-/// Replies why a command does not run, and counts it where there is one of that name. Monitors see the end of what was
-/// queued even so.
+/// Replies the reason that a command does not run, and counts it if there is one of that name. Monitors see the end of
+/// queued commands even so.
 #[cold]
 fn reject(engine: &Engine, session: &mut Session, args: &Args<'_>, error: &Error, now: Now, reply: &mut Reply) {
     let entry = lookup(args);
@@ -260,7 +260,7 @@ fn reject(engine: &Engine, session: &mut Session, args: &Args<'_>, error: &Error
     refuse(engine, session, instead.as_ref().unwrap_or(error), reply);
 }
 
-/// Replies an error and counts it; false if it is none to show, because the command is to be run again.
+/// Replies an error and counts it; false if the error is not to be shown, because the command is to be run again.
 fn refuse(engine: &Engine, session: &Session, error: &Error, reply: &mut Reply) -> bool {
     let Some(text) = error.text() else { return false };
     if !error.is_counted() {
@@ -272,14 +272,14 @@ fn refuse(engine: &Engine, session: &Session, error: &Error, reply: &mut Reply) 
     true
 }
 
-/// What was replied from `start` on ends a command that began earlier.
+/// Ends a command that began earlier with the reply from `start` on.
 pub fn end_reply(session: &mut Session, reply: &mut Reply, start: usize) {
     if session.replies != Replies::On {
         mute(session, reply, start);
     }
 }
 
-/// Takes back what was replied from `start` on, if the client does not want it.
+/// Takes the reply from `start` on back, if the client does not want it.
 #[cold]
 fn mute(session: &mut Session, reply: &mut Reply, start: usize) {
     let start = if std::mem::take(&mut session.keeps_reply) { reply.len() } else { start };
@@ -294,7 +294,7 @@ fn mute(session: &mut Session, reply: &mut Reply, start: usize) {
     }
 }
 
-/// Runs a command and writes down what it took, unless it is to be run again.
+/// Runs a command and records its cost, unless it is to be run again.
 #[inline(always)]
 pub(crate) fn call(
     engine: &Engine,
@@ -317,7 +317,7 @@ pub(crate) fn call(
     flow
 }
 
-/// Runs a handler under the locks of its keys and follows up on what it did; true if it replied an error.
+/// Runs a handler under the locks of its keys and carries out its effects; true if it replied an error.
 #[inline(always)]
 pub(crate) fn call_command<'e>(
     engine: &'e Engine,
@@ -330,7 +330,7 @@ pub(crate) fn call_command<'e>(
 ) -> (Flow, bool) {
     let hashes = key_args.iter().map(|(_, hash)| *hash);
     let Some(held) = HeldLocks::keys_with(engine, hashes, session.patience) else { return (Flow::NotNow, false) };
-    // The locks were free for who has changed what it was admitted by, and this command has done nothing.
+    // The locks were free for a thread that has changed the state of admission, and this command has had no effect.
     let admitted = session.admitted.epoch();
     if !held.admit(engine, admitted) {
         return (Flow::NotNow, false);
@@ -360,11 +360,11 @@ pub(crate) fn call_command<'e>(
     (flow, failed)
 }
 
-/// Runs the handler of the context's entry under the locks of its keys, which end with it, and follows up on what it
-/// did; true if it replied an error.
+/// Runs the handler of the context's entry under the locks of its keys, which end with it, and carries out its effects;
+/// true if it replied an error.
 #[inline(always)]
 pub(crate) fn run_held(engine: &Engine, cx: &mut Context<'_>, args: &mut Args<'_>, db: u32) -> bool {
-    // Under the locks the log is not turned on or off. A command that has none may take them later.
+    // Under the locks the log is not turned on or off. A command without locks may take them later.
     if engine.has_log() || cx.keys.holds_nothing() {
         args.make_lasting();
     }
@@ -398,7 +398,7 @@ pub(crate) fn run_held(engine: &Engine, cx: &mut Context<'_>, args: &mut Args<'_
     failed
 }
 
-/// Puts the command into the log, and notes what its reply waits for.
+/// Puts the command into the log, and records the offset that its reply waits for.
 #[inline(always)]
 fn log_command(cx: &mut Context<'_>, args: &Args<'_>, db: u32) {
     if let Some(length) = cx.keys.record_plain(db, || args.text()) {
@@ -410,8 +410,8 @@ fn log_command(cx: &mut Context<'_>, args: &Args<'_>, db: u32) {
     note_log(cx);
 }
 
-/// Notes what the reply waits for, whatever has appended it: up to where the log holds what the command has put there
-/// and what it can have seen, which are changes of the shards that it has locked. Under these locks.
+/// Records the offset that the reply waits for: the end of the records that the command has put into the log, and of
+/// those that it can have seen, which are changes of the shards that it has locked. Under these locks.
 #[inline(always)]
 fn note_log(cx: &mut Context<'_>) {
     let own = cx.keys.take_own_records();
@@ -430,7 +430,8 @@ fn note_log(cx: &mut Context<'_>) {
     cx.session.seen_to = cx.session.seen_to.max(seen_to);
 }
 
-/// The same of a command that has locked nothing: it may have looked anywhere, unless it is about its connection only.
+/// Records the offset for a command that has locked nothing: it may have looked anywhere, unless it is about its
+/// connection only.
 #[inline(never)]
 pub(crate) fn seen_unlocked(engine: &Engine, command: &Command) -> u64 {
     match command.group {
@@ -439,8 +440,8 @@ pub(crate) fn seen_unlocked(engine: &Engine, command: &Command) -> u64 {
     }
 }
 
-/// Runs a command of the past once more, to its end: it is not logged and not measured, and finds what was there at its
-/// time, whatever has expired since. The caller has seen to it that nothing is logged now.
+/// Runs a command of the past once more, to its end: it is not logged and not measured, and finds the data of its time,
+/// whatever has expired since. The caller has made sure that nothing is logged now.
 pub(crate) fn replay<'e>(
     engine: &'e Engine,
     session: &'e mut Session,
@@ -473,7 +474,7 @@ pub(crate) fn replay<'e>(
     }
 }
 
-/// Runs something that is no command, with the rights of a replay, to its end.
+/// Runs work that is no command, with the rights of a replay, to its end.
 pub(crate) fn internal(
     engine: &Engine,
     now: Now,
@@ -491,13 +492,13 @@ pub(crate) fn internal(
     result
 }
 
-/// What runs where no command does.
+/// The entry of work outside of commands.
 static NO_COMMAND: Command = Command::DEFAULT;
 
-/// How many keys are forgotten after a command while clients hold copies of too many.
+/// Keys that are forgotten after a command while clients hold copies of too many.
 const FORGOTTEN_AT_ONCE: usize = 100;
 
-/// What a command leaves to be done without locks: the host's part, and clients that it made an end to waiting for.
+/// Carries out a command's effects that need no locks: the host's part, and clients whose wait it ended.
 fn follow_up(engine: &Engine, mut effects: Effects, session: &Session, now: Now) {
     let worker = session.worker;
     let ready = engine.publish(&mut effects, Author { worker, client: session.info.id });
@@ -509,8 +510,8 @@ fn follow_up(engine: &Engine, mut effects: Effects, session: &Session, now: Now)
     }
 }
 
-/// Does one chunk of a chunked command; true when it has ended. One whose client has lost rights meanwhile does nothing
-/// more: its reply may be written in part, so its connection is [to be closed](Session::is_cut_off).
+/// Runs one chunk of a chunked command; true when it has ended. If its client has lost rights meanwhile, it does
+/// nothing more: its reply may be written in part, so its connection is [to be closed](Session::is_cut_off).
 pub fn step<'e>(
     engine: &'e Engine,
     session: &'e mut Session,
@@ -542,8 +543,8 @@ pub fn step<'e>(
     done
 }
 
-/// Runs one command for a client to its end: [`prepare`], [`run`] and as many [`step`]s as it takes. One that has to
-/// wait for the end of a pause has done and replied nothing ([`Flow::Postponed`]).
+/// Runs one command for a client to its end: [`prepare`], [`run`] and as many [`step`]s as it takes. A command that has
+/// to wait for the end of a pause has had no effect and no reply ([`Flow::Postponed`]).
 pub fn execute<'e>(
     engine: &'e Engine,
     session: &'e mut Session,
@@ -570,7 +571,7 @@ mod tests {
     use crate::testing::Client;
     use engine::keyspace::record::LogUser;
 
-    /// What the client has seen of the log after this.
+    /// Returns the client's view of the log after these commands.
     fn seen_to(client: &mut Client, lines: &[&str]) -> u64 {
         client.session().seen_to = 0;
         lines.iter().for_each(|line| _ = client.run(line));
@@ -603,7 +604,7 @@ mod tests {
         }
         let third = seen_to(&mut writer, &["SET c 1 PX 5"]);
         assert!(second < third);
-        // The first that finds it gone says so in the log, and has seen that.
+        // The first command that finds the key gone logs that, and has seen it.
         reader.later(6);
         let last = seen_to(&mut reader, &["GET c"]);
         assert!(third < last && reader.session().logged_at == 0);
@@ -638,7 +639,7 @@ mod tests {
         client.run_words(&["FUNCTION", "LOAD", &lib("two")]);
         load(&mut client, &["EXEC"]);
         let changed = client.session().logged_at;
-        // Records for replicas only change nothing that a disk has.
+        // Records for replicas only change nothing on the disk.
         let told = "redis.set_repl(redis.REPL_REPLICA); return redis.call('SET', 'k', 'v')";
         for words in [&["PUBLISH", "c", "m"][..], &["EVAL", told, "0"], &["EVAL", told, "1", "k"]] {
             client.run_words(words);

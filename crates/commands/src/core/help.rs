@@ -1,7 +1,8 @@
 //! HELP of every command with subcommands.
 //!
-//! What the subcommands do stands in `help.txt`, word for word as clients of Valkey know it (the suite compares some of
-//! it): a section for each command, headed by its name in brackets, without the lines that all of them have in common.
+//! The texts of the subcommands stand in `help.txt`, word for word as clients of Valkey know them (the suite compares
+//! some of it): a section for each command, headed by its name in brackets, without the lines that all of them have in
+//! common.
 
 use crate::core::args::Args;
 use crate::core::command::{Command, LOADING, STALE};
@@ -27,7 +28,7 @@ fn help(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The help of the command of this name, in whatever case.
+/// Replies the help of the command of this name, in whatever case.
 pub fn reply_help(reply: &mut Reply, name: &str) {
     let lines: Vec<&str> = section(&name.to_lowercase()).collect();
     reply.array(lines.len() + 3);
@@ -56,7 +57,7 @@ mod tests {
             for sub in &entry.subcommands {
                 let name = sub.command.name.to_uppercase();
                 let named = lines.iter().any(|line| line.split([' ', '|']).any(|word| word == name));
-                // Nobody is to learn of what is deprecated, or of what nodes of a cluster say to each other.
+                // Deprecated subcommands and those among nodes of a cluster are not shown.
                 let is_left_out =
                     ["HELP", "FLUSHSLOT", "SYNCSLOTS"].contains(&&*name) || sub.command.deprecated.is_some();
                 assert!(named || is_left_out, "help.txt does not tell of {}", sub.full_name);

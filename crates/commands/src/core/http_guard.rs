@@ -1,5 +1,5 @@
-//! Who speaks another protocol: a web page can make a browser inside a network post to a server there, and what it
-//! posts may have lines that are commands.
+//! Guards against clients of another protocol: a web page can make a browser inside a network post to a server there,
+//! and the posted body may have lines that are commands.
 //!
 //! ```text
 //!   POST / HTTP/1.1          the connection ends here, and nothing of it is answered
@@ -13,16 +13,16 @@ use crate::core::session::Session;
 use engine::Engine;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-/// So often the log tells of it.
+/// Interval of the log's lines about it.
 const PAUSE_US: i64 = 60_000_000;
 
-/// Whether a command of this name is how a request of HTTP begins or goes on.
+/// Returns whether a request of HTTP begins or continues with a command of this name.
 #[cold]
 pub fn is_one(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
 }
 
-/// Says in the log whose connection ends, once in a while.
+/// Logs the client whose connection ends, once in a while.
 #[cold]
 pub fn tell(engine: &Engine, session: &Session, now: Now) {
     static LAST_US: AtomicI64 = AtomicI64::new(i64::MIN);

@@ -1,11 +1,11 @@
-//! What is written down of every command: its count and time, its entry in the command log, the line that monitors
-//! get, what HOTKEYS and CLUSTER SLOT-STATS want to know.
+//! The records of every command: its count and time, its entry in the command log, the line that monitors get, the
+//! figures of HOTKEYS and CLUSTER SLOT-STATS.
 //!
 //! The clock is read once a command, when it has ended, which is the beginning of the next: the worker sets it anew
-//! before each batch. What a call of a command within a command (EXEC, a script) takes is part of both.
+//! before each batch. The time of a command within a command (EXEC, a script) is part of both.
 //!
-//! A command that is chunked or waits is counted when it ends; what was known at its beginning waits with its client
-//! ([`Unfinished`]). Monitors are told of one that waits when it begins, and of all others when they end.
+//! A command that is chunked or waits is counted when it ends; the data of its beginning wait with its client
+//! ([`Unfinished`]). Monitors see a command that waits when it begins, and all others when they end.
 
 use crate::core::args::Args;
 use crate::core::busy_script;
@@ -25,7 +25,7 @@ use engine::{Engine, Error};
 use resp::Reply;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What is known when a command begins.
+/// Data of a command's beginning.
 #[derive(Clone, Copy)]
 pub(crate) struct Start<'e> {
     worker: &'e WorkerMetrics,
@@ -52,7 +52,7 @@ pub(crate) fn begin<'e>(
     begin_counted(worker, stats(worker, entry), args, reply)
 }
 
-/// The same where it is known where the command is counted, of one whose arguments own nothing.
+/// Begins a command whose counters are known and whose arguments own nothing.
 #[inline(always)]
 pub(crate) fn begin_counted<'e>(
     worker: &'e WorkerMetrics,
@@ -64,13 +64,13 @@ pub(crate) fn begin_counted<'e>(
 }
 
 impl Start<'_> {
-    /// It is a command within another one.
+    /// Marks a command within another one.
     pub(crate) fn within(self) -> Self {
         Start { is_within: true, ..self }
     }
 }
 
-/// Where a worker counts a command.
+/// Returns a worker's counters of a command.
 #[inline(always)]
 pub(crate) fn stats<'e>(worker: &'e WorkerMetrics, entry: &CommandEntry) -> &'e CommandStats {
     worker.command(entry.id, ids)
@@ -83,7 +83,7 @@ fn keep(engine: &Engine, session: &mut Session, entry: &CommandEntry, args: &Arg
     session.kept = Some(Box::new(LoggedArgs { shown, line }));
 }
 
-/// The command's handler is about to write over this argument, which is to be shown as it was given.
+/// Records an argument that the command's handler is about to overwrite, as it is to be shown.
 #[cold]
 pub(crate) fn keep_given(cx: &mut Context<'_>, args: &Args<'_>, index: usize) {
     let Some(entry) = lookup(args) else { return };
@@ -95,7 +95,7 @@ pub(crate) fn keep_given(cx: &mut Context<'_>, args: &Args<'_>, index: usize) {
     }
 }
 
-/// The command's handler has come back, and the command is not to be run again.
+/// Records a command whose handler has returned, and that is not to be run again.
 #[expect(clippy::too_many_arguments, reason = "the fields of one command, borrowed apart")]
 #[inline(always)]
 pub(crate) fn end(
@@ -127,8 +127,7 @@ pub(crate) fn end(
     }
 }
 
-/// Whether nobody but HOTKEYS wants to know of the command, and that looks at another one: most are passed over where
-/// it looks at some only.
+/// Returns whether only HOTKEYS wants the command, and samples another one: most are skipped if it samples some only.
 #[inline(never)]
 fn is_passed_over(
     engine: &Engine,
@@ -140,13 +139,13 @@ fn is_passed_over(
 ) -> bool {
     session.kept.is_none()
         && engine.only_hot_keys_want(nanos, request.max(answer) as u64)
-        // What a script calls is its own.
+        // A call of a script is recorded as the script's own.
         && (session.in_script
             || (entry.names_its_keys()
                 && engine.hot_keys().passes_over(session.worker, nanos, (request + answer) as u64)))
 }
 
-/// When a command ends.
+/// The time when a command ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Now,
@@ -203,12 +202,12 @@ fn tell(
     }
 }
 
-/// The command's keys, if HOTKEYS wants to know. What a script calls is its own.
+/// Returns the command's keys, if HOTKEYS wants them. A script's calls are counted by themselves.
 fn keys_of_call(engine: &Engine, session: &Session, entry: &CommandEntry, args: &Args<'_>) -> Vec<Vec<u8>> {
     if !engine.hot_keys().is_on() || session.in_script {
         return Vec::new();
     }
-    // What the handler may have made a value of is too long a name anyway.
+    // An argument that the handler may have made a value of is too long for a name anyway.
     let is_there = |index: &usize| !args.own_indices().any(|own| own == *index);
     let keys = keys_and_flags(entry.command, args).unwrap_or_default();
     keys.iter().map(|(index, _)| *index).filter(is_there).filter_map(|index| Some(args.get(index)?.to_vec())).collect()
@@ -228,24 +227,25 @@ fn count(engine: &Engine, session: &Session, worker: &WorkerMetrics, stats: &Com
     stats.count(nanos, engine.tracks_latency());
 }
 
-/// The number of commands, for tables by id.
+/// Returns the number of commands, for tables by id.
 fn ids() -> usize {
     CommandTable::get().ids()
 }
 
-/// A command was refused before it ran.
+/// Counts a command that was refused before it ran.
 #[cold]
 pub(crate) fn count_rejected(engine: &Engine, worker: usize, entry: &CommandEntry) {
     stats(&engine.metrics()[worker], entry).rejected.add(1);
 }
 
-/// A command that ran replied an error.
+/// Counts a command that ran and replied an error.
 #[cold]
 pub(crate) fn count_failed(engine: &Engine, worker: usize, entry: &CommandEntry) {
     stats(&engine.metrics()[worker], entry).failed.add(1);
 }
 
-/// A command that is read from the log, or one within it, replied an error, which it did not when it was logged.
+/// Counts an error of a command that is read from the log, or of one within it, which it did not reply when it was
+/// logged.
 #[cold]
 pub(crate) fn count_unexpected(engine: &Engine, worker: usize, read: &str, failed: &CommandEntry, error: &Error) {
     count_failed(engine, worker, failed);
@@ -257,7 +257,7 @@ pub(crate) fn count_unexpected(engine: &Engine, worker: usize, read: &str, faile
 /// Bytes of an error that the log shows.
 const SHOWN: usize = 4096;
 
-/// Another server that this one obeys is replied an error.
+/// Handles an error to another server that this one obeys.
 #[cold]
 pub(crate) fn note_unexpected(engine: &Engine, session: &Session, name: &str, error: &[u8]) {
     if matches!(session.asker, Asker::Primary | Asker::Migration) {
@@ -266,8 +266,8 @@ pub(crate) fn note_unexpected(engine: &Engine, session: &Session, name: &str, er
     }
 }
 
-/// The command called `name`, which was accepted once, by the log's writer or by the primary, has replied this error:
-/// the data may not be what it was there. `propagation-error-behavior` may end the server.
+/// Handles an error of the command called `name`, which was accepted once, by the log's writer or by the primary: the
+/// data may differ from the original. `propagation-error-behavior` may end the server.
 #[cold]
 pub(crate) fn tell_unexpected(engine: &Engine, asker: Asker, name: &str, error: &[u8]) {
     let config = engine.config().snapshot();
@@ -285,7 +285,7 @@ pub(crate) fn tell_unexpected(engine: &Engine, asker: Asker, name: &str, error: 
     assert!(!is_fatal, "This {who} panicked sending an error to its {whom} after processing the command '{name}'");
 }
 
-/// One more piece of an unfinished command was done since the clock showed `clock`, and wrote `answer` bytes.
+/// Records one more piece of an unfinished command, done since the clock showed `clock`, which wrote `answer` bytes.
 pub(crate) fn piece(engine: &Engine, session: &mut Session, clock: Nanos, answer: usize, now: Now, done: bool) {
     let nanos = engine.host().nanos().since(clock);
     let Some(mut unfinished) = session.unfinished.take() else { return };
@@ -298,8 +298,8 @@ pub(crate) fn piece(engine: &Engine, session: &mut Session, clock: Nanos, answer
     }
 }
 
-/// The client's blocked command has ended with this reply. The time that it waited counts as its own, but does not make
-/// it slow.
+/// Records that the client's blocked command has ended with this reply. The time that it waited counts as its own, but
+/// does not make it slow.
 pub fn unblocked(engine: &Engine, session: &mut Session, reply: &[u8], now: Now) {
     let Some(mut unfinished) = session.unfinished.take() else { return };
     unfinished.took.answer += reply.len();
@@ -308,14 +308,14 @@ pub fn unblocked(engine: &Engine, session: &mut Session, reply: &[u8], now: Now)
     let worker = &engine.metrics()[session.worker];
     let stats = stats(worker, entry);
     if reply.starts_with(b"-NOPERM") {
-        // It has not run: its user may not do this any more.
+        // The command has not run: its user may not run it any more.
         return stats.rejected.add(1);
     }
     let nanos = engine.host().nanos().since(clock);
     count(engine, session, worker, stats, nanos);
     slot_use::count(engine, session.worker, slot, nanos, &took);
     match reply {
-        // By CLIENT UNBLOCK.
+        // The client was unblocked by CLIENT UNBLOCK.
         [b'-', text @ ..] if text.starts_with(b"UNBLOCKED") => {
             worker.count_error(text);
             stats.rejected.add(1);
@@ -342,7 +342,7 @@ fn finish(engine: &Engine, session: &Session, unfinished: Unfinished, now: Now) 
     }
 }
 
-/// Whether the command log or the latency monitor has to hear of it.
+/// Returns whether the command is to be recorded in the command log or the latency monitor.
 fn is_notable(engine: &Engine, took: &Took) -> bool {
     let log = engine.command_log();
     took.nanos >= engine.latency().threshold()

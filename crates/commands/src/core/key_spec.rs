@@ -9,11 +9,11 @@ use smallvec::SmallVec;
 /// Indices of key arguments, ascending.
 pub type KeyIndices = SmallVec<[usize; 4]>;
 
-/// The arguments cannot be what the entry says (COMMAND GETKEYS tells the user).
+/// The arguments contradict the entry (COMMAND GETKEYS reports it).
 #[derive(Debug, PartialEq, Eq)]
 pub struct BadKeys;
 
-/// The indices of all keys of a command with these arguments. Arguments that do not fit give an error; the
+/// Returns the indices of all keys of a command with these arguments. Arguments that do not fit give an error; the
 /// handler then finds the same fault and replies.
 pub fn key_indices(entry: &CommandEntry, args: &Args<'_>) -> Result<KeyIndices, BadKeys> {
     let mut found = KeyIndices::new();
@@ -25,7 +25,7 @@ pub fn key_indices(entry: &CommandEntry, args: &Args<'_>) -> Result<KeyIndices, 
             let keys = counted(index, args).ok_or(BadKeys)?;
             (index + 1..index + 1 + keys).for_each(|index| found.push(index));
         }
-        // Who may touch more than its entry says takes what it needs in the place of these.
+        // A command that may touch more than its entry states takes its locks in the place of these.
         KeyPlan::Specs if entry.may_touch_more => for_each(entry.command, args, |index, _| found.push(index))?,
         KeyPlan::Specs => {
             let (keys, result) = keys_of_specs(entry.command, args);
@@ -40,7 +40,7 @@ pub fn key_indices(entry: &CommandEntry, args: &Args<'_>) -> Result<KeyIndices, 
     if found.iter().any(|index| *index >= args.len()) { Err(BadKeys) } else { Ok(found) }
 }
 
-/// How many keys the argument at `index` says that there are after it, if there are as many.
+/// Returns the number of keys that the argument at `index` states, if there are as many after it.
 #[inline]
 pub fn counted(index: usize, args: &Args<'_>) -> Option<usize> {
     let count = match args.get(index)? {
@@ -50,10 +50,10 @@ pub fn counted(index: usize, args: &Args<'_>) -> Option<usize> {
     (count < args.len() - index).then_some(count)
 }
 
-/// Each key of a call with what is done to it. One that names none where it need not has none.
+/// Returns each key of a call with its use. A call without keys has none, if its command does not need keys.
 ///
 /// # Errors
-/// The arguments cannot be what the entry says.
+/// The arguments contradict the entry.
 pub fn keys_and_flags(command: &'static Command, args: &Args<'_>) -> Result<CallKeys, BadKeys> {
     let (mut found, result) = keys_of_specs(command, args);
     if result.is_err() {
@@ -72,8 +72,7 @@ pub fn keys_and_flags(command: &'static Command, args: &Args<'_>) -> Result<Call
     Ok(found)
 }
 
-/// Where the number of keys is no number, Valkey takes its first digits for one to find keys by, and knows no flags of
-/// them.
+/// Returns keys by a number of keys that is no number: Valkey takes its first digits, and knows no flags of the keys.
 fn keys_by_loose_count(command: &Command, args: &Args<'_>) -> CallKeys {
     const NO_FLAGS: KeyFlags = KeyFlags(0);
     let counted = command.keys.iter().find_map(|spec| match (spec.begin, spec.find) {
@@ -94,7 +93,7 @@ fn keys_by_loose_count(command: &Command, args: &Args<'_>) -> CallKeys {
     counted.chain(destination).collect()
 }
 
-/// What the specs find, and what the command itself makes of it.
+/// Returns the keys that the specs find, with the command's own corrections.
 fn keys_of_specs(command: &'static Command, args: &Args<'_>) -> (CallKeys, Result<(), BadKeys>) {
     let mut found = CallKeys::new();
     let result = for_each(command, args, |index, spec| {
@@ -115,8 +114,8 @@ pub fn for_each(
     for_each_of(command.keys.iter().filter(|spec| !spec.flags.has(KeyFlags::NOT_KEY)), args, visit)
 }
 
-/// The places of all that says where in a cluster a call runs: keys, and channels of shards. None if the arguments
-/// cannot be what the entry says.
+/// Returns the places of all arguments that decide the node of a cluster: keys, and channels of shards. None if the
+/// arguments contradict the entry.
 pub fn routed_by(command: &'static Command, args: &Args<'_>) -> CallKeys {
     let mut found = CallKeys::new();
     if for_each_of(command.keys.iter(), args, |index, spec| found.push((index, spec.flags))).is_err() {
@@ -155,7 +154,7 @@ fn for_each_of(
     Ok(())
 }
 
-/// Whether a number of keys among these arguments is zero.
+/// Returns whether a number of keys among these arguments is zero.
 pub fn counts_none(command: &Command, args: &Args<'_>) -> bool {
     command.keys.iter().any(|spec| match (begin_of(spec, args), spec.find) {
         (Some(begin), FindKeys::Counted { count, .. }) => {

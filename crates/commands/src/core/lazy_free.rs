@@ -1,4 +1,4 @@
-//! What a command leaves to be freed: in the background, or before its reply, as the `lazyfree-lazy-*` directives say.
+//! Frees the memory that a command leaves: in the background, or before its reply, by the `lazyfree-lazy-*` directives.
 
 use crate::core::command::Command;
 use crate::core::context::{Context, Flow, Piecewise};
@@ -6,7 +6,7 @@ use engine::Engine;
 use engine::config::Directive;
 use engine::propagation::effects::{Effects, Garbage};
 
-/// Sorts what the command has left by why it goes.
+/// Sorts the command's garbage by the reason of its removal.
 pub(crate) fn settle(engine: &Engine, command: &Command, effects: &mut Effects) {
     if effects.seen().is_none() {
         return;
@@ -16,7 +16,7 @@ pub(crate) fn settle(engine: &Engine, command: &Command, effects: &mut Effects) 
     effects.settle(|| is_lazy(Directive::LAZYFREE_LAZY_EXPIRE), own);
 }
 
-/// The reply, which begins at `start`, follows when all this is freed; others are served in between.
+/// Delays the reply, which begins at `start`, until all this is freed; others are served in between.
 #[cold]
 pub(crate) fn before_reply(cx: &mut Context<'_>, garbage: Vec<Garbage>, start: usize) {
     if matches!(cx.flow, Flow::Next) {
@@ -31,7 +31,7 @@ struct Freeing {
     reply: Vec<u8>,
 }
 
-/// Pieces that are freed in one go: some hundred microseconds' worth.
+/// Pieces that are freed in one step: some hundred microseconds' worth.
 const FREED_AT_ONCE: usize = 1000;
 
 impl Piecewise for Freeing {

@@ -1,11 +1,10 @@
 //! Long commands lend their worker to others.
 //!
-//! A command that is about to work on many elements says how many, before it has changed anything
-//! ([`Context::lending`]). If they are few, it runs to its end, and nothing of this costs more than a count. If they
-//! are many, it ends without having done anything, and its worker runs it again *apart*: with its session and its reply
-//! in its own hands, as a script is run. From then on it [counts](Lending::step) the elements that it deals with, and
-//! looks at the clock now and then. Once it is long the worker does a small tick for its other clients, every time it
-//! looks.
+//! A command that is about to work on many elements states their number, before it has changed anything
+//! ([`Context::lending`]). If they are few, it runs to its end, and all of this costs no more than a count. If they are
+//! many, it ends without an effect, and its worker runs it again *apart*: with its session and its reply in its own
+//! hands, as a script is run. From then on it [counts](Lending::step) the elements that it works on, and looks at the
+//! clock now and then. Once it is long the worker does a small tick for its other clients, every time it looks.
 //!
 //! ```text
 //!   quick    handler - lending(n): n is small - work - reply
@@ -14,8 +13,9 @@
 //!                                                                              small tick  small tick
 //! ```
 //!
-//! It keeps its locks meanwhile: who wants one of them is put off, as with a script. So it is one moment for all
-//! others. Commands of transactions and scripts, which run apart anyway, lend their worker the same way.
+//! The command holds its locks meanwhile: a command that needs one of them is retried later, as with a script. So the
+//! long command is one moment for all others. Commands of transactions and scripts, which run apart anyway, lend their
+//! worker the same way.
 
 use crate::core::context::{Blocking, Context};
 use crate::core::session::LendingMode;
@@ -25,28 +25,29 @@ use engine::time::Nanos;
 use engine::{Engine, Error};
 use std::cell::Cell;
 
-/// Elements that a command deals with at once, without a look at the clock: some milliseconds at most.
+/// Elements of a command that needs no look at the clock: some milliseconds at most.
 pub const AT_ONCE: usize = 10_000;
 /// Bytes that count as one element where bytes are worked on in bulk.
 pub const BULK: usize = 256;
 /// Elements from one look at the clock to the next.
 const BETWEEN_LOOKS: usize = 500;
-/// Nanoseconds for which a command runs before it lends its worker, and from one time to the next.
+/// Nanoseconds that a command runs before it lends its worker, and from one time to the next.
 const BETWEEN: u64 = 500_000;
 
-/// How a running command lends its worker, if it does.
+/// The lending of a worker by a running command.
 pub struct Lending<'e> {
     engine: Option<&'e Engine>,
     holds_locks: bool,
     /// Elements up to the next look at the clock.
     left: Cell<usize>,
-    /// When to lend the worker next.
+    /// Time of the next lending.
     next: Cell<Nanos>,
     is_long: Cell<bool>,
 }
 
 impl<'c> Context<'c> {
-    /// What a command reads of the value at a key, in elements: `count` says it of an object. Leaves no trace.
+    /// Returns the number of elements that a command reads of the value at a key: `count` computes it for an object.
+    /// Leaves no trace.
     pub fn elements(&self, key: Key<'_>, count: impl Fn(&Object) -> usize) -> usize {
         match self.keys.together(key) {
             Some(Value::Payload(object)) => count(object),
@@ -54,7 +55,7 @@ impl<'c> Context<'c> {
         }
     }
 
-    /// To be called before anything is changed, by a command that is about to deal with so many elements.
+    /// Decides on lending, before any change, for a command that is about to work on so many elements.
     ///
     /// # Errors
     /// [`Error::WouldBlock`]: the command is to be run again, apart.
@@ -69,20 +70,20 @@ impl<'c> Context<'c> {
         Ok(self.lending_at_once())
     }
 
-    /// The same for what cannot begin again: the worker is lent if the command runs apart.
+    /// Decides on lending for work that cannot begin again: the worker is lent if the command runs apart.
     pub fn lending_at_once(&self) -> Lending<'c> {
         if self.session.lending == LendingMode::Apart { Lending::of(self.engine, true) } else { Lending::never() }
     }
 }
 
 impl<'e> Lending<'e> {
-    /// For a command that ends soon.
+    /// Returns the lending of a command that ends soon.
     pub fn never() -> Lending<'e> {
         let (left, next) = (Cell::new(usize::MAX), Cell::default());
         Lending { engine: None, holds_locks: false, left, next, is_long: Cell::default() }
     }
 
-    /// For work that holds no lock that others may wait for.
+    /// Returns the lending of work that holds no lock that others may wait for.
     pub fn without_locks(engine: &'e Engine) -> Lending<'e> {
         Lending::of(engine, false)
     }
@@ -92,13 +93,13 @@ impl<'e> Lending<'e> {
         Lending { engine: Some(engine), holds_locks, left, next, is_long: Cell::default() }
     }
 
-    /// One element has been dealt with.
+    /// Counts one element.
     #[inline(always)]
     pub fn step(&self) {
         self.steps(1);
     }
 
-    /// So many have.
+    /// Counts so many elements.
     #[inline(always)]
     pub fn steps(&self, elements: usize) {
         match self.left.get().checked_sub(elements) {

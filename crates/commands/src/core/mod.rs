@@ -1,8 +1,8 @@
-//! What every command stands on, and how one runs.
+//! The foundation of every command, and the path of one.
 //!
-//! Arguments and a session come in; a reply, effects and what is to follow go out. [`command`] is an entry of the
-//! table, [`context`] what a handler works with, [`dispatch`] the way from arguments to effects. No file here knows
-//! what a particular command does.
+//! Arguments and a session come in; a reply, effects and the further flow go out. [`command`] is an entry of the table,
+//! [`context`] the context of a handler, [`dispatch`] the way from arguments to effects. No file here knows the effects
+//! of a particular command.
 
 pub mod acl_catalog;
 pub(crate) mod admission;

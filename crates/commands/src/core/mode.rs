@@ -1,5 +1,5 @@
-//! What commands are asked of: a server, or a Sentinel, which has other commands. That is the whole process, or within
-//! a server's process the threads that are its Sentinel's.
+//! The kind of server that gets commands: a server, or a Sentinel, which has other commands. A Sentinel is the whole
+//! process, or some threads within a server's process.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -10,12 +10,12 @@ thread_local! {
     static WITHIN_SERVER: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The process is a Sentinel. To be called before commands are looked for.
+/// Makes the process a Sentinel, before commands are looked for.
 pub fn become_sentinel() {
     SENTINEL.store(true, Relaxed);
 }
 
-/// The calling thread is one of the Sentinel within a server's process, until it is told otherwise.
+/// Makes the calling thread one of the Sentinel within a server's process, or of the server again.
 pub fn enter_sentinel_within(is_within: bool) {
     WITHIN_SERVER.set(is_within);
 }
@@ -28,18 +28,18 @@ pub fn run_as<R>(is_within: bool, work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Whether the calling thread is one of the Sentinel within a server's process.
+/// Returns whether the calling thread is one of the Sentinel within a server's process.
 #[inline(always)]
 pub fn is_sentinel_within() -> bool {
     WITHIN_SERVER.get()
 }
 
-/// Whether the calling thread is a Sentinel's.
+/// Returns whether the calling thread is a Sentinel's.
 pub fn is_sentinel() -> bool {
     is_sentinel_within() || SENTINEL.load(Relaxed)
 }
 
-/// The word that INFO, HELLO and the log have for it.
+/// Returns the word of INFO, HELLO and the log for it.
 pub fn name(is_clustered: bool) -> &'static str {
     match is_clustered {
         _ if is_sentinel() => "sentinel",

@@ -1,5 +1,5 @@
-//! What a client's transaction means for the commands between MULTI and EXEC: they are checked and queued, and one that
-//! is refused makes EXEC refuse all. What a client watches ends with its transaction.
+//! A client's transaction and its commands between MULTI and EXEC: they are checked and queued, and a refused one makes
+//! EXEC refuse all. The client's watches end with its transaction.
 
 use crate::core::args::Args;
 use crate::core::busy_script;
@@ -24,7 +24,7 @@ pub(crate) fn queue(
         return false;
     };
     reply.simple("QUEUED");
-    // What will not run need not be kept.
+    // Commands that will not run need not be stored.
     let is_broken = session.watching.as_ref().is_some_and(|watching| watching.is_broken());
     if !multi.aborted && !is_broken {
         let flags = entry.command.flags_of(engine, args);
@@ -42,7 +42,7 @@ pub(crate) fn queue(
     true
 }
 
-/// A command of this client was refused. Returns what is replied instead, if something is.
+/// Records that a command of this client was refused. Returns the error to reply instead, if there is one.
 #[cold]
 pub(crate) fn refused(engine: &Engine, session: &mut Session, runs_queued: bool, error: &Error) -> Option<Error> {
     if runs_queued {
@@ -61,26 +61,26 @@ pub(crate) fn refused(engine: &Engine, session: &mut Session, runs_queued: bool,
     None
 }
 
-/// The client is not in a transaction any more.
+/// Ends the client's transaction.
 pub(crate) fn close_group(session: &mut Session) -> Option<Box<Multi>> {
     session.info.in_multi.store(false, Relaxed);
     forget_queued(session);
     session.multi.take()
 }
 
-/// Others see no queued commands any more; who never queued one nor watched a key stays one of those.
+/// Hides queued commands from others; a client that never queued one nor watched a key stays as it is.
 fn forget_queued(session: &Session) {
     session.info.queued.fetch_min(0, Relaxed);
     session.info.queued_bytes.store(0, Relaxed);
 }
 
-/// Forgets the transaction and what is watched: the end of a client, RESET. No lock may be held.
+/// Forgets the transaction and the watched keys: the end of a client, RESET. No lock may be held.
 pub fn forget(engine: &Engine, session: &mut Session) {
     close_group(session);
     unwatch(engine, session);
 }
 
-/// Watches nothing any more. No lock may be held.
+/// Ends all watches. No lock may be held.
 pub(crate) fn unwatch(engine: &Engine, session: &mut Session) {
     if let Some(watching) = stop_watching(session) {
         watching.keys.into_iter().for_each(|key| engine.unwatch(key, &watching.flag));

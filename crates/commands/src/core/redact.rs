@@ -1,8 +1,8 @@
-//! How the command log and monitors show a command: long arguments cut, `(redacted)` in the place of
+//! The form of a command in the command log and for monitors: long arguments cut, `(redacted)` in the place of
 //! [secrets](is_secret).
 //!
-//! A secret is known by the word before it, not by what the command makes of it: a command that is wrong carries the
-//! same credentials as the right one. A word more than needed may be hidden, a secret is never shown.
+//! A secret is known by the word before it, not by the command's use of it: a command that is wrong carries the same
+//! credentials as the right one. An additional word may be hidden, but a secret is never shown.
 
 use crate::core::args::Args;
 use crate::core::command::{Command, CommandEntry, Group};
@@ -12,7 +12,7 @@ use crate::core::session::{LoggedArgs, Session};
 use engine::config::is_sensitive;
 use resp::words::quote;
 
-/// What is shown in the place of a secret.
+/// The text shown in the place of a secret.
 const REDACTED: &[u8] = b"(redacted)";
 
 /// Arguments that a log entry has, and bytes of each.
@@ -25,10 +25,10 @@ const LOOKED_AT: usize = 64;
 /// Bytes of the longest word that is taken for the name of a directive or an option.
 const LONGEST_NAME: usize = 64;
 
-/// Ends of the names of directives and options whose value is a secret, of other servers and versions, too.
+/// Ends of the names of directives and options with secret values, of other servers and versions, too.
 const SECRET_ENDS: [&[u8]; 6] = [b"auth", b"pass", b"password", b"passwd", b"secret", b"token"];
 
-/// Returns whether the argument is shown as `(redacted)`: its command's entry says so, or it follows a word that
+/// Returns whether the argument is shown as `(redacted)`: its command's entry demands it, or it follows a word that
 /// credentials follow, whether or not the command understands the word there.
 pub(crate) fn is_secret(entry: &CommandEntry, args: &Args<'_>, index: usize) -> bool {
     (entry.command.is_secret)(args, index) || (carries_credentials(entry.command) && follows_credential(args, index))
@@ -62,7 +62,7 @@ pub(crate) fn secret_of_inner(args: &Args<'_>, begin: usize, index: usize) -> bo
     known.is_none_or(|entry| is_secret(entry, &inner, index - begin))
 }
 
-/// The arguments as the log has them.
+/// Returns the arguments in the log's form.
 #[cold]
 pub(crate) fn shown_args(entry: &CommandEntry, args: &Args<'_>, kept: Option<&LoggedArgs>) -> Vec<Vec<u8>> {
     let count = args.len();
@@ -89,7 +89,7 @@ pub(crate) fn shown_arg(entry: &CommandEntry, args: &Args<'_>, index: usize) -> 
     shown
 }
 
-/// The line for a command that a client has run, or a script for it.
+/// Returns the line for a command that a client has run, or a script for it.
 pub(crate) fn monitor_line(session: &Session, entry: &CommandEntry, args: &Args<'_>, now: Now) -> Vec<u8> {
     let (seconds, micros) = (now.unix_us.seconds(), now.unix_us.0 % 1_000_000);
     let (db, addr) = (session.db, &session.info.addr);

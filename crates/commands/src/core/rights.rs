@@ -1,9 +1,9 @@
-//! Whether a client's user may do what the client asks for, and stays within its quota where one command tells that: of
-//! connections, and of the memory of keys. What is used as time passes is counted where it is decided whose turn it is
+//! Checks whether a client's user may run the client's command, and is within its quota as far as one command shows
+//! that: of connections, and of the memory of keys. Quotas of rates are counted where the next client's turn is decided
 //! (docs/design/quotas.md).
 //!
-//! A session keeps its user as of the number of changes that it has seen; where that is the present one nothing has to
-//! be looked up. A user who may do everything is not asked anything else.
+//! A session stores its user as of the number of changes that it has seen; if that is the present one nothing has to be
+//! looked up. A user who may do everything needs no further check.
 
 use crate::core::acl_catalog::{Catalog, rule_context};
 use crate::core::args::Args;
@@ -24,7 +24,7 @@ use engine::config::Directive;
 use engine::{Engine, Error, Word};
 use std::sync::Arc;
 
-/// A command with its arguments, as its rights are asked for.
+/// A command with its arguments, for a check of rights.
 pub(crate) struct Call<'c> {
     id: usize,
     full_name: &'c str,
@@ -34,11 +34,11 @@ pub(crate) struct Call<'c> {
     db: u32,
 }
 
-/// What a user may not do.
+/// A denied right of a user.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Denial {
     pub denied: Denied,
-    /// The argument that it is about; 0: the command.
+    /// The denied argument; 0: the command.
     pub at: usize,
 }
 
@@ -48,21 +48,21 @@ impl<'c> Call<'c> {
         Call { id: entry.id, full_name, is_inner: full_name.len() > command.name.len(), command, args, db }
     }
 
-    /// Of an entry that is in no table; it has the rights of the command of this name.
+    /// Returns the call of an entry that is in no table; it has the rights of the command of this name.
     pub fn named(name: &str, command: &'static Command, args: &'c Args<'c>, db: u32) -> Option<Call<'c>> {
         let number = Catalog::get().named(name)?;
         Some(Call { id: number.id, full_name: &number.full_name, is_inner: false, command, args, db })
     }
 
-    /// Whether the user may do this, and why not.
+    /// Checks whether the user may run this, and returns the reason if not.
     ///
     /// # Errors
-    /// What no selector allows. Of several reasons it is that of the selector that came furthest.
+    /// The right that no selector grants. Among several reasons it is that of the selector that came furthest.
     pub fn check(&self, user: &User, databases: usize) -> Result<(), Denial> {
         self.check_each(user, databases, |_| true)
     }
 
-    /// The same of a client: it may do nothing that needs a right where it is no user's.
+    /// Checks a client: without a user it may run no command that needs a right.
     fn check_identity(&self, identity: &Identity, databases: usize) -> Result<(), Denial> {
         match identity.user() {
             Some(user) if user.is_unrestricted() => Ok(()),
@@ -121,13 +121,13 @@ impl<'c> Call<'c> {
         denied.map_or(Ok(()), |at| Err(Denial { denied: Denied::Channel, at }))
     }
 
-    /// Which databases it works on: those that its arguments name, all, or the one that is selected.
+    /// Checks the databases that it works on: those that its arguments name, all, or the selected one.
     fn check_databases(&self, selector: &Selector, databases: usize) -> Result<(), Denial> {
         let denied = |at| Err(Denial { denied: Denied::Database, at });
         let has_keys = self.command.keys.iter().any(|spec| !spec.flags.has(KeyFlags::NOT_KEY));
         if let Some(named) = self.command.dbs_of_call {
             let number = |(at, db)| Some((at, u32::try_from(db).ok().filter(|db| (*db as usize) < databases)?));
-            // One that there is not has the handler refuse all of it.
+            // A database that does not exist makes the handler refuse the whole command.
             let dbs: Option<Vec<(usize, u32)>> = named(self.args).into_iter().map(number).collect();
             if let Some((at, _)) = dbs.into_iter().flatten().find(|(_, db)| !selector.allows_db(Some(*db))) {
                 return denied(at);
@@ -144,10 +144,10 @@ impl<'c> Call<'c> {
         if touches && !selector.allows_db(Some(self.db)) { denied(0) } else { Ok(()) }
     }
 
-    /// Whether the client's user may add to the keys that this may add to.
+    /// Checks whether the client's user may add to the keys that this command may add to.
     ///
     /// # Errors
-    /// They take as much memory as they may.
+    /// The keys take as much memory as they may.
     pub fn check_memory(&self, session: &Session) -> Result<(), Error> {
         let Some(user) = session.identity.user().filter(|_| !session.asker.is_obeyed()) else { return Ok(()) };
         if user.quota().memory.is_empty() || !self.command.flags.has(DENY_OOM) {
@@ -165,12 +165,12 @@ impl<'c> Call<'c> {
         }
     }
 
-    /// What a denial is about: the command, or an argument.
+    /// Returns the object of a denial: the command, or an argument.
     pub fn object(&self, denial: &Denial) -> &[u8] {
         if denial.at == 0 { self.full_name.as_bytes() } else { &self.args[denial.at] }
     }
 
-    /// What its client is told.
+    /// Returns the error for the client.
     pub fn error(&self, user: &User, denied: Denied) -> Error {
         match denied {
             Denied::Command | Denied::Auth | Denied::Certificate => {
@@ -182,10 +182,10 @@ impl<'c> Call<'c> {
         }
     }
 
-    /// What ACL DRYRUN tells.
+    /// Returns the text of ACL DRYRUN.
     pub fn explain(&self, user: &User, denial: &Denial) -> Vec<u8> {
         let name = String::from_utf8_lossy(user.name()).into_owned();
-        // Of a database the command is told as it was written.
+        // A database is shown to the command's caller as it was written.
         let object = if denial.denied == Denied::Database { &self.args[denial.at] } else { self.object(denial) };
         let mut text = format!("User {name} has no permissions to ").into_bytes();
         let (before, after): (&[u8], &[u8]) = match denial.denied {
@@ -199,7 +199,7 @@ impl<'c> Call<'c> {
     }
 }
 
-/// Of several reasons the one is told that comes last here.
+/// Returns the rank of a reason: the one that comes last here is reported.
 fn rank(denied: Denied) -> u8 {
     match denied {
         Denied::Auth | Denied::Certificate | Denied::Database => 0,
@@ -209,12 +209,12 @@ fn rank(denied: Denied) -> u8 {
     }
 }
 
-/// The keys of a call; none where the arguments are wrong, which the handler will say.
+/// Returns the keys of a call; none if the arguments are wrong, which the handler will report.
 fn keys_of_call(command: &'static Command, args: &Args<'_>) -> CallKeys {
     key_spec::keys_and_flags(command, args).unwrap_or_default()
 }
 
-/// What these arguments say of databases; nothing if one of them says something else.
+/// Returns the databases that these arguments name; nothing if one of them is no database.
 pub(crate) fn databases_at(args: &Args<'_>, at: impl IntoIterator<Item = usize>) -> Vec<(usize, i64)> {
     let database = |at| Some((at, resp::number::parse_i64(args.get(at)?)?));
     at.into_iter().map(database).collect::<Option<_>>().unwrap_or_default()
@@ -225,15 +225,15 @@ fn access(flags: KeyFlags) -> KeyAccess {
     KeyAccess { reads: flags.has(KeyFlags::ACCESS), writes: flags.has(writes) }
 }
 
-/// Where a command came from that is denied, as ACL LOG shows it.
+/// ACL LOG's word for the context of a denied command.
 pub(crate) const TOPLEVEL: &str = "toplevel";
 pub(crate) const IN_MULTI: &str = "multi";
 pub(crate) const IN_SCRIPT: &str = "lua";
 
-/// Whether the client's user may do this; a denial is put into the log of denials.
+/// Checks whether the client's user may run this; a denial is put into the log of denials.
 ///
 /// # Errors
-/// The denial, and what the client is told of it.
+/// The denial, and the error for the client.
 pub(crate) fn check(
     engine: &Engine,
     session: &mut Session,
@@ -254,21 +254,21 @@ pub(crate) fn check(
     Err((denial.denied, error))
 }
 
-/// Whether the client's user may do this; a denial is not logged.
+/// Returns whether the client's user may run this; a denial is not logged.
 pub(crate) fn may(engine: &Engine, session: &mut Session, call: &Call<'_>) -> bool {
     session.refresh_rights(engine);
     session.asker.is_obeyed() || call.check_identity(&session.identity, engine.databases()).is_ok()
 }
 
-/// Whether the client may do anything: it is still a user's.
+/// Returns whether the client may do anything: it still has a user.
 #[inline]
 pub(crate) fn has_any(engine: &Engine, session: &mut Session) -> bool {
     session.refresh_rights(engine);
     session.asker.is_obeyed() || !session.identity.is_nobody()
 }
 
-/// Whether the client's command that has begun and not ended was let in by other rights than its user has now, unless
-/// the user may do all that it can do.
+/// Returns whether the client's unfinished command was admitted by other rights than its user has now, unless the user
+/// may do all that it can do.
 pub(crate) fn has_lost(engine: &Engine, session: &mut Session) -> bool {
     session.refresh_rights(engine);
     let Some(unfinished) = session.unfinished.as_ref().filter(|_| !session.asker.is_obeyed()) else { return false };
@@ -280,7 +280,7 @@ pub(crate) fn has_lost(engine: &Engine, session: &mut Session) -> bool {
     }
 }
 
-/// Whether the user may run the command in every database, whatever keys its arguments name.
+/// Returns whether the user may run the command in every database, whatever keys its arguments name.
 fn may_with_any_key(user: &User, command: &'static Command) -> bool {
     let all_keys = KeyAccess { reads: true, writes: true };
     Catalog::get().number(command).is_some_and(|number| {
@@ -306,7 +306,7 @@ pub(crate) fn note(
     engine.users().log.add(entry, max);
 }
 
-/// Whether the client's user may do this, and besides read every key there is.
+/// Returns whether the client's user may run this, and besides read every key there is.
 pub(crate) fn may_read_any_key(
     engine: &Engine,
     session: &mut Session,
@@ -321,7 +321,7 @@ pub(crate) fn may_read_any_key(
     })
 }
 
-/// The same in every database, of which another node may have more.
+/// Returns whether the client's user may run this in every database, of which another node may have more.
 pub(crate) fn may_in_any_database(
     engine: &Engine,
     session: &mut Session,
@@ -331,7 +331,7 @@ pub(crate) fn may_in_any_database(
     may_with(engine, session, command, args, |selector| selector.allows_db(None))
 }
 
-/// Whether one selector of the client's user allows this, and has this besides.
+/// Returns whether one selector of the client's user allows this, and satisfies `has` besides.
 fn may_with(
     engine: &Engine,
     session: &mut Session,
@@ -351,7 +351,7 @@ fn may_with(
 }
 
 impl Session {
-    /// The client is this user's from now on.
+    /// Makes the client this user's from now on.
     pub(crate) fn use_identity(&mut self, identity: Identity, authenticated: bool) {
         self.info.edit_details(|details| details.user = identity.user().cloned());
         (self.identity, self.authenticated) = (identity, authenticated);
@@ -359,7 +359,7 @@ impl Session {
         (self.rights_at, self.open_at) = (NEVER, NEVER);
     }
 
-    /// Looks at the users again, if one has changed: who is not there any more may do nothing.
+    /// Looks up the users again, if one has changed: a client without a user any more may do nothing.
     #[inline]
     pub(crate) fn refresh_rights(&mut self, engine: &Engine) {
         if self.rights_at != engine.users().generation() {
@@ -367,13 +367,13 @@ impl Session {
         }
     }
 
-    /// The user whose rights its next command has; None: it has none.
+    /// Returns the user whose rights its next command has; None: it has none.
     pub(crate) fn present_user(&mut self, engine: &Engine) -> Option<&Arc<User>> {
         self.refresh_rights(engine);
         self.identity.user()
     }
 
-    /// The number of the change that made its user what it is; None: it is no user's.
+    /// Returns the number of the last change of its user; None: it has no user.
     pub fn rights_since(&mut self, engine: &Engine) -> Option<u64> {
         self.present_user(engine).map(|user| user.changed_at())
     }
@@ -381,7 +381,7 @@ impl Session {
     #[cold]
     fn look_at_users(&mut self, engine: &Engine) {
         let (users, context) = (engine.users(), rule_context(engine));
-        // Read first: a change that comes meanwhile is seen the next time.
+        // The number is read first: a change that comes meanwhile is seen the next time.
         self.rights_at = users.generation();
         let present = match &self.identity {
             Identity::Nobody => None,
@@ -398,7 +398,7 @@ impl Session {
         self.open_at = if user_may && is_let_in { self.rights_at } else { NEVER };
     }
 
-    /// Whether its user may do everything, as far as others have not changed that meanwhile.
+    /// Returns whether its user may do everything, unless others have changed that meanwhile.
     #[inline(always)]
     pub(crate) fn is_unrestricted(&self, engine: &Engine) -> bool {
         self.open_at == engine.users().generation() || self.asker.is_obeyed()
@@ -406,33 +406,33 @@ impl Session {
 }
 
 impl Session {
-    /// Whether its user may have a quota of commands or bytes: it has, or has to be looked at again.
+    /// Returns whether its user may have a quota of commands or bytes: it has, or has to be looked up again.
     #[inline]
     pub fn may_be_metered(&self, engine: &Engine) -> bool {
         self.is_metered || self.rights_at != engine.users().generation()
     }
 
-    /// Its user, if that has a quota of commands or bytes, and the client.
+    /// Returns its user, if that has a quota of commands or bytes, and the client.
     pub fn metered(&mut self, engine: &Engine) -> Option<(&User, &Arc<ClientInfo>)> {
         self.refresh_rights(engine);
         self.identity.user().filter(|_| self.is_metered).map(|user| (&**user, &self.info))
     }
 
-    /// Whether it has become another user's, and nobody has looked since what that may do.
+    /// Returns whether it has become another user's, whose rights have not been looked up since.
     pub(crate) fn is_newly_authenticated(&self) -> bool {
         self.identity.user().is_some() && self.rights_at == NEVER
     }
 
-    /// It counts as one of its user's connections from now on, where these are limited.
+    /// Makes it count as one of its user's connections from now on, if these are limited.
     ///
     /// # Errors
-    /// There are as many as there may be.
+    /// The user has as many connections as it may have.
     #[inline]
     pub(crate) fn take_seat(&mut self) -> Result<(), Error> {
         match self.identity.user() {
             Some(user) if self.seat.is_none() && user.quota().connections.is_some() => {
                 self.seat = seat_of(user)?;
-                // It may do more than before.
+                // The user may do more than before.
                 self.rights_at = NEVER;
                 Ok(())
             }
@@ -440,10 +440,10 @@ impl Session {
         }
     }
 
-    /// The seat with which it becomes this user's; what it has already, if it is that.
+    /// Returns the seat with which it becomes this user's; its present one, if it has one of that user.
     ///
     /// # Errors
-    /// There are as many connections as there may be.
+    /// The user has as many connections as it may have.
     pub(crate) fn seat_for(&mut self, user: &User) -> Result<Option<QuotaSeat>, Error> {
         let is_its = self.identity.user().is_some_and(|own| own.is_same(user));
         if is_its && self.seat.is_some() { Ok(self.seat.take()) } else { seat_of(user) }
@@ -460,7 +460,7 @@ fn seat_of(user: &User) -> Result<Option<QuotaSeat>, Error> {
 mod tests {
     use crate::testing::Client;
 
-    /// More keys than a piece looks at.
+    /// The number of keys is above the limit of a piece.
     const KEYS: usize = 5000;
 
     #[test]
@@ -493,7 +493,7 @@ mod tests {
         let mut running = client.begin(&["DELPREFIX", "key:"]);
         assert!(!running.step());
         admin.is("ACL SETUSER u >another", "+OK").is("ACL SETUSER v on", "+OK");
-        // Rights to other commands and to channels are no matter.
+        // Rights to other commands and to channels do not matter.
         admin.is("ACL SETUSER u -get resetchannels", "+OK");
         assert_eq!(running.end(), format!(":{KEYS}"));
     }

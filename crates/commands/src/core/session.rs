@@ -26,27 +26,27 @@ use std::sync::atomic::Ordering::Relaxed;
 /// No number of changes of users.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// Which replies the client wants (CLIENT REPLY).
+/// The replies that the client wants (CLIENT REPLY).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Replies {
     #[default]
     On,
     Off,
-    /// Not that of the command after this one.
+    /// All but that of the command after this one.
     SkipNext,
-    /// Not that of this command.
+    /// All but that of this command.
     Skip,
 }
 
-/// How the commands of a client lend their thread to others when they are long.
+/// The lending of a thread to others by the client's long commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LendingMode {
-    /// Not at all: nobody else has a use for it.
+    /// Never: no other client has a use for the thread.
     #[default]
     Never,
-    /// If they ask for it, and are run again apart from their connection.
+    /// On request: commands ask for it, and are run again apart from their connection.
     OnRequest,
-    /// The last command has asked for it, and has done nothing.
+    /// The last command has asked for it, and had no effect.
     Requested,
     /// The present command runs apart.
     Apart,
@@ -55,13 +55,13 @@ pub enum LendingMode {
 /// A slot that is on its way from one node to another: whether a command about it runs here depends on its keys.
 #[derive(Debug, PartialEq)]
 pub(crate) enum OpenSlot {
-    /// It goes from here, to the node that clients are sent to for what is not here any more.
+    /// The slot goes from here, to the node that clients are sent to for missing keys.
     Leaves(Error),
-    /// It comes here, and the client knows it.
+    /// The slot comes here, and the client knows it.
     Arrives,
 }
 
-/// As whom commands run.
+/// The identity under which commands run.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Identity {
     /// No user: no command runs but those that need no right. Clients of a user that is removed are left with this.
@@ -74,7 +74,7 @@ pub(crate) enum Identity {
 }
 
 impl Identity {
-    /// The user whose rights commands have; None: they have none.
+    /// Returns the user whose rights commands have; None: they have none.
     #[inline]
     pub fn user(&self) -> Option<&Arc<User>> {
         match self {
@@ -93,7 +93,7 @@ impl Identity {
 pub struct Session {
     /// The worker that serves it.
     pub worker: usize,
-    /// What the worker knows the connection by.
+    /// The worker's number of the connection.
     pub token: usize,
     /// The database that it has selected.
     pub db: u32,
@@ -103,13 +103,13 @@ pub struct Session {
     pub(crate) identity: Identity,
     /// The number of changes of users that it has seen.
     pub(crate) rights_at: u64,
-    /// The same where the user may do everything.
+    /// The number of changes of users at which the user may do everything.
     pub(crate) open_at: u64,
     /// Its user has a quota of commands or bytes.
     pub(crate) is_metered: bool,
     /// It counts as one of its user's connections, where these are limited.
     pub(crate) seat: Option<QuotaSeat>,
-    /// A command of it was ended, as its user has lost rights: what was replied of it is no whole reply.
+    /// A command of it was ended, as its user has lost rights: its reply is incomplete.
     pub is_cut_off: bool,
     /// Its own command has removed its user: its connection ends with the reply to that.
     pub ends_with_reply: bool,
@@ -117,7 +117,7 @@ pub struct Session {
     pub was_authenticated: bool,
     /// SCRIPT DEBUG SYNC: its next script runs under its eyes.
     pub(crate) debugs_scripts: bool,
-    /// What monitors see of it is a script's.
+    /// Monitors see its commands as a script's.
     pub(crate) in_script: bool,
     /// CLIENT REPLY.
     pub replies: Replies,
@@ -129,9 +129,9 @@ pub struct Session {
     pub no_touch: bool,
     /// CLIENT IMPORT-SOURCE.
     pub import_source: bool,
-    /// It can wait for what [other nodes](crate::core::forwarding) answer.
+    /// It can wait for the answers of [other nodes](crate::core::forwarding).
     pub is_proxied: bool,
-    /// Whose commands it brings: a client's, but for the link to a primary and the replay of the log.
+    /// The origin of its commands: a client, but for the link to a primary and the replay of the log.
     pub(crate) asker: Asker,
     /// Between MULTI and EXEC.
     pub multi: Option<Box<Multi>>,
@@ -139,65 +139,65 @@ pub struct Session {
     pub watching: Option<Box<Watching>>,
     /// The state of the server by which its present command was admitted.
     pub(crate) admitted: DenyReasons,
-    /// What its commands do about locks that are not free.
+    /// The wait of its commands for locks that are not free.
     pub patience: LockTimeout,
-    /// How they lend the thread to others when they are long.
+    /// The lending of the thread to others by its long commands.
     pub lending: LendingMode,
-    /// The log's length after its last write that was logged: what its client is told since may not be durable before.
+    /// The log's length after its last logged write: later replies may depend on writes that are not durable before.
     pub logged_at: u64,
-    /// The same of what its commands had logged that is no write of theirs: keys that were over or made room, and what
-    /// only replicas get. Its client waits for no disk because of that.
+    /// The log's length after the last record of its commands that is no write of theirs: keys that expired or made
+    /// room, and records for replicas only. Its client waits for no disk because of that.
     pub told_at: u64,
     /// The log's length after the last change that its commands can have seen, its own included.
     pub seen_to: u64,
     /// Its commands have looked at the data since this was taken back.
     pub has_looked: bool,
-    /// CLIENT ACKNOWLEDGE; None: what the configuration says.
+    /// CLIENT ACKNOWLEDGE; None: the configuration decides.
     pub acknowledge: Option<AckNeed>,
     /// It wants acknowledged writes for as long as this is there.
     pub asks_for_acks: Option<AskingClient>,
-    /// What it subscribes to, if anything.
+    /// Its subscriptions, if any.
     pub subscriptions: Option<Box<Subscriptions>>,
     /// CLIENT TRACKING, and whether CLIENT CACHING was called for the next command.
     pub tracker: Option<Arc<Tracker>>,
     pub(crate) caching: bool,
-    /// What was replied last goes out, whatever CLIENT REPLY says.
+    /// The last reply goes out, whatever CLIENT REPLY demands.
     pub(crate) keeps_reply: bool,
-    /// The slot of what its running command runs, while CLUSTER SLOT-STATS wants to know.
+    /// The slot of the commands within its running command, while CLUSTER SLOT-STATS wants it.
     pub(crate) inner_slot: Option<Box<InnerSlot>>,
-    /// How large arguments of its running command will be shown.
+    /// The form in which large arguments of its running command will be shown.
     pub(crate) kept: Option<Box<LoggedArgs>>,
-    /// What its transaction has for the log before the script that it runs now.
+    /// Its transaction's records for the log before the script that it runs now.
     pub(crate) group: Option<Box<LogBatch>>,
     /// Its command that is chunked or waits.
     pub(crate) unfinished: Option<Box<Unfinished>>,
-    /// What it has said of itself as a replica.
+    /// Its announcements as a replica.
     pub handshake: Option<Box<Handshake>>,
-    /// It has asked to become one.
+    /// Its request to become a replica.
     pub sync: Option<Box<SyncRequest>>,
     /// The client is the source of slots that come to this node, by that name.
     pub import: Option<Box<JobName>>,
     /// Its last visit to the node of the cluster that no reply has been held for yet; 0: none.
     pub(crate) node_visit: u64,
-    /// What others may know of it.
+    /// The part of it that others may see.
     pub info: Arc<ClientInfo>,
 }
 
 impl Session {
-    /// The database that the next command finds selected: in a transaction, when it will run.
+    /// Returns the database that the next command finds selected: in a transaction, when it will run.
     pub(crate) fn next_db(&self) -> u32 {
         self.multi.as_ref().map_or(self.db, |multi| multi.db)
     }
 
-    /// The flags of the commands that are queued for EXEC and will run, together, and those that one of them has not;
-    /// None outside of a transaction.
+    /// Returns the flags of the commands that are queued for EXEC and will run, together, and those that at least one
+    /// of them lacks; None outside of a transaction.
     pub(crate) fn queued_flags(&self) -> Option<(Flags, Flags)> {
         let is_broken = self.watching.as_ref().is_some_and(|watching| watching.is_broken());
         self.multi.as_ref().map(|multi| if is_broken { (Flags::NONE, Flags::NONE) } else { multi.flags() })
     }
 
-    /// Whether its user may do everything, and it is in no transaction, and gets its replies and nothing else: its
-    /// commands can [run together](crate::batch::execute).
+    /// Returns whether its user may do everything, and it is in no transaction, and gets its replies and nothing else:
+    /// its commands can [run together](crate::batch::execute).
     #[inline]
     pub fn is_plain(&self, engine: &Engine) -> bool {
         self.is_unrestricted(engine)
@@ -211,8 +211,8 @@ impl Session {
             && !self.info.monitor.load(Relaxed)
     }
 
-    /// Who asks when one of its commands runs. Who brings the data of another server is the source of it as long as the
-    /// server imports.
+    /// Returns the origin of its commands. A client that brings the data of another server is the source of it as long
+    /// as the server imports.
     #[inline(always)]
     pub(crate) fn origin(&self, engine: &Engine, now: Now) -> Origin {
         let asker = match self {
@@ -222,12 +222,12 @@ impl Session {
         Origin { asker, now: now.unix_ms() }
     }
 
-    /// Whether it gets messages, invalidations or monitors' lines.
+    /// Returns whether it gets messages, invalidations or monitors' lines.
     pub fn is_told(&self) -> bool {
         self.subscriptions.is_some() || self.tracker.is_some() || self.info.monitor.load(Relaxed)
     }
 
-    /// A client that may do nothing, until it is a user's.
+    /// Returns a client that may do nothing, until it has a user.
     pub fn new(info: Arc<ClientInfo>) -> Self {
         Session {
             worker: info.worker.load(Relaxed),
@@ -278,36 +278,37 @@ impl Session {
         }
     }
 
-    /// The client of a new connection, which has the default user's rights once it is authenticated, or nobody has to
-    /// be.
+    /// Returns the client of a new connection, which has the default user's rights once it is authenticated, or no
+    /// password is required.
     pub fn connected(info: Arc<ClientInfo>, authenticated: bool) -> Self {
         let (identity, was_authenticated) = (Identity::Unnamed, authenticated);
         Session { identity, authenticated, was_authenticated, ..Session::new(info) }
     }
 
-    /// The log's length after the last of what it has put there, for whomever: WAIT and WAITAOF wait for that.
+    /// Returns the log's length after its last record there: WAIT and WAITAOF wait for that.
     pub fn appended_to(&self) -> u64 {
         self.logged_at.max(self.told_at)
     }
 
-    /// One that runs a command for a client whose own session is elsewhere.
+    /// Returns a session that runs a command for a client whose own session is elsewhere.
     pub(crate) fn in_the_name_of(client: &Arc<ClientInfo>, identity: Identity) -> Self {
         Session { identity, ..Session::new(Arc::clone(client)) }
     }
 
-    /// One that takes the place of this session while that runs a command.
+    /// Returns a session that takes the place of this one while that runs a command.
     pub fn stand_in(&self) -> Self {
         let (authenticated, was_authenticated) = (self.authenticated, self.was_authenticated);
         let stand_in = Session::in_the_name_of(&self.info, self.identity.clone());
         Session { authenticated, was_authenticated, ..stand_in }
     }
 
-    /// A client without a connection, for programs that use the engine as a library: it has the default user's rights.
+    /// Returns a client without a connection, for programs that use the engine as a library: it has the default user's
+    /// rights.
     pub fn local() -> Self {
         Session::connected(Arc::new(ClientInfo::new(0, "", "", -1, 0, UnixMs(0))), true)
     }
 
-    /// The server itself, which asks for what its own log shows: no user's rights matter.
+    /// Returns the session of the server itself, which reads its own log's data: no user's rights matter.
     pub fn of_server() -> Self {
         Session::replay()
     }
@@ -318,12 +319,12 @@ impl Session {
         engine.scripts().is_busy() && !self.asker.is_obeyed()
     }
 
-    /// One that repeats what another server, or this one in the past, has admitted.
+    /// Returns a session that repeats commands that another server, or this one in the past, has admitted.
     pub(crate) fn obeyed(info: Arc<ClientInfo>, asker: Asker) -> Self {
         Session { asker, authenticated: true, was_authenticated: true, ..Session::new(info) }
     }
 
-    /// The same without a connection.
+    /// Returns such a session without a connection.
     pub(crate) fn replay() -> Self {
         Session::obeyed(Arc::new(ClientInfo::new(0, "", "", -1, 0, UnixMs(0))), Asker::Replay)
     }
@@ -335,9 +336,9 @@ pub struct Multi {
     pub(crate) commands: Vec<Queued>,
     /// One of the commands was refused.
     pub(crate) aborted: bool,
-    /// Those of all queued commands together.
+    /// Flags of all queued commands together.
     pub(crate) flags: Flags,
-    /// Those that one of them has not.
+    /// Flags that at least one of them lacks.
     pub(crate) lacking: Flags,
     /// The database that the next command will find selected.
     pub(crate) db: u32,
@@ -352,14 +353,14 @@ pub struct Queued {
 }
 
 impl Queued {
-    /// Bytes of memory beside the value itself.
+    /// Returns the bytes of memory beside the value itself.
     pub(crate) fn outside(&self) -> usize {
         let keys = if self.keys.spilled() { self.keys.capacity() * size_of_val(&self.keys[0]) } else { 0 };
         self.args.memory() + keys
     }
 }
 
-/// What a client watches.
+/// The watched keys of a client.
 #[derive(Debug)]
 pub struct Watching {
     pub(crate) flag: Arc<WatchFlag>,
@@ -367,7 +368,7 @@ pub struct Watching {
 }
 
 impl Watching {
-    /// Something that is watched has changed: the next EXEC does nothing.
+    /// Returns whether a watched key has changed: the next EXEC does nothing.
     pub fn is_broken(&self) -> bool {
         self.flag.is_raised()
     }
@@ -392,7 +393,7 @@ impl Subscriptions {
         &mut self.0[kind as usize]
     }
 
-    /// Each name with its kind.
+    /// Returns each name with its kind.
     pub(crate) fn each(&self) -> impl Iterator<Item = (ChannelKind, &[u8])> {
         let kinds = [ChannelKind::Channel, ChannelKind::Pattern, ChannelKind::Shard];
         kinds.into_iter().flat_map(|kind| self.0[kind as usize].iter().map(move |name| (kind, &**name)))
@@ -402,7 +403,7 @@ impl Subscriptions {
         self.0.iter().all(BTreeSet::is_empty)
     }
 
-    /// What a confirmation counts: channels with patterns, or shard channels.
+    /// Returns the count of a confirmation: channels with patterns, or shard channels.
     pub(crate) fn count(&self, kind: ChannelKind) -> usize {
         let len = |kind: ChannelKind| self.0[kind as usize].len();
         match kind {
@@ -412,7 +413,7 @@ impl Subscriptions {
     }
 }
 
-/// Of arguments that the handler may make a value of: how they will be shown.
+/// The shown form of arguments that the handler may make a value of.
 #[derive(Debug)]
 pub struct LoggedArgs {
     pub(crate) shown: Vec<(usize, Vec<u8>)>,
@@ -423,31 +424,31 @@ pub struct LoggedArgs {
 #[derive(Debug)]
 pub struct Unfinished {
     pub(crate) entry: &'static CommandEntry,
-    /// What the clock showed when it began.
+    /// Reading of the clock when it began.
     pub(crate) clock: Nanos,
     pub(crate) args: Vec<Vec<u8>>,
     pub(crate) took: Took,
-    /// What monitors will be told.
+    /// The line for monitors.
     pub(crate) line: Option<Vec<u8>>,
-    /// Its keys, while HOTKEYS wants to know.
+    /// Its keys, while HOTKEYS wants them.
     pub(crate) hot_keys: Vec<Vec<u8>>,
-    /// Its slot, while CLUSTER SLOT-STATS wants to know.
+    /// Its slot, while CLUSTER SLOT-STATS wants it.
     pub(crate) slot: Option<SlotOfCall>,
-    /// As whom it began.
+    /// The identity under which it began.
     pub(crate) identity: Identity,
 }
 
-/// The slot of what has run within a command.
+/// The slot of the commands that have run within a command.
 #[derive(Debug, Default)]
 pub(crate) struct InnerSlot {
     pub(crate) slot: Option<u16>,
-    /// There were several.
+    /// There were several slots.
     pub(crate) is_across: bool,
     /// Bytes of the requests that were queued.
     pub(crate) request: usize,
 }
 
-/// The slot that a command was about, and what else is to be counted of it.
+/// The slot of a command, and the other figures of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SlotOfCall {
     pub(crate) slot: u16,
@@ -457,7 +458,7 @@ pub(crate) struct SlotOfCall {
     pub(crate) is_answered: bool,
 }
 
-/// What a command took.
+/// The cost of a command.
 #[derive(Clone, Copy, Debug)]
 pub struct Took {
     pub(crate) nanos: u64,

@@ -1,6 +1,6 @@
-//! To which slot of a cluster the time and bytes of a command are counted, while CLUSTER SLOT-STATS wants to know.
+//! The slot of a cluster that a command's time and bytes count for, while CLUSTER SLOT-STATS wants it.
 //!
-//! EXEC and scripts count as a whole, for the slot of what they ran; what goes across slots counts for none.
+//! EXEC and scripts count as a whole, for the slot of their commands; a command across slots counts for none.
 
 use crate::core::args::Args;
 use crate::core::cluster_routing::slot_of_call;
@@ -10,7 +10,7 @@ use engine::Engine;
 use engine::keyspace::origin::Asker;
 use engine::stats::slot_traffic::SlotUse;
 
-/// Bytes of `MULTI`, which nobody knew a slot of.
+/// Bytes of `MULTI`, whose slot is not known in advance.
 const MULTI: usize = b"*1\r\n$5\r\nmulti\r\n".len();
 
 fn add_slot(inner: &mut InnerSlot, entry: &CommandEntry, args: &Args<'_>) {
@@ -21,7 +21,7 @@ fn add_slot(inner: &mut InnerSlot, entry: &CommandEntry, args: &Args<'_>) {
     }
 }
 
-/// A command within another one has ended.
+/// Adds a command within another one that has ended.
 pub(crate) fn join(engine: &Engine, session: &mut Session, entry: &CommandEntry, args: &Args<'_>) {
     if engine.slot_traffic().is_on() {
         let is_queued = !session.in_script;
@@ -31,7 +31,7 @@ pub(crate) fn join(engine: &Engine, session: &mut Session, entry: &CommandEntry,
     }
 }
 
-/// The slot of a command that has run or begins to wait, and is no part of another one.
+/// Returns the slot of a command that has run or begins to wait, and is no part of another one.
 pub(crate) fn of_call(
     engine: &Engine,
     session: &mut Session,
@@ -49,7 +49,7 @@ pub(crate) fn of_call(
     Some(SlotOfCall { slot, queued, is_answered: session.asker != Asker::Primary })
 }
 
-/// It has ended.
+/// Counts a command that has ended.
 pub(crate) fn count(engine: &Engine, worker: usize, call: Option<SlotOfCall>, nanos: u64, took: &Took) {
     let Some(SlotOfCall { slot, queued, is_answered }) = call.filter(|_| engine.slot_traffic().is_on()) else { return };
     let sent = if is_answered { took.answer as u64 } else { 0 };

@@ -1,4 +1,4 @@
-//! What a command has read is remembered for a client that tracks it (client-side caching).
+//! Remembers the keys that a command has read, for a client that tracks them (client-side caching).
 
 use crate::core::args::Args;
 use crate::core::command::{CommandEntry, PUBSUB, READONLY, RUNS_SCRIPTS};
@@ -8,11 +8,12 @@ use engine::clients::tracking::TrackingMode;
 use engine::data::key_hash::KeyHash;
 use engine::keyspace::keys::Key;
 
-/// A command has run whose keys are at these arguments: the client that tracks has read them, if that is what it did.
+/// Remembers the keys at these arguments of a command that has run, for a tracking client, if the command has read
+/// them.
 #[cold]
 pub(crate) fn remember(cx: &mut Context<'_>, args: &Args<'_>, keys: &[(usize, KeyHash)]) {
     let Some(tracker) = cx.session.tracker.clone() else { return };
-    // What a script reads is remembered by the commands that it calls.
+    // The commands that a script calls remember its reads.
     if !cx.command.flags.has(READONLY) || cx.command.flags.has(PUBSUB) || cx.command.flags.has(RUNS_SCRIPTS) {
         return;
     }
@@ -34,15 +35,15 @@ pub(crate) fn remember(cx: &mut Context<'_>, args: &Args<'_>, keys: &[(usize, Ke
     trim_afterwards(cx);
 }
 
-/// Has keys forgotten when the command has ended, if there are too many.
+/// Makes keys be forgotten when the command has ended, if there are too many.
 pub(crate) fn trim_afterwards(cx: &mut Context<'_>) {
     if cx.engine.tracking().is_over() {
-        // What is left to be done is looked at when there is something only.
+        // The remaining effects are looked at only if there are any.
         cx.keys.effects.rare();
     }
 }
 
-/// What CLIENT CACHING said was for one command, or one transaction; other subcommands of CLIENT do not count.
+/// Ends CLIENT CACHING, which was for one command, or one transaction; other subcommands of CLIENT do not count.
 #[cold]
 pub(crate) fn end_caching(session: &mut Session, entry: &CommandEntry) {
     if session.multi.is_none() && !entry.keeps_caching {

@@ -1,4 +1,4 @@
-//! What other nodes are asked for a command: the parts, and who is believed to answer each.
+//! The parts of a command for other nodes, and the node that is expected to answer each.
 
 use crate::core::args::Args;
 use crate::core::cluster_routing::slot_of_call;
@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// A primary of the cluster: the lowest of its slots, and its number.
 type Owner = (u16, u16);
 
-/// For whom, and by which map.
+/// The client that is asked for, and the map of the cluster.
 pub(super) struct Asking<'a> {
     pub engine: &'a Engine,
     pub map: &'a SlotMap,
@@ -30,7 +30,7 @@ pub(super) struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// Where a node is asked, in the way in which this node reaches others.
+    /// Returns the address of a node, in the way in which this node reaches others.
     pub fn address(&self, node: u16) -> Option<SocketAddr> {
         if self.map.serving == Some(node) && !self.map.is_replica {
             return self.own_address();
@@ -40,7 +40,7 @@ impl Asking<'_> {
         Some(SocketAddr::new(ip.parse().ok()?, if encrypts { *tls_port } else { *tcp_port }))
     }
 
-    /// This node as it listens: what it announces need not be there for itself.
+    /// Returns this node's address as it listens: its announced address may not be reachable for itself.
     fn own_address(&self) -> Option<SocketAddr> {
         let config = self.engine.config().snapshot();
         let listens = config.bind_addresses().first().and_then(|text| std::str::from_utf8(text).ok());
@@ -54,8 +54,8 @@ impl Asking<'_> {
         self.map.owners.get(usize::from(slot)).copied().flatten()
     }
 
-    /// Where what is about an own slot that leaves is asked, which does not run here for this reason; and whether the
-    /// slot is on its way to there.
+    /// Returns the node to ask about an own slot that leaves, for a command that does not run here for this reason; and
+    /// whether the slot is on its way there.
     pub fn on_the_way(&self, slot: u16, reason: &Error) -> Option<(SocketAddr, bool)> {
         match reason {
             Error::Ask(..) => Some((self.address(*self.map.migrating.get(&slot)?)?, true)),
@@ -74,7 +74,7 @@ impl Asking<'_> {
         Some(Box::new(Question { context: self.context(), parts, join, writes, rights_since }))
     }
 
-    /// All keys are in one slot of another node.
+    /// Asks for a command whose keys are all in one slot of another node.
     pub fn of_one_slot(&self, Carried { command, args }: Carried<'_>) -> Option<Box<Question>> {
         if !is_self_contained(command) || may_wait(command, args) {
             return None;
@@ -86,7 +86,7 @@ impl Asking<'_> {
         self.question(vec![part], Join::One, writes(command))
     }
 
-    /// EVALSHA of a script that this node was given: the other one may never have seen it.
+    /// Returns EVALSHA as EVAL, for a script that this node was given: the other one may never have seen it.
     fn with_text(&self, command: &Command, args: &Args<'_>) -> Option<Vec<u8>> {
         let name = match command.name {
             "evalsha" => "EVAL",
@@ -101,7 +101,7 @@ impl Asking<'_> {
         Some(bytes)
     }
 
-    /// Keys of several slots: each is asked for by itself.
+    /// Asks for keys of several slots, each by itself.
     pub fn key_by_key(&self, Carried { command, args }: Carried<'_>) -> Result<Option<Box<Question>>, Error> {
         let (words, join) = match command.name {
             "mget" => (1, Join::Elements),
@@ -124,7 +124,7 @@ impl Asking<'_> {
         Ok(self.question(parts, join, writes(command)))
     }
 
-    /// A command about all keys, wherever they are, or about the scripts and libraries of all nodes.
+    /// Asks for a command about all keys, wherever they are, or about the scripts and libraries of all nodes.
     pub fn of_all(&self, Carried { command, args }: Carried<'_>) -> Result<Option<Box<Question>>, Error> {
         let join = match command.name {
             "keys" => Join::Elements,
@@ -138,7 +138,7 @@ impl Asking<'_> {
             },
         };
         let places = self.primaries().into_iter().map(|(_, node)| self.address(node)).collect::<Option<Vec<_>>>();
-        // A node that knows of no other one yet is all that there is.
+        // A node that knows no other one yet is the whole cluster.
         let Some(mut places) = places.filter(|places| !places.is_empty()) else { return Ok(None) };
         // Scripts and functions are called here, too. A replica gets its functions from its primary.
         let has_own = join_of_scripts(command).is_some() && !(self.map.is_replica && command.flags.has(WRITE));
@@ -159,8 +159,8 @@ impl Asking<'_> {
         owners
     }
 
-    /// The primaries in the order in which a SCAN goes through them, by numbers that they have as long as their shards
-    /// are there: moves of slots and failovers change none.
+    /// Returns the primaries in the order in which a SCAN goes through them, by numbers that last as long as their
+    /// shards: moves of slots and failovers change none.
     fn numbered(&self) -> Vec<(u16, u16)> {
         let shard = |owner: u16| self.map.shards.get(usize::from(owner)).copied();
         let owners = self.primaries().into_iter().map(|(_, owner)| (shard(owner), owner));
@@ -170,7 +170,7 @@ impl Asking<'_> {
         let mut numbered = Vec::with_capacity(nodes.len());
         for (at, (number, _, owner)) in nodes.iter().enumerate() {
             let least = numbered.last().map_or(0, |(last, _)| last + 1);
-            // Nodes behind it have room.
+            // The nodes behind it have room.
             let most = (SLOTS - (nodes.len() - at)) as u16;
             numbered.push(((*number).clamp(least, most), *owner));
         }
@@ -182,7 +182,7 @@ impl Asking<'_> {
             std::str::from_utf8(&args[1]).ok().and_then(|text| text.parse().ok()).ok_or(Error::InvalidCursor)?;
         let nodes = self.numbered();
         let ((number, own), is_begin) = (Pages::split(cursor), cursor == 0);
-        // A node that has no slots any more is passed over.
+        // A node that has no slots any more is skipped.
         let is_due = |(node, _): &&(u16, u16)| is_begin || *node >= number;
         let Some((node, owner)) = nodes.iter().find(is_due).or(nodes.last()).copied() else { return Ok(None) };
         let Some(to) = self.address(owner) else { return Ok(None) };
@@ -196,7 +196,7 @@ impl Asking<'_> {
     }
 }
 
-/// Whether it is about all keys, wherever they are, or about what every node has its own of.
+/// Returns whether a command is about all keys, wherever they are, or about state that every node has of its own.
 pub(super) fn is_of_all(command: &Command) -> bool {
     join_of_scripts(command).is_some()
         || matches!(
@@ -205,7 +205,7 @@ pub(super) fn is_of_all(command: &Command) -> bool {
         )
 }
 
-/// How the replies of a command are joined that puts scripts or libraries at all nodes, removes them, or looks for
+/// Returns how to join the replies of a command that puts scripts or libraries at all nodes, removes them, or looks for
 /// them. None: it is another one.
 fn join_of_scripts(command: &Command) -> Option<Join> {
     (command.group == Group::Scripting && command.keys.is_empty()).then_some(())?;
@@ -221,12 +221,12 @@ fn writes(command: &Command) -> bool {
     !is_script_that_reads && command.flags.has(WRITE.and(MAY_REPLICATE))
 }
 
-/// Whether the time that a command takes depends on its arguments or on the data.
+/// Returns whether the time that a command takes depends on its arguments or on the data.
 pub(super) fn may_take_long(command: &Command) -> bool {
     !command.flags.has(FAST) && command.complexity != "O(1)"
 }
 
-/// Whether a command leaves nothing at its connection that later ones need.
+/// Returns whether a command leaves no state at its connection that later ones need.
 pub(super) fn is_self_contained(command: &Command) -> bool {
     match command.group {
         Group::Transactions => false,
@@ -235,7 +235,7 @@ pub(super) fn is_self_contained(command: &Command) -> bool {
     }
 }
 
-/// Whether a command may wait for others. Those that read streams do only when they say so.
+/// Returns whether a command may wait for others. Commands that read streams do so only if an argument asks for it.
 fn may_wait(command: &Command, args: &Args<'_>) -> bool {
     let reads_streams = matches!(command.name, "xread" | "xreadgroup");
     command.flags.has(BLOCKING)

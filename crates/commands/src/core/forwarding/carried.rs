@@ -1,8 +1,8 @@
 //! Commands that another node may be asked for.
 //!
 //! The owner of a slot runs a command of any client with this node's rights. So it is asked only for a command whose
-//! effects were all looked at here, as its client's user: those that its arguments and flags tell. The rest is carried
-//! for a user who may do everything, as nothing is left to be looked at, and for no other:
+//! effects were all checked here, for its client's user: the effects that its arguments and flags show. Other commands
+//! are carried for a user who may do everything, as no check remains, and for no other:
 //!
 //! - scripts and functions, which run commands that only the owner sees;
 //! - SORT with BY or GET, whose keys depend on the data, unless the user may read every key;
@@ -18,7 +18,7 @@ use crate::core::rights;
 use crate::core::session::Session;
 use engine::Engine;
 
-/// A command that may be asked elsewhere, for it does nothing there that its user may not do here.
+/// A command that may be asked elsewhere: its effects there are all allowed to its user here.
 #[derive(Clone, Copy)]
 pub(super) struct Carried<'c> {
     pub command: &'static Command,
@@ -26,7 +26,7 @@ pub(super) struct Carried<'c> {
 }
 
 impl<'c> Carried<'c> {
-    /// A command that the client's user was allowed; None: it has to run where its user is known.
+    /// Returns a command that the client's user may run; None: it has to run where its user is known.
     pub fn of(engine: &Engine, session: &mut Session, command: &'static Command, args: &'c Args<'c>) -> Option<Self> {
         let carried = Carried { command, args };
         let user = session.present_user(engine)?;
@@ -45,7 +45,7 @@ impl<'c> Carried<'c> {
     }
 }
 
-/// Whether the data may name further keys: SORT with BY or GET, wherever these words stand.
+/// Returns whether the data may name further keys: SORT with BY or GET, at any place.
 fn looks_up(command: &Command, args: &Args<'_>) -> bool {
     matches!(command.name, "sort" | "sort_ro") && (2..args.len()).any(|at| args.is(at, "by") || args.is(at, "get"))
 }

@@ -1,4 +1,4 @@
-//! With `cluster-proxy yes`: what a command comes to that is about slots of other nodes, or about the whole cluster.
+//! With `cluster-proxy yes`: commands that are about slots of other nodes, or about the whole cluster.
 //!
 //! ```text
 //!   all keys in a slot of another node            asked there as it is; EXEC with all that is queued
@@ -11,9 +11,9 @@
 //!   what has to stay with its connection          MOVED, as without it: WATCH, SSUBSCRIBE, who waits for keys or tracks
 //! ```
 //!
-//! It is asked when the command would be told MOVED or CROSSSLOT, so what runs here costs nothing more. Whether the
-//! client may do what it asks for was looked at here; the other nodes let this one in as a primary its replicas. So a
-//! command that does more than can be looked at here [is not carried](carried). See docs/design/cluster-proxy.md.
+//! Other nodes are asked when the command would get MOVED or CROSSSLOT, so commands that run here cost nothing more.
+//! The client's permission was checked here; the other nodes trust this one as a primary trusts its replicas. So a
+//! command with effects that cannot be checked here [is not carried](carried). See docs/design/cluster-proxy.md.
 
 mod asking;
 mod carried;
@@ -36,7 +36,7 @@ use engine::{Engine, Error};
 use resp::encode_command;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Whether others are asked for this client: the node does that, and the client can wait for it and wants it.
+/// Returns whether others are asked for this client: the node does that, and the client can wait for it and wants it.
 pub(crate) fn asks_for(engine: &Engine, session: &Session) -> bool {
     session.is_proxied
         && session.asker == Asker::Client
@@ -47,11 +47,11 @@ pub(crate) fn asks_for(engine: &Engine, session: &Session) -> bool {
         && engine.config().snapshot().flag(Directive::CLUSTER_PROXY)
 }
 
-/// What a command comes to that may not run here for this reason, or for none that lies in its keys. None: it stays at
-/// that.
+/// Returns the question for a command that may not run here for this reason, or for none that lies in its keys. None:
+/// the reason stands.
 ///
 /// # Errors
-/// What is to be replied instead.
+/// The error to reply instead.
 pub(crate) fn question(
     engine: &Engine,
     session: &mut Session,
@@ -73,14 +73,14 @@ pub(crate) fn question(
         (Some(Error::Moved(..)), Some(carried)) => Ok(asking.of_one_slot(carried)),
         (Some(Error::CrossSlot), Some(carried)) => asking.key_by_key(carried),
         (None, Some(carried)) => asking.of_all(carried),
-        // A part of it alone is not what its client means.
+        // A part of it alone is not the client's intention.
         (None, None) if asking::is_of_all(command) => Err(Error::NoDatabasePermission),
         _ => Ok(None),
     }
 }
 
-/// What a command of a client comes to for which another node is asked already. None: it is not one that is asked
-/// without a further look.
+/// Returns the question for a command behind others of its client that other nodes are asked for already. None: the
+/// command needs a full check.
 pub(crate) fn question_behind(
     engine: &Engine,
     session: &mut Session,
@@ -97,7 +97,7 @@ pub(crate) fn question_behind(
     Asking { engine, map: &engine.cluster().map(), session }.of_one_slot(carried)
 }
 
-/// Whether a command about another node's slot may be queued here, since EXEC can ask for all of it.
+/// Returns whether a command about another node's slot may be queued here, since EXEC can ask for all of it.
 pub(crate) fn may_queue(
     engine: &Engine,
     session: &mut Session,
@@ -113,8 +113,8 @@ pub(crate) fn may_queue(
         && Carried::of(engine, session, command, args).is_some()
 }
 
-/// The command in the place of an ASK, whose keys are on their way to another node; and of a TRYAGAIN, where a part of
-/// them is: this node is asked again and again until all are gone, or here.
+/// Returns the question in the place of an ASK, for a command whose keys are on their way to another node; and of a
+/// TRYAGAIN, where a part of them is: this node is asked again and again until all are gone, or here.
 pub(crate) fn question_of_ask(
     engine: &Engine,
     session: &mut Session,
@@ -131,10 +131,10 @@ pub(crate) fn question_of_ask(
     Some(question)
 }
 
-/// The same of EXEC. None: it stays at that.
+/// Returns such a question for EXEC. None: the reason stands.
 ///
 /// # Errors
-/// What is to be replied instead.
+/// The error to reply instead.
 pub(crate) fn transaction_of_ask(
     engine: &Engine,
     session: &mut Session,
@@ -147,9 +147,9 @@ pub(crate) fn transaction_of_ask(
     transaction(engine, session, Some(reason), now)
 }
 
-/// All that is queued, whose keys are in one slot of another node. What is watched is watched here only, so it cannot
-/// be sent on, nor can what is about no key and leaves something at its connection. `reason`: why it does not run here,
-/// if the slot is this node's.
+/// Returns the question for all queued commands, whose keys are in one slot of another node. Keys are watched here
+/// only, so a transaction with watched keys cannot be sent on, nor can a command that is about no key and leaves state
+/// at its connection. `reason`: the reason that it does not run here, if the slot is this node's.
 fn transaction(
     engine: &Engine,
     session: &mut Session,
@@ -188,7 +188,7 @@ fn transaction(
     Ok(question)
 }
 
-/// Whether all that is queued may be asked elsewhere: the rights may be others than when it was queued.
+/// Returns whether all queued commands may be asked elsewhere: the rights may have changed since they were queued.
 fn may_all_run(engine: &Engine, session: &mut Session, multi: &Multi, now: Now) -> Result<bool, Error> {
     let mut all = true;
     for queued in &multi.commands {
@@ -199,7 +199,7 @@ fn may_all_run(engine: &Engine, session: &mut Session, multi: &Multi, now: Now) 
     Ok(all)
 }
 
-/// The command is asked of others: a transaction is not this session's any more.
+/// Hands the command over to others: a transaction is not this session's any more.
 pub(crate) fn hand_over(session: &mut Session, command: &Command) {
     if command.flags.has(RUNS_QUEUED) {
         queued::close_group(session);
@@ -243,7 +243,7 @@ mod tests {
         client
     }
 
-    /// What the nodes are asked for a command: `port: words`, and how it is joined; or what is replied at once.
+    /// Returns the nodes' part of a command: `port: words`, and how it is joined; or the immediate reply.
     fn asked(client: &mut Client, line: &str) -> String {
         let (engine, now) = (client.shared_engine().clone(), client.now());
         let mut args: Args<'_> = line.split(' ').map(str::as_bytes).collect();
