@@ -1,31 +1,30 @@
-//! Commands that came a moment ago: a pipeline repeats its command, and clients that do the same work send the same
-//! few.
+//! Recent commands: a pipeline repeats its command, and clients that do the same work send the same few.
 //!
 //! ```text
 //!   *2 $3 GET $16 key...          the head of the request picks a slot
 //!   |-- head --| -> slot -> (head as it was seen, entry)
 //! ```
 //!
-//! Where the head equals the one that the slot has, the entry and the number of arguments are known without parsing and
-//! looking up either. The table of commands does not change after the start, so what was found once stays right.
+//! If the head equals the one in the slot, the entry and the number of arguments are known without parsing and looking
+//! up either. The table of commands does not change after the start, so an entry found once stays right.
 
 use crate::core::args::{Args, OwnWords};
 use crate::core::command::CommandEntry;
 use crate::core::command_table::{CommandTable, accepted};
 use resp::{RequestPrefix, Span};
 
-/// A power of two.
+/// Number of slots: a power of two.
 const SLOTS: usize = 16;
 
-/// What one worker has seen.
+/// One worker's recent commands.
 #[derive(Default)]
 pub struct CommandCache {
     slots: [(RequestPrefix, Option<&'static CommandEntry>); SLOTS],
 }
 
 impl CommandCache {
-    /// Parses a whole short request and finds its entry, if it is to be had with so many arguments. None, and `spans`
-    /// as they were, for any other request. Returns how many bytes it took, too.
+    /// Parses a whole short request and finds its entry, if the entry accepts so many arguments. None, and `spans` as
+    /// they were, for any other request. Returns how many bytes it took, too.
     #[inline(always)]
     pub fn parse(&mut self, request: &[u8], spans: &mut Vec<Span>) -> Option<(usize, Option<&'static CommandEntry>)> {
         let (head, entry) = &self.slots[slot(request)?];

@@ -1,9 +1,9 @@
 //! Runs a batch: the commands of one connection after the other.
 //!
-//! Most commands have nothing to them but themselves. A command is *plain* if it works on one key and leaves its client
-//! as it is ([`CommandEntry::is_plain`]); a client is plain if its user may do everything, it is in no transaction, and
-//! gets its replies and nothing else ([`Session::is_plain`]). For plain commands of a plain client that follow each
-//! other most of what [`dispatch::run`] does once a command is done once for all:
+//! Most commands need nothing but themselves. A command is *plain* if it works on one key and leaves its client as it
+//! is ([`CommandEntry::is_plain`]); a client is plain if its user may do everything, it is in no transaction, and gets
+//! its replies and nothing else ([`Session::is_plain`]). For plain commands of a plain client that follow each other
+//! most of the steps that [`dispatch::run`] takes once a command are taken once for all:
 //!
 //! ```text
 //!   once        context, place of the statistics (again where the command changes)
@@ -34,40 +34,40 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Runs requests of one connection.
 pub struct BatchRun<'r> {
-    /// Where the data is.
+    /// The engine with the data.
     pub engine: &'r Engine,
     /// The connection's client.
     pub session: &'r mut Session,
-    /// The worker's, which asks for the memory of the keys ahead.
+    /// The worker's prefetcher, which asks for the memory of the keys ahead.
     pub prefetcher: &'r mut Prefetcher,
     /// The time at which all of these requests run.
     pub now: Now,
-    /// Where the replies go, one after the other.
+    /// The sink of the replies, one after the other.
     pub reply: &'r mut Reply,
     /// Bytes in the sink of replies after which the run ends.
     pub reply_max: usize,
-    /// What the worker's clock shows when the run is to end: others have waited for long enough.
+    /// Reading of the worker's clock at which the run is to end: other clients have waited for long enough.
     pub until: Nanos,
-    /// There is a limit to memory.
+    /// Memory is limited.
     pub is_limited: bool,
-    /// A script or a long command has the thread: only what can be done with locks that are free is run.
+    /// A script or a long command has the thread: only commands whose locks are free are run.
     pub is_lent: bool,
 }
 
-/// Why a run ended.
+/// The reason that a run ended.
 pub enum BatchEnd {
     /// The connection has no more requests here, or the next one is for another run.
     Next,
-    /// The last command came to this.
+    /// The last command's outcome.
     Flow(Flow),
-    /// The last command is chunked and goes on later.
+    /// The last command is chunked and continues later.
     Chunked(Work, &'static Command),
-    /// The last request has done nothing and is to be run again.
+    /// The last request had no effect and is to be run again.
     Retry {
         /// After the pause that is on; otherwise a little later.
         is_postponed: bool,
     },
-    /// The last request breaks the protocol, which the client has been told.
+    /// The last request breaks the protocol, and the error is replied.
     Violation(ProtocolError),
     /// Much was replied, or it took long: the next request is to wait for others.
     Full,
@@ -78,8 +78,8 @@ pub enum BatchEnd {
 }
 
 impl BatchRun<'_> {
-    /// Runs what `items` begins with of the first one's connection, which lets its commands run, up to one that has
-    /// more to it than a reply. Returns how many are done with.
+    /// Runs the requests at the front of `items` that belong to the first one's connection, which may run commands, up
+    /// to one whose outcome is more than a reply. Returns how many are finished.
     #[inline]
     pub fn run(&mut self, items: &mut [BatchItem<'_>], spans: &[Span]) -> (usize, BatchEnd) {
         let Some(token) = items.first().map(|item| item.token) else { return (0, BatchEnd::Next) };
@@ -92,7 +92,7 @@ impl BatchRun<'_> {
                 if !matches!(flow, Flow::Next) {
                     return self.or_apart(done, end(flow, items[done - 1].entry()));
                 }
-                // It owns nothing: so much is not known where it would be dropped.
+                // The flow owns nothing, which the compiler does not know at the drop.
                 std::mem::forget(flow);
             }
             let left = &mut items[done..];
@@ -116,20 +116,20 @@ impl BatchRun<'_> {
         (done, BatchEnd::Next)
     }
 
-    /// How the run ends, unless the last command has asked to be run apart.
+    /// Returns the end of the run, unless the last command has asked to be run apart.
     fn or_apart(&mut self, done: usize, end: BatchEnd) -> (usize, BatchEnd) {
         if self.session.lending != LendingMode::Requested {
             return (done, end);
         }
         self.session.lending = LendingMode::OnRequest;
         match end {
-            // While another command has the thread it comes later.
+            // While another command has the thread, the request is run later.
             BatchEnd::Retry { .. } if !self.is_lent => (done - 1, BatchEnd::Apart),
             end => (done, end),
         }
     }
 
-    /// Why the run has to end before this request, if it does.
+    /// Returns the reason that the run has to end before this request, if there is one.
     fn stop_before(&self, item: &BatchItem<'_>, done: usize) -> Option<BatchEnd> {
         let (engine, runs_scripts) = (self.engine, item.runs_scripts());
         let has_own = engine.pubsub().has_own(self.session.worker);
@@ -149,8 +149,8 @@ impl BatchRun<'_> {
         runs_scripts.then_some(BatchEnd::Apart)
     }
 
-    /// Whether messages have to go out after this request. What a client publishes goes out together, unless it is told
-    /// things itself.
+    /// Returns whether messages have to go out after this request. A client's messages go out together, unless the
+    /// client receives messages itself.
     fn must_deliver(&self, item: &BatchItem<'_>) -> bool {
         self.engine.pubsub().has_own(self.session.worker) && (self.session.is_told() || !item.publishes())
     }
@@ -188,15 +188,15 @@ impl BatchRun<'_> {
         if let Flow::Next = flow { BatchEnd::Next } else { end(flow, item.entry()) }
     }
 
-    /// Runs the plain commands that `items` begins with, of a plain client, up to one that comes to more than
-    /// [`Flow::Next`]. Returns how many there were, and what the last one came to.
+    /// Runs the plain commands at the front of `items`, of a plain client, up to one whose outcome is not
+    /// [`Flow::Next`]. Returns how many there were, and the last one's outcome.
     #[inline(never)]
     fn run_plain(&mut self, items: &[BatchItem<'_>], spans: &[Span]) -> (usize, Flow) {
         let Some(mut last) = items.first().and_then(BatchItem::entry) else { return (0, Flow::Next) };
         let (engine, now, reply_max, until) = (self.engine, self.now, self.reply_max, self.until);
         let (token, mut items) = (items[0].token, items.iter());
         let (session, prefetcher) = (&mut *self.session, &mut *self.prefetcher);
-        // Before the gate has let a command in: at worst it is admitted anew.
+        // The epoch is read before the gate admits a command: at worst the command is admitted anew.
         let admitted = engine.epoch();
         let own = engine.pubsub().own(session.worker);
         let is_primary = matches!(session.asker, Asker::Primary | Asker::Migration);
@@ -229,7 +229,7 @@ impl BatchRun<'_> {
             let start = instrument::begin_counted(worker, stats, &args, cx.reply);
             let shard = plain.key[0].1.shard();
             let guard = engine.locks().one_unless(shard, patience.from_now(engine));
-            // Under the lock: what holds there since a later epoch holds for the command.
+            // Under the lock: the state there since a later epoch applies to the command.
             let Some(guard) = guard.filter(|shard| shard.admits(admitted)) else {
                 cx.flow = Flow::NotNow;
                 break;
@@ -255,21 +255,21 @@ impl BatchRun<'_> {
     }
 }
 
-/// What is looked at before each plain command: what others may have changed since the last one, and no more than that.
-/// Everything else that a command may have to wait for is for [`dispatch::run`] to see.
+/// Checks before each plain command: only the state that other threads may have changed since the last one.
+/// [`dispatch::run`] checks everything else that a command may have to wait for.
 struct Gate<'e> {
     engine: &'e Engine,
     worker: usize,
-    /// Whether there are messages of this worker's for its own clients.
+    /// Set while there are messages of this worker's for its own clients.
     own: &'e AtomicBool,
-    /// The number of changes of users by which the client's user may do everything.
+    /// The number of changes of users at which the client's user may do everything.
     rights: u64,
     is_limited: bool,
-    /// It is the stream of the server that is followed.
+    /// The client is the stream of the followed primary.
     is_primary: bool,
     /// The client follows redirections.
     is_sent_on: bool,
-    /// In a cluster it reads from replicas.
+    /// In a cluster the client reads from replicas.
     reads_replicas: bool,
 }
 
@@ -284,7 +284,7 @@ impl Gate<'_> {
             && (!self.is_limited || self.has_room(item))
     }
 
-    /// On a server that follows another one, or is one of a cluster.
+    /// Checks a command on a server that follows another one, or is one of a cluster.
     #[inline(never)]
     fn is_open_to(&self, item: &BatchItem<'_>, reasons: DenyReasons) -> bool {
         if self.is_primary {
@@ -309,7 +309,7 @@ impl Gate<'_> {
     }
 }
 
-/// The commands from here on have this entry. Returns where they are counted.
+/// Sets the entry of the commands from here on. Returns their statistics.
 #[inline(never)]
 fn turn_to<'e>(entry: &CommandEntry, session: &Session, worker: &'e WorkerMetrics) -> &'e CommandStats {
     session.info.last_command.store(entry.id + 1, Relaxed);
@@ -324,7 +324,7 @@ fn run_book(engine: &Engine, session: &mut Session, args: &mut Args<'_>, now: No
     flow
 }
 
-/// How a run ends with a command that came to this.
+/// Returns the end of a run for a command with this outcome.
 #[cold]
 fn end(flow: Flow, entry: Option<&'static CommandEntry>) -> BatchEnd {
     match (flow, entry) {

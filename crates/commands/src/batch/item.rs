@@ -16,9 +16,9 @@ pub type Asked<'k> = (&'k [(usize, KeyHash)], u32);
 /// The places of a key and of an element's name among a command's arguments, and the key's hash.
 pub(super) type Element = (usize, usize, KeyHash);
 
-/// A request of the batch, or what came instead of one.
+/// A request of the batch, or an event in its place.
 pub struct BatchItem<'b> {
-    /// Its connection.
+    /// The worker's number of its connection.
     pub token: usize,
     /// The database that its keys are prefetched in.
     pub(super) db: u32,
@@ -47,7 +47,7 @@ pub(super) enum ItemKind {
         args: Box<Args<'static>>,
     },
     BookViolation,
-    /// It has been run while another command was not over.
+    /// The request has run before another command ended.
     Done,
 }
 
@@ -55,18 +55,18 @@ pub(super) enum ItemKind {
 pub(super) struct Plain<'i> {
     pub entry: &'static CommandEntry,
     pub key: &'i [(usize, KeyHash); 1],
-    /// The request, and where its arguments lie in it.
+    /// The request, and its arguments' places in it.
     pub bytes: &'i [u8],
     pub spans: &'i [Span],
 }
 
 impl<'b> BatchItem<'b> {
-    /// Whether it has been run while another command was not over.
+    /// Returns whether the request has run before another command ended.
     pub fn is_done(&self) -> bool {
         matches!(self.kind, ItemKind::Done)
     }
 
-    /// It has been run while another command was not over.
+    /// Records that the request has run before another command ended.
     pub fn set_done(&mut self) {
         self.kind = ItemKind::Done;
     }
@@ -79,29 +79,29 @@ impl<'b> BatchItem<'b> {
         }
     }
 
-    /// The command's entry, unless it is refused anyway.
+    /// Returns the command's entry, unless it is refused anyway.
     pub(super) fn entry(&self) -> Option<&'static CommandEntry> {
         self.prepared()?.entry()
     }
 
-    /// Whether it is a command that may run a script, which is done apart from its connection.
+    /// Returns whether the command may run a script, which is done apart from its connection.
     #[inline]
     pub(super) fn runs_scripts(&self) -> bool {
         self.prepared().is_some_and(Prepared::runs_scripts)
     }
 
-    /// Whether it can run while another command has the worker's thread.
+    /// Returns whether the command can run while another one has the worker's thread.
     pub(super) fn runs_meanwhile(&self) -> bool {
         self.prepared().is_none_or(Prepared::runs_meanwhile)
     }
 
-    /// Whether it does nothing but leave a message for others.
+    /// Returns whether the command's only effect is a message for others.
     pub(super) fn publishes(&self) -> bool {
         self.entry().is_some_and(|entry| entry.command.flags.has(PUBLISHES))
     }
 
-    /// Whether others may be told of it: it sends messages, or changes something, or is shown to monitors. What names
-    /// no key and does nothing of that is answered in any case.
+    /// Returns whether others may learn of the command: it sends messages, or changes something, or is shown to
+    /// monitors. A command that names no key and does nothing of that is answered in any case.
     #[cold]
     pub(super) fn may_push(&self, engine: &Engine) -> bool {
         match &self.kind {
@@ -118,8 +118,8 @@ impl<'b> BatchItem<'b> {
         }
     }
 
-    /// Whether it adds to what waits for other nodes, and has to wait itself while that is so much. `queued`: flags of
-    /// the client's transaction.
+    /// Returns whether the command adds to the data that waits for other nodes, and has to wait itself while that is
+    /// too much. `queued`: flags of the client's transaction.
     #[cold]
     pub(super) fn awaits_nodes(&self, backlog: Backlog, queued: Option<(Flags, Flags)>) -> bool {
         let Some(flags) = self.entry().map(|entry| entry.command.flags) else { return false };
@@ -128,7 +128,7 @@ impl<'b> BatchItem<'b> {
             || backlog == Backlog::TooMuch && self.runs_scripts()
     }
 
-    /// Whether it is a command that changes nothing.
+    /// Returns whether the command changes nothing.
     #[inline]
     pub(super) fn reads(&self) -> bool {
         match &self.kind {
@@ -139,7 +139,7 @@ impl<'b> BatchItem<'b> {
         }
     }
 
-    /// A [plain](CommandEntry::is_plain) command that owns nothing.
+    /// Returns a [plain](CommandEntry::is_plain) command that owns nothing.
     #[inline(always)]
     pub(super) fn plain<'i>(&'i self, spans: &'i [Span]) -> Option<Plain<'i>> {
         match &self.kind {
@@ -151,7 +151,7 @@ impl<'b> BatchItem<'b> {
         }
     }
 
-    /// The keys to prefetch.
+    /// Returns the keys to prefetch.
     #[inline]
     pub(super) fn keys(&self) -> Asked<'_> {
         match &self.kind {
@@ -168,7 +168,7 @@ impl<'b> BatchItem<'b> {
         }
     }
 
-    /// An argument as the parser found it; one that has bytes of its own is empty here.
+    /// Returns an argument as the parser found it; one that has bytes of its own is empty here.
     pub(super) fn argument(&self, index: usize, spans: &[Span]) -> Option<&'b [u8]> {
         match &self.kind {
             ItemKind::Command { spans: range, .. } => spans[range.clone()].get(index).map(|span| span.of(self.bytes)),
@@ -176,7 +176,7 @@ impl<'b> BatchItem<'b> {
         }
     }
 
-    /// Calls `run` with the command and its arguments. None if it is no command.
+    /// Calls `run` with the command and its arguments. None if the item is no command.
     #[inline(always)]
     pub fn call<R>(&mut self, spans: &[Span], run: impl FnOnce(&Prepared, &mut Args<'_>) -> R) -> Option<R> {
         match &mut self.kind {
@@ -191,8 +191,8 @@ impl<'b> BatchItem<'b> {
         }
     }
 
-    /// It cannot run now: the connection keeps it, independent of the buffer that it lies in. True if the connection
-    /// ends instead.
+    /// Returns a request that cannot run now to the connection, independent of the buffer that it lies in. True if the
+    /// connection ends instead.
     pub fn put_back(&mut self, requests: &mut Requests, spans: &[Span]) -> bool {
         match &mut self.kind {
             ItemKind::Command { spans: range, own, .. } => {

@@ -1,4 +1,4 @@
-//! The one path of clients' commands: bytes that were read come in, replies come out.
+//! The one path of clients' commands: received bytes come in, replies go out.
 //!
 //! ```text
 //!   bytes -> parse, look up, hash -> prefetch -> admit -> run -> count, log -> reply
@@ -6,9 +6,9 @@
 //! ```
 //!
 //! A server [fills](Batch::fill) a [`Batch`] with requests of one connection after the other and then
-//! [runs](execute::BatchRun) it. It keeps what belongs to sockets: when a connection is read from, how much it may ask
-//! for at a time, where its replies go. What a connection has sent and what has not run yet are its
-//! [`Requests`](requests::Requests). Nothing here waits, and nothing here knows of a socket.
+//! [runs](execute::BatchRun) it. The server decides the matters of sockets: when a connection is read from, how much it
+//! may ask for at a time, and the destination of its replies. Input that has not run yet is in the connection's
+//! [`Requests`](requests::Requests). No code here waits or knows of a socket.
 
 pub mod command_cache;
 pub mod execute;
@@ -22,37 +22,37 @@ use crate::batch::prefetch::Prefetcher;
 use engine::Engine;
 use resp::Span;
 
-/// Requests of a batch, at most: what is prefetched for them fits into the nearest cache.
+/// Requests of a batch, at most: their prefetched memory fits into the nearest cache.
 pub const BATCH: usize = 64;
 
 /// Requests that are parsed and prefetched together, of one connection after the other.
 #[derive(Default)]
 pub struct Batch<'b> {
     items: Vec<BatchItem<'b>>,
-    /// Where the arguments of all items lie.
+    /// Places of all items' arguments.
     spans: Vec<Span>,
     /// Some item may own memory.
     owns: bool,
 }
 
 impl<'b> Batch<'b> {
-    /// An empty batch in the memory of this one, for requests that lie in other input: its memory is always there, and
-    /// always counted.
+    /// Returns an empty batch in the memory of this one, for requests that lie in other input: its memory is always
+    /// there, and always counted.
     pub fn renewed<'n>(mut self) -> Batch<'n> {
         self.items.clear();
-        // Collected where they lay: room for items is room for items, however long those live.
+        // The items are collected where they lay: room for items is room for items, however long those live.
         let mut items: Vec<BatchItem<'n>> = self.items.into_iter().map(|_| unreachable!("it is empty")).collect();
         items.reserve_exact(BATCH);
         self.spans.clear();
         Batch { items, spans: self.spans, owns: false }
     }
 
-    /// Whether it has no requests.
+    /// Returns whether it has no requests.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// Drops the requests. Nearly always none owns memory, and then nothing has to be done.
+    /// Drops the requests. Nearly always none owns memory, and nothing has to be done.
     #[inline]
     pub fn clear(&mut self) {
         if std::mem::take(&mut self.owns) {
@@ -63,14 +63,14 @@ impl<'b> Batch<'b> {
         self.spans.clear();
     }
 
-    /// The requests, which are about to run, and where their arguments lie.
+    /// Returns the requests, which are about to run, and the places of their arguments.
     #[inline]
     pub fn begin(&mut self, engine: &Engine, prefetcher: &mut Prefetcher) -> (&mut [BatchItem<'b>], &[Span]) {
         prefetcher.begin(engine, &self.items, &self.spans);
         (&mut self.items, &self.spans)
     }
 
-    /// Gives back room for arguments where there is some for more than so many. For a batch that is empty.
+    /// Frees room for arguments beyond so many. The batch must be empty.
     pub fn give_back_room(&mut self, arguments: usize) {
         if self.spans.capacity() > arguments {
             self.spans = Vec::new();

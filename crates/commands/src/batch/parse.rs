@@ -19,42 +19,42 @@ use engine::Engine;
 use resp::{Progress, RequestLimits, RequestParser};
 use std::ops::Range;
 
-/// Why filling stopped.
+/// The reason that filling stopped.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Filled {
     /// The batch has to run before there can be more.
     Batch,
-    /// The input is used up.
+    /// The input is exhausted.
     Input {
-        /// The part of it that has to come again, with more behind it.
+        /// The part of it that is needed again, with more behind it.
         keep: Range<usize>,
     },
 }
 
-/// Whose input it is.
+/// The source of input.
 pub struct RequestSource<'w> {
-    /// Whose hasher the keys are hashed with.
+    /// The engine, with the hasher of the keys.
     pub engine: &'w Engine,
-    /// What the worker knows the connection by.
+    /// The worker's number of the connection.
     pub token: usize,
     /// The connection's database.
     pub db: u32,
-    /// How long requests may be.
+    /// Limits of requests.
     pub limits: RequestLimits,
     /// The worker's entries of the last commands.
     pub command_cache: &'w mut CommandCache,
 }
 
-/// What parsing did with the input.
+/// The result of parsing for the input.
 enum Consumed {
-    /// So many bytes are done with; go on behind them.
+    /// So many bytes are consumed; parsing continues behind them.
     Go(usize),
-    /// More has to arrive; so many bytes are kept for it.
+    /// More has to arrive; so many bytes are retained for it.
     Wait { keep: usize },
 }
 
 impl<'b> Batch<'b> {
-    /// Adds what a connection has sent. Goes on at `offset` of its input and leaves there how far it came.
+    /// Adds the input of a connection. Continues at `offset` of it and stores its progress there.
     pub fn fill(
         &mut self,
         source: &mut RequestSource<'_>,
@@ -94,14 +94,14 @@ impl<'b> Batch<'b> {
                 Consumed::Wait { keep } => return Filled::Input { keep: *offset..*offset + keep },
             }
             if !source.limits.authenticated && !self.items.is_empty() {
-                // What may come next depends on how this one ends.
+                // The next input depends on how this request ends.
                 return Filled::Batch;
             }
         }
         Filled::Batch
     }
 
-    /// Goes on for as long as whole short requests follow each other.
+    /// Parses as long as whole short requests follow each other.
     #[inline(never)]
     fn fill_short(&mut self, source: &mut RequestSource<'_>, bytes: &'b [u8], offset: &mut usize) {
         let (engine, token, db) = (source.engine, source.token, source.db);
@@ -121,7 +121,7 @@ impl<'b> Batch<'b> {
                     let key = self.spans[first..][index].of(rest);
                     let prepared = Prepared::of_one(engine, entry, index, key);
                     let spans = first..self.spans.len();
-                    // Where nothing can fail any more, the item is written where it stays.
+                    // No step can fail from here on, so the item is written at its final place.
                     assert!(self.items.len() < self.items.capacity(), "room for a batch");
                     self.items.push(BatchItem {
                         token,
@@ -141,7 +141,7 @@ impl<'b> Batch<'b> {
         *offset = at;
     }
 
-    /// Of the requests from this one on.
+    /// Prefetches for the requests from this one on.
     fn prefetch_buckets(&self, engine: &Engine, from: usize) {
         ask_for_buckets(engine, keys_of(&self.items[from..]));
     }

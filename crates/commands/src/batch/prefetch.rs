@@ -1,12 +1,13 @@
-//! Asks for the memory of commands before they run, in steps that each need what the one before has brought:
+//! Asks for the memory of commands before they run, in steps that each need the memory which the one before has
+//! fetched:
 //!
 //! ```text
 //!   key's hash -> bucket -> entry whose tag is the key's
 //!                        -> more lines of the bucket -> entry        (of one key in twenty)
 //! ```
 //!
-//! A step is taken for several commands at a time, and something else is done before the next. What a step asks for, it
-//! asks for at once: a processor that has no translation of an address at hand waits for it, but finds several side by
+//! A step is taken for several commands at a time, and other work is done before the next. All requests of a step are
+//! made at once: a processor that has no translation of an address at hand waits for it, but finds several side by
 //! side. All of this is a hint: nothing depends on it.
 //!
 //! A batch takes the first step while it is filled and the others while it runs, [`CHUNK`] commands at a time and
@@ -37,7 +38,7 @@ pub(super) fn ask_for_buckets<'k>(engine: &Engine, commands: impl Iterator<Item 
     }
 }
 
-/// Second step. Returns for which of the commands there is a third: bit `i` for command `i`.
+/// Takes the second step. Returns the set of commands that need a third: bit `i` for command `i`.
 #[inline]
 fn ask_for_entries<'k>(engine: &Engine, commands: impl Iterator<Item = Asked<'k>>) -> u16 {
     let mut hints = [const { EntryHint::NOWHERE }; STEP_MAX];
@@ -55,7 +56,7 @@ fn ask_for_entries<'k>(engine: &Engine, commands: impl Iterator<Item = Asked<'k>
     further
 }
 
-/// Third step, for those of the commands that `which` names.
+/// Takes the third step, for those of the commands that `which` names.
 #[inline]
 fn ask_further<'k>(engine: &Engine, commands: impl Iterator<Item = Asked<'k>>, which: u16) {
     if which == 0 {
@@ -66,7 +67,7 @@ fn ask_further<'k>(engine: &Engine, commands: impl Iterator<Item = Asked<'k>>, w
     }
 }
 
-/// Where the prefetching of a running batch stands.
+/// State of the prefetching of a running batch.
 #[derive(Default)]
 pub struct Prefetcher {
     /// Commands of the next chunk whose entries have to be looked for further; bit 0 is the first one's.
@@ -77,7 +78,7 @@ pub struct Prefetcher {
 }
 
 impl Prefetcher {
-    /// The batch is going to run.
+    /// Begins with a batch that is going to run.
     pub(super) fn begin(&mut self, engine: &Engine, items: &[BatchItem<'_>], spans: &[Span]) {
         self.batches = self.batches.wrapping_add(1);
         if let Some(item) = items.get(self.batches % items.len().max(1)) {
@@ -90,7 +91,7 @@ impl Prefetcher {
         ask_further(engine, keys_of(first), further);
     }
 
-    /// The first of `items` is going to run, the rest of the batch.
+    /// Continues before the first of `items`, the rest of the batch, is going to run.
     #[inline(always)]
     pub(super) fn at(&mut self, engine: &Engine, items: &[BatchItem<'_>], spans: &[Span]) {
         if items.len().is_multiple_of(CHUNK) {
@@ -107,7 +108,7 @@ impl Prefetcher {
     }
 }
 
-/// Second step, of commands that follow each other about elements of one collection for these too.
+/// Takes the second step, of commands that follow each other about elements of one collection for these too.
 fn ask_for_parts(engine: &Engine, items: &[BatchItem<'_>], spans: &[Span]) -> u16 {
     let further = ask_for_entries(engine, keys_of(items));
     let mut left = items;
@@ -129,7 +130,7 @@ pub(super) fn keys_of<'i>(items: &'i [BatchItem<'_>]) -> impl Iterator<Item = As
     items.iter().map(BatchItem::keys)
 }
 
-/// These commands are about elements of one collection, unless two keys have the same hash.
+/// Prefetches the elements of commands about one collection, unless two keys have the same hash.
 fn prefetch_elements(engine: &Engine, items: &[BatchItem<'_>], spans: &[Span], (key, element, hash): Element) {
     let [first, ..] = items else { return };
     let Some(name) = first.argument(key, spans) else { return };

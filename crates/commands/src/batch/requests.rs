@@ -1,10 +1,10 @@
-//! What a connection has sent and what has not run yet.
+//! A connection's input that has not run yet.
 
 use crate::core::args::Args;
 use resp::{LargeArg, ProtocolError, RequestParser};
 use std::collections::VecDeque;
 
-/// What the bytes on a connection are.
+/// The protocol of a connection.
 #[derive(Debug)]
 pub(super) enum Wire {
     /// RESP and inline commands.
@@ -19,19 +19,19 @@ pub struct Requests {
     pub(super) wire: Wire,
     /// Requests that were parsed behind one that waits, in order.
     pub(super) queued: VecDeque<Args<'static>>,
-    /// How many of the batch's were put back to the front of `queued`.
+    /// The number of the batch's requests that were put back to the front of `queued`.
     pub(super) put_back: usize,
-    /// What comes after the last of `queued` is no request.
+    /// The violation that follows the last of `queued`.
     pub(super) violation: Option<ProtocolError>,
 }
 
 impl Requests {
-    /// Of a connection that speaks RESP.
+    /// Returns the state of a connection that speaks RESP.
     pub fn resp() -> Requests {
         Requests::of(Wire::Resp(RequestParser::new()))
     }
 
-    /// Of a connection that speaks the book protocol.
+    /// Returns the state of a connection that speaks the book protocol.
     pub fn book() -> Requests {
         Requests::of(Wire::Book)
     }
@@ -40,22 +40,22 @@ impl Requests {
         Requests { wire, queued: VecDeque::new(), put_back: 0, violation: None }
     }
 
-    /// Whether the connection speaks the book protocol.
+    /// Returns whether the connection speaks the book protocol.
     pub fn is_book(&self) -> bool {
         matches!(self.wire, Wire::Book)
     }
 
-    /// Whether requests wait that have been parsed.
+    /// Returns whether parsed requests wait.
     pub fn has_queued(&self) -> bool {
         !self.queued.is_empty()
     }
 
-    /// Whether there is something for a batch without more input.
+    /// Returns whether there are requests for a batch without more input.
     pub fn has_parsed(&self) -> bool {
         self.has_queued() || self.violation.is_some()
     }
 
-    /// The large argument that is being received.
+    /// Returns the large argument that is being received.
     pub fn large_mut(&mut self) -> Option<&mut LargeArg> {
         match &mut self.wire {
             Wire::Resp(parser) => parser.large_mut(),
@@ -63,7 +63,7 @@ impl Requests {
         }
     }
 
-    /// Bytes that are there of a large argument that is being received.
+    /// Returns the bytes received of a large argument.
     pub fn large_len(&self) -> usize {
         match &self.wire {
             Wire::Resp(parser) => parser.large_len(),
@@ -71,7 +71,7 @@ impl Requests {
         }
     }
 
-    /// Bytes held for the unfinished request besides the connection's input.
+    /// Returns the bytes held for the unfinished request besides the connection's input.
     pub fn parser_memory(&self) -> usize {
         match &self.wire {
             Wire::Resp(parser) => parser.memory(),
@@ -79,12 +79,12 @@ impl Requests {
         }
     }
 
-    /// Bytes of requests that wait.
+    /// Returns the bytes of requests that wait.
     pub fn queued_memory(&self) -> usize {
         self.queued.iter().flat_map(|args| args.iter()).map(<[u8]>::len).sum::<usize>()
     }
 
-    /// A request of the present batch cannot run now: it goes before those that wait already.
+    /// Puts a request of the present batch back that cannot run now: it goes before those that wait already.
     pub(super) fn put_back(&mut self, args: Args<'static>) {
         self.queued.insert(self.put_back, args);
         self.put_back += 1;
