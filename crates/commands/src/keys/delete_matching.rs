@@ -1,4 +1,4 @@
-//! DELPREFIX and DELPATTERN: all keys of a database go whose names begin so, or match a pattern.
+//! DELPREFIX and DELPATTERN: remove all keys of a database whose names have a prefix, or match a pattern.
 //!
 //! ```text
 //!   walk over some entries -> names -> removed by groups, each under the lock of its shard and logged as one UNLINK
@@ -6,10 +6,10 @@
 //!        others are served <-----------+-----> INFO tells how far it is
 //! ```
 //!
-//! Each key that is there from the beginning to the end of the walk is removed. One that is made meanwhile goes or
-//! stays, as its place has been visited or not; none is seen half removed. The log has what was removed, name by name:
-//! so it means the same to every server that reads it, whatever is written meanwhile, and a snapshot may begin at any
-//! moment.
+//! Each key that is there from the beginning to the end of the walk is removed. A key that is made meanwhile is removed
+//! or stays, as its place has been visited or not; no client sees one half removed. The log gets the removed keys, name
+//! by name: so it means the same to every server that reads it, whatever is written meanwhile, and a snapshot may begin
+//! at any moment.
 
 use crate::core::admission::{Verdict, admit_piece};
 use crate::core::args::Args;
@@ -31,12 +31,12 @@ const DELETION: Command = Command {
     group: Group::Generic,
     since: "9.1.0",
     arity: 2,
-    // A transaction is one moment, and this is none.
+    // A transaction is one moment, and this command is not.
     flags: WRITE.and(NO_MULTI).and(NO_SCRIPT),
     categories: &["keyspace", "dangerous"],
     complexity: "O(N) with N being the number of keys in the database. Other clients are served meanwhile.",
     tips: &["request_policy:all_shards", "response_policy:agg_sum"],
-    // It is freed in the background.
+    // The memory is freed in the background.
     lazy_free: None,
     ..Command::DEFAULT
 };
@@ -69,7 +69,7 @@ fn delpattern(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Deletion::begin(cx, Filter { beginning, pattern: Some(args[1].to_vec()), ..Filter::default() })
 }
 
-/// What a name that matches begins with.
+/// Returns the literal beginning of a pattern, which all matching names have.
 fn literal_beginning(pattern: &[u8]) -> &[u8] {
     let end = pattern.iter().position(|byte| b"*?[\\".contains(byte)).unwrap_or(pattern.len());
     &pattern[..end]
@@ -79,11 +79,11 @@ fn literal_beginning(pattern: &[u8]) -> &[u8] {
 struct Deletion {
     walk: KeyWalk,
     filter: Filter,
-    /// Found and still there, those of a shard side by side.
+    /// Found keys that are still to be removed, those of a shard side by side.
     names: Vec<Vec<u8>>,
     is_walked: bool,
     progress: Arc<DeletionProgress>,
-    /// Writes are held back: nothing can be removed.
+    /// Writes are held back: no key can be removed.
     rests: bool,
 }
 
@@ -96,7 +96,7 @@ impl Deletion {
         Ok(())
     }
 
-    /// One piece; true when all are gone.
+    /// Runs one piece; true when all are gone.
     fn piece(&mut self, cx: &mut Context<'_>) -> Result<bool, Error> {
         self.rests = false;
         match admit_piece(cx) {
@@ -123,7 +123,7 @@ impl Deletion {
         Ok(self.is_walked)
     }
 
-    /// Removes what was found.
+    /// Removes the found keys.
     fn remove(&mut self, cx: &mut Context<'_>) -> Result<(), Error> {
         let hasher = cx.engine.hasher();
         while let Some(last) = self.names.last() {
@@ -153,7 +153,7 @@ impl Piecewise for Deletion {
     }
 }
 
-/// Removes keys of one shard, and puts that into the log as one command. Returns how many were there.
+/// Removes keys of one shard, and logs that as one command. Returns how many were there.
 fn unlink(cx: &mut Context<'_>, names: &[Vec<u8>]) -> Result<u64, Error> {
     let db = cx.keys.db_index();
     let hashes: SmallVec<[KeyHash; 1]> = names.iter().take(1).map(|name| cx.engine.hasher().hash(name)).collect();
@@ -182,7 +182,7 @@ mod tests {
     use engine::status::deny_reasons::Paused;
     use engine::time::SteadyMs;
 
-    /// Keys of two prefixes.
+    /// Returns a client with keys of two prefixes.
     fn filled(count: usize) -> Client {
         let mut client = Client::with_events();
         for n in 0..count {

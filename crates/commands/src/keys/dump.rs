@@ -73,7 +73,7 @@ fn dump_key(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// What comes after the value.
+/// The options after the value.
 #[derive(Default)]
 struct Options {
     replace: bool,
@@ -165,8 +165,8 @@ fn restore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns a RESTORE as the log has it, where that is not as the client sent it: with the expiry's time, as the log is
-/// read at another time, and a payload that other servers read.
+/// Returns a RESTORE in the log's form, if that differs from the client's: with the expiry's time, as the log is read
+/// at another time, and a payload that other servers read.
 fn logged(args: &Args<'_>, value: &Value<'_>, style: &Style, expiry: Option<UnixMs>) -> Option<Vec<Record>> {
     let payload = dump::for_others(&args[3], value, style);
     if payload.is_none() && expiry.is_none() {

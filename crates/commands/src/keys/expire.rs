@@ -1,4 +1,4 @@
-//! The expiry of keys: EXPIRE and its kin set it, TTL and its kin tell it, PERSIST takes it away.
+//! The expiry of keys: EXPIRE and its kin set it, TTL and its kin reply it, PERSIST removes it.
 //!
 //! The change log always gets absolute milliseconds, so that a replay at another time means the same. An expiry in the
 //! past removes the key at once, and the log gets the removal.
@@ -135,7 +135,7 @@ fn pexpireat(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 const SECOND: i64 = 1000;
 const MILLISECOND: i64 = 1;
 
-/// What the present expiry must be like; several may be asked for.
+/// Conditions on the present expiry; several may be combined.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Conditions {
     missing: bool,
@@ -145,7 +145,7 @@ pub(crate) struct Conditions {
 }
 
 impl Conditions {
-    /// The words at these arguments.
+    /// Parses the words at these arguments.
     pub(crate) fn parse(args: &Args<'_>, words: Range<usize>) -> Result<Conditions, Error> {
         let mut conditions = Conditions::default();
         for index in words {
@@ -167,7 +167,7 @@ impl Conditions {
         Ok(conditions)
     }
 
-    /// Whether `new` may replace the present expiry; none is later than any.
+    /// Returns whether `new` may replace the present expiry; none is later than any.
     pub(crate) fn allow(self, present: Option<UnixMs>, new: UnixMs) -> bool {
         match present {
             Some(at) => !self.missing && (!self.later || new > at) && (!self.earlier || new < at),
@@ -176,7 +176,7 @@ impl Conditions {
     }
 }
 
-/// `base`: what the number counts from.
+/// Sets an expiry. `base`: the time that the number counts from.
 fn set_expiry(cx: &mut Context<'_>, args: &Args<'_>, unit: i64, base: UnixMs) -> Result<(), Error> {
     let conditions = Conditions::parse(args, 3..args.len())?;
     let number = args.int(2)?;

@@ -1,4 +1,4 @@
-//! EX, PX, EXAT, PXAT: when a key is to expire, as SET, GETEX and their kin take it.
+//! EX, PX, EXAT, PXAT: the time of a key's expiry, as SET, GETEX and their kin take it.
 
 use crate::core::args::Args;
 use crate::core::context::Context;
@@ -16,7 +16,7 @@ pub struct ExpireOption {
 }
 
 impl ExpireOption {
-    /// The notation that the word at `index` names, when a number follows it.
+    /// Parses the notation that the word at `index` names, if a number follows it.
     pub fn parse(args: &Args<'_>, index: usize) -> Option<ExpireOption> {
         const NOTATIONS: [(&str, bool, bool); 4] =
             [("ex", true, false), ("px", false, false), ("exat", true, true), ("pxat", false, true)];
@@ -28,17 +28,17 @@ impl ExpireOption {
         (self.seconds, self.absolute) == (other.seconds, other.absolute)
     }
 
-    /// A notation given by the command's name (SETEX, PSETEX).
+    /// Returns a notation given by the command's name (SETEX, PSETEX).
     pub fn relative(seconds: bool, index: usize) -> ExpireOption {
         ExpireOption { seconds, absolute: false, index }
     }
 
-    /// The expiry; a number that is not positive or too large is refused.
+    /// Returns the expiry; a number that is not positive or too large is refused.
     pub fn expiry(self, cx: &Context<'_>, args: &Args<'_>) -> Result<UnixMs, Error> {
         self.expiry_from(cx, args, 1)
     }
 
-    /// The same where numbers from `least` on are taken.
+    /// Returns the expiry, if the number is at least `least`.
     fn expiry_from(self, cx: &Context<'_>, args: &Args<'_>, least: i64) -> Result<UnixMs, Error> {
         let number = args.int(self.index)?;
         let invalid = || Error::InvalidExpire(cx.command.name);
@@ -51,8 +51,7 @@ impl ExpireOption {
     }
 }
 
-/// What a command's options say of a key's expiry: one of these may be said, also repeatedly, and the last
-/// time counts.
+/// A command's options about a key's expiry: one of these may be given, also repeatedly, and the last time counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lifetime {
     #[default]
@@ -65,8 +64,8 @@ pub enum Lifetime {
 }
 
 impl Lifetime {
-    /// Takes in the option at `index` and returns how many arguments it has. None: it is no such option, or
-    /// contradicts one before it. The word of `extra` is understood besides the four notations.
+    /// Takes the option at `index` and returns how many arguments it has. None: it is no such option, or contradicts
+    /// one before it. The word of `extra` is accepted besides the four notations.
     pub fn accept(&mut self, args: &Args<'_>, index: usize, extra: Lifetime) -> Option<usize> {
         let said = match extra {
             Lifetime::Keep if args.is(index, "keepttl") => Lifetime::Keep,
@@ -82,7 +81,7 @@ impl Lifetime {
         agrees.then_some(if matches!(said, Lifetime::Until(_)) { 2 } else { 1 })
     }
 
-    /// The expiry, if one is given.
+    /// Returns the expiry, if one is given.
     pub fn expiry(self, cx: &Context<'_>, args: &Args<'_>) -> Result<Option<UnixMs>, Error> {
         match self {
             Lifetime::Until(expire) => expire.expiry(cx, args).map(Some),
@@ -90,7 +89,7 @@ impl Lifetime {
         }
     }
 
-    /// The same for fields of hashes, where 0 is a number like others: an expiry that has passed.
+    /// Returns the expiry for fields of hashes, where 0 is a number like others: an expiry that has passed.
     pub fn expiry_or_past(self, cx: &Context<'_>, args: &Args<'_>) -> Result<Option<UnixMs>, Error> {
         match self {
             Lifetime::Until(expire) => expire.expiry_from(cx, args, 0).map(Some),
@@ -98,12 +97,12 @@ impl Lifetime {
         }
     }
 
-    /// Whether it means the same whenever it is read, and is written as the log has it.
+    /// Returns whether it means the same whenever it is read, and is written in the log's form.
     pub fn is_absolute_ms(self) -> bool {
         matches!(self, Lifetime::Until(ExpireOption { seconds: false, absolute: true, .. }))
     }
 
-    /// The same as an edit wants it.
+    /// Returns it in the form of an edit.
     pub fn ttl(self, expiry: Option<UnixMs>) -> Ttl {
         match (self, expiry) {
             (_, Some(at)) => Ttl::At(at),
@@ -113,7 +112,7 @@ impl Lifetime {
     }
 }
 
-/// `PXAT <expiry>` as words of a log record.
+/// Returns `PXAT <expiry>` as words of a log record.
 pub fn pxat(expiry: UnixMs) -> [Vec<u8>; 2] {
     [b"PXAT".to_vec(), expiry.0.to_string().into_bytes()]
 }

@@ -1,8 +1,8 @@
 //! Databases as a whole: DBSIZE counts one, FLUSHDB and FLUSHALL empty them, SWAPDB exchanges two.
 //!
-//! Emptying and exchanging hold all shards' locks, so that nobody sees half of it, but only to take tables out
-//! or to swap them, which does not depend on how much is in them. The memory is freed afterwards: in the
-//! background, or with SYNC piece by piece before the reply.
+//! Emptying and exchanging hold all shards' locks, so that no client sees half of it, but only to take tables out or to
+//! swap them, which does not depend on their contents. The memory is freed afterwards: in the background, or with SYNC
+//! piece by piece before the reply.
 
 use crate::core::args::Args;
 use crate::core::command::{ALL_DBS, Command, FAST, Group, READONLY, WRITE};
@@ -110,17 +110,17 @@ fn flushdb(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     flush(cx, args, Some(db))
 }
 
-/// Empties all databases at once, and forgets the functions. The memory is freed in the background, or with what is
-/// returned.
+/// Empties all databases at once, and forgets the functions. The memory is freed in the background, or with the
+/// returned value.
 pub(crate) fn empty_all(cx: &mut Context<'_>, background: bool) -> Result<FreeBeforeReply, Error> {
     let work = empty(cx, None, background)?.0;
     cx.keys.change_libraries(|_| Ok(LibraryChange { clear: true, ..LibraryChange::default() }))?;
-    // Who reads a file in their place logs nothing.
+    // A thread that reads a file in their place logs nothing.
     cx.keys.effects.dirty = 0;
     Ok(work)
 }
 
-/// One database, or all.
+/// Empties one database, or all.
 fn flush(cx: &mut Context<'_>, args: &Args<'_>, only: Option<u32>) -> Result<(), Error> {
     let background = match args.len() {
         1 => cx.engine.config().snapshot().flag(Directive::LAZYFREE_LAZY_USER_FLUSH),
@@ -128,7 +128,7 @@ fn flush(cx: &mut Context<'_>, args: &Args<'_>, only: Option<u32>) -> Result<(),
         2 if args.is(1, "sync") => false,
         _ => return Err(Error::Syntax),
     };
-    // What is being saved has lost its worth, and a save would hurry to its end while keys go.
+    // The data being saved has lost its worth, and a save would hurry to its end while keys are removed.
     let saves = cx.engine.persistence_status();
     let is_saving = only.is_none() && saves.is_running_in_background();
     if is_saving {
@@ -136,7 +136,7 @@ fn flush(cx: &mut Context<'_>, args: &Args<'_>, only: Option<u32>) -> Result<(),
     }
     let (mut work, removed) = empty(cx, only, background)?;
     cx.engine.host().keys_flushed();
-    // The log is told of a flush even when there was nothing to remove.
+    // The log gets a flush even if there was nothing to remove.
     cx.keys.effects.dirty += removed.max(1);
     work.saves = only.is_none() && wants_save(cx, is_saving);
     if background && !work.saves {
@@ -147,8 +147,9 @@ fn flush(cx: &mut Context<'_>, args: &Args<'_>, only: Option<u32>) -> Result<(),
     Ok(())
 }
 
-/// After FLUSHALL: whether the empty data set is to be saved before the reply, as who has save points is not to find at
-/// the next start what was flushed; in the background if it cannot be now. `was_saving`: a save was told to end.
+/// After FLUSHALL: returns whether the empty data set is to be saved before the reply, so that a server with save
+/// points does not load the flushed keys at the next start; in the background if it cannot be now. `was_saving`: a save
+/// was ordered to end.
 fn wants_save(cx: &mut Context<'_>, was_saving: bool) -> bool {
     let saves = cx.engine.persistence_status();
     if cx.engine.config().snapshot().save_points().is_empty() {
@@ -163,8 +164,8 @@ fn wants_save(cx: &mut Context<'_>, was_saving: bool) -> bool {
     !later
 }
 
-/// Empties one database, or all: what is left to free, unless that is done in the background, and how many keys there
-/// were.
+/// Empties one database, or all: returns the memory left to free, unless that is done in the background, and how many
+/// keys there were.
 fn empty(cx: &mut Context<'_>, only: Option<u32>, background: bool) -> Result<(FreeBeforeReply, u64), Error> {
     let mut work = FreeBeforeReply::default();
     let mut removed = 0;
@@ -179,7 +180,7 @@ fn empty(cx: &mut Context<'_>, only: Option<u32>, background: bool) -> Result<(F
             shard.stats.dirty += db.table.len() as u64;
             removed += db.table.len() as u64;
             let left = replace(engine, effects, (shard_index, index), db, Default::default(), now);
-            // Who reads what there was frees it.
+            // The reader of the old collection frees it.
             let Some((table, expiry)) = left else { continue };
             if background {
                 effects.discard_table(table, expiry);
@@ -194,19 +195,19 @@ fn empty(cx: &mut Context<'_>, only: Option<u32>, background: bool) -> Result<(F
     Ok((work, removed))
 }
 
-/// FLUSHALL SYNC and FLUSHDB SYNC, when nothing is locked any more.
+/// FLUSHALL SYNC and FLUSHDB SYNC, after the locks are released.
 #[derive(Default)]
 pub(crate) struct FreeBeforeReply {
     tables: Vec<(Table, ExpiryIndex)>,
     /// Collections from these tables that take more than a piece.
     large: Vec<Object>,
     saves: bool,
-    /// A thread saves; whether it has ended.
+    /// Set once the thread that saves has ended.
     saving: Option<Arc<AtomicBool>>,
 }
 
 impl FreeBeforeReply {
-    /// Whether what is to be saved is, or cannot be.
+    /// Returns whether the save has been made, or cannot be.
     fn has_saved(&mut self, engine: &Engine) -> bool {
         if let Some(ended) = &self.saving {
             return ended.load(Acquire);

@@ -1,9 +1,9 @@
 //! Walks over the keys of a database, some at a time.
 //!
-//! A [`KeyWalk`] goes through the shards in order and through each table in hash order. It is made of pieces: a piece
-//! locks one shard after the other, at most for [`PIECE`] entries, and other clients are served in between. Where a
-//! walk stands is a place on the line of all hashes, so it means the same after a table has grown or shrunk. A key that
-//! is there all the time is therefore found. Keys whose expiry has passed are not shown, and those that would be are
+//! A [`KeyWalk`] goes through the shards in order and through each table in hash order. It consists of pieces: a piece
+//! locks one shard after the other, at most for [`PIECE`] entries, and other clients are served in between. A walk's
+//! position is a place on the line of all hashes, so it means the same after a table has grown or shrunk. A key that is
+//! there all the time is therefore found. Keys whose expiry has passed are not shown, and those that would be are
 //! removed on the way.
 
 use engine::data::slot::slot_of;
@@ -16,60 +16,60 @@ use structures::hashtable::position;
 
 /// Entries that are visited before others get their turn: some hundred microseconds' worth.
 pub(crate) const PIECE: usize = 1000;
-/// Buckets that a walk looks into for every entry that it may visit; a table that was emptied has few of these
-/// in many of those.
+/// Buckets that a walk looks into for every entry that it may visit; a table that was emptied has few entries in many
+/// buckets.
 const BUCKETS_PER_ENTRY: usize = 10;
 
-/// So many buckets of keys that are not seen count as one.
+/// Buckets of hidden keys that count as one.
 const HIDDEN_BUCKETS: usize = 16;
 
-/// Where a walk stands.
+/// The position of a walk.
 pub(crate) struct KeyWalk {
     pub shard: usize,
-    /// In the shard's table.
+    /// Position in the shard's table.
     pub position: u64,
     /// The shard after the last one.
     end: usize,
-    /// Keys before `position` have been visited. Not so when it came from a cursor, which is rounded.
+    /// Keys before `position` have been visited. False for a position from a cursor, which is rounded.
     exact: bool,
-    /// Whether expired keys that are met are removed: SCAN does so, KEYS only leaves them out.
+    /// Whether expired keys on the way are removed: SCAN does so, KEYS only leaves them out.
     expires: bool,
 }
 
 impl KeyWalk {
-    /// All keys, without removing any.
+    /// Returns a walk over all keys, without removing any.
     pub fn all(keys: &Keys<'_>) -> KeyWalk {
         KeyWalk { shard: 0, position: 0, end: keys.keyspace().locks().len(), exact: true, expires: false }
     }
 
-    /// The same walk, on which those go that have expired.
+    /// Returns this walk, with removal of expired keys.
     pub fn expiring(self) -> KeyWalk {
         KeyWalk { expires: true, ..self }
     }
 
-    /// From where a cursor stands.
+    /// Returns a walk from a cursor's position.
     pub fn from_cursor(keys: &Keys<'_>, cursor: u64) -> KeyWalk {
         let end = keys.keyspace().locks().len();
         let (shard, position) = keys.keyspace().hasher().place(cursor).unwrap_or((end, 0));
         KeyWalk { shard, position, end, exact: false, expires: true }
     }
 
-    /// The shards that have these slots, from a place in the first one's table on.
+    /// Returns a walk over the shards of these slots, from a place in the first one's table on.
     pub fn of_slots(keys: &Keys<'_>, slots: &RangeInclusive<u16>, position: u64) -> KeyWalk {
         let hasher = keys.keyspace().hasher();
         let (shard, end) = (hasher.shard_of(*slots.start()), hasher.shard_of(*slots.end()) + 1);
         KeyWalk { shard, position, end, exact: position == 0, expires: true }
     }
 
-    /// What SCAN is to be called with to go on; 0 at the end.
+    /// Returns the cursor with which SCAN continues; 0 at the end.
     pub fn cursor(&self, keys: &Keys<'_>) -> u64 {
         let ended = self.shard >= keys.keyspace().locks().len();
         if ended { 0 } else { keys.keyspace().hasher().cursor(self.shard, self.position) }
     }
 
     /// Visits at least one entry and about `max`, fewer at the end or when there are many empty buckets, and shows
-    /// those that the filter lets through. Returns how much of `max` that was, or None at the end. An error: nothing
-    /// was visited.
+    /// those that the filter accepts. Returns the used part of `max`, or None at the end. An error: nothing was
+    /// visited.
     pub fn piece(
         &mut self,
         keys: &mut Keys<'_>,
@@ -83,7 +83,7 @@ impl KeyWalk {
             if entries >= max || buckets >= bucket_max {
                 return Ok(Some(entries.max(buckets / BUCKETS_PER_ENTRY)));
             }
-            // What is there all the time is counted all the time.
+            // Keys that are there all the time are counted all the time.
             if keys.keyspace().shard_len(self.shard, keys.db_index()) == Some(0) {
                 (self.shard, self.position, self.exact) = (self.shard + 1, 0, true);
                 continue;
@@ -108,8 +108,8 @@ impl KeyWalk {
         Ok(None)
     }
 
-    /// The part of a piece that lies in one shard. `visit` is told of every entry and, with None, of the end of
-    /// every bucket but the table's last, so that one call gets through many small tables; it says whether to go on.
+    /// Walks the part of a piece that lies in one shard. `visit` gets every entry and, with None, the end of every
+    /// bucket but the table's last, so that one call gets through many small tables; it returns whether to continue.
     fn shard_piece(
         &mut self,
         keys: &mut Keys<'_>,
@@ -120,7 +120,7 @@ impl KeyWalk {
         let hidden = Some(keyspace.hidden_slots()).filter(|hidden| hidden.is_any());
         let (mut has_hidden, mut hidden_buckets) = (false, 0);
         let mut at = Some(self.position);
-        // A bucket may have been joined with one that was visited before the lock was last given up.
+        // A bucket may have been joined with one that was visited before the lock was last released.
         let mut visited_below = if self.exact { self.position } else { 0 };
         let mut expired = Vec::new();
         keys.with_shard(self.shard, |shard, effects| {
@@ -130,7 +130,7 @@ impl KeyWalk {
                     let is_new =
                         visited_below == 0 || position(keyspace.hasher().local_of(entry.key())) >= visited_below;
                     if hidden.is_some_and(|hidden| hidden.hides(slot_of(entry.key()))) {
-                        // When it goes is told by where it comes from.
+                        // The slot's source decides when such a key is removed.
                         has_hidden = true;
                         if filter.shows_hidden && is_new {
                             visit(Some(entry));
@@ -146,7 +146,7 @@ impl KeyWalk {
                     }
                 });
                 visited_below = 0;
-                // What nobody sees is gone past quickly.
+                // Hidden keys are passed quickly.
                 hidden_buckets += usize::from(std::mem::take(&mut has_hidden));
                 let is_passed = !hidden_buckets.is_multiple_of(HIDDEN_BUCKETS);
                 if at.is_some() && !is_passed && !visit(None) {
@@ -166,18 +166,18 @@ impl KeyWalk {
     }
 }
 
-/// Which keys are shown.
+/// The keys to show.
 #[derive(Default)]
 pub(crate) struct Filter {
-    /// What their names begin with.
+    /// The prefix of their names.
     pub beginning: Vec<u8>,
-    /// None: any name.
+    /// A pattern of names; None: any name.
     pub pattern: Option<Vec<u8>>,
-    /// None: any type.
+    /// A type; None: any type.
     pub kind: Option<&'static str>,
-    /// None: any slot.
+    /// A range of slots; None: any slot.
     pub slots: Option<RangeInclusive<u16>>,
-    /// Those of slots that are on their way here, too.
+    /// Whether keys of importing slots are shown, too.
     pub shows_hidden: bool,
 }
 

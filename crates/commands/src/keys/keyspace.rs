@@ -189,7 +189,7 @@ fn renamenx(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// False when the name stays as it is: it is the same, or it is taken and may not be replaced.
+/// Renames a key; false if the name stays as it is: it is the same, or it is taken and may not be replaced.
 fn rename_key(cx: &mut Context<'_>, args: &Args<'_>, keep_target: bool) -> Result<bool, Error> {
     let (from, to) = (cx.key(args, 1), cx.key(args, 2));
     if !cx.keys.edit(from).exists() {
@@ -209,7 +209,7 @@ fn rename_key(cx: &mut Context<'_>, args: &Args<'_>, keep_target: bool) -> Resul
     Ok(true)
 }
 
-/// The databases that COPY's options name, if they are options.
+/// Returns the databases that COPY's options name, if they are options.
 fn databases_of_copy(args: &Args<'_>) -> Vec<(usize, i64)> {
     let (mut at, mut found) = (3, Vec::new());
     while at < args.len() {
@@ -269,7 +269,7 @@ fn move_key(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Err(Error::SameObject);
     }
     let key = cx.key(args, 1);
-    // What has expired in the other database goes only where something is to take its place.
+    // An expired key in the other database is removed only if a value is to take its place.
     let taken = cx.keys.edit(key).exists() && {
         cx.keys.select(target_db);
         let taken = cx.keys.edit(key).exists();
@@ -296,7 +296,7 @@ fn move_key(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The database that the argument names.
+/// Returns the database that the argument names.
 fn database(cx: &Context<'_>, args: &Args<'_>, index: usize) -> Result<u32, Error> {
     let number = i32::try_from(args.int(index)?).map_err(|_| Error::NotAnInt32)?;
     u32::try_from(number).ok().filter(|db| (*db as usize) < cx.engine.databases()).ok_or(Error::DbIndex)

@@ -1,7 +1,7 @@
 //! Commands that work on keys of any type: expire, scan, sort, dump, move, flush.
 //!
-//! In: arguments and the keys' view. Out: replies, and keys that are renamed, copied, removed or sent away. It looks at
-//! a value's type only where the reply depends on it.
+//! In: arguments and the keys' view. Out: replies, and keys that are renamed, copied, removed or sent away. The code
+//! looks at a value's type only where the reply depends on it.
 
 pub mod delete_matching;
 pub mod dump;

@@ -1,4 +1,4 @@
-//! OBJECT: what is known of a value besides its contents.
+//! OBJECT: attributes of a value besides its contents.
 
 use crate::core::args::Args;
 use crate::core::command::{Command, Group, READONLY, key};
@@ -69,7 +69,7 @@ fn encoding(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Values have one owner each.
+/// Replies the number of a value's owners, which is one.
 fn refcount(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let key = cx.key(args, 2);
     match cx.keys.lookup_no_notify(key) {
@@ -97,7 +97,7 @@ fn idletime(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The key's access mark; a missing key is answered here.
+/// Returns the key's access mark; replies for a missing key.
 fn access_mark(cx: &mut Context<'_>, args: &Args<'_>) -> Option<u32> {
     let key = cx.key(args, 2);
     let mark = cx.keys.lookup_no_notify(key).map(|entry| entry.meta());
@@ -128,7 +128,7 @@ mod tests {
         client.is("TTL a", ":-1").is("TYPE a", "+string").is("EXISTS a", ":1");
         client.is("OBJECT IDLETIME a", ":10").is("TOUCH a", ":1").is("OBJECT IDLETIME a", ":0");
         client.later(5000).is("GET a", "1").is("OBJECT IDLETIME a", ":0").is("OBJECT IDLETIME missing", "nil");
-        // Whatever changes a key, or would, is a use of it too.
+        // A command that changes a key, or would, is a use of it too.
         client.is("RPUSH list a b", ":2");
         for write in ["SET a 2", "INCR a", "APPEND a 3", "EXPIRE a 100", "SETNX a 1"] {
             client.later(5000).run(write);

@@ -2,7 +2,7 @@
 //!
 //! SCAN and KEYS are [walks](crate::keys::key_walk). A KEYS takes as many pieces as there are, and its reply, if it is
 //! a long one, is chunked as well; a SCAN stops when it has seen COUNT entries, whether they matched or not. Its cursor
-//! is the place where the walk stands.
+//! is the walk's position.
 
 use crate::core::args::Args;
 use crate::core::command::{Command, Group, READONLY, TOUCHES_ARBITRARY_KEYS};
@@ -60,12 +60,12 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// Bytes of names that are handed over at once.
+/// Bytes of names in a chunk.
 const CHUNK: usize = 256 << 10;
 
 /// A SCAN or KEYS under way.
 struct NameScan {
-    /// None when it has ended, and the reply is going out.
+    /// The walk; None once it has ended, and the reply is going out.
     walk: Option<KeyWalk>,
     filter: Filter,
     /// Entries that are still to be visited; None: all.
@@ -81,7 +81,7 @@ impl NameScan {
         NameScan { walk: Some(walk), filter, left, names: VecDeque::new(), count: 0, with_cursor: left.is_some() }
     }
 
-    /// Does the first piece, which for most is the only one.
+    /// Does the first piece, for most scans the only one.
     fn begin(mut self, cx: &mut Context<'_>) -> Result<(), Error> {
         if !self.piece(cx)? {
             cx.flow = Flow::more(self);
@@ -101,7 +101,7 @@ impl NameScan {
         Ok(self.walk.is_none() && self.names.is_empty())
     }
 
-    /// One piece of the walk; the reply begins when it was the last.
+    /// Runs one piece of the walk; the reply begins when it was the last.
     fn gather(&mut self, mut walk: KeyWalk, cx: &mut Context<'_>) -> Result<(), Error> {
         let NameScan { filter, names, count, .. } = self;
         let max = self.left.map_or(PIECE, |left| left.min(PIECE));
@@ -167,7 +167,7 @@ fn keys(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     NameScan::new(walk, filter, None).begin(cx)
 }
 
-/// Whether this key, of which the entry knows nothing, is there.
+/// Returns whether this key, which the entry does not name, is there.
 fn is_live(cx: &mut Context<'_>, name: &[u8]) -> Result<bool, Error> {
     let (hash, db, now) = (cx.engine.hasher().hash(name), cx.keys.db_index(), cx.keys.expiry_now());
     let local = hash.local();
@@ -179,7 +179,7 @@ fn is_live(cx: &mut Context<'_>, name: &[u8]) -> Result<bool, Error> {
 
 /// Expired keys that RANDOMKEY removes before it gives up.
 const RANDOM_TRIES: usize = 1000;
-/// Draws of expired keys after which one of them is answered.
+/// Draws of expired keys after which one of them is replied.
 const PAUSED_TRIES: usize = 100;
 
 fn randomkey(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
@@ -190,7 +190,7 @@ fn randomkey(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
                 name = Some(found);
                 break;
             }
-            // While clients are paused nothing expires, and a key is a key.
+            // While clients are paused no key expires, and an expired one counts as live.
             Draw::Stale(found) if tries >= PAUSED_TRIES => {
                 name = Some(found);
                 break;
@@ -209,10 +209,10 @@ fn randomkey(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Pieces in which a key is looked for among many that are not seen.
+/// Pieces in which a key is looked for among many hidden ones.
 const VISIBLE_PIECES: usize = 64;
 
-/// Any key that is seen, where most are not.
+/// Returns any key that is visible, if most are hidden.
 fn first_visible(cx: &mut Context<'_>) -> Result<Option<Vec<u8>>, Error> {
     let (mut walk, mut found) = (KeyWalk::all(&cx.keys), None);
     for _ in 0..VISIBLE_PIECES {
@@ -228,14 +228,14 @@ fn first_visible(cx: &mut Context<'_>) -> Result<Option<Vec<u8>>, Error> {
 
 enum Draw {
     Live(Vec<u8>),
-    /// Removed, or not to be seen.
+    /// A removed or hidden key.
     Expired,
-    /// Expired, and not to be removed now.
+    /// An expired key that is not to be removed now.
     Stale(Vec<u8>),
     Empty,
 }
 
-/// Any entry, each as likely as another.
+/// Draws any entry, each as likely as another.
 fn random_entry(cx: &mut Context<'_>) -> Result<Draw, Error> {
     let (engine, db, now) = (cx.engine, cx.keys.db_index(), cx.keys.expiry_now());
     let shards = engine.locks().len();
@@ -255,7 +255,7 @@ fn random_entry(cx: &mut Context<'_>) -> Result<Draw, Error> {
         }
         return cx.keys.with_shard(index, |shard, effects| {
             let found = shard.dbs[db].table.random(fastrand::u64(..));
-            // The shard may have been emptied since it was counted: drawn again.
+            // The shard may have been emptied since it was counted: the key is drawn again.
             let Some((name, expiry)) = found.map(|entry| (entry.key().to_vec(), entry.expiry())) else {
                 return Draw::Expired;
             };
@@ -272,7 +272,7 @@ fn random_entry(cx: &mut Context<'_>) -> Result<Draw, Error> {
             Draw::Live(name)
         });
     }
-    // Keys have gone since they were counted: drawn again.
+    // Keys have gone since they were counted: the key is drawn again.
     Ok(Draw::Expired)
 }
 
@@ -301,7 +301,7 @@ mod tests {
         items.iter().map(name).collect()
     }
 
-    /// One call of SCAN: the next cursor and the names.
+    /// Runs one call of SCAN: returns the next cursor and the names.
     fn scan(client: &mut Client, line: &str) -> (String, Vec<String>) {
         match client.value(line) {
             Value::Array(parts) => {

@@ -1,10 +1,10 @@
-//! What SCAN, SSCAN, HSCAN and ZSCAN have in common: their words, and of the last three the steps through a collection.
+//! The common parts of SCAN, SSCAN, HSCAN and ZSCAN: their words, and the steps of the last three through a collection.
 
 use crate::core::args::Args;
 use engine::{Error, Word, glob};
 use resp::Reply;
 
-/// What is scanned. Some words are for one kind only.
+/// The kind of a scan. Some words are for one kind only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scanned {
     Keys,
@@ -13,10 +13,10 @@ pub(crate) enum Scanned {
     SortedSet,
 }
 
-/// What may follow the cursor.
+/// The words after the cursor.
 #[derive(Debug)]
 pub(crate) struct ScanWords<'a> {
-    /// MATCH, unless it lets everything pass.
+    /// MATCH, unless it accepts everything.
     pub pattern: Option<&'a [u8]>,
     pub count: usize,
     /// TYPE.
@@ -26,7 +26,7 @@ pub(crate) struct ScanWords<'a> {
 }
 
 impl<'a> ScanWords<'a> {
-    /// The words from the argument `index` on.
+    /// Parses the words from the argument `index` on.
     pub fn parse(args: &'a Args<'_>, mut index: usize, scanned: Scanned) -> Result<Self, Error> {
         let mut words = ScanWords { pattern: None, count: 10, kind: None, names_only: false };
         while index < args.len() {
@@ -59,18 +59,18 @@ impl<'a> ScanWords<'a> {
         Ok(words)
     }
 
-    /// Whether an element of this name is shown.
+    /// Returns whether an element of this name is shown.
     pub fn show(&self, name: &[u8]) -> bool {
         self.pattern.is_none_or(|pattern| glob::matches(pattern, name))
     }
 }
 
-/// A pattern, unless it lets everything pass.
+/// Returns a pattern, unless it accepts everything.
 pub(crate) fn pattern(pattern: &[u8]) -> Option<&[u8]> {
     Some(pattern).filter(|pattern| *pattern != b"*")
 }
 
-/// The types that TYPE can ask for.
+/// The types that TYPE accepts.
 const TYPES: [&str; 6] = ["string", "list", "set", "zset", "hash", "stream"];
 
 fn kind(name: &[u8]) -> Result<&'static str, Error> {
@@ -78,8 +78,8 @@ fn kind(name: &[u8]) -> Result<&'static str, Error> {
     found.copied().ok_or_else(|| Error::UnknownType(Word::up_to_nul(name)))
 }
 
-/// Cursors are unsigned. As in Valkey, who reads them by the rules of C, they end at a zero byte; and where they are no
-/// canonical numbers blanks and a sign before them are let pass, and a minus counts from the end.
+/// Parses a cursor, which is unsigned. As in Valkey, which reads cursors by the rules of C, they end at a zero byte; in
+/// a cursor that is no canonical number leading blanks and a sign are accepted, and a minus counts from the end.
 pub(crate) fn parse_cursor(text: &[u8]) -> Result<u64, Error> {
     let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
     if resp::number::parse_i64(text).is_some_and(|n| n < 0) {
@@ -99,17 +99,17 @@ pub(crate) fn parse_cursor(text: &[u8]) -> Result<u64, Error> {
     Ok(if negative { cursor.wrapping_neg() } else { cursor })
 }
 
-/// Places of a collection's table that are looked at for each element that is asked for; one that was emptied has few
-/// elements in many.
+/// Places of a collection's table that are looked at for each requested element; a table that was emptied has few
+/// elements in many places.
 const PLACES_PER_ELEMENT: usize = 10;
 
-/// What the steps of one scan have come to.
+/// The results of one scan's steps.
 pub(crate) struct ScanResult {
-    /// What is shown.
+    /// The shown items.
     pub items: Reply,
-    /// How many items that is.
+    /// The number of items.
     pub shown: usize,
-    /// Elements that were met.
+    /// The number of elements on the way.
     pub seen: usize,
 }
 

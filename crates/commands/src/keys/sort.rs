@@ -1,8 +1,8 @@
-//! SORT and SORT_RO: the elements of a list, a set or a sorted set in an order, each replaced by what GET asks for.
+//! SORT and SORT_RO: the elements of a list, a set or a sorted set in an order, each replaced by the results of GET.
 //!
 //! Weights (BY) and results (GET) may come from other keys, whose names derive from the elements: no entry can name
-//! them. A command that has such patterns takes back the lock that its entry asked for, before it has looked at
-//! anything, and runs with the right to any shard. One that has none stays with its own key's lock, or with that and
+//! them. A command that has such patterns releases the lock that its entry asked for, before it has looked at any
+//! value, and runs with the right to any shard. A command without them stays with its own key's lock, or with that and
 //! the destination's.
 
 use crate::core::args::Args;
@@ -62,12 +62,12 @@ pub const COMMANDS: &[Command] = &[
 const PATTERNS: &str = "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the content of the key we sort";
 const DESTINATION: &str = "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere in the argument array";
 
-/// Keys that the arguments do not tell.
+/// Returns the spec of keys that the arguments do not show.
 const fn unknown(notes: &'static str) -> KeySpec {
     KeySpec { begin: Begin::Unknown, find: FindKeys::Unknown, ..key(0) }.notes(notes)
 }
 
-/// Words that belong to the option at this place, if it is one.
+/// Returns the number of words that belong to the option at this place, if it is one.
 fn words_behind(args: &Args<'_>, at: usize) -> usize {
     match () {
         () if args.is(at, "limit") => 2,
@@ -76,7 +76,7 @@ fn words_behind(args: &Args<'_>, at: usize) -> usize {
     }
 }
 
-/// Where SORT's options name the key for its result, which no key specification can say; the last time counts.
+/// Adds the key that SORT's options name for its result, which no key specification can express; the last time counts.
 fn destination(args: &Args<'_>, keys: &mut CallKeys) {
     let (mut at, mut found) = (2, None);
     while at < args.len() {
@@ -170,12 +170,12 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// Other keys than the one that is sorted and the destination take part.
+    /// Returns whether other keys than the sorted one and the destination take part.
     fn looks_further(&self) -> bool {
         self.by.iter().chain(&self.get).any(|pattern| matches!(pattern, Pattern::Key { .. }))
     }
 
-    /// Which of `count` elements are asked for.
+    /// Returns the requested ones of `count` elements.
     fn range(&self, count: usize) -> Range<usize> {
         let Some((offset, limit)) = self.limit else { return 0..count };
         let start = usize::try_from(offset).unwrap_or(0).min(count);
@@ -184,7 +184,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// What BY and GET look up for an element.
+/// The source of a value that BY and GET look up for an element.
 enum Pattern<'a> {
     /// `#`
     Element,
@@ -208,7 +208,7 @@ impl<'a> Pattern<'a> {
         }
     }
 
-    /// The value for an element, or None.
+    /// Returns the value for an element, or None.
     fn look_up<'e>(&self, keys: &mut Keys<'_>, element: &'e [u8], name: &mut Vec<u8>) -> Option<Cow<'e, [u8]>> {
         let (before, after, field) = match self {
             Pattern::Element => return Some(Cow::Borrowed(element)),
@@ -253,7 +253,7 @@ impl Elements {
         &self.bytes[start..self.ends[index]]
     }
 
-    /// Takes what the value holds, in its own order; lists and sorted sets backwards when that is asked for.
+    /// Takes the value's elements, in its own order; lists and sorted sets backwards on request.
     fn of(value: &Value<'_>, backwards: bool, lending: &Lending<'_>) -> Result<Elements, Error> {
         let mut elements = Elements::default();
         let mut push = |element: &[u8]| {
@@ -290,7 +290,7 @@ fn sort_with(cx: &mut Context<'_>, args: &Args<'_>, options: &Options<'_>) -> Re
     let lending = cx.lending(cx.elements(source, count).saturating_mul(options.get.len() + 1))?;
     let elements = match cx.keys.value(source) {
         Some(value) => {
-            // The order of a set is nobody's: what is stored or what a script sees must not depend on it.
+            // A set has no order of its own: a stored result or a script must not depend on it.
             if keeps_order && is_kept && value.as_collection::<Set>().is_ok() {
                 (keeps_order, alpha, by) = (false, true, None);
             }
@@ -312,7 +312,7 @@ fn sort_with(cx: &mut Context<'_>, args: &Args<'_>, options: &Options<'_>) -> Re
     Ok(())
 }
 
-/// Clients know that a packed sorted set is a skiplist after it was sorted. The source was found before.
+/// Makes a packed sorted set a skiplist: clients know that it is one after it was sorted. The source was found before.
 fn index_sorted_set(keys: &mut Keys<'_>, source: Key<'_>) -> Result<(), Error> {
     let set = keys.together(source).and_then(|value| value.as_collection::<SortedSet>().ok());
     if set.is_some_and(|set| !set.is_indexed()) {
@@ -323,7 +323,7 @@ fn index_sorted_set(keys: &mut Keys<'_>, source: Key<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// How many elements there are to sort.
+/// Returns the number of elements to sort.
 fn count(object: &Object) -> usize {
     match object {
         Object::List(list) => list.len(),
@@ -341,13 +341,13 @@ struct Sorting<'s> {
 }
 
 impl Sorting<'_> {
-    /// Of two elements. Each comparison counts as a step.
+    /// Orders two elements. Each comparison counts as a step.
     fn directed(&self, order: Ordering) -> Ordering {
         self.lending.step();
         if self.descending { order.reverse() } else { order }
     }
 
-    /// What an element is sorted by.
+    /// Returns the weight of an element.
     fn weight<'e>(&'e self, keys: &mut Keys<'_>, index: usize, name: &mut Vec<u8>) -> Option<Cow<'e, [u8]>> {
         self.lending.step();
         let element = self.elements.get(index);
@@ -357,7 +357,7 @@ impl Sorting<'_> {
         }
     }
 
-    /// Numbers that are equal go by their elements, so that the order is the same every time.
+    /// Sorts by number. Equal numbers are ordered by their elements, so that the order is the same every time.
     fn by_number(&self, keys: &mut Keys<'_>, order: &mut Vec<usize>) -> Result<(), Error> {
         let mut name = Vec::new();
         let mut weighed = Vec::with_capacity(order.len());
@@ -385,25 +385,25 @@ impl Sorting<'_> {
         }
         let mut name = Vec::new();
         let mut weighed: Vec<_> = order.drain(..).map(|index| (self.weight(keys, index, &mut name), index)).collect();
-        // What has no weight comes before what has one.
+        // An element without a weight comes before one with a weight.
         weighed.sort_by(|(a, _), (b, _)| self.directed(a.cmp(b)));
         order.extend(weighed.into_iter().map(|(_, index)| index));
     }
 }
 
-/// A weight as a score is read, but up to a zero byte.
+/// Parses a weight as a score is parsed, but up to a zero byte.
 fn number(text: &[u8]) -> Option<f64> {
     parse_f64(text.split(|byte| *byte == 0).next().unwrap_or_default())
 }
 
-/// The elements that were asked for, in their order.
+/// The requested elements, in their order.
 struct Chosen<'s> {
     elements: &'s Elements,
     order: &'s [usize],
     lending: &'s Lending<'s>,
 }
 
-/// Gives every result to `take`: the elements themselves, or for each what the patterns of GET find.
+/// Gives every result to `take`: the elements themselves, or for each the values of GET's patterns.
 fn each_result(
     keys: &mut Keys<'_>,
     options: &Options<'_>,
@@ -432,7 +432,7 @@ fn reply_result(cx: &mut Context<'_>, options: &Options<'_>, chosen: &Chosen<'_>
     });
 }
 
-/// Makes the results a list, empty strings for what was not found.
+/// Makes the results a list, with empty strings for missing values.
 fn store_result(cx: &mut Context<'_>, args: &Args<'_>, store: usize, options: &Options<'_>, chosen: &Chosen<'_>) {
     let rules = cx.engine.encoding_limits().list();
     let (mut list, mut len) = (List::default(), 0);

@@ -1,8 +1,8 @@
-//! Tables in the place of others: nothing in that of a database that is emptied, or those of a data set that was read
-//! beside the one that is served.
+//! Tables in the place of others: empty ones in a database that is emptied, or those of a data set that was read beside
+//! the one that is served.
 //!
 //! Readers see the old data whole until they see the new one whole: all shards' locks are held, but only to exchange
-//! tables, which does not depend on how much is in them.
+//! tables, which does not depend on their contents.
 
 use crate::core::context::Context;
 use engine::clients::watch::Presence;
@@ -26,7 +26,7 @@ pub(crate) struct DataSet<'a> {
     pub libraries: Libraries,
 }
 
-/// Puts a data set in the place of the one that is served. It is taken when all locks are there.
+/// Puts a data set in the place of the one that is served. It is taken once all locks are held.
 ///
 /// # Errors
 /// A script has a lock for long: nothing has happened.
@@ -55,12 +55,12 @@ pub(crate) fn exchange_all<'a>(cx: &mut Context<'_>, new: impl FnOnce() -> DataS
     }
     let add = libraries.iter().cloned().collect();
     cx.keys.change_libraries(|_| Ok(LibraryChange { clear: true, add, ..LibraryChange::default() }))?;
-    // It is no change that others are told of.
+    // The exchange is no change for others.
     cx.keys.effects.dirty = 0;
     Ok(())
 }
 
-/// Puts a table in the place of a database's in a shard, whose lock is held. What comes back nobody needs any more.
+/// Puts a table in the place of a database's in a shard, whose lock is held. The returned table is not needed any more.
 pub(super) fn replace(
     engine: &Engine,
     effects: &mut Effects,
@@ -70,7 +70,7 @@ pub(super) fn replace(
     now: UnixMs,
 ) -> Option<(Table, ExpiryIndex)> {
     let hasher = engine.hasher();
-    // Some wait for a key's end.
+    // Some clients wait for a key's removal.
     if !db.wait_queues.is_empty() {
         effects.rare().ready.extend(db.wait_queues.keys().map(|key| (number, key.to_vec())));
     }
@@ -88,7 +88,7 @@ pub(super) fn replace(
     db.captures.detach(table, expiry)
 }
 
-/// A collection of which a reply is being written is not freed yet.
+/// Leaves a collection that a reply is being written from to its readers, and does not free it yet.
 fn leave_to_readers(db: &mut Db, name: &[u8], hasher: &KeyHasher) {
     let local = hasher.local_of(name);
     let local_of = |entry: &KeyEntry| hasher.local_of(entry.key());
@@ -98,7 +98,7 @@ fn leave_to_readers(db: &mut Db, name: &[u8], hasher: &KeyHasher) {
     }
 }
 
-/// How a key stands in a database.
+/// Returns the presence of a key in a database.
 pub(super) fn presence(table: &Table, local: u64, key: &[u8], now: UnixMs) -> Presence {
     match table.find(local, |entry| entry.key() == key) {
         None => Presence::Missing,

@@ -5,8 +5,8 @@
 //!   from it    a line for each; -... refuses one, and before the commands all of them
 //! ```
 //!
-//! Connections are kept for the next MIGRATE. That one was closed at the other end shows only when it is used, so a
-//! command that gets no answer at all tries once more with a new one.
+//! Connections are kept for the next MIGRATE. A connection that was closed at the other end fails only when it is used,
+//! so a command that gets no answer at all tries once more with a new one.
 
 use super::Order;
 use engine::config::Directive;
@@ -20,15 +20,15 @@ use std::time::Duration;
 /// Bytes that are written within one timeout.
 const CHUNK: usize = 64 * 1024;
 
-/// A longer line is none of a server of this kind.
+/// Bytes of the longest line that such a server sends.
 const LINE_MAX: usize = 64 * 1024;
 
-/// What the target made of the commands.
+/// The target's answers to the commands.
 #[derive(Default)]
 pub struct PeerAnswers {
-    /// Of each command, whether it was carried out; as many as were answered.
+    /// For each command, whether it was carried out; as many as were answered.
     pub done: Vec<bool>,
-    /// What the client is told if not all were.
+    /// The error for the client if not all were carried out.
     pub error: Option<Error>,
 }
 
@@ -38,7 +38,7 @@ impl PeerAnswers {
     }
 }
 
-/// Where it broke off.
+/// The point at which the exchange broke off.
 struct Broken {
     error: Error,
     timed_out: bool,
@@ -48,7 +48,7 @@ struct Broken {
 pub fn exchange(engine: &Engine, order: &Order, commands: &[u8], count: usize) -> PeerAnswers {
     let mut may_retry = true;
     loop {
-        // One that was kept may be of a time when `tls-cluster` was another.
+        // A kept connection may be of a time when `tls-cluster` was another.
         let encrypts = engine.config().snapshot().flag(Directive::TLS_CLUSTER);
         let kept = engine.links().take(&order.address).filter(|link| link.peer.is_encrypted() == encrypts);
         let mut link = match kept.map_or_else(|| connect(engine, order), Ok) {
@@ -75,7 +75,7 @@ fn connect(engine: &Engine, order: &Order) -> Result<PeerConnection, Error> {
     let (host, port) = &order.address;
     match engine.host().connect(host, port, order.patience) {
         Ok(peer) => Ok(PeerConnection { peer, db: None }),
-        // Valkey learns of these when it writes.
+        // Valkey meets these errors when it writes.
         Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset) => {
             Err(Error::PeerUnwritable)
         }
@@ -124,7 +124,7 @@ fn broken(told: Error, error: &io::Error) -> Broken {
     Broken { error: told, timed_out: matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) }
 }
 
-/// The text of an error.
+/// Returns the text of an error.
 fn refused(line: &[u8]) -> Option<Vec<u8>> {
     line.strip_prefix(b"-").map(<[u8]>::to_vec)
 }
@@ -140,12 +140,12 @@ fn write(peer: &mut dyn Peer, patience: Duration, first: &[u8], rest: &[u8]) -> 
 struct Lines<'p> {
     peer: &'p mut dyn Peer,
     read: Vec<u8>,
-    /// Where the next line begins.
+    /// Position of the next line.
     from: usize,
 }
 
 impl Lines<'_> {
-    /// Without its end.
+    /// Returns the next line without its end.
     fn next(&mut self) -> io::Result<&[u8]> {
         let mut seen = self.from;
         loop {
@@ -181,7 +181,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::time::Duration;
 
-    /// Says what it has to say, some bytes at a time.
+    /// Reads out its bytes, some at a time.
     struct Script(Vec<Vec<u8>>);
 
     impl Read for Script {

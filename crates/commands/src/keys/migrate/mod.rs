@@ -1,8 +1,8 @@
 //! MIGRATE: keys go to another server, and from here when that server says that it has them.
 //!
-//! A client waits for another machine here, so nobody else may: a thread of the host's talks to the target, without a
-//! lock, and the client is blocked meanwhile, by a ticket that nothing but the end of the migration serves. What is
-//! changed here in between must not be lost, and nobody is to wait for the network because of that:
+//! The client waits for another machine here, so no other client may: a thread of the host's talks to the target,
+//! without a lock, and the client is blocked meanwhile, by a ticket that only the end of the migration serves. Changes
+//! made here in between must not be lost, and no client is to wait for the network because of that:
 //!
 //! ```text
 //!   client's worker    are there such keys? +NOKEY - else the client waits
@@ -16,14 +16,14 @@
 //! ```
 //!
 //! So a key leaves in the state in which the target has it, whatever was written meanwhile. A key that does not rest is
-//! sent a few times, then clients [do not write](engine::status::pause::Pause::hold) until it has gone. When the
-//! target fails on the way, the key stays here; the target may have a copy, as after any `-IOERR`. Each key leaves by
-//! itself: only those that rest leave at one moment.
+//! sent a few times, then clients [do not write](engine::status::pause::Pause::hold) until it has gone. When the target
+//! fails on the way, the key stays here; the target may have a copy, as after any `-IOERR`. Each key leaves by itself:
+//! only those that rest leave at one moment.
 //!
-//! Each step looks under its locks whether the client's user may still run the command. One that may not ends the
-//! migration: nothing more is sent, and what has not left stays.
+//! Each step checks under its locks whether the client's user may still run the command. If the user may not, the
+//! migration ends: nothing more is sent, and keys that have not left stay.
 //!
-//! Where nobody can wait, in transactions and scripts, it is all done at once under the locks that they hold: their
+//! A command that cannot wait, in a transaction or a script, does everything at once under the held locks: the
 //! atomicity is worth more than others' time. A key that is on its way already is refused there.
 
 mod exchange;
@@ -64,22 +64,22 @@ pub const COMMANDS: &[Command] = &[Command {
     ..Command::DEFAULT
 }];
 
-/// Milliseconds that the target has for each step, where none are named.
+/// Milliseconds that the target has for each step, if the command names none.
 const PATIENCE: i64 = 1000;
 
-/// Where keys are to go, and how.
+/// The target and the options of a migration.
 struct Order {
     address: Address,
-    /// Of the target; whether there is one of that number, it will tell.
+    /// The target's database; the target refuses a number that it does not have.
     db: i64,
     patience: Duration,
-    /// They stay here, too.
+    /// The keys stay here, too.
     copy: bool,
-    /// They take the place of what the target has.
+    /// The keys replace those of the target.
     replace: bool,
-    /// Their slot may be on its way to the target, which is told that this is known.
+    /// Their slot may be on its way to the target, which learns that this is known.
     asks: bool,
-    /// What follows AUTH; empty: nothing is said.
+    /// The words after AUTH; empty: no AUTH is sent.
     auth: Vec<Vec<u8>>,
 }
 
@@ -118,7 +118,7 @@ fn options(args: &Args<'_>, asks: bool) -> Result<(Order, Range<usize>), Error> 
     Ok((Order { address, db, patience, copy, replace, asks, auth }, names))
 }
 
-/// Which arguments are keys; none if they contradict each other. The key specifications cannot say it.
+/// Returns the arguments that are keys; none if they contradict each other. The key specifications cannot express it.
 fn key_indices(args: &Args<'_>) -> Range<usize> {
     let mut at = 6;
     while at < args.len() {
@@ -138,7 +138,7 @@ fn migrate(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (order, names) = options(args, cx.engine.is_clustered())?;
     let (engine, waits) = (cx.engine, cx.may_block());
     if waits {
-        // The entry may have named others.
+        // The entry may have named other keys.
         cx.keys.unlock();
         let hashes: Vec<_> = names.clone().map(|index| engine.hasher().hash(&args[index])).collect();
         cx.keys.hold(hashes.into_iter())?;

@@ -26,11 +26,11 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// How often keys are sent while everybody may write to them, and how often after that.
+/// Rounds in which everybody may write to the keys, and rounds after that.
 const FREE_ROUNDS: usize = 4;
 const HELD_ROUNDS: usize = 8;
 
-/// How long one waits before a lock is tried again that a script has.
+/// Pause before a lock is tried again that a script holds.
 const RETRY: Duration = Duration::from_millis(1);
 
 /// Bytes of a large value that are dumped under one hold of its lock.
@@ -40,7 +40,7 @@ const PIECE: usize = 32 << 10;
 struct Sent {
     named: Named,
     hash: KeyHash,
-    /// Raised when the key is changed; None for one that is gone already.
+    /// Flag that a change of the key raises; None for one that is gone already.
     flag: Option<Arc<WatchFlag>>,
 }
 
@@ -55,7 +55,7 @@ struct Parcel {
     sent: Vec<Sent>,
 }
 
-/// Why a migration ends before it has done all.
+/// The reason that a migration ends early.
 pub enum Stop {
     ServerEnds,
     Failed(Error),
@@ -70,7 +70,7 @@ impl From<Error> for Stop {
 /// Sends keys of this database away, and removes them.
 ///
 /// # Errors
-/// The server ends, or what the client is told.
+/// The server ends, or the error for the client.
 pub fn run(
     engine: &Engine,
     waiting: &Elsewhere,
@@ -108,7 +108,7 @@ pub fn run(
     if changed.is_empty() { Ok(status) } else { Err(Error::MigratedKeyChanges.into()) }
 }
 
-/// The same for who holds the locks, and cannot wait.
+/// Sends keys away and removes them for a caller that holds the locks, and cannot wait.
 pub fn at_once(cx: &mut Context<'_>, order: &Order, named: Vec<Named>) -> Result<(), Error> {
     let (engine, db) = (cx.engine, cx.keys.db_index());
     if !order.copy && named.iter().any(|(name, _)| engine.links().is_moving(db, name)) {
@@ -131,7 +131,7 @@ fn outcome(parcel: &Parcel, error: Option<Error>) -> Result<&'static str, Error>
     }
 }
 
-/// Does something under the locks of these keys.
+/// Runs work under the locks of these keys.
 fn locked<R>(engine: &Engine, db: u32, named: &[Named], work: impl FnOnce(&mut Keys<'_>) -> R) -> R {
     let hashes: Vec<KeyHash> = named.iter().map(|(name, _)| engine.hasher().hash(name)).collect();
     let now = engine.host().unix_us(UnixUs(0)).ms();
@@ -141,7 +141,7 @@ fn locked<R>(engine: &Engine, db: u32, named: &[Named], work: impl FnOnce(&mut K
     result
 }
 
-/// The same, if the client's user may do it.
+/// Runs work under the locks of these keys, if the client's user may run the command.
 fn permitted<R>(
     engine: &Engine,
     permit: &Permit,
@@ -152,7 +152,7 @@ fn permitted<R>(
     locked(engine, db, named, |keys| permit.check(engine).map(|()| work(keys)))
 }
 
-/// Changes of these keys are noticed no more.
+/// Ends the watch of these keys.
 fn forget(engine: &Engine, db: u32, sent: Vec<Sent>) {
     for Sent { named, hash, flag } in sent {
         let Some(flag) = flag else { continue };
@@ -162,8 +162,8 @@ fn forget(engine: &Engine, db: u32, sent: Vec<Sent>) {
     }
 }
 
-/// Commands that give the target these keys as they are. `again`: the target has a former state of theirs, also of what
-/// is gone.
+/// Returns commands that give the target these keys as they are. `again`: the target has a former state of them, also
+/// of keys that are gone.
 fn pack(keys: &mut Keys<'_>, order: &Order, named: Vec<Named>, again: bool) -> Parcel {
     let keyspace = keys.keyspace();
     let style = style(&keyspace.config().snapshot());
@@ -214,7 +214,7 @@ fn put_restore(
     parcel.count += times;
 }
 
-/// The same of a large value, a piece under a hold of its lock; None if it is none, or was changed meanwhile.
+/// Packs a large value, a piece under a hold of its lock; None if the value is small, or was changed meanwhile.
 fn pack_in_pieces(
     engine: &Engine,
     permit: &Permit,
@@ -234,7 +234,7 @@ fn pack_in_pieces(
         Some((gradual, sent))
     })?;
     let Some((mut gradual, sent)) = begun else { return Ok(None) };
-    // Without a flag it has expired.
+    // A key without a flag has expired.
     let Some(flag) = sent.flag.clone() else { return Ok(None) };
     let expiry = loop {
         let step = permitted(engine, permit, db, only, |keys| {
@@ -261,7 +261,7 @@ fn pack_in_pieces(
     Ok(Some(parcel))
 }
 
-/// The same of each key under its own lock: what is changed afterwards is noticed, so they need not be of one moment.
+/// Packs each key under its own lock: later changes raise its flag, so the keys need not be of one moment.
 fn pack_and_watch(
     engine: &Engine,
     permit: &Permit,
@@ -295,7 +295,7 @@ fn pack_and_watch(
     Ok(all)
 }
 
-/// From now on, changes of a key that was packed are noticed.
+/// Watches a packed key from now on.
 fn watch(keys: &mut Keys<'_>, db: u32, sent: &mut Sent) {
     let (now, name) = (keys.expiry_now(), &sent.named.0);
     let slot = &mut keys.shard_at(sent.hash).dbs[db];
@@ -306,7 +306,7 @@ fn watch(keys: &mut Keys<'_>, db: u32, sent: &mut Sent) {
     }
 }
 
-/// What the target made of each key: it has it if it has taken it once.
+/// Returns the target's result for each key: it has a key that it has accepted once.
 fn send(engine: &Engine, order: &Order, parcel: &Parcel) -> PeerAnswers {
     if parcel.count == 0 {
         return PeerAnswers::default();
@@ -317,7 +317,7 @@ fn send(engine: &Engine, order: &Order, parcel: &Parcel) -> PeerAnswers {
     PeerAnswers { done: done.collect(), error }
 }
 
-/// Removes what the target has, if it is as it was sent, and answers what is not.
+/// Removes the keys that the target has, if they are as they were sent, and returns those that are not.
 fn settle(engine: &Engine, waiting: &Elsewhere, db: u32, sent: Vec<Sent>, done: &[bool]) -> Result<Vec<Named>, Stop> {
     let mut parcel: Answered = sent.into_iter().zip(done.iter().copied()).collect();
     loop {
@@ -335,8 +335,8 @@ fn settle(engine: &Engine, waiting: &Elsewhere, db: u32, sent: Vec<Sent>, done: 
     }
 }
 
-/// One attempt of that, which gives everything back if it has to be made later. The error is for a client whose user
-/// may not do it any more.
+/// Attempts the removal, and returns everything if it has to be made later. The error is for a client whose user may
+/// not run the command any more.
 fn try_settle(
     engine: &Engine,
     server: Server,
@@ -346,7 +346,7 @@ fn try_settle(
 ) -> Result<Result<Vec<Named>, Error>, Answered> {
     let hashes: Vec<KeyHash> = parcel.iter().map(|(sent, _)| sent.hash).collect();
     let Some(held) = HeldLocks::keys_with(engine, hashes.into_iter(), LockTimeout::Short) else { return Err(parcel) };
-    // Under the locks: who has paused and passed all locks knows that nothing is written.
+    // Under the locks: a thread that has paused and passed all locks knows that nothing is written.
     if engine.pause().is_strict() {
         return Err(parcel);
     }
@@ -366,7 +366,8 @@ fn try_settle(
     keys.record(db, || (&[]).into());
     ticket.request().note_logged(keys.take_own_records().changed_to);
     let mut effects = keys.release();
-    // The client may be gone, and is told of no change in any case: what it moves it need not forget by itself.
+    // The client may be gone, and gets no invalidation in any case: it need not forget by itself the keys that it
+    // moves.
     let ready = engine.publish(&mut effects, Author { worker: server.worker, client: 0 });
     engine.serve(ready, server);
     Ok(permitted.map(|()| changed))
