@@ -121,7 +121,7 @@ enum Operation {
     Difference,
 }
 
-/// What becomes of the scores that a member has in several inputs.
+/// The combination of the scores that a member has in several inputs.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Aggregate {
     #[default]
@@ -143,7 +143,7 @@ impl Aggregate {
         }
     }
 
-    /// What an input with this weight adds where the member has this score.
+    /// Returns the contribution of an input with this weight if the member has this score there.
     fn share(self, score: f64, weight: f64) -> f64 {
         if let Aggregate::Count = self { weight } else { score * weight }
     }
@@ -170,25 +170,25 @@ impl Aggregate {
     }
 }
 
-/// 0 in the place of what is no number, such as infinity times 0.
+/// Returns 0 in the place of NaN, such as infinity times 0.
 fn number(score: f64) -> f64 {
     if score.is_nan() { 0.0 } else { score }
 }
 
-/// What a command asks for.
+/// The parsed arguments of a command.
 struct Request {
     operation: Operation,
-    /// Where the input keys are among the arguments.
+    /// Argument of the first input key.
     first: usize,
     inputs: usize,
     weights: Vec<f64>,
     aggregate: Aggregate,
     with_scores: bool,
-    /// Of ZINTERCARD; 0: none.
+    /// The limit of ZINTERCARD; 0: none.
     limit: usize,
 }
 
-/// Which options a command has besides those of its operation.
+/// The options of a command besides those of its operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Reply,
@@ -197,7 +197,7 @@ enum Form {
 }
 
 impl Request {
-    /// `count_at`: where the number of keys is.
+    /// Parses the arguments. `count_at`: argument of the number of keys.
     fn parse(cx: &mut Context<'_>, args: &Args<'_>, operation: Operation, form: Form) -> Result<Request, Error> {
         let count_at = if form == Form::Store { 2 } else { 1 };
         let inputs = args.int(count_at)?;
@@ -206,7 +206,7 @@ impl Request {
         }
         let first = count_at + 1;
         let inputs = usize::try_from(inputs).ok().filter(|n| *n <= args.len() - first).ok_or(Error::Syntax)?;
-        // Types are looked at before options.
+        // Types are checked before options.
         for index in first..first + inputs {
             Source::check(cx.keys.value(cx.key(args, index)))?;
         }
@@ -245,7 +245,7 @@ impl Request {
         Ok(request)
     }
 
-    /// The inputs in the order in which they are read, with their weights.
+    /// Returns the inputs in the order in which they are read, with their weights.
     fn inputs<'k>(&self, keys: &'k Keys<'_>, names: &[Key<'_>]) -> Vec<(Source<'k>, f64)> {
         let sources = names.iter().map(|name| Source::of(keys.together(*name)));
         let mut inputs: Vec<_> = sources.zip(self.weights.iter().copied()).collect();
@@ -255,7 +255,7 @@ impl Request {
         inputs
     }
 
-    /// The pairs of the result, in order.
+    /// Returns the pairs of the result, in order.
     fn pairs<'k>(&self, inputs: &[(Source<'k>, f64)], lending: &Lending<'_>) -> Vec<(Name<'k>, f64)> {
         let mut pairs = match self.operation {
             Operation::Union => self.union(inputs, lending),
@@ -318,7 +318,7 @@ impl Request {
     }
 }
 
-/// The members of the first input that no other has.
+/// Returns the members of the first input that no other has.
 fn difference<'k>(inputs: &[(Source<'k>, f64)], lending: &Lending<'_>) -> Vec<(Name<'k>, f64)> {
     let [(first, _), others @ ..] = inputs else { return Vec::new() };
     let mut pairs = Vec::new();
@@ -348,7 +348,7 @@ impl<'k> Source<'k> {
         }
     }
 
-    /// Of a value that was checked.
+    /// Returns the input of a value whose type was checked.
     fn of(value: Option<Value<'k>>) -> Self {
         match value {
             Some(Value::Payload(Object::SortedSet(set))) => Source::SortedSet(set),
@@ -394,7 +394,7 @@ enum Name<'k> {
     Digits([u8; DIGITS_MAX], u8),
 }
 
-/// Of an i64, with its sign.
+/// Digits of an i64, with its sign.
 const DIGITS_MAX: usize = 20;
 
 impl<'k> Name<'k> {
@@ -473,12 +473,12 @@ fn zdiffstore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     store_result(cx, args, Operation::Difference, "zdiffstore")
 }
 
-/// The input keys.
+/// Returns the input keys.
 fn input_keys<'a>(cx: &Context<'_>, args: &'a Args<'_>, request: &Request) -> Vec<Key<'a>> {
     (request.first..request.first + request.inputs).map(|index| cx.key(args, index)).collect()
 }
 
-/// How the work on these inputs lends the worker.
+/// Returns the lending for the work on these inputs.
 fn lending<'c>(cx: &mut Context<'c>, request: &Request, names: &[Key<'_>]) -> Result<Lending<'c>, Error> {
     let members = request.inputs(&cx.keys, names).iter().map(|(source, _)| source.len()).sum();
     cx.lending(members)

@@ -1,13 +1,13 @@
 //! The bounds of a range of a sorted set: by rank, by score or by member.
 //!
-//! All three become ranks first, in O(log n); what happens then is the same for all.
+//! All three become ranks first, in O(log n); the next steps are the same for all.
 
 use crate::core::args::Args;
 use engine::Error;
 use std::ops::Range;
 use structures::sorted_set::SortedSet;
 
-/// What the bounds of a range are.
+/// The kind of a range's bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     Rank,
@@ -17,7 +17,7 @@ pub(crate) enum By {
 
 /// The bounds of a range, the lower one first.
 pub(crate) enum Bounds<'a> {
-    /// From the end that the range is listed from; negative ones from the other end.
+    /// Ranks from the end that the range is listed from; negative ones from the other end.
     Ranks(i64, i64),
     Scores(ScoreBound, ScoreBound),
     Members(LexBound<'a>, LexBound<'a>),
@@ -38,7 +38,7 @@ pub(crate) enum LexBound<'a> {
 }
 
 impl<'a> Bounds<'a> {
-    /// The bounds at argument `index` and the one after it, in the order of the listing.
+    /// Parses the bounds at argument `index` and the one after it, in the order of the listing.
     pub(crate) fn parse(args: &'a Args<'_>, index: usize, by: By, reverse: bool) -> Result<Bounds<'a>, Error> {
         let (min, max) = if reverse { (index + 1, index) } else { (index, index + 1) };
         Ok(match by {
@@ -48,7 +48,7 @@ impl<'a> Bounds<'a> {
         })
     }
 
-    /// The ranks, in ascending order, of the members within.
+    /// Returns the ranks, in ascending order, of the members within.
     pub(crate) fn ranks(&self, set: &SortedSet, reverse: bool) -> Range<usize> {
         match self {
             Bounds::Ranks(start, stop) => {
@@ -79,12 +79,12 @@ impl ScoreBound {
         }
     }
 
-    /// How many members come before a range that begins here.
+    /// Returns how many members come before a range that begins here.
     fn lower(self, set: &SortedSet) -> usize {
         if self.exclusive { set.rank_after_score(self.score) } else { set.rank_of_score(self.score) }
     }
 
-    /// How many members come before the end of a range that ends here.
+    /// Returns how many members come before the end of a range that ends here.
     fn upper(self, set: &SortedSet) -> usize {
         if self.exclusive { set.rank_of_score(self.score) } else { set.rank_after_score(self.score) }
     }
@@ -102,7 +102,7 @@ impl<'a> LexBound<'a> {
         }
     }
 
-    /// Whether a range that begins here may have this member.
+    /// Returns whether a range that begins here may have this member.
     fn admits_from_below(self, member: &[u8]) -> bool {
         match self {
             LexBound::Lowest => true,
@@ -112,7 +112,7 @@ impl<'a> LexBound<'a> {
         }
     }
 
-    /// Whether a range that ends here may have this member.
+    /// Returns whether a range that ends here may have this member.
     fn admits_from_above(self, member: &[u8]) -> bool {
         match self {
             LexBound::Lowest => false,
@@ -123,9 +123,9 @@ impl<'a> LexBound<'a> {
     }
 }
 
-/// The members between two names. That is meant for sets in which names ascend, as where all scores are the same;
-/// others are searched as if they did. What comes of that depends on the way of searching, which for a small set is
-/// Valkey's: from the end that is listed first.
+/// Returns the members between two names. The bounds are meant for sets in which names ascend, as where all scores are
+/// the same; other sets are searched as if they did. The result then depends on the way of searching, which for a small
+/// set is Valkey's: from the end that is listed first.
 fn lex_ranks(set: &SortedSet, min: LexBound<'_>, max: LexBound<'_>, reverse: bool) -> Range<usize> {
     let (above_min, below_max) = (|name: &[u8]| min.admits_from_below(name), |name: &[u8]| max.admits_from_above(name));
     if set.encoding() == "skiplist" {
@@ -147,7 +147,7 @@ fn lex_ranks(set: &SortedSet, min: LexBound<'_>, max: LexBound<'_>, reverse: boo
     start..start + set.range(start..len).take_while(|(name, _)| below_max(name)).count()
 }
 
-/// Ranks from `start` to `stop`, both included and negative from the end, as a range within `len`.
+/// Returns ranks from `start` to `stop`, both included and negative from the end, as a range within `len`.
 fn clamp_ranks(start: i64, stop: i64, len: usize) -> Range<usize> {
     let from_front = |rank: i64| if rank < 0 { rank.saturating_add(len as i64) } else { rank };
     let (start, stop) = (from_front(start).max(0), from_front(stop).min(len as i64 - 1));

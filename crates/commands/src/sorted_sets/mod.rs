@@ -1,7 +1,7 @@
 //! Commands of sorted sets.
 //!
-//! In: arguments and the keys' view. Out: replies, and sorted sets that are changed through an edit. Which form a set
-//! has is the affair of `structures`.
+//! In: arguments and the keys' view. Out: replies, and sorted sets that are changed through an edit. `structures`
+//! chooses the form of a set.
 
 pub mod algebra;
 pub mod bounds;

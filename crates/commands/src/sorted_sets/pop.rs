@@ -7,7 +7,7 @@
 //!   BZPOPMIN, BZPOPMAX   yes            yes     key, member, score
 //!   ZMPOP, BZMPOP        yes            BZMPOP  key, ((member, score), ...)
 //! ```
-//! Of several keys the first that holds a sorted set counts. The change log gets ZPOPMIN or ZPOPMAX in every case.
+//! The first of several keys that holds a sorted set counts. The change log gets ZPOPMIN or ZPOPMAX in every case.
 
 use crate::core::args::Args;
 use crate::core::chunked_reply;
@@ -101,7 +101,7 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// Which members go first.
+/// The end of the set that is popped first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Min,
@@ -109,7 +109,7 @@ enum End {
 }
 
 impl End {
-    /// The event, which is the name of the command in the log as well.
+    /// Returns the event, which is the name of the command in the log as well.
     fn event(self) -> &'static str {
         match self {
             End::Min => "zpopmin",
@@ -117,7 +117,7 @@ impl End {
         }
     }
 
-    /// The ranks of the `count` first of `len` members.
+    /// Returns the ranks of the `count` first of `len` members.
     fn ranks(self, len: usize, count: usize) -> Range<usize> {
         let count = count.min(len);
         match self {
@@ -130,7 +130,7 @@ impl End {
 /// Members that were taken out, in the order in which they are replied.
 enum Popped {
     Few(Vec<(Vec<u8>, f64)>),
-    /// Those at these ranks of a set that is no key's any more.
+    /// Members at these ranks of a set that belongs to no key any more.
     Many(Arc<Object>, Range<usize>),
 }
 
@@ -155,8 +155,8 @@ impl Popped {
     }
 }
 
-/// Takes up to `count` members out; none when there is no such key. `says_count`: the log is told how many, even if
-/// that is one.
+/// Takes up to `count` members out; none when there is no such key. `says_count`: the log gets the count, even if that
+/// is one.
 fn pop(cx: &mut Context<'_>, key: Key<'_>, end: End, count: usize, says_count: bool) -> Result<Option<Popped>, Error> {
     let mut edit = cx.keys.edit(key);
     let Some(len) = edit.collection::<SortedSet>()?.map(SortedSet::len) else { return Ok(None) };
@@ -244,7 +244,7 @@ fn bzmpop(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// What ZMPOP asks for.
+/// The parsed arguments of ZMPOP.
 struct Several {
     keys: Range<usize>,
     end: End,

@@ -71,7 +71,7 @@ fn zrandmember(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Any ranks below `len`, with repetitions.
+/// Ranks below `len`, with repetitions.
 struct Picks {
     left: usize,
     len: usize,
@@ -92,8 +92,8 @@ impl Iterator for Picks {
 
 impl ExactSizeIterator for Picks {}
 
-/// `count` distinct ranks below `len`, each as likely as another, in no particular order (R. Floyd's sampling, in
-/// Bentley, "Programming Pearls: a sample of brilliance", 1987).
+/// Returns `count` distinct ranks below `len`, each as likely as another, in no particular order (R. Floyd's sampling,
+/// in Bentley, "Programming Pearls: a sample of brilliance", 1987).
 fn distinct(count: usize, len: usize) -> Vec<usize> {
     let mut taken = HashSet::<usize, RandomState>::default();
     for last in len - count..len {

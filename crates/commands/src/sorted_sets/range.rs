@@ -1,7 +1,7 @@
 //! Ranges of sorted sets: listed, counted, stored, removed.
 //!
-//! The bounds are those of `bounds.rs`. ZRANGE says by its options what they are and from which end the range is
-//! listed; the older commands say so by their names, and are otherwise the same.
+//! The bounds are those of `bounds.rs`. ZRANGE's options select their kind and the end from which the range is listed;
+//! the older commands do so by their names, and are otherwise the same.
 
 use crate::core::args::Args;
 use crate::core::chunked_reply;
@@ -180,31 +180,31 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// What a listing asks for besides its bounds.
+/// The options of a listing besides its bounds.
 struct RangeOptions {
     by: By,
     reverse: bool,
     with_scores: bool,
     offset: i64,
-    /// Negative: all.
+    /// The count of LIMIT; negative: all.
     count: i64,
 }
 
-/// What the name of a command leaves to its options.
+/// The choices that the name of a command leaves to its options.
 #[derive(Clone, Copy)]
 struct Asked {
-    /// None: options say it, and by default ranks are meant.
+    /// The kind of bounds; None: options select it, and ranks are the default.
     by: Option<By>,
-    /// None: an option says it.
+    /// The direction; None: an option selects it.
     reverse: Option<bool>,
     scores: bool,
 }
 
-/// ZRANGE.
+/// The choices of ZRANGE.
 const ANYTHING: Asked = Asked { by: None, reverse: None, scores: true };
 
 impl RangeOptions {
-    /// The options from argument `index` on.
+    /// Parses the options from argument `index` on.
     fn parse(args: &Args<'_>, mut index: usize, asked: Asked) -> Result<RangeOptions, Error> {
         let (mut by, mut reverse) = (asked.by, asked.reverse);
         let (mut with_scores, mut offset, mut count) = (false, 0, -1);
@@ -227,7 +227,7 @@ impl RangeOptions {
             index += 1;
         }
         let by = by.unwrap_or(By::Rank);
-        // LIMIT with a count of -1 says nothing, and passes.
+        // LIMIT with a count of -1 has no effect, and is accepted.
         if count != -1 && by == By::Rank {
             return Err(Error::LimitWithoutBy);
         }
@@ -237,19 +237,19 @@ impl RangeOptions {
         Ok(RangeOptions { by, reverse: reverse.unwrap_or(false), with_scores, offset, count })
     }
 
-    /// The bounds at argument `index`.
+    /// Parses the bounds at argument `index`.
     fn bounds<'a>(&self, args: &'a Args<'_>, index: usize) -> Result<Bounds<'a>, Error> {
         Bounds::parse(args, index, self.by, self.reverse && self.by != By::Rank)
     }
 
-    /// The ranks, in ascending order, of the members to be listed.
+    /// Returns the ranks, in ascending order, of the members to be listed.
     fn ranks(&self, set: &SortedSet, bounds: &Bounds<'_>) -> Range<usize> {
         let ranks = bounds.ranks(set, self.reverse);
         if self.by == By::Rank { ranks } else { limit(ranks, set, self) }
     }
 }
 
-/// LIMIT: skips from the end that is listed first, then keeps some.
+/// Applies LIMIT: skips from the end that is listed first, then takes some.
 fn limit(ranks: Range<usize>, set: &SortedSet, options: &RangeOptions) -> Range<usize> {
     let offset = match options.offset {
         offset if offset >= 0 => offset as u64,
@@ -324,7 +324,7 @@ pub(crate) struct Pairs {
 }
 
 impl Pairs {
-    /// Those of a set that does not change any more, with their scores.
+    /// Returns the pairs of a set that does not change any more, with their scores.
     pub(crate) fn of(ranks: Range<usize>, reverse: bool, paired: bool) -> Self {
         Pairs { ranks, reverse, with_scores: true, paired, walk: None }
     }
@@ -375,8 +375,8 @@ fn zrangestore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The result as if the pairs had been added one by one in the order asked for: a score of -0 keeps its sign only when
-/// the set was no longer packed by then.
+/// Returns the result as if the pairs had been added one by one in the requested order: a score of -0 keeps its sign
+/// only when the set was no longer packed by then.
 fn stored<'a>(
     pairs: impl DoubleEndedIterator<Item = (&'a [u8], f64)> + ExactSizeIterator + Clone,
     reverse: bool,
@@ -491,7 +491,7 @@ mod tests {
             ("ZRANGE l + (a BYLEX REV LIMIT 0 1", "[d]"),
             ("ZRANGE l (c - BYLEX", "[]"),
             ("ZLEXCOUNT l - (c", ":2"),
-            // Names ascend, scores too.
+            // Names ascend, and so do scores.
             ("ZRANGE z [b [c BYLEX", "[b c]"),
             ("ZRANGE z [c [b BYLEX REV", "[c b]"),
             ("ZLEXCOUNT l a c", "-ERR min or max not valid string range item"),

@@ -1,7 +1,7 @@
 //! ZSCAN: a sorted set in steps that clients ask for one by one.
 //!
-//! A small set is told in one step, a big one by places in its table of members, as SCAN walks over keys: what a cursor
-//! means does not change when the table grows, so a member that is there all the time is told.
+//! A small set is replied in one step, a big one by places in its table of members, as SCAN walks over keys: a cursor
+//! means the same when the table grows, so a member that is there all the time is replied.
 
 use crate::core::args::Args;
 use crate::core::command::{Command, Group, READONLY, key};
@@ -29,7 +29,7 @@ pub const COMMANDS: &[Command] = &[Command {
 
 fn zscan(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let cursor = parse_cursor(&args[2])?;
-    // Without the key nothing more is looked at.
+    // Without the key no further argument is checked.
     let Some(set) = cx.keys.collection::<SortedSet>(cx.key(args, 1))? else {
         reply_nothing(cx.reply);
         return Ok(());
@@ -52,8 +52,8 @@ fn zscan(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// A score as other servers tell it here, a string in RESP3 too: as in other replies while they keep it in a listpack,
-/// with 17 digits otherwise.
+/// Writes a score in the form of other servers here, a string in RESP3 too: as in other replies while they store it in
+/// a listpack, with 17 digits otherwise.
 fn write_score(reply: &mut Reply, score: f64, packed: bool) {
     if packed {
         reply.bulk(&format_double(score));

@@ -141,13 +141,13 @@ pub const COMMANDS: &[Command] = &[
 /// The options of ZADD.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct AddOptions {
-    /// Only members that are missing.
+    /// Only missing members are added.
     pub nx: bool,
-    /// Only members that are there.
+    /// Only present members are changed.
     pub xx: bool,
-    /// Only to a greater score; members that are missing are added all the same.
+    /// A score only grows; missing members are added all the same.
     gt: bool,
-    /// Only to a lower score, likewise.
+    /// A score only shrinks, likewise.
     lt: bool,
     /// The reply counts changed scores too.
     pub ch: bool,
@@ -156,7 +156,7 @@ pub(crate) struct AddOptions {
 }
 
 impl AddOptions {
-    /// The options, and the index of the first argument after them.
+    /// Parses the options, and returns the index of the first argument after them.
     fn parse(args: &Args<'_>, incr: bool) -> (AddOptions, usize) {
         let mut options = AddOptions { incr, ..AddOptions::default() };
         let mut index = 2;
@@ -189,7 +189,7 @@ impl AddOptions {
         Ok(())
     }
 
-    /// The score that a member gets which has the score `old` or is missing; None if the options forbid it.
+    /// Returns the new score of a member which has the score `old` or is missing; None if the options forbid it.
     fn new_score(self, old: Option<f64>, given: f64) -> Result<Option<f64>, Error> {
         let Some(old) = old else {
             return Ok((!self.xx).then_some(given));
@@ -205,7 +205,7 @@ impl AddOptions {
         Ok((!forbidden).then_some(new))
     }
 
-    /// Whether what becomes of a member depends on its present score.
+    /// Returns whether the outcome for a member depends on its present score.
     fn is_conditional(self) -> bool {
         self.nx || self.xx || self.gt || self.lt || self.incr
     }
@@ -252,8 +252,8 @@ fn add(cx: &mut Context<'_>, args: &Args<'_>, incr: bool) -> Result<(), Error> {
     add_scores(cx, args, options, &scores, (first + 1..args.len()).step_by(2))
 }
 
-/// Adds the members at these arguments with these scores to the key at argument 1, and replies what the options ask
-/// for.
+/// Adds the members at these arguments with these scores to the key at argument 1, and replies in the form of the
+/// options.
 pub(crate) fn add_scores(
     cx: &mut Context<'_>,
     args: &Args<'_>,
@@ -286,7 +286,7 @@ pub(crate) fn add_scores(
     Ok(())
 }
 
-/// Lets `insert` at the key's sorted set, whatever is to be known of the key.
+/// Lets `insert` access the key's sorted set, whatever the encoding or state of the key.
 #[inline(never)]
 fn add_to_any(
     mut edit: Edit<'_>,
@@ -307,11 +307,11 @@ fn add_to_any(
     Ok(done)
 }
 
-/// What a ZADD did.
+/// The result of a ZADD.
 struct Added {
     added: i64,
     moved: i64,
-    /// The score that the last pair led to; None if the options forbade it.
+    /// The score of the last pair; None if the options forbade it.
     last: Result<Option<f64>, Error>,
 }
 
@@ -343,7 +343,7 @@ fn zrem(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Members were removed, perhaps the last one and the key with it.
+/// Commits the removal of members, perhaps of the last one and the key with it.
 pub(crate) fn commit_removal(mut edit: Edit<'_>, removed: usize, event: &'static str) {
     if edit.exists() {
         edit.commit_many(removed as u64, EventClass::SORTED_SET, event);
@@ -387,7 +387,7 @@ pub(crate) fn reply_pairs<'a>(
     }
 }
 
-/// The header of a list of pairs; returns whether each has one of its own.
+/// Writes the header of a list of pairs; returns whether each has one of its own.
 pub(crate) fn begin_pairs(reply: &mut Reply, pairs: usize, with_scores: bool) -> bool {
     let paired = with_scores && reply.protocol() == Protocol::Resp3;
     reply.array(if with_scores && !paired { pairs.saturating_mul(2) } else { pairs });
@@ -405,7 +405,7 @@ pub(crate) fn reply_pair(reply: &mut Reply, member: &[u8], score: f64, with_scor
     }
 }
 
-/// Puts a result in the place of what the key at argument 1 holds, and replies its length; an empty one removes the
+/// Puts a result in the place of the value of the key at argument 1, and replies its length; an empty one removes the
 /// key.
 pub(crate) fn store(cx: &mut Context<'_>, args: &Args<'_>, result: SortedSet, event: &'static str) {
     let len = result.len();
@@ -419,7 +419,7 @@ pub(crate) fn store(cx: &mut Context<'_>, args: &Args<'_>, result: SortedSet, ev
     cx.reply.int(len as i64);
 }
 
-/// The commands that make a key a sorted set of these members alone, whatever it was.
+/// Returns the commands that make a key a sorted set of these members alone, whatever it was.
 pub(crate) fn logged_result<'m>(key: &[u8], members: impl Iterator<Item = (&'m [u8], f64)>) -> Vec<Record> {
     let pairs = members.flat_map(|(member, score)| [score.to_string().into_bytes(), member.to_vec()]);
     let added = record_of(&[b"ZADD", key], pairs);
