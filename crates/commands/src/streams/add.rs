@@ -1,6 +1,6 @@
 //! XADD: an entry at the end of a stream.
 //!
-//! The change log gets the id that the entry got, and trimming to about some length as trimming to what came of it.
+//! The change log gets the id that the entry got, and trimming to about some length as trimming to the resulting one.
 
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group, WRITE, key};
@@ -36,11 +36,11 @@ pub const COMMANDS: &[Command] = &[Command {
     ..Command::DEFAULT
 }];
 
-/// What comes before the fields.
+/// The options before the fields.
 struct Options {
-    /// None: `*`.
+    /// The id; None: `*`.
     id: Option<GivenId>,
-    /// Where the id stands.
+    /// Argument of the id.
     id_at: usize,
     no_create: bool,
     trim: Trim,
@@ -49,14 +49,14 @@ struct Options {
 
 /// A message that is to be added once only.
 struct Producing {
-    /// Where the producer's name stands.
+    /// Argument of the producer's name.
     producer_at: usize,
-    /// Where the message's own id stands; None: it is made from what the message says.
+    /// Argument of the message's own id; None: it is derived from the message's content.
     message_at: Option<usize>,
 }
 
 impl Producing {
-    /// Reads IDMP and IDMPAUTO at `at`; with the index after it.
+    /// Reads IDMP and IDMPAUTO at `at`; returns the index after it, too.
     fn option(args: &Args<'_>, at: usize) -> Result<Option<(Producing, usize)>, Error> {
         let words = match () {
             () if args.is(at, "idmpauto") => 1,
@@ -119,7 +119,7 @@ impl Options {
         Ok(options)
     }
 
-    /// Where the fields begin. Refused are fields without values, and the id that no entry can have.
+    /// Returns the argument of the first field. Fields without values are refused, and the id that no entry can have.
     fn first_field(&self, args: &Args<'_>) -> Result<usize, Error> {
         let first = self.id_at + 1;
         if args.len() < first + 2 || (args.len() - first) % 2 == 1 {
@@ -131,7 +131,7 @@ impl Options {
         Ok(first)
     }
 
-    /// The id of an entry after `last`.
+    /// Returns the id of an entry after `last`.
     fn resolve(&self, last: Id, now_ms: i64) -> Result<Id, Error> {
         let id = match self.id {
             None => {
@@ -145,7 +145,7 @@ impl Options {
         id.filter(|id| *id > last).ok_or(Error::XaddIdNotAbove)
     }
 
-    /// Whether the log has something else than what a client said.
+    /// Returns whether the log's form differs from the client's.
     fn is_rewritten(&self) -> bool {
         let has_whole_id = matches!(self.id, Some(GivenId::Whole(_)));
         !has_whole_id || self.trim.is_rewritten() || self.idempotency.is_some()
@@ -166,7 +166,7 @@ impl Options {
     }
 }
 
-/// The entry that this message has become before, if it is remembered.
+/// Returns the entry that this message has become before, if it is remembered.
 fn sent_before(edit: &mut Edit<'_>, producer: &[u8], message: &MessageId, now: i64) -> Result<Option<Id>, Error> {
     if edit.collection::<Stream>()?.is_none_or(|stream| stream.idempotency().is_none()) {
         return Ok(None);
@@ -193,11 +193,11 @@ fn xadd(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         None => Id::MIN,
     };
     let message = options.idempotency.as_ref().map(|idempotency| idempotency.message(args, first));
-    // Ids are given by the change log, in which nothing stands twice: then the message is only remembered.
+    // A record of the change log gives the id, and no message occurs twice: it is only remembered then.
     if let (Some(idempotency), Some(message), None) = (&options.idempotency, &message, options.id)
         && let Some(id) = sent_before(&mut edit, &args[idempotency.producer_at], message, now)?
     {
-        // Watchers and the log need not know.
+        // Watchers and the log need no notice.
         edit.unchanged();
         reply_id(cx.reply, id);
         return Ok(());

@@ -1,7 +1,7 @@
 //! XCLAIM and XAUTOCLAIM: pending entries change hands.
 //!
-//! The change log gets an XCLAIM for each entry, an XACK for one that is pending but deleted from the stream, and how
-//! far the group has read, where that alone was given.
+//! The change log gets an XCLAIM for each entry, an XACK for one that is pending but deleted from the stream, and the
+//! group's position, if that alone was given.
 
 use crate::core::args::Args;
 use crate::core::command::{Command, FAST, Group as Family, WRITE, key};
@@ -53,10 +53,10 @@ pub const COMMANDS: &[Command] = &[
 
 /// Pending entries that XAUTOCLAIM looks at for each that it may claim.
 const ATTEMPTS: u64 = 10;
-/// And so many bytes, which must be countable, it takes to note the ID of one.
+/// Bytes that it takes to record the ID of one, which must be countable.
 const ID_BYTES: u64 = 16;
 
-/// There is no such group, as commands say it that want one.
+/// Returns the error of a missing group, in the words of commands that need one.
 pub(crate) fn no_key_or_group(key: &[u8], group: &[u8]) -> Error {
     Error::NoKeyOrGroup(Word::up_to_nul(key), Word::up_to_nul(group))
 }
@@ -79,7 +79,7 @@ struct Claimant<'c> {
 }
 
 impl Claimant<'_> {
-    /// The pending entry is not in the stream any more: nobody can do anything with it.
+    /// Drops a pending entry that is not in the stream any more.
     fn drop_deleted(&mut self, id: Id) {
         if self.group.acknowledge(id) {
             self.changes += 1;
@@ -89,7 +89,7 @@ impl Claimant<'_> {
         }
     }
 
-    /// The group has read up to this entry at least; true if it had not.
+    /// Moves the group's position to this entry at least; true if it was before.
     fn move_to(&mut self, last_id: Id) -> bool {
         let moves = last_id > self.group.last_id;
         if moves {
@@ -99,7 +99,7 @@ impl Claimant<'_> {
         moves
     }
 
-    /// Logs how far the group has read, if no claimed entry has brought that along.
+    /// Logs the group's position, if no claimed entry carries it.
     fn log_moved(&mut self, alone: bool) {
         if let Some(log) = self.log.as_mut().filter(|_| alone) {
             log.push(position_record(self.key, self.group_name, self.group));
@@ -112,7 +112,7 @@ impl Claimant<'_> {
             || self.now.saturating_sub(pending.delivered_at) >= self.min_idle
     }
 
-    /// The entry is this consumer's now; replies it.
+    /// Makes the entry this consumer's; replies it.
     fn claim(&mut self, id: Id, before: &Pending, reply: &mut Reply) {
         let deliveries = match self.deliveries {
             Some(given) => given,
@@ -139,7 +139,7 @@ impl Claimant<'_> {
     }
 }
 
-/// Gives `claim` the claimant for the consumer at argument 3, and tells the system what came of it.
+/// Gives `claim` the claimant for the consumer at argument 3, and commits the result.
 fn with_claimant<R>(
     cx: &mut Context<'_>,
     args: &Args<'_>,
@@ -284,7 +284,7 @@ fn xclaim(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn xautoclaim(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    // Looked for before anything is read, as others hear of a miss.
+    // The key is looked up before anything is read, as others learn of a miss.
     cx.keys.find(cx.key(args, 1));
     let min_idle = min_idle(args, "XAUTOCLAIM")?;
     let (start, after) = parse_bound(&args[5], 0)?;
@@ -309,7 +309,7 @@ fn xautoclaim(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         let (mut attempts, mut left) = (count * ATTEMPTS, count);
         let mut deleted = Vec::new();
         reply.array(3);
-        // Where to go on stands first, so the claimed entries are written aside.
+        // The next start stands first, so the claimed entries are written aside.
         let mut entries = Reply::new(Vec::new(), reply.protocol());
         let mut next = Some(start);
         let mut claimed = 0;

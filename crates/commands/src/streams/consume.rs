@@ -1,8 +1,8 @@
-//! XREADGROUP: entries for one consumer of a group; either what nobody in the group was given yet (`>`), or once more
-//! what this consumer was given and has not acknowledged.
+//! XREADGROUP: entries for one consumer of a group; either those that no consumer of the group has received yet (`>`),
+//! or once more those that this consumer has received and not acknowledged.
 //!
-//! The change log gets what became of the group: an XCLAIM for each entry that was given out, for the first time or
-//! again, and how far it has read.
+//! The change log gets the changes of the group: an XCLAIM for each delivered entry, for the first time or again, and
+//! the group's position.
 
 use crate::core::args::Args;
 use crate::core::command::{BLOCKING, Command, Group as Family, WRITE};
@@ -32,7 +32,7 @@ pub const COMMANDS: &[Command] = &[Command {
     ..Command::DEFAULT
 }];
 
-/// What a consumer asks of one stream.
+/// A consumer's request for one stream.
 #[derive(Clone, Copy, Debug)]
 enum From {
     New,
@@ -80,18 +80,18 @@ fn xreadgroup(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// What the streams before have come to.
+/// The results of the streams before.
 struct Told {
     answers: StreamAnswers,
     budget: Budget,
 }
 
-/// What came of reading one stream.
+/// The result of reading one stream.
 #[derive(Default)]
 struct Outcome {
     new_consumer: bool,
     answered: bool,
-    /// Pending entries that are none any more.
+    /// Pending entries that were dropped.
     dropped: u64,
 }
 
@@ -108,7 +108,7 @@ fn read_one(
     let key = cx.key(args, index);
     let (now, reply) = (cx.now_ms().0, &mut *cx.reply);
     let mut edit = cx.keys.edit(key);
-    // Its group was looked for before: that was another reading.
+    // The group was looked up before: that was another reading.
     edit.count_read();
     let outcome = edit.with(|stream: &mut Stream| {
         stream.with_group(&args[group_at], |stream, group| {
@@ -125,7 +125,7 @@ fn read_one(
             if any && !answered {
                 answers.take_back(reply, begins);
             }
-            // Entries that it is given bring it with them.
+            // Delivered entries create the consumer in the log.
             if new_consumer && (options.no_ack || given == 0) {
                 reader.log(
                     |group, name| {
@@ -157,10 +157,10 @@ struct Reader<'r> {
     group: &'r mut ConsumerGroup,
     consumer: ConsumerRef,
     now: i64,
-    /// Entries that it may still be given.
+    /// Entries that it may still receive.
     left: u64,
     budget: &'r mut Budget,
-    /// Pending entries that were found to be deleted from the stream.
+    /// Pending entries that turned out to be deleted from the stream.
     dropped: u64,
     log: Option<&'r mut Vec<Record>>,
 }
@@ -173,7 +173,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Replies what it is given of the stream; whether that is told at all, and how many entries.
+    /// Replies the consumer's entries of the stream; returns whether the stream is in the reply at all, and how many
+    /// entries.
     fn read(
         &mut self,
         from: From,
@@ -201,12 +202,12 @@ impl Reader<'_> {
 
     fn any_new(&self) -> bool {
         let Some(start) = self.group.last_id.next() else { return false };
-        // The end is near, where `start` may be in the middle of a node.
+        // The end is near, while `start` may be in the middle of a node.
         self.stream.last_id >= start && self.stream.last_live_id().is_some_and(|last| last >= start)
     }
 
-    /// What has been pending for as long with any consumer, the longest first. What is not in the stream any more is no
-    /// longer pending.
+    /// Returns entries that have been pending for as long with any consumer, the longest first. An entry that is not in
+    /// the stream any more is no longer pending.
     fn idle(&mut self, min_idle: i64, key: &[u8], group: &[u8]) -> Vec<(Id, Pending)> {
         let is_idle =
             |pending: &Pending| pending.consumer.is_none() || self.now.saturating_sub(pending.delivered_at) >= min_idle;
@@ -227,7 +228,7 @@ impl Reader<'_> {
         idle
     }
 
-    /// Replies pending entries, which are this consumer's from now on, and how they were pending; how many.
+    /// Replies pending entries, which are this consumer's from now on, and their former state; returns how many.
     fn claim(&mut self, idle: &[(Id, Pending)], reply: &mut Reply, key: &[u8], group: &[u8]) -> usize {
         let mut given = 0;
         for (id, before) in idle {
@@ -253,7 +254,7 @@ impl Reader<'_> {
         given
     }
 
-    /// Replies what nobody in the group was given yet; how many entries.
+    /// Replies the entries that no consumer of the group has received yet; returns how many.
     fn new_entries(&mut self, reply: &mut Reply, options: &ReadOptions, key: &[u8], group: &[u8]) -> usize {
         let Some(start) = self.group.last_id.next().filter(|start| *start <= self.stream.last_id) else { return 0 };
         let mut cursor = self.stream.range(start, Id::MAX);
@@ -288,14 +289,14 @@ impl Reader<'_> {
         given as usize
     }
 
-    /// The consumer was given something, if so.
+    /// Records whether the consumer has received an entry.
     fn given(&mut self, something: bool) {
         if something && let Some(consumer) = self.group.consumer_mut(self.consumer) {
             consumer.active_at = Some(self.now);
         }
     }
 
-    /// Replies what is pending with this consumer, which is given it once more; how many entries.
+    /// Replies the entries that are pending with this consumer, once more; returns how many.
     fn history(&mut self, after: Id, reply: &mut Reply, key: &[u8], group: &[u8]) -> usize {
         let (mark, mut given) = (reply.begin_array(), 0);
         let mut next = after.next();
@@ -332,7 +333,7 @@ impl Reader<'_> {
     }
 }
 
-/// The number of deliveries after one more. It stays one that commands can say.
+/// Returns the number of deliveries after one more, capped at the largest that commands accept.
 pub(crate) fn once_more(deliveries: u64) -> u64 {
     deliveries.saturating_add(1).min(i64::MAX as u64)
 }

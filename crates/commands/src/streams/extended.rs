@@ -57,7 +57,7 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// The ids of an IDS block whose first word is at `at`, and the index after it.
+/// Reads the ids of an IDS block whose first word is at `at`, and returns the index after it, too.
 fn ids(args: &Args<'_>, at: usize) -> Result<(Vec<Id>, usize), Error> {
     let count = args.get(at + 1).and_then(resp::number::parse_i64).and_then(|count| usize::try_from(count).ok());
     let count = count.filter(|count| *count > 0).ok_or(Error::StreamIdCount)?;
@@ -67,7 +67,7 @@ fn ids(args: &Args<'_>, at: usize) -> Result<(Vec<Id>, usize), Error> {
     Ok((ids, end))
 }
 
-/// Reads the options from an argument on: which references are deleted, and the ids.
+/// Reads the options from an argument on: the references to delete, and the ids.
 fn options(args: &Args<'_>, from: usize) -> Result<(References, Vec<Id>), Error> {
     let (mut condition, mut found, mut at) = (None, None, from);
     while at < args.len() {
@@ -95,11 +95,11 @@ fn xackdel(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     delete(cx, args, references, &ids, Some(2))
 }
 
-/// A deletion, as the change log says it.
+/// A deletion, in the change log's form.
 #[derive(Default)]
 struct LoggedDeletion {
     deleted: Vec<Id>,
-    /// By group, entries that are not pending any more.
+    /// Entries that are not pending any more, by group.
     acknowledged: BTreeMap<Vec<u8>, Vec<Id>>,
 }
 
@@ -155,7 +155,7 @@ fn delete(
             cx.reply.int(match deletion {
                 Deletion::Done => 1,
                 Deletion::Needed => 2,
-                // It was acknowledged, and there is nothing left to delete.
+                // The entry was acknowledged, and there is nothing left to delete.
                 Deletion::Missing if group_at.is_some() => 1,
                 Deletion::Missing => -1,
             });
@@ -173,7 +173,7 @@ fn delete(
     Ok(())
 }
 
-/// What becomes of the number of deliveries of an entry that is given back.
+/// The new number of deliveries of an entry that is given back.
 #[derive(Clone, Copy)]
 enum Deliveries {
     TakenBack,

@@ -1,4 +1,4 @@
-//! XGROUP: consumer groups and consumers come and go. XACK: what they are done with.
+//! XGROUP: creates and removes consumer groups and consumers. XACK: acknowledges entries.
 
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group as Family, WRITE, key};
@@ -98,12 +98,12 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// There is no such group, as XGROUP and XINFO say it.
+/// Returns the error of a missing group, in the words of XGROUP and XINFO.
 pub(crate) fn no_group(group: &[u8], key: &[u8]) -> Error {
     Error::NoGroup(Word::up_to_nul(group), Word::up_to_nul(key))
 }
 
-/// The stream, and the group in it.
+/// Returns the stream, and the group in it.
 fn stream_of<'e>(edit: &'e Edit<'_>) -> Result<&'e Stream, Error> {
     edit.collection::<Stream>()?.ok_or(Error::XgroupNoKey)
 }
@@ -112,7 +112,7 @@ fn group_of<'e>(edit: &'e Edit<'_>, args: &Args<'_>) -> Result<&'e ConsumerGroup
     stream_of(edit)?.group(&args[3]).ok_or_else(|| no_group(&args[3], &args[2]))
 }
 
-/// An id, or `$` for the last one.
+/// Parses an id, or `$` for the last one.
 fn id_or_last(text: &[u8], stream: Option<&Stream>) -> Result<Id, Error> {
     match text {
         b"$" => Ok(stream.map_or(Id::MIN, |stream| stream.last_id)),
@@ -252,7 +252,7 @@ fn delete_consumer(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Erro
     Ok(())
 }
 
-/// Returns records that give pending entries without a consumer back to the group once more: other servers have these
+/// Returns records that give pending entries without a consumer back to the group once more: other servers store these
 /// with the consumer without a name, and lose them with that one.
 fn given_back_again(group: &ConsumerGroup, args: &Args<'_>) -> Vec<Record> {
     let nobodys = group.pending_range(Id::MIN, Id::MAX).filter(|(_, pending)| pending.consumer.is_none());
@@ -269,7 +269,7 @@ fn xack(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         cx.reply.int(0);
         return Ok(());
     }
-    // All of them are read before anything is done.
+    // All ids are read before any change.
     args.from(3).try_for_each(|id| parse_id(id, 0).map(drop))?;
     let done = edit.with(|stream: &mut Stream| {
         let Some(group) = stream.group_mut(&args[2]) else { return 0 };

@@ -1,7 +1,7 @@
 //! Commands of streams and of their consumer groups.
 //!
 //! In: arguments, the keys' view, and the time for new ids. Out: replies, and streams that are changed through an edit.
-//! What is delivered to a consumer is logged so that a replay comes to the same.
+//! Deliveries to a consumer are logged so that a replay has the same result.
 
 pub mod add;
 pub mod claim;

@@ -1,4 +1,4 @@
-//! Commands of the change log that tell state which streams have here alone, as `stream_records` has them.
+//! Commands of the change log for state that only streams of this server have, as `stream_records` writes them.
 
 use crate::core::args::Args;
 use crate::core::context::Context;

@@ -1,4 +1,4 @@
-//! XPENDING: what consumers of a group were given and have not acknowledged.
+//! XPENDING: the entries that consumers of a group have received and not acknowledged.
 
 use crate::core::args::Args;
 use crate::core::command::{Command, Group as Family, READONLY, key};
@@ -25,7 +25,7 @@ pub const COMMANDS: &[Command] = &[Command {
     ..Command::DEFAULT
 }];
 
-/// Which entries are asked for.
+/// The requested entries.
 struct Filter<'a> {
     min_idle: i64,
     start: Id,
@@ -111,7 +111,7 @@ fn entries(reply: &mut Reply, group: &ConsumerGroup, filter: &Filter<'_>, now: i
         reply.array(4);
         reply_id(reply, id);
         reply.bulk(owner.map_or(&[], |consumer| &consumer.name));
-        // Nobody has it.
+        // No consumer has it.
         reply.int(if owner.is_some() { idle(id) } else { -1 });
         reply.int(pending.map_or(0, |pending| pending.deliveries as i64));
     }

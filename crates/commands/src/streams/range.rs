@@ -76,7 +76,7 @@ fn range(cx: &mut Context<'_>, args: &mut Args<'_>, backwards: bool) -> Result<(
     Ok(())
 }
 
-/// An array of up to `count` entries.
+/// Writes an array of up to `count` entries.
 pub(crate) fn write(reply: &mut Reply, stream: &Stream, start: Id, end: Id, count: u64, backwards: bool) {
     let mut cursor = if backwards { stream.range_back(start, end) } else { stream.range(start, end) };
     let (mark, mut written) = (reply.begin_array(), 0);

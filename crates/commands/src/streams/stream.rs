@@ -68,14 +68,14 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// Bounds of what XCFGSET sets.
+/// Bounds of XCFGSET's values.
 const MAX_SECONDS: u32 = 86_400;
 const MAX_MESSAGES: u32 = 10_000;
 
 /// Texts of ids are shorter than this.
 const ID_TEXT_MAX: usize = 128;
 
-/// An id of which the second number may be left to the server (`5-*`).
+/// An id whose second number may be left to the server (`5-*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GivenId {
     Whole(Id),
@@ -91,7 +91,7 @@ impl GivenId {
     }
 }
 
-/// A number as C's strtoull reads it: after white space and a sign, which may turn it around; but not in the plain form
+/// Parses a number as C's strtoull does: after white space and a sign, which may negate it; but not in the plain form
 /// of a negative integer.
 fn number(text: &[u8]) -> Option<u64> {
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
@@ -112,7 +112,7 @@ fn number(text: &[u8]) -> Option<u64> {
     Some(if negative { number.wrapping_neg() } else { number })
 }
 
-/// `ms-seq`, or `ms` alone.
+/// Parses `ms-seq`, or `ms` alone.
 pub(crate) fn parse_id(text: &[u8], missing_seq: u64) -> Result<Id, Error> {
     let parse = || {
         if text.len() >= ID_TEXT_MAX {
@@ -127,7 +127,7 @@ pub(crate) fn parse_id(text: &[u8], missing_seq: u64) -> Result<Id, Error> {
     parse().ok_or(Error::StreamId)
 }
 
-/// An end of a range: `-`, `+`, an id, or one that is itself left out (`(id`). True in that case.
+/// Parses an end of a range: `-`, `+`, an id, or one that is itself left out (`(id`). True in that case.
 pub(crate) fn parse_bound(text: &[u8], missing_seq: u64) -> Result<(Id, bool), Error> {
     match text {
         b"-" => Ok((Id::MIN, false)),
@@ -137,7 +137,7 @@ pub(crate) fn parse_bound(text: &[u8], missing_seq: u64) -> Result<(Id, bool), E
     }
 }
 
-/// The ids from `start` to `end`, as XRANGE takes them.
+/// Returns the ids from `start` to `end`, as XRANGE takes them.
 pub(crate) fn parse_range(start: &[u8], end: &[u8]) -> Result<(Id, Id), Error> {
     let (mut first, after) = parse_bound(start, 0)?;
     if after {
@@ -163,14 +163,14 @@ fn reply_item(reply: &mut Reply, item: Item<'_>) {
     }
 }
 
-/// The entry that the cursor stands at.
+/// Writes the cursor's entry.
 #[inline]
 pub(crate) fn reply_entry(reply: &mut Reply, id: Id, cursor: &mut Cursor<'_>) {
     reply.array(2);
     reply_fields(reply, id, cursor);
 }
 
-/// The two elements of an entry: its id, and an array of names and values.
+/// Writes the two elements of an entry: its id, and an array of names and values.
 #[inline]
 pub(crate) fn reply_fields(reply: &mut Reply, id: Id, cursor: &mut Cursor<'_>) {
     reply_id(reply, id);

@@ -1,6 +1,6 @@
-//! Changes of streams as the change log has them.
+//! Changes of streams in the change log's form.
 //!
-//! State that streams have here alone is in words that every server accepts:
+//! State that only streams of this server have is in words that every server accepts:
 //!
 //! ```text
 //!   XACK key GROUP IDMP producer message entry                  a producer's message has become this entry
@@ -9,10 +9,10 @@
 //!   XCLAIM key group "" -1 id TIME 0 RETRYCOUNT number FORCE JUSTID     an entry was given back to its group
 //! ```
 //!
-//! A server that has no such group looks no further than at its name, so XACK changes nothing there; what is
-//! acknowledged otherwise is ids alone. An entry that was given back is claimable at once by anyone: other servers have
-//! it with a consumer without a name since 1970. They log 0 as the time that an entry was idle, so -1 says that nobody
-//! has it. Words of clients are never taken for these (`own_words`).
+//! A server that has no such group looks no further than at its name, so XACK changes nothing there; a real
+//! acknowledgement has ids alone. An entry that was given back is claimable at once by anyone: other servers have it
+//! with a consumer without a name since 1970. They log 0 as the time that an entry was idle, so -1 means that no
+//! consumer has it. Words of clients are never taken for these (`own_words`).
 
 use crate::core::args::Args;
 use engine::Engine;
@@ -21,12 +21,12 @@ use engine::propagation::effects::Record;
 use engine::propagation::logged_words::{OWN_GROUP, record, record_of};
 use structures::stream::{ConsumerGroup, Id, Pending, ProducerMemory};
 
-/// Takes pending entries from a group, as the change log says it.
+/// Returns the record that takes pending entries from a group.
 pub(crate) fn acknowledged_record(key: &[u8], group: &[u8], ids: &[Id]) -> Record {
     record_of(&[b"XACK", key, group], ids.iter().map(|id| id.to_vec()))
 }
 
-/// Gives a pending entry to a consumer, as the change log says it.
+/// Returns the record that gives a pending entry to a consumer.
 pub(crate) fn claim_record(
     key: &[u8],
     group: &[u8],
@@ -53,7 +53,7 @@ pub(crate) fn claim_record(
     ]
 }
 
-/// How far a group has read, as the change log says it.
+/// Returns the record of a group's position.
 pub(crate) fn position_record(key: &[u8], name: &[u8], group: &ConsumerGroup) -> Record {
     vec![
         b"XGROUP".to_vec(),
@@ -66,35 +66,36 @@ pub(crate) fn position_record(key: &[u8], name: &[u8], group: &ConsumerGroup) ->
     ]
 }
 
-/// Deletes entries, as the change log says it.
+/// Returns the record that deletes entries.
 pub(crate) fn deleted_record(key: &[u8], ids: &[Id]) -> Record {
     record_of(&[b"XDEL", key], ids.iter().map(|id| id.to_vec()))
 }
 
-/// A message that has become an entry.
+/// Returns the record of a message that has become an entry.
 pub(crate) fn message(key: &[u8], producer: &[u8], message: &[u8], entry: Id) -> Record {
     record(&[b"XACK", key, OWN_GROUP, b"IDMP", producer, message, &entry.to_vec()])
 }
 
-/// How long and how many messages are remembered.
+/// Returns the record of how long and how many messages are remembered.
 pub(crate) fn memory(key: &[u8], memory: ProducerMemory) -> Record {
     let (seconds, messages) = (memory.seconds.to_string(), memory.max_messages.to_string());
     let limits: [&[u8]; 4] = [b"IDMP-DURATION", seconds.as_bytes(), b"IDMP-MAXSIZE", messages.as_bytes()];
     record(&[&[&b"XACK"[..], key, OWN_GROUP], &limits[..]].concat())
 }
 
-/// When a message came that became this entry: what a log is read from came when its entry was added.
+/// Returns the time of the message that became this entry: a message from a log that is loaded came when its entry was
+/// added.
 pub(crate) fn came_at(engine: &Engine, entry: Id, now: i64) -> i64 {
     let is_loading = engine.persistence_status().deny_reasons().is_loading();
     if is_loading { i64::try_from(entry.ms).unwrap_or(now).min(now) } else { now }
 }
 
-/// Whether this XACK is of state that streams have here alone.
+/// Returns whether this XACK is of state that only streams of this server have.
 pub(crate) fn are_acknowledged(args: &Args<'_>, asker: Asker) -> bool {
     args[2] == *OWN_GROUP && matches!(&args[3], b"IDMP" | b"IDMP-DURATION" | b"STATE") && asker.is_obeyed()
 }
 
-/// Whether this XCLAIM is of an entry that was given back.
+/// Returns whether this XCLAIM is of an entry that was given back.
 pub(crate) fn are_claimed(args: &Args<'_>, asker: Asker) -> bool {
     args[3].is_empty() && args[4] == *b"-1" && args.len() == 12 && asker.is_obeyed()
 }

@@ -28,11 +28,11 @@ pub const COMMANDS: &[Command] = &[Command {
     ..Command::DEFAULT
 }];
 
-/// Entries that trimming to about some length removes at most, where nothing else is said.
+/// Entries that trimming to about some length removes at most, if the command has no limit.
 const LIMIT_DEFAULT: u64 = 10_000;
 const LIMIT_MAX: u64 = 1_000_000;
 
-/// How to trim.
+/// The parameters of a trimming.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Trim {
     pub bound: Option<Bound>,
@@ -41,7 +41,7 @@ pub(crate) struct Trim {
     pub references: Option<References>,
 }
 
-/// Which deletion of references these words name.
+/// Returns the deletion of references that this word names.
 pub(crate) fn references(word: &[u8]) -> Option<References> {
     let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
     match () {
@@ -53,7 +53,7 @@ pub(crate) fn references(word: &[u8]) -> Option<References> {
 }
 
 impl Trim {
-    /// Reads the option at `at`, if it is one of trimming; the index after it.
+    /// Reads the option at `at`, if it is one of trimming; returns the index after it.
     pub fn option(&mut self, args: &Args<'_>, at: usize) -> Result<Option<usize>, Error> {
         let more = args.len() - at - 1;
         if more >= 1 && (args.is(at, "maxlen") || args.is(at, "minid")) {
@@ -85,8 +85,9 @@ impl Trim {
         Ok(None)
     }
 
-    /// Whether the options go together. Commands that were accepted before trim as far as they say: they were rewritten
-    /// to remove exactly as many entries as there, and real servers leave the LIMIT that was given.
+    /// Checks whether the options go together. Commands from a log or a primary, which were accepted before, trim by
+    /// their own options: they were rewritten to remove exactly as many entries as there, and real servers leave the
+    /// LIMIT that was given.
     pub fn check(&mut self, asker: Asker) -> Result<(), Error> {
         if asker.is_obeyed() {
             self.limit = Some(0);
@@ -111,13 +112,13 @@ impl Trim {
         stream.trim(bound, !self.about, limit, self.references.unwrap_or_default())
     }
 
-    /// Whether the log has something else than what a client said.
+    /// Returns whether the log's form differs from the client's.
     pub fn is_rewritten(&self) -> bool {
         self.about || self.references.is_some()
     }
 
-    /// Returns a trimming that is done as the log has it: how many entries went depends on time and state, and other
-    /// servers know no references.
+    /// Returns a trimming in the log's form: the number of removed entries depends on time and state, and other servers
+    /// know no references.
     pub fn logged(&self, key: &[u8], stream: &Stream, trimmed: &Trimmed) -> LoggedTrim {
         let Some(bound) = self.bound else { return LoggedTrim::default() };
         let of_references = self.references == Some(References::Acknowledged);
@@ -141,10 +142,10 @@ impl Trim {
     }
 }
 
-/// A trimming, as the log has it.
+/// A trimming, in the log's form.
 #[derive(Default)]
 pub(crate) struct LoggedTrim {
-    /// The options that trim now as far as it did.
+    /// The options that have the same result now.
     pub options: Record,
     /// Commands that follow.
     pub after: Vec<Record>,

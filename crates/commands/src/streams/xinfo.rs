@@ -1,4 +1,4 @@
-//! XINFO: what a stream, its groups and their consumers are made of.
+//! XINFO: the structure of a stream, its groups and their consumers.
 
 use crate::core::args::Args;
 use crate::core::command::{Command, Group as Family, READONLY, key};
@@ -68,7 +68,7 @@ pub const COMMANDS: &[Command] = &[Command {
     ..STREAM
 }];
 
-/// Entries and pending entries that FULL shows where nothing else is said.
+/// Entries and pending entries that FULL shows by default.
 const FULL_COUNT: u64 = 10;
 
 fn stream(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -123,7 +123,8 @@ fn stream(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Nodes of the tree that other servers would find the stream's listpacks in, near enough: a root, and one for each.
+/// Returns the approximate number of nodes of the tree that other servers would find the stream's listpacks in: a root,
+/// and one for each.
 fn tree_nodes(stream: &Stream) -> i64 {
     stream.node_count() as i64 + 1
 }

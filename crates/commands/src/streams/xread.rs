@@ -25,7 +25,7 @@ pub const COMMANDS: &[Command] = &[Command {
     ..Command::DEFAULT
 }];
 
-/// Keys in the first half of what follows STREAMS.
+/// Returns the spec of keys in the first half of the arguments after STREAMS.
 pub(crate) const fn stream_keys(from: i32) -> crate::core::command::KeySpec {
     let mut keys = keyword("STREAMS", from).ro().access();
     keys.find = crate::core::command::FindKeys::Range { last: -1, step: 1, limit: 2 };
@@ -41,9 +41,9 @@ pub(crate) struct ReadOptions {
     max_count: Option<u64>,
     /// Bytes of the reply beyond which no entry is added.
     max_size: Option<usize>,
-    /// How to wait, and until when.
+    /// The wait, and its deadline.
     pub block: Option<Wait>,
-    /// Where the group's name stands.
+    /// Argument of the group's name.
     pub group_at: Option<usize>,
     pub no_ack: bool,
     /// Entries that were pending for longer are read first (milliseconds).
@@ -112,12 +112,12 @@ impl ReadOptions {
         Ok(options)
     }
 
-    /// Entries of one stream at most.
+    /// Returns the limit of one stream's entries.
     fn limit(&self) -> u64 {
         if self.count == 0 { u64::MAX } else { self.count }
     }
 
-    /// What may be replied; the reply begins now.
+    /// Returns the budget of the reply, which begins now.
     pub fn budget(&self, reply: &Reply) -> Budget {
         let end = self.max_size.map_or(usize::MAX, |size| reply.len().saturating_add(size));
         Budget { of_one: self.limit(), of_all: self.max_count.unwrap_or(u64::MAX), end, any: false, full: false }
@@ -127,42 +127,43 @@ impl ReadOptions {
         self.first_key..self.first_key + self.streams
     }
 
-    /// Where the id of the stream at `key_index` stands.
+    /// Returns the argument of the id for the stream at `key_index`.
     pub fn id_at(&self, key_index: usize) -> usize {
         key_index + self.streams
     }
 }
 
-/// A number of entries or bytes.
+/// Parses a number of entries or bytes.
 fn positive(args: &Args<'_>, at: usize, option: &'static str) -> Result<u64, Error> {
     let number = resp::number::parse_i64(&args[at]).and_then(|number| u64::try_from(number).ok());
     number.filter(|number| *number > 0).ok_or(Error::XreadNotPositive(option))
 }
 
-/// What may still be replied.
+/// The rest of the reply's limits.
 pub(crate) struct Budget {
     /// Entries of one stream.
     of_one: u64,
     /// Entries of this stream and all after it.
     of_all: u64,
-    /// The length of the reply that no entry but the first exceeds.
+    /// The length of the reply that only the first entry may exceed.
     end: usize,
     any: bool,
     full: bool,
 }
 
 impl Budget {
-    /// Entries that the next stream may have.
+    /// Returns the entries that the next stream may have.
     pub fn limit(&self) -> u64 {
         if self.full { 0 } else { self.of_one.min(self.of_all) }
     }
 
-    /// Whether there is an entry that had no place in the reply.
+    /// Returns whether there is an entry that had no place in the reply.
     pub fn is_spent(&self) -> bool {
         self.full
     }
 
-    /// Whether the entry that was written from `mark` on stays. If not, it is taken back, and there will be no more.
+    /// Returns whether the entry that was written from `mark` on stays. If not, it is taken back, and there will be no
+    /// more.
     pub fn takes(&mut self, reply: &mut Reply, mark: usize) -> bool {
         if self.full || self.any && reply.len() > self.end {
             reply.truncate(mark);
@@ -187,7 +188,7 @@ fn xread(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         let stream = cx.keys.collection::<Stream>(cx.key(args, index))?;
         after.push(match text {
             b"$" => stream.map_or(Id::MIN, |stream| stream.last_id),
-            // Its last entry: not the last id, which may be that of a deleted one.
+            // The last live entry is meant: the last id may be that of a deleted one.
             b"+" => match stream.and_then(|stream| stream.last_live_id()) {
                 Some(last) => last.prev().ok_or(Error::StreamTop)?,
                 None => Id::MIN,
@@ -234,7 +235,7 @@ fn xread(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// An array of up to `limit` entries, as far as the budget goes; how many.
+/// Writes an array of up to `limit` entries, as far as the budget allows; returns how many.
 fn write(reply: &mut Reply, stream: &Stream, start: Id, limit: u64, budget: &mut Budget) -> u64 {
     let mut cursor = stream.range(start, Id::MAX);
     let (mark, mut written) = (reply.begin_array(), 0);
@@ -252,7 +253,7 @@ fn write(reply: &mut Reply, stream: &Stream, start: Id, limit: u64, budget: &mut
     written
 }
 
-/// Streams with what was read from them: a map, or pairs in RESP2.
+/// Streams with their entries: a map, or pairs in RESP2.
 #[derive(Default)]
 pub(crate) struct StreamAnswers {
     mark: Option<Mark>,
@@ -260,7 +261,7 @@ pub(crate) struct StreamAnswers {
 }
 
 impl StreamAnswers {
-    /// The entries of this stream follow.
+    /// Begins the entries of this stream.
     pub fn begin(&mut self, reply: &mut Reply, name: &[u8]) {
         let pairs = reply.protocol() == Protocol::Resp2;
         if self.mark.is_none() {
@@ -273,13 +274,13 @@ impl StreamAnswers {
         reply.bulk(name);
     }
 
-    /// Nothing of the stream that began at this length of the reply was to be told: it was not the first.
+    /// Takes back the stream that began at this length of the reply and has no entries to show: it was not the first.
     pub fn take_back(&mut self, reply: &mut Reply, begins: usize) {
         self.count -= 1;
         reply.truncate(begins);
     }
 
-    /// Whether there was anything.
+    /// Ends the reply; returns whether there was any stream.
     pub fn end(self, reply: &mut Reply) -> bool {
         let Some(mark) = self.mark else { return false };
         if reply.protocol() == Protocol::Resp2 {
@@ -323,7 +324,7 @@ mod tests {
         ] {
             client.is(&format!("XREAD {options} STREAMS s t u 0 0 0"), &reply);
             client.is(&format!("XREADGROUP GROUP g c {options} STREAMS s t u > > >"), &reply);
-            // Just what was told is pending.
+            // Just the replied entries are pending.
             let mut pending = 0;
             for stream in ["s", "t", "u"] {
                 let summary = client.run(&format!("XPENDING {stream} g"));
