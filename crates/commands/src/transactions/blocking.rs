@@ -1,6 +1,6 @@
 //! Commands that wait: BLPOP and its kin, XREAD BLOCK, WAIT.
 //!
-//! A blocking command is an ordinary handler that looks first and, when it finds nothing, says what it waits for:
+//! A blocking command is an ordinary handler that looks first and, when it finds nothing, declares its wait:
 //!
 //! ```text
 //! fn blpop(cx, args) -> Result<(), Error> {
@@ -13,12 +13,12 @@
 //! }
 //! ```
 //!
-//! The same handler runs again, on whichever worker makes a key ready ([`engine::clients::waiters`]), with the same
+//! The handler runs again, on whichever worker makes a key ready ([`engine::clients::waiters`]), with the same
 //! arguments and in the client's name, database and protocol, and ends the wait by replying or by an error; when it
-//! calls [`Context::wait`] again, the client keeps its place. So a handler must not take arguments out ([`Args::take`])
-//! before it has found something, and what it resolves at the first run only (`$` of XREAD) it writes back with
-//! [`Args::own`] before it waits. Where nobody may wait (transactions, scripts), `wait` replies at once that there is
-//! nothing.
+//! calls [`Context::wait`] again, the client stays in its place. So a handler must not take arguments out
+//! ([`Args::take`]) before it has found something, and arguments that it resolves at the first run only (`$` of XREAD)
+//! it writes back with [`Args::own`] before it waits. In transactions and scripts, which may not wait, `wait` replies a
+//! null at once.
 //!
 //! The change log must not get a command that waits: on success a handler names its other form with
 //! [`log_as`](engine::keyspace::edit::Edit::log_as).
@@ -46,7 +46,7 @@ use resp::{Protocol, Reply};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Nothing, in RESP2's two forms.
+/// A null, in RESP2's two forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nil {
     Null,
@@ -67,9 +67,9 @@ impl Nil {
 pub enum TimedOut {
     /// These bytes.
     Bytes(&'static [u8]),
-    /// How many replicas have acknowledged by then.
+    /// The number of replicas that have acknowledged by then.
     Replicas(Arc<AtomicI64>),
-    /// The same after whether the own log is durable.
+    /// The number of replicas, after whether the own log is durable.
     Durable(bool, Arc<AtomicI64>),
 }
 
@@ -85,20 +85,20 @@ impl TimedOut {
     }
 }
 
-/// How a command waits.
+/// The parameters of a wait.
 #[derive(Clone, Debug)]
 pub struct Wait {
-    /// None: for good.
+    /// The end of the wait; None: it has none.
     pub deadline: Option<SteadyMs>,
-    /// A key is of use when it has this type.
+    /// The type that makes a key useful.
     pub kind: Option<Type>,
-    /// Another attempt is due also when a key goes or becomes something else (XREADGROUP).
+    /// Whether another attempt is due also when a key is removed or changes its type (XREADGROUP).
     pub on_missing: bool,
-    /// The reply where nobody may wait.
+    /// The reply to a client that may not wait.
     pub refused: Nil,
-    /// The reply when the deadline passes, where it is not a null array.
+    /// The reply when the deadline passes, if it is not a null array.
     pub timed_out: Option<TimedOut>,
-    /// CLIENT UNBLOCK does not end it.
+    /// CLIENT UNBLOCK does not end the wait.
     pub to_its_end: bool,
 }
 
@@ -108,14 +108,14 @@ impl Wait {
     }
 }
 
-/// A timeout may be hexadecimal, which scores may not.
+/// Parses a timeout, which may be hexadecimal, unlike scores.
 #[cold]
 fn hexadecimal(seconds: &[u8]) -> Option<f64> {
     LongDouble::parse(seconds).filter(|_| seconds.iter().any(|byte| byte.eq_ignore_ascii_case(&b'x')))?;
     resp::number::parse_f64_c(seconds)
 }
 
-/// Why a timeout is none that is no double: it is read with a wider range, so 1e400 is a number.
+/// Returns the error of a timeout that is no double: it is read with a wider range, so 1e400 is a number.
 #[cold]
 fn beyond_doubles(seconds: &[u8]) -> Error {
     match LongDouble::parse(seconds).map(LongDouble::to_text) {
@@ -126,12 +126,12 @@ fn beyond_doubles(seconds: &[u8]) -> Error {
 }
 
 impl Context<'_> {
-    /// Whether a command that finds nothing will wait: not in transactions and scripts.
+    /// Returns whether a command that finds nothing will wait: not in transactions and scripts.
     pub fn may_block(&self) -> bool {
         self.blocking != Blocking::Refused
     }
 
-    /// The end of a timeout in seconds, which may have a fraction, none for 0.
+    /// Returns the end of a timeout in seconds, which may have a fraction; none for 0.
     ///
     /// # Errors
     /// The timeout is no number, negative or too large.
@@ -145,7 +145,7 @@ impl Context<'_> {
         self.deadline_after(milliseconds as i64)
     }
 
-    /// The same for a timeout in whole milliseconds.
+    /// Returns the end of a timeout in whole milliseconds.
     ///
     /// # Errors
     /// The timeout is no integer, negative or too large.
@@ -157,7 +157,7 @@ impl Context<'_> {
         match milliseconds {
             ..0 => Err(Error::TimeoutNegative),
             0 => Ok(None),
-            // A timeout is too large by the time of day, as users know it.
+            // The limit of a timeout applies to the time of day at its end, as users know it.
             _ => match self.now_ms().0.checked_add(milliseconds) {
                 Some(_) => Ok(Some(self.steady_now().after(milliseconds))),
                 None => Err(Error::TimeoutOutOfRange),
@@ -165,8 +165,8 @@ impl Context<'_> {
         }
     }
 
-    /// There is nothing yet: the client waits at the keys at these arguments. To be called last; without keys the wait
-    /// ends by its deadline or when the ticket is [finished](Ticket::finish).
+    /// Makes the client wait at the keys at these arguments. To be called last; without keys the wait ends by its
+    /// deadline or when the ticket is [finished](Ticket::finish).
     pub fn wait(&mut self, args: &Args<'_>, keys: impl IntoIterator<Item = usize>, wait: Wait) {
         match self.blocking {
             Blocking::Refused => return wait.refused.write(self.reply),
@@ -213,7 +213,7 @@ impl Context<'_> {
     }
 }
 
-/// A command that another thread goes on with while its client waits.
+/// A command that another thread continues while its client waits.
 pub(crate) struct Elsewhere {
     ticket: Arc<Ticket>,
     worker: usize,
@@ -221,7 +221,7 @@ pub(crate) struct Elsewhere {
     permit: Arc<Permit>,
 }
 
-/// The user for whom a command goes on without its session, and the command, which needs the right to each step.
+/// The user for whom a command continues without its session, and the command, which needs the right to each step.
 pub(crate) struct Permit {
     client: Arc<ClientInfo>,
     identity: Identity,
@@ -230,11 +230,11 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// Looks whether the user may still run the command. Under the locks that a step takes: no change of users is
+    /// Checks whether the user may still run the command. Under the locks that a step takes: no change of users is
     /// acknowledged before these are free.
     ///
     /// # Errors
-    /// The user may not, or is gone.
+    /// The user may not run it, or is gone.
     pub fn check(&self, engine: &Engine) -> Result<(), Error> {
         let now = Now { unix_us: engine.host().unix_us(UnixUs(0)) };
         let mut session = Session::in_the_name_of(&self.client, self.identity.clone());
@@ -242,7 +242,7 @@ impl Permit {
     }
 }
 
-/// Whether the client's user may run this command now, when it did so before.
+/// Checks whether the client's user may run this command now, after it did so before.
 fn permitted(engine: &Engine, session: &mut Session, args: &Args<'_>, db: u32, now: Now) -> Result<(), Error> {
     let call = Call::of(lookup(args).ok_or(Error::NoAuth)?, args, db);
     rights::check(engine, session, &call, rights::TOPLEVEL, now).map_err(|(_, error)| error)?;
@@ -250,7 +250,7 @@ fn permitted(engine: &Engine, session: &mut Session, args: &Args<'_>, db: u32, n
 }
 
 impl Context<'_> {
-    /// The client waits for what another thread will [answer](Elsewhere::end). None where nobody may wait.
+    /// Makes the client wait for the [answer](Elsewhere::end) of another thread. None if the client may not wait.
     pub(crate) fn wait_elsewhere(&mut self, args: &Args<'_>) -> Option<Elsewhere> {
         if !self.may_block() {
             return None;
@@ -263,7 +263,7 @@ impl Context<'_> {
         Some(Elsewhere { ticket: Arc::clone(ticket), worker, protocol, permit })
     }
 
-    /// There is no such thread.
+    /// Ends the wait, as there is no such thread.
     pub(crate) fn wait_no_more(&mut self) {
         if let Flow::Wait(ticket) = &self.flow
             && ticket.finish()
@@ -278,7 +278,8 @@ impl Elsewhere {
         self.worker
     }
 
-    /// The client's ticket, which is [told](engine::clients::waiters::WaitRequest::note_logged) of what is logged.
+    /// Returns the client's ticket, which [records](engine::clients::waiters::WaitRequest::note_logged) the logged
+    /// changes.
     pub(crate) fn ticket(&self) -> &Arc<Ticket> {
         &self.ticket
     }
@@ -313,7 +314,7 @@ pub(crate) fn unblock(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), E
         4 if args.is(3, "timeout") => false,
         4 if args.is(3, "error") => true,
         4 => return Err(Error::UnblockReason),
-        // Words too many are not looked at, and neither is the reason before them.
+        // Surplus words are ignored, and so is the reason before them.
         _ => false,
     };
     let client = u64::try_from(args.int(2)?).ok().and_then(|id| cx.engine.clients().get(id));
@@ -371,7 +372,7 @@ impl WaitRequest for BlockedClient {
     }
 
     fn tells_of_data(&self) -> bool {
-        // An order of the node waits until it is carried out, and tells of that.
+        // An order of the node waits until it is carried out, and replies the result.
         let is_order = self.command.group == Group::Cluster;
         !is_order || self.command.flags.has(READONLY) || self.command.flags.has(WRITE)
     }

@@ -1,7 +1,7 @@
 //! Commands that wait, that are grouped, and that are given up when a watched key has changed.
 //!
 //! In: queued commands of a session, keys that a command waits for. Out: one moment for a group, with one group in the
-//! log; tickets at the keys. It knows nothing of what the commands within do.
+//! log; tickets at the keys. The effects of the commands within are unknown here.
 
 pub(crate) mod blocking;
 pub mod multi;

@@ -1,17 +1,17 @@
 //! Transactions: MULTI, EXEC, DISCARD, WATCH, UNWATCH.
 //!
 //! After MULTI commands are checked and queued in the session; an error on the way makes EXEC refuse all of them. EXEC
-//! takes the locks of all keys that the queued commands and WATCH name, or, when one of them may touch what its entry
-//! does not name, the right to take any. Then it looks whether a watched key has changed, runs the commands in order,
-//! and gives the locks up. So the transaction is one moment for everybody else:
+//! takes the locks of all keys that the queued commands and WATCH name, or, when one of them may touch keys that its
+//! entry does not name, the right to take any. Then it checks whether a watched key has changed, runs the commands in
+//! order, and releases the locks. So the transaction is one moment for everybody else:
 //!
 //! ```text
 //!   lock all - watched keys unchanged? - run each: handler, pieces to their end, records - MULTI records EXEC into the
 //!   log - unlock - effects of all; clients that wait for keys are served now
 //! ```
 //!
-//! Nobody waits inside: a blocking command finds nothing and says so. [`CommandGroup`] is what runs commands inside of
-//! another one; it knows nothing of transactions.
+//! No command inside waits: a blocking command that finds nothing replies so. [`CommandGroup`] runs commands inside of
+//! another one; transactions are unknown to it.
 
 use crate::core::args::Args;
 use crate::core::cluster_routing;
@@ -151,12 +151,12 @@ fn watch(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a watched key takes up: its name and its places in the client's and the shard's tables.
+/// Returns the memory of a watched key: its name and its places in the client's and the shard's tables.
 fn watch_bytes(name: &[u8]) -> usize {
     2 * (name.len() + size_of::<AwaitedKey>())
 }
 
-/// Whether there is an expired entry.
+/// Returns whether there is an expired entry.
 fn is_stale(table: &engine::data::table::Table, local: u64, name: &[u8], now: UnixMs) -> bool {
     let found = table.find(local, |entry| entry.key() == name);
     found.and_then(|entry| entry.expiry()).is_some_and(|expiry| is_due(expiry, now))
@@ -184,7 +184,8 @@ fn exec_queued(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         let hashes: Vec<KeyHash> = named.chain(watched).collect();
         cx.keys.hold(hashes.into_iter())?;
     }
-    // Before anything has run: a thread that loads a primary's snapshot has this lock and wants those of the keyspace.
+    // The lock is taken before any command has run: a thread that loads a primary's snapshot has it and wants those of
+    // the keyspace.
     if multi.commands.iter().any(|queued| queued.entry.command.changes_primary) && cx.engine.replication().is_replica()
     {
         cx.applying = Some(lock_soon(&cx.engine.replication().applying).ok_or(Error::WouldBlock)?);
@@ -225,7 +226,7 @@ fn exec_queued(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         }
     }
     group.end(cx);
-    // Others were told of it until now.
+    // Others saw the transaction until now.
     close_group(cx.session);
     match cx.engine.users().generation() == rights {
         true => hold_reply(cx, args, start),
@@ -256,27 +257,27 @@ fn end_watch(cx: &mut Context<'_>, watching: &Watching) -> bool {
     broken
 }
 
-/// Commands that run inside of another one, under its locks: what they log belongs together, and what they leave to be
-/// done is done when the whole has ended.
+/// Commands that run inside of another one, under its locks: their records belong together, and their remaining effects
+/// are carried out when the whole has ended.
 pub(crate) struct CommandGroup {
     batch: LogBatch,
     effects: Effects,
     command: &'static Command,
-    /// Whether that one may wait.
+    /// Whether the outer command may wait.
     blocking: Blocking,
 }
 
 impl CommandGroup {
     pub fn begin(cx: &mut Context<'_>) -> CommandGroup {
         let blocking = std::mem::replace(&mut cx.blocking, Blocking::Refused);
-        // The commands inside have others.
+        // The commands inside have other keys.
         cx.key_args = &[];
         let effects = std::mem::take(&mut cx.keys.effects);
         CommandGroup { batch: LogBatch::default(), effects, command: cx.command, blocking }
     }
 
-    /// Runs a command to its end. Its keys' locks must be held, or the right to take any. `readers`: who gets
-    /// what it changes from the log; what it finds to be over and removes all get.
+    /// Runs a command to its end. Its keys' locks must be held, or the right to take any. `readers`: the readers of the
+    /// log that get its changes; all of them get its removals of expired keys.
     pub fn run(
         &mut self,
         cx: &mut Context<'_>,
@@ -292,13 +293,13 @@ impl CommandGroup {
         let flow = std::mem::take(&mut cx.flow);
         cx.command = entry.command;
         cx.keys.select(db);
-        // What is kept to be shown of the outer command is not this one's.
+        // The outer command's arguments for the log are not this one's.
         let kept = cx.session.kept.take();
-        // What a log is read for was measured when it ran.
+        // A command that the log is read for was measured when it ran.
         let is_new = cx.keys.origin().asker != Asker::Replay;
         let start = is_new.then(|| instrument::begin(cx.engine, cx.session, entry, args, cx.now, cx.reply).within());
         if entry.runs_scripts() {
-            // What the script changes comes behind what has run before it.
+            // The script's changes come behind those that have run before it.
             cx.session.group = Some(Box::new(std::mem::take(&mut self.batch)));
         }
         let result = (entry.command.run)(cx, args);
@@ -327,7 +328,7 @@ impl CommandGroup {
             instrument::end(cx.engine, cx.session, entry, args, start, cx.now, &Flow::Next, cx.reply);
         }
         cx.session.kept = kept;
-        // What one of them does to the connection stays.
+        // The effect of one of them on the connection stays.
         if !matches!(flow, Flow::Next) {
             cx.flow = flow;
         }
@@ -337,13 +338,13 @@ impl CommandGroup {
             self.collect(cx.engine, &mut effects, db, args, readers);
         }
         if has_log && entry.command.keys.is_empty() {
-            // It may have read shards that this transaction has not locked.
+            // The command may have read shards that this transaction has not locked.
             cx.session.seen_to = cx.session.seen_to.max(seen_unlocked(cx.engine, entry.command));
         }
         self.effects.absorb(effects);
     }
 
-    /// Adds what a command changed to what goes into the log.
+    /// Adds a command's changes to the records for the log.
     fn collect(&mut self, engine: &Engine, effects: &mut Effects, db: u32, args: &Args<'_>, readers: Option<Readers>) {
         if readers == Some(Readers::All) {
             return engine.collect(&mut self.batch, effects, db, || args.text());
@@ -358,13 +359,13 @@ impl CommandGroup {
         self.batch.absorb_for(own, readers);
     }
 
-    /// The server ends before all have run: the log gets nothing of them.
+    /// Ends the group when the server ends before all have run: the log gets nothing of them.
     pub fn end_unlogged(mut self, cx: &mut Context<'_>) {
         self.batch = LogBatch::default();
         self.end(cx);
     }
 
-    /// All have run: their records go into the log, as a transaction if there are several.
+    /// Ends the group when all have run: their records go into the log, as a transaction if there are several.
     pub fn end(self, cx: &mut Context<'_>) {
         let CommandGroup { batch, effects, command, blocking } = self;
         match &mut cx.session.group {
@@ -442,7 +443,7 @@ mod tests {
             ("SET k 1", "SWAPDB 0 1", "nil"),
             ("SET other 1", "SWAPDB 0 1", "[+PONG]"),
             ("SET other 1", "RENAME other l", "nil"),
-            // A stream's groups are not what it holds.
+            // A stream's groups are not part of its entries.
             ("XADD k 1-1 f v", "XGROUP CREATE k g 0", "[+PONG]"),
             ("XADD k 1-1 f v", "XSETID k 9-9", "[+PONG]"),
             ("XGROUP CREATE k g 0 MKSTREAM", "XREADGROUP GROUP g c STREAMS k 0", "[+PONG]"),

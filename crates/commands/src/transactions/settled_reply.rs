@@ -7,13 +7,13 @@ use engine::client_endings::Ending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-/// A reply that goes out when nothing is under way any more that was admitted before: the transaction held all locks,
-/// so other nodes may do something yet that they were asked by the rights of before. If the transaction has changed the
-/// cluster's node, that is kept by then, and nothing runs that was admitted by what held before.
+/// A reply that goes out when no command admitted before is under way any more: the transaction held all locks, so only
+/// other nodes may still act on questions under the former rights. If the transaction has changed the cluster's node,
+/// the change is in the file by then, and no command is running that was admitted by the former state.
 pub(crate) struct SettledReply {
     /// The number of changes of users.
     rights: u64,
-    /// Whether what the node was told is in its file.
+    /// Whether the node's changes are in its file.
     is_kept: Arc<AtomicBool>,
     next_lock: usize,
     reply: Vec<u8>,
@@ -22,7 +22,7 @@ pub(crate) struct SettledReply {
 
 impl SettledReply {
     /// Holds the reply that begins at `start`, if it has to wait. The connection ends after it, if a command of the
-    /// transaction has said so.
+    /// transaction has demanded it.
     pub fn hold(cx: &mut Context<'_>, start: usize) {
         let (engine, visit) = (cx.engine, std::mem::take(&mut cx.session.node_visit));
         let (rights, mut ends_client) = (engine.users().generation(), cx.session.ends_with_reply);
