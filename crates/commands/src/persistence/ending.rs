@@ -1,12 +1,12 @@
-//! The server's end: replicas get what they lack, the data set is saved, and then the process may go.
+//! The server's end: replicas get the rest of the stream, the data set is saved, and then the process may end.
 //!
 //! ```text
 //!   SHUTDOWN, a signal -> writes are held back, replicas catch up -> the log, the last save -> the process ends
 //!                          ^ SHUTDOWN ABORT: it goes on              ^ fails: it goes on
 //! ```
 //!
-//! Waiting is for a thread of its own, and no worker's. Who wants the end while there is one on its way waits for what
-//! becomes of it.
+//! Waiting is for a thread of its own, and no worker's. A caller that wants the end while there is one on its way waits
+//! for the outcome of that.
 
 use crate::core::mode;
 use crate::persistence::aof;
@@ -28,42 +28,42 @@ use std::time::Duration;
 /// Whether the data set is saved before the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LastSave {
-    /// If there are save points.
+    /// The data set is saved if there are save points.
     #[default]
     Usual,
-    /// Whether there are save points or not.
+    /// The data set is saved whether there are save points or not.
     Always,
-    /// It is not.
+    /// The data set is not saved.
     Never,
 }
 
-/// How the server is to end.
+/// The manner of the server's end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HowToEnd {
-    /// Whether it saves.
+    /// Whether the data set is saved.
     pub saves: LastSave,
     /// Replicas are not waited for.
     pub is_now: bool,
-    /// It ends even if something fails that is done before.
+    /// The server ends even if a step before fails.
     pub is_forced: bool,
-    /// It does not end where that may keep a cluster from serving.
+    /// The server does not end where that may stop a cluster from serving.
     pub is_safe: bool,
     /// A node of a cluster lets one of its replicas take over.
     pub hands_over: bool,
 }
 
-/// Between two looks at replicas.
+/// Interval of the checks of replicas.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Who hands over without waiting for replicas waits so long for the end of what is being written.
+/// Wait of an end that hands over without waiting for replicas, for writes under way.
 const LAST_WRITES: i64 = 1000;
 
-/// The server's end, as one who wants it has found it.
+/// The server's end, as a caller that wants it has found it.
 #[derive(Clone, Copy)]
 pub(crate) enum End {
-    /// It begins with this one, and waits for replicas until then at most.
+    /// The end begins with this caller, and waits for replicas until then at most.
     Begun(ShutdownTurn, SteadyMs),
-    /// It is on its way.
+    /// The end is on its way.
     Awaited(ShutdownTurn),
 }
 
@@ -78,7 +78,7 @@ impl End {
         }
     }
 
-    /// Whether it takes longer than its last save: others are waited for.
+    /// Returns whether it takes longer than its last save: others are waited for.
     pub fn waits(self, engine: &Engine, how: HowToEnd) -> bool {
         matches!(self, End::Awaited(_)) || holds_writes(engine, how)
     }
@@ -90,8 +90,7 @@ impl End {
         }
     }
 
-    /// Does all that is to be done before the end. `asker`: the client that wants it, in words. False: the server
-    /// goes on.
+    /// Performs all steps before the end. `asker`: the client that wants it, in words. False: the server continues.
     pub fn perform(self, engine: &Engine, how: HowToEnd, asker: Option<&str>) -> bool {
         match self {
             End::Begun(turn, until) => end_in_turn(engine, turn, until, how, asker),
@@ -100,16 +99,16 @@ impl End {
     }
 }
 
-/// Whether nothing is written from the beginning of the end on: replicas are to get all of it.
+/// Returns whether nothing is written from the beginning of the end on: replicas are to get all of it.
 fn holds_writes(engine: &Engine, how: HowToEnd) -> bool {
-    // A script that keeps the server busy has locks for as long as it likes.
+    // A script that keeps the server busy has locks for an unlimited time.
     let hands_over = how.hands_over && !engine.replication().replicas().is_empty() && !engine.scripts().is_busy();
     hands_over || waits_for_replicas(engine, how)
 }
 
 fn waits_for_replicas(engine: &Engine, how: HowToEnd) -> bool {
     let has_time = engine.config().snapshot().int(Directive::SHUTDOWN_TIMEOUT) > 0;
-    // A script that keeps the server busy has locks for as long as it likes.
+    // A script that keeps the server busy has locks for an unlimited time.
     !how.is_now && has_time && !engine.replication().replicas().is_empty() && !engine.scripts().is_busy()
 }
 
@@ -117,7 +116,7 @@ fn now(engine: &Engine) -> SteadyMs {
     engine.steady_now()
 }
 
-/// Ends the server, or joins those who do, as far as its process: see [`End::perform`].
+/// Ends the server, or joins the caller that does, as far as its process: see [`End::perform`].
 pub fn end_server(engine: &Engine, how: HowToEnd) -> bool {
     End::join(engine).perform(engine, how, None)
 }
@@ -138,7 +137,7 @@ fn end_in_turn(engine: &Engine, turn: ShutdownTurn, until: SteadyMs, how: HowToE
         status.fail(turn);
         return false;
     }
-    // Whatever they have written, none of which is logged: there is no other way past them.
+    // The scripts end whatever they have written, none of which is logged: there is no other way past them.
     engine.scripts().busy().iter().for_each(|running| running.run.end_anyway());
     leave_cluster(engine, how.hands_over, end);
     status.finish(turn);
@@ -147,7 +146,7 @@ fn end_in_turn(engine: &Engine, turn: ShutdownTurn, until: SteadyMs, how: HowToE
     true
 }
 
-/// What becomes of the end that is on its way.
+/// Waits for the outcome of the end that is on its way.
 fn await_other(engine: &Engine, turn: ShutdownTurn) -> bool {
     let status = &engine.persistence_status().shutdown;
     while status.present() == Some(turn) {
@@ -156,7 +155,8 @@ fn await_other(engine: &Engine, turn: ShutdownTurn) -> bool {
     status.has_ended()
 }
 
-/// Nobody writes from now on, and replicas get what they lack. Returns how long the stream is, if that is known.
+/// Stops all writes from now on, and waits until replicas have the rest. Returns the length of the stream, if that is
+/// known.
 fn await_replicas(engine: &Engine, turn: ShutdownTurn, until: SteadyMs) -> (Option<HeldWrites<'_>>, Option<u64>) {
     let (shutdown, host) = (&engine.persistence_status().shutdown, engine.host());
     let writes_until = until.max(now(engine).after(LAST_WRITES));
@@ -184,7 +184,7 @@ fn await_replicas(engine: &Engine, turn: ShutdownTurn, until: SteadyMs) -> (Opti
     (Some(held), offset.get().copied())
 }
 
-/// A primary with slots may be missing in its cluster.
+/// Returns whether the end is safe: a primary with slots may be missing in its cluster.
 fn is_safe(engine: &Engine, how: HowToEnd) -> bool {
     if !how.is_safe || !engine.host().own_node().is_some_and(|node| node.has_vote) {
         return true;
@@ -198,7 +198,7 @@ fn is_safe(engine: &Engine, how: HowToEnd) -> bool {
     how.is_forced
 }
 
-/// The last that a node of a cluster does. `end`: how long the stream is, if there is one and it grows no more.
+/// Takes the last steps of a node of a cluster. `end`: the length of the stream, if there is one and it grows no more.
 fn leave_cluster(engine: &Engine, hands_over: bool, end: Option<u64>) {
     if !engine.is_clustered() {
         return;
@@ -235,10 +235,10 @@ fn tell_lagging(engine: &Engine, end: u64) {
     }
 }
 
-/// Saves before the server ends, if it is to; a save in the background is given up. False if that failed and nothing is
-/// `forced`: then the server goes on.
+/// Saves before the server ends, if it is to; a save in the background is given up. False if that failed and the end is
+/// not `forced`: then the server continues.
 fn before_end(engine: &Engine, saves: LastSave, forced: bool) -> bool {
-    // Who comes second would take the save of the first away.
+    // A second caller would take the save of the first away.
     let mut ended = engine.persistence_status().end_turn();
     if *ended {
         return true;
@@ -272,12 +272,12 @@ fn save_at_end(engine: &Engine, saves: LastSave, forced: bool) -> bool {
         engine.host().log("There is a child saving an .rdb. Killing it!");
     }
     engine.persistence_status().cancel();
-    // What is not loaded yet must not take the place of what is there.
+    // A data set that is not completely loaded must not replace the saved one.
     if !wanted || engine.persistence_status().deny_reasons().is_loading() {
         return true;
     }
     engine.host().notice("Saving the final RDB snapshot before exiting.");
-    // What is written after the last cut would be lost, also by who was admitted before.
+    // Changes after the last snapshot would be lost, also those of commands admitted before.
     let now = now(engine);
     engine.begin_pause(Paused::Writes, now.after(ENDING_MAX), now);
     engine.host().pause_changed();
@@ -294,10 +294,10 @@ fn save_at_end(engine: &Engine, saves: LastSave, forced: bool) -> bool {
 
 const FAILED: &str = "Errors trying to shut down the server. Check the logs for more information.";
 
-/// How long clients may not write because the server ends, in milliseconds: until it has ended.
+/// Milliseconds for which clients may not write because the server ends: until it has ended.
 const ENDING_MAX: i64 = 24 * 3600 * 1000;
 
-/// Saves as soon as nobody else does.
+/// Saves as soon as no other thread does.
 fn save_last(engine: &Engine) -> bool {
     loop {
         match save_now(engine, None) {

@@ -1,15 +1,15 @@
-//! A primary of a cluster that ends asks a replica to take over before others find out that it is missing.
+//! A primary of a cluster that ends asks a replica to take over before others find it missing.
 
 use engine::Engine;
 use engine::status::replication_status::ReplicaInfo;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The first version that knows what it is asked.
+/// The first version that knows the request.
 const FIRST: [u32; 3] = [9, 0, 0];
 
-/// Asks a replica that has all of the stream. `end`: how long that is, if there is one and it grows no more. All
-/// replicas get the order; the name in it says whose it is.
+/// Asks a replica that has all of the stream. `end`: the length of that, if there is one and it grows no more. All
+/// replicas get the order; the name in it says which replica it is for.
 pub(super) fn hand_over(engine: &Engine, end: Option<u64>) {
     if !engine.host().own_node().is_some_and(|node| node.is_primary) {
         return;
@@ -23,7 +23,7 @@ pub(super) fn hand_over(engine: &Engine, end: Option<u64>) {
     }
 }
 
-/// The name of the node that can take over, or why there is none.
+/// Returns the name of the node that can take over, or the reason that there is none.
 fn successor(replicas: &[Arc<ReplicaInfo>], end: Option<u64>) -> Result<String, &'static str> {
     if replicas.iter().any(|replica| replica.version.is_none_or(|version| version < FIRST)) {
         return Err("Unable to perform auto failover on shutdown since there are legacy replicas.");

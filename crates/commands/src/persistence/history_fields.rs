@@ -1,4 +1,4 @@
-//! A saved file's name for the history that it is of, and a log's, so that replicas go on where they were after a
+//! A saved file's name for the history that it is of, and a log's, so that replicas continue from their offset after a
 //! restart.
 
 use engine::Engine;
@@ -12,16 +12,16 @@ use std::cell::Cell;
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
-/// Looks at a lock of the keyspace, while a snapshot that begins keeps a primary's stream from being applied, before it
-/// lets the stream go on.
+/// Tries at a lock of the keyspace, while a snapshot that begins prevents a primary's stream from being applied, before
+/// it lets the stream continue.
 const LOOKS: u32 = 64;
 /// The rest after such a wait was in vain.
 const REST: Duration = Duration::from_millis(1);
 
-/// Begins a file of this moment that says which part of which history it is, if the data set has one that others know.
+/// Begins a file of this moment that states its part of its history, if the data set has a history that others know.
 ///
 /// # Errors
-/// Those of [`SnapshotFile::begin`].
+/// The errors of [`SnapshotFile::begin`].
 pub fn begin<'e>(
     engine: &'e Engine,
     options: &SaveOptions,
@@ -58,12 +58,12 @@ pub fn log_end(engine: &Engine, give_up: impl Fn() -> bool) -> Option<LogEnd> {
     Some(LogEnd { position: Position { id, offset }, db, length })
 }
 
-/// Notes this moment, in which nothing runs, in a primary's stream.
+/// Records this moment, in which nothing runs, in a primary's stream.
 fn mark_stream(engine: &Engine) -> Option<Box<dyn StreamMark>> {
     if engine.replication().is_replica() { None } else { engine.host().mark_stream() }
 }
 
-/// Returns the history of a moment, its length and its database, with what was noted in the moment.
+/// Returns the history of a moment, its length and its database, with the mark of the moment.
 fn place_of(
     engine: &Engine,
     applying: MutexGuard<'_, ()>,
@@ -79,11 +79,11 @@ fn place_of(
     mark?.position().map(|(id, offset)| (id, offset, 0))
 }
 
-/// Begins a file of this moment between two commands of a primary's stream. While the caller keeps the guard nothing of
+/// Begins a file of this moment between two commands of a primary's stream. While the caller holds the guard nothing of
 /// the stream is applied, and the primary stays the same.
 ///
 /// # Errors
-/// Those of [`SnapshotFile::begin`].
+/// The errors of [`SnapshotFile::begin`].
 pub fn begin_between_commands<'e>(
     engine: &'e Engine,
     options: &SaveOptions,
@@ -93,7 +93,7 @@ pub fn begin_between_commands<'e>(
     between_commands(engine, |give_up| SnapshotFile::begin(engine, options, &mut at_snapshot, give_up), give_up)
 }
 
-/// Does what needs the keyspace's locks between two commands of a primary's stream.
+/// Runs work that needs the keyspace's locks between two commands of a primary's stream.
 ///
 /// A transaction that holds the keyspace's locks may wait for the guard's lock (REPLICAOF within EXEC). So the wait for
 /// the keyspace is short under it, and both are released between two tries.

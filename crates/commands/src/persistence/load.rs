@@ -3,8 +3,8 @@
 //! The calling thread reads, makes entries and hashes names; keys of one shard are collected until they are worth a
 //! lock, and go into a queue that other threads put into their tables, as the host has some to spare. Packed
 //! collections are collected as the file has them: the thread that puts them in unpacks and checks them, which is most
-//! of the work. Where the queue is long, or no thread helps, the reader does it itself. Tables are made for as many
-//! keys as the file says there are.
+//! of the work. If the queue is long, or no thread helps, the reader does it itself. Tables are made for as many keys
+//! as the file states.
 //!
 //! ```text
 //!   file -> parse -> entries by shard -> queue -> packed collections -> tables
@@ -37,7 +37,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What was loaded.
+/// The counts of a load.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadedFile {
     /// Keys that were put into the keyspace.
@@ -48,13 +48,13 @@ pub struct LoadedFile {
     pub empty: u64,
     /// Hashes that were left out because all of their fields had expired.
     pub all_expired: u64,
-    /// The history that the data is of, how much of it, and the database that its stream had selected.
+    /// The history of the data, its offset in that, and the database that its stream had selected.
     pub history: Option<(ReplicationId, u64, u32)>,
-    /// The slots that move, of a snapshot for replicas.
+    /// The importing slots, of a snapshot for replicas.
     pub open_slots: Vec<u8>,
 }
 
-/// As the log tells of it.
+/// Writes the counts in the log's form.
 impl Display for LoadedFile {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "Done loading RDB, keys loaded: {}, keys expired: {}", self.keys, self.expired)?;
@@ -65,12 +65,12 @@ impl Display for LoadedFile {
     }
 }
 
-/// Why nothing was loaded.
+/// The reason that nothing was loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadFailure {
-    /// For the log.
+    /// Text for the log.
     pub text: String,
-    /// The file's content is to blame: [`report`] tells more.
+    /// The file's content is at fault: [`report`] has the details.
     pub is_corrupt: bool,
 }
 
@@ -97,9 +97,9 @@ pub fn load_file(engine: &Engine, merge: bool) -> Result<Option<LoadedFile>, Loa
     saves.loading.loaded_bytes.store(0, Relaxed);
     let was_loading = saves.deny_reasons().is_loading();
     saves.set_loading(true);
-    // What was admitted before would write between what is loaded.
+    // A command admitted before would write between the loaded keys.
     while !engine.pass_locks(&mut 0, || false) {}
-    // What a primary has not said to be over is not.
+    // A key expires on a replica only when its primary removes it.
     let (options, mode) = (options(engine, &config), Mode { merge, expires: !engine.is_following() });
     let mut source = Source::new(&mut *file, options.check_sum);
     let result = read(Target::served(engine), &config, &mut source, options, mode, &|| Ok(()));
@@ -118,7 +118,7 @@ pub fn load_file(engine: &Engine, merge: bool) -> Result<Option<LoadedFile>, Loa
     Ok(Some(loaded))
 }
 
-/// Looks whether there is the file that `dbfilename` names, and begins as one that would be loaded.
+/// Checks whether there is the file that `dbfilename` names, and begins as a loadable file does.
 ///
 /// # Errors
 /// There is none, it cannot be read, or it begins otherwise.
@@ -130,12 +130,12 @@ pub fn check_file(engine: &Engine) -> Result<(), LoadFailure> {
     checked.map_err(|fault| failed(describe(&fault, "rdbLoadObject")))
 }
 
-/// Reads a snapshot that another server sends, in the place of what there is, which stays until the first bytes are
+/// Reads a snapshot that another server sends, in the place of the present data, which stays until the first bytes are
 /// good, when it is `emptied`. `size`: bytes of it; 0 if that is not known. Commands that need data are refused from
-/// then on; who admitted them before has seen to it that none changes anything any more.
+/// then on; a caller that admitted them before has made sure that none changes anything any more.
 ///
 /// # Errors
-/// It cannot be read or is faulty. There may be something of it, and nothing of what there was.
+/// It cannot be read or is faulty. A part of it may be loaded, and the old data is gone.
 pub fn load_in_place(
     engine: &Engine,
     reader: &mut dyn Read,
@@ -172,7 +172,7 @@ pub fn load_in_place(
     Ok(loaded)
 }
 
-/// Where keys and functions go.
+/// The destination of keys and functions.
 #[derive(Clone, Copy)]
 pub(crate) struct Target<'e> {
     pub engine: &'e Engine,
@@ -182,20 +182,20 @@ pub(crate) struct Target<'e> {
 }
 
 impl<'e> Target<'e> {
-    /// Into the data set that is served.
+    /// Returns the data set that is served as the target.
     fn served(engine: &'e Engine) -> Target<'e> {
         Target { engine, keyspace: engine, libraries: None }
     }
 }
 
-/// What becomes of keys that are there already, or that are over.
+/// The treatment of keys that are there already, or that have expired.
 #[derive(Clone, Copy)]
 pub(crate) struct Mode {
     pub merge: bool,
     pub expires: bool,
 }
 
-/// What is done when the file's first bytes are good.
+/// An action for when the file's first bytes are good.
 pub(crate) type Begin<'b> = &'b dyn Fn() -> Result<(), String>;
 
 pub(crate) fn read(
@@ -220,7 +220,7 @@ pub(crate) fn read(
             LoadedFile { history, ..loader.loaded }
         });
         inserter.finish();
-        // What a helper could not read or put in is an error, too, and the one that ended the reading.
+        // A helper's fault is an error, too, and the one that ended the reading.
         result = Some(match inserter.queue.lock().failure.take() {
             Some(Refused::Unreadable(fault)) => Err(fault),
             Some(Refused::Duplicate(text)) => source.corrupt(text),
@@ -235,7 +235,7 @@ pub(crate) fn read(
     })
 }
 
-/// A fault as a line for the log. `function`: what was at work.
+/// Describes a fault as a line for the log. `function`: the function at work.
 pub fn describe(fault: &Fault, function: &str) -> String {
     match &fault.reason {
         Reason::Checksum { found, stated } => {
@@ -252,7 +252,7 @@ pub fn describe(fault: &Fault, function: &str) -> String {
     }
 }
 
-/// Tells the log all that a check of the file says.
+/// Writes the report of a check of the file to the log.
 pub fn report(engine: &Engine) {
     let config = engine.config().snapshot();
     let name = config.text(Directive::DBFILENAME);
@@ -273,7 +273,7 @@ struct Batch {
 #[derive(Default)]
 struct Collected {
     entries: Vec<(KeyHash, KeyEntry)>,
-    /// Those whose values are still to be read, and all of their names and values in a row.
+    /// Keys whose values are still to be read, and all of their names and values in a row.
     unread: Vec<Later>,
     bytes: Vec<u8>,
 }
@@ -285,7 +285,7 @@ struct Later {
     value_len: usize,
     kind: u8,
     family: Family,
-    /// Where the value is in the file.
+    /// Offset of the value in the file.
     offset: u64,
     expiry: Option<u64>,
     /// Its access mark.
@@ -303,15 +303,15 @@ impl Collected {
 }
 
 /// Shards whose keys are collected together: few, so that those of a batch find their tables in the processor's cache,
-/// and not each by itself, so that what is collected does not take up much.
+/// and not each by itself, so that the collected keys do not take up much memory.
 const TOGETHER: usize = 16;
-/// Keys that are put in at once.
+/// Keys that are put in together.
 const BATCH: usize = 128;
-/// Keys for each bucket of a table above which it is not as large as was expected.
+/// Keys for each bucket of a table above which it is smaller than expected.
 const OVERFULL: usize = 16;
-/// Bytes that are still to be read at most, but for one key's.
+/// Bytes of unread values, at most, but for one key's.
 const BATCH_BYTES: usize = 64 << 10;
-/// Batches that wait at most.
+/// Waiting batches, at most.
 const QUEUE: usize = 32;
 
 #[derive(Default)]
@@ -324,7 +324,7 @@ struct Queue {
     failed: AtomicBool,
 }
 
-/// Why a key is not in its table.
+/// The reason that a key is not in its table.
 enum Refused {
     Duplicate(String),
     Unreadable(Fault),
@@ -346,7 +346,7 @@ impl Queue {
 /// Puts entries into their tables.
 struct Inserter<'e> {
     engine: &'e Engine,
-    /// Whose tables they are.
+    /// The keyspace of the tables.
     keyspace: &'e Keyspace,
     mode: Mode,
     /// Unix time in milliseconds.
@@ -355,7 +355,7 @@ struct Inserter<'e> {
 }
 
 impl Inserter<'_> {
-    /// What a helping thread does: whatever comes, until the end.
+    /// Runs a helping thread: takes batches until the end.
     fn help(&self) {
         let mut waiting = self.queue.lock();
         loop {
@@ -382,14 +382,14 @@ impl Inserter<'_> {
         }
     }
 
-    /// Does what is left, and lets the helpers go.
+    /// Finishes the rest, and releases the helpers.
     fn finish(&self) {
         self.queue.lock().is_over = true;
         self.queue.changed.notify_all();
         self.help();
     }
 
-    /// Reads what is still to be read.
+    /// Decodes the unread values.
     fn read(&self, keys: &mut Collected) -> Result<(), Fault> {
         let (mut nothing, mut bytes) = (std::io::empty(), keys.bytes.as_slice());
         let mut source = Source::new(&mut nothing, false);
@@ -409,7 +409,7 @@ impl Inserter<'_> {
         Ok(())
     }
 
-    /// Takes out elements that have expired; false when there is no other.
+    /// Takes out elements that have expired; false when none is left.
     fn drop_expired(&self, db: u32, name: &[u8], entry: &mut KeyEntry) -> bool {
         let Some(object) = entry.payload_mut() else { return true };
         if object.next_expiry().is_none_or(|at| !is_due(at, self.now)) {
@@ -437,7 +437,7 @@ impl Inserter<'_> {
             return self.refuse(Refused::Unreadable(fault));
         }
         let mut entries = batch.keys.entries;
-        // In the order of the file within a shard.
+        // The order within a shard is that of the file.
         entries.sort_by_key(|(hash, _)| hash.shard());
         entries.iter().for_each(|(hash, _)| self.keyspace.prefetch_bucket(batch.db, *hash));
         let (mut inserted, mut name, mut entries) = (0, Vec::new(), entries.into_iter().peekable());
@@ -475,7 +475,7 @@ impl Inserter<'_> {
     }
 }
 
-/// `key-load-delay`: microseconds a key, or how many keys there are to a microsecond.
+/// `key-load-delay`: microseconds a key, or the number of keys to a microsecond.
 struct Delay {
     nanos: u64,
     owed: u64,
@@ -496,12 +496,12 @@ impl Delay {
     }
 }
 
-/// Collects what is read by shards.
+/// Collects keys by shards.
 struct Loader<'i, 'e> {
     inserter: &'i Inserter<'e>,
     engine: &'e Engine,
     db: u32,
-    /// One for each few shards.
+    /// One batch for each few shards.
     batches: Vec<Collected>,
     delay: Delay,
     libraries: fcall::FromFile<'e>,
@@ -509,11 +509,11 @@ struct Loader<'i, 'e> {
     /// The history's name, the offset in it, the database of its stream.
     history: (Option<ReplicationId>, Option<u64>, u32),
     loaded: LoadedFile,
-    /// Of the worker whose client has it load.
+    /// The lending of the worker whose client loads.
     lending: Lending<'e>,
 }
 
-/// How many empty keys the log is told of by name.
+/// Empty keys that the log names.
 const EMPTY_TOLD: u64 = 10;
 
 impl<'i, 'e> Loader<'i, 'e> {
@@ -534,7 +534,7 @@ impl<'i, 'e> Loader<'i, 'e> {
         }
     }
 
-    /// Sends off what has been collected.
+    /// Sends off the collected keys.
     fn flush(&mut self) {
         for keys in &mut self.batches {
             if !keys.is_empty() {
@@ -543,7 +543,7 @@ impl<'i, 'e> Loader<'i, 'e> {
         }
     }
 
-    /// Where a key belongs, with its expiry and its access mark; None if it has expired.
+    /// Returns a key's shard, with its expiry and its access mark; None if it has expired.
     fn place(
         &mut self,
         (db, name): (u64, &[u8]),
@@ -558,7 +558,7 @@ impl<'i, 'e> Loader<'i, 'e> {
             ));
         };
         if self.inserter.queue.failed.load(Relaxed) {
-            // What it was is told in the end.
+            // The reason is reported at the end.
             return Err(String::new());
         }
         self.delay.key(self.engine);
@@ -621,7 +621,7 @@ impl Sink for Loader<'_, '_> {
     }
 
     fn reserve_keys(&mut self, db: u64, keys: u64) {
-        // No key takes less than this; a hint beyond is wrong.
+        // No key takes less than this; a larger hint is wrong.
         const KEY_MIN: u64 = 3;
         let loading = &self.engine.persistence_status().loading;
         let left = loading.total_bytes.load(Relaxed).saturating_sub(loading.loaded_bytes.load(Relaxed));
@@ -632,7 +632,7 @@ impl Sink for Loader<'_, '_> {
 
     fn slot_import(&mut self, name: &[u8; 40], slots: SlotSet) {
         self.engine.host().track_import(name, &slots);
-        // What is read beside what is served counts by itself.
+        // A data set that is read beside the served one counts by itself.
         self.inserter.keyspace.hidden_slots().hide(*name, slots);
     }
 
@@ -677,7 +677,7 @@ impl Sink for Loader<'_, '_> {
     }
 }
 
-/// Reads the base of a log. Nothing in it counts as expired: what comes after it may rely on it.
+/// Reads the base of a log. No key in it counts as expired: the records after it may rely on it.
 pub(crate) fn load_base(engine: &Engine, source: &mut Source<'_>, options: LoadOptions) -> Result<LoadedFile, String> {
     let config = engine.config().snapshot();
     let mode = Mode { merge: false, expires: false };
@@ -686,7 +686,7 @@ pub(crate) fn load_base(engine: &Engine, source: &mut Source<'_>, options: LoadO
     result.map_err(|fault| describe(&fault, "rdbLoadObject"))
 }
 
-/// Whether versions that are not known are tried.
+/// Returns whether unknown versions are tried.
 fn is_relaxed(config: &Config) -> bool {
     config.choice(Directive::RDB_VERSION_CHECK) == "relaxed"
 }

@@ -1,7 +1,7 @@
-//! How the data set gets to files and back: snapshots, the append-only file, the end of the process.
+//! The way of the data set to files and back: snapshots, the append-only file, the end of the process.
 //!
-//! In: commands, directives, and the time. Out: when a file is begun, and what becomes of a failure. The formats are
-//! the crate `persistence`'s; files and threads are the host's.
+//! In: commands, directives, and the time. Out: the beginning of a file, and the consequences of a failure. The formats
+//! are the crate `persistence`'s; files and threads are the host's.
 
 pub mod aof;
 pub mod ending;

@@ -1,8 +1,8 @@
-//! SAVE, BGSAVE, LASTSAVE: the keyspace into a file, and what decides when that happens by itself.
+//! SAVE, BGSAVE, LASTSAVE: the keyspace into a file, and the decision when that happens by itself.
 //!
-//! Saving is the same in all ways: a [cut](engine::snapshot::captures) is walked by a thread of the host's while all
-//! others serve. SAVE lets its client wait for the end, and nobody else. One save at a time, and none in the background
-//! beside a rewrite of the log, as users know it; [`PersistenceStatus`] knows of it. Cuts would allow more.
+//! Saving is the same in all ways: a thread of the host's walks a [snapshot](engine::snapshot::captures) while all
+//! others serve. SAVE lets only its client wait for the end. One save at a time, and none in the background beside a
+//! rewrite of the log, as users know it; [`PersistenceStatus`] records it. Snapshots would allow more.
 //!
 //! [`PersistenceStatus`]: engine::status::persistence_status::PersistenceStatus
 
@@ -98,7 +98,7 @@ fn bgsave(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if saves.is_running() {
         return Err(Error::SaveRunning);
     }
-    // What comes after it in its transaction is saved, too.
+    // Later changes of its transaction are saved, too.
     let in_exec = cx.blocking == Blocking::Refused;
     let waits = in_exec || aof::is_rewriting(cx.engine);
     if waits && (is_asked || in_exec) {
@@ -114,7 +114,7 @@ fn bgsave(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if !start(cx.engine) {
         return Err(Error::Failed);
     }
-    // For who asks before the thread has begun.
+    // The count is for clients that ask before the thread has begun.
     let keys = (0..cx.engine.locks().len()).map(|shard| cx.engine.shard_total(shard) as u64).sum();
     let _ = cx.engine.persistence_status().progress.total.compare_exchange(0, keys, Relaxed, Relaxed);
     cx.reply.simple("Background saving started");
@@ -136,7 +136,7 @@ fn cancel(cx: &mut Context<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Saves in the calling thread, which waits for locks as long as `patience` lets it.
+/// Saves in the calling thread, which waits for locks as long as `patience` allows.
 ///
 /// # Errors
 /// `ResourceBusy`: another save is under way. `WouldBlock`: that takes more than `patience`, and nothing was done.
@@ -144,7 +144,7 @@ fn cancel(cx: &mut Context<'_>) -> Result<(), Error> {
 pub fn save_now(engine: &Engine, patience: Option<LockTimeout>) -> io::Result<()> {
     let give_up = || patience.is_some_and(|patience| patience.is_over(engine));
     let saves = engine.persistence_status();
-    // Who cannot have the locks is not to be taken for one who saves.
+    // A caller that cannot have the locks must not count as one that saves.
     let can_begin = engine.stats_unless(give_up).is_some();
     if !can_begin || give_up() && saves.is_running() && !saves.is_running_in_background() {
         return Err(ErrorKind::WouldBlock.into());
@@ -161,7 +161,7 @@ pub fn save_now(engine: &Engine, patience: Option<LockTimeout>) -> io::Result<()
     result
 }
 
-/// Saves on another thread; false if none could be had or a save is under way.
+/// Saves on another thread; false if none is available or a save is under way.
 fn start(engine: &Engine) -> bool {
     let host = engine.host();
     if !engine.persistence_status().begin(Some(engine.steady_now())) {
@@ -181,10 +181,10 @@ fn start(engine: &Engine) -> bool {
     }
 }
 
-/// How often it is looked whether a rewrite of the log has ended.
+/// Interval of the checks whether a rewrite of the log has ended.
 const REWRITE_LOOK: Duration = Duration::from_millis(1);
 
-/// A rewrite of the log that began in the same moment ends first.
+/// Saves in the background. A rewrite of the log that began in the same moment ends first.
 fn save_in_background(engine: &Engine) {
     while aof::is_rewriting(engine) && !engine.persistence_status().is_cancelled() {
         engine.host().rest(REWRITE_LOOK);
@@ -198,7 +198,7 @@ fn save_in_background(engine: &Engine) {
     }
 }
 
-/// Saves for who has the right to, and gives it back.
+/// Saves for a caller that has the right to, and returns the right.
 fn save_to_file(engine: &Engine, give_up: &dyn Fn() -> bool) -> io::Result<()> {
     let stats = engine.stats_unless(give_up).ok_or(io::Error::from(ErrorKind::WouldBlock));
     let result = stats.and_then(|stats| write(engine, give_up).map(|_| stats.dirty));
@@ -223,7 +223,7 @@ fn write(engine: &Engine, give_up: &dyn Fn() -> bool) -> io::Result<SavedSize> {
 /// Milliseconds before a save that failed is tried again by itself.
 const RETRY: i64 = 6000;
 
-/// Begins what is scheduled, and what save points ask for. To be called by one thread, some times a second.
+/// Begins scheduled saves, and those that save points demand. To be called by one thread, some times a second.
 pub fn tick(engine: &Engine, now: SteadyMs) {
     let (saves, config) = (engine.persistence_status(), engine.config().snapshot());
     refresh(engine, &config);
@@ -250,7 +250,7 @@ pub fn tick(engine: &Engine, now: SteadyMs) {
     }
 }
 
-/// Whether writes are refused depends on the last save and on the configuration.
+/// Updates whether writes are refused, which depends on the last save and on the configuration.
 pub fn refresh(engine: &Engine, config: &Config) {
     let refuse = engine.persistence_status().has_failed()
         && config.flag(Directive::STOP_WRITES_ON_BGSAVE_ERROR)

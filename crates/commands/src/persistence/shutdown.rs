@@ -29,7 +29,7 @@ fn shutdown(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let given = |word: &str| (1..args.len()).any(|index| args.is(index, word));
     const KNOWN: [&str; 7] = ["nosave", "save", "now", "force", "safe", "failover", "abort"];
     let known = |index: usize| KNOWN.iter().any(|word| args.is(index, word));
-    // An ABORT may be said twice.
+    // ABORT may be given twice.
     let is_only_abort = (1..args.len()).all(|index| args.is(index, "abort"));
     if !(1..args.len()).all(known) || given("save") && given("nosave") || given("abort") && !is_only_abort {
         return Err(Error::Syntax);
@@ -75,7 +75,7 @@ fn shutdown(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The client waits, and another thread for what is to be waited for.
+/// Makes the client wait, and another thread perform the end.
 fn end_elsewhere(cx: &mut Context<'_>, args: &Args<'_>, end: End, how: HowToEnd, asker: String) -> Result<(), Error> {
     let waiting = cx.wait_elsewhere(args).ok_or(Error::ShutdownFailed)?;
     let work = move |engine: &Engine| match end.perform(engine, how, Some(&asker)) {

@@ -1,5 +1,4 @@
-//! How values and files of the data set are written, as the configuration says: for saves, bases of the log, DUMP and
-//! MIGRATE.
+//! The form of the data set's values and files, by the configuration: for saves, bases of the log, DUMP and MIGRATE.
 
 use crate::version::CINNABAR;
 use cluster::slot_set::SlotSet;
@@ -12,13 +11,13 @@ use persistence::format::Family;
 use persistence::save::{self, Marks};
 use std::time::Duration;
 
-/// How values are written, as the configuration says.
+/// Returns the form of values, by the configuration.
 pub(crate) fn style(config: &Config) -> Style {
     let family = if config.choice(Directive::RDB_VERSION_COMPAT) == "redis" { Family::Redis } else { Family::Valkey };
     Style { compress: config.flag(Directive::RDBCOMPRESSION), family }
 }
 
-/// How a file of all keys is written. `is_base`: it is the base of a log.
+/// Returns the options of a file of all keys. `is_base`: it is the base of a log.
 pub(crate) fn options(engine: &Engine, config: &Config, is_base: bool) -> save::SaveOptions {
     let now = engine.host().unix_us(UnixUs(0)).ms();
     let clock = engine.access_clock(now);

@@ -1,4 +1,4 @@
-//! The end of a log in the history: a member of an in-sync set that is shut down is itself again when its log is
+//! The end of a log in the history: a member of an in-sync set that is shut down resumes its place when its log is
 //! loaded.
 
 use super::lifecycle::flush;
@@ -13,11 +13,11 @@ use std::time::Duration;
 
 /// The longest wait for commands and a rewrite that are under way, in milliseconds.
 const PATIENCE: i64 = 10_000;
-/// The time between two looks at a rewrite that is to end.
+/// The time between two checks of a rewrite that is to end.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Notes the place in the history at which the log of a member ends, if the log has all of the data by now. No command
-/// that writes begins until the returned value is dropped.
+/// Records the place in the history at which the log of a member ends, if the log has all of the data by now. No
+/// command that writes begins until the returned value is dropped.
 pub fn mark_end(engine: &Engine) -> Option<HeldWrites<'_>> {
     let aof = of(engine).filter(|aof| aof.state() == State::On)?;
     let acknowledgement = &engine.replication().acknowledgement;

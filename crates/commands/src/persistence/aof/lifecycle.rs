@@ -1,4 +1,4 @@
-//! The log when the server starts and ends, and when `appendonly` is turned.
+//! The log when the server starts and ends, and when `appendonly` changes.
 
 use super::log_health::refuse_until_on;
 use super::replay::{LoadFailed, load_files};
@@ -14,7 +14,7 @@ use persistence::aof::{Aof, State, of};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Turns the log on or off as the configuration has it. What takes all locks is left for later in a transaction, which
+/// Turns the log on or off by the configuration. A step that takes all locks is left for later in a transaction, which
 /// has some. While another data set comes the log stays off: [`StoppedLog`] looks at the configuration at its end. An
 /// error is for the client that changed it.
 pub fn follow(engine: &Engine, config: &Config, in_transaction: bool) -> Result<(), String> {
@@ -28,7 +28,7 @@ pub fn follow(engine: &Engine, config: &Config, in_transaction: bool) -> Result<
     Ok(())
 }
 
-/// Whether what is logged from now on has the time before it.
+/// Sets whether the log has remarks of the time from now on.
 pub(crate) fn set_timestamps(engine: &Engine, config: &Config) {
     if let Some(aof) = of(engine) {
         let seconds = engine.host().unix_us(UnixUs(0)).seconds();
@@ -36,7 +36,7 @@ pub(crate) fn set_timestamps(engine: &Engine, config: &Config) {
     }
 }
 
-/// When the log is synced from now on. Replies that are kept may not have to wait any more.
+/// Sets when the log is synced from now on. Held replies may not have to wait any more.
 pub(crate) fn set_policy(engine: &Engine, config: &Config) {
     if let Some(aof) = of(engine) {
         aof.journal.set_policy(policy(config));
@@ -44,7 +44,7 @@ pub(crate) fn set_policy(engine: &Engine, config: &Config) {
     }
 }
 
-/// Writes what the log does not have yet, before what there is makes way for what is read from it. Nothing may be
+/// Writes records that the log does not have yet, before the present data makes way for that of the log. Nothing may be
 /// logged meanwhile.
 pub(crate) fn write_before_loading(engine: &Engine) -> Result<(), LoadFailed> {
     of(engine).map_or(Ok(()), |aof| aof.journal.write()).map_err(|error| {
@@ -53,7 +53,7 @@ pub(crate) fn write_before_loading(engine: &Engine) -> Result<(), LoadFailed> {
     })
 }
 
-/// Reads the log once more, in the place of what there was (DEBUG LOADAOF). Nothing may be logged meanwhile.
+/// Reads the log once more, in the place of the present data (DEBUG LOADAOF). Nothing may be logged meanwhile.
 pub(crate) fn load_again(engine: &Engine) -> Result<(), LoadFailed> {
     let Some(aof) = of(engine) else { return Ok(()) };
     let is_there = load_files(engine, aof)? || aof.manifest.lock().readable().next().is_some();
@@ -105,7 +105,7 @@ fn turn_off(engine: &Engine, aof: &Aof) {
         engine.host().notice(&format!("Killing running AOF rewrite child: {}", engine.host().process().id));
         cancel(engine, aof);
     }
-    // What cannot be written is of no use to anybody any more.
+    // Bytes that cannot be written are not needed any more.
     let _ = flush(engine, aof);
     aof.journal.end();
     aof.forget_failure(|| engine.persistence_status().refuse_unlogged(false));
@@ -119,12 +119,12 @@ fn turn_off(engine: &Engine, aof: &Aof) {
 #[must_use]
 pub struct StoppedLog<'e> {
     engine: &'e Engine,
-    /// The file in which the data set lies, too.
+    /// The file that holds the data set, too.
     file: Option<Vec<u8>>,
 }
 
 impl<'e> StoppedLog<'e> {
-    /// Turns the log off: records of the data set that goes are of no use any more.
+    /// Turns the log off: records of the data set that goes are not needed any more.
     pub fn stop(engine: &'e Engine) -> StoppedLog<'e> {
         if let Some(aof) = of(engine) {
             let mut switch = aof.switch.lock();
@@ -136,8 +136,8 @@ impl<'e> StoppedLog<'e> {
         StoppedLog { engine, file: None }
     }
 
-    /// The data set lies in this file, too, which becomes the base of the log. Nothing of the primary's stream may be
-    /// applied until this value is dropped.
+    /// Records that this file holds the data set, too, and becomes the base of the log. Nothing of the primary's stream
+    /// may be applied until this value is dropped.
     pub fn set_base(&mut self, file: Vec<u8>) {
         self.file = Some(file);
     }
@@ -150,7 +150,7 @@ impl Drop for StoppedLog<'_> {
     }
 }
 
-/// Turns the log on after a synchronization, unless the configuration has none. Where that fails now it is tried again,
+/// Turns the log on after a synchronization, unless the configuration has none. If that fails now it is tried again,
 /// and clients' writes are refused meanwhile.
 fn restart_after_sync(engine: &Engine, config: &Config, file: Option<&[u8]>) {
     let Some(aof) = of(engine) else { return };
@@ -175,7 +175,7 @@ fn restart_after_sync(engine: &Engine, config: &Config, file: Option<&[u8]>) {
     }
 }
 
-/// Writes and syncs what there is.
+/// Writes and syncs all records.
 pub(super) fn flush(engine: &Engine, aof: &Aof) -> io::Result<()> {
     let result = aof.journal.write().and_then(|()| aof.journal.sync().map(drop));
     if let Err(error) = &result {
@@ -184,8 +184,8 @@ pub(super) fn flush(engine: &Engine, aof: &Aof) -> io::Result<()> {
     result
 }
 
-/// Before the server ends; false if it must not, because the log is not complete yet, or cannot be completed and
-/// clients were told that it would be.
+/// Ends the log before the server ends; false if the server must not end, because the log is not complete yet, or
+/// cannot be completed though clients rely on it.
 pub fn stop_at_end(engine: &Engine, force: bool) -> bool {
     let Some(aof) = of(engine) else { return true };
     if aof.state() == State::Waiting {
@@ -211,7 +211,7 @@ pub fn stop_at_end(engine: &Engine, force: bool) -> bool {
     true
 }
 
-/// Reads the log, and goes on with it.
+/// Reads the log, and continues it.
 ///
 /// # Errors
 /// A file is missing or faulty, or the one to append to cannot be opened; the log says which.
@@ -228,7 +228,7 @@ pub fn load_and_begin(engine: &Engine) -> Result<(), LoadFailed> {
     })
 }
 
-/// Opens the file that is appended to; makes a base if there is none. Nobody may have changed anything since the log
+/// Opens the file that is appended to; makes a base if there is none. No thread may have changed the data since the log
 /// was read.
 fn begin_at_start(engine: &Engine, aof: &Aof) -> io::Result<()> {
     let config = engine.config().snapshot();

@@ -6,7 +6,7 @@ use persistence::aof::{Aof, RewriteAttempt, State};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The system's name for an error that has no number.
+/// The system's number for an error without a number.
 const EIO: i32 = 5;
 
 /// Takes the result of an attempt to write or sync the log: clients' writes are refused while that fails.

@@ -1,8 +1,8 @@
-//! The append-only file's commands: BGREWRITEAOF, WAITAOF; and what decides about it at run time.
+//! The append-only file's commands: BGREWRITEAOF, WAITAOF; and the decisions about it at run time.
 //!
-//! [`persistence::aof`] says what the files are. Here is when they change: `lifecycle.rs` opens them when the server
-//! starts and when `appendonly` is turned, `replay.rs` reads them, `rewrite.rs` begins a new base. The thread that
-//! writes and syncs is the host's; it tells [`wrote`] how that went.
+//! [`persistence::aof`] describes the files. These files decide when they change: `lifecycle.rs` opens them when the
+//! server starts and when `appendonly` changes, `replay.rs` reads them, `rewrite.rs` begins a new base. The thread that
+//! writes and syncs is the host's; it reports each result to [`wrote`].
 
 mod end_mark;
 mod lifecycle;
@@ -61,7 +61,7 @@ pub(crate) const COMMANDS: &[Command] = &[
 fn rewrite_command(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let Some(aof) = of(cx.engine) else { return Err(Error::NoAof) };
     if aof.stats.rewriting.load(Relaxed) {
-        // One that ends early has as good as ended: its thread goes on with this one.
+        // A cancelled rewrite has as good as ended: its thread continues with this one.
         if aof.stats.cancelled.load(Relaxed) {
             aof.stats.scheduled.store(true, Relaxed);
             cx.reply.simple("Background append only file rewriting started");
@@ -69,7 +69,7 @@ fn rewrite_command(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> 
         }
         return Err(Error::AofRewriteRunning);
     }
-    // What is asked for may be tried at once, however often it failed.
+    // A requested rewrite may be tried at once, however often the last ones failed.
     aof.stats.failures.store(0, Relaxed);
     if cx.engine.persistence_status().is_running() || cx.keys.reaches_all() {
         aof.stats.scheduled.store(true, Relaxed);
@@ -89,7 +89,7 @@ const FAILURES_ALLOWED: u64 = 3;
 const DELAY_MAX: i64 = 60;
 
 /// Begins rewrites that are due. To be called by one thread, some times a second. `now`: the same moment as `now_ms` by
-/// the clock that never goes back.
+/// the monotonic clock.
 pub fn tick(engine: &Engine, now_ms: UnixMs, now: SteadyMs) {
     let Some(aof) = of(engine) else { return };
     let (config, stats) = (engine.config().snapshot(), &aof.stats);
@@ -120,7 +120,7 @@ pub fn tick(engine: &Engine, now_ms: UnixMs, now: SteadyMs) {
     }
 }
 
-/// Whether so many rewrites failed that the next one has to wait.
+/// Returns whether so many rewrites failed that the next one has to wait.
 fn is_limited(engine: &Engine, aof: &Aof, now: SteadyMs) -> bool {
     let stats = &aof.stats;
     let failures = stats.failures.load(Relaxed);
@@ -138,13 +138,13 @@ fn is_limited(engine: &Engine, aof: &Aof, now: SteadyMs) -> bool {
     limited
 }
 
-/// Whether the log is so far behind that it is to be written whatever stands in the way of that.
+/// Returns whether the log is so far behind that it is to be written whatever stands in the way of that.
 pub fn is_far_behind(aof: &Aof) -> bool {
     aof.behind() > aof.lag_hold.most()
 }
 
-/// Holds writes back while the log is too far behind, and lets them go on after that; or where they are refused, since
-/// it cannot be written. To be called when it has grown and when it has been written.
+/// Holds writes back while the log is too far behind, and releases them after that; or if they are refused, since it
+/// cannot be written. To be called when it has grown and when it has been written.
 pub fn regulate(engine: &Engine, aof: &Aof) {
     let may_wait = || aof.state() != State::Off && !aof.has_failed();
     engine.regulate_writes(&aof.lag_hold, || if may_wait() { aof.behind() } else { 0 });
@@ -153,7 +153,7 @@ pub fn regulate(engine: &Engine, aof: &Aof) {
 /// The fields of INFO's section about persistence.
 pub(crate) struct AofReport {
     pub fields: Vec<(&'static str, String)>,
-    /// Those that there are only while there is a log.
+    /// The fields that exist only while the log is on.
     pub sizes: Vec<(&'static str, String)>,
 }
 

@@ -22,7 +22,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 pub struct LoadFailed;
 
-/// Reads all files of the log; false if there are none. The caller has seen to it that no other thread gets at the
+/// Reads all files of the log; false if there are none. The caller has made sure that no other thread accesses the
 /// data.
 pub fn load_files(engine: &Engine, aof: &Aof) -> Result<bool, LoadFailed> {
     let host = engine.host();
@@ -53,8 +53,7 @@ pub fn load_files(engine: &Engine, aof: &Aof) -> Result<bool, LoadFailed> {
     let mut before = 0;
     for (index, entry) in files.iter().enumerate() {
         let began = host.unix_us(UnixUs(0));
-        // What was not written to the end may have been listed already with the file that comes next, which is empty
-        // then.
+        // A file that was not written to its end may have been listed already with the next one, which is empty then.
         let is_empty = |later: &ManifestEntry| aof.storage.len(&aof.path(&later.name)).is_ok_and(|len| len == 0);
         let is_last = files[index + 1..].iter().all(is_empty);
         load_file(engine, aof, entry, before, is_last)?;
@@ -98,7 +97,7 @@ fn read_manifest(engine: &Engine, aof: &Aof) -> Result<Manifest, LoadFailed> {
     })
 }
 
-/// A log of one file, as servers wrote it before they had several, becomes the base.
+/// Makes a log of one file, as servers wrote it before they had several, the base.
 fn upgrade(engine: &Engine, aof: &Aof, manifest: &mut Manifest) -> io::Result<()> {
     let file = aof.file();
     let is_there = |name: &[u8]| match aof.storage.len(name) {
@@ -129,7 +128,7 @@ fn upgrade(engine: &Engine, aof: &Aof, manifest: &mut Manifest) -> io::Result<()
     Ok(())
 }
 
-/// `before`: bytes of the files that were read already. `is_last`: nothing comes behind this one.
+/// Reads a file. `before`: bytes of the files that were read already. `is_last`: no file comes behind this one.
 fn load_file(engine: &Engine, aof: &Aof, entry: &ManifestEntry, before: u64, is_last: bool) -> Result<(), LoadFailed> {
     let host = engine.host();
     let name = String::from_utf8_lossy(&entry.name).into_owned();
@@ -177,10 +176,10 @@ fn load_file(engine: &Engine, aof: &Aof, entry: &ManifestEntry, before: u64, is_
     }
 }
 
-/// Commands after which others that wait for this thread are looked after.
+/// Commands after which other clients of this thread are served.
 const BREATH: u32 = 1024;
 
-/// Runs commands up to the end or a fault: how many bytes of the file are good, and the fault.
+/// Runs commands up to the end or a fault: returns how many bytes of the file are good, and the fault.
 fn run_all(
     engine: &Engine,
     reader: &mut Reader<'_>,
@@ -229,8 +228,8 @@ fn run_all(
     }
 }
 
-/// The file ends within a command: it may be cut off where the last whole one ends. One that others follow stays as it
-/// is: without its end, nothing would tell the next start that the log has a gap.
+/// Handles a file that ends within a command: it may be cut off where the last whole command ends. A file that others
+/// follow stays as it is: without its end, the next start would not detect the gap in the log.
 fn truncate(
     engine: &Engine,
     aof: &Aof,

@@ -1,11 +1,11 @@
-//! Rewriting: a new base of the present moment, and a new file for what comes after it.
+//! Rewriting: a new base of the present moment, and a new file for the records after it.
 //!
 //! ```text
 //!   the next file of changes is opened and listed - the cut: the journal turns to it - the base is written -
 //!   the manifest names the new base and the new file alone - the others are removed
 //! ```
 //!
-//! A log that is being turned on has nothing to fall back on: its first file of changes has a temporary name until
+//! A log that is being turned on has no base to fall back on: its first file of changes has a temporary name until
 //! there is a base.
 
 use super::log_health::{refuse_until_on, wrote};
@@ -22,7 +22,7 @@ use std::io::{self, ErrorKind};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::Duration;
 
-/// Begins a rewrite on another thread; false if that cannot be. The files of a server that ends stay as they are.
+/// Begins a rewrite on another thread; false if that is impossible. The files of a server that ends stay as they are.
 pub fn start(engine: &Engine, aof: &Aof) -> bool {
     let (host, stats) = (engine.host(), &aof.stats);
     if stats.rewriting.swap(true, SeqCst) {
@@ -53,7 +53,7 @@ fn run(engine: &Engine) {
     while attempt(engine, aof) {}
 }
 
-/// True if it was given up, and is to begin anew.
+/// Attempts a rewrite; true if it was given up, and is to begin anew.
 fn attempt(engine: &Engine, aof: &Aof) -> bool {
     let (host, stats) = (engine.host(), &aof.stats);
     let result = rewrite(engine, aof);
@@ -81,7 +81,7 @@ fn attempt(engine: &Engine, aof: &Aof) -> bool {
             refuse_until_on(engine, aof, error);
         }
     }
-    // A cancellation holds this, too, so that nothing is cancelled that has ended.
+    // A cancellation holds this lock, too, so that it never hits a rewrite that has ended.
     let _switch = aof.switch.lock();
     engine.persistence_status().cancel_rewrite(false);
     let is_ending = engine.replication().acknowledgement.is_ending();
@@ -96,7 +96,7 @@ fn attempt(engine: &Engine, aof: &Aof) -> bool {
     again
 }
 
-/// Lets the rewrite that is under way end early, if there is one. [`Aof::switch`] must be held.
+/// Makes the rewrite that is under way end early, if there is one. [`Aof::switch`] must be held.
 pub fn cancel(engine: &Engine, aof: &Aof) {
     if aof.stats.rewriting.load(Relaxed) {
         aof.stats.cancelled.store(true, Relaxed);
@@ -107,7 +107,7 @@ pub fn cancel(engine: &Engine, aof: &Aof) {
 fn rewrite(engine: &Engine, aof: &Aof) -> io::Result<()> {
     let (host, state) = (engine.host(), aof.state());
     if engine.persistence_status().is_running_in_background() {
-        // It began in the same moment, and goes first.
+        // The save began in the same moment, and goes first.
         return Err(ErrorKind::ResourceBusy.into());
     }
     let config = engine.config().snapshot();
@@ -140,7 +140,7 @@ fn rewrite(engine: &Engine, aof: &Aof) -> io::Result<()> {
     if result.is_ok() {
         aof.journal.settle(cut_at);
     } else {
-        // The error that is reported is the one that came first.
+        // The first error is the one reported.
         let _ = aof.storage.remove(&temporary);
         if state == State::Waiting {
             abandon(engine, aof);
@@ -149,7 +149,7 @@ fn rewrite(engine: &Engine, aof: &Aof) -> io::Result<()> {
     result
 }
 
-/// The next file of changes is part of the log before anything is in it.
+/// Opens the next file of changes, which is part of the log before it has a record.
 fn open_next(engine: &Engine, aof: &Aof) -> io::Result<JournalTarget> {
     let mut manifest = aof.manifest.lock().clone();
     let entry = manifest.add_incr(aof.file());
@@ -199,9 +199,9 @@ pub fn write_base(
     file.commit()
 }
 
-/// The new base takes the place of what was before it.
+/// Puts the new base in the place of the files before it.
 fn finish(engine: &Engine, aof: &Aof, rdb: bool, temporary: &[u8]) -> io::Result<()> {
-    // Nobody turns the log on or off in the meantime.
+    // No thread turns the log on or off in the meantime.
     let _switch = aof.switch.lock();
     if aof.stats.cancelled.load(Relaxed) {
         return Err(ErrorKind::Interrupted.into());
@@ -244,8 +244,8 @@ fn finish(engine: &Engine, aof: &Aof, rdb: bool, temporary: &[u8]) -> io::Result
     Ok(())
 }
 
-/// Looks at the files of a log that is complete, and removes those that are not part of it any more. What fails of that
-/// is tried again after the next rewrite.
+/// Looks at the files of a log that is complete, and removes those that are not part of it any more. A removal that
+/// fails is tried again after the next rewrite.
 pub fn tidy(engine: &Engine, aof: &Aof) {
     let is_kept = engine.config().snapshot().flag(Directive::AOF_DISABLE_AUTO_GC);
     let result = aof.total_size().and_then(|size| {
@@ -262,23 +262,23 @@ pub fn tidy(engine: &Engine, aof: &Aof) {
     }
 }
 
-/// The log that was to begin did not.
+/// Abandons the log that was to begin.
 fn abandon(engine: &Engine, aof: &Aof) {
     engine.set_logging(LogUser::File, false);
     aof.journal.end();
     let name = aof.temporary_incr();
     let shown = String::from_utf8_lossy(&name).into_owned();
     engine.host().notice(&format!("Removing the temp incr aof file {shown} in the background"));
-    // It is made anew with the next attempt.
+    // The file is made anew with the next attempt.
     let _ = aof.storage.remove(&aof.path(&name));
 }
 
-/// Whether a new base is being written.
+/// Returns whether a new base is being written.
 pub(crate) fn is_rewriting(engine: &Engine) -> bool {
     of(engine).is_some_and(|aof| aof.stats.rewriting.load(Relaxed))
 }
 
-/// Whether a base is to be in the snapshots' format.
+/// Returns whether a base is to be in the snapshots' format.
 pub(super) fn wants_rdb(config: &Config) -> bool {
     config.flag(Directive::AOF_USE_RDB_PREAMBLE)
 }

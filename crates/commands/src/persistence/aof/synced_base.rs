@@ -8,7 +8,7 @@ use persistence::aof::{Aof, State};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Whether the data set stays what the file has until the log goes on behind it: nobody but the primary changes it,
+/// Returns whether the data set stays equal to the file until the log continues behind it: only the primary changes it,
 /// whose stream the caller does not apply meanwhile.
 fn stays_the_same(engine: &Engine) -> bool {
     let config = engine.config().snapshot();
@@ -36,7 +36,7 @@ pub fn adopt(engine: &Engine, aof: &Aof, file: &[u8]) -> io::Result<bool> {
     let target = aof.new_target(&incr.name)?;
     aof.storage.rename(file, &aof.path(&base.name))?;
     if let Err(error) = aof.adopt(manifest) {
-        // It is of no use there; that it cannot be moved back changes nothing about the failure.
+        // The file is of no use there; if it cannot be moved back, the failure is the same.
         let _ = aof.storage.rename(&aof.path(&base.name), file);
         return Err(error);
     }

@@ -1,4 +1,4 @@
-//! WAITAOF: until what the client has written is durable.
+//! WAITAOF: waits until the client's writes are durable.
 
 use crate::core::args::Args;
 use crate::core::context::{Context, Flow};
@@ -46,9 +46,9 @@ pub fn waitaof(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         cx.engine.host().ask_replicas();
     }
     if let (Some(aof), 1..) = (aof, local) {
-        // Where replicas are waited for, too, the log may still be turned off.
+        // While replicas are waited for, too, the log may still be turned off.
         aof.wait_for(if replicas == 0 { offset } else { u64::MAX }, ticket);
-        // It may have become durable meanwhile.
+        // The log may have become durable meanwhile.
         end_waits(cx.engine, aof);
     }
     Ok(())
