@@ -1,7 +1,7 @@
 //! Unions, intersections and differences of sets.
 //!
-//! The sets are read where they lie: [`Keys::together`] lends all of them at the same time. What is worked out of them
-//! is in `set_operations.rs`; where that takes long, `chunked_algebra.rs` does it a chunk at a time.
+//! The sets are read where they lie: [`Keys::together`] lends all of them at the same time. The computation is in
+//! `set_operations.rs`; if it takes long, `chunked_algebra.rs` does it a chunk at a time.
 
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, Group, READONLY, WRITE, key};
@@ -105,7 +105,7 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// Names of keys, in the order in which they were given; None for those that are missing.
+/// Names of keys, in the order in which they were given; None for missing keys.
 pub type Names<'a> = SmallVec<[Option<Key<'a>>; 4]>;
 
 /// Looks the keys at these arguments up; all of them must hold sets or be missing.
@@ -118,7 +118,7 @@ pub fn look_up<'a>(cx: &mut Context<'_>, args: &'a Args<'_>, indices: Range<usiz
         .collect()
 }
 
-/// The key of the only set that is there, if it is one: what is made of it alone is listed as SMEMBERS does it.
+/// Returns the key of the only set that exists, if there is one: its result alone is listed as SMEMBERS does it.
 fn only_one<'a>(names: &Names<'a>) -> Option<Key<'a>> {
     let mut there = names.iter().copied().flatten();
     let first = there.next()?;
@@ -133,7 +133,7 @@ pub fn borrow<'k>(keys: &'k Keys<'_>, names: &Names<'_>) -> Sets<'k> {
     names.iter().map(|name| name.and_then(set)).collect()
 }
 
-/// The keys of the sets that are there, each once, in the order of what `rank` makes of their sizes.
+/// Returns the keys of the sets that exist, each once, in the order of their sizes' `rank`.
 fn by_size<'a, R: Ord>(names: &[Option<Key<'a>>], sets: &[Option<&Set>], rank: impl Fn(usize) -> R) -> Vec<Key<'a>> {
     let there = names.iter().zip(sets).filter_map(|(name, set)| Some(((*name)?, (*set)?.len())));
     let mut sized: Vec<(Key<'a>, usize)> = Vec::new();
@@ -146,7 +146,7 @@ fn by_size<'a, R: Ord>(names: &[Option<Key<'a>>], sets: &[Option<&Set>], rank: i
     sized.into_iter().map(|(name, _)| name).collect()
 }
 
-/// How the work on these sets lends the worker.
+/// Returns the lending for the work on these sets.
 pub fn lending<'c>(cx: &mut Context<'c>, names: &Names<'_>) -> Result<Lending<'c>, Error> {
     let members = borrow(&cx.keys, names).iter().flatten().map(|set| set.len()).sum();
     cx.lending(members)
@@ -247,7 +247,7 @@ fn sdiff(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let names = look_up(cx, args, 1..args.len())?;
     if let Some(key) = names[0].filter(|_| names[1..].iter().all(Option::is_none)) {
         if let Some(Some(Set::Small(pack))) = borrow(&cx.keys, &names).first() {
-            // A dump that nobody looked into may bring a member twice: a difference has it once.
+            // A dump that was not checked may contain a member twice: a difference has it once.
             let mut shown = MemberRefs::default();
             let members: Vec<Item<'_>> = pack.iter().filter(|member| shown.insert(*member)).collect();
             cx.reply.set(members.len());
@@ -288,7 +288,7 @@ fn sdiffstore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Puts the result in the place of whatever the key at argument 1 holds, and replies its size.
+/// Puts the result in the place of the value of the key at argument 1, and replies its size.
 fn store(cx: &mut Context<'_>, args: &Args<'_>, result: Set, event: &'static str) {
     let mut edit = cx.keys.edit_for_result(cx.key(args, 1), result.is_empty());
     cx.reply.int(result.len() as i64);
@@ -310,7 +310,7 @@ mod tests {
         words.map(str::to_owned).collect()
     }
 
-    /// Sets of every form and of several sizes, by name, each with its members.
+    /// Returns sets of every form and of several sizes, by name, each with its members.
     fn filled(client: &mut Client) -> Vec<(String, BTreeSet<String>)> {
         let mut sets = Vec::new();
         for (form, step) in [("ints", 1), ("small", 2), ("big", 3), ("strings", 2), ("few", 30), ("many", 1)] {
@@ -432,7 +432,7 @@ mod tests {
         }
     }
 
-    /// What Valkey 8.1 says of the same sets.
+    /// Valkey 8.1's replies for the same sets.
     #[test]
     fn results_have_the_forms_that_clients_see() {
         let mut client = Client::new();

@@ -1,5 +1,5 @@
-//! How many members an intersection, a union or a difference of sets has, without listing them: SINTERCARD, SUNIONCARD,
-//! SDIFFCARD.
+//! SINTERCARD, SUNIONCARD, SDIFFCARD: the number of members in an intersection, a union or a difference of sets,
+//! without listing them.
 
 use crate::core::args::Args;
 use crate::core::command::{Command, Group, READONLY, key};
@@ -35,7 +35,7 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// What the entries of this family have in common.
+/// The common parts of this family's entries.
 const CARDINALITY: Command = Command {
     group: Group::Set,
     since: "8.10.0",
@@ -49,7 +49,7 @@ const CARDINALITY: Command = Command {
 /// Members, counted up to a limit.
 struct Count {
     found: usize,
-    /// 0: none.
+    /// The limit; 0: none.
     limit: usize,
 }
 
@@ -60,7 +60,7 @@ impl Count {
     }
 }
 
-/// The sets, and a count with the limit that is given. `approx`: whether an estimate may be asked for.
+/// Parses the sets, and returns a count with the given limit. `approx`: whether an estimate may be requested.
 fn parse<'a>(cx: &mut Context<'_>, args: &'a Args<'_>, approx: bool) -> Result<(Names<'a>, Count), Error> {
     let keys =
         args.int(1).ok().and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0).ok_or(Error::NoKeysNumbered)?;
@@ -90,7 +90,8 @@ fn sintercard(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// What is counted exactly is a good estimate, too: members are looked at where they lie, and not copied.
+/// Replies the exact number of members, which is a good estimate, too: members are looked at where they lie, and not
+/// copied.
 fn sunioncard(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (names, mut count) = parse(cx, args, true)?;
     let lending = lending(cx, &names)?;

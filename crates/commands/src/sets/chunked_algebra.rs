@@ -1,7 +1,7 @@
 //! Unions, intersections and differences of large sets, worked out and replied in chunks.
 //!
-//! The result is of the moment when the command ran, but is not worked out in that moment: no large set is copied, and
-//! no shard is held for longer than a piece takes. [Snapshot iterators](structures::snapshot_iterator) keep the sets as
+//! The result is of the moment when the command ran, but is not computed in that moment: no large set is copied, and no
+//! shard is held for longer than a piece takes. [Snapshot iterators](structures::snapshot_iterator) retain the sets as
 //! they were; a set in a compact form is copied.
 //!
 //! ```text
@@ -29,7 +29,7 @@ use structures::listpack::Item;
 use structures::set::Set;
 use structures::snapshot_iterator::TableSnapshotIterator;
 
-/// Members that are looked up at once, at most; what takes more is chunked.
+/// Members that are looked up at once, at most; a larger operation is chunked.
 pub const AT_ONCE: usize = 10_000;
 /// Members that are walked through in one piece.
 const PIECE: usize = 500;
@@ -54,7 +54,7 @@ struct Job {
     inputs: Vec<Input>,
     /// The input that is walked through.
     walked: usize,
-    /// Members of that input that not all others have been asked about.
+    /// Members of that input that are still to be looked up in some of the others.
     piece: Option<Piece>,
     chunks: VecDeque<Reply>,
     count: usize,
@@ -63,9 +63,9 @@ struct Job {
 
 struct Piece {
     members: Vec<Vec<u8>>,
-    /// There are no more.
+    /// Whether no more members follow.
     is_last: bool,
-    /// The input that is asked next.
+    /// The next input to look them up in.
     asked: usize,
 }
 
@@ -128,14 +128,14 @@ enum Input {
     Copy { set: Set, is_shown: bool },
 }
 
-/// Two walks from the beginning: one shows the members, the other stays there, to be asked.
+/// Two walks from the beginning: one shows the members, the other stays there, for lookups.
 #[derive(Clone)]
 struct SnapshotIterators {
     shows: Arc<TableSnapshotIterator>,
     stays: Arc<TableSnapshotIterator>,
 }
 
-/// Follows a set; its walks are put where who asks for it finds them.
+/// Follows a set; its walks go into the shared cell, where lookups find them.
 struct Follower(Arc<OnceLock<SnapshotIterators>>);
 
 impl Lister for Follower {
@@ -144,7 +144,7 @@ impl Lister for Follower {
         Set::of_mut(object).and_then(begin).is_some_and(|walks| self.0.set(walks).is_ok())
     }
 
-    /// Nothing: who follows a set writes no list of it.
+    /// Writes nothing: a follower writes no list of its set.
     fn piece(&mut self, _object: &Object, _max: usize, _reply: &mut Reply) -> bool {
         true
     }
@@ -160,7 +160,7 @@ impl Input {
         Some(Input::Table { listing, walks: begun.get()?.clone() })
     }
 
-    /// Some more members, and whether they were the last.
+    /// Returns some more members, and whether they were the last.
     fn piece(&mut self, keys: &mut Keys<'_>) -> Result<(Vec<Vec<u8>>, bool), Error> {
         let mut members = Vec::with_capacity(PIECE);
         let done = match self {
@@ -178,7 +178,7 @@ impl Input {
         Ok((members, done))
     }
 
-    /// Keeps of `members` those that this set had, or those that it had not.
+    /// Retains the `members` that this set had, or those that it had not.
     fn retain(&self, keys: &mut Keys<'_>, members: &mut Vec<Vec<u8>>, wanted: bool) -> Result<(), Error> {
         match self {
             Input::Copy { set, .. } => members.retain(|member| set.contains(member) == wanted),

@@ -1,7 +1,7 @@
 //! Members of sets at random: SPOP, SRANDMEMBER.
 //!
-//! Each member is as likely as another. How several are chosen depends on how many of the set they are: few are drawn
-//! one by one, many are found on one walk over the set, and none is copied for it.
+//! Each member is as likely as another. The way to choose several depends on their share of the set: few are drawn one
+//! by one, many are found on one walk over the set, and none is copied for it.
 
 use crate::core::args::Args;
 use crate::core::chunked_reply;
@@ -53,7 +53,7 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// If so many times the rest is at most what is popped, the rest is moved to a new set instead.
+/// Ratio of popped members to the rest from which the rest is moved to a new set instead.
 const REST_SHARE: usize = 5;
 /// Members are drawn one by one up to this share of a set.
 const DRAW_SHARE: usize = 3;
@@ -119,7 +119,7 @@ fn pop_several(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
         if !in_pieces {
             popped.iter().for_each(|member| reply_member(cx.reply, member));
         }
-        // Who lists the set goes on with this one.
+        // A reader that lists the set continues with this one.
         let popped = edit.share(Object::Set(popped));
         edit.commit_many(count as u64, EventClass::SET, "spop");
         if in_pieces {
@@ -138,15 +138,15 @@ fn pop_several(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// How taking so many members out lends the worker.
+/// Returns the lending for taking so many members out.
 fn lending<'c>(cx: &mut Context<'c>, key: Key<'_>, count: usize) -> Result<Lending<'c>, Error> {
     let members = |object: &Object| Set::of(object).map_or(0, Set::len);
-    // Nothing is looked up for a few.
+    // A few members need no look-up.
     let elements = if count > lending::AT_ONCE { cx.elements(key, members).min(count) } else { count };
     cx.lending(elements)
 }
 
-/// The command that removes a key of which nothing is left.
+/// Returns the command that removes a key without members.
 fn removal_word(engine: &Engine) -> &'static [u8] {
     if engine.config().snapshot().flag(Directive::LAZYFREE_LAZY_SERVER_DEL) { b"UNLINK" } else { b"DEL" }
 }
@@ -163,7 +163,7 @@ fn take_rest(set: &mut Set, count: usize, limits: &Limits, lending: &Lending<'_>
     rest
 }
 
-/// What the change log gets in the place of a command that chose these members.
+/// Returns the change log's records of a command that chose these members.
 fn removals<'a>(key: &[u8], members: impl IntoIterator<Item = Item<'a>>) -> Vec<Record> {
     let mut records: Vec<Record> = Vec::new();
     for member in members {
@@ -241,7 +241,7 @@ fn sample<'s>(set: &'s Set, wanted: usize, mut show: impl FnMut(Item<'s>)) {
     }
 }
 
-/// So many members are drawn at once, or as many as the set has.
+/// Members that are drawn at once, or as many as the set has, if these are more.
 const DRAWS_AT_ONCE: usize = 10_000;
 /// Members that are drawn before others get their turn.
 const PIECE: usize = 1000;
@@ -281,7 +281,7 @@ mod tests {
         if words == [""] { Vec::new() } else { words }
     }
 
-    /// A set of each form with `len` members.
+    /// Returns the names of a set of each form with `len` members.
     fn filled(client: &mut Client, len: usize) -> [&'static str; 3] {
         for n in 0..len {
             client.run(&format!("SADD ints {n}"));

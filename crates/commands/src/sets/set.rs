@@ -1,6 +1,6 @@
 //! Sets: members without order, each there once.
 //!
-//! What works on several sets is in `algebra.rs`, what chooses members at random in `random.rs`.
+//! Commands on several sets are in `algebra.rs`, random choices of members in `random.rs`.
 
 use crate::core::args::Args;
 use crate::core::chunked_reply;
@@ -141,7 +141,7 @@ fn sadd(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         if set.is_empty() {
             *set = Set::for_members(&args[2], members, &limits);
         } else {
-            // Clients see that it outgrows its form even if it has all of these already.
+            // Clients see that the set outgrows its form even if it has all of these already.
             set.reserve(members, &limits);
         }
         args.from(2).filter(|member| set.insert(member, &limits)).count()
@@ -158,7 +158,7 @@ fn sadd(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Lets `add` at the key's set, whatever is to be known of the key; what it has added.
+/// Lets `add` access the key's set, whatever the encoding or state of the key; returns what `add` returns.
 #[inline(never)]
 fn add_to_any(mut edit: Edit<'_>, add: impl FnOnce(&mut Set) -> usize) -> Result<usize, Error> {
     let added = edit.with(add)?;
@@ -181,7 +181,7 @@ fn srem(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// So many members were removed, and the key with the last of them.
+/// Commits the removal of members, perhaps of the last one and the key with it.
 pub(crate) fn commit_removal(mut edit: Edit<'_>, removed: usize, event: &'static str) {
     if removed == 0 {
         edit.unchanged();
@@ -196,7 +196,7 @@ pub(crate) fn commit_removal(mut edit: Edit<'_>, removed: usize, event: &'static
 fn smove(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let limits = cx.engine.encoding_limits().set();
     let (from, to, member) = (cx.key(args, 1), cx.key(args, 2), &args[3]);
-    // Both keys are looked up before anything is said of them, so that what has expired goes.
+    // Both keys are looked up before the reply, so that expired ones are removed.
     let present = cx.keys.edit(from).collection::<Set>().map(|set| set.map(|set| set.contains(member)));
     let doubled = cx.keys.edit(to).collection::<Set>().map(|set| set.is_some_and(|set| set.contains(member)));
     let Some(present) = present? else {
@@ -246,7 +246,7 @@ fn scard(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// A member as the reply to a command.
+/// Replies a member.
 pub(crate) fn reply_member(reply: &mut Reply, member: Item<'_>) {
     match member {
         Item::Bytes(bytes) => reply.bulk(bytes),
@@ -264,7 +264,7 @@ fn list(cx: &mut Context<'_>, key: Key<'_>) -> Result<(), Error> {
     list_found(cx, key)
 }
 
-/// The same of a key that this command has [found](engine::keyspace::keys::Keys::find) before.
+/// Replies all members of the set at a key that this command has [found](engine::keyspace::keys::Keys::find) before.
 pub(crate) fn list_found(cx: &mut Context<'_>, key: Key<'_>) -> Result<(), Error> {
     match cx.keys.together(key).map(|value| value.as_collection::<Set>()).transpose()? {
         Some(set @ Set::Big(_)) => {
@@ -317,7 +317,7 @@ impl Lister for MembersReply {
 
 fn sscan(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let cursor = parse_cursor(&args[2])?;
-    // Without the key nothing more is looked at.
+    // Without the key no further argument is checked.
     let Some(set) = cx.keys.collection::<Set>(cx.key(args, 1))? else {
         reply_nothing(cx.reply);
         return Ok(());
@@ -404,7 +404,7 @@ mod tests {
         client.is("SADD i y", ":1").is("OBJECT ENCODING i", "hashtable");
         client.is("SADD n a b c d", ":4").is("OBJECT ENCODING n", "hashtable");
         client.is("SADD l a b c", ":3").is("OBJECT ENCODING l", "listpack");
-        // That it could outgrow its form is enough.
+        // The possibility that the set outgrows its form is enough.
         client.is("SADD l a a a a", ":0").is("OBJECT ENCODING l", "hashtable");
         client.is("COPY l m", ":1").is("OBJECT ENCODING m", "hashtable");
     }

@@ -1,9 +1,9 @@
-//! Unions, intersections and differences of sets that are lent at the same time: what has which member, and the form of
-//! a result that is stored.
+//! Unions, intersections and differences of sets that are lent at the same time: membership, and the form of a result
+//! that is stored.
 //!
-//! An intersection walks over the smallest and asks the others. A union shows the largest, and of the others what was
-//! not shown yet. A difference asks the other sets about each member of the first, or, where that would be more work,
-//! collects (references to) what is to be left out.
+//! An intersection walks over the smallest and looks its members up in the others. A union shows the largest, and from
+//! the others the members that were not shown yet. A difference looks each member of the first up in the other sets,
+//! or, if that would be more work, collects (references to) the members to be left out.
 //!
 //! A result that is stored is built by the steps of Valkey, since its form, which clients can see, depends on them.
 
@@ -16,7 +16,7 @@ use std::ops::ControlFlow;
 use structures::listpack::Item;
 use structures::set::{Limits, Set};
 
-/// The sets that a command names; None for those that are missing.
+/// The sets that a command names; None for missing keys.
 pub type Sets<'k> = SmallVec<[Option<&'k Set>; 4]>;
 
 /// Visits the members that all sets have, with the smallest set; nothing if one is missing.
@@ -41,7 +41,7 @@ pub fn intersect<'k>(
 /// Members whose lookups wait for memory together.
 const BATCH: usize = 16;
 
-/// Visits the members of a set; what lookups of them in the others will read has been asked for before.
+/// Visits the members of a set; the memory that lookups of them in the others will read is prefetched before.
 fn each_batch<'k>(
     set: &'k Set,
     others: &[&Set],
@@ -61,8 +61,8 @@ fn each_batch<'k>(
     }
 }
 
-/// A set of these members, no two of which are equal, in the form that it gets when they are put one by one into
-/// `empty`.
+/// Returns a set of these members, no two of which are equal, in the form that it gets when they are put one by one
+/// into `empty`.
 pub fn build(mut empty: Set, members: &[Item<'_>], limits: &Limits, lending: &Lending<'_>) -> Set {
     let each = members.iter().inspect(|_| lending.step());
     if members.len() > limits.intset_entries.max(limits.listpack_entries) {
@@ -81,7 +81,7 @@ pub fn unite<'k>(sets: Sets<'k>, mut visit: impl FnMut(Item<'k>) -> ControlFlow<
         return;
     }
     let mut seen = MemberRefs::default();
-    // What only the last set has cannot come again.
+    // A member of only the last set cannot occur again.
     let last = others.len().saturating_sub(1);
     for (at, set) in others.iter().enumerate().filter(|(_, set)| !std::ptr::eq(**set, *largest)) {
         for member in set.iter().filter(|member| !largest.contains_item(*member)) {
@@ -93,17 +93,17 @@ pub fn unite<'k>(sets: Sets<'k>, mut visit: impl FnMut(Item<'k>) -> ControlFlow<
     }
 }
 
-/// What the first set has and the others do not.
+/// The members of the first set that the others do not have.
 pub struct Difference<'k> {
     first: &'k Set,
-    /// From the largest to the smallest when they are asked.
+    /// The other sets, from the largest to the smallest for lookups.
     others: SmallVec<[&'k Set; 4]>,
-    /// Whether it is less work to ask the others about each member of the first than to go through all of them.
+    /// Whether it is less work to look each member of the first up in the others than to go through all of them.
     asks: bool,
 }
 
 impl<'k> Difference<'k> {
-    /// None if it is empty whatever the members are.
+    /// Returns the difference; None if it is empty whatever the members are.
     pub fn of(sets: &Sets<'k>) -> Option<Self> {
         let (first, others) = sets.split_first()?;
         let first = (*first)?;
@@ -111,7 +111,7 @@ impl<'k> Difference<'k> {
         if others.iter().any(|set| std::ptr::eq(*set, first)) {
             return None;
         }
-        // Asking ends at the first set that has a member, and moves nothing: half of the count, as Valkey estimates it.
+        // Lookups end at the first set that has a member, and move nothing: half of the count, as Valkey estimates it.
         let asking = first.len() * (others.len() + 1) / 2;
         let asks = asking <= first.len() + others.iter().map(|set| set.len()).sum::<usize>();
         if asks {
@@ -120,7 +120,7 @@ impl<'k> Difference<'k> {
         Some(Difference { first, others, asks })
     }
 
-    /// Members that are looked up or gone through.
+    /// Returns the number of members that are looked up or gone through.
     pub fn effort(&self) -> usize {
         let others: usize = self.others.iter().map(|set| set.len()).sum();
         if self.asks { self.first.len().saturating_mul(self.others.len()) } else { self.first.len() + others }
@@ -135,7 +135,7 @@ impl<'k> Difference<'k> {
         } else {
             let out = self.left_out(lending);
             let mut members = self.first.iter().inspect(|_| lending.step()).filter(|member| !out.contains(*member));
-            // Where it ended is of no concern.
+            // The place where it ended does not matter.
             let _ = members.try_for_each(visit);
         }
     }
@@ -152,7 +152,7 @@ impl<'k> Difference<'k> {
         build(Set::default(), &members, limits, lending)
     }
 
-    /// A result that held all of the first set for a moment, and has the form of that.
+    /// Returns a result that held all of the first set for a moment, and has the form of that.
     fn by_removal(&self, limits: &Limits, lending: &Lending<'_>) -> Set {
         let first = self.first.iter().inspect(|_| lending.step());
         if self.first.len() > limits.intset_entries.max(limits.listpack_entries) {
@@ -189,7 +189,7 @@ pub struct MemberRefs<'k> {
 }
 
 impl<'k> MemberRefs<'k> {
-    /// False if it was there already.
+    /// Inserts a member; false if it was there already.
     pub fn insert(&mut self, member: Item<'k>) -> bool {
         match normal(member) {
             Item::Int(n) => self.ints.insert(n),
@@ -209,7 +209,7 @@ impl<'k> MemberRefs<'k> {
     }
 }
 
-/// The one way to say a member, which a table shows as a string even if it is an integer.
+/// Returns the canonical form of a member, which a table shows as a string even if it is an integer.
 pub fn normal(member: Item<'_>) -> Item<'_> {
     match member {
         Item::Bytes(bytes) => Item::of(bytes),
