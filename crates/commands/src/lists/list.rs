@@ -1,7 +1,7 @@
 //! Lists: elements in order, pushed and popped at both ends, found by index or by value.
 //!
 //! Popping is in `list_pop`, moving from list to list in `list_move`, searching in `lpos`, reading a range in `lrange`.
-//! What they share is here: the ends by name, and how the rest of the system is told that elements are gone.
+//! This file has the shared parts: the ends by name, and the commit of removed elements.
 
 use crate::core::args::{Arg, Args};
 use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
@@ -145,7 +145,7 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// The end that an argument names.
+/// Returns the end that an argument names.
 pub(crate) fn end_at(args: &Args<'_>, index: usize) -> Result<End, Error> {
     if args.is(index, "left") {
         Ok(End::Head)
@@ -156,7 +156,7 @@ pub(crate) fn end_at(args: &Args<'_>, index: usize) -> Result<End, Error> {
     }
 }
 
-/// The events of elements that come or go at an end.
+/// Returns the event of elements that are pushed at an end.
 pub(crate) fn push_event(end: End) -> &'static str {
     if end == End::Head { "lpush" } else { "rpush" }
 }
@@ -165,13 +165,13 @@ pub(crate) fn pop_event(end: End) -> &'static str {
     if end == End::Head { "lpop" } else { "rpop" }
 }
 
-/// An integer that may be of either sign but not the least of all, whose negative there is not.
+/// Parses an integer of either sign but not the least of all, which has no negative.
 pub(crate) fn symmetric(args: &Args<'_>, index: usize) -> Result<i64, Error> {
     let number = args.int(index)?;
     if number == i64::MIN { Err(Error::NotNegatable) } else { Ok(number) }
 }
 
-/// The index that a client means, who counts from the end with negative ones. None: before the first element.
+/// Returns the index of a client's index, which counts from the end when negative. None: before the first element.
 fn from_start(index: i64, len: usize) -> Option<usize> {
     if index < 0 {
         len.checked_sub(usize::try_from(index.unsigned_abs()).ok()?)
@@ -180,7 +180,7 @@ fn from_start(index: i64, len: usize) -> Option<usize> {
     }
 }
 
-/// The indices from `start` to `stop`, both included; what is beyond the list is left out.
+/// Returns the indices from `start` to `stop`, both included; indices beyond the list are left out.
 pub(crate) fn range(start: i64, stop: i64, len: usize) -> Range<usize> {
     let from = from_start(start, len).unwrap_or(0).min(len);
     let to = from_start(stop, len).map_or(0, |stop| stop.saturating_add(1)).min(len);
@@ -241,10 +241,10 @@ fn push(cx: &mut Context<'_>, args: &mut Args<'_>, end: End, only_existing: bool
     push_any(cx, args, end, only_existing)
 }
 
-/// The same of several elements, of large ones, and to a key of which more is to be known.
+/// Pushes several elements, large ones, and elements to a key in any state.
 #[inline(never)]
 fn push_any(cx: &mut Context<'_>, args: &mut Args<'_>, end: End, only_existing: bool) -> Result<(), Error> {
-    // Mostly it is one.
+    // Usually there is one element.
     let first = args.take(2);
     let others: SmallVec<[Arg<'_>; 2]> = (3..args.len()).map(|index| args.take(index)).collect();
     let mut edit = cx.keys.edit(cx.key(args, 1));
@@ -378,7 +378,7 @@ fn ltrim(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if kept == (0..len) {
         let rules = cx.engine.encoding_limits().list();
         edit.with(|list: &mut List| list.shrunk(&rules))?;
-        // Clients hear of it, but nothing was changed for those who watch the key.
+        // Clients get the event, but watchers of the key see no change.
         edit.event(EventClass::LIST, "ltrim");
         edit.unchanged();
         cx.reply.ok();

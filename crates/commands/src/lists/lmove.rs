@@ -147,7 +147,7 @@ fn move_element(
     Ok(true)
 }
 
-/// The same within one list.
+/// Moves an element within one list.
 fn rotate(
     mut edit: Edit<'_>,
     from: End,
@@ -176,7 +176,7 @@ fn log(edit: &mut Edit<'_>, logged: Option<&[&[u8]]>) {
 /// An element between two lists.
 pub(crate) struct Element {
     bytes: Vec<u8>,
-    /// An integer counts for nothing when the list that gets it is asked whether it outgrows its form, as in Valkey.
+    /// An integer does not count when the receiving list is checked for outgrowing its form, as in Valkey.
     is_int: bool,
 }
 

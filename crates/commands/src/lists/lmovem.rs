@@ -43,7 +43,7 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// What the entries of this family have in common.
+/// The common parts of this family's entries.
 const MOVE: Command = Command {
     group: Group::List,
     since: "8.10.0",
@@ -52,19 +52,19 @@ const MOVE: Command = Command {
     ..Command::DEFAULT
 };
 
-/// Which elements move, and how.
+/// The elements to move, and the manner.
 struct Move {
     from: End,
     to: End,
     count: usize,
-    /// Fewer are not moved.
+    /// Whether fewer elements are not moved.
     exactly: bool,
-    /// Each goes to the very end, so that those that come to the head come in reverse.
+    /// Whether each element goes to the very end, so that those pushed at the head come in reverse.
     one_by_one: bool,
 }
 
 impl Move {
-    /// Of the arguments whose last block, if there is one, begins at `at`.
+    /// Parses the arguments whose last block, if there is one, begins at `at`.
     fn parse(args: &Args<'_>, at: usize) -> Result<Move, Error> {
         let (from, to) = (end_at(args, 3)?, end_at(args, 4)?);
         if args.len() == at {
@@ -83,8 +83,8 @@ impl Move {
         Ok(Move { from, to, count, exactly, one_by_one })
     }
 
-    /// The commands that push these elements, in the order in which they lie then, and pop as many. A list that all
-    /// its elements leave is another list afterwards, without expiry, so one that stays gets elements first.
+    /// Returns the commands that push these elements, in their new order, and pop as many. A list that all its elements
+    /// leave is another list afterwards, without expiry, so a list that stays gets elements first.
     fn logged(&self, source: &[u8], target: &[u8], moved: &[Element], takes_all: bool) -> Vec<Record> {
         let count = moved.len().to_string();
         let pop = |end: End| record(&[&pop_word(end), source, count.as_bytes()]);
@@ -122,7 +122,7 @@ fn blmovem(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Moves the elements and replies them in the order in which they lie then; false if there are none, or too few.
+/// Moves the elements and replies them in their new order; false if there are none, or too few.
 fn move_elements(cx: &mut Context<'_>, args: &Args<'_>, wanted: &Move) -> Result<bool, Error> {
     let (source, target) = (cx.key(args, 1), cx.key(args, 2));
     let Some(len) = cx.keys.edit(source).collection::<List>()?.map(List::len) else { return Ok(false) };
@@ -173,7 +173,7 @@ fn move_elements(cx: &mut Context<'_>, args: &Args<'_>, wanted: &Move) -> Result
     Ok(true)
 }
 
-/// The last of the change, at the source.
+/// Ends the change, at the source.
 fn finish(mut edit: Edit<'_>, [source, target]: [&[u8]; 2], wanted: &Move, moved: &[Element], len: usize) {
     edit.log_as(|| wanted.logged(source, target, moved, moved.len() == len));
     commit_removal(edit, moved.len(), pop_event(wanted.from));

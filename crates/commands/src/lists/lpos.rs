@@ -1,4 +1,4 @@
-//! LPOS: where in a list an element is.
+//! LPOS: the position of an element in a list.
 
 use crate::core::args::Args;
 use crate::core::command::{Command, Group, READONLY, key};
@@ -24,9 +24,9 @@ pub const COMMANDS: &[Command] = &[Command {
 }];
 
 struct Options {
-    /// Which match is the first of interest, from 1; negative: from the end.
+    /// The first match of interest, from 1; negative: from the end.
     rank: i64,
-    /// How many matches are replied, as an array; 0: all of them. None: one, by itself.
+    /// The number of matches to reply, as an array; 0: all of them. None: one, by itself.
     count: Option<usize>,
     /// Elements that are looked at, at most; 0: all.
     max_len: usize,
@@ -106,7 +106,7 @@ struct Matches<'l> {
 }
 
 impl Matches<'_> {
-    /// Shows their indices to `is_enough` until it says so.
+    /// Shows their indices to `is_enough` until that returns true.
     fn each(&self, mut is_enough: impl FnMut(usize) -> bool) {
         let len = self.list.len();
         let looked_at = if self.options.max_len == 0 { len } else { self.options.max_len.min(len) };

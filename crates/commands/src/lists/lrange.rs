@@ -30,7 +30,7 @@ pub const COMMANDS: &[Command] = &[Command {
 
 /// Ranges up to this many elements are written at once.
 const AT_ONCE: usize = 2000;
-/// Bytes of a piece, about.
+/// Approximate bytes of a piece.
 const PIECE: usize = 64 << 10;
 
 fn lrange(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -44,8 +44,8 @@ fn lrange(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Replies the elements at these indices as they are now, or the first of them; in reverse from the last. How that goes
-/// on.
+/// Replies the elements at these indices as they are now, or the first of them; in reverse from the last. Returns the
+/// flow of the rest.
 pub(crate) fn reply_range(list: &List, range: Range<usize>, reverse: bool, reply: &mut Reply) -> Flow {
     reply.array(range.len());
     let elements = if range.len() > AT_ONCE { list.snapshot(range.clone()) } else { None };

@@ -1,7 +1,7 @@
 //! Taking elements from the ends of lists: LPOP, RPOP, LMPOP, and BLPOP, BRPOP, BLMPOP, which wait for them.
 //!
-//! A command that names several lists takes from the first that there is. Those that wait, and LMPOP, go into the
-//! change log as the LPOP or RPOP that they turned out to be.
+//! A command that names several lists takes from the first that exists. Commands that wait, and LMPOP, go into the
+//! change log as the resulting LPOP or RPOP.
 
 use crate::core::args::Args;
 use crate::core::command::{BLOCKING, Command, FAST, Group, WRITE, key};
@@ -121,7 +121,7 @@ fn pop(cx: &mut Context<'_>, args: &Args<'_>, end: End) -> Result<(), Error> {
     let (key, rules) = (cx.key(args, 1), cx.engine.encoding_limits().list());
     let reply = &mut *cx.reply;
     let popped = cx.keys.update(key, EventClass::LIST, |list: &mut List| {
-        // The last one goes with its key.
+        // The last element is removed with its key.
         (count.is_none() && list.len() > 1).then(|| (take_one(list, end, reply, &rules) as u64, ()))
     });
     if popped.is_some() {
@@ -157,7 +157,7 @@ fn take_one(list: &mut List, end: End, reply: &mut Reply, rules: &Rules) -> usiz
     1
 }
 
-/// Takes up to `count` elements out of the list that there is, and replies them; how many.
+/// Takes up to `count` elements out of the existing list, and replies them; returns how many.
 fn take(
     edit: &mut Edit<'_>,
     end: End,
@@ -190,7 +190,7 @@ struct Several {
 }
 
 impl Several {
-    /// `at`: where the number of keys is.
+    /// Parses the arguments. `at`: argument of the number of keys.
     fn parse(args: &Args<'_>, at: usize) -> Result<Several, Error> {
         let positive = |index: usize, error| {
             let number = resp::number::parse_i64(&args[index]).and_then(|number| usize::try_from(number).ok());
@@ -213,7 +213,7 @@ impl Several {
         Ok(Several { keys: at + 1..after_keys, end, count })
     }
 
-    /// Takes from the first list that there is; false if there is none.
+    /// Takes from the first list that exists; false if there is none.
     fn take(&self, cx: &mut Context<'_>, args: &Args<'_>) -> Result<bool, Error> {
         let rules = cx.engine.encoding_limits().list();
         for index in self.keys.clone() {
