@@ -1,9 +1,9 @@
-//! The expiry of fields: HEXPIRE and its kin set it, HTTL and its kin tell it, HPERSIST takes it away; HSETEX and
-//! HGETEX do so while they write and read.
+//! The expiry of fields: HEXPIRE and its kin set it, HTTL and its kin reply it, HPERSIST removes it; HSETEX and HGETEX
+//! do so while they write and read.
 //!
 //! An expiry in the past removes the field at once, as if it had expired by then. The change log gets absolute
-//! milliseconds and removals, so that a replay at another time means the same. How fields expire by themselves is told
-//! in `crates/engine/src/expiry/`.
+//! milliseconds and removals, so that a replay at another time means the same. The expiry of fields by themselves is in
+//! `crates/engine/src/expiry/`.
 
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
@@ -164,12 +164,13 @@ const REFUSED: i64 = 0;
 const DONE: i64 = 1;
 const REMOVED: i64 = 2;
 
-/// The index of the word FIELDS, from `from` on, if anything follows it.
+/// Returns the index of the word FIELDS, from `from` on, if an argument follows it.
 fn fields_word(args: &Args<'_>, from: usize) -> Option<usize> {
     (from..args.len().saturating_sub(1)).find(|index| args.is(*index, "fields"))
 }
 
-/// The index of the first field: `numfields` stands at `index` and tells how many groups of `size` arguments follow.
+/// Returns the index of the first field: `numfields` stands at `index` and states how many groups of `size` arguments
+/// follow.
 fn first_field(args: &Args<'_>, index: usize, size: usize) -> Result<usize, Error> {
     let (told, given) = (args.int(index)?, args.len() - index - 1);
     let right = given > 0 && usize::try_from(told).is_ok_and(|told| told.checked_mul(size) == Some(given));
@@ -194,7 +195,7 @@ fn hpexpireat(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     set_expiries(cx, args, MILLISECOND, UnixMs(0))
 }
 
-/// `base`: what the number counts from.
+/// Sets expiries. `base`: the time that the number counts from.
 fn set_expiries(cx: &mut Context<'_>, args: &Args<'_>, unit: i64, base: UnixMs) -> Result<(), Error> {
     let word = fields_word(args, 3).ok_or(Error::FieldCountMismatch)?;
     let conditions = Conditions::parse(args, 3..word)?;
@@ -241,7 +242,7 @@ fn set_expiries(cx: &mut Context<'_>, args: &Args<'_>, unit: i64, base: UnixMs) 
         edit.log_as(|| vec![removal(key.name, &changed)]);
         commit_removal(edit, changed.len() as u64, "hexpired");
     } else {
-        // Who reads it hides no field that has expired here, so that only those are named that changed.
+        // A reader of the log hides no field that has expired here, so only the changed fields are named.
         edit.log_as(|| vec![with_fields(&[b"HPEXPIREAT", key.name, expiry.0.to_string().as_bytes()], &changed)]);
         edit.commit_many(changed.len() as u64, EventClass::HASH, "hexpire");
     }
@@ -252,7 +253,7 @@ fn removal(key: &[u8], fields: &[&[u8]]) -> Record {
     [b"HDEL", key].into_iter().chain(fields.iter().copied()).map(<[u8]>::to_vec).collect()
 }
 
-/// `words... FIELDS n field...`
+/// Returns `words... FIELDS n field...`.
 fn with_fields(words: &[&[u8]], fields: &[&[u8]]) -> Record {
     let count = fields.len().to_string();
     let words = words.iter().copied().chain([&b"FIELDS"[..], count.as_bytes()]);
@@ -332,7 +333,7 @@ fn hpersist(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// What HSETEX and HGETEX are told before FIELDS.
+/// The options of HSETEX and HGETEX before FIELDS.
 #[derive(Default)]
 struct Options {
     lifetime: Lifetime,
@@ -343,7 +344,7 @@ struct Options {
 }
 
 impl Options {
-    /// The options up to the word FIELDS at `end`.
+    /// Parses the options up to the word FIELDS at `end`.
     fn parse(args: &Args<'_>, end: usize, extra: Lifetime) -> Result<Options, Error> {
         let mut options = Options::default();
         let mut index = 2;
@@ -365,7 +366,7 @@ impl Options {
                 None => options.lifetime.accept(args, index, extra).ok_or(Error::Syntax)?,
             };
         }
-        // The key itself may be called so, and then there are no options.
+        // The key itself may have that name, and then there are no options.
         if index > end.max(2) { Err(Error::Syntax) } else { Ok(options) }
     }
 }
@@ -391,7 +392,7 @@ fn hsetex(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     cx.reply.int(DONE);
     if expiry.is_some_and(|at| edit.is_past(at)) {
-        // The pairs are over before they are written, and what was there before goes.
+        // The pairs have expired before they are written, and the fields' old values are removed.
         let removed: Vec<&[u8]> = if present {
             edit.with(|hash: &mut Hash| fields().filter(|field| hash.remove(field, 0)).collect())?
         } else {
@@ -419,7 +420,7 @@ fn hsetex(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     })?;
     edit.elements_expired(overdue.len());
     edit.log_as(|| {
-        // A key named FIELDS is that word, too, which is not said twice.
+        // A key named FIELDS is that word, too, which is not repeated.
         let mut words: Vec<&[u8]> = [&b"HSETEX"[..], key.name].into_iter().take(word.min(2)).collect();
         let at = expiry.map(|at| at.0.to_string());
         match &at {
@@ -428,7 +429,7 @@ fn hsetex(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             None => {}
         }
         let written = words.into_iter().chain(args.from(word)).map(<[u8]>::to_vec).collect();
-        // An expiry that has passed here must not be kept there.
+        // The log's reader must not retain an expiry that has passed here.
         let stale = (ttl == FieldTtl::Keep && !overdue.is_empty()).then(|| removal(key.name, &overdue));
         stale.into_iter().chain([written]).collect()
     });

@@ -1,8 +1,8 @@
 //! Hashes, field by field: HSET, HGET and their kin, counters, and HGETDEL.
 //!
 //! Commands that list a hash are in `hgetall.rs`, those that give fields an expiry in `field_ttl.rs`. Writing to a
-//! field takes its expiry away, except where a command adds to what is there (HINCRBY, HINCRBYFLOAT). Where a replay
-//! could find a field expired that was not, or the other way round, the change log gets what the command made of it.
+//! field removes its expiry, except by a command that adds to the value (HINCRBY, HINCRBYFLOAT). If a replay could find
+//! a field expired that was not, or the other way round, the change log gets the resulting value.
 
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
@@ -177,7 +177,7 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// The time by which fields are over, as hashes count it.
+/// Returns the time by which fields are expired, in the form of hashes.
 pub(crate) fn now(cx: &Context<'_>) -> u64 {
     cx.keys.expiry_now().0.max(0) as u64
 }
@@ -202,7 +202,7 @@ fn hmset(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// How many fields were added.
+/// Sets pairs; returns how many fields were added.
 fn set_pairs(cx: &mut Context<'_>, args: &Args<'_>) -> Result<i64, Error> {
     if args.len() % 2 == 1 {
         return Err(Error::WrongArity(Word::of(cx.command.name)));
@@ -229,7 +229,7 @@ fn set_pairs(cx: &mut Context<'_>, args: &Args<'_>) -> Result<i64, Error> {
     Ok(added)
 }
 
-/// Tells the hash what arguments are coming, from `first` on.
+/// Prepares the hash for the arguments from `first` on.
 pub(crate) fn reserve(hash: &mut Hash, args: &Args<'_>, first: usize, limits: Limits) {
     let (longest, total) =
         args.from(first).fold((0, 0), |(longest, total), arg| (arg.len().max(longest), total + arg.len()));
@@ -283,7 +283,7 @@ fn hexists(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Expired fields count until they are removed.
+/// Replies the number of fields. Expired fields count until they are removed.
 fn hlen(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let hash = cx.keys.collection::<Hash>(cx.key(args, 1))?;
     cx.reply.int(hash.map_or(0, View::len) as i64);
@@ -383,7 +383,7 @@ fn hincrbyfloat(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> 
     Ok(())
 }
 
-/// Writes what `sum` makes of a field's value. The field keeps its expiry.
+/// Writes the `sum` with a field's value. The field retains its expiry.
 fn add(
     cx: &mut Context<'_>,
     args: &Args<'_>,
@@ -399,7 +399,7 @@ fn add(
     let text = sum(value)?;
     let written = edit.with(|hash: &mut Hash| hash.set(&args[2], text.as_bytes(), FieldTtl::Keep, now, limits))?;
     edit.elements_expired((written == Written::AddedOverDue).into());
-    // Replaying must not depend on how floats are added, nor on whether the field has expired by then.
+    // A replay must not depend on the addition of floats, nor on whether the field has expired by then.
     if volatile || event == "hincrbyfloat" {
         edit.log_as(|| {
             vec![match expiry {
@@ -440,7 +440,7 @@ mod tests {
             .is("EXPIRE h 1000", ":1")
             .is("TYPE h", "+hash")
             .is("OBJECT ENCODING h", "listpack");
-        // It outgrows its key's block, and comes back into it by a copy only.
+        // The hash outgrows its key's block, and returns into it by a copy only.
         for n in 0..30 {
             client.is(&format!("HSET h f{n} {long}"), ":1").is("TTL h", ":1000").is("HLEN h", &format!(":{}", n + 2));
         }

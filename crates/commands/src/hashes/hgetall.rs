@@ -88,7 +88,7 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// What is shown of a field.
+/// The shown parts of a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Show {
     Names,
@@ -192,7 +192,7 @@ fn list(cx: &mut Context<'_>, args: &Args<'_>, show: Show) -> Result<(), Error> 
 fn hscan(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let cursor = parse_cursor(&args[2])?;
     let now = now(cx);
-    // Without the key nothing more is looked at.
+    // Without the key no further argument is checked.
     let Some(hash) = cx.keys.collection::<Hash>(cx.key(args, 1))? else {
         reply_nothing(cx.reply);
         return Ok(());
@@ -213,7 +213,7 @@ fn hscan(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 
 /// Expired fields that are drawn before HRANDFIELD gives up.
 const DRAWS: usize = 100;
-/// Fields are drawn one by one, and those drawn twice drawn again, when fewer than one in so many is asked for.
+/// Fields are drawn one by one, with new draws for repeated ones, if fewer than one in so many is requested.
 const SPARSE: usize = 3;
 
 fn hrandfield(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -265,7 +265,7 @@ fn hrandfield(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Any field that has not expired; None if there seems to be none.
+/// Draws a field that has not expired; None if there seems to be none.
 fn draw<'a>(hash: View<'a>, now: u64) -> Option<(Item<'a>, Item<'a>)> {
     (0..DRAWS).find_map(|_| hash.random(fastrand::u64(..), now))
 }

@@ -1,7 +1,7 @@
 //! Commands of hashes, and of the expiry of their fields.
 //!
-//! In: arguments and the keys' view. Out: replies, and hashes that are changed through an edit. Which form a hash has
-//! is the affair of `structures`.
+//! In: arguments and the keys' view. Out: replies, and hashes that are changed through an edit. `structures` chooses
+//! the form of a hash.
 
 pub mod field_ttl;
 pub mod hash;
