@@ -1,5 +1,4 @@
-//! Strings compared with what a client knows of them, the value or its digest: DIGEST, DELEX, DELIFEQ, and what SET may
-//! depend on.
+//! Strings compared with a client's copy, the value or its digest: DIGEST, DELEX, DELIFEQ, and the conditions of SET.
 
 use crate::core::args::Args;
 use crate::core::command::{Command, FAST, Group, KeyFlags, READONLY, WRITE, key};
@@ -61,15 +60,15 @@ pub const COMMANDS: &[Command] = &[
 /// Hexadecimal digits of a digest.
 const DIGITS: usize = 16;
 
-/// The digest of a value: its 64-bit XXH3, in small letters.
+/// Returns the digest of a value: its 64-bit XXH3, in small letters.
 fn digest_of(value: &[u8]) -> [u8; DIGITS] {
     let mut digits = [0; DIGITS];
-    // There is room for just so many.
+    // The room is just enough.
     let _ = write!(&mut digits[..], "{:016x}", xxh3_64(value));
     digits
 }
 
-/// What is compared, and what is hoped for.
+/// The object of a comparison, and the wanted result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Comparison {
     /// IFEQ
@@ -83,7 +82,7 @@ pub(crate) enum Comparison {
 }
 
 impl Comparison {
-    /// The comparison that the word at `index` names.
+    /// Returns the comparison that the word at `index` names.
     pub fn named(args: &Args<'_>, index: usize) -> Option<Comparison> {
         const NAMES: [(&str, Comparison); 4] = [
             ("ifeq", Comparison::Equal),
@@ -94,7 +93,7 @@ impl Comparison {
         NAMES.into_iter().find(|(name, _)| args.is(index, name)).map(|(_, comparison)| comparison)
     }
 
-    /// Whether it comes out so. What is not there differs from everything, and its digest, too.
+    /// Returns whether the comparison holds. A missing value differs from everything, and its digest does, too.
     pub fn holds(self, value: Option<Str<'_>>, operand: &[u8]) -> Result<bool, Error> {
         let wants_equal = matches!(self, Comparison::Equal | Comparison::DigestEqual);
         let Some(value) = value else { return Ok(!wants_equal) };
@@ -145,7 +144,7 @@ fn delifeq(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Deletes a key whose condition holds; the log has no condition.
+/// Deletes a key whose condition holds; the log's form has no condition.
 fn delete(mut edit: Edit<'_>, key: &[u8]) {
     edit.remove();
     edit.log_as(|| vec![vec![b"DEL".to_vec(), key.to_vec()]]);

@@ -54,7 +54,7 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// What the entries of this family have in common.
+/// The common parts of this family's entries.
 const COUNTER: Command = Command {
     group: Group::String,
     since: "1.0.0",
@@ -94,7 +94,7 @@ fn add(cx: &mut Context<'_>, args: &Args<'_>, increment: i64) -> Result<(), Erro
     Ok(())
 }
 
-/// The same for a key of which more is to be known.
+/// Adds to the integer of a key in any state, and replies the sum.
 #[inline(never)]
 fn add_to_any(keys: &mut Keys<'_>, key: Key<'_>, plus: impl Fn(i64) -> Result<i64, Error>) -> Result<i64, Error> {
     let mut edit = keys.edit(key);
@@ -117,7 +117,7 @@ fn incrbyfloat(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         Some(value) => parse(value.bytes(&mut itoa::Buffer::new()))?,
     };
     let sum = old.checked_add(parse(&args[2])?).ok_or(Error::NanOrInfinity)?.to_text();
-    // Replaying must not depend on how a float is added and printed where the log is read.
+    // A replay must not depend on how a float is added and printed where the log is read.
     edit.log_as(|| vec![vec![b"SET".to_vec(), key.name.to_vec(), sum.clone().into_bytes(), b"KEEPTTL".to_vec()]]);
     edit.set_string(NewString::Bytes(sum.as_bytes()), Ttl::Keep);
     edit.commit(EventClass::STRING, "incrbyfloat");

@@ -1,4 +1,4 @@
-//! INCREX: a counter that keeps within bounds, and the expiry that it has from the same moment on.
+//! INCREX: a counter that stays within bounds, and the expiry that it has from the same moment on.
 
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group, WRITE, key};
@@ -28,7 +28,7 @@ pub const COMMANDS: &[Command] = &[Command {
     ..Command::DEFAULT
 }];
 
-/// What the arguments say, and where they say numbers.
+/// The parsed arguments, and the indices of numbers.
 #[derive(Default)]
 struct Options {
     /// The key must exist, or must not.
@@ -39,11 +39,11 @@ struct Options {
     upper: Option<usize>,
     saturate: bool,
     lifetime: Lifetime,
-    /// An expiry that is there stays.
+    /// An existing expiry stays.
     only_without_expiry: bool,
 }
 
-/// Says an option that may be said once.
+/// Sets an option that may be given once.
 fn once<T>(place: &mut Option<T>, value: T) -> Result<(), Error> {
     if place.replace(value).is_some() { Err(Error::Syntax) } else { Ok(()) }
 }
@@ -84,7 +84,7 @@ impl Options {
         }
     }
 
-    /// The increment and the bounds, all integers or all floats.
+    /// Returns the increment and the bounds, all integers or all floats.
     fn step(&self, args: &Args<'_>) -> Result<Step, Error> {
         let bound = |at: Option<usize>, what: &'static str| at.map(|at| (at, what));
         let (lower, upper) = (bound(self.lower, "LBOUND"), bound(self.upper, "UBOUND"));
@@ -114,7 +114,7 @@ impl Options {
     }
 }
 
-/// How a value is to change.
+/// The change of a number.
 #[derive(Clone, Copy)]
 enum Step {
     Int { by: i64, lower: i64, upper: i64 },
@@ -144,7 +144,7 @@ impl Number {
 }
 
 impl Step {
-    /// Nothing, in the numbers that this step counts in.
+    /// Returns zero, in the numbers that this step counts in.
     fn zero(self) -> Number {
         match self {
             Step::Int { .. } => Number::Int(0),
@@ -152,7 +152,7 @@ impl Step {
         }
     }
 
-    /// The number that the key holds: 0 if there is no key.
+    /// Returns the number that the key holds: 0 if there is no key.
     fn old(self, value: Option<Str<'_>>) -> Result<Number, Error> {
         match (self, value) {
             (_, None) => Ok(self.zero()),
@@ -167,7 +167,8 @@ impl Step {
         }
     }
 
-    /// The new number, and what was added to come to it. None: it would leave the bounds, and is not to stop at them.
+    /// Returns the new number, and the difference from the old. None: it would leave the bounds, and is not to stop at
+    /// them.
     fn take(self, old: Number, saturate: bool) -> Result<Option<(Number, Number)>, Error> {
         match (self, old) {
             (Step::Int { by, lower, upper }, Number::Int(old)) => {
@@ -186,7 +187,7 @@ impl Step {
                     Some(sum) => sum,
                     None if !saturate => return Ok(None),
                     None => {
-                        // A sum beyond all numbers is on the side to which it was going.
+                        // A sum beyond all numbers is on the side of the increment's sign.
                         let sum = sum.unwrap_or(LongDouble::extreme(by.is_negative()));
                         if sum.compare(lower).is_lt() {
                             lower
@@ -227,7 +228,7 @@ fn increx(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes the key this number, with the expiry that the options say. One that has passed removes the key instead.
+/// Makes the key this number, with the expiry of the options. An expiry that has passed removes the key instead.
 fn store(mut edit: Edit<'_>, key: &[u8], number: Number, options: &Options, expiry: Option<UnixMs>) {
     let had_expiry = edit.expiry().is_some();
     let ttl = match (options.lifetime, expiry) {
@@ -257,7 +258,7 @@ fn store(mut edit: Edit<'_>, key: &[u8], number: Number, options: &Options, expi
     edit.commit(EventClass::GENERIC, second);
 }
 
-/// The SET that does the same whenever it is read.
+/// Returns the SET that has the same result whenever it is read.
 fn logged(key: &[u8], number: Number, ttl: Ttl) -> Record {
     let mut record = vec![b"SET".to_vec(), key.to_vec(), number.text().into_bytes()];
     match ttl {

@@ -9,9 +9,9 @@
 //! row(i+1)      =  (row(i) + (row(i) & match)) | (row(i) & !match)      match: bit j says b[j] == a[i]
 //! ```
 //!
-//! The way back through the table needs to know which of `L(i-1, j)` and `L(i, j-1)` is larger. Where the
-//! bytes differ, `L(i, j)` is the maximum of both, so the row's own bit tells: 0 means that the left one is
-//! smaller and the upper one is it.
+//! The way back through the table needs to know which of `L(i-1, j)` and `L(i, j-1)` is larger. If the bytes differ,
+//! `L(i, j)` is the maximum of both, so the row's own bit decides: 0 means that the left one is smaller, and that the
+//! maximum is the upper one.
 
 use crate::core::args::Args;
 use crate::core::command::{Command, Group, READONLY, key};
@@ -67,17 +67,17 @@ impl Options {
 }
 
 fn lcs(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    // One look at a time: the first string is copied to be compared with the second.
+    // The keys are read one at a time: the first string is copied to be compared with the second.
     let mut string = |index| {
         let key = cx.key(args, index);
         let value = cx.keys.string(key).map_err(|_| Error::LcsNotStrings)?;
         Ok::<_, Error>(value.map(Str::to_vec).unwrap_or_default())
     };
-    // Both are looked for before either is complained of.
+    // Both are looked up before either gives an error.
     let (a, b) = (string(1), string(2));
     let (a, b) = (a?, b?);
     let options = Options::parse(args)?;
-    // The limit is that of a table of 32-bit lengths, whatever it takes here.
+    // The limit is that of a table of 32-bit lengths, whatever the memory here.
     let cells = (a.len() as u64 + 1).saturating_mul(b.len() as u64 + 1);
     if cells.saturating_mul(4) > max_length(cx.engine, cx.keys.origin().asker) as u64 {
         return Err(Error::LcsTooLarge);
@@ -120,7 +120,7 @@ fn reply_matches(reply: &mut Reply, table: &Table<'_>, options: &Options) {
     reply.int(table.len as i64);
 }
 
-/// A run of bytes that both strings have: where it begins in each, and its length.
+/// A run of bytes that both strings have: its beginning in each, and its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     a: usize,
@@ -148,12 +148,12 @@ impl<'s> Table<'s> {
         Table { a, b, words, rows, len }
     }
 
-    /// The length alone, for which one row is enough.
+    /// Returns the length alone, for which one row is enough.
     fn length(a: &[u8], b: &[u8]) -> usize {
         each_row(a, b, |_| {})
     }
 
-    /// Whether `L(i, j)` is one more than `L(i, j - 1)`.
+    /// Returns whether `L(i, j)` is one more than `L(i, j - 1)`.
     fn grows(&self, i: usize, j: usize) -> bool {
         let (row, column) = (i - 1, j - 1);
         self.rows[row * self.words + column / 64] >> (column % 64) & 1 == 0
@@ -225,8 +225,8 @@ fn each_row(a: &[u8], b: &[u8], mut visit: impl FnMut(&[u64])) -> usize {
     row.iter().map(|bits| bits.count_zeros() as usize).sum()
 }
 
-/// For each byte that `a` has, where it stands in `b`: a bit a column. The second array tells the number of
-/// a byte's mask. There are no more masks than `a` has bytes, so all of them fit into the size of the table.
+/// Returns, for each byte of `a`, its places in `b`: a bit a column. The second array has the number of a byte's mask.
+/// There are no more masks than `a` has bytes, so all of them fit into the size of the table.
 fn match_masks(a: &[u8], b: &[u8], words: usize) -> (Vec<u64>, [usize; 256]) {
     const NONE: usize = usize::MAX;
     let mut mask_of = [NONE; 256];
@@ -277,7 +277,7 @@ mod tests {
         }
     }
 
-    /// The textbook's table.
+    /// Returns the textbook's table.
     fn lengths(a: &[u8], b: &[u8]) -> Vec<Vec<usize>> {
         let mut table = vec![vec![0; b.len() + 1]; a.len() + 1];
         for i in 1..=a.len() {
@@ -289,7 +289,7 @@ mod tests {
         table
     }
 
-    /// The textbook's way back, which leaves the first string only where that is strictly better.
+    /// Returns the textbook's way back, which leaves the first string only where that is strictly better.
     fn model(a: &[u8], b: &[u8]) -> Vec<(usize, usize)> {
         let table = lengths(a, b);
         let (mut i, mut j, mut pairs) = (a.len(), b.len(), Vec::new());

@@ -71,7 +71,7 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// The command's `n`-th key, which is at argument `index`.
+/// Returns the command's `n`-th key, which is at argument `index`.
 #[inline]
 fn nth_key<'a>(cx: &Context<'_>, args: &'a Args<'_>, n: usize, index: usize) -> Key<'a> {
     match cx.key_args.get(n) {
@@ -108,13 +108,13 @@ fn msetnx(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The arity says only that there is a pair.
+/// Checks that the pairs are complete: the arity only ensures one.
 fn whole_pairs(cx: &Context<'_>, args: &Args<'_>) -> Result<(), Error> {
     if args.len() % 2 == 1 { Ok(()) } else { Err(Error::WrongArity(Word::of(cx.command.name))) }
 }
 
-/// Whether all keys of the pairs from `first` up to `end` exist, or all are missing. The first that does not fit
-/// decides.
+/// Returns whether all keys of the pairs from `first` up to `end` exist, or all are missing. The first that does not
+/// fit decides.
 fn all_are(cx: &mut Context<'_>, args: &Args<'_>, first: usize, end: usize, existing: bool) -> bool {
     (first..end).step_by(2).enumerate().all(|(n, index)| {
         let key = nth_key(cx, args, n, index);
@@ -138,7 +138,7 @@ fn set_all(cx: &mut Context<'_>, args: &mut Args<'_>, first: usize, end: usize, 
     }
 }
 
-/// What MSETEX may depend on.
+/// The conditions of MSETEX.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Condition {
     AllMissing,
@@ -184,7 +184,7 @@ fn msetex(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// MSETEX with an absolute expiry and without its condition, which held.
+/// Returns MSETEX with an absolute expiry and without its condition, which held.
 fn logged_msetex(args: &Args<'_>, end: usize, expiry: UnixMs) -> Record {
     let mut record: Record = args.iter().take(end).map(<[u8]>::to_vec).collect();
     record.extend(pxat(expiry));

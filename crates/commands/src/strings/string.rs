@@ -1,4 +1,4 @@
-//! Strings as values: GET, SET and their kin. What works on a part of a string is in `substring.rs`.
+//! Strings as values: GET, SET and their kin. Commands on a part of a string are in `substring.rs`.
 
 use crate::core::args::{Arg, Args};
 use crate::core::command::{Command, DENY_OOM, FAST, Group, KeyFlags, READONLY, WRITE, key};
@@ -169,7 +169,7 @@ fn strlen(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// What SET may depend on.
+/// The conditions of SET.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Condition {
     Missing,
@@ -228,7 +228,7 @@ fn set(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// SET with options.
+/// Runs SET with options.
 #[inline(never)]
 fn set_as_told(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let options = SetOptions::parse(args)?;
@@ -256,7 +256,7 @@ fn set_as_told(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// SET without its GET and its condition, which held.
+/// Returns SET without its GET and its condition, which held.
 fn logged_set(key: &[u8], value: &[u8], lifetime: Lifetime) -> Record {
     let mut record = vec![b"SET".to_vec(), key.to_vec(), value.to_vec()];
     if lifetime == Lifetime::Keep {
@@ -266,7 +266,7 @@ fn logged_set(key: &[u8], value: &[u8], lifetime: Lifetime) -> Record {
 }
 
 /// Makes the key this string and commits. An expiry that has passed removes the key instead. `is_as_said`: the command
-/// says it in the way that the log has it.
+/// has the log's form already.
 fn store(mut edit: Edit<'_>, key: &[u8], value: Arg<'_>, ttl: Ttl, is_as_said: bool) {
     let Ttl::At(at) = ttl else {
         edit.set_string(NewString::encode(value), ttl);

@@ -1,4 +1,4 @@
-//! The commands that work on a part of a string, and what a part is: APPEND, GETRANGE, SETRANGE.
+//! The commands that work on a part of a string, and the definition of a part: APPEND, GETRANGE, SETRANGE.
 
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
@@ -68,7 +68,7 @@ pub const COMMANDS: &[Command] = &[
 
 const PART_COMPLEXITY: &str = "O(N) where N is the length of the returned string. The complexity is ultimately determined by the returned length, but because creating a substring from an existing string is very cheap, it can be considered O(1) for small strings.";
 
-/// The least that `proto-max-bulk-len` can be set to: strings up to here need no look at the configuration.
+/// The least value of `proto-max-bulk-len`: strings up to here need no look at the configuration.
 const ALWAYS_ALLOWED: usize = 1 << 20;
 
 /// Length of a string that a primary or the log may still make: the limit was another one when the command was
@@ -143,14 +143,14 @@ fn getrange(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a part ends before it starts however long the string is. Both may lie before the beginning, where
+/// Returns whether a part ends before it starts however long the string is. Both may lie before the beginning, where
 /// [`span`] would take the first byte for them.
 pub(crate) fn is_reversed(start: i64, end: i64) -> bool {
     start < 0 && end < 0 && start > end
 }
 
-/// The part of `len` units from `start` to `end`, both included and counted from the end when negative; what
-/// lies before the beginning is the beginning.
+/// Returns the part of `len` units from `start` to `end`, both included and counted from the end when negative; a
+/// position before the beginning is the beginning.
 pub(crate) fn span(start: i64, end: i64, len: usize) -> Range<usize> {
     let from_start = |index: i64| match usize::try_from(index) {
         Ok(index) => index,
