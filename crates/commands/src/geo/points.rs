@@ -67,14 +67,14 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// Meters of the unit at argument `index`.
+/// Returns the meters of the unit at argument `index`.
 pub(crate) fn unit(args: &Args<'_>, index: usize) -> Result<f64, Error> {
     const UNITS: [(&str, f64); 4] = [("M", 1.0), ("KM", 1000.0), ("FT", 0.3048), ("MI", 1609.34)];
     let known = UNITS.iter().find(|(name, _)| args.is(index, name));
     known.map(|(_, meters)| *meters).ok_or(Error::GeoUnit)
 }
 
-/// The longitude at argument `index` and the latitude behind it.
+/// Returns the longitude at argument `index` and the latitude behind it.
 pub(crate) fn point(args: &Args<'_>, index: usize) -> Result<Point, Error> {
     let coordinate = |index: usize| resp::number::parse_f64(&args[index]).ok_or(Error::NotAFloat);
     let (longitude, latitude) = (coordinate(index)?, coordinate(index + 1)?);
@@ -119,7 +119,7 @@ fn geopos(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Both coordinates, with all the digits that they have.
+/// Replies both coordinates, with all the digits that they have.
 pub(crate) fn reply_point(reply: &mut Reply, point: Point) {
     reply.array(2);
     for coordinate in [point.longitude, point.latitude] {

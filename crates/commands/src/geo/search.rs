@@ -121,7 +121,7 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// Of several destinations the last one counts, which no key specification can say.
+/// Makes the last of several destinations count, which no key specification can express.
 fn last_destination(args: &Args<'_>, keys: &mut CallKeys) {
     let (mut at, mut found) = (5, None);
     while at + 1 < args.len() {
@@ -159,7 +159,7 @@ fn geosearchstore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error
     search(cx, args, Form { words: Words::Search { store: Some(1) }, source: 2, options: 3 })
 }
 
-/// Where a command has what.
+/// The places of a command's arguments.
 #[derive(Clone, Copy)]
 struct Form {
     words: Words,
@@ -175,7 +175,7 @@ enum Words {
     Search { store: Option<usize> },
 }
 
-/// How the center of a search is given.
+/// The form of a search's center.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum From {
     Member,
@@ -229,7 +229,7 @@ impl By {
     }
 }
 
-/// A length at argument `index`, and the meters of the unit at `unit_at`.
+/// Returns a length at argument `index`, in the unit at `unit_at`.
 fn length(args: &Args<'_>, index: usize, which: &'static str) -> Result<f64, Error> {
     parse_f64(&args[index]).ok_or(Error::GeoLengthNotAFloat(which))
 }
@@ -251,7 +251,7 @@ fn rectangle(args: &Args<'_>, index: usize) -> Result<By, Error> {
     Ok(By::Box { width, height, meters: unit(args, index + 2)? })
 }
 
-/// The corners whose number stands at argument `index`, and the argument behind them.
+/// Returns the corners whose number stands at argument `index`, and the argument behind them.
 fn polygon(args: &Args<'_>, index: usize) -> Result<(By, usize), Error> {
     let count = resp::number::parse_i64(&args[index]).and_then(|count| i32::try_from(count).ok());
     let count = count.ok_or(Error::GeoVertexCount)?;
@@ -266,7 +266,7 @@ fn polygon(args: &Args<'_>, index: usize) -> Result<(By, usize), Error> {
 }
 
 impl Query {
-    /// Reads the words of the command; `set` is what is searched, in which members are looked up.
+    /// Reads the words of the command; `set` is the searched one, in which members are looked up.
     fn parse(args: &Args<'_>, form: Form, set: Option<&SortedSet>) -> Result<Query, Error> {
         let mut query = Query {
             center: None,
@@ -286,7 +286,7 @@ impl Query {
                 query.by = Some(radius(args, 4)?);
             }
             Words::RadiusByMember { .. } => {
-                // Without the set there is nothing to be found, whatever the radius.
+                // Without the set the result is empty, whatever the radius.
                 if let Some(set) = set {
                     query.center = Some(point_of(set, &args[2])?);
                     query.by = Some(radius(args, 3)?);
@@ -309,7 +309,7 @@ impl Query {
         Ok(query)
     }
 
-    /// An option that all forms have; None if the word is no such one.
+    /// Reads an option that all forms have; None if the word is no such one.
     fn option(&mut self, args: &Args<'_>, index: usize) -> Result<Option<usize>, Error> {
         if args.is(index, "WITHDIST") {
             self.with_distance = true;
@@ -354,7 +354,7 @@ impl Query {
         from: &mut Option<From>,
     ) -> Result<usize, Error> {
         let left = args.len() - index - 1;
-        // Each may be said again, but not two different ones.
+        // Each may be repeated, but two different ones may not be combined.
         let by_polygon = matches!(self.by, Some(By::Polygon(_)));
         let may_say_from = |other: From| *from != Some(other) && !by_polygon;
         if args.is(index, "STOREDIST") && self.store.is_some() {
@@ -419,7 +419,7 @@ fn search(cx: &mut Context<'_>, args: &Args<'_>, form: Form) -> Result<(), Error
     let set = cx.keys.collection::<SortedSet>(cx.key(args, form.source))?;
     let mut query = Query::parse(args, form, set)?;
     if query.count.is_some() && query.order == Order::AsFound && !query.any {
-        // The nearest are meant.
+        // The nearest members are wanted.
         query.order = Order::Ascending;
     }
     let shape = query.by.as_ref().and_then(|by| by.shape(query.center));
@@ -444,24 +444,24 @@ fn search(cx: &mut Context<'_>, args: &Args<'_>, form: Form) -> Result<(), Error
     Ok(())
 }
 
-/// What is replied or stored.
+/// The results to reply or store.
 struct Results<'f> {
     found: &'f [Found],
-    /// Of the unit that distances are told in.
+    /// Meters of the unit of distances.
     meters: f64,
     lending: &'f Lending<'f>,
 }
 
-/// Members that are looked at, as a rule at most, until one is found.
+/// Members that are looked at, usually at most, until one is found.
 const LOOKED_AT: usize = 16;
 
-/// The ranks of the members that may be inside of a shape.
+/// Returns the ranks of the members that may be inside of a shape.
 fn parts(set: &SortedSet, shape: &Shape) -> Vec<Range<usize>> {
     let ranks = |scores: Range<f64>| set.rank_of_score(scores.start)..set.rank_of_score(scores.end);
     shape.cells().into_iter().map(|cell| ranks(cell.scores())).collect()
 }
 
-/// The members of these parts that are inside of a shape, at most `enough`.
+/// Returns the members of these parts that are inside of a shape, at most `enough`.
 fn find(
     set: &SortedSet,
     parts: &[Range<usize>],
@@ -485,7 +485,7 @@ fn find(
     found
 }
 
-/// The results in the order that is asked for, as many as are.
+/// Returns the results in the requested order and number.
 fn chosen(query: &Query, mut found: Vec<Found>, lending: &Lending<'_>) -> Vec<Found> {
     let order = |a: &Found, b: &Found| {
         lending.step();
@@ -522,7 +522,7 @@ fn reply(cx: &mut Context<'_>, query: &Query, results: &Results<'_>) {
     }
 }
 
-/// Puts the results in the place of what the destination holds, with their geohashes or distances as scores.
+/// Puts the results in the place of the destination's value, with their geohashes or distances as scores.
 fn store(
     cx: &mut Context<'_>,
     args: &Args<'_>,
