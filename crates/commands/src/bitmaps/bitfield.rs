@@ -61,7 +61,7 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// What happens to a number that does not fit.
+/// The treatment of a number that does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Overflow {
     Wrap,
@@ -69,11 +69,11 @@ enum Overflow {
     Fail,
 }
 
-/// Where a number is, and of which kind.
+/// The place and the kind of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Field {
     signed: bool,
-    /// 1 to 64; to 63 when unsigned.
+    /// Bits: 1 to 64; to 63 when unsigned.
     bits: u32,
     /// Offset in bits.
     at: u64,
@@ -178,7 +178,7 @@ fn write(cx: &mut Context<'_>, args: &Args<'_>, operations: &[Operation], min_le
 }
 
 impl Operation {
-    /// Does it and replies; true if it counts as a change. In a string that `grows` every write does.
+    /// Applies the operation and replies; true if it counts as a change. In a string that `grows` every write does.
     fn apply(&self, bytes: &mut [u8], grows: bool, reply: &mut Reply) -> bool {
         let old = self.field.load(bytes);
         let wanted = match self.action {
@@ -211,26 +211,26 @@ impl Field {
             resp::number::parse_i64(digits).filter(|bits| (1..=max).contains(bits)).ok_or(Error::BitfieldType)?;
         let number = |text| resp::number::parse_i64(text).ok_or(Error::BitOffset);
         let offset = match offset {
-            // Counted in fields. Servers agree on what a product beyond 64 bits means: it wraps.
+            // The offset counts in fields. Servers agree on the meaning of a product beyond 64 bits: it wraps.
             [b'#', text @ ..] => number(text)?.wrapping_mul(bits),
             text => number(text)?,
         };
         Ok(Field { signed, bits: bits as u32, at: check_offset(engine, asker, offset)? })
     }
 
-    /// Offset of the bit after the last.
+    /// Returns the offset of the bit after the last.
     fn end(self) -> u64 {
         self.at + u64::from(self.bits)
     }
 
-    /// The least and the greatest number that fit.
+    /// Returns the least and the greatest number that fit.
     fn bounds(self) -> (i128, i128) {
         if self.signed { (-(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1) } else { (0, (1 << self.bits) - 1) }
     }
 
-    /// A number as SET was given it. For an unsigned field, a negative one is very large. For a signed one, so
-    /// is one whose distance from the greatest number does not fit into 64 bits: servers overflow there, and
-    /// saturating at the wrong end has become what SET does.
+    /// Returns the number that SET was given. For an unsigned field, a negative number is very large. For a signed one,
+    /// so is a number whose distance from the greatest does not fit into 64 bits: servers overflow there, and SET has
+    /// come to saturate at the wrong end.
     fn given(self, value: i64) -> i128 {
         if !self.signed {
             return i128::from(value as u64);
@@ -239,7 +239,7 @@ impl Field {
         if self.bits < 64 && max - value > i128::from(i64::MAX) { value + (1 << 64) } else { value }
     }
 
-    /// What is stored for `wanted`, or None if nothing is.
+    /// Returns the number stored for `wanted`, or None if none is.
     fn fit(self, wanted: i128, overflow: Overflow) -> Option<i64> {
         let (min, max) = self.bounds();
         if (min..=max).contains(&wanted) {
@@ -252,7 +252,7 @@ impl Field {
         }
     }
 
-    /// The number that the lowest bits stand for.
+    /// Returns the number of the lowest bits.
     fn extend(self, low: u64) -> i64 {
         let unused = 64 - self.bits;
         if self.signed { (low << unused) as i64 >> unused } else { (low << unused >> unused) as i64 }
@@ -263,7 +263,7 @@ impl Field {
         self.extend((window >> self.shift()) as u64)
     }
 
-    /// The string is long enough, see [`write()`].
+    /// Stores a value. The string is long enough, see [`write()`].
     fn store(self, bytes: &mut [u8], value: i64) {
         let (window, len) = self.window(bytes);
         let mask = ((1 << self.bits) - 1) << self.shift();
@@ -272,12 +272,12 @@ impl Field {
         bytes[start..start + len].copy_from_slice(&window.to_be_bytes()[..len]);
     }
 
-    /// How far the field is from the window's lowest bit.
+    /// Returns the distance of the field from the window's lowest bit.
     fn shift(self) -> u32 {
         128 - self.bits - (self.at % 8) as u32
     }
 
-    /// The bytes from the field's first on, and how many of them there are. What is missing is 0.
+    /// Returns the bytes from the field's first on, and how many of them exist. Missing bytes are 0.
     fn window(self, bytes: &[u8]) -> (u128, usize) {
         let rest = bytes.get((self.at / 8) as usize..).unwrap_or_default();
         let mut window = [0; 16];
@@ -337,7 +337,7 @@ mod tests {
         assert_eq!(log.take().len(), 1);
     }
 
-    /// The number whose bits are these, highest first.
+    /// Returns the number with these bits, highest first.
     fn number(bits: &[bool], signed: bool) -> i128 {
         let value = bits.iter().fold(0i128, |value, bit| value * 2 + i128::from(*bit));
         if signed && bits[0] { value - (1 << bits.len()) } else { value }

@@ -89,7 +89,7 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// A bit's number as an argument; it must lie within the longest string that is allowed.
+/// Parses a bit's number; it must lie within the longest string that is allowed.
 fn bit_offset(engine: &Engine, asker: Asker, text: &[u8]) -> Result<u64, Error> {
     let offset = resp::number::parse_i64(text).ok_or(Error::BitOffset)?;
     check_offset(engine, asker, offset)
@@ -144,7 +144,7 @@ fn setbit(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// What the last arguments of BITCOUNT and BITPOS say.
+/// The range of BITCOUNT and BITPOS, from their last arguments.
 struct Span {
     start: i64,
     end: Option<i64>,
@@ -152,7 +152,7 @@ struct Span {
 }
 
 impl Span {
-    /// Reads start, end and unit at `index`. The unit is looked at before the end.
+    /// Reads start, end and unit at `index`. The unit is checked before the end.
     fn parse(args: &Args<'_>, index: usize) -> Result<Span, Error> {
         let given = args.len().saturating_sub(index);
         if given > 3 {
@@ -168,7 +168,7 @@ impl Span {
         Ok(Span { start, end, in_bits })
     }
 
-    /// The bits of a string of `len` bytes that are meant.
+    /// Returns the selected bits of a string of `len` bytes.
     fn bits(&self, len: usize) -> std::ops::Range<u64> {
         let end = self.end.unwrap_or(-1);
         if self.in_bits {
@@ -181,7 +181,7 @@ impl Span {
     }
 }
 
-/// Bytes that a range of bits touches, with masks for its first and last byte. The range is not empty.
+/// Returns the bytes that a range of bits touches, with masks for its first and last byte. The range is not empty.
 fn edges(bits: &std::ops::Range<u64>) -> (std::ops::Range<usize>, u8, u8) {
     let last = bits.end - 1;
     let bytes = (bits.start / 8) as usize..(last / 8) as usize + 1;
@@ -224,7 +224,7 @@ fn bitpos(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let bits = span.bits(bytes.len());
     let position = match first_bit(bytes, bit, bits.clone()) {
         Some(position) => position as i64,
-        // Nobody said where to stop, so the zeros behind the string count.
+        // Without an end the zeros behind the string count.
         None if !bit && span.end.is_none() && !bits.is_empty() => bits.end as i64,
         None => -1,
     };
@@ -232,13 +232,13 @@ fn bitpos(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The first bit of this value in the range.
+/// Returns the first bit of this value in the range.
 fn first_bit(bytes: &[u8], bit: bool, bits: std::ops::Range<u64>) -> Option<u64> {
     if bits.is_empty() {
         return None;
     }
     let (range, first, last) = edges(&bits);
-    // What is looked for is a one after this.
+    // The search is for a one after this.
     let flip = if bit { 0 } else { 0xFF };
     let found = |index: usize, byte: u8| {
         let position = index as u64 * 8 + u64::from(byte.leading_zeros());
@@ -256,7 +256,7 @@ fn first_bit(bytes: &[u8], bit: bool, bits: std::ops::Range<u64>) -> Option<u64>
     if byte == 0 { None } else { found(index, byte) }
 }
 
-/// How many bytes from the beginning are equal to `byte`.
+/// Returns how many bytes from the beginning are equal to `byte`.
 fn skip(bytes: &[u8], byte: u8) -> usize {
     let (blocks, _) = bytes.as_chunks::<32>();
     let uniform = |block: &[u8; 32]| block.iter().fold(0, |differs, other| differs | (other ^ byte)) == 0;
@@ -282,7 +282,7 @@ enum Operation {
 }
 
 impl Operation {
-    /// Whether readers of the change log know it.
+    /// Returns whether readers of the change log know it.
     fn is_known(self) -> bool {
         matches!(self, Operation::And | Operation::Or | Operation::Xor | Operation::Not)
     }
@@ -346,9 +346,9 @@ fn needs_two(operation: Operation) -> Error {
 struct Fold<'e> {
     operation: Operation,
     count: usize,
-    /// X, or what became of it.
+    /// X, or the result so far.
     first: Vec<u8>,
-    /// What is in some of Y (DIFF1, ANDOR), or in more than one string (ONE).
+    /// Bits that are in some of Y (DIFF1, ANDOR), or in more than one string (ONE).
     others: Vec<u8>,
     lending: Lending<'e>,
 }
@@ -399,8 +399,8 @@ impl<'e> Fold<'e> {
 /// Bytes that are combined without a look at the clock.
 const BLOCK: usize = 64 << 10;
 
-/// Applies `f` to each byte of both, the shorter one being continued by zeros. The compiler turns the loop
-/// into vector instructions.
+/// Applies `f` to each byte of both; zeros continue the shorter one. The compiler turns the loop into vector
+/// instructions.
 fn combine(into: &mut Vec<u8>, other: &[u8], lending: &Lending<'_>, f: impl Fn(u8, u8) -> u8) {
     let step = |block: &[u8]| lending.steps(block.len() / lending::BULK);
     into.reserve_exact(other.len().saturating_sub(into.len()));
@@ -505,7 +505,7 @@ mod tests {
         assert_eq!(client.events()[2..5], ["0 new d", "0 set d", "0 del d"]);
     }
 
-    /// Bit by bit.
+    /// Computes one bit.
     fn model(operation: Operation, bits: &[bool]) -> bool {
         let (x, y) = (bits[0], &bits[1..]);
         let some = y.contains(&true);

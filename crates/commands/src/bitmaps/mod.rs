@@ -1,6 +1,7 @@
 //! Commands of bits in strings.
 //!
-//! In: arguments and the keys' view. Out: replies and changed strings. It knows strings as bytes, and no other type.
+//! In: arguments and the keys' view. Out: replies and changed strings. The code knows strings as bytes, and no other
+//! type.
 
 pub mod bitfield;
 pub mod bitmap;

@@ -1,8 +1,8 @@
-//! How many bits are set in a string of bytes.
+//! The number of set bits in a string of bytes.
 //!
-//! Counting the ones of a word takes a dozen instructions where the processor has none for it, which the
-//! build does not assume. So words are added up first, bit by bit, as if each bit position were a column of
-//! numbers to be added by hand (Harley and Seal). A carry-save adder takes three words and gives two:
+//! Counting the ones of a word takes a dozen instructions if the processor has none for it, which the build does not
+//! assume. So words are added up first, bit by bit, as if each bit position were a column of numbers to be added by
+//! hand (Harley and Seal). A carry-save adder takes three words and gives two:
 //!
 //! ```text
 //! a   1 0 1 1
@@ -12,9 +12,9 @@
 //! low 0 0 0 1  high 1 0 1 1
 //! ```
 //!
-//! Seven adders turn eight words into one of "eights", of which the ones are counted, and what stays in
-//! `ones`, `twos` and `fours` goes on to the next block. A word here is four of 64 bits side by side, so that
-//! the compiler uses vector registers.
+//! Seven adders turn eight words into one of "eights", whose ones are counted, and the rest in `ones`, `twos` and
+//! `fours` goes on to the next block. A word here is four of 64 bits side by side, so that the compiler uses vector
+//! registers.
 
 /// Numbers of 64 bits in a word.
 const LANES: usize = 4;
@@ -24,7 +24,7 @@ const BLOCK_BYTES: usize = 8 * WORD_BYTES;
 
 type Word = [u64; LANES];
 
-/// Ones in all bytes.
+/// Returns the ones in all bytes.
 pub fn count_ones(bytes: &[u8]) -> u64 {
     let (blocks, rest) = bytes.as_chunks::<BLOCK_BYTES>();
     let (mut ones, mut twos, mut fours, mut eights) = ([0; LANES], [0; LANES], [0; LANES], 0);
@@ -44,7 +44,7 @@ pub fn count_ones(bytes: &[u8]) -> u64 {
     8 * eights + 4 * ones_of(fours) + 2 * ones_of(twos) + ones_of(ones) + one_by_one(rest)
 }
 
-/// The carry-save adder: carried and sum.
+/// Returns the carry and the sum of the carry-save adder.
 #[inline(always)]
 fn add(a: Word, b: Word, c: Word) -> (Word, Word) {
     let (mut high, mut low) = ([0; LANES], [0; LANES]);
