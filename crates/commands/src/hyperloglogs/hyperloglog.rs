@@ -83,7 +83,7 @@ fn corrupt(_: Corrupt) -> Error {
     Error::CorruptHyperloglog
 }
 
-/// The sketch that is to be changed; None when the key is missing.
+/// Returns the sketch to be changed; None when the key is missing.
 fn sketch<'e>(edit: &'e Edit<'_>) -> Result<Option<&'e [u8]>, Error> {
     match edit.string()? {
         Some(Str::Bytes(bytes)) if hyperloglog::encoding(bytes).is_some() => Ok(Some(bytes)),
@@ -113,7 +113,7 @@ fn pfadd(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut added = u64::from(is_new);
     let done = with_sketch(&mut edit, |bytes| {
         if is_new {
-            // Other servers do not count a new one as known to be empty.
+            // Other servers do not count a new sketch as known to be empty.
             hyperloglog::set_cached_count(bytes, None);
         }
         args.from(2).try_for_each(|element| {
@@ -133,7 +133,8 @@ fn pfadd(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// A sketch took so many elements before one showed that it is corrupt: it keeps them, and the log has it as it is now.
+/// Refuses the rest of the elements after one showed that the sketch is corrupt: the sketch retains those before, and
+/// the log gets its present bytes.
 #[cold]
 fn refuse_rest(mut edit: Edit<'_>, key: &[u8], added: u64, error: hyperloglog::Corrupt) -> Error {
     let bytes = edit.string().ok().flatten().map(Str::to_vec).unwrap_or_default();
@@ -199,7 +200,7 @@ fn pfmerge(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         }
     }
     if densely {
-        // After those that may be corrupt, and together.
+        // Dense ones are read after those that may be corrupt, and together.
         let dense = (1..args.len()).filter_map(|index| match cx.keys.together(cx.key(args, index))?.as_string() {
             Ok(Str::Bytes(bytes)) => Some(bytes).filter(|_| hyperloglog::encoding(bytes) == Some(Encoding::Dense)),
             _ => None,
@@ -207,7 +208,7 @@ fn pfmerge(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         registers.merge_dense(dense).map_err(corrupt)?;
     }
     let mut edit = cx.keys.edit(cx.key(args, 1));
-    // What could be merged can be stored.
+    // A merged result can be stored.
     with_sketch(&mut edit, |bytes| registers.store(bytes, densely, sparse_max))?.map_err(corrupt)?;
     edit.commit(EventClass::STRING, "pfadd");
     cx.reply.ok();
