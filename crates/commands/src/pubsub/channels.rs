@@ -9,7 +9,8 @@
 //! UNSUBSCRIBE        -> [unsubscribe a 1] [unsubscribe b 0]
 //! ```
 //!
-//! Who listens is in [`engine::clients::pubsub`]; a session knows its own names, to count them and to leave them.
+//! The table of subscribers is in [`engine::clients::pubsub`]; a session knows its own names, to count them and to
+//! leave them.
 
 use crate::core::args::Args;
 use crate::core::command::{
@@ -30,7 +31,7 @@ use engine::{Engine, Error, Word};
 use resp::{Protocol, Reply};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Flags of what begins and ends subscriptions.
+/// Flags of the commands that begin and end subscriptions.
 const SUBSCRIBER: Flags = PUBSUB.and(NO_SCRIPT).and(LOADING).and(STALE).and(ALLOW_SUBSCRIBED);
 
 pub(crate) const COMMANDS: &[Command] = &[
@@ -211,12 +212,13 @@ pub(crate) const COMMANDS: &[Command] = &[
     },
 ];
 
-/// What a subscription takes up: the name with its counts, and its places in the client's and the engine's tables.
+/// Returns the memory of a subscription: the name with its counts, and its places in the client's and the engine's
+/// tables.
 fn name_bytes(name: &[u8]) -> usize {
     name.len() + 2 * size_of::<usize>() + 4 * size_of::<Name>()
 }
 
-/// Names of the commands that begin and end subscriptions, as confirmations show them.
+/// Returns names of the commands that begin and end subscriptions, as confirmations show them.
 fn words(kind: ChannelKind) -> (&'static [u8], &'static [u8]) {
     match kind {
         ChannelKind::Channel => (b"subscribe", b"unsubscribe"),
@@ -293,7 +295,7 @@ fn finish(cx: &mut Context<'_>, args: &Args<'_>, kind: ChannelKind) -> Result<()
     Ok(())
 }
 
-/// Ends a client's subscriptions to channels of slots that another node has. Returns what the client is told, if it had
+/// Ends a client's subscriptions to channels of slots that another node has. Returns the client's message, if it had
 /// any.
 pub fn leave_slots(engine: &Engine, session: &mut Session, slots: &SlotSet, protocol: Protocol) -> Option<Vec<u8>> {
     let subscriptions = session.subscriptions.as_deref_mut()?;
@@ -322,7 +324,7 @@ fn end_one(
     }
 }
 
-/// Subscriptions have ended: others see what is left.
+/// Publishes a client's counts after the end of subscriptions.
 fn settle_counts(engine: &Engine, session: &mut Session) {
     if session.subscriptions.as_ref().is_some_and(|subscriptions| subscriptions.is_empty()) {
         session.subscriptions = None;
@@ -331,7 +333,7 @@ fn settle_counts(engine: &Engine, session: &mut Session) {
     publish_counts(&session.info, session.subscriptions.as_deref());
 }
 
-/// CLIENT REPLY is about replies only.
+/// Retains confirmations: CLIENT REPLY is about replies only.
 fn keep_confirmations(session: &mut Session) {
     session.keeps_reply = session.replies != Replies::On;
 }
@@ -398,7 +400,7 @@ fn send(cx: &mut Context<'_>, args: &Args<'_>, kind: ChannelKind) -> Result<(), 
     Ok(())
 }
 
-/// A message as a subscriber gets it; `pattern`: the one that it gets it for.
+/// Returns a message in the form for a subscriber; `pattern`: the pattern that matched it.
 pub fn encode(message: &Message, pattern: Option<&[u8]>, protocol: Protocol) -> Vec<u8> {
     let mut reply = Reply::new(Vec::new(), protocol);
     match pattern {
@@ -417,7 +419,7 @@ pub fn encode(message: &Message, pattern: Option<&[u8]>, protocol: Protocol) -> 
     reply.into_inner()
 }
 
-/// Tells subscribers of `__keyspace@<db>__:<key>` and `__keyevent@<db>__:<event>` what happened to keys.
+/// Sends keys' events to subscribers of `__keyspace@<db>__:<key>` and `__keyevent@<db>__:<event>`.
 pub fn notify(engine: &Engine, worker: usize, events: &[Event]) {
     let mask = engine.event_mask();
     for Event { name, db, key, .. } in events {
@@ -485,7 +487,7 @@ mod tests {
     use engine::clients::pubsub::Push;
     use engine::data::event_class::EventClass;
 
-    /// What a client is answered, as bytes with line ends shown as blanks.
+    /// Returns a client's reply, as bytes with line ends shown as blanks.
     fn said(client: &mut Client, line: &str) -> String {
         let mut args: Args<'_> = line.split(' ').map(str::as_bytes).collect();
         let mut reply = Reply::default();

@@ -1,7 +1,8 @@
-//! What clients are told without asking each time: messages, changes of keys that they have read, all commands.
+//! Messages that clients get without a request for each: publications, changes of keys that they have read, all
+//! commands.
 //!
-//! In: commands that subscribe, publish, track and monitor. Out: entries of the engine's tables, and pushes. Which
-//! worker a client belongs to, and how a push reaches its socket, is not known here.
+//! In: commands that subscribe, publish, track and monitor. Out: entries of the engine's tables, and pushes. The worker
+//! of a client, and the way of a push to its socket, are not known here.
 
 pub mod channels;
 pub(crate) mod monitor;

@@ -4,8 +4,8 @@
 //! +1700000000.123456 [0 127.0.0.1:41564] "set" "key" "a \"quoted\" \x01 value"\r\n
 //! ```
 //!
-//! The line has the time, the client's database after the command, and where it came from. Commands for administrators
-//! are left out, secrets are blotted out. A monitor may not touch the keyspace itself.
+//! The line has the time, the client's database after the command, and its address. Commands for administrators are
+//! left out, secrets are redacted. A monitor may not touch the keyspace itself.
 
 use crate::core::args::Args;
 use crate::core::command::{ADMIN, Command, Group, LOADING, NO_SCRIPT, STALE};
@@ -26,7 +26,7 @@ pub const COMMANDS: &[Command] = &[Command {
 
 fn monitor(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     if !cx.may_block() {
-        // What comes to a monitor is no reply.
+        // A monitor's lines are no replies.
         return Err(Error::MonitorDenied);
     }
     if !cx.session.info.monitor.load(Relaxed) {
@@ -36,7 +36,7 @@ fn monitor(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The client wants lines from now on, or no longer.
+/// Turns lines for the client on or off.
 pub(crate) fn listen(cx: &mut Context<'_>, on: bool) {
     cx.session.info.monitor.store(on, Relaxed);
     cx.engine.monitor(cx.session.worker, cx.session.token, on);
@@ -47,7 +47,7 @@ mod tests {
     use crate::testing::Client;
     use engine::clients::pubsub::Push;
 
-    /// Lines for monitors since the last call, without their time.
+    /// Returns lines for monitors since the last call, without their time.
     fn lines(client: &Client) -> Vec<String> {
         let pushes = client.engine().pubsub().take_own(0).unwrap_or_default();
         let text = |push| match push {
@@ -68,7 +68,7 @@ mod tests {
         other.run("AUTH secret");
         let expected = ["[5 ] \"SELECT\" \"5\"", r#"[5 ] "SET" "a" "\"\x01\\\n""#, "[5 ] \"AUTH\" \"(redacted)\""];
         assert_eq!(lines(&client), expected);
-        // Scripts that come to no run, too.
+        // Scripts that never run are shown, too.
         for refused in ["EVALSHA x 0", "EVAL ( 0", "FCALL none 0", "EVAL x 1"] {
             other.run(refused);
         }

@@ -7,7 +7,7 @@
 //! broken          >2 tracking-redir-broken id                       to the client itself, if it speaks RESP3
 //! ```
 //!
-//! Which keys a client hears of, and why it misses none, is in [`engine::clients::tracking`].
+//! [`engine::clients::tracking`] explains which keys' changes a client gets, and why it misses none.
 
 use crate::core::args::Args;
 use crate::core::context::Context;
@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What CLIENT TRACKING was told.
+/// The arguments of CLIENT TRACKING.
 #[derive(Default)]
 struct Options {
     redirect: Option<Arc<ClientInfo>>,
@@ -74,7 +74,7 @@ fn parse(cx: &Context<'_>, args: &Args<'_>) -> Result<Options, Error> {
 }
 
 impl Options {
-    /// The mode, if it is one and may follow the present one.
+    /// Returns the mode, if it is one and may follow the present one.
     fn mode(&self, present: Option<TrackingMode>) -> Result<TrackingMode, Error> {
         if !self.broadcast && !self.prefixes.is_empty() {
             return Err(Error::PrefixWithoutBcast);
@@ -99,8 +99,8 @@ impl Options {
     }
 }
 
-/// What a client counts for each of its prefixes: two nodes of a tree, without the bytes that they stand for. Valkey
-/// counts so, and `maxmemory-clients` ends the same clients as there.
+/// Memory of a client for each of its prefixes: two nodes of a tree, without their bytes. Valkey counts so, and
+/// `maxmemory-clients` ends the same clients as there.
 const PREFIX_BYTES: usize = 24;
 
 fn begin(cx: &mut Context<'_>, options: Options) -> Result<(), Error> {
@@ -127,7 +127,7 @@ fn begin(cx: &mut Context<'_>, options: Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// No key may begin with two prefixes of a client.
+/// Checks that no key may begin with two prefixes of a client.
 fn check_prefixes(present: &BTreeSet<Box<[u8]>>, new: &[Box<[u8]>]) -> Result<(), Error> {
     let overlap = |one: &[u8], other: &[u8]| one.starts_with(other) || other.starts_with(one);
     let shown = |prefix: &[u8]| Word::of(String::from_utf8_lossy(before_nul(prefix)).as_bytes());
@@ -142,7 +142,7 @@ fn check_prefixes(present: &BTreeSet<Box<[u8]>>, new: &[Box<[u8]>]) -> Result<()
     Ok(())
 }
 
-/// The client tracks no more: it said so, was reset, or is gone.
+/// Ends a client's tracking: it asked for that, was reset, or is gone.
 pub fn end(engine: &Engine, session: &mut Session) {
     session.caching = false;
     let Some(tracker) = session.tracker.take() else { return };
@@ -212,7 +212,7 @@ pub(crate) fn tracking_info(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<()
     Ok(())
 }
 
-/// The push that tells a client that keys are out of date; None if there is no way to tell one that speaks so.
+/// Returns the push about stale keys for a client; None if the client's protocol has no form for it.
 pub fn encode(tracker: &Tracker, stale: &Stale, protocol: Protocol) -> Option<Vec<u8>> {
     let subscribes = |client: &ClientInfo| client.subscriptions.iter().any(|names| names.load(Relaxed) > 0);
     let mut reply = Reply::new(Vec::new(), protocol);
@@ -236,7 +236,7 @@ pub fn encode(tracker: &Tracker, stale: &Stale, protocol: Protocol) -> Option<Ve
     Some(reply.into_inner())
 }
 
-/// The push that tells a client that nobody gets its invalidations any more.
+/// Returns the push about the end of the client that gets its invalidations.
 pub fn encode_broken(tracker: &Tracker, protocol: Protocol) -> Option<Vec<u8>> {
     let redirect = tracker.redirect.as_ref().filter(|_| protocol == Protocol::Resp3)?;
     let mut reply = Reply::new(Vec::new(), protocol);
