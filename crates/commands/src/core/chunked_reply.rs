@@ -71,7 +71,7 @@ pub fn write_all(object: &Object, lister: &mut impl Lister, reply: &mut Reply) {
     while !lister.piece(object, AT_ONCE, reply) {}
 }
 
-/// Elements that are drawn with repetitions at once, if the collection has fewer.
+/// Elements that are drawn with repetitions at once, or as many as the collection has, if these are more.
 pub const DRAWS_AT_ONCE: usize = 10_000;
 
 /// Replies `count` random ones of `items`, which are of one moment, as fast as the client takes them: it may ask for
