@@ -5,9 +5,9 @@
 //!   write 1, 2, 3 ... n                  d of them durable            |               it has writes 1 to p: d <= p <= n
 //! ```
 //!
-//! Every write is a transaction that also notes its number, so that what was read says which p it is; that engine is
-//! compared with one that ran the first p writes and nothing else. Rewrites and saves go on in threads of their own
-//! meanwhile.
+//! Every write is a transaction that also sets its number, so that the data read shows p, the number of the last write;
+//! that engine is compared with one that ran the first p writes and nothing else. Rewrites and saves run in threads of
+//! their own meanwhile.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 #[path = "faults/disk.rs"]
@@ -44,7 +44,7 @@ struct Keeper {
     disk: Disk,
     engine: OnceLock<Weak<Engine>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// What the client that waited is told.
+    /// The message to the client that waited.
     delivered: Mutex<Option<Vec<u8>>>,
 }
 
@@ -101,7 +101,7 @@ impl ApplyHooks for NoHooks {
     }
 }
 
-/// How data is to survive.
+/// The means by which data is to survive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Log(Policy),
@@ -125,7 +125,7 @@ fn decoded(reply: &str) -> Value {
     Decoder::new().decode(reply.as_bytes()).unwrap().unwrap().0
 }
 
-/// One write: what it does to which key.
+/// One write: its kind and its key.
 type Write = (u8, u8);
 
 /// Runs write number `number`; false if it is refused.
@@ -144,7 +144,7 @@ fn run_write(engine: &Engine, session: &mut Session, number: usize, (kind, key):
     if reply.starts_with("*2\r\n") {
         return true;
     }
-    // What is saved in the background may fail between any two of these.
+    // A save in the background may fail between any two of these.
     let (refused, left): (Vec<_>, Vec<_>) = queued.iter().partition(|reply| reply.starts_with("-MISCONF "));
     assert!(left.iter().all(|reply| *reply == "+QUEUED\r\n"), "{queued:?}");
     assert!(reply.starts_with("-EXECABORT") && (!refused.is_empty() || reply.contains("MISCONF")), "{reply}");
@@ -157,14 +157,14 @@ struct Machine {
     host: Arc<Keeper>,
     engine: Arc<Engine>,
     session: Session,
-    /// Those that ran.
+    /// The writes that ran.
     writes: Vec<Write>,
-    /// How long the log was after each of them, since the machine was started, and of how many there were before.
+    /// The log's length after each of them, since the machine was started, and the number of writes before.
     offsets: Vec<u64>,
     before: usize,
-    /// How many of them survive whatever comes.
+    /// Writes that survive in any case.
     durable: usize,
-    /// How many a save in the background will make durable, if it goes well.
+    /// Writes that a save in the background will make durable, if it succeeds.
     saving: Option<usize>,
 }
 
@@ -226,7 +226,7 @@ impl Machine {
         ran
     }
 
-    /// What comes before replies are sent.
+    /// Takes the steps before replies are sent.
     fn end_turn(&mut self) {
         let Mode::Log(policy) = self.mode else { return };
         let (journal, attempt) = (&self.aof().journal, self.aof().attempt());
@@ -238,7 +238,7 @@ impl Machine {
         self.note_durable();
     }
 
-    /// The work of the log's thread once a second.
+    /// Does the work of the log's thread once a second.
     fn tend(&mut self) {
         let Mode::Log(_) = self.mode else { return };
         let (journal, attempt) = (&self.aof().journal, self.aof().attempt());
@@ -285,10 +285,10 @@ impl Machine {
         self.note_saved();
     }
 
-    /// The machine goes down in this moment, and starts again.
+    /// Crashes the machine in this moment, and starts it again.
     fn crash(mut self, seed: u64) -> Machine {
         let left = self.disk.crash(seed);
-        // What was done in the background after that moment is nobody's.
+        // Work of background threads after that moment is lost.
         let durable = self.durable;
         self.join();
         let mut next = Machine::start(self.mode, left);
@@ -308,7 +308,7 @@ impl Machine {
         next
     }
 
-    /// The disk is sound again: so is the service.
+    /// Repairs the disk, and with it the service.
     fn recover(&mut self) {
         self.disk.set(Faults::default());
         self.join();
@@ -316,7 +316,7 @@ impl Machine {
         self.join();
         match self.mode {
             Mode::Snapshots => self.save_in_background(),
-            // What is in doubt is only waited for so long.
+            // Data in doubt needs a new base.
             Mode::Log(_) if self.aof().journal.is_in_doubt() => _ = self.run(&["BGREWRITEAOF"]),
             Mode::Log(_) => {}
         }
@@ -505,7 +505,7 @@ fn a_rewrite_makes_room_for_a_log_that_cannot_be_written() {
     }
 }
 
-/// Wherever a disk that gets full stops a log that is turned on: it is whole, or none.
+/// Wherever a full disk stops a log that is turned on: it is complete, or none.
 #[test]
 fn a_log_that_is_on_is_written_to() {
     let mut begun = 0;

@@ -1,4 +1,4 @@
-//! The annotated configuration file and the reference pages are what the entries of directives and commands say.
+//! The annotated configuration file and the reference pages equal the entries of directives and commands.
 //!
 //! They are made anew with `CINNABAR_WRITE_REFERENCE=1 cargo test -p cinnabar-commands --test reference`.
 #![forbid(unsafe_code)]
@@ -42,7 +42,7 @@ fn cinnabar_conf_says_the_defaults() {
     }
 }
 
-/// Nothing but the configuration file.
+/// Holds the configuration file alone.
 struct OneFile(Vec<u8>);
 
 impl ConfigFiles for OneFile {
@@ -112,7 +112,7 @@ const PREAMBLE: &str = "\
 # docs/reference/directives.md has the same as a page, with the bounds of each.
 ";
 
-/// The defaults, but for the directives of `changed`, which have other values and stand as settings.
+/// Returns the defaults, but for the directives of `changed`, which have other values and stand as settings.
 fn configuration_file(changed: &[(&str, &str)]) -> String {
     let mut text = PREAMBLE.to_owned();
     for (title, entries) in AREAS {
@@ -137,7 +137,7 @@ fn configuration_file(changed: &[(&str, &str)]) -> String {
     text
 }
 
-/// The line that sets the default, as a comment where there is none.
+/// Returns the line that sets the default, as a comment if there is none.
 fn setting(entry: &DirectiveEntry) -> String {
     let default = default_of(entry);
     match default.is_empty() {
@@ -148,7 +148,7 @@ fn setting(entry: &DirectiveEntry) -> String {
     }
 }
 
-/// Whether an empty text means that the directive is not set.
+/// Returns whether an empty text means that the directive is not set.
 fn is_absent(entry: &DirectiveEntry) -> bool {
     let is_text = matches!((entry.kind, entry.default), (DirectiveKind::Text, Preset::Text("")));
     is_text && !entry.keeps_empty || matches!(entry.kind, DirectiveKind::ReplicaOf)

@@ -1,4 +1,4 @@
-//! The log means the same whenever it is read: what is alive then is what would be alive had nobody stopped.
+//! The log means the same whenever it is read: the live keys then are those that would be live without the stop.
 //!
 //! ```text
 //!   time      T                          T + 1 h
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Commands of all kinds run at a clock that is moved on between them, alone, in transactions and in scripts, some for
-//! a client that brings the data of another server; what has expired is removed by commands that come upon it, by the
+//! a client that brings the data of another server; expired keys are removed by commands that find them, by the
 //! background, or not at all before the log is read. `CINNABAR_REPLAY_CASES=3000` makes it thorough.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -88,7 +88,7 @@ impl ApplyHooks for NoHooks {
 
 const BEGIN: i64 = 1_700_000_000_000;
 const OPTIONS: Options = Options { shards: 4, databases: 2, hash_seed: 7, workers: 1, counts_slots: true };
-/// When the log is read, in milliseconds after its end.
+/// Times at which the log is read, in milliseconds after its end.
 const LATER: [i64; 5] = [0, 1500, 60_000, 3_600_000, 30 * 24 * 3_600_000];
 
 struct Machine {
@@ -100,7 +100,7 @@ struct Machine {
     session: Session,
     /// A client that brings the data of another server.
     source: Session,
-    /// What has run, to be printed with a failure.
+    /// The commands that have run, to be printed with a failure.
     history: Vec<String>,
 }
 
@@ -123,7 +123,7 @@ impl Machine {
         Machine { disk, clock, host, engine, session, source, history: Vec::new() }
     }
 
-    /// What a restart at that moment makes of this one's log.
+    /// Returns the result of a restart of this one's log at that moment.
     fn restarted(&self, now: i64) -> Machine {
         self.join();
         let journal = &of(&self.engine).unwrap().journal;
@@ -152,7 +152,7 @@ impl Machine {
         self.ask(false, &words).expect("it does not wait")
     }
 
-    /// The words as bytes; a value in the place of `{dump}key`, and None when there is no such key.
+    /// Returns the words as bytes; a value in the place of `{dump}key`, and None when there is no such key.
     fn filled(&mut self, words: Vec<String>) -> Option<Vec<Vec<u8>>> {
         let fill = |word: String| match word.strip_prefix("{dump}") {
             None => Some(word.into_bytes()),
@@ -171,7 +171,7 @@ impl Machine {
         self.filled(words)
     }
 
-    /// One command, or some in a transaction or a script.
+    /// Runs one command, or some in a transaction or a script.
     fn commands(&mut self, random: &mut Rng, by_source: bool) {
         let ask = |machine: &mut Machine, command: &[Vec<u8>]| {
             machine.ask(by_source, &command.iter().map(Vec::as_slice).collect::<Vec<_>>())
@@ -213,7 +213,7 @@ impl Machine {
         }
     }
 
-    /// Removes what has expired by now.
+    /// Removes keys that have expired by now.
     fn expire(&self) {
         let server = Server { worker: 0, now_us: UnixUs(self.now() * 1000) };
         while self.engine.expire_due(0..self.engine.locks().len(), server, 1000) {}
@@ -232,13 +232,13 @@ impl Machine {
         }
     }
 
-    /// All that is alive, a line each.
+    /// Returns the live keys, a line each.
     fn state(&mut self) -> Vec<String> {
         self.expire();
         self.state_shown()
     }
 
-    /// The same without removing what has expired.
+    /// Returns the live keys without removing expired ones.
     fn state_shown(&mut self) -> Vec<String> {
         let (before, mut lines) = (self.session.db, Vec::new());
         for db in 0..2 {
@@ -250,7 +250,7 @@ impl Machine {
         lines
     }
 
-    /// Compares restarts at several moments with what goes on; time has passed when it returns.
+    /// Compares restarts at several moments with the running machine; time has passed when it returns.
     fn compare(&mut self, importing: bool) {
         let end = self.now();
         let mut restarted: Vec<_> = LATER.iter().map(|later| self.restarted(end + later)).collect();
@@ -277,7 +277,7 @@ while at <= #ARGV do
   at = at + count + 1
 end";
 
-/// How much time passes before a step, and what its random choices come from.
+/// Returns the time that passes before a step, and the source of its random choices.
 #[derive(Clone, Debug)]
 struct Step {
     passes: i64,
@@ -330,7 +330,7 @@ fn check_steps(steps: &[Step], importing: bool) {
                 }
             }
             _ => {
-                // Other clients look on: they are not shown what has expired, and the source is.
+                // Other clients observe: expired keys are hidden from them, and shown to the source.
                 if importing {
                     machine.state_shown();
                 }
@@ -360,7 +360,7 @@ proptest! {
     }
 }
 
-/// Each line with the milliseconds that pass before it; then the log is read at all later times.
+/// Runs each line after its milliseconds; then the log is read at all later times.
 fn check_lines(lines: &[(i64, &str)]) {
     let mut machine = Machine::start(Disk::default(), BEGIN);
     for (passes, line) in lines {
@@ -422,10 +422,10 @@ fn no_command_that_writes_is_left_out() {
         "function|flush",
         "function|load",
         "function|restore",
-        // There is nobody to send to.
+        // There is no server to send to.
         "migrate",
         "cluster|flushslot",
-        // What they change does not depend on time (streams).
+        // Their effects do not depend on time (streams).
         "xcfgset",
         "xdelex",
         "xackdel",

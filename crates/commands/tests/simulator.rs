@@ -5,10 +5,9 @@
 //! ```
 //!
 //! Clients run commands on keys of all types, transactions, scripts and functions, and wait for lists and streams, in
-//! two databases that are flushed and swapped, while keys expire, clients are paused and the disk fails. What all of
-//! them saw, and what snapshots saved, must be what they could have seen if their operations had run one after the
-//! other, each between its call and its reply. At the end the keys are those that this leads to, and nobody waits for
-//! what is there.
+//! two databases that are flushed and swapped, while keys expire, clients are paused and the disk fails. Their replies,
+//! and the snapshots, must be possible for an order in which operations run one after the other, each between its call
+//! and its reply. At the end the keys are the result of that order, and no client waits for a key that is there.
 //!
 //! Threads, locks and the order of everything are shuttle's, and its choices are the seed's: a run is replayed by
 //! `CINNABAR_SEED=7 cargo test -p cinnabar-commands --features shuttle --test simulator seeds`. See
@@ -58,7 +57,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use surroundings::Saved;
 use worker::{Client, Execute, faithfully, settle, tend, work};
 
-/// Runs where the environment does not say how many.
+/// Runs, if the environment does not state the number.
 const SEEDS: u64 = 1500;
 /// Calls of a run, at most.
 const CALLS: usize = 18;
@@ -68,20 +67,20 @@ const COMMAND: &str = "cargo test -p cinnabar-commands --features shuttle --test
 
 /// One run.
 struct Run {
-    /// Who waits for what is there.
+    /// A client that waits for a key that is there.
     forgotten: Option<String>,
-    /// What changed keys or looked at them, snapshots among it.
+    /// Calls that changed keys or looked at them, snapshots among them.
     calls: Vec<Call>,
     /// Pauses and the like.
     beside: Vec<Call>,
-    /// What the time was moved on to, and a moment right before.
+    /// The times that the clock was moved on to, each with a moment right before.
     timeline: Vec<(u64, i64)>,
     found: Found,
     crashes: Vec<Crash>,
 }
 
 impl Run {
-    /// What is wrong with it, and what happened.
+    /// Returns the fault of the run, and its events.
     fn fault(&self) -> Option<String> {
         self.first_fault().map(|fault| format!("{fault}:\n{self}"))
     }
@@ -142,7 +141,7 @@ fn run(seed: u64, execute: Execute) -> Run {
     let unpaused = machine.moment();
     machine.engine.end_pause();
     settle(&machine);
-    // At the end all is durable, and a crash takes nothing.
+    // At the end everything is durable, and a crash takes nothing.
     machine.recover();
     machine.crash(seed);
     let found = Found { model: machine.model(), time: machine.time() };
@@ -159,7 +158,7 @@ fn run(seed: u64, execute: Execute) -> Run {
     Run { forgotten, calls, beside, timeline, found, crashes: machine.crashes() }
 }
 
-/// What a client waits for at the end, though it is there.
+/// Returns the operation that a client waits in at the end, though its key is there.
 fn waits_in_vain(client: &mut Client, found: &Found) -> Option<String> {
     let db = client.session.db as usize;
     match client.ends_waiting()? {
@@ -168,7 +167,7 @@ fn waits_in_vain(client: &mut Client, found: &Found) -> Option<String> {
     }
 }
 
-/// The clients of a worker, with at most so many calls together.
+/// Returns the clients of a worker, with at most so many calls together.
 fn clients(machine: &Arc<Machine>, worker: usize, calls: usize, random: &mut Rng) -> Vec<Client> {
     let count = random.usize(1..4);
     let mut client = || Client::new(machine, worker, random.usize(..4) / 3, random.usize(1..=calls / count));
@@ -190,12 +189,12 @@ impl Display for Run {
     }
 }
 
-/// Runs these seeds; the first of which `judge` says something.
+/// Runs these seeds; returns the first for which `judge` has a verdict.
 fn first(seeds: Range<u64>, execute: Execute, judge: fn(&Run) -> Option<String>) -> Option<(u64, String)> {
     first_of(seeds, |_| true, execute, judge)
 }
 
-/// The same of those whose runs are made up so that they are `wanted`.
+/// Runs the seeds whose setups are `wanted`; returns the first for which `judge` has a verdict.
 fn first_of(
     seeds: Range<u64>,
     wanted: fn(&Setup) -> bool,

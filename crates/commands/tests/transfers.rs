@@ -1,5 +1,5 @@
-//! What another server is given: a cut of all slots, or of some, and the log from the cut's offset on. Together they
-//! come to the state in which the one that gives it is.
+//! The data given to another server: a snapshot of all slots, or of some, and the log from the snapshot's offset on.
+//! Together they lead to the state of the giver.
 //!
 //! ```text
 //!   commands ->  .  .  | cut  .  .  .  .  .  .  .  | end          commands of all kinds go on while it is walked,
@@ -7,8 +7,8 @@
 //!   another      cut loaded, log run  ------------> the same keys, of its slots
 //! ```
 //!
-//! Each line of commands has its keys under one tag, so that a cut of slots has all or nothing of what it reads and
-//! writes. `CINNABAR_TRANSFER_CASES=3000` makes it thorough.
+//! Each line of commands has its keys under one tag, so that a snapshot of slots has all or nothing of the keys that it
+//! reads and writes. `CINNABAR_TRANSFER_CASES=3000` makes it thorough.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 #[path = "faults/disk.rs"]
@@ -109,7 +109,7 @@ impl Machine {
         self.ask(&words.iter().map(Vec::as_slice).collect::<Vec<_>>());
     }
 
-    /// A command on keys of this tag; None where it would wait, or needs a value that there is not.
+    /// Returns a command on keys of this tag; None if it would wait, or needs a value that does not exist.
     fn line(&mut self, random: &mut Rng, tag: &str) -> Option<Vec<Vec<u8>>> {
         let words = grammar::line(random, self.clock.load(SeqCst));
         if words[0].starts_with('B') && words[0] != "BITOP" && words[0] != "BITFIELD" {
@@ -128,7 +128,7 @@ impl Machine {
         words.into_iter().map(&mut fill).collect()
     }
 
-    /// Some commands, alone, in a transaction or in a script, at a clock that may have moved on.
+    /// Runs some commands, alone, in a transaction or in a script, at a clock that may have moved on.
     fn go_on(&mut self, random: &mut Rng) {
         let passes = [0, 0, 0, 1, 700, 2000, 11_000];
         self.clock.fetch_add(passes[random.usize(..passes.len())], SeqCst);
@@ -158,13 +158,13 @@ impl Machine {
         }
     }
 
-    /// Removes what has expired by now.
+    /// Removes keys that have expired by now.
     fn expire(&self) {
         let server = Server { worker: 0, now_us: UnixUs(self.clock.load(SeqCst) * 1000) };
         while self.engine.expire_due(0..self.engine.locks().len(), server, 1000) {}
     }
 
-    /// All that is alive in these slots, a line each.
+    /// Returns the live keys in these slots, a line each.
     fn state(&mut self, slots: &SlotSet) -> Vec<String> {
         self.expire();
         let mut lines = Vec::new();
@@ -181,21 +181,21 @@ impl Machine {
     }
 }
 
-/// The first tag in some words, with its braces.
+/// Returns the first tag in some words, with its braces.
 fn tag_in(text: &[u8]) -> Option<&[u8]> {
     let open = text.iter().position(|byte| *byte == b'{')?;
     text.get(open..open + 3)
 }
 
-/// A cut that is written.
+/// A snapshot that is written.
 struct Transfer {
     slots: SlotSet,
     bytes: Vec<u8>,
-    /// Reads what comes after it.
+    /// The log after it.
     log: MemoryLog,
 }
 
-/// The one that gives, while cuts of it are written.
+/// The giver, while snapshots of it are written.
 struct Giver {
     machine: Machine,
     random: Rng,
@@ -205,7 +205,7 @@ struct Giver {
     left: usize,
 }
 
-/// Lets commands run, and other cuts be written, between two steps of a walk.
+/// Lets commands run, and other snapshots be written, between two steps of a walk.
 struct Meddler<'g>(&'g Mutex<Giver>, Vec<u8>);
 
 impl Write for Meddler<'_> {
@@ -234,7 +234,7 @@ fn meddle(giver: &Mutex<Giver>) {
     }
 }
 
-/// Writes a cut from its beginning to its end.
+/// Writes a snapshot from its beginning to its end.
 fn transfer(giver: &Mutex<Giver>) {
     let (engine, slots) = {
         let mut giver = giver.lock().unwrap();
@@ -268,7 +268,7 @@ fn transfer(giver: &Mutex<Giver>) {
     giver.cuts.push(Transfer { slots, bytes, log });
 }
 
-/// The log of what concerns these slots.
+/// Returns the part of the log for these slots.
 fn log_of(records: Vec<(u32, Record)>, slots: &SlotSet) -> Vec<u8> {
     let mut out = Vec::new();
     for (db, record) in records {
@@ -282,7 +282,7 @@ fn log_of(records: Vec<(u32, Record)>, slots: &SlotSet) -> Vec<u8> {
     out
 }
 
-/// One that has a cut and the log after it.
+/// Returns the machine that has a snapshot and the log after it.
 fn receiver(clock: Arc<AtomicI64>, cut: &[u8], log: &[u8]) -> Machine {
     let disk = Disk::default();
     let manifest = b"file log.aof.1.base.rdb seq 1 type b\nfile log.aof.1.incr.aof seq 1 type i\n";

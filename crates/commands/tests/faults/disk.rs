@@ -1,4 +1,4 @@
-//! A disk in memory that fails as it is told to, and that a crash leaves as a real one might be left.
+//! A disk in memory that fails on order, and that a crash leaves as a real one might be left.
 //!
 //! ```text
 //!   bytes   [ durable ........ | dirty ...... | lost ... ]
@@ -6,7 +6,7 @@
 //!                                stays or is zeros
 //! ```
 //!
-//! A sync makes dirty bytes durable. One that fails loses them, as Linux does: they are clean in memory, so that the
+//! A sync makes dirty bytes durable. A sync that fails loses them, as on Linux: they are clean in memory, so that the
 //! next sync has nothing to do and succeeds. Names change durably.
 
 use engine::host::files::NewFile;
@@ -33,7 +33,7 @@ struct Content {
     fates: Vec<Fate>,
 }
 
-/// What goes wrong from now on.
+/// Faults from now on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
     /// Bytes that the disk still takes.
@@ -43,9 +43,9 @@ pub struct Faults {
     pub write_fails: bool,
     pub sync_fails: bool,
     pub truncate_fails: bool,
-    /// How often others go on before a sync does.
+    /// Yields to other threads before a sync returns.
     pub slow: u32,
-    /// A sync of the log that fails says that it has succeeded.
+    /// A sync of the log that fails reports success.
     pub lies: bool,
 }
 
@@ -102,7 +102,7 @@ impl State {
 }
 
 impl Content {
-    /// What is found after the machine went down. `in_order`: of what was dirty, no page stays behind one that is lost.
+    /// Loses pages as a crash does. `in_order`: no dirty page survives behind one that is lost.
     fn crash(&mut self, in_order: bool, random: &mut fastrand::Rng) {
         let mut stays = true;
         for (page, fates) in self.bytes.chunks_mut(PAGE).zip(self.fates.chunks(PAGE)) {
@@ -131,13 +131,13 @@ impl Disk {
         self.state().faults.room
     }
 
-    /// A sound disk with what a crash of the machine leaves now of this one.
+    /// Returns a sound disk with the content that a crash of the machine leaves now.
     pub fn crash(&self, seed: u64) -> Disk {
         self.crash_with(false, seed)
     }
 
-    /// The same of one that writes pages in their order. What a log's commands carry has no checksum: who reads it
-    /// would not know of a page that is lost among others.
+    /// Returns such a disk for one that writes pages in their order. A log's commands have no checksum: a reader would
+    /// not detect a page that is lost among others.
     pub fn crash_in_order(&self, seed: u64) -> Disk {
         self.crash_with(true, seed)
     }
@@ -155,8 +155,7 @@ impl Disk {
         Ok(state.contents[state.find(name)?].bytes.clone())
     }
 
-    /// Does what an operator does with a log that is refused: cuts the first file that is not whole, and gives up those
-    /// after it.
+    /// Repairs a log that is refused, as an operator does: cuts the first incomplete file, and gives up those after it.
     pub fn repair(&self) {
         let text = String::from_utf8(self.content(b"logs/log.aof.manifest").expect("a manifest")).expect("a text");
         let (mut lines, mut is_cut) = (0, false);
@@ -172,7 +171,7 @@ impl Disk {
         assert!(is_cut, "what is whole is read");
     }
 
-    /// A new file that takes the place of one of that name in the end.
+    /// Returns a new file that finally takes the place of one of that name.
     pub fn create(&self, name: &[u8]) -> io::Result<Box<dyn NewFile>> {
         let mut state = self.state();
         state.temporary += 1;
@@ -189,7 +188,7 @@ struct File {
 
 impl LogFile for File {
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        // Others go on meanwhile.
+        // Other threads run meanwhile.
         spin();
         self.disk.state().write(self.file, bytes)
     }
@@ -223,7 +222,7 @@ struct Temporary {
 
 impl Write for Temporary {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // Others go on meanwhile.
+        // Other threads run meanwhile.
         spin();
         self.disk.state().write(self.file, bytes)
     }

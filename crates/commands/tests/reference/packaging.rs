@@ -1,4 +1,4 @@
-//! What packages bring along that is made from the entries: a configuration file, its manual page, and the words that
+//! The parts of packages that are made from the entries: a configuration file, its manual page, and the words that
 //! shells complete.
 
 use super::{configuration_file, default_of, facts, is_up_to_date};
@@ -6,7 +6,7 @@ use commands::core::command_table::CommandTable;
 use engine::config::{AREAS, DirectiveEntry};
 use std::fmt::Write as _;
 
-/// Where Debian has what a service writes. Its unit waits for a word of the server.
+/// Debian's directories for a service's files. Its unit waits for the server's notification.
 const DEBIAN: [(&str, &str); 4] = [
     ("dir", "/var/lib/cinnabar"),
     ("logfile", "/var/log/cinnabar/cinnabar-server.log"),
@@ -71,7 +71,7 @@ fn manual_page() -> String {
     page
 }
 
-/// Text in which nothing is taken for an order of the formatter.
+/// Returns text in which the formatter finds no order.
 fn roff(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-").replace('`', "");
     match text.starts_with(['.', '\'']) {
@@ -82,7 +82,7 @@ fn roff(text: &str) -> String {
 
 // ---- words for completions ------------------------------------------------------------------------------------------
 
-/// A command a line, its subcommands behind it.
+/// Returns a command a line, its subcommands behind it.
 fn command_words() -> String {
     commands::install(&[]);
     let mut lines: Vec<String> = CommandTable::get()

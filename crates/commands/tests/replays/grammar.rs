@@ -2,8 +2,8 @@
 
 use fastrand::Rng;
 
-/// Every command that writes, with the words that matter to expiries. What a word says more than once is drawn more
-/// often.
+/// Every command that writes, with the words that matter to expiries. Alternatives that stand more than once in a word
+/// are drawn more often.
 pub const TEMPLATES: &[&str] = &[
     "SET {s} {n} (|{life}|{life}|{life}) (|||NX|XX|GET|NX GET)",
     "SET {s} {n} {life}",
@@ -133,7 +133,7 @@ pub const TEMPLATES: &[&str] = &[
     "XCLAIM {x} g d 0 0-1",
     "XAUTOCLAIM {x} g d 0 0",
     "XACK {x} g 0-1",
-    // Those that would wait, in a transaction or a script.
+    // Commands that would wait, in a transaction or a script.
     "BLPOP {l} {l} 1",
     "BRPOP {l} 1",
     "BLMOVE {l} {l} LEFT RIGHT 1",
@@ -156,7 +156,7 @@ pub const TEMPLATES: &[&str] = &[
     "RANDOMKEY",
 ];
 
-/// The words of some line of these; `now` in milliseconds.
+/// Returns the words of some line of these; `now` in milliseconds.
 pub fn line(random: &mut Rng, now: i64) -> Vec<String> {
     let template = TEMPLATES[random.usize(..TEMPLATES.len())];
     // A life brings further words to choose.
@@ -182,7 +182,7 @@ fn named(random: &mut Rng, text: &str, now: i64) -> String {
     format!("{before}{}{}", word(random, name, now), named(random, after, now))
 }
 
-/// Names of keys by type, as they are in templates.
+/// Names of keys by type, as in templates.
 const KEYS: [&str; 7] = ["s", "h", "l", "t", "z", "x", "p"];
 
 fn word(random: &mut Rng, name: &str, now: i64) -> String {
@@ -200,7 +200,7 @@ fn word(random: &mut Rng, name: &str, now: i64) -> String {
         "at" => (now / 1000 + from(random, &SECONDS) - 1).to_string(),
         "atms" => (now + from(random, &SECONDS) * 1000 - 1).to_string(),
         "dump" => format!("{{dump}}{}", word(random, "any", now)),
-        // Mostly the type that the command is for.
+        // Usually the type is the command's.
         _ if random.u32(..30) == 0 => word(random, "any", now),
         _ => format!("{name}{}", random.u32(..2)),
     }

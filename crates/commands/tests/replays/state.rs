@@ -1,8 +1,9 @@
-//! All that a client can see of a database, so that two can be compared.
+//! The visible state of a database, for comparisons.
 
 use resp::reply_value::Value;
 
-/// Each key with its expiry and its value, a line each; each field of a hash with its own. `ask` runs a command.
+/// Returns each key with its expiry and its value, a line each; each field of a hash with its own. `ask` runs a
+/// command.
 pub fn state(ask: &mut dyn FnMut(&[&str]) -> Value) -> Vec<String> {
     let mut lines = Vec::new();
     for key in sorted(ask(&["KEYS", "*"])) {
@@ -32,7 +33,7 @@ fn stream(ask: &mut dyn FnMut(&[&str]) -> Value, key: &str, lines: &mut Vec<Stri
     let Value::Array(info) = ask(&["XINFO", "STREAM", key]) else { panic!("{key} is a stream") };
     for pair in info.chunks(2) {
         let name = shown(&pair[0]);
-        // How it is kept is not what it holds.
+        // The internal form is not part of the content.
         if !name.starts_with("radix-tree") {
             lines.push(format!("{key} {name} {}", shown(&pair[1])));
         }
@@ -46,7 +47,7 @@ fn stream(ask: &mut dyn FnMut(&[&str]) -> Value, key: &str, lines: &mut Vec<Stri
     }
 }
 
-/// The words of an array, in order.
+/// Returns the words of an array, in order.
 pub fn sorted(array: Value) -> Vec<String> {
     let Value::Array(words) = array else { panic!("{array:?} is no array") };
     let mut words: Vec<String> = words.iter().map(shown).collect();
@@ -54,7 +55,7 @@ pub fn sorted(array: Value) -> Vec<String> {
     words
 }
 
-/// A reply for people.
+/// Returns a reply in a form for people.
 pub fn shown(value: &Value) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match value {

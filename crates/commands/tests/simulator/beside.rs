@@ -1,4 +1,4 @@
-//! What clients ask for beside data: pauses, saves, and to wait for the log; and what must hold then.
+//! Requests of clients beside data: pauses, saves, and waits for the log; and their invariants.
 
 use crate::checker::Call;
 use crate::operation::{Operation, one};
@@ -7,9 +7,9 @@ use fastrand::Rng;
 /// A command that changes no key. Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Beside {
-    /// Until what the client has written is durable, or for so long at most; 0: for good.
+    /// Waits until the client's writes are durable, or for so long at most; 0: without a limit.
     WaitAof(i64),
-    /// Nobody writes for so long, or does anything at all.
+    /// Stops writes for so long, or all commands.
     Pause(Paused, i64),
     Unpause,
     Save,
@@ -49,7 +49,8 @@ impl Beside {
     }
 }
 
-/// What is wrong with pauses and saves. `timeline`: what the time was moved on to, and a moment right before.
+/// Returns a violation by pauses and saves. `timeline`: the times that the clock was moved on to, each with a moment
+/// right before.
 pub fn broken(calls: &[Call], beside: &[Call], timeline: &[(u64, i64)]) -> Option<String> {
     beside.iter().find_map(|call| match call.operation {
         Operation::Beside(Beside::Pause(paused, time)) => {
@@ -67,7 +68,7 @@ pub fn broken(calls: &[Call], beside: &[Call], timeline: &[(u64, i64)]) -> Optio
     })
 }
 
-/// A moment at which it was still on for sure.
+/// Returns a moment at which the pause was still on for sure.
 fn pause_ends(pause: &Call, time: i64, beside: &[Call], timeline: &[(u64, i64)]) -> u64 {
     let until = pause.times.last().map_or(0, |began| began + time);
     let over = timeline.iter().find(|(_, time)| *time >= until).map_or(u64::MAX, |(moment, _)| *moment);
@@ -76,7 +77,7 @@ fn pause_ends(pause: &Call, time: i64, beside: &[Call], timeline: &[(u64, i64)])
     over.min(unpaused.unwrap_or(u64::MAX))
 }
 
-/// Whether that ran while it was paused: it began within the pause, or its write did.
+/// Returns whether the call ran in the pause: it began within the pause, or its write did.
 fn breaks(pause: &Call, paused: Paused, end: u64, call: &Call) -> bool {
     if call.ran >= end || matches!(call.operation, Operation::Cut(_)) {
         return false;

@@ -1,8 +1,8 @@
 //! Whether a history is linearizable: the search of Wing and Gong, *Testing and Verifying Concurrent Objects* (1993),
-//! which remembers where it has been as Lowe, *Testing for linearizability* (2017), does.
+//! which remembers visited states as Lowe, *Testing for linearizability* (2017), does.
 //!
-//! Operations that touch no key of each other are looked at apart, as far as that goes: each such part of a history has
-//! an order of its own (Herlihy and Wing's locality).
+//! Operations that touch no key of each other are checked apart, as far as possible: each such part of a history has an
+//! order of its own (Herlihy and Wing's locality).
 
 use crate::model::Model;
 use crate::operation::{Key, Operation, REFUSED};
@@ -17,51 +17,51 @@ pub struct Call {
     pub db: usize,
     /// Times in milliseconds at which it may have run.
     pub times: Vec<i64>,
-    /// Moments of the history's clock. One that has no reply may have had its effect, or not.
+    /// Moments of the history's clock. A call without a reply may have had its effect, or not.
     pub called: u64,
     pub replied: Option<u64>,
     /// The reply, as bytes.
     pub seen: Vec<u8>,
-    /// How long the log was after it, if it has logged anything.
+    /// The log's length after it, if it has logged anything.
     pub logged_at: Option<u64>,
-    /// When its reply was there, sent or not, and how long the log was by then.
+    /// The moment when its reply was ready, sent or not, and the log's length by then.
     pub ran: u64,
     pub log: u64,
-    /// From when on its client knows that it is durable, and all that it saw.
+    /// The moment from which its client knows that it is durable, and all that it saw.
     pub durable_at: Option<u64>,
 }
 
 impl Call {
-    /// One that has no reply yet.
+    /// Returns a call without a reply yet.
     pub fn new(operation: Operation, db: usize, time: i64, called: u64) -> Call {
         let (times, seen) = (vec![time], Vec::new());
         let (ran, log) = (u64::MAX, 0);
         Call { operation, db, times, called, replied: None, seen, logged_at: None, ran, log, durable_at: None }
     }
 
-    /// A snapshot of all keys, some time between two moments.
+    /// Returns the call of a snapshot of all keys, some time between two moments.
     pub fn cut(begin: u64, end: u64, found: Found) -> Call {
         let time = found.time;
         let (seen, replied) = (b"+OK\r\n".to_vec(), Some(end));
         Call { replied, seen, ran: end, ..Call::new(Operation::Cut(Arc::new(found)), 0, time, begin) }
     }
 
-    /// Whether what would have written was refused, as the disk takes nothing, or was given up.
+    /// Returns whether a write was refused, as the disk takes nothing, or was given up.
     pub fn is_given_up(&self) -> bool {
         let is_broken = matches!(self.operation, Operation::Swap(..)) && self.seen.ends_with(b"*-1\r\n");
         is_broken || self.seen.ends_with(REFUSED.as_bytes())
     }
 }
 
-/// What was found in the databases at a time in milliseconds.
+/// The contents of the databases at a time in milliseconds.
 #[derive(Debug)]
 pub struct Found {
     pub model: Model,
     pub time: i64,
 }
 
-/// Whether there is an order of all calls in which each lies between its call and its reply, everybody sees what they
-/// saw, and what was found is what it leads to.
+/// Returns whether there is an order of all calls in which each lies between its call and its reply, all replies fit,
+/// and the contents are the result.
 pub fn explained(calls: &[Call], found: &Found) -> bool {
     let alive = found.model.alive(found.time);
     parts(calls).iter().all(|part| {
@@ -79,8 +79,8 @@ pub fn explained(calls: &[Call], found: &Found) -> bool {
     })
 }
 
-/// Whether what a crash left is what the beginning of an order leads to: one of calls that had begun by that `moment`,
-/// and with all that had to survive, as the log was durable up to `synced`.
+/// Returns whether the data after a crash is the result of an order's beginning: one of calls that had begun by that
+/// `moment`, and with all that had to survive, as the log was durable up to `synced`.
 pub fn survives(calls: &[Call], moment: u64, synced: u64, found: &Found) -> bool {
     let changes = |call: &&Call| call.called < moment && !matches!(call.operation, Operation::Cut(_));
     let begun: Vec<&Call> = calls.iter().filter(changes).collect();
@@ -91,7 +91,7 @@ pub fn survives(calls: &[Call], moment: u64, synced: u64, found: &Found) -> bool
     search(&begun, |done, state| must & !done == 0 && state.alive(found.time) == wanted)
 }
 
-/// Calls that have no key in common with those of another part.
+/// Returns parts whose calls have no key in common with those of another part.
 fn parts(calls: &[Call]) -> Vec<Vec<&Call>> {
     let touched: Vec<Vec<Key>> = calls.iter().map(|call| call.operation.keys()).collect();
     if touched.iter().any(Vec::is_empty) {
@@ -111,8 +111,8 @@ fn parts(calls: &[Call]) -> Vec<Vec<&Call>> {
     parts.into_iter().map(|(_, members)| members).collect()
 }
 
-/// Whether some order of some of the calls, of which none is left out that had its reply before one was called that is
-/// not, leads to what is wanted. At most 64 calls.
+/// Returns whether some order of some of the calls has the wanted result; no call that is left out had its reply before
+/// a call in the order began. At most 64 calls.
 fn search(calls: &[&Call], is_wanted: impl Fn(u64, &Model) -> bool) -> bool {
     assert!(calls.len() <= 64, "a set of calls is one word");
     let mut visited = HashSet::new();
@@ -150,7 +150,7 @@ mod tests {
         Call { replied, seen: seen.as_bytes().to_vec(), logged_at, durable_at: replied, ..blank }
     }
 
-    /// Whether there is an order that leads to anything.
+    /// Returns whether there is an order with any result.
     fn explained(calls: &[Call]) -> bool {
         let model = |n: Option<i64>| {
             let mut model = Model::default();

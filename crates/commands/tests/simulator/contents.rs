@@ -1,4 +1,4 @@
-//! What is in an engine's databases, as the model has it.
+//! The contents of an engine's databases, in the model's form.
 
 use crate::machine::Machine;
 use crate::model::{Content, Kept, Model};
@@ -6,7 +6,7 @@ use crate::operation::{CONSUMERS, HASHES, Key, LISTS, SETS, SORTED, STREAMS, STR
 use crate::streams::{Group, Stream};
 use resp::reply_value::{Decoder, Value};
 
-/// All that is alive.
+/// Returns the live keys.
 pub fn model(machine: &Machine) -> Model {
     let mut model = Model::default();
     for db in 0..2 {
@@ -57,7 +57,7 @@ fn stream(key: Key, ask: &mut dyn FnMut(&[&str]) -> Value) -> Stream {
     Stream { entries, last, group }
 }
 
-/// What follows this name.
+/// Returns the value after this name.
 fn named<'v>(value: &'v Value, name: &str) -> &'v Value {
     let at = items(value).iter().position(|item| matches!(item, Value::Bulk(text) if text == name.as_bytes()));
     &items(value)[at.expect("it is there") + 1]
@@ -73,7 +73,7 @@ fn text(value: &Value) -> String {
     String::from_utf8_lossy(text).into_owned()
 }
 
-/// The second part of a stream's id.
+/// Returns the second part of a stream's id.
 fn id(value: &Value) -> u64 {
     text(value).strip_prefix("0-").expect("they begin so").parse().expect("a number")
 }

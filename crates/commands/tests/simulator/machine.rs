@@ -1,5 +1,5 @@
-//! An engine with its [surroundings](crate::surroundings), and what is done to it from outside: crashes, faults of the
-//! disk, what the log's thread does.
+//! An engine with its [surroundings](crate::surroundings), and events from outside: crashes, faults of the disk, the
+//! work of the log's thread.
 
 use crate::checker::{Call, Found};
 use crate::contents;
@@ -27,17 +27,17 @@ use std::time::Duration;
 /// Unix time in milliseconds when a run begins.
 pub const BEGIN: i64 = 1_700_000_000_000;
 
-/// What a crash of the machine left, and what was known then.
+/// The disk after a crash of the machine, and the facts known then.
 pub struct Crash {
     pub moment: u64,
     time: i64,
-    /// Up to where the log was durable.
+    /// Offset up to which the log was durable.
     pub synced: u64,
     disk: Disk,
 }
 
 impl Crash {
-    /// What is found when the machine starts again.
+    /// Returns the contents when the machine starts again.
     pub fn recovered(&self) -> Found {
         let machine = Machine::begin(1, 0, self.time, self.disk.clone());
         let machine = if machine.load() {
@@ -53,7 +53,7 @@ impl Crash {
 }
 
 impl Saved {
-    /// What is found in it, as an operation that has seen that.
+    /// Returns its contents as an operation that has seen them.
     pub fn into_call(self) -> Call {
         let disk = Disk::default();
         disk.replace(RDB, &self.rdb).expect("the disk is sound");
@@ -64,12 +64,12 @@ impl Saved {
     }
 }
 
-/// How a run is made up.
+/// The setup of a run.
 pub struct Setup {
     pub workers: usize,
-    /// By how many nanoseconds each look at the processor's clock moves it on.
+    /// Nanoseconds by which each look at the processor's clock moves it on.
     pub look: u64,
-    /// That of the log, if there is one.
+    /// The policy of the log, if there is one.
     pub policy: Option<Policy>,
     /// The disk fails now and then.
     pub has_faults: bool,
@@ -82,15 +82,15 @@ pub struct Machine {
     pub engine: Arc<Engine>,
     pub surroundings: Arc<Surroundings>,
     pub setup: Setup,
-    /// Those of the two scripts, that which is told its keys first.
+    /// Digests of the two scripts, first the one that declares its keys.
     pub shas: [String; 2],
     clients: AtomicU64,
     /// Changes of the policy that have begun, and that have ended.
     switches: AtomicU64,
     crashes: Mutex<Vec<Crash>>,
-    /// Snapshots that clients say that they have made.
+    /// Snapshots that clients report as made.
     cuts: Mutex<Vec<Call>>,
-    /// Nobody sends commands any more.
+    /// Clients send no commands any more.
     pub is_over: AtomicBool,
 }
 
@@ -114,7 +114,7 @@ impl Machine {
         machine
     }
 
-    /// One with nothing in it, and without a log.
+    /// Returns a machine without data, and without a log.
     pub fn begin(workers: usize, look: u64, time: i64, disk: Disk) -> Machine {
         commands::install(&[]);
         let surroundings = Arc::new(Surroundings::new(time, look, disk.clone()));
@@ -135,7 +135,7 @@ impl Machine {
         }
     }
 
-    /// Reads the log that is on the disk, and goes on with it; false if it is not whole.
+    /// Reads the log that is on the disk, and continues it; false if it is incomplete.
     fn load(&self) -> bool {
         self.engine.persistence_status().set_loading(true);
         let loaded = load_and_begin(&self.engine).is_ok();
@@ -143,17 +143,18 @@ impl Machine {
         loaded
     }
 
-    /// The log, if it is on.
+    /// Returns the log, if it is on.
     pub fn aof(&self) -> Option<&Aof> {
         of(&self.engine).filter(|_| self.engine.has_log())
     }
 
-    /// What a worker does before it replies, and the log's thread now and then. `syncs`: it is made durable, too.
+    /// Writes the log, as a worker does before it replies, and the log's thread now and then. `syncs`: makes it
+    /// durable, too.
     pub fn write_log(&self, aof: &Aof, syncs: bool) {
         let (journal, attempt) = (&aof.journal, aof.attempt());
         let result = match journal.policy() {
             Policy::Always if syncs => {
-                // Others who are at it do it, too.
+                // Other threads that hold the locks do it, too.
                 let Some(result) = journal.commit(journal.appended(), Duration::ZERO) else { return };
                 result
             }
@@ -164,7 +165,7 @@ impl Machine {
         end_waits(&self.engine, aof);
     }
 
-    /// The work of the log's thread.
+    /// Does the work of the log's thread.
     pub fn tend_log(&self, aof: &Aof) {
         self.write_log(aof, aof.journal.policy() != Policy::No);
         if !aof.has_failed() && aof.journal.policy() != Policy::Always {
@@ -178,18 +179,18 @@ impl Machine {
         }
     }
 
-    /// What is due now and then.
+    /// Takes the periodic steps.
     pub fn tick(&self) {
         aof::tick(&self.engine, UnixMs(self.time()), SteadyMs(self.time()));
         save::tick(&self.engine, SteadyMs(self.time()));
     }
 
-    /// From now on the disk does this.
+    /// Sets the disk's faults from now on.
     pub fn set_faults(&self, faults: Faults) {
         self.surroundings.disk.set(faults);
     }
 
-    /// The disk is sound again, and takes the log.
+    /// Repairs the disk, which takes the log again.
     pub fn recover(&self) {
         self.set_faults(Faults::default());
         self.join();
@@ -199,7 +200,7 @@ impl Machine {
             self.sync_log();
             end_waits(&self.engine, aof);
             if aof.journal.is_in_doubt() {
-                // What is in doubt is made durable by a new base.
+                // A new base makes data in doubt durable.
                 self.ask(&mut self.session(0, 0), &["BGREWRITEAOF"]);
                 self.join();
             }
@@ -214,14 +215,14 @@ impl Machine {
         self.switches.fetch_add(1, Relaxed);
     }
 
-    /// When the log is synced: how often that has changed, and whether it is now before replies are sent. None while
-    /// that changes.
+    /// Returns the policy's promise: the number of its changes, and whether the log is synced before replies are sent.
+    /// None during a change.
     pub fn promise(&self) -> Option<(u64, bool)> {
         let switches = self.switches.load(Relaxed);
         switches.is_multiple_of(2).then(|| (switches, self.aof().is_some_and(Aof::keeps_replies)))
     }
 
-    /// The disk is kept as a crash would leave it now; the run goes on.
+    /// Stores the disk as a crash would leave it now; the run continues.
     pub fn crash(&self, seed: u64) {
         let Some(aof) = self.aof() else { return };
         let (synced, disk) = (aof.journal.synced(), self.surroundings.disk.crash_in_order(seed));
@@ -229,17 +230,17 @@ impl Machine {
         self.crashes.lock().expect("nobody panics here").push(crash);
     }
 
-    /// Those that there were.
+    /// Returns the crashes so far.
     pub fn crashes(&self) -> Vec<Crash> {
         std::mem::take(&mut *self.crashes.lock().expect("nobody panics here"))
     }
 
-    /// A client has saved this.
+    /// Adds a snapshot that a client has saved.
     pub fn add_cut(&self, cut: Call) {
         self.cuts.lock().expect("nobody panics here").push(cut);
     }
 
-    /// Those that there were.
+    /// Returns the snapshots so far.
     pub fn cuts(&self) -> Vec<Call> {
         std::mem::take(&mut *self.cuts.lock().expect("nobody panics here"))
     }
@@ -249,7 +250,7 @@ impl Machine {
         self.surroundings.join();
     }
 
-    /// A client of this worker.
+    /// Returns a client of this worker.
     pub fn session(&self, worker: usize, db: usize) -> Session {
         let id = self.clients.fetch_add(1, Relaxed);
         let info = Arc::new(ClientInfo::new(id, "", "", -1, worker, UnixMs(BEGIN)));
@@ -258,17 +259,17 @@ impl Machine {
         session
     }
 
-    /// The history's clock, and what is known of it.
+    /// Returns the history's clock, and its records.
     pub fn chronicle(&self) -> &Chronicle {
         &self.surroundings.chronicle
     }
 
-    /// The next moment of the history.
+    /// Returns the next moment of the history.
     pub fn moment(&self) -> u64 {
         self.chronicle().moment()
     }
 
-    /// Unix time in milliseconds.
+    /// Returns Unix time in milliseconds.
     pub fn time(&self) -> i64 {
         self.chronicle().time()
     }
@@ -281,7 +282,7 @@ impl Machine {
         Now { unix_us: UnixMs(self.time()).us() }
     }
 
-    /// What has come for a client that waits.
+    /// Returns the message for a client that waits.
     pub fn delivered(&self, ticket: &Ticket) -> Option<Delivered> {
         self.surroundings.delivered(ticket)
     }
@@ -298,20 +299,20 @@ impl Machine {
         }
     }
 
-    /// Lets time pass for a client that waits for the end of a pause: others may be waiting, too, and none be left for
-    /// whom it does.
+    /// Lets time pass for a client that waits for the end of a pause: others may wait, too, and none may be left to let
+    /// it pass.
     pub fn pass_pause(&self) {
         self.pass_time(1);
         self.engine.end_pause_if_over(self.engine.host().steady_ms(self.now().unix_us));
     }
 
-    /// All that is alive.
+    /// Returns the live keys.
     pub fn model(&self) -> Model {
         contents::model(self)
     }
 }
 
-/// The value of `appendfsync`.
+/// Returns the value of `appendfsync`.
 pub fn word(policy: Policy) -> &'static str {
     match policy {
         Policy::No => "no",
@@ -320,7 +321,7 @@ pub fn word(policy: Policy) -> &'static str {
     }
 }
 
-/// Something that goes wrong, for some time.
+/// Returns random faults, for some time.
 pub fn faults(random: &mut Rng) -> Faults {
     let mut faults = Faults { slow: random.u32(0..20), ..Faults::default() };
     match random.u8(..6) {

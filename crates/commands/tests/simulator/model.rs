@@ -1,4 +1,4 @@
-//! What operations come to: two databases of a few keys, as plain data.
+//! The effects of operations: two databases of a few keys, as plain data.
 
 use crate::operation::{End, Key, Operation, REFUSED, Step, Wait};
 use crate::streams::Stream;
@@ -27,28 +27,28 @@ pub struct Kept {
 pub struct Model(pub [BTreeMap<Key, Kept>; 2]);
 
 impl Model {
-    /// The same without what has expired by then.
+    /// Returns the keys that have not expired by then.
     pub fn alive(&self, now: i64) -> Model {
         let mut alive = self.clone();
         alive.0.iter_mut().for_each(|db| db.retain(|_, kept| kept.ends.is_none_or(|ends| ends > now)));
         alive
     }
 
-    /// Whether a client in that database would get what it waits for.
+    /// Returns whether a client in that database would get the key that it waits for.
     pub fn has(&self, wait: &Wait, db: usize, now: i64) -> bool {
         View { model: &mut self.clone(), db, now }.wait(wait).is_some()
     }
 
-    /// Keys that have expired by then.
+    /// Returns keys that have expired by then.
     fn expired(&self, now: i64) -> Vec<(usize, Key)> {
         let expired = |kept: &Kept| kept.ends.is_some_and(|ends| ends <= now);
         let of = |db: usize| self.0[db].iter().filter(move |(_, kept)| expired(kept)).map(move |(key, _)| (db, *key));
         of(0).chain(of(1)).collect()
     }
 
-    /// The states after an operation of a client in database `db` at time `now`, if it can be seen to do this; None for
-    /// `seen`: whatever it does. Who touches a key that has expired may remove it or not, which only those learn whose
-    /// time is older; `oldest`: nobody's is from here on.
+    /// Returns the states after an operation of a client in database `db` at time `now`, if its reply can be `seen`;
+    /// None for `seen`: with any reply. An operation that touches an expired key may remove it or not, which only an
+    /// operation with an older time can see; `oldest`: no time is older from here on.
     pub fn after(
         &self,
         operation: &Operation,
@@ -64,8 +64,8 @@ impl Model {
                 states.push(after);
             }
         }
-        // A transaction that was given up changes nothing, and so does a wait that has ended: that may happen at any
-        // time at which there is nothing.
+        // A transaction that was given up changes nothing, and neither does a wait that has ended: that may happen at
+        // any time at which the keys are missing.
         let mut same = self.clone();
         if (View { model: &mut same, db, now }).given_up(operation).iter().any(|reply| fits(reply)) {
             states.push(same);
@@ -90,7 +90,7 @@ impl Model {
     }
 }
 
-/// Which steps may have been refused, as bits: those of a script are each by itself.
+/// Returns the sets of steps that may have been refused, as bits: each step of a script is by itself.
 fn refusals(operation: &Operation, seen: Option<&[u8]>) -> std::ops::Range<u32> {
     let is_refused = || seen.is_some_and(|seen| String::from_utf8_lossy(seen).contains(REFUSED));
     match operation {
@@ -127,14 +127,14 @@ impl View<'_> {
         })
     }
 
-    /// Changes the value, which is `empty` when there is none, and goes if it is so afterwards.
+    /// Changes the value, which is `empty` when there is none, and is removed if it is so afterwards.
     fn edit<R>(&mut self, key: Key, empty: Content, change: impl FnOnce(&mut Content) -> R) -> R {
         let expired = if self.find(key).is_none() { self.model.0[self.db].remove(key) } else { None };
         let kept = self.model.0[self.db].entry(key).or_insert(Kept { content: empty.clone(), ends: None });
         let result = change(&mut kept.content);
         if kept.content == empty {
             self.model.0[self.db].remove(key);
-            // Who only looked has not removed it.
+            // An operation that only looked has not removed it.
             self.model.0[self.db].extend(expired.map(|kept| (key, kept)));
         }
         result
@@ -193,7 +193,7 @@ impl View<'_> {
 
     fn shift(&mut self, (from, to): (Key, Key), (out, into): (End, End)) -> Option<i64> {
         let n = if from == to {
-            // The key stays what it is, with its expiry, when its only element goes round.
+            // The key stays, with its expiry, when its only element is rotated.
             self.list(from, |list| {
                 match out {
                     _ if list.is_empty() => None,
@@ -210,7 +210,7 @@ impl View<'_> {
         Some(n)
     }
 
-    /// The lowest member, with its score.
+    /// Removes the lowest member, with its score.
     fn zpop(&mut self, key: Key) -> Option<(i64, i64)> {
         self.sorted(key, |scores| {
             let (member, score) =
@@ -220,7 +220,7 @@ impl View<'_> {
         })
     }
 
-    /// Changes the state; the reply. `refused`: which steps are.
+    /// Changes the state; returns the reply. `refused`: the refused steps.
     fn operation(&mut self, operation: &Operation, refused: u32) -> String {
         match operation {
             Operation::Alone(step) => self.step(step),
@@ -229,7 +229,7 @@ impl View<'_> {
                 let steps = steps.iter().enumerate();
                 let reply = |(index, step)| if is_refused(index, step) { REFUSED.to_owned() } else { self.step(step) };
                 let replies = array(steps.map(reply).collect());
-                // Lua has one word for nothing.
+                // Lua has one value for both nulls.
                 let is_script = matches!(operation, Operation::Script(..));
                 if is_script { replies.replace("*-1\r\n", "$-1\r\n") } else { replies }
             }
@@ -246,7 +246,7 @@ impl View<'_> {
         }
     }
 
-    /// The replies of one that changes nothing, because it was given up or refused.
+    /// Returns the replies of an operation that changes nothing, because it was given up or refused.
     fn given_up(&mut self, operation: &Operation) -> Vec<String> {
         let mut replies = Vec::new();
         match operation {
@@ -416,7 +416,7 @@ impl View<'_> {
         }
     }
 
-    /// What the key's expiry was, if there is such a key.
+    /// Sets the key's expiry, and returns the old one, if there is such a key.
     fn expire(&mut self, key: Key, ends: Option<i64>) -> Option<Option<i64>> {
         self.find(key)?;
         let kept = self.model.0[self.db].get_mut(key)?;

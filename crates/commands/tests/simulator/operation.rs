@@ -1,11 +1,11 @@
-//! What clients do: single commands, and several that are one step for those who look on.
+//! Operations of clients: single commands, and several that are one step for observers.
 
 use crate::beside::Beside;
 use crate::checker::Found;
 use fastrand::Rng;
 use std::sync::Arc;
 
-/// A key's name. Its first letter, after a tag, says what it holds: string, list, hash, set, sorted set, stream (`x`).
+/// A key's name. Its first letter, after a tag, is its type: string, list, hash, set, sorted set, stream (`x`).
 pub type Key = &'static str;
 
 /// Keys of each type; those with a tag are of one slot.
@@ -38,7 +38,7 @@ impl End {
     }
 }
 
-/// One command that neither waits nor is more than one. Times are in milliseconds.
+/// One command that does not wait and contains no others. Times are in milliseconds.
 #[derive(Clone, Debug)]
 pub enum Step {
     Get(Key),
@@ -76,9 +76,9 @@ pub enum Step {
     XRange(Key),
     /// The group, which begins with the first entry. The key is made if there is none.
     XGroup(Key),
-    /// So many entries that nobody in the group has had.
+    /// Reads so many entries that no consumer of the group has received.
     XReadGroup(Key, Consumer, usize),
-    /// Those that the consumer has had and not acknowledged.
+    /// Reads the entries that the consumer has received and not acknowledged.
     XPending(Key, Consumer),
     XAck(Key, u64),
     XClaim(Key, Consumer, u64),
@@ -86,7 +86,7 @@ pub enum Step {
     SwapDb,
 }
 
-/// How a script is called.
+/// The form of a script's call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     Eval,
@@ -94,30 +94,30 @@ pub enum Way {
     Function,
 }
 
-/// A command that waits until there is something.
+/// A command that waits until its key is there.
 #[derive(Clone, Debug)]
 pub enum Wait {
     Pop(Vec<Key>, End),
     Shift(Key, Key, End, End),
     ZPop(Vec<Key>),
-    /// Entries after this one.
+    /// Waits for entries after this one.
     XRead(Vec<Key>, u64),
     XReadGroup(Vec<Key>, Consumer),
 }
 
-/// One step for those who look on.
+/// One step for observers.
 #[derive(Clone, Debug)]
 pub enum Operation {
     Alone(Step),
     /// A transaction.
     Exec(Vec<Step>),
-    /// A script, and whether it is told all keys that it will touch, or the first of them only.
+    /// A script, and whether it declares all keys that it will touch, or the first of them only.
     Script(Way, bool, Vec<Step>),
     /// WATCH, GET, and a transaction that sets: one step if it succeeds, a GET if not.
     Swap(Key, i64),
-    /// A command that waits, and for how long at most; 0: for good.
+    /// A command that waits, and for how long at most; 0: without a limit.
     Block(Wait, i64),
-    /// What changes no key.
+    /// A command that changes no key.
     Beside(Beside),
     /// A snapshot, which saw all keys of one moment.
     Cut(Arc<Found>),
@@ -127,7 +127,7 @@ pub fn one<T: Copy>(random: &mut Rng, of: &[T]) -> T {
     of[random.usize(..of.len())]
 }
 
-/// Two different ones.
+/// Returns two different ones.
 fn two(random: &mut Rng, of: &[Key]) -> (Key, Key) {
     let chosen = random.choose_multiple(0..of.len(), 2);
     (of[chosen[0]], of[chosen[1]])
@@ -228,7 +228,7 @@ impl Step {
         }
     }
 
-    /// The keys that it touches; nothing where it touches all.
+    /// Returns the keys that it touches; none if it touches all.
     pub fn keys(&self) -> Vec<Key> {
         match self {
             Step::Get(key) | Step::Set(key, ..) | Step::Incr(key) | Step::GetDel(key) | Step::Expire(key, _) => {
@@ -249,7 +249,7 @@ impl Step {
         }
     }
 
-    /// Whether it is a command that may write.
+    /// Returns whether it is a command that may write.
     pub fn may_write(&self) -> bool {
         let reads = match self {
             Step::Get(_) | Step::MGet(_) | Step::ExpireTime(_) | Step::Range(_) | Step::HGet(..) => true,
@@ -258,7 +258,7 @@ impl Step {
         !reads
     }
 
-    /// The command.
+    /// Returns the command.
     pub fn words(&self) -> Vec<String> {
         let line = match self {
             Step::Get(key) => format!("GET {key}"),
@@ -319,7 +319,7 @@ impl Wait {
         }
     }
 
-    /// Those where there must be something.
+    /// Returns the keys of which one must be there.
     pub fn awaited(&self) -> &[Key] {
         match self {
             Wait::Pop(keys, _) | Wait::ZPop(keys) | Wait::XRead(keys, _) | Wait::XReadGroup(keys, _) => keys,
@@ -348,7 +348,7 @@ impl Wait {
     }
 }
 
-/// What all scripts do: each command comes with the number of its words before them.
+/// The body of all scripts: each command comes with the number of its words before them.
 pub const SCRIPT: &str = "local replies, at = {}, 1
 while at <= #ARGV do
   local count = tonumber(ARGV[at])
@@ -357,13 +357,13 @@ while at <= #ARGV do
 end
 return replies";
 
-/// The text of a script. Those that are told all their keys have another one than those that are not, as the server
-/// remembers what a script has touched.
+/// Returns the text of a script. Scripts that declare all their keys have another text than those that do not, as the
+/// server remembers the keys that a script has touched.
 pub fn script(declares: bool) -> String {
     format!("{SCRIPT} -- {declares}")
 }
 
-/// The same as functions.
+/// The scripts as functions.
 pub const LIBRARY: &str = "#!lua name=simulated
 local function steps(KEYS, ARGV)
   local replies, at = {}, 1
@@ -395,7 +395,7 @@ impl Operation {
         }
     }
 
-    /// The keys that it touches; nothing where it may touch all.
+    /// Returns the keys that it touches; none if it may touch all.
     pub fn keys(&self) -> Vec<Key> {
         match self {
             Operation::Alone(step) => step.keys(),
@@ -416,12 +416,12 @@ impl Operation {
         }
     }
 
-    /// Whether its commands need not run at one time.
+    /// Returns whether its commands need not run at one time.
     pub fn lasts(&self) -> bool {
         matches!(self, Operation::Swap(..) | Operation::Block(..))
     }
 
-    /// Whether one of its commands may write, as far as is known before it runs.
+    /// Returns whether one of its commands may write, as far as is known before it runs.
     pub fn may_write(&self) -> bool {
         match self {
             Operation::Alone(step) => step.may_write(),
@@ -432,7 +432,8 @@ impl Operation {
         }
     }
 
-    /// The commands, in order. `shas`: those of the scripts that are told their keys, and of those that are not.
+    /// Returns the commands, in order. `shas`: digests of the scripts that declare their keys, and of those that do
+    /// not.
     pub fn commands(&self, shas: &[String; 2]) -> Vec<Vec<String>> {
         let word = |word: &str| vec![word.to_owned()];
         match self {
@@ -470,7 +471,7 @@ impl Operation {
         }
     }
 
-    /// What of the replies to its commands says something.
+    /// Returns the significant part of the replies to its commands.
     pub fn seen(&self, mut replies: Vec<Vec<u8>>) -> Vec<u8> {
         let last = replies.pop().unwrap_or_default();
         match self {
@@ -480,10 +481,10 @@ impl Operation {
     }
 }
 
-/// How a write is refused that the disk does not take.
+/// The refusal of a write that the disk does not take.
 pub const REFUSED: &str = "-MISCONF\r\n";
 
-/// What was seen, with all refusals of writes alike.
+/// Returns the replies, with all refusals of writes alike.
 pub fn with_plain_refusals(seen: &[u8]) -> Vec<u8> {
     let seen = String::from_utf8_lossy(seen);
     let is_refusal = |line: &str| line.starts_with("-MISCONF ") || line.starts_with("-EXECABORT ");

@@ -1,4 +1,4 @@
-//! Bugs that are put in on purpose, in what the test itself does: the simulator finds them.
+//! Deliberate bugs, in the test's own code: the simulator finds them.
 
 use crate::beside::{Beside, DURABLE};
 use crate::checker::{Call, Found};
@@ -17,7 +17,7 @@ use std::borrow::Cow;
 use structures::list::List;
 use structures::quicklist;
 
-/// What the simulator says of the first run that goes wrong.
+/// Returns the simulator's report of the first run that fails.
 fn found(execute: Execute) -> String {
     first(0..1000, execute, Run::fault).expect("it is found").1
 }
@@ -50,7 +50,7 @@ fn a_torn_transaction_is_found() {
     });
 }
 
-/// A script that gives up its locks in the middle.
+/// A script that releases its locks in the middle.
 #[test]
 fn a_torn_script_is_found() {
     found(|client, operation| {
@@ -64,7 +64,7 @@ fn a_torn_script_is_found() {
     });
 }
 
-/// A push whose effects are dropped: nobody serves those who wait.
+/// Pushes and drops the effects: no waiting client is served.
 fn push_in_silence(client: &mut Client, key: &str, end: End, n: i64) -> usize {
     let engine = &client.machine.engine;
     let held = HeldLocks::keys(engine, [engine.hasher().hash(key.as_bytes())].into_iter());
@@ -90,14 +90,14 @@ fn a_lost_wake_up_is_found() {
         let Operation::Alone(Step::Push(key, end, n)) = operation else { return faithfully(client, operation) };
         Ran::Replied(format!(":{}\r\n", push_in_silence(client, key, *end, *n)).into_bytes())
     };
-    // It is not in the log either.
+    // The push is not in the log either.
     assert!(first(0..500, execute, |run| run.forgotten.clone()).is_some());
 }
 
-/// A client that is told of another's write before that is durable.
+/// A client that sees another's write before that is durable.
 #[test]
 fn a_reader_that_waits_for_nothing_is_found() {
-    // What readers are told is durable where the log always is, from the first command on.
+    // Data shown to readers is durable if the log always is, from the first command on.
     let promises = |setup: &Setup| setup.policy == Some(Policy::Always) && !setup.has_faults && !setup.switches;
     let execute: Execute = |client, operation| {
         let before = client.session.logged_at;
@@ -110,7 +110,7 @@ fn a_reader_that_waits_for_nothing_is_found() {
     assert!(found.starts_with("a crash"), "{found}");
 }
 
-/// A client that is told of its write before that is durable.
+/// A client that gets the reply to its write before that is durable.
 #[test]
 fn an_offset_that_is_published_early_is_found() {
     let found = found(|client, operation| match faithfully(client, operation) {
@@ -120,7 +120,7 @@ fn an_offset_that_is_published_early_is_found() {
     assert!(found.starts_with("a crash"), "{found}");
 }
 
-/// A consumer's entries that are nowhere noted as pending.
+/// A consumer's entries that are nowhere recorded as pending.
 #[test]
 fn a_delivery_that_is_not_noted_is_found() {
     found(|client, operation| {
@@ -148,7 +148,7 @@ fn a_reader_that_is_not_told_of_an_entry_is_found() {
     assert!(first(0..500, execute, |run| run.forgotten.clone()).is_some());
 }
 
-/// A disk that says of what it has lost that it is durable.
+/// A disk that reports lost data as durable.
 #[test]
 fn a_sync_that_lies_is_found() {
     let found = found(|client, operation| {
@@ -174,7 +174,7 @@ fn a_snapshot_of_two_moments_is_found() {
     assert!(found.starts_with("no order"), "{found}");
 }
 
-/// A pause that holds nobody back.
+/// A pause that holds no client back.
 #[test]
 fn a_pause_that_is_none_is_found() {
     let found = found(|client, operation| {
@@ -185,7 +185,7 @@ fn a_pause_that_is_none_is_found() {
     assert!(found.contains("in a pause"), "{found}");
 }
 
-/// A client that is told that its writes are durable before they are.
+/// A client that learns of its writes' durability before they are durable.
 #[test]
 fn a_wait_for_the_log_that_ends_early_is_found() {
     let found = found(|client, operation| {

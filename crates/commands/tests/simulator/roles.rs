@@ -1,4 +1,4 @@
-//! Changes of the role against all that has the same locks: saves, a replica's snapshot, transactions, SHUTDOWN,
+//! Changes of the role against all work with the same locks: saves, a replica's snapshot, transactions, SHUTDOWN,
 //! FAILOVER, and the log that is turned on and off.
 //!
 //! ```text
@@ -10,9 +10,8 @@
 //! ```
 //!
 //! Commands, the change of the role, the applier, saver, rewriter and the end are the server's own; sockets are left
-//! out. Shuttle finds threads that wait for each other for good. Beside that: the role stays while the stream is
-//! applied or a snapshot of it begins; a snapshot is of one moment, that of the offset it names; nothing is held back
-//! at the end.
+//! out. Shuttle finds deadlocks. Beside that: the role stays while the stream is applied or a snapshot of it begins; a
+//! snapshot is of one moment, that of the offset it names; nothing is held back at the end.
 
 use crate::disk::Disk;
 use crate::machine::{BEGIN, Machine};
@@ -49,9 +48,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-/// Runs where the environment does not say how many.
+/// Runs, if the environment does not state the number.
 const SEEDS: u64 = 400;
-/// Steps of a run, at most: one that takes more goes round in circles.
+/// Steps of a run, at most: a run that takes more loops.
 const STEPS: usize = 300_000;
 const STACK: usize = 1 << 18;
 /// Commands of each worker's client.
@@ -62,9 +61,9 @@ const SNAPSHOT: &[u8] = b"REDIS0011\xfe\x00\x00\x01a\x011\x00\x01b\x011\xff\0\0\
 /// The order in which a step takes its locks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Order {
-    /// As the server does.
+    /// The server's order.
     Kept,
-    /// Snapshots keep the right to apply while they wait for the keyspace, transactions the keyspace while they wait
+    /// Snapshots hold the right to apply while they wait for the keyspace, transactions the keyspace while they wait
     /// for the right to apply.
     Both,
 }
@@ -72,7 +71,7 @@ enum Order {
 /// A server whose role changes.
 struct Node {
     machine: Machine,
-    /// The number in `n`, by offset in the streams that were applied.
+    /// The value of `n`, by offset in the streams that were applied.
     numbers: Mutex<HashMap<u64, i64>>,
     order: Order,
 }
@@ -136,7 +135,7 @@ impl Node {
         None
     }
 
-    /// A worker with one client.
+    /// Runs a worker with one client.
     fn work(&self, worker: usize, random: &mut Rng) {
         let mut session = self.machine.session(worker, 0);
         for _ in 0..CALLS {
@@ -147,7 +146,7 @@ impl Node {
                 }
             }
             if self.order == Order::Both {
-                // A transaction with REPLICAOF as it must not be.
+                // A transaction with REPLICAOF in a forbidden order.
                 let hash = self.machine.engine.hasher().hash(b"a");
                 let held = HeldLocks::keys(&self.machine.engine, [hash].into_iter());
                 drop((self.machine.engine.replication().applying.lock(), held));
@@ -155,17 +154,17 @@ impl Node {
         }
     }
 
-    /// The work of the thread that serves replicas.
+    /// Does the work of the thread that serves replicas.
     fn frame(&self) {
         let mut change = RoleChange::default();
-        // As long as there are workers: a transaction may wait for its order.
+        // The loop runs as long as there are workers: a transaction may wait for its order.
         while !self.machine.is_over.load(Relaxed) {
             change.step(self);
             thread::yield_now();
         }
     }
 
-    /// The work of the link's thread.
+    /// Does the work of the link's thread.
     fn follow(&self, random: &mut Rng) {
         let (engine, status) = (&*self.machine.engine, self.machine.engine.replication());
         let info = Arc::new(ClientInfo::new(1 << 41, "", "", -1, 0, UnixMs(BEGIN)));
@@ -183,7 +182,7 @@ impl Node {
                 }
             }
             if status.failover.lock().state() == FailoverState::InProgress {
-                // It is asked again before there is a stream.
+                // The thread asks again before there is a stream.
                 thread::yield_now();
                 continue;
             }
@@ -221,7 +220,7 @@ impl Node {
         }
         let mut at = 0;
         while at < bytes.len() && !self.is_over() {
-            // By a failover the server may follow the same one anew, which ends the link.
+            // After a failover the server may follow the same primary anew, which ends the link.
             if status.failover.lock().state() == FailoverState::InProgress {
                 return false;
             }
@@ -244,7 +243,7 @@ impl Node {
         at == bytes.len()
     }
 
-    /// Takes a primary's snapshot in the place of what there is.
+    /// Takes a primary's snapshot in the place of the present data.
     fn synchronize(&self, primary: &Primary) {
         let (engine, status) = (&*self.machine.engine, self.machine.engine.replication());
         let Some(_turn) = engine.persistence_status().replace_turn() else { return };
@@ -265,7 +264,7 @@ impl Node {
         drop(applying);
     }
 
-    /// The work of the thread of a replica's snapshot.
+    /// Does the work of the thread of a replica's snapshot.
     fn send_snapshots(&self, random: &mut Rng) {
         let (engine, status) = (&*self.machine.engine, self.machine.engine.replication());
         let options = options(engine, &Handshake::default());
@@ -294,7 +293,7 @@ impl Node {
         }
     }
 
-    /// The work of the log's thread.
+    /// Does the work of the log's thread.
     fn tend(&self, random: &mut Rng) {
         while !self.is_over() {
             match random.u8(..8) {
@@ -306,7 +305,7 @@ impl Node {
         }
     }
 
-    /// A snapshot is of one moment, and of the offset that it names.
+    /// Checks that a snapshot is of one moment, and of the offset that it names.
     fn check(&self, saved: &Saved) {
         let disk = Disk::default();
         persistence::aof::storage::Storage::replace(&disk, RDB, &saved.rdb).expect("the disk is sound");
@@ -322,7 +321,8 @@ impl Node {
         }
     }
 
-    /// All has been given up or carried out: writes go on, or are refused by a replica, and the log is as it is to be.
+    /// Checks that every order has been given up or carried out: writes run, or are refused by a replica, and the log
+    /// is in its configured state.
     fn settle(&self) {
         let (machine, engine) = (&self.machine, &*self.machine.engine);
         let mut session = machine.session(0, 0);
@@ -358,7 +358,7 @@ fn number(reply: &[u8]) -> i64 {
     String::from_utf8_lossy(reply).lines().nth(1).map_or(0, |text| text.parse().expect("a number"))
 }
 
-/// A client's next step.
+/// Returns a client's next step.
 fn lines(random: &mut Rng) -> &'static [&'static str] {
     const ROLES: &[&[&str]] = &[
         &["REPLICAOF host 1"],
@@ -390,7 +390,7 @@ fn lines(random: &mut Rng) -> &'static [&'static str] {
     if random.bool() { one(random, ROLES) } else { one(random, OTHERS) }
 }
 
-/// How the thread that serves replicas carries out a change of the role: as `role_change.rs` of the server.
+/// Carries out a change of the role as the thread that serves replicas does: as `role_change.rs` of the server.
 #[derive(Default)]
 struct RoleChange {
     orders: Vec<Arc<StepDown>>,
@@ -448,7 +448,7 @@ fn run(seed: u64, order: Order) {
     }
 }
 
-/// Runs seeds; the words of the panic, and its seed, if one fails.
+/// Runs seeds; returns the words of the panic, and its seed, if one fails.
 fn explore(seeds: std::ops::Range<u64>, order: Order) -> Result<(), (u64, String)> {
     let current = Arc::new(AtomicU64::new(0));
     let mut config = Config::new();

@@ -1,4 +1,4 @@
-//! Which worker goes on when several could: by a seed, and nothing else.
+//! The choice of the next worker when several could run: by a seed alone.
 
 use fastrand::Rng;
 use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
@@ -7,17 +7,18 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-/// Steps of a run, about: those at which priorities change are among so many.
+/// Approximate steps of a run: those at which priorities change are among so many.
 const STEPS: usize = 1500;
-/// Steps after which any thread may go on: threads that try locks in turn might miss each other for good by priorities.
+/// Steps after which any thread may run: threads that try locks in turn might otherwise miss each other forever by
+/// priorities.
 const PRIORITIES_END: usize = 20 * STEPS;
-/// Those that were lowered come after all others.
+/// Lowered priorities come after all others.
 const LOWERED: u64 = 1 << 32;
 
-/// A seed, and what there is to say of its run, which is the last one then.
+/// A seed, and the verdict on its run, which is the last one then.
 pub type Judged = Arc<Mutex<Option<(u64, String)>>>;
 
-/// One run for each seed: half of them go on with any thread at each step, the others with the one of the highest
+/// One run for each seed: half of them continue with any thread at each step, the others with the one of the highest
 /// priority, which changes a few times (Burckhardt et al., *A Randomized Scheduler with Probabilistic Guarantees of
 /// Finding Bugs*, 2010).
 pub struct SeededSchedule {
@@ -33,7 +34,7 @@ pub struct SeededSchedule {
 struct Priorities {
     /// The least goes first.
     of: HashMap<TaskId, u64>,
-    /// How often one was lowered.
+    /// Number of lowered priorities.
     lowered: u64,
     changes: Vec<usize>,
     step: usize,

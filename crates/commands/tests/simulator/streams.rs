@@ -15,19 +15,19 @@ pub struct Stream {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Group {
-    /// Up to where it was given entries.
+    /// The last id that it was given.
     pub last: u64,
-    /// Who has entries that are not acknowledged.
+    /// Consumers of entries that are not acknowledged.
     pub pending: BTreeMap<u64, Consumer>,
 }
 
 impl Stream {
-    /// Entries after this one, as replies have them.
+    /// Returns entries after this one, in the form of replies.
     fn after(&self, id: u64, most: usize) -> Vec<(u64, String)> {
         self.entries.range(id + 1..).take(most).map(|(id, n)| (*id, entry(*id, *n))).collect()
     }
 
-    /// Gives the consumer entries that nobody in the group has had.
+    /// Gives the consumer entries that no consumer of the group has received.
     fn give(&mut self, consumer: Consumer, most: usize) -> Vec<String> {
         let given = self.after(self.group.as_ref().map_or(0, |group| group.last), most);
         if let (Some(group), Some((last, _))) = (&mut self.group, given.last()) {
@@ -37,7 +37,7 @@ impl Stream {
         given.into_iter().map(|(_, entry)| entry).collect()
     }
 
-    /// What the consumer has had and not acknowledged.
+    /// Returns the entries that the consumer has received and not acknowledged.
     fn pending(&self, consumer: Consumer) -> Vec<String> {
         let pending = self.group.iter().flat_map(|group| &group.pending);
         let own = pending.filter(|(_, owner)| **owner == consumer);
@@ -48,7 +48,7 @@ impl Stream {
         .collect()
     }
 
-    /// The consumer takes over an entry that is not acknowledged. One that is there no more is nobody's.
+    /// Claims an entry that is not acknowledged for the consumer. A deleted entry has no consumer.
     fn claim(&mut self, consumer: Consumer, id: u64) -> Vec<String> {
         let is_there = self.entries.contains_key(&id);
         let pending = self.group.as_mut().map(|group| group.pending.entry(id));
@@ -124,7 +124,7 @@ impl View<'_> {
         }
     }
 
-    /// None: there is nothing.
+    /// Reads entries; None: there are none.
     pub fn xread(&mut self, keys: &[Key], after: u64) -> Option<String> {
         let mut found = Vec::new();
         for key in keys {
@@ -136,7 +136,7 @@ impl View<'_> {
         (!found.is_empty()).then(|| array(found))
     }
 
-    /// None: there is nothing. Where there is no group, or no stream, there never will be.
+    /// Reads entries of the group; None: there are none. If the group or the stream is missing, there never will be.
     pub fn xreadgroup(&mut self, keys: &[Key], consumer: Consumer, most: usize) -> Option<String> {
         if let Some(key) = keys.iter().find(|key| self.stream(key, |stream| stream.group.is_none())) {
             return Some(no_group(key, " in XREADGROUP with GROUP option"));

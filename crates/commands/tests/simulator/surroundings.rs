@@ -1,5 +1,5 @@
-//! What the engine has around it: a clock that is moved, threads that are shuttle's, a disk, and a mailbox for what
-//! clients waited for.
+//! The engine's surroundings: a clock that is moved, threads that are shuttle's, a disk, and a mailbox for the replies
+//! to waiting clients.
 
 use crate::disk::Disk;
 use engine::Engine;
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
-/// What came for a client that waited.
+/// The reply to a client that waited.
 pub struct Delivered {
     pub reply: Vec<u8>,
     /// The time in milliseconds, and the moment.
@@ -27,7 +27,7 @@ pub struct Delivered {
     pub moment: u64,
 }
 
-/// A snapshot that has come to its end: between which moments, and what it saved.
+/// A complete snapshot: the moments of its beginning and end, and its content.
 #[derive(Clone)]
 pub struct Saved {
     pub begin: u64,
@@ -56,24 +56,24 @@ impl Chronicle {
         self.time.load(Relaxed)
     }
 
-    /// What the time was moved on to, and a moment right before.
+    /// Returns the times that the clock was moved on to, each with a moment right before.
     pub fn timeline(&self) -> Vec<(u64, i64)> {
         self.timeline.lock().expect("nobody panics here").clone()
     }
 
-    /// Snapshots that there were.
+    /// Returns the snapshots so far.
     pub fn saves(&self) -> Vec<Saved> {
         self.saves.lock().expect("nobody panics here").clone()
     }
 }
 
-/// What the engine knows of the machine.
+/// The engine's view of the machine.
 pub struct Surroundings {
     pub chronicle: Arc<Chronicle>,
-    /// The processor's clock in nanoseconds, and by how much each look at it moves it on.
+    /// The processor's clock in nanoseconds, and the step by which each look at it moves it on.
     nanos: AtomicU64,
     look: u64,
-    /// By arrival.
+    /// Messages by arrival.
     mailbox: Mutex<HashMap<u64, Delivered>>,
     pub disk: Disk,
     engine: OnceLock<Weak<Engine>>,
@@ -84,7 +84,7 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// `look`: by how many nanoseconds each look at the processor's clock moves it on.
+    /// Returns the surroundings. `look`: nanoseconds by which each look at the processor's clock moves it on.
     pub fn new(time: i64, look: u64, disk: Disk) -> Surroundings {
         let (moments, time) = (AtomicU64::new(1), AtomicI64::new(time));
         Surroundings {
@@ -100,22 +100,22 @@ impl Surroundings {
         }
     }
 
-    /// From now on a thread takes the orders to follow another server.
+    /// Records that a thread takes the orders to follow another server from now on.
     pub fn frame(&self) {
         *self.step_downs.lock().expect("nobody panics here") = Some(Vec::new());
     }
 
-    /// Orders that have been given since the last call.
+    /// Returns orders that have been given since the last call.
     pub fn step_downs(&self) -> Vec<Arc<StepDown>> {
         self.step_downs.lock().expect("nobody panics here").as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Whether the server has ended.
+    /// Returns whether the server has ended.
     pub fn has_stopped(&self) -> bool {
         self.has_stopped.load(Relaxed)
     }
 
-    /// To be called once.
+    /// Sets the engine. To be called once.
     pub fn set_engine(&self, engine: &Arc<Engine>) {
         assert!(self.engine.set(Arc::downgrade(engine)).is_ok());
     }
@@ -131,7 +131,7 @@ impl Surroundings {
         self.chronicle.timeline.lock().expect("nobody panics here").push((moment, time));
     }
 
-    /// What has come for a client that waits.
+    /// Returns the message for a client that waits.
     pub fn delivered(&self, ticket: &Ticket) -> Option<Delivered> {
         self.mailbox.lock().expect("nobody panics here").remove(&ticket.arrival)
     }

@@ -1,4 +1,4 @@
-//! A worker: it runs its clients' operations, and what a worker of the server does beside that.
+//! A worker: runs its clients' operations, and the other work of a server's worker.
 
 use crate::beside::{Beside, DURABLE};
 use crate::checker::Call;
@@ -18,14 +18,14 @@ use shuttle::thread;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// How a client runs an operation.
+/// Runs an operation for a client.
 pub type Execute = fn(&mut Client, &Operation) -> Ran;
 
-/// What came of an operation.
+/// The outcome of an operation.
 pub enum Ran {
-    /// What was seen.
+    /// The reply.
     Replied(Vec<u8>),
-    /// The same, for a client that is told of it at once, durable or not.
+    /// The reply, for a client that gets it at once, durable or not.
     Told(Vec<u8>),
     Waits(Arc<Ticket>),
 }
@@ -34,11 +34,11 @@ pub enum Ran {
 pub struct Client {
     pub machine: Arc<Machine>,
     pub session: Session,
-    /// When its last command ran.
+    /// The time when its last command ran.
     ran_at: i64,
     left: usize,
     calls: Vec<Call>,
-    /// Its last call's, if that waits.
+    /// Ticket of its last call, if that waits.
     ticket: Option<Arc<Ticket>>,
     /// Its last reply, if that has to wait for the log.
     held: Option<HeldReply>,
@@ -46,9 +46,9 @@ pub struct Client {
 
 /// A reply that waits until the log is durable.
 struct HeldReply {
-    /// Up to there.
+    /// The log's offset that it waits for.
     offset: u64,
-    /// What was promised of it.
+    /// The promise about it.
     promise: Option<(u64, bool)>,
 }
 
@@ -60,7 +60,7 @@ impl Client {
         Client { machine, session, ran_at: 0, left: operations, calls: Vec::new(), ticket: None, held: None }
     }
 
-    /// Runs a command, again and again until it is its turn.
+    /// Runs a command, again and again until it is not put off any more.
     pub fn run(&mut self, words: &[String]) -> Ran {
         let machine = Arc::clone(&self.machine);
         let engine = &machine.engine;
@@ -91,7 +91,7 @@ impl Client {
         }
     }
 
-    /// For who runs a command without [`run`](Self::run): its time in milliseconds.
+    /// Records a time in milliseconds, for callers that run a command without [`run`](Self::run).
     pub fn note_time(&mut self, time: i64) {
         self.ran_at = time;
     }
@@ -114,7 +114,7 @@ impl Client {
         }
     }
 
-    /// Its call has this reply, which may have to wait until it is durable.
+    /// Records its call's reply, which may have to wait until it is durable.
     fn reply(&mut self, seen: Vec<u8>, time: i64, logged_at: Option<u64>, promise: Option<(u64, bool)>) {
         let machine = Arc::clone(&self.machine);
         let call = self.calls.last_mut().expect("it has called");
@@ -129,11 +129,11 @@ impl Client {
         }
     }
 
-    /// Its reply goes, as one that is durable if that was promised all the while.
+    /// Sends its reply, as a durable one if that was promised all the while.
     fn send(&mut self, promise: Option<(u64, bool)>) {
         let now = self.machine.moment();
-        // Others may have been told of what is not durable, while the disk takes nothing or before the policy changed:
-        // who comes after them has seen that in a way, unless it has written since.
+        // Others may have seen data that is not durable, while the disk takes nothing or before the policy changed:
+        // later readers depend on that, unless they have written since.
         let has_written = self.calls.last().is_some_and(|call| call.logged_at.is_some());
         let has_faults = self.machine.setup.has_faults;
         let is_promised = |(switches, keeps): (u64, bool)| keeps && (has_written || switches == 0 && !has_faults);
@@ -148,8 +148,8 @@ impl Client {
         }
     }
 
-    /// Its reply goes if the log is durable up to there; or if the log cannot be written, and it has written nothing
-    /// that is not durable.
+    /// Sends its reply if the log is durable up to there; or if the log cannot be written, and the client has written
+    /// nothing that is not durable.
     fn release(&mut self, durable: u64, has_failed: bool) {
         let goes = |held: &HeldReply| held.offset <= durable || has_failed && self.session.logged_at <= durable;
         if let Some(held) = self.held.take_if(|held| goes(held)) {
@@ -157,7 +157,7 @@ impl Client {
         }
     }
 
-    /// Its wait has ended with this, at that time.
+    /// Ends its wait with this reply, at that time.
     fn end_wait(&mut self, reply: Vec<u8>, time: i64, moment: u64) {
         let ticket = self.ticket.take().expect("it waits");
         let logged_at = Some(ticket.request().logged_at()).filter(|at| *at > 0);
@@ -168,7 +168,7 @@ impl Client {
         self.calls.last_mut().expect("it has called").ran = moment;
     }
 
-    /// Takes what it waited for, if that is there.
+    /// Takes the reply that it waited for, if that is there.
     fn take_delivered(&mut self) {
         let delivered = self.ticket.as_ref().and_then(|ticket| self.machine.delivered(ticket));
         if let Some(delivered) = delivered {
@@ -185,20 +185,20 @@ impl Client {
         }
     }
 
-    /// Whether it waits for a thread that will not let it wait for good.
+    /// Returns whether it waits for a thread that will surely answer.
     fn waits_for_a_thread(&self) -> bool {
         let last = self.calls.last().map(|call| &call.operation);
         self.ticket.is_some() && matches!(last, Some(Operation::Beside(Beside::Save)))
     }
 
-    /// What it waits for at the end of a run, if it does: a pop that nobody will serve.
+    /// Returns the operation that it waits in at the end of a run, if it does: a pop that no push will serve.
     pub fn ends_waiting(&mut self) -> Option<&Operation> {
         self.take_delivered();
         self.ticket.as_ref()?;
         Some(&self.calls.last()?.operation)
     }
 
-    /// What it did. A wait is ended.
+    /// Returns its calls. A wait is ended.
     pub fn into_calls(mut self) -> Vec<Call> {
         if let Some(ticket) = self.ticket.clone().filter(|ticket| ticket.finish()) {
             self.end_wait(ticket.request().timeout_reply(), self.machine.time(), self.machine.moment());
@@ -210,7 +210,7 @@ impl Client {
     }
 }
 
-/// Runs operations as they are.
+/// Runs operations unchanged.
 pub fn faithfully(client: &mut Client, operation: &Operation) -> Ran {
     let mut replies = Vec::new();
     for words in operation.commands(&client.machine.shas) {
@@ -222,7 +222,7 @@ pub fn faithfully(client: &mut Client, operation: &Operation) -> Ran {
     Ran::Replied(operation.seen(replies))
 }
 
-/// What a worker of that number does beside serving clients.
+/// Does the other work of a worker with that number.
 pub fn tick(machine: &Machine, worker: usize, random: &mut Rng) {
     let now = machine.now();
     let server = Server { worker, now_us: now.unix_us };
@@ -239,7 +239,8 @@ pub fn tick(machine: &Machine, worker: usize, random: &mut Rng) {
     }
 }
 
-/// Before replies are sent: the log is written, and durable where that has to be, unless its own thread does that.
+/// Takes the steps before replies are sent: the log is written, and durable where that has to be, unless its own thread
+/// does that.
 fn end_turn(machine: &Machine, clients: &mut [Client], random: &mut Rng) {
     let Some(aof) = machine.aof() else { return };
     if !aof.has_failed() && (!aof.keeps_replies() || random.bool()) {
@@ -272,8 +273,8 @@ pub fn work(machine: &Machine, worker: usize, clients: &mut [Client], execute: E
     }
 }
 
-/// The work of the log's thread until nobody sends commands any more, and an operator; the disk fails now and then, and
-/// the machine crashes.
+/// Does the work of the log's thread until clients send no commands any more, and of an operator; the disk fails now
+/// and then, and the machine crashes.
 pub fn tend(machine: &Arc<Machine>, random: &mut Rng) {
     let mut operator = Client::new(machine, 0, 0, 0);
     let mut run = |line: &str| {
@@ -298,10 +299,10 @@ pub fn tend(machine: &Arc<Machine>, random: &mut Rng) {
     }
 }
 
-/// Does what was left for later.
+/// Finishes work that was left for later.
 pub fn settle(machine: &Machine) {
     while machine.engine.has_deferred() {
-        // Who waits for a key may wait for the end of a pause, too.
+        // A client that waits for a key may wait for the end of a pause, too.
         machine.pass_time(1);
         let now = machine.now();
         machine.engine.end_pause_if_over(machine.engine.host().steady_ms(now.unix_us));
