@@ -365,7 +365,7 @@ impl Crowd {
             if next <= Instant::now() {
                 (next, turn) = (Instant::now() + SLOW, turn + 1);
                 for (index, client) in self.clients.iter_mut().enumerate() {
-                    // A client that reads by events may have left bytes, of which there is no other event.
+                    // A client that reads by events may have left bytes, for which no other event comes.
                     let fine = !client.reads() || client.read(&mut self.buffer, 64 * BLOCK, work);
                     if !fine || client.acts_slowly() && !client.act_slowly(&mut self.buffer, turn, work) {
                         gone.push(index);

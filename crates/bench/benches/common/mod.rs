@@ -16,7 +16,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// `None` when there is nothing to do: test runners ask for a list of tests.
+    /// Reads the arguments; `None` when there is nothing to do: test runners ask for a list of tests.
     ///
     /// `cargo bench` passes `--bench`. Words select the rows that contain all of them:
     /// `cargo bench --bench engine -- get batch`.
@@ -86,7 +86,7 @@ pub fn key(n: usize) -> [u8; 16] {
     (u128::from(scramble(n)) << 64 | u128::from(scramble(!n))).to_le_bytes()
 }
 
-/// The finalizer of SplitMix64, which maps different numbers to different ones.
+/// Mixes a number by the finalizer of SplitMix64, which maps different numbers to different ones.
 #[inline]
 fn scramble(n: u64) -> u64 {
     let n = n.wrapping_add(0x9e37_79b9_7f4a_7c15);

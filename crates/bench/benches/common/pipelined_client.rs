@@ -46,7 +46,7 @@ impl<'e> Client<'e> {
     /// Runs whole requests that came together; returns the replies.
     ///
     /// # Panics
-    /// If one of them does not finish at once, or replies an error.
+    /// If a request does not finish at once, or replies an error.
     pub fn run(&mut self, bytes: &[u8]) -> &[u8] {
         self.reply.truncate(0);
         let (mut batch, mut offset) = (std::mem::take(&mut self.batch).renewed(), 0);

@@ -62,7 +62,7 @@ impl Store {
         }
     }
 
-    /// Ticks, as one worker does 20 times a second.
+    /// Measures the memory, as one worker does 20 times a second.
     pub fn tick(&self) {
         self.engine.measure_memory();
     }
