@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(numbers(&places).len(), CONNECTIONS_MAX);
         assert!(!numbers(&places).contains(&3) && numbers(&places).contains(&0), "the oldest of who has the most");
         assert!(!held[3].work(), "its place is gone");
-        // One address after the other comes to as many as the first has.
+        // Each address in turn gets as many as the first has.
         held.extend((0..40).map(|_| enter(4)));
         assert!((0..3).all(|number| numbers(&places).contains(&number)), "who has few keeps them");
         held.clear();

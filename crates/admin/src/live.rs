@@ -52,7 +52,7 @@ pub struct CommandNumbers {
 /// One worker.
 #[derive(Clone, Debug, Default)]
 pub struct WorkerNumbers {
-    /// Its metrics by name, without what their names have in common.
+    /// Its metrics by name, without the common part of the names.
     pub numbers: Vec<(&'static str, f64)>,
     /// Steps of nanoseconds, each with the count of turns that took at most so many, and more than the step before.
     pub steps: Vec<(u64, u64)>,
