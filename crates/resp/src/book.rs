@@ -224,7 +224,7 @@ pub fn fuzz(data: &[u8]) {
     let _ = decode_reply(data);
 }
 
-/// The requests in `data` when it arrives in chunks of `step` bytes, and the error that ends them.
+/// Returns the requests in `data` when it arrives in chunks of `step` bytes, and the error that ends them.
 #[cfg(any(test, feature = "fuzzing"))]
 fn fragmented(data: &[u8], step: usize) -> (Vec<Vec<Vec<u8>>>, Option<Malformed>) {
     let (mut requests, mut pending) = (Vec::new(), Vec::new());

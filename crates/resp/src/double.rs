@@ -177,7 +177,7 @@ impl Scaled {
         Scaled { mantissa: self.mantissa << shift, exponent: self.exponent - shift as i32 }
     }
 
-    /// The upper half of the product, rounded.
+    /// Returns the upper half of the product, rounded.
     fn times(self, other: Scaled) -> Scaled {
         let product = u128::from(self.mantissa) * u128::from(other.mantissa);
         let mantissa = ((product + (1 << 63)) >> 64) as u64;

@@ -308,7 +308,7 @@ impl BigUint {
         self.multiply_add(5u64.pow(power % FIVES_LIMB.1), 0);
     }
 
-    /// Divides, rounding down. True if there was a remainder.
+    /// Divides, rounding down. Returns whether there was a remainder.
     fn divide_power_of_5(&mut self, power: u32) -> bool {
         let mut inexact = false;
         for _ in 0..power / FIVES_LIMB.1 {

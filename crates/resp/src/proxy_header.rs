@@ -4,7 +4,7 @@
 //!   0D 0A 0D 0A 00 0D 0A 51 55 49 54 0A | 2 command | family protocol | length | addresses | TLVs: type length value
 //! ```
 //!
-//! It names the client of the proxy, in place of the addresses of the proxy's own connection. Its reader asks
+//! A header names the client of the proxy, in place of the addresses of the proxy's own connection. Its reader asks
 //! [`missing`] how many bytes to read, so that none of the bytes behind it is taken.
 
 use crc_fast::{CrcAlgorithm, Digest};
@@ -52,7 +52,7 @@ pub enum HeaderError {
     Signature,
     /// Version 1, or an unknown version.
     Version,
-    /// Neither LOCAL nor PROXY.
+    /// A command that is neither LOCAL nor PROXY.
     Command,
     /// An unknown family or protocol.
     Family,
@@ -153,7 +153,7 @@ fn ip_v4(bytes: &[u8]) -> Option<IpAddr> {
     <[u8; 4]>::try_from(bytes).ok().map(|bytes| Ipv4Addr::from(bytes).into())
 }
 
-/// An IPv4 address that is written as one of IPv6 counts as IPv4.
+/// Parses an IPv6 address; an IPv4 address in the form of one counts as IPv4.
 fn ip_v6(bytes: &[u8]) -> Option<IpAddr> {
     <[u8; 16]>::try_from(bytes).ok().map(|bytes| Ipv6Addr::from(bytes).to_canonical())
 }

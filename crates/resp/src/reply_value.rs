@@ -326,7 +326,7 @@ pub fn fuzz(data: &[u8]) {
     assert_eq!(at_once, fragmented(data, 1 + usize::from(seed)));
 }
 
-/// The values in `data` when it arrives in chunks of `step` bytes, and the error that ends them.
+/// Returns the values in `data` when it arrives in chunks of `step` bytes, and the error that ends them.
 #[cfg(any(test, feature = "fuzzing"))]
 fn fragmented(data: &[u8], step: usize) -> (Vec<Value>, Option<DecodeError>) {
     let (mut values, mut pending, mut decoder) = (Vec::new(), Vec::new(), Decoder::new());
@@ -416,7 +416,7 @@ mod tests {
         assert_eq!(decoded(b"*9223372036854775807\r\n$9223372036854775807\r\n"), Ok(None));
     }
 
-    /// A value and how a handler would write it in RESP3.
+    /// Generates a value and the form in which a handler would write it in RESP3.
     fn value() -> impl Strategy<Value = Value> {
         let bytes = prop::collection::vec(any::<u8>(), 0..12);
         let leaf = prop_oneof![

@@ -1,7 +1,6 @@
 //! Requests: bytes of a client's connection in, commands out.
 //!
-//! A request is either a *multibulk* (what client libraries send) or an *inline* line (what a person types into
-//! telnet):
+//! A request is either a *multibulk* (sent by client libraries) or an *inline* line (typed into telnet by a person):
 //!
 //! ```text
 //!   *3\r\n $3\r\n SET\r\n $1\r\n k\r\n $5\r\n hello\r\n        SET k "hello\n"\r\n
@@ -89,12 +88,12 @@ pub struct RequestLimits {
 }
 
 impl RequestLimits {
-    /// Longest line without an argument's length before it.
+    /// Returns the longest line without an argument's length before it.
     fn line_max(&self) -> usize {
         if self.authenticated { LINE_MAX } else { UNAUTHENTICATED_LINE_MAX }
     }
 
-    /// Whether everything is allowed that [`short`] understands.
+    /// Returns whether everything is allowed that [`short`] understands.
     #[inline]
     pub fn take_short(&self) -> bool {
         self.authenticated && self.max_bulk_len >= SHORT_MAX
@@ -123,7 +122,7 @@ pub enum Progress {
         /// Bytes of the buffer to drop.
         consumed: usize,
     },
-    /// The command goes on past the end of the buffer. Call again with the same bytes and more behind them.
+    /// The command continues past the end of the buffer. Call again with the same bytes and more behind them.
     Incomplete,
     /// A large argument is on its way: see [`RequestParser::large_mut`].
     Large {
