@@ -18,7 +18,7 @@ const SYSTEM: &[&str] = &[
 /// `option`.
 ///
 /// # Errors
-/// One of them cannot be read: a text for the user.
+/// A certificate cannot be read: a text for the user.
 pub fn authorities(file: Option<&str>, folder: Option<&str>, option: &str) -> Result<RootCertStore, String> {
     let mut files: Vec<PathBuf> = file.iter().map(PathBuf::from).collect();
     let mut folder = folder.map(PathBuf::from);

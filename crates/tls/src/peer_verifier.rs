@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub struct PeerVerifier {
     /// The authorities.
     pub roots: Arc<RootCertStore>,
-    /// How signatures are verified.
+    /// The verification of signatures.
     pub algorithms: WebPkiSupportedAlgorithms,
 }
 
@@ -59,7 +59,7 @@ impl ServerCertVerifier for PeerVerifier {
 /// Requires only that the server has the key of the certificate that it shows (`--insecure`).
 #[derive(Debug)]
 pub struct Anyone {
-    /// How signatures are verified.
+    /// The verification of signatures.
     pub algorithms: WebPkiSupportedAlgorithms,
 }
 

@@ -24,7 +24,7 @@ pub const fn sealed_max(plain: usize, pieces: usize) -> usize {
     plain + (plain / RECORD_MAX + pieces + 1) * OVERHEAD
 }
 
-/// A connection's state and what is under way.
+/// A connection's state and its unfinished input and output.
 pub struct Records {
     tls: UnbufferedServerConnection,
     /// An incomplete record of the input.
