@@ -86,7 +86,7 @@ pub struct ConfigLine {
     pub option: &'static str,
     /// The whole line.
     pub line: Vec<u8>,
-    /// Whether it is written even if there was none.
+    /// Whether the line is written even if there was none.
     pub needed: bool,
 }
 

@@ -122,7 +122,7 @@ impl FailoverState {
 pub(crate) struct Reported {
     pub role: Option<Role>,
     pub role_since: Millis,
-    /// When it last turned to another primary.
+    /// Time of its last change of the primary.
     pub primary_changed: Millis,
     pub primary_host: Option<String>,
     pub primary_port: i64,
@@ -138,7 +138,7 @@ pub(crate) struct Reported {
     pub acknowledges: Option<Acknowledging>,
     /// Beginning of that part.
     pub acknowledges_since: Millis,
-    /// It has led since it started, and was not promoted.
+    /// Whether it has led since it started, and was not promoted.
     pub was_started_as_primary: bool,
 }
 

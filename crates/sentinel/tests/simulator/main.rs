@@ -208,7 +208,7 @@ fn a_vote_outlives_who_gave_it() {
     }
 }
 
-/// The primary dies, and each Sentinel that has voted dies and comes back at once.
+/// Kills the primary, and each Sentinel that has voted, which comes back at once.
 fn elect_and_restart(world: &mut World) {
     world.run(15 * SECOND);
     world.crash_server(world.primary());

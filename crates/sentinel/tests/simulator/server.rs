@@ -12,11 +12,11 @@ pub struct Server {
     pub priority: i64,
     pub run: u64,
     pub number: usize,
-    /// It has acknowledged writes.
+    /// The server has acknowledged writes.
     pub acknowledges: bool,
-    /// It was restarted, leads, and has lost acknowledged writes; its replicas do not follow it.
+    /// The server was restarted, leads, and has lost acknowledged writes; its replicas do not follow it.
     pub has_forgotten: bool,
-    /// It was restarted, follows, and does not have all acknowledged writes yet.
+    /// The server was restarted, follows, and does not have all acknowledged writes yet.
     pub is_out_of_sync: bool,
     was_promoted: bool,
     subscribed: BTreeSet<u64>,
