@@ -81,12 +81,12 @@ enum State {
     Patched(Patched),
     Swept(Swept),
     Nodes(NodesLeft),
-    /// All is written down.
+    /// The whole value is written down.
     Done,
 }
 
 impl Pieces {
-    /// Appends what comes before the elements.
+    /// Appends the head before the elements.
     pub fn begin(out: &mut Vec<u8>, value: &Value<'_>, style: Style) -> Pieces {
         let how = How { style, first: 0, timed: false };
         let mut pieces = Pieces { how, state: State::InPlace, at: 0, last_node: None };

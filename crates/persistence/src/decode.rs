@@ -266,7 +266,7 @@ fn set(source: &mut Source<'_>, limits: &EncodingLimits) -> Result<Object> {
 
 /// Elements that are read before they are inserted, so that their places in memory can be prefetched together.
 const AT_ONCE: usize = 16;
-/// Elements that room is made for because a count says so: memory that is not touched until they arrive.
+/// Elements that room is made for at the word of a count: memory that is not touched until they arrive.
 const RESERVED: usize = 1 << 20;
 
 fn intset(source: &mut Source<'_>, limits: &EncodingLimits) -> Result<Object> {

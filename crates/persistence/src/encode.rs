@@ -192,7 +192,7 @@ fn put_sorted_set(out: &mut Vec<u8>, set: &SortedSet, style: &Style) {
         return put_string(out, &pack.finish(), style.compress);
     }
     put_length(out, set.len() as u64);
-    // From the highest down: a reader with a linked structure then always inserts at its head.
+    // The order is from the highest down: a reader with a linked structure then always inserts at its head.
     set.iter().rev().for_each(|(member, score)| put_scored(out, member, score, style));
 }
 

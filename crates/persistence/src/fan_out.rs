@@ -18,7 +18,7 @@ use std::mem::take;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How far takers may be behind each other.
+/// Limits for slow takers.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     /// Bytes that may wait for the slowest, but for one block.

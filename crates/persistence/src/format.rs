@@ -28,7 +28,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// The family that writes this version.
+    /// Returns the family that writes this version.
     pub fn of(version: u16) -> Family {
         match version {
             0..=VERSION_COMMON => Family::Common,
@@ -38,7 +38,7 @@ impl Family {
     }
 }
 
-/// Whether everything of this version can be read.
+/// Returns whether everything of this version can be read.
 pub fn is_known(version: u16) -> bool {
     matches!(version, 1..=VERSION_REDIS_MAX | VERSION_VALKEY..=VERSION_VALKEY_MAX)
 }
@@ -59,7 +59,7 @@ pub mod opcode {
     pub const MODULE_AUX: u8 = 247;
     /// Seconds since the next key was used.
     pub const IDLE: u8 = 248;
-    /// How often the next key is used, one byte.
+    /// Frequency of the next key's use, one byte.
     pub const FREQUENCY: u8 = 249;
     /// A name and a value about the file itself.
     pub const AUX: u8 = 250;

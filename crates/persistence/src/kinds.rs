@@ -25,7 +25,7 @@ fn listpack(words: &[&str]) -> Vec<u8> {
     string(pack.as_bytes())
 }
 
-/// A ziplist of short words.
+/// Returns a ziplist of short words.
 fn ziplist(words: &[&str]) -> Vec<u8> {
     let (mut entries, mut before, mut tail) = (Vec::new(), 0, 10);
     for word in words {
@@ -137,7 +137,8 @@ fn every_collection_there_has_been() {
     }
 }
 
-/// A stream of one entry, 5-1, and a group with a consumer that has it; from the fifth version on no consumer has it.
+/// Returns a stream of one entry, 5-1, and a group with a consumer that has it; from the fifth version on no consumer
+/// has it.
 fn stream(version: u8) -> Vec<u8> {
     let id = |ms: u64, seq: u64| [ms.to_be_bytes(), seq.to_be_bytes()].concat();
     let mut out =
@@ -255,7 +256,7 @@ fn file(head: &str, body: &[u8]) -> Result<Vec<String>, String> {
         .map_err(|fault| fault.to_string())
 }
 
-/// The module `name`, in a length of eight bytes.
+/// Returns the module `name`, in a length of eight bytes.
 fn module(name: &str) -> Vec<u8> {
     const CHARACTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let id = name.chars().fold(0u64, |id, c| id << 6 | CHARACTERS.find(c).expect("one of 64") as u64) << 10;

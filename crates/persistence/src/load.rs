@@ -24,7 +24,7 @@ pub struct LoadedKey {
     pub expiry: Option<i64>,
     /// Seconds since it was used.
     pub idle: Option<u64>,
-    /// How often it is used, on the scale of 0 to 255.
+    /// Frequency of its use, on the scale of 0 to 255.
     pub frequency: Option<u8>,
 }
 
@@ -47,16 +47,17 @@ pub struct Unread<'a> {
     pub expiry: Option<i64>,
     /// Seconds since it was used.
     pub idle: Option<u64>,
-    /// How often it is used, on the scale of 0 to 255.
+    /// Frequency of its use, on the scale of 0 to 255.
     pub frequency: Option<u8>,
 }
 
 /// Receives the items of a file. An error's text ends the reading.
 pub trait Sink {
-    /// The first bytes are those of a readable file. The data that this file replaces are there until now.
+    /// Begins the load: the first bytes are those of a readable file. The data that this file replaces are there until
+    /// now.
     ///
     /// # Errors
-    /// As [`key`](Sink::key).
+    /// The errors of [`key`](Sink::key).
     fn begin(&mut self) -> std::result::Result<(), String> {
         Ok(())
     }
@@ -75,7 +76,7 @@ pub trait Sink {
     /// Receives a packed collection whose bytes were not decoded.
     ///
     /// # Errors
-    /// As [`key`](Sink::key).
+    /// The errors of [`key`](Sink::key).
     fn unread(&mut self, _found: Unread<'_>) -> std::result::Result<(), String> {
         Ok(())
     }
@@ -92,7 +93,7 @@ pub trait Sink {
     /// Receives the source of a library of functions.
     ///
     /// # Errors
-    /// As [`key`](Sink::key).
+    /// The errors of [`key`](Sink::key).
     fn function(&mut self, _code: Vec<u8>) -> std::result::Result<(), String> {
         Ok(())
     }
@@ -157,7 +158,7 @@ pub struct LoadOptions {
 /// Checks whether the file's first bytes are those of a loadable file.
 ///
 /// # Errors
-/// They cannot be read, are not an RDB file's, or state an unknown version.
+/// The bytes cannot be read, are not an RDB file's, or state an unknown version.
 pub fn check_header(source: &mut Source<'_>, options: LoadOptions) -> Result<()> {
     header(source, options).map(drop)
 }
@@ -322,14 +323,14 @@ fn footer(source: &mut Source<'_>, version: u16, options: LoadOptions, sink: &mu
 
 fn module_field(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<()> {
     let name = module_name(source.length()?);
-    // An opcode and a number say when the value is to be read.
+    // An opcode and a number precede the value: the time to read it.
     let _ = (source.length()?, source.length()?);
     skip_module(source)?;
     sink.skipped_module(&name);
     Ok(())
 }
 
-/// Passes over modules' data about the next key where its class says that it may be ignored.
+/// Skips modules' data about the next key if its class allows that.
 fn key_metadata(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<()> {
     /// The lowest of three flags, below five bits of a version and four characters of a name.
     const MAY_BE_IGNORED: u32 = 1;

@@ -28,7 +28,7 @@ pub struct SaveOptions {
     pub slots: SlotSet,
     /// Keys are written, and functions.
     pub data: bool,
-    /// Functions are written.
+    /// Functions are written, if the slots are all.
     pub functions: bool,
     /// The purpose of the file.
     pub purpose: Purpose,
@@ -51,7 +51,7 @@ pub enum Marks {
     None,
     /// Seconds of the last access; the clock as it is now.
     Recency(engine::keyspace::lru::AccessClock),
-    /// How often it is used, which decays; the clock as it is now.
+    /// Frequency of use, which decays; the clock as it is now.
     Frequency(engine::keyspace::lru::AccessClock),
 }
 
@@ -72,11 +72,11 @@ pub fn save(engine: &Engine, options: &SaveOptions, to: &mut (dyn Write + Send))
     save_unless(engine, options, &|| false, to)
 }
 
-/// Writes the keyspace as it is now to `to`; does nothing where not all locks are free and `give_up` says that they
-/// will not be soon (`WouldBlock`).
+/// Writes the keyspace as it is now to `to`; does nothing if some locks are held and `give_up` expects them to stay so
+/// (`WouldBlock`).
 ///
 /// # Errors
-/// As [`save`], and `WouldBlock`.
+/// The errors of [`save`], and `WouldBlock`.
 pub fn save_unless(
     engine: &Engine,
     options: &SaveOptions,
@@ -89,7 +89,7 @@ pub fn save_unless(
 /// Writes the keyspace as [`save`] does; `at_snapshot` runs in the snapshot's moment, under all locks.
 ///
 /// # Errors
-/// As [`save`].
+/// The errors of [`save`].
 pub fn save_with(
     engine: &Engine,
     options: &SaveOptions,
@@ -237,7 +237,7 @@ impl Encoder for Keys {
     }
 }
 
-/// Appends a key with what belongs to it, but not the value.
+/// Appends a key with its attributes, but not the value.
 fn put_head(out: &mut Vec<u8>, entry: &KeyEntry, style: &Style, marks: Marks) {
     if let Value::Payload(Object::Stream(stream)) = entry.value()
         && let Some(state) = crate::stream::state(stream)

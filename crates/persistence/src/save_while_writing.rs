@@ -308,7 +308,7 @@ fn expiries_are_changed_and_values_replaced_without_a_copy_of_a_large_one() {
     let mut save_options = options();
     save_options.style.compress = false;
     save_options.sum = false;
-    // In the moment after the snapshot began, and when some of each was written.
+    // The changes come right after the snapshot began, and when some of each was written.
     for (from, replaces) in [(1, false), (TEXT / 2, false), (1, true)] {
         let mut left = true;
         let mut file = OnPiece(

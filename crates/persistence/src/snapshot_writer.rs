@@ -331,7 +331,7 @@ const REST_MAX: u64 = 20_000_000;
 const BUSY_SHARE: u64 = 8;
 /// Workers that use at least one part of so many need others' threads out of their way.
 const USED_SHARE: u64 = 128;
-/// Duration of a look, in nanoseconds: longer than most ticks take, whose time counts when they end.
+/// Duration of a look, in nanoseconds: longer than most ticks, whose time counts when they end.
 const LOOK: u64 = 20_000_000;
 /// Looks after which clients that kept the workers busy count as gone: workers that get no processor seem idle, and a
 /// save that speeds up because of it takes the rest from them.

@@ -148,7 +148,7 @@ fn put_idempotency(out: &mut Vec<u8>, idempotency: &Idempotency, with_times: boo
     put_length(out, idempotency.duplicates);
 }
 
-/// Without stated times a message is as old as its entry's id says.
+/// Reads the producers' messages. Without stated times a message is as old as its entry's id.
 fn read_idempotency(source: &mut Source<'_>, with_times: bool) -> Result<Idempotency> {
     let mut idempotency = Idempotency::default();
     let mut number = || Ok(u32::try_from(source.length()?).unwrap_or(u32::MAX).max(1));

@@ -105,7 +105,7 @@ pub fn from_zipmap(bytes: &[u8]) -> Option<Listpack> {
         listpack.push_all([field, value]);
         pairs += 1;
     }
-    // 254 says that the number of pairs is not stated.
+    // 254 means that the number of pairs is not stated.
     (last == END && (count == 254 || usize::from(count) == pairs)).then_some(listpack)
 }
 

@@ -207,7 +207,7 @@ impl Reader<'_> {
     }
 }
 
-/// A good part is a whole number of commands: without the rest nothing is wrong.
+/// Checks that a good part is a whole number of commands: without the rest nothing is wrong.
 #[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz(data: &[u8]) {
     let run = |mut data: &[u8]| analyze(&mut data, 0, "x", None, &mut 1).unwrap_or_default();

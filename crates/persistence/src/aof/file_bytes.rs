@@ -42,17 +42,17 @@ pub struct FileBytes {
 }
 
 impl FileBytes {
-    /// Bytes in it.
+    /// Returns the bytes in it.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether the queue is empty.
+    /// Returns whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Adds what `write` appends.
+    /// Adds the bytes that `write` appends.
     pub fn put_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         if !matches!(self.queue.back(), Some(Piece { bytes: Bytes::Own(_), .. })) {
             let bytes = Bytes::Own(std::mem::take(&mut self.spare));

@@ -39,7 +39,7 @@ pub struct JournalTarget {
     pub file: Arc<dyn LogFile>,
     /// Its name in the directory of the log.
     pub name: Vec<u8>,
-    /// Bytes in it, all of which are whole commands.
+    /// Bytes in it, which are all whole commands.
     pub len: u64,
 }
 
@@ -98,7 +98,7 @@ impl Output {
         self.taken = taken.unwrap_or(until);
     }
 
-    /// Passes over what is in the log up to an offset.
+    /// Skips the log's records up to an offset.
     fn skip_to(&mut self, until: u64) {
         if let Some(reader) = &mut self.reader {
             self.taken = reader.read(until, |_, _| ControlFlow::Continue(())).unwrap_or(until);
@@ -120,7 +120,7 @@ impl Output {
 pub struct Journal {
     log: Arc<ChangeLog>,
     output: Mutex<Output>,
-    /// By offset in the log, ascending.
+    /// Marks by offset in the log, ascending.
     marks: Mutex<VecDeque<(u64, Mark)>>,
     /// Held during a sync.
     syncs: Mutex<()>,
@@ -216,7 +216,7 @@ impl Journal {
         }
     }
 
-    /// Whether a failed sync may have lost bytes that only a new base contains.
+    /// Returns whether a failed sync may have lost bytes that only a new base contains.
     pub fn is_in_doubt(&self) -> bool {
         self.doubt.load(Acquire) > 0
     }
@@ -239,7 +239,7 @@ impl Journal {
         self.released.fetch_max(appended, AcqRel);
     }
 
-    /// Whether a thread is syncing now.
+    /// Returns whether a thread is syncing now.
     pub fn is_syncing(&self) -> bool {
         self.syncing.load(Relaxed)
     }

@@ -190,7 +190,7 @@ fn parse_line(line: &[u8]) -> Result<ManifestEntry, &'static str> {
     Ok(ManifestEntry { name, seq, kind })
 }
 
-/// A manifest that was read is the same when it was written and is read again.
+/// Checks that a manifest that was read is the same when it was written and is read again.
 #[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz(data: &[u8]) {
     if let Ok(manifest) = Manifest::parse(data)

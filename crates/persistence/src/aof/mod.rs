@@ -334,7 +334,7 @@ impl Aof {
     }
 
     /// Concludes an attempt with the error's number, or None. A success ends only a failure that was known when the
-    /// attempt began: a failure that came to light meanwhile is newer. Where the result changes the state, `follow`
+    /// attempt began: a failure that came to light meanwhile is newer. If the result changes the state, `follow`
     /// runs before any other thread has another result. While the log is off nothing fails.
     pub fn conclude(&self, attempt: RewriteAttempt, error: Option<i64>, follow: impl FnOnce()) {
         let _change = self.health.change.lock();

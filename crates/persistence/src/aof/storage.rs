@@ -38,7 +38,7 @@ pub trait Storage: Send + Sync {
     /// Makes a directory unless there is one.
     ///
     /// # Errors
-    /// It can neither be found nor made.
+    /// The directory can neither be found nor made.
     fn create_dir(&self, name: &[u8]) -> io::Result<()>;
 
     /// Returns the length of a file; an error of kind `NotFound` if there is none.
