@@ -52,7 +52,7 @@ use std::sync::atomic::Ordering::Relaxed;
 #[derive(Debug, PartialEq)]
 pub(crate) enum Verdict {
     Run,
-    /// Until the pause has ended.
+    /// The command waits until the pause has ended.
     Wait,
     Refuse(Error),
     /// The client's connection has been ended by others: it gets no reply any more.
@@ -125,7 +125,7 @@ pub(crate) fn is_open(engine: &Engine, session: &mut Session, entry: &CommandEnt
 /// command that may touch more than these keys is checked in full.
 #[inline(never)]
 fn is_served(engine: &Engine, session: &mut Session, entry: &CommandEntry, keys: &[(usize, KeyHash)]) -> bool {
-    // A command that did not come to run may have left a slot.
+    // A command that never ran may have left a slot.
     session.open_slot = None;
     let [(_, first), others @ ..] = keys else { return false };
     !entry.may_touch_more

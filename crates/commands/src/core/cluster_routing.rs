@@ -218,7 +218,7 @@ pub(crate) fn look_at_keys(cx: &mut Context<'_>, named: &[(usize, KeyHash)], arg
 #[derive(Default)]
 struct KeysFound<'a> {
     first: Option<&'a [u8]>,
-    /// Some are here, and some are not.
+    /// Some keys are here, and some are not.
     differ: bool,
     missing: bool,
     present: bool,

@@ -36,25 +36,25 @@ macro_rules! flags {
 }
 
 flags! {
-    /// It may change data.
+    /// The command may change data.
     WRITE = 0, "write";
-    /// It reads data and changes none.
+    /// The command reads data and changes none.
     READONLY = 1, "readonly";
-    /// It may need memory: refused while there is too little.
+    /// The command may need memory: refused while there is too little.
     DENY_OOM = 2, "denyoom";
-    /// It comes from a module.
+    /// The command comes from a module.
     MODULE = 3, "module";
-    /// It is for operators of the server.
+    /// The command is for operators of the server.
     ADMIN = 4, "admin";
-    /// It is about channels.
+    /// The command is about channels.
     PUBSUB = 5, "pubsub";
     /// Scripts may not call it.
     NO_SCRIPT = 6, "noscript";
-    /// It may wait for a key.
+    /// The command may wait for a key.
     BLOCKING = 7, "blocking";
-    /// It runs while the data set is being read.
+    /// The command runs while the data set is being read.
     LOADING = 8, "loading";
-    /// It runs on a replica that has lost its primary.
+    /// The command runs on a replica that has lost its primary.
     STALE = 9, "stale";
     /// Monitors are not shown it.
     SKIP_MONITOR = 10, "skip_monitor";
@@ -62,51 +62,52 @@ flags! {
     SKIP_COMMANDLOG = 11, "skip_commandlog";
     /// A cluster's node runs it for a slot that is being imported.
     ASKING = 12, "asking";
-    /// Its time is constant or logarithmic.
+    /// The command's time is constant or logarithmic.
     FAST = 13, "fast";
-    /// It runs before AUTH.
+    /// The command runs before AUTH.
     NO_AUTH = 14, "no_auth";
-    /// It may be logged though it changes no key.
+    /// The command may be logged though it changes no key.
     MAY_REPLICATE = 15, "may_replicate";
-    /// It may have keys, and need not.
+    /// The command may have keys, and need not.
     NO_MANDATORY_KEYS = 16, "no_mandatory_keys";
     /// A directive must allow it.
     PROTECTED = 17, "protected";
-    /// It does not run while a replica reads its primary's data set.
+    /// The command does not run while a replica reads its primary's data set.
     NO_ASYNC_LOADING = 18, "no_async_loading";
-    /// It cannot be queued by MULTI.
+    /// MULTI cannot queue the command.
     NO_MULTI = 19, "no_multi";
-    /// It runs while a script keeps the server busy.
+    /// The command runs while a script keeps the server busy.
     ALLOW_BUSY = 20, "allow_busy";
-    /// It works on all databases.
+    /// The command works on all databases.
     ALL_DBS = 21, "all_dbs";
-    /// It may touch keys that its arguments do not name.
+    /// The command may touch keys that its arguments do not name.
     TOUCHES_ARBITRARY_KEYS = 22, "touches_arbitrary_keys";
 }
 
-/// Not a flag of COMMAND INFO but of COMMAND DOCS: for servers among themselves and for debugging them.
+/// A flag of COMMAND DOCS, not of COMMAND INFO: for commands among servers and for debugging them.
 pub const SYSTEM: Flags = Flags(1 << 23);
 
 // Only the server knows the flags from here on.
 
-/// When it replies no command is under way any more that ran before it, so a transaction that has it takes all locks.
+/// The command replies when no command that ran before is under way any more, so a transaction with it takes all locks.
 pub const SETTLES: Flags = Flags(1 << 24);
-/// It may run a script, and then for long.
+/// The command may run a script, and then for long.
 pub const RUNS_SCRIPTS: Flags = Flags(1 << 25);
-/// It runs at once where other commands are queued.
+/// The command runs at once where other commands are queued.
 pub const NOT_QUEUED: Flags = Flags(1 << 26);
-/// It runs queued commands: they count when it is admitted, and nothing is queued any more if it is refused.
+/// The command runs queued commands: they count when it is admitted, and nothing is queued any more if it is refused.
 pub const RUNS_QUEUED: Flags = Flags(1 << 27);
 /// A client that speaks RESP2 may call it while it has a subscription.
 pub const ALLOW_SUBSCRIBED: Flags = Flags(1 << 28);
-/// It is refused while the disk fails though it does not write: clients that check the server's health learn of it.
+/// The command is refused while the disk fails though it does not write: clients that check the server's health learn
+/// of it.
 pub const TELLS_DISK_ERRORS: Flags = Flags(1 << 29);
-/// Its only effect is a message for others.
+/// The command's only effect is a message for others.
 pub const PUBLISHES: Flags = Flags(1 << 30);
 /// CLIENT CACHING applies to the command after it, too. A container's flag covers its subcommands.
 pub const KEEPS_CACHING: Flags = Flags(1 << 31);
 
-/// A flag of COMMAND INFO that derives from the key specs: keys are not all where the legacy range says.
+/// A flag of COMMAND INFO that derives from the key specs: some keys are outside the legacy range.
 pub const MOVABLE_KEYS_NAME: &str = "movablekeys";
 
 impl Flags {
@@ -208,7 +209,7 @@ impl KeyFlags {
     pub const INSERT: KeyFlags = KeyFlags(1 << 6);
     /// Something is taken out of the value, or the key is removed.
     pub const DELETE: KeyFlags = KeyFlags(1 << 7);
-    /// It is no key, but is routed by as one.
+    /// The argument is no key, but is routed by as one.
     pub const NOT_KEY: KeyFlags = KeyFlags(1 << 8);
     /// There may be keys that the spec does not cover.
     pub const INCOMPLETE: KeyFlags = KeyFlags(1 << 9);
@@ -391,10 +392,10 @@ pub struct Command {
     pub tips: &'static [&'static str],
     /// The subcommands of a container.
     pub subcommands: &'static [Command],
-    /// It has no keys and waits for no lock, so that other commands never delay its reply.
+    /// The command has no keys and waits for no lock, so that other commands never delay its reply.
     pub takes_no_lock: bool,
-    /// It changes the primary of a replica, which no command may do while the primary's stream is applied or its
-    /// snapshot is loaded.
+    /// The command changes the primary of a replica, which no command may do while the primary's stream is applied or
+    /// its snapshot is loaded.
     pub changes_primary: bool,
     /// The flags of a call with these arguments, where they depend on these.
     pub flags_of_call: Option<FlagsOfCall>,
@@ -438,9 +439,9 @@ pub enum Channels {
     None,
     /// The first.
     One,
-    /// All.
+    /// All arguments.
     All,
-    /// All are patterns.
+    /// All arguments, which are patterns.
     Patterns,
 }
 
@@ -500,19 +501,19 @@ impl Command {
 /// The places of a command's keys, in the form that the dispatcher wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyPlan {
-    /// It has none, or finds them itself.
+    /// No keys, or keys that the command finds itself.
     None,
-    /// One, at this argument.
+    /// One key, at this argument.
     One(usize),
-    /// From `first`, every `step`-th argument, up to `last` (negative: from the end).
+    /// Keys from `first` on, every `step`-th argument, up to `last` (negative: from the end).
     Range { first: usize, last: i32, step: usize },
-    /// As many as this argument states, after it.
+    /// As many keys as this argument states, after it.
     Counted(usize),
     /// The specs have to be followed.
     Specs,
 }
 
-/// An entry with what was derived from it once.
+/// An entry with the data derived from it once.
 #[derive(Debug)]
 pub struct CommandEntry {
     /// The command.
@@ -531,9 +532,9 @@ pub struct CommandEntry {
     short_letters: bool,
     /// CLIENT CACHING applies to the command after it, too.
     pub(crate) keeps_caching: bool,
-    /// Its arguments do not show all keys that it touches.
+    /// The command's arguments do not show all keys that it touches.
     pub(crate) may_touch_more: bool,
-    /// It works on one key and changes nothing of its client. It may be chunked.
+    /// The command works on one key and changes nothing of its client. It may be chunked.
     pub is_plain: bool,
     /// The entries of its subcommands.
     pub subcommands: Vec<CommandEntry>,

@@ -26,7 +26,7 @@ pub struct Now {
 }
 
 impl Now {
-    /// Unix time in whole milliseconds.
+    /// Returns Unix time in whole milliseconds.
     pub fn unix_ms(self) -> UnixMs {
         self.unix_us.ms()
     }

@@ -354,7 +354,7 @@ pub(crate) fn call_command<'e>(
     }
     let failed = run_held(engine, &mut cx, args, db);
     let flow = std::mem::take(&mut cx.flow);
-    // All that it owned has been taken out.
+    // The context's values have all been taken out.
     debug_assert!(cx.applying.is_none());
     std::mem::forget(cx);
     (flow, failed)

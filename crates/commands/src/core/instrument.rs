@@ -95,7 +95,7 @@ pub(crate) fn keep_given(cx: &mut Context<'_>, args: &Args<'_>, index: usize) {
     }
 }
 
-/// Records a command whose handler has returned, and that is not to be run again.
+/// Records a command that has returned from its handler, and that is not to be run again.
 #[expect(clippy::too_many_arguments, reason = "the fields of one command, borrowed apart")]
 #[inline(always)]
 pub(crate) fn end(
@@ -149,9 +149,9 @@ fn is_passed_over(
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Now,
-    /// It is chunked.
+    /// At the end of its last chunk.
     Later,
-    /// It waits.
+    /// At an unknown time: the command waits.
     Unknown,
 }
 

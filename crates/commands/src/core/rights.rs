@@ -418,7 +418,7 @@ impl Session {
         self.identity.user().filter(|_| self.is_metered).map(|user| (&**user, &self.info))
     }
 
-    /// Returns whether it has become another user's, whose rights have not been looked up since.
+    /// Returns whether it has become another user's, and the user's rights have not been looked up since.
     pub(crate) fn is_newly_authenticated(&self) -> bool {
         self.identity.user().is_some() && self.rights_at == NEVER
     }

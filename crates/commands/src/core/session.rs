@@ -32,9 +32,9 @@ pub enum Replies {
     #[default]
     On,
     Off,
-    /// All but that of the command after this one.
+    /// All replies but that of the command after this one.
     SkipNext,
-    /// All but that of this command.
+    /// All replies but that of this command.
     Skip,
 }
 
@@ -64,7 +64,7 @@ pub(crate) enum OpenSlot {
 /// The identity under which commands run.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Identity {
-    /// No user: no command runs but those that need no right. Clients of a user that is removed are left with this.
+    /// No user: only commands that need no right may run. Clients of a user that is removed are left with this.
     #[default]
     Nobody,
     /// The default user, which the next command looks up.
@@ -97,7 +97,7 @@ pub struct Session {
     pub token: usize,
     /// The database that it has selected.
     pub db: u32,
-    /// It may run commands without AUTH.
+    /// The client may run commands without AUTH.
     pub authenticated: bool,
     /// The user whose rights its commands have.
     pub(crate) identity: Identity,
@@ -105,15 +105,15 @@ pub struct Session {
     pub(crate) rights_at: u64,
     /// The number of changes of users at which the user may do everything.
     pub(crate) open_at: u64,
-    /// Its user has a quota of commands or bytes.
+    /// The client's user has a quota of commands or bytes.
     pub(crate) is_metered: bool,
-    /// It counts as one of its user's connections, where these are limited.
+    /// The client's seat among its user's connections, where these are limited.
     pub(crate) seat: Option<QuotaSeat>,
     /// A command of it was ended, as its user has lost rights: its reply is incomplete.
     pub is_cut_off: bool,
-    /// Its own command has removed its user: its connection ends with the reply to that.
+    /// The client's own command has removed its user: its connection ends with the reply to that.
     pub ends_with_reply: bool,
-    /// It was authenticated at some time: its user knows the password.
+    /// The client was authenticated at some time: its user knows the password.
     pub was_authenticated: bool,
     /// SCRIPT DEBUG SYNC: its next script runs under its eyes.
     pub(crate) debugs_scripts: bool,
@@ -123,13 +123,13 @@ pub struct Session {
     pub replies: Replies,
     /// ASKING: its next command may be about a slot that is on its way here.
     pub(crate) asking: bool,
-    /// Its present command is about a slot that is on its way.
+    /// The present command's slot, if that is on its way.
     pub(crate) open_slot: Option<Box<OpenSlot>>,
     /// CLIENT NO-TOUCH: its reads leave the access clock alone.
     pub no_touch: bool,
     /// CLIENT IMPORT-SOURCE.
     pub import_source: bool,
-    /// It can wait for the answers of [other nodes](crate::core::forwarding).
+    /// The client can wait for the answers of [other nodes](crate::core::forwarding).
     pub is_proxied: bool,
     /// The origin of its commands: a client, but for the link to a primary and the replay of the log.
     pub(crate) asker: Asker,
@@ -150,11 +150,11 @@ pub struct Session {
     pub told_at: u64,
     /// The log's length after the last change that its commands can have seen, its own included.
     pub seen_to: u64,
-    /// Its commands have looked at the data since this was taken back.
+    /// The client's commands have looked at the data since this was taken back.
     pub has_looked: bool,
     /// CLIENT ACKNOWLEDGE; None: the configuration decides.
     pub acknowledge: Option<AckNeed>,
-    /// It wants acknowledged writes for as long as this is there.
+    /// The client wants acknowledged writes for as long as this is there.
     pub asks_for_acks: Option<AskingClient>,
     /// Its subscriptions, if any.
     pub subscriptions: Option<Box<Subscriptions>>,
@@ -177,7 +177,7 @@ pub struct Session {
     pub sync: Option<Box<SyncRequest>>,
     /// The client is the source of slots that come to this node, by that name.
     pub import: Option<Box<JobName>>,
-    /// Its last visit to the node of the cluster that no reply has been held for yet; 0: none.
+    /// The last visit to the node of the cluster that no reply has been held for yet; 0: none.
     pub(crate) node_visit: u64,
     /// The part of it that others may see.
     pub info: Arc<ClientInfo>,
