@@ -248,7 +248,7 @@ impl BatchRun<'_> {
             }
         }
         let flow = std::mem::take(&mut cx.flow);
-        // All that it owned has been taken out.
+        // The context's values have all been taken out.
         debug_assert!(cx.applying.is_none());
         std::mem::forget(cx);
         (ran, flow)

@@ -160,7 +160,7 @@ impl<'b> BatchItem<'b> {
         }
     }
 
-    /// See [`Prepared::element`].
+    /// Returns the element: see [`Prepared::element`].
     pub(super) fn element(&self) -> Option<Element> {
         match &self.kind {
             ItemKind::Command { prepared, .. } => prepared.element(),

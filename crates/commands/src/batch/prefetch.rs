@@ -30,7 +30,7 @@ pub(super) const CHUNK: usize = 8;
 /// Commands that the second and the third step are taken for at a time, at most.
 const STEP_MAX: usize = 16;
 
-/// First step, as soon as the hashes are known.
+/// Takes the first step, as soon as the hashes are known.
 #[inline]
 pub(super) fn ask_for_buckets<'k>(engine: &Engine, commands: impl Iterator<Item = Asked<'k>>) {
     for (keys, db) in commands {
