@@ -147,9 +147,9 @@ fn flush(cx: &mut Context<'_>, args: &Args<'_>, only: Option<u32>) -> Result<(),
     Ok(())
 }
 
-/// After FLUSHALL: returns whether the empty data set is to be saved before the reply, so that a server with save
-/// points does not load the flushed keys at the next start; in the background if it cannot be now. `was_saving`: a save
-/// was ordered to end.
+/// Returns whether FLUSHALL is to save the empty data set before the reply, so that a server with save points does not
+/// load the flushed keys at the next start; in the background if it cannot be now. `was_saving`: a save was ordered to
+/// end.
 fn wants_save(cx: &mut Context<'_>, was_saving: bool) -> bool {
     let saves = cx.engine.persistence_status();
     if cx.engine.config().snapshot().save_points().is_empty() {

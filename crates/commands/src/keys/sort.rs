@@ -111,7 +111,7 @@ struct Options<'a> {
     /// Offset and count, as given.
     limit: Option<(i64, i64)>,
     by: Option<Pattern<'a>>,
-    /// BY a pattern without `*`, whatever another BY says: the elements stay in their order.
+    /// Whether BY has a pattern without `*`, in any of its uses: the elements stay in their order.
     keeps_order: bool,
     get: Vec<Pattern<'a>>,
     /// The argument that names the destination.

@@ -1,4 +1,4 @@
-//! MIGRATE: keys go to another server, and from here when that server says that it has them.
+//! MIGRATE: keys go to another server, and are removed here when that server has confirmed them.
 //!
 //! The client waits for another machine here, so no other client may: a thread of the host's talks to the target,
 //! without a lock, and the client is blocked meanwhile, by a ticket that only the end of the migration serves. Changes
