@@ -1,5 +1,5 @@
-//! Streams: what their commands share, and the short ones. Adding is in `stream_add`, trimming in `stream_trim`,
-//! reading ranges in `stream_range`, reading on from an id in `stream_read`.
+//! Streams: the parts that their commands share, and the short commands. Adding is in `stream_add`, trimming in
+//! `stream_trim`, reading ranges in `stream_range`, reading on from an id in `stream_read`.
 
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};

@@ -100,7 +100,7 @@ impl Trim {
         }
     }
 
-    /// Trims.
+    /// Trims the stream.
     pub fn run(&self, stream: &mut Stream, node_entries: u64) -> Trimmed {
         let Some(bound) = self.bound else { return Trimmed::default() };
         let limit = match self.limit {
