@@ -308,7 +308,7 @@ impl Elsewhere {
     }
 }
 
-/// CLIENT UNBLOCK: ends a client's wait as its deadline would, or with an error.
+/// Runs CLIENT UNBLOCK: ends a client's wait as its deadline would, or with an error.
 pub(crate) fn unblock(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let with_error = match args.len() {
         4 if args.is(3, "timeout") => false,
