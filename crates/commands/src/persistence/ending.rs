@@ -137,11 +137,11 @@ fn end_in_turn(engine: &Engine, turn: ShutdownTurn, until: SteadyMs, how: HowToE
         status.fail(turn);
         return false;
     }
-    // The scripts end whatever they have written, none of which is logged: there is no other way past them.
+    // The scripts end even if they have written, and nothing of that is logged: there is no other way past them.
     engine.scripts().busy().iter().for_each(|running| running.run.end_anyway());
     leave_cluster(engine, how.hands_over, end);
     status.finish(turn);
-    // No thread writes any more.
+    // Writes stay held until the process ends.
     std::mem::forget(held);
     true
 }
@@ -255,7 +255,7 @@ fn before_end(engine: &Engine, saves: LastSave, forced: bool) -> bool {
     }
     *ended = saved || forced;
     if *ended {
-        // No thread writes any more.
+        // Writes stay held until the process ends.
         std::mem::forget(held);
     }
     *ended

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 const FIRST: [u32; 3] = [9, 0, 0];
 
 /// Asks a replica that has all of the stream. `end`: the length of that, if there is one and it grows no more. All
-/// replicas get the order; the name in it says which replica it is for.
+/// replicas get the order; the name in it selects one of them.
 pub(super) fn hand_over(engine: &Engine, end: Option<u64>) {
     if !engine.host().own_node().is_some_and(|node| node.is_primary) {
         return;

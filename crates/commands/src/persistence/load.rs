@@ -135,7 +135,7 @@ pub fn check_file(engine: &Engine) -> Result<(), LoadFailure> {
 /// then on; a caller that admitted them before has made sure that none changes anything any more.
 ///
 /// # Errors
-/// It cannot be read or is faulty. A part of it may be loaded, and the old data is gone.
+/// The snapshot cannot be read or is faulty. A part of it may be loaded, and the old data is gone.
 pub fn load_in_place(
     engine: &Engine,
     reader: &mut dyn Read,

@@ -214,7 +214,7 @@ pub fn stop_at_end(engine: &Engine, force: bool) -> bool {
 /// Reads the log, and continues it.
 ///
 /// # Errors
-/// A file is missing or faulty, or the one to append to cannot be opened; the log says which.
+/// A file is missing or faulty, or the one to append to cannot be opened; the log names it.
 pub fn load_and_begin(engine: &Engine) -> Result<(), LoadFailed> {
     let Some(aof) = of(engine) else { return Ok(()) };
     let (host, began) = (engine.host(), engine.host().unix_us(UnixUs(0)));

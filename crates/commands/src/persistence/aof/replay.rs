@@ -18,7 +18,7 @@ use std::io::{self, ErrorKind, Read};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// The log cannot be read; the server's log says why.
+/// The log cannot be read; the server's log has the reason.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadFailed;
 
