@@ -41,7 +41,7 @@ pub enum SetOperation {
     Difference,
 }
 
-/// Begins. The keys hold sets; they are in the order in which the operation reads them.
+/// Begins an operation. The keys hold sets; they are in the order in which the operation reads them.
 pub fn begin(cx: &mut Context<'_>, operation: SetOperation, names: &[Key<'_>]) {
     let protocol = cx.reply.protocol();
     let inputs = names.iter().filter_map(|key| Input::begin(&mut cx.keys, *key, protocol)).collect();

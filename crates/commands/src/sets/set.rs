@@ -158,7 +158,7 @@ fn sadd(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Lets `add` access the key's set, whatever the encoding or state of the key; returns what `add` returns.
+/// Adds to the key's set by `add`, whatever the encoding or state of the key; returns the number of added members.
 #[inline(never)]
 fn add_to_any(mut edit: Edit<'_>, add: impl FnOnce(&mut Set) -> usize) -> Result<usize, Error> {
     let added = edit.with(add)?;
