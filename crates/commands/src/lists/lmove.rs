@@ -111,7 +111,7 @@ fn move_or_wait(
     Ok(())
 }
 
-/// Moves an element and replies it; false if there is none. `logged`: what the change log gets instead of the command.
+/// Moves an element and replies it; false if there is none. `logged`: the change log's form of the command.
 fn move_element(
     cx: &mut Context<'_>,
     args: &Args<'_>,
