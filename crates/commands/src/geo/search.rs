@@ -411,7 +411,7 @@ struct Found {
     member: Vec<u8>,
     score: f64,
     point: Point,
-    /// In meters.
+    /// Distance in meters.
     distance: f64,
 }
 
