@@ -271,13 +271,13 @@ enum Operation {
     Or,
     Xor,
     Not,
-    /// In X and in none of Y.
+    /// Bits in X and in none of Y.
     Diff,
-    /// In some of Y and not in X.
+    /// Bits in some of Y and not in X.
     Diff1,
-    /// In X and in some of Y.
+    /// Bits in X and in some of Y.
     AndOr,
-    /// In exactly one.
+    /// Bits in exactly one.
     One,
 }
 
