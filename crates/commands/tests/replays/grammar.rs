@@ -143,7 +143,7 @@ pub const TEMPLATES: &[&str] = &[
     "BZPOPMIN {z} {z} 1",
     "BZPOPMAX {z} 1",
     "BZMPOP 1 2 {z} {z} MIN",
-    // Reading removes what has expired.
+    // Reading removes expired keys.
     "GET {s}",
     "MGET {s} {s}",
     "EXISTS {any} {any}",

@@ -47,7 +47,7 @@ pub struct Chronicle {
 }
 
 impl Chronicle {
-    /// The next moment of the history.
+    /// Returns the next moment of the history.
     pub fn moment(&self) -> u64 {
         self.moments.fetch_add(1, Relaxed)
     }
