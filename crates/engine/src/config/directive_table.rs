@@ -9,7 +9,7 @@ use super::directives::{AREAS, COUNT};
 /// An entry, and the name under which it was found: its own or its alias.
 #[derive(Clone, Copy, Debug)]
 pub struct FoundDirective {
-    /// What was found.
+    /// The entry.
     pub entry: &'static DirectiveEntry,
     /// The name or alias that matched.
     pub name: &'static str,

@@ -1,8 +1,8 @@
 //! The configuration in force: read without locks on hot paths, changed as a whole or not at all.
 //!
 //! A [`Config`] never changes. CONFIG SET builds a new one, runs the hooks on it and, when none objects, publishes it
-//! and counts the generation up. A worker keeps an `Arc<Config>` and the generation it belongs to; once a loop turn it
-//! compares one atomic and takes a new snapshot when they differ.
+//! and counts the generation up. A worker holds an `Arc<Config>` and its generation; once a loop turn it compares one
+//! atomic and takes a new snapshot when they differ.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -16,11 +16,11 @@ use crate::locks::sync::Mutex;
 use crossbeam_utils::CachePadded;
 
 /// Values of all directives. Asking a directive for another kind of value than its entry declares is a mistake in the
-/// program and panics; a test asks every one.
+/// program and panics; a test asks each of them.
 #[derive(Clone, Debug)]
 pub struct Config {
     values: Box<[DirectiveValue]>,
-    /// What a file asks of unsupported directives: in force are their defaults, but CONFIG REWRITE writes these.
+    /// Values of unsupported directives from the file: their defaults are in force, but CONFIG REWRITE writes these.
     unmet: Vec<(Directive, DirectiveValue)>,
 }
 
@@ -44,7 +44,7 @@ impl Config {
         self.values[directive.index()] = value;
     }
 
-    /// Takes the values out of force that nothing here acts on.
+    /// Replaces values that nothing here acts on by their defaults.
     pub(super) fn set_unmet_aside(&mut self) {
         for entry in directive_table::entries() {
             let value = self.value(entry.directive);
@@ -58,7 +58,7 @@ impl Config {
         }
     }
 
-    /// What CONFIG REWRITE writes.
+    /// Returns the value that CONFIG REWRITE writes.
     pub(super) fn written(&self, directive: Directive) -> &DirectiveValue {
         let unmet = self.unmet.iter().find(|(unmet, _)| *unmet == directive);
         unmet.map_or_else(|| self.value(directive), |(_, value)| value)
@@ -103,7 +103,7 @@ impl Config {
         }
     }
 
-    /// The name chosen.
+    /// Returns the name chosen.
     pub fn choice(&self, directive: Directive) -> &'static str {
         match (self.value(directive), directive_table::entry(directive).kind) {
             (DirectiveValue::Choice(at), DirectiveKind::Choice(names)) => names[*at],
@@ -191,8 +191,8 @@ impl Config {
         }
     }
 
-    /// Names and values for CONFIG GET: of every directive that one of the patterns names, once each. A name without
-    /// wildcards is answered as it was written, and reaches hidden directives too.
+    /// Returns names and values for CONFIG GET: of every directive that one of the patterns names, once each. A name
+    /// without wildcards is returned as it was written, and reaches hidden directives too.
     pub fn get(&self, patterns: &[&[u8]]) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         let mut add = |name: &[u8], entry: &DirectiveEntry| {
@@ -221,32 +221,32 @@ fn wrong_kind(directive: Directive) -> ! {
     panic!("{} is of another kind", directive_table::entry(directive).name)
 }
 
-/// What a change of configuration does to the running server.
+/// Effects of a change of the configuration on the running server.
 pub trait ApplyHooks {
     /// Makes `changed` take effect with the values of `config`, which is not published yet.
     ///
     /// # Errors
-    /// The values cannot take effect: the text for the client. Everything goes back then: the hooks that ran are called
-    /// again with the old configuration.
+    /// The text for the client: the values cannot take effect. All changes are undone then: the hooks that ran are
+    /// called again with the old configuration.
     fn apply(&self, changed: Directive, config: &Config) -> Result<(), String>;
 
-    /// Changes the working directory and answers its absolute path.
+    /// Changes the working directory and returns its absolute path.
     ///
     /// # Errors
     /// The folder is missing or may not be entered: the text for the client.
     fn change_dir(&self, path: &[u8]) -> Result<Vec<u8>, String>;
 }
 
-/// Who asks for a change.
+/// The client that asks for a change.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller {
-    /// Over a Unix socket or the loopback address.
+    /// Whether it is connected over a Unix socket or the loopback address.
     pub local: bool,
-    /// A data set is being loaded.
+    /// Whether a data set is being loaded.
     pub loading: bool,
 }
 
-/// Why CONFIG SET changed nothing.
+/// Reason for which CONFIG SET changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetError {
     /// The LOADING reply.
@@ -294,14 +294,14 @@ impl ConfigStore {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// The configuration in force. It stays as it is while it is held; changes make a new one.
+    /// Returns the configuration in force. A snapshot never changes; a change makes a new one.
     pub fn snapshot(&self) -> Arc<Config> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Sets what follows from the configuration and from something else: `derive` gets the configuration in force,
-    /// which does not change until it returns. (With a snapshot alone it might undo what a hook has done since.) Hooks
-    /// have the configuration already and must not call this.
+    /// Runs `derive` with the configuration in force, which does not change until it returns, to set something that
+    /// follows from the configuration and from something else. (With a snapshot alone it might undo the work of a later
+    /// hook.) Hooks have the configuration already and must not call this.
     pub fn settled<T>(&self, derive: impl FnOnce(&Config) -> T) -> T {
         let _turn = self.changing.lock();
         derive(&self.snapshot())

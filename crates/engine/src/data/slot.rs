@@ -1,7 +1,7 @@
 //! Slots: the parts that a keyspace is cut into, here and in a cluster, as Redis Cluster does it.
 //!
-//! A key's slot is the CRC-16/XMODEM of its name, or of what stands between the first `{` and the next `}` if that is
-//! not empty: its tag. Keys of one tag lie together.
+//! A key's slot is the CRC-16/XMODEM of its name, or of the text between the first `{` and the next `}` if that is not
+//! empty: its tag. Keys of one tag lie together.
 
 pub use cluster::SLOTS;
 use structures::crc16::crc16;

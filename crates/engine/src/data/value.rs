@@ -1,8 +1,8 @@
-//! What a key can hold.
+//! Values that a key can hold.
 //!
 //! Short strings and integers live inside of the key's [`Entry`], and so do small hashes, packed
-//! ([`Collection::packed`]); everything else is an [`Object`] that the entry points to. [`Value`] is the view of all of
-//! them that readers get.
+//! ([`Collection::packed`]); everything else is an [`Object`] that the entry points to. Readers get a [`Value`], a view
+//! of all of them.
 
 use crate::Error;
 use crate::data::event_class::EventClass;
@@ -54,7 +54,7 @@ pub enum Type {
 }
 
 impl Type {
-    /// As TYPE answers it.
+    /// Returns the name that TYPE replies.
     pub fn name(self) -> &'static str {
         match self {
             Type::String => "string",
@@ -70,18 +70,18 @@ impl Type {
 /// Strings up to this many bytes are called embstr by OBJECT ENCODING, longer ones raw.
 const EMBEDDED_MAX: usize = 44;
 
-/// What readers ask of a value, whatever holds it.
+/// Questions of readers to a value, whatever holds it.
 pub trait ValueExt<'a> {
-    /// Its type.
+    /// Returns its type.
     fn kind(&self) -> Type;
-    /// The name that OBJECT ENCODING answers.
+    /// Returns the name that OBJECT ENCODING replies.
     fn encoding(&self) -> &'static str;
-    /// The string, if the value is one.
+    /// Returns the string, if the value is one.
     ///
     /// # Errors
     /// [`Error::WrongType`]: the value is a collection.
     fn as_string(&self) -> Result<Str<'a>, Error>;
-    /// The collection, if the value is of its type.
+    /// Returns the collection, if the value is of its type.
     ///
     /// # Errors
     /// [`Error::WrongType`]: the value is of another type.
@@ -90,37 +90,37 @@ pub trait ValueExt<'a> {
 
 /// A type of value that has elements: no key holds an empty one, but for streams.
 pub trait Collection: Default {
-    /// What readers get.
+    /// View that readers get.
     type Ref<'a>
     where
         Self: 'a;
-    /// The collection that lies there, if it is of this type.
+    /// Returns the collection that lies there, if it is of this type.
     fn read<'a>(value: &Value<'a>) -> Option<Self::Ref<'a>>;
-    /// The collection, if the object is of this type.
+    /// Returns the collection, if the object is of this type.
     fn of(object: &Object) -> Option<&Self>;
-    /// The same, to change it.
+    /// Returns the collection to change it, if the object is of this type.
     fn of_mut(object: &mut Object) -> Option<&mut Self>;
-    /// The object that a key holds it as.
+    /// Returns the object as which a key holds it.
     fn into_object(self) -> Object;
     /// Whether it has no elements.
     fn is_empty(&self) -> bool;
-    /// The earliest expiry of an element.
+    /// Returns the earliest expiry of an element.
     #[inline]
     fn next_expiry(&self) -> Option<u64> {
         None
     }
-    /// The bytes that may be kept inside of the entry instead.
+    /// Returns the bytes that the entry may hold instead of an object.
     #[inline]
     fn packed(&self) -> Option<&[u8]> {
         None
     }
-    /// The collection that was packed into these bytes, if it is of this type.
+    /// Returns the collection that was packed into these bytes, if it is of this type.
     fn unpacked(_packed: &[u8]) -> Option<Self> {
         None
     }
 }
 
-/// The object of a type that is never packed.
+/// Returns the object of a type that is never packed.
 fn payload<'a>(value: &Value<'a>) -> Option<&'a Object> {
     if let Value::Payload(object) = value { Some(object) } else { None }
 }
@@ -235,7 +235,7 @@ impl Collection for Stream {
     fn into_object(self) -> Object {
         Object::Stream(Box::new(self))
     }
-    /// A stream without entries has an id to go on from, and groups: it stays.
+    /// A stream without entries stays: it has an id to continue from, and groups.
     fn is_empty(&self) -> bool {
         false
     }
@@ -316,7 +316,7 @@ impl<'a> Str<'a> {
 }
 
 impl Object {
-    /// How many elements it has that are copied one by one.
+    /// Returns how many elements it has that are copied one by one.
     pub fn elements_to_copy(&self) -> usize {
         match self {
             Object::Set(set) => set.len(),
@@ -336,7 +336,7 @@ impl Object {
         }
     }
 
-    /// The object as an entry keeps it: `keep` gets the bytes if it can be packed.
+    /// Prepares the object for an entry: `keep` gets the bytes if it can be packed.
     pub fn keep<R>(self, keep: impl FnOnce(NewValue<'_, Object>) -> R) -> R {
         match self {
             Object::Hash(hash) => match Collection::packed(&hash) {
@@ -347,7 +347,7 @@ impl Object {
         }
     }
 
-    /// How many pieces freeing it takes; what is dear goes to a background thread.
+    /// Returns how many pieces freeing it takes; expensive values go to a background thread.
     pub fn free_effort(&self) -> usize {
         match self {
             Object::String(bytes) => 1 + bytes.capacity() / (64 << 10),
@@ -399,12 +399,12 @@ impl Object {
         if let Object::Hash(hash) = self { hash.next_expiry() } else { None }
     }
 
-    /// Removes the element whose time came first and shows its name; false if no element's time has come.
+    /// Removes the element that expired first and passes its name to `removed`; false if no element has expired.
     pub fn pop_due(&mut self, now: u64, removed: impl FnOnce(&[u8])) -> bool {
         if let Object::Hash(hash) = self { hash.pop_due(now, removed) } else { false }
     }
 
-    /// How the end of elements is told of.
+    /// Returns the event and the command that announce expired elements.
     pub fn element_words(&self) -> ElementWords {
         ElementWords { class: EventClass::HASH, expired: "hexpired", removal: b"HDEL" }
     }
@@ -415,7 +415,7 @@ impl Object {
     }
 }
 
-/// What the rest of the system is told when elements of a collection expire.
+/// Event and command that announce expired elements of a collection.
 #[derive(Clone, Copy, Debug)]
 pub struct ElementWords {
     /// The class of the keyspace event.
