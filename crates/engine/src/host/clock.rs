@@ -11,19 +11,19 @@ pub trait Clock: Send + Sync {
         Nanos(0)
     }
 
-    /// Time that a processor has worked for the calling thread: neither what it waited, nor what others had the
-    /// processor for.
+    /// Time that a processor has worked for the calling thread, without its waits and without the time of other
+    /// threads.
     fn thread_nanos(&self) -> Nanos {
         self.nanos()
     }
 
-    /// Unix time in microseconds; `known` is what the caller was told last.
+    /// Unix time in microseconds; `known` is the time that the caller has.
     fn unix_us(&self, known: UnixUs) -> UnixUs {
         known
     }
 
     /// This moment by a clock that never goes back, for spans that are to pass; `known` is the time of day that the
-    /// caller was told last, which is as good where a test makes the time.
+    /// caller has, which is as good where a test makes the time.
     fn steady_ms(&self, known: UnixUs) -> SteadyMs {
         SteadyMs(known.ms().0)
     }

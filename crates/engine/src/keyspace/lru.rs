@@ -1,4 +1,4 @@
-//! What happens to an entry when it is looked at: the access clock, by time (LRU) or by frequency (LFU).
+//! The mark that an access leaves at an entry: the access clock, by time (LRU) or by frequency (LFU).
 
 use crate::data::value::KeyEntry;
 use crate::time::UnixMs;
@@ -17,7 +17,7 @@ pub enum AccessClock {
         decay: u32,
         /// `lfu-log-factor`.
         log_factor: u32,
-        /// Whether this access counts is drawn with it.
+        /// Random number that decides whether this access counts.
         random: u32,
     },
 }
@@ -48,7 +48,7 @@ impl AccessClock {
         }
     }
 
-    /// The 24 bits of an entry that was last used so many seconds ago, or is used so often.
+    /// Returns the 24 bits of an entry that was last used so many seconds ago, or is used so often.
     pub fn marked(self, idle: Option<u64>, frequency: Option<u8>) -> u32 {
         match (self, idle, frequency) {
             (AccessClock::Recency(seconds), Some(idle), _) => {
@@ -79,7 +79,7 @@ impl AccessClock {
     }
 }
 
-/// How accesses are to be counted; `maxmemory-policy` and the lfu directives decide.
+/// How accesses are counted; `maxmemory-policy` and the lfu directives decide.
 #[derive(Default)]
 pub struct AccessPolicy {
     by_frequency: AtomicBool,
@@ -122,7 +122,7 @@ impl AccessPolicy {
 #[derive(Clone, Copy, Debug)]
 pub struct Used {
     now: UnixMs,
-    /// Those of [`AccessClock::Recency`].
+    /// Seconds of [`AccessClock::Recency`].
     seconds: u32,
 }
 
@@ -133,7 +133,7 @@ impl Used {
         Used { now, seconds: now.seconds() as u32 & structures::entry::MAX_META }
     }
 
-    /// Writes only where the mark changes, which by the second is rare.
+    /// Marks the entry. Writes only where the mark changes, which by the second is rare.
     #[inline(always)]
     pub fn mark(self, access: &AccessPolicy, entry: &KeyEntry) {
         let meta = entry.meta();
