@@ -1,4 +1,4 @@
-//! What tests of this crate and of those above it need of an engine: the feature `testing`.
+//! Helpers around an engine for tests of this crate and of the ones above it: the feature `testing`.
 
 use crate::Engine;
 use crate::keyspace::record::LogUser;
@@ -17,7 +17,7 @@ pub struct MemoryLog {
 }
 
 impl Default for MemoryLog {
-    /// That of a log of its own.
+    /// Makes the sink of a log of its own.
     fn default() -> Self {
         MemoryLog::reading(&Arc::default())
     }
@@ -39,10 +39,10 @@ impl MemoryLog {
         Arc::clone(self.reader.lock().log())
     }
 
-    /// The commands so far, each with its database; a group between MULTI and EXEC; without SELECT.
+    /// Returns the commands so far, each with its database; a group between MULTI and EXEC; without SELECT.
     ///
     /// # Panics
-    /// When the log is not what [`put_command`](crate::propagation::log_batch::put_command) writes.
+    /// When the log has other records than [`put_command`](crate::propagation::log_batch::put_command) writes.
     pub fn take(&self) -> Vec<(u32, Record)> {
         let mut records = Vec::new();
         let visit = |head: RecordHead, run: &Run<'_>| {
@@ -70,7 +70,7 @@ impl MemoryLog {
         records
     }
 
-    /// The same, each command's words between blanks.
+    /// Returns the commands so far, each command's words between blanks.
     pub fn lines(&self) -> Vec<String> {
         let records = self.take();
         records.iter().map(|(_, words)| String::from_utf8_lossy(&words.join(&b' ')).into_owned()).collect()

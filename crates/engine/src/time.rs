@@ -10,19 +10,19 @@
 pub struct UnixMs(pub i64);
 
 impl UnixMs {
-    /// The same moment in whole seconds.
+    /// Returns this moment in whole seconds.
     #[inline(always)]
     pub fn seconds(self) -> i64 {
         self.0 / 1000
     }
 
-    /// The same moment in microseconds.
+    /// Returns this moment in microseconds.
     #[inline(always)]
     pub fn us(self) -> UnixUs {
         UnixUs(self.0.saturating_mul(1000))
     }
 
-    /// So many milliseconds later, as far as the unit reaches.
+    /// Returns the moment so many milliseconds later, as far as the unit reaches.
     #[inline(always)]
     pub fn after(self, ms: i64) -> UnixMs {
         UnixMs(self.0.saturating_add(ms))
@@ -41,13 +41,13 @@ impl UnixMs {
 pub struct UnixUs(pub i64);
 
 impl UnixUs {
-    /// The same moment in whole milliseconds.
+    /// Returns this moment in whole milliseconds.
     #[inline(always)]
     pub fn ms(self) -> UnixMs {
         UnixMs(self.0 / 1000)
     }
 
-    /// The same moment in whole seconds.
+    /// Returns this moment in whole seconds.
     #[inline(always)]
     pub fn seconds(self) -> i64 {
         self.0 / 1_000_000
@@ -66,7 +66,7 @@ impl UnixUs {
 pub struct SteadyMs(pub i64);
 
 impl SteadyMs {
-    /// So many milliseconds later, as far as the unit reaches.
+    /// Returns the moment so many milliseconds later, as far as the unit reaches.
     #[inline(always)]
     pub fn after(self, ms: i64) -> SteadyMs {
         SteadyMs(self.0.saturating_add(ms))
@@ -85,7 +85,7 @@ impl SteadyMs {
 pub struct SteadyUs(pub i64);
 
 impl SteadyUs {
-    /// The same moment in whole milliseconds.
+    /// Returns this moment in whole milliseconds.
     #[inline(always)]
     pub fn ms(self) -> SteadyMs {
         SteadyMs(self.0 / 1000)

@@ -5,8 +5,8 @@
 //! since there is an index of them. A drawn key is checked again before it goes. Shards whose locks are not free are
 //! passed over while others have keys.
 //!
-//! Keys of slots that are on their way here never go. Where drawing finds nothing else, the others are
-//! [looked for](super::visible_sweep) a part at a time.
+//! Keys of slots that are on their way here never go. If drawing finds only such keys, a [sweep](super::visible_sweep)
+//! looks for others, a part at a time.
 //!
 //! `engine/memory_limit.rs` decides when keys must go, and for how long.
 

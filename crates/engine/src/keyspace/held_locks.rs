@@ -223,7 +223,7 @@ impl<'e> Locks<'e> {
         Some((self.index, self.one.as_deref()?))
     }
 
-    /// The same, to be changed.
+    /// Returns the shard whose lock is held alone, to change it, with its number.
     #[inline(always)]
     pub fn single_mut(&mut self) -> Option<(usize, &mut Shard)> {
         Some((self.index, self.one.as_deref_mut()?))
