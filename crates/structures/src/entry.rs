@@ -15,7 +15,7 @@
 //! The header is one little word:
 //!
 //! ```text
-//!  bit  0..2   what the value is: 0 inline bytes, 1 an i64, 2 a payload P, 3 packed bytes
+//!  bit  0..2   kind of the value: 0 inline bytes, 1 an i64, 2 a payload P, 3 packed bytes
 //!       2      EXPIRY: an 8-byte expiry follows
 //!       3      LONG: the key has 2^20 bytes or more, its length follows as 8 bytes
 //!       8..32  24 bits of the owner's (access clock or frequency)
@@ -27,8 +27,8 @@
 //! are bytes and need no alignment. A 16-byte key with a 64-byte value is 8 + 16 + 64 = 88 bytes, which
 //! the allocator serves from its class of 96; with an expiry it is 96 exactly.
 //!
-//! Packed bytes are inline bytes that stand for something else than a string: a payload that is small enough to be kept
-//! like this. What they mean is the owner's business.
+//! Packed bytes are inline bytes that stand for something else than a string: a payload that is small enough to be
+//! stored like this. Their meaning is the owner's business.
 //!
 //! Values longer than [`MAX_INLINE`] and everything that is not a string or an integer live in the
 //! payload `P`, which the owner chooses (an enum of boxes, at most 8-byte aligned).
@@ -73,7 +73,7 @@ pub enum NewValue<'a, P> {
     Inline(&'a [u8]),
     /// An integer, which takes eight bytes of the block.
     Int(i64),
-    /// What the owner keeps by itself.
+    /// An object that the owner allocates.
     Payload(P),
     /// At most [`MAX_INLINE`] bytes.
     Packed(&'a [u8]),
@@ -100,7 +100,7 @@ pub enum ValueRef<'a, P> {
     Inline(&'a [u8]),
     /// An integer.
     Int(i64),
-    /// What the owner keeps by itself.
+    /// An object that the owner allocates.
     Payload(&'a P),
     /// The bytes of a small collection.
     Packed(&'a [u8]),
@@ -119,7 +119,7 @@ unsafe impl<P: Send> Send for Entry<P> {}
 // there.
 unsafe impl<P: Sync> Sync for Entry<P> {}
 
-/// Where the parts of a block lie; computed from the header (and the long key length) alone.
+/// Places of the parts of a block; computed from the header (and the long key length) alone.
 #[derive(Clone, Copy)]
 struct Shape {
     head: u64,
@@ -173,7 +173,7 @@ pub fn rounded(len: usize) -> usize {
 
 impl<P> Entry<P> {
     const ALIGNED: () = assert!(align_of::<P>() <= 8);
-    /// Where the key lies, by the header's lowest four bits.
+    /// Place of the key, by the header's lowest four bits.
     const KEY_AT: [u8; 16] = {
         let mut table = [0; 16];
         let mut low = 0;
@@ -291,7 +291,7 @@ impl<P> Entry<P> {
         self.mark(meta);
     }
 
-    /// Sets them through a shared reference: of marks that are made at the same time one stays.
+    /// Sets the owner's bits through a shared reference: of marks that are made at the same time one stays.
     #[inline]
     pub fn mark(&self, meta: u32) {
         self.head_word().store(with_meta(self.head(), meta), Relaxed);
@@ -316,8 +316,8 @@ impl<P> Entry<P> {
         payload
     }
 
-    /// Writes a value over one of the same kind and length, which is most of what SET and INCR do. False, and nothing
-    /// is done, where the present value is another.
+    /// Writes a value over one of the same kind and length, as SET and INCR mostly do. False, and nothing is done,
+    /// where the present value is another.
     #[inline]
     pub fn overwrite(&mut self, value: &NewValue<'_, P>) -> bool {
         match (value, self.head() & KIND_MASK) {
@@ -414,8 +414,8 @@ impl<P> Entry<P> {
         unsafe { dealloc(block.as_ptr(), old.layout::<P>()) };
     }
 
-    /// Moves the payload out and leaves an integer-less inline kind in the header, so that nobody
-    /// takes it for a payload again; the shape must be written anew afterwards or the entry freed.
+    /// Moves the payload out and leaves an integer-less inline kind in the header, so that no later read takes it for a
+    /// payload; the shape must be written anew afterwards or the entry freed.
     fn take_payload(&mut self) -> Option<P> {
         let shape = self.shape();
         if shape.head & KIND_MASK != KIND_PAYLOAD {
@@ -488,7 +488,7 @@ impl<P> Entry<P> {
     }
 }
 
-/// What a table shows of an entry lives as long as the table is borrowed, not only as long as the `Ref`.
+/// A part of an entry in a table lives as long as the table is borrowed, not only as long as the `Ref`.
 impl<'a, P> Ref<'a, Entry<P>> {
     /// The key's bytes, for as long as the table is borrowed.
     #[inline]
@@ -514,7 +514,7 @@ fn with_meta(head: u64, meta: u32) -> u64 {
     head & !(u64::from(MAX_META) << META_SHIFT) | u64::from(meta & MAX_META) << META_SHIFT
 }
 
-/// Whether two strings of one length are equal. Those of 8 to 32 bytes, as most keys are, are compared as two words
+/// Whether two strings of one length are equal. Strings of 8 to 32 bytes, as most keys are, are compared as two words
 /// that may overlap, without a call.
 #[inline(always)]
 fn same(a: &[u8], b: &[u8]) -> bool {

@@ -21,7 +21,7 @@ use std::ops::Range;
 
 /// The latitudes that Web Mercator (EPSG:3857) can show, in degrees.
 pub const LATITUDE_MAX: f64 = 85.051_128_78;
-/// The longitudes that there are, in degrees.
+/// Greatest longitude, in degrees.
 pub const LONGITUDE_MAX: f64 = 180.0;
 /// Radius of the earth in meters, for the haversine formula.
 const EARTH: f64 = 6_372_797.560_856;
@@ -40,7 +40,7 @@ pub struct Point {
 }
 
 impl Point {
-    /// None when it is beyond the limits.
+    /// Makes a place; None when it is beyond the limits.
     pub fn new(longitude: f64, latitude: f64) -> Option<Point> {
         let legal = longitude.abs() <= LONGITUDE_MAX && latitude.abs() <= LATITUDE_MAX;
         legal.then_some(Point { longitude, latitude })
@@ -77,7 +77,8 @@ impl Point {
         EARTH * (other.latitude.to_radians() - self.latitude.to_radians()).abs()
     }
 
-    /// The eleven letters of geohash.org. Only ten of them are known: 52 bits are two and a half short of eleven.
+    /// Returns the eleven letters of geohash.org. Only ten of them are known: 52 bits are two and a half short of
+    /// eleven.
     pub fn letters(self) -> [u8; 11] {
         const ALPHABET: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
         // That site's latitudes go up to the poles.
@@ -94,7 +95,7 @@ fn degrees(radians: f64) -> f64 {
     radians / 1f64.to_radians()
 }
 
-/// Which of 2^step equal steps from -limit to limit a coordinate lies in.
+/// Returns the step, of 2^step equal ones from -limit to limit, in which a coordinate lies.
 fn steps_of(coordinate: f64, limit: f64, step: u32) -> u32 {
     let share = (coordinate + limit) / (2.0 * limit);
     (share * f64::from(1u32 << step)) as u32
@@ -162,8 +163,8 @@ impl Cell {
         }
     }
 
-    /// The cell so many columns to the east and rows to the north, around the world in either direction. At the limits
-    /// a place is in the column or row behind the last one, and only moving leaves that.
+    /// Returns the cell so many columns to the east and rows to the north, around the world in either direction. At the
+    /// limits a place is in the column or row behind the last one, and only moving leaves that.
     fn beside(self, east: i32, north: i32) -> Cell {
         let mask = (1u32 << self.step) - 1;
         let moved = |at: u32, by: i32| if by == 0 { at } else { at.wrapping_add_signed(by) & mask };
@@ -178,7 +179,7 @@ impl Cell {
     }
 }
 
-/// What a search looks for, in meters.
+/// The area of a search, in meters.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
     /// All within `radius` of the center.
@@ -199,7 +200,7 @@ pub enum Shape {
     },
     /// All within at least three corners.
     Polygon {
-        /// The mean of the corners, from which distances are told.
+        /// The mean of the corners, from which distances are measured.
         center: Point,
         /// In the order in which they are joined; the last one with the first.
         corners: Vec<Point>,

@@ -1,6 +1,6 @@
 //! An intset: a sorted array of integers, all of one width, in one run of bytes.
 //!
-//! A small set of integers is kept in exactly the bytes in which Redis and Valkey keep it and write it to disk:
+//! A small set of integers is stored in exactly the bytes in which Redis and Valkey hold it and write it to disk:
 //!
 //! ```text
 //!           0            4            8
@@ -91,7 +91,7 @@ impl Intset {
         (index < self.len()).then(|| self.at(index))
     }
 
-    /// False if it was there already.
+    /// Adds an integer; false if it was there already.
     ///
     /// # Panics
     /// When the set has [`MAX`] integers.
@@ -107,7 +107,7 @@ impl Intset {
         true
     }
 
-    /// False if it was not there.
+    /// Removes an integer; false if it was not there.
     pub fn remove(&mut self, n: i64) -> bool {
         let Ok(index) = self.search(n) else { return false };
         let width = self.width();
@@ -122,7 +122,7 @@ impl Intset {
         Iter { set: self, indices: 0..self.len() }
     }
 
-    /// Where `n` is, or where it belongs.
+    /// Returns the place of `n`, or the place to insert it at.
     #[inline]
     fn search(&self, n: i64) -> Result<usize, usize> {
         let (mut low, mut high) = (0, self.len());
@@ -250,7 +250,7 @@ impl DoubleEndedIterator for Iter<'_> {
 
 impl ExactSizeIterator for Iter<'_> {}
 
-/// Any bytes: what passes as an intset is sorted, and can be changed.
+/// Reads any bytes: an accepted intset is sorted, and can be changed.
 #[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz(data: &[u8]) {
     let Ok(mut set) = Intset::from_bytes(data) else { return };

@@ -20,7 +20,7 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
-/// Says that the length follows as eight bytes.
+/// Marks a length that follows as eight bytes.
 const LONG: u8 = 0xff;
 
 /// An owned byte string that does not change.
@@ -117,7 +117,7 @@ unsafe impl TaggedPointer for Member {
     }
 }
 
-/// What a table shows of a member lives as long as the table is borrowed.
+/// A part of a member in a table lives as long as the table is borrowed.
 impl<'a> Ref<'a, Member> {
     /// The member's bytes, for as long as the table is borrowed.
     #[inline]

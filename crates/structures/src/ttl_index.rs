@@ -1,9 +1,9 @@
-//! Which entry expires when: records of an expiry and a place in a hash table, the earliest first.
+//! The order of expiries: records of an expiry and a place in a hash table, the earliest first.
 //!
-//! An entry's exact expiry lies in the entry, where every access looks. This index only serves what must find
-//! what is due, or count it, without looking at what is not: a shard has one for its keys and one for its collections
-//! with elements that expire, and such a collection has one for these. A record is twelve bytes and holds no pointer,
-//! so it cannot dangle: a caller that takes one out looks its position up in the table and asks the entries there.
+//! An entry's exact expiry lies in the entry, where every access looks. This index only serves to find expired entries,
+//! or count them, without looking at others: a shard has one for its keys and one for its collections with elements
+//! that expire, and such a collection has one for these. A record is twelve bytes and holds no pointer, so it cannot
+//! dangle: a caller that takes one out looks its position up in the table and checks the entries there.
 //!
 //! ```text
 //!   0                    6                    12
@@ -12,7 +12,7 @@
 //!   +--------------------+--------------------+
 //! ```
 //!
-//! Records lie in a ranked tree, so that the number of those due by a moment costs as little as a lookup. Entries of
+//! Records lie in a ranked tree, so that the number of records due by a moment costs as little as a lookup. Entries of
 //! the same position and expiry (one chance in 2^48 for a pair) have a record each.
 
 use crate::hashtable::position;
@@ -67,7 +67,7 @@ impl TtlIndex {
         self.due.remove(|present| present.cmp(&record));
     }
 
-    /// A record moves from one expiry to another; either may be missing.
+    /// Moves a record from one expiry to another; either may be missing.
     pub fn change(&mut self, old: Option<u64>, new: Option<u64>, hash: u64) {
         if old == new {
             return;

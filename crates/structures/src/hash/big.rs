@@ -180,7 +180,7 @@ impl BigHash {
         })
     }
 
-    /// Begins a walk over the fields that are not over now.
+    /// Begins a walk over the fields that have not expired now.
     pub(super) fn begin_walk(&mut self, now: u64) -> Arc<TableSnapshotIterator> {
         self.walks.begin(TableSnapshotIterator::new(now))
     }
@@ -190,7 +190,7 @@ impl BigHash {
         walk.piece(max, |at, visit| self.table.scan(at, |entry| visit(seen(entry))), show)
     }
 
-    /// Begins a sweep over all fields, of which those before position `next` are done.
+    /// Begins a sweep over all fields, of which the ones before position `next` are done.
     pub(super) fn begin_snapshot_sweep(
         &mut self,
         next: u64,
@@ -204,7 +204,7 @@ impl BigHash {
         sweep.step(|at, visit| self.table.scan(at, |entry| visit(seen(entry))), show)
     }
 
-    /// A field is about to be written or to go.
+    /// Notifies walks that a field is about to be written or removed.
     #[cold]
     fn tell_walks(&mut self, name: &[u8], hash: u64) {
         let table = &self.table;

@@ -8,11 +8,11 @@
 //!                      |
 //!                      bit 7: chained
 //! ```
-//! - A tag of 0 says that the slot is empty; any other is taken from the entry's hash. All nine are compared at once.
+//! - A tag of 0 marks an empty slot; any other is taken from the entry's hash. All nine are compared at once.
 //! - Slot `i` is read as the 8 bytes at `8 + 6 * i`, shifted right by 16: that never reaches outside of the line.
 //! - A chained line gives its slot 8 (tag 0) to a pointer to the next line, which it owns.
 //!
-//! A chain is kept so that inserting and removing touch no more than its first two lines and the removed slot:
+//! A chain has a shape in which inserting and removing touch no more than its first two lines and the removed slot:
 //!
 //! ```text
 //!   home: 8 entries ---> 1 to 8 entries ---> 8 entries ---> ... ---> 9 entries
@@ -46,7 +46,7 @@ const _: () = {
 #[repr(C, align(64))]
 pub(super) struct Bucket([u8; LINE]);
 
-/// Where an entry lies in a chain: the number of lines before its own, and its slot.
+/// Place of an entry in a chain: the number of lines before its own, and its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ChainSlot {
     pub(super) depth: usize,
@@ -56,7 +56,7 @@ pub(super) struct ChainSlot {
 /// An entry taken out of a chain.
 pub(super) struct TakenEntry {
     pub(super) bits: u64,
-    /// The chain became one line shorter.
+    /// Whether the chain became one line shorter.
     pub(super) line_freed: bool,
 }
 
@@ -371,7 +371,7 @@ impl Bucket {
     }
 }
 
-/// A bit for each of the first 16 bytes that equals `byte`; the caller masks those that are tags.
+/// Returns a bit for each of the first 16 bytes that equals `byte`; the caller masks the ones that are tags.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn equal_bytes(line: &[u8; LINE], byte: u8) -> u32 {
@@ -386,7 +386,7 @@ fn equal_bytes(line: &[u8; LINE], byte: u8) -> u32 {
 #[cfg(not(target_arch = "x86_64"))]
 use equal_bytes_portable as equal_bytes;
 
-/// The same for the first nine bytes, eight of them at once in a 64-bit word.
+/// Returns a bit for each of the first nine bytes that equals `byte`, eight of them at once in a 64-bit word.
 #[cfg(any(test, not(target_arch = "x86_64")))]
 #[inline(always)]
 fn equal_bytes_portable(line: &[u8; LINE], byte: u8) -> u32 {

@@ -20,7 +20,7 @@ const HUGE_PAGE: usize = 2 << 20;
 /// Bytes of the smallest page.
 const PAGE: usize = 4 << 10;
 
-/// What an array without buckets points to, so that looking something up in it needs no special case.
+/// The bucket of an array without buckets, so that a lookup needs no special case.
 static NO_BUCKET: Bucket = Bucket::EMPTY;
 
 pub(super) struct BucketArray {
@@ -77,7 +77,7 @@ impl BucketArray {
         self.len
     }
 
-    /// Where the first bucket is.
+    /// Returns the address of the first bucket.
     #[inline]
     pub(super) fn address(&self) -> usize {
         self.start.as_ptr().addr()
@@ -124,9 +124,9 @@ impl BucketArray {
         (self.address() + i * LINE).is_multiple_of(PAGE)
     }
 
-    /// Asks for huge pages, which save lookups in large tables a miss in the TLB. To be called when all is in use, not
+    /// Requests huge pages, which save lookups in large tables a miss in the TLB. To be called when all is in use, not
     /// at first: the kernel then collects them in the background. A first touch that has to find and zero a huge page
-    /// was measured to take up to 5 ms on a virtual machine.
+    /// can take milliseconds on a virtual machine.
     pub(super) fn settle(&mut self) {
         #[cfg(target_os = "linux")]
         if let Some(mapping) = &self.mapping {

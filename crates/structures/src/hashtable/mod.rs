@@ -42,9 +42,9 @@
 //!
 //! # Scanning
 //! A [`scan`](HashTable::scan) cursor is a position. One step at `p` visits everything in the bucket that covers `p`
-//! and returns `q`, where that bucket's range ends: the next bucket's first position, or in the new array the
+//! and returns `q`, the end of that bucket's range: the next bucket's first position, or in the new array the
 //! frontier's position if that comes first. So it has visited every entry with a position in `p..q`: all of these live
-//! in that bucket (those before the frontier in the new one, those behind it in the old one). A whole scan covers
+//! in that bucket (entries before the frontier in the new one, entries behind it in the old one). A whole scan covers
 //! `0..2^48` by such ranges without a gap. An entry never changes its position, whatever is resized in between, hence
 //! an entry that is present from the first to the last step is visited at least once. It can be visited twice, as a
 //! step visits the entries before `p` in its bucket too.
@@ -102,7 +102,7 @@ struct Counts {
 
 // SAFETY: the table owns its memory and its entries alone, and nothing in it is bound to a thread except for the `T`s.
 unsafe impl<T: TaggedPointer + Send> Send for HashTable<T> {}
-// SAFETY: through a shared table one only reads its memory and gets shared references to `T`s.
+// SAFETY: callers of a shared table only read its memory and get shared references to `T`s.
 unsafe impl<T: TaggedPointer + Sync> Sync for HashTable<T> {}
 
 /// A shared reference to an entry.
@@ -187,8 +187,8 @@ impl<T: TaggedPointer> HashTable<T> {
         }
     }
 
-    /// Where the entry with this hash lies for which `eq` holds: for a caller that looks at it first and decides then
-    /// what to do, without searching again.
+    /// Returns the place of the entry with this hash for which `eq` holds: for a caller that looks at it first and
+    /// decides then how to change it, without searching again.
     #[inline]
     pub fn slot_ref(&self, hash: u64, eq: impl FnMut(&T) -> bool) -> Option<SlotRef> {
         let (place, _) = self.locate(hash, eq)?;
@@ -204,7 +204,7 @@ impl<T: TaggedPointer> HashTable<T> {
         Some(self.borrow(bits))
     }
 
-    /// The same, to be changed.
+    /// Returns the entry at a slot, to be changed. The table must not have been changed since.
     #[inline]
     pub fn at_mut(&mut self, slot_ref: SlotRef) -> Option<OccupiedEntry<'_, T>> {
         let array = if slot_ref.moved() { &mut self.new } else { &mut self.old };
@@ -220,21 +220,21 @@ impl<T: TaggedPointer> HashTable<T> {
         home.chain_bits().map(|bits| self.borrow(bits)).find(|entry| pred(entry))
     }
 
-    /// First step of a batch of lookups: asks for the bucket to be loaded.
+    /// First step of a batch of lookups: prefetches the bucket.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
         prefetch(self.home(hash));
     }
 
-    /// What [`BucketHint::prefetch`] needs to know of this table now.
+    /// Returns the hint by which [`BucketHint::prefetch`] finds the buckets of this table.
     #[inline]
     pub fn bucket_hint(&self) -> BucketHint {
         let hinted = |array: &BucketArray| HintedArray { start: array.address(), len: array.len() };
         BucketHint { new: hinted(&self.new), old: hinted(&self.old), frontier: self.frontier_position }
     }
 
-    /// Second step of a batch of lookups, when the bucket has had time to arrive: where an entry with this hash may be.
-    /// The bucket's next line is asked for, if there is one.
+    /// Second step of a batch of lookups, when the bucket has had time to arrive: returns the place where an entry with
+    /// this hash may be. Prefetches the bucket's next line, if there is one.
     #[inline]
     pub fn entry_hint(&self, hash: u64) -> EntryHint<T> {
         let line = self.home(hash);
@@ -248,13 +248,13 @@ impl<T: TaggedPointer> HashTable<T> {
         EntryHint { bits, goes_on: child.is_some(), table: PhantomData }
     }
 
-    /// Asks for the entries to be loaded that a lookup with this hash will compare, those of the bucket's first line.
+    /// Prefetches the entries that a lookup with this hash will compare, in the bucket's first line.
     #[inline]
     pub fn prefetch_entry(&self, hash: u64) {
         self.entry_hint(hash).prefetch();
     }
 
-    /// The same for the lines behind the first one, of which the next should be there.
+    /// Prefetches the entries of the lines behind the first one, of which the next should be there.
     pub fn prefetch_chain(&self, hash: u64) {
         let mut line = self.home(hash);
         while let Some(child) = line.child() {
@@ -292,15 +292,15 @@ impl<T: TaggedPointer> HashTable<T> {
         home.chain_bits().nth(pick).map(|bits| self.borrow(bits))
     }
 
-    /// One step of a scan that begins at position 0: visits all entries of the bucket that covers `position` and
-    /// returns where to go on, or `None` at the end. See the module's documentation for what is guaranteed.
+    /// Does one step of a scan that begins at position 0: visits all entries of the bucket that covers `position` and
+    /// returns the position of the next step, or `None` at the end. See the module's documentation for the guarantees.
     pub fn scan(&self, position: u64, mut visit: impl FnMut(&T)) -> Option<u64> {
         let next = self.after(position)?;
         self.for_each_in_bucket(position << 16, &mut visit);
         Some(next).filter(|next| *next < POSITIONS)
     }
 
-    /// The same, but of the entries only those whose hashes are of this [class]. Others are not read.
+    /// Does one step of a scan that visits only entries whose hashes are of this [class]. Others are not read.
     pub fn scan_class(&self, position: u64, class: u8, mut visit: impl FnMut(&T)) -> Option<u64> {
         let next = self.after(position)?;
         let mut line = Some(self.home(position << 16));
@@ -313,7 +313,7 @@ impl<T: TaggedPointer> HashTable<T> {
         Some(next).filter(|next| *next < POSITIONS)
     }
 
-    /// Where the bucket ends that covers `position`; None where there is none.
+    /// Returns the end of the bucket that covers `position`; None where there is none.
     fn after(&self, position: u64) -> Option<u64> {
         if position >= POSITIONS || self.new.len() == 0 {
             return None;
@@ -440,7 +440,7 @@ impl<T: TaggedPointer> HashTable<T> {
         }
     }
 
-    /// Adds an entry, of which the caller knows that no equal one is present.
+    /// Adds an entry; the caller knows that no equal one is present.
     pub fn insert_unique(&mut self, hash: u64, value: T, hasher: impl Fn(&T) -> u64) -> Ref<'_, T> {
         self.before_insert(&hasher);
         let bits = value.into_bits();
@@ -480,7 +480,7 @@ impl<T: TaggedPointer> HashTable<T> {
         self.drain_each(max, drop)
     }
 
-    /// The same for a caller that wants the entries.
+    /// Drains the table as [`drain_step`](Self::drain_step), for a caller that wants the entries.
     pub fn drain_each(&mut self, max: usize, mut take: impl FnMut(T)) -> bool {
         for _ in 0..max.max(1) {
             if self.is_freeable() {
@@ -517,7 +517,8 @@ impl<T: TaggedPointer> HashTable<T> {
         self.locate_in(self.home(hash), |line| line.matches(tag), &mut eq)
     }
 
-    /// Place and bits of the first entry in a chain, among those that `candidates` selects, for which `eq` holds.
+    /// Returns place and bits of the first entry in a chain, among the ones that `candidates` selects, for which `eq`
+    /// holds.
     #[inline(always)]
     fn locate_in(
         &self,
@@ -562,7 +563,7 @@ pub struct Iter<'a, T: TaggedPointer> {
     /// The bucket that comes after `line`'s chain.
     unit: usize,
     line: Option<&'a Bucket>,
-    /// What is left of `line`.
+    /// Slots of `line` that are left.
     slots: Slots,
 }
 

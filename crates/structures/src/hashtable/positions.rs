@@ -35,12 +35,12 @@ pub(super) fn index(hash: u64, len: usize) -> usize {
     ((u128::from(hash & !LOW_BITS) * len as u128) >> 64) as usize
 }
 
-/// Where bucket `i` of `len` begins: the least position whose index is `i`. [`POSITIONS`] for `i == len`.
+/// Returns the beginning of bucket `i` of `len`: the least position whose index is `i`. [`POSITIONS`] for `i == len`.
 #[inline]
 pub(super) fn first_position(i: usize, len: usize) -> u64 {
     const SMALL: usize = 1 << 15;
     if i < SMALL && len < SMALL {
-        // The same in 64 bits, whose division is several times faster.
+        // 64 bits give the same result, and their division is several times faster.
         return (i as u64 * POSITIONS).div_ceil(len as u64);
     }
     (i as u128 * u128::from(POSITIONS)).div_ceil(len as u128) as u64

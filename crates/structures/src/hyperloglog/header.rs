@@ -12,7 +12,7 @@ pub(super) const HEADER: usize = 16;
 pub(super) const PACKED_LEN: usize = REGISTERS * 6 / 8;
 /// Bytes of a dense sketch.
 pub(super) const DENSE_LEN: usize = HEADER + PACKED_LEN;
-/// Where the encoding is.
+/// Place of the encoding.
 pub(super) const ENCODING: usize = 4;
 pub(super) const DENSE: u8 = 0;
 pub(super) const SPARSE: u8 = 1;
@@ -23,7 +23,7 @@ const OUT_OF_DATE: u8 = 1 << 7;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Corrupt;
 
-/// How registers are kept.
+/// Form of the registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     /// Six bits each, one behind the other.

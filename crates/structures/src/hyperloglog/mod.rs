@@ -1,9 +1,9 @@
 //! HyperLogLog: how many different elements there were, in 12 KiB, to within 0.81 %.
 //!
-//! An element's hash picks one of 16384 registers by 14 bits; the register keeps the longest run of zero bits that the
-//! rest of such a hash began with, plus one. The estimate is that of Otmar Ertl, *New cardinality estimation algorithms
-//! for HyperLogLog sketches* (2017). The bytes are those that Redis keeps in its strings, so that they can be read,
-//! written and moved between servers:
+//! An element's hash picks one of 16384 registers by 14 bits; the register holds the longest run of zero bits with
+//! which the rest of such a hash began, plus one. The estimate is that of Otmar Ertl, *New cardinality estimation
+//! algorithms for HyperLogLog sketches* (2017). The bytes are the ones that Redis stores in its strings, so that they
+//! can be read, written and moved between servers:
 //!
 //! ```text
 //!  0      4     5         8                       16
@@ -128,17 +128,17 @@ pub struct Registers(Form);
 
 #[derive(Default)]
 enum Form {
-    /// Of no sketch so far.
+    /// The union of no sketch so far.
     #[default]
     Zero,
-    /// Of dense ones only, which need not be unpacked to be compared: a dense sketch.
+    /// The union of dense ones only, which need not be unpacked to be compared: a dense sketch.
     Packed(Vec<u8>),
     /// One byte each.
     Bytes(Box<[u8; REGISTERS]>),
 }
 
 impl Registers {
-    /// Of no sketch so far, for a union that is to be counted, which wants a byte each.
+    /// Makes a union of no sketch so far that is to be counted, and has a byte for each register therefore.
     pub fn for_count() -> Registers {
         Registers(Form::Bytes(zeros()))
     }
@@ -205,7 +205,7 @@ impl Registers {
     }
 
     /// Writes these over the registers of a sketch, none of which is higher. It is dense afterwards if it was, if all
-    /// were whose union this is, or if `densely`.
+    /// sketches of this union were, or if `densely`.
     ///
     /// # Errors
     /// The bytes are no sketch, or its opcodes do not add up.
@@ -235,7 +235,7 @@ impl Registers {
     }
 }
 
-/// The register of an element, and what it is to be raised to.
+/// Returns the register of an element, and the value to which it is to be raised.
 fn place(element: &[u8]) -> (usize, u8) {
     let hash = murmur64a(element, SEED);
     let index = hash as usize & (REGISTERS - 1);
@@ -265,10 +265,10 @@ fn murmur64a(bytes: &[u8], seed: u64) -> u64 {
 }
 
 /// Checks the arithmetic of this machine: registers keep their neighbours, both encodings and both merges agree,
-/// estimates are as near as they should be. The text says what is wrong.
+/// estimates are as near as they should be.
 ///
 /// # Errors
-/// What is wrong with the arithmetic of this machine.
+/// The text says which check has failed.
 pub fn self_test() -> Result<(), String> {
     let mut sparse = new();
     let mut packed = new();

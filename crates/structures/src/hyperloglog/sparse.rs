@@ -68,7 +68,7 @@ pub(super) fn for_each(opcodes: &[u8], mut visit: impl FnMut(usize, usize, u8)) 
     if first == REGISTERS { Ok(()) } else { Err(Corrupt) }
 }
 
-/// What became of an attempt to raise a register.
+/// Result of an attempt to raise a register.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Raised {
     Yes,

@@ -6,8 +6,8 @@
 //!  Compressed   LZF of either; the length and the number of elements beside it
 //! ```
 //!
-//! A node is compressed only if that saves something worth it, so a node that should be compressed may be left as it
-//! is. Asserted: what is compressed here can be decompressed again.
+//! A node is compressed only if that saves enough, so a node that should be compressed may be left as it is. Asserted:
+//! a node that is compressed here can be decompressed again.
 
 use super::sequence::Weigh;
 use crate::listpack::Listpack;
@@ -41,7 +41,7 @@ pub(super) enum Node {
 #[derive(Clone)]
 pub(super) struct Compressed {
     bytes: Box<[u8]>,
-    /// Bytes and elements of what was compressed.
+    /// Bytes and elements before compression.
     len: usize,
     count: usize,
     is_plain: bool,
@@ -130,7 +130,7 @@ impl Node {
         }
     }
 
-    /// The listpack; what is compressed is decompressed before.
+    /// Returns the listpack, which is decompressed before.
     ///
     /// # Panics
     /// When the node is one large element.

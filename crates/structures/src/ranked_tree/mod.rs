@@ -28,7 +28,7 @@
 //! # Order
 //!
 //! Elements may be thin handles whose order lies in memory behind them, so the tree never orders them itself: every
-//! operation takes a closure. `locate(e)` tells where `e` stands relative to the sought place (`Less`: before it);
+//! operation takes a closure. `locate(e)` returns the position of `e` relative to the sought place (`Less`: before it);
 //! `cmp(a, b)` compares two elements. All closures given to one tree must agree on one order; otherwise results are
 //! unspecified, and the promise below is void. A closure that panics leaves the counts unspecified likewise.
 //!
@@ -39,12 +39,12 @@
 //! # Invariants (asserted by `check` in the tests)
 //!
 //! - All leaves lie at the same depth; the elements ascend from left to right.
-//! - `firsts[i]` and `counts[i]` tell the first element and the number of elements below `children[i]`.
+//! - `firsts[i]` and `counts[i]` are the first element and the number of elements below `children[i]`.
 //! - No node but an empty root is empty; an inner root has at least two children.
-//! - A node that is neither the leftmost nor the rightmost of its level is at least a quarter full. Those two may be
-//!   smaller, because a leaf that splits at the very end of the sequence stays full, so that ascending and descending
-//!   fills pack the leaves. A node at the edge gets an outer neighbour only by its own split, which leaves it full
-//!   or half full.
+//! - A node that is neither the leftmost nor the rightmost of its level is at least a quarter full. The outer two may
+//!   be smaller, because a leaf that splits at the very end of the sequence stays full, so that ascending and
+//!   descending fills pack the leaves. A node at the edge gets an outer neighbour only by its own split, which leaves
+//!   it full or half full.
 //!
 //! # Costs
 //!
@@ -122,12 +122,12 @@ impl<T: Copy> RankedTree<T> {
         self.len == 0
     }
 
-    /// Number of elements before the sought place: those for which `locate` says `Less`.
+    /// Returns the number of elements before the sought place, for which `locate` returns `Less`.
     pub fn lower_bound(&self, mut locate: impl FnMut(&T) -> Ordering) -> usize {
         self.partition_point(|e| locate(e) == Ordering::Less)
     }
 
-    /// Number of elements before or at the sought place: those for which `locate` says `Less` or `Equal`.
+    /// Returns the number of elements before or at the sought place, for which `locate` returns `Less` or `Equal`.
     pub fn upper_bound(&self, mut locate: impl FnMut(&T) -> Ordering) -> usize {
         self.partition_point(|e| locate(e) != Ordering::Greater)
     }
@@ -176,7 +176,7 @@ impl<T: Copy> RankedTree<T> {
         self.range(..)
     }
 
-    /// Inserts `element`, behind those that `cmp` calls equal to it. `cmp` gets a present element, then `element`.
+    /// Inserts `element`, behind the ones that `cmp` calls equal to it. `cmp` gets a present element, then `element`.
     pub fn insert(&mut self, element: T, mut cmp: impl FnMut(&T, &T) -> Ordering) {
         if let Some(right) = self.root.insert(element, &mut cmp, true) {
             let left = std::mem::replace(&mut self.root, Node::Leaf(Vec::new()));
@@ -196,7 +196,7 @@ impl<T: Copy> RankedTree<T> {
     /// Moves an element: puts `element` where `cmp` places it and removes one for which `locate` says `Equal`, which is
     /// returned; of several, any. `None`, and no change, if there is none.
     ///
-    /// Where old and new lie in one leaf, as after most small changes of a score, this costs one descent.
+    /// If old and new lie in one leaf, as after most small changes of a score, this costs one descent.
     pub fn update(
         &mut self,
         mut locate: impl FnMut(&T) -> Ordering,

@@ -81,7 +81,7 @@ impl Members {
         taken
     }
 
-    /// What lies at this place is about to be changed.
+    /// Prepares walks for a change at this place.
     #[cold]
     fn touch(&mut self, hash: u64) {
         let table = &self.table;
@@ -100,7 +100,7 @@ impl Members {
         {
             self.walks.tell(|walk| walk.keep(seen(member)));
         }
-        // Less than the whole is known after a drain that was not carried to its end.
+        // The bytes are an estimate after a drain that was not carried to its end.
         self.block_bytes = self.block_bytes.saturating_sub(bytes);
     }
 }

@@ -7,8 +7,8 @@
 //!  Big      hashtable  anything                                    table of blocks      11 more than its block
 //! ```
 //!
-//! Which form a set has, clients can see, so it follows Valkey's rules to the letter: a form is chosen by the first
-//! member and by how many are about to be inserted, it changes when a member does not fit or the [limits](Limits) are
+//! Clients can see the form of a set, so it follows Valkey's rules to the letter: a form is chosen by the first member
+//! and by how many are about to be inserted, it changes when a member does not fit or the [limits](Limits) are
 //! exceeded, and never goes back by itself. Everything else is the same in all three.
 //!
 //! Members that are canonical decimal integers are shown as integers where the form holds them so; [`Item`]s that stand
@@ -33,7 +33,7 @@ use crate::snapshot_iterator::{Seen, TableSnapshotIterator};
 use crate::snapshot_sweep::SnapshotSweep;
 use std::sync::Arc;
 
-/// A set; which form it has depends on what is put into it.
+/// A set; its form depends on its members.
 #[derive(Clone, Debug)]
 pub enum Set {
     /// Integers only.
@@ -44,7 +44,7 @@ pub enum Set {
     Big(Box<Members>),
 }
 
-/// Up to where the compact forms go.
+/// Limits of the compact forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Members of an intset.
@@ -56,8 +56,8 @@ pub struct Limits {
 }
 
 impl Set {
-    /// An empty set in the form in which one begins whose first member is `first`, with `expected` members about to
-    /// come.
+    /// Makes an empty set in the form in which a set begins whose first member is `first`, with `expected` members
+    /// about to come.
     pub fn for_members(first: &[u8], expected: usize, limits: &Limits) -> Set {
         if expected <= limits.intset_entries && decimal::parse(first).is_some() {
             Set::Ints(Intset::new())
@@ -100,14 +100,14 @@ impl Set {
         }
     }
 
-    /// What room was made for is there.
+    /// Ends the reservation: the members have come.
     pub fn settle(&mut self) {
         if let Set::Big(big) = self {
             big.table.set_resizing(true);
         }
     }
 
-    /// Makes it a table when a set of so many members could not be what it is: a caller that inserts several says so
+    /// Makes it a table when a set of so many members could not have its form: a caller that inserts several calls it
     /// before.
     pub fn reserve(&mut self, members: usize, limits: &Limits) {
         let fits = match self {
@@ -193,7 +193,7 @@ impl Set {
         }
     }
 
-    /// False if it was there already.
+    /// Inserts a member; false if it was there already.
     #[inline]
     pub fn insert(&mut self, member: &[u8], limits: &Limits) -> bool {
         match self {
@@ -230,7 +230,7 @@ impl Set {
         }
     }
 
-    /// False if it was not there.
+    /// Removes a member; false if it was not there.
     #[inline]
     pub fn remove(&mut self, member: &[u8]) -> bool {
         match self {
@@ -292,17 +292,17 @@ impl Set {
         }
     }
 
-    /// Asks for the memory that lookups of these members will read.
+    /// Prefetches the memory that lookups of these members will read.
     pub fn prefetch<'a>(&self, names: impl Iterator<Item = &'a [u8]>) {
         if let Set::Big(members) = self {
             member_hash::prefetch(&members.table, names);
         }
     }
 
-    /// One step of a scan that begins at position 0: visits some members and returns where to go on, or None at the
-    /// end. Positions and guarantees are those of [`HashTable::scan`](hashtable::HashTable::scan); a compact form is
-    /// visited in one step. Members before position `done` are passed over: a walk that knows that it has seen them
-    /// visits none twice.
+    /// Does one step of a scan that begins at position 0: visits some members and returns the position of the next
+    /// step, or None at the end. Positions and guarantees are those of [`HashTable::scan`](hashtable::HashTable::scan);
+    /// a compact form is visited in one step. Members before position `done` are passed over: a walk that knows that it
+    /// has seen them visits none twice.
     pub fn scan(&self, at: u64, done: u64, mut visit: impl FnMut(Item<'_>)) -> Option<u64> {
         match self {
             Set::Big(members) => members.table.scan(at, |member| {
@@ -317,8 +317,8 @@ impl Set {
         }
     }
 
-    /// Begins a walk over all members, which shows those of this moment whatever changes later; None of a compact set,
-    /// which may become a table meanwhile.
+    /// Begins a walk over all members, which shows the members of this moment whatever changes later; None of a compact
+    /// set, which may become a table meanwhile.
     pub fn begin_walk(&mut self) -> Option<Arc<TableSnapshotIterator>> {
         if let Set::Big(members) = self { Some(members.walks.begin(TableSnapshotIterator::new(0))) } else { None }
     }
@@ -329,7 +329,7 @@ impl Set {
         walk.piece(max, |at, visit| members.scan(at, visit), |member, _| show(Item::Bytes(member)))
     }
 
-    /// Begins a sweep over the members, of which those before position `next` are done; None of a compact set.
+    /// Begins a sweep over the members, of which the ones before position `next` are done; None of a compact set.
     pub fn begin_snapshot_sweep(
         &mut self,
         next: u64,
@@ -350,7 +350,7 @@ impl Set {
     pub fn drain_step(&mut self, max: usize) -> bool {
         match self {
             Set::Big(members) => {
-                // Nobody looks at the members that go, so what is left is known by its share.
+                // The removed members are not looked at, so the bytes of the rest are estimated by its share.
                 let before = members.table.len();
                 let done = members.table.drain_step(max);
                 let left = members.block_bytes as u128 * members.table.len() as u128;
@@ -364,7 +364,7 @@ impl Set {
         }
     }
 
-    /// The first member that is no integer, into a set of integers.
+    /// Inserts the first member that is no integer into a set of integers.
     fn insert_first_string(&mut self, member: &[u8], limits: &Limits) -> bool {
         let Set::Ints(ints) = &*self else { unreachable!("the set is one of integers") };
         // The ends have the most digits.
@@ -450,11 +450,11 @@ impl TakenMember {
 
 /// An iterator over members.
 pub enum Iter<'a> {
-    /// Of an intset.
+    /// The members of an intset.
     Ints(intset::Iter<'a>),
-    /// Of a listpack.
+    /// The members of a listpack.
     Small(listpack::Iter<'a>),
-    /// Of a table.
+    /// The members of a table.
     Big(hashtable::Iter<'a, Member>),
 }
 

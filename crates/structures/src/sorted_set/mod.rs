@@ -34,12 +34,12 @@ use crate::snapshot_sweep::SnapshotSweep;
 use self::indexed::Indexed;
 use self::packed::Packed;
 
-/// Up to what a set stays packed: `zset-max-listpack-entries` and `zset-max-listpack-value`.
+/// Limits of the packed form: `zset-max-listpack-entries` and `zset-max-listpack-value`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Members of the set.
     pub members: usize,
-    /// Of a member.
+    /// Bytes of a member.
     pub bytes: usize,
 }
 
@@ -51,7 +51,7 @@ impl Default for Limits {
 
 /// Fewer pairs than this are removed one by one, in any case.
 const PARTED_MIN: usize = 1000;
-/// How many times as many pairs must go as stay, for a new set to be built of those that stay.
+/// Factor by which the removed pairs must outnumber the remaining ones for a new set to be built of these.
 const OTHERS_SHARE: usize = 4;
 
 /// Members with scores, in order of (score, member).
@@ -64,7 +64,7 @@ enum Form {
 
 const _: () = assert!(size_of::<SortedSet>() == 16);
 
-/// What [`SortedSet::insert`] did.
+/// Result of [`SortedSet::insert`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inserted {
     /// The member is new.
@@ -76,15 +76,15 @@ pub enum Inserted {
 }
 
 impl SortedSet {
-    /// A set of pairs that ascend and have distinct members, in the form that `limits` ask for.
+    /// Makes a set of pairs that ascend and have distinct members, in the form that `limits` require.
     pub fn from_sorted<'a>(pairs: impl ExactSizeIterator<Item = (&'a [u8], f64)> + Clone, limits: Limits) -> Self {
         let (set, distinct) = SortedSet::from_sorted_unsure(pairs, limits);
         debug_assert!(distinct, "members are distinct");
         set
     }
 
-    /// The same of pairs whose members may not be distinct, and whether they are. A small set with two equal members is
-    /// packed as it is.
+    /// Makes a set of pairs that ascend and whose members may not be distinct, and returns whether they are. A small
+    /// set with two equal members is packed as it is.
     pub fn from_sorted_unsure<'a>(
         pairs: impl ExactSizeIterator<Item = (&'a [u8], f64)> + Clone,
         limits: Limits,
@@ -195,8 +195,9 @@ impl SortedSet {
         self.range(0..usize::MAX)
     }
 
-    /// One step of a walk over all pairs, in no promised order, that begins at 0; returns where to go on, which is not
-    /// 0, or None at the end. A member that is there from the first step to the last is visited, if not only once.
+    /// Does one step of a walk over all pairs, in no promised order, that begins at 0; returns the position of the next
+    /// step, which is not 0, or None at the end. A member that is there from the first step to the last is visited,
+    /// perhaps more than once.
     pub fn scan(&self, position: u64, mut visit: impl FnMut(&[u8], f64)) -> Option<u64> {
         match &self.0 {
             Form::Packed(set) => {
@@ -207,7 +208,7 @@ impl SortedSet {
         }
     }
 
-    /// Begins a walk over the pairs whose ranks lie in `ranks`, which shows what there is at this moment whatever
+    /// Begins a walk over the pairs whose ranks lie in `ranks`, which shows them as they are at this moment whatever
     /// changes later; None of a packed set, which may become an indexed one meanwhile.
     pub fn begin_walk(&mut self, ranks: Range<usize>, reverse: bool) -> Option<Arc<RankedSnapshotIterator>> {
         if let Form::Indexed(set) = &mut self.0 { set.begin_walk(ranks, reverse) } else { None }
@@ -229,7 +230,7 @@ impl SortedSet {
         if let Form::Indexed(set) = &self.0 { set.sweep_step(sweep, show) } else { true }
     }
 
-    /// Asks for the memory that lookups of these members will read.
+    /// Prefetches the memory that lookups of these members will read.
     pub fn prefetch<'a>(&self, names: impl Iterator<Item = &'a [u8]>) {
         if let Form::Indexed(set) = &self.0 {
             set.prefetch(names);
@@ -237,7 +238,7 @@ impl SortedSet {
     }
 
     /// Makes the set indexed if a packed one would not take so many members, the longest of them having `longest`
-    /// bytes: a caller that inserts several at once says so before the first.
+    /// bytes: a caller that inserts several at once calls it before the first.
     #[inline]
     pub fn reserve(&mut self, members: usize, longest: usize, limits: Limits) {
         if let Form::Packed(_) = self.0
@@ -333,7 +334,7 @@ impl SortedSet {
 
     /// Frees a part of the set, `max` pieces of it (at least one); returns whether nothing is left.
     ///
-    /// For freeing a large set little by little: after the first call, nothing else may be asked of the set.
+    /// For freeing a large set little by little: after the first call, the set must not be used otherwise.
     pub fn drain_step(&mut self, max: usize) -> bool {
         match &mut self.0 {
             Form::Packed(_) => {
@@ -436,7 +437,7 @@ impl ExactSizeIterator for Iter<'_> {}
 
 /// Whether no member comes twice.
 fn are_distinct<'a>(members: impl ExactSizeIterator<Item = &'a [u8]> + Clone) -> bool {
-    /// Of so many every one is looked for among those before it.
+    /// In so short a list each member is compared with all before it.
     const FEW: usize = 128;
     if members.len() <= FEW {
         // Short hashes side by side are compared many at a time.

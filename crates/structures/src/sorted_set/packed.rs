@@ -22,7 +22,7 @@
 //! | 248 | f64 | that number |
 //!
 //! A decimal fraction of a whole number below 2^53 by a power of ten below 10^22 is rounded once, so that it is the
-//! very double that the decimal text means. -0.0 is not kept: whole numbers have no sign of zero.
+//! very double that the decimal text means. -0.0 is not stored: whole numbers have no sign of zero.
 //!
 //! Invariants (asserted by `check` in the tests): pairs ascend by (score, name), names are distinct, the bytes end with
 //! the last pair.
@@ -50,7 +50,7 @@ pub(super) struct Packed {
     bytes: Box<[u8]>,
 }
 
-/// A pair, and which bytes it takes.
+/// A pair, and the bytes that it takes.
 #[derive(Clone)]
 struct Place<'a> {
     rank: usize,
@@ -179,7 +179,7 @@ impl Packed {
     }
 }
 
-/// Where a pair stands relative to another.
+/// Returns the position of a pair relative to another.
 fn cmp(place: &Place<'_>, name: &[u8], score: f64) -> Ordering {
     // Scores are numbers.
     place.score.partial_cmp(&score).unwrap_or(Ordering::Equal).then_with(|| place.name.cmp(name))
@@ -215,7 +215,7 @@ impl<'a> Iterator for Places<'a> {
 pub(super) struct Iter<'a> {
     places: Places<'a>,
     left: usize,
-    /// Where the pairs that are left begin; found out when the first is asked for from the end.
+    /// Beginnings of the pairs that are left; computed when the first is read from the end.
     starts: Option<Vec<usize>>,
 }
 
@@ -246,7 +246,7 @@ impl DoubleEndedIterator for Iter<'_> {
 
 impl ExactSizeIterator for Iter<'_> {}
 
-/// What stands before a name: its score and length.
+/// Returns the bytes before a name: its score and length.
 fn pair_head(name: &[u8], score: f64) -> ([u8; SCORE_MAX + LENGTH_MAX], usize) {
     let mut head = [0; SCORE_MAX + LENGTH_MAX];
     let score_len = put_score(&mut head, score);

@@ -37,11 +37,11 @@ use crate::tagged_pointer::{self, TaggedPointer};
 
 /// Blocks up to so many bytes are cells of pages.
 const CELL_MAX: usize = 128;
-/// Bytes of a page, and what its address is a multiple of.
+/// Bytes of a page, and the alignment of its address.
 const PAGE: usize = 2048;
 /// Sizes of cells: multiples of 8 up to [`CELL_MAX`], and 0, which is not used.
 const CLASSES: usize = CELL_MAX / 8 + 1;
-/// Where the length of a name lies in its block.
+/// Place of a name's length in its block.
 const LENGTH_AT: usize = 8;
 /// Names from this length on have it in eight bytes.
 const LONG: usize = 255;
@@ -56,7 +56,7 @@ pub(super) struct ScoredMember {
 }
 
 impl ScoredMember {
-    /// Below 2^48.
+    /// Returns the pointer, which is below 2^48.
     #[inline]
     pub(super) fn bits(self) -> u64 {
         self.bits
@@ -104,13 +104,13 @@ impl ScoredMember {
     }
 
     /// # Safety
-    /// Nobody else uses the block meanwhile.
+    /// No other thread uses the block meanwhile.
     pub(super) unsafe fn set_score(self, score: f64) {
         // SAFETY: as in `score`; the caller has the block for itself.
         unsafe { self.block().cast::<f64>().write(score) }
     }
 
-    /// Asks for the block to be loaded.
+    /// Prefetches the block.
     #[inline]
     pub(super) fn prefetch_block(self) {
         tagged_pointer::prefetch(self.block());
@@ -146,7 +146,7 @@ fn block_size(name: usize) -> usize {
     (LENGTH_AT + length + name).next_multiple_of(8)
 }
 
-/// What a page begins with.
+/// The beginning of a page.
 #[repr(C)]
 struct Page {
     /// The neighbours in the list of pages with room.
@@ -258,7 +258,7 @@ impl MemberBlocks {
         self.roomy = [ptr::null_mut(); CLASSES];
         let keep = self.pages.len().saturating_sub(max);
         for page in self.pages.drain(keep..) {
-            // SAFETY: the page was allocated by `new_page` with this layout; nobody uses it or its cells any more.
+            // SAFETY: the page was allocated by `new_page` with this layout; it and its cells are not used any more.
             unsafe { dealloc(page.as_ptr().cast(), PAGE_LAYOUT) };
         }
         self.pages.is_empty()

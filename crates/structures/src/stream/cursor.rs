@@ -23,7 +23,7 @@ struct NodeCursor<'a> {
     master: Master<'a>,
     /// Entries that are left on the way.
     entries: &'a [u8],
-    /// What is unread of the current entry.
+    /// The unread part of the current entry.
     fields: ForwardOnly<'a>,
     /// The current entry's names, if they are the node's.
     names: Option<ForwardOnly<'a>>,

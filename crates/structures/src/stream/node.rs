@@ -14,16 +14,16 @@
 //! to the node; entries with the same names leave them out. Ids are differences to the node's own id, which is that of
 //! its first entry and stands outside. `size` counts the bytes from the flags to the last value, so that one steps over
 //! an entry without reading it; `back` is a back length of all before it. A deleted entry stays and is marked; a node
-//! whose last live entry is deleted goes.
+//! whose last live entry is deleted is removed.
 //!
-//! Other servers keep and dumps hold the same as a listpack, which takes half as much again:
+//! Other servers and dumps hold the same entries as a listpack, which takes half as much again:
 //!
 //! ```text
 //! master     | live | deleted | width | name 1 .. name width | 0 |
 //! entry      | flags | ms | seq | as above ... | elements before this one |
 //! ```
 //!
-//! A node is closed by that form's length. `listpack` has what it takes without the frame and the first two elements.
+//! A node is closed by that form's length. `listpack` is its length without the frame and the first two elements.
 
 use super::Id;
 use crate::listpack::forward_only::{self, ForwardOnly, Packer};
@@ -35,15 +35,15 @@ use std::fmt;
 const DELETED: i64 = 1;
 const SAME_FIELDS: i64 = 2;
 
-/// Where the header's numbers are behind the length.
+/// Places of the header's numbers behind the length.
 const LIVE: usize = 0;
 const GONE: usize = 4;
 const LISTPACK: usize = 8;
 const HEADER: usize = 12;
 
-/// A name or a value that is added: as bytes, or as what these become in a node.
+/// A name or a value that is added: as bytes, or as its element in a node.
 pub trait StreamWord<'a>: Copy {
-    /// What it becomes in a node.
+    /// Returns its element in a node.
     fn item(self) -> Item<'a>;
 
     /// Length of the bytes.
@@ -86,12 +86,12 @@ impl fmt::Debug for Node {
     }
 }
 
-/// What all entries of a node have in common.
+/// The part that all entries of a node have in common.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Master<'a> {
     /// Fields that an entry has, if it has the master's.
     pub width: usize,
-    /// The names of fields, and what comes after them.
+    /// The names of fields, and the elements after them.
     pub names: ForwardOnly<'a>,
     /// The bytes of the entries.
     pub entries: &'a [u8],
@@ -104,7 +104,7 @@ pub(super) struct Header<'a> {
     pub id: Id,
     /// Whether the entry is marked as deleted.
     pub deleted: bool,
-    /// Whether its fields are those of the master.
+    /// Whether its fields are the master's.
     pub same_fields: bool,
     /// Pairs of names and values.
     pub width: usize,
@@ -139,7 +139,7 @@ fn entry(bytes: &[u8]) -> Option<(ForwardOnly<'_>, usize, usize)> {
     Some((ForwardOnly::of(body), before, before + len + forward_only::back_size(before + len)))
 }
 
-/// Where the last of these entries begins.
+/// Returns the beginning of the last of these entries.
 #[inline]
 pub(super) fn last_entry(entries: &[u8]) -> Option<usize> {
     entries.len().checked_sub(forward_only::size_before(entries)?)
@@ -278,8 +278,8 @@ impl Node {
         self.add(LIVE, 1);
     }
 
-    /// Marks entries as deleted, from the first on, while `wanted` says so; what it says Keep to stays. How many were
-    /// marked.
+    /// Marks entries as deleted, from the first on, while `wanted` says so; entries for which it returns Keep stay.
+    /// Returns how many were marked.
     pub(super) fn delete_while(&mut self, base: Id, mut wanted: impl FnMut(Id) -> Fate) -> u64 {
         let Master { width, entries, .. } = self.master();
         let mut at = self.body().len() - entries.len();
@@ -329,7 +329,7 @@ fn write(to: &mut [u8], items: &[Item<'_>]) {
     }
 }
 
-/// What becomes of an entry.
+/// Decision over an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Delete,
