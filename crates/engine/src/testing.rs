@@ -24,7 +24,7 @@ impl Default for MemoryLog {
 }
 
 impl MemoryLog {
-    /// A sink of the engine's log, which is on from now on.
+    /// Makes a sink of the engine's log, which is on from now on.
     pub fn of(engine: &Engine) -> MemoryLog {
         engine.set_logging(LogUser::File, true);
         MemoryLog::reading(engine.change_log())
@@ -34,7 +34,7 @@ impl MemoryLog {
         MemoryLog { reader: Mutex::new(log.open(Overflow::Keep)) }
     }
 
-    /// The log that it reads.
+    /// Returns the log that it reads.
     pub fn log(&self) -> Arc<ChangeLog> {
         Arc::clone(self.reader.lock().log())
     }
@@ -77,7 +77,7 @@ impl MemoryLog {
     }
 }
 
-/// The number in a line that begins with a sign.
+/// Returns the number in a line that begins with a sign.
 fn number(rest: &mut &[u8]) -> usize {
     let end = rest.iter().position(|byte| *byte == b'\n').expect("a line");
     let digits = std::str::from_utf8(&rest[1..end - 1]).expect("digits");

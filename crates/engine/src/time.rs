@@ -28,7 +28,7 @@ impl UnixMs {
         UnixMs(self.0.saturating_add(ms))
     }
 
-    /// Milliseconds since an earlier moment; negative if that is later.
+    /// Returns the milliseconds since an earlier moment; negative if that is later.
     #[inline(always)]
     pub fn since(self, earlier: UnixMs) -> i64 {
         self.0.saturating_sub(earlier.0)
@@ -72,7 +72,7 @@ impl SteadyMs {
         SteadyMs(self.0.saturating_add(ms))
     }
 
-    /// Milliseconds since an earlier moment; negative if that is later.
+    /// Returns the milliseconds since an earlier moment; negative if that is later.
     #[inline(always)]
     pub fn since(self, earlier: SteadyMs) -> i64 {
         self.0.saturating_sub(earlier.0)
@@ -104,25 +104,25 @@ impl SteadyUs {
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// Nanoseconds since an earlier moment; 0 if that is later.
+    /// Returns the nanoseconds since an earlier moment; 0 if that is later.
     #[inline(always)]
     pub fn since(self, earlier: Nanos) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// The same moment in whole milliseconds.
+    /// Returns this moment in whole milliseconds.
     #[inline(always)]
     pub fn ms(self) -> SteadyMs {
         SteadyMs((self.0 / 1_000_000).cast_signed())
     }
 
-    /// The same moment in whole microseconds.
+    /// Returns this moment in whole microseconds.
     #[inline(always)]
     pub fn us(self) -> SteadyUs {
         SteadyUs((self.0 / 1000).cast_signed())
     }
 
-    /// So many nanoseconds later.
+    /// Returns the moment so many nanoseconds later.
     #[inline(always)]
     pub fn after(self, nanos: u64) -> Nanos {
         Nanos(self.0.saturating_add(nanos))

@@ -12,7 +12,7 @@
 //! low 16 bits times P are the remainder, as those of W * x^16 are zero. Processors without that multiplication look
 //! each byte up in a table of its own.
 
-/// The checksum, and whether there is a `{` among the bytes.
+/// Returns the checksum, and whether there is a `{` among the bytes.
 #[inline]
 pub fn crc16(bytes: &[u8]) -> (u16, bool) {
     #[cfg(target_arch = "x86_64")]
@@ -116,7 +116,7 @@ fn short_word(bytes: &[u8]) -> u64 {
     }
 }
 
-/// Not zero if one of the bytes is a `{`.
+/// Returns a number that is not zero if one of the bytes is a `{`.
 #[inline(always)]
 fn brace_in(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Bit by bit, as it is defined.
+    /// Computes it bit by bit, as it is defined.
     fn by_bits(bytes: &[u8]) -> u16 {
         let mut crc = 0u16;
         for byte in bytes {

@@ -80,7 +80,7 @@ pub enum NewValue<'a, P> {
 }
 
 impl<P> NewValue<'_, P> {
-    /// The kind, and how many bytes follow the key.
+    /// Returns the kind, and how many bytes follow the key.
     fn kind_and_len(&self) -> (u64, usize) {
         let (kind, len) = match self {
             NewValue::Inline(bytes) => (KIND_INLINE, bytes.len()),
@@ -158,7 +158,7 @@ impl Shape {
     }
 }
 
-/// The size that is allocated for `len` bytes: jemalloc's classes, so that nothing is wasted twice.
+/// Returns the size that is allocated for `len` bytes: jemalloc's classes, so that nothing is wasted twice.
 pub fn rounded(len: usize) -> usize {
     if len <= 16 {
         return if len <= 8 { 8 } else { 16 };
@@ -197,7 +197,7 @@ impl<P> Entry<P> {
         usize::from(Self::KEY_AT[(head & 15) as usize])
     }
 
-    /// A new entry. `expiry` is whatever the owner counts time in.
+    /// Makes a new entry. `expiry` is whatever the owner counts time in.
     ///
     /// # Panics
     /// When an inline value is longer than [`MAX_INLINE`].
@@ -218,7 +218,7 @@ impl<P> Entry<P> {
         entry
     }
 
-    /// The key's bytes.
+    /// Returns the key's bytes.
     pub fn key(&self) -> &[u8] {
         let shape = self.shape();
         // SAFETY: the shape was read from this block, whose key bytes were written when it was made.
@@ -238,7 +238,7 @@ impl<P> Entry<P> {
         len == name.len() && same(unsafe { self.bytes(Self::key_at(head), len) }, name)
     }
 
-    /// The value, by reference.
+    /// Returns the value, by reference.
     #[inline]
     pub fn value(&self) -> ValueRef<'_, P> {
         let shape = self.shape();
@@ -253,7 +253,7 @@ impl<P> Entry<P> {
         }
     }
 
-    /// The payload, when the value is one.
+    /// Returns the payload, when the value is one.
     pub fn payload_mut(&mut self) -> Option<&mut P> {
         let shape = self.shape();
         if shape.head & KIND_MASK != KIND_PAYLOAD {
@@ -275,13 +275,13 @@ impl<P> Entry<P> {
         })
     }
 
-    /// When it expires, in the owner's unit of time.
+    /// Returns when it expires, in the owner's unit of time.
     #[inline]
     pub fn expiry(&self) -> Option<u64> {
         (self.head() & EXPIRY != 0).then(|| self.read_word(HEADER))
     }
 
-    /// 24 bits of the owner's.
+    /// Returns the owner's 24 bits.
     pub fn meta(&self) -> u32 {
         (self.head() >> META_SHIFT) as u32 & MAX_META
     }
@@ -338,7 +338,7 @@ impl<P> Entry<P> {
         }
     }
 
-    /// The integer, when the value is one.
+    /// Returns the integer, when the value is one.
     #[inline]
     pub fn int(&self) -> Option<i64> {
         let head = self.head();
@@ -359,17 +359,17 @@ impl<P> Entry<P> {
         }
     }
 
-    /// The payload, when the value is one; the rest of the entry is freed.
+    /// Returns the payload, when the value is one; the rest of the entry is freed.
     pub fn into_payload(mut self) -> Option<P> {
         self.take_payload()
     }
 
-    /// Bytes that the allocator was asked for (the payload's own allocations are not counted).
+    /// Returns the bytes that the allocator was asked for (the payload's own allocations are not counted).
     pub fn allocated(&self) -> usize {
         self.shape().size::<P>()
     }
 
-    /// Bytes by which an inline value may grow where it is.
+    /// Returns the bytes by which an inline value may grow where it is.
     pub fn room(&self) -> usize {
         let shape = self.shape();
         shape.size::<P>() - shape.value_at::<P>() - shape.value_len
@@ -448,7 +448,7 @@ impl<P> Entry<P> {
         self.head_word().load(Relaxed)
     }
 
-    /// The header, which [`mark`](Self::mark) changes through shared references.
+    /// Returns the header, which [`mark`](Self::mark) changes through shared references.
     #[inline(always)]
     fn head_word(&self) -> &AtomicU64 {
         // SAFETY: every block begins with an aligned word, which lives as long as the entry; it is only written through
@@ -490,7 +490,7 @@ impl<P> Entry<P> {
 
 /// A part of an entry in a table lives as long as the table is borrowed, not only as long as the `Ref`.
 impl<'a, P> Ref<'a, Entry<P>> {
-    /// The key's bytes, for as long as the table is borrowed.
+    /// Returns the key's bytes, for as long as the table is borrowed.
     #[inline]
     pub fn key(&self) -> &'a [u8] {
         let entry: &Entry<P> = self;
@@ -499,7 +499,7 @@ impl<'a, P> Ref<'a, Entry<P>> {
         unsafe { std::mem::transmute::<&[u8], &'a [u8]>(entry.key()) }
     }
 
-    /// The value, for as long as the table is borrowed.
+    /// Returns the value, for as long as the table is borrowed.
     #[inline]
     pub fn value(&self) -> ValueRef<'a, P> {
         let entry: &Entry<P> = self;
@@ -508,7 +508,7 @@ impl<'a, P> Ref<'a, Entry<P>> {
     }
 }
 
-/// The header with these bits of the owner's.
+/// Returns the header with these bits of the owner's.
 #[inline(always)]
 fn with_meta(head: u64, meta: u32) -> u64 {
     head & !(u64::from(MAX_META) << META_SHIFT) | u64::from(meta & MAX_META) << META_SHIFT

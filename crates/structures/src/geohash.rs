@@ -46,12 +46,12 @@ impl Point {
         legal.then_some(Point { longitude, latitude })
     }
 
-    /// The 52 bits.
+    /// Returns the 52 bits.
     pub fn encode(self) -> u64 {
         Cell::around(self, STEPS).bits
     }
 
-    /// The middle of the cell that a score names.
+    /// Returns the middle of the cell that a score names.
     pub fn decode(score: f64) -> Point {
         let area = Cell { bits: score as u64, step: STEPS }.area();
         let middle = |low: f64, high: f64, limit: f64| ((low + high) / 2.0).clamp(-limit, limit);
@@ -61,7 +61,7 @@ impl Point {
         }
     }
 
-    /// Great-circle distance in meters.
+    /// Returns the great-circle distance in meters.
     pub fn distance(self, other: Point) -> f64 {
         let v = ((other.longitude.to_radians() - self.longitude.to_radians()) / 2.0).sin();
         if v == 0.0 {
@@ -101,7 +101,7 @@ fn steps_of(coordinate: f64, limit: f64, step: u32) -> u32 {
     (share * f64::from(1u32 << step)) as u32
 }
 
-/// Bits of the first in even places, of the second in odd ones.
+/// Interleaves bits: the first number's are in even places, the second's in odd ones.
 fn interleave(even: u32, odd: u32) -> u64 {
     spread(even) | spread(odd) << 1
 }
@@ -117,7 +117,7 @@ fn spread(value: u32) -> u64 {
     MASKS.iter().zip([16, 8, 4, 2, 1]).fold(u64::from(value), |bits, (mask, shift)| (bits | bits << shift) & mask)
 }
 
-/// Every second bit, from the lowest on.
+/// Returns every second bit, from the lowest on.
 fn gather(bits: u64) -> u32 {
     const MASKS: [u64; 6] = [
         0x5555_5555_5555_5555,
@@ -172,7 +172,7 @@ impl Cell {
         Cell { bits: interleave(y, x), step: self.step }
     }
 
-    /// The scores of the places in it; the end is not one of them.
+    /// Returns the scores of the places in it; the end is not one of them.
     pub fn scores(self) -> Range<f64> {
         let shift = 52 - 2 * self.step;
         (self.bits << shift) as f64..((self.bits + 1) << shift) as f64
@@ -208,7 +208,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// A polygon around the mean of its corners, taken as points in space.
+    /// Makes a polygon around the mean of its corners, taken as points in space.
     pub fn polygon(corners: Vec<Point>) -> Shape {
         let (mut x, mut y, mut z) = (0.0, 0.0, 0.0);
         for corner in &corners {
@@ -227,7 +227,7 @@ impl Shape {
         }
     }
 
-    /// The distance from the center in meters, if the place is inside.
+    /// Returns the distance from the center in meters, if the place is inside.
     pub fn distance_inside(&self, place: Point) -> Option<f64> {
         match self {
             Shape::Circle { center, radius } => Some(center.distance(place)).filter(|distance| distance <= radius),
@@ -242,7 +242,7 @@ impl Shape {
         }
     }
 
-    /// The rectangle that the shape lies in.
+    /// Returns the rectangle that the shape lies in.
     fn bounds(&self) -> Area {
         let (center, width, height) = match self {
             Shape::Circle { center, radius } => (center, *radius, *radius),
@@ -271,7 +271,8 @@ impl Shape {
         }
     }
 
-    /// The radius of a circle around the center that covers the shape; of a polygon, the rectangle that it lies in.
+    /// Returns the radius of a circle around the center that covers the shape; of a polygon, the rectangle that it lies
+    /// in.
     fn radius(&self) -> f64 {
         match self {
             Shape::Circle { radius, .. } => *radius,
@@ -285,7 +286,7 @@ impl Shape {
         }
     }
 
-    /// Cells that together cover the shape, in the order in which they are searched.
+    /// Returns the cells that together cover the shape, in the order in which they are searched.
     pub fn cells(&self) -> Vec<Cell> {
         let (center, bounds) = (self.center(), self.bounds());
         let mut step = finest_step(self.radius(), center.latitude);
@@ -322,7 +323,7 @@ impl Shape {
     }
 }
 
-/// The step at which a cell is about as large as a circle.
+/// Returns the step at which a cell is about as large as a circle.
 fn finest_step(radius: f64, latitude: f64) -> u32 {
     if radius == 0.0 {
         return STEPS;

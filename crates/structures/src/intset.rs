@@ -33,7 +33,7 @@ pub struct Intset {
 }
 
 impl Intset {
-    /// An empty set.
+    /// Makes an empty set.
     pub fn new() -> Self {
         let mut block = ThinBytes::zeroed(HEADER);
         block.body_mut()[0] = 2;
@@ -57,17 +57,17 @@ impl Intset {
         if set.iter().zip(set.iter().skip(1)).all(|(a, b)| a < b) { Ok(set) } else { Err(Corrupt) }
     }
 
-    /// The whole set, as it goes to disk.
+    /// Returns the whole set, as it goes to disk.
     pub fn as_bytes(&self) -> &[u8] {
         &self.block.bytes()[PREFIX..]
     }
 
-    /// Bytes on the heap.
+    /// Returns the bytes on the heap.
     pub fn memory_usage(&self) -> usize {
         self.block.allocated()
     }
 
-    /// Number of integers.
+    /// Returns the number of integers.
     #[inline]
     pub fn len(&self) -> usize {
         self.word(4) as usize
@@ -85,7 +85,7 @@ impl Intset {
         self.search(n).is_ok()
     }
 
-    /// The integer at a place in ascending order.
+    /// Returns the integer at a place in ascending order.
     #[inline]
     pub fn get(&self, index: usize) -> Option<i64> {
         (index < self.len()).then(|| self.at(index))
@@ -116,7 +116,7 @@ impl Intset {
         true
     }
 
-    /// In ascending order, from either end.
+    /// Returns the integers in ascending order, from either end.
     #[inline]
     pub fn iter(&self) -> Iter<'_> {
         Iter { set: self, indices: 0..self.len() }
@@ -173,7 +173,7 @@ impl Intset {
         self.word(0) as usize
     }
 
-    /// The header's word at an offset in the form on disk.
+    /// Returns the header's word at an offset in the form on disk.
     #[inline]
     fn word(&self, at: usize) -> u32 {
         u32::from_le_bytes(chunk(&self.block.bytes()[PREFIX + at..], 0))
@@ -184,7 +184,7 @@ impl Intset {
     }
 }
 
-/// Bytes that the integer needs.
+/// Returns the bytes that the integer needs.
 fn width_of(n: i64) -> usize {
     match n {
         -0x8000..=0x7fff => 2,

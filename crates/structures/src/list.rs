@@ -41,7 +41,7 @@ impl fmt::Debug for List {
 
 /// Reading. Indices are from 0 at the head.
 impl List {
-    /// Number of elements.
+    /// Returns the number of elements.
     #[inline]
     pub fn len(&self) -> usize {
         match self {
@@ -59,7 +59,7 @@ impl List {
         }
     }
 
-    /// A list of these nodes, small if it is as short as a small one may be.
+    /// Makes a list of these nodes, small if it is as short as a small one may be.
     pub fn from_quicklist(mut quicklist: Quicklist, rules: &Rules) -> List {
         let fits = quicklist
             .only_listpack()
@@ -70,7 +70,7 @@ impl List {
         }
     }
 
-    /// The name that OBJECT ENCODING answers.
+    /// Returns the name that OBJECT ENCODING answers.
     pub fn encoding(&self) -> &'static str {
         match self {
             List::Small(_) => "listpack",
@@ -78,7 +78,7 @@ impl List {
         }
     }
 
-    /// Pieces that it takes to free the list.
+    /// Returns how many pieces it takes to free the list.
     pub fn free_effort(&self) -> usize {
         match self {
             List::Small(_) => 1,
@@ -86,7 +86,7 @@ impl List {
         }
     }
 
-    /// Bytes on the heap, near enough.
+    /// Returns the bytes on the heap, near enough.
     pub fn memory_usage(&self) -> usize {
         match self {
             List::Small(listpack) => listpack.memory_usage(),
@@ -109,7 +109,7 @@ impl List {
         }
     }
 
-    /// The element at an end.
+    /// Returns the element at an end.
     #[inline]
     pub fn edge(&self, end: End) -> Option<Item<'_>> {
         match self {
@@ -154,7 +154,7 @@ impl List {
         }
     }
 
-    /// The index of the first element that equals this one.
+    /// Returns the index of the first element that equals this one.
     pub fn position(&self, element: &[u8]) -> Option<usize> {
         let wanted = Item::of(element);
         let (mut index, mut found) = (0, None);

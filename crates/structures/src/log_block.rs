@@ -130,7 +130,7 @@ impl LogBlock {
         self.text.len > 0
     }
 
-    /// The record's head, if it is published.
+    /// Returns the record's head, if it is published.
     #[inline]
     fn published(&self, head: usize) -> Option<u64> {
         let lead = self.heads.get(head)?.lead.load(Acquire);
@@ -146,7 +146,7 @@ impl LogBlock {
         self.heads[..records].iter().all(|head| head.lead.load(Acquire) != 0)
     }
 
-    /// Text of published records.
+    /// Returns the text of published records.
     ///
     /// # Safety
     /// The range is that of records in a row whose heads [were seen](Self::published) to be published.
@@ -357,7 +357,7 @@ pub struct Run<'c> {
 }
 
 impl LogCursor {
-    /// Bytes of the log before it.
+    /// Returns the bytes of the log before it.
     #[inline]
     pub fn offset(&self) -> u64 {
         self.block.start + self.at as u64

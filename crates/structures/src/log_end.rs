@@ -92,13 +92,13 @@ impl<B> LogEnd<B> {
         &self.recent[turns as usize % RECENT]
     }
 
-    /// Records and bytes of text that are reserved in the block at the end.
+    /// Returns the numbers of records and of bytes of text that are reserved in the block at the end.
     pub(crate) fn reserved(&self) -> (usize, usize) {
         let reserved = self.word();
         (reserved.records(), reserved.text())
     }
 
-    /// Bytes that were reserved so far.
+    /// Returns the bytes that were reserved so far.
     #[inline]
     pub fn offset(&self) -> u64 {
         loop {
@@ -111,7 +111,8 @@ impl<B> LogEnd<B> {
         }
     }
 
-    /// The next place for so many bytes, which is still to be taken. None: there is no room, so the tail has to turn.
+    /// Returns the next place for so many bytes, which is still to be taken. None: there is no room, so the tail has to
+    /// turn.
     ///
     /// # Panics
     /// When they are none.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub struct LogMemory(AtomicU64);
 
 impl LogMemory {
-    /// Bytes that are taken up.
+    /// Returns the bytes that are taken up.
     pub fn bytes(&self) -> u64 {
         self.0.load(Relaxed)
     }

@@ -10,7 +10,7 @@ use foldhash::quality::SeedableRandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::OnceLock;
 
-/// 64 bits, of which the hash table takes the upper 48 as the position and the lower 8 as the tag.
+/// Returns 64 bits, of which the hash table takes the upper 48 as the position and the lower 8 as the tag.
 #[inline]
 pub(crate) fn member_hash(member: &[u8]) -> u64 {
     static STATE: OnceLock<SeedableRandomState> = OnceLock::new();

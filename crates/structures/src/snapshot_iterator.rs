@@ -129,7 +129,7 @@ pub struct Seen<'a> {
 }
 
 impl TableSnapshotIterator {
-    /// A walk over all elements that have not expired by `now`, in Unix milliseconds.
+    /// Makes a walk over all elements that have not expired by `now`, in Unix milliseconds.
     pub fn new(now: u64) -> Self {
         TableSnapshotIterator { now, state: Mutex::new(Ahead { next: Some(0), ..Ahead::default() }) }
     }
@@ -241,7 +241,7 @@ pub enum Step {
 }
 
 impl RankedSnapshotIterator {
-    /// A walk over `left` pairs, of which this is the first.
+    /// Makes a walk over `left` pairs, of which this is the first.
     pub fn new(reverse: bool, left: usize, key: u64, member: &[u8]) -> Self {
         let place = WalkPosition { key, member: member.into(), is_done: false };
         let state = RankedKept { place, left, kept: BTreeMap::new(), new: HashSet::new() };

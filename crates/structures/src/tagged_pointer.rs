@@ -62,7 +62,7 @@ pub fn prefetch_to_change<T>(value: &T) {
     let _ = value;
 }
 
-/// The address as handle bits. Exposes the pointer's provenance, so that [`bits_to_address`] can restore it.
+/// Returns the address as handle bits. Exposes the pointer's provenance, so that [`bits_to_address`] can restore it.
 ///
 /// Aborts the process if the address does not fit, which no supported platform hands out.
 #[inline]
@@ -74,7 +74,7 @@ pub fn address_to_bits<T>(address: *const T) -> u64 {
     bits
 }
 
-/// The inverse of [`address_to_bits`].
+/// Returns the inverse of [`address_to_bits`].
 #[inline]
 pub fn bits_to_address<T>(bits: u64) -> *mut T {
     std::ptr::with_exposed_provenance_mut(bits as usize)

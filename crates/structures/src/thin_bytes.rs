@@ -60,7 +60,7 @@ unsafe impl Send for ThinBytes {}
 unsafe impl Sync for ThinBytes {}
 
 impl ThinBytes {
-    /// A block of `len` bytes: the length, then zeros.
+    /// Makes a block of `len` bytes: the length, then zeros.
     ///
     /// # Panics
     /// When `len` is not within [`PREFIX`] and [`MAX`].
@@ -74,7 +74,7 @@ impl ThinBytes {
         thin
     }
 
-    /// A block of these bytes behind the length.
+    /// Makes a block of these bytes behind the length.
     ///
     /// # Panics
     /// When it would be longer than [`MAX`].
@@ -96,13 +96,13 @@ impl ThinBytes {
         self.tagged.as_ptr().map_addr(|bits| bits & ADDRESS)
     }
 
-    /// Bytes of the block before the start.
+    /// Returns the bytes of the block before the start.
     #[inline]
     fn slack(&self) -> usize {
         self.tagged.as_ptr().addr() >> ADDRESS_BITS
     }
 
-    /// Bytes of the block, the length's own four included.
+    /// Returns the bytes of the block, the length's own four included.
     #[inline]
     #[allow(clippy::len_without_is_empty, reason = "a block has its length at least")]
     pub fn len(&self) -> usize {
@@ -111,14 +111,14 @@ impl ThinBytes {
         u32::from_le(len) as usize
     }
 
-    /// All bytes, the length first.
+    /// Returns all bytes, the length first.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: `len` bytes of the block are initialized, and nobody writes while `self` is borrowed.
         unsafe { std::slice::from_raw_parts(self.start(), self.len()) }
     }
 
-    /// The bytes after the length.
+    /// Returns the bytes after the length.
     #[inline]
     pub fn body_mut(&mut self) -> &mut [u8] {
         let len = self.len();
@@ -152,8 +152,8 @@ impl ThinBytes {
         self.write_len(len);
     }
 
-    /// A block as [`zeroed`](Self::zeroed) makes it, with room at the beginning: about `size` bytes altogether, if the
-    /// slack fits beside the address.
+    /// Makes a block as [`zeroed`](Self::zeroed) makes it, with room at the beginning: about `size` bytes altogether,
+    /// if the slack fits beside the address.
     pub fn roomy(len: usize, size: usize) -> Self {
         let size = rounded(size.min(*SLACKED.end()).max(len));
         let (slack, layout) = (size - len, layout(size - len, len));
@@ -290,7 +290,7 @@ impl ThinBytes {
         }
     }
 
-    /// Bytes that the allocator was asked for.
+    /// Returns the bytes that the allocator was asked for.
     pub fn allocated(&self) -> usize {
         rounded(self.slack() + self.len())
     }
@@ -302,13 +302,13 @@ impl ThinBytes {
     }
 }
 
-/// A pointer to the start of a block that has so many bytes before it.
+/// Returns a pointer to the start of a block that has so many bytes before it.
 #[inline]
 fn tag(start: NonNull<u8>, slack: usize) -> NonNull<u8> {
     start.map_addr(|address| address | slack << ADDRESS_BITS)
 }
 
-/// How a block of this length is allocated.
+/// Returns how a block of this length is allocated.
 fn layout(slack: usize, len: usize) -> Layout {
     assert!((PREFIX..=MAX).contains(&len), "a block of {len} bytes");
     Layout::from_size_align(rounded(slack + len), 1).expect("a block is shorter than isize::MAX")

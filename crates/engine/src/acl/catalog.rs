@@ -17,10 +17,10 @@ pub struct CommandNumber {
 
 /// All commands under their own names, whatever they are called now.
 pub trait CommandCatalog {
-    /// How many commands and subcommands there are.
+    /// Returns how many commands and subcommands there are.
     fn count(&self) -> usize;
 
-    /// The command of this full name, in whatever case.
+    /// Returns the command of this full name, in whatever case.
     fn find(&self, full_name: &[u8]) -> Option<CommandNumber>;
 
     /// Returns the commands of a category, given in any case and without `@`; None: there is no such category.

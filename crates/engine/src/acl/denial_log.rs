@@ -145,7 +145,7 @@ impl DenialLog {
         entries.list.truncate(max);
     }
 
-    /// The last `count` entries, the last one first.
+    /// Returns the last `count` entries, the last one first.
     pub fn last(&self, count: usize) -> Vec<DenialLogEntry> {
         self.entries.lock().list.iter().take(count).cloned().collect()
     }
@@ -155,7 +155,7 @@ impl DenialLog {
         self.entries.lock().list.clear();
     }
 
-    /// Refusals of a kind since the start.
+    /// Returns the number of refusals of a kind since the start.
     pub fn count(&self, denied: Denied) -> u64 {
         self.counts[denied as usize].load(Relaxed)
     }

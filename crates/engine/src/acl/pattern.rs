@@ -20,7 +20,7 @@ enum Kind {
 }
 
 impl Pattern {
-    /// A pattern as KEYS knows it.
+    /// Makes a pattern as KEYS knows it.
     pub fn new(text: &[u8]) -> Pattern {
         let is_special = |byte: &u8| matches!(byte, b'*' | b'?' | b'[' | b'\\');
         let kind = match text {

@@ -83,7 +83,7 @@ impl Quota {
         Ok(())
     }
 
-    /// The rules that make it, in bytes.
+    /// Returns the rules that make it, in bytes.
     pub fn rules(&self) -> Vec<Vec<u8>> {
         let limits = [("ops", self.ops), ("bytes", self.bytes), ("connections", self.connections)];
         let plain =

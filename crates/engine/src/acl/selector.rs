@@ -151,7 +151,8 @@ impl Selector {
         Ok(())
     }
 
-    /// The last rule about a command counts; one about a container replaces those about its subcommands.
+    /// Records a rule about a command: the last one counts; one about a container replaces the rules about its
+    /// subcommands.
     fn note(&mut self, name: &str, allowed: bool) {
         let is_replaced =
             |rule: &String| rule[1..].strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('|'));
@@ -237,7 +238,7 @@ impl Selector {
         }
     }
 
-    /// The rules about commands that make it.
+    /// Returns the rules about commands that make it.
     pub fn command_rules(&self) -> String {
         let all = if self.from_all { "+@all" } else { "-@all" };
         [all].into_iter().chain(self.rules.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")

@@ -74,7 +74,7 @@ pub enum Push {
 }
 
 impl Push {
-    /// Bytes that it takes while it waits, about.
+    /// Returns the bytes that it takes while it waits, about.
     pub fn size(&self) -> usize {
         const REST: usize = 128;
         REST + match self {
@@ -158,7 +158,7 @@ impl Local {
 }
 
 impl PubSub {
-    /// Without subscribers.
+    /// Makes the tables of so many workers, without subscribers.
     pub fn new(workers: usize) -> Self {
         let hasher = RandomState::default();
         let channels = || CachePadded::new(RwLock::new(HashMap::with_hasher(hasher.clone())));
@@ -182,7 +182,7 @@ impl PubSub {
         &channels[self.hasher.hash_one(name) as usize % SHARDS]
     }
 
-    /// The connection `token` of `worker` listens to this name from now on. It must not do so already.
+    /// Subscribes the connection `token` of `worker` to this name. It must not be subscribed already.
     pub fn subscribe(&self, worker: usize, token: usize, kind: ChannelKind, name: &Name) {
         self.workers[worker].local.lock().names(kind).entry(Arc::clone(name)).or_default().insert(token);
         let add = |counts: &mut Counts| {
@@ -233,7 +233,7 @@ impl PubSub {
         }
     }
 
-    /// A client has made its first subscription, or given up its last.
+    /// Counts a client that has made its first subscription, or given up its last.
     pub fn count_subscriber(&self, comes: bool) {
         if comes {
             self.subscribers.fetch_add(1, Relaxed);
@@ -242,7 +242,7 @@ impl PubSub {
         }
     }
 
-    /// Clients with a subscription.
+    /// Returns the number of clients with a subscription.
     pub fn subscribers(&self) -> usize {
         self.subscribers.load(Relaxed)
     }
@@ -354,7 +354,7 @@ impl PubSub {
         }
     }
 
-    /// A connection wants a line of every command from now on, or no longer.
+    /// Starts or ends a connection's feed of a line of every command.
     pub fn monitor(&self, worker: usize, token: usize, on: bool) {
         let side = &self.workers[worker];
         let mut local = side.local.lock();
@@ -383,12 +383,12 @@ impl PubSub {
         }
     }
 
-    /// So much waits for other nodes from now on.
+    /// Sets how much waits for other nodes.
     pub fn set_backlog(&self, backlog: Backlog) {
         self.backlog.store(backlog as u8, Relaxed);
     }
 
-    /// The worker has left messages for other nodes.
+    /// Records that the worker has left messages for other nodes.
     pub fn mark_for_nodes(&self, worker: usize) {
         self.workers[worker].for_nodes.store(true, Relaxed);
     }
@@ -415,7 +415,7 @@ impl PubSub {
         }
     }
 
-    /// Channels or shard channels with subscribers whose names match, in no order.
+    /// Returns the channels or shard channels with subscribers whose names match, in no order.
     pub fn active(&self, kind: ChannelKind, pattern: Option<&[u8]>) -> Vec<Name> {
         let channels = if kind == ChannelKind::Shard { &self.shard_channels } else { &self.channels };
         let mut names = Vec::new();
@@ -426,7 +426,7 @@ impl PubSub {
         names
     }
 
-    /// How many names of a kind have subscribers.
+    /// Returns how many names of a kind have subscribers.
     pub fn count(&self, kind: ChannelKind) -> usize {
         match kind {
             ChannelKind::Channel => self.channels.iter().map(|shard| shard.read().len()).sum(),
@@ -435,7 +435,7 @@ impl PubSub {
         }
     }
 
-    /// Subscribers of a channel or shard channel.
+    /// Returns the number of subscribers of a channel or shard channel.
     pub fn subscribers_of(&self, kind: ChannelKind, channel: &[u8]) -> u64 {
         let channels = self.channels(kind, channel).read();
         channels.get(channel).into_iter().flatten().map(|count| u64::from(*count)).sum()

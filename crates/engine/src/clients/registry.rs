@@ -390,7 +390,7 @@ impl Default for ReplyBuffers {
 }
 
 impl Clients {
-    /// The id of the next client; ids begin with 1 and are never used again.
+    /// Returns the id of the next client; ids begin with 1 and are never used again.
     pub fn next_id(&self) -> u64 {
         self.last_id.fetch_add(1, Relaxed) + 1
     }
@@ -417,7 +417,7 @@ impl Clients {
         by_id.contains_key(&client.id)
     }
 
-    /// The client with this id, if it is connected.
+    /// Returns the client with this id, if it is connected.
     pub fn get(&self, id: u64) -> Option<Arc<ClientInfo>> {
         self.by_id.lock().get(&id).cloned()
     }
@@ -427,7 +427,7 @@ impl Clients {
         self.by_id.lock().values().cloned().collect()
     }
 
-    /// How many clients are connected.
+    /// Returns how many clients are connected.
     pub fn len(&self) -> usize {
         self.by_id.lock().len()
     }

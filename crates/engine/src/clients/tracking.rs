@@ -76,7 +76,7 @@ impl Tracked {
         keys
     }
 
-    /// Keys with readers.
+    /// Returns the number of keys with readers.
     pub fn len(&self) -> usize {
         self.readers.len()
     }
@@ -86,7 +86,7 @@ impl Tracked {
         self.readers.is_empty()
     }
 
-    /// ClientIds of all keys together.
+    /// Returns the number of client ids of all keys together.
     pub fn items(&self) -> usize {
         self.items
     }
@@ -249,12 +249,12 @@ impl Tracking {
         self.on.store(!trackers.is_empty() || self.keys.load(Relaxed) > 0, Relaxed);
     }
 
-    /// Clients that track.
+    /// Returns the number of clients that track.
     pub fn clients(&self) -> usize {
         self.trackers.read().len()
     }
 
-    /// How many prefixes clients have asked for.
+    /// Returns how many prefixes clients have asked for.
     pub fn prefixes(&self) -> usize {
         self.prefixes.read().len()
     }

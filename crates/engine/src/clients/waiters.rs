@@ -208,12 +208,12 @@ impl WaitQueues {
         self.by_key.keys().map(|key| &**key)
     }
 
-    /// How many keys have a client waiting that is to learn of their removal.
+    /// Returns how many keys have a waiting client that is notified of their removal.
     pub fn awaited_gone(&self) -> usize {
         self.by_key.values().filter(|queue| queue.iter().any(|ticket| ticket.request.wants(None))).count()
     }
 
-    /// Keys with waiters.
+    /// Returns the number of keys with waiters.
     pub fn len(&self) -> usize {
         self.by_key.len()
     }

@@ -88,7 +88,8 @@ impl Watchers {
         }
     }
 
-    /// Everything was changed at once (FLUSHALL, SWAPDB): `change` says what a key was and what it is.
+    /// Raises flags after everything was changed at once (FLUSHALL, SWAPDB): `change` returns what a key was and what
+    /// it is.
     pub fn touch_all(&mut self, mut change: impl FnMut(&[u8]) -> (Presence, Presence)) {
         for (key, watches) in &mut self.by_key {
             let (before, after) = change(key);
@@ -98,7 +99,7 @@ impl Watchers {
         }
     }
 
-    /// How many keys are watched.
+    /// Returns how many keys are watched.
     pub fn len(&self) -> usize {
         self.by_key.len()
     }

@@ -90,7 +90,7 @@ pub fn parse_command_line(arguments: &[&[u8]]) -> Invocation {
     Invocation::Serve(line)
 }
 
-/// `--save` without a value means no saving.
+/// Whether an option is complete without a value: `--save` alone means no saving.
 fn stands_alone(option: &[u8], next: Option<&&[u8]>) -> bool {
     option.eq_ignore_ascii_case(b"--save") && next.is_none_or(|next| next.starts_with(b"--"))
 }

@@ -333,42 +333,42 @@ const fn entry(name: &'static str, kind: DirectiveKind, default: Preset) -> Dire
     }
 }
 
-/// `yes` or `no`.
+/// Makes a directive that is `yes` or `no`.
 pub const fn flag(name: &'static str, default: bool) -> DirectiveEntry {
     entry(name, DirectiveKind::Flag, Preset::Flag(default))
 }
 
-/// A plain decimal number.
+/// Makes a directive that is a plain decimal number.
 pub const fn integer(name: &'static str, default: i64, min: i64, max: i64) -> DirectiveEntry {
     entry(name, DirectiveKind::Integer { min, max, unit: Unit::Plain }, Preset::Integer(default))
 }
 
-/// A number of bytes, with units.
+/// Makes a directive that is a number of bytes, with units.
 pub const fn memory(name: &'static str, default: i64, min: i64, max: i64) -> DirectiveEntry {
     integer(name, default, min, max).unit(Unit::Memory)
 }
 
-/// A file mode.
+/// Makes a directive that is a file mode.
 pub const fn octal(name: &'static str, default: i64, min: i64, max: i64) -> DirectiveEntry {
     integer(name, default, min, max).unit(Unit::Octal)
 }
 
-/// One of `names`, in any case.
+/// Makes a directive that is one of `names`, in any case.
 pub const fn choice(name: &'static str, names: &'static [&'static str], default: &'static str) -> DirectiveEntry {
     entry(name, DirectiveKind::Choice(names), Preset::Text(default))
 }
 
-/// Any of `names` together; the first stands for none.
+/// Makes a directive that is any of `names` together; the first stands for none.
 pub const fn choices(name: &'static str, names: &'static [&'static str], default: &'static str) -> DirectiveEntry {
     entry(name, DirectiveKind::Choices(names), Preset::Text(default))
 }
 
-/// Any bytes.
+/// Makes a directive that is any bytes.
 pub const fn text(name: &'static str, default: &'static str) -> DirectiveEntry {
     entry(name, DirectiveKind::Text, Preset::Text(default))
 }
 
-/// A directive with a syntax of its own.
+/// Makes a directive with a syntax of its own.
 pub const fn special(name: &'static str, kind: DirectiveKind, default: &'static str) -> DirectiveEntry {
     entry(name, kind, Preset::Text(default))
 }

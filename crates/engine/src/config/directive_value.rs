@@ -230,7 +230,7 @@ impl DirectiveEntry {
     }
 }
 
-/// The words of a value given as one text, as CONFIG SET gives it: split at every blank, none when it is empty.
+/// Returns the words of a value given as one text, as CONFIG SET gives it: split at every blank, none when it is empty.
 pub fn words_of<'t>(entry: &DirectiveEntry, text: &'t [u8]) -> Vec<&'t [u8]> {
     if !entry.takes_words() {
         vec![text]
@@ -434,7 +434,7 @@ fn parse_percentiles(words: &[&[u8]]) -> Result<DirectiveValue, String> {
     Ok(DirectiveValue::Percentiles(values.into()))
 }
 
-/// Six decimals without trailing zeros.
+/// Prints six decimals without trailing zeros.
 pub fn print_percentile(value: f64) -> String {
     let text = format!("{value:.6}");
     text.trim_end_matches('0').trim_end_matches('.').to_string()

@@ -47,7 +47,7 @@ const CLASSES: [(char, u32); 11] = [
 ];
 const TARGETS: [(char, u32); 3] = [('K', KEYSPACE), ('E', KEYEVENT), ('m', KEY_MISS)];
 
-/// `None` for a letter that is no class.
+/// Reads letters; `None` for a letter that is no class.
 pub fn parse(text: &[u8]) -> Option<u32> {
     text.iter().try_fold(0, |flags, &c| {
         if c == b'A' {

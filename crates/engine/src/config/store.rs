@@ -34,7 +34,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The value in force.
+    /// Returns the value in force.
     pub fn value(&self, directive: Directive) -> &DirectiveValue {
         &self.values[directive.index()]
     }
@@ -74,7 +74,7 @@ impl Config {
         })
     }
 
-    /// A `yes`/`no` directive.
+    /// Returns the value of a `yes`/`no` directive.
     pub fn flag(&self, directive: Directive) -> bool {
         match self.value(directive) {
             DirectiveValue::Flag(flag) => *flag,
@@ -82,7 +82,7 @@ impl Config {
         }
     }
 
-    /// A number; a percentage is negative.
+    /// Returns a number; a percentage is negative.
     pub fn int(&self, directive: Directive) -> i64 {
         match self.value(directive) {
             DirectiveValue::Integer(number) => *number,
@@ -90,12 +90,12 @@ impl Config {
         }
     }
 
-    /// A number of bytes, over the whole range of u64.
+    /// Returns a number of bytes, over the whole range of u64.
     pub fn bytes(&self, directive: Directive) -> u64 {
         self.int(directive).cast_unsigned()
     }
 
-    /// A text, empty when there is none.
+    /// Returns a text, empty when there is none.
     pub fn text(&self, directive: Directive) -> &[u8] {
         match self.value(directive) {
             DirectiveValue::Text(text) => text.as_deref().unwrap_or_default(),
@@ -121,7 +121,7 @@ impl Config {
         }
     }
 
-    /// When to save, empty for never.
+    /// Returns when to save, empty for never.
     pub fn save_points(&self) -> &[SavePoint] {
         match self.value(Directive::SAVE) {
             DirectiveValue::Save(points) => points,
@@ -129,12 +129,12 @@ impl Config {
         }
     }
 
-    /// Addresses to listen on; one with a leading `-` may fail to bind.
+    /// Returns the addresses to listen on; one with a leading `-` may fail to bind.
     pub fn bind_addresses(&self) -> &[Arc<[u8]>] {
         self.addresses(Directive::BIND)
     }
 
-    /// The addresses that another such directive names.
+    /// Returns the addresses that another such directive names.
     pub fn addresses(&self, directive: Directive) -> &[Arc<[u8]>] {
         match self.value(directive) {
             DirectiveValue::Bind(addresses) => addresses,
@@ -142,7 +142,7 @@ impl Config {
         }
     }
 
-    /// The limits of this class, of `client-output-buffer-limit`.
+    /// Returns the limits of this class, of `client-output-buffer-limit`.
     pub fn output_buffer_limit(&self, class: ClientClass) -> OutputBufferLimit {
         match self.value(Directive::CLIENT_OUTPUT_BUFFER_LIMIT) {
             DirectiveValue::OutputBufferLimits(limits) => limits[class as usize],
@@ -150,7 +150,7 @@ impl Config {
         }
     }
 
-    /// `oom_score_adj` of a primary, a replica, a child.
+    /// Returns the `oom_score_adj` of a primary, a replica, a child.
     pub fn oom_score_adj_values(&self) -> [i32; 3] {
         match self.value(Directive::OOM_SCORE_ADJ_VALUES) {
             DirectiveValue::OomScoreAdjValues(values) => *values,
@@ -158,7 +158,7 @@ impl Config {
         }
     }
 
-    /// Bits of [`keyspace_events`](super::keyspace_events).
+    /// Returns the bits of [`keyspace_events`](super::keyspace_events).
     pub fn keyspace_events(&self) -> u32 {
         match self.value(Directive::NOTIFY_KEYSPACE_EVENTS) {
             DirectiveValue::KeyspaceEvents(flags) => *flags,
@@ -166,7 +166,7 @@ impl Config {
         }
     }
 
-    /// Percentiles that INFO shows, 0 to 100.
+    /// Returns the percentiles that INFO shows, 0 to 100.
     pub fn percentiles(&self) -> &[f64] {
         match self.value(Directive::LATENCY_TRACKING_INFO_PERCENTILES) {
             DirectiveValue::Percentiles(values) => values,
@@ -174,7 +174,7 @@ impl Config {
         }
     }
 
-    /// The primary to follow from the start.
+    /// Returns the primary to follow from the start.
     pub fn upstream(&self) -> Option<&Upstream> {
         match self.value(Directive::REPLICAOF) {
             DirectiveValue::ReplicaOf(upstream) => upstream.as_ref(),
@@ -277,8 +277,8 @@ struct Changing;
 pub struct Rewriting;
 
 impl ConfigStore {
-    /// A store with this configuration in force. The locks' order is that of the caller's own locks: the store of a
-    /// Sentinel within the server changes while the server's does.
+    /// Makes a store with this configuration in force. The locks' order is that of the caller's own locks: the store of
+    /// a Sentinel within the server changes while the server's does.
     #[track_caller]
     pub fn new(config: Config) -> ConfigStore {
         ConfigStore {
@@ -289,7 +289,7 @@ impl ConfigStore {
         }
     }
 
-    /// Counts up with every change. Compare it first, then take a snapshot.
+    /// Returns the number of changes. Compare it first, then take a snapshot.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
@@ -312,7 +312,7 @@ impl ConfigStore {
         self.snapshot().get(patterns)
     }
 
-    /// CONFIG SET: all of `pairs` (name, value), or nothing.
+    /// Sets all of `pairs` (name, value), or nothing (CONFIG SET).
     ///
     /// # Errors
     /// See [`SetError`]; nothing was changed.
@@ -370,7 +370,7 @@ impl ConfigEdit {
         }
     }
 
-    /// The server follows this one, or nobody.
+    /// Sets the primary that the server follows; None: it follows none.
     pub fn set_upstream(&mut self, upstream: Option<Upstream>) {
         self.config.replace(Directive::REPLICAOF, DirectiveValue::ReplicaOf(upstream));
     }
@@ -390,7 +390,7 @@ impl ConfigEdit {
     }
 }
 
-/// The pairs with their entries, when the caller may set all of them.
+/// Returns the pairs with their entries, when the caller may set all of them.
 fn admit<'p>(
     pairs: &[(&[u8], &'p [u8])],
     caller: Caller,
@@ -419,7 +419,7 @@ fn admit<'p>(
     Ok(wanted)
 }
 
-/// The new configuration, and the directives whose hooks must run.
+/// Returns the new configuration, and the directives whose hooks must run.
 fn evaluate(
     wanted: &[(FoundDirective, &[u8])],
     old: &Config,

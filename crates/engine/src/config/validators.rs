@@ -70,7 +70,7 @@ fn parse_ip<T: std::str::FromStr>(value: &[u8]) -> Option<T> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }
 
-/// The locales that have the order of bytes, the only one here: any character set of `C` and `POSIX`.
+/// Checks that the locale has the order of bytes, the only one here: any character set of `C` and `POSIX`.
 pub fn locale(value: &[u8]) -> Checked {
     let (name, set) = value.split_at(value.iter().position(|&c| c == b'.').unwrap_or(value.len()));
     let plain = |c: &u8| c.is_ascii_alphanumeric() || b"-.".contains(c);

@@ -18,7 +18,7 @@ pub struct ExpiryIndex {
     pub elements: TtlIndex,
 }
 
-/// The earliest expiry of an element, if the entry's value is a collection that has such.
+/// Returns the earliest expiry of an element, if the entry's value is a collection that has such.
 pub(crate) fn element_expiry(entry: &KeyEntry) -> Option<u64> {
     if let Value::Payload(object) = entry.value() { object.next_expiry() } else { None }
 }

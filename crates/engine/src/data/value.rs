@@ -292,7 +292,7 @@ pub enum Str<'a> {
 }
 
 impl<'a> Str<'a> {
-    /// The bytes; those of an integer are written into `digits`.
+    /// Returns the bytes; those of an integer are written into `digits`.
     pub fn bytes<'b>(self, digits: &'b mut itoa::Buffer) -> &'b [u8]
     where
         'a: 'b,
@@ -303,13 +303,13 @@ impl<'a> Str<'a> {
         }
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(self) -> usize {
         self.bytes(&mut itoa::Buffer::new()).len()
     }
 
-    /// The bytes, copied.
+    /// Returns a copy of the bytes.
     pub fn to_vec(self) -> Vec<u8> {
         self.bytes(&mut itoa::Buffer::new()).to_vec()
     }
@@ -326,7 +326,7 @@ impl Object {
         }
     }
 
-    /// A copy; `each` is called for each element that is copied by itself.
+    /// Makes a copy; `each` is called for each element that is copied by itself.
     pub fn copy(&self, each: &dyn Fn()) -> Object {
         match self {
             Object::Set(set) => Object::Set(set.copy(each)),
@@ -381,7 +381,8 @@ impl Object {
         }
     }
 
-    /// Bytes on the heap; of types whose elements have blocks of their own, by the size of `samples` of them.
+    /// Returns the bytes on the heap; of types whose elements have blocks of their own, by the size of `samples` of
+    /// them.
     pub fn memory_usage(&self, samples: usize) -> usize {
         match self {
             Object::String(bytes) => bytes.capacity(),
@@ -393,7 +394,7 @@ impl Object {
         }
     }
 
-    /// The earliest expiry of an element of a collection.
+    /// Returns the earliest expiry of an element of a collection.
     #[inline]
     pub fn next_expiry(&self) -> Option<u64> {
         if let Object::Hash(hash) = self { hash.next_expiry() } else { None }
@@ -437,7 +438,7 @@ pub enum NewString<'a> {
 }
 
 impl<'a> NewString<'a> {
-    /// How a SET stores these bytes: an integer as such when its digits are canonical, short ones inline.
+    /// Encodes bytes for a SET: an integer as such when its digits are canonical, short ones inline.
     pub fn encode(bytes: std::borrow::Cow<'a, [u8]>) -> Self {
         if bytes.len() <= 20
             && let Some(n) = resp::number::parse_i64(&bytes)

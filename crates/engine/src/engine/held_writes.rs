@@ -42,7 +42,7 @@ impl Drop for HeldWrites<'_> {
 }
 
 impl Engine {
-    /// Bytes of the change log that are to become part of the stream for replicas.
+    /// Returns the bytes of the change log that are to become part of the stream for replicas.
     #[inline]
     pub fn unframed(&self) -> u64 {
         self.replication().framed().map_or(0, |framed| self.change_log().appended().saturating_sub(framed))

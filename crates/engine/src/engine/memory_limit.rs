@@ -104,7 +104,7 @@ impl MemoryLimit {
         }
     }
 
-    /// The limit in bytes; `u64::MAX` without one.
+    /// Returns the limit in bytes; `u64::MAX` without one.
     pub fn limit(&self) -> u64 {
         self.limit.load(Relaxed)
     }
@@ -114,7 +114,7 @@ impl MemoryLimit {
         self.is_over.load(Relaxed)
     }
 
-    /// Written only when it changes: all workers read it before each command.
+    /// Sets whether the limit is exceeded. Written only when it changes: all workers read it before each command.
     fn set_over(&self, is_over: bool) {
         if self.is_over() != is_over {
             self.is_over.store(is_over, Relaxed);
@@ -151,7 +151,7 @@ impl MemoryLimit {
 }
 
 impl Engine {
-    /// `maxmemory` or the policy has changed; 0 bytes: there is no limit.
+    /// Sets `maxmemory`, or applies a changed policy; 0 bytes: there is no limit.
     pub fn limit_memory(&self, bytes: u64) {
         let memory_limit = self.memory_limit();
         memory_limit.limit.store(if bytes == 0 { u64::MAX } else { bytes }, Relaxed);
@@ -225,7 +225,7 @@ impl Engine {
         metrics.has_room_until.set(own);
     }
 
-    /// To be called by every worker after each of its turns.
+    /// Ends a turn of a worker. Every worker calls it after each of its turns.
     pub fn end_turn(&self, worker: usize) {
         let own = self.count_allocated(worker);
         let until = &self.metrics()[worker].has_room_until;
@@ -234,8 +234,8 @@ impl Engine {
         }
     }
 
-    /// Before a command, while there is a limit: evicts keys if there is too much. No lock may be held. Returns the
-    /// length of the change log that has all that was evicted; 0: nothing was.
+    /// Evicts keys before a command if there is too much, while there is a limit. No lock may be held. Returns the
+    /// length of the change log that has all evicted keys; 0: none was.
     #[inline]
     pub fn make_room(&self, server: Server) -> u64 {
         if self.has_room(server.worker) {
@@ -345,7 +345,7 @@ impl Engine {
     }
 }
 
-/// Nanoseconds that one command may evict for.
+/// Returns the nanoseconds that one command may evict for.
 fn patience(tenacity: i64) -> u64 {
     const AT_TEN: f64 = 500_000.0;
     match tenacity {

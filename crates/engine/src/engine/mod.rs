@@ -106,13 +106,13 @@ impl Deref for Engine {
 }
 
 impl Engine {
-    /// An engine with the default configuration.
+    /// Makes an engine with the default configuration.
     #[track_caller]
     pub fn new(options: &Options, host: Arc<dyn Host>) -> Self {
         Engine::with_config(options, Config::default(), host)
     }
 
-    /// An empty engine with this configuration in force.
+    /// Makes an empty engine with this configuration in force.
     #[track_caller]
     pub fn with_config(options: &Options, config: Config, host: Arc<dyn Host>) -> Self {
         let options = options.within_limits();
@@ -155,18 +155,18 @@ impl Engine {
         &*self.host
     }
 
-    /// All connected clients.
+    /// Returns all connected clients.
     pub fn clients(&self) -> &Clients {
         &self.clients
     }
 
-    /// All users, and their rights.
+    /// Returns all users, and their rights.
     #[inline(always)]
     pub fn users(&self) -> &Users {
         &self.users
     }
 
-    /// CLIENT PAUSE.
+    /// Returns the state of CLIENT PAUSE.
     pub fn pause(&self) -> &Pause {
         &self.pause
     }
@@ -199,7 +199,7 @@ impl Engine {
         self.pause().hold(self.persistence_status(), hold, false);
     }
 
-    /// A number above all that were given before.
+    /// Returns a number above all that were given before.
     fn next_arrival(&self) -> u64 {
         self.arrivals.fetch_add(1, Relaxed) + 1
     }
@@ -259,7 +259,7 @@ impl Engine {
         self.persistence_status().begin_epoch();
     }
 
-    /// Connections to other servers, and keys on their way there.
+    /// Returns the connections to other servers, and keys on their way there.
     pub fn links(&self) -> &PeerConnections {
         &self.links
     }
@@ -269,7 +269,7 @@ impl Engine {
         &self.stream_hold
     }
 
-    /// The memory limit.
+    /// Returns the memory limit.
     #[inline]
     pub fn memory_limit(&self) -> &MemoryLimit {
         &self.memory_limit
@@ -281,23 +281,23 @@ impl Engine {
         &self.metrics
     }
 
-    /// How many workers there are. Others may be on their way out.
+    /// Returns how many workers there are. Others may be on their way out.
     #[inline(always)]
     pub fn workers(&self) -> usize {
         self.workers.load(Relaxed)
     }
 
-    /// There are so many workers from now on, one at least.
+    /// Sets the number of workers, one at least.
     pub fn set_workers(&self, workers: usize) {
         self.workers.store(workers.max(1), SeqCst);
     }
 
-    /// How fast the counters grow; [`sample_rates`](Self::sample_rates) keeps it up to date.
+    /// Returns how fast the counters grow; [`sample_rates`](Self::sample_rates) keeps it up to date.
     pub fn rates(&self) -> &Rates {
         &self.rates
     }
 
-    /// Subscribers and monitors.
+    /// Returns the subscribers and monitors.
     pub fn pubsub(&self) -> &PubSub {
         &self.pubsub
     }
@@ -340,12 +340,12 @@ impl Engine {
         nanos < self.attention.nanos_of_others.load(Relaxed) && bytes < self.attention.bytes_of_others.load(Relaxed)
     }
 
-    /// The latency monitor.
+    /// Returns the latency monitor.
     pub fn latency(&self) -> &LatencyMonitor {
         &self.latency
     }
 
-    /// SLOWLOG and COMMANDLOG.
+    /// Returns the log of SLOWLOG and COMMANDLOG.
     pub fn command_log(&self) -> &CommandLog {
         &self.command_log
     }
@@ -355,7 +355,7 @@ impl Engine {
         &self.slot_traffic
     }
 
-    /// Commands are counted by slot from now on, or no longer.
+    /// Starts or ends the count of commands by slot.
     pub fn count_by_slot(&self, on: bool) {
         self.slot_traffic.set_on(on);
         self.refresh_attention();

@@ -102,7 +102,7 @@ impl PrefixWalk {
     }
 }
 
-/// Bytes that a key and its value take.
+/// Returns the bytes that a key and its value take.
 fn size_of_entry(entry: &KeyEntry) -> u64 {
     let beyond = if let Value::Payload(object) = entry.value() { object.memory_usage(SAMPLES) } else { 0 };
     (entry.allocated() + beyond) as u64

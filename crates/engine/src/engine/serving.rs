@@ -161,7 +161,7 @@ impl Drop for Claim<'_> {
 }
 
 impl Engine {
-    /// A ticket that waits at none of its keys yet; [`Keys::wait`] puts it there.
+    /// Makes a ticket that waits at none of its keys yet; [`Keys::wait`] puts it there.
     pub fn ticket(&self, blocked: WaitingClient, request: Box<dyn Retry>) -> Arc<Ticket> {
         Ticket::new(blocked, self.next_arrival(), Box::new(Retriable(request)))
     }
@@ -261,7 +261,7 @@ impl Engine {
     }
 }
 
-/// The oldest ticket of a key after those that were tried, if the key is of use to it.
+/// Returns the oldest ticket of a key after those that were tried, if the key is of use to it.
 fn next(db: &Db, name: &[u8], hash: KeyHash, tried: u64, server: Server) -> Option<Arc<Ticket>> {
     if !db.wait_queues.is_waited_for(name) {
         return None;
@@ -272,7 +272,7 @@ fn next(db: &Db, name: &[u8], hash: KeyHash, tried: u64, server: Server) -> Opti
     Some(Arc::clone(ticket))
 }
 
-/// The ticket with the lock that is held, if all its keys are under it.
+/// Returns the ticket with the lock that is held, if all its keys are under it.
 fn candidate<'t>(ticket: &'t Ticket, guard: MutexGuard<'t, Shard>, hash: KeyHash, admitted: Epoch) -> Candidate<'t> {
     let alone = ticket.hashes().iter().all(|other| other.shard() == hash.shard());
     Candidate { ticket, guard: alone.then_some((hash.shard(), guard)), admitted }

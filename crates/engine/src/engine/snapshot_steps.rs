@@ -138,7 +138,7 @@ impl<'l> BeginLocks<'l> {
 }
 
 impl Snapshot<'_> {
-    /// The engine whose keyspace it is.
+    /// Returns the engine whose keyspace it is.
     pub fn engine(&self) -> &Engine {
         self.engine
     }
@@ -153,7 +153,7 @@ impl Snapshot<'_> {
         &self.begun
     }
 
-    /// The shards in which its slots lie, ascending.
+    /// Returns the shards in which its slots lie, ascending.
     pub fn shards(&self) -> &[usize] {
         &self.shards
     }
@@ -189,7 +189,7 @@ impl Snapshot<'_> {
         Ok(self.with_capture(shard, db, |capture, _| capture.take_kept())?.flatten())
     }
 
-    /// None: the database was empty, or is read through.
+    /// Calls `work` with the capture of a database in a shard. None: the database was empty, or is read through.
     fn with_capture<R>(
         &self,
         shard: usize,

@@ -12,7 +12,7 @@ pub trait Connections: Send + Sync {
     /// Ends the connection of a client that `worker` serves.
     fn kill(&self, _worker: usize, _client: u64) {}
 
-    /// In a cluster: sends a published message to subscribers at other nodes, after the next
+    /// Sends a published message to subscribers at other nodes of a cluster, after the next
     /// [`send_to_nodes`](Self::send_to_nodes) at the latest.
     fn publish_to_nodes(&self, _channel: &[u8], _message: &[u8], _is_sharded: bool) {}
 

@@ -31,7 +31,7 @@ use crate::status::deny_reasons::Epoch;
 use smallvec::SmallVec;
 
 impl Keyspace {
-    /// The present epoch.
+    /// Returns the present epoch.
     pub fn epoch(&self) -> Epoch {
         self.persistence_status().deny_reasons().epoch()
     }

@@ -23,7 +23,8 @@ impl Keyspace {
         (0..self.locks.len()).map(|index| std::mem::take(&mut self.locks.one(index).dbs)).collect()
     }
 
-    /// A database of a shard, whose lock is held, has got its table from another data set.
+    /// Updates counts and hints of a database of a shard, whose lock is held, after it has got another data set's
+    /// table.
     pub fn table_came(&self, shard: usize, number: u32, db: &Db) {
         self.keys_came(shard, number, db.table.len());
         // The background looks for expired keys in it.

@@ -110,7 +110,7 @@ impl<'k> Edit<'k> {
         self.value().map(|value| value.kind())
     }
 
-    /// The string as it is now; None when the key is missing.
+    /// Returns the string as it is now; None when the key is missing.
     ///
     /// # Errors
     /// [`Error::WrongType`].
@@ -249,7 +249,7 @@ impl<'k> Edit<'k> {
         result
     }
 
-    /// The collection as it is; None when the key is missing.
+    /// Returns the collection as it is; None when the key is missing.
     ///
     /// # Errors
     /// [`Error::WrongType`].

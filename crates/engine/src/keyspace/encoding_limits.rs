@@ -27,7 +27,7 @@ pub struct EncodingLimits {
 }
 
 impl EncodingLimits {
-    /// The numbers of this configuration.
+    /// Makes the limits of this configuration.
     pub fn new(config: &Config) -> Self {
         let packing = EncodingLimits {
             list_fill: AtomicI64::new(0),
@@ -112,7 +112,7 @@ impl EncodingLimits {
         stream::Limits { bytes: self.stream_bytes.load(Relaxed), entries: self.stream_entries.load(Relaxed) as u64 }
     }
 
-    /// Bytes that a sparse HyperLogLog may have.
+    /// Returns the bytes that a sparse HyperLogLog may have.
     pub fn hll_sparse_max_bytes(&self) -> usize {
         self.hll_sparse_bytes.load(Relaxed)
     }

@@ -69,7 +69,7 @@ impl Glance {
         }
     }
 
-    /// Another thread holds the lock: only the keys are counted.
+    /// Counts the keys of a shard whose lock another thread holds.
     fn count_keys(&mut self, keyspace: &Keyspace, index: usize) {
         for number in 0..LOW as u32 {
             let Some(keys) = keyspace.shard_len(index, number) else { continue };

@@ -129,7 +129,8 @@ impl<'e> HeldLocks<'e> {
         })
     }
 
-    /// `begin`: called at the beginning of each wait for a lock; its result says when that wait times out.
+    /// Locks the shards of these keys. `begin`: called at the beginning of each wait for a lock; its result says when
+    /// that wait times out.
     #[inline(always)]
     fn keys_unless<G: Fn() -> bool>(
         keyspace: &'e Keyspace,
@@ -217,7 +218,7 @@ impl<'e> Locks<'e> {
         }
     }
 
-    /// The shard whose lock is held alone, with its number.
+    /// Returns the shard whose lock is held alone, with its number.
     #[inline(always)]
     pub fn single(&self) -> Option<(usize, &Shard)> {
         Some((self.index, self.one.as_deref()?))
@@ -271,13 +272,13 @@ impl<'e> Locks<'e> {
         self.one.take().is_some()
     }
 
-    /// The shard, if its lock is the only one.
+    /// Returns the shard, if its lock is the only one.
     #[inline(always)]
     pub fn only(&mut self, index: usize) -> Option<&mut Shard> {
         self.one.as_deref_mut().filter(|_| self.index == index)
     }
 
-    /// The shard, which is one that the command may touch.
+    /// Returns the shard, which is one that the command may touch.
     #[inline(always)]
     pub fn get(&mut self, index: usize) -> &mut Shard {
         if let Some(guard) = &mut self.one {
@@ -296,7 +297,7 @@ impl<'e> Locks<'e> {
         }
     }
 
-    /// The shard, if it is locked already.
+    /// Returns the shard, if it is locked already.
     pub fn shared(&self, index: usize) -> Option<&Shard> {
         match (&self.one, &self.others) {
             (Some(guard), _) => Some(&**guard).filter(|_| self.index == index),
@@ -306,7 +307,7 @@ impl<'e> Locks<'e> {
         }
     }
 
-    /// The shard, if it is locked or the command has the right to any.
+    /// Returns the shard, if it is locked or the command has the right to any.
     pub fn reach(&mut self, index: usize) -> Option<&mut Shard> {
         match (&mut self.one, &mut self.others) {
             (Some(guard), _) => Some(&mut **guard).filter(|_| self.index == index),
@@ -331,7 +332,7 @@ impl<'e> Locks<'e> {
         matches!(self.others, HeldLocks::Anything(_))
     }
 
-    /// The right to any shard, if these locks come with it.
+    /// Returns the right to any shard, if these locks come with it.
     pub fn any(&mut self) -> Option<&mut Escalated<'e, Shard, Lengths>> {
         match &mut self.others {
             HeldLocks::Anything(any) => Some(any),

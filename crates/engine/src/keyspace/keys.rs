@@ -96,12 +96,12 @@ impl<'e> Keys<'e> {
         self.effects.dirty = 0;
     }
 
-    /// All shards.
+    /// Returns all shards.
     pub fn keyspace(&self) -> &'e Keyspace {
         self.keyspace
     }
 
-    /// The time that expiries are compared with, Unix time in milliseconds.
+    /// Returns the time that expiries are compared with, Unix time in milliseconds.
     #[inline(always)]
     pub fn expiry_now(&self) -> UnixMs {
         self.now
@@ -126,7 +126,7 @@ impl<'e> Keys<'e> {
         };
     }
 
-    /// How a use of a key is marked, if it is.
+    /// Returns how a use of a key is marked, if it is.
     #[inline(always)]
     fn used(&self) -> Option<Used> {
         if self.no_touch { None } else { Some(self.used) }
@@ -137,12 +137,12 @@ impl<'e> Keys<'e> {
         self.no_touch = no_touch || self.origin.asker.sees_expired();
     }
 
-    /// How long the command waits for a lock.
+    /// Sets how long the command waits for a lock.
     pub fn set_patience(&mut self, patience: LockTimeout) {
         self.patience = patience;
     }
 
-    /// How long the command waits for a lock.
+    /// Returns how long the command waits for a lock.
     pub fn patience(&self) -> LockTimeout {
         self.patience
     }
@@ -177,7 +177,7 @@ impl<'e> Keys<'e> {
         self.db = db;
     }
 
-    /// The number of the database that the command works in.
+    /// Returns the number of the database that the command works in.
     pub fn db_index(&self) -> u32 {
         self.db
     }
@@ -205,7 +205,7 @@ impl<'e> Keys<'e> {
         self.lookup(key, None, false)
     }
 
-    /// Not inlined: handlers are small and this is not.
+    /// Looks a key up. Not inlined: handlers are small and this is not.
     #[inline(never)]
     fn lookup(&mut self, key: Key<'_>, used: Option<Used>, tells: bool) -> Option<Found<'_>> {
         let (index, local) = place(key);
@@ -273,13 +273,13 @@ impl<'e> Keys<'e> {
         Some(found.value())
     }
 
-    /// The key's value, or None.
+    /// Returns the key's value, or None.
     #[inline(always)]
     pub fn value(&mut self, key: Key<'_>) -> Option<Value<'_>> {
         self.find(key).map(|found| found.value())
     }
 
-    /// The key's string, or None.
+    /// Returns the key's string, or None.
     ///
     /// # Errors
     /// [`Error::WrongType`].
@@ -288,7 +288,7 @@ impl<'e> Keys<'e> {
         self.value(key).map(|value| value.as_string()).transpose()
     }
 
-    /// The key's collection, or None.
+    /// Returns the key's collection, or None.
     ///
     /// # Errors
     /// [`Error::WrongType`].
@@ -325,7 +325,7 @@ impl<'e> Keys<'e> {
         if is_empty { self.edit_stale(key) } else { self.edit(key) }
     }
 
-    /// An edit that is one step, where the key's shard is the only one that is locked.
+    /// Returns an edit that is one step, where the key's shard is the only one that is locked.
     #[inline(always)]
     fn in_place_edit<'k>(&'k mut self, key: Key<'k>) -> Option<InPlaceEdit<'k>> {
         let used = self.used();
@@ -341,7 +341,7 @@ impl<'e> Keys<'e> {
         })
     }
 
-    /// [`InPlaceEdit::int`]
+    /// See [`InPlaceEdit::int`].
     #[inline(always)]
     pub fn update_int(
         &mut self,
@@ -352,7 +352,7 @@ impl<'e> Keys<'e> {
         self.in_place_edit(key)?.int(class, change)
     }
 
-    /// [`InPlaceEdit::collection`]
+    /// See [`InPlaceEdit::collection`].
     #[inline(always)]
     pub fn update<C: Collection, R>(
         &mut self,
@@ -441,17 +441,17 @@ impl<'e> Keys<'e> {
         }
     }
 
-    /// The queues that a key of this hash is in.
+    /// Returns the queues that a key of this hash is in.
     pub(crate) fn wait_queues(&mut self, db: u32, hash: KeyHash) -> &mut WaitQueues {
         &mut self.shard_at(hash).dbs[db].wait_queues
     }
 
-    /// The shard of a key whose lock is held.
+    /// Returns the shard of a key whose lock is held.
     pub fn shard_at(&mut self, hash: KeyHash) -> &mut Shard {
         self.held.get(hash.shard())
     }
 
-    /// The shard of this key, locked for the call if the command holds nothing.
+    /// Visits the shard of this key, locked for the call if the command holds nothing.
     ///
     /// # Errors
     /// [`Error::WouldBlock`]
@@ -524,7 +524,7 @@ impl<'e> Keys<'e> {
         Ok(())
     }
 
-    /// The libraries of functions as the command sees them.
+    /// Returns the libraries of functions as the command sees them.
     #[inline]
     pub fn libraries(&self) -> SeenLibraries<'e> {
         self.keyspace.scripts().libraries_seen(self.changed_libraries)
@@ -634,7 +634,7 @@ fn notify(keyspace: &Keyspace, effects: &mut Effects, db: u32, class: EventClass
     }
 }
 
-/// The key's shard, and its hash there.
+/// Returns the key's shard, and its hash there.
 #[inline(always)]
 fn place(key: Key<'_>) -> (usize, u64) {
     (key.hash.shard(), key.hash.local())

@@ -151,7 +151,7 @@ impl DbOverview {
         self.watched += other.watched;
     }
 
-    /// Mean time left of keys with an expiry, in milliseconds, by a sample.
+    /// Returns the mean time left of keys with an expiry, in milliseconds, by a sample.
     pub fn mean_ttl(&self) -> u64 {
         self.left.checked_div(u128::from(self.left_of)).unwrap_or(0) as u64
     }
@@ -171,7 +171,7 @@ pub struct DbSummary {
 }
 
 impl Keyspace {
-    /// Keys in a database.
+    /// Returns the number of keys in a database.
     pub fn len(&self, db: u32) -> usize {
         let locked = |index| self.locks.one(index).dbs[db].table.len();
         (0..self.locks.len()).map(|index| self.shard_len(index, db).unwrap_or_else(|| locked(index))).sum()
@@ -200,7 +200,7 @@ impl Keyspace {
         sum
     }
 
-    /// Statistics of all shards.
+    /// Returns the statistics of all shards.
     pub fn stats(&self) -> ShardStats {
         self.stats_unless(|| false).unwrap_or_default()
     }

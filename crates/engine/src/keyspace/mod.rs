@@ -122,7 +122,7 @@ pub struct Keyspace {
 }
 
 impl Keyspace {
-    /// `options`: [within the limits](Options::within_limits).
+    /// Makes a keyspace. `options`: [within the limits](Options::within_limits).
     #[track_caller]
     pub(crate) fn new(options: &Options, config: Config, clock: Arc<dyn Clock>) -> Self {
         let &Options { shards, databases, hash_seed, workers, counts_slots } = options;
@@ -158,13 +158,13 @@ impl Keyspace {
         &*self.clock
     }
 
-    /// Slots whose keys clients do not see yet.
+    /// Returns the slots whose keys clients do not see yet.
     #[inline(always)]
     pub fn hidden_slots(&self) -> &HiddenSlots {
         &self.hidden_slots
     }
 
-    /// The shards, each behind its lock.
+    /// Returns the shards, each behind its lock.
     pub fn locks(&self) -> &LockSet<Shard, Lengths> {
         &self.locks
     }
@@ -174,17 +174,17 @@ impl Keyspace {
         &self.hasher
     }
 
-    /// How many databases there are (`databases`).
+    /// Returns how many databases there are (`databases`).
     pub fn databases(&self) -> usize {
         self.databases
     }
 
-    /// The configuration.
+    /// Returns the configuration.
     pub fn config(&self) -> &ConfigStore {
         &self.config
     }
 
-    /// How large small collections may grow.
+    /// Returns how large small collections may grow.
     pub fn encoding_limits(&self) -> &EncodingLimits {
         &self.encoding_limits
     }
@@ -273,7 +273,7 @@ impl Keyspace {
         self.event_mask.load(Relaxed) & class.0 != 0
     }
 
-    /// The classes and targets of [`keyspace_events`](crate::config::keyspace_events).
+    /// Returns the classes and targets of [`keyspace_events`](crate::config::keyspace_events).
     pub fn event_mask(&self) -> u32 {
         self.event_mask.load(Relaxed)
     }
@@ -283,12 +283,12 @@ impl Keyspace {
         self.event_mask.store(mask, Relaxed);
     }
 
-    /// Counts accesses by frequency (LFU) or by time (LRU).
+    /// Sets whether accesses are counted by frequency (LFU) or by time (LRU).
     pub fn set_access_policy(&self, by_frequency: bool, decay_minutes: u32, log_factor: u32) {
         self.access.set(by_frequency, decay_minutes, log_factor);
     }
 
-    /// How accesses are counted.
+    /// Returns how accesses are counted.
     #[inline]
     pub(crate) fn access(&self) -> &AccessPolicy {
         &self.access
@@ -299,7 +299,7 @@ impl Keyspace {
         self.access.counts_frequency()
     }
 
-    /// The access clock at `now` (Unix time in milliseconds).
+    /// Returns the access clock at `now` (Unix time in milliseconds).
     #[inline]
     pub fn access_clock(&self, now: UnixMs) -> AccessClock {
         self.access.clock(now)

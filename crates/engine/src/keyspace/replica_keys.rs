@@ -24,7 +24,7 @@ struct Keys {
 }
 
 impl ReplicaKeys {
-    /// How many there are.
+    /// Returns how many there are.
     pub fn len(&self) -> usize {
         self.count.load(Relaxed)
     }

@@ -120,7 +120,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// The empty shard of this number.
+    /// Makes the empty shard of this number.
     pub fn new(index: usize) -> Self {
         Shard {
             epoch: Epoch::default(),
@@ -143,7 +143,7 @@ impl Shard {
         self.epoch = self.epoch.max(epoch);
     }
 
-    /// The shard's number.
+    /// Returns the shard's number.
     pub fn index(&self) -> usize {
         self.index
     }
@@ -197,7 +197,7 @@ impl Databases {
         (0..).zip(&*self.low).chain(high)
     }
 
-    /// All that were made, with their numbers.
+    /// Returns all that were made, with their numbers.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Db)> {
         let high = self.high.iter_mut().flat_map(|high| high.iter_mut()).map(|(number, db)| (*number, db));
         (0..).zip(&mut *self.low).chain(high)

@@ -31,7 +31,7 @@ impl Lengths {
         }
     }
 
-    /// Keys of a database; None where there are some of several databases together.
+    /// Returns the number of keys of a database; None where there are some of several databases together.
     fn get(&self, db: u32) -> Option<usize> {
         let keys = self.word(db).load(Relaxed) as usize;
         ((db as usize) < LOW || keys == 0).then_some(keys)
@@ -52,7 +52,7 @@ impl Lengths {
         self.gone.store(0, Relaxed);
     }
 
-    /// Keys of all databases.
+    /// Returns the number of keys of all databases.
     fn total(&self) -> usize {
         self.others.iter().chain([&self.first]).map(|word| word.load(Relaxed) as usize).sum()
     }
@@ -130,7 +130,7 @@ impl Keyspace {
         self.locks().words(shard).get(db)
     }
 
-    /// Keys of all databases in a shard.
+    /// Returns the number of keys of all databases in a shard.
     pub fn shard_total(&self, shard: usize) -> usize {
         self.locks().words(shard).total()
     }

@@ -30,7 +30,7 @@ fn none() -> Counts {
 }
 
 impl SlotCounts {
-    /// Counts of a server that counts, or does not.
+    /// Makes the counts of a server that counts, or does not.
     pub(crate) fn new(is_on: bool) -> SlotCounts {
         SlotCounts { is_on, ..SlotCounts::default() }
     }
@@ -71,12 +71,12 @@ impl SlotCounts {
         self.change(slot, db, |count| count.wrapping_sub(1));
     }
 
-    /// Keys of a slot in a database.
+    /// Returns the number of keys of a slot in a database.
     pub fn of(&self, slot: u16, db: u32) -> usize {
         self.get(db).map_or(0, |counts| counts[usize::from(slot)].load(Relaxed) as usize)
     }
 
-    /// Keys of slots in all databases.
+    /// Returns the numbers of keys of slots in all databases.
     pub fn in_all(&self, slots: Range<usize>) -> Vec<usize> {
         let mut sums = vec![0; slots.len()];
         let mut add = |counts: &Counts| {
@@ -119,18 +119,18 @@ impl SlotCounts {
 }
 
 impl Keyspace {
-    /// Keys of each slot.
+    /// Returns the numbers of keys of each slot.
     #[inline(always)]
     pub fn slot_counts(&self) -> &SlotCounts {
         &self.slot_counts
     }
 
-    /// Keys of a database in a shard, whose lock is held, without those that clients do not see.
+    /// Returns the number of keys of a database in a shard, whose lock is held, without those that clients do not see.
     pub fn visible_in(&self, shard: &Shard, db: u32) -> usize {
         shard.dbs[db].table.len().saturating_sub(self.hidden_in(shard.index(), db))
     }
 
-    /// Keys of a database in a shard that clients do not see.
+    /// Returns the number of keys of a database in a shard that clients do not see.
     fn hidden_in(&self, shard: usize, db: u32) -> usize {
         let (slots, hidden) = (self.hasher().slots_of(shard), self.hidden_slots());
         if !hidden.hides_any(slots.clone()) {
@@ -139,7 +139,7 @@ impl Keyspace {
         self.slot_counts.sum(slots, db, |slot| hidden.hides(slot))
     }
 
-    /// Keys of a database that clients do not see.
+    /// Returns the number of keys of a database that clients do not see.
     pub fn hidden_len(&self, db: u32) -> usize {
         if !self.hidden_slots().is_any() {
             return 0;

@@ -17,7 +17,7 @@ struct SharedHint {
 }
 
 impl SharedHint {
-    /// Words of different hints, if it is just being set.
+    /// Returns the hint; it mixes words of different hints, if it is just being set.
     #[inline(always)]
     fn get(&self) -> BucketHint {
         let [new, new_len, old, old_len, frontier] = self.words.each_ref().map(|word| word.load(Relaxed));
@@ -25,7 +25,7 @@ impl SharedHint {
         BucketHint { new: array(new, new_len), old: array(old, old_len), frontier }
     }
 
-    /// Written only when it differs, so that readers keep their copies of the line.
+    /// Sets the hint. Written only when it differs, so that readers keep their copies of the line.
     #[inline]
     fn set(&self, hint: BucketHint) {
         if self.get() != hint {

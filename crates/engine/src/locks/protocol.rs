@@ -110,7 +110,7 @@ impl<T, W: Default> LockSet<T, W> {
 }
 
 impl<T, W> LockSet<T, W> {
-    /// How many locks there are, without the gate.
+    /// Returns how many locks there are, without the gate.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
@@ -120,7 +120,7 @@ impl<T, W> LockSet<T, W> {
         self.slots.is_empty()
     }
 
-    /// The words beside a lock.
+    /// Returns the words beside a lock.
     #[inline(always)]
     pub fn words(&self, index: usize) -> &W {
         &self.slots[index].words

@@ -52,7 +52,7 @@ pub struct LibraryChange {
 }
 
 impl Libraries {
-    /// How many libraries there are.
+    /// Returns how many libraries there are.
     pub fn len(&self) -> usize {
         self.by_name.len()
     }
@@ -62,7 +62,7 @@ impl Libraries {
         self.by_name.is_empty()
     }
 
-    /// How many functions they have.
+    /// Returns how many functions they have.
     pub fn functions(&self) -> usize {
         self.by_function.len()
     }

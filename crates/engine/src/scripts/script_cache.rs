@@ -75,7 +75,7 @@ pub struct SeenLibraries<'s> {
 }
 
 impl SeenLibraries<'_> {
-    /// The libraries themselves.
+    /// Returns the libraries themselves.
     pub fn all(self) -> Arc<Libraries> {
         let shared = self.scripts.libraries.lock();
         Arc::clone(shared.changed.as_ref().filter(|_| self.changes).unwrap_or(&shared.known))
@@ -154,13 +154,13 @@ fn next_generation() -> u64 {
 }
 
 impl Scripts {
-    /// A number that changes when the scripts are flushed, and that no other engine's scripts have.
+    /// Returns a number that changes when the scripts are flushed, and that no other engine's scripts have.
     #[inline]
     pub fn generation(&self) -> u64 {
         self.generation.load(Relaxed)
     }
 
-    /// The script of this SHA, used at `now`.
+    /// Returns the script of this SHA, used at `now`.
     pub fn find(&self, sha: &Sha, now: Nanos) -> Option<Arc<Script>> {
         let found = self.store.lock().scripts.get(sha).cloned();
         found.inspect(|script| self.touch(script, now))
@@ -234,23 +234,23 @@ impl Scripts {
         self.insecure_api.load(Relaxed)
     }
 
-    /// Scripts, and the bytes that they take up.
+    /// Returns the number of scripts, and the bytes that they take up.
     pub fn totals(&self) -> (usize, usize) {
         let store = self.store.lock();
         (store.scripts.len(), store.scripts.values().map(|script| script.text.len() + OVERHEAD).sum())
     }
 
-    /// Scripts of EVAL that were forgotten for others.
+    /// Returns the number of scripts of EVAL that were evicted.
     pub fn evicted(&self) -> u64 {
         self.store.lock().evicted
     }
 
-    /// Counts evicted scripts anew (CONFIG RESETSTAT).
+    /// Resets the count of evicted scripts (CONFIG RESETSTAT).
     pub fn reset_evicted(&self) {
         self.store.lock().evicted = 0;
     }
 
-    /// Bytes that the libraries take up.
+    /// Returns the bytes that the libraries take up.
     pub fn library_bytes(&self) -> usize {
         let function = |function: &Function| {
             OVERHEAD + function.name.len() + function.description.as_ref().map_or(0, |text| text.len())
@@ -261,18 +261,18 @@ impl Scripts {
         self.libraries().iter().map(library).sum()
     }
 
-    /// The libraries as they are now.
+    /// Returns the libraries as they are now.
     pub fn libraries(&self) -> Arc<Libraries> {
         Arc::clone(&self.libraries.lock().known)
     }
 
-    /// The libraries as a command sees them; `changes`: it has changed them itself.
+    /// Returns the libraries as a command sees them; `changes`: it has changed them itself.
     #[inline]
     pub fn libraries_seen(&self, changes: bool) -> SeenLibraries<'_> {
         SeenLibraries { scripts: self, changes }
     }
 
-    /// The change log's length after the last change of the libraries that is in it.
+    /// Returns the change log's length after the last change of the libraries that is in it.
     pub fn libraries_logged_to(&self) -> u64 {
         self.libraries_logged_to.load(Acquire)
     }
@@ -390,7 +390,7 @@ impl Scripts {
         }
     }
 
-    /// Bytes that the interpreters of all workers take up.
+    /// Returns the bytes that the interpreters of all workers take up.
     pub fn interpreter_bytes(&self) -> usize {
         self.interpreters.load(Relaxed)
     }

@@ -80,18 +80,18 @@ impl Copies {
         Copies { total, held, waiting, peak, memory, complete, has_failed: AtomicBool::new(false), scratch }
     }
 
-    /// Bytes of old values that were copied.
+    /// Returns the bytes of old values that were copied.
     pub fn total(&self) -> u64 {
         self.total.load(Relaxed)
     }
 
-    /// Bytes that wait to be taken: by a step where they are, or by
+    /// Returns the bytes that wait to be taken: by a step where they are, or by
     /// [`Snapshot::drain`](crate::engine::snapshot_steps::Snapshot::drain).
     pub fn waiting(&self) -> u64 {
         self.waiting.load(Relaxed)
     }
 
-    /// The most memory that old values took at once.
+    /// Returns the most memory that old values took at once.
     pub fn peak(&self) -> u64 {
         self.peak.load(Relaxed)
     }
@@ -256,7 +256,7 @@ impl SharedImages {
 }
 
 impl BeforeImages {
-    /// `is_loose`: these are whole keys, which can be taken away at any time.
+    /// Makes an empty one. `is_loose`: it holds whole keys, which can be taken away at any time.
     pub(crate) fn new(copies: Arc<Copies>, is_loose: bool) -> BeforeImages {
         let held = ImageBytes { bytes: 0, is_loose, copies };
         BeforeImages { parts: Vec::new(), end: Vec::new(), keys: 0, held, uncounted: 0 }

@@ -45,7 +45,7 @@ pub(crate) struct Seat<'s> {
 }
 
 impl OpenSnapshots {
-    /// How many there are.
+    /// Returns how many there are.
     pub fn len(&self) -> usize {
         self.open.load(Relaxed)
     }
@@ -55,7 +55,7 @@ impl OpenSnapshots {
         self.len() == 0
     }
 
-    /// The right to one more; None if there are too many.
+    /// Returns the right to one more; None if there are too many.
     pub(crate) fn enter(&self, purpose: Purpose) -> Option<Seat<'_>> {
         if let Some(seats) = self.seats(purpose) {
             let more = |open| Some(open + 1).filter(|more| *more <= TRANSFERS_MAX);

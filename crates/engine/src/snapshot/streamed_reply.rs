@@ -239,7 +239,7 @@ impl StreamedReplies {
         self.end(name).iter().for_each(|listing| listing.own(Arc::clone(object)));
     }
 
-    /// The names that are being listed.
+    /// Returns the names that are being listed.
     pub fn names(&self) -> Vec<Box<[u8]>> {
         self.notes.iter().map(|(name, _)| name.clone()).collect()
     }

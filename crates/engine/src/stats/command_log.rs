@@ -88,12 +88,12 @@ impl CommandLog {
         entries.newest.truncate(list.max_len.load(Relaxed));
     }
 
-    /// The newest `count` entries, the newest first.
+    /// Returns the newest `count` entries, the newest first.
     pub fn newest(&self, reason: LogReason, count: usize) -> Vec<LoggedCommand> {
         self.list(reason).entries.lock().newest.iter().take(count).cloned().collect()
     }
 
-    /// How many entries there are.
+    /// Returns how many entries there are.
     pub fn len(&self, reason: LogReason) -> usize {
         self.list(reason).entries.lock().newest.len()
     }

@@ -57,7 +57,7 @@ impl HeavyHitters {
         self.total
     }
 
-    /// The names that are kept, with their weights, in no order.
+    /// Returns the stored names, with their weights, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], u64)> {
         self.weights.iter().map(|(name, weight)| (&**name, *weight))
     }

@@ -34,7 +34,7 @@ pub struct Histogram {
     octaves: [OnceLock<Box<Octave>>; OCTAVES],
 }
 
-/// The bucket of a duration: octave and place in it.
+/// Returns the bucket of a duration: octave and place in it.
 #[inline]
 fn bucket(nanos: u64) -> (usize, usize) {
     let nanos = nanos.clamp(1, MAX);
@@ -99,12 +99,13 @@ impl HistogramSnapshot {
         }
     }
 
-    /// How many durations were counted.
+    /// Returns how many durations were counted.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// The duration in nanoseconds that `percentile` (0 to 100) of all do not exceed, as precise as the buckets are.
+    /// Returns the duration in nanoseconds that `percentile` (0 to 100) of all do not exceed, as precise as the buckets
+    /// are.
     pub fn percentile(&self, percentile: f64) -> u64 {
         let wanted = ((percentile.min(100.0) / 100.0 * self.total as f64 + 0.5) as u64).max(1);
         let mut seen = 0;
@@ -116,8 +117,8 @@ impl HistogramSnapshot {
         if percentile == 0.0 { lowest } else { highest }
     }
 
-    /// The cumulative distribution at steps that double from 1024 ns on: upper limits in microseconds, with the number
-    /// of durations up to there. Steps that add none are left out.
+    /// Returns the cumulative distribution at steps that double from 1024 ns on: upper limits in microseconds, with the
+    /// number of durations up to there. Steps that add none are left out.
     pub fn distribution(&self) -> Vec<(u64, u64)> {
         let mut last = 0;
         let adds = |(_, seen): &(u64, u64)| std::mem::replace(&mut last, *seen) < *seen;

@@ -85,7 +85,7 @@ impl LatencyMonitor {
         }
     }
 
-    /// All events by name.
+    /// Returns all events by name.
     pub fn all(&self) -> Vec<(&'static str, Series)> {
         self.events.lock().iter().map(|(name, series)| (*name, series.clone())).collect()
     }

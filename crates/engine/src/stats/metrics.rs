@@ -305,17 +305,17 @@ pub fn command(workers: &PerWorker<WorkerMetrics>, id: usize) -> CommandTotals {
     sum
 }
 
-/// The largest value of one counter among all workers.
+/// Returns the largest value of one counter among all workers.
 pub fn max(workers: &PerWorker<WorkerMetrics>, counter: impl Fn(&WorkerMetrics) -> &Counter) -> u64 {
     workers.iter().map(|worker| counter(worker).get()).max().unwrap_or(0)
 }
 
-/// The sum of one counter over all workers.
+/// Returns the sum of one counter over all workers.
 pub fn sum(workers: &PerWorker<WorkerMetrics>, counter: impl Fn(&WorkerMetrics) -> &Counter) -> u64 {
     workers.iter().fold(0, |sum, worker| sum.wrapping_add(counter(worker).get()))
 }
 
-/// Error replies of all workers by code.
+/// Returns the error replies of all workers by code.
 pub fn errors(workers: &PerWorker<WorkerMetrics>) -> BTreeMap<Vec<u8>, u64> {
     let mut sum = BTreeMap::new();
     for worker in workers.iter() {

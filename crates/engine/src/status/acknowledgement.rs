@@ -223,12 +223,12 @@ impl Acknowledgement {
         *self.log_end.lock() = end;
     }
 
-    /// The end of the append-only file, if the server ends.
+    /// Returns the end of the append-only file, if the server ends.
     pub fn log_end(&self) -> Option<LogEnd> {
         if self.is_ending() { *self.log_end.lock() } else { None }
     }
 
-    /// Members without which nothing is acknowledged.
+    /// Returns the members without which nothing is acknowledged.
     pub fn missing(&self) -> Vec<MissingMember> {
         self.missing.lock().clone()
     }
@@ -252,7 +252,7 @@ impl Acknowledgement {
         std::mem::take(&mut *self.struck.lock())
     }
 
-    /// INFO's word for whether the server acknowledges.
+    /// Returns INFO's word for whether the server acknowledges.
     pub fn state(&self) -> &'static str {
         *self.state.lock()
     }

@@ -49,13 +49,13 @@ impl DenyReasons {
     /// Reasons that are only measured now and then: with them no epoch begins.
     const MEASURED: u64 = DenyReasons::SHORT_OF_MEMORY | DenyReasons::CONGESTED;
 
-    /// The epoch that these reasons belong to.
+    /// Returns the epoch that these reasons belong to.
     #[inline(always)]
     pub fn epoch(self) -> Epoch {
         Epoch(self.0 & !(DenyReasons::EPOCH - 1))
     }
 
-    /// The word with these of the reasons `among`; None if it has them.
+    /// Returns the word with these of the reasons `among`; None if it has them.
     pub(super) fn with(self, among: u64, reasons: u64) -> Option<DenyReasons> {
         let changed = (self.0 ^ reasons) & among;
         let epochs = if changed & !DenyReasons::MEASURED != 0 { DenyReasons::EPOCH } else { 0 };

@@ -22,7 +22,7 @@ impl LagHold {
         LagHold { hold, most, holds: Mutex::new(false) }
     }
 
-    /// Bytes that the reader may be behind.
+    /// Returns the bytes that the reader may be behind.
     pub fn most(&self) -> u64 {
         self.most
     }

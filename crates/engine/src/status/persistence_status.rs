@@ -320,7 +320,7 @@ impl PersistenceStatus {
         self.failed.load(Relaxed)
     }
 
-    /// Seconds that the last save in the background took.
+    /// Returns the seconds that the last save in the background took.
     pub fn last_seconds(&self) -> Option<i64> {
         Some(self.seconds.load(Relaxed)).filter(|seconds| *seconds > 0).map(|seconds| seconds - 1)
     }

@@ -417,7 +417,7 @@ impl ReplicationStatus {
         self.is_replica.load(Relaxed)
     }
 
-    /// The server that this one follows.
+    /// Returns the server that this one follows.
     pub fn primary(&self) -> Option<PrimaryAddress> {
         self.primary.lock().clone()
     }
@@ -467,7 +467,7 @@ impl ReplicationStatus {
         replicas.iter().any(|replica| replica.client == client && replica.awaits_psync.load(Relaxed))
     }
 
-    /// How many such clients there are.
+    /// Returns how many such clients there are.
     pub fn waiting_psync(&self) -> usize {
         self.replicas.lock().iter().filter(|replica| replica.awaits_psync.load(Relaxed)).count()
     }
@@ -479,7 +479,7 @@ impl ReplicationStatus {
         self.replicas.lock().iter().filter(is_good).count()
     }
 
-    /// Replicas that have the change log up to an offset; `durable`: on their disks.
+    /// Returns the number of replicas that have the change log up to an offset; `durable`: on their disks.
     pub fn count_acked(&self, offset: u64, durable: bool) -> usize {
         let acked = |replica: &ReplicaInfo| match durable {
             true => replica.synced_log.load(Relaxed),
@@ -488,7 +488,7 @@ impl ReplicationStatus {
         self.replicas.lock().iter().filter(|replica| replica.is_online() && acked(replica) >= offset).count()
     }
 
-    /// Numbers of the backlog.
+    /// Returns the numbers of the backlog.
     pub fn backlog(&self) -> BacklogStatus {
         *self.backlog.lock()
     }
@@ -500,7 +500,7 @@ impl ReplicationStatus {
         *self.backlog.lock() = backlog;
     }
 
-    /// Bytes that the stream takes up beyond the wanted size of the backlog, for replicas that are behind.
+    /// Returns the bytes that the stream takes up beyond the wanted size of the backlog, for replicas that are behind.
     pub fn kept_for_replicas(&self) -> u64 {
         self.for_replicas.load(Relaxed)
     }

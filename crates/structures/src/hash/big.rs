@@ -234,7 +234,7 @@ impl BigHash {
         self.table.drain_step(max)
     }
 
-    /// Bytes on the heap, by the size of the first `samples` fields.
+    /// Returns the bytes on the heap, by the size of the first `samples` fields.
     pub(super) fn memory_usage(&self, samples: usize) -> usize {
         let block = |entry: &Field| {
             let long = if let ValueRef::Payload(long) = entry.value() { long.len() } else { 0 };
@@ -279,7 +279,7 @@ impl Clone for BigHash {
 }
 
 impl BigHash {
-    /// A copy; `each` is called for each field.
+    /// Makes a copy; `each` is called for each field.
     pub(super) fn copy(&self, mut each: impl FnMut()) -> Self {
         let mut copy = BigHash::default();
         for field in self.iter() {

@@ -96,7 +96,7 @@ impl Default for Hash {
 }
 
 impl Hash {
-    /// A copy; `each` is called for each field of a table.
+    /// Makes a copy; `each` is called for each field of a table.
     pub fn copy(&self, each: impl FnMut()) -> Hash {
         Hash(match &self.0 {
             Small(pack) => Small(pack.clone()),
@@ -125,7 +125,7 @@ impl Hash {
         Hash(Small(Listpack::from_body(bytes)))
     }
 
-    /// The hash, for reading.
+    /// Returns the hash, for reading.
     #[inline]
     pub fn view(&self) -> View<'_> {
         View::from(self)
@@ -138,7 +138,7 @@ impl Hash {
         }
     }
 
-    /// The earliest expiry of a field.
+    /// Returns the earliest expiry of a field.
     #[inline]
     pub fn next_expiry(&self) -> Option<u64> {
         self.view().next_expiry()
@@ -255,17 +255,17 @@ impl Hash {
         if let Big(big) = &self.0 { big.sweep_step(sweep, show) } else { true }
     }
 
-    /// How full its table is, if it is one.
+    /// Returns how full its table is, if it is one.
     pub fn table_stats(&self) -> Option<hashtable::TableStats> {
         if let Big(big) = &self.0 { Some(big.table_stats()) } else { None }
     }
 
-    /// The listpack, in the form in which it goes to disk.
+    /// Returns the listpack, in the form in which it goes to disk.
     pub fn as_listpack(&self) -> Option<&Listpack> {
         if let Small(pack) = &self.0 { Some(pack) } else { None }
     }
 
-    /// Bytes on the heap, by the size of the first `samples` fields.
+    /// Returns the bytes on the heap, by the size of the first `samples` fields.
     pub fn memory_usage(&self, samples: usize) -> usize {
         match &self.0 {
             Small(pack) => pack.memory_usage(),
@@ -273,7 +273,7 @@ impl Hash {
         }
     }
 
-    /// How many allocations there are to be freed, about.
+    /// Returns how many allocations there are to be freed, about.
     pub fn free_effort(&self) -> usize {
         match &self.0 {
             Small(_) => 1,

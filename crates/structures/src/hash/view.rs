@@ -42,7 +42,7 @@ impl<'a> View<'a> {
         matches!(self.0, Small(_))
     }
 
-    /// Number of fields, including expired ones that are still there.
+    /// Returns the number of fields, including expired ones that are still there.
     #[inline]
     pub fn len(self) -> usize {
         match self.0 {
@@ -60,7 +60,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Number of fields that have not expired.
+    /// Returns the number of fields that have not expired.
     pub fn live_len(self, now: u64) -> usize {
         match self.0 {
             Small(_) => self.len(),
@@ -68,13 +68,13 @@ impl<'a> View<'a> {
         }
     }
 
-    /// A field's value; None for one that has expired by `now`.
+    /// Returns a field's value; None for one that has expired by `now`.
     #[inline]
     pub fn get(self, name: &[u8], now: u64) -> Option<Item<'a>> {
         self.find(name, now).map(|(value, _)| value)
     }
 
-    /// A field's value and expiry.
+    /// Returns a field's value and expiry.
     #[inline]
     pub fn find(self, name: &[u8], now: u64) -> Option<(Item<'a>, Option<u64>)> {
         match self.0 {
@@ -91,7 +91,7 @@ impl<'a> View<'a> {
         self.find(name, now).is_some()
     }
 
-    /// The earliest expiry of a field.
+    /// Returns the earliest expiry of a field.
     #[inline]
     pub fn next_expiry(self) -> Option<u64> {
         match self.0 {
@@ -100,7 +100,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// How many fields have an expiry.
+    /// Returns how many fields have an expiry.
     pub fn volatile_len(self) -> usize {
         match self.0 {
             Small(_) => 0,
@@ -108,7 +108,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Every field with its value and expiry, also those that have expired.
+    /// Shows every field with its value and expiry, expired ones included.
     pub fn visit_all(self, mut show: impl FnMut(Item<'a>, Item<'a>, Option<u64>)) {
         match self.0 {
             Small(pack) => pairs(pack).for_each(|(name, value)| show(name, value, None)),
@@ -191,7 +191,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The name of the encoding, as clients know it.
+    /// Returns the name of the encoding, as clients know it.
     pub fn encoding(self) -> &'static str {
         match self.0 {
             Small(_) => "listpack",

@@ -41,7 +41,7 @@ impl BucketArray {
         BucketArray { start: NonNull::from_ref(&NO_BUCKET), len: 0, mapping: None }
     }
 
-    /// `len` empty buckets.
+    /// Makes `len` empty buckets.
     pub(super) fn new(len: usize) -> Self {
         if len == 0 {
             return Self::empty();
@@ -60,7 +60,7 @@ impl BucketArray {
         }
     }
 
-    /// `None` if the kernel refuses, which it can do for lack of mappings when there is memory.
+    /// Maps the memory; `None` if the kernel refuses, which it can do for lack of mappings when there is memory.
     fn mapped(len: usize, bytes: usize) -> Option<Self> {
         let mut map = MmapMut::map_anon(bytes).ok()?;
         // A mapping begins at a page, which is aligned enough for a line.
@@ -83,7 +83,7 @@ impl BucketArray {
         self.start.as_ptr().addr()
     }
 
-    /// The bucket that this hash belongs to, or an empty one if the array has none.
+    /// Returns the bucket that this hash belongs to, or an empty one if the array has none.
     #[inline]
     pub(super) fn home(&self, hash: u64) -> &Bucket {
         let i = index(hash, self.len);
@@ -155,8 +155,8 @@ impl BucketArray {
         }
     }
 
-    /// Bytes in use if no bucket from `touched` on was ever used: mapped memory counts from its first use until it is
-    /// given back, other memory always.
+    /// Returns the bytes in use if no bucket from `touched` on was ever used: mapped memory counts from its first use
+    /// until it is given back, other memory always.
     pub(super) fn memory_usage(&self, touched: usize) -> usize {
         match &self.mapping {
             Some(mapping) => touched.min(self.len) * LINE - mapping.released,

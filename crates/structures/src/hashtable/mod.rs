@@ -146,7 +146,7 @@ impl<T: TaggedPointer> Default for HashTable<T> {
 
 /// Lookups.
 impl<T: TaggedPointer> HashTable<T> {
-    /// An empty table, which has allocated nothing.
+    /// Makes an empty table, which has allocated nothing.
     pub const fn new() -> Self {
         HashTable {
             new: BucketArray::empty(),
@@ -159,7 +159,7 @@ impl<T: TaggedPointer> HashTable<T> {
         }
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     #[inline]
     pub fn len(&self) -> usize {
         self.counts.entries
@@ -171,7 +171,7 @@ impl<T: TaggedPointer> HashTable<T> {
         self.len() == 0
     }
 
-    /// The entry with this hash for which `eq` holds.
+    /// Returns the entry with this hash for which `eq` holds.
     #[inline]
     pub fn find(&self, hash: u64, mut eq: impl FnMut(&T) -> bool) -> Option<Ref<'_, T>> {
         let tag = tag_of(hash);
@@ -196,7 +196,7 @@ impl<T: TaggedPointer> HashTable<T> {
         Some(SlotRef::new(moved, index(hash, self.array(hash).len()), place))
     }
 
-    /// The entry at a slot. The table must not have been changed since, or it may be another one or none.
+    /// Returns the entry at a slot. The table must not have been changed since, or it may be another one or none.
     #[inline]
     pub fn at(&self, slot_ref: SlotRef) -> Option<Ref<'_, T>> {
         let array = if slot_ref.moved() { &self.new } else { &self.old };
@@ -212,8 +212,8 @@ impl<T: TaggedPointer> HashTable<T> {
         Some(OccupiedEntry::new(array.at_mut(slot_ref.bucket()), &mut self.counts, slot_ref.place(), bits))
     }
 
-    /// The entry at this [`position`] for which `pred` holds, for a caller that does not know the rest of the hash.
-    /// `pred` is asked about every entry of a bucket, also those at other positions.
+    /// Returns the entry at this [`position`] for which `pred` holds, for a caller that does not know the rest of the
+    /// hash. `pred` is asked about every entry of a bucket, also those at other positions.
     pub fn find_at_position(&self, position: u64, mut pred: impl FnMut(&T) -> bool) -> Option<Ref<'_, T>> {
         let home = self.home(position << 16);
         self.prefetch_entries(home);
@@ -263,7 +263,7 @@ impl<T: TaggedPointer> HashTable<T> {
         }
     }
 
-    /// An entry chosen by `random`, a uniformly distributed number.
+    /// Returns an entry chosen by `random`, a uniformly distributed number.
     ///
     /// Every entry is equally likely, with two exceptions: one in a chain of `c` > 18 entries is chosen 18/c times as
     /// often as others (with a sound hash and resizing not stopped, fewer than one entry in a thousand is in such a
@@ -335,17 +335,17 @@ impl<T: TaggedPointer> HashTable<T> {
         }
     }
 
-    /// All entries in no particular order.
+    /// Returns all entries in no particular order.
     pub fn iter(&self) -> Iter<'_, T> {
         Iter { table: self, unit: 0, line: None, slots: Slots::NONE }
     }
 
-    /// The number of buckets, of both arrays while resizing.
+    /// Returns the number of buckets, of both arrays while resizing.
     pub fn bucket_count(&self) -> usize {
         self.new.len() + self.old.len()
     }
 
-    /// Bytes on the heap for the table itself, without what its handles point to.
+    /// Returns the bytes on the heap for the table itself, without what its handles point to.
     pub fn memory_usage(&self) -> usize {
         let new = self.new.memory_usage(self.touched());
         let old = self.old.memory_usage(self.old.len());
@@ -368,7 +368,7 @@ impl<T: TaggedPointer> HashTable<T> {
         self.array(hash).home(hash)
     }
 
-    /// The array that an entry with this hash is in.
+    /// Returns the array that an entry with this hash is in.
     #[inline]
     fn array(&self, hash: u64) -> &BucketArray {
         if position(hash) < self.frontier_position { &self.new } else { &self.old }
@@ -389,13 +389,13 @@ impl<T: TaggedPointer> HashTable<T> {
         }
     }
 
-    /// The number of buckets that can have entries: numbered with the old ones from the frontier on first, then the new
-    /// ones up to the frontier's position.
+    /// Returns the number of buckets that can have entries: numbered with the old ones from the frontier on first, then
+    /// the new ones up to the frontier's position.
     fn units(&self) -> usize {
         self.unmoved() + self.touched()
     }
 
-    /// How many new buckets can have entries.
+    /// Returns how many new buckets can have entries.
     fn touched(&self) -> usize {
         buckets_before(self.frontier_position, self.new.len()).min(self.new.len())
     }
@@ -412,7 +412,7 @@ impl<T: TaggedPointer> HashTable<T> {
 
 /// Changes.
 impl<T: TaggedPointer> HashTable<T> {
-    /// The entry with this hash for which `eq` holds, to be changed. Does no resizing.
+    /// Returns the entry with this hash for which `eq` holds, to be changed. Does no resizing.
     #[inline(always)]
     pub fn find_mut(&mut self, hash: u64, eq: impl FnMut(&T) -> bool) -> Option<OccupiedEntry<'_, T>> {
         let (place, bits) = self.locate(hash, eq)?;
@@ -420,8 +420,8 @@ impl<T: TaggedPointer> HashTable<T> {
         Some(OccupiedEntry::new(home, counts, place, bits))
     }
 
-    /// The place of the entry with this hash for which `eq` holds, whether there is one or not. `hasher` gives the hash
-    /// of any entry, and is used if an insertion has to resize.
+    /// Returns the place of the entry with this hash for which `eq` holds, whether there is one or not. `hasher` gives
+    /// the hash of any entry, and is used if an insertion has to resize.
     ///
     /// Should `hasher` panic, entries of one bucket may be hidden until the resize has moved it.
     #[inline]
@@ -504,7 +504,7 @@ impl<T: TaggedPointer> HashTable<T> {
         self.new.len() == 0
     }
 
-    /// The home of a hash, in a table that has buckets, and the counts to keep.
+    /// Returns the home of a hash, in a table that has buckets, and the counts to keep.
     #[inline(always)]
     fn home_mut(&mut self, hash: u64) -> (&mut Bucket, &mut Counts) {
         let array = if position(hash) < self.frontier_position { &mut self.new } else { &mut self.old };
@@ -601,13 +601,13 @@ impl<'a, T: TaggedPointer> IntoIterator for &'a HashTable<T> {
     }
 }
 
-/// A number below `len` (0 if that is 0) from the high bits of a random one.
+/// Returns a number below `len` (0 if that is 0) from the high bits of a random one.
 #[inline]
 fn scale(random: u64, len: usize) -> usize {
     ((u128::from(random) * len as u128) >> 64) as usize
 }
 
-/// The next of a sequence of random numbers that begins with a random one (the finalizer of SplitMix64).
+/// Returns the next of a sequence of random numbers that begins with a random one (the finalizer of SplitMix64).
 fn scramble(state: u64) -> u64 {
     let mut mixed = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

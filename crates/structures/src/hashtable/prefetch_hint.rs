@@ -64,7 +64,7 @@ impl<T: TaggedPointer> EntryHint<T> {
         }
     }
 
-    /// No entry of the bucket's first line is likely, and there are more lines
+    /// Whether no entry of the bucket's first line is likely, and there are more lines
     /// ([`prefetch_chain`](super::HashTable::prefetch_chain)).
     #[inline]
     pub fn is_further(&self) -> bool {

@@ -35,7 +35,7 @@ impl<'a, T: TaggedPointer> OccupiedEntry<'a, T> {
         OccupiedEntry { home, counts, place, bits, value }
     }
 
-    /// The entry.
+    /// Returns the entry.
     #[inline]
     pub fn get(&self) -> &T {
         &self.value

@@ -32,7 +32,7 @@ pub enum Encoding {
     Sparse,
 }
 
-/// The encoding, if these bytes look like a sketch at all.
+/// Returns the encoding, if these bytes look like a sketch at all.
 pub fn encoding(bytes: &[u8]) -> Option<Encoding> {
     if bytes.len() < HEADER || !bytes.starts_with(b"HYLL") {
         return None;
@@ -44,7 +44,7 @@ pub fn encoding(bytes: &[u8]) -> Option<Encoding> {
     }
 }
 
-/// The count that was computed before, if nothing was added since.
+/// Returns the count that was computed before, if nothing was added since.
 pub fn cached_count(bytes: &[u8]) -> Option<u64> {
     let field = bytes.get(CACHED)?;
     (field[7] & OUT_OF_DATE == 0).then(|| u64::from_le_bytes(field.try_into().unwrap_or_default()))

@@ -31,14 +31,14 @@ use header::{DENSE, DENSE_LEN, ENCODING, HEADER, INDEX_BITS, PACKED_LEN, RUN_BIT
 /// The seed that all servers hash elements with.
 const SEED: u64 = 0xadc8_3b19;
 
-/// An empty sketch.
+/// Makes an empty sketch.
 pub fn new() -> Vec<u8> {
     let mut bytes = b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\0".to_vec();
     sparse::push_zeros(&mut bytes, REGISTERS);
     bytes
 }
 
-/// The estimate, computed.
+/// Computes the estimate.
 ///
 /// # Errors
 /// The bytes are no sketch, or its opcodes do not add up.
@@ -98,12 +98,12 @@ pub fn make_dense(bytes: &mut Vec<u8>) -> Result<bool, Corrupt> {
     Ok(true)
 }
 
-/// The opcodes of a sparse sketch, as PFDEBUG DECODE prints them; None for a dense one.
+/// Returns the opcodes of a sparse sketch, as PFDEBUG DECODE prints them; None for a dense one.
 pub fn describe(bytes: &[u8]) -> Option<String> {
     (encoding(bytes)? == Encoding::Sparse).then(|| sparse::describe(&bytes[HEADER..]))
 }
 
-/// The registers of a dense sketch.
+/// Returns the registers of a dense sketch.
 fn packed(bytes: &[u8]) -> Result<&[u8; PACKED_LEN], Corrupt> {
     bytes.get(HEADER..).and_then(|rest| rest.try_into().ok()).ok_or(Corrupt)
 }
@@ -187,7 +187,7 @@ impl Registers {
         Ok(())
     }
 
-    /// One byte each.
+    /// Returns the registers, one byte each.
     pub fn values(&self) -> Box<[u8; REGISTERS]> {
         match &self.0 {
             Form::Zero => zeros(),
@@ -196,7 +196,7 @@ impl Registers {
         }
     }
 
-    /// The estimate.
+    /// Returns the estimate.
     pub fn count(&self) -> u64 {
         estimate::cardinality(&match &self.0 {
             Form::Bytes(registers) => simd::histogram(registers),
@@ -243,7 +243,7 @@ fn place(element: &[u8]) -> (usize, u8) {
     (index, rest.trailing_zeros() as u8 + 1)
 }
 
-/// MurmurHash2 for 64 bits (variant A) of Austin Appleby, read as on a little-endian machine.
+/// Computes MurmurHash2 for 64 bits (variant A) of Austin Appleby, read as on a little-endian machine.
 fn murmur64a(bytes: &[u8], seed: u64) -> u64 {
     const M: u64 = 0xc6a4_a793_5bd1_e995;
     const R: u32 = 47;

@@ -113,7 +113,7 @@ mod avx2 {
     /// Bytes that a step reads: twelve in each half, and four more that are shuffled away.
     const READ: usize = 28;
 
-    /// Sixteen bytes.
+    /// Loads sixteen bytes.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn half(bytes: &[u8]) -> __m128i {
@@ -128,7 +128,7 @@ mod avx2 {
     const REST: usize = 48;
     const _: () = assert!((LEN - REST).is_multiple_of(FORTY) && REST > AT_ONCE);
 
-    /// Three masks in turn for fifteen lanes; the last lane is left out.
+    /// Returns three masks in turn for fifteen lanes; the last lane is left out.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn masks(first: u16, second: u16, third: u16) -> __m256i {
@@ -164,7 +164,7 @@ mod avx2 {
         raise_groups(into, one, other);
     }
 
-    /// The 32 bytes at an index.
+    /// Returns the 32 bytes at an index.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn at(bytes: &[u8; LEN], index: usize) -> __m256i {
@@ -259,7 +259,7 @@ mod avx2 {
     }
 }
 
-/// Both ways have the same result.
+/// Checks that both ways have the same result.
 pub(super) fn self_test() -> Result<(), String> {
     let mut registers = [0u8; REGISTERS];
     for (at, register) in registers.iter_mut().enumerate() {

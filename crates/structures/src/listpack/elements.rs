@@ -40,7 +40,7 @@ impl<'a> Elements<'a> {
         }
     }
 
-    /// Number of elements. Takes a constant time below 65535 of them.
+    /// Returns the number of elements. Takes a constant time below 65535 of them.
     #[inline]
     pub fn len(self) -> usize {
         if self.count < UNCOUNTED { self.count } else { self.iter().count() }
@@ -52,13 +52,13 @@ impl<'a> Elements<'a> {
         self.elements.is_empty()
     }
 
-    /// The elements, from the front.
+    /// Returns the elements, from the front.
     #[inline]
     pub fn iter(self) -> Iter<'a> {
         Iter { elements: self.elements }
     }
 
-    /// The elements from the first on that equals `bytes` among every (`skip` + 1)-th one.
+    /// Returns the elements from the first on that equals `bytes` among every (`skip` + 1)-th one.
     #[inline]
     pub fn find(self, bytes: &[u8], skip: usize) -> Option<Iter<'a>> {
         find(self.elements, bytes, skip).map(|at| Iter { elements: &self.elements[at..] })

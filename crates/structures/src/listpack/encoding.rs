@@ -29,13 +29,13 @@ pub enum Item<'a> {
 }
 
 impl<'a> Item<'a> {
-    /// The element that these bytes become.
+    /// Returns the element that these bytes become.
     #[inline]
     pub fn of(bytes: &'a [u8]) -> Self {
         decimal::parse(bytes).map_or(Item::Bytes(bytes), Item::Int)
     }
 
-    /// The bytes; those of an integer are written into `digits`.
+    /// Returns the bytes; those of an integer are written into `digits`.
     #[inline]
     pub fn bytes<'b>(self, digits: &'b mut itoa::Buffer) -> &'b [u8]
     where
@@ -47,13 +47,13 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Length of the bytes.
+    /// Returns the length of the bytes.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(self) -> usize {
         self.bytes(&mut itoa::Buffer::new()).len()
     }
 
-    /// The bytes, copied.
+    /// Returns a copy of the bytes.
     pub fn to_vec(self) -> Vec<u8> {
         self.bytes(&mut itoa::Buffer::new()).to_vec()
     }
@@ -92,7 +92,7 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// The frame of an element; an integer is all in the part before.
+    /// Returns the frame of an element; an integer is all in the part before.
     pub(super) fn of(item: Item<'_>) -> Self {
         let mut head = [0; 9];
         let (head_len, body_len) = match item {
@@ -113,7 +113,7 @@ impl Frame {
     }
 }
 
-/// Bytes that an element takes.
+/// Returns the bytes that an element takes.
 #[inline]
 pub(super) fn entry_size(item: Item<'_>) -> usize {
     let len = match item {
@@ -242,7 +242,7 @@ pub(super) struct Read<'a> {
     pub size: usize,
 }
 
-/// The element at the beginning of `bytes`. None where there is none: at the end, or where the bytes are not a
+/// Returns the element at the beginning of `bytes`. None where there is none: at the end, or where the bytes are not a
 /// listpack's.
 #[inline]
 pub(super) fn read(bytes: &[u8]) -> Option<Read<'_>> {
@@ -275,7 +275,7 @@ fn string(bytes: &[u8], head: usize, len: usize) -> Option<(Item<'_>, usize)> {
     Some((Item::Bytes(bytes.get(head..end)?), end))
 }
 
-/// Bytes of the element that `bytes` ends with, its back length included.
+/// Returns the bytes of the element that `bytes` ends with, its back length included.
 #[inline]
 pub(super) fn size_before(bytes: &[u8]) -> Option<usize> {
     let mut len = 0usize;

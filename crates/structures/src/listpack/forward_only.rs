@@ -33,7 +33,7 @@ impl<'a> ForwardOnly<'a> {
         self.bytes
     }
 
-    /// The next element, if it is an integer.
+    /// Returns the next element, if it is an integer.
     #[inline]
     pub fn int(&mut self) -> Option<i64> {
         if let Item::Int(n) = self.next()? { Some(n) } else { None }
@@ -114,7 +114,7 @@ impl<'o> Packer<'o> {
     }
 }
 
-/// Bytes that an element takes: bare, and in a listpack.
+/// Returns the bytes that an element takes: bare, and in a listpack.
 #[inline]
 pub fn sizes(item: Item<'_>) -> (usize, usize) {
     let bare = match item {
@@ -151,7 +151,7 @@ pub fn write(to: &mut [u8], item: Item<'_>) -> usize {
     }
 }
 
-/// Bytes that [`write_back`] takes.
+/// Returns the bytes that [`write_back`] takes.
 #[inline]
 pub fn back_size(len: usize) -> usize {
     back_len_size(len)

@@ -65,7 +65,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// `room`: bytes that the elements will take, about.
+    /// Makes a builder. `room`: bytes that the elements will take, about.
     pub fn with_room(room: usize) -> Self {
         let mut bytes = Vec::with_capacity(HEADER + room + 1);
         bytes.resize(HEADER, 0);
@@ -106,7 +106,7 @@ impl Listpack {
     /// Bytes of one without elements.
     pub const EMPTY_LEN: usize = HEADER + 1;
 
-    /// An empty listpack.
+    /// Makes an empty listpack.
     pub fn new() -> Self {
         let mut block = ThinBytes::zeroed(HEADER + 1);
         if let Some(last) = block.body_mut().last_mut() {
@@ -133,7 +133,7 @@ impl Listpack {
         Ok(Listpack { block: ThinBytes::of(&bytes[crate::thin_bytes::PREFIX..]) })
     }
 
-    /// The elements of bytes from elsewhere, none of which are trusted.
+    /// Returns the elements of bytes from elsewhere, none of which are trusted.
     ///
     /// # Errors
     /// As [`from_bytes`](Self::from_bytes).
@@ -170,19 +170,19 @@ impl Listpack {
         &self.block.bytes()[crate::thin_bytes::PREFIX..]
     }
 
-    /// The elements, for reading.
+    /// Returns the elements, for reading.
     #[inline]
     pub fn elements(&self) -> Elements<'_> {
         Elements::of(self.body())
     }
 
-    /// The whole listpack, as it goes to disk.
+    /// Returns the whole listpack, as it goes to disk.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         self.block.bytes()
     }
 
-    /// Number of elements. Takes a constant time below 65535 of them.
+    /// Returns the number of elements. Takes a constant time below 65535 of them.
     #[inline]
     pub fn len(&self) -> usize {
         let count = self.stored_count();
@@ -195,23 +195,23 @@ impl Listpack {
         self.block.len() == HEADER + 1
     }
 
-    /// Length of [`as_bytes`](Self::as_bytes).
+    /// Returns the length of [`as_bytes`](Self::as_bytes).
     #[inline]
     pub fn byte_len(&self) -> usize {
         self.block.len()
     }
 
-    /// Bytes on the heap.
+    /// Returns the bytes on the heap.
     pub fn memory_usage(&self) -> usize {
         self.block.allocated()
     }
 
-    /// Bytes that these would take as an element.
+    /// Returns the bytes that these would take as an element.
     pub fn entry_size(bytes: &[u8]) -> usize {
         Self::item_size(Item::of(bytes))
     }
 
-    /// Bytes that this takes as an element.
+    /// Returns the bytes that this takes as an element.
     pub fn item_size(item: Item<'_>) -> usize {
         encoding::entry_size(item)
     }
@@ -233,25 +233,25 @@ impl Listpack {
         self.before(self.end())
     }
 
-    /// The element after this one.
+    /// Returns the element after this one.
     #[inline]
     pub fn next(&self, pos: Pos) -> Option<Pos> {
         self.pos_at(pos.at() + self.read(pos).size)
     }
 
-    /// The element before this one.
+    /// Returns the element before this one.
     #[inline]
     pub fn prev(&self, pos: Pos) -> Option<Pos> {
         self.before(pos.at())
     }
 
-    /// The element at a place.
+    /// Returns the element at a place.
     #[inline]
     pub fn at(&self, pos: Pos) -> Item<'_> {
         self.read(pos).item
     }
 
-    /// The element at an index; -1 is the last one.
+    /// Returns the element at an index; -1 is the last one.
     pub fn seek(&self, index: isize) -> Option<Pos> {
         let count = self.stored_count();
         let mut steps = index.unsigned_abs();
@@ -276,7 +276,7 @@ impl Listpack {
         Some(pos)
     }
 
-    /// The element that is `steps`, at least one, before the end.
+    /// Returns the element that is `steps`, at least one, before the end.
     fn walk_back(&self, steps: usize) -> Option<Pos> {
         let mut at = self.end();
         for _ in 0..steps {
@@ -295,13 +295,13 @@ impl Listpack {
         elements::find(&self.as_bytes()[pos.at()..], bytes, skip).map(|at| Pos((pos.at() + at) as u32))
     }
 
-    /// The elements in order, from either end.
+    /// Returns the elements in order, from either end.
     #[inline]
     pub fn iter(&self) -> Iter<'_> {
         self.iter_from(Pos(HEADER as u32))
     }
 
-    /// The elements from `pos` on.
+    /// Returns the elements from `pos` on.
     #[inline]
     pub fn iter_from(&self, pos: Pos) -> Iter<'_> {
         Iter { elements: &self.as_bytes()[pos.at()..self.end()] }

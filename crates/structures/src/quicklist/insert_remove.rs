@@ -91,7 +91,7 @@ impl Quicklist {
         }
     }
 
-    /// The element at `offset` of a packed node gives way to one with a node of its own.
+    /// Replaces the element at `offset` of a packed node by one with a node of its own.
     fn replace_by_large(&mut self, at: usize, offset: usize, element: Cow<'_, [u8]>, rules: &Rules) {
         let count = self.nodes.get(at).map_or(0, Node::count);
         if offset + 1 < count {
@@ -233,7 +233,7 @@ impl Quicklist {
     }
 }
 
-/// The nodes that a merge may have left changed.
+/// Returns the nodes that a merge may have left changed.
 fn around(at: usize) -> Range<usize> {
     at.saturating_sub(2)..at + 3
 }

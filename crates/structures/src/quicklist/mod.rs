@@ -80,12 +80,12 @@ pub struct ListStats {
 }
 
 impl Quicklist {
-    /// An empty list that keeps to these rules.
+    /// Makes an empty list that keeps to these rules.
     pub fn new(rules: &Rules) -> Self {
         Quicklist { nodes: Nodes::new(), len: 0, fill: rules.fill, depth: rules.compress_depth }
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
@@ -97,7 +97,7 @@ impl Quicklist {
         self.len == 0
     }
 
-    /// Number of nodes.
+    /// Returns the number of nodes.
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
@@ -109,7 +109,7 @@ impl Quicklist {
         ListStats { nodes: self.nodes.len(), elements: self.len, fill: self.fill.get(), is_compressed, bytes }
     }
 
-    /// Bytes on the heap, near enough.
+    /// Returns the bytes on the heap, near enough.
     pub fn memory_usage(&self) -> usize {
         size_of::<Self>() + self.nodes.memory_usage() + self.nodes.len() * size_of::<Node>()
     }
@@ -123,7 +123,7 @@ impl Quicklist {
         }
     }
 
-    /// The nodes as they lie in memory, for dumps.
+    /// Returns the nodes as they lie in memory, for dumps.
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = NodeView<'_>> {
         self.nodes_from(0)
     }
@@ -133,7 +133,7 @@ impl Quicklist {
         (from..self.nodes.len()).map(|at| self.nodes.get(at).expect("the place of a node").view())
     }
 
-    /// The only node, if there is just one and it is a listpack.
+    /// Returns the only node, if there is just one and it is a listpack.
     pub(crate) fn only_listpack(&self) -> Option<&Listpack> {
         match self.nodes.first() {
             Some(Node::Packed(listpack)) if self.nodes.len() == 1 => Some(listpack),
@@ -151,7 +151,7 @@ impl Quicklist {
         }
     }
 
-    /// The element at an end.
+    /// Returns the element at an end.
     #[inline]
     pub fn edge(&self, end: End) -> Option<Item<'_>> {
         let node = match end {
@@ -253,7 +253,7 @@ impl Quicklist {
         ControlFlow::Continue(())
     }
 
-    /// The elements at these indices, which exist, as they are now.
+    /// Returns the elements at these indices, which exist, as they are now.
     pub fn snapshot(&self, range: Range<usize>) -> ListSnapshot {
         let mut snapshot = ListSnapshot::new(range.len());
         let Some((mut at, offset)) = self.nodes.find(range.start) else { return snapshot };
@@ -270,7 +270,7 @@ impl Quicklist {
         snapshot
     }
 
-    /// The nodes from the one at `from` on, as they are now.
+    /// Returns the nodes from the one at `from` on, as they are now.
     pub fn nodes_left(&self, from: usize) -> NodesLeft {
         NodesLeft::new((from..self.nodes.len()).filter_map(|at| self.nodes.share(at)).collect())
     }

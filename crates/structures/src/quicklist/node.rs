@@ -48,14 +48,14 @@ pub(super) struct Compressed {
 }
 
 impl Weigh for Node {
-    /// Elements.
+    /// Returns the number of elements.
     fn weight(&self) -> usize {
         self.count()
     }
 }
 
 impl Node {
-    /// Elements.
+    /// Returns the number of elements.
     #[inline]
     pub(super) fn count(&self) -> usize {
         match self {
@@ -65,7 +65,7 @@ impl Node {
         }
     }
 
-    /// Bytes when it is not compressed.
+    /// Returns the bytes when it is not compressed.
     #[inline]
     pub(super) fn len(&self) -> usize {
         match self {
@@ -98,7 +98,7 @@ impl Node {
         NodeView { is_plain: self.is_plain(), bytes, compressed_from }
     }
 
-    /// The node as it is before compression, if it is compressed.
+    /// Returns the node as it is before compression, if it is compressed.
     pub(super) fn decompressed(&self) -> Option<Node> {
         let Node::Compressed(compressed) = self else { return None };
         let bytes = lzf::decompress(&compressed.bytes, compressed.len).expect("a node was compressed here");
@@ -142,7 +142,7 @@ impl Node {
         }
     }
 
-    /// Bytes on the heap.
+    /// Returns the bytes on the heap.
     pub(super) fn memory_usage(&self) -> usize {
         match self {
             Node::Packed(listpack) => listpack.memory_usage(),

@@ -29,7 +29,7 @@ impl Nodes {
         Nodes { first: None, middle: Sequence::new(), last: None }
     }
 
-    /// Number of nodes.
+    /// Returns the number of nodes.
     #[inline]
     pub(super) fn len(&self) -> usize {
         usize::from(self.first.is_some()) + self.middle.len() + usize::from(self.last.is_some())
@@ -151,7 +151,7 @@ impl Nodes {
         self.remove(self.middle.len())
     }
 
-    /// Bytes of the nodes on the heap, without those of the tree.
+    /// Returns the bytes of the nodes on the heap, without those of the tree.
     pub(super) fn memory_usage(&self) -> usize {
         (0..self.len()).filter_map(|at| self.get(at)).map(Node::memory_usage).sum()
     }

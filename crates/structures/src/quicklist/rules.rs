@@ -17,12 +17,12 @@ impl Fill {
         Fill(directive.clamp(-(SIZES.len() as i64), i16::MAX.into()) as i16)
     }
 
-    /// The directive.
+    /// Returns the directive.
     pub fn get(self) -> i16 {
         self.0
     }
 
-    /// Bytes of a node, and its elements if they are counted.
+    /// Returns the bytes of a node, and the number of its elements if they are counted.
     #[inline]
     fn limits(self) -> (usize, Option<usize>) {
         match usize::try_from(self.0) {

@@ -70,7 +70,7 @@ impl<T: Weigh> Sequence<T> {
         Sequence { root: Tree::Leaf(Vec::new()), size: Size { things: 0, weight: 0 } }
     }
 
-    /// Number of things.
+    /// Returns the number of things.
     pub(super) fn len(&self) -> usize {
         self.size.things
     }
@@ -159,7 +159,7 @@ impl<T: Weigh> Sequence<T> {
     }
 }
 
-/// The branch that holds the thing at `at`, which becomes its place within the branch.
+/// Returns the branch that holds the thing at `at`, which becomes its place within the branch.
 fn branch_of<T>(branches: &[Branch<T>], at: &mut usize) -> Option<usize> {
     branches.iter().position(|branch| {
         let here = *at < branch.size.things;
@@ -184,7 +184,7 @@ impl<T: Weigh> Tree<T> {
         }
     }
 
-    /// Entries of this node.
+    /// Returns the number of entries of this node.
     fn width(&self) -> usize {
         match self {
             Tree::Leaf(things) => things.len(),
@@ -192,7 +192,7 @@ impl<T: Weigh> Tree<T> {
         }
     }
 
-    /// The thing's weight before and after, and what `change` returned.
+    /// Returns the thing's weight before and after, and what `change` returned.
     fn update<R>(&mut self, mut at: usize, change: impl FnOnce(&mut T) -> R) -> (usize, usize, R) {
         match self {
             Tree::Leaf(things) => {

@@ -56,7 +56,7 @@ impl ListSnapshot {
         (self.skipped, self.beyond) = (skipped, beyond);
     }
 
-    /// Elements that are left.
+    /// Returns the number of elements that are left.
     pub fn len(&self) -> usize {
         self.left
     }

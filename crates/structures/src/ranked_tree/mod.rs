@@ -87,7 +87,7 @@ pub struct RankedTree<T> {
 }
 
 impl<T: Copy> RankedTree<T> {
-    /// An empty tree, which owns no heap memory.
+    /// Makes an empty tree, which owns no heap memory.
     pub const fn new() -> Self {
         RankedTree { root: Node::Leaf(Vec::new()), len: 0 }
     }
@@ -112,7 +112,7 @@ impl<T: Copy> RankedTree<T> {
         RankedTree { root, len }
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -132,7 +132,7 @@ impl<T: Copy> RankedTree<T> {
         self.partition_point(|e| locate(e) != Ordering::Greater)
     }
 
-    /// Rank and value of an element for which `locate` says `Equal`; of several, any.
+    /// Returns rank and value of an element for which `locate` says `Equal`; of several, any.
     pub fn find(&self, mut locate: impl FnMut(&T) -> Ordering) -> Option<(usize, T)> {
         let mut rank = 0;
         let mut node = &self.root;
@@ -151,27 +151,27 @@ impl<T: Copy> RankedTree<T> {
         }
     }
 
-    /// The element at `rank`.
+    /// Returns the element at `rank`.
     pub fn get(&self, rank: usize) -> Option<T> {
         self.rest_of_leaf(rank).first().copied()
     }
 
-    /// The least element.
+    /// Returns the least element.
     pub fn first(&self) -> Option<T> {
         self.get(0)
     }
 
-    /// The greatest element.
+    /// Returns the greatest element.
     pub fn last(&self) -> Option<T> {
         self.get(self.len.checked_sub(1)?)
     }
 
-    /// The elements whose ranks lie in `ranks`, from either end. Ranks past the end are ignored.
+    /// Returns the elements whose ranks lie in `ranks`, from either end. Ranks past the end are ignored.
     pub fn range(&self, ranks: impl RangeBounds<usize>) -> Iter<'_, T> {
         Iter::new(self, self.clamp(ranks))
     }
 
-    /// All elements, from either end.
+    /// Returns all elements, from either end.
     pub fn iter(&self) -> Iter<'_, T> {
         self.range(..)
     }
@@ -252,14 +252,15 @@ impl<T: Copy> RankedTree<T> {
         self.is_empty()
     }
 
-    /// Bytes of the tree, its own struct included, without what the elements point to or the allocator adds.
+    /// Returns the bytes of the tree, its own struct included, without what the elements point to or the allocator
+    /// adds.
     ///
     /// Walks over the inner nodes but no leaf: some 0.1 ms for a million elements.
     pub fn memory_usage(&self) -> usize {
         size_of::<Self>() + self.root.heap_bytes()
     }
 
-    /// The cheap case of `update`: no other leaf, and no first element of a leaf, is concerned.
+    /// Does the cheap case of `update`: no other leaf, and no first element of a leaf, is concerned.
     fn move_in_leaf(
         &mut self,
         mut locate: impl FnMut(&T) -> Ordering,
@@ -310,13 +311,13 @@ impl<T: Copy> RankedTree<T> {
         }
     }
 
-    /// The elements from `rank` to the end of its leaf; empty past the end.
+    /// Returns the elements from `rank` to the end of its leaf; empty past the end.
     fn rest_of_leaf(&self, rank: usize) -> &[T] {
         let (leaf, at) = self.leaf_at(rank);
         leaf.get(at..).unwrap_or_default()
     }
 
-    /// The leaf of the element at `rank` and its index there; an empty leaf past the end.
+    /// Returns the leaf of the element at `rank` and its index there; an empty leaf past the end.
     fn leaf_at(&self, mut rank: usize) -> (&[T], usize) {
         if rank >= self.len {
             return (&[], 0);

@@ -16,7 +16,7 @@ pub struct Members {
 }
 
 impl Members {
-    /// No two members are equal. The table is made for all of them at once.
+    /// Makes the table of so many members, no two of which are equal, for all of them at once.
     pub(super) fn of_distinct<'a>(len: usize, items: impl Iterator<Item = Item<'a>>) -> Self {
         let mut members = Members::default();
         members.table.reserve(len);
@@ -31,7 +31,7 @@ impl Members {
         members
     }
 
-    /// A copy; `each` is called for each member.
+    /// Makes a copy; `each` is called for each member.
     pub(super) fn copy(&self, mut each: impl FnMut()) -> Self {
         let members = self.table.iter().inspect(|_| each());
         Members::of_distinct(self.table.len(), members.map(|member| Item::Bytes(member.bytes())))

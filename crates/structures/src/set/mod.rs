@@ -68,22 +68,22 @@ impl Set {
         }
     }
 
-    /// An empty set in the form of a listpack.
+    /// Makes an empty set in the form of a listpack.
     pub fn small() -> Set {
         Set::Small(Listpack::new())
     }
 
-    /// An empty set in the form of a table.
+    /// Makes an empty set in the form of a table.
     pub fn big() -> Set {
         Set::Big(Box::default())
     }
 
-    /// A table of these `len` members, no two of which are equal.
+    /// Makes a table of these `len` members, no two of which are equal.
     pub fn of_distinct<'a>(len: usize, members: impl Iterator<Item = Item<'a>>) -> Set {
         Set::Big(Box::new(Members::of_distinct(len, members)))
     }
 
-    /// A copy; `each` is called for each member of a table.
+    /// Makes a copy; `each` is called for each member of a table.
     pub fn copy(&self, each: impl FnMut()) -> Set {
         match self {
             Set::Big(members) => Set::Big(Box::new(members.copy(each))),
@@ -135,7 +135,7 @@ impl Set {
         *self = Set::Ints(ints);
     }
 
-    /// The name that OBJECT ENCODING answers.
+    /// Returns the name that OBJECT ENCODING answers.
     pub fn encoding(&self) -> &'static str {
         match self {
             Set::Ints(_) => "intset",
@@ -144,7 +144,7 @@ impl Set {
         }
     }
 
-    /// Number of members.
+    /// Returns the number of members.
     #[inline]
     pub fn len(&self) -> usize {
         match self {
@@ -160,12 +160,12 @@ impl Set {
         self.len() == 0
     }
 
-    /// How full its table is, if it is one.
+    /// Returns how full its table is, if it is one.
     pub fn table_stats(&self) -> Option<hashtable::TableStats> {
         if let Set::Big(members) = self { Some(members.table.stats()) } else { None }
     }
 
-    /// Bytes on the heap.
+    /// Returns the bytes on the heap.
     pub fn memory_usage(&self) -> usize {
         match self {
             Set::Ints(ints) => ints.memory_usage(),
@@ -251,7 +251,7 @@ impl Set {
         self.remove(member.bytes(&mut itoa::Buffer::new()))
     }
 
-    /// The member that `random`, a uniformly distributed number, chooses; each is as likely as another.
+    /// Returns the member that `random`, a uniformly distributed number, chooses; each is as likely as another.
     pub fn random(&self, random: u64) -> Option<Item<'_>> {
         let index = ((u128::from(random) * self.len() as u128) >> 64) as usize;
         match self {
@@ -274,7 +274,7 @@ impl Set {
         Some(taken)
     }
 
-    /// How many pieces freeing it takes.
+    /// Returns how many pieces freeing it takes.
     pub fn free_effort(&self) -> usize {
         match self {
             Set::Big(members) => members.table.len(),
@@ -282,7 +282,7 @@ impl Set {
         }
     }
 
-    /// All members in no particular order.
+    /// Returns all members in no particular order.
     #[inline]
     pub fn iter(&self) -> Iter<'_> {
         match self {
@@ -422,7 +422,7 @@ impl<'a> IntoIterator for &'a Set {
     }
 }
 
-/// The integer that a member is.
+/// Returns the integer that a member is.
 fn integer(member: Item<'_>) -> Option<i64> {
     match member {
         Item::Int(n) => Some(n),
@@ -439,7 +439,7 @@ pub enum TakenMember {
 }
 
 impl TakenMember {
-    /// The member, as the set showed it.
+    /// Returns the member, as the set showed it.
     pub fn item(&self) -> Item<'_> {
         match self {
             TakenMember::Int(n) => Item::Int(*n),

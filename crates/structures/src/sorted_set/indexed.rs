@@ -249,7 +249,7 @@ impl Indexed {
         member_hash::prefetch(&self.index, names);
     }
 
-    /// Bytes on the heap.
+    /// Returns the bytes on the heap.
     pub(super) fn memory_usage(&self) -> usize {
         size_of::<Self>() - size_of_val(&self.tree)
             + self.tree.memory_usage()
@@ -289,7 +289,7 @@ impl Drop for Indexed {
 #[derive(Clone)]
 pub(super) struct Iter<'a>(ranked_tree::Iter<'a, Element>);
 
-/// The pair of an element of a set that is borrowed as long as the result.
+/// Returns the pair of an element of a set that is borrowed as long as the result.
 #[inline]
 fn pair<'a>(element: Element) -> (&'a [u8], f64) {
     let member = element.member();
@@ -360,7 +360,7 @@ impl Element {
     }
 }
 
-/// A number that orders as the score does.
+/// Returns a number that orders as the score does.
 #[inline]
 fn order_key(score: f64) -> u64 {
     // The sum turns -0.0 into 0.0.

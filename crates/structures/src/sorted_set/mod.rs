@@ -99,7 +99,7 @@ impl SortedSet {
         }
     }
 
-    /// A copy; `each` is called for each member, if they are not packed.
+    /// Makes a copy; `each` is called for each member, if they are not packed.
     pub fn copy(&self, each: impl Fn()) -> Self {
         SortedSet(match &self.0 {
             Form::Packed(set) => Form::Packed(set.clone()),
@@ -110,7 +110,7 @@ impl SortedSet {
         })
     }
 
-    /// Number of members.
+    /// Returns the number of members.
     #[inline]
     pub fn len(&self) -> usize {
         match &self.0 {
@@ -124,7 +124,7 @@ impl SortedSet {
         self.len() == 0
     }
 
-    /// The member's score.
+    /// Returns the member's score.
     #[inline]
     pub fn score(&self, member: &[u8]) -> Option<f64> {
         match &self.0 {
@@ -133,12 +133,12 @@ impl SortedSet {
         }
     }
 
-    /// The member's rank in ascending order.
+    /// Returns the member's rank in ascending order.
     pub fn rank(&self, member: &[u8]) -> Option<usize> {
         self.rank_and_score(member).map(|(rank, _)| rank)
     }
 
-    /// The member's rank in ascending order, and its score.
+    /// Returns the member's rank in ascending order, and its score.
     #[inline]
     pub fn rank_and_score(&self, member: &[u8]) -> Option<(usize, f64)> {
         match &self.0 {
@@ -147,7 +147,7 @@ impl SortedSet {
         }
     }
 
-    /// Number of pairs before (`score`, `member`), whether that is present or not.
+    /// Returns the number of pairs before (`score`, `member`), whether that is present or not.
     pub fn rank_of_bound(&self, score: f64, member: &[u8]) -> usize {
         match &self.0 {
             Form::Packed(set) => {
@@ -157,7 +157,8 @@ impl SortedSet {
         }
     }
 
-    /// Number of pairs before the first whose member `before` does not hold for, if it holds for a first part only.
+    /// Returns the number of pairs before the first whose member `before` does not hold for, if it holds for a first
+    /// part only.
     pub fn partition_by_member(&self, mut before: impl FnMut(&[u8]) -> bool) -> usize {
         match &self.0 {
             Form::Packed(set) => set.partition_point(|name, _| before(name)),
@@ -165,7 +166,7 @@ impl SortedSet {
         }
     }
 
-    /// Number of pairs below this score.
+    /// Returns the number of pairs below this score.
     pub fn rank_of_score(&self, score: f64) -> usize {
         match &self.0 {
             Form::Packed(set) => set.partition_point(|_, present| present < score),
@@ -173,7 +174,7 @@ impl SortedSet {
         }
     }
 
-    /// Number of pairs up to this score.
+    /// Returns the number of pairs up to this score.
     pub fn rank_after_score(&self, score: f64) -> usize {
         match &self.0 {
             Form::Packed(set) => set.partition_point(|_, present| present <= score),
@@ -181,7 +182,7 @@ impl SortedSet {
         }
     }
 
-    /// The pairs whose ranks lie in `ranks`, from either end. Ranks past the end are ignored.
+    /// Returns the pairs whose ranks lie in `ranks`, from either end. Ranks past the end are ignored.
     pub fn range(&self, ranks: Range<usize>) -> Iter<'_> {
         let ranks = self.clamp(ranks);
         match &self.0 {
@@ -190,7 +191,7 @@ impl SortedSet {
         }
     }
 
-    /// All pairs, from either end.
+    /// Returns all pairs, from either end.
     pub fn iter(&self) -> Iter<'_> {
         self.range(0..usize::MAX)
     }
@@ -305,7 +306,7 @@ impl SortedSet {
         Some(std::mem::replace(self, SortedSet(Form::Indexed(Box::new(others)))))
     }
 
-    /// How full the table of its members is, if it has one.
+    /// Returns how full the table of its members is, if it has one.
     pub fn table_stats(&self) -> Option<hashtable::TableStats> {
         if let Form::Indexed(indexed) = &self.0 { Some(indexed.table_stats()) } else { None }
     }
@@ -315,7 +316,7 @@ impl SortedSet {
         matches!(self.0, Form::Indexed(_))
     }
 
-    /// The name of the form, as clients know it.
+    /// Returns the name of the form, as clients know it.
     pub fn encoding(&self) -> &'static str {
         match self.0 {
             Form::Packed(_) => "listpack",
@@ -323,7 +324,7 @@ impl SortedSet {
         }
     }
 
-    /// Bytes of the set, its own struct included, without what the allocator adds.
+    /// Returns the bytes of the set, its own struct included, without what the allocator adds.
     pub fn memory_usage(&self) -> usize {
         let heap = match &self.0 {
             Form::Packed(set) => set.allocated(),
@@ -345,7 +346,7 @@ impl SortedSet {
         }
     }
 
-    /// How many pieces freeing it takes.
+    /// Returns how many pieces freeing it takes.
     pub fn free_effort(&self) -> usize {
         match &self.0 {
             Form::Packed(_) => 1,

@@ -140,7 +140,7 @@ unsafe impl TaggedPointer for ScoredMember {
     }
 }
 
-/// Bytes of the block of a name.
+/// Returns the bytes of the block of a name.
 fn block_size(name: usize) -> usize {
     let length = if name < LONG { 1 } else { 9 };
     (LENGTH_AT + length + name).next_multiple_of(8)
@@ -192,7 +192,7 @@ impl MemberBlocks {
         MemberBlocks { roomy: [ptr::null_mut(); CLASSES], pages: Vec::new(), long_bytes: 0 }
     }
 
-    /// A new member.
+    /// Makes a new member.
     pub(super) fn add(&mut self, name: &[u8], score: f64) -> ScoredMember {
         let size = block_size(name.len());
         let block = if size <= CELL_MAX { self.take_cell(size) } else { self.allocate_long(size) };
@@ -264,7 +264,7 @@ impl MemberBlocks {
         self.pages.is_empty()
     }
 
-    /// Bytes allocated for blocks.
+    /// Returns the bytes allocated for blocks.
     pub(super) fn allocated(&self) -> usize {
         self.pages.len() * PAGE + self.pages.capacity() * size_of::<NonNull<Page>>() + self.long_bytes
     }

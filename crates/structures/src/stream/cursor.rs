@@ -94,13 +94,13 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Fields of this entry that are unread.
+    /// Returns the number of fields of this entry that are unread.
     #[inline]
     pub fn width(&self) -> usize {
         self.walk.as_ref().map_or(0, |walk| walk.pairs)
     }
 
-    /// The next field of this entry and its value.
+    /// Returns the next field of this entry and its value.
     #[inline]
     pub fn field(&mut self) -> Option<(Item<'a>, Item<'a>)> {
         let walk = self.walk.as_mut()?;

@@ -45,7 +45,7 @@ impl Consumer {
         self.pending.range(start..).copied()
     }
 
-    /// How many entries it has not acknowledged.
+    /// Returns how many entries it has not acknowledged.
     pub fn pending_len(&self) -> usize {
         self.pending.len()
     }
@@ -70,7 +70,7 @@ impl ConsumerGroup {
         ConsumerGroup { last_id, entries_read, ..ConsumerGroup::default() }
     }
 
-    /// The consumer of this name.
+    /// Returns the consumer of this name.
     pub fn find(&self, name: &[u8]) -> Option<ConsumerRef> {
         self.names.get(name).copied()
     }
@@ -105,7 +105,7 @@ impl ConsumerGroup {
         Some(consumer.pending.len())
     }
 
-    /// The consumer at a place.
+    /// Returns the consumer at a place.
     pub fn consumer(&self, at: ConsumerRef) -> Option<&Consumer> {
         self.consumers.get(at.0 as usize)?.as_ref()
     }
@@ -115,17 +115,17 @@ impl ConsumerGroup {
         self.consumers.get_mut(at.0 as usize)?.as_mut()
     }
 
-    /// Consumers by name.
+    /// Returns the consumers by name.
     pub fn consumers(&self) -> impl ExactSizeIterator<Item = (&Consumer, ConsumerRef)> {
         self.names.values().map(|at| (self.consumer(*at).expect("names are those of consumers"), *at))
     }
 
-    /// Number of consumers.
+    /// Returns the number of consumers.
     pub fn consumers_len(&self) -> usize {
         self.names.len()
     }
 
-    /// How many entries are not acknowledged.
+    /// Returns how many entries are not acknowledged.
     pub fn pending_len(&self) -> usize {
         self.pending.len()
     }
@@ -181,7 +181,7 @@ impl ConsumerGroup {
         id > self.last_id || self.pending.contains_key(&id)
     }
 
-    /// Bytes on the heap, about.
+    /// Returns the bytes on the heap, about.
     pub fn memory_usage(&self) -> usize {
         let names: usize = self.names.keys().map(|name| 2 * name.len() + 24 + size_of::<Consumer>()).sum();
         names + self.pending.len() * (size_of::<(Id, Pending)>() + size_of::<Id>()) * 3 / 2

@@ -120,7 +120,7 @@ impl Idempotency {
         self.memory == ProducerMemory::default() && self.producers.is_empty() && self.added == 0 && self.duplicates == 0
     }
 
-    /// Producers that are remembered, and messages of all of them.
+    /// Returns the number of producers that are remembered, and of messages of all of them.
     pub fn tracked(&self) -> (usize, usize) {
         (self.producers.len(), self.producers.values().map(|producer| producer.order.len()).sum())
     }

@@ -105,7 +105,7 @@ pub struct Stream {
 
 /// Reading.
 impl Stream {
-    /// Number of entries.
+    /// Returns the number of entries.
     pub fn len(&self) -> u64 {
         self.len
     }
@@ -115,7 +115,7 @@ impl Stream {
         self.len == 0
     }
 
-    /// The entries between two ids, both included.
+    /// Returns the entries between two ids, both included.
     pub fn range(&self, start: Id, end: Id) -> Cursor<'_> {
         Cursor::new(self, start, end, false)
     }
@@ -130,7 +130,7 @@ impl Stream {
         self.range(id, id).next().is_some()
     }
 
-    /// The id of the first entry.
+    /// Returns the id of the first entry.
     pub fn first_id(&self) -> Option<Id> {
         (self.len > 0).then_some(self.first_id)
     }
@@ -140,7 +140,7 @@ impl Stream {
         self.first_id = self.range(Id::MIN, Id::MAX).next().unwrap_or_default();
     }
 
-    /// The id of the last entry that is there.
+    /// Returns the id of the last entry that is there.
     pub fn last_live_id(&self) -> Option<Id> {
         self.range_back(Id::MIN, Id::MAX).next()
     }
@@ -171,28 +171,28 @@ impl Stream {
         sum
     }
 
-    /// The beginning of the node that an entry of this id is in.
+    /// Returns the beginning of the node that an entry of this id is in.
     fn node_of(&self, id: Id) -> Id {
         self.nodes.range(..=id).next_back().map_or(id, |(base, _)| *base)
     }
 
-    /// Number of nodes.
+    /// Returns the number of nodes.
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
 
-    /// The nodes with the ids that they count from.
+    /// Returns the nodes with the ids that they count from.
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = (Id, &Node)> {
         self.nodes.iter().map(|(base, node)| (*base, node))
     }
 
-    /// The nodes after one.
+    /// Returns the nodes after one.
     pub fn nodes_after(&self, id: Option<Id>) -> impl Iterator<Item = (Id, &Node)> {
         let from = id.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
         self.nodes.range((from, std::ops::Bound::Unbounded)).map(|(base, node)| (*base, node))
     }
 
-    /// How many nodes and pending entries there are to free.
+    /// Returns how many nodes and pending entries there are to free.
     pub fn free_effort(&self) -> usize {
         1 + self.nodes.len() + self.groups.values().map(|group| group.pending_len() / 8 + 1).sum::<usize>()
     }
@@ -207,7 +207,7 @@ impl Stream {
         false
     }
 
-    /// Bytes on the heap, about.
+    /// Returns the bytes on the heap, about.
     pub fn memory_usage(&self) -> usize {
         let nodes: usize = self.nodes.values().map(|node| node.memory_usage() + 40).sum();
         let groups: usize = self.groups.iter().map(|(name, group)| name.len() + 200 + group.memory_usage()).sum();
@@ -217,7 +217,7 @@ impl Stream {
 
 /// Groups.
 impl Stream {
-    /// The group of this name.
+    /// Returns the group of this name.
     pub fn group(&self, name: &[u8]) -> Option<&ConsumerGroup> {
         self.groups.get(name)
     }
@@ -227,7 +227,7 @@ impl Stream {
         self.groups.get_mut(name)
     }
 
-    /// Groups by name.
+    /// Returns the groups by name.
     pub fn groups(&self) -> impl ExactSizeIterator<Item = (&[u8], &ConsumerGroup)> {
         self.groups.iter().map(|(name, group)| (&**name, group))
     }
@@ -331,7 +331,7 @@ impl Stream {
 
 /// Entries.
 impl Stream {
-    /// The id for an entry that is added at this time.
+    /// Returns the id for an entry that is added at this time.
     pub fn next_id(&self, now_ms: u64) -> Option<Id> {
         if now_ms > self.last_id.ms { Some(Id::new(now_ms, 0)) } else { self.last_id.next() }
     }

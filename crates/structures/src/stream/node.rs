@@ -46,7 +46,7 @@ pub trait StreamWord<'a>: Copy {
     /// Returns its element in a node.
     fn item(self) -> Item<'a>;
 
-    /// Length of the bytes.
+    /// Returns the length of the bytes.
     fn byte_len(self) -> usize;
 }
 
@@ -129,7 +129,8 @@ impl<'a> Header<'a> {
     }
 }
 
-/// The elements of the entry that `bytes` begin with, how many bytes come before them, and the bytes of the entry.
+/// Returns the elements of the entry that `bytes` begin with, how many bytes come before them, and the bytes of the
+/// entry.
 #[inline]
 fn entry(bytes: &[u8]) -> Option<(ForwardOnly<'_>, usize, usize)> {
     let mut items = ForwardOnly::of(bytes);
@@ -158,13 +159,13 @@ impl Node {
         bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
     }
 
-    /// Entries that are there.
+    /// Returns the number of entries that are there.
     #[inline]
     pub(super) fn live(&self) -> u64 {
         self.number(LIVE).into()
     }
 
-    /// Entries that were deleted.
+    /// Returns the number of entries that were deleted.
     #[inline]
     pub(super) fn deleted(&self) -> u64 {
         self.number(GONE).into()
@@ -179,7 +180,7 @@ impl Node {
         Master { width, names, entries: items.rest() }
     }
 
-    /// The greatest id in the node, deleted entries included.
+    /// Returns the greatest id in the node, deleted entries included.
     pub(super) fn last_id(&self, base: Id) -> Option<Id> {
         let entries = self.master().entries;
         Some(Header::read(&entries[last_entry(entries)?..], base, 0)?.id)
@@ -197,19 +198,19 @@ impl Node {
         true
     }
 
-    /// Bytes on the heap.
+    /// Returns the bytes on the heap.
     pub(super) fn memory_usage(&self) -> usize {
         self.block.allocated()
     }
 
-    /// Bytes of the [`listpack`](Self::listpack).
+    /// Returns the bytes of the [`listpack`](Self::listpack).
     #[inline]
     pub fn listpack_len(&self) -> usize {
         let [live, deleted] = [LIVE, GONE].map(|at| forward_only::sizes(Item::Int(self.number(at).into())).1);
         Listpack::EMPTY_LEN + live + deleted + self.number(LISTPACK) as usize
     }
 
-    /// The node as dumps hold it: a listpack's bytes.
+    /// Returns the node as dumps hold it: a listpack's bytes.
     pub fn listpack(&self) -> Vec<u8> {
         let Master { width, names, mut entries } = self.master();
         let names = names.rest();
@@ -230,7 +231,7 @@ impl Node {
 
 /// Changes.
 impl Node {
-    /// A new node with its first entry, whose id is the node's.
+    /// Makes a new node with its first entry, whose id is the node's.
     pub(super) fn first<'a, W: StreamWord<'a>>(base: Id, pairs: impl Iterator<Item = (W, W)> + Clone) -> Node {
         let mut items: SmallVec<[Item<'a>; 16]> = SmallVec::new();
         items.push(Item::Int(pairs.clone().count() as i64));
@@ -312,7 +313,7 @@ impl Node {
     }
 }
 
-/// Bytes of elements, bare and in a listpack.
+/// Returns the bytes of elements, bare and in a listpack.
 #[inline]
 fn sizes(items: &[Item<'_>]) -> (usize, usize) {
     items.iter().fold((0, 0), |(size, listpack), item| {
