@@ -64,7 +64,7 @@ impl Config {
         unmet.map_or_else(|| self.value(directive), |(_, value)| value)
     }
 
-    /// Unsupported directives that were given another value than their default, by name.
+    /// Returns the unsupported directives that were given another value than their default, by name.
     pub fn unmet(&self) -> impl Iterator<Item = (&'static DirectiveEntry, Unsupported)> {
         let entries =
             directive_table::names().iter().filter(|found| found.name == found.entry.name).map(|found| found.entry);

@@ -235,7 +235,7 @@ impl Collection for Stream {
     fn into_object(self) -> Object {
         Object::Stream(Box::new(self))
     }
-    /// A stream without entries stays: it has an id to continue from, and groups.
+    /// False: a stream without entries stays, since it has an id to continue from, and groups.
     fn is_empty(&self) -> bool {
         false
     }

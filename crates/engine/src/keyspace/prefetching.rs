@@ -41,7 +41,7 @@ impl Keyspace {
         }
     }
 
-    /// For several commands that look up elements of the same collection: prefetches all of these.
+    /// Prefetches elements of the same collection that several commands look up.
     pub fn prefetch_elements<'a>(&self, db: u32, key: Key<'_>, elements: impl Iterator<Item = &'a [u8]>) {
         let Some(shard) = self.locks.try_one(key.hash.shard()) else { return };
         let found = shard.dbs[db].table.find(key.hash.local(), |entry| entry.key() == key.name);

@@ -290,6 +290,8 @@ impl<'l, T> Several<'l, T> {
         Some(&mut self.guards[at].1)
     }
 
+    /// Returns the value behind lock `index`.
+    ///
     /// # Panics
     /// When the shard was not among the requested ones.
     pub fn get(&mut self, index: usize) -> &mut T {

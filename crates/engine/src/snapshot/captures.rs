@@ -96,7 +96,7 @@ impl Captures {
         self.all_mut().iter_mut().for_each(|capture| capture.write_down(entry));
     }
 
-    /// To be called with the table when the database gets a new one. Returns the table if no cut needs it any more.
+    /// Gives the table to the cuts when the database gets a new one. Returns the table if no cut needs it any more.
     pub fn detach(&mut self, table: Table, expiry: ExpiryIndex) -> Option<LeftTable> {
         if !self.all().iter().any(Capture::wants_table) {
             return Some((table, expiry));

@@ -90,7 +90,7 @@ impl LatencyMonitor {
         self.events.lock().iter().map(|(name, series)| (*name, series.clone())).collect()
     }
 
-    /// One event, by its exact name.
+    /// Returns one event, by its exact name.
     pub fn get(&self, event: &[u8]) -> Option<Series> {
         self.events.lock().iter().find(|(name, _)| name.as_bytes() == event).map(|(_, series)| series.clone())
     }
