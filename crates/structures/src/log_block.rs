@@ -87,7 +87,7 @@ unsafe impl Sync for Text {}
 
 /// Another block follows.
 struct Next {
-    /// So many records are in the block before it.
+    /// Number of records in the block before it.
     records: usize,
     block: Arc<LogBlock>,
 }

@@ -400,7 +400,7 @@ impl PubSub {
         mark.load(Relaxed) && mark.swap(false, Relaxed)
     }
 
-    /// Whether much waits for this worker already.
+    /// Sets whether much waits for this worker already.
     pub fn set_full(&self, worker: usize, full: bool) {
         self.workers[worker].full.store(full, Relaxed);
     }

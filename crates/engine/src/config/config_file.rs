@@ -35,7 +35,7 @@ pub trait ConfigFiles {
     /// The folder is missing or may not be entered.
     fn change_dir(&self, path: &[u8]) -> io::Result<Vec<u8>>;
 
-    /// Whether the log file can be opened for appending.
+    /// Checks that the log file can be opened for appending.
     ///
     /// # Errors
     /// Those of opening the file.

@@ -132,7 +132,7 @@ impl<'e> Keys<'e> {
         if self.no_touch { None } else { Some(self.used) }
     }
 
-    /// Whether reads leave the access clock alone (CLIENT NO-TOUCH).
+    /// Sets whether reads leave the access clock alone (CLIENT NO-TOUCH).
     pub fn set_no_touch(&mut self, no_touch: bool) {
         self.no_touch = no_touch || self.origin.asker.sees_expired();
     }

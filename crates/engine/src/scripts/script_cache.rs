@@ -222,7 +222,7 @@ impl Scripts {
         scripts
     }
 
-    /// Whether scripts have `getfenv` and its kin. Interpreters are made anew for a change.
+    /// Sets whether scripts have `getfenv` and its kin. Interpreters are made anew for a change.
     pub fn set_insecure_api(&self, enabled: bool) {
         if self.insecure_api.swap(enabled, Relaxed) != enabled {
             drop(self.flush());
@@ -395,7 +395,7 @@ impl Scripts {
         self.interpreters.load(Relaxed)
     }
 
-    /// Whether scripts may call commands that are not for scripts (DEBUG SET-DISABLE-DENY-SCRIPTS).
+    /// Sets whether scripts may call commands that are not for scripts (DEBUG SET-DISABLE-DENY-SCRIPTS).
     pub fn allow_all(&self, on: bool) {
         self.deny_disabled.store(on, Relaxed);
     }

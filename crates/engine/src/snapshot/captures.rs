@@ -42,7 +42,7 @@ impl Captures {
         self.0.is_some()
     }
 
-    /// To be called before an entry of this name is changed, and before a new key of this name is added.
+    /// Writes down the cell of an entry of this name, before it is changed and before a new key of this name is added.
     #[inline]
     pub fn touch(&mut self, table: &Table, hasher: &KeyHasher, name: &[u8], local: u64) {
         if let Some(all) = &mut self.0 {
@@ -50,8 +50,8 @@ impl Captures {
         }
     }
 
-    /// To be called after an entry was taken out of the table. Its value goes to [`adopt`](Self::adopt) or to
-    /// [`write_down`](Self::write_down) if a cut [wants](Self::wants) it.
+    /// Writes down the cell of an entry after it was taken out of the table. Its value goes to [`adopt`](Self::adopt)
+    /// or to [`write_down`](Self::write_down) if a cut [wants](Self::wants) it.
     #[inline]
     pub fn removed(&mut self, table: &Table, hasher: &KeyHasher, local: u64, entry: &KeyEntry) {
         if let Some(all) = &mut self.0 {

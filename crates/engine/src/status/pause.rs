@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicI64, Ordering};
 /// Reason for which the server itself holds writes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hold {
-    /// It is about to end, and replicas get the changes that they lack.
+    /// The server is about to end, and replicas get the changes that they lack.
     Shutdown,
-    /// It hands its role to a replica.
+    /// The server hands its role to a replica.
     Failover,
-    /// It begins to follow another one: all changes become part of the stream first.
+    /// The server begins to follow another one: all changes become part of the stream first.
     StepDown,
     /// A node takes slots, and gets the changes of them that it lacks.
     SlotMigration,

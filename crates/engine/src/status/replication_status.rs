@@ -91,15 +91,15 @@ pub struct LinkStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ReplicaState {
-    /// It waits for a snapshot.
+    /// The replica waits for a snapshot.
     WaitBgsave,
-    /// It gets one.
+    /// The replica gets a snapshot.
     SendBulk,
-    /// It gets changes, and a snapshot before them over another connection.
+    /// The replica gets changes, and a snapshot before them over another connection.
     BgTransfer,
-    /// It got a snapshot for another connection.
+    /// The replica got a snapshot for another connection.
     RdbTransmitted,
-    /// It gets changes.
+    /// The replica gets changes.
     Online,
 }
 

@@ -22,7 +22,7 @@ const SAVED_MIN: usize = 8;
 /// A node as dumps have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeView<'a> {
-    /// One element, not a listpack.
+    /// Whether it is one element, not a listpack.
     pub is_plain: bool,
     /// The bytes, or their LZF.
     pub bytes: &'a [u8],
