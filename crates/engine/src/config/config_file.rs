@@ -18,12 +18,12 @@ pub trait ConfigFiles {
     /// Reads the whole file at `path`.
     ///
     /// # Errors
-    /// Those of opening and reading the file.
+    /// The file cannot be opened or read.
     fn read_file(&self, path: &[u8]) -> io::Result<Vec<u8>>;
     /// Reads all of standard input, up to its end.
     ///
     /// # Errors
-    /// Those of reading it.
+    /// It cannot be read.
     fn read_stdin(&self) -> io::Result<Vec<u8>>;
 
     /// Returns the paths that match a shell pattern, sorted; none is no error.
@@ -38,7 +38,7 @@ pub trait ConfigFiles {
     /// Checks that the log file can be opened for appending.
     ///
     /// # Errors
-    /// Those of opening the file.
+    /// The file cannot be opened.
     fn can_append(&self, path: &[u8]) -> io::Result<()>;
 
     /// Whether there is a command of this name, which `rename-command` asks.
